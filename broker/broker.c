@@ -214,7 +214,7 @@ broker_check_surroundings(const struct config *config, struct problem *why)
         return problem(why, rc, "--listen: %s", inner.text);
     rc = log_check(config->data, &inner);
     if (!rc)
-        rc = store_check_dir(config->data, &inner);
+        rc = store_check(config->data, &inner);
     if (!rc)
         rc = hub_check(config->data, &inner);
     if (!rc)

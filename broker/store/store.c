@@ -1,10 +1,12 @@
 #include "broker/store/store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,12 +14,9 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/store/checkpoint.h"
-#include "broker/store/store_batches.h"
-#include "broker/store/store_check.h"
-#include "broker/store/store_generations.h"
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"
-#include "broker/store/store_sets.h"
+#include "broker/store/store_rows.h"
 
 /* As db_open makes them. */
 #define PAGE_BYTES 16384
@@ -38,71 +37,29 @@
 #define PLENTY_BYTES ((uint64_t)1 << 30)
 #define PLENTY_US    100000
 
-/*
- * A change of the format adds a step here, and never changes a released step. A
- * batch stands alone: it carries its set, seqs, times, digests, list number and
- * size, so that the last row is the head, and nothing is rewritten by a commit.
- */
-static const char *const migrations[] = {
-    "CREATE TABLE sets(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
-    " epoch TEXT NOT NULL, created_us INTEGER NOT NULL);"
-    "CREATE TABLE batches(id INTEGER PRIMARY KEY, set_id INTEGER NOT NULL,"
-    " first INTEGER NOT NULL, last INTEGER NOT NULL,"
-    " before_us INTEGER NOT NULL, last_us INTEGER NOT NULL,"
-    " list INTEGER NOT NULL, list_bytes INTEGER NOT NULL,"
-    " before BLOB NOT NULL, digest BLOB NOT NULL, body BLOB NOT NULL);"
-    "CREATE INDEX batches_by_seq ON batches(set_id, first);"
-    "CREATE TABLE lists(id INTEGER PRIMARY KEY, set_id INTEGER NOT NULL,"
-    " number INTEGER NOT NULL, after INTEGER NOT NULL, last INTEGER NOT NULL,"
-    " from_us INTEGER NOT NULL, until_us INTEGER NOT NULL,"
-    " bytes INTEGER NOT NULL, before BLOB NOT NULL, digest BLOB NOT NULL,"
-    " filed INTEGER NOT NULL DEFAULT 0, header BLOB NOT NULL, marks BLOB);"
-    "CREATE UNIQUE INDEX lists_by_number ON lists(set_id, number);"
-    "CREATE UNIQUE INDEX lists_by_seq ON lists(set_id, last);"
-    "CREATE INDEX lists_unfiled ON lists(set_id, number) WHERE filed = 0;",
-    store_keys_tables,
-    STORE_SETS_STEP_SETTINGS,
-    STORE_SETS_STEP_REMOVAL,
-    STORE_SETS_STEP_RETENTION,
-    STORE_GENERATIONS_STEP,
-    STORE_SETS_STEP_ACCEPTED,
-    STORE_SETS_STEP_COMMITS,
-};
+/* 0.1 s for 400 MB that are in the cache of the system (measured); else what
+ * the disk takes. */
+#define CHECKED_BYTES ((off_t)1 << 30)
 
-#define N_MIGRATIONS ((int)(sizeof(migrations) / sizeof(migrations[0])))
-
-enum write_statement {
-    W_BEGIN,
-    W_COMMIT,
-    W_ROLLBACK,
-    W_FREE_PAGES,
-    W_STATEMENTS
-};
-
-static const char *const write_sql[W_STATEMENTS] = {
-    [W_BEGIN] = "BEGIN IMMEDIATE",
-    [W_COMMIT] = "COMMIT",
-    [W_ROLLBACK] = "ROLLBACK",
-    [W_FREE_PAGES] = "PRAGMA freelist_count",
-};
+/* Ours, once the first step of store_kind is done. */
+#define COUNT_TABLES                                          \
+    "SELECT count(*) FROM sqlite_schema WHERE type = 'table'" \
+    " AND name IN ('sets', 'batches', 'lists')"
+#define N_TABLES 3
 
 struct store {
     struct store_queries queries; /* the engine, and its readers */
+    struct engine_ops ops;
     char path[4200];
     int dir_fd;
 
     /* The log thread's. */
-    struct db db;
-    sqlite3_stmt *statements[W_STATEMENTS];
-    struct store_batches batches;
-    struct store_sets sets;
+    struct db db; /* of store_kind */
+    struct store_rows rows;
+    struct store_keys keys;
+    struct checkpoint checkpoint;
     int64_t plenty_until_us; /* of disk space */
     uint64_t room;           /* as of the last look at it */
-    struct store_generations generations;
-
-    struct store_keys keys;
-
-    struct checkpoint checkpoint;
 };
 
 static struct store *
@@ -112,60 +69,6 @@ store_of(struct engine *engine)
 }
 
 /* Committing */
-
-static enum status
-apply_filed(struct store *s, const struct act *act, struct problem *why)
-{
-    enum status rc = store_batches_file_list(&s->batches, act, why);
-
-    return rc ? rc
-              : store_sets_file_bytes(&s->sets, act->set_id,
-                                      act->filed.file_bytes, why);
-}
-
-static enum status
-apply_removal(struct store *s, const struct act *act, struct problem *why)
-{
-    enum status rc = store_sets_removal(&s->sets, act, why);
-
-    return rc ? rc : store_generations_removal(&s->generations, act, why);
-}
-
-/* Writes nothing but what the act and at_us say: act.h gives the reason. */
-static enum status
-apply_act(struct store *s, const struct act *act, int64_t at_us,
-          struct problem *why)
-{
-    switch (act->kind) {
-    case ACT_BIRTH:
-        return store_sets_birth(&s->sets, act, why);
-    case ACT_BATCH:
-        return store_batches_add(&s->batches, act, at_us, why);
-    case ACT_LIST_END:
-        return store_batches_end_list(&s->batches, act, why);
-    case ACT_KEY:
-        return store_keys_add(&s->keys, &act->key, at_us, why);
-    case ACT_SETTINGS:
-        return store_sets_settings(&s->sets, act, why);
-    case ACT_RETIREMENT:
-        return store_sets_retirement(&s->sets, act, why);
-    case ACT_REMOVAL:
-        return apply_removal(s, act, why);
-    case ACT_GENERATION:
-        return store_generations_switch(&s->generations, act, why);
-    case ACT_UNARCHIVED:
-        return store_generations_unarchive(&s->generations, act, why);
-    case ACT_FILED:
-        return apply_filed(s, act, why);
-    case ACT_PURGED:
-        return store_sets_purge(&s->sets, act, &s->batches, why);
-    case ACT_SWEPT:
-        return store_generations_swept(&s->generations, act, why);
-    case ACT_KINDS:
-        break;
-    }
-    return problem(why, STATUS_INVALID, "an act of unknown kind");
-}
 
 /* The acts in the order in which the log thread placed their posts. A row needs
  * rows of earlier acts only: a set is born before anything else of it, its
@@ -178,9 +81,14 @@ apply_acts(struct store *s, const struct commit *commit, bool *is_paid,
 {
     enum status rc = store_keys_begin(&s->keys, commit->at_us, why);
 
-    for (size_t i = 0; !rc && i < commit->n; i++)
-        rc = apply_act(s, &commit->acts[i], commit->at_us, why);
-    return rc ? rc : store_batches_pay(&s->batches, is_paid, why);
+    for (size_t i = 0; !rc && i < commit->n; i++) {
+        const struct act *act = &commit->acts[i];
+
+        rc = act->kind == ACT_KEY
+                 ? store_keys_add(&s->keys, &act->key, commit->at_us, why)
+                 : store_rows_apply(&s->rows, act, commit->at_us, why);
+    }
+    return rc ? rc : store_rows_pay(&s->rows, is_paid, why);
 }
 
 /* How many bytes a commit may have while the disk has so many free. It needs
@@ -194,12 +102,13 @@ room_of(struct store *s, uint64_t disk_bytes)
     if (disk_bytes < FREE_DISK_BYTES)
         return 0;
     if (disk_bytes < PLENTY_BYTES) {
-        if (!db_step(&s->db, s->statements[W_FREE_PAGES], &row,
+        if (!db_step(&s->db, s->db.statements[STORE_FREE_PAGES], &row,
                      "count the free pages", NULL) &&
             row)
             all_bytes +=
-                store_column_u64(s->statements[W_FREE_PAGES], 0) * PAGE_BYTES;
-        sqlite3_reset(s->statements[W_FREE_PAGES]);
+                store_column_u64(s->db.statements[STORE_FREE_PAGES], 0) *
+                PAGE_BYTES;
+        sqlite3_reset(s->db.statements[STORE_FREE_PAGES]);
     }
     if (all_bytes < RESERVE_BYTES)
         return 0;
@@ -225,30 +134,6 @@ store_room(struct engine *engine)
     return s->room;
 }
 
-/* Takes a transaction that is on the disk into the store's memory. Before
- * COMMIT has succeeded nothing here may change: a refused commit leaves no
- * trace. Where this fails, old rows stay until the next start finds them. */
-static void
-note_commit(struct store *s, const struct commit *commit, bool is_paid)
-{
-    struct problem why = {""};
-    size_t n_births = 0;
-
-    store_keys_committed(&s->keys);
-    if (is_paid)
-        store_batches_paid(&s->batches);
-    for (size_t i = 0; i < commit->n; i++) {
-        const struct act *act = &commit->acts[i];
-
-        n_births += act->kind == ACT_BIRTH;
-        if (act->kind == ACT_FILED &&
-            store_batches_note_filed(&s->batches, act->set_id, &why))
-            DIAG(DIAG_WARNING, "log", "old batches stay",
-                 diag_text("error", why.text));
-    }
-    store_sets_committed(&s->sets, n_births);
-}
-
 static enum status
 store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
              struct problem *why)
@@ -257,13 +142,13 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     bool is_paid = false;
     enum status rc;
 
-    *is_more = s->batches.n_debts > 0;
-    rc = db_run(&s->db, s->statements[W_BEGIN], "begin a commit", why);
+    *is_more = s->rows.debts.n > 0;
+    rc = db_run(&s->db, s->db.statements[STORE_BEGIN], "begin a commit", why);
     if (rc)
         return STATUS_BUSY;
     rc = apply_acts(s, commit, &is_paid, why);
     if (!rc) {
-        rc = db_run(&s->db, s->statements[W_COMMIT], "commit", why);
+        rc = db_run(&s->db, s->db.statements[STORE_COMMIT], "commit", why);
         /* A COMMIT that returned an I/O error was there after a restart
          * (measured): only "full" and "busy" are certain refusals. */
         if (rc && rc != STATUS_BUSY)
@@ -271,14 +156,17 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     }
     if (rc) {
         if (!sqlite3_get_autocommit(s->db.handle) &&
-            db_run(&s->db, s->statements[W_ROLLBACK], "roll back", NULL))
+            db_run(&s->db, s->db.statements[STORE_ROLLBACK], "roll back", NULL))
             return STATUS_IO;
         checkpoint_trim(&s->checkpoint);
         return STATUS_BUSY;
     }
 
-    note_commit(s, commit, is_paid);
-    *is_more = s->batches.n_debts > 0;
+    /* Before COMMIT has succeeded nothing here may change: a refused commit
+     * leaves no trace. */
+    store_keys_committed(&s->keys);
+    store_rows_committed(&s->rows, commit, is_paid);
+    *is_more = s->rows.debts.n > 0;
     return STATUS_OK;
 }
 
@@ -303,32 +191,11 @@ store_tidy(struct engine *engine)
 
 /* Starting and ending */
 
-/* Passes on a loaded set, and notes which of its rows can be forgotten. */
-struct loading {
-    struct store *store;
-    engine_set_fn *on_set;
-    void *user;
-};
-
-static enum status
-on_loaded(const struct engine_set *set, void *user, struct problem *why)
-{
-    struct loading *l = user;
-    enum status rc = l->on_set(set, l->user, why);
-
-    return rc || set->removed_us
-               ? rc
-               : store_batches_note_filed(&l->store->batches, set->id, why);
-}
-
 static enum status
 store_load(struct engine *engine, engine_set_fn *on_set, void *user,
            struct problem *why)
 {
-    struct store *s = store_of(engine);
-    struct loading l = {s, on_set, user};
-
-    return store_sets_load(&s->sets, &s->generations, on_loaded, &l, why);
+    return store_rows_load(&store_of(engine)->rows, on_set, user, why);
 }
 
 static void
@@ -338,11 +205,8 @@ store_close(struct engine *engine)
 
     checkpoint_stop(&s->checkpoint);
     store_queries_fini(&s->queries);
-    store_finalize(s->statements, W_STATEMENTS);
     store_keys_close(&s->keys);
-    store_sets_fini(&s->sets);
-    store_batches_fini(&s->batches);
-    store_generations_fini(&s->generations);
+    store_rows_fini(&s->rows);
     db_close(&s->db);
     if (s->dir_fd >= 0)
         close(s->dir_fd);
@@ -352,55 +216,122 @@ store_close(struct engine *engine)
 static uint32_t
 store_next_id(struct engine *engine)
 {
-    return store_of(engine)->sets.next_id;
+    return store_of(engine)->rows.next_id;
 }
 
-static const struct engine_ops store_ops = {
-    .load = store_load,
-    .room = store_room,
-    .find_key = store_find_key,
-    .has_key_room = store_has_key_room,
-    .next_id = store_next_id,
-    .commit = store_commit,
-    .tidy = store_tidy,
-    .read = store_queries_read,
-    .lists = store_queries_lists,
-    .list = store_queries_list,
-    .list_of = store_queries_list_of,
-    .seek = store_queries_seek,
-    .unfiled = store_queries_unfiled,
-    .trash = store_queries_trash,
-    .generations = store_queries_generations,
-    .due = store_queries_due,
-    .close = store_close,
-};
+/* Opening a database changes it: SQLite copies its WAL into it, the broker
+ * makes missing tables. A damaged or foreign database must stay as it is, for
+ * its rescue. So the store checks it before it writes anything.
+ *
+ * Found is what SQLite can know: pages, trees, chains of pages. The entries
+ * themselves are proven by their digests when they are read (store_queries.c).
+ * A database above 1 GB, which would take seconds to read, is not looked at
+ * page by page. */
 
-/* Nothing is written before the check has passed. */
-static enum status
-open_database(struct store *s, const char *dir, struct problem *why)
+/* Is there a file of that name, and not empty? */
+static bool
+has_bytes(const char *path, const char *suffix)
 {
-    enum status rc = store_check(dir, s->path, N_MIGRATIONS, why);
+    char name[4300];
+    struct stat st;
+
+    snprintf(name, sizeof(name), "%s%s", path, suffix);
+    return stat(name, &st) == 0 && (S_ISDIR(st.st_mode) || st.st_size > 0);
+}
+
+/* No database: right where there never was one. A new one would begin to number
+ * lists from 1 again, and write over the files that are there. */
+static enum status
+check_beginning(const char *dir, const char *path, struct problem *why)
+{
+    if (has_bytes(path, "-wal"))
+        return problem(why, STATUS_IO,
+                       "%s is missing or empty, but its log %s-wal is there",
+                       path, path);
+    if (has_bytes(dir, "/sets"))
+        return problem(why, STATUS_IO,
+                       "%s is missing or empty, but there are lists in %s/sets",
+                       path, dir);
+    return STATUS_OK;
+}
+
+/* The first column of the first row, a number or a text. */
+static enum status
+query_value(struct db *db, const char *sql, long *number, char *text,
+            size_t size, struct problem *why)
+{
+    sqlite3_stmt *q = NULL;
+    bool row = false;
+    enum status rc = db_prepare(db, &q, sql, why);
 
     if (!rc)
-        rc = db_open(&s->db, s->path, DB_WRITER, why);
-    if (!rc && s->db.is_exposed)
-        DIAG(DIAG_WARNING, "log", "other users may open a database",
-             diag_text("file", s->path));
-    if (!rc)
-        rc = db_migrate(&s->db, migrations, N_MIGRATIONS, why);
-    if (!rc)
-        rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
-    if (!rc)
-        rc = store_keys_open(&s->keys, &s->db, why);
-    if (!rc)
-        rc = store_batches_init(&s->batches, &s->db, why);
-    if (!rc)
-        rc = store_sets_init(&s->sets, &s->db, why);
-    if (!rc)
-        rc = store_generations_init(&s->generations, &s->db, why);
-    if (!rc)
-        rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
+        rc = db_step(db, q, &row, "read it", why);
+    if (!rc && !row)
+        rc = problem(why, STATUS_IO, "it does not answer");
+    if (!rc && number)
+        *number = (long)sqlite3_column_int64(q, 0);
+    if (!rc && text)
+        snprintf(text, size, "%.*s", SLICE_ARG(db_column(q, 0)));
+    sqlite3_finalize(q);
     return rc;
+}
+
+static enum status
+check_database(struct db *db, off_t size, struct problem *why)
+{
+    long version = 0, n_tables = 0;
+    char verdict[300];
+    enum status rc =
+        query_value(db, "PRAGMA user_version", &version, NULL, 0, why);
+
+    if (!rc)
+        rc = query_value(db, COUNT_TABLES, &n_tables, NULL, 0, why);
+    if (!rc && version == 0)
+        rc = query_value(db, "SELECT count(*) FROM sqlite_schema", &n_tables,
+                         NULL, 0, why);
+    if (!rc && n_tables != (version == 0 ? 0 : N_TABLES))
+        rc = problem(why, STATUS_IO, "it is the database of another program");
+    if (!rc)
+        rc = db_check_version(db, store_kind.n_steps, why);
+    if (rc || size > CHECKED_BYTES)
+        return rc;
+    rc = query_value(db, "PRAGMA quick_check(1)", NULL, verdict,
+                     sizeof(verdict), why);
+    if (!rc && strcmp(verdict, "ok") != 0)
+        rc = problem(why, STATUS_IO, "it is damaged: %.*s",
+                     (int)strcspn(verdict, "\n"), verdict);
+    return rc;
+}
+
+/* Checks the database `path` of the directory `dir`; nobody has it open. */
+static enum status
+check_path(const char *dir, const char *path, struct problem *why)
+{
+    struct problem reason = {""};
+    struct stat st = {0};
+    struct db db = {NULL};
+    enum status rc;
+
+    if (stat(path, &st) && errno != ENOENT) {
+        problem_errno(why, "cannot open", path);
+        return STATUS_IO;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        problem_errno(why, "cannot open", path);
+        return STATUS_IO;
+    }
+    if (st.st_size == 0)
+        return check_beginning(dir, path, why);
+
+    rc = db_open(&db, path, DB_LOOK, &reason);
+    if (!rc)
+        rc = check_database(&db, st.st_size, &reason);
+    db_close(&db);
+    if (rc)
+        return problem(why, STATUS_IO, "%s cannot be used: %s", path,
+                       reason.text);
+    return STATUS_OK;
 }
 
 static void
@@ -410,12 +341,32 @@ name_database(char *path, size_t size, const char *dir)
 }
 
 enum status
-store_check_dir(const char *dir, struct problem *why)
+store_check(const char *dir, struct problem *why)
 {
     char path[4200];
 
     name_database(path, sizeof(path), dir);
-    return store_check(dir, path, N_MIGRATIONS, why);
+    return check_path(dir, path, why);
+}
+
+/* Nothing is written before the check has passed. */
+static enum status
+open_database(struct store *s, const char *dir, struct problem *why)
+{
+    enum status rc = check_path(dir, s->path, why);
+
+    if (!rc)
+        rc = db_open_kind(&s->db, &store_kind, s->path, why);
+    if (!rc && s->db.is_exposed)
+        DIAG(DIAG_WARNING, "log", "other users may open a database",
+             diag_text("file", s->path));
+    if (!rc)
+        rc = store_keys_open(&s->keys, &s->db, why);
+    if (!rc)
+        rc = store_rows_init(&s->rows, &s->db, why);
+    if (!rc)
+        rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
+    return rc;
 }
 
 enum status
@@ -428,7 +379,16 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
 
     if (!s)
         return problem_memory(why);
-    s->queries.engine.ops = &store_ops;
+    s->ops = store_queries_ops;
+    s->ops.load = store_load;
+    s->ops.room = store_room;
+    s->ops.find_key = store_find_key;
+    s->ops.has_key_room = store_has_key_room;
+    s->ops.next_id = store_next_id;
+    s->ops.commit = store_commit;
+    s->ops.tidy = store_tidy;
+    s->ops.close = store_close;
+    s->queries.engine.ops = &s->ops;
     s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     name_database(s->path, sizeof(s->path), dir);
     store_queries_init(&s->queries, s->path, forms);

@@ -20,8 +20,10 @@
 MUST_CHECK enum status store_open(struct engine **engine, const char *dir,
                                   atomic_size_t *forms, struct problem *why);
 
-/* Checks that store_open could use the directory, which exists. Writes
- * nothing. */
-MUST_CHECK enum status store_check_dir(const char *dir, struct problem *why);
+/* Checks that store_open could use the directory, which exists. STATUS_OK: a
+ * sound database of ours, or none in a directory where there never was one.
+ * Else STATUS_IO, and `why` names the file. Writes nothing; nobody has the
+ * database open. */
+MUST_CHECK enum status store_check(const char *dir, struct problem *why);
 
 #endif

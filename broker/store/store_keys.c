@@ -46,10 +46,11 @@ store_keys_open(struct store_keys *k, struct db *db, struct problem *why)
 {
     bool row = false;
     sqlite3_stmt *q;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     k->db = db;
-    rc = store_prepare(db, k->statements, sql, K_STATEMENTS, why);
+    for (int i = 0; !rc && i < K_STATEMENTS; i++)
+        rc = db_prepare(db, &k->statements[i], sql[i], why);
     if (rc)
         return rc;
     q = k->statements[K_STATE];
@@ -70,7 +71,8 @@ store_keys_open(struct store_keys *k, struct db *db, struct problem *why)
 void
 store_keys_close(struct store_keys *k)
 {
-    store_finalize(k->statements, K_STATEMENTS);
+    for (int i = 0; i < K_STATEMENTS; i++)
+        sqlite3_finalize(k->statements[i]);
 }
 
 enum status
@@ -86,7 +88,7 @@ store_keys_find(struct store_keys *k, const struct digest *id,
 
         if (!k->state.n[table])
             continue;
-        sqlite3_bind_blob(q, 1, id->bytes, DIGEST_SIZE, SQLITE_STATIC);
+        store_bind(q, (struct store_value[]){store_digest(id)});
         rc = db_step(k->db, q, &row, "look up a key", why);
         if (!rc && row)
             *found = (struct act_key){
@@ -138,8 +140,8 @@ swap_tables(struct store_keys *k, int64_t now_us, struct problem *why)
     s->since_us = now_us;
     if (rc)
         return rc;
-    sqlite3_bind_int(save, 1, s->current);
-    sqlite3_bind_int64(save, 2, now_us);
+    store_bind(
+        save, (struct store_value[]){store_i64(s->current), store_i64(now_us)});
     return db_run(k->db, save, "store the state of the keys", why);
 }
 
@@ -161,6 +163,11 @@ enum status
 store_keys_add(struct store_keys *k, const struct act_key *key, int64_t at_us,
                struct problem *why)
 {
+    const struct store_value row[] = {
+        store_digest(&key->id),  store_digest(&key->entries),
+        store_u64(key->first),   store_u64(key->last),
+        store_i64(key->last_us),
+    };
     sqlite3_stmt *q;
     enum status rc = is_swap_due(&k->next, at_us, 1)
                          ? swap_tables(k, at_us, why)
@@ -169,11 +176,7 @@ store_keys_add(struct store_keys *k, const struct act_key *key, int64_t at_us,
     if (rc)
         return rc;
     q = k->statements[K_INSERT + k->next.current];
-    sqlite3_bind_blob(q, 1, key->id.bytes, DIGEST_SIZE, SQLITE_STATIC);
-    sqlite3_bind_blob(q, 2, key->entries.bytes, DIGEST_SIZE, SQLITE_STATIC);
-    store_bind_u64(q, 3, key->first);
-    store_bind_u64(q, 4, key->last);
-    sqlite3_bind_int64(q, 5, key->last_us);
+    store_bind(q, row);
     k->next.n[k->next.current]++;
     return db_run(k->db, q, "store a key", why);
 }

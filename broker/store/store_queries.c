@@ -50,30 +50,24 @@ static const char *const read_sql[R_STATEMENTS] = {
 static const struct db_kind readers = {
     .mode = DB_READER, .sql = read_sql, .n_sql = R_STATEMENTS};
 
-enum status
-store_prepare(struct db *db, sqlite3_stmt **statements, const char *const *sql,
-              int n, struct problem *why)
+void
+store_bind(sqlite3_stmt *s, const struct store_value *values)
 {
-    for (int i = 0; i < n; i++) {
-        enum status rc = db_prepare(db, &statements[i], sql[i], why);
+    for (int n = sqlite3_bind_parameter_count(s); n > 0; n--) {
+        const struct store_value *value = &values[n - 1];
 
-        if (rc)
-            return rc;
+        switch (value->type) {
+        case STORE_NUMBER:
+            sqlite3_bind_int64(s, n, value->number);
+            break;
+        case STORE_TEXT:
+            db_bind_text(s, n, value->bytes);
+            break;
+        case STORE_BYTES:
+            db_bind_bytes(s, n, value->bytes);
+            break;
+        }
     }
-    return STATUS_OK;
-}
-
-void
-store_finalize(sqlite3_stmt **statements, int n)
-{
-    for (int i = 0; i < n; i++)
-        sqlite3_finalize(statements[i]);
-}
-
-void
-store_bind_u64(sqlite3_stmt *s, int n, uint64_t number)
-{
-    sqlite3_bind_int64(s, n, (sqlite3_int64)number);
 }
 
 uint64_t
@@ -142,46 +136,59 @@ free_connection(struct db *db)
     free(db);
 }
 
-static struct db *
-take_connection(struct engine *engine, struct problem *why)
+/* A query under way, on a connection that no other reader has. */
+struct reading {
+    struct store_queries *queries;
+    struct db *db;
+    sqlite3_stmt *q;
+};
+
+/* Begins a query, on an idle connection or a new one. */
+static enum status
+begin_reading(struct reading *r, struct engine *engine,
+              enum read_statement which, const struct store_value *values,
+              struct problem *why)
 {
     struct store_queries *s = queries_of(engine);
     struct db *db = NULL;
 
+    *r = (struct reading){.queries = s};
     pthread_mutex_lock(&s->mutex);
     if (s->n_idle > 0)
         db = s->idle[--s->n_idle];
     pthread_mutex_unlock(&s->mutex);
-    if (db)
-        return db;
-
-    db = calloc(1, sizeof(*db));
     if (!db) {
-        problem_memory(why);
-        return NULL;
+        db = calloc(1, sizeof(*db));
+        if (!db)
+            return problem_memory(why);
+        if (db_open_kind(db, &readers, s->path, why)) {
+            free(db);
+            return STATUS_IO;
+        }
     }
-    if (db_open_kind(db, &readers, s->path, why)) {
-        free(db);
-        return NULL;
-    }
-    return db;
+    r->db = db;
+    r->q = db->statements[which];
+    store_bind(r->q, values);
+    return STATUS_OK;
 }
 
-/* Gives a connection back. Its statement is reset: no reader may hold up a
+/* Gives the connection back. Its statement is reset: no reader may hold up a
  * checkpoint. */
 static void
-give_connection(struct engine *engine, struct db *db, sqlite3_stmt *q)
+end_reading(struct reading *r)
 {
-    struct store_queries *s = queries_of(engine);
+    struct store_queries *s = r->queries;
 
-    db_reset(q);
+    if (!r->db)
+        return;
+    db_reset(r->q);
     pthread_mutex_lock(&s->mutex);
     if (s->n_idle < STORE_QUERIES_MAX) {
-        s->idle[s->n_idle++] = db;
-        db = NULL;
+        s->idle[s->n_idle++] = r->db;
+        r->db = NULL;
     }
     pthread_mutex_unlock(&s->mutex);
-    free_connection(db);
+    free_connection(r->db);
 }
 
 /* Adds the batch of the row at hand to `*b`, which begins with the first. */
@@ -202,37 +209,31 @@ add_row(struct engine *engine, sqlite3_stmt *q, struct batch **b,
     return batch_append(*b, db_column(q, 6), &digest, why);
 }
 
-enum status
-store_queries_read(struct engine *engine, uint32_t set, uint64_t after,
-                   struct batch **batch, struct problem *why)
+static enum status
+read_entries(struct engine *engine, uint32_t set, uint64_t after,
+             struct batch **batch, struct problem *why)
 {
-    struct db *db = take_connection(engine, why);
+    const struct store_value from[] = {store_u64(set), store_u64(after + 1)};
     struct batch *b = NULL;
-    sqlite3_stmt *q;
+    struct reading r;
     bool row = false;
-    enum status rc;
+    enum status rc = begin_reading(&r, engine, R_BATCHES, from, why);
 
     *batch = NULL;
-    if (!db)
-        return STATUS_IO;
-    q = db->statements[R_BATCHES];
-    store_bind_u64(q, 1, set);
-    store_bind_u64(q, 2, after + 1);
-    while (!(rc = db_step(db, q, &row, "read the log", why)) && row) {
+    while (!rc && !(rc = db_step(r.db, r.q, &row, "read the log", why)) &&
+           row) {
         /* The first row may end before what is asked for (the rest has gone to
          * a closed list), or begin after it (the same). */
-        if (!b && (store_column_u64(q, 1) <= after ||
-                   store_column_u64(q, 0) > after + 1))
+        if (!b && (store_column_u64(r.q, 1) <= after ||
+                   store_column_u64(r.q, 0) > after + 1))
             break;
         if (b &&
-            (store_column_u64(q, 0) != b->last + 1 ||
-             b->size + (size_t)sqlite3_column_bytes(q, 6) > BATCH_BYTES_MAX))
+            (store_column_u64(r.q, 0) != b->last + 1 ||
+             b->size + (size_t)sqlite3_column_bytes(r.q, 6) > BATCH_BYTES_MAX))
             break;
-        rc = add_row(engine, q, &b, why);
-        if (rc)
-            break;
+        rc = add_row(engine, r.q, &b, why);
     }
-    give_connection(engine, db, q);
+    end_reading(&r);
     /* Checks the batch before a reader gets it, and before a file keeps it for
      * ever. */
     if (!rc && b && !batch_is_genuine(b))
@@ -247,228 +248,210 @@ store_queries_read(struct engine *engine, uint32_t set, uint64_t after,
     return STATUS_OK;
 }
 
-enum status
-store_queries_lists(struct engine *engine, uint32_t set, uint64_t number,
-                    struct list_info *lists, size_t *n, struct problem *why)
+static enum status
+read_lists(struct engine *engine, uint32_t set, uint64_t number,
+           struct list_info *lists, size_t *n, struct problem *why)
 {
-    struct db *db = take_connection(engine, why);
-    size_t max = *n;
-    sqlite3_stmt *q;
+    const struct store_value page[] = {store_u64(set), store_u64(number),
+                                       store_u64(*n)};
+    struct reading r;
     bool row = false;
-    enum status rc;
+    enum status rc = begin_reading(&r, engine, R_LISTS, page, why);
 
     *n = 0;
-    if (!db)
-        return STATUS_IO;
-    q = db->statements[R_LISTS];
-    store_bind_u64(q, 1, set);
-    store_bind_u64(q, 2, number);
-    store_bind_u64(q, 3, max);
-    while (!(rc = db_step(db, q, &row, "read the lists", why)) && row)
-        lists[(*n)++] = store_column_list(q);
-    give_connection(engine, db, q);
+    while (!rc && !(rc = db_step(r.db, r.q, &row, "read the lists", why)) &&
+           row)
+        lists[(*n)++] = store_column_list(r.q);
+    end_reading(&r);
     return rc;
 }
 
-/* Steps to the only list that `q` finds; `extra` gets the column after it. */
+/* Steps to the only row. STATUS_NOT_FOUND: there is none. */
 static enum status
-find_list(struct db *db, sqlite3_stmt *q, struct list_info *info,
-          struct buf *extra, struct problem *why)
+step_to_row(struct reading *r, const char *what, const char *none,
+            struct problem *why)
 {
     bool row = false;
-    enum status rc = db_step(db, q, &row, "read a list", why);
+    enum status rc = db_step(r->db, r->q, &row, what, why);
 
-    if (!rc && !row)
-        return problem(why, STATUS_NOT_FOUND, "no such list");
+    return rc || row ? rc : problem(why, STATUS_NOT_FOUND, "%s", none);
+}
+
+/* Steps to the only list; `extra` gets the column after it. */
+static enum status
+step_to_list(struct reading *r, struct list_info *info, struct buf *extra,
+             struct problem *why)
+{
+    enum status rc = step_to_row(r, "read a list", "no such list", why);
+
     if (rc)
         return rc;
-    *info = store_column_list(q);
+    *info = store_column_list(r->q);
     if (!extra)
         return STATUS_OK;
-    buf_add_slice(extra, db_column(q, 9));
+    buf_add_slice(extra, db_column(r->q, 9));
     return extra->failed ? problem_memory(why) : STATUS_OK;
 }
 
-enum status
-store_queries_list(struct engine *engine, uint32_t set, uint64_t number,
-                   struct list_info *info, struct buf *header,
-                   struct problem *why)
+static enum status
+find_list(struct engine *engine, enum read_statement which,
+          const struct store_value *values, struct list_info *info,
+          struct buf *extra, struct problem *why)
 {
-    struct db *db = take_connection(engine, why);
-    sqlite3_stmt *q;
-    enum status rc;
+    struct reading r;
+    enum status rc = begin_reading(&r, engine, which, values, why);
 
-    if (!db)
-        return STATUS_IO;
-    q = db->statements[R_LIST];
-    store_bind_u64(q, 1, set);
-    store_bind_u64(q, 2, number);
-    rc = find_list(db, q, info, header, why);
-    give_connection(engine, db, q);
+    if (!rc)
+        rc = step_to_list(&r, info, extra, why);
+    end_reading(&r);
     return rc;
 }
 
-enum status
-store_queries_list_of(struct engine *engine, uint32_t set, uint64_t seq,
-                      struct list_info *info, struct buf *marks,
-                      struct problem *why)
+static enum status
+read_list(struct engine *engine, uint32_t set, uint64_t number,
+          struct list_info *info, struct buf *header, struct problem *why)
 {
-    struct db *db = take_connection(engine, why);
-    sqlite3_stmt *q;
-    enum status rc;
+    const struct store_value key[] = {store_u64(set), store_u64(number)};
 
-    if (!db)
-        return STATUS_IO;
-    q = db->statements[R_LIST_OF];
-    store_bind_u64(q, 1, set);
-    store_bind_u64(q, 2, seq);
-    rc = find_list(db, q, info, marks, why);
-    give_connection(engine, db, q);
+    return find_list(engine, R_LIST, key, info, header, why);
+}
+
+static enum status
+read_list_of(struct engine *engine, uint32_t set, uint64_t seq,
+             struct list_info *info, struct buf *marks, struct problem *why)
+{
+    const struct store_value key[] = {store_u64(set), store_u64(seq)};
+    enum status rc = find_list(engine, R_LIST_OF, key, info, marks, why);
+
     if (!rc && (info->after >= seq || !info->is_filed))
         rc = problem(why, STATUS_NOT_FOUND, "no such list");
     return rc;
 }
 
-enum status
-store_queries_seek(struct engine *engine, uint32_t set,
-                   const struct list_info *info, uint64_t offset,
-                   struct list_place *place, struct problem *why)
+static enum status
+seek_place(struct engine *engine, uint32_t set, const struct list_info *info,
+           uint64_t offset, struct list_place *place, struct problem *why)
 {
-    struct db *db = take_connection(engine, why);
-    sqlite3_stmt *q;
+    const struct store_value key[] = {store_u64(set), store_u64(info->after),
+                                      store_u64(info->last), store_u64(offset)};
+    struct reading r;
     bool row = false;
-    enum status rc;
+    enum status rc = begin_reading(&r, engine, R_SEEK, key, why);
 
-    if (!db)
-        return STATUS_IO;
-    q = db->statements[R_SEEK];
-    store_bind_u64(q, 1, set);
-    store_bind_u64(q, 2, info->after);
-    store_bind_u64(q, 3, info->last);
-    store_bind_u64(q, 4, offset);
-    rc = db_step(db, q, &row, "read the log", why);
+    if (!rc)
+        rc = db_step(r.db, r.q, &row, "read the log", why);
     if (!rc && row) {
-        place->after = store_column_u64(q, 0);
-        place->at = store_column_u64(q, 1);
+        place->after = store_column_u64(r.q, 0);
+        place->at = store_column_u64(r.q, 1);
     }
-    give_connection(engine, db, q);
+    end_reading(&r);
     return rc;
 }
 
 /* Sets take turns, so that a list that cannot be filed does not hold up other
  * sets; within a set, lists are filed in order. */
-enum status
-store_queries_unfiled(struct engine *engine, uint32_t *set,
-                      struct list_info *info, struct buf *header,
-                      struct problem *why)
+static enum status
+find_unfiled(struct engine *engine, uint32_t *set, struct list_info *info,
+             struct buf *header, struct problem *why)
 {
     struct store_queries *s = queries_of(engine);
-    struct db *db = take_connection(engine, why);
-    sqlite3_stmt *q;
-    enum status rc;
+    const struct store_value behind[] = {store_u64(s->unfiled_after)};
+    struct reading r;
+    enum status rc = begin_reading(&r, engine, R_UNFILED, behind, why);
 
-    if (!db)
-        return STATUS_IO;
-    q = db->statements[R_UNFILED];
-    store_bind_u64(q, 1, s->unfiled_after);
-    rc = find_list(db, q, info, header, why);
+    if (!rc)
+        rc = step_to_list(&r, info, header, why);
     if (rc == STATUS_NOT_FOUND && s->unfiled_after > 0) {
-        db_reset(q);
-        store_bind_u64(q, 1, 0);
-        rc = find_list(db, q, info, header, why);
+        db_reset(r.q);
         s->unfiled_after = 0;
+        store_bind(r.q, (struct store_value[]){store_u64(0)});
+        rc = step_to_list(&r, info, header, why);
     }
     if (!rc)
-        *set = s->unfiled_after = (uint32_t)store_column_u64(q, 10);
-    give_connection(engine, db, q);
+        *set = s->unfiled_after = (uint32_t)store_column_u64(r.q, 10);
+    end_reading(&r);
     return rc;
 }
 
-enum status
-store_queries_trash(struct engine *engine, int64_t now_us,
-                    struct engine_trash *trash, struct problem *why)
+static enum status
+find_trash(struct engine *engine, int64_t now_us, struct engine_trash *trash,
+           struct problem *why)
 {
-    struct db *db = take_connection(engine, why);
-    sqlite3_stmt *q;
-    bool row = false;
-    enum status rc;
+    const struct store_value behind[] = {
+        store_i64(now_us), store_i64(trash->due_us), store_u64(trash->id)};
+    struct reading r;
+    enum status rc = begin_reading(&r, engine, R_TRASH, behind, why);
 
-    if (!db)
-        return STATUS_IO;
-    q = db->statements[R_TRASH];
-    sqlite3_bind_int64(q, 1, now_us);
-    sqlite3_bind_int64(q, 2, trash->due_us);
-    store_bind_u64(q, 3, trash->id);
-    rc = db_step(db, q, &row, "read the trash", why);
-    if (!rc && !row)
-        rc = problem(why, STATUS_NOT_FOUND, "no trash is due");
+    if (!rc)
+        rc = step_to_row(&r, "read the trash", "no trash is due", why);
     if (!rc) {
-        trash->id = (uint32_t)store_column_u64(q, 0);
-        trash->set = (uint32_t)store_column_u64(q, 1);
+        trash->id = (uint32_t)store_column_u64(r.q, 0);
+        trash->set = (uint32_t)store_column_u64(r.q, 1);
         snprintf(trash->name, sizeof(trash->name), "%.*s",
-                 SLICE_ARG(db_column(q, 2)));
-        trash->first = store_column_u64(q, 3);
-        trash->last = store_column_u64(q, 4);
-        trash->is_whole = sqlite3_column_int(q, 5) != 0;
-        trash->due_us = sqlite3_column_int64(q, 6);
+                 SLICE_ARG(db_column(r.q, 2)));
+        trash->first = store_column_u64(r.q, 3);
+        trash->last = store_column_u64(r.q, 4);
+        trash->is_whole = sqlite3_column_int(r.q, 5) != 0;
+        trash->due_us = sqlite3_column_int64(r.q, 6);
     }
-    give_connection(engine, db, q);
+    end_reading(&r);
     return rc;
 }
 
-enum status
-store_queries_generations(struct engine *engine, uint32_t set,
-                          struct generation_page *page, struct problem *why)
+static enum status
+read_generations(struct engine *engine, uint32_t set,
+                 struct generation_page *page, struct problem *why)
 {
-    struct db *db = take_connection(engine, why);
-    size_t max = page->n;
-    sqlite3_stmt *q;
+    const struct store_value from[] = {store_u64(set), store_u64(page->kind),
+                                       store_u64(page->from),
+                                       store_u64(page->n)};
+    struct reading r;
     bool row = false;
-    enum status rc;
+    enum status rc = begin_reading(&r, engine, R_GENERATIONS, from, why);
 
     page->n = 0;
-    if (!db)
-        return STATUS_IO;
-    q = db->statements[R_GENERATIONS];
-    store_bind_u64(q, 1, set);
-    sqlite3_bind_int(q, 2, (int)page->kind);
-    store_bind_u64(q, 3, page->from);
-    store_bind_u64(q, 4, max);
-    while (!(rc = db_step(db, q, &row, "read the generations", why)) && row)
-        page->all[page->n++] = store_column_generation(q);
-    give_connection(engine, db, q);
+    while (!rc &&
+           !(rc = db_step(r.db, r.q, &row, "read the generations", why)) && row)
+        page->all[page->n++] = store_column_generation(r.q);
+    end_reading(&r);
     return rc;
 }
 
-enum status
-store_queries_due(struct engine *engine, int64_t now_us,
-                  struct due_generation *due, struct problem *why)
+static enum status
+find_due(struct engine *engine, int64_t now_us, struct due_generation *due,
+         struct problem *why)
 {
-    struct db *db = take_connection(engine, why);
-    sqlite3_stmt *q;
-    bool row = false;
-    enum status rc;
+    const struct store_value behind[] = {
+        store_i64(now_us), store_i64(due->due_us), store_u64(due->id)};
+    struct reading r;
+    enum status rc = begin_reading(&r, engine, R_DUE, behind, why);
 
-    if (!db)
-        return STATUS_IO;
-    q = db->statements[R_DUE];
-    sqlite3_bind_int64(q, 1, now_us);
-    sqlite3_bind_int64(q, 2, due->due_us);
-    store_bind_u64(q, 3, due->id);
-    rc = db_step(db, q, &row, "read the generations", why);
-    if (!rc && !row)
-        rc = problem(why, STATUS_NOT_FOUND, "no generation is due");
+    if (!rc)
+        rc = step_to_row(&r, "read the generations", "no generation is due",
+                         why);
     if (!rc) {
-        due->id = store_column_u64(q, 0);
+        due->id = store_column_u64(r.q, 0);
         snprintf(due->name, sizeof(due->name), "%.*s",
-                 SLICE_ARG(db_column(q, 1)));
-        due->kind = (enum generation_kind)sqlite3_column_int(q, 2);
-        due->number = store_column_u64(q, 3);
-        due->due_us = sqlite3_column_int64(q, 4);
+                 SLICE_ARG(db_column(r.q, 1)));
+        due->kind = (enum generation_kind)sqlite3_column_int(r.q, 2);
+        due->number = store_column_u64(r.q, 3);
+        due->due_us = sqlite3_column_int64(r.q, 4);
     }
-    give_connection(engine, db, q);
+    end_reading(&r);
     return rc;
 }
+
+const struct engine_ops store_queries_ops = {
+    .read = read_entries,
+    .lists = read_lists,
+    .list = read_list,
+    .list_of = read_list_of,
+    .seek = seek_place,
+    .unfiled = find_unfiled,
+    .trash = find_trash,
+    .generations = read_generations,
+    .due = find_due,
+};
 
 void
 store_queries_init(struct store_queries *s, const char *path,

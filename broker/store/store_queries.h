@@ -31,7 +31,7 @@ struct store_queries {
     pthread_mutex_t mutex; /* guards the next two */
     struct db *idle[STORE_QUERIES_MAX];
     size_t n_idle;
-    uint32_t unfiled_after; /* the set that store_queries_unfiled gave last */
+    uint32_t unfiled_after; /* the set that find_unfiled gave last */
 };
 
 /* Both pointers are lent. */
@@ -39,45 +39,8 @@ void store_queries_init(struct store_queries *s, const char *path,
                         atomic_size_t *forms);
 void store_queries_fini(struct store_queries *s);
 
-/* Operations of struct engine_ops. `header` and `marks` may be NULL. */
-MUST_CHECK enum status store_queries_read(struct engine *engine, uint32_t set,
-                                          uint64_t after, struct batch **batch,
-                                          struct problem *why);
-MUST_CHECK enum status store_queries_lists(struct engine *engine, uint32_t set,
-                                           uint64_t number,
-                                           struct list_info *lists, size_t *n,
-                                           struct problem *why);
-MUST_CHECK enum status store_queries_list(struct engine *engine, uint32_t set,
-                                          uint64_t number,
-                                          struct list_info *info,
-                                          struct buf *header,
-                                          struct problem *why);
-MUST_CHECK enum status store_queries_list_of(struct engine *engine,
-                                             uint32_t set, uint64_t seq,
-                                             struct list_info *info,
-                                             struct buf *marks,
-                                             struct problem *why);
-MUST_CHECK enum status store_queries_seek(struct engine *engine, uint32_t set,
-                                          const struct list_info *info,
-                                          uint64_t offset,
-                                          struct list_place *place,
-                                          struct problem *why);
-MUST_CHECK enum status store_queries_unfiled(struct engine *engine,
-                                             uint32_t *set,
-                                             struct list_info *info,
-                                             struct buf *header,
-                                             struct problem *why);
-MUST_CHECK enum status store_queries_trash(struct engine *engine,
-                                           int64_t now_us,
-                                           struct engine_trash *trash,
-                                           struct problem *why);
-MUST_CHECK enum status store_queries_generations(struct engine *engine,
-                                                 uint32_t set,
-                                                 struct generation_page *page,
-                                                 struct problem *why);
-MUST_CHECK enum status store_queries_due(struct engine *engine, int64_t now_us,
-                                         struct due_generation *due,
-                                         struct problem *why);
+/* Its operations; the writer (store.c) has the others. */
+extern const struct engine_ops store_queries_ops;
 
 /* Columns of rows, for readers and the writer alike */
 
@@ -95,12 +58,47 @@ struct list_info store_column_list(sqlite3_stmt *s);
 struct generation store_column_generation(sqlite3_stmt *s);
 struct digest store_column_digest(sqlite3_stmt *s, int n);
 uint64_t store_column_u64(sqlite3_stmt *s, int n);
-void store_bind_u64(sqlite3_stmt *s, int n, uint64_t number);
 
-/* Prepares n statements. */
-MUST_CHECK enum status store_prepare(struct db *db, sqlite3_stmt **statements,
-                                     const char *const *sql, int n,
-                                     struct problem *why);
-void store_finalize(sqlite3_stmt **statements, int n);
+/* A value for a parameter of a statement; a text and bytes are lent. */
+struct store_value {
+    enum { STORE_NUMBER, STORE_TEXT, STORE_BYTES } type;
+
+    int64_t number;
+    struct slice bytes;
+};
+
+static inline struct store_value
+store_i64(int64_t number)
+{
+    return (struct store_value){STORE_NUMBER, number, {NULL, 0}};
+}
+
+static inline struct store_value
+store_u64(uint64_t number)
+{
+    return store_i64((int64_t)number);
+}
+
+static inline struct store_value
+store_text(struct slice text)
+{
+    return (struct store_value){STORE_TEXT, 0, text};
+}
+
+static inline struct store_value
+store_bytes(struct slice bytes)
+{
+    return (struct store_value){STORE_BYTES, 0, bytes};
+}
+
+static inline struct store_value
+store_digest(const struct digest *digest)
+{
+    return store_bytes(
+        (struct slice){(const char *)digest->bytes, DIGEST_SIZE});
+}
+
+/* Binds a value to each parameter, the first to ?1. */
+void store_bind(sqlite3_stmt *s, const struct store_value *values);
 
 #endif

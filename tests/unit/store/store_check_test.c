@@ -1,4 +1,4 @@
-#include "broker/store/store_check.h"
+#include "broker/store/store.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,24 +7,16 @@
 #include <unistd.h>
 
 #include "base/db.h"
-#include "broker/store/store.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-/* A version that no database is newer than. */
-#define NEWEST 1000
-
-/* The check of tidings.db in the test's directory. */
 static enum status
 check(void **state, struct problem *why)
 {
-    char path[400];
-
-    snprintf(path, sizeof(path), "%s/tidings.db", tempdir_path(state));
-    return store_check(tempdir_path(state), path, NEWEST, why);
+    return store_check(tempdir_path(state), why);
 }
 
-/* Runs SQL in it, as a program that need not be ours. */
+/* Runs SQL in tidings.db, as a program that need not be ours. */
 static void
 run(void **state, const char *sql)
 {

@@ -1,0 +1,85 @@
+/*
+ * store_rows.h - the rows of tidings.db, as the log thread writes them: sets,
+ * batches, closed lists, generations and trash. (The keys of posts:
+ * store_keys.h.)
+ *
+ * A set has a row with what is rewritten seldom: settings, sizes. A commit of
+ * entries does not touch it. Batches and closed lists have a row each. When the
+ * file of a list is on the disk, its batches are there twice. From then on
+ * their set owes them: each commit deletes a slice of the rows of one set, so
+ * that no commit takes long for it. A generation has a row until its files are
+ * gone.
+ *
+ * The log thread's, on its connection.
+ */
+#ifndef BROKER_STORE_STORE_ROWS_H
+#define BROKER_STORE_STORE_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/db.h"
+#include "base/map.h"
+#include "broker/log/engine.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* tidings.db: its tables, and the statements of its writer. */
+extern const struct db_kind store_kind;
+
+/* The statements that are not about rows. */
+enum {
+    STORE_BEGIN,
+    STORE_COMMIT,
+    STORE_ROLLBACK,
+    STORE_FREE_PAGES,
+    STORE_ROWS
+};
+
+/* Batches of a set that can be forgotten, by set. */
+struct store_debt {
+    struct map_node node; /* its hash is the set's id */
+    uint64_t upto;        /* seq of the last entry that may go */
+};
+
+/* Notes that a set owes its batches up to entry `upto`. STATUS_MEMORY. */
+MUST_CHECK enum status store_debts_owe(struct map *debts, uint32_t set,
+                                       uint64_t upto);
+/* The debt that is paid next: the same one, until another call; NULL: none. */
+struct store_debt *store_debts_first(const struct map *debts);
+void store_debts_paid(struct map *debts, struct store_debt *debt);
+void store_debts_fini(struct map *debts);
+
+struct store_rows {
+    struct db *db;    /* lent; of store_kind */
+    uint32_t next_id; /* the next birth's; moves when births are committed */
+    struct map debts;
+};
+
+MUST_CHECK enum status store_rows_init(struct store_rows *s, struct db *db,
+                                       struct problem *why);
+void store_rows_fini(struct store_rows *s); /* harmless before it */
+
+/* Reports every set with its head: see struct engine_ops. */
+MUST_CHECK enum status store_rows_load(struct store_rows *s,
+                                       engine_set_fn *on_set, void *user,
+                                       struct problem *why);
+
+/* Within the transaction of a commit: applies an act of any kind but ACT_KEY.
+ * Writes nothing but what the act and at_us say: act.h gives the reason. */
+MUST_CHECK enum status store_rows_apply(struct store_rows *s,
+                                        const struct act *act, int64_t at_us,
+                                        struct problem *why);
+
+/* Then deletes a slice of the batches of the first set that owes some;
+ * *is_paid: that was the rest of its debt. */
+MUST_CHECK enum status store_rows_pay(struct store_rows *s, bool *is_paid,
+                                      struct problem *why);
+
+/* When the transaction is on the disk. If this fails, old rows stay until the
+ * next start finds them. */
+void store_rows_committed(struct store_rows *s, const struct commit *commit,
+                          bool is_paid);
+
+#endif
