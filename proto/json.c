@@ -64,28 +64,35 @@ json_string(struct buf *to, struct slice text)
     *p = '"';
 }
 
+void
+json_text_member(struct buf *to, const char *name, struct slice text)
+{
+    buf_add_format(to, ",\"%s\":", name);
+    json_string(to, text);
+}
+
+void
+json_number_member(struct buf *to, const char *name, uint64_t number)
+{
+    buf_add_format(to, ",\"%s\":", name);
+    buf_add_number(to, number);
+}
+
 /* Problems */
 
 void
 json_problem_begin(struct buf *to, unsigned status, const char *title,
                    const struct problem *why)
 {
-    BUF_ADD(to, JSON_PROBLEM_START ",\"title\":");
-    json_string(to, slice_of(title));
-    BUF_ADD(to, ",\"status\":");
-    buf_add_number(to, status);
-    if (why && why->text[0]) {
-        BUF_ADD(to, ",\"detail\":");
-        json_string(to, slice_of(why->text));
-    }
-    if (why && why->entry) {
-        BUF_ADD(to, ",\"entry\":");
-        buf_add_number(to, why->entry);
-    }
-    if (why && why->line) {
-        BUF_ADD(to, ",\"line\":");
-        buf_add_number(to, why->line);
-    }
+    BUF_ADD(to, JSON_PROBLEM_START);
+    json_text_member(to, "title", slice_of(title));
+    json_number_member(to, "status", status);
+    if (why && why->text[0])
+        json_text_member(to, "detail", slice_of(why->text));
+    if (why && why->entry)
+        json_number_member(to, "entry", why->entry);
+    if (why && why->line)
+        json_number_member(to, "line", why->line);
 }
 
 /* Changes and messages */

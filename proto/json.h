@@ -13,6 +13,11 @@
 /* Appends `text` (valid UTF-8) as a JSON string, quotes included. */
 void json_string(struct buf *to, struct slice text);
 
+/* Append a member behind another one: a comma, `name`, which needs no escapes,
+ * and the value. */
+void json_text_member(struct buf *to, const char *name, struct slice text);
+void json_number_member(struct buf *to, const char *name, uint64_t number);
+
 /*
  * Problems, as application/problem+json (RFC 9457):
  *

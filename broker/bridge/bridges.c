@@ -7,11 +7,12 @@
 #include "base/thread.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/bridge/bridge_report.h"
 #include "broker/bridge/inbound.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/outbound.h"
 #include "broker/mqtt/mqtt.h"
+#include "proto/datetime.h"
+#include "proto/json.h"
 
 /* One section. A direction that it does not have is NULL. */
 struct bridge {
@@ -272,6 +273,127 @@ bridges_close(struct bridges *b)
 }
 
 /* Reports */
+
+static void
+add_time(struct buf *to, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    buf_add(to, text, datetime_write_short(text, us));
+}
+
+static void
+add_connection(struct buf *to, const struct mqtt_state *state,
+               const struct problem *why)
+{
+    static const char *const states[] = {
+        [MQTT_CONNECTING] = "connecting",
+        [MQTT_CONNECTED] = "connected",
+        [MQTT_WAITING] = "waiting",
+    };
+
+    buf_add_format(to, "{\"state\":\"%s\",\"since\":\"",
+                   states[state->condition]);
+    add_time(to, state->since_us);
+    BUF_ADD(to, "\"");
+    json_number_member(to, "connections", state->connections);
+    if (why->text[0])
+        json_text_member(to, "why", slice_of(why->text));
+}
+
+static void
+add_out(struct buf *to, const struct outbound_report *out)
+{
+    BUF_ADD(to, ",\"out\":");
+    add_connection(to, &out->mqtt, &out->mqtt.why);
+    json_number_member(to, "published", out->published);
+    json_number_member(to, "acknowledged", out->acknowledged);
+    json_number_member(to, "inFlight", out->in_flight);
+    json_number_member(to, "refused", out->refused);
+    json_number_member(to, "leftOut", out->left_out);
+    json_number_member(to, "sets", out->sets);
+    json_number_member(to, "setsBehind", out->sets_behind);
+    json_number_member(to, "lag", out->lag);
+    if (out->slowest[0]) {
+        BUF_ADD(to, ",\"slowest\":{\"set\":");
+        json_string(to, slice_of(out->slowest));
+        json_number_member(to, "lag", out->slowest_lag);
+        BUF_ADD(to, "}");
+    }
+    BUF_ADD(to, "}");
+}
+
+/* The reason that stops a direction: the connection's reason first. */
+static const struct problem *
+reason_of(const struct inbound_report *in)
+{
+    return in->mqtt.why.text[0] ? &in->mqtt.why : &in->why;
+}
+
+static void
+add_in(struct buf *to, const struct inbound_report *in)
+{
+    BUF_ADD(to, ",\"in\":");
+    add_connection(to, &in->mqtt, reason_of(in));
+    json_number_member(to, "received", in->received);
+    json_number_member(to, "posted", in->posted);
+    json_number_member(to, "entries", in->entries);
+    json_number_member(to, "ignored", in->ignored);
+    json_number_member(to, "rejected", in->rejected);
+    json_number_member(to, "repeats", in->repeats);
+    BUF_ADD(to, "}");
+}
+
+void
+bridge_report_write(struct buf *to, const struct bridge_config *config,
+                    const struct outbound_report *out,
+                    const struct inbound_report *in)
+{
+    BUF_ADD(to, "{\"name\":");
+    json_string(to, slice_of(config->name));
+    json_text_member(to, "url", slice_of(config->url));
+    json_text_member(
+        to, "version",
+        slice_of(config->version == BRIDGE_MQTT_311 ? "3.1.1" : "5"));
+    json_text_member(to, "prefix", slice_of(config->prefix));
+    if (out)
+        add_out(to, out);
+    if (in)
+        add_in(to, in);
+    BUF_ADD(to, "}");
+}
+
+/* A first connection that is still being made has no reason yet. It gets a line
+ * all the same, because the direction does not work. */
+static void
+write_warning(struct buf *to, const char *name, const char *direction,
+              const struct mqtt_state *state, const struct problem *why)
+{
+    bool is_connected = state->condition == MQTT_CONNECTED;
+
+    if (is_connected && !why->text[0])
+        return;
+    buf_add_format(to, "warning: bridge %s, %s: ", name, direction);
+    if (!is_connected) {
+        BUF_ADD(to, "not connected since ");
+        add_time(to, state->since_us);
+    }
+    if (!is_connected && why->text[0])
+        BUF_ADD(to, ": ");
+    buf_add_text(to, why->text);
+    BUF_ADD(to, "\n");
+}
+
+void
+bridge_report_warn(struct buf *to, const struct bridge_config *config,
+                   const struct mqtt_state *out,
+                   const struct inbound_report *in)
+{
+    if (out)
+        write_warning(to, config->name, "out", out, &out->why);
+    if (in)
+        write_warning(to, config->name, "in", &in->mqtt, reason_of(in));
+}
 
 static void
 lock_bridges(struct bridges *b)

@@ -17,11 +17,11 @@
  *
  * The folder:
  *
- *     bridges   all of them; bridge_report: reports for operators
+ *     bridges   all of them, and reports for operators
  *     outbound  a direction outwards, its turns (files: outbound_state.h)
- *     inbound   a direction inwards, its turns. input_filters: subscriptions;
- *               inbox_message: a received message; inbox: those of a turn, on
- *               their way into the log; rejection: reports a bad message
+ *     inbound   a direction inwards: its subscriptions, its turns, reports of
+ *               bad messages
+ *     inbox     the received messages of a turn, on their way into the log
  *     mqtt_topics  names of topics
  *     mqtt_db   mqtt.db: state that outlives the process
  *
@@ -49,11 +49,11 @@
  * The way of one message in:
  *
  *     read_packets              the client reads all packets
- *     on_received               finds the input (input_filters) and the set
+ *     on_received               finds the input and the set
  *     inbox_message_new         copies the message, finds its type and key
  *     on_turn                   all are read, and none is acknowledged
  *     inbox_settle              in order, for each:
- *     inbox_message_begin       an ingest (posts/ingest.h), to the log
+ *     begin_message             an ingest (posts/ingest.h), to the log
  *     on_done                   on the log thread: it is committed, or failed
  *     on_settled                counts it, or publishes its rejection
  *     mqtt_write                only now: PUBACK
@@ -69,7 +69,11 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+struct bridge_config;
 struct bridges;
+struct inbound_report;
+struct mqtt_state;
+struct outbound_report;
 
 /* Opens DIR/mqtt.db and starts the threads of every configured bridge
  * (registry_bridging). Without any, makes nothing. An MQTT broker that cannot
@@ -115,5 +119,39 @@ void bridges_warn(struct bridges *bridges, struct buf *to);
 
 /* Sets the gauges of the bridges. Any thread. */
 void bridges_measure(struct bridges *bridges);
+
+/* The parts of these answers about one bridge; pure */
+
+/* Appends the report of a bridge; `out` or `in` NULL: it has no such direction.
+ *
+ *   {"name":"plant","url":"mqtts://mqtt.example.org:8883","version":"5",
+ *    "prefix":"tidings",
+ *    "out":{"state":"connected","since":"2026-11-20T10:00:00Z",
+ *           "connections":1,"published":120,"acknowledged":118,"inFlight":2,
+ *           "refused":0,"leftOut":0,"sets":3,"setsBehind":1,"lag":40,
+ *           "slowest":{"set":"demo","lag":40}},
+ *    "in":{"state":"waiting","since":"2026-11-20T09:58:12Z","connections":0,
+ *          "why":"cannot connect to mqtt.example.org:8883: Connection refused",
+ *          "received":0,"posted":0,"entries":0,"ignored":0,"rejected":0,
+ *          "repeats":0}}
+ *
+ * "state" is "connected", "connecting", or "waiting" for the next try; "since":
+ * when that began, or the end of the last connection; "why": the problem, also
+ * of a connection that stands. Members without a value are left out. The report
+ * never names a user, a password or a file.
+ */
+void bridge_report_write(struct buf *to, const struct bridge_config *config,
+                         const struct outbound_report *out,
+                         const struct inbound_report *in);
+
+/* Appends a line for each direction that does not work now:
+ *
+ *   warning: bridge plant, in: not connected since 2026-11-20T09:58:12Z: ...
+ *   warning: bridge plant, in: the disk is full
+ *   warning: bridge plant, out: the MQTT broker refuses messages about ...
+ */
+void bridge_report_warn(struct buf *to, const struct bridge_config *config,
+                        const struct mqtt_state *out,
+                        const struct inbound_report *in);
 
 #endif

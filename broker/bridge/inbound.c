@@ -33,13 +33,13 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/array.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/bridge/inbox.h"
-#include "broker/bridge/input_filters.h"
 #include "broker/bridge/mqtt_topics.h"
-#include "broker/bridge/rejection.h"
 #include "proto/json.h"
 #include "proto/mqtt_topic.h"
 
@@ -47,13 +47,49 @@
  * messages does not cause a rejection each. */
 #define TELLING_MAX 1000
 
+/* The longest foreign text that is reported whole; longer ones are quoted
+ * (problem.h). */
+#define REJECTION_TEXT_MAX 1024
+
+/* The largest report: the text of a problem, and three members in which every
+ * byte may take six. */
+#define REJECTION_MAX ((size_t)32 << 10)
+
+/*
+ * The subscriptions of a connection, by input.
+ *
+ * With every connection the client subscribes to all filters, whether the MQTT
+ * broker has kept the session or not: a filter may be new, and a broker that
+ * crashed may have kept an older session. It unsubscribes from filters of the
+ * session that are no longer configured.
+ *
+ * mqtt.db lists the granted filters. Retained messages are older than the
+ * subscription, so the client takes them once, when the MQTT broker grants a
+ * filter that is not in mqtt.db:
+ *
+ *   MQTT 5      the client asks for them only then (Retain Handling), so it
+ *               takes all that come; also in a later connection, from the
+ *               session, if one connection was too short for all
+ *   MQTT 3.1.1  they come with every subscription; the client takes those that
+ *               come in the connection in which the filter was new. If it
+ *               breaks before all have come, the rest are ignored
+ */
+struct subscriptions {
+    bool is_known[BRIDGE_INPUT_MAX]; /* mqtt.db has its filter */
+    bool is_asked[BRIDGE_INPUT_MAX]; /* SUBACK has not come */
+    int mid[BRIDGE_INPUT_MAX];
+
+    char (*stale)[sizeof(((struct bridge_input *)0)->filter)];
+    size_t n_stale, stale_capacity; /* unsubscribed filters */
+};
+
 struct inbound {
     struct registry *registry;
     struct mqtt_db *db;
     const struct bridge_config *config;
     struct mqtt *mqtt;
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
-    struct input_filters inputs;
+    struct subscriptions subscriptions;
     struct inbox inbox;
     bool is_dropped; /* the client has dropped the connection: it ignores
                         further messages, as they come again */
@@ -100,6 +136,62 @@ is_stuck(struct inbound *in)
 
 /* Rejecting */
 
+/* The status that a post over HTTP would get. */
+static const struct answer {
+    enum status rc;
+    unsigned status;
+    const char *title;
+} answers[] = {
+    {STATUS_MALFORMED, 400, "Bad Request"},
+    {STATUS_NOT_FOUND, 404, "Not Found"},
+    {STATUS_TOO_LARGE, 413, "Content Too Large"},
+    {STATUS_UNSUPPORTED, 415, "Unsupported Media Type"},
+    {STATUS_INVALID, 422, "Unprocessable Content"},
+};
+
+#define ANSWERS (sizeof(answers) / sizeof(answers[0]))
+
+static const struct answer *
+answer_of(enum status rc)
+{
+    for (size_t i = 0; i < ANSWERS - 1; i++)
+        if (answers[i].rc == rc)
+            return &answers[i];
+    return &answers[ANSWERS - 1];
+}
+
+/* Adds a text unchanged if JSON can hold it. */
+static void
+add_text(struct buf *to, const char *name, struct slice text)
+{
+    bool is_plain =
+        text.size <= REJECTION_TEXT_MAX && mqtt_topic_is_valid(text);
+
+    json_text_member(to, name,
+                     is_plain ? text : slice_of(problem_quote(text).text));
+}
+
+/* Appends the report of a bad message: application/problem+json like the answer
+ * to a bad post, with three more members. `key` may be empty.
+ *
+ *   {"type":"about:blank","title":"Unprocessable Content","status":422,
+ *    "detail":"no loc","entry":3,"line":17,
+ *    "topic":"plant/7/changes","set":"plant","key":"8e03978e"}
+ */
+static void
+write_rejection(struct buf *to, struct slice topic, struct slice set,
+                struct slice key, enum status rc, const struct problem *why)
+{
+    const struct answer *answer = answer_of(rc);
+
+    json_problem_begin(to, answer->status, answer->title, why);
+    add_text(to, "topic", topic);
+    add_text(to, "set", set);
+    if (key.size > 0)
+        add_text(to, "key", key);
+    BUF_ADD(to, "}\n");
+}
+
 /* Publishes why a message was rejected. A failure to publish does not keep that
  * message back: it would go to where the message came from. */
 static void
@@ -117,7 +209,7 @@ publish_rejection(struct inbound *in, struct slice topic, struct slice set,
     if (in->telling >= TELLING_MAX)
         return;
     buf_init(&text, REJECTION_MAX);
-    rejection_write(&text, topic, set, key, rc, why);
+    write_rejection(&text, topic, set, key, rc, why);
     message.payload = buf_slice(&text);
     in->telling++; /* before the call: an acknowledgement may come during it */
     if (text.failed) {
@@ -210,6 +302,120 @@ settle_inbox(struct inbound *in)
     mqtt_prove(in->mqtt);
 }
 
+/* Subscriptions */
+
+static size_t
+find_filter(const struct bridge_config *config, const char *filter)
+{
+    size_t i = 0;
+
+    while (i < config->n_inputs && strcmp(config->inputs[i].filter, filter))
+        i++;
+    return i;
+}
+
+/* Called for each filter in mqtt.db. */
+static enum status
+on_filter(const char *filter, void *user)
+{
+    struct inbound *in = user;
+    struct subscriptions *s = &in->subscriptions;
+    size_t i = find_filter(in->config, filter);
+    void *stale;
+
+    if (i < in->config->n_inputs) {
+        s->is_known[i] = true;
+        return STATUS_OK;
+    }
+    stale = ONE_MORE(s->stale, &s->stale_capacity, s->n_stale);
+    if (!stale)
+        return STATUS_MEMORY;
+    s->stale = stale;
+    snprintf(s->stale[s->n_stale++], sizeof(s->stale[0]), "%s", filter);
+    return STATUS_OK;
+}
+
+/* Subscribes and unsubscribes after a connection was made. After any failure
+ * the connection is useless. */
+static enum status
+subscribe_inputs(struct inbound *in, struct problem *why)
+{
+    const struct bridge_config *config = in->config;
+    struct subscriptions *s = &in->subscriptions;
+    enum status rc;
+
+    memset(s->is_known, 0, sizeof(s->is_known));
+    memset(s->is_asked, 0, sizeof(s->is_asked));
+    s->n_stale = 0;
+    rc = mqtt_db_filters(in->db, config->name, on_filter, in, why);
+    for (size_t i = 0; !rc && i < s->n_stale; i++)
+        rc = mqtt_unsubscribe(in->mqtt, s->stale[i], why);
+    for (size_t i = 0; !rc && i < config->n_inputs; i++) {
+        rc = mqtt_subscribe(in->mqtt, config->inputs[i].filter, !s->is_known[i],
+                            &s->mid[i], why);
+        s->is_asked[i] = !rc;
+    }
+    return rc;
+}
+
+/* The MQTT broker obeys in order: at the first SUBACK it has unsubscribed from
+ * the stale filters, and mqtt.db may forget them. If that fails, the next
+ * connection repeats it. */
+static enum status
+forget_stale(struct inbound *in, struct problem *why)
+{
+    struct subscriptions *s = &in->subscriptions;
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < s->n_stale; i++)
+        rc = mqtt_db_drop_filter(in->db, in->config->name, s->stale[i], why);
+    s->n_stale = 0;
+    return rc;
+}
+
+static enum status
+judge_grant(const char *filter, int granted, struct problem *why)
+{
+    if (granted >= MQTT_REASON_FAILED)
+        return problem(why, STATUS_INVALID,
+                       "the MQTT broker refuses the subscription to %s: %s",
+                       filter, mqtt_reason(granted));
+    if (granted < 1)
+        return problem(why, STATUS_INVALID,
+                       "the MQTT broker grants %s at QoS 0 only, so that "
+                       "messages may be lost",
+                       filter);
+    return STATUS_OK;
+}
+
+/* Handles SUBACK. STATUS_INVALID: the filter is not granted, or not at QoS 1;
+ * `why` has the reason. STATUS_IO: mqtt.db could not note it. */
+static enum status
+note_grant(struct inbound *in, int mid, int granted, struct problem *why)
+{
+    const struct bridge_input *inputs = in->config->inputs;
+    struct subscriptions *s = &in->subscriptions;
+    enum status rc, judged;
+    size_t i = 0;
+
+    while (i < in->config->n_inputs && !(s->is_asked[i] && s->mid[i] == mid))
+        i++;
+    if (i == in->config->n_inputs)
+        return STATUS_OK;
+    s->is_asked[i] = false;
+    rc = forget_stale(in, why);
+    judged = judge_grant(inputs[i].filter, granted, why);
+    if (granted >= MQTT_REASON_FAILED)
+        return judged;
+    /* is_known stays unchanged: retained messages come with the subscription,
+     * before SUBACK or after it. After a crash before this row they come again.
+     * After a later crash the session has the unacknowledged ones. */
+    if (!rc && !s->is_known[i])
+        rc =
+            mqtt_db_add_filter(in->db, in->config->name, inputs[i].filter, why);
+    return judged ? judged : rc;
+}
+
 /* The client's calls */
 
 static void
@@ -218,11 +424,11 @@ on_connected(void *user, bool has_session)
     struct inbound *in = user;
     struct problem why = {""};
 
-    (void)has_session; /* unused: input_filters.h */
+    (void)has_session; /* unused: struct subscriptions */
     in->is_dropped = false;
     in->telling = 0;
     note_problem(in, &in->refused, &why);
-    if (input_filters_subscribe(&in->inputs, in->mqtt, &why))
+    if (subscribe_inputs(in, &why))
         drop_connection(in, &why);
 }
 
@@ -245,7 +451,7 @@ on_subscribed(void *user, int mid, int granted)
 {
     struct inbound *in = user;
     struct problem why = {""};
-    enum status rc = input_filters_granted(&in->inputs, mid, granted, &why);
+    enum status rc = note_grant(in, mid, granted, &why);
 
     if (rc) {
         DIAG(DIAG_WARNING, "bridge", "a subscription failed",
@@ -272,18 +478,26 @@ is_no_post(const struct inbound *in, const struct mqtt_received *message)
            slice_starts(message->payload, JSON_PROBLEM_START);
 }
 
-/* Finds the input that the message came by; NULL: the message is ignored. */
+/* Finds the first input whose filter matches the topic, which is valid; NULL:
+ * the message is ignored, as for an unsubscribed filter, or a retained message
+ * of MQTT 3.1.1 of a known one. */
 static const struct bridge_input *
 find_input(const struct inbound *in, const struct mqtt_received *message)
 {
-    const struct bridge_input *input = NULL;
+    const struct bridge_config *config = in->config;
+    size_t i = 0;
 
-    if (!is_no_post(in, message))
-        input = input_filters_find(&in->inputs, message->topic);
-    if (input && message->is_retained &&
-        !input_filters_takes_retained(&in->inputs, input))
-        input = NULL;
-    return input;
+    if (is_no_post(in, message))
+        return NULL;
+    while (i < config->n_inputs &&
+           !mqtt_filter_matches(slice_of(config->inputs[i].filter),
+                                slice_of(message->topic)))
+        i++;
+    if (i == config->n_inputs ||
+        (message->is_retained && config->version != BRIDGE_MQTT_5 &&
+         in->subscriptions.is_known[i]))
+        return NULL;
+    return &config->inputs[i];
 }
 
 static void
@@ -400,10 +614,8 @@ inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
     in->db = db;
     in->config = config;
     pthread_mutex_init(&in->mutex, NULL);
-    input_filters_init(&in->inputs, config, db);
     rc = inbox_init(&in->inbox, posts, why);
     if (rc) {
-        input_filters_fini(&in->inputs);
         pthread_mutex_destroy(&in->mutex);
         free(in);
         return rc;
@@ -437,7 +649,7 @@ inbound_close(struct inbound *in)
     inbound_stop(in);
     mqtt_close(in->mqtt);
     inbox_fini(&in->inbox);
-    input_filters_fini(&in->inputs);
+    free(in->subscriptions.stale);
     pthread_mutex_destroy(&in->mutex);
     free(in);
 }

@@ -1,10 +1,253 @@
 #include "broker/bridge/inbox.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "proto/digest.h"
+#include "proto/input_formats.h"
+#include "proto/mqtt_topic.h"
+
+/* Messages */
+
+/* A message is given up if the memory for posts was so often too small although
+ * no other post was there. Most probably no later try would succeed: almost a
+ * second passes between tries, and a message that can never be posted would
+ * hold up all others for ever. */
+#define TRIES_ALONE 5
+
+#define CORRELATION "correlation:"
+
+/* Guesses the media type from the first significant character: senders cannot
+ * state it in MQTT 3.1.1, and many do not in MQTT 5. */
+static struct slice
+guess_type(struct slice payload)
+{
+    static const char bom[] = "\xef\xbb\xbf";
+
+    if (slice_starts(payload, bom)) {
+        payload.data += 3;
+        payload.size -= 3;
+    }
+    while (payload.size > 0 &&
+           (slice_is_blank(payload.data[0]) || payload.data[0] == '\r' ||
+            payload.data[0] == '\n')) {
+        payload.data++;
+        payload.size--;
+    }
+    if (slice_starts(payload, "<"))
+        return SLICE("application/xml");
+    if (slice_starts(payload, "{") || slice_starts(payload, "["))
+        return SLICE("application/json");
+    return (struct slice){NULL, 0};
+}
+
+/* Makes a key of correlation data, which are bytes: in hexadecimal, or if that
+ * is too long their digest. That begins with "sha-256:", so the two cannot be
+ * mistaken for each other. */
+static void
+set_correlation(struct key *key, struct slice bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    const size_t before = sizeof(CORRELATION) - 1;
+    char *at = key->text + before;
+    struct digest digest;
+
+    memcpy(key->text, CORRELATION, before);
+    key->size = before + 2 * bytes.size;
+    if (bytes.size > (KEY_SIZE_MAX - before) / 2) {
+        digest_start(&digest, bytes);
+        digest_write(at, &digest);
+        key->size = before + DIGEST_TEXT_SIZE;
+        return;
+    }
+    for (size_t i = 0; i < bytes.size; i++) {
+        *at++ = digits[(uint8_t)bytes.data[i] >> 4];
+        *at++ = digits[(uint8_t)bytes.data[i] & 15];
+    }
+}
+
+static void
+set_key(struct inbox_message *h, const struct mqtt_received *message)
+{
+    struct slice key = message->key;
+
+    if (message->correlation.size > 0) {
+        set_correlation(&h->key, message->correlation);
+    } else if (key.size > 0 && !key_is_valid(key)) {
+        h->rc = problem(&h->why, STATUS_INVALID,
+                        "\"%s\" is no key: that is 1 to %d visible characters "
+                        "of ASCII",
+                        problem_quote(key).text, KEY_SIZE_MAX);
+    } else if (key.size > 0) {
+        memcpy(h->key.text, key.data, key.size);
+        h->key.size = key.size;
+    }
+}
+
+/* Copies `from` to *at, and moves *at behind it. */
+static struct slice
+copy_slice(char **at, struct slice from)
+{
+    struct slice to = {*at, from.size};
+
+    if (from.size > 0)
+        memcpy(*at, from.data, from.size);
+    *at += from.size;
+    return to;
+}
+
+struct inbox_message *
+inbox_message_new(const struct mqtt_received *message,
+                  const struct bridge_input *input, uint64_t payload_max)
+{
+    struct slice topic = slice_of(message->topic);
+    struct slice type = message->content_type, payload = message->payload;
+    struct slice level = mqtt_filter_level(slice_of(input->filter), topic);
+    struct slice set = slice_of(input->set);
+    struct inbox_message *h;
+    char *at;
+
+    if (type.size == 0 || !format_of(type))
+        type = guess_type(payload);
+    if (payload.size > payload_max)
+        payload.size = 0;
+    if (slice_is(set, "+"))
+        set = level;
+    h = malloc(sizeof(*h) + topic.size + 1 + set.size + type.size +
+               payload.size);
+    if (!h)
+        return NULL;
+    memset(h, 0, sizeof(*h));
+    list_init(&h->node);
+    at = (char *)(h + 1);
+    h->topic = at;
+    copy_slice(&at, topic);
+    *at++ = '\0';
+    h->set = copy_slice(&at, set);
+    h->type = copy_slice(&at, type);
+    h->payload = copy_slice(&at, payload);
+    if (message->payload.size > payload_max)
+        h->payload = (struct slice){NULL, message->payload.size};
+    h->is_repeat = message->is_repeat;
+    set_key(h, message);
+    return h;
+}
+
+/* Frees the ingest, which the log has given back. */
+static void
+end_ingest(struct inbox_message *h)
+{
+    ingest_free(h->ingest);
+    h->ingest = NULL;
+}
+
+struct slice
+inbox_message_key(const struct inbox_message *h)
+{
+    if (h->ingest && ingest_post(h->ingest)->key.size > 0)
+        return ingest_post(h->ingest)->key;
+    return key_slice(&h->key);
+}
+
+/* True if a later try may succeed after this failure. */
+static bool
+is_passing(enum status rc)
+{
+    switch (rc) {
+    case STATUS_OK:
+    case STATUS_MALFORMED:
+    case STATUS_INVALID:
+    case STATUS_TOO_LARGE:
+    case STATUS_UNSUPPORTED:
+    case STATUS_NOT_FOUND:
+    case STATUS_CONFLICT:
+    case STATUS_REFUSED:
+    case STATUS_DIFFERENT:
+        return false;
+    case STATUS_AGAIN:
+    case STATUS_MEMORY:
+    case STATUS_IO: /* the log's disk, not the message's fault */
+    case STATUS_LATE:
+    case STATUS_GONE:
+    case STATUS_BUSY:
+    case STATUS_LIMITED:
+    case STATUS_STOPPED:
+    case STATUS_RUNNING:
+    case STATUS_UNREACHABLE:
+        return true;
+    }
+    return true;
+}
+
+static enum status
+begin_ingest(struct inbox_message *h, struct posts *posts,
+             struct post_line *line, void (*on_done)(struct ingest *, void *),
+             void *user)
+{
+    enum status rc;
+
+    if (h->type.size == 0)
+        return problem(&h->why, STATUS_UNSUPPORTED,
+                       "a message is XML, which begins with \"<\", or JSON, "
+                       "with \"{\" or \"[\", unless its content type says that "
+                       "it is another of %s",
+                       formats_offered());
+    rc = ingest_begin(&h->ingest, posts, h->set, h->type, h->payload.size,
+                      &h->why);
+    if (rc)
+        return rc;
+    ingest_take_message(h->ingest);
+    ingest_join(h->ingest, line);
+    if (h->key.size > 0)
+        rc = ingest_set_key(h->ingest, &h->key, &h->why);
+    if (!rc)
+        rc = ingest_feed(h->ingest, h->payload, &h->why);
+    if (!rc)
+        rc = ingest_end(h->ingest, on_done, user, &h->why);
+    return rc;
+}
+
+/* True if no other post is there, so a new one has all the room. */
+static bool
+is_alone(struct registry *registry)
+{
+    return clients_have_room(registry_clients(registry), CLIENT_POSTS,
+                             registry_config(registry)->ingest_bytes);
+}
+
+/* Makes the ingest, and hands it to the log, in the order of `line`. on_done is
+ * that of ingest_end; it is not called on failure. */
+static enum status
+begin_message(struct inbox_message *h, struct posts *posts,
+              struct post_line *line, void (*on_done)(struct ingest *, void *),
+              void *user)
+{
+    struct registry *registry = posts->registry;
+    bool was_alone = is_alone(registry), was_made;
+
+    if (h->rc && !is_passing(h->rc))
+        return h->rc;
+    h->why = (struct problem){""};
+    h->rc = begin_ingest(h, posts, line, on_done, user);
+    if (!h->rc)
+        return STATUS_OK;
+    was_made = h->ingest != NULL; /* it failed while reading the payload */
+    end_ingest(h);
+    if (h->rc == STATUS_BUSY && was_made && was_alone && is_alone(registry) &&
+        ++h->tries == TRIES_ALONE)
+        h->rc = problem(&h->why, STATUS_TOO_LARGE,
+                        "it takes more memory than all posts together may hold "
+                        "(--ingest-bytes %" PRIu64 ")",
+                        registry_config(registry)->ingest_bytes);
+    return h->rc;
+}
+
+/* The inbox */
 
 enum status
 inbox_init(struct inbox *r, struct posts *posts, struct problem *why)
@@ -69,7 +312,8 @@ drop_message(struct inbox *r, struct inbox_message *h)
     list_remove(&h->node);
     r->n--;
     r->bytes -= h->payload.data ? h->payload.size : 0;
-    inbox_message_free(h);
+    end_ingest(h);
+    free(h);
 }
 
 void
@@ -81,25 +325,22 @@ inbox_forget(struct inbox *r)
         drop_message(r, list_entry(node, struct inbox_message, node));
 }
 
-/* On the log thread; if there is nothing to commit, on the client's. */
-static void
-on_done(struct ingest *ingest, void *user)
-{
-    struct inbox *r = user;
-
-    (void)ingest;
-    pthread_mutex_lock(&r->mutex);
-    if (--r->pending == 0)
-        pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->mutex);
-}
-
 static void
 count_pending(struct inbox *r, int by)
 {
     pthread_mutex_lock(&r->mutex);
     r->pending += (unsigned)by;
+    if (r->pending == 0)
+        pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mutex);
+}
+
+/* On the log thread; if there is nothing to commit, on the client's. */
+static void
+on_done(struct ingest *ingest, void *user)
+{
+    (void)ingest;
+    count_pending(user, -1);
 }
 
 /* Hands messages to the log, up to the first one that it cannot take now. */
@@ -112,10 +353,10 @@ hand_over(struct inbox *r)
         struct inbox_message *h = list_entry(node, struct inbox_message, node);
 
         count_pending(r, 1);
-        if (!inbox_message_begin(h, r->posts, &r->line, on_done, r))
+        if (!begin_message(h, r->posts, &r->line, on_done, r))
             continue;
         count_pending(r, -1);
-        if (inbox_message_is_passing(h->rc))
+        if (is_passing(h->rc))
             break;
     }
     log_wake(registry_log(r->posts->registry));
@@ -136,16 +377,10 @@ wait_for_log(struct inbox *r)
 static bool
 pause_round(struct inbox *r, int64_t us)
 {
-    struct timespec until;
+    int64_t until_us = clock_steady_us() + us;
+    struct timespec until = {until_us / 1000000, until_us % 1000000 * 1000};
     bool goes_on;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += us / 1000000;
-    until.tv_nsec += us % 1000000 * 1000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     pthread_mutex_lock(&r->mutex);
     while (!r->is_ending &&
            pthread_cond_timedwait(&r->changed, &r->mutex, &until) != ETIMEDOUT)
@@ -173,7 +408,7 @@ run_pass(struct inbox *r, struct problem *why)
             h->rc = ingest_post(h->ingest)->status;
             h->why = ingest_post(h->ingest)->why;
         }
-        if (inbox_message_is_passing(h->rc)) {
+        if (is_passing(h->rc)) {
             *why = h->why;
             break;
         }
@@ -182,7 +417,7 @@ run_pass(struct inbox *r, struct problem *why)
         n++;
     }
     for (; node != &r->messages; node = node->next)
-        inbox_message_end(list_entry(node, struct inbox_message, node));
+        end_ingest(list_entry(node, struct inbox_message, node));
     return n;
 }
 

@@ -29,10 +29,47 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "broker/bridge/inbox_message.h"
+#include "broker/config/bridge_config.h"
 #include "broker/log/post.h"
+#include "broker/mqtt/mqtt.h"
+#include "broker/posts/ingest.h"
+#include "proto/idempotency_key.h"
 #include "proto/problem.h"
+#include "proto/slice.h"
 #include "proto/status.h"
+
+/* A received message, held until the log has answered for it: its set, its
+ * media type and its key are known. The inbox makes an ingest of it, as often
+ * as necessary. */
+struct inbox_message {
+    struct list node;
+    const char *topic; /* terminated; the slices below point into its own
+                          memory, too */
+    struct slice set;
+    struct slice type;    /* empty: the type is unknown */
+    struct slice payload; /* data NULL: it is larger than a post may be, and was
+                             not copied */
+    struct key key;
+    bool is_repeat;
+    unsigned tries; /* failed ones for which no other post was there */
+
+    struct ingest *ingest; /* NULL: none now */
+
+    /* The outcome so far: inbox_message_new's for an invalid key, else
+     * the last ingest's, or the log's. */
+    enum status rc;
+    struct problem why;
+};
+
+/* Copies a message that came by that input, without a payload larger than
+ * `payload_max`. NULL: no memory. */
+struct inbox_message *inbox_message_new(const struct mqtt_received *message,
+                                        const struct bridge_input *input,
+                                        uint64_t payload_max);
+
+/* The key of the post, also if it was in the payload; empty: none. Valid until
+ * the ingest is freed. */
+struct slice inbox_message_key(const struct inbox_message *h);
 
 /* The caller settles a round that has so much, even if more can be read: the
  * log commits so much without effort, and the memory is bounded. */

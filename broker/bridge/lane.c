@@ -3,35 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "broker/base/diag.h"
 #include "broker/bridge/outbound_state.h"
-
-struct lane *
-lane_new(struct outbound *out, struct slice name)
-{
-    struct lane *lane = calloc(1, sizeof(*lane) + name.size + 1);
-
-    if (!lane)
-        return NULL;
-    lane->out = out;
-    list_init(&lane->node);
-    list_init(&lane->queue);
-    list_init(&lane->position.node);
-    list_init(&lane->unkept);
-    list_init(&lane->flights);
-    list_init(&lane->refused);
-    memcpy(lane->name, name.data, name.size);
-    return lane;
-}
-
-void
-lane_free(struct lane *lane)
-{
-    list_remove(&lane->node);
-    free(lane->ends);
-    free(lane);
-}
 
 /* Ends */
 
@@ -121,8 +97,9 @@ lane_begin(struct lane *lane, uint64_t last, bool *is_new)
 
 /* Moving */
 
-void
-lane_start(struct lane *lane, const char *epoch, uint64_t acked)
+/* Begins at `acked`, with nothing begun. */
+static void
+start_lane(struct lane *lane, const char *epoch, uint64_t acked)
 {
     memmove(lane->epoch, epoch, sizeof(lane->epoch));
     drop_ends(lane, lane->n_ends);
@@ -130,20 +107,9 @@ lane_start(struct lane *lane, const char *epoch, uint64_t acked)
     lane_rewind(lane);
 }
 
-enum status
-lane_take_row(struct lane *lane, const struct lane_row *row)
-{
-    lane_start(lane, row->epoch, row->acked);
-    if (reserve_ends(lane, row->n_ends))
-        return STATUS_MEMORY;
-    if (row->n_ends > 0)
-        memcpy(lane->ends, row->ends, row->n_ends * sizeof(*row->ends));
-    lane->n_ends = (uint32_t)row->n_ends;
-    return STATUS_OK;
-}
-
-struct lane_row
-lane_row(const struct lane *lane)
+/* Returns the row for mqtt.db; it lends from the lane. */
+static struct lane_row
+row_of(const struct lane *lane)
 {
     struct lane_row row = {
         .set = slice_of(lane->name),
@@ -263,4 +229,414 @@ lane_set_refused(struct lane *lane, int reason)
     else if (list_is_empty(&lane->refused))
         list_append(&out->refused, &lane->refused);
     pthread_mutex_unlock(&out->mutex);
+}
+
+/* The lanes of a bridge */
+
+/* Looks at all sets take at most a twentieth of the thread's time, however
+ * often sets come and go. */
+#define LOOK_SHARE 20
+
+/* Rows of mqtt.db */
+
+/* Has mqtt.db note a new lane before any message of it. `is_firm`: its
+ * beginning could not be computed again after a crash. */
+static void
+note_beginning(struct lane *lane, bool is_firm)
+{
+    lane_note(lane);
+    lane->out->unkept.must_keep = true;
+    lane->out->unkept.must_be_firm |= is_firm;
+}
+
+static void
+log_db_failure(struct outbound *out, enum status rc, const struct problem *why)
+{
+    if (rc && !out->unkept.is_failing)
+        DIAG(DIAG_WARNING, "bridge",
+             "cannot write the progress of a bridge: after a crash it would "
+             "publish messages again",
+             diag_text("bridge", out->config->name),
+             diag_text("error", why->text));
+    if (!rc && out->unkept.is_failing)
+        DIAG(DIAG_INFO, "bridge", "the progress of a bridge is written again",
+             diag_text("bridge", out->config->name));
+    out->unkept.is_failing = rc;
+}
+
+/* Writes all rows that were noted; after a failure they stay noted. */
+static enum status
+write_rows(struct outbound *out, struct problem *why)
+{
+    struct list *node, *after;
+    size_t n = 0;
+    enum status rc;
+
+    list_foreach (node, after, &out->unkept.lanes) {
+        struct lane_row *rows =
+            ONE_MORE(out->unkept.rows, &out->unkept.capacity, n);
+
+        if (!rows)
+            return problem_memory(why);
+        out->unkept.rows = rows;
+        rows[n++] = row_of(list_entry(node, struct lane, unkept));
+    }
+    rc = mqtt_db_keep(out->db, out->config->name, out->unkept.rows, n,
+                      out->unkept.must_be_firm, why);
+    if (rc)
+        return rc;
+    list_foreach (node, after, &out->unkept.lanes) {
+        list_entry(node, struct lane, unkept)->is_kept = true;
+        list_remove(node);
+    }
+    out->unkept.must_be_firm = false;
+    return STATUS_OK;
+}
+
+void
+lane_list_keep(struct outbound *out, int64_t now_us)
+{
+    struct problem why = {""};
+    bool is_time = now_us >= out->unkept.keep_at_us ||
+                   (out->unkept.must_keep && !out->unkept.is_failing);
+    enum status rc;
+
+    out->unkept.must_keep = false;
+    if (list_is_empty(&out->unkept.lanes) || !is_time)
+        return;
+    rc = write_rows(out, &why);
+    if (rc)
+        out->unkept.keep_at_us = clock_steady_us() + SECOND_US;
+    log_db_failure(out, rc, &why);
+}
+
+/* News of their logs */
+
+/* On the log thread, under the log's lock. */
+static void
+on_births(struct watch *watch)
+{
+    struct outbound *out = list_entry(watch, struct outbound, news.births);
+
+    if (!atomic_exchange(&out->news.has_births, true))
+        mqtt_wake(out->mqtt);
+}
+
+static void
+watch_log(struct lane *lane)
+{
+    if (!lane->out->news.is_watching || !lane->set)
+        return;
+    watched_listen(&lane->watched, lane->set->log);
+    lane_ready(lane); /* for entries from before */
+}
+
+void
+lane_list_watch(struct outbound *out)
+{
+    struct list *node, *after;
+
+    out->news.is_watching = true;
+    out->news.births.wake = on_births;
+    log_watch(registry_framework(out->registry), &out->news.births);
+    atomic_store(&out->news.has_births, true); /* for sets from before */
+    list_foreach (node, after, &out->lanes)
+        watch_log(list_entry(node, struct lane, node));
+}
+
+void
+lane_list_unwatch(struct outbound *out)
+{
+    struct list *node, *after;
+
+    if (!out->news.is_watching)
+        return;
+    out->news.is_watching = false;
+    log_unwatch(registry_framework(out->registry), &out->news.births);
+    list_foreach (node, after, &out->lanes)
+        watched_end(&list_entry(node, struct lane, node)->watched);
+}
+
+/* Where a lane begins */
+
+static void
+begin_anew(struct lane *lane, const struct head *head)
+{
+    struct outbound *out = lane->out;
+    uint64_t at = 0;
+
+    /* A set that is older than the bridge, and of which it has published
+     * nothing. The first look decides, not the time alone: a clock may be set
+     * back. */
+    if (!out->news.has_looked && !lane->is_kept &&
+        head->created_us <= out->row.since_us)
+        at = out->config->begins_at_start ? head->earliest : head->last;
+    start_lane(lane, head->epoch, at);
+    note_beginning(lane, at > 0);
+}
+
+/* The log is older than the bridge: an older copy of the data directory. */
+static void
+begin_at_head(struct lane *lane, const struct head *head)
+{
+    DIAG(DIAG_WARNING, "bridge",
+         "a bridge is ahead of a set, as after an older copy of the data was "
+         "restored: it continues at the set's head",
+         diag_text("bridge", lane->out->config->name),
+         diag_text("set", lane->name),
+         diag_number("acknowledged", lane_acked(lane)),
+         diag_number("last", head->last));
+    start_lane(lane, head->epoch, head->last);
+    note_beginning(lane, true);
+}
+
+static void
+begin_lane(struct lane *lane, const struct head *head)
+{
+    if (strcmp(lane->epoch, head->epoch) != 0) {
+        begin_anew(lane, head);
+    } else if (lane_acked(lane) > head->last) {
+        begin_at_head(lane, head);
+    } else {
+        lane_rewind(lane);
+    }
+}
+
+/* Separates positions in flight from the lane: their acknowledgements mean
+ * nothing for later ones. */
+static void
+disown_positions(struct lane *lane)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &lane->out->window.others) {
+        struct flight *flight = list_entry(node, struct flight, node);
+
+        if (flight->lane == lane)
+            flight->lane = NULL;
+    }
+}
+
+/* Gives the lane another set, or none. Messages in flight no longer belong to
+ * it. */
+static void
+change_set(struct lane *lane, struct set *set)
+{
+    struct outbound *out = lane->out;
+
+    watched_end(&lane->watched);
+    flight_window_orphan(&out->window, &lane->flights);
+    disown_positions(lane);
+    list_remove(&lane->queue);
+    pthread_mutex_lock(&out->mutex);
+    lane->set = set;
+    pthread_mutex_unlock(&out->mutex);
+    lane_set_refused(lane, 0);
+    lane->failures = 0;
+    lane->resume_us = 0;
+    lane->position.is_clearing = false;
+}
+
+static void
+attach_set(struct lane *lane, struct set *set, const struct head *head)
+{
+    lane->is_there = true;
+    if (lane->set == set)
+        return;
+    change_set(lane, set);
+    begin_lane(lane, head);
+    watch_log(lane);
+    lane_note_position(lane);
+}
+
+/* After the removal of its set: removes its position, too. */
+static void
+detach_set(struct lane *lane)
+{
+    change_set(lane, NULL);
+    lane->position.is_clearing = true;
+    lane_note_position(lane);
+}
+
+/* Looking for sets */
+
+static struct lane *
+insert_lane(struct outbound *out, struct list *before, struct slice name)
+{
+    struct lane *lane = calloc(1, sizeof(*lane) + name.size + 1);
+
+    if (!lane)
+        return NULL;
+    lane->out = out;
+    list_init(&lane->queue);
+    list_init(&lane->position.node);
+    list_init(&lane->unkept);
+    list_init(&lane->flights);
+    list_init(&lane->refused);
+    watched_init(&lane->watched, &out->news.watcher);
+    memcpy(lane->name, name.data, name.size);
+    pthread_mutex_lock(&out->mutex);
+    list_append(before, &lane->node); /* inserts before `before` */
+    pthread_mutex_unlock(&out->mutex);
+    return lane;
+}
+
+struct look {
+    struct outbound *out;
+    struct list *at; /* both go by name */
+    bool has_failed;
+};
+
+static bool
+look_at(struct set *set, const struct head *head, void *user)
+{
+    struct look *look = user;
+    struct lane *lane = NULL;
+    int order = -1;
+
+    if (!bridge_tells(look->out->config, set->name))
+        return true;
+    for (; look->at != &look->out->lanes; look->at = look->at->next) {
+        lane = list_entry(look->at, struct lane, node);
+        order = strcmp(lane->name, set->name);
+        if (order >= 0)
+            break;
+    }
+    if (order != 0)
+        lane = insert_lane(look->out, look->at, slice_of(set->name));
+    else
+        look->at = look->at->next;
+    if (lane)
+        attach_set(lane, set, head);
+    look->has_failed |= !lane;
+    return true;
+}
+
+static void
+remove_lane(struct lane *lane)
+{
+    struct outbound *out = lane->out;
+
+    list_remove(&lane->queue);
+    list_remove(&lane->position.node);
+    list_remove(&lane->unkept);
+    pthread_mutex_lock(&out->mutex);
+    list_remove(&lane->refused);
+    list_remove(&lane->node);
+    pthread_mutex_unlock(&out->mutex);
+    free(lane->ends);
+    free(lane);
+}
+
+static void
+forget_lane(struct lane *lane)
+{
+    struct outbound *out = lane->out;
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    if (lane->position.is_clearing) {
+        rc = mqtt_db_forget(out->db, out->config->name, slice_of(lane->name),
+                            &why);
+        log_db_failure(out, rc, &why);
+    }
+    disown_positions(lane);
+    remove_lane(lane);
+}
+
+void
+lane_list_forget(struct outbound *out)
+{
+    struct list *node;
+
+    while ((node = list_first(&out->queues.leaving)))
+        forget_lane(list_entry(node, struct lane, queue));
+}
+
+/* Handles a lane that the look has not met. Looks its set up by name, because a
+ * look may lack memory. */
+static void
+handle_missing(struct lane *lane)
+{
+    struct outbound *out = lane->out;
+    struct set *set = registry_find(out->registry, slice_of(lane->name), NULL);
+
+    if (!set && !lane->position.is_clearing)
+        detach_set(lane);
+    else if (set && !lane->set && !bridge_tells(out->config, lane->name))
+        forget_lane(lane); /* in memory only: a new configuration may
+                               include it again */
+}
+
+void
+lane_list_look(struct outbound *out)
+{
+    struct look look = {out, out->lanes.next, false};
+    int64_t before_us = clock_steady_us(), after_us;
+    struct list *node, *after;
+
+    atomic_store(&out->news.has_births, false);
+    list_foreach (node, after, &out->lanes)
+        list_entry(node, struct lane, node)->is_there = false;
+    registry_each(out->registry, look_at, &look);
+    list_foreach (node, after, &out->lanes) {
+        struct lane *lane = list_entry(node, struct lane, node);
+
+        if (!lane->is_there)
+            handle_missing(lane);
+    }
+    after_us = clock_steady_us();
+    out->news.look_at_us = after_us + LOOK_SHARE * (after_us - before_us);
+    out->news.has_looked |= !look.has_failed;
+    if (look.has_failed) {
+        atomic_store(&out->news.has_births, true);
+        out->news.look_at_us = after_us + SECOND_US;
+    }
+}
+
+/* Makes the lane of a row. Rows come by name. */
+static enum status
+take_row(const struct lane_row *row, void *user)
+{
+    struct outbound *out = user;
+    struct lane *lane = insert_lane(out, &out->lanes, row->set);
+
+    if (!lane)
+        return STATUS_MEMORY;
+    lane->is_kept = true;
+    start_lane(lane, row->epoch, row->acked);
+    if (reserve_ends(lane, row->n_ends))
+        return STATUS_MEMORY;
+    if (row->n_ends > 0)
+        memcpy(lane->ends, row->ends, row->n_ends * sizeof(*row->ends));
+    lane->n_ends = (uint32_t)row->n_ends;
+    return STATUS_OK;
+}
+
+enum status
+lane_list_learn(struct outbound *out, struct problem *why)
+{
+    enum status rc =
+        mqtt_db_lanes(out->db, out->config->name, take_row, out, why);
+
+    if (rc == STATUS_MEMORY)
+        return problem_memory(why);
+    if (rc)
+        return rc;
+    lane_list_look(out);
+    /* Publish nothing before the beginnings are on disk: after a crash a lane
+     * might begin elsewhere, and skip the entries between the two places. */
+    return out->unkept.must_be_firm ? write_rows(out, why) : STATUS_OK;
+}
+
+void
+lane_list_free(struct outbound *out)
+{
+    while (!list_is_empty(&out->lanes)) {
+        struct lane *lane = list_entry(out->lanes.next, struct lane, node);
+
+        flight_window_orphan(&out->window, &lane->flights);
+        remove_lane(lane);
+    }
+    free(out->unkept.rows);
 }

@@ -91,23 +91,6 @@ struct lane {
     char name[];
 };
 
-/* Makes a lane with a name and nothing else. NULL: no memory. */
-struct lane *lane_new(struct outbound *out, struct slice name);
-
-/* Removes the lane from out->lanes, and frees it. It must be in no other list,
- * and have no set. */
-void lane_free(struct lane *lane);
-
-/* Takes over a row of mqtt.db. */
-MUST_CHECK enum status lane_take_row(struct lane *lane,
-                                     const struct lane_row *row);
-
-/* Returns the row for mqtt.db; it lends from the lane. */
-struct lane_row lane_row(const struct lane *lane);
-
-/* Begins at `acked`, with nothing begun. */
-void lane_start(struct lane *lane, const char *epoch, uint64_t acked);
-
 /* The end that the next message must have, because it had it before;
  * UINT64_MAX: any. */
 uint64_t lane_next_end(const struct lane *lane);
@@ -135,7 +118,7 @@ void lane_rewind(struct lane *lane);
 void lane_ready(struct lane *lane);
 /* Pauses a lane; `failures` determines how long. */
 void lane_pause(struct lane *lane);
-/* The lane's set and position are gone: lane_list.c will free it. */
+/* The lane's set and position are gone: lane_list_forget will free it. */
 void lane_leave(struct lane *lane);
 
 /* Notes that mqtt.db does not have the lane's row as it is. */
@@ -145,6 +128,23 @@ void lane_note_position(struct lane *lane);
 /* Notes that the MQTT broker refuses the lane's messages, for this reason; 0:
  * not any more. */
 void lane_set_refused(struct lane *lane, int reason);
+
+/* The lanes of a bridge */
+
+/* Reads the lanes from mqtt.db, then looks at all sets. Fails if mqtt.db cannot
+ * keep the beginnings of lanes firmly. */
+MUST_CHECK enum status lane_list_learn(struct outbound *out,
+                                       struct problem *why);
+/* Looks at all sets for new and removed ones. */
+void lane_list_look(struct outbound *out);
+/* Watches the logs of all sets from now on. */
+void lane_list_watch(struct outbound *out);
+void lane_list_unwatch(struct outbound *out);
+/* Writes the noted rows, if it is time. */
+void lane_list_keep(struct outbound *out, int64_t now_us);
+/* Frees the lanes that leave, and their rows. */
+void lane_list_forget(struct outbound *out);
+void lane_list_free(struct outbound *out);
 
 static inline uint64_t
 lane_acked(const struct lane *lane)

@@ -1,20 +1,156 @@
 /*
- * Makes messages: a Change Notification of the entries behind the last one, as
- * many as fit. If the bridge publishes changes, too, also one message for each
- * change: a notification of one entry on another topic.
+ * Messages of lanes: a Change Notification of the entries behind the last one,
+ * as many as fit. If the bridge publishes changes, too, also one message for
+ * each change: a notification of one entry on another topic.
  *
  * All messages of a turn are made in one buffer, kept, then published: the
- * database writes once, and libmosquitto copies the payloads.
+ * database writes once, and libmosquitto copies the payloads. They are
+ * published when mqtt.db has their ends, and finished in the order in which
+ * they were made, whatever the order of their acknowledgements.
  */
+#include <string.h>
+
 #include "broker/base/diag.h"
-#include "broker/base/metrics.h"
 #include "broker/bridge/outbound_state.h"
 #include "broker/log/batch.h"
 #include "broker/readers/message.h"
+#include "proto/datetime.h"
 #include "proto/fragment.h"
 
 /* The most changes that a set publishes in one turn before other sets. */
 #define BURST 32
+
+/* Flights, in order */
+
+/* Adds a flight to the lane, in order: a message to send, or an entry to pass
+ * over. NULL: no memory. */
+static struct flight *
+add_flight(struct lane *lane, uint64_t upto, size_t bytes)
+{
+    struct flight *flight =
+        flight_window_add(&lane->out->window, FLIGHT_MESSAGE, lane, bytes);
+
+    if (!flight)
+        return NULL;
+    flight->upto = upto;
+    list_append(&lane->flights, &flight->node);
+    return flight;
+}
+
+/* Removes finished flights from the front, and moves the lane's cursor behind
+ * them. */
+static void
+advance_lane(struct lane *lane)
+{
+    struct outbound *out = lane->out;
+    uint64_t upto = 0;
+    struct list *node;
+
+    while ((node = list_first(&lane->flights))) {
+        struct flight *flight = list_entry(node, struct flight, node);
+
+        if (!flight->is_done)
+            break;
+        if (flight->upto)
+            upto = flight->upto;
+        flight_window_release(&out->window, flight);
+    }
+    if (upto == 0)
+        return;
+    lane_move(lane, upto);
+    lane_note(lane);
+    lane_note_position(lane);
+    lane->failures = 0;
+}
+
+/* Envelopes */
+
+#define ENVELOPE_PROPERTIES 6
+#define NUMBER_SIZE         21 /* 2^64 - 1 and a NUL */
+
+/* Describes a message: its topic, its content type, and in the properties of
+ * MQTT 5 the entries that it covers, so that a receiver need not parse it.
+ *
+ *     set=demo epoch=0123456789abcdef after=6 last=7 from=... until=...
+ */
+struct envelope {
+    struct mqtt_message message; /* the caller sets its payload; it lends from
+                                    the members below, and from the lane */
+    struct topic_name topic;
+    struct mqtt_property properties[ENVELOPE_PROPERTIES];
+    char after[NUMBER_SIZE], last[NUMBER_SIZE];
+    char from[DATETIME_SIZE + 1], until[DATETIME_SIZE + 1];
+};
+
+/* Returns the first digit: the digits are at the end of `to`. */
+static const char *
+write_number(char to[NUMBER_SIZE], uint64_t number)
+{
+    char *at = to + NUMBER_SIZE - 1;
+
+    *at = '\0';
+    do
+        *--at = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return at;
+}
+
+static const char *
+write_time(char to[DATETIME_SIZE + 1], int64_t us)
+{
+    datetime_write(to, us); /* as in the message */
+    to[DATETIME_SIZE] = '\0';
+    return to;
+}
+
+static struct topic_name
+topic_of(const struct lane *lane, const struct outbound_message *made)
+{
+    const char *prefix = lane->out->config->prefix;
+
+    return made->is_change ? topic_change(prefix, lane->name, made->kind)
+                           : topic_notifications(prefix, lane->name);
+}
+
+static void
+write_envelope(struct envelope *e, const struct lane *lane,
+               const struct outbound_message *made)
+{
+    const struct bridge_config *config = lane->out->config;
+    const struct mqtt_property properties[] = {
+        {"set", lane->name},
+        {"epoch", lane->epoch},
+        {"after", write_number(e->after, made->after)},
+        {"last", write_number(e->last, made->last)},
+        {"from", write_time(e->from, made->from_us)},
+        {"until", write_time(e->until, made->until_us)},
+    };
+
+    memcpy(e->properties, properties, sizeof(properties));
+    e->topic = topic_of(lane, made);
+    e->message = (struct mqtt_message){
+        .topic = e->topic.text,
+        .qos = config->qos,
+        .content_type = config->form == BRIDGE_JSON ? "application/json"
+                                                    : "application/xml",
+        .properties = e->properties,
+        .n_properties = ENVELOPE_PROPERTIES,
+    };
+}
+
+/* The largest payload, whatever the message covers: assumes numbers and times
+ * of the greatest length. */
+static size_t
+room_for(const struct lane *lane, const struct outbound_message *made)
+{
+    struct outbound_message longest = *made;
+    struct envelope e;
+
+    longest.after = longest.last = UINT64_MAX;
+    longest.from_us = longest.until_us = 1; /* six decimals */
+    write_envelope(&e, lane, &longest);
+    return mqtt_room(lane->out->mqtt, &e.message);
+}
 
 /* Passing over */
 
@@ -25,15 +161,14 @@ static enum status
 pass_over(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
           struct problem *why)
 {
-    struct flight *flight = flights_add(lane, where, 0);
+    struct flight *flight = add_flight(lane, where, 0);
 
     if (!flight)
         return problem_memory(why);
     flight_window_skip(&lane->out->window, flight);
     lane_pass(lane, upto);
-    outbound_count(&lane->out->counts.left_out, n);
-    metrics_add(METRIC_MQTT_LEFT_OUT, (int64_t)n);
-    flights_advance(lane);
+    outbound_count(&lane->out->counts.left_out, METRIC_MQTT_LEFT_OUT, n);
+    advance_lane(lane);
     return STATUS_OK;
 }
 
@@ -131,7 +266,7 @@ add_message(struct lane *lane, struct outbound_message *made, uint64_t where,
 {
     struct outbound *out = lane->out;
 
-    made->flight = flights_add(lane, where, made->size);
+    made->flight = add_flight(lane, where, made->size);
     if (!made->flight) {
         forget_payload(out, made->offset);
         return problem_memory(why);
@@ -148,7 +283,7 @@ make_notification(struct reading *r, bool *is_made, struct problem *why)
     struct lane *lane = r->lane;
     struct outbound *out = lane->out;
     struct outbound_message made = {.is_change = false};
-    size_t room = envelope_room(lane, &made),
+    size_t room = room_for(lane, &made),
            usual = registry_config(out->registry)->message_bytes;
     uint64_t end = lane_next_end(lane);
     struct message_wish wish = {
@@ -223,7 +358,7 @@ make_change(struct reading *r, bool *is_made, struct problem *why)
     rc = write_payload(lane, &wish, &made, why);
     if (rc)
         return rc;
-    room = envelope_room(lane, &made);
+    room = room_for(lane, &made);
     if (made.size > room) {
         forget_payload(out, made.offset);
         return pass_over_large(lane, seq, where, made.size, room, why);
@@ -303,4 +438,149 @@ outbound_messages_make(struct outbound *out)
     out->turn.n_made = 0;
     while (!list_is_empty(&out->queues.ready) && has_room(out))
         make_of_lane(list_entry(out->queues.ready.next, struct lane, queue));
+}
+
+/* Acknowledgements */
+
+static void
+refuse_lane(struct lane *lane, int reason)
+{
+    if (lane->reason != (uint8_t)reason)
+        DIAG(DIAG_WARNING, "bridge",
+             "the MQTT broker refuses the messages about a set: the bridge "
+             "tries "
+             "again after a pause",
+             diag_text("bridge", lane->out->config->name),
+             diag_text("set", lane->name),
+             diag_text("reason", mqtt_reason(reason)));
+    lane_set_refused(lane, reason);
+    lane_rewind(lane);
+    lane_pause(lane);
+}
+
+void
+flights_acknowledged(struct outbound *out, struct flight *flight, int reason)
+{
+    struct lane *lane = flight->lane;
+
+    if (reason >= MQTT_REASON_FAILED) {
+        outbound_count(&out->counts.refused, METRIC_MQTT_REFUSED, 1);
+        if (lane)
+            refuse_lane(lane, reason); /* frees the flight */
+        else
+            flight_window_release(&out->window, flight);
+        return;
+    }
+    outbound_count(&out->counts.acknowledged, METRIC_MQTT_ACKNOWLEDGED, 1);
+    if (!out->is_proven)
+        mqtt_prove(out->mqtt);
+    out->is_proven = true;
+    if (!lane) {
+        flight_window_release(&out->window, flight);
+        return;
+    }
+    if (lane->reason) {
+        DIAG(DIAG_INFO, "bridge",
+             "the MQTT broker accepts the messages about a set again",
+             diag_text("bridge", out->config->name),
+             diag_text("set", lane->name));
+        lane_set_refused(lane, 0);
+    }
+    advance_lane(lane);
+}
+
+/* Sending */
+
+enum status
+flights_publish(struct outbound *out, const struct mqtt_message *message,
+                struct flight *flight, int *reason, struct problem *why)
+{
+    int mid = 0;
+    enum status rc;
+
+    *reason = FLIGHT_UNACKNOWLEDGED;
+    out->early = (struct early_acknowledgement){.is_open = true};
+    rc = mqtt_publish(out->mqtt, message, &mid, why);
+    out->early.is_open = false;
+    if (rc) {
+        flight_window_release(&out->window, flight);
+        return rc;
+    }
+    flight_window_sent(&out->window, flight, mid);
+    if (out->early.mid == mid) {
+        flight_window_take(&out->window, mid);
+        *reason = out->early.reason;
+    }
+    return STATUS_OK;
+}
+
+static enum status
+publish_message(struct outbound *out, const struct outbound_message *made,
+                struct problem *why)
+{
+    struct lane *lane = made->flight->lane;
+    struct envelope e;
+    enum status rc;
+    int reason;
+
+    write_envelope(&e, lane, made);
+    e.message.payload =
+        (struct slice){out->turn.payloads.data + made->offset, made->size};
+    rc = flights_publish(out, &e.message, made->flight, &reason, why);
+    if (rc)
+        return rc;
+    out->turns_of_positions++;
+    outbound_count(&out->counts.published, METRIC_MQTT_PUBLISHED, 1);
+    if (reason != FLIGHT_UNACKNOWLEDGED)
+        flights_acknowledged(out, made->flight, reason);
+    return STATUS_OK;
+}
+
+/* A message could not be published: its lane makes it again. *is_over: no other
+ * message can be published, either. */
+static void
+fail_message(struct lane *lane, enum status rc, const struct problem *why,
+             bool *is_over)
+{
+    struct outbound *out = lane->out;
+    struct problem reason = {.text = ""};
+
+    lane_rewind(lane);
+    *is_over = rc == STATUS_AGAIN || rc == STATUS_UNSUPPORTED;
+    if (rc == STATUS_UNSUPPORTED) {
+        problem_set(&reason,
+                    "the MQTT broker takes no messages at QoS %d: lower the "
+                    "setting qos of this bridge",
+                    out->config->qos);
+        mqtt_drop(out->mqtt, &reason);
+    } else if (rc != STATUS_AGAIN) {
+        DIAG(DIAG_ERROR, "bridge", "cannot publish",
+             diag_text("bridge", out->config->name),
+             diag_text("set", lane->name), diag_text("error", why->text));
+        lane_pause(lane);
+    }
+}
+
+void
+flights_send(struct outbound *out)
+{
+    struct problem why = {""};
+    bool is_over = false;
+
+    for (size_t i = 0; i < out->turn.n_made; i++) {
+        struct outbound_message *made = &out->turn.made[i];
+        struct lane *lane = made->flight->lane;
+        enum status rc;
+
+        if (lane && !is_over) {
+            rc = publish_message(out, made, &why);
+            if (rc)
+                fail_message(lane, rc, &why, &is_over);
+            continue;
+        }
+        if (lane)
+            lane_rewind(lane);
+        flight_window_release(&out->window, made->flight);
+    }
+    out->turn.n_made = 0;
 }

@@ -2,12 +2,11 @@
  * outbound_state.h - shared declarations of the direction outwards.
  *
  *     outbound            its life, the client's calls, a turn, reports
- *     lane_list           sets come and go; rows in mqtt.db
- *     outbound_messages   makes messages from the log
- *     envelope            describes messages: topic, type, properties
  *     retained_positions  position and status
- *     flights             messages on their way: published, acknowledged
- *     lane                a set's cursor, and what waits for it
+ *     outbound_messages   makes messages from the log, publishes them, and
+ *                         handles their acknowledgements
+ *     lane                sets' cursors, what waits for them, their rows in
+ *                         mqtt.db
  *
  * A file calls only files below it in this table.
  *
@@ -30,6 +29,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/base/metrics.h"
 #include "broker/bridge/flight_window.h"
 #include "broker/bridge/lane.h"
 #include "broker/bridge/mqtt_db.h"
@@ -146,64 +146,19 @@ struct outbound {
 };
 
 static inline void
-outbound_count(atomic_uint_least64_t *count, uint64_t n)
+outbound_count(atomic_uint_least64_t *count, enum metric metric, uint64_t n)
 {
     atomic_fetch_add_explicit(count, n, memory_order_relaxed);
+    metrics_add(metric, (int64_t)n);
 }
-
-/* lane_list.c */
-
-/* Reads the lanes from mqtt.db, then looks at all sets. Fails if mqtt.db cannot
- * keep the beginnings of lanes firmly. */
-MUST_CHECK enum status lane_list_learn(struct outbound *out,
-                                       struct problem *why);
-/* Looks at all sets for new and removed ones. */
-void lane_list_look(struct outbound *out);
-/* Watches the logs of all sets from now on. */
-void lane_list_watch(struct outbound *out);
-void lane_list_unwatch(struct outbound *out);
-/* Writes the noted rows, if it is time. */
-void lane_list_keep(struct outbound *out, int64_t now_us);
-/* Frees the lanes that leave, and their rows. */
-void lane_list_forget(struct outbound *out);
-void lane_list_free(struct outbound *out);
 
 /* outbound_messages.c */
 
 /* Makes messages of the ready lanes. */
 void outbound_messages_make(struct outbound *out);
 
-/* envelope.c */
-
-#define ENVELOPE_PROPERTIES  6
-#define ENVELOPE_NUMBER_SIZE 21 /* 2^64 - 1 and a NUL */
-
-struct envelope {
-    struct mqtt_message message; /* the caller sets its payload; it lends from
-                                    the members below, and from the lane */
-    struct topic_name topic;
-    struct mqtt_property properties[ENVELOPE_PROPERTIES];
-    char after[ENVELOPE_NUMBER_SIZE], last[ENVELOPE_NUMBER_SIZE];
-    char from[DATETIME_SIZE + 1], until[DATETIME_SIZE + 1];
-};
-
-void envelope_write(struct envelope *e, const struct lane *lane,
-                    const struct outbound_message *made);
-/* The largest payload, whatever the message covers: assumes numbers and times
- * of the greatest length. */
-size_t envelope_room(const struct lane *lane,
-                     const struct outbound_message *made);
-
-/* flights.c */
-
 #define FLIGHT_UNACKNOWLEDGED (-1) /* not a reason of MQTT */
 
-/* Adds a flight to the lane, in order: a message to send, or an entry to pass
- * over. NULL: no memory. */
-struct flight *flights_add(struct lane *lane, uint64_t upto, size_t bytes);
-/* Removes finished flights from the front, and moves the lane's cursor behind
- * them. */
-void flights_advance(struct lane *lane);
 /* Publishes any kind of message. *reason: that of its acknowledgement if it
  * came during the call, and the flight is not in the window any more; else
  * FLIGHT_UNACKNOWLEDGED. On failure the flight is released. */

@@ -176,21 +176,16 @@ write_position(struct buf *to, const struct lane *lane)
     position_write(position, lane->epoch, seq);
     BUF_ADD(to, "{\"set\":");
     json_string(to, slice_of(lane->name));
-    BUF_ADD(to, ",\"epoch\":");
-    json_string(to, slice_of(lane->epoch));
-    BUF_ADD(to, ",\"seq\":");
-    buf_add_number(to, seq);
-    BUF_ADD(to, ",\"position\":");
-    json_string(to, slice_of(position));
+    json_text_member(to, "epoch", slice_of(lane->epoch));
+    json_number_member(to, "seq", seq);
+    json_text_member(to, "position", slice_of(position));
     log_head(lane->set->log, &head);
     us = time_of(lane, &head, seq);
     if (us != DATETIME_NONE) {
-        BUF_ADD(to, ",\"datetime\":");
         datetime_write(time, us); /* as in messages */
-        json_string(to, (struct slice){time, DATETIME_SIZE});
+        json_text_member(to, "datetime", (struct slice){time, DATETIME_SIZE});
     }
-    BUF_ADD(to, ",\"changes\":");
-    json_string(to, link_slice(&changes));
+    json_text_member(to, "changes", link_slice(&changes));
     BUF_ADD(to, "}");
 }
 
