@@ -11,7 +11,7 @@
  * only.
  *
  * To add a kind: a row and its fields here, a case that places it (sequencer.c)
- * and a case that applies it (store.c).
+ * and a case that applies it (store_rows.c).
  */
 #ifndef BROKER_LOG_ACT_H
 #define BROKER_LOG_ACT_H
