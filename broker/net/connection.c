@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "broker/base/metrics.h"
-#include "broker/net/exchange.h"
 #include "broker/net/service.h"
 #include "broker/net/tcp.h"
 #include "proto/forwarded.h"
@@ -81,6 +80,14 @@ waiting_add(struct waiting *w, struct slice bytes)
 
 /* Phases */
 
+static const struct phase phase_gone = {.is_untimed = true};
+
+bool
+connection_is_gone(const struct connection *c)
+{
+    return c->phase == &phase_gone;
+}
+
 void
 connection_set_busy(struct connection *c, bool is_busy)
 {
@@ -96,14 +103,6 @@ set_list(struct connection *c, struct list *list)
     list_append(list, &c->node);
 }
 
-/* Sets whether connection_check examines it. It examines a WebSocket only while
- * bytes wait for room. */
-static void
-set_timed(struct connection *c, bool is_timed)
-{
-    set_list(c, is_timed ? &c->service->timed : &c->service->untimed);
-}
-
 static void
 end_half(struct connection *c)
 {
@@ -114,29 +113,29 @@ end_half(struct connection *c)
 }
 
 void
-connection_enter(struct connection *c, enum phase phase, int64_t deadline_us)
+connection_enter(struct connection *c, const struct phase *phase,
+                 int64_t deadline_us)
 {
-    static const struct {
-        bool is_timed, is_busy;
-    } phases[] = {
-        [PHASE_HEAD] = {true, false},   [PHASE_BODY] = {true, true},
-        [PHASE_HANDLER] = {true, true}, [PHASE_ANSWER] = {true, true},
-        [PHASE_LINGER] = {true, false}, [PHASE_STREAM] = {false, false},
-        [PHASE_LONG] = {true, false},   [PHASE_FAREWELL] = {true, true},
-        [PHASE_GONE] = {false, false},
-    };
+    struct service *s = c->service;
 
-    if (phase == PHASE_HEAD)
-        set_list(c, &c->service->heads);
-    else
-        set_timed(c, phases[phase].is_timed);
-    if (phase != PHASE_HEAD)
+    set_list(c, phase->is_head      ? &s->heads
+                : phase->is_untimed ? &s->untimed
+                                    : &s->timed);
+    if (!phase->is_head)
         end_half(c);
     c->phase = phase;
     c->deadline_us = deadline_us;
     c->is_spared = false;
     connection_excuse(c);
-    connection_set_busy(c, phases[phase].is_busy);
+    connection_set_busy(c, phase->is_busy);
+}
+
+void
+connection_restart(struct connection *c)
+{
+    connection_end_proxied(c);
+    connection_enter(c, c->service->first_phase, clock_steady_us() + IDLE_US);
+    connection_read_on(c);
 }
 
 void
@@ -148,54 +147,12 @@ connection_excuse(struct connection *c)
 static bool
 wants_input(const struct connection *c)
 {
-    switch (c->phase) {
-    case PHASE_HEAD:
-    case PHASE_LINGER:
-        return true;
-    case PHASE_BODY:
-        return !c->request->is_paused;
-    case PHASE_STREAM:
-        /* A client that does not read its output is not read either: answers to
-         * its pings would pile up. */
-        return !connection_is_choked(c);
-    case PHASE_FAREWELL:
-        return !stream_is_long(c);
-    case PHASE_HANDLER:
-    case PHASE_ANSWER:
-    case PHASE_LONG:
-    case PHASE_GONE:
-        break;
-    }
-    return false;
+    const struct phase *phase = c->phase;
+
+    return phase->take && (!phase->is_reading || phase->is_reading(c));
 }
 
 /* Input */
-
-static size_t
-drain_bytes(struct connection *c, size_t size)
-{
-    c->drained += size;
-    if (c->drained > LINGER_BYTES)
-        connection_kill(c);
-    return size;
-}
-
-/* Hands bytes over to the phase; returns the number of bytes that it took. */
-static size_t
-take_bytes(struct connection *c, struct slice bytes)
-{
-    switch (c->phase) {
-    case PHASE_HEAD:
-        return exchange_head(c, bytes);
-    case PHASE_BODY:
-        return exchange_body(c, bytes);
-    case PHASE_STREAM:
-    case PHASE_FAREWELL:
-        return stream_received(c, bytes);
-    default:
-        return drain_bytes(c, bytes.size);
-    }
-}
 
 /* Feeds `bytes`, the last of which may be the waiting ones, and keeps what the
  * phase does not take yet. */
@@ -206,7 +163,7 @@ feed_bytes(struct connection *c, struct slice bytes)
 
     c->is_inside = true;
     while (bytes.size && wants_input(c)) {
-        size_t n = take_bytes(c, bytes);
+        size_t n = c->phase->take(c, bytes);
 
         if (!n)
             break;
@@ -214,7 +171,7 @@ feed_bytes(struct connection *c, struct slice bytes)
         bytes.size -= n;
     }
     c->is_inside = false;
-    if (c->phase == PHASE_GONE)
+    if (connection_is_gone(c))
         return;
     if (is_kept)
         waiting_leave(&c->in, bytes.size);
@@ -238,10 +195,6 @@ on_readable(struct connection *c)
         connection_kill(c);
     if (n <= 0)
         return;
-    if (c->socket.is_plain && c->phase == PHASE_HEAD) {
-        exchange_refuse_plain(c);
-        return;
-    }
     bytes.size = (size_t)n;
     if (c->in.data) {
         if (!waiting_add(&c->in, bytes)) {
@@ -263,7 +216,7 @@ connection_set_ready(struct connection *c)
 void
 connection_read_on(struct connection *c)
 {
-    if (c->phase == PHASE_GONE)
+    if (connection_is_gone(c))
         return;
     socket_set_reading(&c->socket, true);
     if (c->in.data && !c->is_inside)
@@ -273,8 +226,8 @@ connection_read_on(struct connection *c)
 void
 connection_proceed(struct connection *c)
 {
-    if (c->phase == PHASE_LONG)
-        stream_opened(c);
+    if (c->phase->proceed)
+        c->phase->proceed(c);
     else if (c->in.data)
         feed_bytes(c, waiting_slice(&c->in));
 }
@@ -293,12 +246,13 @@ connection_is_choked(const struct connection *c)
     return c->out.data != NULL;
 }
 
+/* Watches for room. The phases that are not timed are now. */
 static void
-await_input(struct connection *c)
+watch_room(struct connection *c)
 {
-    if (!c->socket.is_writing && c->phase == PHASE_STREAM) {
+    if (!c->socket.is_writing && c->phase->is_untimed) {
         connection_excuse(c);
-        set_timed(c, true);
+        set_list(c, &c->service->timed);
     }
     socket_set_writing(&c->socket, true);
 }
@@ -307,8 +261,8 @@ await_input(struct connection *c)
 static void
 end_wait(struct connection *c)
 {
-    if (c->phase == PHASE_STREAM)
-        set_timed(c, false);
+    if (c->phase->is_untimed)
+        set_list(c, &c->service->untimed);
     socket_set_writing(&c->socket, false);
 }
 
@@ -317,7 +271,7 @@ connection_write(struct connection *c, const void *data, size_t size)
 {
     ssize_t n = 0;
 
-    if (c->phase == PHASE_GONE)
+    if (connection_is_gone(c))
         return false;
     if (!c->out.data)
         n = socket_write(&c->socket, data, size);
@@ -327,7 +281,7 @@ connection_write(struct connection *c, const void *data, size_t size)
         return false;
     }
     if (c->out.data)
-        await_input(c);
+        watch_room(c);
     metrics_add(METRIC_SENT, (int64_t)size);
     return true;
 }
@@ -336,7 +290,7 @@ void
 connection_await_room(struct connection *c)
 {
     c->is_awaiting_room = true;
-    await_input(c);
+    watch_room(c);
 }
 
 ssize_t
@@ -344,7 +298,7 @@ connection_send_file(struct connection *c, const struct file_part *part)
 {
     ssize_t n = -1;
 
-    if (c->phase != PHASE_GONE)
+    if (!connection_is_gone(c))
         n = socket_send_file(&c->socket, part->fd, part->at, part->size);
     if (n == -1)
         connection_kill(c);
@@ -361,7 +315,7 @@ connection_widen(struct connection *c)
 {
     atomic_uint *n = &c->service->server->n_widened;
 
-    if (c->is_widened || c->phase == PHASE_GONE)
+    if (c->is_widened || connection_is_gone(c))
         return;
     c->is_widened = atomic_fetch_add(n, 1) < WIDENED_MAX;
     if (c->is_widened)
@@ -407,16 +361,14 @@ static void
 on_writable(struct connection *c)
 {
     flush_waiting(c);
-    if (c->phase == PHASE_GONE || c->out.data)
+    if (connection_is_gone(c) || c->out.data)
         return;
     c->is_awaiting_room = false;
     if (wants_input(c))
         connection_read_on(c);
-    if (c->stream)
-        stream_writable(c);
-    else if (c->phase == PHASE_ANSWER)
-        answer_send(c);
-    if (c->phase != PHASE_GONE && !c->is_awaiting_room && !c->out.data)
+    if (c->phase->send)
+        c->phase->send(c);
+    if (!connection_is_gone(c) && !c->is_awaiting_room && !c->out.data)
         end_wait(c);
 }
 
@@ -427,7 +379,7 @@ on_ready(struct socket *socket, bool is_writable, bool is_readable)
 
     if (is_writable)
         on_writable(c);
-    if (is_readable && c->phase != PHASE_GONE)
+    if (is_readable && !connection_is_gone(c))
         on_readable(c);
 }
 
@@ -626,7 +578,7 @@ connection_new(struct service *service, int fd, const struct sockaddr *peer)
         close(fd);
         return rc != STATUS_BUSY;
     }
-    connection_enter(c, PHASE_HEAD,
+    connection_enter(c, service->first_phase,
                      clock_steady_us() +
                          service->server->options.request_timeout_us);
     metrics_add(METRIC_CONNECTIONS, 1);
@@ -641,10 +593,8 @@ on_closed(uv_handle_t *handle)
     struct socket *socket = handle->data;
     struct connection *c = list_entry(socket, struct connection, socket);
 
-    if (c->request)
-        exchange_gone(c);
-    if (c->stream)
-        stream_gone(c);
+    if (c->on_gone)
+        c->on_gone(c);
     count_off(c);
     list_remove(&c->node);
     metrics_add(METRIC_CONNECTIONS, -1);
@@ -656,57 +606,21 @@ on_closed(uv_handle_t *handle)
 void
 connection_kill(struct connection *c)
 {
-    /* A cut answer must not look like a whole one; else it is a good end. */
-    bool is_good = c->phase == PHASE_HEAD || c->phase == PHASE_STREAM ||
-                   c->phase == PHASE_FAREWELL;
-
-    if (c->phase == PHASE_GONE)
+    if (connection_is_gone(c))
         return;
-    if (is_good && !connection_is_choked(c))
+    /* A cut answer must not look like a whole one. */
+    if (c->phase->is_good_end && !connection_is_choked(c))
         socket_end(&c->socket);
     if (c->is_widened) { /* the kernel may hold 2 MB: not without a limit */
         tcp_reset_at_close(c->socket.fd);
         end_widened(c);
     }
-    connection_enter(c, PHASE_GONE, 0);
+    connection_enter(c, &phase_gone, 0);
     list_remove(&c->ready);
     socket_close(&c->socket, on_closed);
 }
 
-void
-connection_linger(struct connection *c)
-{
-    socket_end(&c->socket);
-    connection_enter(c, PHASE_LINGER, clock_steady_us() + LINGER_US);
-    connection_read_on(c);
-}
-
-/* True if enough bytes move; also if it has time left. */
-static bool
-moves_enough(struct connection *c, int64_t now_us)
-{
-    const struct server_options *o = &c->service->server->options;
-    uint64_t least = o->min_rate * (uint64_t)o->request_timeout_us / 1000000;
-    uint64_t before = c->moved;
-    bool is_first = !c->measured_us;
-
-    if (!is_first && now_us - c->measured_us < o->request_timeout_us)
-        return true;
-    c->moved = c->phase == PHASE_BODY ? c->received : tcp_acked(c->socket.fd);
-    c->measured_us = now_us;
-    return is_first || c->moved - before >= least;
-}
-
-/* Ends a connection on which too few bytes move. */
-static void
-end_slow(struct connection *c)
-{
-    metrics_add(METRIC_SLOW, 1);
-    if (c->phase == PHASE_BODY)
-        exchange_timed_out(c);
-    else
-        connection_kill(c);
-}
+/* Checks */
 
 /* A thread that was held up reads before it judges: unread bytes may have come
  * in time. Only once, or a client that never stops sending would never be
@@ -718,49 +632,94 @@ may_stay(struct connection *c)
     return c->is_spared;
 }
 
+static bool
+is_late(const struct connection *c, int64_t now_us)
+{
+    return c->deadline_us && now_us >= c->deadline_us;
+}
+
+void
+connection_check_deadline(struct connection *c, int64_t now_us)
+{
+    if (is_late(c, now_us) && !may_stay(c))
+        connection_kill(c);
+}
+
+bool
+connection_check_peer(struct connection *c)
+{
+    if (!tcp_is_ended(c->socket.fd))
+        return true;
+    connection_kill(c);
+    return false;
+}
+
+/* True if enough bytes move; also if there is time left. */
+static bool
+moves_enough(struct connection *c, int64_t now_us, bool is_receiving)
+{
+    const struct server_options *o = &c->service->server->options;
+    uint64_t least = o->min_rate * (uint64_t)o->request_timeout_us / 1000000;
+    uint64_t before = c->moved;
+    bool is_first = !c->measured_us;
+
+    if (!is_first && now_us - c->measured_us < o->request_timeout_us)
+        return true;
+    c->moved = is_receiving ? c->received : tcp_acked(c->socket.fd);
+    c->measured_us = now_us;
+    return is_first || c->moved - before >= least;
+}
+
+bool
+connection_check_receiving(struct connection *c, int64_t now_us)
+{
+    if (moves_enough(c, now_us, true) || may_stay(c))
+        return true;
+    metrics_add(METRIC_SLOW, 1);
+    return false;
+}
+
+void
+connection_check_sending(struct connection *c, int64_t now_us)
+{
+    if (moves_enough(c, now_us, false))
+        return;
+    metrics_add(METRIC_SLOW, 1);
+    connection_kill(c);
+}
+
 void
 connection_check(struct connection *c, int64_t now_us)
 {
-    bool is_late = c->deadline_us && now_us >= c->deadline_us;
+    if (c->phase->check)
+        c->phase->check(c, now_us);
+}
 
-    switch (c->phase) {
-    case PHASE_HEAD:
-    case PHASE_FAREWELL:
-        if (is_late && !may_stay(c))
-            connection_kill(c);
-        break;
-    case PHASE_BODY:
-        if (!c->request->is_paused && !moves_enough(c, now_us) && !may_stay(c))
-            end_slow(c);
-        break;
-    case PHASE_HANDLER:
-        /* Nothing is read meanwhile, so nothing else would notice the end. */
-        if (tcp_is_ended(c->socket.fd))
-            connection_kill(c);
-        break;
-    case PHASE_ANSWER:
-        if (!c->request->is_working && !moves_enough(c, now_us))
-            end_slow(c);
-        break;
-    case PHASE_LONG:
-        if (tcp_is_ended(c->socket.fd)) {
-            connection_kill(c);
-            break;
-        }
-        if (!c->socket.is_writing) {
-            connection_excuse(c);
-            break;
-        }
-        /* fall through */
-    case PHASE_STREAM:
-        if (!moves_enough(c, now_us))
-            end_slow(c);
-        break;
-    case PHASE_LINGER:
-        if (is_late)
-            connection_kill(c);
-        break;
-    case PHASE_GONE:
-        break;
-    }
+/* Lingering */
+
+static size_t
+drain_bytes(struct connection *c, struct slice bytes)
+{
+    c->drained += bytes.size;
+    if (c->drained > LINGER_BYTES)
+        connection_kill(c);
+    return bytes.size;
+}
+
+static void
+check_linger(struct connection *c, int64_t now_us)
+{
+    if (is_late(c, now_us))
+        connection_kill(c);
+}
+
+void
+connection_linger(struct connection *c)
+{
+    static const struct phase linger = {.take = drain_bytes,
+                                        .check = check_linger};
+
+    socket_end(&c->socket);
+    connection_enter(c, &linger, clock_steady_us() + LINGER_US);
+    connection_read_on(c);
 }

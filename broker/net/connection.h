@@ -3,32 +3,36 @@
  *
  *            +------------------ next request -----------------+
  *            v                                                 |
- *     PHASE_HEAD --> PHASE_BODY --> PHASE_HANDLER --> PHASE_ANSWER --> closed
- *       |    |            |                               |             ^
- *       |    |            +--- refused early -------------+--> PHASE_LINGER
- *       |    +--> PHASE_HANDLER (no body) ...
- *       +--> PHASE_STREAM --> PHASE_FAREWELL --> PHASE_LINGER
- *       +--> PHASE_LONG ----> PHASE_FAREWELL --> PHASE_LINGER
+ *           head ------> body ------> handler ------> answer --+--> closed
+ *            |  |         |                             |             ^
+ *            |  |         +------ refused early --------+--> linger --+
+ *            |  +--> handler (no body) ...
+ *            +--> stream --> farewell --> linger
+ *            +--> long ----> long farewell --> linger
+ *
+ * A phase is a row of functions (struct phase). The rows are in the files that
+ * do the work: head, body and handler in exchange.c, answer in response.c, the
+ * streams and their farewells in stream.c, linger here. So this file names no
+ * protocol.
  *
  * Only connection_enter changes the phase. Heads, lingering and farewells have
  * a deadline. Bytes of a body, or to a client, must move at min_rate, measured
  * over each server_options.request_timeout_us: a silent or slow client holds
- * nothing for long. connection_check examines both, once a second.
+ * nothing for long. The phases check both, once a second (connection_check).
  *
  * The connection keeps bytes that come before the answer is sent, at most one
  * read of them (INPUT_SIZE); the kernel keeps the rest. It also keeps bytes of
  * a write that the socket does not take, at most one piece (WRITE_MAX of
- * answer.c, STREAM_FRAME_MAX): nothing more is written until these are sent.
+ * response.c, STREAM_FRAME_MAX): nothing more is written until these are sent.
  *
  * A connection counts for a client (client_limits.h): as a connection; until
  * its first request is complete, and while another one is incomplete, as a half
  * head; and as a stream while it is one. A trusted proxy's connection counts
  * for a client only while it serves a request of that client. If no descriptor
- * is left, a new connection displaces one in PHASE_HEAD.
+ * is left, a new connection displaces one that waits for a request.
  *
  * A connection belongs to its service thread. It is freed in the turn of the
- * loop in which it was closed, after exchange_gone or stream_gone has called
- * its handler.
+ * loop in which it was closed, after on_gone has called its handler.
  */
 #ifndef BROKER_NET_CONNECTION_H
 #define BROKER_NET_CONNECTION_H
@@ -60,16 +64,33 @@ struct stream;
  * take the end of a long answer. */
 #define FAREWELL_US 5000000
 
-enum phase {
-    PHASE_HEAD,     /* waiting for a request: first or next */
-    PHASE_BODY,     /* receiving its body */
-    PHASE_HANDLER,  /* a handler owes the answer */
-    PHASE_ANSWER,   /* the answer is being sent */
-    PHASE_LINGER,   /* answered for good; reads what still comes */
-    PHASE_STREAM,   /* a WebSocket */
-    PHASE_LONG,     /* an answer without a known end: stream.h */
-    PHASE_FAREWELL, /* being closed with a close frame, or last bytes */
-    PHASE_GONE      /* closed, or about to be */
+struct connection;
+
+/* What a connection does in one phase. */
+struct phase {
+    /* Takes bytes of the client; returns how many, 0: more must come first.
+     * NULL: the phase reads nothing. */
+    size_t (*take)(struct connection *c, struct slice bytes);
+
+    /* False: it reads nothing now. NULL: true. */
+    bool (*is_reading)(const struct connection *c);
+
+    /* There is room, and nothing is kept back. NULL: nothing is sent. */
+    void (*send)(struct connection *c);
+
+    /* Does the work that connection_set_ready has put off. NULL: the
+     * connection reads its waiting bytes. */
+    void (*proceed)(struct connection *c);
+
+    /* Checks the deadline, the rate, or whether the client is still there, once
+     * a second. */
+    void (*check)(struct connection *c, int64_t now_us);
+
+    bool is_head;     /* waits for a request: may be displaced */
+    bool is_untimed;  /* checked only while bytes wait for room */
+    bool is_busy;     /* the end of the server waits for it */
+    bool is_good_end; /* a connection that is closed in it ends in order: nobody
+                         takes a part for the whole */
 };
 
 /* Waiting bytes: `data` from `at` on. NULL: none. */
@@ -86,11 +107,14 @@ struct connection {
     struct client *client;   /* the client that it counts for; NULL: none */
     struct request *request; /* NULL: none at hand */
     struct stream *stream;   /* NULL: neither WebSocket nor long answer */
-    enum phase phase;
-    bool is_busy;   /* counted in service->n_busy */
+    const struct phase *phase;
+    void (*on_gone)(struct connection *c); /* frees its request or stream, and
+                                              calls their handlers; NULL: it
+                                              never had any */
+    bool is_busy;                          /* counted in service->n_busy */
     bool is_inside; /* feed() reads its input, and continues when a handler
                        answers meanwhile */
-    bool is_spared; /* late, but with one more turn: connection_check */
+    bool is_spared; /* late, but with one more turn */
     bool is_awaiting_room;
     bool is_proxied;   /* by a trusted proxy */
     bool is_counted;   /* as a connection of its client */
@@ -102,8 +126,8 @@ struct connection {
     uint64_t moved;           /* bytes of the body, or that the client has
                                  acknowledged */
     uint64_t received;        /* bytes of bodies */
-    uint64_t drained;         /* PHASE_LINGER: bytes read and dropped */
-    struct request_seen seen; /* PHASE_HEAD */
+    uint64_t drained;         /* bytes read and dropped, lingering */
+    struct request_seen seen; /* of an incomplete head */
     struct waiting in;        /* read, and not parsed yet */
     struct waiting out;       /* to send when there is room */
 };
@@ -137,8 +161,14 @@ MUST_CHECK enum status connection_count_stream(struct connection *c,
                                                struct problem *why);
 
 /* `deadline_us` is on the steady clock; 0: none. */
-void connection_enter(struct connection *c, enum phase phase,
+void connection_enter(struct connection *c, const struct phase *phase,
                       int64_t deadline_us);
+
+/* Waits for the next request: enters the first phase again. */
+void connection_restart(struct connection *c);
+
+/* True if the connection was closed, or is about to be. */
+bool connection_is_gone(const struct connection *c);
 
 /* Gives the client all its time again, because the broker itself held up the
  * bytes. */
@@ -154,7 +184,7 @@ void connection_kill(struct connection *c);
  * this call. */
 void connection_read_on(struct connection *c);
 
-/* Makes the loop call connection_proceed, likewise. */
+/* Makes the loop call connection_proceed, in the same way. */
 void connection_set_ready(struct connection *c);
 
 /* Writes bytes unchanged, and keeps those that the socket does not take. false:
@@ -188,8 +218,8 @@ MUST_CHECK bool connection_narrow(struct connection *c);
 /* True if bytes are kept back, so that nothing more should be written. */
 bool connection_is_choked(const struct connection *c);
 
-/* Makes the loop call answer_send or stream_writable when there is room and
- * nothing is kept back: in a later turn of the loop. */
+/* Makes the loop call the phase's `send` when there is room and nothing is kept
+ * back: in a later turn of the loop. */
 void connection_await_room(struct connection *c);
 
 /* Ends the output, and reads on for a short while, so that the client can read
@@ -203,7 +233,23 @@ bool connection_has_unread(const struct connection *c);
 /* Does what connection_set_ready put off. */
 void connection_proceed(struct connection *c);
 
-/* Once a second: checks the deadline, and whether the client is still there. */
+/* Once a second: calls the phase's check. */
 void connection_check(struct connection *c, int64_t now_us);
+
+/* For the checks of phases */
+
+/* Closes a connection that is behind its deadline, unless bytes have come that
+ * nobody has read yet. */
+void connection_check_deadline(struct connection *c, int64_t now_us);
+
+/* Closes the connection if the client has ended it; false: it did. */
+bool connection_check_peer(struct connection *c);
+
+/* Closes the connection if the client acknowledges too few bytes. */
+void connection_check_sending(struct connection *c, int64_t now_us);
+
+/* False: too few bytes of a body come; counts the connection as slow. */
+MUST_CHECK bool connection_check_receiving(struct connection *c,
+                                           int64_t now_us);
 
 #endif

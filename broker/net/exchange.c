@@ -11,15 +11,9 @@
 /* RFC 6455 section 4.1: 16 bytes in base64. */
 #define KEY_SIZE 24
 
-static bool
-is_gone(const struct connection *c)
-{
-    return c->phase == PHASE_GONE;
-}
-
 /* Ends the request for its handler. */
 static void
-give_up(struct request *rq)
+abandon_request(struct request *rq)
 {
     ticket_drop(rq);
     if (!rq->is_answered && rq->handlers && rq->handlers->on_gone)
@@ -28,26 +22,19 @@ give_up(struct request *rq)
     rq->may_answer = NULL;
 }
 
-void
-exchange_gone(struct connection *c)
+/* The connection has ended. */
+static void
+on_gone(struct connection *c)
 {
     struct request *rq = c->request;
 
+    if (!rq)
+        return;
     c->request = NULL;
-    give_up(rq);
+    abandon_request(rq);
     rq->connection = NULL;
-    if (!rq->is_working) /* else when the job is done: answer.c */
+    if (!rq->out.is_working) /* else when the job is done: response.c */
         request_free(rq);
-}
-
-void
-exchange_next(struct connection *c)
-{
-    request_free(c->request);
-    c->request = NULL;
-    connection_end_proxied(c);
-    connection_enter(c, PHASE_HEAD, clock_steady_us() + IDLE_US);
-    connection_read_on(c);
 }
 
 /* Heads */
@@ -59,7 +46,7 @@ refuse_request(struct request *rq, unsigned status, const char *text)
     struct problem why = {"", 0, 0};
 
     rq->is_closing = true;
-    rq->is_open_ended = true;
+    rq->in.is_open_ended = true;
     problem_set(&why, "%s", text);
     request_answer_problem(rq, status, &why, NULL, NULL);
     return true;
@@ -145,17 +132,29 @@ refuse_here(struct request *rq)
     return true;
 }
 
+static const struct phase exchange_body, exchange_handler;
+
 static void
 await_body(struct connection *c)
 {
     struct request *rq = c->request;
 
-    connection_enter(c, PHASE_BODY, 0);
+    connection_enter(c, &exchange_body, 0);
     if (rq->is_continue) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
         connection_write(c, go_on, sizeof(go_on) - 1);
     }
+}
+
+/* Nothing more of the body is read: the handler answers. */
+static void
+await_answer(struct connection *c)
+{
+    struct incoming *in = &c->request->in;
+
+    in->is_wanted = in->is_paused = false;
+    connection_enter(c, &exchange_handler, 0);
 }
 
 /* The body is complete. */
@@ -164,46 +163,58 @@ end_body(struct connection *c)
 {
     struct request *rq = c->request;
 
-    rq->is_complete = true;
-    connection_enter(c, PHASE_HANDLER, 0);
+    rq->in.is_complete = true;
+    await_answer(c);
     rq->handlers->on_end(rq);
 }
 
 /* Continues after the handler's decision: waits for the body, the answer, or
  * nothing. */
 static void
-go_on(struct connection *c)
+follow_decision(struct connection *c)
 {
     struct request *rq = c->request;
 
-    if (is_gone(c))
-        return;
     if (c->stream) {
         c->request = NULL;
         request_free(rq);
-        if (stream_is_long(c))
-            connection_set_ready(c);
-        else
-            stream_opened(c);
+        if (!connection_is_gone(c))
+            stream_begin(c);
         return;
     }
-    if (!rq->is_answered && rq->is_receiving && rq->has_body)
+    if (connection_is_gone(c))
+        return;
+    if (!rq->is_answered && rq->in.is_wanted && rq->has_body)
         await_body(c);
-    else if (!rq->is_answered && rq->is_receiving)
+    else if (!rq->is_answered && rq->in.is_wanted)
         end_body(c);
     else if (!rq->is_answered)
-        connection_enter(c, PHASE_HANDLER, 0);
-    if (!is_gone(c) && rq->is_answered)
-        answer_send(c);
+        await_answer(c);
+    if (!connection_is_gone(c) && rq->is_answered)
+        response_send(c);
 }
 
-size_t
-exchange_head(struct connection *c, struct slice bytes)
+/* Reads a head. A client that does not speak TLS to a TLS listener is refused
+ * instead. */
+static enum status
+read_head(struct connection *c, struct slice bytes, struct problem *why)
+{
+    struct request_head *head = &c->service->head;
+
+    if (!c->socket.is_plain)
+        return request_head_read(head, bytes, &c->seen, why);
+    head->refusal = 400;
+    return problem(why, STATUS_MALFORMED,
+                   "this port speaks TLS only: ask for https:// or wss://");
+}
+
+static size_t
+take_head(struct connection *c, struct slice bytes)
 {
     struct service *s = c->service;
     struct server *server = s->server;
     struct problem why = {"", 0, 0};
-    enum status rc = request_head_read(&s->head, bytes, &c->seen, &why);
+    enum status rc = read_head(c, bytes, &why);
     struct request *rq = NULL;
 
     if (rc == STATUS_AGAIN) {
@@ -217,6 +228,7 @@ exchange_head(struct connection *c, struct slice bytes)
         return 0;
     }
     rq = c->request = request_new(c, rc ? NULL : &s->head, bytes);
+    c->on_gone = on_gone;
     if (!rq) {
         connection_kill(c);
         return 0;
@@ -226,20 +238,8 @@ exchange_head(struct connection *c, struct slice bytes)
     else if (!refuse_here(rq))
         server->options.on_request(rq, server->options.user);
     rq->fields = NULL;
-    go_on(c);
+    follow_decision(c);
     return rc ? bytes.size : s->head.size;
-}
-
-void
-exchange_refuse_plain(struct connection *c)
-{
-    c->request = request_new(c, NULL, (struct slice){NULL, 0});
-    if (!c->request) {
-        connection_kill(c);
-        return;
-    }
-    refuse_request(c->request, 400,
-                   "this port speaks TLS only: ask for https:// or wss://");
 }
 
 /* Bodies */
@@ -249,12 +249,12 @@ static void
 break_off(struct request *rq, enum status rc, const struct problem *why)
 {
     rq->may_answer = NULL;
-    connection_enter(rq->connection, PHASE_HANDLER, 0);
+    await_answer(rq->connection);
     if (rq->handlers->on_broken) {
         rq->handlers->on_broken(rq, rc, why);
         return;
     }
-    give_up(rq);
+    abandon_request(rq);
     request_answer_problem(rq, response_status_of(rc), why, NULL, NULL);
 }
 
@@ -265,14 +265,15 @@ hand_over(struct connection *c, struct slice data)
 
     metrics_add(METRIC_RECEIVED, (int64_t)data.size);
     c->received += data.size;
+    rq->in.left -= data.size;
     if (rq->handlers->on_data)
         rq->handlers->on_data(rq, data);
 }
 
 static bool
-is_wanted(const struct connection *c)
+is_reading(const struct connection *c)
 {
-    return c->phase == PHASE_BODY && !c->request->is_paused;
+    return !c->request->in.is_paused;
 }
 
 static size_t
@@ -282,16 +283,15 @@ read_chunked(struct connection *c, struct slice bytes)
     struct problem why = {"", 0, 0};
     struct slice rest = bytes, data;
 
-    while (is_wanted(c)) {
-        switch (chunked_read(&rq->chunked, &rest, &data, &why)) {
+    while (c->phase == &exchange_body && is_reading(c)) {
+        switch (chunked_read(&rq->in.chunked, &rest, &data, &why)) {
         case CHUNKED_DATA:
-            if (data.size > rq->body_max - rq->body_size) {
+            if (data.size > rq->in.left) {
                 problem_set(&why, "the body has at most %" PRIu64 " bytes here",
-                            rq->body_max);
+                            rq->in.max);
                 break_off(rq, STATUS_TOO_LARGE, &why);
                 return bytes.size;
             }
-            rq->body_size += data.size;
             hand_over(c, data);
             break;
         case CHUNKED_MORE:
@@ -312,30 +312,59 @@ read_plain(struct connection *c, struct slice bytes)
 {
     struct request *rq = c->request;
 
-    if (bytes.size > rq->body_left)
-        bytes.size = (size_t)rq->body_left;
-    rq->body_left -= bytes.size;
+    if (bytes.size > rq->in.left)
+        bytes.size = (size_t)rq->in.left;
     hand_over(c, bytes);
-    if (!rq->body_left && c->phase == PHASE_BODY)
+    if (!rq->in.left && c->phase == &exchange_body)
         end_body(c);
     return bytes.size;
 }
 
-size_t
-exchange_body(struct connection *c, struct slice bytes)
+static size_t
+take_body(struct connection *c, struct slice bytes)
 {
     struct request *rq = c->request;
-    size_t n = rq->is_chunked ? read_chunked(c, bytes) : read_plain(c, bytes);
+    size_t n =
+        rq->in.is_chunked ? read_chunked(c, bytes) : read_plain(c, bytes);
 
-    if (!is_gone(c) && rq->is_answered)
-        answer_send(c);
+    if (!connection_is_gone(c) && rq->is_answered)
+        response_send(c);
     return n;
 }
 
-void
-exchange_timed_out(struct connection *c)
+static void
+check_body(struct connection *c, int64_t now_us)
 {
     struct problem why = {"too little of the body came in time", 0, 0};
 
-    break_off(c->request, STATUS_LATE, &why);
+    if (is_reading(c) && !connection_check_receiving(c, now_us))
+        break_off(c->request, STATUS_LATE, &why);
 }
+
+/* Nothing is read while a handler works, so nothing else would notice the end
+ * of the client. */
+static void
+check_handler(struct connection *c, int64_t now_us)
+{
+    (void)now_us;
+    (void)connection_check_peer(c);
+}
+
+const struct phase exchange_head = {
+    .take = take_head,
+    .check = connection_check_deadline,
+    .is_head = true,
+    .is_good_end = true,
+};
+
+static const struct phase exchange_body = {
+    .take = take_body,
+    .is_reading = is_reading,
+    .check = check_body,
+    .is_busy = true,
+};
+
+static const struct phase exchange_handler = {
+    .check = check_handler,
+    .is_busy = true,
+};

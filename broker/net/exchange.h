@@ -17,75 +17,69 @@
 
 struct connection;
 struct memory;
+struct phase;
 struct response;
 struct stream_terms;
+
+/* The body of a request, as it comes. */
+struct incoming {
+    uint64_t length; /* announced; 0: none, or chunked */
+    uint64_t max;    /* of a chunked one */
+    uint64_t left;   /* bytes that may still come */
+    struct chunked chunked;
+    bool is_chunked;
+    bool is_open_ended; /* refused: the length of the rest is unknown */
+    bool is_wanted;     /* a handler receives it, and it is not complete */
+    bool is_complete;
+    bool is_paused; /* reading is paused */
+};
+
+/* The body of its answer, as it goes. */
+struct outgoing {
+    struct body *body;        /* NULL: all is sent */
+    struct slice piece;       /* lent by body, not sent yet */
+    bool is_from_file;        /* pieces stay in their file: */
+    struct file_part in_file; /* then this one, and piece.data is NULL */
+    uint64_t left;            /* bytes to send */
+    struct job job;
+    bool is_working;         /* the job is on the worker pool */
+    enum body_result result; /* of the job; BODY_WAITS: ask again */
+};
 
 struct request {
     struct connection *connection; /* NULL: gone */
     struct service *service;
 
-    /* The request: exchange.c */
     enum method method;
     bool is_upgrade;
     bool is_1_0;
-    bool is_continue; /* waits for "100 Continue" */
-    bool is_chunked;
-    bool has_body;           /* a body comes, accepted or not */
-    bool is_open_ended;      /* refused: the length of the rest is unknown */
-    bool is_text;            /* refusals are text/plain */
-    uint64_t content_length; /* 0: none, or chunked */
-    uint64_t body_left;      /* of it */
-    uint64_t body_max;       /* of a chunked one */
-    uint64_t body_size;      /* of a chunked one: bytes so far */
-    struct chunked chunked;
+    bool is_continue;                  /* waits for "100 Continue" */
+    bool has_body;                     /* a body comes, accepted or not */
+    bool is_text;                      /* refusals are text/plain */
     struct slice path, query;          /* as sent */
     const struct request_head *fields; /* in on_request only; else NULL */
     const char *sent;                  /* the bytes behind its slices */
     struct memory *memory;             /* freed with the request */
+    struct incoming in;
 
     /* The handler's */
     const struct request_handlers *handlers;
     void *user;
     may_answer_fn *may_answer; /* NULL: net answers; or any status is allowed */
     const void *route;
-    bool is_receiving;
-    bool is_complete; /* the body is complete */
-    bool is_paused;   /* reading is paused */
-    bool is_answered;
     uint32_t slot; /* of its ticket; 0: none */
 
-    /* The answer: answer.c */
-    struct body *body;        /* NULL: all is sent */
-    struct slice piece;       /* lent by body, not sent yet */
-    bool is_from_file;        /* pieces stay in their file: */
-    struct file_part in_file; /* then this one, and piece.data is NULL */
-    uint64_t left;            /* bytes of the body to send */
-    struct job job;
-    bool is_working;         /* the job is on the worker pool */
-    bool is_closing;         /* the connection ends with this answer */
-    enum body_result result; /* of the job; BODY_WAITS: ask again */
+    bool is_answered;
+    bool is_closing; /* the connection ends with this answer */
+    struct outgoing out;
 
     char head[]; /* as sent */
 };
 
 /* exchange.c */
 
-/* Read a head, or the rest of its body. Both return how many bytes they took,
- * 0: more must come first. */
-size_t exchange_head(struct connection *c, struct slice bytes);
-size_t exchange_body(struct connection *c, struct slice bytes);
-
-/* Refuses a client that does not speak TLS on a TLS listener. */
-void exchange_refuse_plain(struct connection *c);
-
-/* Frees the request and makes the connection ready for the next one. */
-void exchange_next(struct connection *c);
-
-/* The connection is gone. */
-void exchange_gone(struct connection *c);
-
-/* The body has not come in time. */
-void exchange_timed_out(struct connection *c);
+/* The first phase of a connection: it waits for the head of a request. */
+extern const struct phase exchange_head;
 
 /* request.c */
 
@@ -106,33 +100,25 @@ void ticket_drop(struct request *rq);
 /* True if the handler may answer with this status: request_expect. */
 bool request_may_answer(const struct request *rq, unsigned status);
 
-/* answer.c */
+/* response.c */
 
 /* Sends the head of an answer without a known length, and the first bytes of
  * its body. The connection ends with it. */
-void answer_begin_long(struct request *rq, const struct response *r,
-                       struct slice opening);
+void response_begin_long(struct request *rq, const struct response *r,
+                         struct slice opening);
 
 /* Agrees to a WebSocket (RFC 6455 section 4.2.2); `accept` is the value of
  * Sec-WebSocket-Accept. */
-void answer_upgrade(struct request *rq, const char *accept,
-                    const struct stream_terms *terms);
+void response_upgrade(struct request *rq, const char *accept,
+                      const struct stream_terms *terms);
 
 /* Sends the rest of an answer as far as there is room, and then continues. */
-void answer_send(struct connection *c);
+void response_send(struct connection *c);
 
 /* stream.c */
 
-/* True if the stream is an HTTP answer; false also without a stream. */
-bool stream_is_long(const struct connection *c);
-
-/* Its owner may begin. */
-void stream_opened(struct connection *c);
-
-/* Reads frames of a WebSocket; returns how many bytes it took. */
-size_t stream_received(struct connection *c, struct slice bytes);
-
-void stream_writable(struct connection *c);
-void stream_gone(struct connection *c);
+/* The request is freed: the stream's owner may begin, at once or, if it is an
+ * HTTP answer, before the loop sleeps. */
+void stream_begin(struct connection *c);
 
 #endif

@@ -66,10 +66,10 @@ request_new(struct connection *c, const struct request_head *h,
     rq->is_upgrade = h->upgrade == REQUEST_UPGRADE_WEBSOCKET;
     rq->is_continue = h->is_continue;
     rq->is_closing = !h->is_kept;
-    rq->is_chunked = h->is_chunked;
     rq->has_body = h->is_chunked || h->length;
-    rq->content_length = rq->body_left = h->length;
-    chunked_init(&rq->chunked);
+    rq->in.is_chunked = h->is_chunked;
+    rq->in.length = rq->in.left = h->length;
+    chunked_init(&rq->in.chunked);
     return rq;
 }
 
@@ -79,8 +79,8 @@ request_free(struct request *rq)
     struct memory *next = NULL;
 
     ticket_drop(rq);
-    if (rq->body)
-        rq->body->free(rq->body);
+    if (rq->out.body)
+        rq->out.body->free(rq->out.body);
     for (struct memory *m = rq->memory; m; m = next) {
         next = m->next;
         free(m);
@@ -274,8 +274,10 @@ request_receive(struct request *rq, const struct request_handlers *handlers,
                 uint64_t max)
 {
     rq->handlers = handlers;
-    rq->body_max = max;
-    rq->is_receiving = true;
+    rq->in.max = max;
+    if (rq->in.is_chunked)
+        rq->in.left = max;
+    rq->in.is_wanted = true;
 }
 
 void
@@ -300,11 +302,7 @@ request_may_answer(const struct request *rq, unsigned status)
 void
 request_pause(struct request *rq)
 {
-    struct connection *c = rq->connection;
-
-    if (!c || c->phase != PHASE_BODY || rq->is_paused)
-        return;
-    rq->is_paused = true;
+    rq->in.is_paused = rq->in.is_wanted;
 }
 
 void
@@ -312,10 +310,10 @@ request_resume(struct request *rq)
 {
     struct connection *c = rq->connection;
 
-    if (!rq->is_paused)
+    if (!rq->in.is_paused)
         return;
-    rq->is_paused = false;
-    if (!c || c->phase != PHASE_BODY)
+    rq->in.is_paused = false;
+    if (!c)
         return;
     connection_excuse(c);
     connection_read_on(c);
@@ -373,7 +371,7 @@ request_has_body(const struct request *rq)
 uint64_t
 request_content_length(const struct request *rq)
 {
-    return rq->content_length;
+    return rq->in.length;
 }
 
 bool

@@ -1,14 +1,46 @@
+/*
+ * response.c - composes answers and sends them: the head, and a body as the
+ * client takes it.
+ *
+ *     request_answer --> response_send --> room left? next piece, or done
+ *                          ^   ^   |
+ *                     room-+   |   +--> not in memory: job on the worker pool
+ *                              +------------- job done
+ */
 #include "broker/net/response.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/net/connection.h"
 #include "broker/net/exchange.h"
+#include "broker/net/service.h"
+#include "broker/net/stream.h"
+#include "broker/net/tcp.h"
 #include "proto/accept_header.h"
 #include "proto/buf.h"
+#include "proto/datetime.h"
 #include "proto/json.h"
 
 #define PROBLEM_MAX 16384
+
+/* The most bytes of a write: bytes that the socket does not take must be
+ * copied. */
+#define WRITE_MAX 65536
+
+/* Writes per turn; then the other connections have theirs. */
+#define WRITES_AT_ONCE 4
+
+/* Longest head: a status line, the lines that compose_head adds by itself, and
+ * the handler's. */
+#define HEAD_MAX (RESPONSE_HEADERS_MAX + 512)
+
+/* The longest body that is sent together with the head. */
+#define SMALL_BODY (SCRATCH_SIZE - HEAD_MAX)
 
 void
 response_init(struct response *r, unsigned status, const char *content_type)
@@ -89,6 +121,465 @@ response_status_of(enum status status)
     return 500;
 }
 
+const char *
+response_reason(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *reason;
+    } reasons[] = {
+        {200, "OK"},
+        {201, "Created"},
+        {202, "Accepted"},
+        {204, "No Content"},
+        {206, "Partial Content"},
+        {301, "Moved Permanently"},
+        {302, "Found"},
+        {303, "See Other"},
+        {304, "Not Modified"},
+        {307, "Temporary Redirect"},
+        {308, "Permanent Redirect"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {406, "Not Acceptable"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {410, "Gone"},
+        {411, "Length Required"},
+        {412, "Precondition Failed"},
+        {413, "Content Too Large"},
+        {414, "URI Too Long"},
+        {415, "Unsupported Media Type"},
+        {416, "Range Not Satisfiable"},
+        {417, "Expectation Failed"},
+        {421, "Misdirected Request"},
+        {422, "Unprocessable Content"},
+        {426, "Upgrade Required"},
+        {428, "Precondition Required"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {502, "Bad Gateway"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {505, "HTTP Version Not Supported"},
+        {507, "Insufficient Storage"},
+    };
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    return "Unknown";
+}
+
+/* The head */
+
+/* The Date header of this second; lent until the next call. Written on demand:
+ * by a timer it would be up to a second late, and a Last-Modified of this
+ * second later than the Date beside it (RFC 9110 section 8.8.2.1). */
+static const char *
+date_of(struct service *s)
+{
+    int64_t now = clock_now_us() / 1000000;
+
+    if (!s->date[0] || now != s->date_of)
+        httpdate_write(s->date, now);
+    s->date_of = now;
+    return s->date;
+}
+
+/* The Connection lines. 426 must name the required protocol (RFC 9110 section
+ * 15.5.22), but only to clients that can speak it. */
+static const char *
+connection_lines(const struct request *rq, unsigned status)
+{
+    if (status == 426 && !rq->is_1_0)
+        return rq->is_closing ? "Upgrade: websocket\r\n"
+                                "Connection: upgrade, close\r\n"
+                              : "Upgrade: websocket\r\n"
+                                "Connection: upgrade\r\n";
+    if (rq->is_closing)
+        return "Connection: close\r\n";
+    return rq->is_1_0 ? "Connection: keep-alive\r\n" : "";
+}
+
+/* Writes the head into the scratch; returns its size. Every answer has a head,
+ * so this does without printf, which took a third of the time of a small
+ * answer. */
+static size_t
+compose_head(struct request *rq, const struct response *r, uint64_t size)
+{
+    struct service *s = rq->service;
+    struct buf head = {
+        .data = s->scratch, .capacity = SCRATCH_SIZE, .max = SCRATCH_SIZE};
+
+    BUF_ADD(&head, "HTTP/1.1 ");
+    buf_add_number(&head, r->status);
+    BUF_ADD(&head, " ");
+    buf_add_text(&head, response_reason(r->status));
+    BUF_ADD(&head, "\r\nDate: ");
+    buf_add_text(&head, date_of(s));
+    BUF_ADD(&head, "\r\nX-Content-Type-Options: nosniff\r\n");
+    buf_add_text(&head, connection_lines(rq, r->status));
+    if (r->is_long && !rq->is_1_0)
+        BUF_ADD(&head, "Transfer-Encoding: chunked\r\n");
+    /* RFC 9110 section 8.6 forbids it in 204. In 304 it would be the length of
+     * a body that is not sent. */
+    if (r->status != 204 && r->status != 304 && !r->is_long) {
+        BUF_ADD(&head, "Content-Length: ");
+        buf_add_number(&head, size);
+        BUF_ADD(&head, "\r\n");
+    }
+    if (r->content_type) {
+        BUF_ADD(&head, "Content-Type: ");
+        buf_add_text(&head, r->content_type);
+        BUF_ADD(&head, "\r\n");
+    }
+    buf_add(&head, r->headers, r->headers_size);
+    BUF_ADD(&head, "\r\n");
+    return head.size;
+}
+
+/* The body */
+
+/* Asks the body for its next piece. */
+static enum body_result
+next_piece(struct outgoing *out, bool may_block)
+{
+    enum body_result result;
+
+    if (!out->is_from_file)
+        return out->body->next(out->body, may_block, &out->piece);
+    result = out->body->next_in_file(out->body, may_block, &out->in_file);
+    if (result == BODY_DATA)
+        out->piece = (struct slice){NULL, out->in_file.size};
+    return result;
+}
+
+static void
+drop_body(struct outgoing *out)
+{
+    if (out->body)
+        out->body->free(out->body);
+    out->body = NULL;
+    out->piece = (struct slice){NULL, 0};
+}
+
+/* On a worker. The request is only this job's until the job is done. */
+static void
+read_piece(struct job *job)
+{
+    struct outgoing *out = list_entry(job, struct outgoing, job);
+
+    out->result = next_piece(out, true);
+}
+
+static void
+work_done(struct job *job)
+{
+    struct request *rq = list_entry(job, struct request, out.job);
+    struct connection *c = rq->connection;
+
+    rq->out.is_working = false;
+    if (!c) {
+        request_free(rq);
+        return;
+    }
+    connection_excuse(c);
+    response_send(c);
+}
+
+/* Asks the body for its next piece. BODY_WAITS: a worker was asked. */
+static enum body_result
+advance_body(struct request *rq)
+{
+    struct outgoing *out = &rq->out;
+    enum body_result result = out->result;
+
+    out->result = BODY_WAITS;
+    if (result == BODY_WAITS)
+        result = next_piece(out, false);
+    if (result == BODY_DATA && out->piece.size > out->left)
+        result = BODY_FAILED; /* more than was announced */
+    if (result == BODY_END && out->left)
+        result = BODY_FAILED;
+    if (result == BODY_WAITS) {
+        out->is_working = true;
+        out->job = (struct job){read_piece, work_done};
+        loop_work(rq->service->loop, &out->job);
+    }
+    return result;
+}
+
+/* The rest of the body cannot be read. Cuts the connection, so that the client
+ * does not take its part for the whole. */
+static void
+cut_off(struct connection *c)
+{
+    diag(DIAG_WARNING, "net", "an answer could not be read to its end");
+    connection_kill(c);
+}
+
+/* Sends a piece that stays in its file, as far as there is room. Only this
+ * thread sends, and only this thread closes the socket and the file, so both
+ * descriptors are still what they were. A job on the worker pool reads the
+ * bytes into the page cache and sends nothing. The kernel may drop some of them
+ * before there is room: this thread then waits for the disk. */
+static bool
+send_from_file(struct connection *c)
+{
+    struct outgoing *out = &c->request->out;
+    ssize_t n = connection_send_file(c, &out->in_file);
+
+    if (n == -2)
+        cut_off(c);
+    if (n < 0)
+        return false;
+    out->in_file.at += (uint64_t)n;
+    out->in_file.size -= (size_t)n;
+    out->piece.size -= (size_t)n;
+    out->left -= (size_t)n;
+    return true;
+}
+
+/* Writes at most WRITE_MAX bytes of the piece at hand. */
+static bool
+write_some(struct connection *c)
+{
+    struct outgoing *out = &c->request->out;
+    size_t n = out->piece.size < WRITE_MAX ? out->piece.size : WRITE_MAX;
+
+    if (out->left <= WRITE_MAX)
+        connection_end_proxied(c);
+    if (out->is_from_file)
+        return send_from_file(c);
+    if (!connection_write(c, out->piece.data, n))
+        return false;
+    out->piece.data += n;
+    out->piece.size -= n;
+    out->left -= n;
+    return true;
+}
+
+/* Ends the answer. The connection continues, or ends so that the client can
+ * read the answer. */
+static void
+finish_answer(struct connection *c)
+{
+    struct request *rq = c->request;
+    bool is_coming =
+        rq->in.is_open_ended || (rq->has_body && !rq->in.is_complete);
+
+    if (!rq->is_closing) {
+        c->request = NULL;
+        request_free(rq);
+        connection_restart(c);
+    } else if (!socket_say_end(&c->socket)) {
+        connection_await_room(c);
+    } else if (is_coming || connection_has_unread(c)) {
+        c->request = NULL;
+        request_free(rq);
+        connection_linger(c);
+    } else {
+        socket_end(&c->socket);
+        connection_kill(c);
+    }
+}
+
+void
+response_send(struct connection *c)
+{
+    struct request *rq = c->request;
+    struct outgoing *out = &rq->out;
+
+    for (int i = 0; i < WRITES_AT_ONCE && out->body && !out->is_working; i++) {
+        enum body_result result = BODY_DATA;
+
+        if (connection_is_choked(c) || c->is_awaiting_room)
+            break;
+        if (!out->piece.size || out->result != BODY_WAITS)
+            result = advance_body(rq);
+        if (result == BODY_FAILED) {
+            cut_off(c);
+            return;
+        }
+        if (result == BODY_END)
+            drop_body(out);
+        else if (result == BODY_DATA && !write_some(c))
+            return;
+    }
+    if (out->is_working || connection_is_gone(c))
+        return;
+    if (out->body || connection_is_choked(c) || !connection_narrow(c)) {
+        connection_await_room(c);
+        return;
+    }
+    finish_answer(c);
+}
+
+void
+response_upgrade(struct request *rq, const char *accept,
+                 const struct stream_terms *terms)
+{
+    const char *protocol = terms->subprotocol, *deflate = terms->deflate;
+    char head[512];
+    int n = snprintf(head, sizeof(head),
+                     "HTTP/1.1 101 Switching Protocols\r\n"
+                     "Date: %s\r\n"
+                     "Upgrade: websocket\r\n"
+                     "Connection: upgrade\r\n"
+                     "Sec-WebSocket-Accept: %s\r\n"
+                     "%s%s%s%s%s%s\r\n",
+                     date_of(rq->service), accept,
+                     protocol ? "Sec-WebSocket-Protocol: " : "",
+                     protocol ? protocol : "", protocol ? "\r\n" : "",
+                     deflate ? "Sec-WebSocket-Extensions: " : "",
+                     deflate ? deflate : "", deflate ? "\r\n" : "");
+
+    assert(request_may_answer(rq, 101));
+    metrics_add_label(METRIC_RESPONSES, metrics_code(101), 1);
+    connection_write(rq->connection, head, (size_t)n);
+}
+
+void
+response_begin_long(struct request *rq, const struct response *r,
+                    struct slice opening)
+{
+    char *scratch = rq->service->scratch;
+    size_t size;
+
+    assert(request_may_answer(rq, r->status));
+    rq->is_closing = true;
+    metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);
+    size = compose_head(rq, r, 0);
+    if (opening.size > SCRATCH_SIZE - size)
+        opening.size = 0;
+    memcpy(scratch + size, opening.data, opening.size);
+    connection_write(rq->connection, scratch, size + opening.size);
+}
+
+/* Fills the rest of the scratch with a small body, as far as it is in memory;
+ * returns the new size. Frees a body that fits completely: the client then has
+ * its answer, and the connection must be ready for the next request. */
+static size_t
+gather_body(struct request *rq, size_t size)
+{
+    struct outgoing *out = &rq->out;
+    char *scratch = rq->service->scratch;
+
+    while (out->body && out->left <= SCRATCH_SIZE - size) {
+        enum body_result result = next_piece(out, false);
+
+        if (result != BODY_DATA || out->piece.size > out->left) {
+            out->result = result; /* for advance_body */
+            break;
+        }
+        memcpy(scratch + size, out->piece.data, out->piece.size);
+        size += out->piece.size;
+        out->left -= out->piece.size;
+        out->piece.size = 0;
+    }
+    if (out->result == BODY_END && !out->left)
+        drop_body(out);
+    return size;
+}
+
+/* Makes a body of a text that does not fit beside the head. */
+static bool
+keep_text(struct request *rq, struct slice text)
+{
+    struct buf copy;
+
+    buf_init(&copy, text.size);
+    buf_add_slice(&copy, text);
+    rq->out.body = body_of_buf(&copy);
+    buf_fini(&copy);
+    return rq->out.body != NULL;
+}
+
+/* Takes over the body; false: no memory. */
+static bool
+take_body(struct request *rq, struct response *r, size_t *size)
+{
+    struct outgoing *out = &rq->out;
+
+    out->result = BODY_WAITS;
+    out->body = r->body;
+    r->body = NULL;
+    if (rq->method == METHOD_HEAD) {
+        drop_body(out);
+        return true;
+    }
+    if (!out->body && r->text.size > SMALL_BODY && !keep_text(rq, r->text))
+        return false;
+    if (out->body) {
+        out->left = out->body->size;
+        if (out->left <= SMALL_BODY)
+            *size = gather_body(rq, *size);
+        out->is_from_file =
+            out->body && out->body->next_in_file && !rq->connection->socket.ssl;
+        if (out->is_from_file && out->left > UNSENT_MAX)
+            connection_widen(rq->connection);
+    } else if (r->text.size) {
+        memcpy(rq->service->scratch + *size, r->text.data, r->text.size);
+        *size += r->text.size;
+    }
+    return true;
+}
+
+static void
+check_answer(struct connection *c, int64_t now_us)
+{
+    if (!c->request->out.is_working)
+        connection_check_sending(c, now_us);
+}
+
+void
+request_answer(struct request *rq, struct response *r)
+{
+    static const struct phase answer = {
+        .send = response_send, .check = check_answer, .is_busy = true};
+
+    struct connection *c = rq->connection;
+    size_t size = 0;
+
+    if (rq->is_answered || !c || connection_is_gone(c)) {
+        if (r->body)
+            r->body->free(r->body);
+        r->body = NULL;
+        rq->is_answered = true;
+        return;
+    }
+    assert(request_may_answer(rq, r->status));
+    rq->is_answered = true;
+    rq->handlers = NULL;
+    metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);
+    ticket_drop(rq);
+    if (rq->is_upgrade || (rq->has_body && !rq->in.is_complete) ||
+        atomic_load(&rq->service->server->is_stopping))
+        rq->is_closing = true;
+
+    connection_enter(c, &answer, 0);
+    size = compose_head(rq, r, r->body ? r->body->size : r->text.size);
+    if (!take_body(rq, r, &size)) {
+        connection_kill(c);
+        return;
+    }
+    if (!rq->out.body)
+        connection_end_proxied(c);
+    if (!connection_write(c, rq->service->scratch, size))
+        return;
+
+    if (!c->is_inside)
+        response_send(c);
+}
+
+/* Refusals */
+
 static void
 begin_refusal(struct response *r, unsigned status, const char *allow)
 {
@@ -154,59 +645,4 @@ response_answer_problem(struct request *rq, struct response *r,
         r->text = buf_slice(&text);
     request_answer(rq, r);
     buf_fini(&text);
-}
-
-const char *
-response_reason(unsigned status)
-{
-    static const struct {
-        unsigned status;
-        const char *reason;
-    } reasons[] = {
-        {200, "OK"},
-        {201, "Created"},
-        {202, "Accepted"},
-        {204, "No Content"},
-        {206, "Partial Content"},
-        {301, "Moved Permanently"},
-        {302, "Found"},
-        {303, "See Other"},
-        {304, "Not Modified"},
-        {307, "Temporary Redirect"},
-        {308, "Permanent Redirect"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {406, "Not Acceptable"},
-        {408, "Request Timeout"},
-        {409, "Conflict"},
-        {410, "Gone"},
-        {411, "Length Required"},
-        {412, "Precondition Failed"},
-        {413, "Content Too Large"},
-        {414, "URI Too Long"},
-        {415, "Unsupported Media Type"},
-        {416, "Range Not Satisfiable"},
-        {417, "Expectation Failed"},
-        {421, "Misdirected Request"},
-        {422, "Unprocessable Content"},
-        {426, "Upgrade Required"},
-        {428, "Precondition Required"},
-        {429, "Too Many Requests"},
-        {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"},
-        {501, "Not Implemented"},
-        {502, "Bad Gateway"},
-        {503, "Service Unavailable"},
-        {504, "Gateway Timeout"},
-        {505, "HTTP Version Not Supported"},
-        {507, "Insufficient Storage"},
-    };
-
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-        if (reasons[i].status == status)
-            return reasons[i].reason;
-    return "Unknown";
 }

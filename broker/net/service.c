@@ -8,7 +8,6 @@
 #include "broker/base/diag.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
-#include "proto/datetime.h"
 
 #define SECOND_US 1000000
 
@@ -97,20 +96,6 @@ on_turn(void *user)
     if (s->is_ending)
         end_if_possible(s);
     return false;
-}
-
-/* Written on demand: by a timer it would be up to a second late, and a
- * Last-Modified of this second later than the Date beside it (RFC 9110 section
- * 8.8.2.1). */
-const char *
-service_date(struct service *s)
-{
-    int64_t now = clock_now_us() / 1000000;
-
-    if (!s->date[0] || now != s->date_of)
-        httpdate_write(s->date, now);
-    s->date_of = now;
-    return s->date;
 }
 
 /* Once a second */
@@ -228,6 +213,7 @@ service_init(struct service *s, struct server *server, unsigned number,
 
     s->server = server;
     s->number = number;
+    s->first_phase = &exchange_head;
     s->listeners.spare = -1;
     list_init(&s->heads);
     list_init(&s->timed);

@@ -35,6 +35,7 @@
 /* The most bytes of a read. A TLS record of 16 KB must fit. */
 #define INPUT_SIZE 65536
 
+struct phase;
 struct tls;
 
 /* The target of a ticket: a slot in the service's table, and the number of its
@@ -55,6 +56,8 @@ struct service {
     struct alarm tick;   /* on_tick */
     struct alarm wake;   /* service_wake_later */
     struct listeners listeners;
+
+    const struct phase *first_phase; /* of each connection: connection.h */
 
     /* Each connection is in one of these: those that wait for a request,
      * longest first; others that connection_check examines; and streams without
@@ -78,7 +81,7 @@ struct service {
     uint32_t n_slots;
     uint32_t free_slot;
 
-    char date[HTTPDATE_SIZE]; /* service_date's; "": none yet */
+    char date[HTTPDATE_SIZE]; /* the Date header; "": none yet */
     int64_t date_of;          /* its second */
     char scratch[SCRATCH_SIZE];
     struct request_head head; /* of the request in on_request */
@@ -119,8 +122,5 @@ void service_join(struct service *service);
 
 /* Frees the rest. No thread that opens files may run any more. */
 void service_fini(struct service *service);
-
-/* The Date header of this second; lent until the next call. */
-const char *service_date(struct service *service);
 
 #endif

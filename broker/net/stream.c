@@ -34,6 +34,20 @@ struct stream {
     struct ws_frames frames;
 };
 
+/* The phases of a WebSocket, of an HTTP answer, and of their ends. */
+static const struct phase stream_phase, long_phase, stream_farewell,
+    long_farewell;
+
+static void
+on_gone(struct connection *c)
+{
+    struct stream *s = c->stream;
+
+    c->stream = NULL;
+    s->handlers->on_gone(s, s->user);
+    free(s);
+}
+
 /* Makes the stream that answers a request; NULL, after an answer: its client
  * has its share of them, or there is no memory. */
 static struct stream *
@@ -61,6 +75,7 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
     stream->handlers = handlers;
     stream->user = user;
     c->stream = stream;
+    c->on_gone = on_gone;
     return stream;
 }
 
@@ -79,8 +94,8 @@ request_accept_stream(struct request *rq, const struct stream_terms *terms,
         sent.size < sizeof(key))
         memcpy(key, sent.data, sent.size);
     upgrade_accept(accept, key);
-    connection_enter(rq->connection, PHASE_STREAM, 0);
-    answer_upgrade(rq, accept, terms);
+    connection_enter(rq->connection, &stream_phase, 0);
+    response_upgrade(rq, accept, terms);
 }
 
 void
@@ -93,21 +108,15 @@ request_accept_long(struct request *rq, const struct response *head,
     if (!stream)
         return;
     stream->is_long = true;
-    connection_enter(rq->connection, PHASE_LONG, 0);
+    connection_enter(rq->connection, &long_phase, 0);
     /* Until it opens: the owner must close it, but does not know it yet, so
      * the end of the server waits for that. */
     connection_set_busy(rq->connection, true);
-    answer_begin_long(rq, head, opening);
+    response_begin_long(rq, head, opening);
 }
 
-bool
-stream_is_long(const struct connection *c)
-{
-    return !c->stream || c->stream->is_long;
-}
-
-void
-stream_opened(struct connection *c)
+static void
+open_stream(struct connection *c)
 {
     struct stream *s = c->stream;
 
@@ -117,6 +126,15 @@ stream_opened(struct connection *c)
     if (s->is_long)
         connection_set_busy(c, false);
     s->handlers->on_open(s, s->user);
+}
+
+void
+stream_begin(struct connection *c)
+{
+    if (c->stream->is_long)
+        connection_set_ready(c);
+    else
+        open_stream(c);
 }
 
 /* Frames of clients */
@@ -131,8 +149,8 @@ send_control(struct connection *c, uint8_t opcode, const char *payload,
     connection_write(c, frame, 2 + size);
 }
 
-/* The client has sent a close frame: the answer to ours, or one of its own,
- * which gets an answer with the same code. The connection ends behind all bytes
+/* The client has sent a close frame of its own, which gets an answer with the
+ * same code, or the answer to ours. The connection ends behind all bytes
  * written before. */
 static void
 on_close(struct connection *c, const struct ws_frame *frame)
@@ -140,20 +158,20 @@ on_close(struct connection *c, const struct ws_frame *frame)
     struct stream *s = c->stream;
 
     s->is_closed = true;
-    if (c->phase == PHASE_FAREWELL) {
+    if (c->phase == &stream_farewell) {
         if (!connection_is_choked(c))
             connection_kill(c);
         return;
     }
     stream_close(s, frame->code, NULL);
-    if (c->phase == PHASE_FAREWELL && !connection_is_choked(c))
+    if (c->phase == &stream_farewell && !connection_is_choked(c))
         connection_linger(c);
 }
 
 /* Of several pings at once the last one is answered (RFC 6455 section 5.5.3).
  */
-size_t
-stream_received(struct connection *c, struct slice bytes)
+static size_t
+take_frames(struct connection *c, struct slice bytes)
 {
     struct stream *s = c->stream;
     struct slice rest = bytes;
@@ -176,36 +194,81 @@ stream_received(struct connection *c, struct slice bytes)
             stream_close(s, frame.code, frame.reason);
             return bytes.size;
         case WS_FRAMES_MORE:
-            if (is_pinged && c->phase == PHASE_STREAM)
+            if (is_pinged && c->phase == &stream_phase)
                 send_control(c, OPCODE_PONG, ping.payload, ping.size);
             return bytes.size - rest.size;
         }
     }
 }
 
-void
-stream_writable(struct connection *c)
+/* A client that does not read its output is not read either: answers to its
+ * pings would pile up. */
+static bool
+is_reading(const struct connection *c)
+{
+    return !connection_is_choked(c);
+}
+
+static void
+send_more(struct connection *c)
 {
     struct stream *s = c->stream;
 
-    if (s->is_waiting) {
-        s->is_waiting = false;
-        connection_set_busy(c, false);
-        s->handlers->on_room(s, s->user);
-    } else if (c->phase == PHASE_FAREWELL && (s->is_long || s->is_closed)) {
-        connection_linger(c); /* all output was sent */
-    }
+    if (!s->is_waiting)
+        return;
+    s->is_waiting = false;
+    connection_set_busy(c, false);
+    s->handlers->on_room(s, s->user);
 }
 
-void
-stream_gone(struct connection *c)
+/* All output was sent. A WebSocket awaits the client's close frame. */
+static void
+end_farewell(struct connection *c)
 {
-    struct stream *s = c->stream;
-
-    c->stream = NULL;
-    s->handlers->on_gone(s, s->user);
-    free(s);
+    if (c->stream->is_long || c->stream->is_closed)
+        connection_linger(c);
 }
+
+static void
+check_long(struct connection *c, int64_t now_us)
+{
+    if (!connection_check_peer(c))
+        return;
+    if (c->socket.is_writing)
+        connection_check_sending(c, now_us);
+    else
+        connection_excuse(c);
+}
+
+static const struct phase stream_phase = {
+    .take = take_frames,
+    .is_reading = is_reading,
+    .send = send_more,
+    .check = connection_check_sending,
+    .is_untimed = true,
+    .is_good_end = true,
+};
+
+static const struct phase long_phase = {
+    .send = send_more,
+    .proceed = open_stream,
+    .check = check_long,
+};
+
+static const struct phase stream_farewell = {
+    .take = take_frames,
+    .send = end_farewell,
+    .check = connection_check_deadline,
+    .is_busy = true,
+    .is_good_end = true,
+};
+
+static const struct phase long_farewell = {
+    .send = end_farewell,
+    .check = connection_check_deadline,
+    .is_busy = true,
+    .is_good_end = true,
+};
 
 /* For owners */
 
@@ -227,11 +290,22 @@ stream_want_room(struct stream *stream)
 {
     struct connection *c = stream->connection;
 
-    if (c->phase != PHASE_STREAM && c->phase != PHASE_LONG)
+    if (c->phase != &stream_phase && c->phase != &long_phase)
         return;
     stream->is_waiting = true;
     connection_set_busy(c, true);
     connection_await_room(c);
+}
+
+/* The farewell's deadline cuts a client that does not read, or does not answer.
+ */
+static void
+begin_farewell(struct stream *stream, const struct phase *farewell)
+{
+    stream->is_closing = true;
+    stream->is_waiting = false;
+    connection_enter(stream->connection, farewell,
+                     clock_steady_us() + FAREWELL_US);
 }
 
 void
@@ -241,12 +315,9 @@ stream_close(struct stream *stream, unsigned code, const char *reason)
     size_t size = reason ? strnlen(reason, REASON_MAX) : 0;
     char payload[2 + REASON_MAX] = {(char)(code >> 8), (char)code};
 
-    if (stream->is_closing || c->phase != PHASE_STREAM)
+    if (stream->is_closing || c->phase != &stream_phase)
         return;
-    stream->is_closing = true;
-    stream->is_waiting = false;
-    /* connection_check cuts a client that does not read, or does not answer. */
-    connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
+    begin_farewell(stream, &stream_farewell);
     if (size)
         memcpy(payload + 2, reason, size);
     send_control(c, OPCODE_CLOSE, payload,
@@ -258,12 +329,9 @@ stream_end(struct stream *stream, const void *last, size_t size)
 {
     struct connection *c = stream->connection;
 
-    if (stream->is_closing || c->phase != PHASE_LONG)
+    if (stream->is_closing || c->phase != &long_phase)
         return;
-    stream->is_closing = true;
-    stream->is_waiting = false;
-    /* connection_check cuts a client that does not read it. */
-    connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
+    begin_farewell(stream, &long_farewell);
     if ((!size || connection_write(c, last, size)) && !connection_is_choked(c))
         connection_linger(c);
 }
