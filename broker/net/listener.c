@@ -1,5 +1,6 @@
-#include "broker/net/listener.h"
-
+/*
+ * listener.c - listening sockets and accepting.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>

@@ -4,27 +4,271 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/clock.h"
-#include "broker/net/listener.h"
+#include "broker/base/diag.h"
+#include "broker/net/connection.h"
+#include "broker/net/exchange.h"
 #include "broker/net/service.h"
 #include "broker/net/tls.h"
 
-/* Ends the services that were made. */
+#define SECOND_US 1000000
+
+/*
+ * The end
+ *
+ *     running --service_end--> ending --not busy, or too late--> cut
+ *                                                                 |
+ *     thread joined <-- loop left <-- mailbox empty, no jobs <-- no sockets
+ *
+ * It is ending only when all tasks that were posted before service_end have run
+ * (end_service): the farewell to connected clients is such a task, and makes
+ * them busy. An alarm or a job between the two calls that only saw the second
+ * one would find no connection busy, and cut them all without a farewell.
+ */
+
 static void
-end_services(struct server *server, int64_t cut_at_us)
+cut_connections(struct service *s)
 {
-    for (unsigned i = 0; i < server->n_services; i++)
-        if (server->services[i].server)
-            service_end(&server->services[i], cut_at_us);
-    for (unsigned i = 0; i < server->n_services; i++)
-        service_join(&server->services[i]);
-    for (unsigned i = 0; i < server->n_services; i++)
-        service_fini(&server->services[i]);
-    tls_close(server->tls);
-    clients_fini(&server->unlimited);
-    free(server);
+    struct list *lists[] = {&s->heads, &s->timed, &s->untimed};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct list all, *node = NULL;
+
+        list_init(&all);
+        list_move(&all, lists[i]);
+        while ((node = list_first(&all))) {
+            struct connection *c = list_entry(node, struct connection, node);
+
+            list_remove(node);
+            list_append(lists[i], node);
+            connection_kill(c);
+        }
+    }
 }
+
+static bool
+has_connections(const struct service *s)
+{
+    return !list_is_empty(&s->heads) || !list_is_empty(&s->timed) ||
+           !list_is_empty(&s->untimed);
+}
+
+static void
+on_late_end(struct alarm *alarm)
+{
+    (void)alarm; /* on_turn follows */
+}
+
+/* A task: service_end. */
+static void
+end_service(struct task *task)
+{
+    struct service *s = list_entry(task, struct service, end);
+
+    s->is_ending = true;
+    s->late_end.ring = on_late_end;
+    loop_set_alarm(s->loop, &s->late_end, s->cut_at_us);
+}
+
+static void
+end_if_possible(struct service *s)
+{
+    if (!s->is_cut && (!s->n_busy || clock_steady_us() >= s->cut_at_us)) {
+        s->is_cut = true;
+        cut_connections(s);
+    }
+    if (s->is_cut && !has_connections(s))
+        loop_end(s->loop);
+}
+
+/* Before the loop sleeps. Does what this turn put off. That may put off more,
+ * but only for bytes that were read already, so the loop below ends. */
+static bool
+on_turn(void *user)
+{
+    struct service *s = user;
+    struct list *node = NULL;
+
+    while ((node = list_first(&s->ready))) {
+        list_remove(node);
+        connection_proceed(list_entry(node, struct connection, ready));
+    }
+    if (s->server->options.on_turn)
+        s->server->options.on_turn(s, s->server->options.user);
+    if (s->is_ending)
+        end_if_possible(s);
+    return false;
+}
+
+/* Once a second */
+
+/* A check may call a handler, which may change any connection. So this walks a
+ * list of its own, from which changed connections disappear. */
+static void
+check_connections(struct list *list, int64_t now_us)
+{
+    struct list batch, *node = NULL;
+
+    list_init(&batch);
+    list_move(&batch, list);
+    while ((node = list_first(&batch))) {
+        list_remove(node);
+        list_append(list, node);
+        connection_check(list_entry(node, struct connection, node), now_us);
+    }
+}
+
+static void
+on_second(struct alarm *alarm)
+{
+    struct service *s = list_entry(alarm, struct service, second);
+    int64_t now_us = clock_steady_us();
+
+    check_connections(&s->heads, now_us);
+    check_connections(&s->timed, now_us);
+    listeners_resume(s);
+    loop_set_alarm(s->loop, alarm, now_us + SECOND_US);
+}
+
+static int64_t
+tick_us(const struct service *s)
+{
+    int64_t us = s->server->options.tick_us;
+
+    return us ? us : SECOND_US;
+}
+
+static void
+on_tick(struct alarm *alarm)
+{
+    struct service *s = list_entry(alarm, struct service, tick);
+    struct server_options *options = &s->server->options;
+
+    loop_set_alarm(s->loop, alarm, clock_steady_us() + tick_us(s));
+    if (!s->is_cut && options->on_tick)
+        options->on_tick(s, options->user);
+}
+
+/* For other threads, and later */
+
+static void
+on_wake(void *user)
+{
+    struct service *s = user;
+    struct server_options *options = &s->server->options;
+
+    if (atomic_load(&s->server->is_stopping))
+        listeners_close(s);
+    if (options->on_wake)
+        options->on_wake(s, options->user);
+}
+
+void
+service_wake(struct service *s)
+{
+    loop_wake(s->loop);
+}
+
+static void
+on_wake_later(struct alarm *alarm)
+{
+    service_wake(list_entry(alarm, struct service, wake));
+}
+
+void
+service_wake_later(struct service *s, int64_t wait_us)
+{
+    int64_t at_us = clock_steady_us() + wait_us;
+
+    if (!s->wake.is_set || at_us < s->wake.at_us)
+        loop_set_alarm(s->loop, &s->wake, at_us);
+}
+
+void
+service_post(struct service *s, struct task *task)
+{
+    loop_post(s->loop, task);
+}
+
+void
+service_work(struct service *s, struct job *job)
+{
+    loop_work(s->loop, job);
+}
+
+/* Life */
+
+static void
+run_service(struct thread *thread)
+{
+    struct service *s = thread->user;
+
+    loop_run(s->loop);
+}
+
+enum status
+service_init(struct service *s, struct server *server, unsigned number,
+             const struct addresses *addresses, struct problem *why)
+{
+    static const struct loop_calls calls = {on_wake, on_turn};
+    int64_t now_us = clock_steady_us();
+
+    s->server = server;
+    s->number = number;
+    s->first_phase = &exchange_head;
+    s->listeners.spare = -1;
+    list_init(&s->heads);
+    list_init(&s->timed);
+    list_init(&s->untimed);
+    list_init(&s->ready);
+    s->second.ring = on_second;
+    s->tick.ring = on_tick;
+    s->wake.ring = on_wake_later;
+
+    s->loop = loop_new(&calls, s);
+    if (!s->loop)
+        return problem(why, STATUS_IO, "cannot make an event loop");
+    loop_set_alarm(s->loop, &s->second, now_us + SECOND_US);
+    loop_set_alarm(s->loop, &s->tick, now_us + tick_us(s));
+    return listeners_open(s, addresses, why);
+}
+
+static enum status
+start_service(struct service *s, struct problem *why)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "net %u", s->number);
+    return thread_start(&s->thread, name, run_service, s, why);
+}
+
+void
+service_end(struct service *s, int64_t cut_at_us)
+{
+    if (!s->loop || atomic_exchange(&s->is_end_asked, true))
+        return;
+    s->cut_at_us = cut_at_us;
+    s->end.run = end_service;
+    loop_post(s->loop, &s->end);
+}
+
+/* No thread that opens files may run any more. */
+static void
+free_service(struct service *s)
+{
+    if (!s->server)
+        return; /* never made */
+    listeners_close(s);
+    if (!loop_free(s->loop))
+        diag(DIAG_ERROR, "net", "an event loop has not come to its end");
+    if (s->listeners.spare >= 0)
+        close(s->listeners.spare);
+    free(s->slots);
+}
+
+/* The server */
 
 /* Descriptors that a broker needs before the first connection, and some for
  * reads and files (measured: 39 with two threads). With fewer, libraries stop
@@ -66,6 +310,23 @@ size_pool(unsigned n_services)
     setenv("UV_THREADPOOL_SIZE", text, 0);
 }
 
+/* Ends the services that were made. */
+static void
+end_services(struct server *server, int64_t cut_at_us)
+{
+    for (unsigned i = 0; i < server->n_services; i++)
+        if (server->services[i].server)
+            service_end(&server->services[i], cut_at_us);
+    for (unsigned i = 0; i < server->n_services; i++)
+        if (server->services[i].thread.is_running)
+            thread_stop(&server->services[i].thread);
+    for (unsigned i = 0; i < server->n_services; i++)
+        free_service(&server->services[i]);
+    tls_close(server->tls);
+    clients_fini(&server->unlimited);
+    free(server);
+}
+
 enum status
 server_open(struct server **server, const struct server_options *options,
             struct problem *why)
@@ -94,7 +355,7 @@ server_open(struct server **server, const struct server_options *options,
     for (unsigned i = 0; i < n && !rc; i++)
         rc = service_init(&s->services[i], s, i, &addresses, why);
     for (unsigned i = 0; i < n && !rc; i++)
-        rc = service_start(&s->services[i], why);
+        rc = start_service(&s->services[i], why);
     if (rc) {
         end_services(s, 0);
         return rc;

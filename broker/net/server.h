@@ -100,7 +100,7 @@ void server_stop_accepting(struct server *server);
 
 /* Waits until all requests are answered and all bytes are sent, at most
  * `wait_us`; then cuts the rest, ends the threads and frees the server. No
- * other thread may open files by then (service.c, "The end"). NULL is
+ * other thread may open files by then (server.c, "The end"). NULL is
  * allowed. */
 void server_close(struct server *server, int64_t wait_us);
 

@@ -1,5 +1,6 @@
 /*
- * service.h - one service thread: its loop and its data.
+ * service.h - the server and its service threads: the loop and the data of
+ * each.
  *
  * For this folder only. Everything in a struct service belongs to its thread,
  * but service_end writes the end before it posts it.
@@ -17,12 +18,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <uv.h>
 
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/thread.h"
 #include "broker/base/client_limits.h"
-#include "broker/net/listener.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "proto/datetime.h"
@@ -34,6 +36,28 @@
 
 /* The most bytes of a read. A TLS record of 16 KB must fit. */
 #define INPUT_SIZE 65536
+
+/* "localhost" has two; further addresses of a name are ignored. */
+#define ADDRESSES_MAX 4
+
+struct addresses {
+    struct sockaddr_storage at[ADDRESSES_MAX];
+    socklen_t size[ADDRESSES_MAX];
+    unsigned n;
+};
+
+/* The sockets of one service thread, one on each address. SO_REUSEPORT joins
+ * those of all threads: the kernel distributes the connections, and no lock is
+ * shared. */
+struct listeners {
+    uv_poll_t polls[ADDRESSES_MAX];
+    int fds[ADDRESSES_MAX];
+    unsigned n;
+    bool is_closed;
+    int spare;       /* kept for the moment when no other is left */
+    bool is_paused;  /* out of descriptors; until the next second */
+    int64_t told_us; /* when this was last reported */
+};
 
 struct phase;
 struct tls;
@@ -70,7 +94,7 @@ struct service {
     /* Connections that the end waits for: connection_set_busy. */
     unsigned n_busy;
 
-    atomic_bool is_end_asked; /* service_end; see service.c, "The end" */
+    atomic_bool is_end_asked; /* service_end; see server.c, "The end" */
     struct task end;          /* posted by it */
     struct alarm late_end;    /* the end of the wait, at cut_at_us */
     int64_t cut_at_us;        /* steady clock */
@@ -103,24 +127,33 @@ struct server {
     struct service services[];
 };
 
-/* Makes loop and listeners, but no thread. After a failure call service_fini,
- * too. */
+/* Makes loop and listeners, but no thread. After a failure server_open frees
+ * the rest. */
 MUST_CHECK enum status service_init(struct service *service,
                                     struct server *server, unsigned number,
                                     const struct addresses *addresses,
                                     struct problem *why);
 
-MUST_CHECK enum status service_start(struct service *service,
-                                     struct problem *why);
-
 /* Lets the thread end, at `cut_at_us` at the latest. Runs earlier tasks first,
  * and waits for the requests that they start. A second call does nothing. */
 void service_end(struct service *service, int64_t cut_at_us);
 
-/* Waits for the end of the thread. */
-void service_join(struct service *service);
+/* listener.c */
 
-/* Frees the rest. No thread that opens files may run any more. */
-void service_fini(struct service *service);
+/* Finds the addresses of `host` to listen on, and if *port is 0 a port that is
+ * free on all of them. */
+MUST_CHECK enum status addresses_find(struct addresses *a, const char *host,
+                                      unsigned *port, struct problem *why);
+
+/* Listens on `addresses` on the service's loop. */
+MUST_CHECK enum status listeners_open(struct service *service,
+                                      const struct addresses *addresses,
+                                      struct problem *why);
+
+/* Accepts again after a pause. */
+void listeners_resume(struct service *service);
+
+/* May be repeated. */
+void listeners_close(struct service *service);
 
 #endif
