@@ -154,7 +154,7 @@ place_host(struct call_queue *q, struct host *host)
 static enum kind
 kind_of(const struct call *call)
 {
-    return (enum kind)call->kind;
+    return (enum kind)call->own.kind;
 }
 
 static bool
@@ -205,12 +205,12 @@ call_queue_add(struct call_queue *q, struct call *call)
     if (!host)
         return is_url ? CALL_MEMORY : CALL_REFUSED;
 
-    call->host = host;
-    call->kind = call->is_unproven  ? UNPROVEN
-                 : call->is_suspect ? SUSPECT
-                                    : SOUND;
-    call->state = CALL_WAITING;
-    list_append(&host->waiting[kind_of(call)], &call->node);
+    call->own.host = host;
+    call->own.kind = call->is_unproven  ? UNPROVEN
+                     : call->is_suspect ? SUSPECT
+                                        : SOUND;
+    call->own.state = CALL_WAITING;
+    list_append(&host->waiting[kind_of(call)], &call->own.node);
     q->n_waiting++;
     place_host(q, host);
     return CALL_ANSWERED;
@@ -219,11 +219,11 @@ call_queue_add(struct call_queue *q, struct call *call)
 void
 call_queue_remove(struct call_queue *q, struct call *call)
 {
-    struct host *host = call->host;
+    struct host *host = call->own.host;
 
-    list_remove(&call->node);
-    call->state = CALL_IDLE;
-    call->host = NULL;
+    list_remove(&call->own.node);
+    call->own.state = CALL_IDLE;
+    call->own.host = NULL;
     q->n_waiting--;
     place_host(q, host);
 }
@@ -246,11 +246,11 @@ call_queue_take(struct call_queue *q)
     q->next = (kind + 1) % KINDS;
 
     host = list_entry(list_first(&q->rings[kind]), struct host, turns[kind]);
-    call = list_entry(list_first(&host->waiting[kind]), struct call, node);
+    call = list_entry(list_first(&host->waiting[kind]), struct call, own.node);
     list_remove(&host->turns[kind]);
-    list_remove(&call->node);
-    list_append(&q->held, &call->node);
-    call->state = CALL_HELD;
+    list_remove(&call->own.node);
+    list_append(&q->held, &call->own.node);
+    call->own.state = CALL_HELD;
     q->n_waiting--;
     q->n_held++;
     q->n_held_of[kind]++;
@@ -263,12 +263,12 @@ call_queue_take(struct call_queue *q)
 void
 call_queue_release(struct call_queue *q, struct call *call)
 {
-    struct host *host = call->host;
+    struct host *host = call->own.host;
     enum kind kind = kind_of(call);
 
-    list_remove(&call->node);
-    call->state = CALL_IDLE;
-    call->host = NULL;
+    list_remove(&call->own.node);
+    call->own.state = CALL_IDLE;
+    call->own.host = NULL;
     q->n_held--;
     q->n_held_of[kind]--;
     host->n_held--;
@@ -282,7 +282,7 @@ call_queue_clear(struct call_queue *q)
     for (size_t i = 0; i < HOST_BUCKETS; i++) {
         /* A host is freed with its last call. */
         while (q->hosts[i])
-            call_queue_remove(
-                q, list_entry(first_waiting(q->hosts[i]), struct call, node));
+            call_queue_remove(q, list_entry(first_waiting(q->hosts[i]),
+                                            struct call, own.node));
     }
 }

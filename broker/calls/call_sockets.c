@@ -26,7 +26,6 @@
 #include <unistd.h>
 
 #include "broker/base/diag.h"
-#include "broker/calls/call_transfer.h"
 #include "broker/calls/caller_state.h"
 
 void

@@ -1,12 +1,17 @@
-#include "broker/calls/call_transfer.h"
-
+/*
+ * One call of libcurl: its easy handle, its options, its outcome.
+ */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
 #include "base/clock.h"
+#include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
 #include "proto/datetime.h"
 
@@ -39,6 +44,67 @@ call_transfer_set_to_report(struct call_transfer *t)
 {
     list_remove(&t->node);
     list_append(&t->caller->transport.to_report, &t->node);
+}
+
+/*
+ * The certificate authorities that a caller trusts: those of libcurl's built-in
+ * file, unless the environment names another. Without the file the caller
+ * trusts no server.
+ *
+ * The file is read before the first HTTPS call: that takes some 20 ms, once,
+ * and some megabytes.
+ */
+
+bool
+call_trust_init(struct call_trust *trust,
+                const struct curl_version_info_data *version)
+{
+    const char *path = getenv("SSL_CERT_FILE");
+
+    if (!path || !*path)
+        path = version->age >= CURLVERSION_SEVENTH ? version->cainfo : NULL;
+    if (!path)
+        path = X509_get_default_cert_file();
+    trust->path = slice_dup(slice_of(path));
+    return trust->path != NULL;
+}
+
+static struct x509_store_st *
+read_authorities(const char *path)
+{
+    X509_STORE *authorities = X509_STORE_new();
+
+    if (authorities &&
+        X509_STORE_load_locations(authorities, path, NULL) != 1) {
+        ERR_clear_error();
+        DIAG(DIAG_WARNING, "net",
+             "no certificates of authorities: nobody can be called by HTTPS",
+             diag_text("file", path));
+    }
+    return authorities;
+}
+
+/* CURLOPT_SSL_CTX_FUNCTION. In libcurl's own way every shard would read and
+ * keep the file. */
+static CURLcode
+set_authorities(CURL *easy, void *ssl_ctx, void *user)
+{
+    struct call_trust *trust = user;
+
+    (void)easy;
+    if (!trust->authorities)
+        trust->authorities = read_authorities(trust->path);
+    if (!trust->authorities)
+        return CURLE_OUT_OF_MEMORY;
+    SSL_CTX_set1_cert_store(ssl_ctx, trust->authorities);
+    return CURLE_OK;
+}
+
+void
+call_trust_fini(struct call_trust *trust)
+{
+    free(trust->path);
+    X509_STORE_free(trust->authorities);
 }
 
 /* Callbacks of libcurl */
@@ -176,11 +242,11 @@ set_constants(struct call_transfer *t)
     SET(PATH_AS_IS, 1L);
     SET(HTTP_CONTENT_DECODING, 0L);
 
-    /* All calls share the authorities: call_trust_set. */
+    /* All calls share the authorities: set_authorities. */
     SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(CAINFO, NULL);
     SET(CAPATH, NULL);
-    SET(SSL_CTX_FUNCTION, call_trust_set);
+    SET(SSL_CTX_FUNCTION, set_authorities);
     SET(SSL_CTX_DATA, &t->caller->transport.trust);
 #undef SET
     return !rc;
@@ -325,7 +391,8 @@ bool
 call_transfer_set(struct call_transfer *t, struct call *call)
 {
     CURL *e = t->easy;
-    int64_t left_us = call->timeout_us - (clock_steady_us() - call->began_us);
+    int64_t left_us =
+        call->timeout_us - (clock_steady_us() - call->own.began_us);
 
     if (left_us <= 0) {
         call_fail(call, CALL_TIMEOUT, "its time was over before it was sent");
@@ -577,7 +644,7 @@ call_transfer_report(struct call_transfer *t)
 
     curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
     call->final_url = url;
-    call->took_us = clock_steady_us() - call->began_us;
+    call->took_us = clock_steady_us() - call->own.began_us;
     if (!result && !t->has_head)
         call_fail(call, CALL_BROKEN, "the answer's head ended early");
     else if (!result || (result == CURLE_WRITE_ERROR && t->is_cut))

@@ -22,7 +22,6 @@
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/calls/call_transfer.h"
 #include "broker/calls/caller_state.h"
 
 /* Calls at once for which one more shard is worth its memory, 40 KiB. */
@@ -146,7 +145,7 @@ static void on_stall(struct alarm *alarm);
 static void
 watch_stall(struct caller *caller, struct call_transfer *t)
 {
-    t->heard_us = t->call->began_us;
+    t->heard_us = t->call->own.began_us;
     t->stall.ring = on_stall;
     if (t->call->stall_us)
         loop_set_alarm(caller->loop, &t->stall,
@@ -157,7 +156,7 @@ bool
 call_transport_begin(struct caller *caller, struct call *call)
 {
     struct call_transport *g = &caller->transport;
-    const struct host *host = call->host;
+    const struct host *host = call->own.host;
     struct shard *shard = &g->shards[host->hash & (g->n_shards - 1)];
     struct call_transfer *t = NULL;
 
@@ -180,7 +179,7 @@ call_transport_begin(struct caller *caller, struct call *call)
         put_back_transfer(caller, t);
         return false;
     }
-    call->handle = t;
+    call->own.handle = t;
     watch_stall(caller, t);
     return true;
 }
@@ -189,7 +188,7 @@ void
 call_transport_stop(struct caller *caller, struct call *call)
 {
     struct call_transport *g = &caller->transport;
-    struct call_transfer *t = call->handle;
+    struct call_transfer *t = call->own.handle;
 
     if (!t->is_over)
         curl_multi_remove_handle(t->shard->multi, t->easy);
@@ -197,7 +196,7 @@ call_transport_stop(struct caller *caller, struct call *call)
         g->handed = NULL;
     loop_clear_alarm(caller->loop, &t->stall);
     list_remove(&t->node);
-    call->handle = NULL;
+    call->own.handle = NULL;
     put_back_transfer(caller, t);
 }
 
@@ -239,7 +238,7 @@ report_end(struct caller *caller, struct call_transfer *t)
     struct call *call = t->call;
 
     call_transfer_report(t);
-    call->handle = NULL;
+    call->own.handle = NULL;
     call_queue_release(&caller->queue, call);
     call->done(call); /* which may free or start it; it lends from t */
     put_back_transfer(caller, t);
@@ -248,7 +247,7 @@ report_end(struct caller *caller, struct call_transfer *t)
 void
 call_transport_taken(struct caller *caller, struct call *call)
 {
-    struct call_transfer *t = call->handle;
+    struct call_transfer *t = call->own.handle;
 
     if (!t->is_with_user)
         return;

@@ -15,15 +15,15 @@
 static void
 set_failed(struct caller *c, struct call *call)
 {
-    call->state = CALL_FAILED;
-    list_append(&c->failed, &call->node);
+    call->own.state = CALL_FAILED;
+    list_append(&c->failed, &call->own.node);
 }
 
 static void
 begin_call(struct caller *c, struct call *call)
 {
     if (call_transport_begin(c, call)) {
-        call->state = CALL_GOING;
+        call->own.state = CALL_GOING;
         return;
     }
     call_queue_release(&c->queue, call);
@@ -36,7 +36,7 @@ prepare_call(struct caller *c, struct call *call)
 {
     enum call_turn turn = CALL_READY;
 
-    call->began_us = clock_steady_us();
+    call->own.began_us = clock_steady_us();
     if (call->prepare) {
         c->preparing = call;
         turn = call->prepare(call);
@@ -68,10 +68,10 @@ report_failed(struct caller *c)
     list_init(&failed);
     list_move(&failed, &c->failed);
     while ((node = list_first(&failed))) {
-        struct call *call = list_entry(node, struct call, node);
+        struct call *call = list_entry(node, struct call, own.node);
 
         list_remove(node);
-        call->state = CALL_IDLE;
+        call->own.state = CALL_IDLE;
         call->done(call); /* which may free it */
     }
 }
@@ -97,10 +97,10 @@ caller_start(struct caller *caller, struct call *call)
     enum call_failure failure;
 
     clear_outcome(call);
-    list_init(&call->node);
-    call->handle = NULL;
-    call->host = NULL;
-    call->state = CALL_IDLE;
+    list_init(&call->own.node);
+    call->own.handle = NULL;
+    call->own.host = NULL;
+    call->own.state = CALL_IDLE;
     if (caller->is_cut)
         return;
     failure = call_queue_add(&caller->queue, call);
@@ -115,14 +115,14 @@ caller_start(struct caller *caller, struct call *call)
 void
 caller_go(struct caller *caller, struct call *call, bool ready)
 {
-    if (call->state != CALL_GOING && call->state != CALL_HELD)
+    if (call->own.state != CALL_GOING && call->own.state != CALL_HELD)
         return; /* it was cut */
     if (!ready) {
         caller_cancel(caller, call);
-    } else if (call->state == CALL_GOING) {
+    } else if (call->own.state == CALL_GOING) {
         call_transport_taken(caller, call);
     } else {
-        call->began_us = clock_steady_us();
+        call->own.began_us = clock_steady_us();
         begin_call(caller, call);
     }
 }
@@ -132,12 +132,12 @@ caller_cancel(struct caller *caller, struct call *call)
 {
     if (caller->preparing == call)
         caller->preparing = NULL;
-    switch ((enum call_state)call->state) {
+    switch ((enum call_state)call->own.state) {
     case CALL_IDLE:
         break;
     case CALL_FAILED:
-        list_remove(&call->node);
-        call->state = CALL_IDLE;
+        list_remove(&call->own.node);
+        call->own.state = CALL_IDLE;
         break;
     case CALL_WAITING:
         call_queue_remove(&caller->queue, call);
@@ -166,7 +166,7 @@ cancel_all(struct caller *c, struct list *calls)
     struct list *node;
 
     while ((node = list_first(calls)))
-        caller_cancel(c, list_entry(node, struct call, node));
+        caller_cancel(c, list_entry(node, struct call, own.node));
 }
 
 /* Turns of the loop */

@@ -133,12 +133,23 @@ enum call_failure {
                   */
 };
 
+enum call_method { CALL_GET, CALL_HEAD, CALL_POST };
+
+/* The caller's own part of a call. */
+struct call_own {
+    struct list node;
+    void *host;
+    void *handle;
+    int64_t began_us;
+    unsigned char state;
+    unsigned char kind;
+};
+
 /* A member of its owner's struct, all zero before its first use; the caller's
  * from caller_start to `done`. */
 struct call {
     /* Set before caller_start. */
-    enum call_method { CALL_GET, CALL_HEAD, CALL_POST } method;
-
+    enum call_method method;
     const char *url; /* lent until done; sent unchanged but for a fragment. With
                         user info, blanks or control characters: refused */
     int64_t timeout_us; /* from its turn on, or, after CALL_LATER, from
@@ -189,13 +200,7 @@ struct call {
                                          was refused" */
     int64_t took_us;                  /* of timeout_us */
 
-    /* The caller's own. */
-    struct list node;
-    void *host;
-    void *handle;
-    int64_t began_us;
-    unsigned char state;
-    unsigned char kind;
+    struct call_own own;
 };
 
 /* Queues a call. It always ends in `done` (unless it is cancelled, or prepare

@@ -3,9 +3,8 @@
  * of which calls those above it. Everything belongs to the caller's thread.
  *
  *     call_queue.c      hosts with waiting calls, and their turns
- *     call_trust.c      the certificate authorities
  *     call_sockets.c    the descriptors of calls that are under way
- *     call_transfer.c   one of these calls (call_transfer.h)
+ *     call_transfer.c   one of these calls, the certificate authorities
  *     call_transport.c  all of them: libcurl
  *     caller.c          the states of calls; the thread: its loop, its life
  *
@@ -35,6 +34,7 @@
 #include "base/loop.h"
 #include "base/thread.h"
 #include "broker/calls/caller.h"
+#include "proto/buf.h"
 
 #define SHARDS_MAX 64
 
@@ -103,6 +103,42 @@ struct call_transport {
     size_t n_watches;
 };
 
+/* Headers of ours, in every call. */
+#define CALL_TRANSFER_HEADERS 2
+
+struct call_transfer {
+    struct list node; /* in the list of spare ones, or in to_report */
+    struct caller *caller;
+    struct shard *shard;
+    struct call *call;
+    CURL *easy;
+    CURLU *url;
+    struct curl_slist headers[CALL_TRANSFER_HEADERS + CALL_HEADERS_MAX];
+    struct buf answer;
+    struct buf links;
+    size_t head_size;  /* bytes of headers so far */
+    unsigned n_heads;  /* status lines so far */
+    unsigned n_opened; /* sockets since the last status line */
+    char refused[64];  /* an address that may not be called; else "" */
+    bool has_head;     /* the answer's head is complete */
+    bool is_short;     /* no descriptor was left */
+    bool is_cut;       /* the answer is longer than max_answer or max_taken */
+    bool is_foreign;   /* the answer is of another version of HTTP */
+    char error[CURL_ERROR_SIZE];
+
+    /* An answer in pieces: call_transport.c. The piece is `answer`. */
+    uint64_t n_taken;  /* bytes so far */
+    bool is_with_user; /* the user has returned CALL_LATER */
+
+    /* The end, until the user gets it. */
+    bool is_over;
+    CURLcode result;
+
+    struct alarm stall;
+    int64_t heard_us; /* when the last byte came */
+    bool is_stalled;
+};
+
 struct caller {
     struct caller_options options;
     struct thread thread;
@@ -140,16 +176,6 @@ bool call_queue_is_due(const struct call_queue *queue);
 /* Gives back the turn of a call that is HELD or GOING; it is IDLE then. */
 void call_queue_release(struct call_queue *queue, struct call *call);
 
-/* call_trust.c */
-
-/* false: no memory. */
-MUST_CHECK bool call_trust_init(struct call_trust *trust,
-                                const struct curl_version_info_data *version);
-void call_trust_fini(struct call_trust *trust);
-
-/* For libcurl: CURLOPT_SSL_CTX_FUNCTION; `user` is the struct call_trust. */
-CURLcode call_trust_set(CURL *easy, void *ssl_ctx, void *user);
-
 /* call_sockets.c */
 
 /* Closes the rest, when libcurl has closed all its connections. */
@@ -170,11 +196,41 @@ int call_sockets_judge(void *transfer, char *address, char *local, int port,
                        int local_port);
 int call_sockets_close(void *caller, curl_socket_t fd);
 
-/* call_transfer.c, and call_transfer.h */
+/* call_transfer.c */
 
 /* Notes why a call has no answer. */
 void call_fail(struct call *call, enum call_failure failure, const char *format,
                ...) __attribute__((format(printf, 3, 4)));
+
+/* Finds the file of the authorities. false: no memory. */
+MUST_CHECK bool call_trust_init(struct call_trust *trust,
+                                const struct curl_version_info_data *version);
+void call_trust_fini(struct call_trust *trust);
+
+/* Makes a transfer, which is used for one call after the other: its constant
+ * options are set once. NULL: no memory. */
+struct call_transfer *call_transfer_new(struct caller *caller);
+void call_transfer_free(struct call_transfer *transfer);
+
+/* Sets the options of a call. false: it failed, for the reason in the call. */
+MUST_CHECK bool call_transfer_set(struct call_transfer *transfer,
+                                  struct call *call);
+
+/* Writes the outcome into the call: lent from the transfer. */
+void call_transfer_report(struct call_transfer *transfer);
+
+/* True if there is a piece to hand over, before anything else. */
+bool call_transfer_has_piece(const struct call_transfer *transfer);
+
+/* Continues when the user has taken the piece. false: the call has ended by
+ * that. */
+bool call_transfer_go_on(struct call_transfer *transfer);
+
+/* Makes it ready for the next call: nothing is lent any more. */
+void call_transfer_clear(struct call_transfer *transfer);
+
+/* Puts it on the list of those with a piece to hand over, or at their end. */
+void call_transfer_set_to_report(struct call_transfer *transfer);
 
 /* call_transport.c */
 

@@ -316,7 +316,7 @@ go_late(void *trial)
 {
     struct trial *t = trial;
 
-    t->call.began_us -= 2 * t->call.timeout_us;
+    t->call.own.began_us -= 2 * t->call.timeout_us;
     caller_go(called.caller, &t->call, true);
 }
 

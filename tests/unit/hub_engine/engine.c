@@ -79,7 +79,7 @@ on_sent(struct call *call)
     }
     assert_non_null(sent->s);
     for (struct call *other = NULL; (other = quiet_next(other));)
-        if (other != call && other->state == QUIET_UNDER_WAY)
+        if (other != call && other->own.state == QUIET_UNDER_WAY)
             assert_ptr_not_equal(other->url, call->url);
     for (const char *const *h = call->headers; *h; h++)
         size += (size_t)snprintf(sent->headers + size,
@@ -153,7 +153,7 @@ call_of(const struct subscription *s)
     struct call *call = NULL;
 
     while ((call = quiet_next(call)))
-        if (call->state == QUIET_UNDER_WAY && call->url == s->callback)
+        if (call->own.state == QUIET_UNDER_WAY && call->url == s->callback)
             break;
     return call;
 }

@@ -69,10 +69,10 @@ run_posted(struct caller *c)
 static void
 let_go(struct caller *c, struct call *call)
 {
-    c->n_turns -= call->state != QUIET_WAITS;
+    c->n_turns -= call->own.state != QUIET_WAITS;
     c->n_calls--;
-    call->state = QUIET_NONE;
-    list_remove(&call->node);
+    call->own.state = QUIET_NONE;
+    list_remove(&call->own.node);
 }
 
 void
@@ -119,18 +119,18 @@ caller_post(struct caller *c, struct task *task)
 void
 caller_start(struct caller *c, struct call *call)
 {
-    assert_int_equal(call->state, QUIET_NONE);
+    assert_int_equal(call->own.state, QUIET_NONE);
     if (c->has_stopped)
         return;
-    call->state = QUIET_WAITS;
-    list_append(&c->calls, &call->node);
+    call->own.state = QUIET_WAITS;
+    list_append(&c->calls, &call->own.node);
     c->n_calls++;
 }
 
 static void
 send_call(struct caller *c, struct call *call)
 {
-    call->state = QUIET_UNDER_WAY;
+    call->own.state = QUIET_UNDER_WAY;
     if (c->on_sent)
         c->on_sent(call);
 }
@@ -138,7 +138,7 @@ send_call(struct caller *c, struct call *call)
 void
 caller_go(struct caller *c, struct call *call, bool ready)
 {
-    assert_int_equal(call->state, QUIET_HAS_TURN);
+    assert_int_equal(call->own.state, QUIET_HAS_TURN);
     if (ready)
         send_call(c, call);
     else
@@ -148,7 +148,7 @@ caller_go(struct caller *c, struct call *call, bool ready)
 void
 caller_cancel(struct caller *c, struct call *call)
 {
-    if (call->state != QUIET_NONE)
+    if (call->own.state != QUIET_NONE)
         let_go(c, call);
 }
 
@@ -162,9 +162,10 @@ caller_count(const struct caller *c, unsigned *under_way, unsigned *waiting)
 struct call *
 quiet_next(const struct call *call)
 {
-    struct list *next = call ? call->node.next : quiet->calls.next;
+    struct list *next = call ? call->own.node.next : quiet->calls.next;
 
-    return next == &quiet->calls ? NULL : list_entry(next, struct call, node);
+    return next == &quiet->calls ? NULL
+                                 : list_entry(next, struct call, own.node);
 }
 
 /* Returns the call that gets the next turn; NULL: none waits, or there is no
@@ -175,7 +176,7 @@ first_waiting(const struct caller *c)
     struct call *call = NULL;
 
     if (c->n_turns < c->n_calls && c->n_turns < c->connections)
-        for (call = quiet_next(NULL); call->state != QUIET_WAITS;)
+        for (call = quiet_next(NULL); call->own.state != QUIET_WAITS;)
             call = quiet_next(call);
     return call;
 }
@@ -188,7 +189,7 @@ quiet_give_turn(void)
 
     if (!call)
         return false;
-    call->state = QUIET_HAS_TURN;
+    call->own.state = QUIET_HAS_TURN;
     quiet->n_turns++;
     turn = call->prepare ? call->prepare(call) : CALL_READY;
     if (turn == CALL_READY)
@@ -211,7 +212,7 @@ quiet_answer(struct call *call, unsigned status, const char *body)
     size_t size = strlen(body);
 
     assert_non_null(call);
-    assert_int_equal(call->state, QUIET_UNDER_WAY);
+    assert_int_equal(call->own.state, QUIET_UNDER_WAY);
     call->failure = CALL_ANSWERED;
     call->status = status;
     call->is_cut = size > call->max_answer;
@@ -223,7 +224,7 @@ void
 quiet_fail(struct call *call, enum call_failure failure, const char *why)
 {
     assert_non_null(call);
-    assert_int_equal(call->state, QUIET_UNDER_WAY);
+    assert_int_equal(call->own.state, QUIET_UNDER_WAY);
     call->failure = failure;
     call->status = 0;
     call->answer = (struct slice){NULL, 0};

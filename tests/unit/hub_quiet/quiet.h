@@ -23,7 +23,7 @@
 
 #define QUIET_JOBS_MAX 16
 
-/* call->state */
+/* call->own.state */
 enum quiet_state {
     QUIET_NONE, /* not the caller's */
     QUIET_WAITS,

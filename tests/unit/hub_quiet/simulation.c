@@ -233,7 +233,7 @@ sim_is_sent(const char *url)
 {
     const struct call *call = sim_call(url);
 
-    return call && call->state == QUIET_UNDER_WAY;
+    return call && call->own.state == QUIET_UNDER_WAY;
 }
 
 unsigned
