@@ -1,6 +1,6 @@
 /*
- * answers.h - answers that several handlers give: failures, a set that does not
- * exist, texts that a worker writes.
+ * answers.h - what several handlers share: answers (failures, a set that does
+ * not exist, JSON, texts that a worker writes), and the checks of posts.
  */
 #ifndef BROKER_HTTP_ANSWERS_H
 #define BROKER_HTTP_ANSWERS_H
@@ -9,7 +9,9 @@
 
 #include "broker/http/http.h"
 #include "broker/net/request.h"
+#include "broker/posts/ingest.h"
 #include "proto/buf.h"
+#include "proto/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -31,6 +33,9 @@ void answers_failure(struct request *rq, enum status rc,
                      const struct problem *why, const struct set *set,
                      const struct head *head);
 
+/* Answers with the JSON of `text`, and frees it. */
+void answers_json(struct request *rq, unsigned status, struct buf *text);
+
 /* Answers 200 with the text that `write` appends, at most `max` bytes of
  * `content_type`, which no cache keeps; 503 if there is no memory. `write` runs
  * on a worker, because it looks at every set, reads the disk, or waits for a
@@ -38,5 +43,21 @@ void answers_failure(struct request *rq, enum status rc,
 void answers_text(struct http *http, struct request *rq,
                   const char *content_type, size_t max,
                   void (*write)(struct http *http, struct buf *to));
+
+/* Posts of changes */
+
+/* During on_request: refuses deliveries of a hub. */
+MUST_CHECK enum status answers_check_publisher(struct request *rq,
+                                               struct problem *why);
+
+/* During on_request: reads the Idempotency-Key; size 0: none. */
+MUST_CHECK enum status answers_read_key(struct request *rq, struct key *key,
+                                        struct problem *why);
+
+/* Answers when the log has answered: with the positions, or with a refusal,
+ * which it counts. `rq` NULL: the connection has ended. */
+void answers_post(struct request *rq, const struct ingest *ingest);
+
+void answers_count_rejected(enum status rc);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * handle_builds.c - builds the Resource List or the Resource Dump of a set on
- * demand.
+ * handle_builds.c - makes documents of a set on demand: closes the open list,
+ * builds the Resource List or the Resource Dump.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,10 +11,103 @@
 #include "broker/archive/renewal.h"
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"
+#include "broker/log/post.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
 #include "proto/json.h"
 #include "proto/position.h"
+
+/* The open list */
+
+struct closing {
+    struct post post;
+    struct task task;
+    struct ticket ticket;
+    struct set *set;
+};
+
+/* {"set":"demo","closed":3,"list":"http://.../changes/000000000003.xml"}; null
+ * and no list if the open list was empty: it is not closed then. */
+static void
+answer_closed(struct request *rq, const struct closing *c)
+{
+    struct link_text list =
+        link_to(registry_public_url(c->set->registry), LINK_LIST, c->set->name,
+                NULL, c->post.list);
+    struct buf text;
+
+    buf_init(&text, 4096);
+    BUF_ADD(&text, "{\"set\":");
+    json_string(&text, slice_of(c->set->name));
+    if (c->post.list == 0) {
+        BUF_ADD(&text, ",\"closed\":null}\n");
+    } else {
+        buf_add_format(&text,
+                       ",\"closed\":%" PRIu64 ",\"list\":", c->post.list);
+        json_string(&text, link_slice(&list));
+        BUF_ADD(&text, "}\n");
+    }
+    answers_json(rq, 200, &text);
+}
+
+static void
+answer_rotation(struct task *task)
+{
+    struct closing *c = list_entry(task, struct closing, task);
+    struct request *rq = ticket_request(c->ticket);
+
+    if (rq && c->post.status)
+        answers_failure(rq, c->post.status, &c->post.why, NULL, NULL);
+    else if (rq)
+        answer_closed(rq, c);
+    free(c);
+}
+
+/* On the log thread. */
+static void
+on_closed(struct post *post)
+{
+    struct closing *c = list_entry(post, struct closing, post);
+
+    service_post(c->ticket.service, &c->task);
+}
+
+static void
+close_list(struct request *rq)
+{
+    struct closing *c = calloc(1, sizeof(*c));
+    struct problem why = PROBLEM_MEMORY;
+    enum status rc = STATUS_MEMORY;
+
+    if (c) {
+        c->set = request_user(rq);
+        c->ticket = request_ticket(rq);
+        c->task.run = answer_rotation;
+        c->post.kind = POST_CLOSE;
+        c->post.set = c->set->log;
+        c->post.done = on_closed;
+        rc = log_submit(registry_log(c->set->registry), &c->post);
+    }
+    if (rc) {
+        if (rc == STATUS_STOPPED)
+            problem_set(&why, "the broker is ending");
+        free(c);
+        answers_failure(rq, rc, &why, NULL, NULL);
+    }
+}
+
+static const struct request_handlers rotate_handlers = {.on_end = close_list};
+
+void
+handle_rotate_post(struct http *http, struct request *rq,
+                   const struct route_target *target)
+{
+    (void)http;
+    request_set_user(rq, target->set);
+    request_receive(rq, &rotate_handlers, target->body_max);
+}
+
+/* Resource List and Resource Dump */
 
 /* The longest time until the answer. */
 #define ANSWER_US 10000000
@@ -47,7 +140,6 @@ answer_built(struct request *rq, const struct building *b)
     bool is_ready = b->order.status == STATUS_OK;
     struct link_text current = link_to_current(url, set->name, b->order.kind);
     char position[POSITION_MAX];
-    struct response r;
     struct buf text;
 
     buf_init(&text, 8192);
@@ -66,10 +158,7 @@ answer_built(struct request *rq, const struct building *b)
     }
     add_link(&text, "current", current);
     BUF_ADD(&text, "}\n");
-    response_init(&r, is_ready ? 200 : 202, "application/json");
-    r.text = buf_slice(&text);
-    request_answer(rq, &r);
-    buf_fini(&text);
+    answers_json(rq, is_ready ? 200 : 202, &text);
 }
 
 /* 409: {..., "missing":3}. The content may come, and the same request may
@@ -86,7 +175,7 @@ answer_incomplete(struct request *rq, const struct renewal_order *order)
 }
 
 static void
-on_answered(struct task *task)
+answer_build(struct task *task)
 {
     struct building *b = list_entry(task, struct building, task);
     struct request *rq = ticket_request(b->ticket);
@@ -112,7 +201,7 @@ on_done(struct renewal_order *order)
 
 /* The answer covers everything that was committed before this call. */
 static void
-on_end(struct request *rq)
+order_build(struct request *rq)
 {
     struct building *b = request_user(rq);
     struct problem why = {""};
@@ -136,8 +225,8 @@ on_gone(struct request *rq)
     free(request_user(rq));
 }
 
-static const struct request_handlers handlers = {
-    .on_end = on_end,
+static const struct request_handlers build_handlers = {
+    .on_end = order_build,
     .on_gone = on_gone,
 };
 
@@ -153,12 +242,12 @@ post_build(struct http *http, struct request *rq,
     }
     b->archiver = http->archiver;
     b->ticket = request_ticket(rq);
-    b->task.run = on_answered;
+    b->task.run = answer_build;
     b->order.set = target->set;
     b->order.kind = kind;
     b->order.done = on_done;
     request_set_user(rq, b);
-    request_receive(rq, &handlers, target->body_max);
+    request_receive(rq, &build_handlers, target->body_max);
 }
 
 void

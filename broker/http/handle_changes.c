@@ -6,7 +6,6 @@
 
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
-#include "broker/http/post_answer.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/posts/ingest.h"
@@ -52,7 +51,7 @@ on_answered(struct task *task)
     if (rq)
         request_set_user(rq, NULL);
     ingest_give_back(p->ingest);
-    post_answer_answer(rq, p->ingest);
+    answers_post(rq, p->ingest);
     posting_free(p);
 }
 
@@ -70,7 +69,7 @@ static void
 refuse_post(struct request *rq, struct posting *p, enum status rc,
             const struct problem *why)
 {
-    post_answer_count_rejected(rc);
+    answers_count_rejected(rc);
     request_set_user(rq, NULL);
     posting_free(p);
     answers_failure(rq, rc, why, NULL, NULL);
@@ -171,7 +170,7 @@ static enum status
 set_key(struct request *rq, struct ingest *ingest, struct problem *why)
 {
     struct key key;
-    enum status rc = post_answer_key(rq, &key, why);
+    enum status rc = answers_read_key(rq, &key, why);
 
     return rc || key.size == 0 ? rc : ingest_set_key(ingest, &key, why);
 }
@@ -189,7 +188,7 @@ handle_changes_post(struct http *http, struct request *rq,
     if (!p)
         rc = problem_memory(&why);
     else
-        rc = post_answer_check_publisher(rq, &why);
+        rc = answers_check_publisher(rq, &why);
     if (!rc)
         rc = ingest_begin(&p->ingest, http->posts, target->name, type,
                           request_content_length(rq), &why);
@@ -203,7 +202,7 @@ handle_changes_post(struct http *http, struct request *rq,
     if (!rc)
         rc = set_key(rq, p->ingest, &why);
     if (rc) {
-        post_answer_count_rejected(rc);
+        answers_count_rejected(rc);
         posting_free(p);
         request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
         return;

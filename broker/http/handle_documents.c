@@ -15,6 +15,7 @@
 #include "broker/sets/links.h"
 #include "proto/accept_header.h"
 #include "proto/datetime.h"
+#include "proto/number.h"
 
 /* Digits of a page's number: enough for the longest list with one entry a
  * page. */
@@ -244,12 +245,8 @@ read_page(struct request *rq, uint64_t *page, struct problem *why)
     *page = 1;
     if (!request_parameter(rq, "page", &text, &is_bad))
         return STATUS_OK;
-    *page = 0;
-    for (size_t i = 0; !is_bad && i < text.size && i < PAGE_DIGITS + 1; i++) {
-        is_bad = text.data[i] < '0' || text.data[i] > '9' || i == PAGE_DIGITS;
-        *page = *page * 10 + (uint64_t)(text.data[i] - '0');
-    }
-    if (is_bad || *page == 0)
+    if (is_bad || text.size > PAGE_DIGITS || !number_read(text, page) ||
+        *page == 0)
         return problem(why, STATUS_MALFORMED,
                        "page: \"%s\" is not the number of a page",
                        problem_quote(text).text);

@@ -1,17 +1,42 @@
 /*
- * handle_hub.c - POST /hub: forms of subscribers, and pings of publishers (a
- * form, or the notification itself: a fat ping).
+ * handle_hub.c - requests to the hub: forms of subscribers, pings and
+ * notifications of publishers, and for operators the subscriptions of a set or
+ * a relay, and the relays.
  *
- * The answer to an error is text/plain (W-032).
+ *     POST   /hub                           a form; or the notification itself,
+ *                                           a fat ping
+ *     POST   /sets/demo/subscribe           a form
+ *     GET    /sets/demo/subscriptions?after=17
+ *     GET    /sets/demo/subscriptions?callback=https://host/path
+ *     GET    /sets/demo/subscriptions/18
+ *     DELETE /sets/demo/subscriptions/18
+ *     POST   /sets/demo/subscriptions/18/redeliver?after=POSITION
+ *     PUT    /relays/feed   {"topic":"https://source.org/feed","hub":"..."}
+ *
+ * Each is a command, on the way to the delivery thread and back:
+ *
+ *     new_request --> receive_body --> on_end ... submit_request
+ *                                                   |
+ *     answered <-- service thread <-- on_done <-- delivery thread
+ *
+ * The service thread owns a hub_request until submit_request. If the connection
+ * breaks before, the hub_request is freed without effect; later, the command
+ * still ends, but without an answer.
+ *
+ * The answer to an error at /hub is text/plain (W-032).
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include <openssl/crypto.h>
+
 #include "broker/http/answers.h"
-#include "broker/http/hub_request.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
+#include "broker/sets/registry.h"
 #include "proto/idempotency_key.h"
 #include "proto/link_header.h"
+#include "proto/number.h"
 
 /* The memory of a command for a form, beside the form's own bytes: three times
  * those. */
@@ -19,64 +44,299 @@
 
 #define FORM_TYPE "application/x-www-form-urlencoded"
 
-/* Forms */
+struct hub_request {
+    struct task task; /* the command is done */
+    struct ticket ticket;
+    struct http *http;
+    struct command *command;
+    struct buf body;        /* of the request, as it arrives */
+    struct holding holding; /* memory of the body */
+    bool is_counted;        /* the body is counted: it may be long */
+
+    /* The body is complete: reads it, and calls submit_request or
+     * refuse_request. NULL: the body is ignored. */
+    void (*on_body)(struct request *rq, struct hub_request *h);
+};
 
 static void
-read_form(struct request *rq, struct hub_request *a)
+free_request(struct hub_request *h)
 {
-    struct problem why = {""};
-    enum status rc = command_read_form(a->command, buf_slice(&a->body), &why);
+    holding_end(&h->holding);
+    if (h->body.data && !h->is_counted) /* a form: it may hold a secret */
+        OPENSSL_cleanse(h->body.data, h->body.capacity);
+    buf_fini(&h->body);
+    command_free(h->command);
+    free(h);
+}
 
+/* Answers a failure, and frees the request. */
+static void
+refuse_request(struct request *rq, struct hub_request *h, unsigned status,
+               const struct problem *why)
+{
+    request_set_user(rq, NULL);
+    holding_end(&h->holding);
+    request_answer_problem(rq, status, why, NULL, NULL);
+    free_request(h);
+}
+
+/* Makes a command about the set or relay, and the subscription, of the path.
+ * `max`: bytes of text that the command will hold. NULL: the request was
+ * answered. */
+static struct hub_request *
+new_request(struct http *http, struct request *rq,
+            const struct route_target *target, enum command_kind kind,
+            size_t max)
+{
+    struct hub_request *h = calloc(1, sizeof(*h));
+    struct command *command = h ? command_new(kind, max) : NULL;
+    struct problem why = PROBLEM_MEMORY;
+
+    if (!command) {
+        free(h);
+        request_answer_problem(rq, 503, &why, NULL, NULL);
+        return NULL;
+    }
+    h->http = http;
+    h->command = command;
+    if (target->name.size > 0) {
+        memcpy(command->name, target->name.data, target->name.size);
+        command->is_relay = !target->set;
+    }
+    if (target->id.size > 0 && !number_read(target->id, &command->id)) {
+        problem_set(&why, "there is no subscription \"%s\"",
+                    problem_quote(target->id).text);
+        refuse_request(rq, h, 404, &why);
+        return NULL;
+    }
+    return h;
+}
+
+/* Answering */
+
+/* Answers with the command's JSON, or with an empty body. */
+static void
+answer_command(struct request *rq, struct hub_request *h)
+{
+    struct command *command = h->command;
+    struct problem why = PROBLEM_MEMORY;
+    struct response r;
+
+    response_init(&r, command->http, NULL);
+    if (command->http == 201)
+        response_header(&r, "Location", "%s%.*s",
+                        registry_public_url(h->http->registry),
+                        SLICE_ARG(request_path(rq)));
+    if (command->text.size > 0 || command->text.failed) {
+        r.content_type = "application/json";
+        response_header(&r, "Cache-Control", "no-cache");
+        r.body = body_of_buf(&command->text);
+        if (!r.body) {
+            request_answer_problem(rq, 503, &why, NULL, NULL);
+            return;
+        }
+    }
+    request_answer(rq, &r);
+}
+
+/* On the service thread. */
+static void
+on_answered(struct task *task)
+{
+    struct hub_request *h = list_entry(task, struct hub_request, task);
+    struct request *rq = ticket_request(h->ticket);
+    struct command *command = h->command;
+
+    holding_end(&h->holding);
+    if (command->http == 0)
+        command->http = response_status_of(command->status);
+    if (rq && (command->status || command->http >= 400))
+        request_answer_problem(rq, command->http, &command->why, NULL, NULL);
+    else if (rq)
+        answer_command(rq, h);
+    free_request(h);
+}
+
+/* On the delivery thread, or the log's. */
+static void
+on_done(struct command *command)
+{
+    struct hub_request *h = command->user;
+
+    service_post(h->ticket.service, &h->task);
+}
+
+/* Hands the command to the hub; from then on it answers by itself. */
+static void
+submit_request(struct request *rq, struct hub_request *h)
+{
+    struct problem why = {"the broker is ending"};
+    enum status rc;
+
+    client_name(request_client(rq), h->command->from);
+    h->command->is_local = h->http->is_open; /* may_come_in lets no other
+                                              clients in */
+    h->task.run = on_answered;
+    h->ticket = request_ticket(rq);
+    h->command->done = on_done;
+    h->command->user = h;
+    request_set_user(rq, NULL); /* the hub owns it now */
+    rc = hub_submit(h->http->hub, h->command);
     if (rc)
-        hub_request_refuse(rq, a, rc, &why);
-    else if (a->command->kind == COMMAND_PUBLISH &&
-             answers_may_publish(a->http, &why))
-        hub_request_refuse_as(rq, a, 403, &why);
-    else
-        hub_request_submit(rq, a);
+        refuse_request(rq, h, response_status_of(rc), &why);
+}
+
+/* Receiving */
+
+static void
+on_gone(struct request *rq)
+{
+    if (request_user(rq))
+        free_request(request_user(rq));
+}
+
+/* Counts the memory of the body, which grows in large steps. */
+static enum status
+count_body(struct hub_request *h, struct problem *why)
+{
+    if (!h->is_counted || h->body.capacity <= h->holding.n)
+        return STATUS_OK;
+    return holding_add(&h->holding, h->body.capacity - h->holding.n, why);
 }
 
 static void
-read_simple(struct request *rq, struct hub_request *a)
+on_data(struct request *rq, struct slice bytes)
+{
+    struct hub_request *h = request_user(rq);
+    struct problem why = PROBLEM_MEMORY;
+    enum status rc = STATUS_MEMORY;
+
+    buf_add_slice(&h->body, bytes);
+    if (!h->body.failed)
+        rc = count_body(h, &why);
+    if (rc)
+        refuse_request(rq, h, response_status_of(rc), &why);
+}
+
+static void
+on_end(struct request *rq)
+{
+    struct hub_request *h = request_user(rq);
+
+    if (h->on_body)
+        h->on_body(rq, h);
+    else
+        submit_request(rq, h);
+}
+
+static void
+on_broken(struct request *rq, enum status rc, const struct problem *why)
+{
+    refuse_request(rq, request_user(rq), response_status_of(rc), why);
+}
+
+static void
+receive_body(struct request *rq, struct hub_request *h, uint64_t max)
+{
+    static const struct request_handlers handlers = {
+        .on_data = on_data,
+        .on_end = on_end,
+        .on_gone = on_gone,
+        .on_broken = on_broken,
+    };
+
+    buf_init(&h->body, (size_t)max);
+    holding_init(&h->holding, registry_clients(h->http->registry),
+                 request_client(rq), CLIENT_POSTS);
+    /* Makes all room for a small body at once: growing would leave copies of a
+     * secret behind. */
+    if (!h->is_counted && request_content_length(rq) > 0)
+        (void)buf_room(&h->body, (size_t)request_content_length(rq));
+    request_set_user(rq, h);
+    request_receive(rq, &handlers, max);
+}
+
+/* Hands over a command that the path alone describes. */
+static void
+receive_command(struct http *http, struct request *rq,
+                const struct route_target *target, enum command_kind kind)
+{
+    struct hub_request *h = new_request(http, rq, target, kind, 0);
+
+    if (h)
+        receive_body(rq, h, target->body_max);
+}
+
+/* Moves the body into the command, which it is for. */
+static void
+submit_body(struct request *rq, struct hub_request *h)
+{
+    buf_fini(&h->command->body);
+    h->command->body = h->body;
+    buf_init(&h->body, 0);
+    submit_request(rq, h);
+}
+
+/* Forms */
+
+static void
+submit_form(struct request *rq, struct hub_request *h)
 {
     struct problem why = {""};
-    enum status rc = command_read_simple(a->command, buf_slice(&a->body), &why);
+    struct slice form = buf_slice(&h->body);
+    enum status rc = h->command->is_simple
+                         ? command_read_simple(h->command, form, &why)
+                         : command_read_form(h->command, form, &why);
 
     if (rc)
-        hub_request_refuse(rq, a, rc, &why);
+        refuse_request(rq, h, response_status_of(rc), &why);
+    else if (h->command->kind == COMMAND_PUBLISH &&
+             answers_may_publish(h->http, &why))
+        refuse_request(rq, h, 403, &why);
     else
-        hub_request_submit(rq, a);
+        submit_request(rq, h);
+}
+
+static void
+receive_form(struct http *http, struct request *rq,
+             const struct route_target *target, bool is_simple)
+{
+    struct hub_request *h = new_request(http, rq, target, COMMAND_SUBSCRIBE,
+                                        KEPT(target->body_max));
+
+    if (!h)
+        return;
+    h->command->is_simple = is_simple;
+    h->on_body = submit_form;
+    receive_body(rq, h, target->body_max);
+}
+
+void
+handle_hub_form(struct http *http, struct request *rq,
+                const struct route_target *target)
+{
+    receive_form(http, rq, target, false);
 }
 
 void
 handle_subscribe_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
-    struct hub_request *a =
-        hub_request_new(http, rq, COMMAND_SUBSCRIBE, KEPT(target->body_max));
-
-    if (!a)
-        return;
-    memcpy(a->command->name, target->name.data, target->name.size);
-    a->command->is_simple = true;
-    a->whole = read_simple;
-    hub_request_receive(rq, a, target->body_max);
+    receive_form(http, rq, target, true);
 }
 
 /* Notifications */
 
 static void
-take_notification(struct request *rq, struct hub_request *a)
+submit_notification(struct request *rq, struct hub_request *h)
 {
     struct problem why = {"the body is empty: a notification is the "
                           "document itself"};
 
-    if (a->body.size == 0) {
-        hub_request_refuse(rq, a, STATUS_MALFORMED, &why);
-        return;
-    }
-    hub_request_take_body(a);
-    hub_request_submit(rq, a);
+    if (h->body.size == 0)
+        refuse_request(rq, h, 400, &why);
+    else
+        submit_body(rq, h);
 }
 
 /* Checks that the links name the topic and the hub (W-142). */
@@ -118,44 +378,32 @@ keep_head(struct request *rq, struct command *command, struct slice type,
 }
 
 static void
-receive_notification(struct http *http, struct request *rq, struct slice type,
-                     struct slice links, uint64_t max)
+receive_notification(struct http *http, struct request *rq,
+                     const struct route_target *target, struct slice type,
+                     struct slice links)
 {
     struct problem why = {""};
-    struct hub_request *a;
+    struct hub_request *h;
     enum status rc;
 
     if (answers_may_publish(http, &why)) {
         request_answer_problem(rq, 403, &why, NULL, NULL);
         return;
     }
-    a = hub_request_new(http, rq, COMMAND_NOTIFY,
-                        type.size + links.size + sizeof(struct key));
-    if (!a)
+    h = new_request(http, rq, target, COMMAND_NOTIFY,
+                    type.size + links.size + sizeof(struct key));
+    if (!h)
         return;
     rc = check_links(links, &why);
     if (!rc)
-        rc = keep_head(rq, a->command, type, links, &why);
+        rc = keep_head(rq, h->command, type, links, &why);
     if (rc) {
-        hub_request_refuse(rq, a, rc, &why);
-    } else {
-        a->is_counted = true;
-        a->whole = take_notification;
-        hub_request_receive(rq, a, max);
-    }
-}
-
-void
-handle_hub_form(struct http *http, struct request *rq,
-                const struct route_target *target)
-{
-    struct hub_request *a =
-        hub_request_new(http, rq, COMMAND_SUBSCRIBE, KEPT(target->body_max));
-
-    if (!a)
+        refuse_request(rq, h, response_status_of(rc), &why);
         return;
-    a->whole = read_form;
-    hub_request_receive(rq, a, target->body_max);
+    }
+    h->is_counted = true;
+    h->on_body = submit_notification;
+    receive_body(rq, h, target->body_max);
 }
 
 void
@@ -167,7 +415,7 @@ handle_hub_notification(struct http *http, struct request *rq,
 
     request_header(rq, "content-type", &type);
     if (type.size > 0 && request_header(rq, "link", &links)) {
-        receive_notification(http, rq, type, links, target->body_max);
+        receive_notification(http, rq, target, type, links);
         return;
     }
     problem_set(&why,
@@ -176,4 +424,110 @@ handle_hub_notification(struct http *http, struct request *rq,
                 "rel=\"hub\"; the Content-Type is \"%s\"",
                 FORM_TYPE, problem_quote(type).text);
     request_answer_problem(rq, 415, &why, NULL, NULL);
+}
+
+/* Subscriptions */
+
+void
+handle_subscriptions_get(struct http *http, struct request *rq,
+                         const struct route_target *target)
+{
+    struct hub_request *h =
+        new_request(http, rq, target, COMMAND_LIST, request_query(rq).size);
+    struct problem why = {""};
+    struct slice after, callback;
+    bool is_bad;
+
+    if (!h)
+        return;
+    if (request_parameter(rq, "after", &after, &is_bad) &&
+        (is_bad || !number_read(after, &h->command->id))) {
+        problem_set(&why, "after: \"%s\" is not the number of a subscription",
+                    problem_quote(after).text);
+        refuse_request(rq, h, 400, &why);
+        return;
+    }
+    if (request_parameter(rq, "callback", &callback, &is_bad)) {
+        if (is_bad)
+            callback.size = 0;
+        if (websub_check_url(callback, "callback", &why)) {
+            refuse_request(rq, h, 400, &why);
+            return;
+        }
+        h->command->request.callback = command_keep(h->command, callback);
+    }
+    receive_body(rq, h, target->body_max);
+}
+
+void
+handle_subscription_get(struct http *http, struct request *rq,
+                        const struct route_target *target)
+{
+    receive_command(http, rq, target, COMMAND_SHOW);
+}
+
+void
+handle_subscription_delete(struct http *http, struct request *rq,
+                           const struct route_target *target)
+{
+    receive_command(http, rq, target, COMMAND_END);
+}
+
+void
+handle_redeliver_post(struct http *http, struct request *rq,
+                      const struct route_target *target)
+{
+    struct hub_request *h = new_request(http, rq, target, COMMAND_REDELIVER,
+                                        request_query(rq).size);
+    struct problem why = {""};
+    struct slice after;
+    bool is_bad;
+
+    if (!h)
+        return;
+    if (!request_parameter(rq, "after", &after, &is_bad) || is_bad ||
+        after.size == 0) {
+        problem_set(&why, "after is missing: ?after=POSITION says where to "
+                          "begin again");
+        refuse_request(rq, h, 400, &why);
+        return;
+    }
+    h->command->after = command_keep(h->command, after);
+    h->command->has_after = true;
+    receive_body(rq, h, target->body_max);
+}
+
+/* Relays */
+
+void
+handle_relays_get(struct http *http, struct request *rq,
+                  const struct route_target *target)
+{
+    receive_command(http, rq, target, COMMAND_RELAY_LIST);
+}
+
+void
+handle_relay_get(struct http *http, struct request *rq,
+                 const struct route_target *target)
+{
+    receive_command(http, rq, target, COMMAND_RELAY_SHOW);
+}
+
+void
+handle_relay_put(struct http *http, struct request *rq,
+                 const struct route_target *target)
+{
+    struct hub_request *h = new_request(http, rq, target, COMMAND_RELAY_PUT, 0);
+
+    if (!h)
+        return;
+    h->on_body = submit_body;
+    receive_body(rq, h, target->body_max);
+}
+
+void
+handle_relay_delete(struct http *http, struct request *rq,
+                    const struct route_target *target)
+{
+    receive_command(http, rq, target, COMMAND_RELAY_REMOVE);
 }

@@ -6,7 +6,6 @@
 #include "broker/archive/archiver.h"
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
-#include "broker/http/post_answer.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/posts/multipart_post.h"
@@ -91,7 +90,7 @@ discard_done(struct job *job)
 
     holding_end(&c->holding);
     if (rq) {
-        post_answer_count_rejected(c->rc);
+        answers_count_rejected(c->rc);
         request_set_user(rq, NULL);
         request_resume(rq); /* drains the rest of the body */
         answers_failure(rq, c->rc, &c->why, NULL, NULL);
@@ -133,7 +132,7 @@ on_answered(struct task *task)
         request_set_user(rq, NULL);
     multipart_post_give_back(c->consignment);
     holding_end(&c->holding);
-    post_answer_answer(rq, multipart_post_ingest(c->consignment));
+    answers_post(rq, multipart_post_ingest(c->consignment));
     consigning_free(c);
 }
 
@@ -288,11 +287,11 @@ begin_post(struct consigning *c, struct request *rq, struct slice name,
 {
     struct slice type = {NULL, 0};
     struct key key;
-    enum status rc = post_answer_check_publisher(rq, why);
+    enum status rc = answers_check_publisher(rq, why);
 
     request_header(rq, "content-type", &type);
     if (!rc)
-        rc = post_answer_key(rq, &key, why);
+        rc = answers_read_key(rq, &key, why);
     holding_init(&c->holding, registry_clients(c->http->registry),
                  request_client(rq), CLIENT_POSTS);
     if (!rc) {
@@ -329,7 +328,7 @@ handle_multipart_post(struct http *http, struct request *rq,
         rc = begin_post(c, rq, target->name, &why);
     }
     if (rc) {
-        post_answer_count_rejected(rc);
+        answers_count_rejected(rc);
         consigning_free(c);
         request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
         return;

@@ -171,7 +171,6 @@ static void
 answer_told(struct request *rq, const char *set, const struct upload_outcome *o)
 {
     char position[POSITION_MAX] = "";
-    struct response r;
     struct buf text;
 
     if (o->epoch[0])
@@ -194,10 +193,7 @@ answer_told(struct request *rq, const char *set, const struct upload_outcome *o)
         buf_add_format(&text, ",\"position\":\"%s\"}\n", position);
     else
         BUF_ADD(&text, ",\"position\":null}\n");
-    response_init(&r, 200, "application/json");
-    r.text = buf_slice(&text);
-    request_answer(rq, &r);
-    buf_fini(&text);
+    answers_json(rq, 200, &text);
 }
 
 /* Waiting does not help, so there is no Retry-After. */
