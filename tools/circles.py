@@ -21,18 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Folder: the files of its circles. Only to be shortened.
-KNOWN = {
-    "broker/net": {
-        "answer",
-        "connection",
-        "exchange",
-        "listener",
-        "request",
-        "response",
-        "service",
-        "stream",
-    },
-}
+KNOWN = {}
 
 # Comments, strings, tags and members may have the name of a function.
 NO_USES = re.compile(

@@ -69,44 +69,41 @@ write_key(struct buf *key, const char *url)
         memchr(from, '\\', size))
         return false;
     websub_authority(key, slice_of(url));
-    buf_add(key, "", 1);
     return !key->failed;
 }
 
-/* FNV-1a. A client that chooses colliding names only slows its own calls down,
- * by no more than the number of names. */
-static uint32_t
-hash_of(const char *key)
+static struct host *
+find_host(struct call_queue *q, struct slice key, uint64_t hash)
 {
-    uint32_t hash = 2166136261u;
+    struct map_node *node = map_find(&q->hosts, hash);
 
-    for (; *key; key++)
-        hash = (hash ^ (unsigned char)*key) * 16777619u;
-    return hash ^ hash >> 16;
+    for (; node; node = map_same(node)) {
+        struct host *host = map_entry(node, struct host, node);
+
+        if (slice_is(key, host->key))
+            return host;
+    }
+    return NULL;
 }
 
+/* Finds the host, or makes it. NULL: no memory. */
 static struct host *
-host_of(struct call_queue *q, const char *key)
+host_of(struct call_queue *q, struct slice key)
 {
-    uint32_t hash = hash_of(key);
-    struct host **bucket = &q->hosts[hash % HOST_BUCKETS], *host = *bucket;
+    uint64_t hash = map_hash(&q->hosts, key);
+    struct host *host = find_host(q, key, hash);
 
-    while (host && (host->hash != hash || strcmp(host->key, key) != 0))
-        host = host->next;
     if (host)
         return host;
-
-    host = calloc(1, sizeof(*host) + strlen(key) + 1);
+    host = calloc(1, sizeof(*host) + key.size + 1);
     if (!host)
         return NULL;
-    host->hash = hash;
-    strcpy(host->key, key);
+    memcpy(host->key, key.data, key.size);
     for (unsigned kind = 0; kind < KINDS; kind++) {
         list_init(&host->waiting[kind]);
         list_init(&host->turns[kind]);
     }
-    host->next = *bucket;
-    *bucket = host;
+    map_add(&q->hosts, &host->node, hash);
     return host;
 }
 
@@ -122,13 +119,9 @@ first_waiting(const struct host *host)
 static void
 drop_if_unused(struct call_queue *q, struct host *host)
 {
-    struct host **at = &q->hosts[host->hash % HOST_BUCKETS];
-
     if (host->n_held > 0 || first_waiting(host))
         return;
-    while (*at != host)
-        at = &(*at)->next;
-    *at = host->next;
+    map_remove(&q->hosts, &host->node);
     free(host);
 }
 
@@ -200,7 +193,7 @@ call_queue_add(struct call_queue *q, struct call *call)
     buf_init(&key, KEY_MAX);
     is_url = write_key(&key, call->url);
     if (is_url)
-        host = host_of(q, key.data);
+        host = host_of(q, buf_slice(&key));
     buf_fini(&key);
     if (!host)
         return is_url ? CALL_MEMORY : CALL_REFUSED;
@@ -279,10 +272,18 @@ call_queue_release(struct call_queue *q, struct call *call)
 void
 call_queue_clear(struct call_queue *q)
 {
-    for (size_t i = 0; i < HOST_BUCKETS; i++) {
-        /* A host is freed with its last call. */
-        while (q->hosts[i])
-            call_queue_remove(q, list_entry(first_waiting(q->hosts[i]),
-                                            struct call, own.node));
+    struct map_node *node, *after;
+    struct list *call;
+
+    map_foreach(node, after, &q->hosts)
+    {
+        struct host *host = map_entry(node, struct host, node);
+
+        host->n_held++; /* keeps it until its last call is out */
+        while ((call = first_waiting(host)))
+            call_queue_remove(q, list_entry(call, struct call, own.node));
+        host->n_held--;
+        drop_if_unused(q, host);
     }
+    map_fini(&q->hosts);
 }

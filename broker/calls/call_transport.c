@@ -157,7 +157,7 @@ call_transport_begin(struct caller *caller, struct call *call)
 {
     struct call_transport *g = &caller->transport;
     const struct host *host = call->own.host;
-    struct shard *shard = &g->shards[host->hash & (g->n_shards - 1)];
+    struct shard *shard = &g->shards[host->node.hash & (g->n_shards - 1)];
     struct call_transfer *t = NULL;
 
     if (!shard->multi && !shard_open(caller, shard)) {

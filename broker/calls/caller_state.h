@@ -32,15 +32,12 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/map.h"
 #include "base/thread.h"
 #include "broker/calls/caller.h"
 #include "proto/buf.h"
 
 #define SHARDS_MAX 64
-
-/* Hosts are few compared with calls; with 65,536 at once, eight share a
- * bucket. */
-#define HOST_BUCKETS 8192
 
 enum call_state { CALL_IDLE, CALL_WAITING, CALL_HELD, CALL_GOING, CALL_FAILED };
 
@@ -49,8 +46,7 @@ enum kind { SOUND, SUSPECT, UNPROVEN, KINDS };
 
 /* "host:port", while there are calls to it. */
 struct host {
-    struct host *next; /* in its bucket */
-    uint32_t hash;
+    struct map_node node;
     unsigned n_held;            /* calls that have had their turn */
     unsigned n_held_of[KINDS];  /* the same by kind */
     struct list waiting[KINDS]; /* of calls */
@@ -68,7 +64,7 @@ struct call_queue {
     enum kind next;           /* the ring to look at first */
     struct list rings[KINDS]; /* hosts: their node turns[kind] */
     struct list held;         /* calls: HELD and GOING */
-    struct host *hosts[HOST_BUCKETS];
+    struct map hosts;         /* by key */
 };
 
 /* The authorities in the system's file. */
@@ -164,7 +160,8 @@ MUST_CHECK enum call_failure call_queue_add(struct call_queue *queue,
 /* Takes a WAITING call out; it is IDLE then. */
 void call_queue_remove(struct call_queue *queue, struct call *call);
 
-/* Takes out all WAITING calls. */
+/* Takes out all WAITING calls, when none is HELD or GOING, and frees the table.
+ */
 void call_queue_clear(struct call_queue *queue);
 
 /* Returns the call whose turn it is; it is HELD then. NULL: none. */
