@@ -42,18 +42,6 @@ shards_for(unsigned connections)
     return n;
 }
 
-unsigned
-caller_files(unsigned connections, unsigned host_connections)
-{
-    unsigned n_shards = shards_for(connections);
-
-    /* Two for each connection being made (IPv6 and IPv4 race), and two
-     * duplicates (call_sockets.c); the kept ones; each shard's own two; the
-     * loop's. */
-    return 4 * connections + KEPT_TIMES * connections +
-           n_shards * (host_connections + 2) + 16;
-}
-
 /* The connections that a shard keeps: at most a quarter of all descriptors. */
 static long
 kept_of_shard(const struct caller_options *options, unsigned n_shards)

@@ -152,14 +152,6 @@ caller_cancel(struct caller *caller, struct call *call)
     }
 }
 
-void
-caller_count(const struct caller *caller, unsigned *under_way,
-             unsigned *waiting)
-{
-    *under_way = caller->queue.n_held;
-    *waiting = caller->queue.n_waiting;
-}
-
 static void
 cancel_all(struct caller *c, struct list *calls)
 {

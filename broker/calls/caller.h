@@ -40,9 +40,13 @@
  * each is one request at most. A waiting call costs only its struct: `prepare`
  * gives the body when its turn has come.
  *
- * Descriptors: caller_files. The caller trusts the authorities in the system's
- * file (the one libcurl was built with), or in the file that the environment
- * variable SSL_CERT_FILE names.
+ * While names resolve quickly, a caller has at most 8 descriptors open for each
+ * of `connections`, kept connections included, and some for the loop; each name
+ * that is being looked up takes up to four instead of one.
+ *
+ * The caller trusts the authorities in the system's file (the one libcurl was
+ * built with), or in the file that the environment variable SSL_CERT_FILE
+ * names.
  */
 #ifndef BROKER_CALLS_CALLER_H
 #define BROKER_CALLS_CALLER_H
@@ -89,11 +93,6 @@ struct caller_options {
     void (*on_turn)(struct caller *caller, void *user);
     void *user;
 };
-
-/* How many descriptors a caller has open at most, kept connections included,
- * while names resolve quickly: each name that is being looked up takes up to
- * four instead of one. */
-unsigned caller_files(unsigned connections, unsigned host_connections);
 
 /* Starts the thread. Fails where libcurl would resolve names on it. */
 MUST_CHECK enum status caller_open(struct caller **caller,
@@ -227,9 +226,5 @@ void caller_clear_alarm(struct caller *caller, struct alarm *alarm);
 /* Runs job->work, which may block, on the worker pool, then job->done here.
  * Always calls `done`. */
 void caller_work(struct caller *caller, struct job *job);
-
-/* Counts the calls under way and those that wait for their turn. */
-void caller_count(const struct caller *caller, unsigned *under_way,
-                  unsigned *waiting);
 
 #endif

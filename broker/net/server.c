@@ -410,12 +410,6 @@ server_stop_accepting(struct server *server)
         service_wake(&server->services[i]);
 }
 
-unsigned
-server_threads(const struct server *server)
-{
-    return server->n_services;
-}
-
 struct service *
 server_service(struct server *server, unsigned n)
 {

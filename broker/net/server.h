@@ -106,10 +106,9 @@ void server_close(struct server *server, int64_t wait_us);
 
 /* Service threads */
 
-unsigned server_threads(const struct server *server);
+/* The service thread of a number, from 0 to server_options.threads - 1, and the
+ * number of a thread. */
 struct service *server_service(struct server *server, unsigned n);
-
-/* A number from 0 to server_threads() - 1. */
 unsigned service_number(const struct service *service);
 
 /* Makes on_wake run soon on that thread. Any thread; several calls may cause

@@ -352,12 +352,6 @@ stream_chunk_header(char to[STREAM_CHUNK_HEADER_MAX], size_t size)
     return n;
 }
 
-struct service *
-stream_service(const struct stream *stream)
-{
-    return stream->connection->service;
-}
-
 /*
  *  0                   1                   2                   3
  * +-+-+-+-+-------+-+-------------+-------------------------------+

@@ -92,6 +92,4 @@ void stream_close(struct stream *stream, unsigned code, const char *reason);
  * the answer is incomplete. */
 void stream_end(struct stream *stream, const void *last, size_t size);
 
-struct service *stream_service(const struct stream *stream);
-
 #endif

@@ -1,5 +1,6 @@
 #include "tests/unit/calls/called.h"
 
+#include "broker/calls/caller_state.h"
 #include "broker/net/request.h"
 #include "broker/net/response.h"
 #include "broker/net/server.h"
@@ -152,6 +153,14 @@ cancel_now(void *user)
     caller_cancel(called.caller, &t->call);
 }
 
+void
+called_count(const struct caller *caller, unsigned *under_way,
+             unsigned *waiting)
+{
+    *under_way = caller->queue.n_held;
+    *waiting = caller->queue.n_waiting;
+}
+
 struct counts {
     unsigned under_way, waiting;
 };
@@ -161,7 +170,7 @@ count_now(void *user)
 {
     struct counts *c = user;
 
-    caller_count(called.caller, &c->under_way, &c->waiting);
+    called_count(called.caller, &c->under_way, &c->waiting);
 }
 
 void

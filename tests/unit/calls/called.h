@@ -71,6 +71,11 @@ void called_wait(sem_t *sem);
 /* Runs on the caller's thread, and waits for it. */
 void called_do(void (*run)(void *user), void *user);
 
+/* Counts the calls under way and those that wait for their turn. On the
+ * caller's thread. */
+void called_count(const struct caller *caller, unsigned *under_way,
+                  unsigned *waiting);
+
 void assert_counts(unsigned under_way, unsigned waiting);
 
 /* A GET with 10 minutes, 4,000 bytes and no redirects. */

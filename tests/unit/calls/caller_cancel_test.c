@@ -83,7 +83,7 @@ cut_at_once(struct caller *caller, void *user)
     unsigned under_way, waiting;
 
     (void)user;
-    caller_count(caller, &under_way, &waiting);
+    called_count(caller, &under_way, &waiting);
     if (!victim || under_way == 0)
         return;
     caller_cancel(caller, &victim->call);

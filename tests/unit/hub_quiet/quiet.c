@@ -152,13 +152,6 @@ caller_cancel(struct caller *c, struct call *call)
         let_go(c, call);
 }
 
-void
-caller_count(const struct caller *c, unsigned *under_way, unsigned *waiting)
-{
-    *under_way = c->n_turns;
-    *waiting = c->n_calls - c->n_turns;
-}
-
 struct call *
 quiet_next(const struct call *call)
 {

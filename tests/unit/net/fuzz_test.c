@@ -153,18 +153,16 @@ add_piece(struct buf *to)
 static void
 greet(struct stream *stream, void *user)
 {
-    (void)user;
     stream_write(stream, "\x81\x02hi", 4);
-    if (!(service_number(stream_service(stream)) % 2))
+    if (!(service_number(user) % 2))
         stream_close(stream, 1000, "enough");
 }
 
 static void
 greet_long(struct stream *stream, void *user)
 {
-    (void)user;
     stream_write(stream, "2\r\nhi\r\n", 7);
-    if (!(service_number(stream_service(stream)) % 2))
+    if (!(service_number(user) % 2))
         stream_end(stream, STREAM_CHUNK_LAST, strlen(STREAM_CHUNK_LAST));
 }
 

@@ -521,7 +521,8 @@ served_stream(struct request *rq)
     if (has_list && !terms.subprotocol)
         request_answer_problem(rq, 400, NULL, NULL, NULL);
     else
-        request_accept_stream(rq, &terms, served.stream_handlers, NULL);
+        request_accept_stream(rq, &terms, served.stream_handlers,
+                              request_service(rq));
 }
 
 static inline void
@@ -535,10 +536,10 @@ served_long(struct request *rq)
         request_answer(rq, &r);
     else if (request_is_1_0(rq))
         request_accept_long(rq, &r, SLICE("first\n"), served.long_handlers,
-                            NULL);
+                            request_service(rq));
     else
         request_accept_long(rq, &r, SLICE("6\r\nfirst\n\r\n"),
-                            served.long_handlers, NULL);
+                            served.long_handlers, request_service(rq));
 }
 
 static inline void

@@ -90,7 +90,7 @@ TEST(opens_and_closes_again_and_again)
 {
     for (unsigned i = 0; i < 10; i++) {
         served_open_with(1 + i % 3, 10000000);
-        assert_int_equal(server_threads(served.server), 1 + i % 3);
+        assert_int_equal(served.server->n_services, 1 + i % 3);
         assert_int_equal(service_number(server_service(served.server, i % 3)),
                          i % 3);
         if (i % 2)
