@@ -1,5 +1,6 @@
 #include "broker/net/stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -339,17 +340,7 @@ stream_end(struct stream *stream, const void *last, size_t size)
 size_t
 stream_chunk_header(char to[STREAM_CHUNK_HEADER_MAX], size_t size)
 {
-    static const char hex[] = "0123456789abcdef";
-    size_t n = 0;
-    int shift = 60;
-
-    while (shift > 0 && !(size >> shift))
-        shift -= 4;
-    for (; shift >= 0; shift -= 4)
-        to[n++] = hex[(size >> shift) & 15];
-    to[n++] = '\r';
-    to[n++] = '\n';
-    return n;
+    return (size_t)snprintf(to, STREAM_CHUNK_HEADER_MAX, "%zx\r\n", size);
 }
 
 /*

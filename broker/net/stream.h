@@ -31,9 +31,11 @@ struct stream;
  * may have to keep so much for a slow client. */
 #define STREAM_FRAME_MAX 65536
 
-/* Around the bytes of a chunk (RFC 9112 section 7.1): its size before them, a
- * line end behind. The last chunk, which ends an answer, is empty. */
-#define STREAM_CHUNK_HEADER_MAX 18
+/* Around the bytes of a chunk (RFC 9112 section 7.1): its size before them,
+ * terminated; a line end behind. The last chunk, which ends an answer, is
+ * empty.
+ */
+#define STREAM_CHUNK_HEADER_MAX 19
 #define STREAM_CHUNK_END        "\r\n"
 #define STREAM_CHUNK_LAST       "0\r\n\r\n"
 
