@@ -8,8 +8,7 @@ A file may use a file below it, never one above: a reader can then start with th
 lowest file of a folder. CMakeLists.txt checks the same between folders. A use is
 the name of a public function of another file of the folder, called or passed on.
 
-Prints each circle with the uses that close it, and ends with 1 if there is one
-that KNOWN does not list, or if KNOWN lists one that is untied.
+Prints each circle with the uses that close it, and ends with 1 if there is one.
 """
 
 import argparse
@@ -19,9 +18,6 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-
-# Folder: the files of its circles. Only to be shortened.
-KNOWN = {}
 
 # Comments, strings, tags and members may have the name of a function.
 NO_USES = re.compile(
@@ -98,18 +94,11 @@ def main():
         if folder not in all_folders:
             parser.error(f"{folder} has no C files")
         uses = uses_of(folder)
-        circles = list(circles_of(uses))
-        known = KNOWN.get(folder, set())
-        for circle in circles:
-            if not circle <= known:
-                report(folder, circle, uses)
-                failed += 1
-        for file in sorted(known.difference(*circles)):
-            print(f"{folder}/{file}.c is in no circle: take it out of KNOWN")
+        for circle in circles_of(uses):
+            report(folder, circle, uses)
             failed += 1
     if not failed:
-        n = len(wanted or all_folders)
-        print(f"{n} folders have no circles" + (" but known ones" if KNOWN else ""))
+        print(f"{len(wanted or all_folders)} folders have no circles")
     return min(failed, 1)
 
 
