@@ -97,7 +97,7 @@ hold_bytes(struct eventsource *e, struct slice bytes)
 }
 
 static void
-read_on(void *user)
+continue_events(void *user)
 {
     struct eventsource *e = user;
     struct slice bytes = buf_slice(&e->held);
@@ -218,7 +218,7 @@ const struct transport transport_events = {
     .size = sizeof(struct eventsource),
     .start = start_eventsource,
     .stop = stop_eventsource,
-    .go_on = read_on,
+    .go_on = continue_events,
     .pause = pause_eventsource,
     .is_held_back = true,
 };

@@ -18,7 +18,7 @@
 /* Accepts an http(s) URL with a host, for a request line: without a user, which
  * belongs into td_header, and without a fragment, which is never sent. */
 static enum status
-read_url(struct follow_options *wish, const char *url, struct problem *why)
+read_url(struct follow_options *parsed, const char *url, struct problem *why)
 {
     struct slice text = url ? slice_of(url) : SLICE("");
     struct slice host = SLICE("");
@@ -26,11 +26,11 @@ read_url(struct follow_options *wish, const char *url, struct problem *why)
 
     if (begin)
         host = (struct slice){begin + 3, strcspn(begin + 3, "/?#")};
-    if (text.size < sizeof(wish->url) && host.size &&
+    if (text.size < sizeof(parsed->url) && host.size &&
         (!strncasecmp(url, "http://", 7) || !strncasecmp(url, "https://", 8)) &&
         !memchr(host.data, '@', host.size) && !strpbrk(url, "#\"<>\\^`{|}") &&
         !uri_check(text, "url", NULL)) {
-        memcpy(wish->url, text.data, text.size + 1);
+        memcpy(parsed->url, text.data, text.size + 1);
         return STATUS_OK;
     }
     return problem(why, STATUS_INVALID,
@@ -40,12 +40,13 @@ read_url(struct follow_options *wish, const char *url, struct problem *why)
 }
 
 static enum status
-read_after(struct follow_options *wish, const char *after, struct problem *why)
+read_after(struct follow_options *parsed, const char *after,
+           struct problem *why)
 {
     if (!after)
         return STATUS_OK;
-    wish->has_place = true;
-    if (source_position_read(slice_of(after), &wish->place))
+    parsed->has_place = true;
+    if (source_position_read(slice_of(after), &parsed->place))
         return problem(why, STATUS_INVALID,
                        "not a position, EPOCH-SEQ: \"%.80s\"", after);
     return STATUS_OK;
@@ -53,14 +54,15 @@ read_after(struct follow_options *wish, const char *after, struct problem *why)
 
 /* Reads `since`: the place is the first moment after it. */
 static enum status
-read_since(struct follow_options *wish, const char *since, struct problem *why)
+read_since(struct follow_options *parsed, const char *since,
+           struct problem *why)
 {
     size_t n = strlen("since=");
     int64_t us;
 
     if (!since)
         return STATUS_OK;
-    if (wish->has_place)
+    if (parsed->has_place)
         return problem(why, STATUS_INVALID,
                        "a position and a datetime are given: begin with "
                        "either");
@@ -70,17 +72,18 @@ read_since(struct follow_options *wish, const char *since, struct problem *why)
                        "not a W3C Datetime, such as "
                        "2026-11-20T21:00:00Z: \"%.80s\"",
                        since);
-    wish->has_place = true;
-    wish->place = (struct source_position){.is_time = true, .time_us = us + 1};
-    memcpy(wish->since, "since=", n);
+    parsed->has_place = true;
+    parsed->place =
+        (struct source_position){.is_time = true, .time_us = us + 1};
+    memcpy(parsed->since, "since=", n);
     for (const char *c = since; *c; c++)
-        n += (size_t)sprintf(wish->since + n, *c == '+' ? "%%%02X" : "%c",
+        n += (size_t)sprintf(parsed->since + n, *c == '+' ? "%%%02X" : "%c",
                              (unsigned char)*c);
     return STATUS_OK;
 }
 
 static enum status
-read_filters(struct follow_options *wish, const struct td_filter *filters,
+read_filters(struct follow_options *parsed, const struct td_filter *filters,
              size_t n, struct problem *why)
 {
     enum status rc = STATUS_OK;
@@ -89,61 +92,61 @@ read_filters(struct follow_options *wish, const struct td_filter *filters,
         struct slice name = slice_of(filters[i].name);
         struct slice value = slice_of(filters[i].value);
 
-        rc = filter_add(&wish->filter, name, value, why);
+        rc = filter_add(&parsed->filter, name, value, why);
         if (!rc && !slice_is(name, "change"))
-            rc = filter_add(&wish->resources, name, value, why);
+            rc = filter_add(&parsed->resources, name, value, why);
     }
     if (!rc)
-        rc = filter_seal(&wish->filter, why);
+        rc = filter_seal(&parsed->filter, why);
     if (!rc)
-        rc = filter_seal(&wish->resources, why);
+        rc = filter_seal(&parsed->resources, why);
     if (rc == STATUS_MEMORY)
         return problem_memory(why);
     if (rc) {
         why->rc = STATUS_INVALID;
         return STATUS_INVALID;
     }
-    if (wish->filter.text_size)
-        snprintf(wish->filters, sizeof(wish->filters), "&%.*s",
-                 SLICE_ARG(filter_text(&wish->filter)));
+    if (parsed->filter.text_size)
+        snprintf(parsed->filters, sizeof(parsed->filters), "&%.*s",
+                 SLICE_ARG(filter_text(&parsed->filter)));
     return STATUS_OK;
 }
 
 static enum status
-read_rest(struct follow_options *wish, const struct td_follow_options *options,
-          struct problem *why)
+read_rest(struct follow_options *parsed,
+          const struct td_follow_options *options, struct problem *why)
 {
     if (options->transports & ~(unsigned)ALL_TRANSPORTS ||
         (unsigned)options->baseline > TD_BASELINE_FIRST ||
         (unsigned)options->form > TD_XML)
         return problem(why, STATUS_INVALID,
                        "no such transport, form or use of baselines");
-    wish->form = options->form;
-    wish->idle_ms = options->idle_ms;
-    wish->silence_s = options->idle_ms / 1000 + (options->idle_ms % 1000 > 0);
-    wish->poll_ms = options->poll_ms ? options->poll_ms : POLL_DEFAULT;
-    wish->transports =
+    parsed->form = options->form;
+    parsed->idle_ms = options->idle_ms;
+    parsed->silence_s = options->idle_ms / 1000 + (options->idle_ms % 1000 > 0);
+    parsed->poll_ms = options->poll_ms ? options->poll_ms : POLL_DEFAULT;
+    parsed->transports =
         options->transports ? options->transports : ALL_TRANSPORTS;
-    wish->baseline = options->baseline;
-    wish->until_caught_up = options->until_caught_up != 0;
-    wish->patience_ms =
+    parsed->baseline = options->baseline;
+    parsed->until_caught_up = options->until_caught_up != 0;
+    parsed->patience_ms =
         options->patience_ms ? options->patience_ms : PATIENCE_DEFAULT;
-    wish->max_delete_percent = options->max_delete_percent
-                                   ? options->max_delete_percent
-                                   : LISTING_PERCENT_DEFAULT;
-    wish->on_trouble = options->on_trouble;
-    wish->on_progress = options->on_progress;
-    wish->on_end = options->on_end;
-    wish->scratch = options->scratch ? strdup(options->scratch) : NULL;
-    wish->listing = options->listing ? strdup(options->listing) : NULL;
-    if ((options->scratch && !wish->scratch) ||
-        (options->listing && !wish->listing))
+    parsed->max_delete_percent = options->max_delete_percent
+                                     ? options->max_delete_percent
+                                     : LISTING_PERCENT_DEFAULT;
+    parsed->on_trouble = options->on_trouble;
+    parsed->on_progress = options->on_progress;
+    parsed->on_end = options->on_end;
+    parsed->scratch = options->scratch ? strdup(options->scratch) : NULL;
+    parsed->listing = options->listing ? strdup(options->listing) : NULL;
+    if ((options->scratch && !parsed->scratch) ||
+        (options->listing && !parsed->listing))
         return problem_memory(why);
     return STATUS_OK;
 }
 
 enum status
-follow_options_read(struct follow_options *wish, const char *url,
+follow_options_read(struct follow_options *parsed, const char *url,
                     const struct td_follow_options *options,
                     struct problem *why)
 {
@@ -152,22 +155,22 @@ follow_options_read(struct follow_options *wish, const char *url,
 
     if (!options)
         options = &defaults;
-    *wish = (struct follow_options){.has_place = false};
-    rc = read_url(wish, url, why);
+    *parsed = (struct follow_options){.has_place = false};
+    rc = read_url(parsed, url, why);
     if (!rc)
-        rc = read_after(wish, options->after, why);
+        rc = read_after(parsed, options->after, why);
     if (!rc)
-        rc = read_since(wish, options->since, why);
+        rc = read_since(parsed, options->since, why);
     if (!rc)
-        rc = read_filters(wish, options->filters, options->n_filters, why);
+        rc = read_filters(parsed, options->filters, options->n_filters, why);
     if (!rc)
-        rc = read_rest(wish, options, why);
+        rc = read_rest(parsed, options, why);
     return rc;
 }
 
 void
-follow_options_fini(struct follow_options *wish)
+follow_options_fini(struct follow_options *parsed)
 {
-    free(wish->scratch);
-    free(wish->listing);
+    free(parsed->scratch);
+    free(parsed->listing);
 }

@@ -40,9 +40,9 @@ struct follow_options {
 
 /* STATUS_INVALID, STATUS_MEMORY: `why` says more; call follow_options_fini in
  * any case. `options`: NULL: all zero. */
-enum status follow_options_read(struct follow_options *wish, const char *url,
+enum status follow_options_read(struct follow_options *parsed, const char *url,
                                 const struct td_follow_options *options,
                                 struct problem *why);
-void follow_options_fini(struct follow_options *wish);
+void follow_options_fini(struct follow_options *parsed);
 
 #endif

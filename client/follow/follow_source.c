@@ -273,14 +273,14 @@ td_follow_source(struct td_client *client, const char *url,
         .poll_ms = how->poll_ms,
         .patience_ms = how->patience_ms ? how->patience_ms : PATIENCE_DEFAULT,
     };
-    struct follow_options wish = {.poll_ms = 0};
+    struct follow_options parsed = {.poll_ms = 0};
     enum status rc;
 
     client_begin(client);
     problem_clear(&s.why);
-    rc = follow_options_read(&wish, url, how,
+    rc = follow_options_read(&parsed, url, how,
                              &s.why); /* before anything is sent */
-    follow_options_fini(&wish);
+    follow_options_fini(&parsed);
     if (rc)
         return client_end(client, client_told(client, &s.why));
     if (!client_add_source(client, url))

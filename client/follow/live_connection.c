@@ -44,7 +44,7 @@ release_connection(struct live *live)
 }
 
 static void
-tell_end(struct live *live)
+report_end(struct live *live)
 {
     struct live_end end = live->end;
     live_end_fn *on_end = live->on_end;
@@ -76,7 +76,7 @@ status_of(enum live_how how)
 }
 
 static void
-begin_end(struct live *live)
+end_later(struct live *live)
 {
     live->is_ending = true;
     timer_start(live->timer, 0);
@@ -93,7 +93,7 @@ live_finish(struct live *live, enum live_how how, const char *format, ...)
     va_start(args, format);
     problem_vset(&live->end.why, status_of(how), format, args);
     va_end(args);
-    begin_end(live);
+    end_later(live);
 }
 
 void
@@ -152,7 +152,7 @@ live_finish_refused(struct live *live, const struct fetch_answer *answer)
                 answer->status);
     if (live->end.how == LIVE_UNFIT)
         why->rc = STATUS_UNREACHABLE;
-    begin_end(live);
+    end_later(live);
 }
 
 /* Time */
@@ -197,7 +197,7 @@ on_timer(void *user)
     bool is_held_back = live->transport->is_held_back && !live->has_message;
 
     if (live->is_ending)
-        tell_end(live);
+        report_end(live);
     else if (!live->is_late) {
         live->is_late = true;
         timer_start(live->timer, LOOK_MS);

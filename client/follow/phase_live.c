@@ -141,7 +141,7 @@ open_connection(struct td_follower *f, unsigned transport)
 /* All transports are unfit. If no message ever came, the source cannot be
  * followed; else the failure may pass. */
 static bool
-no_way(struct td_follower *f)
+end_without_transport(struct td_follower *f)
 {
     struct problem why = f->connection.unfit;
 
@@ -179,7 +179,7 @@ begin_live(struct td_follower *f)
         !strcmp(f->place.order.at.epoch, f->place.goal.epoch))
         return follower_fail(f, STATUS_OK, "%s", "");
     if (!transport)
-        return no_way(f);
+        return end_without_transport(f);
     if (transport == TD_POLL)
         return follower_begin(f, follower_has_only_list(f) ? FOLLOWER_SURVEYING
                                                            : FOLLOWER_POLLING);

@@ -163,7 +163,7 @@ turn_websocket(struct websocket *w)
 }
 
 static void
-open_up(struct websocket *w)
+open_frames(struct websocket *w)
 {
     w->n_read = w->upgrade.head_size;
     w->frames = frames_new(on_read, on_write, w);
@@ -218,7 +218,7 @@ read_head(struct websocket *w)
     if (rc)
         live_finish(w->live, LIVE_UNFIT, "the handshake failed: %s", why.text);
     else
-        open_up(w);
+        open_frames(w);
 }
 
 static void
@@ -280,7 +280,7 @@ send_handshake(struct websocket *w)
 }
 
 static void
-go_on(void *user)
+continue_websocket(void *user)
 {
     struct websocket *w = user;
 
@@ -306,7 +306,7 @@ static void
 on_ready(int events, void *user)
 {
     (void)events;
-    go_on(user);
+    continue_websocket(user);
 }
 
 /* Connecting */
@@ -488,6 +488,6 @@ const struct transport transport_websocket = {
     .size = sizeof(struct websocket),
     .start = start_websocket,
     .stop = stop_websocket,
-    .go_on = go_on,
+    .go_on = continue_websocket,
     .pause = pause_websocket,
 };

@@ -1,47 +1,35 @@
 /*
- * set_url.c - takes the URL of a set apart, by libcurl.
+ * set_url.c - checks the URL of a set, by libcurl.
  */
 #include "client/lib/set_url.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <curl/curl.h>
 
-/* Takes the parts over into `url`; false if they are not a set's URL. */
+/* A name has at most 253 bytes, a port 5. */
+#define AUTHORITY_MAX 259
+
+/* Joins the parts; false if they are not a set's URL. */
 static bool
-take_parts(struct set_url *url, const char *scheme, const char *host,
-           const char *port, const char *path)
+write_url(char url[SET_URL_MAX + 1], const char *scheme, const char *host,
+          const char *port, const char *path)
 {
-    size_t size = strlen(host);
+    const char *name;
     int n;
 
-    url->is_tls = !strcmp(scheme, "https");
-    if (!url->is_tls && strcmp(scheme, "http"))
+    if ((strcmp(scheme, "https") && strcmp(scheme, "http")) ||
+        strlen(host) + 1 + strlen(port) > AUTHORITY_MAX)
         return false;
-    url->port = atoi(port);
-
-    n = snprintf(url->authority, sizeof(url->authority), "%s:%s", host, port);
-    if (n < 0 || (size_t)n >= sizeof(url->authority))
+    n = snprintf(url, SET_URL_MAX + 1, "%s://%s:%s%s", scheme, host, port,
+                 path);
+    if (n < 0 || n > SET_URL_MAX)
         return false;
-    if (host[0] == '[' && size > 2)
-        snprintf(url->host, sizeof(url->host), "%.*s", (int)(size - 2),
-                 host + 1);
-    else
-        snprintf(url->host, sizeof(url->host), "%s", host);
-
-    n = snprintf(url->text, sizeof(url->text), "%s://%s%s", scheme,
-                 url->authority, path);
-    if (n < 0 || (size_t)n >= sizeof(url->text))
-        return false;
-    if (url->text[n - 1] == '/')
-        url->text[n - 1] = '\0';
-    url->path = strchr(strstr(url->text, "://") + 3, '/');
-    if (!url->path)
-        return false;
-    url->name = strrchr(url->path, '/') + 1;
-    return set_name_is_valid(slice_of(url->name));
+    if (url[n - 1] == '/')
+        url[n - 1] = '\0';
+    name = strrchr(strstr(url, "://") + 3, '/');
+    return name && set_name_is_valid(slice_of(name + 1));
 }
 
 static bool
@@ -55,7 +43,8 @@ has_part(CURLU *u, CURLUPart part)
 }
 
 enum status
-set_url_read(struct td_client *client, const char *text, struct set_url *url)
+set_url_read(struct td_client *client, const char *text,
+             char url[SET_URL_MAX + 1])
 {
     CURLU *u = curl_url();
     char *scheme = NULL;
@@ -73,7 +62,7 @@ set_url_read(struct td_client *client, const char *text, struct set_url *url)
               !curl_url_get(u, CURLUPART_PATH, &path, 0) &&
               !has_part(u, CURLUPART_USER) && !has_part(u, CURLUPART_QUERY) &&
               !has_part(u, CURLUPART_FRAGMENT) &&
-              take_parts(url, scheme, host, port, path);
+              write_url(url, scheme, host, port, path);
     curl_free(scheme);
     curl_free(host);
     curl_free(port);

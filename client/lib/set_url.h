@@ -1,10 +1,8 @@
 /*
- * set_url.h - "http(s)://host:port/sets/NAME", taken apart.
+ * set_url.h - the URL of a set, "http(s)://host:port/sets/NAME".
  */
 #ifndef CLIENT_LIB_SET_URL_H
 #define CLIENT_LIB_SET_URL_H
-
-#include <stdbool.h>
 
 #include "client/lib/client.h"
 #include "proto/uri.h"
@@ -13,22 +11,10 @@
  * every proxy accepts. */
 #define SET_URL_MAX 1024
 
-/* A name has at most 253 bytes, a port 5. */
-#define SET_URL_AUTHORITY_MAX 259
-
-struct set_url {
-    char text[SET_URL_MAX + 1]; /* without a slash at the end */
-    bool is_tls;
-    char authority[SET_URL_AUTHORITY_MAX + 1]; /* "host:port", "[::1]:port" */
-    char host[SET_URL_AUTHORITY_MAX + 1];      /* without brackets */
-    int port;
-    const char *path; /* into text: "/sets/NAME" */
-    const char *name; /* into text: the last segment */
-};
-
-/* STATUS_INVALID: no such URL; the client's problem says why. `url` points into
- * itself: it must not be copied. */
+/* Checks the URL `text`, and writes it with its port and without a slash at the
+ * end. STATUS_INVALID: no such URL; STATUS_MEMORY; the client's problem says
+ * why. */
 enum status set_url_read(struct td_client *client, const char *text,
-                         struct set_url *url);
+                         char url[SET_URL_MAX + 1]);
 
 #endif

@@ -171,7 +171,7 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
 {
     struct td_full_receipt unwanted;
     struct gathered gathered;
-    struct set_url url;
+    char url[SET_URL_MAX + 1];
     char target[SET_URL_MAX + 64];
     unsigned max_delete = options ? options->max_delete : 0;
     char *known = options ? options->known : NULL;
@@ -183,7 +183,7 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     problem_clear(&why);
     memset(receipt, 0, sizeof(*receipt));
     client_begin(client);
-    rc = set_url_read(client, set_url, &url);
+    rc = set_url_read(client, set_url, url);
     if (!rc && max_delete > 100)
         rc = client_fail(client, STATUS_INVALID,
                          "max_delete is a number of percent, up to 100");
@@ -192,10 +192,10 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     if (rc)
         return client_end(client, rc);
     if (max_delete)
-        snprintf(target, sizeof(target), "%s/resources?max-delete=%u", url.text,
+        snprintf(target, sizeof(target), "%s/resources?max-delete=%u", url,
                  max_delete);
     else
-        snprintf(target, sizeof(target), "%s/resources", url.text);
+        snprintf(target, sizeof(target), "%s/resources", url);
 
     fd = temporary_file_open(&why);
     rc = fd < 0 ? client_told(client, &why)
@@ -338,7 +338,7 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
            const struct td_publish_options *options, struct td_receipt *receipt)
 {
     static const struct td_publish_options defaults = {.key = NULL};
-    struct set_url url;
+    char url[SET_URL_MAX + 1];
     struct slice bytes = {body, size};
     char target[SET_URL_MAX + sizeof("/changes")];
     char content_type[256];
@@ -356,14 +356,14 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
     enum status rc;
 
     client_begin(client);
-    rc = set_url_read(client, set_url, &url);
+    rc = set_url_read(client, set_url, url);
     if (!rc && (!type || strlen(type) > 200 || !is_plain(type)))
         rc = client_fail(client, STATUS_INVALID, "not a media type");
     if (!rc)
         rc = write_key(client, p.options->key, &p.has_key, key);
     if (rc)
         return client_end(client, rc);
-    snprintf(target, sizeof(target), "%s/changes", url.text);
+    snprintf(target, sizeof(target), "%s/changes", url);
     snprintf(content_type, sizeof(content_type), "Content-Type: %s", type);
     if (p.has_key)
         headers[2] = key;

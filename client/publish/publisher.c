@@ -35,7 +35,7 @@
 struct td_publisher {
     struct td_client *client;
     struct td_publisher_options options;
-    struct set_url url;
+    char url[SET_URL_MAX + 1]; /* of the set */
     struct running running;
 
     enum { RESTING, LINGERING, POSTING, PAUSING } state;
@@ -312,7 +312,7 @@ start_fetch(struct td_publisher *p, struct problem *why)
                                           .max_bytes = POST_ANSWER_MAX,
                                           .is_own = true};
 
-    snprintf(target, sizeof(target), "%s/changes", p->url.text);
+    snprintf(target, sizeof(target), "%s/changes", p->url);
     post_key_line(key, slice_of(p->post.key));
     p->body = buf_slice(&p->post.body);
     p->fetch = fetch_start(p->client, &request, NULL, on_end, p);
@@ -401,9 +401,9 @@ td_publisher_open(struct td_client *client, const char *set_url,
     p->options.batch_bytes = or_default(p->options.batch_bytes, BATCH_BYTES);
     p->pause_ms = PAUSE_FIRST;
 
-    rc = set_url_read(client, set_url, &p->url);
+    rc = set_url_read(client, set_url, p->url);
     if (!rc) {
-        rc = spool_open(&p->spool, p->options.spool, p->url.text,
+        rc = spool_open(&p->spool, p->options.spool, p->url,
                         p->options.spool
                             ? or_default(p->options.spool_bytes, SPOOL_BYTES)
                             : or_default(p->options.queue_bytes, QUEUE_BYTES),

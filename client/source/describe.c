@@ -243,15 +243,15 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
            void *user)
 {
     struct offer *o = calloc(1, sizeof(*o));
-    struct set_url set;
+    char set[SET_URL_MAX + 1];
     enum status rc;
 
     if (!o)
         return problem_memory(&client->problem);
     o->client = client;
     buf_init(&o->json, DOCUMENT_FETCH_TEXT_MAX);
-    rc = set_url_read(client, set_url, &set);
-    o->url = rc ? set_url : set.text;
+    rc = set_url_read(client, set_url, set);
+    o->url = rc ? set_url : set;
     if (rc == STATUS_INVALID && set_url &&
         (!strncmp(set_url, "http://", 7) || !strncmp(set_url, "https://", 8)))
         rc = STATUS_OK; /* a Capability List */

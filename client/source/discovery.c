@@ -36,8 +36,8 @@
 /* Notes */
 
 static void
-tell_item(struct discovery *d, struct slice rel, struct slice href,
-          struct slice type, const struct document_entry *entry)
+report_item(struct discovery *d, struct slice rel, struct slice href,
+            struct slice type, const struct document_entry *entry)
 {
     const struct discovery_item item = {
         .rel = rel,
@@ -75,7 +75,7 @@ on_link(const struct document_link *link, void *user)
 {
     struct discovery *d = user;
 
-    tell_item(d, link->rel, link->href, link->type, NULL);
+    report_item(d, link->rel, link->href, link->type, NULL);
     if (slice_is(link->rel, "up"))
         keep_text(d, &d->page.up, link->href);
     else if (slice_is(link->rel, "index"))
@@ -154,7 +154,7 @@ take_description(struct discovery *d, const struct document_entry *entry,
 
     if (!is_part && !is_meant(d, loc))
         return;
-    tell_item(d, entry->capability, loc, entry->change.type, entry);
+    report_item(d, entry->capability, loc, entry->change.type, entry);
     lead_to(d, is_part ? ROLE_DESCRIPTION : ROLE_CAPABILITIES, loc);
 }
 
@@ -164,7 +164,7 @@ take_capability(struct discovery *d, const struct document_entry *entry,
 {
     struct slice loc = entry->change.loc;
 
-    tell_item(d, entry->capability, loc, entry->change.type, entry);
+    report_item(d, entry->capability, loc, entry->change.type, entry);
     if (!head->is_index && !slice_is(entry->capability, "capabilitylist")) {
         take_link(d, entry->capability, loc);
         return;
@@ -228,7 +228,7 @@ end_capabilities(struct discovery *d)
                   slice_of(d->page.set ? d->page.set : job->url));
     if (d->page.has_parts && !offered_is_something(&job->offered))
         return true; /* an index of Capability Lists is no set */
-    return discover_tell(d, &job->offered);
+    return discover_report(d, &job->offered);
 }
 
 /* Offers a document that is part of no set: the document itself, or its index.
@@ -248,8 +248,8 @@ offer_alone(struct discovery *d, const struct document_head *head)
     const char *url = d->page.index ? d->page.index : d->job->url;
 
     offered_fini(&d->page.offered);
-    tell_item(d, slice_of(capability_name(capability)), slice_of(url),
-              (struct slice){NULL, 0}, NULL);
+    report_item(d, slice_of(capability_name(capability)), slice_of(url),
+                (struct slice){NULL, 0}, NULL);
     take_link(d, slice_of(capability_name(capability)), slice_of(url));
     if (d->page.archives && capability <= CAP_CHANGEDUMP_MANIFEST &&
         archives[capability])
@@ -282,7 +282,7 @@ end_list(struct discovery *d, const struct document_head *head)
         return true; /* another Sitemap has led there */
     if (!next)
         return !offered_is_something(&job->offered) ||
-               discover_tell(d, &job->offered);
+               discover_report(d, &job->offered);
     offered_merge(&next->offered, &job->offered);
     discover_next(d, next);
     return true;
@@ -316,7 +316,7 @@ on_json_link(struct slice rel, struct slice href, struct slice type, void *user)
 {
     struct discovery *d = user;
 
-    tell_item(d, rel, href, type, NULL);
+    report_item(d, rel, href, type, NULL);
     take_link(d, rel, href);
     return d->rc != STATUS_MEMORY;
 }
@@ -365,7 +365,7 @@ end_set(struct discovery *d, struct slice json)
         next = discover_job(d, ROLE_CAPABILITIES,
                             slice_of(job->offered.capability_list), NULL);
     if (!next)
-        return discover_tell(d, &job->offered);
+        return discover_report(d, &job->offered);
     offered_merge(&next->offered, &job->offered);
     discover_next(d, next);
     return true;
@@ -435,7 +435,7 @@ ask_robots(struct discovery *d)
 /* Passes the robots.txt to on_set as a Resource List, if one of its Sitemaps is
  * of no set. False: freed. */
 static bool
-tell_robots(struct discovery *d)
+report_robots(struct discovery *d)
 {
     struct offered offered = {.url = NULL};
 
@@ -445,9 +445,9 @@ tell_robots(struct discovery *d)
     if (!offered_take(&offered, slice_of(capability_name(CAP_RESOURCELIST)),
                       slice_of(d->robots)))
         d->rc = STATUS_MEMORY;
-    tell_item(d, slice_of(capability_name(CAP_RESOURCELIST)),
-              slice_of(d->robots), (struct slice){NULL, 0}, NULL);
-    return discover_tell(d, &offered);
+    report_item(d, slice_of(capability_name(CAP_RESOURCELIST)),
+                slice_of(d->robots), (struct slice){NULL, 0}, NULL);
+    return discover_report(d, &offered);
 }
 
 static void
@@ -522,7 +522,7 @@ end_page(struct discovery *d, const struct document_fetch_answer *answer)
         if (!d->job->offered.url)
             keep_text(d, &d->job->offered.url,
                       slice_of(d->job->offered.capability_list));
-        return discover_tell(d, &d->job->offered);
+        return discover_report(d, &d->job->offered);
     }
     if (answer->is_document)
         return end_document(d, answer->head);
@@ -544,7 +544,7 @@ end_refused(struct discovery *d, const struct problem *why)
     if (offered->url || offered->capability_list) {
         if (!offered->url)
             keep_text(d, &offered->url, slice_of(offered->capability_list));
-        return discover_tell(d, offered);
+        return discover_report(d, offered);
     }
     if (d->job->role == ROLE_ROBOTS)
         return true;
@@ -588,7 +588,7 @@ discovery_free(struct discovery *d)
     while (d->jobs)
         page_request_free(discover_pop(d));
     text_set_fini(&d->seen);
-    text_set_fini(&d->told);
+    text_set_fini(&d->reported);
     free(d->date);
     free(d->robots);
     free(d->url);
@@ -609,7 +609,7 @@ end_discovery(struct discovery *d, const struct problem *why)
 }
 
 static void
-end_with(struct discovery *d, enum status rc, const char *text)
+end_because(struct discovery *d, enum status rc, const char *text)
 {
     struct problem why = {.text = ""};
 
@@ -626,9 +626,9 @@ end_all(struct discovery *d)
     struct problem why = d->first;
 
     if (d->n_sets > 0) {
-        end_with(d, STATUS_OK, "");
+        end_because(d, STATUS_OK, "");
     } else if (d->n_pages == 0) {
-        end_with(d, STATUS_INVALID, "no URL of http or https");
+        end_because(d, STATUS_INVALID, "no URL of http or https");
     } else if (d->missed.rc) {
         why = d->missed;
         end_discovery(d, &why);
@@ -637,13 +637,14 @@ end_all(struct discovery *d)
             why.rc = STATUS_GONE;
         end_discovery(d, &why);
     } else if (d->n_known > 0) {
-        end_with(d, STATUS_MALFORMED,
-                 "its documents lead in a circle, and to no set");
+        end_because(d, STATUS_MALFORMED,
+                    "its documents lead in a circle, and to no set");
     } else if (d->has_source) {
-        end_with(d, STATUS_REFUSED, "the source has no sets yet");
+        end_because(d, STATUS_REFUSED, "the source has no sets yet");
     } else {
-        end_with(d, STATUS_REFUSED,
-                 "it leads to no document of ResourceSync and to no Sitemap");
+        end_because(
+            d, STATUS_REFUSED,
+            "it leads to no document of ResourceSync and to no Sitemap");
     }
 }
 
@@ -670,10 +671,10 @@ goes_on(struct discovery *d)
     case STATUS_OK:
         return true;
     case STATUS_MEMORY:
-        end_with(d, STATUS_MEMORY, NO_MEMORY);
+        end_because(d, STATUS_MEMORY, NO_MEMORY);
         return false;
     default:
-        end_with(d, d->rc, d->broken);
+        end_because(d, d->rc, d->broken);
         return false;
     }
 }
@@ -762,7 +763,7 @@ on_timer(void *user)
         return;
     }
     if (!d->jobs && !takes_all_now(d) && !ask_robots(d)) {
-        if (tell_robots(d) && goes_on(d))
+        if (report_robots(d) && goes_on(d))
             end_all(d);
         return;
     }
@@ -781,7 +782,7 @@ on_timer(void *user)
     d->page.fetch =
         document_fetch_start(d->client, &request, &page_events, on_page, d);
     if (!d->page.fetch)
-        end_with(d, STATUS_MEMORY, NO_MEMORY);
+        end_because(d, STATUS_MEMORY, NO_MEMORY);
 }
 
 struct discovery *

@@ -137,11 +137,11 @@ call_back(struct discovery *d, struct offered *offered,
 /* True if on_set received that URL before, or the caller knows it. Else notes
  * it. */
 static bool
-is_told(struct discovery *d, const char *url)
+is_reported(struct discovery *d, const char *url)
 {
     bool is_new;
 
-    if (text_set_add(&d->told, slice_of(url), &is_new)) {
+    if (text_set_add(&d->reported, slice_of(url), &is_new)) {
         d->rc = STATUS_MEMORY;
         return false;
     }
@@ -162,20 +162,20 @@ discover_knows(struct discovery *d, struct slice url)
         return false;
     }
     is = d->watch->is_known(known, d->user);
-    if (is && !is_told(d, known))
+    if (is && !is_reported(d, known))
         d->n_sets++;
     free(known);
     return is;
 }
 
 bool
-discover_tell(struct discovery *d, struct offered *offered)
+discover_report(struct discovery *d, struct offered *offered)
 {
     struct offered set = *offered;
     bool is_here = true;
 
     *offered = (struct offered){.url = NULL};
-    if (set.url && !is_told(d, set.url)) {
+    if (set.url && !is_reported(d, set.url)) {
         if (d->date && !set.date && !(set.date = strdup(d->date)))
             d->rc = STATUS_MEMORY;
         if (d->n_sets++ >= DISCOVERY_SETS_MAX)

@@ -64,8 +64,8 @@ struct discovery {
 
     struct page_request *jobs;
     struct page_request **tail;
-    struct text_set seen; /* URLs */
-    struct text_set told; /* URLs of sets that on_set received or the caller
+    struct text_set seen;     /* URLs */
+    struct text_set reported; /* URLs of sets that on_set received or the caller
                              knows */
     size_t n_pages;
     size_t n_sets;        /* passed to on_set, or known */
@@ -107,7 +107,7 @@ bool discover_knows(struct discovery *d, struct slice url);
 
 /* Passes the set to on_set, unless on_set received it before, and empties
  * `offered`. False: freed. */
-bool discover_tell(struct discovery *d, struct offered *offered);
+bool discover_report(struct discovery *d, struct offered *offered);
 
 /* Reports the current page to on_set as unreadable. False: freed. */
 bool discover_miss(struct discovery *d, const struct problem *why);

@@ -25,7 +25,7 @@ exchange_settings(struct td_client *client, const char *set_url,
     static const char *const headers[] = {"Content-Type: application/json",
                                           "Accept: application/json", NULL};
     char target[SET_URL_MAX + 16];
-    struct set_url url;
+    char url[SET_URL_MAX + 1];
     struct fetch_request request = {.url = target,
                                     .headers = body ? headers : headers + 1,
                                     .body = body,
@@ -34,9 +34,9 @@ exchange_settings(struct td_client *client, const char *set_url,
     enum status rc;
 
     buf_init(&answer->body, ANSWER_BYTES_MAX);
-    rc = set_url_read(client, set_url, &url);
+    rc = set_url_read(client, set_url, url);
     if (!rc) {
-        snprintf(target, sizeof(target), "%s%s", url.text, query);
+        snprintf(target, sizeof(target), "%s%s", url, query);
         rc = fetch_run(client, &request, answer);
     }
     if (!rc && answer->status / 100 != 2)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 enum round_state { WAITING, STREAMING, VISITED, OVER };
 
 struct round {
@@ -70,34 +72,21 @@ visit_schedule_free(struct visit_schedule *r)
     free(r);
 }
 
-static bool
-make_room(struct visit_schedule *r)
-{
-    size_t capacity = r->capacity ? 2 * r->capacity : 16;
-    struct round **all;
-
-    if (r->n < r->capacity)
-        return true;
-    all = realloc(r->all, capacity * sizeof(struct round *));
-    if (!all)
-        return false;
-    r->all = all;
-    r->capacity = capacity;
-    return true;
-}
-
 bool
 visit_schedule_add(struct visit_schedule *r, const char *url)
 {
     struct round *round = calloc(1, sizeof(*round));
+    struct round **all;
 
     if (!round)
         return false;
     round->url = strdup(url);
     round->number = r->n;
     round->due_ms = INT64_MIN;
-    if (!round->url || !make_room(r) ||
-        !tsearch(round, &r->by_url, compare_visits)) {
+    all = ONE_MORE(r->all, &r->capacity, r->n);
+    if (all)
+        r->all = all;
+    if (!round->url || !all || !tsearch(round, &r->by_url, compare_visits)) {
         free_round(round);
         return false;
     }
