@@ -196,13 +196,6 @@ on_close(size_t number, void *user)
     set->follower = NULL;
 }
 
-static bool
-on_found(void *user)
-{
-    (void)user;
-    return true;
-}
-
 static void
 on_source_trouble(const char *url, const char *why, unsigned pause_ms,
                   void *user)
@@ -254,7 +247,6 @@ td_follow_source(struct td_client *client, const char *url,
                  td_message_fn *on_each, void *user)
 {
     static const struct source_sets_events events = {
-        .on_found = on_found,
         .on_open = on_open,
         .on_close = on_close,
         .on_trouble = on_source_trouble,

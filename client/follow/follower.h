@@ -13,8 +13,9 @@
  *                        judged them
  *     follower.c         states, pauses and the end
  *
- * A file calls those below it. A phase leads to another one through the table
- * (follower_begin), so phases do not know each other.
+ * A phase leads to the next one through the table (follower_begin), so no two
+ * files call each other. phase_gap.c reads lists by phase_poll.c,
+ * phase_baseline.c by phase_survey.c.
  *
  * Most functions here return whether their caller goes on. False: the
  * connection, page, list or baseline that called is over and freed, and perhaps

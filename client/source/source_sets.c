@@ -284,7 +284,8 @@ on_looked(const struct problem *why, void *user)
      * its own trouble. */
     if (!why->rc) {
         keep_missed(t);
-        if (!t->has_looked && !t->events.on_found(t->user))
+        if (!t->has_looked && t->events.on_found &&
+            !t->events.on_found(t->user))
             return;
     } else if (!t->has_looked && why->rc == STATUS_UNREACHABLE) {
         ask_later(t, why);

@@ -30,7 +30,8 @@ struct source_sets;
 
 /* None of these may free the tour. */
 struct source_sets_events {
-    /* The first look has found the sets. False: the owner ends the tour. */
+    /* The first look has found the sets. False: the owner ends the tour. NULL
+     * is allowed. */
     bool (*on_found)(void *user);
 
     /* The turn of a set. `is_visit`: until it has caught up; else for ever.
