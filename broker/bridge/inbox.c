@@ -265,7 +265,7 @@ inbox_init(struct inbox *r, struct posts *posts, struct problem *why)
 fail_mutex:
     pthread_mutex_destroy(&r->mutex);
 fail:
-    problem_errno(why, "cannot make", "a bridge's round");
+    problem_errno(why, "cannot make", "the inbox of a bridge");
     return STATUS_IO;
 }
 

@@ -662,7 +662,8 @@ purge_step(struct log *log, const struct engine_trash *trash,
         return rc == STATUS_AGAIN ? STATUS_OK : rc;
     rc = log_act(log, NULL, &act, 0, why);
     if (!rc)
-        diag(DIAG_DEBUG, "log", "of %s, lists up to %" PRIu64 " are gone",
+        diag(DIAG_DEBUG, "log",
+             "the files of set %s up to list %" PRIu64 " are deleted",
              trash->name, act.purged.upto);
     return rc;
 }

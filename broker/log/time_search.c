@@ -83,7 +83,8 @@ search_batches(struct log *log, struct log_set *set, int64_t us,
         if (rc)
             return rc;
         if (!b)
-            return problem(why, STATUS_IO, "the log ends too early");
+            return problem(why, STATUS_IO, "the log ends before entry %" PRIu64,
+                           middle + 1);
         if (us < b->before_us)
             span->last = b->first - 2;
         else if (us < b->last_us)

@@ -267,7 +267,7 @@ query_value(struct db *db, const char *sql, long *number, char *text,
     if (!rc)
         rc = db_step(db, q, &row, "read it", why);
     if (!rc && !row)
-        rc = problem(why, STATUS_IO, "it does not answer");
+        rc = problem(why, STATUS_IO, "a query returned no row");
     if (!rc && number)
         *number = (long)sqlite3_column_int64(q, 0);
     if (!rc && text)

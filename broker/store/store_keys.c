@@ -56,7 +56,7 @@ store_keys_open(struct store_keys *k, struct db *db, struct problem *why)
     q = k->statements[K_STATE];
     rc = db_step(db, q, &row, "read the state of the keys", why);
     if (!rc && !row)
-        rc = problem(why, STATUS_IO, "the state of the keys is not there");
+        rc = problem(why, STATUS_IO, "the row of table keys_state is missing");
     if (!rc) {
         k->state.current = sqlite3_column_int(q, 0) != 0;
         k->state.since_us = sqlite3_column_int64(q, 1);

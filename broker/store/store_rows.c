@@ -629,7 +629,9 @@ store_rows_committed(struct store_rows *s, const struct commit *commit,
 
         s->next_id += act->kind == ACT_BIRTH;
         if (act->kind == ACT_FILED && note_filed(s, act->set_id, &why))
-            DIAG(DIAG_WARNING, "log", "old batches stay",
+            DIAG(DIAG_WARNING, "log",
+                 "batches that are in a file stay in tidings.db until the next "
+                 "start",
                  diag_text("error", why.text));
     }
 }
