@@ -1,5 +1,6 @@
 #include "broker/log/list_file.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -47,47 +48,34 @@ struct mark {
 };
 
 static void
-put_u64(uint8_t *to, uint64_t n)
-{
-    for (int i = 0; i < 8; i++)
-        to[i] = (uint8_t)(n >> (8 * i));
-}
-
-static uint64_t
-get_u64(const uint8_t *from)
-{
-    uint64_t n = 0;
-
-    for (int i = 7; i >= 0; i--)
-        n = n << 8 | from[i];
-    return n;
-}
-
-static void
 mark_add(struct buf *marks, const struct mark *m)
 {
-    uint8_t bytes[MARK_SIZE];
+    const uint64_t numbers[] = {
+        htole64(m->after),
+        htole64((uint64_t)m->after_us),
+        htole64(m->at),
+        htole64(m->plain),
+    };
 
-    put_u64(bytes, m->after);
-    put_u64(bytes + 8, (uint64_t)m->after_us);
-    put_u64(bytes + 16, m->at);
-    put_u64(bytes + 24, m->plain);
-    memcpy(bytes + 32, m->digest.bytes, DIGEST_SIZE);
-    buf_add(marks, bytes, sizeof(bytes));
+    buf_add(marks, numbers, sizeof(numbers));
+    buf_add(marks, m->digest.bytes, DIGEST_SIZE);
 }
 
 static struct mark
 mark_of(struct slice marks, size_t n)
 {
-    const uint8_t *bytes = (const uint8_t *)marks.data + n * MARK_SIZE;
-    struct mark m = {
-        .after = get_u64(bytes),
-        .after_us = (int64_t)get_u64(bytes + 8),
-        .at = get_u64(bytes + 16),
-        .plain = get_u64(bytes + 24),
-    };
+    const char *bytes = marks.data + n * MARK_SIZE;
+    uint64_t numbers[4];
+    struct mark m;
 
-    memcpy(m.digest.bytes, bytes + 32, DIGEST_SIZE);
+    memcpy(numbers, bytes, sizeof(numbers));
+    m = (struct mark){
+        .after = le64toh(numbers[0]),
+        .after_us = (int64_t)le64toh(numbers[1]),
+        .at = le64toh(numbers[2]),
+        .plain = le64toh(numbers[3]),
+    };
+    memcpy(m.digest.bytes, bytes + sizeof(numbers), DIGEST_SIZE);
     return m;
 }
 
