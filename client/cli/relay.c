@@ -23,6 +23,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/mirror_output.h"
+#include "client/lib/json_slices.h"
 #include "client/relay/relay_db.h"
 #include "client/relay/relay_entry.h"
 #include "client/relay/relay_resources.h"
@@ -113,6 +114,13 @@ fail_state(struct relay *r)
     return fail_relay(r, EXIT_FAILED);
 }
 
+/* Empty: it has none. */
+static struct slice
+text_of(const struct td_change *c)
+{
+    return (struct slice){c->text, c->text ? c->text_size : 0};
+}
+
 /* "EPOCH-SEQ" */
 static void
 copy_epoch(char *to, size_t size, const char *position)
@@ -184,23 +192,23 @@ static void
 say_refused(const struct relay *r, const struct relay_post *post)
 {
     unsigned status = td_answered(r->target, NULL);
-    const char *rest = post->body, *entry, *loc;
+    struct slice rest = {post->body, post->size}, entry, loc;
     const char *position = relay_position(r->state);
-    size_t left = post->size, size, loc_size, i = 0, n = 0;
+    size_t i = 0, n = 0;
 
     if (status != 400 && status != 413 && status != 422)
         return;
     /* "422: entry 3: ..." */
     if (sscanf(td_problem(r->target), "%*u: entry %zu", &n) != 1)
         n = 0;
-    while (relay_next(&rest, &left, &entry, &size))
+    while (json_slices_element(&rest, &entry))
         if (++i >= n)
             break;
-    if (i == 0 || !relay_loc(entry, size, &loc, &loc_size))
+    if (i == 0 || !relay_loc(entry, &loc))
         return;
     say("the target refuses %s%.*s, and with it a post of %zu entries; the "
         "target has all changes up to %s",
-        n ? "" : "what begins with ", (int)loc_size, loc, post->n,
+        n ? "" : "what begins with ", SLICE_ARG(loc), post->n,
         position[0] ? position : "its beginning");
 }
 
@@ -247,7 +255,7 @@ on_target(const struct td_message *message, void *user)
     for (size_t i = 0; i < message->n_changes; i++) {
         const struct td_change *c = &message->changes[i];
 
-        if (post_search_next(s->search, c->text, c->text_size)) {
+        if (post_search_next(s->search, text_of(c))) {
             snprintf(s->position, sizeof(s->position), "%.*s-%" PRIu64,
                      (int)strcspn(message->position, "-"), message->position,
                      c->seq);
@@ -330,8 +338,7 @@ write_post(struct relay *r, FILE *to, const struct td_message *message,
         enum relay_verdict verdict = RELAY_ODD;
 
         if (c->text)
-            verdict = relay_entry(to, *n ? ",\n" : "[", c->text, c->text_size,
-                                  &rules);
+            verdict = relay_entry(to, *n ? ",\n" : "[", text_of(c), &rules);
         if (verdict == RELAY_ODD) {
             say("entry %" PRIu64 " (%s) cannot be read", c->seq,
                 c->loc ? c->loc : "-");
@@ -457,8 +464,7 @@ add_resources(struct relay *r, const struct td_message *message)
     for (size_t i = 0; i < message->n_changes; i++) {
         const struct td_change *c = &message->changes[i];
 
-        if (!relay_resources_add(r->resources, c->text ? c->text : "",
-                                 c->text_size))
+        if (!relay_resources_add(r->resources, text_of(c)))
             return fail_resources(r);
     }
     return true;

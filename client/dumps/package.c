@@ -249,10 +249,8 @@ safe_name(const char *name)
     struct slice text = slice_of(name);
     struct slice rest, none = {NULL, 0};
 
-    while (slice_starts(text, "./")) {
-        text.data += 2;
-        text.size -= 2;
-    }
+    while (slice_starts(text, "./"))
+        slice_skip(&text, 2);
     if (text.size == 0 || text.data[0] == '/' ||
         memchr(text.data, '\\', text.size) ||
         (text.size > 1 && is_letter(text.data[0]) && text.data[1] == ':'))
@@ -494,12 +492,9 @@ static struct member *
 find_member(struct package *package, struct slice path)
 {
     size_t low = 0, high = package->n_members;
-    bool has_slash = path.size > 0 && path.data[0] == '/';
 
-    if (has_slash) { /* compares without it: some manifests have none */
-        path.data++;
-        path.size--;
-    }
+    if (slice_starts(path, "/")) /* some manifests have none */
+        slice_skip(&path, 1);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         struct member *m = &package->members[package->by_path[middle]];

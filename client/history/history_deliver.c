@@ -17,24 +17,22 @@
 /* Entries of one moment that are compared with each other. */
 #define MET_MAX 10000
 
-/* FNV-1a */
+/* 0xff ends the text: it is not in UTF-8. */
 static uint64_t
 add_text(uint64_t hash, struct slice text)
 {
-    for (size_t i = 0; i < text.size; i++)
-        hash = (hash ^ (unsigned char)text.data[i]) * 0x100000001b3;
-    return (hash ^ 0xff) * 0x100000001b3; /* ends the text: not in UTF-8 */
+    return history_hash(history_hash(hash, text), SLICE("\xff"));
 }
 
 /* Hashes what distinguishes an entry from others of its moment; never 0. */
 static uint64_t
 mark_of(const struct document_entry *e)
 {
-    uint64_t hash = 0xcbf29ce484222325 + (uint64_t)e->change.kind;
+    uint64_t hash = FNV1A_BEGIN + (uint64_t)e->change.kind;
 
     hash = add_text(hash, e->change.loc);
     hash = add_text(hash, e->change.hash);
-    hash = (hash ^ e->change.length) * 0x100000001b3;
+    hash = (hash ^ e->change.length) * FNV1A_PRIME;
     return hash ? hash : 1;
 }
 

@@ -279,16 +279,10 @@ clear_list(struct history *h)
 static const char *
 etag_of(const struct history *h, enum history_document document)
 {
-    char tag[256];
-    size_t size;
+    bool is_newest = document == DOCUMENT_TOP ||
+                     (document == DOCUMENT_PART && h->state == HISTORY_SEARCH);
 
-    if (!h->plan.etag ||
-        (document != DOCUMENT_TOP &&
-         (document != DOCUMENT_PART || h->state != HISTORY_SEARCH)))
-        return NULL;
-    history_tag(tag, h, "");
-    size = strlen(tag);
-    return strncmp(*h->plan.etag, tag, size) ? NULL : *h->plan.etag + size;
+    return h->plan.etag && is_newest ? history_last_etag(h) : NULL;
 }
 
 bool

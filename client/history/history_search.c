@@ -168,13 +168,8 @@ history_search(struct history *h)
     /* If the newest list has not changed, a 304 ends the search. */
     if (!h->search.has_looked && h->parts.n > 0 && h->plan.etag &&
         (*h->plan.etag)[0]) {
-        char tag[256];
-        size_t size;
-
         h->search.has_looked = true;
-        history_tag(tag, h, "");
-        size = strlen(tag);
-        if (!h->list.is_loaded && !strncmp(*h->plan.etag, tag, size)) {
+        if (!h->list.is_loaded && history_last_etag(h)) {
             h->i = h->parts.n - 1;
             history_load(h, DOCUMENT_PART);
             return;

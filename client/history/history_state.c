@@ -102,21 +102,18 @@ history_overflows(struct history *h, enum status rc)
                               "more Change Lists than are kept");
 }
 
-/* FNV-1a */
+/* With the terminator, which separates two URLs. */
 static uint64_t
 add_url(uint64_t hash, const char *url)
 {
-    do
-        hash = (hash ^ (unsigned char)*url) * 0x100000001b3;
-    while (*url++);
-    return hash;
+    return history_hash(hash, (struct slice){url, strlen(url) + 1});
 }
 
 void
 history_tag(char to[256], const struct history *h, const char *etag)
 {
     size_t n = h->parts.n;
-    uint64_t hash = 0xcbf29ce484222325;
+    uint64_t hash = FNV1A_BEGIN;
 
     /* While no part is known, the document at the top may be the list. */
     hash = add_url(hash,
@@ -127,6 +124,17 @@ history_tag(char to[256], const struct history *h, const char *etag)
         to[0] = '\0';
     else
         snprintf(to, 256, "%016" PRIx64 " %s", hash, etag);
+}
+
+const char *
+history_last_etag(const struct history *h)
+{
+    char tag[256];
+    size_t size;
+
+    history_tag(tag, h, "");
+    size = strlen(tag);
+    return strncmp(*h->plan.etag, tag, size) ? NULL : *h->plan.etag + size;
 }
 
 bool

@@ -41,6 +41,19 @@ enum history_document {
     DOCUMENT_PAGE /* the next page of a part */
 };
 
+/* FNV-1a: continues `hash`, FNV1A_BEGIN at first, with the bytes of a text.
+ * Kept positions and ETags have it: it never changes. */
+#define FNV1A_BEGIN 0xcbf29ce484222325
+#define FNV1A_PRIME 0x100000001b3
+
+static inline uint64_t
+history_hash(uint64_t hash, struct slice text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        hash = (hash ^ (unsigned char)text.data[i]) * FNV1A_PRIME;
+    return hash;
+}
+
 /* The root of a document, and whether it names lists or changes. */
 struct history_root {
     bool is_known; /* lists or changes */
@@ -182,5 +195,9 @@ bool history_take_older(struct history *h);
  * list's URL and of the one before it, which changes when the source closes the
  * list. Without an ETag: that prefix alone. */
 void history_tag(char to[256], const struct history *h, const char *etag);
+
+/* The ETag of the last time (history_plan.etag, which is not NULL), if it is of
+ * the same list; else NULL. */
+const char *history_last_etag(const struct history *h);
 
 #endif

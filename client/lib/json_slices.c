@@ -6,17 +6,8 @@
 static void
 skip_space(struct slice *rest)
 {
-    while (rest->size && strchr(" \t\r\n", rest->data[0]) && rest->data[0]) {
-        rest->data++;
-        rest->size--;
-    }
-}
-
-static void
-skip_bytes(struct slice *rest, size_t size)
-{
-    rest->data += size;
-    rest->size -= size;
+    while (rest->size && strchr(" \t\r\n", rest->data[0]) && rest->data[0])
+        slice_skip(rest, 1);
 }
 
 /* Bytes of the string that `text` begins with, quotes included; 0: none. */
@@ -70,7 +61,7 @@ take_value(struct slice *rest, struct slice *value)
             break;
     }
     *value = (struct slice){rest->data, i};
-    skip_bytes(rest, i);
+    slice_skip(rest, i);
     return i > 0 && depth == 0;
 }
 
@@ -81,7 +72,7 @@ step_over(struct slice *rest, char open)
     skip_space(rest);
     if (!rest->size || (rest->data[0] != open && rest->data[0] != ','))
         return false;
-    skip_bytes(rest, 1);
+    slice_skip(rest, 1);
     skip_space(rest);
     return rest->size && rest->data[0] != ']' && rest->data[0] != '}';
 }
@@ -93,25 +84,31 @@ json_slices_element(struct slice *rest, struct slice *value)
 }
 
 bool
+json_slices_next(struct slice *rest, struct slice *name, struct slice *value)
+{
+    size_t size;
+
+    if (!step_over(rest, '{'))
+        return false;
+    size = string_size(*rest);
+    if (!size)
+        return false;
+    *name = (struct slice){rest->data + 1, size - 2};
+    slice_skip(rest, size);
+    skip_space(rest);
+    if (!rest->size || rest->data[0] != ':')
+        return false;
+    slice_skip(rest, 1);
+    return take_value(rest, value);
+}
+
+bool
 json_slices_member(struct slice object, const char *name, struct slice *value)
 {
-    struct slice rest = object;
+    struct slice rest = object, key;
 
-    while (step_over(&rest, '{')) {
-        size_t size = string_size(rest);
-        struct slice key = {rest.data, size};
-
-        if (!size)
-            return false;
-        skip_bytes(&rest, size);
-        skip_space(&rest);
-        if (!rest.size || rest.data[0] != ':')
-            return false;
-        skip_bytes(&rest, 1);
-        if (!take_value(&rest, value))
-            return false;
-        if (slice_is((struct slice){key.data + 1, size - 2}, name))
+    while (json_slices_next(&rest, &key, value))
+        if (slice_is(key, name))
             return true;
-    }
     return false;
 }

@@ -15,6 +15,11 @@
 bool json_slices_member(struct slice object, const char *name,
                         struct slice *value);
 
+/* The next member of an object, its name without the quotes: `rest` begins as
+ * the object itself. False at its end, or if it is not an object. */
+bool json_slices_next(struct slice *rest, struct slice *name,
+                      struct slice *value);
+
 /* The next element of an array: `rest` begins as the array itself. False at its
  * end, or if it is not an array. */
 bool json_slices_element(struct slice *rest, struct slice *value);

@@ -257,8 +257,7 @@ add_rest(struct path *path, struct slice rest)
 
     while (end < rest.size && rest.data[end] != '?' && rest.data[end] != '#')
         end++;
-    rest.data++; /* the slash behind the host */
-    rest.size--;
+    slice_skip(&rest, 1); /* the slash behind the host */
     end--;
     for (;;) {
         const char *slash = memchr(rest.data, '/', end);
@@ -269,8 +268,7 @@ add_rest(struct path *path, struct slice rest)
         add_directory(path, (struct slice){rest.data, size});
         if (path->is_odd)
             return;
-        rest.data += size + 1;
-        rest.size -= size + 1;
+        slice_skip(&rest, size + 1);
         end -= size + 1;
     }
     add_file(path, rest);
@@ -292,8 +290,7 @@ resource_path_write(char to[RESOURCE_PATH_MAX + 1], struct slice loc)
         while (authority.size < rest.size &&
                !memchr("/?#", rest.data[authority.size], 3))
             authority.size++;
-        rest.data += authority.size;
-        rest.size -= authority.size;
+        slice_skip(&rest, authority.size);
         if (add_authority(&path, is_tls, authority)) {
             after_host = path.size;
             if (rest.size > 0 && rest.data[0] == '/')

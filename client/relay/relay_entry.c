@@ -3,206 +3,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As in Knuth, Morris and Pratt: several entries may begin alike. */
-struct post_search {
-    const char **entries;
-    size_t *sizes;
-    size_t *back; /* [i]: length of the longest start that also ends at i */
-    size_t n;
-    size_t n_found; /* entries of the post that the target ends with */
-};
-
-static bool
-is_entry(const struct post_search *s, size_t i, const char *text, size_t size)
-{
-    return relay_is_same(s->entries[i], s->sizes[i], text, size);
-}
-
-static void
-look_for_beginnings(struct post_search *s)
-{
-    size_t k = 0;
-
-    for (size_t i = 1; i < s->n; i++) {
-        while (k > 0 && !is_entry(s, k, s->entries[i], s->sizes[i]))
-            k = s->back[k - 1];
-        k += is_entry(s, k, s->entries[i], s->sizes[i]);
-        s->back[i] = k;
-    }
-}
-
-struct post_search *
-post_search_new(const struct relay_post *post)
-{
-    struct post_search *s = calloc(1, sizeof(*s));
-    const char *rest = post->body;
-    size_t left = post->size;
-
-    if (!s)
-        return NULL;
-    s->entries = calloc(post->n + 1, sizeof(s->entries[0]));
-    s->sizes = calloc(post->n + 1, sizeof(s->sizes[0]));
-    s->back = calloc(post->n + 1, sizeof(s->back[0]));
-    if (s->entries && s->sizes && s->back)
-        while (s->n < post->n &&
-               relay_next(&rest, &left, &s->entries[s->n], &s->sizes[s->n]))
-            s->n++;
-    if (s->n == 0) {
-        post_search_free(s);
-        return NULL;
-    }
-    look_for_beginnings(s);
-    return s;
-}
-
-void
-post_search_free(struct post_search *s)
-{
-    if (!s)
-        return;
-    free(s->entries);
-    free(s->sizes);
-    free(s->back);
-    free(s);
-}
-
-bool
-post_search_next(struct post_search *s, const char *text, size_t size)
-{
-    while (s->n_found > 0 && (!text || !is_entry(s, s->n_found, text, size)))
-        s->n_found = s->back[s->n_found - 1];
-    if (text && is_entry(s, s->n_found, text, size))
-        s->n_found++;
-    return s->n_found == s->n;
-}
+#include "client/lib/json_slices.h"
 
 #define RELAY_NS "\"urn:tidings:relay:1\""
 
-/* JSON text that a reader has accepted before, cut into pieces, lent. Never
- * reads beyond its end, even if the text is odd. */
-struct piece {
-    const char *data;
-    size_t size;
-};
-
-static bool
-is_text(struct piece p, const char *text)
-{
-    return p.size == strlen(text) && !memcmp(p.data, text, p.size);
-}
-
-static void
-skip_space(struct piece *rest)
-{
-    while (rest->size && strchr(" \t\r\n,:", rest->data[0]) && rest->data[0]) {
-        rest->data++;
-        rest->size--;
-    }
-}
-
-/* Bytes of the string that `p` begins with; 0: it does not end. */
-static size_t
-string_size(struct piece p)
-{
-    for (size_t i = 1; i < p.size; i++)
-        if (p.data[i] == '\\')
-            i++;
-        else if (p.data[i] == '"')
-            return i + 1;
-    return 0;
-}
-
-static size_t
-value_size(struct piece p)
-{
-    size_t depth = 0, i = 0;
-
-    while (i < p.size) {
-        char c = p.data[i];
-
-        if (c == '"') {
-            size_t size = string_size((struct piece){p.data + i, p.size - i});
-
-            if (size == 0)
-                return 0;
-            i += size;
-        } else if (c == '{' || c == '[') {
-            depth++;
-            i++;
-        } else if ((c == '}' || c == ']') && depth > 0) {
-            depth--;
-            i++;
-        } else if (depth == 0 && strchr(",}] \t\r\n", c)) {
-            return i;
-        } else {
-            i++;
-            if (depth == 0)
-                continue; /* a number, true, null */
-        }
-        if (depth == 0)
-            return i;
-    }
-    return depth ? 0 : i;
-}
-
-/* The next value of an array, or the next name or value of an object. `rest`
- * begins with what follows the bracket. False: there is none. */
-static bool
-next_piece(struct piece *rest, struct piece *value)
-{
-    *value = (struct piece){NULL, 0};
-    skip_space(rest);
-    if (rest->size == 0)
-        return false;
-    *value = (struct piece){rest->data, value_size(*rest)};
-    rest->data += value->size;
-    rest->size -= value->size;
-    return value->size > 0;
-}
-
-static bool
-next_member(struct piece *rest, struct piece *name, struct piece *value)
-{
-    return next_piece(rest, name) && name->data[0] == '"' &&
-           next_piece(rest, value);
-}
-
-/* Strips the brackets; false: it has other ones. */
-static bool
-inside_of(struct piece p, char open, struct piece *content)
-{
-    if (p.size < 2 || p.data[0] != open)
-        return false;
-    *content = (struct piece){p.data + 1, p.size - 2};
-    return true;
-}
-
 /* The value of an object's member; size 0: there is none. */
-static struct piece
-find_member(struct piece object, const char *quoted)
+static struct slice
+find_member(struct slice object, const char *name)
 {
-    struct piece rest, name, value;
+    struct slice value;
 
-    if (inside_of(object, '{', &rest))
-        while (next_member(&rest, &name, &value))
-            if (is_text(name, quoted))
-                return value;
-    return (struct piece){NULL, 0};
+    return json_slices_member(object, name, &value) ? value
+                                                    : (struct slice){NULL, 0};
 }
 
-static struct piece
-without_quotes(struct piece p)
+static struct slice
+without_quotes(struct slice text)
 {
-    struct piece content = {NULL, 0};
+    struct slice content = {NULL, 0};
 
-    if (p.size >= 2 && p.data[0] == '"')
-        content = (struct piece){p.data + 1, p.size - 2};
+    if (text.size >= 2 && text.data[0] == '"')
+        content = (struct slice){text.data + 1, text.size - 2};
     return content;
 }
 
 /* True if the text has the word. */
 static bool
-has_word(struct piece text, const char *word)
+has_word(struct slice text, const char *word)
 {
     size_t size = strlen(word);
 
@@ -216,48 +43,46 @@ has_word(struct piece text, const char *word)
 
 /* True if the attribute is the path of earlier relays. */
 static bool
-is_path(struct piece attribute)
+is_path(struct slice attribute)
 {
-    return is_text(find_member(attribute, "\"ns\""), RELAY_NS) &&
-           is_text(find_member(attribute, "\"name\""), "\"path\"");
+    return slice_is(find_member(attribute, "ns"), RELAY_NS) &&
+           slice_is(find_member(attribute, "name"), "\"path\"");
 }
 
-static struct piece
-path_of(struct piece entry)
+static struct slice
+path_of(struct slice entry)
 {
-    struct piece rest, attribute;
+    struct slice rest = find_member(entry, "attributes"), attribute;
 
-    if (inside_of(find_member(entry, "\"attributes\""), '[', &rest))
-        while (next_piece(&rest, &attribute))
-            if (is_path(attribute))
-                return without_quotes(find_member(attribute, "\"value\""));
-    return (struct piece){NULL, 0};
+    while (json_slices_element(&rest, &attribute))
+        if (is_path(attribute))
+            return without_quotes(find_member(attribute, "value"));
+    return (struct slice){NULL, 0};
 }
 
 /* Writing */
 
 static void
-put_piece(FILE *to, struct piece p)
+put_piece(FILE *to, struct slice p)
 {
     if (p.size)
         fwrite(p.data, 1, p.size, to);
 }
 
 static void
-put_links(FILE *to, struct piece links, struct piece loc,
+put_links(FILE *to, struct slice links, struct slice loc,
           const struct relay_rules *rules)
 {
-    struct piece rest = {NULL, 0}, link;
     const char *before = ",\"links\":[";
+    struct slice link;
     bool has_via = false;
 
-    inside_of(links, '[', &rest);
-    while (next_piece(&rest, &link)) {
-        struct piece rel = without_quotes(find_member(link, "\"rel\""));
+    while (json_slices_element(&links, &link)) {
+        struct slice rel = without_quotes(find_member(link, "rel"));
 
         has_via |= has_word(rel, "via");
         if (!rules->keeps_links &&
-            (is_text(rel, "collection") || is_text(rel, "canonical")))
+            (slice_is(rel, "collection") || slice_is(rel, "canonical")))
             continue;
         fputs(before, to);
         put_piece(to, link);
@@ -274,14 +99,13 @@ put_links(FILE *to, struct piece links, struct piece loc,
 }
 
 static void
-put_attributes(FILE *to, struct piece attributes, struct piece path,
+put_attributes(FILE *to, struct slice attributes, struct slice path,
                const struct relay_rules *rules)
 {
-    struct piece rest = {NULL, 0}, attribute;
     const char *before = ",\"attributes\":[";
+    struct slice attribute;
 
-    inside_of(attributes, '[', &rest);
-    while (next_piece(&rest, &attribute))
+    while (json_slices_element(&attributes, &attribute))
         if (!is_path(attribute)) {
             fputs(before, to);
             put_piece(to, attribute);
@@ -300,100 +124,132 @@ put_attributes(FILE *to, struct piece attributes, struct piece path,
 }
 
 static bool
-is_one_of(struct piece name, const char *const *names)
+is_one_of(struct slice name, const char *const *names)
 {
     for (; *names; names++)
-        if (is_text(name, *names))
+        if (slice_is(name, *names))
             return true;
     return false;
 }
 
 /* Members with a writer of their own, or left out. */
-static const char *const own[] = {
-    "\"seq\"",   "\"datetime\"",   "\"sourceDatetime\"",
-    "\"links\"", "\"attributes\"", NULL};
+static const char *const own[] = {"seq",   "datetime",   "sourceDatetime",
+                                  "links", "attributes", NULL};
 
 /* Members that describe a representation. */
-static const char *const represented[] = {"\"hash\"", "\"length\"", "\"type\"",
-                                          "\"encoding\"", NULL};
+static const char *const represented[] = {"hash", "length", "type", "encoding",
+                                          NULL};
 
 enum relay_verdict
-relay_entry(FILE *to, const char *before, const char *text, size_t size,
+relay_entry(FILE *to, const char *before, struct slice entry,
             const struct relay_rules *rules)
 {
-    struct piece entry = {text, size}, rest, name, value;
-    struct piece loc = find_member(entry, "\"loc\"");
-    struct piece path = path_of(entry);
+    struct slice rest = entry, name, value;
+    struct slice loc = find_member(entry, "loc");
+    struct slice path = path_of(entry);
     const char *between = "{";
-    bool is_deleted = is_text(find_member(entry, "\"change\""), "\"deleted\"");
+    bool is_deleted = slice_is(find_member(entry, "change"), "\"deleted\"");
 
-    if (loc.size < 2 || loc.data[0] != '"' || text[size - 1] != '}' ||
-        !inside_of(entry, '{', &rest))
+    if (loc.size < 2 || loc.data[0] != '"' || entry.data[0] != '{' ||
+        entry.data[entry.size - 1] != '}')
         return RELAY_ODD;
     if (has_word(path, rules->target))
         return RELAY_RING;
     fputs(before, to);
-    while (next_member(&rest, &name, &value)) {
+    while (json_slices_next(&rest, &name, &value)) {
         if (is_one_of(name, own) ||
             (is_deleted && is_one_of(name, represented)))
             continue;
-        fputs(between, to);
-        put_piece(to, name);
-        fputc(':', to);
+        fprintf(to, "%s\"%.*s\":", between, SLICE_ARG(name));
         put_piece(to, value);
         between = ",";
     }
-    put_links(to, find_member(entry, "\"links\""), loc, rules);
-    put_attributes(to, find_member(entry, "\"attributes\""), path, rules);
+    put_links(to, find_member(entry, "links"), loc, rules);
+    put_attributes(to, find_member(entry, "attributes"), path, rules);
     fputc('}', to);
     return RELAY_WRITTEN;
 }
 
 bool
-relay_is_same(const char *of, size_t of_size, const char *text, size_t size)
+relay_is_same(struct slice of, struct slice text)
 {
-    static const char *const names[] = {"\"loc\"", "\"change\"", "\"lastmod\"",
-                                        "\"hash\"", "\"length\""};
-    struct piece a = {of, of_size}, b = {text, size}, x, y;
+    static const char *const names[] = {"loc", "change", "lastmod", "hash",
+                                        "length"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        x = find_member(a, names[i]);
-        y = find_member(b, names[i]);
-        if (x.size != y.size || (x.size && memcmp(x.data, y.data, x.size)))
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!slice_equal(find_member(of, names[i]),
+                         find_member(text, names[i])))
             return false;
-    }
-    x = path_of(a);
-    y = path_of(b);
-    return x.size == y.size && (!x.size || !memcmp(x.data, y.data, x.size));
+    return slice_equal(path_of(of), path_of(text));
 }
 
 bool
-relay_loc(const char *entry, size_t entry_size, const char **loc, size_t *size)
+relay_loc(struct slice entry, struct slice *loc)
 {
-    struct piece value =
-        find_member((struct piece){entry, entry_size}, "\"loc\"");
+    *loc = find_member(entry, "loc");
+    return loc->size > 0;
+}
 
-    *loc = value.data;
-    *size = value.size;
-    return value.size > 0;
+/* Search */
+
+/* As in Knuth, Morris and Pratt: several entries may begin alike. */
+struct post_search {
+    struct slice *entries;
+    size_t *back; /* [i]: length of the longest start that also ends at i */
+    size_t n;
+    size_t n_found; /* entries of the post that the target ends with */
+};
+
+static void
+look_for_beginnings(struct post_search *s)
+{
+    size_t k = 0;
+
+    for (size_t i = 1; i < s->n; i++) {
+        while (k > 0 && !relay_is_same(s->entries[k], s->entries[i]))
+            k = s->back[k - 1];
+        k += relay_is_same(s->entries[k], s->entries[i]);
+        s->back[i] = k;
+    }
+}
+
+struct post_search *
+post_search_new(const struct relay_post *post)
+{
+    struct post_search *s = calloc(1, sizeof(*s));
+    struct slice rest = {post->body, post->size};
+
+    if (!s)
+        return NULL;
+    s->entries = calloc(post->n + 1, sizeof(s->entries[0]));
+    s->back = calloc(post->n + 1, sizeof(s->back[0]));
+    if (s->entries && s->back)
+        while (s->n < post->n && json_slices_element(&rest, &s->entries[s->n]))
+            s->n++;
+    if (s->n == 0) {
+        post_search_free(s);
+        return NULL;
+    }
+    look_for_beginnings(s);
+    return s;
+}
+
+void
+post_search_free(struct post_search *s)
+{
+    if (!s)
+        return;
+    free(s->entries);
+    free(s->back);
+    free(s);
 }
 
 bool
-relay_next(const char **rest, size_t *rest_size, const char **entry,
-           size_t *size)
+post_search_next(struct post_search *s, struct slice text)
 {
-    struct piece left = {*rest, *rest_size}, value;
-
-    skip_space(&left);
-    if (left.size && left.data[0] == '[') {
-        left.data++;
-        left.size--;
-    }
-    if (!next_piece(&left, &value))
-        return false;
-    *rest = left.data;
-    *rest_size = left.size;
-    *entry = value.data;
-    *size = value.size;
-    return true;
+    while (s->n_found > 0 && !relay_is_same(s->entries[s->n_found], text))
+        s->n_found = s->back[s->n_found - 1];
+    if (relay_is_same(s->entries[s->n_found], text))
+        s->n_found++;
+    return s->n_found == s->n;
 }

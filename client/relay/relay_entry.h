@@ -26,6 +26,7 @@
 #include <stdio.h>
 
 #include "client/relay/relay_db.h"
+#include "proto/slice.h"
 
 struct relay_rules {
     const char *source; /* epoch; "": the source has none */
@@ -39,32 +40,24 @@ enum relay_verdict {
     RELAY_ODD   /* not an entry as brokers write them */
 };
 
-/* Writes `before` and the entry `text`, a JSON object, which need not be
- * terminated; or nothing. */
-enum relay_verdict relay_entry(FILE *to, const char *before, const char *text,
-                               size_t size, const struct relay_rules *rules);
+/* Writes `before` and the entry, a JSON object, which need not be terminated;
+ * or nothing. */
+enum relay_verdict relay_entry(FILE *to, const char *before, struct slice entry,
+                               const struct relay_rules *rules);
 
 /* True if two entries are the same change, with the same path. `of` came out of
  * relay_entry, `text` is the target's. */
-bool relay_is_same(const char *of, size_t of_size, const char *text,
-                   size_t size);
+bool relay_is_same(struct slice of, struct slice text);
 
 /* The loc of an entry, in quotes as it stands; false: it has none. */
-bool relay_loc(const char *entry, size_t entry_size, const char **loc,
-               size_t *size);
-
-/* Takes the next entry out of a post, "[{...},\n{...}]\n"; at first *rest is
- * the whole post. False: there is none. */
-bool relay_next(const char **rest, size_t *rest_size, const char **entry,
-                size_t *size);
+bool relay_loc(struct slice entry, struct slice *loc);
 
 /*
- * Searches the target for a post: for all its entries, one
- * behind the other.
+ * Searches the target for a post: for all its entries, one behind the other.
  *
  *     search = post_search_new(post);
  *     for each entry of the target, from the first possible one on
- *         if (post_search_next(search, text, size))
+ *         if (post_search_next(search, text))
  *             the target has it, and this is its last entry
  *     post_search_free(search);
  */
@@ -76,9 +69,8 @@ struct post_search;
 struct post_search *post_search_new(const struct relay_post *post);
 void post_search_free(struct post_search *search); /* NULL is allowed */
 
-/* Takes the target's next entry; NULL: one without text. True: this one ends
+/* Takes the target's next entry; size 0: one without text. True: this one ends
  * the post; call it no more then. */
-bool post_search_next(struct post_search *search, const char *text,
-                      size_t size);
+bool post_search_next(struct post_search *search, struct slice text);
 
 #endif

@@ -93,18 +93,17 @@ relay_resources_free(struct relay_resources *r)
 }
 
 bool
-relay_resources_add(struct relay_resources *r, const char *text, size_t size)
+relay_resources_add(struct relay_resources *r, struct slice text)
 {
     sqlite3_stmt *s = r->db.statements[SQL_INSERT];
-    const char *loc;
-    size_t loc_size;
+    struct slice loc;
 
-    if (!relay_loc(text, size, &loc, &loc_size))
+    if (!relay_loc(text, &loc))
         return fail_resources(r, "a resource without a loc");
-    if (!has_room(r, size))
+    if (!has_room(r, text.size))
         return false;
-    db_bind_text(s, 1, (struct slice){loc, loc_size});
-    db_bind_text(s, 2, (struct slice){text, size});
+    db_bind_text(s, 1, loc);
+    db_bind_text(s, 2, text);
     return !db_run(&r->db, s, NULL, &r->why);
 }
 
@@ -114,12 +113,11 @@ static bool
 write_one(struct relay_resources *r, struct slice entry, FILE *to,
           const struct relay_rules *rules)
 {
-    const char *loc = "";
-    size_t loc_size = 0;
+    struct slice loc;
 
     if (!has_room(r, entry.size))
         return false;
-    switch (relay_entry(to, "", entry.data, entry.size, rules)) {
+    switch (relay_entry(to, "", entry, rules)) {
     case RELAY_WRITTEN:
         /* An error of any piece: a later piece may have been written. */
         fputc('\n', to);
@@ -127,12 +125,12 @@ write_one(struct relay_resources *r, struct slice entry, FILE *to,
                fail_resources(r, "cannot write a temporary file: %s",
                               strerror(errno));
     case RELAY_RING:
-        relay_loc(entry.data, entry.size, &loc, &loc_size);
+        relay_loc(entry, &loc);
         return fail_resources(
             r,
             "the source has %.*s from the target itself: in a ring of "
             "relays one set cannot be compared with the other",
-            (int)loc_size, loc);
+            SLICE_ARG(loc));
     case RELAY_ODD:
         break;
     }

@@ -27,8 +27,7 @@ void relay_resources_free(struct relay_resources *r); /* NULL is allowed */
 /* Adds a resource, a JSON object that is copied. False: it has no loc, or the
  * disk is full, or is as full as the limits allow; relay_resources_trouble says
  * why. */
-bool relay_resources_add(struct relay_resources *r, const char *text,
-                         size_t size);
+bool relay_resources_add(struct relay_resources *r, struct slice text);
 
 /* Writes a document of all of them, as relay_entry makes them, to a temporary
  * file without a name, for td_publish_full. The caller closes `fd`. False: the

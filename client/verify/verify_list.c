@@ -388,7 +388,7 @@ verify_list_feed(struct verify_list *list, struct slice bytes,
         size_t size = end ? (size_t)(end - bytes.data) + 1 : bytes.size;
         struct slice line = {bytes.data, size};
 
-        bytes = (struct slice){bytes.data + size, bytes.size - size};
+        slice_skip(&bytes, size);
         if (!end || list->part.size > 0) {
             list->rc = keep_part(list, line, why);
             line = buf_slice(&list->part);

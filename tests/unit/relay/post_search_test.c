@@ -30,8 +30,9 @@ find(const char *post_letters, const char *target_letters)
         int size = snprintf(text, sizeof(text), "{\"loc\":\"u:%c\",\"seq\":1}",
                             target_letters[i]);
 
-        if (post_search_next(search, target_letters[i] == '-' ? NULL : text,
-                             (size_t)size))
+        if (post_search_next(
+                search, (struct slice){
+                            text, target_letters[i] == '-' ? 0 : (size_t)size}))
             found = i + 1;
     }
     post_search_free(search);

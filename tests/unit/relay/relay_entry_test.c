@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/json_slices.h"
 #include "tests/test.h"
 
 #define A "aaaaaaaaaaaaaaaa"
@@ -36,7 +37,7 @@ relay(const char *text, bool keeps_links)
     assert_non_null(to);
     assert_non_null(exact);
     memcpy(exact, text, strlen(text) + 1);
-    verdict = relay_entry(to, "", exact, strlen(text), &rules);
+    verdict = relay_entry(to, "", (struct slice){exact, strlen(text)}, &rules);
     fclose(to);
     free(exact);
     return verdict;
@@ -216,21 +217,19 @@ TEST(tells_the_same_change)
         "{\"loc\":\"u:1\",\"change\":\"updated\"," PATH(A) "}",
     };
 
-    assert_true(relay_is_same(one, strlen(one), same, strlen(same)));
+    assert_true(relay_is_same(slice_of(one), slice_of(same)));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        assert_false(
-            relay_is_same(one, strlen(one), others[i], strlen(others[i])));
+        assert_false(relay_is_same(slice_of(one), slice_of(others[i])));
 }
 
 TEST(cuts_a_post_into_its_entries)
 {
-    const char *rest = "[{\"a\":1},\n{\"b\":\"]\"}]\n", *entry;
-    size_t left = strlen(rest), size;
+    struct slice rest = SLICE("[{\"a\":1},\n{\"b\":\"]\"}]\n"), entry;
 
-    assert_true(relay_next(&rest, &left, &entry, &size));
-    assert_int_equal(size, 7);
-    assert_memory_equal(entry, "{\"a\":1}", 7);
-    assert_true(relay_next(&rest, &left, &entry, &size));
-    assert_memory_equal(entry, "{\"b\":\"]\"}", size);
-    assert_false(relay_next(&rest, &left, &entry, &size));
+    assert_true(json_slices_element(&rest, &entry));
+    assert_int_equal(entry.size, 7);
+    assert_memory_equal(entry.data, "{\"a\":1}", 7);
+    assert_true(json_slices_element(&rest, &entry));
+    assert_memory_equal(entry.data, "{\"b\":\"]\"}", entry.size);
+    assert_false(json_slices_element(&rest, &entry));
 }

@@ -44,7 +44,7 @@ FIXTURE(set_disk, set_disk);
 static void
 add(struct relay_resources *r, const char *text)
 {
-    assert_true(relay_resources_add(r, text, strlen(text)));
+    assert_true(relay_resources_add(r, slice_of(text)));
 }
 
 static void
@@ -98,7 +98,7 @@ TEST(refuses_resources_of_the_target_itself)
     int fd;
 
     assert_non_null(r);
-    assert_false(relay_resources_add(r, "{}", 2));
+    assert_false(relay_resources_add(r, SLICE("{}")));
     add(r, "{\"loc\":\"u:1\"," PATH("aaaa bbbb") "}");
     assert_false(relay_resources_write(r, &rules, &fd));
     assert_int_equal(fd, -1);
@@ -150,7 +150,7 @@ TEST(leaves_the_disk_its_free_bytes)
 
     assert_non_null(r);
     free_bytes = 99;
-    assert_false(relay_resources_add(r, "{\"loc\":\"u:1\"}", 13));
+    assert_false(relay_resources_add(r, SLICE("{\"loc\":\"u:1\"}")));
     assert_non_null(strstr(relay_resources_trouble(r), "--min-free keeps"));
     free_bytes = 1 << 20;
     for (int i = 0; i < 5000; i++) {
