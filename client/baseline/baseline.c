@@ -187,9 +187,11 @@ struct baseline {
     struct problem why;
 };
 
-static void
-free_baseline(struct baseline *b)
+void
+baseline_free(struct baseline *b)
 {
+    if (!b)
+        return;
     if (b->is_freed)
         *b->is_freed = true;
     document_stream_free(b->reading);
@@ -211,7 +213,7 @@ end_baseline(struct baseline *b)
     b->is_done = !b->why.rc;
     b->on_end(&b->why, b->why.rc ? NULL : &place,
               b->why.rc || !has_guess ? NULL : &guess, b->user);
-    free_baseline(b);
+    baseline_free(b);
 }
 
 /* Notes the failure. The next turn of the loop ends the part, because one of
@@ -632,7 +634,7 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     problem_clear(&b->why);
     b->turn = timer_new(client->loop, on_turn, b);
     if (!b->turn) {
-        free_baseline(b);
+        baseline_free(b);
         return NULL;
     }
     begin_list(b);
@@ -660,11 +662,4 @@ baseline_resume(struct baseline *baseline)
         dump_resume(baseline->dump);
     else if (!baseline_parts_first(&baseline->parts))
         timer_start(baseline->turn, 0);
-}
-
-void
-baseline_free(struct baseline *baseline)
-{
-    if (baseline)
-        free_baseline(baseline);
 }

@@ -243,9 +243,11 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
 
 /* Handing over */
 
-static void
-free_reading(struct document_stream *r)
+void
+document_stream_free(struct document_stream *r)
 {
+    if (!r)
+        return;
     if (r->is_freed)
         *r->is_freed = true;
     fetch_free(r->fetch);
@@ -262,7 +264,7 @@ end_stream(struct document_stream *r)
 {
     r->told.head = r->document ? document_head(r->document) : NULL;
     r->calls.on_end(&r->why, &r->told, r->user);
-    free_reading(r);
+    document_stream_free(r);
 }
 
 /* False: the reading was freed. */
@@ -358,7 +360,7 @@ document_stream_start(struct td_client *client, const char *url,
     if (r->url && r->turn)
         r->fetch = fetch_start(client, &request, on_body, on_answer, r);
     if (!r->fetch) {
-        free_reading(r);
+        document_stream_free(r);
         return NULL;
     }
     return r;
@@ -375,11 +377,4 @@ document_stream_resume(struct document_stream *reading)
 {
     reading->is_paused = false;
     timer_start(reading->turn, 0);
-}
-
-void
-document_stream_free(struct document_stream *reading)
-{
-    if (reading)
-        free_reading(reading);
 }

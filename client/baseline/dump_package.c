@@ -59,9 +59,11 @@ struct dump {
     struct problem why;
 };
 
-static void
-free_dump(struct dump *d)
+void
+dump_free(struct dump *d)
 {
+    if (!d)
+        return;
     if (d->is_freed)
         *d->is_freed = true;
     download_free(d->download);
@@ -334,7 +336,7 @@ end_package(struct dump *d)
     if (d->why.rc != STATUS_UNREACHABLE && d->why.rc != STATUS_IO)
         download_forget(d->dir_fd, d->file);
     d->on_end(&d->why, d->user);
-    free_dump(d);
+    dump_free(d);
 }
 
 static void
@@ -404,7 +406,7 @@ dump_start(struct td_client *client, const struct dump_request *request,
     d->hash = slice_dup(request->hash);
     d->turn = timer_new(client->loop, on_turn, d);
     if (!d->url || !d->hash || !d->turn) {
-        free_dump(d);
+        dump_free(d);
         return NULL;
     }
     name_file(d);
@@ -424,11 +426,4 @@ dump_resume(struct dump *dump)
     dump->is_paused = false;
     if (dump->state != FETCHING) /* FETCHING may be in a pause of its own */
         timer_start(dump->turn, 0);
-}
-
-void
-dump_free(struct dump *dump)
-{
-    if (dump)
-        free_dump(dump);
 }

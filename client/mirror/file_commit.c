@@ -249,7 +249,7 @@ sync_file(const struct file_commit *g, struct item *item, struct problem *why)
         (fd < 0 || faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW)))
         item->is_dropped = true; /* the file is gone */
     else if (!mirror_dir_sync_file(fd, name, why) && item->needs_digest &&
-             !mirror_dir_digest_file(fd, name, item->digest))
+             !mirror_dir_digest_file(fd, name, NULL, NULL, item->digest))
         problem(why, STATUS_IO, "cannot read %s: %s", item->path,
                 strerror(errno));
     if (item->kind == THERE)

@@ -341,9 +341,9 @@ mirror_dir_look(const struct mirror_dir *home, const char *path,
 
 /* Reading */
 
-static bool
-digest_of(int dir_fd, const char *name, mirror_dir_go_on_fn *go_on, void *user,
-          char to[MIRROR_DIR_DIGEST_SIZE])
+bool
+mirror_dir_digest_file(int dir_fd, const char *name, mirror_dir_go_on_fn *go_on,
+                       void *user, char to[MIRROR_DIR_DIGEST_SIZE])
 {
     unsigned char bytes[READ_BYTES];
     struct digest digest;
@@ -374,13 +374,6 @@ out:
 }
 
 bool
-mirror_dir_digest_file(int dir_fd, const char *name,
-                       char to[MIRROR_DIR_DIGEST_SIZE])
-{
-    return digest_of(dir_fd, name, NULL, NULL, to);
-}
-
-bool
 mirror_dir_digest(const struct mirror_dir *home, const char *path,
                   mirror_dir_go_on_fn *go_on, void *user,
                   char to[MIRROR_DIR_DIGEST_SIZE])
@@ -391,7 +384,7 @@ mirror_dir_digest(const struct mirror_dir *home, const char *path,
 
     if (fd < 0)
         return false;
-    is_good = digest_of(fd, name, go_on, user, to);
+    is_good = mirror_dir_digest_file(fd, name, go_on, user, to);
     close(fd);
     return is_good;
 }

@@ -92,8 +92,9 @@ bool mirror_dir_digest(const struct mirror_dir *home, const char *path,
                        mirror_dir_go_on_fn *go_on, void *user,
                        char to[MIRROR_DIR_DIGEST_SIZE]);
 
-/* The same of the file `name` of `dir_fd`, to its end. */
+/* The same of the file `name` of `dir_fd`. */
 bool mirror_dir_digest_file(int dir_fd, const char *name,
+                            mirror_dir_go_on_fn *go_on, void *user,
                             char to[MIRROR_DIR_DIGEST_SIZE]);
 
 /* Calls `fn` for everything in DIR but directories and the state. False: a
