@@ -409,6 +409,24 @@ json_parse_line(const struct json_parse *json)
     return json->line;
 }
 
+enum status
+json_parse_text(struct slice text, json_event_fn *on_event, void *user,
+                struct problem *why)
+{
+    struct json_parse *json = json_parse_new(on_event, user);
+    enum status rc;
+
+    if (!json)
+        return problem_memory(why);
+    rc = json_parse_feed(json, text, why);
+    if (!rc)
+        rc = json_parse_end(json, why);
+    if (rc && why)
+        why->line = json_parse_line(json);
+    json_parse_free(json);
+    return rc;
+}
+
 size_t
 json_parse_held(const struct json_parse *json)
 {

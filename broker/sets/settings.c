@@ -277,23 +277,6 @@ is_blank(struct slice text)
     return true;
 }
 
-static enum status
-read_object(struct reading *r, struct slice text, struct problem *why)
-{
-    struct json_parse *json = json_parse_new(on_event, r);
-    enum status rc;
-
-    if (!json)
-        return problem_memory(why);
-    rc = json_parse_feed(json, text, why);
-    if (!rc)
-        rc = json_parse_end(json, why);
-    if (rc && why)
-        why->line = json_parse_line(json);
-    json_parse_free(json);
-    return rc;
-}
-
 enum status
 settings_read(struct settings *settings, const struct config *config,
               struct slice text, struct problem *why)
@@ -301,7 +284,8 @@ settings_read(struct settings *settings, const struct config *config,
     struct reading r = {.settings = settings};
 
     settings_start(settings, config);
-    return is_blank(text) ? STATUS_OK : read_object(&r, text, why);
+    return is_blank(text) ? STATUS_OK
+                          : json_parse_text(text, on_event, &r, why);
 }
 
 enum status
@@ -311,7 +295,7 @@ settings_read_change(struct settings *change, const struct config *config,
     struct reading r = {.settings = change, .is_change = true};
 
     settings_start(change, config);
-    return read_object(&r, text, why);
+    return json_parse_text(text, on_event, &r, why);
 }
 
 /* Writing */

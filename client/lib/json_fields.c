@@ -81,10 +81,6 @@ json_fields_read(struct slice body, struct json_fields_member *members,
                  size_t n_members)
 {
     struct answer a = {.members = members, .n_members = n_members};
-    struct json_parse *json = json_parse_new(on_event, &a);
-    bool is_good = json && !json_parse_feed(json, body, NULL) &&
-                   !json_parse_end(json, NULL);
 
-    json_parse_free(json);
-    return is_good;
+    return !json_parse_text(body, on_event, &a, NULL);
 }

@@ -453,18 +453,12 @@ static enum status
 check_change(struct td_publisher *p, struct slice change)
 {
     struct problem why = {"it is longer than a post may be"};
-    struct json_parse *json = json_parse_new(on_json, NULL);
-    enum status rc = STATUS_MEMORY;
+    enum status rc = STATUS_INVALID;
 
-    if (json && change.size > p->options.batch_bytes)
-        rc = STATUS_INVALID;
-    else if (json && (change.size == 0 || change.data[0] != '{'))
-        rc = problem(&why, STATUS_INVALID, "it is no JSON object");
-    else if (json)
-        rc = json_parse_feed(json, change, &why);
-    if (!rc)
-        rc = json_parse_end(json, &why);
-    json_parse_free(json);
+    if (change.size <= p->options.batch_bytes)
+        rc = change.size > 0 && change.data[0] == '{'
+                 ? json_parse_text(change, on_json, NULL, &why)
+                 : problem(&why, rc, "it is no JSON object");
     if (rc == STATUS_MEMORY)
         return problem_memory(&p->client->problem);
     return rc ? client_fail(p->client, STATUS_INVALID, "%s", why.text)

@@ -180,15 +180,8 @@ read_members(struct td_client *client, struct slice body,
              td_member_fn *on_member, void *user)
 {
     struct member_path p = {.on_member = on_member, .user = user};
-    struct json_parse *json = json_parse_new(on_event, &p);
-    enum status rc;
+    enum status rc = json_parse_text(body, on_event, &p, NULL);
 
-    if (!json)
-        return problem_memory(&client->problem);
-    rc = json_parse_feed(json, body, NULL);
-    if (!rc)
-        rc = json_parse_end(json, NULL);
-    json_parse_free(json);
     if (rc == STATUS_MEMORY)
         return problem_memory(&client->problem);
     return rc ? client_fail(client, STATUS_MALFORMED,
