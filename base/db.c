@@ -395,10 +395,10 @@ db_open_kind(struct db *db, const struct db_kind *kind, const char *path,
 
     *db = (struct db){.kind = kind};
     rc = open_file(db, path, kind->mode, why);
-    if (!rc && kind->n_steps > 0)
-        rc = db_migrate(db, kind->steps, kind->n_steps, why);
     if (!rc && kind->opening)
         rc = db_exec(db, kind->opening, why);
+    if (!rc && kind->n_steps > 0)
+        rc = db_migrate(db, kind->steps, kind->n_steps, why);
     if (!rc)
         rc = prepare_all(db, why);
     if (rc)

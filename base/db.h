@@ -45,8 +45,8 @@ struct db_kind {
     int application_id;       /* of SQLite's file header; 0: not looked at */
     const char *const *steps; /* db_migrate runs them */
     int n_steps;
-    const char *opening; /* runs each time before the statements are prepared:
-                            temporary tables; NULL: none */
+    const char *opening; /* runs each time, before the steps: settings of the
+                            connection, temporary tables; NULL: none */
     const char *const
         *sql; /* texts of the kept statements, in the order of an enum */
     int n_sql;

@@ -15,7 +15,7 @@
  *
  *     command              requests of other threads
  *     hub_db               hub.db: what survives a crash
- *     relay                documents of foreign Sources, in relay_db
+ *     relay                documents of foreign Sources
  *     topic                messages of a set or a relay; framework: its events
  *     delivery             from cursor to callback; attempt: one try
  *     denial               tells callbacks that their subscription is denied

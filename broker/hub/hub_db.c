@@ -4,6 +4,8 @@
  *   subscriptions (id, kind, topic_kind, name, epoch, callback, ...)   rare
  *   cursors       (id, after, range_last)              with every delivery
  *   requests      (id, mode, topic_kind, name, epoch, topic_url, ...)
+ *   relays        (id, name, topic, hub, epoch, last)                  rare
+ *   documents     (id, relay, seq, ..., body)                      of relays
  *
  * The kind of a topic, the name of its set or relay, and the epoch of the log
  * identify it: a set that was removed and made again with the same name is
@@ -39,8 +41,20 @@
 #include "base/array.h"
 #include "broker/base/diag.h"
 #include "broker/hub/relay.h"
-#include "broker/hub/relay_db.h"
 #include "broker/hub/verification.h"
+
+/* `body` is the last column, so that SQLite reads the others without it. */
+#define RELAY_STEP                                                           \
+    "CREATE TABLE relays(id INTEGER PRIMARY KEY AUTOINCREMENT,"              \
+    " name TEXT NOT NULL UNIQUE, topic TEXT NOT NULL, hub TEXT NOT NULL,"    \
+    " epoch TEXT NOT NULL, last INTEGER NOT NULL DEFAULT 0);"                \
+    "CREATE TABLE documents(id INTEGER PRIMARY KEY, relay INTEGER NOT NULL," \
+    " seq INTEGER NOT NULL, received_us INTEGER NOT NULL,"                   \
+    " size INTEGER NOT NULL, digest BLOB NOT NULL, type TEXT NOT NULL,"      \
+    " key TEXT, body BLOB NOT NULL);"                                        \
+    "CREATE UNIQUE INDEX documents_by_seq ON documents(relay, seq);"         \
+    "CREATE INDEX documents_by_key ON documents(relay, key)"                 \
+    " WHERE key IS NOT NULL;"
 
 /* How often a redelivery moved a subscription's cursor. */
 #define GENERATION_STEP                                                \
@@ -77,12 +91,15 @@ static const char *const steps[] = {
     " filter TEXT, interval INTEGER NOT NULL, is_simple INTEGER NOT NULL,"
     " has_after INTEGER NOT NULL, after INTEGER NOT NULL,"
     " requester TEXT NOT NULL);",
-    RELAY_DB_STEP, GENERATION_STEP, LOCAL_STEP,
-    /* A part that keeps rows of its own adds its step here, at the end.
-     */
+    RELAY_STEP,
+    GENERATION_STEP,
+    LOCAL_STEP,
 };
 
-#define N_STEPS ((int)(sizeof(steps) / sizeof(steps[0])))
+/* One step deletes so many documents of a removed relay, or documents with so
+ * many bytes: SQLite visits each page of a large body to free it. */
+#define FORGET_DOCUMENTS 100
+#define FORGET_BYTES     (16 << 20)
 
 enum statement {
     PUT_SUBSCRIPTION,
@@ -95,6 +112,19 @@ enum statement {
     CLEAR_SUBSCRIPTIONS,
     CLEAR_CURSORS,
     CLEAR_REQUESTS,
+    EACH_RELAY,
+    EACH_DOCUMENT,
+    END_ORPHANS,
+    ADD_RELAY,
+    SET_RELAY_HUB,
+    END_RELAY,
+    ADD_DOCUMENT,
+    SET_RELAY_LAST,
+    DOCUMENT_SIZE,
+    END_DOCUMENT,
+    OLDEST_DOCUMENTS,
+    READ_DOCUMENT,
+    FIND_DOCUMENT,
     STATEMENTS
 };
 
@@ -119,6 +149,34 @@ static const char *const sql[STATEMENTS] = {
     [CLEAR_SUBSCRIPTIONS] = "DELETE FROM subscriptions",
     [CLEAR_CURSORS] = "DELETE FROM cursors",
     [CLEAR_REQUESTS] = "DELETE FROM requests",
+    [EACH_RELAY] = "SELECT id, name, topic, hub, epoch, last FROM relays"
+                   " ORDER BY name",
+    [EACH_DOCUMENT] = "SELECT seq, received_us, size, digest FROM documents"
+                      " WHERE relay=? ORDER BY seq",
+    [END_ORPHANS] = "DELETE FROM documents WHERE relay NOT IN"
+                    " (SELECT id FROM relays)",
+    [ADD_RELAY] = "INSERT INTO relays(name, topic, hub, epoch) VALUES(?,?,?,?)",
+    [SET_RELAY_HUB] = "UPDATE relays SET hub=?2 WHERE id=?1",
+    [END_RELAY] = "DELETE FROM relays WHERE id=?",
+    [ADD_DOCUMENT] = "INSERT INTO documents(relay, seq, received_us, size,"
+                     " digest, type, key, body) VALUES(?,?,?,?,?,?,?,?)",
+    [SET_RELAY_LAST] = "UPDATE relays SET last=?2 WHERE id=?1",
+    [DOCUMENT_SIZE] = "SELECT size FROM documents WHERE relay=? AND seq=?",
+    [END_DOCUMENT] = "DELETE FROM documents WHERE relay=? AND seq=?",
+    [OLDEST_DOCUMENTS] = "SELECT seq, size FROM documents WHERE relay=?"
+                         " ORDER BY seq LIMIT ?",
+    [READ_DOCUMENT] = "SELECT type, body FROM documents"
+                      " WHERE relay=? AND seq=?",
+    [FIND_DOCUMENT] = "SELECT digest FROM documents WHERE relay=? AND key=?",
+};
+
+static const struct db_kind hub_kind = {
+    .mode = DB_SMALL,
+    .steps = steps,
+    .n_steps = sizeof(steps) / sizeof(steps[0]),
+    .opening = "PRAGMA secure_delete=ON", /* overwrites freed secrets */
+    .sql = sql,
+    .n_sql = STATEMENTS,
 };
 
 struct row {
@@ -137,7 +195,6 @@ struct range {
 
 struct hub_db {
     struct db db;
-    sqlite3_stmt *statements[STATEMENTS];
     struct list hooks;
     uint64_t last_id;
 
@@ -157,25 +214,6 @@ struct hub_db {
 
 /* Opening and closing */
 
-/* Reads the greatest id that was ever kept. Greater ones may have been used,
- * but no answer has named them. */
-static enum status
-read_last_id(struct hub_db *h, struct problem *why)
-{
-    sqlite3_stmt *statement = NULL;
-    bool row = false;
-    enum status rc =
-        db_prepare(&h->db, &statement,
-                   "SELECT coalesce(max(seq), 0) FROM sqlite_sequence", why);
-
-    if (!rc)
-        rc = db_step(&h->db, statement, &row, "read hub.db", why);
-    if (!rc && row)
-        h->last_id = (uint64_t)sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return rc;
-}
-
 static void
 name_database(char *path, size_t size, const char *dir)
 {
@@ -188,7 +226,7 @@ hub_db_check(const char *dir, struct problem *why)
     char path[4200];
 
     name_database(path, sizeof(path), dir);
-    return db_check(path, N_STEPS, why);
+    return db_check(path, hub_kind.n_steps, why);
 }
 
 enum status
@@ -196,26 +234,26 @@ hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
 {
     struct hub_db *h = calloc(1, sizeof(*h));
     char path[4200];
+    int64_t last_id = 0;
     enum status rc;
 
     if (!h)
         return problem_memory(why);
     list_init(&h->hooks);
     name_database(path, sizeof(path), dir);
-    rc = db_check(path, N_STEPS, why);
+    rc = db_check(path, hub_kind.n_steps, why);
     if (!rc)
-        rc = db_open(&h->db, path, DB_SMALL, why);
+        rc = db_open_kind(&h->db, &hub_kind, path, why);
     if (!rc && h->db.is_exposed)
         DIAG(DIAG_WARNING, "hub", "other users may open a database",
              diag_text("file", path));
-    if (!rc) /* overwrites freed secrets */
-        rc = db_exec(&h->db, "PRAGMA secure_delete=ON", why);
+    /* The greatest id that was ever kept. Greater ones may have been used, but
+     * no answer has named them. */
     if (!rc)
-        rc = db_migrate(&h->db, steps, N_STEPS, why);
-    for (int i = 0; !rc && i < STATEMENTS; i++)
-        rc = db_prepare(&h->db, &h->statements[i], sql[i], why);
-    if (!rc)
-        rc = read_last_id(h, why);
+        rc = db_number(&h->db,
+                       "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
+                       &last_id, why);
+    h->last_id = (uint64_t)last_id;
     if (rc) {
         hub_db_close(h);
         return rc;
@@ -229,8 +267,6 @@ hub_db_close(struct hub_db *h)
 {
     if (!h)
         return;
-    for (int i = 0; i < STATEMENTS; i++)
-        sqlite3_finalize(h->statements[i]);
     db_close(&h->db);
     free(h->ranges);
     free(h->written.all);
@@ -437,15 +473,15 @@ run_statement(struct hub_db *h, enum statement which)
     struct problem why = {""};
 
     if (!h->has_failed &&
-        db_run(&h->db, h->statements[which], "write hub.db", &why))
+        db_run(&h->db, h->db.statements[which], "write hub.db", &why))
         hub_db_fail(h, &why);
-    sqlite3_clear_bindings(h->statements[which]); /* a secret may be lent */
+    sqlite3_clear_bindings(h->db.statements[which]); /* a secret may be lent */
 }
 
 static void
 write_range(struct hub_db *h, uint64_t id, uint64_t after, uint64_t last)
 {
-    sqlite3_stmt *s = h->statements[SET_RANGE];
+    sqlite3_stmt *s = h->db.statements[SET_RANGE];
 
     sqlite3_bind_int64(s, 1, (sqlite3_int64)id);
     sqlite3_bind_int64(s, 2, (sqlite3_int64)after);
@@ -481,13 +517,6 @@ hub_db_handle(struct hub_db *h)
     return &h->db;
 }
 
-bool
-hub_db_touch(struct hub_db *h)
-{
-    begin_transaction(h, true);
-    return !h->has_failed;
-}
-
 void
 hub_db_put_range(struct hub_db *h, uint64_t id, uint64_t after,
                  uint64_t range_last)
@@ -511,7 +540,7 @@ hub_db_put_range(struct hub_db *h, uint64_t id, uint64_t after,
 static void
 write_cursor(struct hub_db *h, const struct subscription *s)
 {
-    sqlite3_stmt *to = h->statements[PUT_CURSOR];
+    sqlite3_stmt *to = h->db.statements[PUT_CURSOR];
 
     sqlite3_bind_int64(to, 1, (sqlite3_int64)s->id);
     sqlite3_bind_int64(to, 2, (sqlite3_int64)s->after);
@@ -563,7 +592,7 @@ bind_common(sqlite3_stmt *s, uint64_t id, const struct topic *topic,
 void
 hub_db_put_subscription(struct hub_db *h, const struct subscription *s)
 {
-    sqlite3_stmt *to = h->statements[PUT_SUBSCRIPTION];
+    sqlite3_stmt *to = h->db.statements[PUT_SUBSCRIPTION];
 
     note_row(h, HUB_DB_SUBSCRIPTION, s->id);
     begin_transaction(h, true);
@@ -579,7 +608,7 @@ hub_db_put_subscription(struct hub_db *h, const struct subscription *s)
 void
 hub_db_put_request(struct hub_db *h, const struct verification *v)
 {
-    sqlite3_stmt *to = h->statements[PUT_REQUEST];
+    sqlite3_stmt *to = h->db.statements[PUT_REQUEST];
 
     note_row(h, HUB_DB_REQUEST, v->id);
     begin_transaction(h, true);
@@ -596,7 +625,7 @@ hub_db_put_request(struct hub_db *h, const struct verification *v)
 static void
 delete_row(struct hub_db *h, enum statement which, uint64_t id)
 {
-    sqlite3_bind_int64(h->statements[which], 1, (sqlite3_int64)id);
+    sqlite3_bind_int64(h->db.statements[which], 1, (sqlite3_int64)id);
     run_statement(h, which);
 }
 
@@ -615,6 +644,238 @@ hub_db_delete_request(struct hub_db *h, uint64_t id)
     note_row(h, HUB_DB_REQUEST, id);
     begin_transaction(h, true);
     delete_row(h, END_REQUEST, id);
+}
+
+/* Relays and their documents */
+
+static void
+bind_number(sqlite3_stmt *s, int n, uint64_t number)
+{
+    sqlite3_bind_int64(s, n, (sqlite3_int64)number);
+}
+
+static uint64_t
+column_number(sqlite3_stmt *s, int column)
+{
+    return (uint64_t)sqlite3_column_int64(s, column);
+}
+
+static enum status
+column_digest(sqlite3_stmt *s, int column, struct digest *digest,
+              struct problem *why)
+{
+    struct slice bytes = db_column(s, column);
+
+    if (bytes.size != DIGEST_SIZE)
+        return problem(why, STATUS_IO, "a document has no digest");
+    memcpy(digest->bytes, bytes.data, DIGEST_SIZE);
+    return STATUS_OK;
+}
+
+/* The statement of a kind, bound to a document. */
+static sqlite3_stmt *
+bind_document(struct hub_db *h, enum statement which, uint64_t relay,
+              uint64_t seq)
+{
+    sqlite3_stmt *s = h->db.statements[which];
+
+    bind_number(s, 1, relay);
+    bind_number(s, 2, seq);
+    return s;
+}
+
+/* Sums up without bodies: reads an index, and one small row per document. */
+static enum status
+sum_up(struct hub_db *h, struct relay_record *relay, struct problem *why)
+{
+    sqlite3_stmt *s = h->db.statements[EACH_DOCUMENT];
+    struct documents_sum *sum = &relay->documents;
+    bool row = true;
+    enum status rc = STATUS_OK;
+
+    bind_number(s, 1, relay->id);
+    while (!rc) {
+        rc = db_step(&h->db, s, &row, "read the documents of a relay", why);
+        if (rc || !row)
+            break;
+        if (sum->bytes == 0) /* no document is empty: this is the first one */
+            sum->earliest = column_number(s, 0) - 1;
+        sum->last_us = sqlite3_column_int64(s, 1);
+        sum->bytes += column_number(s, 2);
+        rc = column_digest(s, 3, &sum->last_digest, why);
+    }
+    sqlite3_reset(s);
+    return rc;
+}
+
+enum status
+hub_db_each_relay(struct hub_db *h, hub_relay_fn *fn, void *user,
+                  struct problem *why)
+{
+    sqlite3_stmt *s = h->db.statements[EACH_RELAY];
+    enum status rc = db_run(&h->db, h->db.statements[END_ORPHANS],
+                            "delete the documents of removed relays", why);
+    bool row = true;
+
+    while (!rc) {
+        struct relay_record relay;
+
+        rc = db_step(&h->db, s, &row, "read the relays", why);
+        if (rc || !row)
+            break;
+        relay = (struct relay_record){
+            .id = column_number(s, 0),
+            .name = db_column(s, 1),
+            .topic = db_column(s, 2),
+            .hub = db_column(s, 3),
+            .epoch = db_column(s, 4),
+            .documents.earliest = column_number(s, 5),
+            .documents.last = column_number(s, 5),
+        };
+        rc = sum_up(h, &relay, why);
+        if (!rc)
+            rc = fn(&relay, user, why);
+    }
+    sqlite3_reset(s);
+    return rc;
+}
+
+void
+hub_db_add_relay(struct hub_db *h, struct relay_record *relay)
+{
+    sqlite3_stmt *s = h->db.statements[ADD_RELAY];
+
+    begin_transaction(h, true);
+    db_bind_text(s, 1, relay->name);
+    db_bind_text(s, 2, relay->topic);
+    db_bind_text(s, 3, relay->hub);
+    db_bind_text(s, 4, relay->epoch);
+    run_statement(h, ADD_RELAY);
+    if (!h->has_failed)
+        relay->id = (uint64_t)sqlite3_last_insert_rowid(h->db.handle);
+}
+
+void
+hub_db_set_relay_hub(struct hub_db *h, uint64_t id, struct slice hub)
+{
+    sqlite3_stmt *s = h->db.statements[SET_RELAY_HUB];
+
+    begin_transaction(h, true);
+    bind_number(s, 1, id);
+    db_bind_text(s, 2, hub);
+    run_statement(h, SET_RELAY_HUB);
+}
+
+void
+hub_db_delete_relay(struct hub_db *h, uint64_t id)
+{
+    begin_transaction(h, true);
+    delete_row(h, END_RELAY, id);
+}
+
+void
+hub_db_add_document(struct hub_db *h, const struct document_record *d)
+{
+    sqlite3_stmt *s = bind_document(h, ADD_DOCUMENT, d->relay, d->seq);
+
+    begin_transaction(h, true);
+    sqlite3_bind_int64(s, 3, d->received_us);
+    bind_number(s, 4, d->body.size);
+    db_bind_bytes(s, 5,
+                  (struct slice){(const char *)d->digest.bytes, DIGEST_SIZE});
+    db_bind_text(s, 6, d->type);
+    if (d->key.size > 0)
+        db_bind_text(s, 7, d->key);
+    else
+        sqlite3_bind_null(s, 7);
+    db_bind_bytes(s, 8, d->body);
+    run_statement(h, ADD_DOCUMENT);
+    bind_document(h, SET_RELAY_LAST, d->relay, d->seq);
+    run_statement(h, SET_RELAY_LAST);
+}
+
+uint64_t
+hub_db_drop_document(struct hub_db *h, uint64_t relay, uint64_t seq)
+{
+    sqlite3_stmt *s = bind_document(h, DOCUMENT_SIZE, relay, seq);
+    struct problem why = {""};
+    uint64_t size = 0;
+    bool row = false;
+
+    begin_transaction(h, true);
+    if (db_step(&h->db, s, &row, "look at a document", &why))
+        hub_db_fail(h, &why);
+    else if (row)
+        size = column_number(s, 0);
+    sqlite3_reset(s);
+    bind_document(h, END_DOCUMENT, relay, seq);
+    run_statement(h, END_DOCUMENT);
+    return size;
+}
+
+bool
+hub_db_forget_documents(struct hub_db *h, uint64_t relay)
+{
+    sqlite3_stmt *s =
+        bind_document(h, OLDEST_DOCUMENTS, relay, FORGET_DOCUMENTS);
+    struct problem why = {""};
+    uint64_t seqs[FORGET_DOCUMENTS], bytes = 0;
+    size_t n = 0;
+    bool row = true;
+
+    while (row && bytes < FORGET_BYTES && n < FORGET_DOCUMENTS) {
+        if (db_step(&h->db, s, &row, "look at a document", &why)) {
+            hub_db_fail(h, &why);
+            break;
+        }
+        if (row) {
+            seqs[n++] = column_number(s, 0);
+            bytes += column_number(s, 1);
+        }
+    }
+    sqlite3_reset(s);
+    for (size_t i = 0; i < n; i++)
+        hub_db_drop_document(h, relay, seqs[i]);
+    return row || h->has_failed;
+}
+
+enum status
+hub_db_read_document(struct hub_db *h, uint64_t relay, uint64_t seq,
+                     struct buf *to, char type[DOCUMENT_TYPE_MAX + 1],
+                     struct problem *why)
+{
+    sqlite3_stmt *s = bind_document(h, READ_DOCUMENT, relay, seq);
+    bool row = false;
+    enum status rc = db_step(&h->db, s, &row, "read a document", why);
+
+    if (!rc && !row)
+        rc = problem(why, STATUS_NOT_FOUND, "no such document");
+    if (!rc) {
+        snprintf(type, DOCUMENT_TYPE_MAX + 1, "%.*s",
+                 SLICE_ARG(db_column(s, 0)));
+        buf_add_slice(to, db_column(s, 1));
+        if (to->failed)
+            rc = problem_memory(why);
+    }
+    sqlite3_reset(s);
+    return rc;
+}
+
+enum status
+hub_db_find_document(struct hub_db *h, uint64_t relay, struct slice key,
+                     struct digest *digest, bool *found, struct problem *why)
+{
+    sqlite3_stmt *s = h->db.statements[FIND_DOCUMENT];
+    enum status rc;
+
+    bind_number(s, 1, relay);
+    db_bind_text(s, 2, key);
+    *found = false;
+    rc = db_step(&h->db, s, found, "look for a document", why);
+    if (!rc && *found)
+        rc = column_digest(s, 0, digest, why);
+    db_reset(s);
+    return rc;
 }
 
 /* The end of a turn */

@@ -31,6 +31,7 @@
 #include "broker/hub/subscription.h"
 #include "broker/hub/topic.h"
 #include "proto/buf.h"
+#include "proto/digest.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -94,19 +95,81 @@ void hub_db_put_range(struct hub_db *h, uint64_t id, uint64_t after,
 /* Writes the cursor. */
 void hub_db_put_cursor(struct hub_db *h, const struct subscription *s);
 
-/* For a part that keeps rows of another kind here (relay.c). It adds a step to
- * `steps` (hub_db.c), prepares statements of its own on hub_db_handle, and
- * finalises them before hub_db_close.
- *
- * It calls hub_db_touch before it writes. hub_db_touch begins the transaction
- * of this turn if there is none; false: the transaction has failed, and the
- * part must not write (the rows would be outside of the transaction). The part
- * gives errors to hub_db_fail, and then nothing of the turn is kept. `ended`
- * of a hook receives, after the transaction, whether it was kept. */
+/* A relay, lent, and its kept documents: those behind `earliest`. */
+struct documents_sum {
+    uint64_t earliest, last;
+    uint64_t bytes;
+    int64_t last_us; /* when the last document came; 0: none */
+    struct digest last_digest;
+};
+
+struct relay_record {
+    uint64_t id;
+    struct slice name, topic, epoch;
+    struct slice hub; /* empty: our own URL of the moment */
+    struct documents_sum documents;
+};
+
+typedef enum status hub_relay_fn(const struct relay_record *relay, void *user,
+                                 struct problem *why);
+
+/* Calls `fn` for every relay, in order of names, at the start. First deletes
+ * documents of relays that no longer exist. */
+MUST_CHECK enum status hub_db_each_relay(struct hub_db *h, hub_relay_fn *fn,
+                                         void *user, struct problem *why);
+
+/* Sets relay->id. */
+void hub_db_add_relay(struct hub_db *h, struct relay_record *relay);
+void hub_db_set_relay_hub(struct hub_db *h, uint64_t id, struct slice hub);
+
+/* Deletes the relay's own row; hub_db_forget_documents deletes its
+ * documents. */
+void hub_db_delete_relay(struct hub_db *h, uint64_t id);
+
+/* Deletes some documents of a removed relay. True if there may be more. */
+MUST_CHECK bool hub_db_forget_documents(struct hub_db *h, uint64_t relay);
+
+/* Longest media type that is kept. */
+#define DOCUMENT_TYPE_MAX 255
+
+struct document_record {
+    uint64_t relay, seq;
+    int64_t received_us;
+    struct digest digest;
+    struct slice type, key; /* key: empty is none */
+    struct slice body;
+};
+
+/* Adds a document, and makes its seq the relay's last. */
+void hub_db_add_document(struct hub_db *h,
+                         const struct document_record *document);
+
+/* Deletes document `seq` and returns its size; 0: it does not exist. */
+uint64_t hub_db_drop_document(struct hub_db *h, uint64_t relay, uint64_t seq);
+
+/* Reading sees the writes of this turn, too. */
+
+/* Appends a document's body, and writes its type, terminated.
+ * STATUS_NOT_FOUND. */
+MUST_CHECK enum status hub_db_read_document(struct hub_db *h, uint64_t relay,
+                                            uint64_t seq, struct buf *to,
+                                            char type[DOCUMENT_TYPE_MAX + 1],
+                                            struct problem *why);
+
+/* Looks for the document with this key: sets *found, and its digest. */
+MUST_CHECK enum status hub_db_find_document(struct hub_db *h, uint64_t relay,
+                                            struct slice key,
+                                            struct digest *digest, bool *found,
+                                            struct problem *why);
+
+/* Lends the connection: for tests, which look into the file and limit it. */
 struct db *hub_db_handle(struct hub_db *h);
-MUST_CHECK bool hub_db_touch(struct hub_db *h);
+
+/* Makes the commit of this turn fail; the first reason counts. */
 void hub_db_fail(struct hub_db *h, const struct problem *why);
 
+/* For a part that keeps its own account of a turn. `ended` receives, after the
+ * transaction, whether it was kept. */
 struct hub_db_hook {
     struct list node;
     void (*ended)(struct hub_db_hook *hook, bool is_kept);
@@ -133,8 +196,8 @@ MUST_CHECK enum status hub_db_commit(struct hub_db *h, struct problem *why);
 
 enum hub_db_row { HUB_DB_SUBSCRIPTION, HUB_DB_REQUEST, HUB_DB_ALL };
 
-/* True if memory is ahead of hub.db. Rows of hub_db_touch are their owner's
- * matter. */
+/* True if memory is ahead of hub.db. Relays and documents do not count: relay.c
+ * takes back what was not kept. */
 bool hub_db_is_behind(const struct hub_db *h);
 
 /* Calls `fn` once for each row that is behind, to write it as it is in memory

@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <openssl/rand.h>
-
 #include "base/clock.h"
+#include "base/random.h"
 #include "base/suggest.h"
 #include "broker/base/diag.h"
 #include "broker/hub/hub_state.h"
@@ -26,7 +25,6 @@
 
 struct relaying {
     struct hub *hub;
-    struct relay_db *db;
     struct hub_db_hook hook;
     struct list changed;              /* relays that this turn has changed */
     struct list gone;                 /* RELAY_GONE, by node */
@@ -113,8 +111,7 @@ set_documents(struct relay *relay, const struct documents_sum *sum)
 }
 
 static enum status
-on_row(const struct relay_record *row, const struct documents_sum *sum,
-       void *user, struct problem *why)
+on_row(const struct relay_record *row, void *user, struct problem *why)
 {
     struct hub *hub = user;
     struct problem inner = {""};
@@ -131,7 +128,7 @@ on_row(const struct relay_record *row, const struct documents_sum *sum,
     relay->id = row->id;
     memcpy(relay->epoch, row->epoch.data, EPOCH_SIZE);
     relay->state = RELAY_KEPT;
-    set_documents(relay, sum);
+    set_documents(relay, &row->documents);
     if (claim_topic(relay, &inner))
         diag(DIAG_WARNING, "hub", "the relay %s gets nothing: %s", relay->name,
              inner.text);
@@ -144,18 +141,9 @@ on_row(const struct relay_record *row, const struct documents_sum *sum,
 /* Deletes a part of the documents of a removed relay, when the hub has ended
  * its subscriptions (hub_topics_changed). True if there is more. */
 static bool
-delete_rests(struct relaying *all, struct relay *relay)
+delete_rests(const struct relay *relay)
 {
-    struct problem why = {""};
-    bool more = false;
-
-    if (relay->topic)
-        return true;
-    if (!hub_db_touch(relay->hub->db))
-        return true;
-    if (relay_db_forget(all->db, relay->id, &more, &why))
-        hub_db_fail(relay->hub->db, &why);
-    return more;
+    return relay->topic || hub_db_forget_documents(relay->hub->db, relay->id);
 }
 
 /* If a turn is lost here, the next start deletes the rest. */
@@ -169,7 +157,7 @@ on_rests(struct alarm *alarm)
     list_foreach (node, after, &all->gone) {
         struct relay *relay = list_entry(node, struct relay, node);
 
-        if (relay->id != 0 && !delete_rests(all, relay))
+        if (relay->id != 0 && !delete_rests(relay))
             relay->id = 0;
         more |= relay->id != 0;
     }
@@ -240,14 +228,12 @@ on_turn_ended(struct hub_db_hook *hook, bool is_kept)
     }
 }
 
-/* Notes that this turn changes the relay, and begins the transaction. false:
- * the transaction has failed, and nothing may be written (hub_db_touch). */
-static bool
-touch_relay(struct relay *relay)
+/* Notes that this turn changes the relay: on_turn_ended. */
+static void
+note_change(struct relay *relay)
 {
     list_remove(&relay->changed);
     list_append(&relay->hub->relaying->changed, &relay->changed);
-    return hub_db_touch(relay->hub->db);
 }
 
 enum status
@@ -265,9 +251,7 @@ relay_load(struct hub *hub, struct problem *why)
     list_init(&hub->relays);
     list_init(&all->changed);
     list_init(&all->gone);
-    rc = relay_db_open(&all->db, hub_db_handle(hub->db), why);
-    if (!rc)
-        rc = relay_db_each(all->db, on_row, hub, why);
+    rc = hub_db_each_relay(hub->db, on_row, hub, why);
     if (!rc)
         hub_db_add_hook(hub->db, &all->hook);
     return rc;
@@ -293,7 +277,6 @@ relay_close(struct hub *hub)
         return;
     free_relays(&hub->relays);
     free_relays(&all->gone);
-    relay_db_close(all->db);
     free(all);
     hub->relaying = NULL;
 }
@@ -354,18 +337,6 @@ relay_of_topic(struct hub *hub, struct slice url)
 /* Making */
 
 static enum status
-random_epoch(char to[EPOCH_SIZE + 1], struct problem *why)
-{
-    unsigned char bytes[EPOCH_SIZE / 2];
-
-    if (RAND_bytes(bytes, sizeof(bytes)) != 1)
-        return problem(why, STATUS_IO, "no random bytes to be had");
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(to + 2 * i, 3, "%02x", bytes[i]);
-    return STATUS_OK;
-}
-
-static enum status
 create_relay(struct relay *relay, struct slice hub_url, struct problem *why)
 {
     struct relay_record row;
@@ -374,19 +345,18 @@ create_relay(struct relay *relay, struct slice hub_url, struct problem *why)
     /* Another relay or set has the topic: a conflict, not a wrong request. */
     if (rc)
         return rc == STATUS_INVALID ? STATUS_RUNNING : rc;
-    rc = random_epoch(relay->epoch, why);
-    if (rc)
-        return rc;
+    if (!random_hex(relay->epoch, sizeof(relay->epoch)))
+        return problem(why, STATUS_IO, "there are no random numbers");
     row = (struct relay_record){
         .name = slice_of(relay->name),
         .topic = slice_of(relay->topic_url),
         .hub = hub_url,
         .epoch = slice_of(relay->epoch),
     };
-    if (touch_relay(relay) && relay_db_add(relay->hub->relaying->db, &row, why))
-        hub_db_fail(relay->hub->db, why);
+    note_change(relay);
+    hub_db_add_relay(relay->hub->db, &row);
     relay->id = row.id;
-    return STATUS_OK; /* the end of the turn reports a failure to write */
+    return STATUS_OK;
 }
 
 /* Changes the hub's name; nothing else of a relay can be changed. */
@@ -407,9 +377,8 @@ change_hub_url(struct relay *relay, const struct relay_wish *wish,
     new_hub_url = hub_url_of(relay->hub, wish->hub_url);
     if (!new_hub_url)
         return problem_memory(why);
-    if (touch_relay(relay) && relay_db_set_hub(relay->hub->relaying->db,
-                                               relay->id, wish->hub_url, why))
-        hub_db_fail(relay->hub->db, why);
+    note_change(relay);
+    hub_db_set_relay_hub(relay->hub->db, relay->id, wish->hub_url);
     free(relay->new_hub_url);
     relay->new_hub_url = new_hub_url;
     return STATUS_OK;
@@ -450,15 +419,12 @@ relay_make(struct hub *hub, const struct relay_wish *wish, struct relay **relay,
 enum status
 relay_unmake(struct relay *relay, struct problem *why)
 {
-    struct problem inner = {""};
-
     if (relay->state != RELAY_KEPT)
         return problem(why, STATUS_RUNNING, "the relay %s is being removed",
                        relay->name);
     relay->state = RELAY_LEAVING;
-    if (touch_relay(relay) &&
-        relay_db_remove(relay->hub->relaying->db, relay->id, &inner))
-        hub_db_fail(relay->hub->db, &inner);
+    note_change(relay);
+    hub_db_delete_relay(relay->hub->db, relay->id);
     return STATUS_OK;
 }
 
@@ -500,8 +466,8 @@ check_repeat(struct relay *relay, const struct document_record *d, bool *is,
 
     *is = sum->last > sum->earliest;
     if (d->key.size > 0)
-        rc = relay_db_find_key(relay->hub->relaying->db, relay->id, d->key, is,
-                               &other, why);
+        rc = hub_db_find_document(relay->hub->db, relay->id, d->key, &other, is,
+                                  why);
     if (rc || !*is)
         return rc;
     *is = !memcmp(other.bytes, d->digest.bytes, DIGEST_SIZE);
@@ -513,48 +479,38 @@ check_repeat(struct relay *relay, const struct document_record *d, bool *is,
     return STATUS_OK;
 }
 
-static enum status
-keep_within_limits(struct relay *relay, struct problem *why)
+static void
+keep_within_limits(struct relay *relay)
 {
     const struct config *config = relay->hub->config;
     struct documents_sum *sum = &relay->draft;
-    enum status rc = STATUS_OK;
 
-    for (int i = 0; !rc && i < DROP_AT_ONCE; i++) {
+    for (int i = 0; i < DROP_AT_ONCE; i++) {
         uint64_t n = sum->last - sum->earliest;
 
         if (n <= 1 ||
             (n <= config->relay_documents && sum->bytes <= config->relay_bytes))
             break;
-        rc = relay_db_drop(relay->hub->relaying->db, relay->id, ++sum->earliest,
-                           &sum->bytes, why);
+        sum->bytes -=
+            hub_db_drop_document(relay->hub->db, relay->id, ++sum->earliest);
     }
-    return rc;
 }
 
-static enum status
-keep_document(struct relay *relay, struct document_record *d,
-              struct problem *why)
+static void
+keep_document(struct relay *relay, struct document_record *d)
 {
     struct documents_sum *sum = &relay->draft;
-    enum status rc;
 
     d->relay = relay->id;
     d->seq = sum->last + 1;
     d->received_us = clock_now_us();
-    if (!touch_relay(relay))
-        return STATUS_OK; /* the end of the turn reports a failure to write */
-    rc = relay_db_add_document(relay->hub->relaying->db, d, why);
-    if (!rc) {
-        sum->last = d->seq;
-        sum->bytes += d->body.size;
-        sum->last_us = d->received_us;
-        sum->last_digest = d->digest;
-        rc = keep_within_limits(relay, why);
-    }
-    if (rc)
-        hub_db_fail(relay->hub->db, why);
-    return rc;
+    note_change(relay);
+    hub_db_add_document(relay->hub->db, d);
+    sum->last = d->seq;
+    sum->bytes += d->body.size;
+    sum->last_us = d->received_us;
+    sum->last_digest = d->digest;
+    keep_within_limits(relay);
 }
 
 enum status
@@ -584,9 +540,9 @@ relay_take(struct relay *relay, struct slice type, struct slice key,
         return rc;
     d.key = key_slice(&read);
     rc = check_repeat(relay, &d, &has_come, why);
-    if (rc || has_come)
-        return rc;
-    return keep_document(relay, &d, why);
+    if (!rc && !has_come)
+        keep_document(relay, &d);
+    return rc;
 }
 
 enum status
@@ -599,7 +555,8 @@ relay_read(struct relay *relay, uint64_t after, struct buf *to,
     if (after >= relay->last)
         return STATUS_OK;
     if (after >= relay->earliest && relay->state != RELAY_GONE)
-        rc = relay_db_read(all->db, relay->id, after + 1, to, all->type, why);
+        rc = hub_db_read_document(relay->hub->db, relay->id, after + 1, to,
+                                  all->type, why);
     /* Or the turn at work drops it. */
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_GONE,
@@ -693,23 +650,6 @@ on_event(void *user, enum json_event event, struct slice text,
                                                            : STATUS_OK;
 }
 
-static enum status
-read_json(struct relay_json *r, struct slice text, struct problem *why)
-{
-    struct json_parse *json = json_parse_new(on_event, r);
-    enum status rc;
-
-    if (!json)
-        return problem_memory(why);
-    rc = json_parse_feed(json, text, why);
-    if (!rc)
-        rc = json_parse_end(json, why);
-    if (rc)
-        why->line = json_parse_line(json);
-    json_parse_free(json);
-    return rc;
-}
-
 /* Refuses our own topics: they need no relay. */
 static enum status
 check_topic(const struct relay_json *r, const char *public_url,
@@ -795,7 +735,7 @@ relay_put(struct command *command)
                      "0-9 . _ - and begins with a letter or digit",
                      problem_quote(slice_of(command->name)).text);
     if (!rc)
-        rc = read_json(&r, buf_slice(&command->body), why);
+        rc = json_parse_text(buf_slice(&command->body), on_event, &r, why);
     if (!rc)
         rc = check_topic(&r, registry_public_url(hub->registry), why);
     if (!rc && (r.urls[MEMBER_TOPIC].failed || r.urls[MEMBER_HUB].failed))

@@ -31,7 +31,6 @@
 #include "base/list.h"
 #include "broker/hub/command.h"
 #include "broker/hub/hub_db.h"
-#include "broker/hub/relay_db.h"
 #include "proto/buf.h"
 #include "proto/position.h"
 #include "proto/problem.h"
