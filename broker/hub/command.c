@@ -195,3 +195,14 @@ command_answer(struct command *command)
 {
     list_append(&command->hub->answers, &command->task.node);
 }
+
+void
+command_end(struct command *command, enum status status, unsigned http)
+{
+    if (status) {
+        command_answer_now(command, status, NULL);
+        return;
+    }
+    command->http = http;
+    command_answer(command);
+}

@@ -109,15 +109,16 @@ MUST_CHECK enum status command_read_simple(struct command *command,
 
 /* For the hub */
 
-/* Runs the command on the delivery thread: answers it, or hands it to the part
- * that answers it (command_run.c). */
-void command_run(struct command *command);
-
 /* Answers the command when the commit of this turn succeeds; if it fails, with
  * 503 instead of the outcome. */
 void command_answer(struct command *command);
 
-/* Answers the command now. */
+/* Answers a refused command now, with command->why; else with `http`, as
+ * command_answer does. */
+void command_end(struct command *command, enum status status, unsigned http);
+
+/* Answers the command now. Status of the answer to a failure: command->http if
+ * it is one of failures, else that of `status`. */
 void command_answer_now(struct command *command, enum status status,
                         const struct problem *why);
 

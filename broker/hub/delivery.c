@@ -3,11 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/rand.h>
-
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/random.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/calls/caller.h"
@@ -559,16 +558,6 @@ end_well(struct subscription *s, const struct call *call)
     go_on(s);
 }
 
-static uint32_t
-random_number(void)
-{
-    uint32_t number;
-
-    if (RAND_bytes((unsigned char *)&number, sizeof(number)) != 1)
-        return UINT32_MAX / 2; /* the middle: no secret is needed */
-    return number;
-}
-
 /* Counts <url> elements: one per entry. User text in a message is escaped. */
 static uint64_t
 count_urls(const struct shared_message *body)
@@ -618,10 +607,9 @@ end_badly(struct subscription *s, const struct call *call, uint64_t entries)
         return;
     }
     check_form(s);
-    begin_at(s,
-             backoff_next(now_us,
-                          backoff_pause(&backoff, s->failures, random_number()),
-                          attempt_retry_after(call), end_us));
+    begin_at(s, backoff_next(now_us,
+                             backoff_pause(&backoff, s->failures, random_u32()),
+                             attempt_retry_after(call), end_us));
 }
 
 static void

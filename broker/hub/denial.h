@@ -18,11 +18,11 @@
 #include <stdint.h>
 
 #include "broker/calls/caller.h"
-#include "broker/hub/terms.h"
 #include "proto/slice.h"
 
 struct hub;
 struct denials;
+struct terms;
 
 #define DENIALS_MAX 10000
 

@@ -44,14 +44,6 @@ intake_free(struct intake *in)
     free(in);
 }
 
-static void
-answer_command(struct command *command, enum status status,
-               const struct problem *why)
-{
-    command->http = status ? response_status_of(status) : 200;
-    command_answer_now(command, status, why);
-}
-
 /* Targets */
 
 struct intake_target
@@ -78,12 +70,11 @@ answer_intake(struct intake *in)
             diag(DIAG_WARNING, "hub", "the document from %s was refused: %s",
                  in->source->url, in->why.text);
     } else if (in->target.relay) {
-        in->command->status = in->status;
         in->command->why = in->why;
-        in->command->http = in->status ? response_status_of(in->status) : 200;
-        command_answer(in->command);
+        command_end(in->command, in->status, 200);
     } else {
-        answer_command(in->command, in->status, &in->why);
+        in->command->http = 200;
+        command_answer_now(in->command, in->status, &in->why);
     }
 }
 
@@ -371,7 +362,7 @@ intake_command(struct foreign_source *s, const struct intake_target *target,
         enter_intake(s, target, command->content_type, command->key, &in, &why);
 
     if (rc) {
-        answer_command(command, rc, &why);
+        command_answer_now(command, rc, &why);
         return;
     }
     in->command = command;

@@ -11,9 +11,23 @@
  * SOURCE_BELIEVED_US.
  *
  *     notification --> HEAD, if it is not believed --> document_intake.h
- *     ping --> source_fetch.h: GET -----------------------^    |
+ *     ping --> GET ---------------------------------------^    |
  *                                                              v
  *                                                     a set, or a relay
+ *
+ * After a ping the hub fetches the topic, and takes in what is new (W-121,
+ * W-123):
+ *
+ *     ping --> waits (FETCHES_AT_ONCE) --> GET --> 304, or the same again
+ *                 ^                          |  \-> taken in
+ *                 +-- a ping came meanwhile -+---- fails: again later, a few
+ *                                                  times
+ *
+ * However often a Source pings, its topic is fetched no faster than the Source
+ * answers: all pings during a fetch cause one more fetch. FETCHES_AT_ONCE
+ * bounds the memory for the bodies (--max-body each). If the turn in which a
+ * relay took a document in cannot be kept, the document is fetched again: the
+ * Source pinged once, was answered, and will not repeat it.
  *
  * A struct exists for each registered topic that a notification or ping has
  * named, until an hour after the last one. (Then the hub asks again: with
@@ -54,8 +68,7 @@ struct foreign_sources {
     struct hub *hub;
     struct list sources[SOURCES_LISTS];
 
-    /* source_fetch.c: sources whose topic waits to be fetched, by
-     * source->fetch_node. */
+    /* Sources whose topic waits to be fetched, by source->fetch_node. */
     struct list to_fetch;
     unsigned n_fetching;
     struct list fetched; /* sources whose document a relay has taken in this
@@ -87,7 +100,7 @@ struct foreign_source {
     int64_t believed_until_us; /* steady */
     char *believed_hub;        /* its name for us; or NULL */
 
-    /* source_fetch.c */
+    /* GET */
     struct list fetch_node, fetched_node;
     struct call get;
     bool is_fetching;

@@ -33,6 +33,7 @@
  */
 #include "broker/hub/hub.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -315,10 +316,167 @@ hub_sets_changed(struct hub *hub)
     hub_topics_changed(hub);
 }
 
+/*
+ * Commands
+ *
+ * COMMAND_END and COMMAND_REDELIVER change memory at once; the answer waits for
+ * the commit. If the commit fails the answer is 503, and the change happens all
+ * the same. A client may repeat both without harm.
+ */
+
+/* True if the topic belongs to that set or relay. */
+static bool
+is_topic_of(const struct topic *topic, const char *name, bool is_relay)
+{
+    const char *of =
+        topic->kind == TOPIC_RELAY ? topic->relay->name : topic->set->name;
+
+    return (topic->kind == TOPIC_RELAY) == is_relay &&
+           slice_equal(slice_of(of), slice_of(name));
+}
+
+static void
+run_subscribe(struct command *command)
+{
+    command_end(command,
+                verification_take(command->hub, command, &command->why),
+                202); /* W-031 */
+}
+
+/* Checks that the set or relay of the command exists. */
+static enum status
+check_name(const struct command *command, struct problem *why)
+{
+    struct slice name = slice_of(command->name);
+
+    if (command->is_relay
+            ? relay_find(command->hub, name) != NULL
+            : registry_find(command->hub->registry, name, NULL) != NULL)
+        return STATUS_OK;
+    return problem(why, STATUS_NOT_FOUND, "there is no %s \"%s\"",
+                   command->is_relay ? "relay" : "set", command->name);
+}
+
+/* Answers a command that has read something, and written it. */
+static void
+answer_text(struct command *command, enum status rc)
+{
+    if (command->text.failed)
+        rc = problem_memory(&command->why);
+    command->http = 200;
+    command_answer_now(command, rc, NULL);
+}
+
+static void
+run_list(struct command *command)
+{
+    enum status rc = check_name(command, &command->why);
+
+    if (!rc && command->request.callback.size > 0)
+        report_callback(&command->text, command->hub, command->name,
+                        command->is_relay, command->request.callback);
+    else if (!rc)
+        report_list(&command->text, command->hub, command->name,
+                    command->is_relay, command->id);
+    answer_text(command, rc);
+}
+
+/* Finds the subscription, or the waiting request, that the command names: one
+ * of the two, or STATUS_NOT_FOUND. */
+static enum status
+find_subscription(const struct command *command, struct subscription **s,
+                  struct verification **v, struct problem *why)
+{
+    enum status rc = check_name(command, why);
+
+    *s = NULL;
+    *v = NULL;
+    if (rc)
+        return rc;
+    *s = subscription_by_id(command->hub, command->id);
+    if (*s && is_topic_of((*s)->topic, command->name, command->is_relay))
+        return STATUS_OK;
+    *s = NULL;
+    *v = verification_by_id(command->hub, command->id);
+    if (*v && is_topic_of((*v)->topic, command->name, command->is_relay))
+        return STATUS_OK;
+    *v = NULL;
+    return problem(
+        why, STATUS_NOT_FOUND, "%s \"%s\" has no subscription %" PRIu64,
+        command->is_relay ? "relay" : "set", command->name, command->id);
+}
+
+static void
+run_show(struct command *command)
+{
+    struct subscription *s;
+    struct verification *v;
+    enum status rc = find_subscription(command, &s, &v, &command->why);
+
+    if (s)
+        report_subscription(&command->text, s);
+    else if (v)
+        report_verification(&command->text, v);
+    BUF_ADD(&command->text, "\n");
+    answer_text(command, rc);
+}
+
+/* W-042: ends a subscription at once, and denies its callback. */
+static void
+run_end(struct command *command)
+{
+    struct subscription *s;
+    struct verification *v;
+    enum status rc = find_subscription(command, &s, &v, &command->why);
+
+    if (s)
+        subscription_end(s, END_DELETED);
+    else if (v)
+        verification_end(v);
+    command_end(command, rc, 204);
+}
+
+static void
+run_redeliver(struct command *command)
+{
+    struct problem *why = &command->why;
+    struct subscription *s;
+    struct verification *v;
+    uint64_t after = 0;
+    enum status rc = find_subscription(command, &s, &v, why);
+
+    if (v)
+        rc = problem(why, STATUS_INVALID,
+                     "subscription %" PRIu64 " is not active yet", command->id);
+    if (!rc)
+        rc = topic_judge(s->topic, command->after, &after, why);
+    if (!rc) {
+        subscription_redeliver(s, after);
+        report_subscription(&command->text, s);
+        BUF_ADD(&command->text, "\n");
+    }
+    command_end(command, rc, 200);
+}
+
 static void
 run_command(struct task *task)
 {
-    command_run(list_entry(task, struct command, task));
+    struct command *command = list_entry(task, struct command, task);
+    static void (*const runs[COMMAND_KINDS])(struct command *) = {
+        [COMMAND_SUBSCRIBE] = run_subscribe,
+        [COMMAND_PUBLISH] = foreign_source_publish,
+        [COMMAND_NOTIFY] = foreign_source_notify,
+        [COMMAND_LIST] = run_list,
+        [COMMAND_SHOW] = run_show,
+        [COMMAND_END] = run_end,
+        [COMMAND_REDELIVER] = run_redeliver,
+        [COMMAND_RELAY_PUT] = relay_put,
+        [COMMAND_RELAY_SHOW] = relay_show,
+        [COMMAND_RELAY_LIST] = relay_list,
+        [COMMAND_RELAY_REMOVE] = relay_remove,
+    };
+
+    runs[command->kind](command);
 }
 
 enum status

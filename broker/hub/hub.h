@@ -22,11 +22,10 @@
  *     subscription         callback, terms, cursor; found by id, and by pairs
  *     verification         a request until it is confirmed
  *     external_hubs        other hubs that a set names
- *     foreign_source       Sources that notify us: source_fetch,
- *                          document_intake
+ *     foreign_source       Sources that notify us; document_intake: what they
+ *                          send
  *     subscription_report  what operators see
- *     command_run          what each kind of command does
- *     hub                  the thread, its turns
+ *     hub                  the thread, its turns, each kind of command
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
  *

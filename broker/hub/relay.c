@@ -575,17 +575,6 @@ relay_read(struct relay *relay, uint64_t after, struct buf *to,
  *      "lastDocument":"2026-01-02T03:04:05.678901Z","subscriptions":2}
  */
 
-/* A change is answered when this turn is kept. */
-static void
-answer_command(struct command *command, enum status status, unsigned http)
-{
-    command->http = status ? response_status_of(status) : http;
-    if (status)
-        command_answer_now(command, status, NULL);
-    else
-        command_answer(command);
-}
-
 /* The JSON of PUT */
 
 enum member { MEMBER_TOPIC, MEMBER_HUB, MEMBERS };
@@ -698,7 +687,7 @@ answer_text(struct command *command, unsigned http)
     BUF_ADD(&command->text, "\n");
     if (command->text.failed)
         rc = problem_memory(&command->why);
-    answer_command(command, rc, http);
+    command_end(command, rc, http);
 }
 
 /* The commands */
@@ -709,11 +698,11 @@ find_named(struct command *command)
     struct relay *relay = relay_find(command->hub, slice_of(command->name));
 
     if (!relay)
-        answer_command(command,
-                       problem(&command->why, STATUS_NOT_FOUND,
-                               "there is no relay called \"%s\"",
-                               problem_quote(slice_of(command->name)).text),
-                       0);
+        command_end(command,
+                    problem(&command->why, STATUS_NOT_FOUND,
+                            "there is no relay called \"%s\"",
+                            problem_quote(slice_of(command->name)).text),
+                    0);
     return relay;
 }
 
@@ -749,7 +738,7 @@ relay_put(struct command *command)
                         },
                         &relay, &is_new, why);
     if (rc) {
-        answer_command(command, rc, 0);
+        command_end(command, rc, 0);
     } else {
         write_relay(&command->text, relay);
         answer_text(command, is_new ? 201 : 200);
@@ -794,5 +783,5 @@ relay_remove(struct command *command)
     struct relay *relay = find_named(command);
 
     if (relay)
-        answer_command(command, relay_unmake(relay, &command->why), 204);
+        command_end(command, relay_unmake(relay, &command->why), 204);
 }

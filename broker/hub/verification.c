@@ -25,8 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/rand.h>
-
+#include "base/random.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/command.h"
@@ -315,25 +314,12 @@ on_ready(struct call *call)
     return CALL_READY;
 }
 
-/* W-053: makes 256 random bits, new for each try. */
-static bool
-make_challenge(struct verification *r)
-{
-    unsigned char bytes[WEBSUB_CHALLENGE_SIZE / 2];
-
-    if (RAND_bytes(bytes, sizeof(bytes)) != 1)
-        return false;
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(r->challenge + 2 * i, 3, "%02x", bytes[i]);
-    return true;
-}
-
 static void
 ask_callback(struct verification *r)
 {
     r->tries++;
     buf_clear(&r->url);
-    if (!make_challenge(r)) {
+    if (!random_hex(r->challenge, sizeof(r->challenge))) { /* W-053 */
         fail_verification(r, "there are no random numbers");
         return;
     }
