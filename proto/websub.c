@@ -461,6 +461,30 @@ websub_comparable(struct buf *to, struct slice url)
     add_normalised(to, parts.rest);
 }
 
+char *
+websub_comparable_dup(struct slice url)
+{
+    struct buf text;
+    char *copy;
+
+    buf_init(&text, 3 * url.size + 1);
+    websub_comparable(&text, url);
+    copy = text.failed ? NULL : slice_dup(buf_slice(&text));
+    buf_fini(&text);
+    return copy;
+}
+
+bool
+websub_is_same(struct slice a, struct slice b)
+{
+    char *x = websub_comparable_dup(a), *y = websub_comparable_dup(b);
+    bool is = x && y && !strcmp(x, y);
+
+    free(x);
+    free(y);
+    return is;
+}
+
 /* An address however it is spelled (W-161), also as IPv6 that means IPv4; else
  * the name in lower case. */
 static void

@@ -80,6 +80,12 @@ MUST_CHECK enum status websub_check_url(struct slice url, const char *what,
  * the wire. `url` has passed websub_check_url. */
 void websub_comparable(struct buf *to, struct slice url);
 
+/* Returns that form as a text that the caller frees; NULL: no memory. */
+char *websub_comparable_dup(struct slice url);
+
+/* True if both URLs are the same, compared so; false without memory. */
+bool websub_is_same(struct slice a, struct slice b);
+
 /* The part of a callback that lists and logs may show. The whole URL is a
  * capability: with it everybody can post to the subscriber.
  * "https://host:port", terminated; scheme and host in lower case, without the

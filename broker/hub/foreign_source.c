@@ -22,30 +22,6 @@
 /* Longest validator that is sent back. */
 #define VALIDATOR_MAX 1000
 
-/* URLs */
-
-static bool
-write_comparable(struct buf *to, struct slice url)
-{
-    buf_init(to, 3 * WEBSUB_URL_MAX + 16);
-    websub_comparable(to, url);
-    return !to->failed;
-}
-
-/* True if both valid URLs are the same, compared as in W-026. */
-static bool
-is_same_url(struct slice a, struct slice b)
-{
-    struct buf x, y;
-    bool is = write_comparable(&x, a);
-
-    is = write_comparable(&y, b) && is &&
-         slice_equal(buf_slice(&x), buf_slice(&y));
-    buf_fini(&x);
-    buf_fini(&y);
-    return is;
-}
-
 /* Appends the URL of the hub that the Source of this target must name. */
 static void
 write_hub_of(struct buf *to, struct hub *hub,
@@ -60,12 +36,12 @@ write_hub_of(struct buf *to, struct hub *hub,
 /* The table */
 
 static struct list *
-list_of(struct foreign_sources *foreign, struct slice topic)
+list_of(struct foreign_sources *foreign, const char *topic)
 {
     uint32_t h = 2166136261u; /* FNV-1a: registered topics only */
 
-    for (size_t i = 0; i < topic.size; i++)
-        h = (h ^ (unsigned char)topic.data[i]) * 16777619u;
+    for (; *topic; topic++)
+        h = (h ^ (unsigned char)*topic) * 16777619u;
     return &foreign->sources[h % SOURCES_LISTS];
 }
 
@@ -111,14 +87,17 @@ on_forget(struct alarm *alarm)
                          now + SOURCE_BELIEVED_US);
 }
 
+/* Takes over `comparable`, also if it fails. */
 static struct foreign_source *
 make_source(struct foreign_sources *foreign, struct list *list,
-            struct slice comparable_url, struct slice url)
+            char *comparable, struct slice url)
 {
     struct foreign_source *s = calloc(1, sizeof(*s));
 
-    if (!s)
+    if (!s) {
+        free(comparable);
         return NULL;
+    }
     list_init(&s->node);
     list_init(&s->fetch_node);
     list_init(&s->fetched_node);
@@ -126,8 +105,8 @@ make_source(struct foreign_sources *foreign, struct list *list,
     list_init(&s->intakes);
     s->foreign = foreign;
     s->url = slice_dup(url);
-    s->comparable = slice_dup(comparable_url);
-    if (!s->url || !s->comparable) {
+    s->comparable = comparable;
+    if (!s->url) {
         source_free(s);
         return NULL;
     }
@@ -141,9 +120,8 @@ make_source(struct foreign_sources *foreign, struct list *list,
 /* Makes a source with the URL as it is registered, not as the client spelled
  * it. */
 static struct foreign_source *
-make_registered(struct foreign_sources *foreign, struct list *list,
-                struct slice topic, struct slice url,
-                const struct intake_target *target)
+make_registered(struct foreign_sources *foreign, struct list *list, char *topic,
+                struct slice url, const struct intake_target *target)
 {
     struct peers *peers = target->set ? registry_peers(target->set) : NULL;
     struct foreign_source *s;
@@ -162,24 +140,24 @@ static struct foreign_source *
 find_source(struct foreign_sources *foreign, struct slice url,
             const struct intake_target *target)
 {
+    char *topic = websub_comparable_dup(url);
     struct foreign_source *found = NULL;
     struct list *list, *node, *after;
-    struct buf topic;
 
-    if (write_comparable(&topic, url)) {
-        list = list_of(foreign, buf_slice(&topic));
-        list_foreach (node, after, list) {
-            struct foreign_source *s =
-                list_entry(node, struct foreign_source, node);
+    if (!topic)
+        return NULL;
+    list = list_of(foreign, topic);
+    list_foreach (node, after, list) {
+        struct foreign_source *s =
+            list_entry(node, struct foreign_source, node);
 
-            if (slice_is(buf_slice(&topic), s->comparable))
-                found = s;
-        }
-        if (!found)
-            found =
-                make_registered(foreign, list, buf_slice(&topic), url, target);
+        if (!strcmp(topic, s->comparable))
+            found = s;
     }
-    buf_fini(&topic);
+    if (found)
+        free(topic);
+    else
+        found = make_registered(foreign, list, topic, url, target);
     if (found)
         found->used_us = clock_steady_us();
     return found;
@@ -209,7 +187,7 @@ static bool
 is_believed_as(const struct foreign_source *s, struct slice hub)
 {
     return s->believed_hub && clock_steady_us() < s->believed_until_us &&
-           is_same_url(hub, slice_of(s->believed_hub));
+           websub_is_same(hub, slice_of(s->believed_hub));
 }
 
 /* True if the Source's answer has a link with that rel and that target. */
@@ -222,7 +200,7 @@ has_link(struct slice links, const char *rel, struct slice url)
     while (weblink_next(&links, &link))
         if (!link.is_of_another && weblink_has_rel(&link, rel) &&
             !websub_check_url(link.target, rel, &ignored) &&
-            is_same_url(link.target, url))
+            websub_is_same(link.target, url))
             return true;
     return false;
 }
@@ -372,7 +350,7 @@ check_hub(struct slice links, struct slice hub, struct problem *why)
             continue;
         n++;
         if (!websub_check_url(link.target, "Link rel=hub", why) &&
-            is_same_url(link.target, hub))
+            websub_is_same(link.target, hub))
             return STATUS_OK;
     }
     if (n == 0)

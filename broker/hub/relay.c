@@ -47,19 +47,6 @@ relay_free(struct relay *relay)
     free(relay);
 }
 
-static char *
-comparable_of(struct slice url)
-{
-    struct buf text;
-    char *copy;
-
-    buf_init(&text, 3 * WEBSUB_URL_MAX + 16);
-    websub_comparable(&text, url);
-    copy = text.failed ? NULL : slice_dup(buf_slice(&text));
-    buf_fini(&text);
-    return copy;
-}
-
 /* The name that the Source has for us: the given one, or our present URL. */
 static char *
 hub_url_of(const struct hub *hub, struct slice given)
@@ -84,7 +71,7 @@ relay_new(struct hub *hub, const struct relay_wish *wish)
     memcpy(relay->name, wish->name.data, wish->name.size);
     relay->topic_url = slice_dup(wish->topic);
     relay->hub_url = hub_url_of(hub, wish->hub_url);
-    relay->comparable = comparable_of(wish->topic);
+    relay->comparable = websub_comparable_dup(wish->topic);
     if (!relay->topic_url || !relay->hub_url || !relay->comparable) {
         relay_free(relay);
         return NULL;
@@ -319,7 +306,7 @@ relay_find(struct hub *hub, struct slice name)
 struct relay *
 relay_of_topic(struct hub *hub, struct slice url)
 {
-    char *comparable = comparable_of(url);
+    char *comparable = websub_comparable_dup(url);
     struct relay *found = NULL;
     struct list *node, *after;
 
@@ -364,11 +351,9 @@ static enum status
 change_hub_url(struct relay *relay, const struct relay_wish *wish,
                struct problem *why)
 {
-    char *comparable = comparable_of(wish->topic), *new_hub_url;
-    bool is_other = !comparable || strcmp(comparable, relay->comparable) != 0;
+    char *new_hub_url;
 
-    free(comparable);
-    if (is_other)
+    if (!websub_is_same(wish->topic, slice_of(relay->topic_url)))
         return problem(why, STATUS_RUNNING,
                        "the relay %s has another topic, \"%s\": a topic is a "
                        "log of its own, so remove the relay first",

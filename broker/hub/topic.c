@@ -14,9 +14,6 @@
 #include "proto/uri.h"
 #include "proto/websub.h"
 
-/* The most bytes of a URL in its normal form: an escape takes three for one. */
-#define COMPARABLE_MAX ((size_t)3 * WEBSUB_URL_MAX)
-
 /* News */
 
 struct topic *
@@ -218,8 +215,7 @@ take_prefix(struct slice *text, struct slice prefix)
     if (text->size < prefix.size ||
         memcmp(text->data, prefix.data, prefix.size))
         return false;
-    text->data += prefix.size;
-    text->size -= prefix.size;
+    slice_skip(text, prefix.size);
     return true;
 }
 
@@ -228,20 +224,16 @@ find_own(struct hub *hub, struct slice url, struct topic **topic,
          struct problem *why)
 {
     const char *public_url = registry_public_url(hub->registry);
-    struct buf ours, theirs;
-    struct slice rest;
+    char *ours = websub_comparable_dup(slice_of(public_url));
+    char *theirs = websub_comparable_dup(url);
+    struct slice prefix = slice_of(ours), rest = slice_of(theirs);
     enum status rc;
 
-    buf_init(&ours, COMPARABLE_MAX);
-    buf_init(&theirs, COMPARABLE_MAX);
-    websub_comparable(&ours, slice_of(public_url));
-    websub_comparable(&theirs, url);
-    if (ours.size > 0 && ours.data[ours.size - 1] == '/')
-        ours.size--; /* the normal form adds a path */
-    rest = buf_slice(&theirs);
-    if (ours.failed || theirs.failed)
+    if (prefix.size > 0 && ours[prefix.size - 1] == '/')
+        prefix.size--; /* the normal form adds a path */
+    if (!ours || !theirs)
         rc = problem_memory(why);
-    else if (!take_prefix(&rest, buf_slice(&ours)) || !slice_starts(rest, "/"))
+    else if (!take_prefix(&rest, prefix) || !slice_starts(rest, "/"))
         rc = not_found(hub, url, why);
     else if (take_prefix(&rest, SLICE("/sets/")))
         rc = find_of_set(hub, url, rest, topic, why);
@@ -250,8 +242,8 @@ find_own(struct hub *hub, struct slice url, struct topic **topic,
                      "\"%.60s\" is no topic: those are %s/sets/{set}"
                      "/notifications and .../framework-notifications",
                      problem_quote(url).text, public_url);
-    buf_fini(&ours);
-    buf_fini(&theirs);
+    free(ours);
+    free(theirs);
     return rc;
 }
 

@@ -8,9 +8,6 @@
 #include "proto/buf.h"
 #include "proto/websub.h"
 
-/* Three bytes for each byte, if all are escaped. */
-#define COMPARABLE_MAX (3 * WEBSUB_URL_MAX + 16)
-
 struct peers *
 peers_new(void)
 {
@@ -66,22 +63,6 @@ peers_set_upstream(struct peers *p, struct slice url, struct problem *why)
                                  "left");
 }
 
-static bool
-is_same(struct slice url, struct slice other)
-{
-    struct buf a, b;
-    bool is;
-
-    buf_init(&a, COMPARABLE_MAX);
-    buf_init(&b, COMPARABLE_MAX);
-    websub_comparable(&a, url);
-    websub_comparable(&b, other);
-    is = slice_equal(buf_slice(&a), buf_slice(&b));
-    buf_fini(&a);
-    buf_fini(&b);
-    return is;
-}
-
 enum status
 peers_add_hub(struct peers *p, struct slice url, struct problem *why)
 {
@@ -95,7 +76,7 @@ peers_add_hub(struct peers *p, struct slice url, struct problem *why)
                        PEERS_HUB_SIZE_MAX);
     rc = check_url(url, "hubs", why);
     for (unsigned i = 0; !rc && i < p->n_hubs; i++)
-        if (is_same(url, slice_of(p->hubs[i])))
+        if (websub_is_same(url, slice_of(p->hubs[i])))
             rc = problem(why, STATUS_INVALID, "hubs: \"%s\" is there twice",
                          problem_quote(url).text);
     if (rc)
@@ -121,18 +102,16 @@ peers_have_same_hubs(const struct peers *a, const struct peers *b)
 bool
 peers_is_ours(struct slice url, const char *public_url)
 {
-    struct buf a, b;
+    char *a = websub_comparable_dup(url);
+    char *b = websub_comparable_dup(slice_of(public_url));
+    size_t n = b ? strlen(b) : 0;
     bool is;
 
-    buf_init(&a, COMPARABLE_MAX);
-    buf_init(&b, COMPARABLE_MAX);
-    websub_comparable(&a, url);
-    websub_comparable(&b, slice_of(public_url));
-    if (b.size > 0 && b.data[b.size - 1] != '/')
-        BUF_ADD(&b, "/");
-    is = !b.failed && a.size >= b.size && !memcmp(a.data, b.data, b.size);
-    buf_fini(&a);
-    buf_fini(&b);
+    if (n > 0 && b[n - 1] == '/')
+        n--;
+    is = a && b && !strncmp(a, b, n) && a[n] == '/';
+    free(a);
+    free(b);
     return is;
 }
 

@@ -13,8 +13,7 @@ struct upstream {
     char owner[UPSTREAM_OWNER_MAX + 1];
     struct set *set; /* NULL: not settled, or a relay's */
     size_t n_claims;
-    size_t size;
-    char topic[]; /* comparable */
+    char *topic; /* comparable */
 };
 
 void
@@ -33,40 +32,40 @@ upstreams_fini(struct upstreams *u)
 
 /* FNV-1a: only users who may configure sets can add topics. */
 static struct upstream **
-list_of(struct upstreams *u, struct slice topic)
+list_of(struct upstreams *u, const char *topic)
 {
     uint32_t h = 2166136261u;
 
-    for (size_t i = 0; i < topic.size; i++)
-        h = (h ^ (unsigned char)topic.data[i]) * 16777619u;
+    for (; *topic; topic++)
+        h = (h ^ (unsigned char)*topic) * 16777619u;
     return &u->lists[h % UPSTREAMS_LISTS];
 }
 
 static struct upstream *
-find_topic(struct upstreams *u, struct slice topic)
+find_topic(struct upstreams *u, const char *topic)
 {
     struct upstream *at = u->lists ? *list_of(u, topic) : NULL;
 
-    while (at && !slice_equal((struct slice){at->topic, at->size}, topic))
+    while (at && strcmp(at->topic, topic))
         at = at->next;
     return at;
 }
 
+/* Takes over `topic` if it succeeds. */
 static struct upstream *
-add_topic(struct upstreams *u, struct slice topic, const char *owner)
+add_topic(struct upstreams *u, char *topic, const char *owner)
 {
     struct upstream *new, **list;
 
     if (!u->lists)
         u->lists = calloc(UPSTREAMS_LISTS, sizeof(*u->lists));
-    new = u->lists ? calloc(1, sizeof(*new) + topic.size) : NULL;
+    new = u->lists ? calloc(1, sizeof(*new)) : NULL;
     if (!new)
         return NULL;
     list = list_of(u, topic);
     new->all = u;
     snprintf(new->owner, sizeof(new->owner), "%s", owner);
-    new->size = topic.size;
-    memcpy(new->topic, topic.data, topic.size);
+    new->topic = topic;
     new->next = *list;
     *list = new;
     return new;
@@ -76,28 +75,28 @@ enum status
 upstreams_claim(struct upstreams *u, struct slice url, const char *owner,
                 struct upstream **claim, struct problem *why)
 {
+    char *topic = websub_comparable_dup(url);
     enum status rc = STATUS_OK;
-    struct upstream *at = NULL;
-    struct buf topic;
+    struct upstream *at;
 
-    buf_init(&topic, 3 * WEBSUB_URL_MAX + 16);
-    websub_comparable(&topic, url);
+    if (!topic)
+        return problem_memory(why);
     pthread_mutex_lock(&u->mutex);
-    if (!topic.failed)
-        at = find_topic(u, buf_slice(&topic));
-    if (at && strcmp(at->owner, owner))
+    at = find_topic(u, topic);
+    if (at && strcmp(at->owner, owner)) {
         rc = problem(why, STATUS_INVALID, "\"%s\" is the topic of %s already",
                      problem_quote(url).text, at->owner);
-    else if (!at && !topic.failed)
-        at = add_topic(u, buf_slice(&topic), owner);
-    if (!rc && !at)
+    } else if (!at && (at = add_topic(u, topic, owner))) {
+        topic = NULL;
+    } else if (!at) {
         rc = problem_memory(why);
+    }
     if (!rc) {
         at->n_claims++;
         *claim = at;
     }
     pthread_mutex_unlock(&u->mutex);
-    buf_fini(&topic);
+    free(topic);
     return rc;
 }
 
@@ -120,10 +119,11 @@ upstream_release(struct upstream *claim)
     u = claim->all;
     pthread_mutex_lock(&u->mutex);
     if (--claim->n_claims == 0) {
-        at = list_of(u, (struct slice){claim->topic, claim->size});
+        at = list_of(u, claim->topic);
         while (*at != claim)
             at = &(*at)->next;
         *at = claim->next;
+        free(claim->topic);
         free(claim);
     }
     pthread_mutex_unlock(&u->mutex);
@@ -132,17 +132,17 @@ upstream_release(struct upstream *claim)
 struct set *
 upstreams_find(struct upstreams *u, struct slice url)
 {
+    char *topic = websub_comparable_dup(url);
     struct set *set = NULL;
     struct upstream *at;
-    struct buf topic;
 
-    buf_init(&topic, 3 * WEBSUB_URL_MAX + 16);
-    websub_comparable(&topic, url);
+    if (!topic)
+        return NULL;
     pthread_mutex_lock(&u->mutex);
-    at = topic.failed ? NULL : find_topic(u, buf_slice(&topic));
+    at = find_topic(u, topic);
     if (at)
         set = at->set;
     pthread_mutex_unlock(&u->mutex);
-    buf_fini(&topic);
+    free(topic);
     return set;
 }

@@ -401,20 +401,9 @@ on_wait(void *user)
 static bool
 is_topic(const struct hub_subscription *l, struct slice topic)
 {
-    struct buf ours, theirs;
-    bool is_same = slice_is(topic, l->topic);
-
-    if (is_same || websub_check_url(topic, "hub.topic", NULL))
-        return is_same;
-    buf_init(&ours, 4 * WEBSUB_URL_MAX);
-    buf_init(&theirs, 4 * WEBSUB_URL_MAX);
-    websub_comparable(&ours, slice_of(l->topic));
-    websub_comparable(&theirs, topic);
-    is_same = !ours.failed && !theirs.failed &&
-              slice_equal(buf_slice(&ours), buf_slice(&theirs));
-    buf_fini(&ours);
-    buf_fini(&theirs);
-    return is_same;
+    return slice_is(topic, l->topic) ||
+           (!websub_check_url(topic, "hub.topic", NULL) &&
+            websub_is_same(slice_of(l->topic), topic));
 }
 
 /* A repeated verification may shorten the lease, never lengthen it: it proves
