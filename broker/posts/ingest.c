@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "broker/posts/decoding.h"
 #include "broker/sets/alteration.h"
 #include "proto/digest.h"
@@ -21,7 +22,6 @@
 
 struct ingest {
     struct posts *posts;
-    struct registry *registry; /* of the posts */
     const struct format *format;
     struct reader *reader;
     struct decoding decoding;
@@ -116,6 +116,7 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
     size_t start = post->bytes.size;
     struct change filled = *given;
     const struct change *change = &filled;
+    struct fragment *fragments;
     enum status rc = STATUS_OK;
 
     if (in->fill)
@@ -124,18 +125,13 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
         rc = add_told(in, change, why);
     if (rc)
         return rc;
-    if (post->n_fragments == in->fragments_capacity) {
-        size_t n = in->fragments_capacity ? in->fragments_capacity * 2 : 16;
-        struct fragment *fragments =
-            realloc(post->fragments, n * sizeof(*fragments));
-
-        if (!fragments)
-            return problem_memory(why);
-        post->fragments = fragments;
-        in->fragments_capacity = n;
-    }
-    rc = fragment_write(&post->bytes, change,
-                        &post->fragments[post->n_fragments], why);
+    fragments =
+        ONE_MORE(post->fragments, &in->fragments_capacity, post->n_fragments);
+    if (!fragments)
+        return problem_memory(why);
+    post->fragments = fragments;
+    rc = fragment_write(&post->bytes, change, &fragments[post->n_fragments],
+                        why);
     if (rc)
         return rc;
     if (post->key.size > 0 || in->is_message)
@@ -245,7 +241,6 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
     if (!in)
         return problem_memory(why);
     in->posts = posts;
-    in->registry = registry;
     holding_init(&in->own, registry_clients(registry), NULL, CLIENT_POSTS);
     in->holding = &in->own;
     in->format = format;
@@ -293,8 +288,9 @@ ingest_count_in(struct ingest *in, struct holding *holding, struct problem *why)
 enum status
 ingest_decode(struct ingest *in, struct slice coding, struct problem *why)
 {
-    enum status rc = decoding_decode(
-        &in->decoding, coding, registry_config(in->registry)->max_body, why);
+    enum status rc =
+        decoding_decode(&in->decoding, coding,
+                        registry_config(in->posts->registry)->max_body, why);
 
     return rc ? rc : reserve_memory(in, why);
 }
@@ -315,7 +311,7 @@ ingest_take_message(struct ingest *in)
 
     reader_take_message(in->reader);
     in->is_message = true;
-    if (registry_find(in->registry, in->set_name, &head))
+    if (registry_find(in->posts->registry, in->set_name, &head))
         memcpy(in->target_epoch, head.epoch, sizeof(in->target_epoch));
     digest_start(&in->post.entries, SLICE(""));
 }
@@ -383,7 +379,7 @@ choose_set(struct ingest *in, struct problem *why)
         in->post.set = in->set->log;
         return STATUS_OK;
     }
-    in->set = registry_make(in->registry, in->set_name);
+    in->set = registry_make(in->posts->registry, in->set_name);
     /* The removed one again: there was no memory to bury it (registry.c). */
     if (!in->set || in->set == before)
         return registry_full(why);
@@ -420,7 +416,7 @@ on_committed(struct post *post)
     if (post->status == STATUS_GONE && !in->claim) {
         post->status = choose_set(in, &post->why);
         if (!post->status) {
-            log_submit_again(registry_log(in->registry), post);
+            log_submit_again(registry_log(in->posts->registry), post);
             return;
         }
     }
@@ -463,7 +459,7 @@ submit_post(struct ingest *in, struct problem *why)
 
     if (rc)
         return rc;
-    rc = log_submit_later(registry_log(in->registry), &in->post);
+    rc = log_submit_later(registry_log(in->posts->registry), &in->post);
     return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
 }
 

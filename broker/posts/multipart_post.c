@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/posts/multipart_entries.h"
+#include "base/array.h"
 #include "broker/sets/alteration.h"
+#include "proto/arena.h"
 #include "proto/input_formats.h"
 #include "proto/multipart.h"
 #include "proto/vocab.h"
@@ -13,9 +14,29 @@
 /* Reserved in one go. */
 #define RESERVE_STEP 65536
 
+/* An entry that describes a representation. The list owns its texts. */
+struct multipart_entry {
+    uint64_t entry; /* of all entries, from 1 */
+    struct slice loc;
+    struct slice hash; /* as sent; normalised */
+    uint64_t length;   /* as sent, or LENGTH_NONE; then the true one */
+    struct slice type; /* of the part; empty: no type, or no part */
+    struct digest digest;
+    uint64_t part;  /* that brought its bytes; 0: none */
+    size_t n_parts; /* at the first of a loc: parts of that loc */
+    struct arriving arriving;
+};
+
+/* The entries, which the parts find by their locs. */
+struct multipart_entries {
+    struct arena arena;
+    struct multipart_entry *all; /* in the order of the entries */
+    size_t n, capacity;
+    struct multipart_entry **by_loc;
+};
+
 struct multipart_post {
     struct posts *posts;
-    struct registry *registry; /* of the posts */
     struct contents *contents;
     char name[SET_NAME_MAX + 1];
     struct set *set; /* NULL: made at the end */
@@ -44,10 +65,135 @@ struct multipart_post {
     struct buf hash; /* of the next entry */
 };
 
+/* The entries */
+
+/* Its texts have at most `max` bytes. */
+static void
+init_list(struct multipart_entries *list, size_t max)
+{
+    memset(list, 0, sizeof(*list));
+    arena_init(&list->arena, max);
+}
+
+/* Abandons the files that are arriving. */
+static void
+fini_list(struct multipart_entries *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        arriving_abandon(&list->all[i].arriving);
+    arena_fini(&list->arena);
+    free(list->by_loc);
+    free(list->all);
+}
+
+/* The memory of the list, in bytes. */
+static size_t
+list_held(const struct multipart_entries *list)
+{
+    return list->arena.used +
+           list->capacity * (sizeof(*list->all) + sizeof(*list->by_loc));
+}
+
+static bool
+copy_text(struct arena *arena, struct slice text, struct slice *to)
+{
+    char *p = text.size > 0 ? arena_take(arena, text.size) : NULL;
+
+    *to = (struct slice){p, text.size};
+    if (p)
+        memcpy(p, text.data, text.size);
+    return p || text.size == 0;
+}
+
+/* Adds entry number `entry`. */
+static enum status
+add_to_list(struct multipart_entries *list, const struct change *change,
+            uint64_t entry, struct problem *why)
+{
+    struct multipart_entry *e = ONE_MORE(list->all, &list->capacity, list->n);
+
+    if (!e)
+        return problem_memory(why);
+    list->all = e;
+    e += list->n;
+    memset(e, 0, sizeof(*e));
+    e->entry = entry;
+    e->length = change->length;
+    if (!copy_text(&list->arena, change->loc, &e->loc) ||
+        !copy_text(&list->arena, change->hash, &e->hash))
+        return problem_memory(why);
+    list->n++;
+    return STATUS_OK;
+}
+
+static int
+compare_locs(struct slice a, struct slice b)
+{
+    int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
+
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+static int
+compare_entries(const void *p, const void *q)
+{
+    const struct multipart_entry *a = *(struct multipart_entry *const *)p;
+    const struct multipart_entry *b = *(struct multipart_entry *const *)q;
+    int order = compare_locs(a->loc, b->loc);
+
+    return order ? order : (a->entry > b->entry) - (a->entry < b->entry);
+}
+
+/* Ends the list and sorts it by loc. */
+static enum status
+index_list(struct multipart_entries *list, struct problem *why)
+{
+    if (list->n == 0)
+        return STATUS_OK;
+    list->by_loc = calloc(list->n, sizeof(struct multipart_entry *));
+    if (!list->by_loc)
+        return problem_memory(why);
+    for (size_t i = 0; i < list->n; i++)
+        list->by_loc[i] = &list->all[i];
+    qsort(list->by_loc, list->n, sizeof(struct multipart_entry *),
+          compare_entries);
+    return STATUS_OK;
+}
+
+/* Returns the entry that the next part of that loc belongs to, or NULL. */
+static struct multipart_entry *
+take_entry(struct multipart_entries *list, struct slice loc)
+{
+    size_t from = 0, to = list->n, at;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (compare_locs(list->by_loc[middle]->loc, loc) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    if (from == list->n || !slice_equal(list->by_loc[from]->loc, loc))
+        return NULL;
+    at = from + list->by_loc[from]->n_parts++;
+    if (at >= list->n || !slice_equal(list->by_loc[at]->loc, loc))
+        return NULL;
+    return list->by_loc[at];
+}
+
+static enum status
+set_type(struct multipart_entries *list, struct multipart_entry *e,
+         struct slice type, struct problem *why)
+{
+    return copy_text(&list->arena, type, &e->type) ? STATUS_OK
+                                                   : problem_memory(why);
+}
+
 static enum status
 reserve_memory(struct multipart_post *c, struct problem *why)
 {
-    size_t held = sizeof(*c) + c->root.size + multipart_entries_held(&c->list);
+    size_t held = sizeof(*c) + c->root.size + list_held(&c->list);
 
     enum status rc;
 
@@ -114,7 +260,7 @@ begin_root(struct multipart_post *c, const struct multipart_part *part,
 static enum status
 add_root(struct multipart_post *c, struct slice bytes, struct problem *why)
 {
-    uint64_t max = registry_config(c->registry)->max_body;
+    uint64_t max = registry_config(c->posts->registry)->max_body;
 
     if (bytes.size > max - c->root.size)
         return problem(why, STATUS_TOO_LARGE,
@@ -132,7 +278,7 @@ on_entry(const struct change *change, void *user, struct problem *why)
 
     c->n_entries++;
     if (change->kind != CHANGE_DELETED)
-        rc = multipart_entries_add(&c->list, change, c->n_entries, why);
+        rc = add_to_list(&c->list, change, c->n_entries, why);
     return rc ? rc : reserve_memory(c, why);
 }
 
@@ -150,7 +296,7 @@ end_root(struct multipart_post *c, struct problem *why)
     if (!rc)
         rc = reader_end(reader, why);
     parser_pool_give(pool, c->format, reader);
-    return rc ? rc : multipart_entries_index(&c->list, why);
+    return rc ? rc : index_list(&c->list, why);
 }
 
 /* Bitstreams */
@@ -169,7 +315,7 @@ begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
             "part %" PRIu64
             " has no Content-Location, which names the loc of its entry",
             part->number);
-    e = multipart_entries_take(&c->list, part->location);
+    e = take_entry(&c->list, part->location);
     if (!e)
         return problem(why, STATUS_INVALID,
                        "part %" PRIu64
@@ -180,7 +326,7 @@ begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
                        "part %" PRIu64 ": Content-Type is no media type: "
                        "\"%s\"",
                        part->number, problem_quote(part->type).text);
-    rc = multipart_entries_set_type(&c->list, e, part->type, why);
+    rc = set_type(&c->list, e, part->type, why);
     if (!rc)
         rc = reserve_memory(c, why);
     if (rc)
@@ -272,7 +418,6 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     if (!c)
         return problem_memory(why);
     c->posts = posts;
-    c->registry = registry;
     c->holding = plan->holding;
     holding_init(&c->disk, registry_clients(registry), plan->holding->client,
                  CLIENT_DISK);
@@ -285,8 +430,7 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     multipart_init(&c->multipart, &c->type, &to);
     buf_init(&c->root, (size_t)registry_config(registry)->max_body);
     buf_init(&c->hash, SIZE_MAX);
-    multipart_entries_init(&c->list,
-                           (size_t)registry_config(registry)->ingest_bytes);
+    init_list(&c->list, (size_t)registry_config(registry)->ingest_bytes);
     rc = reserve_memory(c, why);
     if (rc)
         multipart_post_discard(c);
@@ -319,7 +463,7 @@ look_for_room(struct multipart_post *c, struct problem *why)
     struct log_health health;
     enum status rc;
 
-    log_health(registry_log(c->registry), &health);
+    log_health(registry_log(c->posts->registry), &health);
     if (!health.has_room)
         return problem(why, STATUS_BUSY, "the disk is nearly full");
     if (c->has_room)
@@ -403,9 +547,9 @@ make_set(struct multipart_post *c, struct problem *why)
 
     if (c->set)
         return STATUS_OK;
-    rc = alter_make(c->registry, name, &c->set, why);
+    rc = alter_make(c->posts->registry, name, &c->set, why);
     /* Another thread may have been first. */
-    if (!rc && registry_content(c->registry, name) != CONTENT_INLINE)
+    if (!rc && registry_content(c->posts->registry, name) != CONTENT_INLINE)
         rc = refuse_set(name, why);
     return rc;
 }
@@ -507,7 +651,7 @@ multipart_post_discard(struct multipart_post *c)
     if (!c)
         return;
     count_arrived(c, c->size);
-    multipart_entries_fini(&c->list);
+    fini_list(&c->list);
     ingest_free(c->ingest);
     c->ingest = NULL;
     contents_end(c->claim, 0);

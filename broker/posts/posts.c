@@ -1,6 +1,58 @@
 #include "broker/posts/posts.h"
 
 void
+parser_pool_init(struct parser_pool *pool)
+{
+    pthread_mutex_init(&pool->mutex, NULL);
+    pool->n = 0;
+}
+
+void
+parser_pool_fini(struct parser_pool *pool)
+{
+    for (size_t i = 0; i < pool->n; i++)
+        reader_free(pool->kept[i].reader);
+    pthread_mutex_destroy(&pool->mutex);
+}
+
+struct reader *
+parser_pool_take(struct parser_pool *pool, const struct format *format,
+                 change_fn *on_change, void *user)
+{
+    struct reader *reader = NULL;
+
+    pthread_mutex_lock(&pool->mutex);
+    for (size_t i = pool->n; i-- > 0 && !reader;) {
+        if (pool->kept[i].format != format)
+            continue;
+        reader = pool->kept[i].reader;
+        pool->kept[i] = pool->kept[--pool->n];
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    if (!reader)
+        return reader_new(format, READER_POST, format_entries_max(format),
+                          on_change, user);
+    reader_reset(reader, on_change, user);
+    return reader;
+}
+
+void
+parser_pool_give(struct parser_pool *pool, const struct format *format,
+                 struct reader *reader)
+{
+    if (!reader)
+        return;
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->n < PARSER_POOL_MAX) {
+        pool->kept[pool->n].format = format;
+        pool->kept[pool->n++].reader = reader;
+        reader = NULL;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    reader_free(reader);
+}
+
+void
 posts_init(struct posts *p, struct registry *registry)
 {
     *p = (struct posts){.registry = registry};

@@ -12,11 +12,13 @@
 #ifndef BROKER_POSTS_POSTS_H
 #define BROKER_POSTS_POSTS_H
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "broker/posts/parser_pool.h"
 #include "broker/posts/pending_keys.h"
 #include "broker/sets/registry.h"
+#include "proto/input_formats.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -26,6 +28,22 @@ struct ingest;
 /* Takes a post over, or fails. Any thread. */
 typedef enum status posts_check_fn(struct ingest *ingest, void *user,
                                    struct problem *why);
+
+/* The parsers of posts are kept for later posts: a new parser costs more than a
+ * small post. So many of all formats: the broker seldom reads more posts at
+ * once. */
+#define PARSER_POOL_MAX 64
+
+struct parser_pool {
+    pthread_mutex_t mutex;
+
+    struct {
+        const struct format *format;
+        struct reader *reader;
+    } kept[PARSER_POOL_MAX];
+
+    size_t n;
+};
 
 struct posts {
     struct registry *registry;
@@ -38,6 +56,19 @@ struct posts {
 
 void posts_init(struct posts *posts, struct registry *registry);
 void posts_fini(struct posts *posts); /* after all posts; repeatable */
+
+void parser_pool_init(struct parser_pool *pool);
+void parser_pool_fini(struct parser_pool *pool);
+
+/* Returns a parser of that format, ready for a post; the caller gives it back.
+ * NULL: no memory. */
+struct reader *parser_pool_take(struct parser_pool *pool,
+                                const struct format *format,
+                                change_fn *on_change, void *user);
+
+/* NULL is allowed. */
+void parser_pool_give(struct parser_pool *pool, const struct format *format,
+                      struct reader *reader);
 
 /* Sets the checker, which looks for the content of posts without parts
  * (ingest.h). Before the first post. */

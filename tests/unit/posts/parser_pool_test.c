@@ -1,4 +1,4 @@
-#include "broker/posts/parser_pool.h"
+#include "broker/posts/posts.h"
 
 #include "tests/test.h"
 
