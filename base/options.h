@@ -3,7 +3,7 @@
  * suggests names, sets defaults, and prints --help and the example of a file.
  *
  * There are two: the broker's (config.c), and that of a bridge
- * (bridging_keys.c).
+ * (bridge_config.c).
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
