@@ -10,7 +10,7 @@
  *     log --> cursors --> out --> mqtt --> MQTT broker      changes go out
  *     log <-- ingest <--- in <--- mqtt <-- MQTT broker      changes come in
  *
- * The log is the outbox: nothing is queued here. Each set has a cursor, which
+ * The bridge queues nothing: it reads the log. Each set has a cursor, which
  * moves when the MQTT broker acknowledges its messages. The bridge acknowledges
  * incoming messages when they are committed. So nothing is lost when the MQTT
  * broker, the network or this process fails.

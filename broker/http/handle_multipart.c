@@ -17,7 +17,7 @@
  * paused. */
 #define BLOCK_MAX ((size_t)4 << 20)
 
-/* Memory of a consignment, counted as of posts: two blocks and the parser. */
+/* Memory of a request, counted as of posts: two blocks and the parser. */
 #define HELD (2 * BLOCK_BYTES + ((size_t)256 << 10))
 
 /*
@@ -32,20 +32,20 @@
  *    on_end --> last job: multipart_post_end --> the log --> on_answered
  *
  * After a failure before the log has it, a job deletes its files before the
- * answer, so that the client may post again at once. A consignment that has
+ * answer, so that the client may post again at once. A post that has
  * arrived completely is kept even if the connection breaks meanwhile. `rq` is
  * NULL after the end of the connection.
  */
-struct consigning {
+struct multipart_request {
     struct http *http;
     struct service *service;
     struct request *rq;
     struct ticket ticket;
     struct task task;
     struct job job;
-    struct multipart_post *consignment;
+    struct multipart_post *post;
     struct buf arrived;
-    struct holding holding; /* HELD, and the memory of the consignment */
+    struct holding holding; /* HELD, and the memory of the post */
     bool is_out;            /* the job is at work */
     bool is_whole;          /* the body has arrived */
     bool is_over;           /* it has failed: */
@@ -60,11 +60,11 @@ struct consigning {
 };
 
 static void
-consigning_free(struct consigning *c)
+free_multipart_request(struct multipart_request *c)
 {
     if (!c)
         return;
-    multipart_post_discard(c->consignment);
+    multipart_post_discard(c->post);
     holding_end(&c->holding);
     buf_fini(&c->arrived);
     buf_fini(&c->block);
@@ -76,16 +76,18 @@ consigning_free(struct consigning *c)
 static void
 discard_work(struct job *job)
 {
-    struct consigning *c = list_entry(job, struct consigning, job);
+    struct multipart_request *c =
+        list_entry(job, struct multipart_request, job);
 
-    multipart_post_discard(c->consignment);
-    c->consignment = NULL;
+    multipart_post_discard(c->post);
+    c->post = NULL;
 }
 
 static void
 discard_done(struct job *job)
 {
-    struct consigning *c = list_entry(job, struct consigning, job);
+    struct multipart_request *c =
+        list_entry(job, struct multipart_request, job);
     struct request *rq = c->rq;
 
     holding_end(&c->holding);
@@ -95,12 +97,12 @@ discard_done(struct job *job)
         request_resume(rq); /* drains the rest of the body */
         answers_failure(rq, c->rc, &c->why, NULL, NULL);
     }
-    consigning_free(c);
+    free_multipart_request(c);
 }
 
 /* Ends it. No job is at work. */
 static void
-discard_post(struct consigning *c)
+discard_post(struct multipart_request *c)
 {
     c->is_out = true;
     c->job.work = discard_work;
@@ -110,7 +112,8 @@ discard_post(struct consigning *c)
 
 /* Refuses it; waits for a job at work. */
 static void
-refuse_post(struct consigning *c, enum status rc, const struct problem *why)
+refuse_post(struct multipart_request *c, enum status rc,
+            const struct problem *why)
 {
     c->is_over = true;
     c->rc = rc;
@@ -125,22 +128,23 @@ refuse_post(struct consigning *c, enum status rc, const struct problem *why)
 static void
 on_answered(struct task *task)
 {
-    struct consigning *c = list_entry(task, struct consigning, task);
+    struct multipart_request *c =
+        list_entry(task, struct multipart_request, task);
     struct request *rq = c->ticket.service ? ticket_request(c->ticket) : NULL;
 
     if (rq)
         request_set_user(rq, NULL);
-    multipart_post_give_back(c->consignment);
+    multipart_post_give_back(c->post);
     holding_end(&c->holding);
-    answers_post(rq, multipart_post_ingest(c->consignment));
-    consigning_free(c);
+    answers_post(rq, multipart_post_ingest(c->post));
+    free_multipart_request(c);
 }
 
 /* On the log thread. */
 static void
 on_committed(struct ingest *ingest, void *user)
 {
-    struct consigning *c = user;
+    struct multipart_request *c = user;
 
     (void)ingest;
     service_post(c->service, &c->task);
@@ -148,7 +152,7 @@ on_committed(struct ingest *ingest, void *user)
 
 /* Hands it to the log: it is complete and on the disk. The log owns it now. */
 static void
-commit_post(struct consigning *c)
+commit_post(struct multipart_request *c)
 {
     struct request *rq = c->rq;
     struct problem why = {""};
@@ -159,7 +163,7 @@ commit_post(struct consigning *c)
         c->ticket = request_ticket(rq);
         request_set_user(rq, NULL);
     }
-    rc = multipart_post_commit(c->consignment, on_committed, c, &why);
+    rc = multipart_post_commit(c->post, on_committed, c, &why);
     if (rc) {
         if (rq)
             request_set_user(rq, c);
@@ -174,20 +178,21 @@ commit_post(struct consigning *c)
 static void
 read_work(struct job *job)
 {
-    struct consigning *c = list_entry(job, struct consigning, job);
+    struct multipart_request *c =
+        list_entry(job, struct multipart_request, job);
 
-    c->job_rc =
-        multipart_post_feed(c->consignment, buf_slice(&c->block), &c->job_why);
+    c->job_rc = multipart_post_feed(c->post, buf_slice(&c->block), &c->job_why);
     if (!c->job_rc && c->is_last)
-        c->job_rc = multipart_post_end(c->consignment, &c->job_why);
+        c->job_rc = multipart_post_end(c->post, &c->job_why);
 }
 
-static void continue_post(struct consigning *c);
+static void continue_post(struct multipart_request *c);
 
 static void
 read_done(struct job *job)
 {
-    struct consigning *c = list_entry(job, struct consigning, job);
+    struct multipart_request *c =
+        list_entry(job, struct multipart_request, job);
 
     c->is_out = false;
     buf_clear(&c->block);
@@ -203,7 +208,7 @@ read_done(struct job *job)
 
 /* Does the next step, unless a job is at work. */
 static void
-continue_post(struct consigning *c)
+continue_post(struct multipart_request *c)
 {
     struct problem why = PROBLEM_MEMORY;
 
@@ -227,7 +232,7 @@ continue_post(struct consigning *c)
 static void
 on_data(struct request *rq, struct slice bytes)
 {
-    struct consigning *c = request_user(rq);
+    struct multipart_request *c = request_user(rq);
 
     if (c->is_over)
         return;
@@ -241,7 +246,7 @@ on_data(struct request *rq, struct slice bytes)
 static void
 on_end(struct request *rq)
 {
-    struct consigning *c = request_user(rq);
+    struct multipart_request *c = request_user(rq);
 
     c->is_whole = true;
     if (!c->is_out)
@@ -251,7 +256,7 @@ on_end(struct request *rq)
 static void
 on_gone(struct request *rq)
 {
-    struct consigning *c = request_user(rq);
+    struct multipart_request *c = request_user(rq);
 
     if (!c)
         return; /* the log owns it */
@@ -268,7 +273,7 @@ on_gone(struct request *rq)
 static void
 on_broken(struct request *rq, enum status rc, const struct problem *why)
 {
-    struct consigning *c = request_user(rq);
+    struct multipart_request *c = request_user(rq);
 
     if (!c->is_over)
         refuse_post(c, rc, why);
@@ -282,7 +287,7 @@ static const struct request_handlers handlers = {
 };
 
 static enum status
-begin_post(struct consigning *c, struct request *rq, struct slice name,
+begin_post(struct multipart_request *c, struct request *rq, struct slice name,
            struct problem *why)
 {
     struct slice type = {NULL, 0};
@@ -303,11 +308,11 @@ begin_post(struct consigning *c, struct request *rq, struct slice name,
             .holding = &c->holding,
         };
 
-        rc = multipart_post_begin(&c->consignment, c->http->posts, &plan, why);
+        rc = multipart_post_begin(&c->post, c->http->posts, &plan, why);
     }
     if (rc)
         return rc;
-    multipart_post_set_key(c->consignment, &key);
+    multipart_post_set_key(c->post, &key);
     return holding_add(&c->holding, HELD, why);
 }
 
@@ -315,7 +320,7 @@ void
 handle_multipart_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
-    struct consigning *c = calloc(1, sizeof(*c));
+    struct multipart_request *c = calloc(1, sizeof(*c));
     struct problem why = PROBLEM_MEMORY;
     enum status rc = STATUS_MEMORY;
 
@@ -329,7 +334,7 @@ handle_multipart_post(struct http *http, struct request *rq,
     }
     if (rc) {
         answers_count_rejected(rc);
-        consigning_free(c);
+        free_multipart_request(c);
         request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
         return;
     }

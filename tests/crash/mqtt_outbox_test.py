@@ -1,4 +1,4 @@
-"""The log is the outbox of a bridge: this holds when the broker dies at any write of
+"""A bridge has no queue beside the log: this holds when the broker dies at any write of
 mqtt.db, when that file cannot be written, when Mosquitto stands still as the broker
 ends, or is away while very much is posted."""
 

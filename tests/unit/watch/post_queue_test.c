@@ -1,6 +1,6 @@
 /*
- * post_queue_test.c - a queue of posts: it posts until it is answered, whatever the
- * broker does.
+ * post_queue_test.c - a queue of posts: it posts until it is answered, whatever
+ * the broker does.
  */
 #include "client/watch/post_queue.h"
 
