@@ -35,16 +35,6 @@ write_hub_of(struct buf *to, struct hub *hub,
 
 /* The table */
 
-static struct list *
-list_of(struct foreign_sources *foreign, const char *topic)
-{
-    uint32_t h = 2166136261u; /* FNV-1a: registered topics only */
-
-    for (; *topic; topic++)
-        h = (h ^ (unsigned char)*topic) * 16777619u;
-    return &foreign->sources[h % SOURCES_LISTS];
-}
-
 /* Clears its alarms, too: the caller links alarms with each other. */
 static void
 source_free(struct foreign_source *s)
@@ -55,7 +45,7 @@ source_free(struct foreign_source *s)
         caller_clear_alarm(caller, &s->forget);
         caller_clear_alarm(caller, &s->retry);
     }
-    list_remove(&s->node);
+    map_remove(&s->foreign->sources, &s->node);
     list_remove(&s->fetch_node);
     list_remove(&s->fetched_node);
     free(s->url);
@@ -87,51 +77,38 @@ on_forget(struct alarm *alarm)
                          now + SOURCE_BELIEVED_US);
 }
 
-/* Takes over `comparable`, also if it fails. */
-static struct foreign_source *
-make_source(struct foreign_sources *foreign, struct list *list,
-            char *comparable, struct slice url)
-{
-    struct foreign_source *s = calloc(1, sizeof(*s));
-
-    if (!s) {
-        free(comparable);
-        return NULL;
-    }
-    list_init(&s->node);
-    list_init(&s->fetch_node);
-    list_init(&s->fetched_node);
-    list_init(&s->asking);
-    list_init(&s->intakes);
-    s->foreign = foreign;
-    s->url = slice_dup(url);
-    s->comparable = comparable;
-    if (!s->url) {
-        source_free(s);
-        return NULL;
-    }
-    list_append(list, &s->node);
-    s->forget.ring = on_forget;
-    caller_set_alarm(foreign->hub->caller, &s->forget,
-                     clock_steady_us() + SOURCE_BELIEVED_US);
-    return s;
-}
-
 /* Makes a source with the URL as it is registered, not as the client spelled
- * it. */
+ * it. Takes over `comparable`, also if it fails. */
 static struct foreign_source *
-make_registered(struct foreign_sources *foreign, struct list *list, char *topic,
-                struct slice url, const struct intake_target *target)
+make_source(struct foreign_sources *foreign, char *comparable, struct slice url,
+            const struct intake_target *target)
 {
     struct peers *peers = target->set ? registry_peers(target->set) : NULL;
-    struct foreign_source *s;
+    struct foreign_source *s = calloc(1, sizeof(*s));
 
     if (target->relay)
         url = slice_of(target->relay->topic_url);
     else if (peers && peers->upstream)
         url = slice_of(peers->upstream);
-    s = make_source(foreign, list, topic, url);
+    if (s)
+        s->url = slice_dup(url);
     peers_unref(peers);
+    if (!s || !s->url) {
+        free(s);
+        free(comparable);
+        return NULL;
+    }
+    list_init(&s->fetch_node);
+    list_init(&s->fetched_node);
+    list_init(&s->asking);
+    list_init(&s->intakes);
+    s->foreign = foreign;
+    s->comparable = comparable;
+    map_add(&foreign->sources, &s->node,
+            map_hash(&foreign->sources, slice_of(comparable)));
+    s->forget.ring = on_forget;
+    caller_set_alarm(foreign->hub->caller, &s->forget,
+                     clock_steady_us() + SOURCE_BELIEVED_US);
     return s;
 }
 
@@ -142,14 +119,14 @@ find_source(struct foreign_sources *foreign, struct slice url,
 {
     char *topic = websub_comparable_dup(url);
     struct foreign_source *found = NULL;
-    struct list *list, *node, *after;
+    struct map_node *node;
 
     if (!topic)
         return NULL;
-    list = list_of(foreign, topic);
-    list_foreach (node, after, list) {
-        struct foreign_source *s =
-            list_entry(node, struct foreign_source, node);
+    node = map_find(&foreign->sources,
+                    map_hash(&foreign->sources, slice_of(topic)));
+    for (; node && !found; node = map_same(node)) {
+        struct foreign_source *s = map_entry(node, struct foreign_source, node);
 
         if (!strcmp(topic, s->comparable))
             found = s;
@@ -157,7 +134,7 @@ find_source(struct foreign_sources *foreign, struct slice url,
     if (found)
         free(topic);
     else
-        found = make_registered(foreign, list, topic, url, target);
+        found = make_source(foreign, topic, url, target);
     if (found)
         found->used_us = clock_steady_us();
     return found;
@@ -695,23 +672,21 @@ static void
 free_sources(struct foreign_sources *foreign)
 {
     struct problem why = {"the broker is ending"};
-    struct list *node;
+    struct map_node *node, *after;
 
-    for (size_t i = 0; i < SOURCES_LISTS; i++)
-        while ((node = list_first(&foreign->sources[i]))) {
-            struct foreign_source *s =
-                list_entry(node, struct foreign_source, node);
-            struct list *waiting;
+    map_foreach(node, after, &foreign->sources)
+    {
+        struct foreign_source *s = map_entry(node, struct foreign_source, node);
+        struct list *waiting;
 
-            while ((waiting = list_first(&s->asking))) {
-                list_remove(waiting);
-                command_answer_now(
-                    list_entry(waiting, struct command, task.node),
-                    STATUS_STOPPED, &why);
-            }
-            intakes_free(s);
-            source_free(s);
+        while ((waiting = list_first(&s->asking))) {
+            list_remove(waiting);
+            command_answer_now(list_entry(waiting, struct command, task.node),
+                               STATUS_STOPPED, &why);
         }
+        intakes_free(s);
+        source_free(s);
+    }
 }
 
 enum status
@@ -722,8 +697,6 @@ foreign_sources_open(struct hub *hub, struct problem *why)
     if (!f)
         return problem_memory(why);
     f->hub = hub;
-    for (size_t i = 0; i < SOURCES_LISTS; i++)
-        list_init(&f->sources[i]);
     list_init(&f->to_fetch);
     list_init(&f->fetched);
     f->hook.ended = on_turn_ended;
@@ -748,6 +721,7 @@ foreign_sources_close(struct hub *hub)
     if (!f)
         return;
     free_sources(f);
+    map_fini(&f->sources);
     pthread_cond_destroy(&f->landed);
     pthread_mutex_destroy(&f->mutex);
     free(f);

@@ -43,6 +43,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/command.h"
 #include "broker/hub/hub_db.h"
@@ -58,15 +59,12 @@ struct hub;
 
 #define SOURCE_BELIEVED_US 3600000000 /* an hour */
 
-/* Lists that the sources are spread over. */
-#define SOURCES_LISTS 1024
-
 /* The most redirects of a Source's topic that a call follows. */
 #define SOURCE_REDIRECTS 3
 
 struct foreign_sources {
     struct hub *hub;
-    struct list sources[SOURCES_LISTS];
+    struct map sources;
 
     /* Sources whose topic waits to be fetched, by source->fetch_node. */
     struct list to_fetch;
@@ -86,7 +84,7 @@ struct foreign_sources {
 };
 
 struct foreign_source {
-    struct list node;
+    struct map_node node; /* in foreign->sources */
     struct foreign_sources *foreign;
     char *url;        /* as registered */
     char *comparable; /* in its normal form */

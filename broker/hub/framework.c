@@ -5,7 +5,7 @@
 #include "broker/base/diag.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"
-#include "broker/sets/channel.h"
+#include "broker/sets/framework_events.h"
 #include "proto/fragment.h"
 
 /* Most batches that one look takes from memory, and that a worker reads. */

@@ -2,12 +2,12 @@
  * framework.h - which framework topics an event concerns.
  *
  * The framework events of all sets are in one log, each tagged with the set
- * that it concerns, or as the Source's (sets/channel.h). If each topic watched
- * that log, an event would wake the subscribers of ten thousand sets, and make
- * messages for each, though it concerns one. So one watch looks at each event
- * once, in the order of the log, and marks the topics that its tags name. An
- * event of a set costs a look-up; an event of the Source, which concerns all, a
- * walk.
+ * that it concerns, or as the Source's (sets/framework_events.h). If each topic
+ * watched that log, an event would wake the subscribers of ten thousand sets,
+ * and make messages for each, though it concerns one. So one watch looks at
+ * each event once, in the order of the log, and marks the topics that its tags
+ * name. An event of a set costs a look-up; an event of the Source, which
+ * concerns all, a walk.
  *
  *     entry 8   set:a    the topic of a
  *     entry 9   set:b    the topic of b, whose resting subscriptions now have

@@ -6,31 +6,14 @@ void
 pending_keys_init(struct pending_keys *r)
 {
     pthread_mutex_init(&r->mutex, NULL);
-    for (int i = 0; i < PENDING_KEYS_LISTS; i++)
-        list_init(&r->lists[i]);
+    r->posts = (struct map){.n = 0};
 }
 
 void
 pending_keys_fini(struct pending_keys *r)
 {
+    map_fini(&r->posts);
     pthread_mutex_destroy(&r->mutex);
-}
-
-/* FNV-1a. A source that picks colliding keys makes one list as long as the
- * number of posts at work at most. */
-static uint32_t
-mix_hash(uint32_t hash, struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        hash = (hash ^ (unsigned char)text.data[i]) * 16777619u;
-    return hash;
-}
-
-static struct list *
-list_for(struct pending_keys *r, const struct pending_keys_post *post)
-{
-    return &r->lists[mix_hash(mix_hash(2166136261u, post->set), post->key) %
-                     PENDING_KEYS_LISTS];
 }
 
 static bool
@@ -42,31 +25,51 @@ is_silent(struct pending_keys_post *post)
     return clock_steady_us() - heard_us >= PENDING_KEYS_SILENCE_US;
 }
 
+/* Finds the post at work of the same set with the same key; NULL: none. */
+static struct pending_keys_post *
+find_post(const struct pending_keys *r, const struct pending_keys_post *post,
+          uint64_t hash)
+{
+    struct map_node *node = map_find(&r->posts, hash);
+
+    for (; node; node = map_same(node)) {
+        struct pending_keys_post *p =
+            map_entry(node, struct pending_keys_post, node);
+
+        if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set))
+            return p;
+    }
+    return NULL;
+}
+
+/* Takes the post off; the caller holds the mutex. */
+static void
+remove_post(struct pending_keys *r, struct pending_keys_post *post)
+{
+    if (post->is_listed)
+        map_remove(&r->posts, &post->node);
+    post->is_listed = false;
+}
+
 bool
 pending_keys_begin(struct pending_keys *r, struct pending_keys_post *post)
 {
-    struct list *list = list_for(r, post);
-    struct list *node, *after;
-    bool is_there = false;
+    struct pending_keys_post *other;
+    uint64_t hash;
 
     pending_keys_heard(post);
     pthread_mutex_lock(&r->mutex);
-    list_foreach (node, after, list) {
-        struct pending_keys_post *p =
-            list_entry(node, struct pending_keys_post, node);
-
-        if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set)) {
-            is_there = !is_silent(p);
-            if (!is_there)
-                list_remove(node); /* not in a list any more */
-            break;
-        }
+    hash = map_hash(&r->posts, post->key);
+    other = find_post(r, post, hash);
+    post->has_begun = !other || is_silent(other);
+    if (post->has_begun) {
+        if (other)
+            remove_post(r, other);
+        map_add(&r->posts, &post->node, hash);
+        post->is_listed = true;
     }
-    if (!is_there)
-        list_append(list, &post->node);
     pthread_mutex_unlock(&r->mutex);
-    post->has_begun = !is_there;
-    return !is_there;
+    return post->has_begun;
 }
 
 void
@@ -88,7 +91,7 @@ pending_keys_end(struct pending_keys *r, struct pending_keys_post *post)
     if (!post->has_begun)
         return;
     pthread_mutex_lock(&r->mutex);
-    list_remove(&post->node);
+    remove_post(r, post);
     pthread_mutex_unlock(&r->mutex);
     post->has_begun = false;
 }

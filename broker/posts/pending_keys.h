@@ -25,25 +25,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/list.h"
+#include "base/map.h"
 #include "proto/slice.h"
 
 /* Longer than a connected source is silent in the middle of a body. */
 #define PENDING_KEYS_SILENCE_US 10000000
 
-/* Lists of a hash table of posts. */
-#define PENDING_KEYS_LISTS 256
-
 struct pending_keys {
     pthread_mutex_t mutex;
-    struct list lists[PENDING_KEYS_LISTS];
+    struct map posts; /* by key; those of all sets */
 };
 
 /* Part of the post's struct. All zero: not at work. */
 struct pending_keys_post {
-    struct list node;      /* under the mutex: neighbours change it */
+    struct map_node node;
     struct slice set, key; /* lent until pending_keys_end */
     bool has_begun;        /* for the owner of the post */
+    bool is_listed;        /* under the mutex, as node: a repeat takes it off */
 
     /* By clock_steady_us; INT64_MAX: it is whole. Relaxed: a late look makes a
      * repeat ask once more. */

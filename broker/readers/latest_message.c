@@ -1,7 +1,7 @@
 #include "broker/readers/latest_message.h"
 
 #include "broker/readers/selection.h"
-#include "broker/sets/channel.h"
+#include "broker/sets/framework_events.h"
 #include "broker/sets/framework_events.h"
 
 /* Entries searched in one step backwards. */

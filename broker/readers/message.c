@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "broker/readers/selection.h"
-#include "broker/sets/channel.h"
+#include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
 #include "proto/document_write.h"
 #include "proto/json.h"

@@ -2,12 +2,22 @@
  * framework_events.h - framework events: announce changes of documents to
  * subscribers of a framework channel (R-320 to R-329).
  *
- * Every event is an entry of one log, registry_framework, with the tag of the
- * set concerned (channel.h explains channels):
+ * Every event is an entry of one log, registry_framework, with a tag that names
+ * the sets concerned:
+ *
+ *   set:NAME   the current set of that name: its Capability List, its lists and
+ *              archives
+ *   source     all sets: the Source Description (R-326)
  *
  *   <url><loc>http://example.org/sets/demo/changes/000000000007.xml</loc>
  *   <rs:md change="updated" datetime="..." td:seq="42" capability="changelist"
  *   td:tags="set:demo"/><rs:ln rel="index" href=".../changelist.xml"/></url>
+ *
+ * The framework channel of a set has the entries that pass a filter of its two
+ * tags. Each message makes the filter on the stack: a class of filters.h would
+ * take the place of a reader's, and store for each set with each batch that
+ * usually nothing passes. Reading one set's channel looks at the events of all
+ * sets, 50 ns each; there are few of them.
  *
  * A commit of the log contains the events of its acts (log_options.on_acts):
  * closed lists and their successors, the archive, sets that begin and end,
@@ -16,8 +26,7 @@
  * themselves, with framework_event_submit, once their documents are served.
  *
  *     log thread:   round's acts --> announcer_announce --> same transaction
- *     any thread:   framework_event_submit ----------------> a transaction of
- * its own
+ *     any thread:   framework_event_submit ----------------> one of its own
  */
 #ifndef BROKER_SETS_FRAMEWORK_EVENTS_H
 #define BROKER_SETS_FRAMEWORK_EVENTS_H
@@ -27,6 +36,7 @@
 #include <stdint.h>
 
 #include "broker/log/log.h"
+#include "broker/sets/filters.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -34,6 +44,19 @@
 
 struct registry;
 struct set;
+
+/* The log of the set's messages: its changes, or its framework channel. Any
+ * thread. */
+struct log_set *channel_log(const struct set *set, bool is_framework);
+
+#define CHANNEL_TAG_SET    "set:"
+#define CHANNEL_TAG_SOURCE "source"
+
+/* Makes the class of the framework channel of the set of that name. It is alone
+ * (filter_class_alone): in the caller's memory, with nothing to free. Any
+ * thread. */
+MUST_CHECK enum status channel_filter(struct filter_class *class,
+                                      const char *name, struct problem *why);
 
 /* A change of one document. Lends. */
 struct event {

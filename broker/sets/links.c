@@ -1,6 +1,7 @@
 #include "broker/sets/links.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 /* The rest of a URL behind the public URL and, in links with a set,
@@ -51,15 +52,24 @@ link_to(const char *public_url, enum link_kind kind, const char *set,
     return link;
 }
 
+static struct link_text __attribute__((format(printf, 1, 2)))
+format_link(const char *format, ...)
+{
+    struct link_text link;
+    va_list arguments;
+
+    va_start(arguments, format);
+    link.size =
+        (size_t)vsnprintf(link.text, sizeof(link.text), format, arguments);
+    va_end(arguments);
+    return link;
+}
+
 struct link_text
 link_to_sets(const char *public_url, const char *after)
 {
-    struct link_text link;
-    int n = snprintf(link.text, sizeof(link.text), "%s/sets%s%s", public_url,
-                     after ? "?after=" : "", after ? after : "");
-
-    link.size = (size_t)n;
-    return link;
+    return format_link("%s/sets%s%s", public_url, after ? "?after=" : "",
+                       after ? after : "");
 }
 
 /* `folder`: the folder of the archived documents. */
@@ -67,13 +77,9 @@ static struct link_text
 link_to_range(const char *public_url, const char *set, const char *folder,
               uint64_t first, uint64_t last)
 {
-    struct link_text link;
-    int n = snprintf(link.text, sizeof(link.text),
-                     "%s/sets/%s/%s-archive/%012" PRIu64 "-%012" PRIu64 ".xml",
-                     public_url, set, folder, first, last);
-
-    link.size = (size_t)n;
-    return link;
+    return format_link("%s/sets/%s/%s-archive/%012" PRIu64 "-%012" PRIu64
+                       ".xml",
+                       public_url, set, folder, first, last);
 }
 
 struct link_text
@@ -86,13 +92,8 @@ link_to_archive(const char *public_url, const char *set, uint64_t first,
 struct link_text
 link_to_description(const char *public_url, uint64_t first, uint64_t last)
 {
-    struct link_text link;
-    int n = snprintf(link.text, sizeof(link.text),
-                     "%s/descriptions/%012" PRIu64 "-%012" PRIu64 ".xml",
-                     public_url, first, last);
-
-    link.size = (size_t)n;
-    return link;
+    return format_link("%s/descriptions/%012" PRIu64 "-%012" PRIu64 ".xml",
+                       public_url, first, last);
 }
 
 /* Generations */
@@ -110,12 +111,8 @@ static struct link_text
 link_to_kind(const char *public_url, const char *set, enum generation_kind kind,
              const char *end)
 {
-    struct link_text link;
-    int n = snprintf(link.text, sizeof(link.text), "%s/sets/%s/%s%s",
-                     public_url, set, links_kinds[kind].folder, end);
-
-    link.size = (size_t)n;
-    return link;
+    return format_link("%s/sets/%s/%s%s", public_url, set,
+                       links_kinds[kind].folder, end);
 }
 
 struct link_text

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+
 /* The parts with `n` sets. The index has a limit, too: where it would exceed
  * that, its parts become as large as allowed. It never has more parts than
  * there are sets. */
@@ -62,15 +64,11 @@ source_changes_clear(struct source_changes *c)
 static enum status
 add_change(struct source_changes *c, const struct source_change *change)
 {
-    if (c->n == c->capacity) {
-        size_t larger = c->capacity ? c->capacity * 2 : 16;
-        struct source_change *all = realloc(c->all, larger * sizeof(*all));
+    struct source_change *all = ONE_MORE(c->all, &c->capacity, c->n);
 
-        if (!all)
-            return STATUS_MEMORY;
-        c->all = all;
-        c->capacity = larger;
-    }
+    if (!all)
+        return STATUS_MEMORY;
+    c->all = all;
     c->all[c->n++] = *change;
     return STATUS_OK;
 }

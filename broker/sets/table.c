@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 void
 table_fini(struct table *table)
 {
@@ -43,16 +45,11 @@ enum status
 table_add(struct table *table, const char *name, void *thing)
 {
     size_t place = table_place(table, slice_of(name));
+    struct table_row *rows = ONE_MORE(table->rows, &table->capacity, table->n);
 
-    if (table->n == table->capacity) {
-        size_t larger = table->capacity ? table->capacity * 2 : 64;
-        struct table_row *rows = realloc(table->rows, larger * sizeof(*rows));
-
-        if (!rows)
-            return STATUS_MEMORY;
-        table->rows = rows;
-        table->capacity = larger;
-    }
+    if (!rows)
+        return STATUS_MEMORY;
+    table->rows = rows;
     memmove(&table->rows[place + 1], &table->rows[place],
             (table->n - place) * sizeof(*table->rows));
     table->rows[place] = (struct table_row){name, thing};

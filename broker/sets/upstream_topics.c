@@ -8,8 +8,8 @@
 #include "proto/websub.h"
 
 struct upstream {
+    struct map_node node;
     struct upstreams *all;
-    struct upstream *next; /* in its list */
     char owner[UPSTREAM_OWNER_MAX + 1];
     struct set *set; /* NULL: not settled, or a relay's */
     size_t n_claims;
@@ -20,54 +20,43 @@ void
 upstreams_init(struct upstreams *u)
 {
     pthread_mutex_init(&u->mutex, NULL);
-    u->lists = NULL;
+    u->topics = (struct map){.n = 0};
 }
 
 void
 upstreams_fini(struct upstreams *u)
 {
-    free(u->lists);
+    map_fini(&u->topics);
     pthread_mutex_destroy(&u->mutex);
-}
-
-/* FNV-1a: only users who may configure sets can add topics. */
-static struct upstream **
-list_of(struct upstreams *u, const char *topic)
-{
-    uint32_t h = 2166136261u;
-
-    for (; *topic; topic++)
-        h = (h ^ (unsigned char)*topic) * 16777619u;
-    return &u->lists[h % UPSTREAMS_LISTS];
 }
 
 static struct upstream *
 find_topic(struct upstreams *u, const char *topic)
 {
-    struct upstream *at = u->lists ? *list_of(u, topic) : NULL;
+    struct map_node *node =
+        map_find(&u->topics, map_hash(&u->topics, slice_of(topic)));
 
-    while (at && strcmp(at->topic, topic))
-        at = at->next;
-    return at;
+    for (; node; node = map_same(node)) {
+        struct upstream *at = map_entry(node, struct upstream, node);
+
+        if (!strcmp(at->topic, topic))
+            return at;
+    }
+    return NULL;
 }
 
 /* Takes over `topic` if it succeeds. */
 static struct upstream *
 add_topic(struct upstreams *u, char *topic, const char *owner)
 {
-    struct upstream *new, **list;
+    struct upstream *new = calloc(1, sizeof(*new));
 
-    if (!u->lists)
-        u->lists = calloc(UPSTREAMS_LISTS, sizeof(*u->lists));
-    new = u->lists ? calloc(1, sizeof(*new)) : NULL;
     if (!new)
         return NULL;
-    list = list_of(u, topic);
     new->all = u;
     snprintf(new->owner, sizeof(new->owner), "%s", owner);
     new->topic = topic;
-    new->next = *list;
-    *list = new;
+    map_add(&u->topics, &new->node, map_hash(&u->topics, slice_of(topic)));
     return new;
 }
 
@@ -112,17 +101,13 @@ void
 upstream_release(struct upstream *claim)
 {
     struct upstreams *u;
-    struct upstream **at;
 
     if (!claim)
         return;
     u = claim->all;
     pthread_mutex_lock(&u->mutex);
     if (--claim->n_claims == 0) {
-        at = list_of(u, claim->topic);
-        while (*at != claim)
-            at = &(*at)->next;
-        *at = claim->next;
+        map_remove(&u->topics, &claim->node);
         free(claim->topic);
         free(claim);
     }

@@ -16,8 +16,8 @@
 #define BROKER_SETS_UPSTREAM_TOPICS_H
 
 #include <pthread.h>
-#include <stddef.h>
 
+#include "base/map.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -26,13 +26,9 @@
 struct set;
 struct upstream; /* a claimed topic */
 
-/* Lists of a hash table of topics: three in each if every set has one. Made
- * with the first topic. */
-#define UPSTREAMS_LISTS 16384
-
 struct upstreams {
     pthread_mutex_t mutex;
-    struct upstream **lists; /* NULL: no topic yet */
+    struct map topics;
 };
 
 /* "relay " and a name. */
