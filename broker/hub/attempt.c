@@ -31,10 +31,10 @@ attempt_form(const struct subscription *s)
 {
     uint32_t digest = 2166136261u;
 
-    if (!s->filter && !s->terms.is_simple)
+    if (!s->reader.filter && !s->terms.is_simple)
         return 0;
-    if (s->filter)
-        digest = digest_of(filter_text(&s->filter->filter), digest);
+    if (s->reader.filter)
+        digest = digest_of(filter_text(&s->reader.filter->filter), digest);
     if (s->terms.is_simple)
         digest = digest_of(SLICE("|plain"), digest);
     return digest ? digest : 1;

@@ -13,7 +13,6 @@
 #include "broker/hub/attempt.h"
 #include "broker/hub/framework.h"
 #include "broker/hub/hub_state.h"
-#include "broker/readers/shared_messages.h"
 
 /* Pause after a failure of our own: of a disk, or no memory. */
 #define PAUSE_US ((int64_t)1000000)
@@ -21,14 +20,11 @@
 struct deliveries {
     struct hub *hub;
     end_subscription_fn *end_subscription;
-    struct shared_messages messages; /* their bodies */
-    struct list starving[2]; /* deliveries whose turn has come, but there is no
-                                room for bodies: healthy ones, suspects */
-    struct list fixed;       /* deliveries whose ranges this turn has written */
-    struct list unkept;      /* the same, of a turn whose commit failed */
-    struct alarm again;      /* writes their ranges once more */
+    struct list fixed;  /* deliveries whose ranges this turn has written */
+    struct list unkept; /* the same, of a turn whose commit failed */
+    struct alarm again; /* writes their ranges once more */
     bool is_again_set;
-    struct alarm room; /* serves the starving */
+    struct alarm room; /* serves the readers that wait for room */
     struct list ended; /* to be freed when no function of a call uses them any
                           more */
 };
@@ -37,50 +33,22 @@ struct deliveries {
  * A delivery: from when its subscription is due until its outcome. A
  * subscription has at most one. The list that holds `node` gives its state:
  *
- *   (none)    queued with the caller, or under way
- *   starving  its turn has come, and waits for room
- *   waiters   of a load: its body is being made
+ *   (none)    queued with the caller, or under way, or its reader waits for
+ *             the body
  *   fixed     its range is written, to be kept when this turn ends
  *   unkept    its range could not be kept
  *   ended     done with
+ *
+ * The reader holds the body from when the delivery's turn has come.
  */
 struct delivery {
     struct list node;
     struct subscription *s;
     struct call call;
-    struct shared_message *body; /* held, as call.is_suspect says; or NULL */
+    uint64_t upto; /* of the reader, when its turn came */
     struct attempt *attempt;
     bool is_going;
 };
-
-/* The figure counts a body once, however many deliveries hold it. */
-static void
-measure_bodies(const struct deliveries *all)
-{
-    metrics_set(METRIC_HUB_BODY_BYTES, (int64_t)all->messages.held_bytes);
-}
-
-static void
-hold_body(struct delivery *d, struct shared_message *body)
-{
-    struct deliveries *all = d->s->hub->deliveries;
-
-    shared_messages_hold(&all->messages, body, d->call.is_suspect);
-    measure_bodies(all);
-    d->body = body;
-}
-
-static void
-release_body(struct delivery *d)
-{
-    struct deliveries *all = d->s->hub->deliveries;
-
-    if (!d->body)
-        return;
-    shared_messages_release(&all->messages, d->body, d->call.is_suspect);
-    measure_bodies(all);
-    d->body = NULL;
-}
 
 /* Releases everything that a delivery holds; the end of the turn frees it. */
 static void
@@ -91,7 +59,7 @@ end_delivery(struct delivery *d)
 
     if (d->is_going)
         metrics_add(METRIC_HUB_IN_FLIGHT, -1);
-    release_body(d);
+    reader_release(&s->reader);
     attempt_free(d->attempt);
     d->attempt = NULL;
     list_remove(&d->node);
@@ -99,17 +67,13 @@ end_delivery(struct delivery *d)
     s->delivery = NULL;
 }
 
-static enum call_turn
-wait_in(struct list *list, struct delivery *d)
-{
-    list_remove(&d->node);
-    list_append(list, &d->node);
-    return CALL_LATER;
-}
-
+/* At the end of a turn. The figure counts a body once, however many deliveries
+ * hold it. */
 static void
 free_ended(struct deliveries *all)
 {
+    metrics_set(METRIC_HUB_BODY_BYTES,
+                (int64_t)all->hub->readers.messages.held_bytes);
     while (!list_is_empty(&all->ended)) {
         struct delivery *d = list_entry(all->ended.next, struct delivery, node);
 
@@ -130,8 +94,7 @@ forget_failures(struct subscription *s)
 static void
 move_cursor(struct subscription *s, uint64_t after)
 {
-    s->after = s->reached = after;
-    s->range_last = 0;
+    reader_move(&s->reader, after);
     list_remove(&s->moved);
     list_append(&s->hub->moved, &s->moved);
     forget_failures(s);
@@ -147,9 +110,10 @@ count_skipped(struct subscription *s, uint64_t n)
 /* Moves the cursor to the earliest retained entry; the next message's `after`
  * shows the hole. Entries that the filter is known not to pass do not count. */
 static void
-skip_to(struct subscription *s, uint64_t earliest)
+skip_lost(struct subscription *s)
 {
-    uint64_t start = subscription_start(s);
+    uint64_t start = reader_start(&s->reader);
+    uint64_t earliest = topic_earliest(s->topic);
 
     if (earliest < start)
         earliest = start;
@@ -160,7 +124,8 @@ skip_to(struct subscription *s, uint64_t earliest)
              "after the gap",
              diag_number("id", s->id),
              diag_text("callback", websub_origin(slice_of(s->callback)).text),
-             diag_number("after", s->after), diag_number("to", earliest));
+             diag_number("after", s->reader.after),
+             diag_number("to", earliest));
     }
     move_cursor(s, earliest);
 }
@@ -171,10 +136,10 @@ skip_to(struct subscription *s, uint64_t earliest)
 static void
 check_form(struct subscription *s)
 {
-    if (s->range_last == 0 || s->range_form == attempt_form(s))
+    if (s->reader.upto == 0 || s->range_form == attempt_form(s))
         return;
-    s->range_last = 0;
-    hub_db_put_range(s->hub->db, s->id, s->after, 0);
+    s->reader.upto = 0;
+    hub_db_put_range(s->hub->db, s->id, s->reader.after, 0);
 }
 
 /* When it is due */
@@ -200,31 +165,23 @@ pause_delivery(struct subscription *s, int64_t us)
     begin_at(s, clock_steady_us() + us);
 }
 
-/* True if there is something to deliver. A fixed range is delivered whatever
- * the head is. */
+/* reader_calls.look. A fixed range is delivered whatever the head is. */
 static bool
-has_more(const struct subscription *s)
+look_at_topic(const struct reader *reader, struct channel *channel,
+              uint64_t *head)
 {
-    uint64_t head;
+    const struct topic *topic =
+        list_entry(reader, struct subscription, reader)->topic;
 
-    if (!topic_head(s->topic, &head))
+    *channel = topic_channel(topic);
+    if (!topic_head(topic, head))
         return false; /* the hub is about to end it */
     /* framework_look marks the topic for events behind `seen`; but no longer
      * when the set is gone. */
-    if (s->topic->kind == TOPIC_FRAMEWORK && !s->topic->is_ending &&
-        framework_seen(s->hub) < head)
-        head = framework_seen(s->hub);
-    return s->range_last != 0 || subscription_start(s) < head;
-}
-
-static void
-place_subscription(struct subscription *s, bool is_resting)
-{
-    struct topic *topic = s->topic;
-
-    list_remove(&s->node);
-    list_append(is_resting ? &topic->resting : &topic->busy, &s->node);
-    s->is_resting = is_resting;
+    if (topic->kind == TOPIC_FRAMEWORK && !topic->is_ending &&
+        framework_seen(topic->hub) < *head)
+        *head = framework_seen(topic->hub);
+    return true;
 }
 
 static void
@@ -252,15 +209,18 @@ static void
 go_on(struct subscription *s)
 {
     int64_t next_us = s->last_begun_us + s->terms.interval_us;
+    enum reader_state state;
 
     caller_clear_alarm(s->hub->caller, &s->retry_alarm);
-    place_subscription(s, !has_more(s));
-    if (s->is_resting) {
-        if (s->topic->is_ending)
-            end_soon(s);
+    list_remove(&s->busy);
+    reader_release(&s->reader);
+    state = reader_rest(&s->reader);
+    if (state == READER_HEAD && s->topic->is_ending)
+        end_soon(s);
+    if (state != READER_READY)
         return;
-    }
-    if (s->last_begun_us != 0 && s->range_last == 0 &&
+    list_append(&s->topic->busy, &s->busy);
+    if (s->last_begun_us != 0 && s->reader.upto == 0 &&
         next_us > clock_steady_us())
         begin_at(s, next_us);
     else
@@ -285,27 +245,14 @@ leave_call_for(struct delivery *d, int64_t pause_us)
     return leave_call(d);
 }
 
-static struct shared_wish
-wish_of(const struct subscription *s)
-{
-    return (struct shared_wish){
-        .channel = topic_channel(s->topic),
-        .after = s->after,
-        .upto = s->range_last ? s->range_last : UINT64_MAX,
-        .filter = s->filter,
-        .reached = s->reached,
-        .is_plain = s->terms.is_simple,
-    };
-}
-
 /* The body is held: makes the headers. */
 static enum call_turn
 make_attempt(struct delivery *d)
 {
-    if (attempt_make(&d->attempt, d->s, d->body))
+    if (attempt_make(&d->attempt, d->s, d->s->reader.message))
         return leave_call_for(d, PAUSE_US);
     d->call.headers = d->attempt->headers;
-    d->call.body = shared_message_slice(d->body);
+    d->call.body = shared_message_slice(d->s->reader.message);
     d->is_going = true;
     metrics_add(METRIC_HUB_IN_FLIGHT, 1);
     if (d->s->failures == 0)
@@ -318,143 +265,71 @@ static enum call_turn
 fix_range(struct delivery *d)
 {
     struct subscription *s = d->s;
-    struct deliveries *all = s->hub->deliveries;
 
-    if (s->range_last == d->body->last)
+    if (s->reader.upto == s->reader.message->last)
         return make_attempt(d); /* hub.db has the range */
-    s->range_last = d->body->last;
+    s->reader.upto = s->reader.message->last;
     s->range_form = attempt_form(s);
-    hub_db_put_range(s->hub->db, s->id, s->after, s->range_last);
-    return wait_in(&all->fixed, d);
-}
-
-static enum call_turn
-load_body(struct delivery *d, const struct shared_wish *wish)
-{
-    struct deliveries *all = d->s->hub->deliveries;
-
-    list_remove(&d->node);
-    if (shared_messages_load(&all->messages, wish, d->call.is_suspect,
-                             &d->node))
-        return leave_call_for(d, PAUSE_US);
+    hub_db_put_range(s->hub->db, s->id, s->reader.after, s->reader.upto);
+    list_append(&s->hub->deliveries->fixed, &d->node);
     return CALL_LATER;
 }
 
-/* Moves on after a search in which nothing passed the filter. Workers search a
- * long way, step by step. */
+/* The log has changed: the next try has a range, and an ID, of its own. */
+static void
+report_lost_range(const struct delivery *d)
+{
+    const struct subscription *s = d->s;
+
+    DIAG(DIAG_ERROR, "hub", "a delivery cannot be repeated as it was",
+         diag_number("id", s->id),
+         diag_text("callback", websub_origin(slice_of(s->callback)).text),
+         diag_number("after", s->reader.after), diag_number("last", d->upto));
+}
+
+/* Continues with what the reader has come to. */
 static enum call_turn
-pass_over(struct delivery *d, uint64_t last)
+take_body(struct delivery *d)
 {
     struct subscription *s = d->s;
-    struct shared_wish wish;
-    uint64_t head;
 
-    if (last > s->reached)
-        s->reached = last;
-    if (topic_head(s->topic, &head) && s->reached < head &&
-        s->topic->kind != TOPIC_RELAY) {
-        wish = wish_of(s);
-        return load_body(d, &wish);
+    switch (s->reader.state) {
+    case READER_READY:
+        return fix_range(d);
+    case READER_LATER:
+        return CALL_LATER;
+    case READER_GONE:
+        skip_lost(s);
+        break;
+    case READER_HEAD:
+        break;
+    case READER_REMOVED: /* it ends soon */
+    case READER_FAILED:
+        if (d->upto != s->reader.upto)
+            report_lost_range(d);
+        return leave_call_for(d, PAUSE_US);
     }
     leave_call(d);
     go_on(s);
     return CALL_NOT;
-}
-
-/* Takes a body that serves the delivery's wish. */
-static enum call_turn
-take_body(struct delivery *d, struct shared_message *body)
-{
-    struct subscription *s = d->s;
-
-    if (body->size == 0 && s->range_last == 0) {
-        if (body->is_full && body->last == shared_wish_start(&body->wish))
-            return leave_call_for(
-                d, PAUSE_US); /* more exists, but none was read */
-        return pass_over(d, body->last);
-    }
-    if (s->range_last != 0 &&
-        (body->size == 0 || body->last != s->range_last)) {
-        /* The log has changed. The next try has a range, and an ID, of its
-         * own. */
-        DIAG(DIAG_ERROR, "hub", "a delivery cannot be repeated as it was",
-             diag_number("id", s->id),
-             diag_text("callback", websub_origin(slice_of(s->callback)).text),
-             diag_number("after", s->after),
-             diag_number("last", s->range_last));
-        s->range_last = 0;
-        return leave_call_for(d, PAUSE_US);
-    }
-    hold_body(d, body);
-    return fix_range(d);
-}
-
-/* Continues after a body could not be read. */
-static enum call_turn
-give_up_body(struct delivery *d, enum status rc, uint64_t last)
-{
-    struct subscription *s = d->s;
-
-    if (rc != STATUS_GONE)
-        return leave_call_for(d,
-                              PAUSE_US); /* if the set is gone, it ends soon */
-    skip_to(s, last);
-    leave_call(d);
-    go_on(s);
-    return CALL_NOT;
-}
-
-/* Finds or makes the body. */
-static enum call_turn
-prepare_body(struct delivery *d)
-{
-    struct subscription *s = d->s;
-    struct deliveries *all = s->hub->deliveries;
-    struct shared_wish wish = wish_of(s);
-    struct shared_message *body;
-    enum call_turn turn;
-    struct problem why = {""};
-    uint64_t head, last = 0;
-    enum status rc;
-
-    /* The lease alarm ends the subscription (W-072): within an hour, if the
-     * clock was set. */
-    if (subscription_is_over(s))
-        return leave_call_for(d, 60 * PAUSE_US);
-    if (!topic_head(s->topic, &head))
-        return leave_call_for(d, PAUSE_US);
-    body = shared_messages_find(&all->messages, &wish, head);
-    if (!shared_messages_have_room(&all->messages, body, d->call.is_suspect)) {
-        if (body)
-            shared_messages_settle(&all->messages, body);
-        return wait_in(&all->starving[d->call.is_suspect], d);
-    }
-    if (!body) {
-        rc = shared_messages_make(&all->messages, &body, &wish, &last, &why);
-        if (rc == STATUS_AGAIN)
-            return load_body(d, &wish);
-        if (rc && rc != STATUS_GONE && rc != STATUS_NOT_FOUND)
-            DIAG(DIAG_ERROR, "hub", "cannot read for a subscription",
-                 diag_number("id", s->id),
-                 diag_text("callback",
-                           websub_origin(slice_of(s->callback)).text),
-                 diag_text("error", why.text));
-        if (rc)
-            return give_up_body(d, rc, last);
-        shared_messages_adopt(&all->messages, body);
-    }
-    turn = take_body(d, body);
-    shared_messages_settle(&all->messages, body);
-    return turn;
 }
 
 static enum call_turn
 on_call_turn(struct call *call)
 {
-    return prepare_body(list_entry(call, struct delivery, call));
+    struct delivery *d = list_entry(call, struct delivery, call);
+
+    /* The lease alarm ends the subscription (W-072): within an hour, if the
+     * clock was set. */
+    if (subscription_is_over(d->s))
+        return leave_call_for(d, 60 * PAUSE_US);
+    d->upto = d->s->reader.upto;
+    if (reader_next(&d->s->reader) == READER_LATER)
+        return CALL_LATER;
+    return take_body(d);
 }
 
-/* Gives the caller the decision that `prepare` postponed. */
+/* Gives the caller the decision that on_call_turn postponed. */
 static void
 tell_caller(struct caller *caller, struct delivery *d, enum call_turn turn)
 {
@@ -462,55 +337,18 @@ tell_caller(struct caller *caller, struct delivery *d, enum call_turn turn)
         caller_go(caller, &d->call, turn == CALL_READY);
 }
 
-/* Continues the deliveries that waited for a load_body. */
+/* There is news for a subscription that rests, or the body that its delivery
+ * waits for. */
 static void
-on_loaded(struct shared_messages *messages, const struct shared_loaded *loaded)
+on_ready(struct reader *reader)
 {
-    struct deliveries *all = list_entry(messages, struct deliveries, messages);
-    struct caller *caller = all->hub->caller;
-    struct shared_message *body = loaded->message;
+    struct subscription *s = list_entry(reader, struct subscription, reader);
+    struct delivery *d = s->delivery;
 
-    if (body)
-        shared_messages_adopt(messages, body);
-    while (!list_is_empty(loaded->waiters)) {
-        struct delivery *d =
-            list_entry(loaded->waiters->next, struct delivery, node);
-        struct shared_wish wish = wish_of(d->s);
-
-        list_remove(&d->node);
-        if (!body)
-            tell_caller(caller, d,
-                        give_up_body(d, loaded->status, loaded->last));
-        else if (!shared_message_serves(body, &wish))
-            tell_caller(caller, d,
-                        prepare_body(d)); /* its terms have changed meanwhile */
-        else if (d->call.is_suspect &&
-                 !shared_messages_have_room(messages, body, true))
-            wait_in(&all->starving[true], d);
-        else
-            tell_caller(caller, d, take_body(d, body));
-    }
-    if (body)
-        shared_messages_settle(messages, body);
-}
-
-/* Retries the deliveries that wait for room, healthy ones first, while there is
- * room. */
-static void
-serve_starving(struct deliveries *all)
-{
-    for (int is_suspect = 0; is_suspect < 2; is_suspect++) {
-        struct list *list = &all->starving[is_suspect];
-
-        while (!list_is_empty(list) &&
-               shared_messages_have_room(&all->messages, NULL, is_suspect)) {
-            struct delivery *d = list_entry(list->next, struct delivery, node);
-
-            list_remove(&d->node);
-            tell_caller(all->hub->caller, d, prepare_body(d));
-        }
-    }
-    shared_messages_go_on(&all->messages);
+    if (d)
+        tell_caller(s->hub->caller, d, take_body(d));
+    else
+        go_on(s);
 }
 
 /* Outcomes */
@@ -520,7 +358,7 @@ serve_starving(struct deliveries *all)
 static void
 give_up_range(struct subscription *s, uint64_t entries)
 {
-    if (s->range_last == 0) {
+    if (s->reader.upto == 0) {
         forget_failures(s);
         return;
     }
@@ -529,9 +367,10 @@ give_up_range(struct subscription *s, uint64_t entries)
     DIAG(DIAG_WARNING, "hub", "a delivery was given up",
          diag_number("id", s->id),
          diag_text("callback", websub_origin(slice_of(s->callback)).text),
-         diag_number("after", s->after), diag_number("last", s->range_last),
+         diag_number("after", s->reader.after),
+         diag_number("last", s->reader.upto),
          diag_text("error", s->history.last_error));
-    move_cursor(s, s->range_last);
+    move_cursor(s, s->reader.upto);
 }
 
 /* Measures the time from the commit to the 2xx. Entries from before the
@@ -554,7 +393,7 @@ end_well(struct subscription *s, const struct call *call)
     s->history.last_status = call->status;
     s->history.last_error[0] = '\0';
     metrics_add(METRIC_HUB_DELIVERIES, 1);
-    move_cursor(s, s->range_last);
+    move_cursor(s, s->reader.upto);
     go_on(s);
 }
 
@@ -622,13 +461,13 @@ on_done(struct call *call)
     uint64_t entries = 0;
 
     if (outcome == ATTEMPT_DELIVERED)
-        observe_latency(s, d->body);
-    else if (d->body) /* a call may end_badly before its turn comes */
-        entries = count_entries(d->body);
+        observe_latency(s, s->reader.message);
+    else if (s->reader.message) /* a call may fail before its turn comes */
+        entries = count_entries(s->reader.message);
     end_delivery(d);
     if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */
         pause_delivery(s, PAUSE_US);
-        serve_starving(all);
+        readers_go_on(&all->hub->readers);
         return;
     }
     s->history.n_attempts++;
@@ -644,7 +483,7 @@ on_done(struct call *call)
         end_badly(s, call, entries);
         break;
     }
-    serve_starving(all);
+    readers_go_on(&all->hub->readers);
 }
 
 static void
@@ -663,7 +502,7 @@ begin_delivery(struct subscription *s)
     d->call.timeout_us = s->hub->config->hub_timeout_us;
     d->call.max_answer = ATTEMPT_ANSWER_MAX;
     d->call.also = hub_also(s->hub, &s->terms);
-    d->call.is_suspect = s->failures > 0;
+    d->call.is_suspect = s->reader.is_suspect = s->failures > 0;
     d->call.prepare = on_call_turn;
     d->call.done = on_done;
     s->delivery = d;
@@ -677,17 +516,18 @@ delivery_begin(struct subscription *s)
 {
     uint64_t head;
 
-    list_init(&s->node);
+    list_init(&s->busy);
+    s->reader.on_ready = on_ready;
     s->range_form = attempt_form(s);
     if (s->topic->kind == TOPIC_FRAMEWORK)
         framework_listen(s->hub);
     else
         topic_listen(s->topic);
-    if (topic_head(s->topic, &head) && s->after > head) {
+    if (topic_head(s->topic, &head) && s->reader.after > head) {
         DIAG(DIAG_WARNING, "hub", "a subscription is ahead of its log",
              diag_number("id", s->id),
              diag_text("callback", websub_origin(slice_of(s->callback)).text),
-             diag_number("after", s->after), diag_number("last", head));
+             diag_number("after", s->reader.after), diag_number("last", head));
         move_cursor(s, head);
     }
     go_on(s);
@@ -696,17 +536,7 @@ delivery_begin(struct subscription *s)
 static void
 on_room(struct alarm *alarm)
 {
-    serve_starving(list_entry(alarm, struct deliveries, room));
-}
-
-static bool
-is_anybody_waiting(const struct deliveries *all)
-{
-    for (int is_suspect = 0; is_suspect < 2; is_suspect++)
-        if (!list_is_empty(&all->starving[is_suspect]) ||
-            !list_is_empty(&all->messages.queued[is_suspect]))
-            return true;
-    return false;
+    readers_go_on(&list_entry(alarm, struct deliveries, room)->hub->readers);
 }
 
 /* Deliveries that wait for the room get it soon, but not from here: the owner
@@ -718,14 +548,16 @@ delivery_cut(struct subscription *s)
     struct delivery *d = s->delivery;
 
     caller_clear_alarm(s->hub->caller, &s->retry_alarm);
-    list_remove(&s->node);
+    list_remove(&s->busy);
     forget_failures(s);
     s->last_begun_us = 0;
-    if (!d)
+    if (!d) {
+        reader_release(&s->reader);
         return;
+    }
     caller_cancel(s->hub->caller, &d->call);
     end_delivery(d);
-    if (is_anybody_waiting(all)) {
+    if (readers_are_starving(&s->hub->readers)) {
         all->room.ring = on_room;
         caller_set_alarm(s->hub->caller, &all->room, clock_steady_us());
     }
@@ -740,33 +572,20 @@ delivery_look(struct subscription *s)
     go_on(s);
 }
 
-/* Wakes the resting subscriptions of a topic that has news, and those that
- * earlier news left to be woken. */
-static void
-wake_resting(struct topic *topic)
-{
-    struct list *node;
-
-    list_move(&topic->waking, &topic->resting);
-    for (int i = 0; i < DELIVERY_WAKES_AT_ONCE; i++) {
-        node = list_first(&topic->waking);
-        if (!node)
-            return;
-        go_on(list_entry(node, struct subscription, node));
-    }
-    if (!list_is_empty(&topic->waking))
-        watched_mark(&topic->watched);
-}
-
 void
 deliveries_wake(struct hub *hub)
 {
-    struct topic *topic;
+    struct watcher *watcher = &hub->readers.watcher;
+    struct watched_log *watched;
 
     framework_look(hub);
-    watcher_take(&hub->watcher);
-    while ((topic = topic_next_marked(hub)))
-        wake_resting(topic);
+    watcher_take(watcher);
+    while ((watched = watcher_next(watcher))) {
+        watched_clear(watched);
+        watched_channel_wake(
+            list_entry(watched, struct watched_channel, watched),
+            DELIVERY_WAKES_AT_ONCE);
+    }
 }
 
 void
@@ -795,8 +614,10 @@ write_ranges(struct alarm *alarm)
         struct delivery *d =
             list_entry(all->unkept.next, struct delivery, node);
 
-        hub_db_put_range(all->hub->db, d->s->id, d->s->after, d->s->range_last);
-        wait_in(&all->fixed, d);
+        hub_db_put_range(all->hub->db, d->s->id, d->s->reader.after,
+                         d->s->reader.upto);
+        list_remove(&d->node);
+        list_append(&all->fixed, &d->node);
     }
 }
 
@@ -815,33 +636,41 @@ deliveries_unkept(struct hub *hub)
     }
 }
 
+static struct hub *
+hub_of(struct shared_messages *messages)
+{
+    return list_entry(messages, struct hub, readers.messages);
+}
+
 static void
 do_job(struct shared_messages *messages, struct job *job)
 {
-    struct deliveries *all = list_entry(messages, struct deliveries, messages);
-
-    caller_work(all->hub->caller, job);
+    caller_work(hub_of(messages)->caller, job);
 }
 
 static bool
 is_stopping(struct shared_messages *messages)
 {
-    return hub_is_stopping(
-        list_entry(messages, struct deliveries, messages)->hub);
+    return hub_is_stopping(hub_of(messages));
 }
 
-static const struct shared_calls calls = {
-    .part = "hub",
-    .make = topic_make,
-    .work = do_job,
-    .is_stopping = is_stopping,
-    .loaded = on_loaded,
+static const struct reader_calls calls = {
+    .shared =
+        {
+            .part = "hub",
+            .make = topic_make,
+            .work = do_job,
+            .is_stopping = is_stopping,
+            .loaded = readers_loaded,
+        },
+    .look = look_at_topic,
+    .wants_newest = true,
 };
 
 static void
 wake_hub(struct watcher *watcher)
 {
-    hub_wake(list_entry(watcher, struct hub, watcher));
+    hub_wake(list_entry(watcher, struct hub, readers.watcher));
 }
 
 enum status
@@ -856,11 +685,8 @@ deliveries_open(struct hub *hub, end_subscription_fn *end, struct problem *why)
     }
     all->hub = hub;
     all->end_subscription = end;
-    watcher_init(&hub->watcher, wake_hub);
-    shared_messages_init(&all->messages, &calls,
-                         registry_config(hub->registry)->hub_body_bytes);
-    list_init(&all->starving[false]);
-    list_init(&all->starving[true]);
+    readers_init(&hub->readers, &calls,
+                 registry_config(hub->registry)->hub_body_bytes, wake_hub);
     list_init(&all->fixed);
     list_init(&all->unkept);
     list_init(&all->ended);
@@ -877,7 +703,7 @@ deliveries_close(struct hub *hub)
         return;
     free_ended(all);
     framework_close(hub);
-    shared_messages_fini(&all->messages);
+    readers_fini(&hub->readers);
     free(all);
     hub->deliveries = NULL;
 }

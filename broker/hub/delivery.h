@@ -4,16 +4,16 @@
  *
  *     resting --(a commit)--> due --> its turn --> range fixed, kept --> POST
  *        ^                     ^                                          |
- *        |                     |      2xx: after = range_last; more? due  |
+ *        |                     |      2xx: the cursor moves;  more? due   |
  *        +------- at the head -+--- else: backs off, the same bytes again +
  *                                   410: ended;  give-up: the cursor moves on
  *
  * The range of a delivery is fixed when its turn comes (so that all waiting
  * entries go out merged), and kept before the first try: every later try, also
  * after a crash, sends the same bytes under the same ID. All subscriptions at
- * the same position share a body (readers/shared_messages.h). A subscription
- * that backs off holds none: its body is made again when the turn of the retry
- * comes.
+ * the same position share a body: each is a reader of its topic
+ * (readers/reader.h). A subscription that backs off holds no body: it is made
+ * again when the turn of the retry comes.
  *
  * hub.db does not store `reached`, the position up to which a filter passes
  * nothing: it only saves work. After a restart the worker pool searches that

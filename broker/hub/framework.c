@@ -99,8 +99,8 @@ find_beginning(const struct hub *hub, uint64_t head)
         if (topic->kind != TOPIC_FRAMEWORK)
             continue;
         list_foreach (at, behind, &topic->subscriptions) {
-            uint64_t start = subscription_start(
-                list_entry(at, struct subscription, of_topic));
+            uint64_t start = reader_start(
+                &list_entry(at, struct subscription, of_topic)->reader);
 
             if (start < head)
                 head = start;
@@ -146,19 +146,20 @@ mark_concerned(struct topic *topic, uint64_t seq)
     struct list *node, *next;
     bool is_new = false;
 
-    if (watched_is_marked(&topic->watched))
+    if (watched_is_marked(&topic->news.watched))
         return;
-    list_foreach (node, next, &topic->resting) {
-        struct subscription *s = list_entry(node, struct subscription, node);
+    list_foreach (node, next, &topic->news.resting) {
+        struct subscription *s =
+            list_entry(node, struct subscription, reader.node);
 
-        if (subscription_start(s) >= seq)
+        if (reader_start(&s->reader) >= seq)
             continue;
         is_new = true;
-        if (is_there && s->reached < seq - 1)
-            s->reached = seq - 1;
+        if (is_there && s->reader.reached < seq - 1)
+            s->reader.reached = seq - 1;
     }
     if (is_new)
-        watched_mark(&topic->watched);
+        watched_mark(&topic->news.watched);
 }
 
 static void
@@ -235,7 +236,7 @@ mark_unread(struct framework *f, enum status rc)
         struct topic *topic = list_entry(node, struct topic, node);
 
         if (topic->kind == TOPIC_FRAMEWORK)
-            watched_mark(&topic->watched);
+            watched_mark(&topic->news.watched);
     }
     if (f->seen < head.last)
         look_again(f);

@@ -33,8 +33,9 @@
  *     hub.c       on_wake
  *     delivery.c  deliveries_wake  those that rest in it are due: each asks the
  *                                  caller for a turn (calls/caller.h)
- *                 on_call_turn     has its turn: the body is found, or made, or
- *                                  read from disk (readers/shared_messages.h)
+ *                 on_call_turn     has its turn: its reader finds the body, or
+ *                                  makes it, or reads it from disk
+ *                                  (readers/reader.h)
  *                 fix_range        its range is written,
  *     hub.c       end_turn         and kept, with all of this turn;
  *     delivery.c  deliveries_turn  then it goes:

@@ -543,8 +543,8 @@ write_cursor(struct hub_db *h, const struct subscription *s)
     sqlite3_stmt *to = h->db.statements[PUT_CURSOR];
 
     sqlite3_bind_int64(to, 1, (sqlite3_int64)s->id);
-    sqlite3_bind_int64(to, 2, (sqlite3_int64)s->after);
-    sqlite3_bind_int64(to, 3, (sqlite3_int64)s->range_last);
+    sqlite3_bind_int64(to, 2, (sqlite3_int64)s->reader.after);
+    sqlite3_bind_int64(to, 3, (sqlite3_int64)s->reader.upto);
     run_statement(h, PUT_CURSOR);
 }
 

@@ -13,7 +13,7 @@
 #include "broker/hub/hub_db.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
-#include "broker/readers/watch.h"
+#include "broker/readers/reader.h"
 #include "proto/webhook_signature.h"
 
 /* Period of writing moved cursors, and of trying again after a failed
@@ -43,6 +43,7 @@ struct hub {
     struct verifications *verifications; /* verification.c: tables, limits */
     struct denials *denials;             /* denial.c */
     struct deliveries *deliveries;       /* delivery.c */
+    struct readers readers;              /* delivery.c: of all subscriptions */
     struct relaying *relaying;           /* relay.c */
     struct foreign_sources *sources;     /* foreign_source.c */
     bool has_synced_hubs; /* external_hubs.c: else it looks at all of
@@ -54,7 +55,6 @@ struct hub {
     int64_t again_us; /* steady: when a failed commit is tried again */
 
     /* Other threads */
-    struct watcher watcher;         /* of the topics */
     atomic_bool topics_changed;     /* hub_topics_changed */
     _Atomic(struct caller *) woken; /* hub_wake's; NULL before there is one */
     pthread_mutex_t mutex;          /* between hub_submit and hub_stop */

@@ -181,7 +181,7 @@ keep_changes(struct relaying *all, struct relay *relay)
     relay->state = RELAY_KEPT;
     set_documents(relay, &relay->draft);
     if (relay->topic)
-        watched_mark(&relay->topic->watched);
+        watched_mark(&relay->topic->news.watched);
 }
 
 static void

@@ -124,11 +124,12 @@ put_into_effect(struct subscription *s, struct terms *terms,
                 const struct effect *effect)
 {
     struct signer *old_signer = s->signer;
-    struct filter_class *old_filter = s->filter;
+    struct filter_class *old_filter = s->reader.filter;
 
     terms_move(&s->terms, terms);
     s->signer = effect->signer;
-    s->filter = effect->filter;
+    s->reader.filter = effect->filter;
+    s->reader.is_plain = s->terms.is_simple;
     signer_free(old_signer);
     filters_leave(old_filter);
 }
@@ -146,7 +147,7 @@ free_subscription(struct subscription *s)
     callback_table_leave(&s->pair);
     terms_fini(&s->terms);
     signer_free(s->signer);
-    filters_leave(s->filter);
+    filters_leave(s->reader.filter);
     free(s->callback);
     free(s);
 }
@@ -170,11 +171,11 @@ make_subscription(struct hub *hub, struct topic *topic,
     s->topic = topic;
     s->created_us = record->created_us;
     s->lease_end_us = record->lease_end_us;
-    s->after = s->reached = record->after;
-    s->range_last = record->range_last;
+    reader_init(&s->reader, &topic->news, record->after, NULL);
+    s->reader.upto = record->range_last;
     s->generation = record->generation;
     list_init(&s->of_topic);
-    list_init(&s->node);
+    list_init(&s->busy);
     list_init(&s->moved);
     s->callback = slice_dup(record->callback);
     rc = s->callback ? STATUS_OK : problem_memory(why);
@@ -277,7 +278,8 @@ renew_subscription(struct subscription *s, struct hub_record *record,
     put_into_effect(s, terms, &effect);
     s->lease_end_us = record->lease_end_us;
     if (is_other)
-        s->reached = s->after; /* other entries pass the filter now */
+        s->reader.reached =
+            s->reader.after; /* other entries pass the filter now */
     return STATUS_OK;
 }
 
@@ -332,11 +334,8 @@ void
 subscription_redeliver(struct subscription *s, uint64_t after)
 {
     delivery_cut(s);
-    s->after = s->reached = after;
-    s->range_last = 0;
+    reader_move(&s->reader, after);
     s->generation++;
-    s->failures = 0;
-    s->failing_since_us = 0;
     list_remove(&s->moved);
     hub_db_put_subscription(s->hub->db, s);
     delivery_look(s);

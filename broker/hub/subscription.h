@@ -34,7 +34,7 @@
 #include "broker/calls/caller.h"
 #include "broker/hub/callback_table.h"
 #include "broker/hub/topic.h"
-#include "broker/sets/filters.h"
+#include "broker/readers/reader.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -101,25 +101,20 @@ struct subscription {
     int64_t lease_end_us; /* wall clock; INT64_MAX: SUBSCRIPTION_HUB */
     struct alarm lease_alarm;
 
-    /* In effect: subscription.c makes them from the terms. */
-    struct signer *signer;       /* or NULL */
-    struct filter_class *filter; /* or NULL */
+    struct signer *signer; /* in effect: subscription.c makes it from the terms;
+                              or NULL */
 
-    /* The cursor. Entries up to `after` were delivered or given up. */
-    uint64_t after;
-    uint64_t reached;    /* at least `after`; nothing from there up to this one
-                            passes the filter */
-    uint64_t range_last; /* the end of the delivery (after, range_last], which
-                            hub.db has and which was tried at least once; 0:
-                            none */
+    /* The cursor, with the filter and the form in effect. Entries up to `after`
+     * were delivered or given up. `upto` is the end of a delivery (after, upto]
+     * which hub.db has, and which was tried at least once. */
+    struct reader reader;
     uint32_t range_form; /* the form of that range: attempt_form (delivery.c) */
     uint32_t generation; /* counts redeliveries */
     struct list moved;   /* in hub->moved: hub.db lacks the cursor (for a second
                             at most) */
 
     /* For the deliveries (delivery.c). */
-    struct list node; /* topic->resting, ->waking, or ->busy */
-    bool is_resting;
+    struct list busy;          /* in topic->busy, unless it rests */
     struct delivery *delivery; /* in flight or being made; or NULL */
     struct alarm retry_alarm;  /* back-off, interval */
     unsigned failures;         /* of this range, in a row */
@@ -151,13 +146,6 @@ struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
 
 /* Returns the first one with a greater id; NULL: none. `after` 0: the first. */
 struct subscription *subscription_next(struct hub *hub, uint64_t after);
-
-/* The position to search from. */
-static inline uint64_t
-subscription_start(const struct subscription *s)
-{
-    return s->reached > s->after ? s->reached : s->after;
-}
 
 /* True if the lease has ended. Each try asks at its start (W-072): the alarm
  * may be late if the wall clock was set. */

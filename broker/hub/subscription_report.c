@@ -64,8 +64,9 @@ add_terms(struct buf *to, const struct terms *terms)
 static uint64_t
 lag_of(const struct subscription *s, uint64_t head)
 {
-    bool is_of_others = s->is_resting && s->topic->kind == TOPIC_FRAMEWORK;
-    uint64_t start = subscription_start(s);
+    bool is_of_others =
+        s->reader.state == READER_HEAD && s->topic->kind == TOPIC_FRAMEWORK;
+    uint64_t start = reader_start(&s->reader);
 
     return !is_of_others && head > start ? head - start : 0;
 }
@@ -84,7 +85,7 @@ add_place(struct buf *to, const struct subscription *s)
 {
     uint64_t head = 0;
 
-    add_position(to, s->topic, s->after);
+    add_position(to, s->topic, s->reader.after);
     if (topic_head(s->topic, &head))
         add_number(to, "lag", lag_of(s, head));
 }
@@ -122,7 +123,7 @@ lag_of_topic(const struct topic *topic)
         return 0;
     list_foreach (node, behind, &topic->busy)
         most = more_of(
-            most, lag_of(list_entry(node, struct subscription, node), head));
+            most, lag_of(list_entry(node, struct subscription, busy), head));
     return most;
 }
 

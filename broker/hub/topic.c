@@ -14,19 +14,6 @@
 #include "proto/uri.h"
 #include "proto/websub.h"
 
-/* News */
-
-struct topic *
-topic_next_marked(struct hub *hub)
-{
-    struct watched_log *watched = watcher_next(&hub->watcher);
-
-    if (!watched)
-        return NULL;
-    watched_clear(watched);
-    return list_entry(watched, struct topic, watched);
-}
-
 /* Existing topics */
 
 static int
@@ -58,12 +45,10 @@ make_topic(struct hub *hub, enum topic_kind kind, const char *epoch)
     topic->hub = hub;
     topic->kind = kind;
     memcpy(topic->epoch, epoch, sizeof(topic->epoch));
-    watched_init(&topic->watched, &hub->watcher);
+    watched_channel_init(&topic->news, &hub->readers);
     list_init(&topic->node);
     list_init(&topic->subscriptions);
-    list_init(&topic->resting);
     list_init(&topic->busy);
-    list_init(&topic->waking);
     return topic;
 }
 
@@ -116,7 +101,7 @@ void
 topic_listen(struct topic *topic)
 {
     if (topic->kind == TOPIC_CHANGES)
-        watched_listen(&topic->watched, topic->set->log);
+        watched_listen(&topic->news.watched, topic->set->log);
 }
 
 enum status
@@ -141,7 +126,7 @@ topic_release(struct topic *topic)
 {
     if (!list_is_empty(&topic->subscriptions) || topic->n_holds > 0)
         return;
-    watched_end(&topic->watched);
+    watched_end(&topic->news.watched);
     topic->hub->n_framework_topics -= topic->kind == TOPIC_FRAMEWORK;
     if (topic->kind == TOPIC_RELAY)
         topic->relay->topic = NULL;
@@ -306,6 +291,7 @@ topic_channel(const struct topic *topic)
         .set = topic->set,
         .source = topic->relay,
         .end = topic->is_ending ? topic->end : UINT64_MAX,
+        .is_local = topic->kind == TOPIC_RELAY,
     };
 
     memcpy(channel.epoch, topic->epoch, sizeof(channel.epoch));
@@ -352,6 +338,18 @@ topic_head(const struct topic *topic, uint64_t *last)
     return channel_head(&channel, last);
 }
 
+uint64_t
+topic_earliest(const struct topic *topic)
+{
+    const struct channel channel = topic_channel(topic);
+    struct head head;
+
+    if (topic->kind == TOPIC_RELAY)
+        return topic->relay->earliest;
+    look_at_head(&channel, &head);
+    return head.earliest;
+}
+
 /* The removal's event was committed with the removal, and is the set's last:
  * later events with its name concern another set. */
 void
@@ -361,7 +359,7 @@ topic_end(struct topic *topic)
         return;
     topic->end = framework_event_last(topic->set);
     topic->is_ending = true;
-    watched_mark(&topic->watched);
+    watched_mark(&topic->news.watched);
 }
 
 enum status

@@ -21,8 +21,7 @@
 
 #include "base/list.h"
 #include "broker/hub/id_table.h"
-#include "broker/readers/shared_messages.h"
-#include "broker/readers/watch.h"
+#include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/position.h"
@@ -43,7 +42,7 @@ struct topic {
     struct relay *relay; /* of TOPIC_RELAY */
     char epoch[EPOCH_SIZE + 1];
 
-    struct watched_log watched; /* TOPIC_CHANGES: the set's log */
+    struct watched_channel news; /* watched: the set's log, of TOPIC_CHANGES */
 
     /* Of TOPIC_FRAMEWORK, when its set was removed: subscriptions still read
      * the events up to `end`, and then end. */
@@ -51,11 +50,7 @@ struct topic {
     uint64_t end;
 
     struct list subscriptions; /* all: subscription->of_topic */
-    struct list resting;       /* subscriptions that have read everything that
-                                  concerns them: subscription->node */
-    struct list waking;        /* resting ones that have not yet looked at
-                                  news */
-    struct list busy;          /* the others */
+    struct list busy;          /* those that do not rest: subscription->busy */
     unsigned n_holds;          /* requests for it, and functions that keep it */
     struct id_table subscriptions_by_id,
         verifications_by_id; /* the same, in order */
@@ -88,11 +83,6 @@ struct topic *topic_look(struct hub *hub, enum topic_kind kind,
  * there is a thread there is none to wake. */
 void topic_listen(struct topic *topic);
 
-/* After watcher_take: returns the marked topics one by one, and NULL at the
- * end. A returned topic is no longer marked: look at its head then, not
- * before. */
-struct topic *topic_next_marked(struct hub *hub);
-
 /* Appends its canonical URL (rel=self), and the URL of the hub that its
  * deliveries name (rel=hub). */
 void topic_write_url(struct buf *to, const struct topic *topic);
@@ -106,6 +96,9 @@ void topic_end(struct topic *topic);
  * is gone (its set was removed, or removed and made again), except after
  * topic_end. */
 bool topic_head(const struct topic *topic, uint64_t *last);
+
+/* The position of the earliest entry that can be read. */
+uint64_t topic_earliest(const struct topic *topic);
 
 /* Checks a position that a subscriber gave. As positions_judge. */
 MUST_CHECK enum status topic_judge(const struct topic *topic,

@@ -47,7 +47,7 @@ TEST(repeats_the_range_after_a_restart)
     engine_start();
     post(5);
     s = new_subscription("/", 10);
-    s->range_last = 50;
+    s->reader.upto = 50;
     delivery_begin(s);
     turns();
     run_jobs();
@@ -148,8 +148,8 @@ TEST(sends_nothing_where_nothing_passes)
     turns();
     run_jobs();
     assert_int_equal(e.n_sent, 0);
-    assert_int_equal(s->after, 0);
-    assert_int_equal(s->reached, 10);
+    assert_int_equal(s->reader.after, 0);
+    assert_int_equal(s->reader.reached, 10);
     assert_int_equal(quiet->n_calls, 0);
 
     sets_post(&e.sets, "demo", 77, 1);
@@ -159,8 +159,8 @@ TEST(sends_nothing_where_nothing_passes)
 
     assert_int_equal(e.n_sent, 1);
     finish(s, 200);
-    assert_true(s->after >= 11);
-    assert_int_equal(s->reached, 12);
+    assert_true(s->reader.after >= 11);
+    assert_int_equal(s->reader.reached, 12);
 }
 
 /* W-092: suspects may hold half of the memory for bodies; the others have room
@@ -182,7 +182,7 @@ TEST(has_room_for_the_healthy_however_many_hang, engine_configure,
     quiet->connections = EACH;
     for (unsigned i = 0; i < EACH; i++) {
         s[i] = subscribe_nth("/sick/%u", i, i);
-        s[i]->range_last = i + 1; /* each its own */
+        s[i]->reader.upto = i + 1; /* each its own */
         s[i]->failures = 1;
     }
     /* They were begun healthy: let them come again as suspects. */
@@ -264,7 +264,7 @@ TEST(relays_documents_one_by_one)
     finish(s, 200);
     e.documents[2] = "third";
     e.relay.last = 3;
-    watched_mark(&topic->watched);
+    watched_mark(&topic->news.watched);
     turns();
     assert_true(slice_is(buf_slice(&last_sent()->body), "third"));
 

@@ -65,7 +65,7 @@ TEST(leaves_alone_who_asks_for_it, engine_configure, engine_teardown)
     assert_in_range(next_alarm(), 1, 300 * SECOND); /* the last try */
     pass(next_alarm());
     finish(s, 503);
-    assert_int_equal(s->after, 1);
+    assert_int_equal(s->reader.after, 1);
 }
 
 /* W-087, R-297: every status but 2xx is a failure, and the report names it. */
@@ -98,7 +98,7 @@ TEST(takes_all_else_for_a_failure)
     assert_string_equal(s->history.last_error, "it took longer than 10 s");
     assert_int_equal(s->history.last_status, 0);
     assert_int_equal(s->history.n_failed, n + 1);
-    assert_int_equal(s->after, 0);
+    assert_int_equal(s->reader.after, 0);
 }
 
 /* A lack of memory in the broker is no failure of the callback. */
@@ -136,7 +136,7 @@ TEST(gives_up_one_range_and_goes_on, engine_configure, engine_teardown)
 
     assert_in_range(n, 5, 50);
     assert_int_equal(s->history.n_skipped, 4);
-    assert_int_equal(s->after, 7);
+    assert_int_equal(s->reader.after, 7);
     assert_int_equal(e.n_ended, 0);
     assert_sent(last_sent(), 7, 9);
     finish(s, 200);
@@ -159,7 +159,7 @@ TEST(counts_what_passes_as_skipped, engine_configure, engine_teardown)
     pass(next_alarm());
     finish(s, 500);
     assert_int_equal(s->history.n_skipped, 11); /* 1, 10 ... 19 */
-    assert_int_equal(s->after, 20);
+    assert_int_equal(s->reader.after, 20);
 }
 
 /* W-086: 410 ends a subscription at once; that of an external hub has no end.
@@ -235,7 +235,7 @@ TEST(goes_on_at_the_earliest_that_is_retained, engine_configure,
     assert_sent(last_sent(), 4, 7);
     finish(s, 200);
     tried = new_subscription("/tried", 1);
-    tried->range_last = 3;
+    tried->reader.upto = 3;
     delivery_begin(tried);
     turns();
     run_jobs();
@@ -264,12 +264,12 @@ TEST(does_not_count_as_skipped_what_did_not_pass, engine_configure,
     turns();
     retire_lists();
     turns();
-    assert_int_equal(s->reached, 6);
+    assert_int_equal(s->reader.reached, 6);
     sets_post(&e.sets, "demo", 77, 1);
     turns();
     run_jobs();
     assert_int_equal(s->history.n_skipped, 0);
     assert_int_equal(e.n_sent, 1);
     finish(s, 200);
-    assert_int_equal(s->after, 7);
+    assert_int_equal(s->reader.after, 7);
 }

@@ -30,7 +30,7 @@ TEST(delivers_what_is_committed)
     assert_sent(last_sent(), 2, 5);
     assert_kept(s, 2, 5);
     finish(s, 204);
-    assert_int_equal(s->after, 5);
+    assert_int_equal(s->reader.after, 5);
     assert_int_equal(s->history.n_deliveries, 1);
     assert_int_equal(e.n_sent, 1);
 }
@@ -170,8 +170,7 @@ static void
 go_back(struct subscription *s, uint64_t after)
 {
     delivery_cut(s);
-    s->after = s->reached = after;
-    s->range_last = 0;
+    reader_move(&s->reader, after);
     delivery_look(s);
     turns();
 }
@@ -217,7 +216,7 @@ TEST(goes_on_at_the_head_of_a_log_that_is_older)
 
     post(2);
     s = subscribe("/", 100);
-    assert_int_equal(s->after, 2);
+    assert_int_equal(s->reader.after, 2);
     post(1);
     turns();
     assert_sent(last_sent(), 2, 3);

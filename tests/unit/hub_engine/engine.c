@@ -28,7 +28,7 @@ end_subscription(struct subscription *s, enum subscription_end how)
     list_remove(&s->of_topic);
     list_remove(&s->moved);
     signer_free(s->signer);
-    filters_leave(s->filter);
+    filters_leave(s->reader.filter);
     free(s->callback);
     free(s);
     topic_release(topic);
@@ -309,8 +309,8 @@ subscription_at(struct topic *topic, const char *callback, uint64_t after)
     s->callback = strdup(callback);
     s->created_us = clock_now_us();
     s->lease_end_us = INT64_MAX;
-    s->after = s->reached = after;
-    list_init(&s->node);
+    reader_init(&s->reader, &topic->news, after, NULL);
+    list_init(&s->busy);
     list_init(&s->moved);
     list_append(&topic->subscriptions, &s->of_topic);
     return s;
@@ -360,9 +360,9 @@ set_filter(struct subscription *s, const char *text)
     struct filter filter;
 
     assert_int_equal(filter_read(&filter, slice_of(text), NULL), STATUS_OK);
-    filters_leave(s->filter);
+    filters_leave(s->reader.filter);
     assert_int_equal(filters_enter(registry_filters(e.sets.registry), &filter,
-                                   NULL, &s->filter, NULL),
+                                   NULL, &s->reader.filter, NULL),
                      STATUS_OK);
 }
 

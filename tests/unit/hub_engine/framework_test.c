@@ -56,7 +56,8 @@ TEST(wakes_the_framework_topic_that_an_event_concerns)
     a = subscribe_framework("a", 0);
     b = subscribe_framework("b", 0);
     assert_true(topic_head(a->topic, &head));
-    a->after = a->reached = b->after = b->reached = head;
+    reader_move(&a->reader, head);
+    reader_move(&b->reader, head);
     delivery_begin(a);
     delivery_begin(b);
     turns();
@@ -69,7 +70,7 @@ TEST(wakes_the_framework_topic_that_an_event_concerns)
     assert_true(is_under_way(a));
     assert_false(is_under_way(b));
     assert_int_equal(quiet->n_calls, 1);
-    assert_int_equal(b->reached, head);
+    assert_int_equal(b->reader.reached, head);
     assert_string_equal(header(last_sent(), "Link"),
                         "<" SETS_URL "/hub>; rel=\"hub\", <" SETS_URL
                         "/sets/a/framework-notifications>; rel=\"self\"");
@@ -85,7 +86,8 @@ TEST(wakes_the_framework_topic_that_an_event_concerns)
     run_jobs();
     assert_int_equal(e.n_sent, n + 1);
     assert_ptr_equal(last_sent()->s, b);
-    assert_true(b->reached > head); /* a's events are not looked at for b */
+    assert_true(b->reader.reached >
+                head); /* a's events are not looked at for b */
     finish(b, 200);
 
     sets_post(&e.sets, "c", 0, 1); /* the Source Description */
@@ -140,7 +142,7 @@ TEST(the_log_is_read_once_for_all_at_the_start)
     run_jobs();
     assert_int_equal(e.n_sent, 2);
     assert_true(is_under_way(all[3]));
-    assert_true(all[3]->reached > head);
+    assert_true(all[3]->reader.reached > head);
 }
 
 /* The hub reads a change that was committed while a worker read, as soon as the

@@ -55,7 +55,7 @@ make_alone(struct alone *a, uint64_t id, char *callback)
     a->s.callback = callback;
     a->s.created_us = 5;
     a->s.lease_end_us = 7;
-    a->s.after = 11;
+    a->s.reader.after = 11;
 }
 
 #define CURSOR "SELECT after * 1000 + range_last FROM cursors"
@@ -105,7 +105,7 @@ TEST(a_turn_is_kept_as_firmly_as_it_must, tempdir_setup, tempdir_teardown)
     assert_int_equal(ask(r, "PRAGMA synchronous"), NORMAL);
 
     hub_db_put_range(r, a.s.id, 13, 14);
-    a.s.after = 12;
+    a.s.reader.after = 12;
     hub_db_put_cursor(r, &a.s); /* the later one counts */
     assert_int_equal(ask(r, CURSOR), 12000);
     commit(r);
@@ -314,7 +314,7 @@ TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
     assert_false(hub_db_is_behind(sim.hub->db));
     assert_true(sim_is_sent("http://a.example/"));
     simulation_crash();
-    assert_int_equal(subscription_by_id(sim.hub, id)->range_last, 4);
+    assert_int_equal(subscription_by_id(sim.hub, id)->reader.upto, 4);
     assert_true(sim_is_sent("http://a.example/"));
 }
 

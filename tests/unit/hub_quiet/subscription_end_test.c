@@ -177,8 +177,8 @@ TEST(redelivery_goes_back_and_cuts_what_is_in_flight)
 
     assert_int_equal(sim_n_calls(), 1);
     assert_int_equal(sim_call(CALLBACK)->method, CALL_POST);
-    assert_int_equal(s->after, 0);
-    assert_int_equal(s->range_last, 4);
+    assert_int_equal(s->reader.after, 0);
+    assert_int_equal(s->reader.upto, 4);
     assert_int_equal(sim_command(COMMAND_REDELIVER, s->id, "9"), 410);
     assert_int_equal(sim_command(COMMAND_REDELIVER, s->id, "x"), 400);
     assert_int_equal(sim_command(COMMAND_REDELIVER, s->id + 1, "0"), 404);

@@ -46,12 +46,12 @@ TEST(begins_at_the_head_of_its_request)
     sets_post(&sim.sets, "demo", 4, 2);
     sim_confirm(CALLBACK);
 
-    assert_int_equal(sim_find(CALLBACK)->after, 3);
+    assert_int_equal(sim_find(CALLBACK)->reader.after, 3);
 }
 
 TEST(begins_where_it_wants_to)
 {
-    assert_int_equal(sim_active(CALLBACK, "&after=1")->after, 1);
+    assert_int_equal(sim_active(CALLBACK, "&after=1")->reader.after, 1);
     assert_int_equal(sim_ask(CALLBACK, "&after=4"), 410);
     assert_int_equal(sim_ask(CALLBACK, "&after=x"), 400);
 }
@@ -92,10 +92,10 @@ TEST(a_renewal_replaces_all_terms_when_it_is_confirmed)
     assert_int_equal(s->id, id);
     assert_secret(s, "other");
     assert_null(s->terms.filter);
-    assert_null(s->filter);
+    assert_null(s->reader.filter);
     assert_int_equal(s->terms.interval_us, 0);
     assert_int_equal(s->lease_end_us, clock_now_us() + 500000000);
-    assert_int_equal(s->after, 3);
+    assert_int_equal(s->reader.after, 3);
 
     sim_subscribe(CALLBACK, ""); /* no secret is new state, too */
     sim_confirm(CALLBACK);
@@ -138,7 +138,7 @@ TEST(a_renewal_does_not_interrupt_a_delivery)
     sim_confirm(CALLBACK "?hub.mode");
     assert_ptr_equal(sim_call(CALLBACK), call);
     sim_answer(call, 200, "");
-    assert_int_equal(s->after, 4);
+    assert_int_equal(s->reader.after, 4);
     assert_int_equal(s->history.n_deliveries, 1);
 
     sim_post(5, 1);
@@ -154,9 +154,9 @@ TEST(a_renewal_may_go_to_another_place)
     sim_subscribe(CALLBACK, "&after=1");
     sim_confirm(CALLBACK);
 
-    assert_int_equal(s->after, 1);
+    assert_int_equal(s->reader.after, 1);
     delivery(CALLBACK, headers);
-    assert_int_equal(s->range_last, 3);
+    assert_int_equal(s->reader.upto, 3);
 }
 
 /* W-034: a hub in a set's settings is nobody's subscription: not its lease, nor
@@ -224,9 +224,9 @@ TEST(everything_is_there_after_a_restart)
     assert_int_equal(s->terms.interval_us, 1500000);
     assert_int_equal(s->lease_end_us, end_us);
     assert_int_equal(s->created_us, created_us);
-    assert_int_equal(s->after, 2);
+    assert_int_equal(s->reader.after, 2);
     assert_non_null(s->signer);
-    assert_non_null(s->filter);
+    assert_non_null(s->reader.filter);
     assert_ptr_equal(sim_find(CALLBACK "?q=A"),
                      subscription_find(sim.hub, s->topic, SUBSCRIPTION_CALLBACK,
                                        slice_of(s->callback)));
@@ -248,7 +248,7 @@ TEST(a_delivery_in_flight_is_repeated_after_a_crash)
 
     delivery(CALLBACK, second);
     assert_string_equal(first, second);
-    assert_int_equal(sim_find(CALLBACK)->range_last, 5);
+    assert_int_equal(sim_find(CALLBACK)->reader.upto, 5);
 }
 
 /* The cursor is kept once a second. */
@@ -260,7 +260,7 @@ TEST(a_cursor_is_kept_within_a_second)
     quiet_pass(HUB_TICK_US);
     simulation_crash();
 
-    assert_int_equal(sim_find(CALLBACK)->after, 4);
+    assert_int_equal(sim_find(CALLBACK)->reader.after, 4);
     assert_int_equal(sim_n_calls(), 0);
 }
 
