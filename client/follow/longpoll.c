@@ -94,7 +94,7 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 
 /* Reads wait= from the URL. False: it has none. */
 static bool
-told_wait(const char *url, uint64_t *wait_s)
+read_wait(const char *url, uint64_t *wait_s)
 {
     struct slice query = slice_of(strchr(url, '?'));
 
@@ -116,7 +116,7 @@ url_of(const struct live *live, uint64_t *wait_s)
     unsigned s = *live->idle_ms / 3000;
     char *url = NULL;
 
-    if (told_wait(live->url, wait_s))
+    if (read_wait(live->url, wait_s))
         return strdup(live->url);
     s = s < WAIT_LEAST ? WAIT_LEAST : s > WAIT_MOST ? WAIT_MOST : s;
     *wait_s = s;

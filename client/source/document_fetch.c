@@ -121,8 +121,8 @@ quote_url(const struct document_fetch *p, char to[URL_QUOTED_MAX + 4])
 
 /* Reports a failed exchange, with the URL. */
 static void
-tell_failure(struct document_fetch *p, const struct problem *because,
-             struct problem *why)
+end_failed(struct document_fetch *p, const struct problem *because,
+           struct problem *why)
 {
     char url[URL_QUOTED_MAX + 4];
 
@@ -132,8 +132,8 @@ tell_failure(struct document_fetch *p, const struct problem *because,
 }
 
 static void
-tell_refusal(struct document_fetch *p, struct fetch_answer *answer,
-             struct problem *why)
+end_refused(struct document_fetch *p, struct fetch_answer *answer,
+            struct problem *why)
 {
     struct problem refusal = {.text = ""};
     struct buf body = answer->body;
@@ -144,11 +144,11 @@ tell_refusal(struct document_fetch *p, struct fetch_answer *answer,
     answer->body = body;
     if (refusal.rc == STATUS_GONE)
         refusal.rc = STATUS_REFUSED;
-    tell_failure(p, &refusal, why);
+    end_failed(p, &refusal, why);
 }
 
 static void
-tell_unreadable(struct document_fetch *p, struct problem *why)
+end_unreadable(struct document_fetch *p, struct problem *why)
 {
     char url[URL_QUOTED_MAX + 4];
 
@@ -183,7 +183,7 @@ finish_document(struct document_fetch *p, struct document_fetch_answer *told,
         (p->takes_text && !has_root && p->rc == STATUS_MALFORMED))
         told->text = buf_slice(&p->text);
     else
-        tell_unreadable(p, why);
+        end_unreadable(p, why);
 }
 
 static void
@@ -213,13 +213,13 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
         problem_memory(&why);
     } else if (is_enough) {
         answer->status = because->http_status;
-        tell_refusal(p, answer, &why);
+        end_refused(p, answer, &why);
     } else if (because->rc) {
-        tell_failure(p, because, &why);
+        end_failed(p, because, &why);
     } else if (answer->status == 304 && p->has_etag) {
         told.is_unchanged = true;
     } else if (answer->status != 200) {
-        tell_refusal(p, answer, &why);
+        end_refused(p, answer, &why);
     } else {
         finish_document(p, &told, &why);
     }
