@@ -419,6 +419,24 @@ db_close(struct db *db)
     db->handle = NULL;
 }
 
+enum status
+db_unlink(const char *path, struct problem *why)
+{
+    /* The file itself last: without it the others mean nothing, but the WAL of
+     * another file would damage it. */
+    static const char *const suffixes[] = {"-wal", "-shm", ""};
+    char name[4400];
+
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
+        if (unlink(name) && errno != ENOENT) {
+            problem_errno(why, "cannot remove", name);
+            return STATUS_IO;
+        }
+    }
+    return STATUS_OK;
+}
+
 void
 db_interrupt(struct db *db, int (*is_over)(void *user), void *user)
 {

@@ -80,6 +80,10 @@ MUST_CHECK enum status db_open_kind(struct db *db, const struct db_kind *kind,
  * others first. Harmless if the database is not open. */
 void db_close(struct db *db);
 
+/* Deletes a database that no connection has open, and its WAL. A missing one is
+ * no error. */
+MUST_CHECK enum status db_unlink(const char *path, struct problem *why);
+
 /* From now on a statement gives up when `is_over` returns true, which is asked
  * every few microseconds of work, and its transaction is rolled back:
  * STATUS_STOPPED. `user` is lent. */

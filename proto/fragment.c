@@ -352,6 +352,14 @@ fragment_from_loc(struct slice fragment)
                           fragment.size - SIZE(OPEN)};
 }
 
+struct slice
+fragment_loc(struct slice fragment)
+{
+    struct slice rest = fragment_from_loc(fragment);
+
+    return slice_take(&rest, '<');
+}
+
 /* From the stamp on, the rest of the rs:md is ` NAME="VALUE"` again and again,
  * quotes in values escaped, then "/>". Moves `rest` past the next one. */
 static bool
@@ -649,9 +657,9 @@ attributes_at(struct slice entry)
 void
 fragment_names(struct slice entry, struct slice *loc, struct slice *type)
 {
-    struct slice rest = fragment_from_loc(entry), tags;
+    struct slice tags;
 
-    *loc = slice_take(&rest, '<');
+    *loc = fragment_loc(entry);
     fragment_labels(entry, attributes_at(entry), type, &tags);
 }
 

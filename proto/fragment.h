@@ -89,6 +89,9 @@ enum change_kind fragment_kind(const char *fragment, uint32_t stamp);
 /* The fragment from the first byte of its loc on, as it stands: escaped. */
 struct slice fragment_from_loc(struct slice fragment);
 
+/* Its loc, escaped. */
+struct slice fragment_loc(struct slice fragment);
+
 /* The values of `type` and `td:tags`, escaped; empty where there is none. */
 void fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
                      struct slice *tags);

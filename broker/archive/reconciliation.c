@@ -146,12 +146,9 @@ read_batch(struct reconciliation *t, const struct batch *batch, uint64_t upto,
     enum status rc = STATUS_OK;
 
     for (; !rc && t->read < upto; t->read++) {
-        struct slice loc =
-            fragment_from_loc(batch_slice(batch, t->read, t->read + 1));
-        const char *end = memchr(loc.data, '<', loc.size);
+        struct slice fragment = batch_slice(batch, t->read, t->read + 1);
 
-        loc.size = end ? (size_t)(end - loc.data) : 0;
-        rc = resource_diff_news(t->difference, loc, why);
+        rc = resource_diff_news(t->difference, fragment_loc(fragment), why);
     }
     return rc;
 }

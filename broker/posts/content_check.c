@@ -179,8 +179,7 @@ loc_of(const struct block *block, size_t i)
     struct slice rest = {block->bytes.data + block->rows[i].offset,
                          block->rows[i].size};
 
-    rest = fragment_from_loc(rest);
-    return slice_take(&rest, '<');
+    return fragment_loc(rest);
 }
 
 enum status

@@ -534,8 +534,7 @@ ingest_told_loc(const struct ingest *in, const struct ingest_told *told)
     struct slice rest = {in->post.bytes.data + told->loc,
                          in->post.bytes.size - told->loc};
 
-    rest = fragment_from_loc(rest);
-    return slice_take(&rest, '<');
+    return fragment_loc(rest);
 }
 
 struct list *

@@ -1,11 +1,8 @@
 #include "broker/state/content.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -54,19 +51,10 @@ forget_gathered(struct content *c)
 enum status
 content_unlink(const char *dir, struct problem *why)
 {
-    /* The file itself last: without it the others mean nothing, but the WAL of
-     * another file would damage it. */
-    static const char *const suffixes[] = {"-wal", "-shm", ""};
     char path[4352 + 32];
 
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-        snprintf(path, sizeof(path), "%s/" CONTENT_FILE "%s", dir, suffixes[i]);
-        if (unlink(path) && errno != ENOENT) {
-            problem_errno(why, "cannot remove", path);
-            return STATUS_IO;
-        }
-    }
-    return STATUS_OK;
+    snprintf(path, sizeof(path), "%s/" CONTENT_FILE, dir);
+    return db_unlink(path, why);
 }
 
 /* Deletes the file and begins a new one, behind entry `after` of that epoch. */
@@ -224,8 +212,7 @@ gather_entry(struct content *c, struct slice fragment, uint32_t stamp,
              uint64_t seq)
 {
     struct content_told *told = ONE_MORE(c->told, &c->capacity, c->n_told);
-    struct slice loc = fragment_from_loc(fragment), hash;
-    const char *end = memchr(loc.data, '<', loc.size);
+    struct slice loc = fragment_loc(fragment), hash;
     struct content_told *t;
 
     if (!told)
@@ -233,7 +220,6 @@ gather_entry(struct content *c, struct slice fragment, uint32_t stamp,
     c->told = told;
     t = &told[c->n_told];
     memset(t, 0, sizeof(*t));
-    loc.size = end ? (size_t)(end - loc.data) : loc.size;
     resource_key(&t->key, loc);
     t->seq = seq;
     t->is_deleted = fragment_kind(fragment.data, stamp) == CHANGE_DELETED;
@@ -314,8 +300,11 @@ content_commit(struct content *c, struct problem *why)
     state.at.seq = c->seq;
     state.digest = c->digest;
     state.has_digest = true;
-    rc = contentrows_fold(&c->rows, c->told, c->n_told, c->texts.data,
-                          clock_now_us(), &state, &reason);
+    rc =
+        contentrows_fold(&c->rows,
+                         &(struct content_batch){c->told, c->n_told,
+                                                 c->texts.data, clock_now_us()},
+                         &state, &reason);
     if (!rc)
         c->is_same_log = true;
     rc = settle_transaction(c, rc, &state, &reason, why);

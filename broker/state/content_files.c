@@ -346,9 +346,7 @@ content_file_unlink(const char *set_dir, const struct digest *digest,
 }
 
 enum status
-content_files_each(const char *set_dir, unsigned folder,
-                   enum status (*fn)(const struct digest *digest, void *user,
-                                     struct problem *why),
+content_files_each(const char *set_dir, unsigned folder, content_file_fn *fn,
                    void *user, struct problem *why)
 {
     char path[PATH_SIZE], name[FOLDER_SIZE];

@@ -102,10 +102,10 @@ MUST_CHECK enum status content_file_unlink(const char *set_dir,
                                            struct problem *why);
 
 /* Calls `fn` for each file of one of the folders, until it fails. */
-MUST_CHECK enum status
-content_files_each(const char *set_dir, unsigned folder,
-                   enum status (*fn)(const struct digest *digest, void *user,
-                                     struct problem *why),
-                   void *user, struct problem *why);
+typedef enum status content_file_fn(const struct digest *digest, void *user,
+                                    struct problem *why);
+MUST_CHECK enum status content_files_each(const char *set_dir, unsigned folder,
+                                          content_file_fn *fn, void *user,
+                                          struct problem *why);
 
 #endif

@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/state/content_files.h"
-#include "broker/state/contentrows_inside.h"
 
 static const char *const steps[] = {
     "CREATE TABLE entries("
@@ -82,14 +81,15 @@ static const char *const sql[CONTENTROWS_STATEMENTS] = {
 
 /* Statements */
 
-void
-contentrows_bind(sqlite3_stmt *q, int n, uint64_t number)
+static void
+bind_number(sqlite3_stmt *q, int n, uint64_t number)
 {
     sqlite3_bind_int64(q, n, (sqlite3_int64)number);
 }
 
-void
-contentrows_bind_digest(sqlite3_stmt *q, int n, const struct digest *digest)
+/* Binds NULL for a NULL digest. */
+static void
+bind_digest(sqlite3_stmt *q, int n, const struct digest *digest)
 {
     if (digest)
         sqlite3_bind_blob(q, n, digest->bytes, DIGEST_SIZE, SQLITE_STATIC);
@@ -97,8 +97,9 @@ contentrows_bind_digest(sqlite3_stmt *q, int n, const struct digest *digest)
         sqlite3_bind_null(q, n);
 }
 
-bool
-contentrows_digest(sqlite3_stmt *q, int column, struct digest *digest)
+/* Returns false if the column holds no digest. */
+static bool
+read_digest(sqlite3_stmt *q, int column, struct digest *digest)
 {
     struct slice bytes = db_column(q, column);
 
@@ -108,15 +109,15 @@ contentrows_digest(sqlite3_stmt *q, int column, struct digest *digest)
     return true;
 }
 
-enum status
-contentrows_step(struct contentrows *r, sqlite3_stmt *q, bool *row,
-                 struct problem *why)
+static enum status
+step_query(struct contentrows *r, sqlite3_stmt *q, bool *row,
+           struct problem *why)
 {
     return db_step(&r->db, q, row, "read " CONTENT_FILE, why);
 }
 
-enum status
-contentrows_run(struct contentrows *r, sqlite3_stmt *q, struct problem *why)
+static enum status
+run_change(struct contentrows *r, sqlite3_stmt *q, struct problem *why)
 {
     return db_run(&r->db, q, "write " CONTENT_FILE, why);
 }
@@ -128,8 +129,8 @@ run_seq(struct contentrows *r, enum contentrows_statement which, uint64_t seq,
 {
     sqlite3_stmt *q = r->statements[which];
 
-    contentrows_bind(q, 1, seq);
-    return contentrows_run(r, q, why);
+    bind_number(q, 1, seq);
+    return run_change(r, q, why);
 }
 
 void
@@ -146,7 +147,7 @@ first_due(struct contentrows *r, int64_t *due_us, struct problem *why)
 {
     sqlite3_stmt *q = r->statements[C_FIRST_DUE];
     bool row = false;
-    enum status rc = contentrows_step(r, q, &row, why);
+    enum status rc = step_query(r, q, &row, why);
 
     *due_us = row ? sqlite3_column_int64(q, 0) : CONTENT_NEVER;
     sqlite3_reset(q);
@@ -170,11 +171,10 @@ read_state(struct contentrows *r, struct contentrows_at *state,
                    why);
 
     if (!rc)
-        rc = contentrows_step(r, q, &row, why);
+        rc = step_query(r, q, &row, why);
     if (!rc && row) {
-        snprintf(state->epoch, sizeof(state->epoch), "%.*s",
-                 SLICE_ARG(db_column(q, 0)));
-        state->has_digest = contentrows_digest(q, 1, &state->digest);
+        db_text(q, 0, state->epoch, sizeof(state->epoch));
+        state->has_digest = read_digest(q, 1, &state->digest);
         for (int i = 0; i < (int)(sizeof(numbers) / sizeof(numbers[0])); i++)
             *numbers[i] = (uint64_t)sqlite3_column_int64(q, 2 + i);
     }
@@ -248,35 +248,37 @@ write_state(struct contentrows *r, const struct contentrows_at *state,
     const struct content_at *at = &state->at;
 
     sqlite3_bind_text(q, 1, state->epoch, -1, SQLITE_STATIC);
-    contentrows_bind(q, 2, at->seq);
-    contentrows_bind_digest(q, 3, state->has_digest ? &state->digest : NULL);
-    contentrows_bind(q, 4, at->from);
-    contentrows_bind(q, 5, at->rows);
-    contentrows_bind(q, 6, at->missing);
-    contentrows_bind(q, 7, at->current);
-    contentrows_bind(q, 8, at->current_missing);
-    contentrows_bind(q, 9, at->files);
-    contentrows_bind(q, 10, at->bytes);
-    return contentrows_run(r, q, why);
+    bind_number(q, 2, at->seq);
+    bind_digest(q, 3, state->has_digest ? &state->digest : NULL);
+    bind_number(q, 4, at->from);
+    bind_number(q, 5, at->rows);
+    bind_number(q, 6, at->missing);
+    bind_number(q, 7, at->current);
+    bind_number(q, 8, at->current_missing);
+    bind_number(q, 9, at->files);
+    bind_number(q, 10, at->bytes);
+    return run_change(r, q, why);
 }
 
-enum status
-contentrows_start(struct contentrows *r, struct problem *why)
+static enum status
+begin_change(struct contentrows *r, struct problem *why)
 {
     contentrows_settle(r);
-    return contentrows_run(r, r->statements[C_BEGIN], why);
+    return run_change(r, r->statements[C_BEGIN], why);
 }
 
-enum status
-contentrows_end(struct contentrows *r, enum status rc,
-                struct contentrows_at *state, struct problem *why)
+/* Commits all changes since begin_change, and the row of `state` (NULL:
+ * unchanged), if `rc` is STATUS_OK; else none. */
+static enum status
+end_change(struct contentrows *r, enum status rc, struct contentrows_at *state,
+           struct problem *why)
 {
     if (!rc && state)
         rc = write_state(r, state, why);
     if (!rc && state)
         rc = first_due(r, &state->at.due_us, why);
     if (!rc)
-        rc = contentrows_run(r, r->statements[C_COMMIT], why);
+        rc = run_change(r, r->statements[C_COMMIT], why);
     contentrows_settle(r);
     if (rc && !sqlite3_get_autocommit(r->db.handle))
         sqlite3_exec(r->db.handle, "ROLLBACK", NULL, NULL, NULL);
@@ -290,9 +292,9 @@ contentrows_begin(struct contentrows *r, const struct contentrows_at *state,
                   struct problem *why)
 {
     struct contentrows_at copy = *state;
-    enum status rc = contentrows_start(r, why);
+    enum status rc = begin_change(r, why);
 
-    return contentrows_end(r, rc, &copy, why);
+    return end_change(r, rc, &copy, why);
 }
 
 /* Files */
@@ -305,8 +307,8 @@ contentrows_file(struct contentrows *r, const struct digest *digest,
     bool row = false;
     enum status rc;
 
-    contentrows_bind_digest(q, 1, digest);
-    rc = contentrows_step(r, q, &row, why);
+    bind_digest(q, 1, digest);
+    rc = step_query(r, q, &row, why);
     *length = row ? (uint64_t)sqlite3_column_int64(q, 0) : 0;
     *n = row ? (uint64_t)sqlite3_column_int64(q, 1) : 0;
     sqlite3_reset(q);
@@ -338,16 +340,16 @@ put_file(struct contentrows *r, const struct digest *digest, uint64_t length,
 {
     sqlite3_stmt *q = r->statements[C_PUT_FILE];
 
-    contentrows_bind_digest(q, 1, digest);
-    contentrows_bind(q, 2, length);
-    contentrows_bind(q, 3, n);
-    return contentrows_run(r, q, why);
+    bind_digest(q, 1, digest);
+    bind_number(q, 2, length);
+    bind_number(q, 3, n);
+    return run_change(r, q, why);
 }
 
-enum status
-contentrows_add_file(struct contentrows *r, const struct digest *digest,
-                     uint64_t length, struct content_at *at,
-                     struct problem *why)
+/* Counts one more entry that refers to the file. */
+static enum status
+add_file(struct contentrows *r, const struct digest *digest, uint64_t length,
+         struct content_at *at, struct problem *why)
 {
     uint64_t n, before;
     enum status rc = contentrows_file(r, digest, &n, &before, why);
@@ -382,26 +384,26 @@ contentrows_let_go(struct contentrows *r, const struct digest *digests,
                    size_t n, struct problem *why)
 {
     sqlite3_stmt *q = r->statements[C_DELETE_FILE];
-    enum status rc = contentrows_start(r, why);
+    enum status rc = begin_change(r, why);
 
     for (size_t i = 0; !rc && i < n; i++) {
-        contentrows_bind_digest(q, 1, &digests[i]);
-        rc = contentrows_run(r, q, why);
+        bind_digest(q, 1, &digests[i]);
+        rc = run_change(r, q, why);
     }
-    return contentrows_end(r, rc, NULL, why);
+    return end_change(r, rc, NULL, why);
 }
 
 /* Missing content */
 
-enum status
-contentrows_is_missing(struct contentrows *r, uint64_t seq, bool *is_missing,
-                       struct problem *why)
+static enum status
+look_if_missing(struct contentrows *r, uint64_t seq, bool *is_missing,
+                struct problem *why)
 {
     sqlite3_stmt *q = r->statements[C_IS_MISSING];
     enum status rc;
 
-    contentrows_bind(q, 1, seq);
-    rc = contentrows_step(r, q, is_missing, why);
+    bind_number(q, 1, seq);
+    rc = step_query(r, q, is_missing, why);
     sqlite3_reset(q);
     return rc;
 }
@@ -410,7 +412,7 @@ static enum status
 must_be_missing(struct contentrows *r, uint64_t seq, struct problem *why)
 {
     bool is_missing = false;
-    enum status rc = contentrows_is_missing(r, seq, &is_missing, why);
+    enum status rc = look_if_missing(r, seq, &is_missing, why);
 
     if (!rc && !is_missing)
         rc = problem(why, STATUS_NOT_FOUND, "the entry is not missing");
@@ -425,8 +427,8 @@ is_current(struct contentrows *r, uint64_t seq, bool *is_current,
     bool row = false;
     enum status rc;
 
-    contentrows_bind(q, 1, seq);
-    rc = contentrows_step(r, q, &row, why);
+    bind_number(q, 1, seq);
+    rc = step_query(r, q, &row, why);
     *is_current = row && sqlite3_column_type(q, 0) == SQLITE_NULL;
     sqlite3_reset(q);
     return rc;
@@ -448,10 +450,10 @@ keep_digest(struct contentrows *r, uint64_t seq, const struct digest *digest,
         return rc;
     at->missing--;
     at->current_missing -= was_current;
-    contentrows_bind(q, 1, seq);
-    contentrows_bind_digest(q, 2, digest);
-    rc = contentrows_run(r, q, why);
-    return rc ? rc : contentrows_add_file(r, digest, length, at, why);
+    bind_number(q, 1, seq);
+    bind_digest(q, 2, digest);
+    rc = run_change(r, q, why);
+    return rc ? rc : add_file(r, digest, length, at, why);
 }
 
 enum status
@@ -459,11 +461,11 @@ contentrows_keep(struct contentrows *r, uint64_t seq,
                  const struct digest *digest, uint64_t length,
                  struct contentrows_at *state, struct problem *why)
 {
-    enum status rc = contentrows_start(r, why);
+    enum status rc = begin_change(r, why);
 
     if (!rc)
         rc = keep_digest(r, seq, digest, length, &state->at, why);
-    return contentrows_end(r, rc, state, why);
+    return end_change(r, rc, state, why);
 }
 
 enum status
@@ -471,19 +473,19 @@ contentrows_postpone(struct contentrows *r, uint64_t seq, int64_t due_us,
                      struct contentrows_at *state, struct problem *why)
 {
     sqlite3_stmt *q = r->statements[C_PUT_DUE];
-    enum status rc = contentrows_start(r, why);
+    enum status rc = begin_change(r, why);
 
     if (!rc)
         rc = must_be_missing(r, seq, why);
     if (!rc) {
-        contentrows_bind(q, 1, seq);
+        bind_number(q, 1, seq);
         if (due_us == CONTENT_NEVER)
             sqlite3_bind_null(q, 2);
         else
             sqlite3_bind_int64(q, 2, due_us);
-        rc = contentrows_run(r, q, why);
+        rc = run_change(r, q, why);
     }
-    return contentrows_end(r, rc, state, why);
+    return end_change(r, rc, state, why);
 }
 
 /* Forgetting */
@@ -505,14 +507,14 @@ read_going(struct contentrows *r, uint64_t earliest, struct going *going,
     enum status rc = STATUS_OK;
 
     *n = 0;
-    contentrows_bind(q, 1, earliest);
-    contentrows_bind(q, 2, room);
+    bind_number(q, 1, earliest);
+    bind_number(q, 2, room);
     while (!rc && row && *n < room) {
-        rc = contentrows_step(r, q, &row, why);
+        rc = step_query(r, q, &row, why);
         if (rc || !row)
             break;
         going[*n].seq = (uint64_t)sqlite3_column_int64(q, 0);
-        going[*n].has_digest = contentrows_digest(q, 1, &going[*n].digest);
+        going[*n].has_digest = read_digest(q, 1, &going[*n].digest);
         ++*n;
     }
     sqlite3_reset(q);
@@ -539,7 +541,7 @@ contentrows_forget(struct contentrows *r, uint64_t earliest, size_t n,
 {
     struct going *going = malloc(n * sizeof(*going));
     size_t room = n;
-    enum status rc = going ? contentrows_start(r, why) : problem_memory(why);
+    enum status rc = going ? begin_change(r, why) : problem_memory(why);
 
     if (!going)
         return rc;
@@ -550,9 +552,233 @@ contentrows_forget(struct contentrows *r, uint64_t earliest, size_t n,
     free(going);
     *is_more = n == room;
     if (n == 0 && state->at.from >= earliest)
-        return contentrows_end(r, rc, NULL, why); /* NULL: the state is
+        return end_change(r, rc, NULL, why); /* NULL: the state is
                                                      unchanged */
     if (state->at.from < earliest)
         state->at.from = earliest;
-    return contentrows_end(r, rc, state, why);
+    return end_change(r, rc, state, why);
+}
+
+/*
+ * Folding: makes rows of entries.
+ *
+ * As in resources.c the rows are sorted before they are written, so that
+ * each page is read and written once: by key, to find the entry that each one
+ * overtakes; by overtaken entry; and by seq, to be inserted.
+ */
+
+static int
+compare_seqs(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int
+by_key(const void *x, const void *y)
+{
+    const struct content_told *a = x, *b = y;
+    int order = memcmp(&a->key, &b->key, sizeof(a->key));
+
+    return order ? order : compare_seqs(a->seq, b->seq);
+}
+
+static int
+by_before(const void *x, const void *y)
+{
+    const struct content_told *a = x, *b = y;
+    int order = compare_seqs(a->before, b->before);
+
+    return order ? order : compare_seqs(a->seq, b->seq);
+}
+
+static int
+by_seq(const void *x, const void *y)
+{
+    const struct content_told *a = x, *b = y;
+
+    return compare_seqs(a->seq, b->seq);
+}
+
+/* Current */
+
+static void
+bind_key(sqlite3_stmt *q, const struct resource_key *key)
+{
+    sqlite3_bind_blob(q, 1, key, sizeof(*key), SQLITE_STATIC);
+}
+
+static enum status
+find_current(struct contentrows *r, const struct resource_key *key,
+             uint64_t *seq, struct problem *why)
+{
+    sqlite3_stmt *q = r->statements[C_CURRENT];
+    bool row = false;
+    enum status rc;
+
+    bind_key(q, key);
+    rc = step_query(r, q, &row, why);
+    *seq = row ? (uint64_t)sqlite3_column_int64(q, 0) : 0;
+    sqlite3_reset(q);
+    return rc;
+}
+
+/* Makes `last` the last entry of its resource; `before` was it before. */
+static enum status
+put_current(struct contentrows *r, const struct content_told *last,
+            uint64_t before, struct content_at *at, struct problem *why)
+{
+    enum contentrows_statement which =
+        last->is_deleted ? C_DELETE_CURRENT : C_PUT_CURRENT;
+    sqlite3_stmt *q = r->statements[which];
+
+    at->current -= before > 0;
+    at->current += !last->is_deleted;
+    if (last->is_deleted && before == 0)
+        return STATUS_OK;
+    bind_key(q, &last->key);
+    if (!last->is_deleted)
+        bind_number(q, 2, last->seq);
+    return run_change(r, q, why);
+}
+
+/* By key: sets `until` of each entry, and `before` of the first one of each
+ * resource. */
+static enum status
+chain_entries(struct contentrows *r, struct content_told *told, size_t n,
+              struct content_at *at, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0, last; !rc && i < n; i = last + 1) {
+        rc = find_current(r, &told[i].key, &told[i].before, why);
+        for (last = i;
+             last + 1 < n &&
+             !memcmp(&told[last + 1].key, &told[i].key, sizeof(told[i].key));
+             last++)
+            told[last].until = told[last + 1].seq;
+        if (!rc)
+            rc = put_current(r, &told[last], told[i].before, at, why);
+    }
+    return rc;
+}
+
+/* Updates rows of earlier folds that are overtaken now. */
+static enum status
+overtake_entries(struct contentrows *r, const struct content_told *told,
+                 size_t n, struct content_at *at, struct problem *why)
+{
+    sqlite3_stmt *q = r->statements[C_OVERTAKE];
+    bool is_missing = false;
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < n; i++) {
+        if (told[i].before == 0)
+            continue;
+        rc = look_if_missing(r, told[i].before, &is_missing, why);
+        at->current_missing -= is_missing;
+        bind_number(q, 1, told[i].before);
+        bind_number(q, 2, told[i].seq);
+        if (!rc)
+            rc = run_change(r, q, why);
+    }
+    return rc;
+}
+
+/* Entries */
+
+static enum status
+insert_entry(struct contentrows *r, const struct content_told *t,
+             const struct digest *digest, struct content_at *at,
+             struct problem *why)
+{
+    sqlite3_stmt *q = r->statements[C_INSERT];
+
+    at->rows++;
+    bind_number(q, 1, t->seq);
+    if (t->until)
+        bind_number(q, 2, t->until);
+    else
+        sqlite3_bind_null(q, 2);
+    bind_digest(q, 3, digest);
+    return run_change(r, q, why);
+}
+
+/* Inserts a missing entry. Without a hash, or with an impossible one, it is
+ * never fetched: nothing could prove the bytes (R-202). */
+static enum status
+insert_missing(struct contentrows *r, const struct content_batch *batch,
+               const struct content_told *t, bool is_hopeless,
+               struct content_at *at, struct problem *why)
+{
+    sqlite3_stmt *q = r->statements[C_INSERT_MISSING];
+
+    at->missing++;
+    at->current_missing += t->until == 0;
+    sqlite3_clear_bindings(q);
+    bind_number(q, 1, t->seq);
+    if (!is_hopeless) {
+        sqlite3_bind_int64(q, 2, batch->now_us);
+        sqlite3_bind_blob(q, 3, batch->texts + t->loc, (int)t->loc_size,
+                          SQLITE_STATIC);
+        sqlite3_bind_text(q, 4, batch->texts + t->hash, (int)t->hash_size,
+                          SQLITE_STATIC);
+        if (t->length != LENGTH_NONE)
+            bind_number(q, 5, t->length);
+    }
+    return run_change(r, q, why);
+}
+
+static enum status
+add_entry(struct contentrows *r, const struct content_batch *batch,
+          const struct content_told *t, struct content_at *at,
+          struct problem *why)
+{
+    bool is_other = false;
+    uint64_t length;
+    enum status rc = t->has_sha256 ? contentrows_look(r, &t->sha256, t->length,
+                                                      &length, &is_other, why)
+                                   : STATUS_NOT_FOUND;
+
+    if (!rc) {
+        rc = insert_entry(r, t, &t->sha256, at, why);
+        return rc ? rc : add_file(r, &t->sha256, length, at, why);
+    }
+    if (rc != STATUS_NOT_FOUND)
+        return rc;
+    rc = insert_entry(r, t, NULL, at, why);
+    return rc ? rc
+              : insert_missing(r, batch, t, is_other || t->hash_size == 0, at,
+                               why);
+}
+
+static enum status
+fold_entries(struct contentrows *r, const struct content_batch *batch,
+             struct content_at *at, struct problem *why)
+{
+    struct content_told *told = batch->told;
+    size_t n = batch->n;
+    enum status rc;
+
+    qsort(told, n, sizeof(*told), by_key);
+    rc = chain_entries(r, told, n, at, why);
+    if (rc)
+        return rc;
+    qsort(told, n, sizeof(*told), by_before);
+    rc = overtake_entries(r, told, n, at, why);
+    qsort(told, n, sizeof(*told), by_seq);
+    for (size_t i = 0; !rc && i < n; i++)
+        if (!told[i].is_deleted)
+            rc = add_entry(r, batch, &told[i], at, why);
+    return rc;
+}
+
+enum status
+contentrows_fold(struct contentrows *r, const struct content_batch *batch,
+                 struct contentrows_at *state, struct problem *why)
+{
+    enum status rc = begin_change(r, why);
+
+    if (!rc)
+        rc = fold_entries(r, batch, &state->at, why);
+    return end_change(r, rc, state, why);
 }

@@ -23,7 +23,6 @@
 
 #include "base/db.h"
 #include "broker/state/content.h"
-#include "broker/state/fold_batch.h"
 #include "proto/buf.h"
 #include "proto/digest.h"
 #include "proto/position.h"
@@ -104,11 +103,17 @@ MUST_CHECK enum status contentrows_begin(struct contentrows *rows,
                                          const struct contentrows_at *state,
                                          struct problem *why);
 
-/* Writes `n` entries, in order, and the row of `state`; entries to be fetched
- * are due at `now_us`. May leave `told` in another order. */
+/* Entries that are folded together, in order. */
+struct content_batch {
+    struct content_told *told; /* may be left in another order */
+    size_t n;
+    const char *texts;
+    int64_t now_us; /* entries to be fetched are due then */
+};
+
+/* Writes the entries, and the row of `state`. */
 MUST_CHECK enum status contentrows_fold(struct contentrows *rows,
-                                        struct content_told *told, size_t n,
-                                        const char *texts, int64_t now_us,
+                                        const struct content_batch *batch,
                                         struct contentrows_at *state,
                                         struct problem *why);
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/db.h"
-#include "broker/state/fold_batch.h"
+#include "broker/state/resources.h"
 
 /* Rows per step. */
 #define STEP_ROWS 10000
@@ -112,8 +112,7 @@ read_about(struct resource_diff *d, struct problem *why)
     if (!rc && !row)
         rc = problem(why, STATUS_IO, "what arrived does not say whose it is");
     if (!rc) {
-        snprintf(d->about.epoch, sizeof(d->about.epoch), "%.*s",
-                 SLICE_ARG(db_column(q, 0)));
+        db_text(q, 0, d->about.epoch, sizeof(d->about.epoch));
         d->about.after = (uint64_t)sqlite3_column_int64(q, 1);
         d->about.max_delete = (unsigned)sqlite3_column_int(q, 2);
         d->about.n = (uint64_t)sqlite3_column_int64(q, 3);
@@ -212,16 +211,6 @@ resource_diff_state(struct resource_diff *d, const char *path,
 
 /* News */
 
-static struct slice
-loc_of(struct slice fragment)
-{
-    struct slice loc = fragment_from_loc(fragment);
-    const char *end = memchr(loc.data, '<', loc.size);
-
-    loc.size = end ? (size_t)(end - loc.data) : 0;
-    return loc;
-}
-
 static void
 bind_key(sqlite3_stmt *q, int n, const struct resource_key *key)
 {
@@ -298,7 +287,7 @@ compare_staged(struct resource_diff *d, int64_t id, uint32_t hole,
     bool row = false, is_same = false, is_left = false;
     enum status rc;
 
-    resource_key(&key, loc_of(fragment));
+    resource_key(&key, fragment_loc(fragment));
     bind_key(find, 1, &key);
     rc = db_step(&d->db, find, &row, WHAT, why);
     if (!rc && row) {

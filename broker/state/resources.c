@@ -1,14 +1,40 @@
+/*
+ * The file has the resources and the properties of the state:
+ *
+ *   resources  id, seq, entry
+ *   keys       key (resource_key of the loc), id
+ *   state      its only row: epoch, seq, us, digest, n, bytes, is_whole, began,
+ *              whole_at
+ *
+ * Five million resources have 1.5 GB of rows, which do not fit into memory, and
+ * a change may concern any of them: nearly each is on another page. So many
+ * changes are gathered, and then sorted in the order of the database: one way
+ * through its keys (ids are looked up), one through its rows, and one back
+ * through the keys. Each page is read and written once, before memory is short,
+ * and the cache only needs the upper pages of both trees.
+ *
+ * PRAGMA synchronous=NORMAL: a commit is an append to the WAL without an fsync:
+ * the kernel has it, and survives kill -9. After a power failure the file is as
+ * of an earlier commit. A checkpoint makes commits firm: it syncs the WAL, then
+ * writes the file, then syncs that. Nothing else syncs, not even a close, which
+ * happens whenever another set has its turn.
+ */
 #include "broker/state/resources.h"
 
-#include <inttypes.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/array.h"
+#include "base/db.h"
+#include "base/file.h"
 #include "broker/base/diag.h"
-#include "broker/state/fold_batch.h"
-#include "broker/state/resources_db.h"
 #include "proto/datetime.h"
+#include "proto/digest.h"
+#include "proto/fragment.h"
+#include "proto/position.h"
 
 /* The limits of gathering for one commit: so many that a page of the index
  * serves several changes, and so few that a step is short and needs little
@@ -24,28 +50,565 @@
  * 50,000 states; but so large that many small steps share an fsync. */
 #define WAL_PAGES 256
 
+enum statement {
+    F_BEGIN,
+    F_COMMIT,
+    F_ID,     /* of a key */
+    F_SIZE,   /* of an entry */
+    F_LAST,   /* the largest id */
+    F_UPDATE, /* a row */
+    F_INSERT,
+    F_DELETE,
+    F_INSERT_KEY,
+    F_DELETE_KEY,
+    F_STATE,
+    F_FIND, /* by key */
+    F_WALK, /* from an id on */
+    STATEMENTS
+};
+
+static const char *const steps[] = {
+    "CREATE TABLE resources("
+    " id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, entry BLOB NOT NULL);"
+    "CREATE TABLE keys("
+    " key BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE state("
+    " id INTEGER PRIMARY KEY, epoch TEXT NOT NULL, seq INTEGER NOT NULL,"
+    " us INTEGER NOT NULL, digest BLOB, n INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, is_whole INTEGER NOT NULL);",
+    /* An upper bound for a state that is not whole. */
+    "ALTER TABLE state ADD COLUMN began INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE state ADD COLUMN whole_at INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE state SET began=seq WHERE NOT is_whole",
+};
+
+static const char *const settings[] = {
+    "PRAGMA synchronous=NORMAL", "PRAGMA wal_autocheckpoint=0",
+    "PRAGMA cache_size=-4096", /* KiB */
+};
+
+static const char *const sql[STATEMENTS] = {
+    [F_BEGIN] = "BEGIN IMMEDIATE",
+    [F_COMMIT] = "COMMIT",
+    [F_ID] = "SELECT id FROM keys WHERE key=?",
+    [F_SIZE] = "SELECT length(entry) FROM resources WHERE id=?",
+    [F_LAST] = "SELECT max(id) FROM resources",
+    [F_UPDATE] = "UPDATE resources SET seq=?2, entry=?3 WHERE id=?1",
+    [F_INSERT] = "INSERT INTO resources(id, seq, entry) VALUES(?1,?2,?3)",
+    [F_DELETE] = "DELETE FROM resources WHERE id=?",
+    [F_INSERT_KEY] = "INSERT INTO keys(key, id) VALUES(?1,?2)",
+    [F_DELETE_KEY] = "DELETE FROM keys WHERE key=?1",
+    [F_STATE] = ("INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
+                 " bytes, is_whole, began, whole_at)"
+                 " VALUES(1,?,?,?,?,?,?,?,?,?)"),
+    [F_FIND] = ("SELECT seq, entry FROM keys, resources"
+                " WHERE key=? AND resources.id=keys.id"),
+    [F_WALK] = "SELECT id, seq, entry FROM resources WHERE id>? ORDER BY id",
+};
+
+/* The only row of `state`. */
+struct state_row {
+    char epoch[EPOCH_SIZE + 1]; /* "": none yet */
+    struct resources_at at;
+    struct digest digest; /* d(at.seq) */
+    bool has_digest;      /* it is known */
+    uint64_t whole_at;    /* it is whole when folded up to there; 0: unknown */
+};
+
+/* The last change of a resource. */
+struct gathered {
+    struct resource_key key;
+    int64_t id;         /* of its row, from 1; 0: none */
+    bool is_new;        /* it got its id now */
+    uint64_t first_seq; /* of its first change here */
+    uint64_t seq;       /* of its last */
+    size_t entry;       /* the offset of its entry */
+    size_t size;        /* of the entry; 0: deleted */
+};
+
+struct fold_batch {
+    struct gathered *rows;
+    size_t n, capacity;
+    struct buf entries;
+};
+
 struct resources {
-    struct resources_db file;
-    struct resources_db_at state;    /* as of the last commit */
-    struct resources_db_at gathered; /* as it will be, except `n` and `bytes` */
-    struct fold_batch gathering;
+    char path[4352];
+    struct db db;
+    sqlite3_stmt *statements[STATEMENTS];
+    int wal_pages;                /* after the last commit */
+    const atomic_bool *is_ending; /* lent: resources_heed; or NULL */
+    struct state_row state;       /* as of the last commit */
+    struct state_row gathered;    /* as it will be, except `n` and `bytes` */
+    struct fold_batch batch;
     uint64_t kept;
     bool is_same_log; /* its digest was compared with the log's */
     int64_t walked;   /* the last id of the walk; 0: none */
 };
 
+void
+resource_key(struct resource_key *key, struct slice loc)
+{
+    struct digest digest;
+
+    digest_sha256(&digest, loc);
+    memcpy(key->bytes, digest.bytes, sizeof(key->bytes));
+}
+
+/* Gathering */
+
+/* Prepares for entries of at most `bytes` in all. */
+static void
+init_batch(struct fold_batch *g, size_t bytes)
+{
+    memset(g, 0, sizeof(*g));
+    buf_init(&g->entries, bytes);
+}
+
+/* Empties it, and frees its memory. */
+static void
+clear_batch(struct fold_batch *g)
+{
+    size_t max = g->entries.max;
+
+    free(g->rows);
+    buf_fini(&g->entries);
+    init_batch(g, max);
+}
+
+/* Adds entry `seq`, a stamped fragment whose stamp is at `stamp`. */
+static enum status
+add_to_batch(struct fold_batch *g, struct slice fragment, uint32_t stamp,
+             uint64_t seq)
+{
+    struct gathered *rows = ONE_MORE(g->rows, &g->capacity, g->n);
+    struct gathered *row;
+
+    if (!rows)
+        return STATUS_MEMORY;
+    g->rows = rows;
+    row = &rows[g->n];
+    resource_key(&row->key, fragment_loc(fragment));
+    row->id = 0;
+    row->is_new = false;
+    row->first_seq = row->seq = seq;
+    row->entry = g->entries.size;
+    if (fragment_kind(fragment.data, stamp) != CHANGE_DELETED)
+        fragment_resource(&g->entries, fragment, stamp);
+    row->size = g->entries.size - row->entry;
+    if (g->entries.failed)
+        return STATUS_MEMORY;
+    g->n++;
+    return STATUS_OK;
+}
+
+static int
+compare_seqs(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int
+compare_keys(const void *x, const void *y)
+{
+    const struct gathered *a = x, *b = y;
+    int order = memcmp(&a->key, &b->key, sizeof(a->key));
+
+    return order ? order : compare_seqs(a->seq, b->seq);
+}
+
+static int
+compare_ids(const void *x, const void *y)
+{
+    const struct gathered *a = x, *b = y;
+
+    if (a->id == b->id) /* neither has one */
+        return compare_seqs(a->first_seq, b->first_seq);
+    if (!a->id || !b->id)
+        return a->id ? -1 : 1;
+    return a->id < b->id ? -1 : 1;
+}
+
+/* Sorts by key, and leaves only the last row of each resource. */
+static void
+sort_by_key(struct fold_batch *g)
+{
+    size_t n = 0;
+
+    if (g->n == 0)
+        return;
+    qsort(g->rows, g->n, sizeof(*g->rows), compare_keys);
+    for (size_t i = 0; i < g->n; i++) {
+        uint64_t first_seq = g->rows[i].first_seq;
+
+        if (n > 0 && !memcmp(&g->rows[n - 1].key, &g->rows[i].key,
+                             sizeof(g->rows[i].key)))
+            first_seq = g->rows[--n].first_seq;
+        g->rows[n] = g->rows[i];
+        g->rows[n++].first_seq = first_seq;
+    }
+    g->n = n;
+}
+
+/* Sorts by id; rows without one come last, in the order of their arrival. */
+static void
+sort_by_id(struct fold_batch *g)
+{
+    if (g->n > 0)
+        qsort(g->rows, g->n, sizeof(*g->rows), compare_ids);
+}
+
+static struct slice
+entry_of(const struct fold_batch *g, const struct gathered *row)
+{
+    return (struct slice){g->entries.data + row->entry, row->size};
+}
+
 static void
 forget_gathered(struct resources *r)
 {
-    fold_batch_clear(&r->gathering);
+    clear_batch(&r->batch);
     r->gathered = r->state;
 }
 
-/* Ends all statements. */
+/* The file */
+
+#define WHAT "write " RESOURCES_FILE
+
 static void
-settle_batch(struct resources *r)
+bind_bytes(sqlite3_stmt *q, int n, const void *data, size_t size)
 {
-    resources_db_settle(&r->file);
+    sqlite3_bind_blob64(q, n, data, size, SQLITE_STATIC);
+}
+
+static int
+on_wal(void *user, sqlite3 *handle, const char *name, int pages)
+{
+    struct resources *r = user;
+
+    (void)handle;
+    (void)name;
+    r->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+static enum status
+read_state(struct resources *r, struct state_row *state, struct problem *why)
+{
+    sqlite3_stmt *q = NULL;
+    struct slice digest;
+    bool row = false;
+    enum status rc =
+        db_prepare(&r->db, &q,
+                   "SELECT epoch, seq, us, n, bytes, is_whole, digest,"
+                   " began, whole_at FROM state",
+                   why);
+
+    if (!rc)
+        rc = db_step(&r->db, q, &row, "read " RESOURCES_FILE, why);
+    if (!rc && row) {
+        db_text(q, 0, state->epoch, sizeof(state->epoch));
+        state->at.seq = (uint64_t)sqlite3_column_int64(q, 1);
+        state->at.us = sqlite3_column_int64(q, 2);
+        state->at.n = (uint64_t)sqlite3_column_int64(q, 3);
+        state->at.bytes = (uint64_t)sqlite3_column_int64(q, 4);
+        state->at.is_whole = sqlite3_column_int(q, 5) != 0;
+        digest = db_column(q, 6);
+        state->has_digest = digest.size == DIGEST_SIZE;
+        if (state->has_digest)
+            memcpy(state->digest.bytes, digest.data, DIGEST_SIZE);
+        state->at.began = (uint64_t)sqlite3_column_int64(q, 7);
+        state->whole_at = (uint64_t)sqlite3_column_int64(q, 8);
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+static enum status
+prepare_database(struct resources *r, struct state_row *state, bool *is_ours,
+                 struct problem *why)
+{
+    enum status rc =
+        db_migrate(&r->db, steps, sizeof(steps) / sizeof(steps[0]), why);
+
+    *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
+    for (size_t i = 0; !rc && i < sizeof(settings) / sizeof(settings[0]); i++)
+        rc = db_exec(&r->db, settings[i], why);
+    if (rc)
+        return rc;
+    sqlite3_db_config(r->db.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_wal_hook(r->db.handle, on_wal, r);
+    for (int i = 0; !rc && i < STATEMENTS; i++)
+        rc = db_prepare(&r->db, &r->statements[i], sql[i], why);
+    if (!rc)
+        rc = read_state(r, state, why);
+    /* Our own statements are right, so the tables are missing. */
+    if (rc && sqlite3_errcode(r->db.handle) == SQLITE_ERROR)
+        *is_ours = false;
+    return rc;
+}
+
+/* Closes without a change; allowed if not open. */
+static void
+close_file(struct resources *r)
+{
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(r->statements[i]);
+    memset(r->statements, 0, sizeof(r->statements));
+    if (r->db.handle)
+        db_close(&r->db);
+}
+
+/* Opens the file, or makes it, and reads its state. Fails with *is_ours false
+ * if it is damaged, or of a newer program; `why` has the reason. */
+static enum status
+open_file(struct resources *r, struct state_row *state, bool *is_ours,
+          struct problem *why)
+{
+    enum status rc = db_open(&r->db, r->path, DB_SMALL, why);
+
+    *is_ours = true;
+    memset(state, 0, sizeof(*state));
+    memset(r->statements, 0, sizeof(r->statements));
+    r->wal_pages = 0;
+    if (!rc && r->db.is_exposed)
+        DIAG(DIAG_WARNING, "state", "other users may open a database",
+             diag_text("file", r->path));
+    if (!rc)
+        rc = prepare_database(r, state, is_ours, why);
+    if (!rc && r->is_ending)
+        db_heed(&r->db, r->is_ending);
+    if (rc && r->db.is_damaged)
+        *is_ours = false;
+    if (rc)
+        close_file(r);
+    return rc;
+}
+
+/* Writing */
+
+/* Reads the first column of a row; 0: there is no row. */
+static enum status
+look_up(struct resources *r, sqlite3_stmt *q, int64_t *number,
+        struct problem *why)
+{
+    bool row = false;
+    enum status rc = db_step(&r->db, q, &row, "read " RESOURCES_FILE, why);
+
+    *number = row ? sqlite3_column_int64(q, 0) : 0;
+    sqlite3_reset(q);
+    return rc;
+}
+
+static enum status
+find_ids(struct resources *r, struct fold_batch *g, struct problem *why)
+{
+    sqlite3_stmt *q = r->statements[F_ID];
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < g->n; i++) {
+        bind_bytes(q, 1, &g->rows[i].key, sizeof(g->rows[i].key));
+        rc = look_up(r, q, &g->rows[i].id, why);
+    }
+    return rc;
+}
+
+static enum status
+put_row(struct resources *r, enum statement how, const struct gathered *row,
+        struct slice entry, struct problem *why)
+{
+    sqlite3_stmt *q = r->statements[how];
+
+    sqlite3_bind_int64(q, 1, row->id);
+    sqlite3_bind_int64(q, 2, (sqlite3_int64)row->seq);
+    bind_bytes(q, 3, entry.data, entry.size);
+    return db_run(&r->db, q, WHAT, why);
+}
+
+/* Changes a row that has its key. */
+static enum status
+change_row(struct resources *r, const struct gathered *row, struct slice entry,
+           struct resources_at *at, struct problem *why)
+{
+    sqlite3_stmt *q = r->statements[F_SIZE];
+    int64_t before;
+    enum status rc;
+
+    sqlite3_bind_int64(q, 1, row->id);
+    rc = look_up(r, q, &before, why);
+    if (rc)
+        return rc;
+    if (before == 0) {
+        r->db.is_damaged = true;
+        return problem(why, STATUS_IO, RESOURCES_FILE " lacks a row");
+    }
+    at->bytes -= (uint64_t)before;
+    at->bytes += entry.size;
+    if (entry.size)
+        return put_row(r, F_UPDATE, row, entry, why);
+    at->n--;
+    q = r->statements[F_DELETE];
+    sqlite3_bind_int64(q, 1, row->id);
+    return db_run(&r->db, q, WHAT, why);
+}
+
+static enum status
+add_row(struct resources *r, struct gathered *row, struct slice entry,
+        int64_t *last, struct resources_at *at, struct problem *why)
+{
+    if (entry.size == 0)
+        return STATUS_OK; /* deleted: needs no row */
+    at->n++;
+    at->bytes += entry.size;
+    row->id = ++*last;
+    row->is_new = true;
+    return put_row(r, F_INSERT, row, entry, why);
+}
+
+/* Writes the rows in the order of ids. */
+static enum status
+write_rows(struct resources *r, struct fold_batch *g, struct resources_at *at,
+           struct problem *why)
+{
+    int64_t last;
+    enum status rc = look_up(r, r->statements[F_LAST], &last, why);
+
+    for (size_t i = 0; !rc && i < g->n; i++) {
+        struct gathered *row = &g->rows[i];
+        struct slice entry = entry_of(g, row);
+
+        rc = row->id ? change_row(r, row, entry, at, why)
+                     : add_row(r, row, entry, &last, at, why);
+    }
+    return rc;
+}
+
+/* Writes the keys in the order of keys. */
+static enum status
+write_keys(struct resources *r, struct fold_batch *g, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < g->n; i++) {
+        const struct gathered *row = &g->rows[i];
+        bool is_gone = row->id && row->size == 0;
+        sqlite3_stmt *q = r->statements[is_gone ? F_DELETE_KEY : F_INSERT_KEY];
+
+        if (!row->is_new && !is_gone)
+            continue;
+        bind_bytes(q, 1, &row->key, sizeof(row->key));
+        if (!is_gone)
+            sqlite3_bind_int64(q, 2, row->id);
+        rc = db_run(&r->db, q, WHAT, why);
+    }
+    return rc;
+}
+
+static enum status
+write_gathered(struct resources *r, struct resources_at *at,
+               struct problem *why)
+{
+    struct fold_batch *g = &r->batch;
+    enum status rc;
+
+    sort_by_key(g);
+    rc = find_ids(r, g, why);
+    if (rc)
+        return rc;
+    sort_by_id(g);
+    rc = write_rows(r, g, at, why);
+    if (rc)
+        return rc;
+    sort_by_key(g);
+    return write_keys(r, g, why);
+}
+
+static enum status
+write_state(struct resources *r, const struct state_row *state,
+            struct problem *why)
+{
+    sqlite3_stmt *q = r->statements[F_STATE];
+
+    sqlite3_bind_text(q, 1, state->epoch, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 2, (sqlite3_int64)state->at.seq);
+    sqlite3_bind_int64(q, 3, state->at.us);
+    if (state->has_digest)
+        bind_bytes(q, 4, state->digest.bytes, DIGEST_SIZE);
+    else
+        sqlite3_bind_null(q, 4);
+    sqlite3_bind_int64(q, 5, (sqlite3_int64)state->at.n);
+    sqlite3_bind_int64(q, 6, (sqlite3_int64)state->at.bytes);
+    sqlite3_bind_int(q, 7, state->at.is_whole);
+    sqlite3_bind_int64(q, 8, (sqlite3_int64)state->at.began);
+    sqlite3_bind_int64(q, 9, (sqlite3_int64)state->whole_at);
+    return db_run(&r->db, q, WHAT, why);
+}
+
+/* Writes all gathered changes and the row of `state` in one transaction;
+ * updates the counts in state->at. May leave the batch in another order. */
+static enum status
+write_batch(struct resources *r, struct state_row *state, struct problem *why)
+{
+    enum status rc = db_run(&r->db, r->statements[F_BEGIN], WHAT, why);
+
+    if (!rc)
+        rc = write_gathered(r, &state->at, why);
+    if (!rc)
+        rc = write_state(r, state, why);
+    if (!rc)
+        rc = db_run(&r->db, r->statements[F_COMMIT], WHAT, why);
+    if (rc && !sqlite3_get_autocommit(r->db.handle))
+        sqlite3_exec(r->db.handle, "ROLLBACK", NULL, NULL, NULL);
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_clear_bindings(r->statements[i]);
+    return rc;
+}
+
+/* Syncs the directory, for the names of new files. */
+static enum status
+sync_names(struct resources *r, struct problem *why)
+{
+    char path[sizeof(r->path)];
+    enum status rc;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s", r->path);
+    *strrchr(path, '/') = '\0';
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        problem_errno(why, "cannot open", path);
+        return STATUS_IO;
+    }
+    rc = file_sync_dir(fd, why);
+    close(fd);
+    return rc;
+}
+
+/* Makes all commits firm. */
+static enum status
+sync_file(struct resources *r, struct problem *why)
+{
+    int result;
+
+    /* A checkpoint cannot be stopped midway, and the next start can do without
+     * this one. */
+    if (r->is_ending &&
+        atomic_load_explicit(r->is_ending, memory_order_relaxed))
+        return problem(why, STATUS_STOPPED, "the broker is ending");
+    result = sqlite3_wal_checkpoint_v2(r->db.handle, NULL,
+                                       SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    if (result)
+        return db_problem(&r->db, result, "make " RESOURCES_FILE " firm", why);
+    r->wal_pages = 0;
+    return sync_names(r, why);
+}
+
+/* Ends the statements that lend, and their read transaction. */
+static void
+end_reads(struct resources *r)
+{
+    sqlite3_reset(r->statements[F_FIND]);
+    sqlite3_reset(r->statements[F_WALK]);
     r->walked = 0;
 }
 
@@ -56,14 +619,14 @@ static enum status
 begin_resources(struct resources *r, const char *epoch, uint64_t after,
                 struct problem *why)
 {
-    struct resources_db_at state;
+    struct state_row state;
     bool is_ours;
     enum status rc;
 
-    resources_db_close(&r->file);
-    rc = resources_db_unlink(&r->file, why);
+    close_file(r);
+    rc = db_unlink(r->path, why);
     if (!rc)
-        rc = resources_db_open(&r->file, &state, &is_ours, why);
+        rc = open_file(r, &state, &is_ours, why);
     if (rc)
         return rc;
     memcpy(state.epoch, epoch, sizeof(state.epoch));
@@ -75,7 +638,7 @@ begin_resources(struct resources *r, const char *epoch, uint64_t after,
     forget_gathered(r);
     r->kept = 0;
     r->is_same_log = false;
-    return resources_db_write(&r->file, &r->gathering, &r->state, why);
+    return write_batch(r, &r->state, why);
 }
 
 /* Begins anew at the first entry, because of `reason`. */
@@ -86,7 +649,7 @@ begin_anew(struct resources *r, const char *reason, struct problem *why)
 
     memcpy(epoch, r->state.epoch, sizeof(epoch));
     DIAG(DIAG_WARNING, "state", "the state of a set begins anew",
-         diag_text("file", r->file.path), diag_text("because", reason));
+         diag_text("file", r->path), diag_text("because", reason));
     return begin_resources(r, epoch, 0, why);
 }
 
@@ -101,9 +664,9 @@ resources_open(struct resources **resources, const char *dir, const char *epoch,
 
     if (!r)
         return problem_memory(why);
-    snprintf(r->file.path, sizeof(r->file.path), "%s/" RESOURCES_FILE, dir);
-    fold_batch_init(&r->gathering, GATHER_MAX);
-    rc = resources_db_open(&r->file, &r->state, &is_ours, &reason);
+    snprintf(r->path, sizeof(r->path), "%s/" RESOURCES_FILE, dir);
+    init_batch(&r->batch, GATHER_MAX);
+    rc = open_file(r, &r->state, &is_ours, &reason);
     if (rc && is_ours && why)
         *why = reason;
     if (!rc && strcmp(r->state.epoch, epoch) != 0) {
@@ -128,29 +691,31 @@ resources_close(struct resources *r)
 
     if (!r)
         return;
-    resources_db_close(&r->file);
+    close_file(r);
     if (resources_is_damaged(r)) {
         DIAG(DIAG_WARNING, "state",
              "the state of a set is damaged, and will begin anew",
-             diag_text("file", r->file.path));
-        if (resources_db_unlink(&r->file, &why))
+             diag_text("file", r->path));
+        if (db_unlink(r->path, &why))
             DIAG(DIAG_ERROR, "state", "a damaged state stays",
                  diag_text("error", why.text));
     }
-    fold_batch_clear(&r->gathering);
+    clear_batch(&r->batch);
     free(r);
 }
 
 bool
 resources_is_damaged(const struct resources *r)
 {
-    return r->file.db.is_damaged;
+    return r->db.is_damaged;
 }
 
 void
 resources_heed(struct resources *r, const atomic_bool *is_ending)
 {
-    resources_db_heed(&r->file, is_ending);
+    r->is_ending = is_ending;
+    if (is_ending)
+        db_heed(&r->db, is_ending);
 }
 
 const struct resources_at *
@@ -164,7 +729,7 @@ resources_begin(struct resources *r, uint64_t after, struct problem *why)
 {
     char epoch[EPOCH_SIZE + 1];
 
-    settle_batch(r);
+    end_reads(r);
     memcpy(epoch, r->state.epoch, sizeof(epoch));
     return begin_resources(r, epoch, after, why);
 }
@@ -193,8 +758,8 @@ gather_batch(struct resources *r, const struct batch *batch, uint64_t last)
     for (uint64_t seq = r->gathered.at.seq + 1; !rc && seq <= last; seq++) {
         const struct batch_entry *e = &batch->entries[seq - batch->first];
 
-        rc = fold_batch_add(&r->gathering, batch_slice(batch, seq - 1, seq),
-                            e->stamp, seq);
+        rc = add_to_batch(&r->batch, batch_slice(batch, seq - 1, seq), e->stamp,
+                          seq);
     }
     return rc;
 }
@@ -205,7 +770,7 @@ resources_fold(struct resources *r, const struct batch *batch, uint64_t last,
 {
     enum status rc;
 
-    settle_batch(r);
+    end_reads(r);
     if (!is_same_log(r, batch)) {
         rc = begin_anew(r, "the log is not the one that it was folded from",
                         why);
@@ -226,13 +791,13 @@ resources_fold(struct resources *r, const struct batch *batch, uint64_t last,
 bool
 resources_is_full(const struct resources *r)
 {
-    return r->gathering.n >= GATHER_ENTRIES ||
-           r->gathering.entries.size >= GATHER_BYTES;
+    return r->batch.n >= GATHER_ENTRIES ||
+           r->batch.entries.size >= GATHER_BYTES;
 }
 
 /* Makes the state whole if everything that was missing is folded. */
 static void
-look_if_whole(struct resources_db_at *state)
+look_if_whole(struct state_row *state)
 {
     if (state->whole_at == 0 || state->at.seq < state->whole_at)
         return;
@@ -246,24 +811,24 @@ resources_commit(struct resources *r, struct problem *why)
     struct problem reason = {""};
     enum status rc;
 
-    settle_batch(r);
-    if (r->gathering.n == 0)
+    end_reads(r);
+    if (r->batch.n == 0)
         return STATUS_OK;
     look_if_whole(&r->gathered);
-    rc = resources_db_write(&r->file, &r->gathering, &r->gathered, &reason);
+    rc = write_batch(r, &r->gathered, &reason);
     if (!rc) {
         r->state = r->gathered;
         r->is_same_log = true;
     }
     forget_gathered(r);
-    sqlite3_db_release_memory(r->file.db.handle);
+    sqlite3_db_release_memory(r->db.handle);
     if (resources_is_damaged(r)) { /* or a reader has found damage */
         rc = begin_anew(r, rc ? reason.text : "it is damaged", why);
         return rc ? rc : STATUS_AGAIN;
     }
     if (rc && why)
         *why = reason;
-    if (!rc && r->file.wal_pages >= WAL_PAGES)
+    if (!rc && r->wal_pages >= WAL_PAGES)
         rc = resources_keep(r, why);
     return rc;
 }
@@ -279,10 +844,10 @@ resources_keep(struct resources *r, struct problem *why)
 {
     enum status rc;
 
-    settle_batch(r);
+    end_reads(r);
     if (r->kept == r->state.at.seq)
         return STATUS_OK;
-    rc = resources_db_sync(&r->file, why);
+    rc = sync_file(r, why);
     if (!rc)
         r->kept = r->state.at.seq;
     return rc;
@@ -292,16 +857,16 @@ enum status
 resources_heal(struct resources *r, uint64_t began, uint64_t seq,
                struct problem *why)
 {
-    struct resources_db_at healed = r->state;
+    struct state_row healed = r->state;
     enum status rc;
 
-    settle_batch(r);
+    end_reads(r);
     if (r->state.at.is_whole || r->state.at.began != began)
         return STATUS_OK;
     healed.whole_at = seq;
     look_if_whole(&healed);
     forget_gathered(r);
-    rc = resources_db_write(&r->file, &r->gathering, &healed, why);
+    rc = write_batch(r, &healed, why);
     if (rc)
         return rc;
     r->gathered = r->state = healed;
@@ -316,15 +881,15 @@ enum status
 resources_find(struct resources *r, struct slice loc, struct slice *entry,
                uint64_t *seq, struct problem *why)
 {
-    sqlite3_stmt *q = r->file.statements[F_FIND];
+    sqlite3_stmt *q = r->statements[F_FIND];
     struct resource_key key;
     bool row = false;
     enum status rc;
 
-    settle_batch(r);
+    end_reads(r);
     resource_key(&key, loc);
     sqlite3_bind_blob(q, 1, &key, sizeof(key), SQLITE_TRANSIENT);
-    rc = db_step(&r->file.db, q, &row, "read " RESOURCES_FILE, why);
+    rc = db_step(&r->db, q, &row, "read " RESOURCES_FILE, why);
     if (rc)
         return rc;
     if (!row)
@@ -338,17 +903,17 @@ enum status
 resources_next(struct resources *r, int64_t id, struct resources_entry *entry,
                struct problem *why)
 {
-    sqlite3_stmt *q = r->file.statements[F_WALK];
+    sqlite3_stmt *q = r->statements[F_WALK];
     bool row = false;
     enum status rc;
 
     /* A step behind the last one continues the statement. */
     if (id == 0 || r->walked != id) {
-        settle_batch(r);
+        end_reads(r);
         sqlite3_bind_int64(q, 1, id);
     }
     r->walked = 0;
-    rc = db_step(&r->file.db, q, &row, "read " RESOURCES_FILE, why);
+    rc = db_step(&r->db, q, &row, "read " RESOURCES_FILE, why);
     if (rc)
         return rc;
     if (!row)

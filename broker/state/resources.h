@@ -40,6 +40,16 @@
 
 struct resources;
 
+/* The key of a resource: the first bytes of the SHA-256 of its loc, enough that
+ * two equal keys cannot be found. */
+#define RESOURCE_KEY_SIZE 16
+
+struct resource_key {
+    uint8_t bytes[RESOURCE_KEY_SIZE];
+};
+
+void resource_key(struct resource_key *key, struct slice loc);
+
 /* The properties of a state. */
 struct resources_at {
     uint64_t seq;   /* every entry up to it is folded, no later one */

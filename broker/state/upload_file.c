@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "base/db.h"
 #include "base/file.h"
-#include "broker/state/fold_batch.h"
+#include "broker/state/resources.h"
 #include "proto/fragment.h"
 
 /* Blocks */
@@ -303,16 +303,6 @@ compare_keyed(const void *x, const void *y)
 }
 
 static struct slice
-loc_of(struct slice fragment)
-{
-    struct slice loc = fragment_from_loc(fragment);
-    const char *end = memchr(loc.data, '<', loc.size);
-
-    loc.size = end ? (size_t)(end - loc.data) : 0;
-    return loc;
-}
-
-static struct slice
 row_bytes(const struct block *b, const struct staged_row *row)
 {
     return (struct slice){b->bytes.data + row->offset, row->size};
@@ -340,7 +330,7 @@ static enum status
 refuse_twice(struct upload_file *s, const struct block *b,
              const struct keyed *k, struct problem *why)
 {
-    struct slice loc = loc_of(row_bytes(b, k->row));
+    struct slice loc = fragment_loc(row_bytes(b, k->row));
     bool row = false;
     uint64_t id = 0;
 
@@ -365,7 +355,7 @@ insert_keys(struct upload_file *s, const struct block *b, struct keyed *keyed,
     for (size_t i = 0; i < b->n; i++) {
         keyed[i].id = s->n + i + 1;
         keyed[i].row = &b->rows[i];
-        resource_key(&keyed[i].key, loc_of(row_bytes(b, &b->rows[i])));
+        resource_key(&keyed[i].key, fragment_loc(row_bytes(b, &b->rows[i])));
     }
     qsort(keyed, b->n, sizeof(*keyed), compare_keyed);
     for (size_t i = 0; !rc && i < b->n; i++) {

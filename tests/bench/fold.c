@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/db.h"
 #include "broker/log/batch.h"
 #include "broker/state/resources.h"
-#include "broker/state/resources_db.h"
 #include "proto/change.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/usage.h"
@@ -170,11 +170,6 @@ main(int argc, char **argv)
                (double)st.st_size / (1 << 20),
                (double)resources_at(b.resources)->bytes / (double)n_resources);
     resources_close(b.resources);
-    unlink(path);
-    strcat(path, "-wal");
-    unlink(path);
-    path[strlen(path) - 3] = '\0';
-    strcat(path, "shm");
-    unlink(path);
+    check(db_unlink(path, &why), &why);
     return 0;
 }
