@@ -7,7 +7,7 @@
 #include "broker/archive/changedumps.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/fetch_schedule.h"
-#include "broker/archive/generation.h"
+#include "broker/builds/generation.h"
 #include "broker/archive/renewal.h"
 #include "broker/archive/retention.h"
 #include "broker/archive/rotation.h"

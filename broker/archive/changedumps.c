@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/archive/build_changedump.h"
+#include "broker/builds/build_changedump.h"
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 

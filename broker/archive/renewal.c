@@ -5,10 +5,9 @@
 
 #include "base/clock.h"
 #include "base/options.h"
-#include "broker/archive/build_resourcedump.h"
-#include "broker/archive/build_resourcelist.h"
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
+#include "broker/builds/build.h"
 #include "broker/sets/links.h"
 #include "broker/sets/settings.h"
 
@@ -375,13 +374,9 @@ static enum status
 begin_build(struct renewal *r, const struct resources *resources,
             const struct head *head, struct problem *why)
 {
-    bool is_kept =
-        is_to_be_kept(r->set, r->kind, head, resources_at(resources));
-
-    if (r->kind == GENERATION_RESOURCEDUMP)
-        return build_resourcedump_begin(&r->build, r->set, r->contents,
-                                        resources, is_kept, why);
-    return build_resourcelist_begin(&r->build, r->set, resources, is_kept, why);
+    return build_begin(
+        &r->build, r->set, r->kind, resources,
+        is_to_be_kept(r->set, r->kind, head, resources_at(resources)), why);
 }
 
 /* Begins the next build from the held state, or lets the state go. Returns
@@ -422,13 +417,16 @@ static enum status
 step_build(struct renewal *r, bool *is_done, struct problem *why)
 {
     struct resources *resources;
+    struct content *content = NULL;
     enum status rc = state_fold_open(r->folding, r->set, &resources, why);
 
+    if (!rc && build_needs_content(r->build))
+        rc = contents_open(r->contents, r->set, &content, why);
     if (rc) {
         build_abandon(r->build);
         return rc;
     }
-    return build_step(r->build, resources, is_done, why);
+    return build_step(r->build, resources, content, is_done, why);
 }
 
 static void

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "broker/archive/zfile.h"
+#include "broker/builds/zfile.h"
 #include "broker/sets/links.h"
 
 /* Opens the document in a file; its bodies own the file from then on. */
@@ -44,8 +44,9 @@ generation_document_open(const struct document_wish *wish, uint64_t number,
                          struct document *document, struct problem *why)
 {
     int fd = -1;
-    enum status rc = generation_open(wish->registry, wish->set, wish->kind,
-                                     number, file, part, &fd, why);
+    enum status rc = generation_open(
+        wish->set, &(struct generation_place){wish->kind, number, file, part},
+        &fd, why);
 
     return rc ? rc : open_zfile(fd, document, why);
 }
@@ -74,8 +75,10 @@ generation_document_open_package(const struct document_wish *wish,
     struct stat st;
     int fd = -1;
     enum status rc =
-        generation_open(wish->registry, wish->set, wish->kind, number,
-                        GENERATION_PACKAGE, part, &fd, why);
+        generation_open(wish->set,
+                        &(struct generation_place){wish->kind, number,
+                                                   GENERATION_PACKAGE, part},
+                        &fd, why);
 
     if (rc)
         return rc;
@@ -101,8 +104,10 @@ generation_document_has(const struct document_wish *wish, uint64_t number,
 {
     int fd;
 
-    if (generation_open(wish->registry, wish->set, wish->kind, number,
-                        GENERATION_DOCUMENT, part, &fd, NULL))
+    if (generation_open(wish->set,
+                        &(struct generation_place){wish->kind, number,
+                                                   GENERATION_DOCUMENT, part},
+                        &fd, NULL))
         return false;
     close(fd);
     return true;

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/archive/generation.h"
+#include "broker/builds/generation.h"
 #include "broker/documents/documents.h"
 
 /* Opens a document (or manifest). STATUS_NOT_FOUND: there is no such file. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/archive/generation.h"
+#include "broker/builds/generation.h"
 #include "broker/sets/links.h"
 #include "proto/document_write.h"
 #include "proto/fragment.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "broker/archive/generation.h"
+#include "broker/builds/generation.h"
 #include "tests/support/alterations.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "broker/archive/generation.h"
+#include "broker/builds/generation.h"
 #include "broker/documents/documents.h"
 #include "tests/support/alterations.h"
 #include "tests/test.h"
@@ -296,9 +296,10 @@ TEST(a_build_that_was_cut_off_is_begun_again)
     assert_builds(1);
     assert_int_equal(renewals_current(&w).parts, 3);
     renewals_check(&w);
-    assert_int_equal(generation_open(w.sets.registry,
-                                     sets_find(&w.sets, "demo"),
-                                     GENERATION_RESOURCELIST, 1,
-                                     GENERATION_DOCUMENT, 4, &fd, &why),
-                     STATUS_NOT_FOUND);
+    assert_int_equal(
+        generation_open(sets_find(&w.sets, "demo"),
+                        &(struct generation_place){GENERATION_RESOURCELIST, 1,
+                                                   GENERATION_DOCUMENT, 4},
+                        &fd, &why),
+        STATUS_NOT_FOUND);
 }

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/archive/generation.h"
+#include "broker/builds/generation.h"
 #include "broker/documents/documents.h"
 #include "tests/support/dumping.h"
 #include "tests/support/tempdir.h"

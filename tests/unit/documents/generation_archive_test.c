@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
-#include "broker/archive/generation.h"
+#include "broker/builds/generation.h"
 #include "tests/clock.h"
 #include "tests/support/alterations.h"
 #include "tests/support/renewals.h"

@@ -1,4 +1,4 @@
-#include "broker/archive/build_changedump.h"
+#include "broker/builds/build_changedump.h"
 
 #include <stdio.h>
 #include <stdlib.h>

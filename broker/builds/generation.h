@@ -23,14 +23,15 @@
  *
  * Archive thread. Any thread may read the files.
  */
-#ifndef BROKER_ARCHIVE_GENERATION_H
-#define BROKER_ARCHIVE_GENERATION_H
+#ifndef BROKER_BUILDS_GENERATION_H
+#define BROKER_BUILDS_GENERATION_H
 
 #include <stdint.h>
 
-#include "broker/archive/zfile.h"
+#include "broker/builds/zfile.h"
 #include "broker/log/head.h"
 #include "broker/sets/registry.h"
+#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -68,6 +69,13 @@ MUST_CHECK enum status generation_part(struct generation_writer *writer,
 MUST_CHECK enum status generation_add(struct generation_writer *writer,
                                       struct slice bytes, struct problem *why);
 
+/* Adds the text if it has at least `least` bytes (0: all of it), and empties
+ * it. STATUS_STOPPED: the log is ending. */
+#define GENERATION_PIECE_BYTES ((size_t)64 * 1024)
+MUST_CHECK enum status generation_flush(struct generation_writer *writer,
+                                        struct buf *text, size_t least,
+                                        struct problem *why);
+
 /* Ends the current document, if any: its file then has its name. */
 MUST_CHECK enum status generation_end_part(struct generation_writer *writer,
                                            struct problem *why);
@@ -88,13 +96,18 @@ MUST_CHECK enum status generation_finish(struct generation_writer *writer,
                                          struct problem *why);
 void generation_abandon(struct generation_writer *writer);
 
-/* Opens a file of a generation; the caller closes it. STATUS_NOT_FOUND: no such
- * file. May block; any thread. */
-MUST_CHECK enum status generation_open(struct registry *registry,
-                                       const struct set *set,
-                                       enum generation_kind kind,
-                                       uint64_t generation,
-                                       enum generation_file file, uint64_t part,
+/* A file of a generation. */
+struct generation_place {
+    enum generation_kind kind;
+    uint64_t number; /* of the generation */
+    enum generation_file file;
+    uint64_t part;
+};
+
+/* Opens a file of a generation of the set; the caller closes it.
+ * STATUS_NOT_FOUND: no such file. May block; any thread. */
+MUST_CHECK enum status generation_open(const struct set *set,
+                                       const struct generation_place *place,
                                        int *fd, struct problem *why);
 
 /* Deletes one generation that is neither current nor archived, when its grace

@@ -1,4 +1,4 @@
-#include "broker/archive/generation.h"
+#include "broker/builds/generation.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -174,6 +174,24 @@ generation_add(struct generation_writer *w, struct slice bytes,
     return zfile_add(w->zfile, bytes, why);
 }
 
+enum status
+generation_flush(struct generation_writer *w, struct buf *text, size_t least,
+                 struct problem *why)
+{
+    enum status rc;
+
+    if (text->failed)
+        return problem_memory(why);
+    if (text->size < least)
+        return STATUS_OK;
+    if (atomic_load_explicit(log_ending(registry_log(w->set->registry)),
+                             memory_order_relaxed))
+        return problem(why, STATUS_STOPPED, "the broker is ending");
+    rc = generation_add(w, buf_slice(text), why);
+    buf_clear(text);
+    return rc;
+}
+
 int
 generation_dir(const struct generation_writer *w)
 {
@@ -233,17 +251,15 @@ generation_abandon(struct generation_writer *w)
 }
 
 enum status
-generation_open(struct registry *registry, const struct set *set,
-                enum generation_kind kind, uint64_t generation,
-                enum generation_file file, uint64_t part, int *fd,
-                struct problem *why)
+generation_open(const struct set *set, const struct generation_place *place,
+                int *fd, struct problem *why)
 {
     char path[5000], name[GENERATION_NAME_SIZE];
 
-    generation_name(name, file, part);
+    generation_name(name, place->file, place->part);
     snprintf(path, sizeof(path), "%s/sets/%s/%s/%012" PRIu64 "/%s",
-             registry_config(registry)->data, set->name,
-             links_kinds[kind].folder, generation, name);
+             registry_config(set->registry)->data, set->name,
+             links_kinds[place->kind].folder, place->number, name);
     *fd = open(path, O_RDONLY | O_CLOEXEC);
     if (*fd >= 0)
         return STATUS_OK;

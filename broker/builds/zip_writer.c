@@ -1,4 +1,4 @@
-#include "broker/archive/zip_writer.h"
+#include "broker/builds/zip_writer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -357,11 +357,11 @@ zip_writer_add(struct zip_writer *p, struct slice bytes, struct problem *why)
 }
 
 enum status
-zip_writer_take(struct zip_writer *p, const struct zip_writer_name *name,
-                bool is_deflated, int fd, uint64_t length,
-                const struct digest *digest, struct problem *why)
+zip_writer_take(struct zip_writer *p, const struct zip_writer_member *member,
+                int fd, struct problem *why)
 {
-    enum status rc = begin_member(p, name->text, is_deflated, length, why);
+    enum status rc = begin_member(p, member->name.text, member->is_deflated,
+                                  member->length, why);
 
     if (!rc && !EVP_DigestInit_ex(p->source_sha256, EVP_sha256(), NULL))
         rc = problem_memory(why);
@@ -370,7 +370,7 @@ zip_writer_take(struct zip_writer *p, const struct zip_writer_name *name,
         return rc;
     }
     p->source_fd = fd;
-    p->digest = *digest;
+    p->digest = member->digest;
     return STATUS_OK;
 }
 

@@ -2,7 +2,7 @@
  * zfile_test.c - a gzip file for everybody, from any byte on, that proves
  * itself.
  */
-#include "broker/archive/zfile.h"
+#include "broker/builds/zfile.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "broker/archive/dump_package.h"
+#include "broker/builds/dump_package.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,7 +9,6 @@
 
 #include "base/array.h"
 #include "base/file.h"
-#include "broker/archive/contents.h"
 #include "broker/net/body.h"
 #include "broker/sets/links.h"
 #include "broker/state/content_files.h"
@@ -22,16 +21,6 @@
 /* The log uses the same disk: so much of it stays free, about twice the limit
  * at which the broker refuses posts (log.h: has_room). */
 #define RESERVE_BYTES ((uint64_t)256 << 20)
-
-/* Bytes handed to the manifest's file at once. */
-#define PIECE_BYTES ((size_t)64 * 1024)
-
-struct member {
-    struct zip_writer_name name;
-    bool is_deflated;
-    struct digest digest;
-    uint64_t length;
-};
 
 struct dump_package {
     struct set *set;
@@ -48,7 +37,7 @@ struct dump_package {
     uint64_t manifest_bytes;
 
     /* The members so far. */
-    struct member *members;
+    struct zip_writer_member *members;
     size_t n, capacity;
 
     /* While the package is written. */
@@ -76,17 +65,12 @@ dump_package_free(struct dump_package *p)
 
 /* Hands the text over if it has at least `least` bytes. */
 static enum status
-flush_member(struct dump_package *p, size_t least, struct problem *why)
+flush_text(struct dump_package *p, size_t least, struct problem *why)
 {
-    enum status rc;
+    size_t size = p->text.size;
+    enum status rc = generation_flush(p->writer, &p->text, least, why);
 
-    if (p->text.failed)
-        return problem_memory(why);
-    if (p->text.size < least)
-        return STATUS_OK;
-    p->manifest_bytes += p->text.size;
-    rc = generation_add(p->writer, buf_slice(&p->text), why);
-    buf_clear(&p->text);
+    p->manifest_bytes += size - p->text.size;
     return rc;
 }
 
@@ -101,8 +85,8 @@ dump_package_plan(struct dump_package **packing, struct set *set,
     p->set = set;
     p->limit = registry_config(set->registry)->package_bytes;
     buf_init(&p->entry, FRAGMENT_MAX + FRAGMENT_MEMBER_MAX);
-    buf_init(&p->text, PIECE_BYTES + FRAGMENT_MAX + FRAGMENT_MEMBER_MAX +
-                           DOCUMENT_FRAME_MAX);
+    buf_init(&p->text, GENERATION_PIECE_BYTES + FRAGMENT_MAX +
+                           FRAGMENT_MEMBER_MAX + DOCUMENT_FRAME_MAX);
     *packing = p;
     return STATUS_OK;
 }
@@ -140,7 +124,7 @@ dump_package_set_limit(struct dump_package *p, uint64_t bytes)
 /* Puts the entry with its member, the next one, into p->entry. */
 static void
 write_entry(struct dump_package *p, struct slice entry,
-            const struct content_bytes *bytes, struct member *member)
+            const struct content_bytes *bytes, struct zip_writer_member *member)
 {
     char path[sizeof(member->name.text) + 1];
     struct slice loc, type;
@@ -161,7 +145,8 @@ dump_package_add(struct dump_package *p, struct slice entry,
                  const struct content_bytes *bytes, bool *fits,
                  struct problem *why)
 {
-    struct member *members = ONE_MORE(p->members, &p->capacity, p->n);
+    struct zip_writer_member *members =
+        ONE_MORE(p->members, &p->capacity, p->n);
 
     if (!members)
         return problem_memory(why);
@@ -180,7 +165,7 @@ dump_package_add(struct dump_package *p, struct slice entry,
         return STATUS_OK;
     p->text.failed |= p->entry.failed;
     buf_add_slice(&p->text, buf_slice(&p->entry));
-    return flush_member(p, PIECE_BYTES, why);
+    return flush_text(p, GENERATION_PIECE_BYTES, why);
 }
 
 /* The package */
@@ -239,7 +224,7 @@ dump_package_close(struct dump_package *p, struct problem *why)
     enum status rc;
 
     document_footer(&p->text, p->root);
-    rc = flush_member(p, 0, why);
+    rc = flush_text(p, 0, why);
     if (!rc)
         rc = generation_end_part(p->writer, why);
     if (!rc)
@@ -281,7 +266,7 @@ copy_manifest(struct dump_package *p, struct problem *why)
 static enum status
 begin_member(struct dump_package *p, struct problem *why)
 {
-    const struct member *member = &p->members[p->next++];
+    const struct zip_writer_member *member = &p->members[p->next++];
     char dir[SET_DIR_MAX], text[DIGEST_TEXT_SIZE];
     uint64_t length;
     enum status rc;
@@ -295,8 +280,7 @@ begin_member(struct dump_package *p, struct problem *why)
                        DIGEST_TEXT_SIZE, text);
     }
     if (!rc)
-        rc = zip_writer_take(p->package, &member->name, member->is_deflated, fd,
-                             member->length, &member->digest, why);
+        rc = zip_writer_take(p->package, member, fd, why);
     return rc;
 }
 
@@ -344,15 +328,15 @@ dump_package_step(struct dump_package *p, bool *is_done,
 
 void
 dump_package_entry(struct buf *to, const struct set *set,
-                   enum generation_kind kind, uint64_t generation,
-                   uint64_t part, const struct zip_writer_file *file,
+                   const struct generation *dump, uint64_t part,
+                   const struct zip_writer_file *file,
                    struct document_entry entry)
 {
     const char *url = registry_public_url(set->registry);
-    struct link_text loc =
-        link_to_part(url, set->name, kind, generation, part, LINK_PACKAGE);
-    struct link_text contents =
-        link_to_part(url, set->name, kind, generation, part, LINK_MANIFEST);
+    struct link_text loc = link_to_part(url, set->name, dump->kind,
+                                        dump->number, part, LINK_PACKAGE);
+    struct link_text contents = link_to_part(url, set->name, dump->kind,
+                                             dump->number, part, LINK_MANIFEST);
     const struct document_link link = {"contents", link_slice(&contents), NULL,
                                        "application/xml"};
     const struct document_bytes bytes = {ZIP_WRITER_TYPE, file->length,

@@ -1,20 +1,17 @@
-#include "broker/archive/build_changedump.h"
+#include "broker/builds/build_changedump.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "broker/archive/dump_package.h"
-#include "broker/archive/generation.h"
+#include "broker/builds/dump_package.h"
+#include "broker/builds/generation.h"
 #include "broker/sets/links.h"
 #include "proto/document_write.h"
 
 /* Entries of a step: each costs a query of content.db. */
 #define STEP_ENTRIES 2000
-
-/* Bytes handed to the file at once. */
-#define PIECE_BYTES ((size_t)64 * 1024)
 
 /* A package, and where it ends. */
 struct package_of {
@@ -77,7 +74,7 @@ build_changedump_begin(struct changedump **dump, struct set *set,
     d = calloc(1, sizeof(*d));
     if (!d)
         return problem_memory(why);
-    buf_init(&d->text, PIECE_BYTES + DOCUMENT_FRAME_MAX);
+    buf_init(&d->text, GENERATION_PIECE_BYTES + DOCUMENT_FRAME_MAX);
     d->set = set;
     d->list = *list;
     d->seq = list->after;
@@ -305,20 +302,6 @@ write_document_head(struct changedump *d)
 }
 
 static enum status
-flush_manifest(struct changedump *d, size_t least, struct problem *why)
-{
-    enum status rc;
-
-    if (d->text.failed)
-        return problem_memory(why);
-    if (d->text.size < least)
-        return STATUS_OK;
-    rc = generation_add(d->writer, buf_slice(&d->text), why);
-    buf_clear(&d->text);
-    return rc;
-}
-
-static enum status
 write_document(struct changedump *d, struct problem *why)
 {
     enum status rc = generation_part(d->writer, GENERATION_DOCUMENT, 1, why);
@@ -333,14 +316,13 @@ write_document(struct changedump *d, struct problem *why)
             .until_us = d->packages[i].until_us,
         };
 
-        dump_package_entry(&d->text, d->set, GENERATION_CHANGEDUMP,
-                           d->generation.number, i + 1, &d->packages[i].file,
-                           entry);
+        dump_package_entry(&d->text, d->set, &d->generation, i + 1,
+                           &d->packages[i].file, entry);
         from_us = entry.until_us;
-        rc = flush_manifest(d, PIECE_BYTES, why);
+        rc = generation_flush(d->writer, &d->text, GENERATION_PIECE_BYTES, why);
     }
     document_footer(&d->text, DOCUMENT_URLSET);
-    return rc ? rc : flush_manifest(d, 0, why);
+    return rc ? rc : generation_flush(d->writer, &d->text, 0, why);
 }
 
 /* All packages are there. The writer goes either way. */

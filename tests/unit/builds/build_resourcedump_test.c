@@ -1,5 +1,3 @@
-#include "broker/archive/build_resourcedump.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +7,8 @@
 #include <unistd.h>
 
 #include "base/options.h"
-#include "broker/archive/generation.h"
+#include "broker/builds/build.h"
+#include "broker/builds/generation.h"
 #include "tests/support/alterations.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"
@@ -379,13 +378,12 @@ TEST(packages_grow_before_there_are_too_many)
 {
     uint64_t bytes = 0;
 
-    assert_int_equal(build_resourcedump_limit((uint64_t)1 << 30, 0), 1 << 30);
-    assert_int_equal(build_resourcedump_limit((uint64_t)1 << 30, 2499),
-                     1 << 30);
+    assert_int_equal(build_package_limit((uint64_t)1 << 30, 0), 1 << 30);
+    assert_int_equal(build_package_limit((uint64_t)1 << 30, 2499), 1 << 30);
     for (size_t n = 0; n < DOCUMENT_ENTRIES_MAX; n++)
-        bytes += build_resourcedump_limit(1024, n);
+        bytes += build_package_limit(1024, n);
     assert_true(bytes > (uint64_t)1 << 41);
-    assert_true(build_resourcedump_limit((uint64_t)1 << 40,
-                                         DOCUMENT_ENTRIES_MAX - 1) > (uint64_t)1
-                                                                         << 40);
+    assert_true(build_package_limit((uint64_t)1 << 40,
+                                    DOCUMENT_ENTRIES_MAX - 1) > (uint64_t)1
+                                                                    << 40);
 }

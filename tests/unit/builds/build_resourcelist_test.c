@@ -1,11 +1,10 @@
-#include "broker/archive/build_resourcelist.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/archive/generation.h"
+#include "broker/builds/build.h"
+#include "broker/builds/generation.h"
 #include "tests/support/alterations.h"
 #include "tests/support/model.h"
 #include "tests/test.h"

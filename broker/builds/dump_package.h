@@ -14,14 +14,14 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_DUMP_PACKAGE_H
-#define BROKER_ARCHIVE_DUMP_PACKAGE_H
+#ifndef BROKER_BUILDS_DUMP_PACKAGE_H
+#define BROKER_BUILDS_DUMP_PACKAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/archive/generation.h"
-#include "broker/archive/zip_writer.h"
+#include "broker/builds/generation.h"
+#include "broker/builds/zip_writer.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"
 #include "proto/document_write.h"
@@ -76,8 +76,8 @@ void dump_package_free(struct dump_package *packing);
 /* Appends the entry of a package in its dump's document (R-103 to R-105, R-107,
  * R-184): `entry` has its time; this function sets loc, bytes and links. */
 void dump_package_entry(struct buf *to, const struct set *set,
-                        enum generation_kind kind, uint64_t generation,
-                        uint64_t part, const struct zip_writer_file *file,
+                        const struct generation *dump, uint64_t part,
+                        const struct zip_writer_file *file,
                         struct document_entry entry);
 
 #endif

@@ -18,8 +18,8 @@
  *
  * One thread at a time. All of it may block.
  */
-#ifndef BROKER_ARCHIVE_ZIP_WRITER_H
-#define BROKER_ARCHIVE_ZIP_WRITER_H
+#ifndef BROKER_BUILDS_ZIP_WRITER_H
+#define BROKER_BUILDS_ZIP_WRITER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -92,12 +92,20 @@ MUST_CHECK enum status zip_writer_begin_manifest(struct zip_writer *package,
 MUST_CHECK enum status zip_writer_add(struct zip_writer *package,
                                       struct slice bytes, struct problem *why);
 
-/* Begins a member from an open file, and takes the file over, also on failure.
- * The file must have that length and SHA-256. */
-MUST_CHECK enum status
-zip_writer_take(struct zip_writer *package, const struct zip_writer_name *name,
-                bool is_deflated, int fd, uint64_t length,
-                const struct digest *digest, struct problem *why);
+/* A member with the bytes of a file, which must have that length and SHA-256.
+ */
+struct zip_writer_member {
+    struct zip_writer_name name;
+    bool is_deflated;
+    struct digest digest;
+    uint64_t length;
+};
+
+/* Begins a member from an open file, and takes the file over, also on
+ * failure. */
+MUST_CHECK enum status zip_writer_take(struct zip_writer *package,
+                                       const struct zip_writer_member *member,
+                                       int fd, struct problem *why);
 
 /* Copies at most 4 MiB of the file; *is_over: the member is whole.
  * STATUS_INVALID: length or SHA-256 differ; `why` says so. */

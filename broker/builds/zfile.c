@@ -1,4 +1,4 @@
-#include "broker/archive/zfile.h"
+#include "broker/builds/zfile.h"
 
 #include <errno.h>
 #include <stdlib.h>

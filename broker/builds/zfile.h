@@ -13,8 +13,8 @@
  *
  * The header is written last; the writer leaves room for it.
  */
-#ifndef BROKER_ARCHIVE_ZFILE_H
-#define BROKER_ARCHIVE_ZFILE_H
+#ifndef BROKER_BUILDS_ZFILE_H
+#define BROKER_BUILDS_ZFILE_H
 
 #include <stdint.h>
 

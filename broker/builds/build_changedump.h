@@ -17,8 +17,8 @@
  * The build plans the end of a package before it writes it, for the manifest
  * begins with that. Archive thread.
  */
-#ifndef BROKER_ARCHIVE_BUILD_CHANGEDUMP_H
-#define BROKER_ARCHIVE_BUILD_CHANGEDUMP_H
+#ifndef BROKER_BUILDS_BUILD_CHANGEDUMP_H
+#define BROKER_BUILDS_BUILD_CHANGEDUMP_H
 
 #include <stdbool.h>
 

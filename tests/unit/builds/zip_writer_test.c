@@ -1,4 +1,4 @@
-#include "broker/archive/zip_writer.h"
+#include "broker/builds/zip_writer.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -46,13 +46,14 @@ take(void **state, struct zip_writer *p, const char *file, uint64_t number,
      struct problem *why)
 {
     int fd = openat(tempdir_fd(state), file, O_RDONLY | O_CLOEXEC);
-    struct zip_writer_name name;
+    struct zip_writer_member member = {
+        .is_deflated = is_deflated, .digest = *digest, .length = length};
     enum status rc;
     bool is_over = false;
 
     assert_true(fd >= 0);
-    zip_writer_name(&name, number, SLICE(""), SLICE("text/csv"));
-    rc = zip_writer_take(p, &name, is_deflated, fd, length, digest, why);
+    zip_writer_name(&member.name, number, SLICE(""), SLICE("text/csv"));
+    rc = zip_writer_take(p, &member, fd, why);
     while (!rc && !is_over)
         rc = zip_writer_copy(p, &is_over, why);
     return rc;
@@ -305,23 +306,21 @@ TEST(a_large_member_is_copied_in_steps)
     const uint64_t length = UINT64_C(10) << 20;
     struct zip_writer *p = begin(state);
     struct problem why = {""};
-    struct zip_writer_name name;
-    struct digest digest;
+    struct zip_writer_member member = {.length = length};
     char *zeros = calloc(1, length);
     bool is_over = false;
     unsigned steps = 0;
     int fd;
 
     assert_non_null(zeros);
-    digest_sha256(&digest, (struct slice){zeros, length});
+    digest_sha256(&member.digest, (struct slice){zeros, length});
     free(zeros);
     make_large(state, "large", length);
     fd = openat(tempdir_fd(state), "large", O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     add_manifest(p, "<urlset/>\n");
-    zip_writer_name(&name, 1, SLICE(""), SLICE(""));
-    assert_int_equal(
-        zip_writer_take(p, &name, false, fd, length, &digest, &why), STATUS_OK);
+    zip_writer_name(&member.name, 1, SLICE(""), SLICE(""));
+    assert_int_equal(zip_writer_take(p, &member, fd, &why), STATUS_OK);
     for (; !is_over; steps++)
         assert_int_equal(zip_writer_copy(p, &is_over, &why), STATUS_OK);
     assert_int_equal(steps, 3);
