@@ -7,13 +7,13 @@
 #include "broker/archive/changedumps.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/fetch_schedule.h"
-#include "broker/builds/generation.h"
 #include "broker/archive/renewal.h"
 #include "broker/archive/retention.h"
 #include "broker/archive/rotation.h"
 #include "broker/archive/state_fold.h"
 #include "broker/archive/uploads.h"
 #include "broker/base/diag.h"
+#include "broker/builds/generation.h"
 
 /* How often all sets are looked at. */
 #define ROUND_US 1000000

@@ -37,7 +37,7 @@ struct uploads *archiver_uploads(struct archiver *archiver);
 /* The bytes that sets keep: contents.h. */
 struct contents *archiver_contents(struct archiver *archiver);
 
-/* Submits an order for a build (orders.h). Any thread. STATUS_STOPPED: the
+/* Submits an order for a build (renewal.h). Any thread. STATUS_STOPPED: the
  * order was not taken. */
 MUST_CHECK enum status archiver_order(struct archiver *archiver,
                                       struct renewal_order *order);

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/builds/build_changedump.h"
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
+#include "broker/builds/build_changedump.h"
 
 /* A set waits so long after a failed dump. */
 #define RETRY_US 60000000
@@ -49,7 +49,7 @@ look_at(struct set *set, const struct head *head, void *user)
     if (set->notes->dump.list < head->list &&
         clock_steady_us() >= set->notes->dump.retry_us)
         set->notes->dump.is_due = true;
-    d->is_due |= set->notes->dump.is_due;
+    d->turn.is_due |= set->notes->dump.is_due;
     return true;
 }
 
@@ -75,11 +75,8 @@ next_due(struct changedumps *d)
 {
     struct set *set = NULL;
 
-    while (d->is_due &&
-           !(set = turn_next(&d->turn, d->registry, is_due, NULL))) {
-        d->is_due = d->is_again;
-        d->is_again = false;
-    }
+    while (!set && d->turn.is_due)
+        set = turn_next(&d->turn, d->registry, is_due, NULL);
     return set;
 }
 
@@ -161,7 +158,7 @@ static void
 go_on(struct changedumps *d, struct set *set, uint64_t list)
 {
     go_to(set, list + 1);
-    d->is_again = true;
+    d->turn.is_again = true;
 }
 
 /* Leaves a gap. */

@@ -31,7 +31,6 @@
 
 #include "broker/archive/chore.h"
 #include "broker/archive/contents.h"
-#include "broker/archive/turn.h"
 #include "broker/sets/registry.h"
 
 struct changedump;
@@ -48,8 +47,6 @@ struct changedumps {
     struct changedump *build;
 
     struct turn turn;
-    bool is_due;   /* there is a turn to be taken */
-    bool is_again; /* a set has a next list */
 };
 
 void changedumps_init(struct changedumps *dumps, struct registry *registry,

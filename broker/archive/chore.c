@@ -1,5 +1,10 @@
 #include "broker/archive/chore.h"
 
+#include <stdio.h>
+
+/* Sets read in one go. */
+#define PAGE_SETS 32
+
 static struct chore *
 chore_of(struct list *node)
 {
@@ -35,4 +40,33 @@ chores_end(struct list *chores)
         list_remove(&last->node);
         chore_end(last);
     }
+}
+
+struct set *
+turn_next(struct turn *turn, struct registry *registry,
+          bool (*wants)(struct set *set, const struct head *head, void *user),
+          void *user)
+{
+    struct set *sets[PAGE_SETS];
+    struct head heads[PAGE_SETS];
+    bool is_more = true;
+
+    if (!turn->is_due)
+        return NULL;
+
+    while (is_more) {
+        size_t n = PAGE_SETS;
+
+        is_more =
+            registry_page(registry, slice_of(turn->after), sets, heads, &n);
+        for (size_t i = 0; i < n; i++) {
+            snprintf(turn->after, sizeof(turn->after), "%s", sets[i]->name);
+            if (wants(sets[i], &heads[i], user))
+                return sets[i];
+        }
+    }
+    turn->after[0] = '\0';
+    turn->is_due = turn->is_again;
+    turn->is_again = false;
+    return NULL;
 }

@@ -17,8 +17,7 @@
 
 #include "base/list.h"
 #include "broker/log/log.h"
-
-struct set;
+#include "broker/sets/registry.h"
 
 /* Each function may be NULL. */
 struct chore {
@@ -66,5 +65,20 @@ bool chores_step(const struct list *chores);
 
 /* Ends all, and leaves the list empty. */
 void chores_end(struct list *chores);
+
+/* Gives sets their turns: walks all sets in the order of names, and goes on
+ * after the last one that wanted something. */
+struct turn {
+    char after[SET_NAME_MAX + 1]; /* the walk goes on behind this name */
+    bool is_due;                  /* there is a walk to be made */
+    bool is_again;                /* and another one after it */
+};
+
+/* Returns the next set for which `wants` is true. NULL: no walk is due, or this
+ * one is at its end; the next call begins another one, if that is due. */
+struct set *turn_next(struct turn *turn, struct registry *registry,
+                      bool (*wants)(struct set *set, const struct head *head,
+                                    void *user),
+                      void *user);
 
 #endif

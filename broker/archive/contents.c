@@ -13,7 +13,6 @@
 #include "broker/archive/notes.h"
 #include "broker/archive/open_databases.h"
 #include "broker/archive/state_fold.h"
-#include "broker/archive/turn.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
@@ -36,8 +35,6 @@ struct contents {
     struct open_databases opened;
     struct claims claims;
     struct turn turn;
-    bool is_due;   /* a turn is pending */
-    bool is_again; /* a set had more than one step could take */
     bool has_room; /* log_health, at the last look for the next set */
     _Atomic(uint64_t) announced; /* orders nothing: a sum */
 };
@@ -696,19 +693,16 @@ contents_some(struct chore *chore)
     enum status rc;
 
     open_databases_drop_removed(&c->opened);
-    if (!c->is_due)
+    if (!c->turn.is_due)
         return false;
     if (end_one_claim(c))
         return true;
     set = next_set(c);
-    if (!set) {
-        c->is_due = c->is_again;
-        c->is_again = false;
-        return c->is_due;
-    }
+    if (!set)
+        return c->turn.is_due;
     rc = step_set(c, set, &is_more, &why);
     if (rc == STATUS_STOPPED) {
-        c->is_due = false;
+        c->turn.is_due = false;
         return false;
     }
     if (rc && rc != STATUS_GONE) {
@@ -718,10 +712,10 @@ contents_some(struct chore *chore)
              diag_text("set", set->name), diag_text("error", why.text));
         /* A failure with one set need not concern the next, but a full disk
          * concerns all. */
-        c->is_due = rc == STATUS_IO;
+        c->turn.is_due = rc == STATUS_IO;
     }
-    c->is_again |= is_more && !rc;
-    return c->is_due;
+    c->turn.is_again |= is_more && !rc;
+    return c->turn.is_due;
 }
 
 static bool
@@ -742,7 +736,7 @@ contents_look(struct chore *chore)
 
     registry_each(c->registry, add_lag, &lag);
     metrics_set(METRIC_CONTENT_LAG, lag);
-    c->is_due = true;
+    c->turn.is_due = true;
 }
 
 /* Life */

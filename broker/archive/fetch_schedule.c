@@ -247,7 +247,7 @@ settle_some(struct fetch_schedule *f)
         settle_fetch(f, fetch);
         /* Not after each fetch: the look for due ones takes longer than to
          * settle one. */
-        f->is_due |=
+        f->turn.is_due |=
             (was_full && !host->is_full) || f->n % (most_at_once(f) / 4) == 0;
     }
     return i == SETTLED_AT_ONCE;
@@ -393,7 +393,7 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
             rc = consider_content(f, set, content, &missing, why);
         n += f->n - before;
     }
-    f->is_again |= !rc && n_settled > 0;
+    f->turn.is_again |= !rc && n_settled > 0;
     if (rc == STATUS_NOT_FOUND) /* end of the rows: again from the first */
         *looked = (struct fetch_notes){0};
     if (!rc || rc == STATUS_NOT_FOUND)
@@ -430,16 +430,12 @@ fetching_some(struct chore *chore)
     enum status rc;
 
     log_health(registry_log(f->registry), &health);
-    if (!f->is_due || !health.has_room || f->n > most_at_once(f) / 2 ||
+    if (!f->turn.is_due || !health.has_room || f->n > most_at_once(f) / 2 ||
         clock_steady_us() < f->rest_us)
         return is_more;
     set = turn_next(&f->turn, f->registry, wants_fetch, &now_us);
-    f->is_due = set || f->is_again;
-    if (!set) {
-        is_more |= f->is_again;
-        f->is_again = false;
-        return is_more;
-    }
+    if (!set)
+        return is_more || f->turn.is_due;
     rc = start_some(f, set, &why);
     if (is_trouble(rc))
         be_in_trouble(f, set->name, why.text);
@@ -452,7 +448,7 @@ fetching_look(struct chore *chore)
     struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
     struct list *node, *after;
 
-    f->is_due = true;
+    f->turn.is_due = true;
     list_foreach (node, after, &f->under_way) {
         struct fetch *fetch = list_entry(node, struct fetch, node);
         struct head head;

@@ -31,7 +31,6 @@
 #include "broker/archive/chore.h"
 #include "broker/archive/content_download.h"
 #include "broker/archive/contents.h"
-#include "broker/archive/turn.h"
 #include "broker/sets/registry.h"
 #include "proto/network_address.h"
 
@@ -58,8 +57,6 @@ struct fetch_schedule {
     uint32_t seed, random;
     int64_t rest_us; /* nothing before: our own trouble; steady clock */
     struct turn turn;
-    bool is_due;   /* a turn is pending */
-    bool is_again; /* a set had more work than one step could do */
 };
 
 /* Before the archive thread begins: threads have the priority of the one that

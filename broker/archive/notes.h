@@ -17,70 +17,77 @@
 
 #include "broker/log/head.h"
 
+/* retention.c: the oldest list at its last look, and the time of its end;
+ * the same of generations. It need not look again before. */
+struct retention_notes {
+    uint64_t list;
+    int64_t until_us;
+
+    struct {
+        uint64_t number;
+        int64_t completed_us;
+    } generations[GENERATION_KINDS];
+};
+
+/* state_fold.c: the set's state has the entries up to `seq`, its copy on
+ * the disk those up to `kept`, and retention waits until the disk has those
+ * up to `wanted`. */
+struct fold_notes {
+    bool is_known;   /* the state was looked at: `seq` is its position */
+    bool has_failed; /* the last try; it was reported */
+    uint64_t seq, kept, wanted;
+};
+
+/* contents.c, of the bytes of its resources: the entries up to `seq` are
+ * folded, on the disk, and retention waits until those up to `wanted`
+ * are. */
+struct content_notes {
+    enum { CONTENT_UNKNOWN, CONTENT_NOTHING, CONTENT_SOME } has;
+
+    uint64_t seq, wanted;
+    uint64_t settled;  /* from that seq on, files without a row and a claim
+                          may go */
+    uint64_t earliest; /* overtaken rows up to there are forgotten */
+    bool is_loose;     /* files may be left without a row */
+    unsigned sweep;    /* the next folder to search for orphans */
+    bool is_late;      /* it lags for want of disk; reported */
+    int64_t due_us;    /* the clock, when the first fetch of a missing file
+                          is due; INT64_MAX: none is */
+    int64_t off_us;    /* since when it keeps no content; steady clock; 0:
+                          it keeps some */
+};
+
+/* fetch_schedule.c: it has looked at the fetches due before `us`, and of
+ * those due at `us` up to `seq`. */
+struct fetch_notes {
+    int64_t us;
+    uint64_t seq;
+};
+
+/* renewal.c: the Resource List, or Dump, is to be built anew, once the
+ * state is at `wanted`. */
+struct build_notes {
+    bool is_due;
+    uint64_t wanted;
+    int64_t retry_us; /* not before: it has failed; steady clock */
+};
+
+/* changedumps.c: the Change List whose Change Dump is the next one (0:
+ * nobody has looked yet). */
+struct dump_notes {
+    uint64_t list;
+    bool is_due;
+    bool is_late;     /* retention does not wait for it any more */
+    int64_t retry_us; /* not before: it has failed; steady clock */
+};
+
 struct notes {
-    /* retention.c: the oldest list at its last look, and the time of its end;
-     * the same of generations. It need not look again before. */
-    struct retention_notes {
-        uint64_t list;
-        int64_t until_us;
-
-        struct {
-            uint64_t number;
-            int64_t completed_us;
-        } generations[GENERATION_KINDS];
-    } retention;
-
-    /* state_fold.c: the set's state has the entries up to `seq`, its copy on
-     * the disk those up to `kept`, and retention waits until the disk has those
-     * up to `wanted`. */
-    struct fold_notes {
-        bool is_known;   /* the state was looked at: `seq` is its position */
-        bool has_failed; /* the last try; it was reported */
-        uint64_t seq, kept, wanted;
-    } fold;
-
-    /* contents.c, of the bytes of its resources: the entries up to `seq` are
-     * folded, on the disk, and retention waits until those up to `wanted`
-     * are. */
-    struct content_notes {
-        enum { CONTENT_UNKNOWN, CONTENT_NOTHING, CONTENT_SOME } has;
-
-        uint64_t seq, wanted;
-        uint64_t settled;  /* from that seq on, files without a row and a claim
-                              may go */
-        uint64_t earliest; /* overtaken rows up to there are forgotten */
-        bool is_loose;     /* files may be left without a row */
-        unsigned sweep;    /* the next folder to search for orphans */
-        bool is_late;      /* it lags for want of disk; reported */
-        int64_t due_us;    /* the clock, when the first fetch of a missing file
-                              is due; INT64_MAX: none is */
-        int64_t off_us;    /* since when it keeps no content; steady clock; 0:
-                              it keeps some */
-    } content;
-
-    /* fetch_schedule.c: it has looked at the fetches due before `us`, and of
-     * those due at `us` up to `seq`. */
-    struct fetch_notes {
-        int64_t us;
-        uint64_t seq;
-    } fetch;
-
-    /* renewal.c: the Resource List, or Dump, is to be built anew, once the
-     * state is at `wanted`. */
-    struct build_notes {
-        bool is_due;
-        uint64_t wanted;
-        int64_t retry_us; /* not before: it has failed; steady clock */
-    } builds[GENERATION_STATES];
-
-    /* changedumps.c: the Change List whose Change Dump is the next one (0:
-     * nobody has looked yet). */
-    struct dump_notes {
-        uint64_t list;
-        bool is_due;
-        bool is_late;     /* retention does not wait for it any more */
-        int64_t retry_us; /* not before: it has failed; steady clock */
-    } dump;
+    struct retention_notes retention;
+    struct fold_notes fold;
+    struct content_notes content;
+    struct fetch_notes fetch;
+    struct build_notes builds[GENERATION_STATES];
+    struct dump_notes dump;
 };
 
 #endif

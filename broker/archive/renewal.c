@@ -22,10 +22,124 @@
 
 #define DAY_US 86400000000
 
+/* Orders */
+
 enum status
 renewal_order(struct renewal *r, struct renewal_order *order)
 {
-    return orders_submit(&r->orders, order);
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&r->orders.mutex);
+    if (r->orders.is_ended) {
+        rc = STATUS_STOPPED;
+    } else {
+        list_append(&r->orders.submitted, &order->node);
+        thread_wake(r->thread); /* here: it cannot have ended yet */
+    }
+    pthread_mutex_unlock(&r->orders.mutex);
+    return rc;
+}
+
+/* Makes submitted orders wait. Returns true if there were any. */
+static bool
+take_orders(struct renewal *r)
+{
+    struct list *node;
+    bool is_any = false;
+
+    pthread_mutex_lock(&r->orders.mutex);
+    while ((node = list_first(&r->orders.submitted))) {
+        list_remove(node);
+        list_append(&r->orders.waiting, node);
+        is_any = true;
+    }
+    pthread_mutex_unlock(&r->orders.mutex);
+    return is_any;
+}
+
+static void
+end_order(struct renewal_order *order, enum status rc,
+          const struct problem *why)
+{
+    list_remove(&order->node);
+    order->status = rc;
+    if (why)
+        order->why = *why;
+    order->done(order);
+}
+
+/* Answers the orders that need not wait any longer. */
+static void
+answer_orders(struct renewal *r)
+{
+    int64_t now_us = clock_steady_us();
+    struct list *node, *next;
+    struct problem why = {""};
+    struct head head;
+
+    list_foreach (node, next, &r->orders.waiting) {
+        struct renewal_order *order =
+            list_entry(node, struct renewal_order, node);
+
+        if (!log_head(order->set->log, &head)) {
+            problem_set(&why, "the set %s was removed", order->set->name);
+            end_order(order, STATUS_GONE, &why);
+            continue;
+        }
+        order->generation = head.generations[order->kind].current;
+        if (order->generation.number > 0 &&
+            order->generation.seq >= order->wanted)
+            end_order(order, STATUS_OK, NULL);
+        else if (now_us >= order->until_us)
+            end_order(order, STATUS_AGAIN, NULL);
+    }
+}
+
+/* Refuses the orders for a kind of a set. */
+static void
+refuse_orders(struct renewal *r, const struct set *set,
+              enum generation_kind kind, enum status rc, uint64_t missing,
+              const struct problem *why)
+{
+    struct list *node, *next;
+
+    list_foreach (node, next, &r->orders.waiting) {
+        struct renewal_order *order =
+            list_entry(node, struct renewal_order, node);
+
+        if (order->set != set || order->kind != kind)
+            continue;
+        order->missing = missing;
+        end_order(order, rc, why);
+    }
+}
+
+/* Refuses all orders, and later ones. */
+static void
+end_orders(struct renewal *r)
+{
+    const struct problem why = {"the broker is ending"};
+    struct list *node, *next;
+
+    pthread_mutex_lock(&r->orders.mutex);
+    r->orders.is_ended = true;
+    pthread_mutex_unlock(&r->orders.mutex);
+    take_orders(r);
+    list_foreach (node, next, &r->orders.waiting)
+        end_order(list_entry(node, struct renewal_order, node), STATUS_STOPPED,
+                  &why);
+}
+
+/* Returns the order after `order`, or the first one for NULL; NULL at the
+ * end. */
+static struct renewal_order *
+next_order(const struct renewal *r, const struct renewal_order *order)
+{
+    struct list *node = order ? order->node.next : r->orders.waiting.next;
+
+    return node == &r->orders.waiting
+               ? NULL
+               : list_entry(node, struct renewal_order, node);
 }
 
 /* What is due */
@@ -102,7 +216,7 @@ look_at(struct set *set, const struct head *head, void *user)
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++) {
         if (!set->notes->builds[kind].is_due && is_due(set, kind, head))
             want_build(set, kind, head->last);
-        r->is_due |= set->notes->builds[kind].is_due;
+        r->turn.is_due |= set->notes->builds[kind].is_due;
     }
     return true;
 }
@@ -140,7 +254,7 @@ next_ordered(struct renewal *r)
 {
     struct renewal_order *order = NULL;
 
-    while ((order = orders_next(&r->orders, order))) {
+    while ((order = next_order(r, order))) {
         want_build(order->set, order->kind, order->wanted);
         if (can_begin(order->set))
             return order->set;
@@ -156,17 +270,6 @@ wants_turn(struct set *set, const struct head *head, void *user)
     return can_begin(set);
 }
 
-/* Returns the next set in turn. */
-static struct set *
-next_due(struct renewal *r)
-{
-    struct set *set =
-        r->is_due ? turn_next(&r->turn, r->registry, wants_turn, NULL) : NULL;
-
-    r->is_due = set != NULL;
-    return set;
-}
-
 /* Holding */
 
 /* Lets the fold go on, at once if an order waits. */
@@ -175,7 +278,7 @@ let_go(struct renewal *r)
 {
     r->set = NULL;
     state_fold_hold(r->folding, NULL);
-    if (orders_next(&r->orders, NULL))
+    if (next_order(r, NULL))
         chore_look(&r->folding->chore);
 }
 
@@ -186,7 +289,7 @@ put_off(struct renewal *r, struct set *set, enum generation_kind kind,
 {
     set->notes->builds[kind].is_due = false;
     set->notes->builds[kind].retry_us = clock_steady_us() + RETRY_US;
-    orders_refuse(&r->orders, set, kind, rc, missing, why);
+    refuse_orders(r, set, kind, rc, missing, why);
 }
 
 /* Gives up a kind that could not be built, and those after it. */
@@ -445,7 +548,7 @@ continue_build(struct renewal *r)
         DIAG(DIAG_DEBUG, "archive", "a list or dump was built",
              diag_text("set", r->set->name),
              diag_text("kind", links_kinds[r->kind].title));
-        orders_answer(&r->orders);
+        answer_orders(r);
         begin_next(r);
     }
 }
@@ -454,14 +557,14 @@ static bool
 renewal_some(struct chore *chore)
 {
     struct renewal *r = list_entry(chore, struct renewal, chore);
-    bool is_new = orders_take(&r->orders);
+    bool is_new = take_orders(r);
     struct problem why = {""};
     struct set *set;
     enum status rc;
 
     if (is_new)
         chore_look(&r->folding->chore);
-    orders_answer(&r->orders);
+    answer_orders(r);
     if (r->build) {
         continue_build(r);
         return true;
@@ -470,7 +573,7 @@ renewal_some(struct chore *chore)
         return begin_next(r);
     set = next_ordered(r);
     if (!set)
-        set = next_due(r);
+        set = turn_next(&r->turn, r->registry, wants_turn, NULL);
     if (!set)
         return is_new; /* fold first */
     rc = hold_state(r, set, &why);
@@ -486,7 +589,7 @@ renewal_end(struct chore *chore)
 {
     struct renewal *r = list_entry(chore, struct renewal, chore);
 
-    orders_end(&r->orders);
+    end_orders(r);
     build_abandon(r->build);
     r->build = NULL;
     r->set = NULL;
@@ -503,5 +606,8 @@ renewal_init(struct renewal *r, struct registry *registry,
     r->registry = registry;
     r->folding = folding;
     r->contents = contents;
-    orders_init(&r->orders, thread);
+    r->thread = thread;
+    pthread_mutex_init(&r->orders.mutex, NULL);
+    list_init(&r->orders.submitted);
+    list_init(&r->orders.waiting);
 }

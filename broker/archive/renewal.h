@@ -2,7 +2,7 @@
  * renewal.h - schedules new Resource Lists and Resource Dumps of a set. One is
  * due resourceListEvery or resourceDumpEvery after the last one, if the set has
  * changed; when the log no longer reaches back to the position of the last one;
- * or by an order (orders.h).
+ * or by an order.
  *
  *     due: wants the position that the log has then
  *      |       --the fold comes to it--> held: built, a step at a time, the
@@ -23,15 +23,15 @@
 #ifndef BROKER_ARCHIVE_RENEWAL_H
 #define BROKER_ARCHIVE_RENEWAL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/thread.h"
 #include "broker/archive/chore.h"
 #include "broker/archive/contents.h"
-#include "broker/archive/orders.h"
 #include "broker/archive/state_fold.h"
-#include "broker/archive/turn.h"
 #include "broker/log/head.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"
@@ -39,13 +39,43 @@
 
 struct build;
 
+/* An order for a build: of a kind, of a set, at a position or behind it.
+ *
+ *     submit --> [taken, waiting] --> done: answered, or refused
+ */
+struct renewal_order {
+    struct list node; /* the renewal's */
+    struct set *set;
+    enum generation_kind kind;
+    uint64_t wanted;  /* the build must stand for this seq, or a later one */
+    int64_t until_us; /* of the steady clock: no longer than this */
+
+    /* The outcome. STATUS_AGAIN: the time is over, but the build goes on;
+     * STATUS_GONE: the set was removed, or its state is not whole;
+     * STATUS_NOT_FOUND: content for the build is missing; STATUS_BUSY: a full
+     * disk; STATUS_STOPPED. Else `generation` is current. */
+    enum status status;
+    struct problem why;
+    struct generation generation;
+    uint64_t missing; /* STATUS_NOT_FOUND: the content of so many resources */
+    void (*done)(struct renewal_order *order); /* archive thread */
+};
+
 struct renewal {
     struct chore chore;
     struct registry *registry;
     struct state_fold *folding; /* lent */
     /* Lent; NULL: no set keeps content. */
     struct contents *contents;
-    struct orders orders;
+    struct thread *thread; /* the archive thread: to be woken; lent */
+
+    struct {
+        pthread_mutex_t mutex; /* over both */
+        struct list submitted; /* those not taken yet */
+        bool is_ended;
+
+        struct list waiting; /* the others */
+    } orders;
 
     struct set *set;           /* state is held; NULL: no set's is */
     struct build *build;       /* of the set; NULL: begin the next one */
@@ -53,9 +83,7 @@ struct renewal {
     int64_t until_us; /* until then the dump waits for the content of the held
                          state; steady clock */
     bool has_looked;  /* at the content, once for each held state */
-
     struct turn turn;
-    bool is_due; /* a turn is pending */
 };
 
 void renewal_init(struct renewal *renewal, struct registry *registry,

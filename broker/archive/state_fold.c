@@ -296,19 +296,16 @@ folding_some(struct chore *chore)
     enum status rc;
 
     open_databases_drop_removed(&f->states);
-    if (!f->is_due)
+    if (!f->turn.is_due)
         return false;
     set = next_behind(f);
-    if (!set) {
-        f->is_due = f->is_again;
-        f->is_again = false;
-        return f->is_due;
-    }
+    if (!set)
+        return f->turn.is_due;
     rc = state_fold_step(f, set, &is_more, &why);
     if (rc == STATUS_GONE)
         return true; /* removed meanwhile */
     if (rc == STATUS_STOPPED) {
-        f->is_due = false;
+        f->turn.is_due = false;
         return false;
     }
     if (rc) {
@@ -320,11 +317,11 @@ folding_some(struct chore *chore)
                  diag_text("set", set->name), diag_text("error", why.text));
         /* A failure with one set need not concern the next, but a full disk
          * concerns all. */
-        f->is_due = rc == STATUS_IO;
+        f->turn.is_due = rc == STATUS_IO;
     }
     set->notes->fold.has_failed = rc != STATUS_OK;
-    f->is_again |= is_more && !rc;
-    return f->is_due;
+    f->turn.is_again |= is_more && !rc;
+    return f->turn.is_due;
 }
 
 /* Looking */
@@ -349,7 +346,7 @@ folding_look(struct chore *chore)
 
     registry_each(f->registry, add_lag, &lag);
     metrics_set(METRIC_FOLD_LAG, lag);
-    f->is_due = true;
+    f->turn.is_due = true;
 }
 
 static void

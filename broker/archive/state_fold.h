@@ -20,7 +20,6 @@
 
 #include "broker/archive/chore.h"
 #include "broker/archive/open_databases.h"
-#include "broker/archive/turn.h"
 #include "broker/sets/registry.h"
 #include "broker/state/resources.h"
 #include "proto/problem.h"
@@ -34,8 +33,6 @@ struct state_fold {
     const struct set *held; /* state_fold_hold */
 
     struct turn turn;
-    bool is_due;   /* a turn is pending */
-    bool is_again; /* a set had more than one step could take */
 };
 
 void state_fold_init(struct state_fold *folding, struct registry *registry);
