@@ -13,17 +13,10 @@
 /* Lists looked at in one go. */
 #define PAGE_LISTS 64
 
-static enum content_mode
-mode_of(const struct set *set)
-{
-    return (enum content_mode)atomic_load_explicit(&set->content,
-                                                   memory_order_relaxed);
-}
-
 bool
 changedumps_needs(struct set *set, const struct list_info *list)
 {
-    return mode_of(set) != CONTENT_NONE && !set->notes->dump.is_late &&
+    return set_content_mode(set) != CONTENT_NONE && !set->notes->dump.is_late &&
            list->number >= set->notes->dump.list;
 }
 
@@ -42,7 +35,7 @@ look_at(struct set *set, const struct head *head, void *user)
 {
     struct changedumps *d = user;
 
-    if (mode_of(set) == CONTENT_NONE)
+    if (set_content_mode(set) == CONTENT_NONE)
         return true;
     if (set->notes->dump.list > 0 && set->notes->dump.list < head->first_list)
         go_to(set, head->first_list);
@@ -147,8 +140,9 @@ judge_list(struct set *set, struct content *content,
     if (is_complete)
         *verdict = COMPLETE;
     else
-        *verdict =
-            is_lacking || mode_of(set) != CONTENT_FETCH ? LACKING : COMING;
+        *verdict = is_lacking || set_content_mode(set) != CONTENT_FETCH
+                       ? LACKING
+                       : COMING;
     return rc;
 }
 

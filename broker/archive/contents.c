@@ -39,13 +39,6 @@ struct contents {
     _Atomic(uint64_t) announced; /* orders nothing: a sum */
 };
 
-static enum content_mode
-mode_of(const struct set *set)
-{
-    return (enum content_mode)atomic_load_explicit(&set->content,
-                                                   memory_order_relaxed);
-}
-
 const char *
 contents_arriving(const struct contents *c)
 {
@@ -133,7 +126,8 @@ contents_is_due(const struct set *set, int64_t now_us)
 bool
 contents_needs(struct set *set, const struct list_info *list)
 {
-    if (mode_of(set) == CONTENT_NONE || contents_seq(set) >= list->last)
+    if (set_content_mode(set) == CONTENT_NONE ||
+        contents_seq(set) >= list->last)
         return false;
     set->notes->content.wanted = list->last;
     return true;
@@ -268,7 +262,7 @@ contents_open(struct contents *c, struct set *set, struct content **content,
     open_databases_drop_removed(&c->opened);
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
-    if (mode_of(set) == CONTENT_NONE)
+    if (set_content_mode(set) == CONTENT_NONE)
         return problem(why, STATUS_NOT_FOUND, "the set %s keeps no content",
                        set->name);
     return open_content(c, set, &head, content, why);
@@ -494,7 +488,7 @@ wants_step(struct set *set, const struct head *head, void *user)
 {
     const struct contents *c = user;
 
-    if (mode_of(set) == CONTENT_NONE)
+    if (set_content_mode(set) == CONTENT_NONE)
         return is_to_be_cleared(set);
     set->notes->content.off_us = 0;
     if (set->notes->content.has != CONTENT_SOME)
@@ -594,7 +588,7 @@ step_set(struct contents *c, struct set *set, bool *is_more,
     struct head head;
     enum status rc;
 
-    if (mode_of(set) == CONTENT_NONE)
+    if (set_content_mode(set) == CONTENT_NONE)
         return clear_content(c, set, is_more, why);
     if (!log_head(set->log, &head))
         return STATUS_GONE;
@@ -616,7 +610,7 @@ may_end(const struct content_claim *claim, void *user)
     struct head head;
 
     (void)user;
-    if (!log_head(set->log, &head) || mode_of(set) == CONTENT_NONE)
+    if (!log_head(set->log, &head) || set_content_mode(set) == CONTENT_NONE)
         return true;
     return is_settled(set) && set->notes->content.seq >= claim->last;
 }
@@ -723,7 +717,8 @@ add_lag(struct set *set, const struct head *head, void *user)
 {
     int64_t *lag = user;
 
-    if (mode_of(set) != CONTENT_NONE && set->notes->content.seq < head->last)
+    if (set_content_mode(set) != CONTENT_NONE &&
+        set->notes->content.seq < head->last)
         *lag += (int64_t)(head->last - set->notes->content.seq);
     return true;
 }

@@ -404,8 +404,7 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
 static bool
 is_fetching(const struct set *set)
 {
-    return atomic_load_explicit(&set->content, memory_order_relaxed) ==
-           CONTENT_FETCH;
+    return set_content_mode(set) == CONTENT_FETCH;
 }
 
 /* True if a fetch may be due. */

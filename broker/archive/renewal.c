@@ -158,8 +158,7 @@ static bool
 has_kind(const struct set *set, enum generation_kind kind)
 {
     return kind != GENERATION_RESOURCEDUMP ||
-           atomic_load_explicit(&set->content, memory_order_relaxed) !=
-               CONTENT_NONE;
+           set_content_mode(set) != CONTENT_NONE;
 }
 
 /* True if the last one is old enough, or none exists. A clock that was set back

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/documents/entry_pieces.h"
 #include "broker/documents/listing.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
@@ -85,7 +84,6 @@ struct index {
     struct document_wish document;
     struct parts parts;
     uint64_t first, last; /* numbers of the lists still to be named */
-    bool is_ended;        /* the footer was written */
 };
 
 static enum status
@@ -137,21 +135,9 @@ fill_index(struct pieces *pieces)
     struct index *x = (struct index *)(void *)pieces;
     enum status rc = STATUS_OK;
 
-    if (x->first > x->last) {
-        if (!x->is_ended)
-            document_footer(&pieces->text, DOCUMENT_SITEMAPINDEX);
-        x->is_ended = true;
-        return STATUS_OK;
-    }
     for (int i = 0; !rc && i < PIECES_STEP && x->first <= x->last; i++)
         rc = write_part(&pieces->text, x, &x->first);
     return rc;
-}
-
-static void
-index_free(struct pieces *pieces)
-{
-    free(pieces);
 }
 
 static void
@@ -235,7 +221,7 @@ open_index(const struct document_wish *wish, struct document *document,
     x = calloc(1, sizeof(*x));
     if (!x)
         return problem_memory(why);
-    pieces_init(&x->pieces, fill_index, index_free, true);
+    pieces_init(&x->pieces, DOCUMENT_SITEMAPINDEX, fill_index, NULL, true);
     x->document = *wish;
     x->parts = parts_now(wish);
     x->first = wish->head.first_list;

@@ -1,5 +1,7 @@
 #include "broker/documents/document.h"
 
+#include <stdlib.h>
+
 #include "proto/datetime.h"
 
 void
@@ -25,4 +27,53 @@ document_of_text(struct document *document, struct buf *text,
         .modified_us = DATETIME_NONE,
     };
     return document->body ? STATUS_OK : problem_memory(why);
+}
+
+/* Made while it is read */
+
+static enum body_result
+next_piece(struct body *body, bool may_block, struct slice *piece)
+{
+    struct pieces *p = (struct pieces *)(void *)body;
+
+    if (p->is_begun) {
+        if (p->blocks && !may_block)
+            return BODY_WAITS;
+        if (p->is_ended)
+            return BODY_END;
+        buf_clear(&p->text);
+        if (p->fill(p) || p->text.failed)
+            return BODY_FAILED;
+        p->is_ended = p->text.size == 0;
+        if (p->is_ended)
+            document_footer(&p->text, p->root);
+    }
+    p->is_begun = true;
+    *piece = buf_slice(&p->text);
+    return BODY_DATA;
+}
+
+static void
+free_pieces(struct body *body)
+{
+    struct pieces *p = (struct pieces *)(void *)body;
+
+    buf_fini(&p->text);
+    if (p->free)
+        p->free(p);
+    free(p);
+}
+
+void
+pieces_init(struct pieces *p, enum document_root root,
+            enum status (*fill)(struct pieces *pieces),
+            void (*free)(struct pieces *pieces), bool blocks)
+{
+    p->body.next = next_piece;
+    p->body.free = free_pieces;
+    buf_init(&p->text, DOCUMENT_BYTES_MAX);
+    p->root = root;
+    p->fill = fill;
+    p->free = free;
+    p->blocks = blocks;
 }

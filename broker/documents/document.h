@@ -1,5 +1,6 @@
 /*
- * document.h - a document, and the request for it.
+ * document.h - a document, and the request for it; documents that are made
+ * while they are read.
  *
  *     document_wish --document_open_fn--> document --> body, read by pieces
  */
@@ -14,6 +15,7 @@
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/digest.h"
+#include "proto/document_write.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
@@ -82,5 +84,34 @@ typedef enum status document_open_fn(const struct document_wish *wish,
 /* Appends links to the value of the Link header, ", " between them. */
 typedef void document_links_fn(struct buf *to,
                                const struct document_wish *wish);
+
+/* Documents that are made while they are read, some entries at a time: a slow
+ * reader keeps one piece in memory, not a document of megabytes. The size is
+ * still known at the start, because the size of every entry is. */
+
+/* Entries of one piece. */
+#define PIECES_STEP 256
+
+/* The first member of a struct that makes the next pieces. */
+struct pieces {
+    struct body body; /* handed out */
+    struct buf text;  /* the present piece; at the start, the header */
+    enum document_root root;
+    bool is_begun;
+    bool is_ended; /* the footer was written */
+
+    /* Appends the next entries to the empty `text`; appends nothing at the end.
+     * May block if `blocks`. */
+    enum status (*fill)(struct pieces *pieces);
+    void (*free)(struct pieces *pieces); /* frees the resources of the
+                                            containing struct; or NULL */
+    bool blocks;
+};
+
+/* Prepares body and text of an allocated struct. Then the caller writes the
+ * header to `text`, and the size of the whole document to body.size. */
+void pieces_init(struct pieces *pieces, enum document_root root,
+                 enum status (*fill)(struct pieces *pieces),
+                 void (*free)(struct pieces *pieces), bool blocks);
 
 #endif

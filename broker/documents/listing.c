@@ -4,16 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/documents/entry_pieces.h"
 #include "broker/sets/links.h"
 #include "proto/vocab.h"
 
 struct listing {
     struct pieces pieces;
     struct document_wish document;
-    enum document_root root;
     uint64_t next, last; /* numbers of the lists still to come */
-    bool is_ended;       /* the footer was written */
 };
 
 static void
@@ -99,23 +96,13 @@ fill_listing(struct pieces *pieces)
     size_t n = 0;
     enum status rc;
 
-    if (l->next > l->last) {
-        if (!l->is_ended)
-            document_footer(&pieces->text, l->root);
-        l->is_ended = true;
+    if (l->next > l->last)
         return STATUS_OK;
-    }
     rc = read_lists(l, infos, &n);
     for (size_t i = 0; !rc && i < n; i++)
-        write_entry(&pieces->text, &l->document, l->root, &infos[i]);
+        write_entry(&pieces->text, &l->document, l->pieces.root, &infos[i]);
     l->next += n;
     return rc;
-}
-
-static void
-listing_free(struct pieces *pieces)
-{
-    free(pieces);
 }
 
 /* Measures the whole from a sample entry, which `text` takes for a moment. */
@@ -130,17 +117,17 @@ size_of(struct listing *l, struct list_info sample)
         struct list_info open = head_open_list(&l->document.head);
 
         n_closed--;
-        write_entry(text, &l->document, l->root, &open);
+        write_entry(text, &l->document, l->pieces.root, &open);
         size += text->size - header;
         text->size = header;
     }
     if (n_closed > 0) {
         sample.until_us = sample.from_us;
-        write_entry(text, &l->document, l->root, &sample);
+        write_entry(text, &l->document, l->pieces.root, &sample);
         size += n_closed * (text->size - header);
         text->size = header;
     }
-    return size + document_footer_of(l->root).size;
+    return size + document_footer_of(l->pieces.root).size;
 }
 
 /* Makes the tag from everything that determines the bytes: the numbers of the
@@ -176,9 +163,8 @@ listing_open(const struct listing_wish *wish, struct document *document,
     l = calloc(1, sizeof(*l));
     if (!l)
         return problem_memory(why);
-    pieces_init(&l->pieces, fill_listing, listing_free, true);
+    pieces_init(&l->pieces, wish->root, fill_listing, NULL, true);
     l->document = *wish->document;
-    l->root = wish->root;
     l->next = wish->first;
     l->last = wish->last;
     if (read_lists(l, infos, &n)) {

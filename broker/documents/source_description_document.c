@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "broker/documents/documents.h"
-#include "broker/documents/entry_pieces.h"
 #include "broker/sets/links.h"
 #include "broker/sets/source_description.h"
 #include "proto/document_write.h"
@@ -26,21 +26,17 @@ pick_set(struct set *set, const struct head *head, void *user)
 {
     struct picked *p = user;
     uint64_t number = log_set_number(set->log);
+    struct set **sets;
 
     (void)head;
     if (number < p->from || number > p->upto)
         return true;
-    if (p->n == p->capacity) {
-        size_t n = p->capacity ? p->capacity * 2 : 64;
-        struct set **sets = realloc(p->sets, n * sizeof(*sets));
-
-        p->failed = !sets;
-        if (!sets)
-            return false;
-        p->sets = sets;
-        p->capacity = n;
-    }
-    p->sets[p->n++] = set;
+    sets = ONE_MORE(p->sets, &p->capacity, p->n);
+    p->failed = !sets;
+    if (!sets)
+        return false;
+    p->sets = sets;
+    sets[p->n++] = set;
     return true;
 }
 
@@ -54,7 +50,6 @@ struct description {
     uint64_t left;       /* bytes of the entries still to come */
     struct digest proof; /* the tag, when the last entry was written */
     struct digest tag;
-    bool is_ended; /* the footer was written */
 };
 
 static void
@@ -102,14 +97,9 @@ fill_description(struct pieces *pieces)
     size_t end = d->picked.n - d->next < PIECES_STEP ? d->picked.n
                                                      : d->next + PIECES_STEP;
 
-    if (d->next == d->picked.n) {
-        if (memcmp(&d->proof, &d->tag, sizeof(d->tag)))
-            return STATUS_GONE;
-        if (!d->is_ended)
-            document_footer(&pieces->text, DOCUMENT_URLSET);
-        d->is_ended = true;
-        return STATUS_OK;
-    }
+    if (d->next == d->picked.n)
+        return memcmp(&d->proof, &d->tag, sizeof(d->tag)) ? STATUS_GONE
+                                                          : STATUS_OK;
     while (d->next < end) {
         struct slice entry = add_entry(d, d->picked.sets[d->next++], &d->proof);
 
@@ -121,12 +111,9 @@ fill_description(struct pieces *pieces)
 }
 
 static void
-description_free(struct pieces *pieces)
+free_description(struct pieces *pieces)
 {
-    struct description *d = (struct description *)(void *)pieces;
-
-    free(d->picked.sets);
-    free(d);
+    free(((struct description *)(void *)pieces)->picked.sets);
 }
 
 /* Writes the head with a link to the landing page for people (R-045). `index`
@@ -175,7 +162,8 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
     if (!d)
         return problem_memory(why);
     text = &d->pieces.text;
-    pieces_init(&d->pieces, fill_description, description_free, false);
+    pieces_init(&d->pieces, DOCUMENT_URLSET, fill_description, free_description,
+                false);
     d->public_url = registry_public_url(wish->registry);
     d->picked = (struct picked){.from = from, .upto = upto};
     registry_each(wish->registry, pick_set, &d->picked);

@@ -544,13 +544,18 @@ set_dir(const struct set *set, char dir[SET_DIR_MAX])
 }
 
 enum content_mode
+set_content_mode(const struct set *set)
+{
+    return (enum content_mode)atomic_load_explicit(&set->content,
+                                                   memory_order_relaxed);
+}
+
+enum content_mode
 registry_content(struct registry *r, struct slice name)
 {
     const struct set *set = registry_find(r, name, NULL);
 
-    return set ? (enum content_mode)atomic_load_explicit(&set->content,
-                                                         memory_order_relaxed)
-               : registry_config(r)->content;
+    return set ? set_content_mode(set) : registry_config(r)->content;
 }
 
 struct clients *

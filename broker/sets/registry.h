@@ -195,6 +195,9 @@ bool registry_page(struct registry *registry, struct slice after,
 
 /* The content mode of the set of that name; if it does not exist, the mode that
  * it would begin with. */
+/* Its setting `content` now. */
+enum content_mode set_content_mode(const struct set *set);
+
 enum content_mode registry_content(struct registry *registry,
                                    struct slice name);
 

@@ -1,4 +1,4 @@
-#include "broker/documents/resourcelist_views.h"
+#include "broker/documents/documents.h"
 
 #include <stdio.h>
 #include <stdlib.h>
