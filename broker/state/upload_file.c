@@ -183,67 +183,46 @@ struct upload_file {
     char dir[4096 + 16];
     char name[SET_NAME_MAX + 1];
     struct db db;
-    sqlite3_stmt *insert, *insert_key, *find_key;
     uint64_t n;
 };
 
 #define WHAT "store the upload"
 
-/* The file is worthless before it is complete: no journal, no fsync. */
-static const char *const settings[] = {
-    "PRAGMA journal_mode=OFF",
-    "PRAGMA synchronous=OFF",
-    "PRAGMA cache_size=-8192", /* KiB */
-    "CREATE TABLE staged("
-    " id INTEGER PRIMARY KEY, hole INTEGER NOT NULL, fragment BLOB NOT NULL);"
-    "CREATE TABLE keys("
-    " key BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;"
-    "CREATE TABLE about("
-    " epoch TEXT NOT NULL, after INTEGER NOT NULL, max_delete INTEGER NOT NULL,"
-    " n INTEGER NOT NULL);",
+enum { INSERT, INSERT_KEY, FIND_KEY, INSERT_ABOUT, STATEMENTS };
+
+static const char *const sql[STATEMENTS] = {
+    [INSERT] = "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
+    [INSERT_KEY] = "INSERT INTO keys(key, id) VALUES(?1,?2)"
+                   " ON CONFLICT DO NOTHING",
+    [FIND_KEY] = "SELECT id FROM keys WHERE key=?",
+    [INSERT_ABOUT] =
+        "INSERT INTO about(epoch, after, max_delete, n) VALUES(?,?,?,?)",
 };
 
-static enum status
-open_file(struct upload_file *s, struct problem *why)
-{
-    char path[UPLOAD_FILE_PATH_MAX];
-    enum status rc;
-
-    path_of(path, s->dir, s->name, STAGE_NEW);
-    rc = db_open(&s->db, path, DB_SMALL, why);
-    for (size_t i = 0; !rc && i < sizeof(settings) / sizeof(settings[0]); i++)
-        rc = db_exec(&s->db, settings[i], why);
-    if (!rc)
-        rc = db_prepare(&s->db, &s->insert,
-                        "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
-                        why);
-    if (!rc)
-        rc = db_prepare(&s->db, &s->insert_key,
-                        "INSERT INTO keys(key, id) VALUES(?1,?2)"
-                        " ON CONFLICT DO NOTHING",
-                        why);
-    if (!rc)
-        rc = db_prepare(&s->db, &s->find_key, "SELECT id FROM keys WHERE key=?",
-                        why);
-    return rc;
-}
-
-static void
-close_file(struct upload_file *s)
-{
-    sqlite3_finalize(s->insert);
-    sqlite3_finalize(s->insert_key);
-    sqlite3_finalize(s->find_key);
-    s->insert = s->insert_key = s->find_key = NULL;
-    if (s->db.handle)
-        db_close(&s->db);
-}
+/* The file is worthless before it is complete: no journal, no fsync. */
+static const struct db_kind kind = {
+    .mode = DB_SMALL,
+    .opening = "PRAGMA journal_mode=OFF;"
+               "PRAGMA synchronous=OFF;"
+               "PRAGMA cache_size=-8192;" /* KiB */
+               "CREATE TABLE staged("
+               " id INTEGER PRIMARY KEY, hole INTEGER NOT NULL,"
+               " fragment BLOB NOT NULL);"
+               "CREATE TABLE keys("
+               " key BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;"
+               "CREATE TABLE about("
+               " epoch TEXT NOT NULL, after INTEGER NOT NULL,"
+               " max_delete INTEGER NOT NULL, n INTEGER NOT NULL);",
+    .sql = sql,
+    .n_sql = STATEMENTS,
+};
 
 enum status
 upload_file_begin(struct upload_file **staging, const char *dir,
                   const char *name, struct problem *why)
 {
     struct upload_file *s = calloc(1, sizeof(*s));
+    char path[UPLOAD_FILE_PATH_MAX];
     enum status rc;
 
     if (!s)
@@ -253,7 +232,8 @@ upload_file_begin(struct upload_file **staging, const char *dir,
     rc = file_make_dirs(dir, why);
     if (!rc) {
         upload_file_remove(dir, name);
-        rc = open_file(s, why);
+        path_of(path, dir, name, STAGE_NEW);
+        rc = db_open_kind(&s->db, &kind, path, why);
     }
     if (rc) {
         upload_file_discard(s);
@@ -268,7 +248,7 @@ upload_file_discard(struct upload_file *s)
 {
     if (!s)
         return;
-    close_file(s);
+    db_close(&s->db);
     upload_file_remove(s->dir, s->name);
     free(s);
 }
@@ -311,17 +291,17 @@ row_bytes(const struct block *b, const struct staged_row *row)
 static enum status
 insert_rows(struct upload_file *s, const struct block *b, struct problem *why)
 {
+    sqlite3_stmt *q = s->db.statements[INSERT];
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < b->n; i++) {
         const struct staged_row *row = &b->rows[i];
         struct slice bytes = row_bytes(b, row);
 
-        sqlite3_bind_int64(s->insert, 1, (sqlite3_int64)(s->n + i + 1));
-        sqlite3_bind_int64(s->insert, 2, row->hole);
-        sqlite3_bind_blob64(s->insert, 3, bytes.data, bytes.size,
-                            SQLITE_STATIC);
-        rc = db_run(&s->db, s->insert, WHAT, why);
+        sqlite3_bind_int64(q, 1, (sqlite3_int64)(s->n + i + 1));
+        sqlite3_bind_int64(q, 2, row->hole);
+        db_bind_bytes(q, 3, bytes);
+        rc = db_run(&s->db, q, WHAT, why);
     }
     return rc;
 }
@@ -331,13 +311,14 @@ refuse_twice(struct upload_file *s, const struct block *b,
              const struct keyed *k, struct problem *why)
 {
     struct slice loc = fragment_loc(row_bytes(b, k->row));
+    sqlite3_stmt *q = s->db.statements[FIND_KEY];
     bool row = false;
     uint64_t id = 0;
 
-    sqlite3_bind_blob(s->find_key, 1, &k->key, sizeof(k->key), SQLITE_STATIC);
-    if (!db_step(&s->db, s->find_key, &row, WHAT, why) && row)
-        id = (uint64_t)sqlite3_column_int64(s->find_key, 0);
-    sqlite3_reset(s->find_key);
+    sqlite3_bind_blob(q, 1, &k->key, sizeof(k->key), SQLITE_STATIC);
+    if (!db_step(&s->db, q, &row, WHAT, why) && row)
+        id = (uint64_t)sqlite3_column_int64(q, 0);
+    sqlite3_reset(q);
     problem_set(why, "loc: named already in entry %" PRIu64 ": \"%s\"", id,
                 problem_quote(loc).text);
     if (why)
@@ -350,6 +331,7 @@ static enum status
 insert_keys(struct upload_file *s, const struct block *b, struct keyed *keyed,
             struct problem *why)
 {
+    sqlite3_stmt *q = s->db.statements[INSERT_KEY];
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; i < b->n; i++) {
@@ -359,10 +341,10 @@ insert_keys(struct upload_file *s, const struct block *b, struct keyed *keyed,
     }
     qsort(keyed, b->n, sizeof(*keyed), compare_keyed);
     for (size_t i = 0; !rc && i < b->n; i++) {
-        sqlite3_bind_blob(s->insert_key, 1, &keyed[i].key, sizeof(keyed[i].key),
+        sqlite3_bind_blob(q, 1, &keyed[i].key, sizeof(keyed[i].key),
                           SQLITE_STATIC);
-        sqlite3_bind_int64(s->insert_key, 2, (sqlite3_int64)keyed[i].id);
-        rc = db_run(&s->db, s->insert_key, WHAT, why);
+        sqlite3_bind_int64(q, 2, (sqlite3_int64)keyed[i].id);
+        rc = db_run(&s->db, q, WHAT, why);
         if (!rc && sqlite3_changes(s->db.handle) == 0)
             rc = refuse_twice(s, b, &keyed[i], why);
     }
@@ -399,20 +381,13 @@ static enum status
 write_about(struct upload_file *s, const struct upload_file_about *about,
             struct problem *why)
 {
-    sqlite3_stmt *q = NULL;
-    enum status rc = db_prepare(
-        &s->db, &q,
-        "INSERT INTO about(epoch, after, max_delete, n) VALUES(?,?,?,?)", why);
+    sqlite3_stmt *q = s->db.statements[INSERT_ABOUT];
 
-    if (rc)
-        return rc;
     sqlite3_bind_text(q, 1, about->epoch, -1, SQLITE_STATIC);
     sqlite3_bind_int64(q, 2, (sqlite3_int64)about->after);
     sqlite3_bind_int64(q, 3, about->max_delete);
     sqlite3_bind_int64(q, 4, (sqlite3_int64)s->n);
-    rc = db_run(&s->db, q, WHAT, why);
-    sqlite3_finalize(q);
-    return rc;
+    return db_run(&s->db, q, WHAT, why);
 }
 
 enum status
@@ -424,7 +399,7 @@ upload_file_finish(struct upload_file *s, const struct upload_file_about *about,
 
     if (rc)
         return rc;
-    close_file(s);
+    db_close(&s->db);
     /* First the bytes, then the name which marks them as complete. */
     path_of(path, s->dir, s->name, STAGE_NEW);
     rc = sync_path(path, 0, why);
