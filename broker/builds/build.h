@@ -40,8 +40,8 @@ struct build;
 
 /* Begins a generation of that kind (not a Change Dump) of a set whose state is
  * whole (resources_at); for a dump all of its content must be there
- * (content_has_all). `is_archived`: it is archived with the commit that makes
- * it current. STATUS_GONE: the set was removed. */
+ * (content_has_all). `is_archived`: the commit that makes the generation
+ * current also archives it. STATUS_GONE: the set was removed. */
 MUST_CHECK enum status build_begin(struct build **build, struct set *set,
                                    enum generation_kind kind,
                                    const struct resources *resources,

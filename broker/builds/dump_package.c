@@ -170,18 +170,6 @@ dump_package_add(struct dump_package *p, struct slice entry,
 
 /* The package */
 
-/* Fails if the log is ending: a thread of low priority may take long for
- * little. */
-static enum status
-check_ending(const struct dump_package *p, struct problem *why)
-{
-    const struct log *log = registry_log(p->set->registry);
-
-    return atomic_load_explicit(log_ending(log), memory_order_relaxed)
-               ? problem(why, STATUS_STOPPED, "the broker is ending")
-               : STATUS_OK;
-}
-
 static enum status
 check_room(const struct dump_package *p, struct problem *why)
 {
@@ -295,7 +283,8 @@ copy_members(struct dump_package *p, struct problem *why)
 
         if (!p->is_copying && p->next == p->n)
             break;
-        rc = check_ending(p, why);
+        /* A thread of low priority may take long for little. */
+        rc = generation_check_ending(p->writer, why);
         if (!rc && !p->is_copying)
             rc = begin_member(p, why);
         if (!rc)

@@ -168,10 +168,13 @@ generation_part(struct generation_writer *w, enum generation_file file,
 }
 
 enum status
-generation_add(struct generation_writer *w, struct slice bytes,
-               struct problem *why)
+generation_check_ending(const struct generation_writer *w, struct problem *why)
 {
-    return zfile_add(w->zfile, bytes, why);
+    const struct log *log = registry_log(w->set->registry);
+
+    return atomic_load_explicit(log_ending(log), memory_order_relaxed)
+               ? problem(why, STATUS_STOPPED, "the broker is ending")
+               : STATUS_OK;
 }
 
 enum status
@@ -184,10 +187,9 @@ generation_flush(struct generation_writer *w, struct buf *text, size_t least,
         return problem_memory(why);
     if (text->size < least)
         return STATUS_OK;
-    if (atomic_load_explicit(log_ending(registry_log(w->set->registry)),
-                             memory_order_relaxed))
-        return problem(why, STATUS_STOPPED, "the broker is ending");
-    rc = generation_add(w, buf_slice(text), why);
+    rc = generation_check_ending(w, why);
+    if (!rc)
+        rc = zfile_add(w->zfile, buf_slice(text), why);
     buf_clear(text);
     return rc;
 }

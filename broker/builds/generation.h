@@ -66,8 +66,6 @@ MUST_CHECK enum status generation_begin(struct generation_writer **writer,
 MUST_CHECK enum status generation_part(struct generation_writer *writer,
                                        enum generation_file file, uint64_t part,
                                        struct problem *why);
-MUST_CHECK enum status generation_add(struct generation_writer *writer,
-                                      struct slice bytes, struct problem *why);
 
 /* Adds the text if it has at least `least` bytes (0: all of it), and empties
  * it. STATUS_STOPPED: the log is ending. */
@@ -75,6 +73,12 @@ MUST_CHECK enum status generation_add(struct generation_writer *writer,
 MUST_CHECK enum status generation_flush(struct generation_writer *writer,
                                         struct buf *text, size_t least,
                                         struct problem *why);
+
+/* Fails if the log is ending, which could not commit the result:
+ * STATUS_STOPPED. */
+MUST_CHECK enum status
+generation_check_ending(const struct generation_writer *writer,
+                        struct problem *why);
 
 /* Ends the current document, if any: its file then has its name. */
 MUST_CHECK enum status generation_end_part(struct generation_writer *writer,

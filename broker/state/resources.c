@@ -62,7 +62,6 @@ enum statement {
     F_INSERT_KEY,
     F_DELETE_KEY,
     F_STATE,
-    F_FIND, /* by key */
     F_WALK, /* from an id on */
     STATEMENTS
 };
@@ -101,8 +100,6 @@ static const char *const sql[STATEMENTS] = {
     [F_STATE] = ("INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
                  " bytes, is_whole, began, whole_at)"
                  " VALUES(1,?,?,?,?,?,?,?,?,?)"),
-    [F_FIND] = ("SELECT seq, entry FROM keys, resources"
-                " WHERE key=? AND resources.id=keys.id"),
     [F_WALK] = "SELECT id, seq, entry FROM resources WHERE id>? ORDER BY id",
 };
 
@@ -603,11 +600,10 @@ sync_file(struct resources *r, struct problem *why)
     return sync_names(r, why);
 }
 
-/* Ends the statements that lend, and their read transaction. */
+/* Ends the walk and its read transaction: it lends nothing afterwards. */
 static void
-end_reads(struct resources *r)
+end_walk(struct resources *r)
 {
-    sqlite3_reset(r->statements[F_FIND]);
     sqlite3_reset(r->statements[F_WALK]);
     r->walked = 0;
 }
@@ -729,7 +725,7 @@ resources_begin(struct resources *r, uint64_t after, struct problem *why)
 {
     char epoch[EPOCH_SIZE + 1];
 
-    end_reads(r);
+    end_walk(r);
     memcpy(epoch, r->state.epoch, sizeof(epoch));
     return begin_resources(r, epoch, after, why);
 }
@@ -770,7 +766,7 @@ resources_fold(struct resources *r, const struct batch *batch, uint64_t last,
 {
     enum status rc;
 
-    end_reads(r);
+    end_walk(r);
     if (!is_same_log(r, batch)) {
         rc = begin_anew(r, "the log is not the one that it was folded from",
                         why);
@@ -811,7 +807,7 @@ resources_commit(struct resources *r, struct problem *why)
     struct problem reason = {""};
     enum status rc;
 
-    end_reads(r);
+    end_walk(r);
     if (r->batch.n == 0)
         return STATUS_OK;
     look_if_whole(&r->gathered);
@@ -844,7 +840,7 @@ resources_keep(struct resources *r, struct problem *why)
 {
     enum status rc;
 
-    end_reads(r);
+    end_walk(r);
     if (r->kept == r->state.at.seq)
         return STATUS_OK;
     rc = sync_file(r, why);
@@ -860,7 +856,7 @@ resources_heal(struct resources *r, uint64_t began, uint64_t seq,
     struct state_row healed = r->state;
     enum status rc;
 
-    end_reads(r);
+    end_walk(r);
     if (r->state.at.is_whole || r->state.at.began != began)
         return STATUS_OK;
     healed.whole_at = seq;
@@ -878,28 +874,6 @@ resources_heal(struct resources *r, uint64_t began, uint64_t seq,
 /* Reading */
 
 enum status
-resources_find(struct resources *r, struct slice loc, struct slice *entry,
-               uint64_t *seq, struct problem *why)
-{
-    sqlite3_stmt *q = r->statements[F_FIND];
-    struct resource_key key;
-    bool row = false;
-    enum status rc;
-
-    end_reads(r);
-    resource_key(&key, loc);
-    sqlite3_bind_blob(q, 1, &key, sizeof(key), SQLITE_TRANSIENT);
-    rc = db_step(&r->db, q, &row, "read " RESOURCES_FILE, why);
-    if (rc)
-        return rc;
-    if (!row)
-        return problem(why, STATUS_NOT_FOUND, "there is no such resource");
-    *seq = (uint64_t)sqlite3_column_int64(q, 0);
-    *entry = db_column(q, 1);
-    return STATUS_OK;
-}
-
-enum status
 resources_next(struct resources *r, int64_t id, struct resources_entry *entry,
                struct problem *why)
 {
@@ -909,7 +883,7 @@ resources_next(struct resources *r, int64_t id, struct resources_entry *entry,
 
     /* A step behind the last one continues the statement. */
     if (id == 0 || r->walked != id) {
-        end_reads(r);
+        end_walk(r);
         sqlite3_bind_int64(q, 1, id);
     }
     r->walked = 0;

@@ -123,13 +123,6 @@ MUST_CHECK enum status resources_heal(struct resources *resources,
                                       uint64_t began, uint64_t seq,
                                       struct problem *why);
 
-/* Finds the entry of one resource as in a Resource List, as of the last commit,
- * lent until the next call; its loc as in fragments (escaped).
- * STATUS_NOT_FOUND. */
-MUST_CHECK enum status resources_find(struct resources *resources,
-                                      struct slice loc, struct slice *entry,
-                                      uint64_t *seq, struct problem *why);
-
 /* Walking */
 
 /* Returns the resources one by one, each once, in about the order of their

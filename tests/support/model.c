@@ -89,27 +89,6 @@ model_fold_log(struct model *m, struct log *log, struct log_set *set,
     }
 }
 
-/* Each resource that a change was about, and one more. */
-static void
-check_found(const struct model *m, struct resources *r)
-{
-    for (unsigned i = 0; i < MODEL_MAX && i <= m->n_told; i++) {
-        const char *expected = m->resources[i].entry;
-        struct slice entry;
-        char loc[64];
-        uint64_t seq;
-        enum status rc;
-
-        snprintf(loc, sizeof(loc), LOC "%u", i);
-        rc = resources_find(r, slice_of(loc), &entry, &seq, NULL);
-        assert_int_equal(rc, expected ? STATUS_OK : STATUS_NOT_FOUND);
-        if (rc)
-            continue;
-        assert_true(slice_is(entry, expected));
-        assert_int_equal(seq, m->resources[i].seq);
-    }
-}
-
 /* The walk returns each resource once: as many as there are, no two alike. */
 static void
 check_walked(const struct model *m, struct resources *r, uint64_t n)
@@ -155,7 +134,6 @@ model_check(const struct model *m, struct resources *r)
     assert_int_equal(at->n, n);
     assert_int_equal(at->bytes, bytes);
     assert_true(at->is_whole);
-    check_found(m, r);
     check_walked(m, r, n);
 }
 

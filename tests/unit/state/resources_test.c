@@ -74,10 +74,8 @@ TEST(needs_nothing_to_be_folded)
 TEST(walks_on_from_any_resource)
 {
     struct resources_entry entry;
-    struct slice found;
     int64_t ids[20];
     struct folded *w = *state;
-    uint64_t seq;
     size_t n = 0;
 
     folded_open(w, 10, 50, 20);
@@ -93,9 +91,6 @@ TEST(walks_on_from_any_resource)
         assert_int_equal(resources_next(w->resources, ids[i - 1], &entry, NULL),
                          STATUS_OK);
         assert_int_equal(entry.id, ids[i]);
-        assert_int_equal(resources_find(w->resources, SLICE("http://no"),
-                                        &found, &seq, NULL),
-                         STATUS_NOT_FOUND);
     }
 }
 
