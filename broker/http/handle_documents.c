@@ -240,13 +240,11 @@ static enum status
 read_page(struct request *rq, uint64_t *page, struct problem *why)
 {
     struct slice text;
-    bool is_bad;
 
     *page = 1;
-    if (!request_parameter(rq, "page", &text, &is_bad))
+    if (!request_parameter(rq, "page", &text))
         return STATUS_OK;
-    if (is_bad || text.size > PAGE_DIGITS || !number_read(text, page) ||
-        *page == 0)
+    if (text.size > PAGE_DIGITS || !number_read(text, page) || *page == 0)
         return problem(why, STATUS_MALFORMED,
                        "page: \"%s\" is not the number of a page",
                        problem_quote(text).text);
@@ -260,11 +258,10 @@ read_form(struct request *rq, struct opening *o)
 {
     static const char *const offers[] = {"application/xml", "text/html"};
     struct slice text = {NULL, 0};
-    bool is_bad;
 
     if (!o->found.has_forms)
         return STATUS_OK;
-    if (request_parameter(rq, "plain", &text, &is_bad)) {
+    if (request_parameter(rq, "plain", &text)) {
         o->wish.form = DOCUMENT_PLAIN;
         return STATUS_OK;
     }

@@ -436,20 +436,17 @@ handle_subscriptions_get(struct http *http, struct request *rq,
         new_request(http, rq, target, COMMAND_LIST, request_query(rq).size);
     struct problem why = {""};
     struct slice after, callback;
-    bool is_bad;
 
     if (!h)
         return;
-    if (request_parameter(rq, "after", &after, &is_bad) &&
-        (is_bad || !number_read(after, &h->command->id))) {
+    if (request_parameter(rq, "after", &after) &&
+        !number_read(after, &h->command->id)) {
         problem_set(&why, "after: \"%s\" is not the number of a subscription",
                     problem_quote(after).text);
         refuse_request(rq, h, 400, &why);
         return;
     }
-    if (request_parameter(rq, "callback", &callback, &is_bad)) {
-        if (is_bad)
-            callback.size = 0;
+    if (request_parameter(rq, "callback", &callback)) {
         if (websub_check_url(callback, "callback", &why)) {
             refuse_request(rq, h, 400, &why);
             return;
@@ -481,12 +478,10 @@ handle_redeliver_post(struct http *http, struct request *rq,
                                         request_query(rq).size);
     struct problem why = {""};
     struct slice after;
-    bool is_bad;
 
     if (!h)
         return;
-    if (!request_parameter(rq, "after", &after, &is_bad) || is_bad ||
-        after.size == 0) {
+    if (!request_parameter(rq, "after", &after) || after.size == 0) {
         problem_set(&why, "after is missing: ?after=POSITION says where to "
                           "begin again");
         refuse_request(rq, h, 400, &why);

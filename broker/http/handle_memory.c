@@ -247,12 +247,11 @@ static enum status
 wanted_wait(struct request *rq, int64_t *wait_us, struct problem *why)
 {
     struct slice text;
-    bool is_bad = false;
 
     *wait_us = 0;
-    if (!request_parameter(rq, "wait", &text, &is_bad))
+    if (!request_parameter(rq, "wait", &text))
         return STATUS_OK;
-    if (is_bad || !seconds_read(text, wait_us) || *wait_us > POLLS_WAIT_MAX_US)
+    if (!seconds_read(text, wait_us) || *wait_us > POLLS_WAIT_MAX_US)
         return problem(why, STATUS_MALFORMED,
                        "\"%s\" is not a time to wait: that is 0 to %d seconds",
                        problem_quote(text).text,

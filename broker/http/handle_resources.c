@@ -493,12 +493,11 @@ read_max_delete(struct request *rq, unsigned *percent, struct problem *why)
 {
     struct slice value;
     uint64_t number;
-    bool is_bad;
 
     *percent = UPLOADS_MAX_DELETE;
-    if (!request_parameter(rq, "max-delete", &value, &is_bad))
+    if (!request_parameter(rq, "max-delete", &value))
         return STATUS_OK;
-    if (is_bad || !number_read(value, &number) || number > 100)
+    if (!number_read(value, &number) || number > 100)
         return problem(why, STATUS_MALFORMED,
                        "max-delete: not a number of percent, 0 to 100: \"%s\"",
                        problem_quote(value).text);

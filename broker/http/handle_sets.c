@@ -426,14 +426,13 @@ static enum status
 read_yes(struct request *rq, const char *name, bool *is_yes,
          struct problem *why)
 {
-    struct slice value = {"", 0};
-    bool is_bad = false;
+    struct slice value;
 
     *is_yes = false;
-    if (!request_parameter(rq, name, &value, &is_bad))
+    if (!request_parameter(rq, name, &value))
         return STATUS_OK;
     *is_yes = slice_is(value, "yes");
-    if (is_bad || (!*is_yes && !slice_is(value, "no")))
+    if (!*is_yes && !slice_is(value, "no"))
         return problem(why, STATUS_MALFORMED, "%s: \"%s\" is not yes or no",
                        name, problem_quote(value).text);
     return STATUS_OK;
@@ -560,14 +559,14 @@ handle_sets_get(struct http *http, struct request *rq,
     struct page *page = NULL;
     struct slice after = {"", 0};
     struct problem why = {""};
-    bool is_bad = false, is_more;
+    bool is_more;
     struct response r;
     struct buf text;
     size_t n = PAGE_SETS;
 
     (void)target;
-    if (request_parameter(rq, "after", &after, &is_bad) &&
-        (is_bad || (after.size > 0 && !set_name_is_valid(after)))) {
+    if (request_parameter(rq, "after", &after) && after.size > 0 &&
+        !set_name_is_valid(after)) {
         problem_set(&why, "after: \"%s\" is not the name of a set",
                     problem_quote(after).text);
         answers_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);

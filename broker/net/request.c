@@ -6,6 +6,7 @@
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
+#include "proto/uri.h"
 
 /* Slots are added so many at a time. */
 #define SLOTS_AT_ONCE 64
@@ -199,70 +200,31 @@ request_header(struct request *rq, const char *name, struct slice *value)
 
 /* Parameters */
 
-static int
-hex_of(char c)
+static struct slice
+decode_value(struct request *rq, struct slice text)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+    char *decoded = request_memory(rq, text.size + 1);
+    long size = -1;
 
-/* Decodes into `to`; false: a bad escape. */
-static bool
-decode_escapes(struct slice from, char *to, size_t *size)
-{
-    *size = 0;
-    for (size_t i = 0; i < from.size; i++) {
-        char c = from.data[i];
-
-        if (c == '+') {
-            c = ' ';
-        } else if (c == '%') {
-            int high = i + 2 < from.size ? hex_of(from.data[i + 1]) : -1;
-            int low = i + 2 < from.size ? hex_of(from.data[i + 2]) : -1;
-
-            if (high < 0 || low < 0)
-                return false;
-            c = (char)(high << 4 | low);
-            i += 2;
-        }
-        to[(*size)++] = c;
-    }
-    return true;
+    for (size_t i = 0; decoded && i < text.size; i++)
+        decoded[i] = text.data[i] == '+' ? ' ' : text.data[i];
+    if (decoded)
+        size = uri_decode((struct slice){decoded, text.size}, decoded);
+    return size < 0 ? SLICE("") : (struct slice){decoded, (size_t)size};
 }
 
 bool
-request_parameter(struct request *rq, const char *name, struct slice *value,
-                  bool *is_bad)
+request_parameter(struct request *rq, const char *name, struct slice *value)
 {
     struct slice rest = rq->query;
 
-    *is_bad = false;
-    while (rest.size) {
-        const char *end = memchr(rest.data, '&', rest.size);
-        struct slice one = {rest.data,
-                            end ? (size_t)(end - rest.data) : rest.size};
-        const char *equals = memchr(one.data, '=', one.size);
-        struct slice key = {one.data,
-                            equals ? (size_t)(equals - one.data) : one.size};
-        char *decoded = NULL;
+    while (rest.size > 0) {
+        struct slice text = slice_take(&rest, '&');
 
-        rest.data += one.size + (end ? 1 : 0);
-        rest.size -= one.size + (end ? 1 : 0);
-        if (!slice_is(key, name))
-            continue;
-        *value = (struct slice){"", 0};
-        one.size -= key.size + (equals ? 1 : 0);
-        one.data += key.size + (equals ? 1 : 0);
-        decoded = request_memory(rq, one.size + 1);
-        if (!decoded || !decode_escapes(one, decoded, &value->size)) {
-            *is_bad = true;
-            value->size = 0;
+        if (slice_is(slice_take(&text, '='), name)) {
+            *value = decode_value(rq, text);
             return true;
         }
-        value->data = decoded;
-        return true;
     }
     return false;
 }

@@ -66,10 +66,10 @@ struct slice request_path(const struct request *rq);
 struct slice request_query(const struct request *rq);
 
 /* Finds the first query parameter `name`, percent-decoded ('+' is a space) into
- * memory of the request. false: there is none. *is_bad: its escapes are
- * malformed (the function then returns true, too). */
+ * memory of the request; without memory the value is empty. false: there is
+ * none. (net has refused targets with bad escapes.) */
 bool request_parameter(struct request *rq, const char *name,
-                       struct slice *value, bool *is_bad);
+                       struct slice *value);
 
 /* Finds a header's value, without the white space around it; values of several
  * lines are joined with commas. false: not sent. During on_request only; the

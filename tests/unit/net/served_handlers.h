@@ -455,12 +455,11 @@ served_tell_head(struct request *rq)
                                         "link"};
     struct slice value = {NULL, 0};
     struct buf text;
-    bool is_bad = false;
 
     buf_init(&text, 65536);
     buf_add_format(&text, "path=%.*s\nquery=%.*s\n",
                    SLICE_ARG(request_path(rq)), SLICE_ARG(request_query(rq)));
-    if (request_parameter(rq, "a", &value, &is_bad))
+    if (request_parameter(rq, "a", &value))
         buf_add_format(&text, "a=%.*s\n", SLICE_ARG(value));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (request_header(rq, names[i], &value))
@@ -483,10 +482,9 @@ served_send_body(struct request *rq)
 {
     struct slice path = request_path(rq), size = {"0", 1};
     struct response r;
-    bool is_bad = false;
     uint64_t n = 0;
 
-    (void)request_parameter(rq, "size", &size, &is_bad);
+    (void)request_parameter(rq, "size", &size);
     for (size_t i = 0; i < size.size; i++)
         n = n * 10 + (uint64_t)(size.data[i] - '0');
     response_init(&r, 200, "text/plain");
