@@ -148,11 +148,8 @@ call_transport_begin(struct caller *caller, struct call *call)
     struct shard *shard = &g->shards[host->node.hash & (g->n_shards - 1)];
     struct call_transfer *t = NULL;
 
-    if (!shard->multi && !shard_open(caller, shard)) {
-        call_fail(call, CALL_MEMORY, NO_MEMORY);
-        return false;
-    }
-    t = take_spare(caller);
+    if (shard->multi || shard_open(caller, shard))
+        t = take_spare(caller);
     if (!t) {
         call_fail(call, CALL_MEMORY, NO_MEMORY);
         return false;

@@ -103,13 +103,31 @@ set_list(struct connection *c, struct list *list)
     list_append(list, &c->node);
 }
 
+/* Counts the connection for its client as one of `kind`, once. */
+static enum status
+begin_count(struct connection *c, bool *is_counted, enum client_kind kind,
+            struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (!*is_counted)
+        rc = clients_take(c->service->server->clients, c->client, kind, 1, why);
+    *is_counted = !rc;
+    return rc;
+}
+
+static void
+end_count(struct connection *c, bool *is_counted, enum client_kind kind)
+{
+    if (*is_counted)
+        clients_give(c->service->server->clients, c->client, kind, 1);
+    *is_counted = false;
+}
+
 static void
 end_half(struct connection *c)
 {
-    if (c->is_half)
-        clients_give(c->service->server->clients, c->client, CLIENT_HALF_HEADS,
-                     1);
-    c->is_half = false;
+    end_count(c, &c->is_half, CLIENT_HALF_HEADS);
 }
 
 void
@@ -388,55 +406,33 @@ on_ready(struct socket *socket, bool is_writable, bool is_readable)
 enum status
 connection_count_half(struct connection *c)
 {
-    enum status rc = STATUS_OK;
-
     if (c->is_proxied) /* its client is not known yet */
         return STATUS_OK;
-    if (!c->is_half)
-        rc = clients_take(c->service->server->clients, c->client,
-                          CLIENT_HALF_HEADS, 1, NULL);
-    c->is_half = !rc;
-    return rc;
+    return begin_count(c, &c->is_half, CLIENT_HALF_HEADS, NULL);
 }
 
 enum status
 connection_count_stream(struct connection *c, struct problem *why)
 {
-    enum status rc = STATUS_OK;
-
-    if (!c->is_streaming)
-        rc = clients_take(c->service->server->clients, c->client,
-                          CLIENT_STREAMS, 1, why);
-    c->is_streaming = !rc;
-    return rc;
+    return begin_count(c, &c->is_streaming, CLIENT_STREAMS, why);
 }
 
 static void
 count_off(struct connection *c)
 {
-    struct clients *clients = c->service->server->clients;
-
     end_half(c);
-    if (c->is_streaming)
-        clients_give(clients, c->client, CLIENT_STREAMS, 1);
-    if (c->is_counted)
-        clients_give(clients, c->client, CLIENT_CONNECTIONS, 1);
+    end_count(c, &c->is_streaming, CLIENT_STREAMS);
+    end_count(c, &c->is_counted, CLIENT_CONNECTIONS);
     client_unref(c->client);
     c->client = NULL;
-    c->is_streaming = c->is_counted = false;
 }
 
 static enum status
 count_for(struct connection *c, const struct sockaddr *address,
           struct problem *why)
 {
-    struct clients *clients = c->service->server->clients;
-    enum status rc;
-
-    c->client = client_at(clients, address);
-    rc = clients_take(clients, c->client, CLIENT_CONNECTIONS, 1, why);
-    c->is_counted = !rc;
-    return rc;
+    c->client = client_at(c->service->server->clients, address);
+    return begin_count(c, &c->is_counted, CLIENT_CONNECTIONS, why);
 }
 
 static enum status

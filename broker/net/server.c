@@ -11,7 +11,7 @@
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
-#include "broker/net/tls.h"
+#include "broker/net/socket.h"
 
 #define SECOND_US 1000000
 

@@ -9,7 +9,6 @@
 #include <openssl/ssl.h>
 
 #include "broker/net/tcp.h"
-#include "broker/net/tls.h"
 
 /* The first byte of a TLS handshake (RFC 8446 section 5.1). */
 #define TLS_HANDSHAKE 0x16

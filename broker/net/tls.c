@@ -1,5 +1,6 @@
-#include "broker/net/tls.h"
-
+/*
+ * tls.c - the certificate of the listeners, and sessions of OpenSSL.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "base/openssl.h"
 #include "broker/base/diag.h"
 #include "broker/net/server.h"
+#include "broker/net/socket.h"
 
 /* In OpenSSL's definition: 112 bits, RSA and DH of 2,048. */
 #define SECURITY_LEVEL 2
