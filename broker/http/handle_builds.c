@@ -123,8 +123,7 @@ struct building {
 static void
 add_link(struct buf *to, const char *name, struct link_text link)
 {
-    buf_add_format(to, ",\"%s\":", name);
-    json_string(to, link_slice(&link));
+    json_text_member(to, name, link_slice(&link));
 }
 
 /* {"set":"demo","generation":7,"position":"k3v9x2mq-41","resources":12,

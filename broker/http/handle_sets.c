@@ -28,13 +28,6 @@
 /* Descriptions, which come from memory: making one reads and counts nothing. */
 
 static void
-add_text(struct buf *to, const char *name, const char *text)
-{
-    buf_add_format(to, ",\"%s\":", name);
-    json_string(to, slice_of(text));
-}
-
-static void
 add_time(struct buf *to, const char *name, int64_t us)
 {
     char text[DATETIME_SIZE];
@@ -54,10 +47,10 @@ add_identity(struct buf *to, const struct set *set, const struct head *head,
     BUF_ADD(to, "{\"name\":");
     json_string(to, slice_of(set->name));
     if (settings->title[0])
-        add_text(to, "title", settings->title);
+        json_text_member(to, "title", slice_of(settings->title));
     if (settings->description[0])
-        add_text(to, "description", settings->description);
-    add_text(to, "position", position);
+        json_text_member(to, "description", slice_of(settings->description));
+    json_text_member(to, "position", slice_of(position));
     add_time(to, "datetime", head->last_us);
 }
 
@@ -71,7 +64,7 @@ add_entry(struct buf *to, const struct set *set, const struct head *head)
 
     registry_settings(set, &settings);
     add_identity(to, set, head, &settings);
-    add_text(to, "href", self.text);
+    json_text_member(to, "href", slice_of(self.text));
     BUF_ADD(to, "}");
 }
 
@@ -82,7 +75,7 @@ add_href(struct buf *to, const char *rel, struct slice href, const char *type)
                    to->data[to->size - 1] == '[' ? "" : ",", rel);
     json_string(to, href);
     if (type)
-        add_text(to, "type", type);
+        json_text_member(to, "type", slice_of(type));
     BUF_ADD(to, "}");
 }
 
@@ -220,13 +213,13 @@ add_description(struct buf *to, const struct set *set, const struct head *head)
     settings.peers = registry_peers(set);
     positions_earliest(head, earliest);
     add_identity(to, set, head, &settings);
-    add_text(to, "epoch", head->epoch);
+    json_text_member(to, "epoch", slice_of(head->epoch));
     buf_add_format(to,
                    ",\"last\":%" PRIu64 ",\"digest\":\"sha-256:", head->last);
     buf_add_hex(to, head->digest.bytes, DIGEST_SIZE);
     BUF_ADD(to, "\"");
     add_time(to, "created", head->created_us);
-    add_text(to, "earliest", earliest);
+    json_text_member(to, "earliest", slice_of(earliest));
     BUF_ADD(to, ",\"settings\":");
     settings_write(to, &settings, true);
     add_content(to, set, &settings);

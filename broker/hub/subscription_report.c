@@ -25,31 +25,19 @@ add_time(struct buf *to, const char *name, int64_t us)
 }
 
 static void
-add_text(struct buf *to, const char *name, struct slice text)
-{
-    buf_add_format(to, ",\"%s\":", name);
-    json_string(to, text);
-}
-
-static void
 add_flag(struct buf *to, const char *name, bool value)
 {
     buf_add_format(to, ",\"%s\":%s", name, value ? "true" : "false");
 }
 
 static void
-add_number(struct buf *to, const char *name, uint64_t value)
-{
-    buf_add_format(to, ",\"%s\":%" PRIu64, name, value);
-}
-
-static void
 add_terms(struct buf *to, const struct terms *terms)
 {
     if (terms->filter)
-        add_text(to, "filter", slice_of(terms->filter));
+        json_text_member(to, "filter", slice_of(terms->filter));
     if (terms->interval_us > 0 && terms->interval_us % 1000000 == 0)
-        add_number(to, "interval", (uint64_t)terms->interval_us / 1000000);
+        json_number_member(to, "interval",
+                           (uint64_t)terms->interval_us / 1000000);
     else if (terms->interval_us > 0)
         buf_add_format(to, ",\"interval\":%" PRId64 ".%06" PRId64,
                        terms->interval_us / 1000000,
@@ -77,7 +65,7 @@ add_position(struct buf *to, const struct topic *topic, uint64_t after)
     char position[POSITION_MAX];
 
     position_write(position, topic->epoch, after);
-    add_text(to, "position", slice_of(position));
+    json_text_member(to, "position", slice_of(position));
 }
 
 static void
@@ -87,7 +75,7 @@ add_place(struct buf *to, const struct subscription *s)
 
     add_position(to, s->topic, s->reader.after);
     if (topic_head(s->topic, &head))
-        add_number(to, "lag", lag_of(s, head));
+        json_number_member(to, "lag", lag_of(s, head));
 }
 
 /* Adds the position where a request would begin, and zero counters. */
@@ -98,12 +86,12 @@ add_beginning(struct buf *to, const struct verification *r)
 
     add_position(to, r->topic, r->after);
     if (topic_head(r->topic, &head))
-        add_number(to, "lag", head > r->after ? head - r->after : 0);
+        json_number_member(to, "lag", head > r->after ? head - r->after : 0);
     add_flag(to, "delivering", false);
-    add_number(to, "deliveries", 0);
-    add_number(to, "attempts", 0);
-    add_number(to, "failures", 0);
-    add_number(to, "skipped", 0);
+    json_number_member(to, "deliveries", 0);
+    json_number_member(to, "attempts", 0);
+    json_number_member(to, "failures", 0);
+    json_number_member(to, "skipped", 0);
 }
 
 static uint64_t
@@ -157,8 +145,8 @@ add_callback(struct buf *to, const char *callback)
 {
     struct websub_origin origin = websub_origin(slice_of(callback));
 
-    add_text(to, "callback", slice_of(origin.text));
-    add_text(to, "kind", SLICE("callback"));
+    json_text_member(to, "callback", slice_of(origin.text));
+    json_text_member(to, "kind", SLICE("callback"));
 }
 
 void
@@ -169,31 +157,31 @@ report_subscription(struct buf *to, const struct subscription *s)
     buf_init(&url, 2 * WEBSUB_URL_MAX);
     topic_write_url(&url, s->topic);
     buf_add_format(to, "{\"id\":%" PRIu64, s->id);
-    add_text(to, "topic", buf_slice(&url));
+    json_text_member(to, "topic", buf_slice(&url));
     buf_fini(&url);
     if (s->kind == SUBSCRIPTION_HUB) { /* public: the Link headers name the
                                           hub */
-        add_text(to, "callback", slice_of(s->callback));
-        add_text(to, "kind", SLICE("hub"));
+        json_text_member(to, "callback", slice_of(s->callback));
+        json_text_member(to, "kind", SLICE("hub"));
     } else {
         add_callback(to, s->callback);
     }
     add_flag(to, "simple", s->terms.is_simple);
-    add_text(to, "state", SLICE("active"));
+    json_text_member(to, "state", SLICE("active"));
     add_time(to, "created", s->created_us);
     add_time(to, "leaseEnd", s->lease_end_us);
     add_place(to, s);
     add_pending(to, s);
-    add_number(to, "deliveries", s->history.n_deliveries);
-    add_number(to, "attempts", s->history.n_attempts);
-    add_number(to, "failures", s->history.n_failed);
-    add_number(to, "skipped", s->history.n_skipped);
+    json_number_member(to, "deliveries", s->history.n_deliveries);
+    json_number_member(to, "attempts", s->history.n_attempts);
+    json_number_member(to, "failures", s->history.n_failed);
+    json_number_member(to, "skipped", s->history.n_skipped);
     add_time(to, "lastSuccess", s->history.last_success_us);
     add_time(to, "lastFailure", s->history.last_failure_us);
     if (s->history.last_status > 0)
-        add_number(to, "lastStatus", s->history.last_status);
+        json_number_member(to, "lastStatus", s->history.last_status);
     if (s->history.last_error[0])
-        add_text(to, "lastError", slice_of(s->history.last_error));
+        json_text_member(to, "lastError", slice_of(s->history.last_error));
     add_terms(to, &s->terms);
     BUF_ADD(to, "}");
 }
@@ -202,11 +190,11 @@ void
 report_verification(struct buf *to, const struct verification *r)
 {
     buf_add_format(to, "{\"id\":%" PRIu64, r->id);
-    add_text(to, "topic", slice_of(r->topic_url));
+    json_text_member(to, "topic", slice_of(r->topic_url));
     add_callback(to, r->callback);
     add_flag(to, "simple", r->terms.is_simple);
-    add_text(to, "state", SLICE("pending"));
-    add_text(to, "mode", slice_of(websub_mode_name(r->mode)));
+    json_text_member(to, "state", SLICE("pending"));
+    json_text_member(to, "mode", slice_of(websub_mode_name(r->mode)));
     add_time(to, "requested", r->taken_us);
     add_beginning(to, r);
     add_terms(to, &r->terms);
