@@ -1,9 +1,8 @@
-#include "broker/documents/documents.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/documents/documents.h"
 #include "tests/support/bodies.h"
 #include "tests/support/renewals.h"
 #include "tests/support/tempdir.h"
