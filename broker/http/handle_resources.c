@@ -168,7 +168,8 @@ refuse_upload(struct putting *p, enum status rc, const struct problem *why)
 /* The archive's answer */
 
 static void
-answer_told(struct request *rq, const char *set, const struct upload_outcome *o)
+answer_counts(struct request *rq, const char *set,
+              const struct upload_outcome *o)
 {
     char position[POSITION_MAX] = "";
     struct buf text;
@@ -236,7 +237,7 @@ on_answered(struct task *task)
     if (rq) {
         request_set_user(rq, NULL);
         if (!o->status)
-            answer_told(rq, p->name, o);
+            answer_counts(rq, p->name, o);
         else if (o->is_guarded)
             answer_guarded(rq, o);
         else

@@ -55,7 +55,7 @@ is_for_events(struct request *rq)
 
 /* True if the client has got `event: gone`. See eventsource.h. */
 static bool
-was_told(struct request *rq)
+has_got_gone(struct request *rq)
 {
     struct slice id;
 
@@ -113,7 +113,7 @@ handle_stream_get(struct http *http, struct request *rq,
         request_answer_problem(rq, 426, &why, NULL, NULL);
         return;
     }
-    if (!request_is_upgrade(rq) && was_told(rq)) {
+    if (!request_is_upgrade(rq) && has_got_gone(rq)) {
         /* For this client only: from a cache it would stop all others. */
         response_init(&r, 204, NULL);
         response_header(&r, "Cache-Control", "no-store");

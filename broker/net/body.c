@@ -16,7 +16,7 @@
 struct memory {
     struct body body; /* first: a pointer to it is a pointer to this */
     struct buf text;
-    bool is_told;
+    bool is_lent;
 };
 
 static enum body_result
@@ -25,9 +25,9 @@ memory_next(struct body *body, bool may_block, struct slice *piece)
     struct memory *m = (struct memory *)body;
 
     (void)may_block;
-    if (m->is_told || m->text.size == 0)
+    if (m->is_lent || m->text.size == 0)
         return BODY_END;
-    m->is_told = true;
+    m->is_lent = true;
     *piece = buf_slice(&m->text);
     return BODY_DATA;
 }

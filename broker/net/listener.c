@@ -31,7 +31,7 @@
 #define KEEPALIVE_COUNT      6
 
 /* The period of reports about a lasting shortage. */
-#define TELL_AGAIN_US 60000000
+#define REPORT_AGAIN_US 60000000
 
 /* Addresses */
 
@@ -213,9 +213,10 @@ pause_accepting(struct service *service)
     struct listeners *l = &service->listeners;
 
     metrics_add(METRIC_ACCEPT_PAUSES, 1);
-    if (!l->told_us || clock_steady_us() - l->told_us > TELL_AGAIN_US) {
+    if (!l->reported_us ||
+        clock_steady_us() - l->reported_us > REPORT_AGAIN_US) {
         diag(DIAG_WARNING, "net", "out of file descriptors: not accepting");
-        l->told_us = clock_steady_us();
+        l->reported_us = clock_steady_us();
     }
     l->is_paused = true;
     for (unsigned i = 0; i < l->n; i++)

@@ -54,9 +54,9 @@ struct listeners {
     int fds[ADDRESSES_MAX];
     unsigned n;
     bool is_closed;
-    int spare;       /* kept for the moment when no other is left */
-    bool is_paused;  /* out of descriptors; until the next second */
-    int64_t told_us; /* when this was last reported */
+    int spare;           /* kept for the moment when no other is left */
+    bool is_paused;      /* out of descriptors; until the next second */
+    int64_t reported_us; /* when this was last reported */
 };
 
 struct phase;
