@@ -661,7 +661,6 @@ static const struct reader_calls calls = {
             .make = topic_make,
             .work = do_job,
             .is_stopping = is_stopping,
-            .loaded = readers_loaded,
         },
     .look = look_at_topic,
     .wants_newest = true,

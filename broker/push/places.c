@@ -21,19 +21,9 @@ work_on_pool(struct shared_messages *messages, struct job *job)
                  job);
 }
 
-static bool
-is_stopping(struct shared_messages *messages)
-{
-    (void)messages;
-    return false; /* the service ends when its streams have ended */
-}
-
 static const struct reader_calls calls = {
-    .shared = {.part = "push",
-               .make = transports_make,
-               .work = work_on_pool,
-               .is_stopping = is_stopping,
-               .loaded = readers_loaded},
+    /* No is_stopping: the service ends when its streams have ended. */
+    .shared = {.part = "push", .make = transports_make, .work = work_on_pool},
     .look = look_at_place,
 };
 
@@ -154,7 +144,6 @@ places_heartbeat(struct reader *r)
     struct shared_messages *messages = &p->places->readers.messages;
     struct shared_message **shared = &p->heartbeat[r->kind];
     struct shared_wish wish = reader_wish(r);
-    uint64_t last;
 
     if (*shared && ((*shared)->wish.after != r->after ||
                     (*shared)->wish.reached != r->reached)) {
@@ -166,9 +155,7 @@ places_heartbeat(struct reader *r)
     wish.channel = transports_channel(p->set, r->kind, &p->places->deflater);
     wish.filter = NULL;
     wish.is_heartbeat = true;
-    if (!shared_messages_make(messages, shared, &wish, &last, NULL))
-        shared_messages_adopt(messages, *shared);
-    return *shared;
+    return shared_messages_make(messages, shared, &wish) ? NULL : *shared;
 }
 
 void

@@ -141,7 +141,7 @@ open_message(struct message *message, const struct shared_wish *wish,
     };
     enum status rc = STATUS_OK;
 
-    if (wish->is_heartbeat && wish->has_since) {
+    if (wish->is_heartbeat && wish->since_us != DATETIME_NONE) {
         rc = log_since(registry_log(set->registry), set->log, wish->since_us,
                        patience, &content.after, why);
         content.reached = content.after;

@@ -1,6 +1,5 @@
 #include "broker/readers/reader.h"
 
-#include "broker/base/diag.h"
 #include "proto/datetime.h"
 
 /* Positions */
@@ -27,7 +26,6 @@ reader_wish(const struct reader *r)
         .reached = r->reached,
         .is_plain = r->is_plain,
         .is_heartbeat = r->wants_heartbeat && !r->upto,
-        .has_since = r->since_us != DATETIME_NONE,
         .since_us = r->since_us,
     };
 }
@@ -143,9 +141,6 @@ find_message(struct reader *r, const struct shared_wish *wish, uint64_t head,
 {
     struct readers *readers = r->channel->readers;
     struct shared_messages *messages = &readers->messages;
-    struct problem why = {""};
-    uint64_t last;
-    enum status rc;
 
     *found = shared_messages_find(messages, wish,
                                   readers->calls->wants_newest ? head : 0);
@@ -156,15 +151,8 @@ find_message(struct reader *r, const struct shared_wish *wish, uint64_t head,
     }
     if (*found)
         return STATUS_OK;
-    if (!may_make)
-        return STATUS_AGAIN;
-    rc = shared_messages_make(messages, found, wish, &last, &why);
-    if (!rc)
-        shared_messages_adopt(messages, *found);
-    else if (rc != STATUS_AGAIN && rc != STATUS_GONE && rc != STATUS_NOT_FOUND)
-        DIAG(DIAG_ERROR, readers->calls->shared.part,
-             "cannot read for subscribers", diag_text("error", why.text));
-    return rc;
+    return may_make ? shared_messages_make(messages, found, wish)
+                    : STATUS_AGAIN;
 }
 
 /* Decides what a reader that asks gets. What may_make forbids is left to the
@@ -244,25 +232,21 @@ take_loaded(struct reader *r, struct shared_message *message)
     return take_message(r, message) ? r->state : search_message(r, false);
 }
 
-void
-readers_loaded(struct shared_messages *messages,
-               const struct shared_loaded *loaded)
+static void
+on_loaded(struct shared_messages *messages, struct shared_message *message,
+          enum status status, struct list *waiters)
 {
-    struct shared_message *message = loaded->message;
     struct list *node;
 
-    if (message)
-        shared_messages_adopt(messages, message);
-    while ((node = list_first(loaded->waiters))) {
+    (void)messages;
+    while ((node = list_first(waiters))) {
         struct reader *r = list_entry(node, struct reader, node);
 
         list_remove(node);
-        if ((message ? take_loaded(r, message)
-                     : fail_reader(r, loaded->status)) != READER_LATER)
+        if ((message ? take_loaded(r, message) : fail_reader(r, status)) !=
+            READER_LATER)
             r->on_ready(r);
     }
-    if (message)
-        shared_messages_settle(messages, message);
 }
 
 void
@@ -332,7 +316,8 @@ readers_init(struct readers *readers, const struct reader_calls *calls,
 {
     readers->calls = calls;
     watcher_init(&readers->watcher, wake);
-    shared_messages_init(&readers->messages, &calls->shared, max_bytes);
+    shared_messages_init(&readers->messages, &calls->shared, on_loaded,
+                         max_bytes);
     list_init(&readers->starving[false]);
     list_init(&readers->starving[true]);
 }

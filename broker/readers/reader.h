@@ -75,7 +75,7 @@ struct watched_channel {
 };
 
 struct reader_calls {
-    struct shared_calls shared; /* `loaded` is readers_loaded */
+    struct shared_calls shared;
 
     /* Sets what the reader reads, and the last entry that it may read now.
      * False: it was removed. */
@@ -102,10 +102,6 @@ void readers_init(struct readers *readers, const struct reader_calls *calls,
 
 /* No reader holds or waits for anything any more. */
 void readers_fini(struct readers *readers);
-
-/* See shared_calls. */
-void readers_loaded(struct shared_messages *messages,
-                    const struct shared_loaded *loaded);
 
 /* After messages were released: lets the starving readers ask again, healthy
  * ones first, while there is room, and begins loads. */

@@ -60,8 +60,7 @@ shared_wish_equals(const struct shared_wish *a, const struct shared_wish *b)
     return is_same_channel(&a->channel, &b->channel) && a->after == b->after &&
            a->upto == b->upto && a->filter == b->filter &&
            a->reached == b->reached && a->is_plain == b->is_plain &&
-           a->is_heartbeat == b->is_heartbeat && a->has_since == b->has_since &&
-           a->since_us == b->since_us;
+           a->is_heartbeat == b->is_heartbeat && a->since_us == b->since_us;
 }
 
 static struct load *
@@ -88,30 +87,6 @@ find_any_load(const struct shared_messages *messages,
     if (!l)
         l = find_load(&messages->queued[false], wish);
     return l ? l : find_load(&messages->queued[true], wish);
-}
-
-enum status
-shared_messages_make(struct shared_messages *messages,
-                     struct shared_message **result,
-                     const struct shared_wish *wish, uint64_t *last,
-                     struct problem *why)
-{
-    struct shared_message *message;
-    enum status rc;
-
-    *result = NULL;
-    if (find_any_load(messages, wish))
-        return STATUS_AGAIN;
-    message = message_new(wish);
-    if (!message)
-        return problem_memory(why);
-    rc = messages->calls->make(message, LOG_MEMORY, why);
-    *last = message->last;
-    if (rc)
-        message_free(message);
-    else
-        *result = message;
-    return rc;
 }
 
 /* Finding */
@@ -146,7 +121,7 @@ shared_message_serves(const struct shared_message *message,
 
 /* Removes the message from the idle ones. */
 static void
-wake_waiters(struct shared_messages *messages, struct shared_message *message)
+remove_idle(struct shared_messages *messages, struct shared_message *message)
 {
     if (list_is_empty(&message->idle))
         return;
@@ -172,7 +147,7 @@ shared_messages_find(struct shared_messages *messages,
         if (shared_message_serves(message, wish) &&
             (wish->upto != UINT64_MAX || message->is_full ||
              message->last >= least)) {
-            wake_waiters(messages, message);
+            remove_idle(messages, message);
             message->guards++;
             return message;
         }
@@ -194,7 +169,7 @@ drop_oldest(struct shared_messages *messages)
     struct shared_message *message =
         list_entry(messages->idle.next, struct shared_message, idle);
 
-    wake_waiters(messages, message);
+    remove_idle(messages, message);
     list_remove(&message->node);
     message_free(message);
 }
@@ -219,9 +194,9 @@ rest_unheld(struct shared_messages *messages, struct shared_message *message)
         drop_oldest(messages);
 }
 
-void
-shared_messages_adopt(struct shared_messages *messages,
-                      struct shared_message *message)
+/* Adds a new message, with a guard. */
+static void
+adopt_message(struct shared_messages *messages, struct shared_message *message)
 {
     uint64_t start = shared_wish_start(&message->wish);
 
@@ -255,7 +230,7 @@ void
 shared_messages_hold(struct shared_messages *messages,
                      struct shared_message *message, bool is_suspect)
 {
-    wake_waiters(messages, message);
+    remove_idle(messages, message);
     if (!is_held(message))
         messages->held_bytes += message->size;
     if (is_suspect && message->holders[true] == 0)
@@ -274,6 +249,47 @@ shared_messages_release(struct shared_messages *messages,
         return;
     messages->held_bytes -= message->size;
     rest_unheld(messages, message);
+}
+
+/* Making */
+
+/* Logs why a message could not be made, if that is a failure of ours. */
+static void
+report_failure(const struct shared_messages *messages,
+               const struct shared_wish *wish, enum status rc,
+               const struct problem *why)
+{
+    const struct set *set = wish->channel.set;
+
+    if (rc && rc != STATUS_AGAIN && rc != STATUS_GONE && rc != STATUS_NOT_FOUND)
+        DIAG(DIAG_ERROR, messages->calls->part, "cannot read for subscribers",
+             diag_text("set", set ? set->name : ""),
+             diag_text("error", why->text));
+}
+
+enum status
+shared_messages_make(struct shared_messages *messages,
+                     struct shared_message **result,
+                     const struct shared_wish *wish)
+{
+    struct shared_message *message;
+    struct problem why = {""};
+    enum status rc;
+
+    *result = NULL;
+    if (find_any_load(messages, wish))
+        return STATUS_AGAIN;
+    message = message_new(wish);
+    rc = message ? messages->calls->make(message, LOG_MEMORY, &why)
+                 : problem_memory(&why);
+    report_failure(messages, wish, rc, &why);
+    if (rc) {
+        message_free(message);
+    } else {
+        adopt_message(messages, message);
+        *result = message;
+    }
+    return rc;
 }
 
 /* Loads */
@@ -326,7 +342,7 @@ shared_messages_go_on(struct shared_messages *messages)
 {
     struct load *l;
 
-    if (messages->calls->is_stopping(messages))
+    if (messages->calls->is_stopping && messages->calls->is_stopping(messages))
         return; /* begin none that the end would wait for */
     while (messages->n_running < SHARED_MESSAGES_LOADS &&
            (l = next_load(messages))) {
@@ -343,22 +359,19 @@ on_made(struct job *job)
 {
     struct load *l = list_entry(job, struct load, job);
     struct shared_messages *messages = l->messages;
-    const struct shared_loaded loaded = {
-        .message = l->status ? NULL : l->message,
-        .status = l->status,
-        .last = l->message->last,
-        .waiters = &l->waiters,
-    };
+    struct shared_message *message = NULL;
 
     list_remove(&l->node);
     messages->n_running--;
-    if (l->status && l->status != STATUS_GONE && l->status != STATUS_NOT_FOUND)
-        DIAG(DIAG_ERROR, messages->calls->part, "cannot read for subscribers",
-             diag_text("set", l->message->wish.channel.set->name),
-             diag_text("error", l->why.text));
-    if (!l->status)
+    report_failure(messages, &l->message->wish, l->status, &l->why);
+    if (!l->status) {
+        message = l->message;
         l->message = NULL;
-    messages->calls->loaded(messages, &loaded);
+        adopt_message(messages, message);
+    }
+    messages->loaded(messages, message, l->status, &l->waiters);
+    if (message)
+        shared_messages_settle(messages, message);
     load_free(l);
     shared_messages_go_on(messages);
 }
@@ -410,10 +423,12 @@ shared_messages_load(struct shared_messages *messages,
 
 void
 shared_messages_init(struct shared_messages *messages,
-                     const struct shared_calls *calls, size_t max_bytes)
+                     const struct shared_calls *calls, shared_loaded_fn *loaded,
+                     size_t max_bytes)
 {
     memset(messages, 0, sizeof(*messages));
     messages->calls = calls;
+    messages->loaded = loaded;
     messages->max_bytes = max_bytes;
     list_init(&messages->idle);
     for (size_t i = 0; i < SHARED_MESSAGES_BUCKETS; i++)

@@ -76,9 +76,9 @@ struct shared_wish {
     struct filter_class *filter; /* lent; NULL: all pass */
     uint64_t reached;  /* beyond `after`: none up to this one passes */
     bool is_plain;     /* no links lead away from it */
-    bool is_heartbeat; /* a heartbeat instead (message.h) ... */
-    bool has_since;    /* ... at the last entry not later than ... */
-    int64_t since_us;  /* ... this time */
+    bool is_heartbeat; /* a heartbeat instead (message.h), ... */
+    int64_t since_us;  /* ... at the last entry not later than this time;
+                          DATETIME_NONE: at `reached` */
 };
 
 struct shared_message {
@@ -103,36 +103,33 @@ struct shared_message {
 
 struct shared_messages;
 
-/* What a load has come to. The callee takes `message`, or it is NULL, and
- * `status` and `last` are those of `make`. `waiters` holds the nodes of
- * shared_messages_load that their owners have not removed; the callee empties
- * it. */
-struct shared_loaded {
-    struct shared_message *message;
-    enum status status;
-    uint64_t last;
-    struct list *waiters;
-};
-
 /* What the owner provides. */
 struct shared_calls {
     const char *part; /* of log lines */
 
     /* Makes the message of message->wish. The owner's thread gives LOG_MEMORY,
      * a worker LOG_DISK. STATUS_AGAIN (LOG_MEMORY): a load must make it.
-     * STATUS_GONE: no longer retained; `last` is the earliest seq that can be
-     * read after. STATUS_NOT_FOUND: the channel is gone. */
+     * STATUS_GONE: no longer retained. STATUS_NOT_FOUND: the channel is
+     * gone. */
     enum status (*make)(struct shared_message *message,
                         enum log_patience patience, struct problem *why);
 
     void (*work)(struct shared_messages *messages, struct job *job);
-    bool (*is_stopping)(struct shared_messages *messages); /* begins no load */
-    void (*loaded)(struct shared_messages *messages,
-                   const struct shared_loaded *loaded);
+
+    /* True: no load begins any more. NULL: loads always begin. */
+    bool (*is_stopping)(struct shared_messages *messages);
 };
+
+/* Called after a load with its message, which is guarded; or with NULL, and the
+ * status of `make`. `waiters` has the nodes of shared_messages_load that their
+ * owners have not removed; the callee empties it. */
+typedef void shared_loaded_fn(struct shared_messages *messages,
+                              struct shared_message *message,
+                              enum status status, struct list *waiters);
 
 struct shared_messages {
     const struct shared_calls *calls;
+    shared_loaded_fn *loaded;
     struct list buckets[SHARED_MESSAGES_BUCKETS];
     struct list idle;
     unsigned n_idle;
@@ -146,7 +143,8 @@ struct shared_messages {
 };
 
 void shared_messages_init(struct shared_messages *messages,
-                          const struct shared_calls *calls, size_t max_bytes);
+                          const struct shared_calls *calls,
+                          shared_loaded_fn *loaded, size_t max_bytes);
 
 /* No message is held, and no load runs any more. */
 void shared_messages_fini(struct shared_messages *messages);
@@ -158,17 +156,12 @@ struct shared_message *shared_messages_find(struct shared_messages *messages,
                                             const struct shared_wish *wish,
                                             uint64_t least);
 
-/* Makes a message from memory. *last and the errors are those of `make`.
- * STATUS_AGAIN also while a load makes it. */
+/* Makes a message from memory, and guards it. The errors are those of `make`,
+ * and in the log, if they are of the broker. STATUS_AGAIN also while a load
+ * makes it. */
 MUST_CHECK enum status shared_messages_make(struct shared_messages *messages,
                                             struct shared_message **message,
-                                            const struct shared_wish *wish,
-                                            uint64_t *last,
-                                            struct problem *why);
-
-/* Adds a new message, with a guard. */
-void shared_messages_adopt(struct shared_messages *messages,
-                           struct shared_message *message);
+                                            const struct shared_wish *wish);
 
 /* Ends the guard: from now on only its holders keep the message. */
 void shared_messages_settle(struct shared_messages *messages,

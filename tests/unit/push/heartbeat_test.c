@@ -15,7 +15,8 @@ FIXTURE(stage_open, stage_close);
 /* The event's id is what the client connects with again. */
 TEST(an_event_stands_where_its_subscriber_is_not_at_the_head)
 {
-    struct shared_wish wish = {.upto = UINT64_MAX, .is_heartbeat = true};
+    struct shared_wish wish = {
+        .upto = UINT64_MAX, .is_heartbeat = true, .since_us = DATETIME_NONE};
 
     wish.channel =
         transports_channel(sets_post(&s, "demo", 0, 5),

@@ -218,7 +218,6 @@ TEST(a_greeting_finds_its_moment)
     batch_unref(b);
     wish = wish_for("resourcesync.xml", 5, UINT64_MAX);
     wish.is_heartbeat = true;
-    wish.has_since = true;
     wish.since_us = us;
     frame = make(&wish);
     assert_int_equal(frame.last, 3);

@@ -38,8 +38,7 @@ static const struct reader_calls calls = {
     .shared = {.part = "test",
                .make = fake_log_make,
                .work = fake_log_work,
-               .is_stopping = fake_log_is_stopping,
-               .loaded = readers_loaded},
+               .is_stopping = fake_log_is_stopping},
     .look = look,
     .wants_newest = true,
 };

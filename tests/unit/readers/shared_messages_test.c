@@ -10,24 +10,25 @@
 static struct world {
     struct shared_messages messages;
     unsigned n_loaded, n_waiters;
-    struct shared_loaded loaded; /* the last; its message may be freed */
-    uint64_t loaded_after[8];    /* in order */
+    struct shared_message *loaded; /* the last, or freed by now */
+    enum status status;            /* of the last */
+    uint64_t loaded_after[8];      /* in order */
 } w;
 
 static void
-on_loaded(struct shared_messages *messages, const struct shared_loaded *loaded)
+on_loaded(struct shared_messages *messages, struct shared_message *message,
+          enum status status, struct list *waiters)
 {
-    w.n_loaded++;
-    w.loaded = *loaded;
-    while (!list_is_empty(loaded->waiters)) {
-        list_remove(loaded->waiters->next);
+    assert_ptr_equal(messages, &w.messages);
+    w.loaded = message;
+    w.status = status;
+    while (!list_is_empty(waiters)) {
+        list_remove(waiters->next);
         w.n_waiters++;
     }
-    if (!loaded->message)
-        return;
-    w.loaded_after[w.n_loaded - 1] = loaded->message->wish.after;
-    shared_messages_adopt(messages, loaded->message);
-    shared_messages_settle(messages, loaded->message);
+    if (message)
+        w.loaded_after[w.n_loaded] = message->wish.after;
+    w.n_loaded++;
 }
 
 static const struct shared_calls calls = {
@@ -35,7 +36,6 @@ static const struct shared_calls calls = {
     .make = fake_log_make,
     .work = fake_log_work,
     .is_stopping = fake_log_is_stopping,
-    .loaded = on_loaded,
 };
 
 static int
@@ -44,7 +44,7 @@ set_up(void **state)
     (void)state;
     memset(&w, 0, sizeof(w));
     fake_log_begin();
-    shared_messages_init(&w.messages, &calls, BUDGET);
+    shared_messages_init(&w.messages, &calls, on_loaded, BUDGET);
     return 0;
 }
 
@@ -74,13 +74,9 @@ static struct shared_message *
 made_for(const struct shared_wish *wish)
 {
     struct shared_message *message;
-    uint64_t last;
 
-    assert_int_equal(
-        shared_messages_make(&w.messages, &message, wish, &last, NULL),
-        STATUS_OK);
-    assert_int_equal(last, message->last);
-    shared_messages_adopt(&w.messages, message);
+    assert_int_equal(shared_messages_make(&w.messages, &message, wish),
+                     STATUS_OK);
     return message;
 }
 
@@ -358,26 +354,23 @@ TEST(readers_with_the_same_wish_share_a_load)
     struct shared_wish wish = wish_for(0, UINT64_MAX);
     struct shared_message *message;
     struct reader readers[3];
-    uint64_t last;
 
     fake_log.head = fake_log.on_disk = 9;
-    assert_int_equal(
-        shared_messages_make(&w.messages, &message, &wish, &last, NULL),
-        STATUS_AGAIN);
+    assert_int_equal(shared_messages_make(&w.messages, &message, &wish),
+                     STATUS_AGAIN);
     load(&readers[0], 0, false);
     fake_log.on_disk =
         0; /* while the load runs, nobody else makes the message */
-    assert_int_equal(
-        shared_messages_make(&w.messages, &message, &wish, &last, NULL),
-        STATUS_AGAIN);
+    assert_int_equal(shared_messages_make(&w.messages, &message, &wish),
+                     STATUS_AGAIN);
     load(&readers[1], 0, false);
     load(&readers[2], 1, false);
     assert_int_equal(fake_log.n_jobs, 2);
     fake_log_run_job();
     assert_int_equal(w.n_loaded, 1);
     assert_int_equal(w.n_waiters, 2);
-    assert_int_equal(w.loaded.status, STATUS_OK);
-    assert_ptr_equal(found(0, UINT64_MAX), w.loaded.message);
+    assert_int_equal(w.status, STATUS_OK);
+    assert_ptr_equal(found(0, UINT64_MAX), w.loaded);
     fake_log_run_job();
     assert_int_equal(w.n_waiters, 3);
     assert_int_equal(fake_log.n_made, 2);
@@ -471,9 +464,8 @@ TEST(a_load_that_fails_says_why)
     fake_log.status = STATUS_GONE;
     load(&reader, 0, false);
     fake_log_run_job();
-    assert_null(w.loaded.message);
-    assert_int_equal(w.loaded.status, STATUS_GONE);
-    assert_int_equal(w.loaded.last, 7);
+    assert_null(w.loaded);
+    assert_int_equal(w.status, STATUS_GONE);
     assert_int_equal(w.n_waiters, 1);
 }
 
