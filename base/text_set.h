@@ -19,7 +19,7 @@ struct text_set {
 MUST_CHECK enum status text_set_add(struct text_set *set, struct slice text,
                                     bool *is_new);
 
-bool text_set_has(struct text_set *set, struct slice text);
+bool text_set_has(const struct text_set *set, struct slice text);
 void text_set_remove(struct text_set *set, struct slice text); /* if it is in */
 void text_set_fini(struct text_set *set);
 

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "base/list.h"
+#include "base/map.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -21,21 +21,16 @@ struct topic;
 
 /* A member of the struct that it is the key of. */
 struct pair {
-    struct list node;
+    struct map_node node;
     const struct topic *topic;
     struct slice callback; /* in its normal form; the pair owns it */
-    uint64_t hash;
 };
 
-/* The number of buckets is fixed: the limit of pairs is known. */
+/* All zero: empty. */
 struct callback_table {
-    struct list *buckets;
-    size_t n_buckets; /* a power of two */
-    uint64_t seed;    /* secret: nobody outside can choose a bucket */
+    struct map map;
 };
 
-MUST_CHECK enum status callback_table_init(struct callback_table *pairs,
-                                           size_t max);
 void callback_table_fini(struct callback_table *pairs); /* must be empty */
 
 /* Adds a pair. Several equal pairs are allowed. STATUS_MEMORY. */
@@ -44,14 +39,14 @@ MUST_CHECK enum status callback_table_enter(struct callback_table *pairs,
                                             const struct topic *topic,
                                             struct slice callback,
                                             struct problem *why);
-void callback_table_leave(struct pair *pair); /* an all-zero pair is allowed */
+/* Removes a pair. An all-zero pair is allowed. */
+void callback_table_leave(struct callback_table *pairs, struct pair *pair);
 
-/* Finds a pair with this topic and callback: the first, or the next one behind
- * `behind`; NULL: none. */
-struct pair *callback_table_find(const struct callback_table *pairs,
+/* Return a pair with this topic and callback, and the next one equal to `pair`;
+ * NULL: none. In any order. */
+struct pair *callback_table_find(struct callback_table *pairs,
                                  const struct topic *topic,
                                  struct slice callback);
-struct pair *callback_table_same(const struct callback_table *pairs,
-                                 const struct pair *behind);
+struct pair *callback_table_same(const struct pair *pair);
 
 #endif

@@ -650,7 +650,7 @@ hub_new(struct posts *posts, const struct networks *allowed)
     list_init(&hub->answers);
     list_init(&hub->moved);
     pthread_mutex_init(&hub->mutex, NULL);
-    hub->subscriptions = subscriptions_new(hub->config->hub_subscriptions);
+    hub->subscriptions = subscriptions_new();
     hub->verifications = verifications_new();
     hub->denials = denials_new();
     if (hub->subscriptions && hub->verifications && hub->denials)

@@ -21,15 +21,9 @@ struct subscriptions {
 /* Tables */
 
 struct subscriptions *
-subscriptions_new(size_t max)
+subscriptions_new(void)
 {
-    struct subscriptions *all = calloc(1, sizeof(*all));
-
-    if (all && callback_table_init(&all->pairs, max)) {
-        free(all);
-        all = NULL;
-    }
-    return all;
+    return calloc(1, sizeof(struct subscriptions));
 }
 
 size_t
@@ -42,10 +36,10 @@ struct subscription *
 subscription_find(struct hub *hub, const struct topic *topic,
                   enum subscription_kind kind, struct slice callback)
 {
-    const struct callback_table *pairs = &hub->subscriptions->pairs;
-    struct pair *pair = callback_table_find(pairs, topic, callback);
+    struct pair *pair =
+        callback_table_find(&hub->subscriptions->pairs, topic, callback);
 
-    for (; pair; pair = callback_table_same(pairs, pair)) {
+    for (; pair; pair = callback_table_same(pair)) {
         struct subscription *s = list_entry(pair, struct subscription, pair);
 
         if (s->kind == kind)
@@ -144,7 +138,7 @@ free_subscription(struct subscription *s)
     if (!list_is_empty(&s->of_topic))
         list_remove(&s->of_topic);
     list_remove(&s->moved);
-    callback_table_leave(&s->pair);
+    callback_table_leave(&s->hub->subscriptions->pairs, &s->pair);
     terms_fini(&s->terms);
     signer_free(s->signer);
     filters_leave(s->reader.filter);

@@ -127,7 +127,7 @@ struct subscription {
 /* The tables */
 
 /* Makes struct hub's tables, for at most `max` subscriptions. */
-struct subscriptions *subscriptions_new(size_t max);
+struct subscriptions *subscriptions_new(void);
 
 /* Frees all subscriptions without ending them, when the loop ends or never
  * began. NULL is allowed. */

@@ -30,7 +30,6 @@
 #include "broker/base/metrics.h"
 #include "broker/hub/command.h"
 #include "broker/hub/denial.h"
-#include "broker/hub/host_counts.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sets/peers.h"
 
@@ -44,8 +43,70 @@ struct verifications {
     struct list due;   /* verification->turn: to be called at its end */
     struct id_table by_id;
     struct callback_table pairs;
-    struct host_counts hosts, froms;
+    struct map hosts, froms; /* struct name_count */
 };
+
+/* Counting: requests per callback host, and per requester (W-164) */
+
+struct name_count {
+    struct map_node node;
+    unsigned n;
+    size_t size;
+    char name[];
+};
+
+static struct name_count *
+find_count(struct map *counts, struct slice name, uint64_t hash)
+{
+    struct map_node *node = map_find(counts, hash);
+
+    for (; node; node = map_same(node)) {
+        struct name_count *count = map_entry(node, struct name_count, node);
+
+        if (slice_equal((struct slice){count->name, count->size}, name))
+            return count;
+    }
+    return NULL;
+}
+
+static unsigned
+count_of(struct map *counts, struct slice name)
+{
+    const struct name_count *count =
+        find_count(counts, name, map_hash(counts, name));
+
+    return count ? count->n : 0;
+}
+
+/* Counts one more; NULL: no memory. */
+static struct name_count *
+add_to_count(struct map *counts, struct slice name)
+{
+    uint64_t hash = map_hash(counts, name);
+    struct name_count *count = find_count(counts, name, hash);
+
+    if (!count) {
+        count = calloc(1, sizeof(*count) + name.size);
+        if (!count)
+            return NULL;
+        count->size = name.size;
+        if (name.size > 0)
+            memcpy(count->name, name.data, name.size);
+        map_add(counts, &count->node, hash);
+    }
+    count->n++;
+    return count;
+}
+
+/* Counts one less. NULL is allowed. */
+static void
+take_from_count(struct map *counts, struct name_count *count)
+{
+    if (!count || --count->n > 0)
+        return;
+    map_remove(counts, &count->node);
+    free(count);
+}
 
 /* The tables */
 
@@ -62,9 +123,9 @@ forget_verification(struct verification *r)
     list_remove(&r->turn);
     id_table_remove(&hub->verifications->by_id, r->id);
     id_table_remove(&r->topic->verifications_by_id, r->id);
-    callback_table_leave(&r->pair);
-    host_counts_leave(r->of_host);
-    host_counts_leave(r->of_from);
+    callback_table_leave(&hub->verifications->pairs, &r->pair);
+    take_from_count(&hub->verifications->hosts, r->of_host);
+    take_from_count(&hub->verifications->froms, r->of_from);
     r->topic->n_holds--;
     topic_release(r->topic);
     terms_fini(&r->terms);
@@ -103,8 +164,8 @@ enter_verification(struct hub *hub, struct topic *topic,
     snprintf(r->from, sizeof(r->from), "%.*s", SLICE_ARG(record->from));
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
-    r->of_host = host_counts_enter(&all->hosts, buf_slice(&host));
-    r->of_from = host_counts_enter(&all->froms, slice_of(r->from));
+    r->of_host = add_to_count(&all->hosts, buf_slice(&host));
+    r->of_from = add_to_count(&all->froms, slice_of(r->from));
     rc = callback_table_enter(&all->pairs, &r->pair, topic, record->callback,
                               why);
     if (!rc && (host.failed || !r->topic_url || !r->callback || !r->of_host ||
@@ -146,8 +207,7 @@ verification_find(struct hub *hub, const struct topic *topic,
 struct verification *
 verification_same(const struct verification *r)
 {
-    struct pair *pair =
-        callback_table_same(&r->hub->verifications->pairs, &r->pair);
+    struct pair *pair = callback_table_same(&r->pair);
 
     return pair ? list_entry(pair, struct verification, pair) : NULL;
 }
@@ -420,13 +480,13 @@ check_callback(const struct hub *hub, struct slice callback,
 static enum status
 check_room(struct hub *hub, struct command *command, struct problem *why)
 {
-    const struct verifications *all = hub->verifications;
+    struct verifications *all = hub->verifications;
     struct buf host;
     unsigned of_host;
 
     buf_init(&host, CALLBACK_HOST_MAX);
     websub_host(&host, command->request.callback);
-    of_host = host_counts_count(&all->hosts, buf_slice(&host));
+    of_host = count_of(&all->hosts, buf_slice(&host));
     buf_fini(&host);
     command->http = 429;
     if (of_host >= VERIFICATIONS_PER_HOST)
@@ -434,7 +494,7 @@ check_room(struct hub *hub, struct command *command, struct problem *why)
                        "%u requests for callbacks of this host wait for their "
                        "verification: try again later",
                        of_host);
-    if (host_counts_count(&all->froms, slice_of(command->from)) >=
+    if (count_of(&all->froms, slice_of(command->from)) >=
         VERIFICATIONS_PER_FROM)
         return problem(why, STATUS_BUSY,
                        "%d requests of yours wait for their verification: try "
@@ -630,12 +690,6 @@ verifications_new(void)
         return NULL;
     list_init(&all->fresh);
     list_init(&all->due);
-    host_counts_init(&all->hosts);
-    host_counts_init(&all->froms);
-    if (callback_table_init(&all->pairs, VERIFICATIONS_MAX)) {
-        free(all);
-        return NULL;
-    }
     return all;
 }
 
@@ -652,6 +706,8 @@ verifications_free(struct verifications *all)
         forget_verification(r);
     }
     callback_table_fini(&all->pairs);
+    map_fini(&all->hosts);
+    map_fini(&all->froms);
     id_table_fini(&all->by_id);
     free(all);
 }

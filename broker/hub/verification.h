@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #include "broker/hub/callback_table.h"
-#include "broker/hub/host_counts.h"
 #include "broker/hub/subscription.h"
 
 /* The most requests that wait for their verification: per callback host, per
@@ -32,7 +31,7 @@ struct verification {
     uint64_t id;
     struct list turn; /* fresh, or to be called at the end of this turn */
     struct pair pair; /* its key */
-    struct host_count *of_host, *of_from;
+    struct name_count *of_host, *of_from;
     enum websub_mode mode;
     struct topic *topic;
     char *topic_url; /* as the client wrote it (W-050) */
