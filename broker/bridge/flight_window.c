@@ -3,21 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status
+void
 flight_window_init(struct flight_window *w, unsigned inflight)
 {
-    size_t n = 16;
-
-    /* libmosquitto counts its mids up, so they spread evenly. */
-    while (n < inflight)
-        n *= 2;
     memset(w, 0, sizeof(*w));
     list_init(&w->others);
     list_init(&w->unused);
     w->max = inflight;
-    w->mask = n - 1;
-    w->buckets = calloc(n, sizeof(*w->buckets));
-    return w->buckets ? STATUS_OK : STATUS_MEMORY;
 }
 
 static void
@@ -33,12 +25,9 @@ free_all(struct list *flights)
 void
 flight_window_fini(struct flight_window *w)
 {
-    if (!w->buckets)
-        return;
     free_all(&w->others);
     free_all(&w->unused);
-    free(w->buckets);
-    w->buckets = NULL;
+    map_fini(&w->by_mid);
 }
 
 bool
@@ -78,20 +67,12 @@ flight_window_add(struct flight_window *w, enum flight_kind kind,
     return flight;
 }
 
-static struct flight **
-bucket_of(struct flight_window *w, int mid)
-{
-    return &w->buckets[(size_t)mid & w->mask];
-}
-
 void
 flight_window_sent(struct flight_window *w, struct flight *flight, int mid)
 {
-    struct flight **bucket = bucket_of(w, mid);
-
     flight->mid = mid;
-    flight->next = *bucket;
-    *bucket = flight;
+    /* libmosquitto counts its mids up: they spread evenly. */
+    map_add(&w->by_mid, &flight->by_mid, (uint64_t)mid);
 }
 
 /* Takes the flight out of the count of those in flight. */
@@ -113,16 +94,15 @@ flight_window_skip(struct flight_window *w, struct flight *flight)
 struct flight *
 flight_window_take(struct flight_window *w, int mid)
 {
-    for (struct flight **at = bucket_of(w, mid); *at; at = &(*at)->next) {
-        struct flight *flight = *at;
+    struct map_node *node = map_find(&w->by_mid, (uint64_t)mid);
+    struct flight *flight;
 
-        if (flight->mid != mid)
-            continue;
-        *at = flight->next;
-        land_flight(w, flight);
-        return flight;
-    }
-    return NULL;
+    if (!node)
+        return NULL;
+    flight = map_entry(node, struct flight, by_mid);
+    map_remove(&w->by_mid, node);
+    land_flight(w, flight);
+    return flight;
 }
 
 void
@@ -158,7 +138,7 @@ flight_window_orphan(struct flight_window *w, struct list *flights)
 void
 flight_window_clear(struct flight_window *w)
 {
-    memset(w->buckets, 0, (w->mask + 1) * sizeof(*w->buckets));
+    map_fini(&w->by_mid);
     list_move(&w->unused, &w->others);
     w->in_flight = w->held = 0;
     w->bytes = 0;

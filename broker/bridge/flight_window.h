@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "proto/status.h"
 
 /* The most bytes of payloads in flight, not counting the last one. */
@@ -32,10 +33,10 @@ struct lane;
 enum flight_kind { FLIGHT_MESSAGE, FLIGHT_POSITION, FLIGHT_STATUS };
 
 struct flight {
-    struct list node;    /* in its lane's list, in order; or in the window's
-                            `others` or `unused` */
-    struct flight *next; /* in the same bucket */
-    struct lane *lane;   /* NULL: none, or its lane makes the message again */
+    struct list node;       /* in its lane's list, in order; or in the window's
+                               `others` or `unused` */
+    struct map_node by_mid; /* in the window, while it is in flight */
+    struct lane *lane; /* NULL: none, or its lane makes the message again */
     enum flight_kind kind;
     bool is_done;  /* acknowledged, or nothing was sent */
     int mid;       /* 0: not in flight */
@@ -50,15 +51,13 @@ struct flight_window {
     unsigned in_flight; /* includes flights that were added and not sent yet */
     unsigned held;      /* flights in use */
     size_t bytes;       /* in flight */
-    struct flight **buckets;
-    size_t mask;
+    struct map by_mid;
     struct list others; /* flights that no lane waits for in order */
     struct list unused;
 };
 
-/* Makes room for at most `inflight` messages. */
-MUST_CHECK enum status flight_window_init(struct flight_window *w,
-                                          unsigned inflight);
+/* Begins a window of at most `inflight` messages. */
+void flight_window_init(struct flight_window *w, unsigned inflight);
 
 /* Frees the window. No lane may have a flight. */
 void flight_window_fini(struct flight_window *w);

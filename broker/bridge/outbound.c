@@ -222,6 +222,7 @@ outbound_new(struct registry *registry, struct mqtt_db *db,
     list_init(&out->queues.resting);
     list_init(&out->unkept.lanes);
     list_init(&out->refused);
+    flight_window_init(&out->window, (unsigned)config->inflight);
     for (int i = 0; i < PAUSES; i++)
         list_init(&out->queues.paused[i]);
     buf_init(&out->turn.payloads, SIZE_MAX);
@@ -243,8 +244,6 @@ start_client(struct outbound *out, struct problem *why)
     };
     enum status rc;
 
-    if (flight_window_init(&out->window, (unsigned)out->config->inflight))
-        return problem_memory(why);
     rc = mqtt_db_bridge(out->db, out->config->name, &out->row, why);
     if (rc)
         return rc;
@@ -290,10 +289,8 @@ outbound_close(struct outbound *out)
         return;
     outbound_stop(out);
     mqtt_close(out->mqtt);
-    if (out->window.buckets) {
-        lane_list_free(out);
-        flight_window_fini(&out->window);
-    }
+    lane_list_free(out);
+    flight_window_fini(&out->window);
     buf_fini(&out->turn.payloads);
     buf_fini(&out->turn.position);
     pthread_mutex_destroy(&out->mutex);

@@ -31,7 +31,7 @@ open_window(void **state)
     (void)state;
     lane = (struct lane){.set = NULL};
     list_init(&lane.flights);
-    assert_int_equal(flight_window_init(&w, MAX), STATUS_OK);
+    flight_window_init(&w, MAX);
     return 0;
 }
 
