@@ -7,7 +7,7 @@
 #include "broker/archive/contents.h"
 
 struct claimed {
-    struct claimed *next; /* in its bucket */
+    struct map_node node;
     const struct set *set;
     struct digest digest;
     unsigned n;
@@ -32,25 +32,38 @@ claims_fini(struct claims *c)
         list_remove(node);
         claims_drop(list_entry(node, struct content_claim, node));
     }
+    map_fini(&c->files);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->mutex);
 }
 
 /* Files; the mutex is held. */
 
-/* Returns the place of the pointer to the file, or the place for a new one. */
-static struct claimed **
-place_of(struct claims *c, const struct set *set, const struct digest *digest)
+/* A digest is spread as evenly as a hash, and a client that wanted to choose
+ * its bits would have to find bytes that have them. */
+static uint64_t
+hash_of(const struct digest *digest)
 {
-    uint32_t hash;
-    struct claimed **at;
+    uint64_t hash;
 
     memcpy(&hash, digest->bytes, sizeof(hash));
-    at = &c->buckets[hash % CLAIMS_BUCKETS];
-    while (*at && ((*at)->set != set ||
-                   memcmp(&(*at)->digest, digest, sizeof(*digest)) != 0))
-        at = &(*at)->next;
-    return at;
+    return hash;
+}
+
+/* NULL: nobody claims the file. */
+static struct claimed *
+find_file(const struct claims *c, const struct set *set,
+          const struct digest *digest)
+{
+    struct map_node *node = map_find(&c->files, hash_of(digest));
+
+    for (; node; node = map_same(node)) {
+        struct claimed *file = map_entry(node, struct claimed, node);
+
+        if (file->set == set && !memcmp(&file->digest, digest, sizeof(*digest)))
+            return file;
+    }
+    return NULL;
 }
 
 static bool
@@ -64,30 +77,29 @@ is_going(const struct claims *c, const struct set *set,
 static struct claimed *
 take_claim(struct claims *c, const struct set *set, const struct digest *digest)
 {
-    struct claimed **at;
+    struct claimed *file;
 
     while (is_going(c, set, digest))
         pthread_cond_wait(&c->changed, &c->mutex);
-    at = place_of(c, set, digest);
-    if (!*at) {
-        *at = calloc(1, sizeof(**at));
-        if (!*at)
+    file = find_file(c, set, digest);
+    if (!file) {
+        file = calloc(1, sizeof(*file));
+        if (!file)
             return NULL;
-        (*at)->set = set;
-        (*at)->digest = *digest;
+        file->set = set;
+        file->digest = *digest;
+        map_add(&c->files, &file->node, hash_of(digest));
     }
-    (*at)->n++;
-    return *at;
+    file->n++;
+    return file;
 }
 
 static void
 give_back(struct claims *c, struct claimed *file)
 {
-    struct claimed **at = place_of(c, file->set, &file->digest);
-
     if (--file->n > 0)
         return;
-    *at = file->next;
+    map_remove(&c->files, &file->node);
     free(file);
 }
 
@@ -284,7 +296,7 @@ claims_go(struct claims *c, const struct set *set, const struct digest *digest)
     bool is_free;
 
     pthread_mutex_lock(&c->mutex);
-    is_free = !*place_of(c, set, digest);
+    is_free = !find_file(c, set, digest);
     if (is_free) {
         c->going_set = set;
         c->going = *digest;

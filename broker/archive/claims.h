@@ -14,11 +14,10 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content_files.h"
 #include "proto/digest.h"
-
-#define CLAIMS_BUCKETS 4096
 
 struct claimed; /* a file, and how many claims it has */
 
@@ -36,7 +35,7 @@ struct content_claim {
 struct claims {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct claimed *buckets[CLAIMS_BUCKETS];
+    struct map files; /* struct claimed */
     struct list all;
     bool is_shut;
     const struct set *going_set; /* NULL: nothing is */
