@@ -5,7 +5,9 @@
 
 #include "base/list.h"
 
-/* Small sets have small batches, many of them: they are looked for by set. */
+/* Small sets have small batches, many of them: they are looked for by set. Not
+ * base/map: a batch is found by a range of entries, so that all batches of a
+ * set share a hash, and the oldest must go without a search. */
 #define BUCKETS 1024
 
 /* A batch in the cache. */
