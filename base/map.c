@@ -110,7 +110,8 @@ grow_buckets(struct map *map)
         return;
     more.mask = n - 1;
     more.only = NULL;
-    map_foreach(node, after, map) put_node(&more, node);
+    map_foreach (node, after, map)
+        put_node(&more, node);
     free(map->buckets);
     *map = more;
 }

@@ -64,7 +64,7 @@ text_set_fini(struct text_set *set)
 {
     struct map_node *node, *after;
 
-    map_foreach(node, after, &set->map)
+    map_foreach (node, after, &set->map)
         free(map_entry(node, struct text, node));
     map_fini(&set->map);
 }

@@ -275,8 +275,7 @@ call_queue_clear(struct call_queue *q)
     struct map_node *node, *after;
     struct list *call;
 
-    map_foreach(node, after, &q->hosts)
-    {
+    map_foreach (node, after, &q->hosts) {
         struct host *host = map_entry(node, struct host, node);
 
         host->n_held++; /* keeps it until its last call is out */

@@ -674,8 +674,7 @@ free_sources(struct foreign_sources *foreign)
     struct problem why = {"the broker is ending"};
     struct map_node *node, *after;
 
-    map_foreach(node, after, &foreign->sources)
-    {
+    map_foreach (node, after, &foreign->sources) {
         struct foreign_source *s = map_entry(node, struct foreign_source, node);
         struct list *waiting;
 

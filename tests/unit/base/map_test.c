@@ -103,10 +103,10 @@ TEST(a_walk_meets_each_node_once_and_may_remove_it)
     struct map_node *node, *after;
     struct map map = {.n = 0};
 
-    map_foreach(node, after, &map) fail();
+    map_foreach (node, after, &map)
+        fail();
     add_things(&map, things, number_itself);
-    map_foreach(node, after, &map)
-    {
+    map_foreach (node, after, &map) {
         struct thing *thing = map_entry(node, struct thing, node);
 
         thing->n_seen++;
