@@ -107,10 +107,8 @@ run_audit(const struct arguments *arguments)
         !mirror_output_number("per-host", given[OPTION_PER_HOST], 100,
                               &how.per_host))
         return EXIT_USAGE;
-    progress_init(&m.progress);
-    m.progress.is_on = m.progress.is_on && !m.is_json;
-    m.client = mirror_output_open(arguments, url, &code);
-    if (!m.client)
+    code = mirror_output_open(&m, arguments, url);
+    if (code)
         return code;
     rc = td_audit(m.client, url, dir, &how, &result);
     progress_clear(&m.progress);

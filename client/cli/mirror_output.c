@@ -27,13 +27,6 @@
 #define COLUMNS   80  /* if the terminal does not say */
 #define LINE_MAX_ 200
 
-void
-progress_init(struct progress *p)
-{
-    memset(p, 0, sizeof(*p));
-    p->is_on = isatty(STDERR_FILENO) == 1;
-}
-
 static void
 measure_rate(struct progress *p, const struct td_sync_event *e, int64_t now_ms)
 {
@@ -169,23 +162,22 @@ progress_clear(struct progress *p)
     p->is_drawn = false;
 }
 
-struct td_client *
-mirror_output_open(const struct arguments *arguments, const char *url,
-                   enum exit_code *code)
+enum exit_code
+mirror_output_open(struct mirror_output *m, const struct arguments *arguments,
+                   const char *url)
 {
-    struct td_client *client;
+    enum exit_code code;
 
-    if (!url && arguments->n_headers) {
-        *code = bad_usage("--header needs the URL of the source, too: it goes "
-                          "to no other server");
-        return NULL;
-    }
-    client = open_client(arguments, url, code);
-    if (!client)
-        return NULL;
-    signals_stop_client(client);
+    if (!url && arguments->n_headers)
+        return bad_usage("--header needs the URL of the source, too: it goes "
+                         "to no other server");
+    m->progress.is_on = isatty(STDERR_FILENO) == 1 && !m->is_json;
+    m->client = open_client(arguments, url, &code);
+    if (!m->client)
+        return code;
+    signals_stop_client(m->client);
     signals_ignore_pipe();
-    return client;
+    return EXIT_GOOD;
 }
 
 bool

@@ -12,13 +12,6 @@
 #include "client/cli/cli.h"
 #include "client/tidings.h"
 
-/* A handle for the server at `url` that SIGINT and SIGTERM stop; `url` NULL:
- * refuses --header, as no server is known. NULL: *code is the exit code, and
- * the reason was printed. The handle stays until the process ends: a signal may
- * still come. */
-struct td_client *mirror_output_open(const struct arguments *arguments,
-                                     const char *url, enum exit_code *code);
-
 /* Reads a number from 1 to `most`; leaves it if `text` is NULL. False: it has
  * printed that `text` is not one. */
 bool mirror_output_number(const char *option, const char *text, unsigned most,
@@ -45,8 +38,6 @@ struct progress {
     double bytes_per_s;
 };
 
-void progress_init(struct progress *progress);
-
 /* Removes the line, to make room for other output. */
 void progress_clear(struct progress *progress);
 
@@ -63,6 +54,14 @@ struct mirror_output {
     char trouble[256];               /* the last one printed; "": none */
     struct progress progress;
 };
+
+/* Opens m->client for the server at `url`, and shows the bar unless m->is_json.
+ * `url` NULL: refuses --header, as no server is known. SIGINT and SIGTERM stop
+ * the handle, which stays until the process ends: a signal may still come.
+ * Prints the reason if the code is not EXIT_GOOD. */
+enum exit_code mirror_output_open(struct mirror_output *m,
+                                  const struct arguments *arguments,
+                                  const char *url);
 
 void mirror_output_event(const struct td_sync_event *event, void *mirrored);
 

@@ -89,10 +89,8 @@ run_sync(const struct arguments *arguments)
             "--help");
     if (!read_options(arguments, &how, &m))
         return EXIT_USAGE;
-    progress_init(&m.progress);
-    m.progress.is_on = m.progress.is_on && !m.is_json;
-    m.client = mirror_output_open(arguments, arguments->operands[0], &code);
-    if (!m.client)
+    code = mirror_output_open(&m, arguments, arguments->operands[0]);
+    if (code)
         return code;
     rc =
         td_sync(m.client, arguments->operands[0], arguments->operands[1], &how);
