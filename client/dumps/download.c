@@ -153,7 +153,6 @@ end_download(struct download *d, const char *url)
         .url = url,
         .bytes = d->bytes,
         .n_came = d->n_came,
-        .is_resumed = d->old > 0,
         .is_other = d->is_other,
     };
 

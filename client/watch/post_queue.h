@@ -24,7 +24,6 @@ struct post_queue {
     struct td_client *client;
     struct watch_db *database;
     const char *set_url;
-    const char *base_uri;
     FILE *to; /* the post being built; NULL: none */
     char *body;
     size_t size;

@@ -615,14 +615,12 @@ enter_folder(struct watch *w, const char *path, bool with_files, int *fd)
     }
     if (!fstat(*fd, &st) && st.st_dev == w->state.st_dev &&
         st.st_ino == w->state.st_ino) {
-        close(*fd); /* the state is never published */
-        *fd = -1;
+        file_close(fd); /* the state is never published */
         return true;
     }
     if (!w->watches || inotify_add(w->watches, *fd, path, &w->why))
         return true;
-    close(*fd);
-    *fd = -1;
+    file_close(fd);
     return false;
 }
 
@@ -763,13 +761,6 @@ look_at_all(struct watch *w, bool is_start)
     return true;
 }
 
-/* Only watches all folders, so that later changes cause events. */
-static bool
-watch_folders(struct watch *w)
-{
-    return scan_folders(w, "", false);
-}
-
 /* Running */
 
 /* Checks that the directory and the state are still there. */
@@ -823,7 +814,8 @@ run_watch(struct watch *w)
     bool is_quiet = false;
 
     if (w->watches) {
-        if (!watch_folders(w))
+        /* Only watches all folders, so that later changes cause events. */
+        if (!scan_folders(w, "", false))
             return false;
         w->options.on_ready(inotify_count(w->watches), w->options.user);
     }
@@ -848,12 +840,10 @@ open_state(struct watch *w)
 {
     const char *state = w->options.state;
 
-    if (mkdir(state, 0755) && errno != EEXIST) {
+    if (mkdir(state, 0755) && errno != EEXIST)
         return fail_watch(w, "cannot make %s: %s", state, strerror(errno));
-    }
-    if (stat(state, &w->state)) {
+    if (stat(state, &w->state))
         return fail_watch(w, "cannot use %s: %s", state, strerror(errno));
-    }
     if (w->state.st_dev == w->tree.dev && w->state.st_ino == w->tree.ino) {
         w->is_usage = true;
         return fail_watch(w, "the state is a folder of its own, not %s", state);
@@ -895,9 +885,8 @@ open_all(struct watch *w)
     }
     w->digester = file_digester_new(should_stop, w);
     w->types = mediatypes_open(MEDIATYPES_TABLE);
-    if (!w->digester || !w->types) {
+    if (!w->digester || !w->types)
         return fail_watch(w, "no memory, or libmagic has no database");
-    }
     w->posts.database = w->database;
     return true;
 }
@@ -933,7 +922,6 @@ watch_new(const struct watch_options *options)
     w->posts = (struct post_queue){
         .client = w->client,
         .set_url = options->set_url,
-        .base_uri = options->base_uri,
         .n_entries_max = POST_QUEUE_ENTRIES_MAX,
         .will_retry = !options->is_once,
         .why = &w->why,

@@ -70,7 +70,6 @@ set_stage(void **state)
     s->queue = (struct post_queue){
         .client = s->client,
         .set_url = fake_broker_url(s->broker),
-        .base_uri = BASE,
         .n_entries_max = POST_QUEUE_ENTRIES_MAX,
         .will_retry = true,
         .why = &s->why,
