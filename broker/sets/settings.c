@@ -10,6 +10,7 @@
 #include "broker/sets/peers.h"
 #include "proto/json.h"
 #include "proto/json_parse.h"
+#include "proto/number.h"
 #include "proto/uri.h"
 
 /* The offset of a member; does not compile if it is not a `type`. */
@@ -300,21 +301,6 @@ settings_read_change(struct settings *change, const struct config *config,
 
 /* Writing */
 
-/* Microseconds as seconds, without zeros at the end: "86400", "0.25". */
-static void
-write_seconds(struct buf *to, int64_t us)
-{
-    char text[32];
-    int n = snprintf(text, sizeof(text), "%" PRId64 ".%06" PRId64, us / 1000000,
-                     us % 1000000);
-
-    while (text[n - 1] == '0')
-        n--;
-    if (text[n - 1] == '.')
-        n--;
-    buf_add(to, text, (size_t)n);
-}
-
 static void
 write_hubs(struct buf *to, const struct peers *peers)
 {
@@ -331,10 +317,11 @@ static void
 write_number(struct buf *to, const char *at, const struct row *row)
 {
     if (config_option(row->option)->type == OPTION_SECONDS) {
+        char seconds[SECONDS_SIZE_MAX];
         int64_t us;
 
         memcpy(&us, at, sizeof(us));
-        write_seconds(to, us);
+        buf_add(to, seconds, seconds_write(seconds, us));
     } else {
         uint64_t number;
 
