@@ -486,12 +486,9 @@ enum status
 options_read(const struct option *option, const char *mark, const char *text,
              void *values, struct problem *why)
 {
-    struct problem inner = {.text = ""};
-    enum status rc = option_read(option, text, values, &inner);
+    enum status rc = option_read(option, text, values, why);
 
-    if (rc)
-        return problem(why, rc, "%s%s: %s", mark, option->name, inner.text);
-    return STATUS_OK;
+    return rc ? problem_prefix(why, rc, "%s%s: ", mark, option->name) : rc;
 }
 
 enum status
