@@ -192,8 +192,8 @@ enum { INSERT, INSERT_KEY, FIND_KEY, INSERT_ABOUT, STATEMENTS };
 
 static const char *const sql[STATEMENTS] = {
     [INSERT] = "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
-    [INSERT_KEY] = "INSERT INTO keys(key, id) VALUES(?1,?2)"
-                   " ON CONFLICT DO NOTHING",
+    [INSERT_KEY] =
+        "INSERT INTO keys(key, id) VALUES(?1,?2) ON CONFLICT DO NOTHING",
     [FIND_KEY] = "SELECT id FROM keys WHERE key=?",
     [INSERT_ABOUT] =
         "INSERT INTO about(epoch, after, max_delete, n) VALUES(?,?,?,?)",
