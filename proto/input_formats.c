@@ -3,7 +3,8 @@
 #include "proto/input_reader.h"
 #include "proto/vocab.h"
 
-/* To add a format: a file that ends in a struct parser, and a row here. */
+/* To add a format: a file that ends in a struct parser, its name in
+ * input_reader.h, and a row here. */
 static const struct format formats[] = {
     {"application/xml", &urlset_parser},
     {"text/xml", &urlset_parser},
