@@ -721,7 +721,6 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
     if (loaded->removed_us)
         return log->options.on_removed
                    ? log->options.on_removed(loaded->name, loaded->head.list,
-                                             loaded->removed_us,
                                              log->options.user)
                    : STATUS_OK;
     set = log_set_new(log, loaded->name, 0, NULL);

@@ -60,8 +60,7 @@ struct log_options {
 
     /* Called likewise for every name of a removed set, with the number of the
      * first list of the next set of that name. May be NULL. */
-    enum status (*on_removed)(const char *name, uint64_t list,
-                              int64_t removed_us, void *user);
+    enum status (*on_removed)(const char *name, uint64_t list, void *user);
 
     /* The final header of the list that ends. Log thread. */
     void (*on_header)(struct log_set *set, const char *epoch,

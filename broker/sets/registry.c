@@ -40,7 +40,6 @@ struct registry {
     struct table tombstones;
     struct set *removed; /* a chain, of this process */
     size_t n_made;       /* structs of sets, and tombstones read */
-    int64_t removed_us;  /* the last removal */
 
     struct set *framework; /* not in the table */
 
@@ -280,8 +279,7 @@ insert_set(struct registry *r, struct set *set)
 
 /* Remembers that the set of that name was removed; likewise. */
 static enum status
-bury_set(struct registry *r, const char *name, uint64_t list,
-         int64_t removed_us)
+bury_set(struct registry *r, const char *name, uint64_t list)
 {
     struct tombstone *t = table_find(&r->tombstones, slice_of(name));
 
@@ -296,18 +294,16 @@ bury_set(struct registry *r, const char *name, uint64_t list,
         }
     }
     t->list = list;
-    if (removed_us > r->removed_us)
-        r->removed_us = removed_us;
     return STATUS_OK;
 }
 
 static enum status
-on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
+on_removed(const char *name, uint64_t list, void *user)
 {
     struct registry *r = user;
 
     r->n_made++;
-    return bury_set(r, name, list, removed_us);
+    return bury_set(r, name, list);
 }
 
 /* Makes the set of the framework log. For any options, it ends its lists by
@@ -645,17 +641,6 @@ registry_full(struct problem *why)
                    SETS_MAX, SETS_MADE_MAX);
 }
 
-int64_t
-registry_removed_us(struct registry *r)
-{
-    int64_t us;
-
-    pthread_rwlock_rdlock(&r->lock);
-    us = r->removed_us;
-    pthread_rwlock_unlock(&r->lock);
-    return us;
-}
-
 void
 registry_set_removed(struct set *set)
 {
@@ -666,7 +651,7 @@ registry_set_removed(struct set *set)
     pthread_rwlock_wrlock(&r->lock);
     /* Without memory for its tombstone the set stays where it is: it does not
      * exist, but its name is not free before the next start. */
-    if (!bury_set(r, set->name, head.list + 1, head.changed_us)) {
+    if (!bury_set(r, set->name, head.list + 1)) {
         table_remove(&r->sets, set->name);
         set->next_removed = r->removed;
         r->removed = set;

@@ -171,10 +171,6 @@ size_t registry_count(struct registry *registry);
 /* Fails with the reason why registry_make returned NULL: both limits. */
 MUST_CHECK enum status registry_full(struct problem *why);
 
-/* When the last set was removed, microseconds; 0: never. With created_us and
- * changed_us of the heads it gives the last change of the sets as a whole. */
-int64_t registry_removed_us(struct registry *registry);
-
 /* The removal of a set was committed. Log thread. */
 void registry_set_removed(struct set *set);
 
