@@ -111,6 +111,10 @@ static inline int
 served_close(void **state)
 {
     (void)state;
+    /* The other thread may still have requests whose clients have gone. */
+    pthread_mutex_lock(&served.mutex);
+    served.is_closed = true;
+    pthread_mutex_unlock(&served.mutex);
     served_pause(false);
     server_close(served.server, 0);
     clock_run_us(0, 0);

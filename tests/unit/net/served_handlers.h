@@ -90,6 +90,7 @@ struct served {
     pthread_cond_t changed;
     struct served_request *queue, **queue_end;
     bool is_paused; /* answers nothing meanwhile */
+    bool is_closed; /* the server is: drops what waits */
     bool is_ending;
 };
 
@@ -255,9 +256,12 @@ served_other(void *unused)
         served.queue = kept->next;
         if (!kept->next)
             served.queue_end = &served.queue;
-        pthread_mutex_unlock(&served.mutex);
-        service_post(kept->ticket.service, &kept->task);
-        pthread_mutex_lock(&served.mutex);
+        if (served.is_closed) {
+            buf_fini(&kept->body);
+            free(kept);
+        } else {
+            service_post(kept->ticket.service, &kept->task);
+        }
     }
     pthread_mutex_unlock(&served.mutex);
     return NULL;
