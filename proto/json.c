@@ -33,7 +33,7 @@ is_special(uint64_t v)
 }
 
 void
-json_string(struct buf *to, struct slice text)
+json_text(struct buf *to, struct slice text)
 {
     size_t more = 2;
     char *p;
@@ -68,7 +68,7 @@ void
 json_text_member(struct buf *to, const char *name, struct slice text)
 {
     buf_add_format(to, ",\"%s\":", name);
-    json_string(to, text);
+    json_text(to, text);
 }
 
 void
@@ -102,7 +102,7 @@ json_problem_begin(struct buf *to, unsigned status, const char *title,
     do {                                   \
         if ((value).size > 0) {            \
             BUF_ADD(to, ",\"" name "\":"); \
-            json_string(to, value);        \
+            json_text(to, value);          \
         }                                  \
     } while (0)
 
@@ -149,9 +149,9 @@ add_hash(struct buf *to, struct slice hash)
         return;
     while (hash_next(&hash, &algorithm, &digits)) {
         buf_add_text(to, before);
-        json_string(to, algorithm);
+        json_text(to, algorithm);
         BUF_ADD(to, ":");
-        json_string(to, digits);
+        json_text(to, digits);
         before = ",";
     }
     BUF_ADD(to, "}");
@@ -175,7 +175,7 @@ add_tags(struct buf *to, struct slice tags)
         return;
     while (tags.size > 0) {
         buf_add_text(to, before);
-        json_string(to, slice_take(&tags, ' '));
+        json_text(to, slice_take(&tags, ' '));
         before = ",";
     }
     BUF_ADD(to, "]");
@@ -188,11 +188,11 @@ add_attributes(struct buf *to, const struct attribute *attributes, size_t n)
         return;
     for (size_t i = 0; i < n; i++) {
         buf_add_text(to, i == 0 ? ",\"attributes\":[{\"ns\":" : ",{\"ns\":");
-        json_string(to, attributes[i].ns);
+        json_text(to, attributes[i].ns);
         BUF_ADD(to, ",\"name\":");
-        json_string(to, attributes[i].name);
+        json_text(to, attributes[i].name);
         BUF_ADD(to, ",\"value\":");
-        json_string(to, attributes[i].value);
+        json_text(to, attributes[i].value);
         BUF_ADD(to, "}");
     }
     BUF_ADD(to, "]");
@@ -202,9 +202,9 @@ static void
 add_link(struct buf *to, const struct link *link)
 {
     BUF_ADD(to, "{\"rel\":");
-    json_string(to, link->rel);
+    json_text(to, link->rel);
     BUF_ADD(to, ",\"href\":");
-    json_string(to, link->href);
+    json_text(to, link->href);
     if (link->pri > 0) {
         BUF_ADD(to, ",\"pri\":");
         buf_add_number(to, link->pri);
@@ -249,7 +249,7 @@ void
 json_change(struct buf *to, const struct change *change)
 {
     BUF_ADD(to, "{\"loc\":");
-    json_string(to, change->loc);
+    json_text(to, change->loc);
     BUF_ADD(to, ",\"change\":\"");
     buf_add_text(to, change_kind_name(change->kind));
     BUF_ADD(to, "\"");
@@ -267,7 +267,7 @@ void
 json_resource(struct buf *to, const struct change *change)
 {
     BUF_ADD(to, "{\"loc\":");
-    json_string(to, change->loc);
+    json_text(to, change->loc);
     add_resource(to, change);
     BUF_ADD(to, "}");
 }
@@ -280,7 +280,7 @@ json_message_begin(struct buf *to, const struct coverage *coverage,
     char seconds[SECONDS_SIZE_MAX];
 
     BUF_ADD(to, "{\"set\":");
-    json_string(to, slice_of(coverage->set));
+    json_text(to, slice_of(coverage->set));
     ADD_STRING(to, "epoch", slice_of(coverage->epoch));
     BUF_ADD(to, ",\"after\":");
     buf_add_number(to, coverage->after);

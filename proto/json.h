@@ -11,7 +11,7 @@
 #include "proto/slice.h"
 
 /* Appends `text` (valid UTF-8) as a JSON string, quotes included. */
-void json_string(struct buf *to, struct slice text);
+void json_text(struct buf *to, struct slice text);
 
 /* Append a member behind another one: a comma, `name`, which needs no escapes,
  * and the value. */

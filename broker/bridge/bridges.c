@@ -316,7 +316,7 @@ add_out(struct buf *to, const struct outbound_report *out)
     json_number_member(to, "lag", out->lag);
     if (out->slowest[0]) {
         BUF_ADD(to, ",\"slowest\":{\"set\":");
-        json_string(to, slice_of(out->slowest));
+        json_text(to, slice_of(out->slowest));
         json_number_member(to, "lag", out->slowest_lag);
         BUF_ADD(to, "}");
     }
@@ -350,7 +350,7 @@ bridge_report_write(struct buf *to, const struct bridge_config *config,
                     const struct inbound_report *in)
 {
     BUF_ADD(to, "{\"name\":");
-    json_string(to, slice_of(config->name));
+    json_text(to, slice_of(config->name));
     json_text_member(to, "url", slice_of(config->url));
     json_text_member(
         to, "version",

@@ -175,7 +175,7 @@ write_position(struct buf *to, const struct lane *lane)
 
     position_write(position, lane->epoch, seq);
     BUF_ADD(to, "{\"set\":");
-    json_string(to, slice_of(lane->name));
+    json_text(to, slice_of(lane->name));
     json_text_member(to, "epoch", slice_of(lane->epoch));
     json_number_member(to, "seq", seq);
     json_text_member(to, "position", slice_of(position));

@@ -106,7 +106,7 @@ answer_posted(struct request *rq, const struct set *set,
     datetime_write(datetime, post->last_us);
     buf_init(&text, 4096);
     BUF_ADD(&text, "{\"set\":");
-    json_string(&text, slice_of(set->name));
+    json_text(&text, slice_of(set->name));
     BUF_ADD(&text, ",\"first\":");
     buf_add_number(&text, post->first);
     BUF_ADD(&text, ",\"last\":");

@@ -38,13 +38,13 @@ answer_closed(struct request *rq, const struct closing *c)
 
     buf_init(&text, 4096);
     BUF_ADD(&text, "{\"set\":");
-    json_string(&text, slice_of(c->set->name));
+    json_text(&text, slice_of(c->set->name));
     if (c->post.list == 0) {
         BUF_ADD(&text, ",\"closed\":null}\n");
     } else {
         buf_add_format(&text,
                        ",\"closed\":%" PRIu64 ",\"list\":", c->post.list);
-        json_string(&text, link_slice(&list));
+        json_text(&text, link_slice(&list));
         BUF_ADD(&text, "}\n");
     }
     answers_json(rq, 200, &text);
@@ -143,7 +143,7 @@ answer_built(struct request *rq, const struct building *b)
 
     buf_init(&text, 8192);
     BUF_ADD(&text, "{\"set\":");
-    json_string(&text, slice_of(set->name));
+    json_text(&text, slice_of(set->name));
     if (is_ready) {
         position_write(position, b->epoch, g->seq);
         buf_add_format(&text,

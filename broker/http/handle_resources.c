@@ -178,7 +178,7 @@ answer_counts(struct request *rq, const char *set,
         position_write(position, o->epoch, o->last ? o->last : o->head);
     buf_init(&text, 4096);
     BUF_ADD(&text, "{\"set\":");
-    json_string(&text, slice_of(set));
+    json_text(&text, slice_of(set));
     buf_add_format(&text,
                    ",\"created\":%" PRIu64 ",\"updated\":%" PRIu64
                    ",\"deleted\":%" PRIu64 ",\"unchanged\":%" PRIu64

@@ -45,7 +45,7 @@ add_identity(struct buf *to, const struct set *set, const struct head *head,
 
     position_write(position, head->epoch, head->last);
     BUF_ADD(to, "{\"name\":");
-    json_string(to, slice_of(set->name));
+    json_text(to, slice_of(set->name));
     if (settings->title[0])
         json_text_member(to, "title", slice_of(settings->title));
     if (settings->description[0])
@@ -73,7 +73,7 @@ add_href(struct buf *to, const char *rel, struct slice href, const char *type)
 {
     buf_add_format(to, "%s{\"rel\":\"%s\",\"href\":",
                    to->data[to->size - 1] == '[' ? "" : ",", rel);
-    json_string(to, href);
+    json_text(to, href);
     if (type)
         json_text_member(to, "type", slice_of(type));
     BUF_ADD(to, "}");
@@ -540,7 +540,7 @@ write_page(struct buf *to, struct http *http, const struct page *page, size_t n,
             registry_public_url(http->registry), page->sets[n - 1]->name);
 
         BUF_ADD(to, ",\"next\":");
-        json_string(to, link_slice(&next));
+        json_text(to, link_slice(&next));
     }
     BUF_ADD(to, "}\n");
 }

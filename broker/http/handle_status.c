@@ -72,7 +72,7 @@ answer_unready(struct request *rq, const struct problem *reasons, size_t n)
                     reasons[i].text);
         if (i)
             BUF_ADD(&members, ",");
-        json_string(&members, slice_of(reasons[i].text));
+        json_text(&members, slice_of(reasons[i].text));
     }
     buf_add(&members, "]", 2); /* terminated */
     request_answer_problem(rq, 503, &why, NULL,

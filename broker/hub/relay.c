@@ -647,9 +647,9 @@ write_relay(struct buf *to, const struct relay *relay)
     char time[DATETIME_SIZE];
 
     buf_add_format(to, "{\"name\":\"%s\",\"topic\":", relay->name);
-    json_string(to, slice_of(relay->topic_url));
+    json_text(to, slice_of(relay->topic_url));
     BUF_ADD(to, ",\"hub\":");
-    json_string(
+    json_text(
         to, slice_of(relay->new_hub_url ? relay->new_hub_url : relay->hub_url));
     buf_add_format(to,
                    ",\"epoch\":\"%s\",\"last\":%" PRIu64

@@ -142,7 +142,7 @@ eventsource_close(struct stream *stream, const struct ending *ending,
         BUF_ADD(&text, "id: " EVENTSOURCE_GONE_ID "\n");
     buf_add_format(&text,
                    "event: %s\ndata: {\"detail\":", event_of(ending->code));
-    json_string(&text, slice_of(ending->reason));
+    json_text(&text, slice_of(ending->reason));
     buf_add_format(&text, "%s}\n\n", ending->members ? ending->members : "");
     add_text(&wire, framing_of(transport->is_1_0), buf_slice(&text));
     if (!transport->is_1_0)

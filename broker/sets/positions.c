@@ -52,6 +52,6 @@ positions_members(const struct set *set, const struct head *head,
     position_write(last, head->epoch, head->last);
     buf_add_format(to, ",\"earliest\":\"%s\",\"last\":\"%s\",\"restart\":",
                    earliest, last);
-    json_string(to, link_slice(&restart));
+    json_text(to, link_slice(&restart));
     buf_add(to, "", 1);
 }

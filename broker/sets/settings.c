@@ -308,7 +308,7 @@ write_hubs(struct buf *to, const struct peers *peers)
     for (unsigned i = 0; peers && i < peers->n_hubs; i++) {
         if (i > 0)
             BUF_ADD(to, ",");
-        json_string(to, slice_of(peers->hubs[i]));
+        json_text(to, slice_of(peers->hubs[i]));
     }
     BUF_ADD(to, "]");
 }
@@ -340,7 +340,7 @@ write_keep(struct buf *to, const char *at, const struct row *row)
     memcpy(&value, at, sizeof(value));
     word = option_keep_word(value);
     if (word)
-        json_string(to, slice_of(word));
+        json_text(to, slice_of(word));
     else
         write_number(to, at, row);
 }
@@ -351,7 +351,7 @@ write_choice(struct buf *to, const char *at, const struct row *row)
     unsigned value;
 
     memcpy(&value, at, sizeof(value));
-    json_string(to, option_word(config_option(row->option), value));
+    json_text(to, option_word(config_option(row->option), value));
 }
 
 static void
@@ -363,7 +363,7 @@ write_value(struct buf *to, const struct settings *settings,
     switch (row->kind) {
     case ROW_TEXT:
     case ROW_URL:
-        json_string(to, slice_of(at));
+        json_text(to, slice_of(at));
         break;
     case ROW_NUMBER:
         write_number(to, at, row);
@@ -375,7 +375,7 @@ write_value(struct buf *to, const struct settings *settings,
         write_choice(to, at, row);
         break;
     case ROW_UPSTREAM:
-        json_string(to, slice_of(settings->peers->upstream));
+        json_text(to, slice_of(settings->peers->upstream));
         break;
     case ROW_HUBS:
         write_hubs(to, settings->peers);

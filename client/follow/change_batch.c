@@ -231,7 +231,7 @@ write_json(struct buf *line, const struct change *change, bool is_change)
     buf_clear(line);
     if (!is_change) {
         BUF_ADD(line, "{\"loc\":");
-        json_string(line, change->loc);
+        json_text(line, change->loc);
     }
     kind = line->size;
     buf_clear(line);
