@@ -5,7 +5,7 @@
 #include "proto/vocab.h"
 
 static void
-begin_input(struct reader *reader)
+begin_input(struct input_reader *reader)
 {
     reader->takes_any_capability = false;
     reader->takes_message = false;
@@ -23,11 +23,11 @@ begin_input(struct reader *reader)
     entry_clear(&reader->entry);
 }
 
-struct reader *
-reader_new(const struct format *format, enum reader_use use, size_t max_entries,
-           change_fn *on_change, void *user)
+struct input_reader *
+input_reader_new(const struct format *format, enum input_use use,
+                 size_t max_entries, change_fn *on_change, void *user)
 {
-    struct reader *reader = malloc(sizeof(*reader));
+    struct input_reader *reader = malloc(sizeof(*reader));
 
     if (!reader)
         return NULL;
@@ -41,14 +41,14 @@ reader_new(const struct format *format, enum reader_use use, size_t max_entries,
     begin_input(reader);
     reader->state = format->parser->open(reader);
     if (!reader->state) {
-        reader_free(reader);
+        input_reader_free(reader);
         return NULL;
     }
     return reader;
 }
 
 void
-reader_free(struct reader *reader)
+input_reader_free(struct input_reader *reader)
 {
     if (!reader)
         return;
@@ -60,7 +60,8 @@ reader_free(struct reader *reader)
 }
 
 void
-reader_reset(struct reader *reader, change_fn *on_change, void *user)
+input_reader_reset(struct input_reader *reader, change_fn *on_change,
+                   void *user)
 {
     reader->on_change = on_change;
     reader->user = user;
@@ -69,13 +70,13 @@ reader_reset(struct reader *reader, change_fn *on_change, void *user)
 }
 
 void
-reader_take_any_capability(struct reader *reader)
+input_reader_take_any_capability(struct input_reader *reader)
 {
     reader->takes_any_capability = true;
 }
 
 void
-reader_take_message(struct reader *reader)
+input_reader_take_message(struct input_reader *reader)
 {
     reader->takes_any_capability = true;
     reader->takes_message = true;
@@ -83,7 +84,7 @@ reader_take_message(struct reader *reader)
 
 /* Stores the failure, and says where in the input it is. */
 static enum status
-place_problem(struct reader *reader, enum status rc, struct problem *why)
+place_problem(struct input_reader *reader, enum status rc, struct problem *why)
 {
     reader->rc = rc;
     if (rc && why) {
@@ -94,14 +95,16 @@ place_problem(struct reader *reader, enum status rc, struct problem *why)
 }
 
 static enum status
-feed_format(struct reader *reader, struct slice bytes, struct problem *why)
+feed_format(struct input_reader *reader, struct slice bytes,
+            struct problem *why)
 {
     return place_problem(reader,
                          reader->parser->feed(reader->state, bytes, why), why);
 }
 
 enum status
-reader_feed(struct reader *reader, struct slice bytes, struct problem *why)
+input_reader_feed(struct input_reader *reader, struct slice bytes,
+                  struct problem *why)
 {
     struct buf *pending = &reader->pending;
     size_t wanted;
@@ -135,7 +138,7 @@ reader_feed(struct reader *reader, struct slice bytes, struct problem *why)
 }
 
 enum status
-reader_end(struct reader *reader, struct problem *why)
+input_reader_end(struct input_reader *reader, struct problem *why)
 {
     enum status rc = reader->rc;
 
@@ -146,8 +149,8 @@ reader_end(struct reader *reader, struct problem *why)
     rc = place_problem(reader, reader->parser->end(reader->state, why), why);
     if (rc)
         return rc;
-    if (!reader_is_for_messages(reader) && reader->use != READER_RESOURCES &&
-        reader->n_entries == 0) {
+    if (!input_reader_is_for_messages(reader) &&
+        reader->use != INPUT_RESOURCES && reader->n_entries == 0) {
         rc = problem(why, STATUS_INVALID, "no entries");
         if (why)
             why->entry = why->line = 0;
@@ -157,25 +160,25 @@ reader_end(struct reader *reader, struct problem *why)
 }
 
 const struct coverage *
-reader_coverage(const struct reader *reader)
+input_reader_coverage(const struct input_reader *reader)
 {
     return &reader->coverage;
 }
 
 int
-reader_capability(const struct reader *reader)
+input_reader_capability(const struct input_reader *reader)
 {
     return reader->capability;
 }
 
 struct slice
-reader_id(const struct reader *reader)
+input_reader_id(const struct input_reader *reader)
 {
     return key_slice(&reader->id);
 }
 
 enum status
-reader_entry_begin(struct reader *reader, struct problem *why)
+input_reader_entry_begin(struct input_reader *reader, struct problem *why)
 {
     if (reader->n_entries >= reader->max_entries)
         return problem(why, STATUS_TOO_LARGE, "more than %zu entries",
@@ -186,7 +189,7 @@ reader_entry_begin(struct reader *reader, struct problem *why)
 }
 
 static enum status
-check_interval(const struct reader *reader, struct problem *why)
+check_interval(const struct input_reader *reader, struct problem *why)
 {
     const struct coverage *coverage = &reader->coverage;
     int64_t us = reader->entry.change.datetime_us;
@@ -222,11 +225,11 @@ take_resource(struct entry *entry, struct problem *why)
 }
 
 enum status
-reader_entry_end(struct reader *reader, struct problem *why)
+input_reader_entry_end(struct input_reader *reader, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
-    if (reader->use == READER_RESOURCES)
+    if (reader->use == INPUT_RESOURCES)
         rc = take_resource(&reader->entry, why);
     else if (!reader->entry.has_kind)
         rc = problem(why, STATUS_INVALID,
@@ -245,7 +248,7 @@ reader_entry_end(struct reader *reader, struct problem *why)
 }
 
 enum status
-reader_interval(const struct reader *reader, struct problem *why)
+input_reader_interval(const struct input_reader *reader, struct problem *why)
 {
     const struct coverage *coverage = &reader->coverage;
 

@@ -2,7 +2,8 @@
  * input_reader.h - what all formats' readers have in common; only readers see
  * this.
  *
- *     bytes -> reader_feed -> parser.feed -> [entry_... , reader_entry_end]
+ *     bytes -> input_reader_feed -> parser.feed -> [entry_... ,
+ * input_reader_entry_end]
  *                                                  |
  *                               on_change <- change_check, interval, limits
  */
@@ -17,7 +18,7 @@
 /* What a format does. `parser` is what `open` gave. */
 struct parser {
     /* NULL: no memory. */
-    void *(*open)(struct reader *reader);
+    void *(*open)(struct input_reader *reader);
     void (*close)(void *parser);
 
     /* Ready for another document; STATUS_MEMORY is all that can go wrong. */
@@ -44,15 +45,15 @@ struct format {
     const struct parser *parser;
 };
 
-struct reader {
+struct input_reader {
     const struct parser *parser;
     void *state; /* of the parser */
-    enum reader_use use;
+    enum input_use use;
     size_t max_entries;
     change_fn *on_change;
     void *user;
     bool takes_any_capability;
-    bool takes_message; /* reader_take_message */
+    bool takes_message; /* input_reader_take_message */
 
     /* The document so far */
     enum status rc;     /* the first failure; the reader stops there */
@@ -67,21 +68,21 @@ struct reader {
 
 /* Is what a message says of the log that it is of read here? */
 static inline bool
-reader_is_for_messages(const struct reader *reader)
+input_reader_is_for_messages(const struct input_reader *reader)
 {
-    return reader->use == READER_MESSAGE || reader->takes_message;
+    return reader->use == INPUT_MESSAGE || reader->takes_message;
 }
 
 /* Begins an entry; STATUS_TOO_LARGE if there must not be another one. */
-MUST_CHECK enum status reader_entry_begin(struct reader *reader,
-                                          struct problem *why);
+MUST_CHECK enum status input_reader_entry_begin(struct input_reader *reader,
+                                                struct problem *why);
 
 /* Checks the entry and hands it over. */
-MUST_CHECK enum status reader_entry_end(struct reader *reader,
-                                        struct problem *why);
+MUST_CHECK enum status input_reader_entry_end(struct input_reader *reader,
+                                              struct problem *why);
 
 /* The document's interval is known now: R-015. */
-MUST_CHECK enum status reader_interval(const struct reader *reader,
-                                       struct problem *why);
+MUST_CHECK enum status input_reader_interval(const struct input_reader *reader,
+                                             struct problem *why);
 
 #endif

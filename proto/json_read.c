@@ -6,9 +6,9 @@
  * json_message_begin wrote, or an array of changes. Members that nobody knows
  * and members given twice are refused: a source learns of its mistake.
  *
- * A post that may be a message of a broker (reader_take_message) is one of the
- * three, too; as an object it may have an "id", and members of a message that
- * nobody knows are a later broker's.
+ * A post that may be a message of a broker (input_reader_take_message) is one
+ * of the three, too; as an object it may have an "id", and members of a message
+ * that nobody knows are a later broker's.
  */
 #include <stdlib.h>
 
@@ -97,7 +97,7 @@ struct json_place {
 
 /* The objects that take the values. */
 struct json_target {
-    struct reader *reader;
+    struct input_reader *reader;
     struct link *link;          /* the current one, or NULL */
     struct attribute attribute; /* likewise */
 };
@@ -186,13 +186,13 @@ static enum status
 json_message_value(struct json_target *target, const struct member *member,
                    struct slice text, struct problem *why)
 {
-    const struct reader *reader = target->reader;
+    const struct input_reader *reader = target->reader;
     struct coverage *coverage = &target->reader->coverage;
     bool is_good = true;
 
     /* Posted again, it covers nothing of the set it is posted to; in between
      * what times its entries are is as true as ever. */
-    if (!reader_is_for_messages(reader) && member->id != M_FROM &&
+    if (!input_reader_is_for_messages(reader) && member->id != M_FROM &&
         member->id != M_UNTIL)
         return STATUS_OK;
 
@@ -243,7 +243,7 @@ json_change_value(struct json_target *target, const struct member *member,
     struct entry *entry = &target->reader->entry;
     struct change *change = &entry->change;
     struct entry_common common = entry_common(entry, target->link);
-    bool is_message = target->reader->use == READER_MESSAGE;
+    bool is_message = target->reader->use == INPUT_MESSAGE;
     uint64_t seq;
 
     switch (member->id) {
@@ -392,7 +392,7 @@ refuse_member(const char *name, enum place place, struct problem *why)
 static enum status
 begin_change(struct json_read *j, struct problem *why)
 {
-    enum status rc = reader_entry_begin(j->target.reader, why);
+    enum status rc = input_reader_entry_begin(j->target.reader, why);
 
     j->level->place = PLACE_CHANGE;
     j->target.link = NULL;
@@ -434,7 +434,7 @@ is_id(const struct json_read *j, struct slice name)
 static bool
 may_skip(const struct json_read *j)
 {
-    return j->target.reader->use == READER_MESSAGE ||
+    return j->target.reader->use == INPUT_MESSAGE ||
            (j->target.reader->takes_message &&
             j->level->place == PLACE_MESSAGE);
 }
@@ -505,8 +505,8 @@ on_object(struct json_read *j, struct problem *why)
     switch (j->level->place) {
     case PLACE_TOP:
         if (!j->is_entry) {
-            go_down(j, j->target.reader->use == READER_MESSAGE ? PLACE_MESSAGE
-                                                               : PLACE_OBJECT);
+            go_down(j, j->target.reader->use == INPUT_MESSAGE ? PLACE_MESSAGE
+                                                              : PLACE_OBJECT);
             return STATUS_OK;
         }
         /* fall through */
@@ -548,7 +548,7 @@ on_array(struct json_read *j, struct problem *why)
     switch (member->id) {
     case M_CHANGES:
         go_down(j, PLACE_CHANGES);
-        return reader_interval(j->target.reader, why);
+        return input_reader_interval(j->target.reader, why);
     case M_TAGS:
         buf_clear(&j->list);
         go_down(j, PLACE_TAGS);
@@ -589,7 +589,7 @@ on_end(struct json_read *j, struct problem *why)
     j->level--;
     switch (place) {
     case PLACE_CHANGE:
-        return rc ? rc : reader_entry_end(j->target.reader, why);
+        return rc ? rc : input_reader_entry_end(j->target.reader, why);
     case PLACE_LINK:
         j->target.link = NULL;
         return STATUS_OK;
@@ -603,7 +603,7 @@ on_end(struct json_read *j, struct problem *why)
     case PLACE_TAGS:
         return entry_copy(entry, buf_slice(&j->list), &entry->change.tags, why);
     case PLACE_MESSAGE:
-        return reader_interval(j->target.reader, why);
+        return input_reader_interval(j->target.reader, why);
     default:
         return STATUS_OK;
     }
@@ -733,7 +733,7 @@ begin_json(struct json_read *j)
 }
 
 static void *
-json_open(struct reader *reader)
+json_open(struct input_reader *reader)
 {
     struct json_read *j = calloc(1, sizeof(*j));
 

@@ -16,7 +16,7 @@
 #include "proto/utf8.h"
 
 struct ndjson {
-    struct reader *reader;
+    struct input_reader *reader;
     void *json;    /* json_parser's: reads the line as a document of its own */
     unsigned bom;  /* bytes of it that were there: utf8.h */
     uint64_t line; /* that it stands in */
@@ -28,7 +28,7 @@ struct ndjson {
 static enum status
 begin_line(struct ndjson *n, char first, struct problem *why)
 {
-    if (n->reader->use == READER_MESSAGE)
+    if (n->reader->use == INPUT_MESSAGE)
         return problem(why, STATUS_UNSUPPORTED, "no message is NDJSON");
     if (first != '{')
         return problem(why, STATUS_MALFORMED,
@@ -85,7 +85,7 @@ begin_ndjson(struct ndjson *n)
 }
 
 static void *
-ndjson_open(struct reader *reader)
+ndjson_open(struct input_reader *reader)
 {
     struct ndjson *n = calloc(1, sizeof(*n));
 

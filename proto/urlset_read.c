@@ -99,7 +99,7 @@ static const char *const md_words[N_WORDS] = {
 };
 
 struct md_reader {
-    struct reader *reader;
+    struct input_reader *reader;
     xml_name names[N_WORDS];
 };
 
@@ -141,7 +141,7 @@ document_tidings(struct md_reader *md, const struct xml_attribute *a,
     struct slice value = xml_value(a);
     bool is_good = true;
 
-    if (!reader_is_for_messages(md->reader))
+    if (!input_reader_is_for_messages(md->reader))
         return STATUS_OK;
     if (is_word(md, a->name, W_EPOCH)) {
         is_good = epoch_is_valid(value);
@@ -165,13 +165,13 @@ document_tidings(struct md_reader *md, const struct xml_attribute *a,
 }
 
 static enum status
-document_capability(struct reader *reader, struct slice value,
+document_capability(struct input_reader *reader, struct slice value,
                     struct problem *why)
 {
     enum capability capability = CAP_CHANGE_NOTIFICATION;
     bool is_known = !capability_of(value, &capability);
 
-    if (reader->use == READER_RESOURCES) {
+    if (reader->use == INPUT_RESOURCES) {
         if (!is_known || capability != CAP_RESOURCELIST)
             return problem_quoting(why, STATUS_INVALID,
                                    "capability: not resourcelist", value);
@@ -205,7 +205,7 @@ document_time(struct md_reader *md, const struct xml_attribute *a,
     const char *name = is_word(md, a->name, W_AT) ? "at" : "completed";
     int64_t us;
 
-    if (is_of_changes != (md->reader->use != READER_RESOURCES))
+    if (is_of_changes != (md->reader->use != INPUT_RESOURCES))
         return md_refuse("rs:md", a,
                          is_of_changes
                              ? "is for lists of changes, not of resources"
@@ -221,7 +221,7 @@ static enum status
 md_read_document(struct md_reader *md, const struct xml_element *element,
                  struct problem *why)
 {
-    struct reader *reader = md->reader;
+    struct input_reader *reader = md->reader;
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < element->n_attributes; i++) {
@@ -248,7 +248,7 @@ md_read_document(struct md_reader *md, const struct xml_element *element,
     if (!rc && reader->capability < 0)
         rc = problem(why, STATUS_INVALID, "rs:md: no capability");
     if (!rc)
-        rc = reader_interval(reader, why);
+        rc = input_reader_interval(reader, why);
     return rc;
 }
 
@@ -278,7 +278,7 @@ entry_tidings(struct md_reader *md, const struct xml_attribute *a,
 
     if (is_word(md, a->name, W_TAGS))
         return entry_tags(&md->reader->entry, xml_value(a), why);
-    if (md->reader->use != READER_MESSAGE)
+    if (md->reader->use != INPUT_MESSAGE)
         return STATUS_OK;
     if (is_word(md, a->name, W_SEQ) && !number_read(xml_value(a), &change->seq))
         return md_refuse("rs:md", a, "is not a number", why);
@@ -483,11 +483,11 @@ start_in_root(struct urlset *u, const struct xml_element *element,
     }
     if (!is_word(&u->md, element->name, W_URL))
         return refuse_element(u, element, why);
-    if (!u->has_md && u->md.reader->use != READER_RESOURCES)
+    if (!u->has_md && u->md.reader->use != INPUT_RESOURCES)
         return problem(why, STATUS_INVALID,
                        "no rs:md with a capability before the first entry");
 
-    rc = reader_entry_begin(u->md.reader, why);
+    rc = input_reader_entry_begin(u->md.reader, why);
     if (rc)
         return rc;
     u->place = PLACE_URL;
@@ -594,10 +594,10 @@ urlset_end(void *user, struct problem *why)
         return STATUS_OK;
     case PLACE_URL:
         u->place = PLACE_ROOT;
-        return reader_entry_end(u->md.reader, why);
+        return input_reader_entry_end(u->md.reader, why);
     default:
         u->place = PLACE_DOCUMENT;
-        if (!u->has_md && u->md.reader->use != READER_RESOURCES)
+        if (!u->has_md && u->md.reader->use != INPUT_RESOURCES)
             return problem(why, STATUS_INVALID, "no rs:md with a capability");
         return STATUS_OK;
     }
@@ -650,7 +650,7 @@ urlset_close(void *state)
 }
 
 static void *
-urlset_open(struct reader *reader)
+urlset_open(struct input_reader *reader)
 {
     struct urlset *u = calloc(1, sizeof(*u));
 

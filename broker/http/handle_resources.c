@@ -61,7 +61,7 @@ struct putting {
 
     struct upload *upload;
     struct upload_file_about about;
-    struct reader *reader;
+    struct input_reader *reader;
     struct decoding decoding;
     struct block block;
     struct buf waiting;
@@ -101,7 +101,7 @@ static void
 putting_free(struct putting *p)
 {
     decoding_fini(&p->decoding);
-    reader_free(p->reader);
+    input_reader_free(p->reader);
     contents_end(p->claim, 0);
     buf_fini(&p->digests);
     block_fini(&p->block);
@@ -519,7 +519,8 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
                        "resources are read as %s in UTF-8, not as \"%s\"",
                        formats_offered_for_resources(),
                        problem_quote(type).text);
-    p->reader = reader_new(format, READER_RESOURCES, SIZE_MAX, on_change, p);
+    p->reader =
+        input_reader_new(format, INPUT_RESOURCES, SIZE_MAX, on_change, p);
     if (!p->reader)
         return problem_memory(why);
     decoding_init(&p->decoding, p->reader);

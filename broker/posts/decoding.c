@@ -4,7 +4,7 @@
 #include <strings.h>
 
 void
-decoding_init(struct decoding *in, struct reader *reader)
+decoding_init(struct decoding *in, struct input_reader *reader)
 {
     in->reader = reader;
     in->gunzip = NULL;
@@ -22,7 +22,7 @@ on_inflated(struct slice bytes, void *user, struct problem *why)
 {
     struct decoding *in = user;
 
-    return reader_feed(in->reader, bytes, why);
+    return input_reader_feed(in->reader, bytes, why);
 }
 
 static bool
@@ -52,7 +52,7 @@ enum status
 decoding_feed(struct decoding *in, struct slice bytes, struct problem *why)
 {
     return in->gunzip ? gunzip_feed(in->gunzip, bytes, why)
-                      : reader_feed(in->reader, bytes, why);
+                      : input_reader_feed(in->reader, bytes, why);
 }
 
 bool
@@ -72,7 +72,7 @@ decoding_end(struct decoding *in, struct problem *why)
 {
     enum status rc = in->gunzip ? gunzip_end(in->gunzip, why) : STATUS_OK;
 
-    return rc ? rc : reader_end(in->reader, why);
+    return rc ? rc : input_reader_end(in->reader, why);
 }
 
 size_t

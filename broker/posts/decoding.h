@@ -25,11 +25,11 @@
 #define DECODING_OFFERED "gzip"
 
 struct decoding {
-    struct reader *reader; /* the caller's */
-    struct gunzip *gunzip; /* NULL: the body is plain */
+    struct input_reader *reader; /* the caller's */
+    struct gunzip *gunzip;       /* NULL: the body is plain */
 };
 
-void decoding_init(struct decoding *decoding, struct reader *reader);
+void decoding_init(struct decoding *decoding, struct input_reader *reader);
 void decoding_fini(struct decoding *decoding); /* harmless if repeated */
 
 /* Sets the Content-Encoding, before the first byte: "gzip" or "x-gzip";

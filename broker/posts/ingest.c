@@ -23,7 +23,7 @@
 struct ingest {
     struct posts *posts;
     const struct format *format;
-    struct reader *reader;
+    struct input_reader *reader;
     struct decoding decoding;
     struct slice set_name;
     char name[SET_NAME_MAX];
@@ -204,7 +204,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     if (!in->is_message)
         return add_entry(in, change, why);
     /* A message has its epoch before its changes, or none: input_formats.h. */
-    origin = reader_coverage(in->reader)->epoch;
+    origin = input_reader_coverage(in->reader)->epoch;
     if ((origin[0] && !strcmp(origin, in->target_epoch)) ||
         is_via(change->tags, in->target_epoch))
         return STATUS_OK;
@@ -298,7 +298,7 @@ ingest_decode(struct ingest *in, struct slice coding, struct problem *why)
 void
 ingest_take_any_capability(struct ingest *in)
 {
-    reader_take_any_capability(in->reader);
+    input_reader_take_any_capability(in->reader);
 }
 
 /* Takes the current epoch of the set. A message that this set has sent carries
@@ -309,7 +309,7 @@ ingest_take_message(struct ingest *in)
 {
     struct head head;
 
-    reader_take_message(in->reader);
+    input_reader_take_message(in->reader);
     in->is_message = true;
     if (registry_find(in->posts->registry, in->set_name, &head))
         memcpy(in->target_epoch, head.epoch, sizeof(in->target_epoch));
@@ -427,7 +427,7 @@ on_committed(struct post *post)
 static enum status
 take_id(struct ingest *in, struct problem *why)
 {
-    struct slice id = reader_id(in->reader);
+    struct slice id = input_reader_id(in->reader);
 
     if (!in->is_message || in->key.size > 0 || id.size == 0)
         return STATUS_OK;

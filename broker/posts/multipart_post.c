@@ -286,15 +286,16 @@ static enum status
 end_root(struct multipart_post *c, struct problem *why)
 {
     struct parser_pool *pool = &c->posts->parsers;
-    struct reader *reader = parser_pool_take(pool, c->format, on_entry, c);
+    struct input_reader *reader =
+        parser_pool_take(pool, c->format, on_entry, c);
     enum status rc;
 
     c->is_root = false;
     if (!reader)
         return problem_memory(why);
-    rc = reader_feed(reader, buf_slice(&c->root), why);
+    rc = input_reader_feed(reader, buf_slice(&c->root), why);
     if (!rc)
-        rc = reader_end(reader, why);
+        rc = input_reader_end(reader, why);
     parser_pool_give(pool, c->format, reader);
     return rc ? rc : index_list(&c->list, why);
 }

@@ -11,15 +11,15 @@ void
 parser_pool_fini(struct parser_pool *pool)
 {
     for (size_t i = 0; i < pool->n; i++)
-        reader_free(pool->kept[i].reader);
+        input_reader_free(pool->kept[i].reader);
     pthread_mutex_destroy(&pool->mutex);
 }
 
-struct reader *
+struct input_reader *
 parser_pool_take(struct parser_pool *pool, const struct format *format,
                  change_fn *on_change, void *user)
 {
-    struct reader *reader = NULL;
+    struct input_reader *reader = NULL;
 
     pthread_mutex_lock(&pool->mutex);
     for (size_t i = pool->n; i-- > 0 && !reader;) {
@@ -30,15 +30,15 @@ parser_pool_take(struct parser_pool *pool, const struct format *format,
     }
     pthread_mutex_unlock(&pool->mutex);
     if (!reader)
-        return reader_new(format, READER_POST, format_entries_max(format),
-                          on_change, user);
-    reader_reset(reader, on_change, user);
+        return input_reader_new(format, INPUT_POST, format_entries_max(format),
+                                on_change, user);
+    input_reader_reset(reader, on_change, user);
     return reader;
 }
 
 void
 parser_pool_give(struct parser_pool *pool, const struct format *format,
-                 struct reader *reader)
+                 struct input_reader *reader)
 {
     if (!reader)
         return;
@@ -49,7 +49,7 @@ parser_pool_give(struct parser_pool *pool, const struct format *format,
         reader = NULL;
     }
     pthread_mutex_unlock(&pool->mutex);
-    reader_free(reader);
+    input_reader_free(reader);
 }
 
 void

@@ -39,7 +39,7 @@ struct parser_pool {
 
     struct {
         const struct format *format;
-        struct reader *reader;
+        struct input_reader *reader;
     } kept[PARSER_POOL_MAX];
 
     size_t n;
@@ -62,13 +62,13 @@ void parser_pool_fini(struct parser_pool *pool);
 
 /* Returns a parser of that format, ready for a post; the caller gives it back.
  * NULL: no memory. */
-struct reader *parser_pool_take(struct parser_pool *pool,
-                                const struct format *format,
-                                change_fn *on_change, void *user);
+struct input_reader *parser_pool_take(struct parser_pool *pool,
+                                      const struct format *format,
+                                      change_fn *on_change, void *user);
 
 /* NULL is allowed. */
 void parser_pool_give(struct parser_pool *pool, const struct format *format,
-                      struct reader *reader);
+                      struct input_reader *reader);
 
 /* Sets the checker, which looks for the content of posts without parts
  * (ingest.h). Before the first post. */

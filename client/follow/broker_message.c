@@ -29,15 +29,15 @@ broker_message_init(struct broker_message *in, enum td_form form)
     memset(in, 0, sizeof(*in));
     in->form = form;
     changes_init(&in->memory);
-    in->reader = reader_new(format_of(type), READER_MESSAGE,
-                            DOCUMENT_ENTRIES_MAX, on_change, in);
+    in->reader = input_reader_new(format_of(type), INPUT_MESSAGE,
+                                  DOCUMENT_ENTRIES_MAX, on_change, in);
     return in->reader ? STATUS_OK : STATUS_MEMORY;
 }
 
 void
 broker_message_fini(struct broker_message *in)
 {
-    reader_free(in->reader);
+    input_reader_free(in->reader);
     changes_fini(&in->memory);
 }
 
@@ -95,18 +95,18 @@ broker_message_read(struct broker_message *in, struct slice text,
 
     in->n_changes = 0;
     changes_clear(&in->memory);
-    reader_reset(in->reader, on_change, in);
-    rc = reader_feed(in->reader, text, why);
+    input_reader_reset(in->reader, on_change, in);
+    rc = input_reader_feed(in->reader, text, why);
     if (!rc)
-        rc = reader_end(in->reader, why);
+        rc = input_reader_end(in->reader, why);
     if (rc)
         return rc == STATUS_MEMORY ? STATUS_MEMORY : STATUS_MALFORMED;
     in->changes = changes_seal(&in->memory);
     in->n_changes = changes_count(&in->memory);
-    in->coverage = *reader_coverage(in->reader);
+    in->coverage = *input_reader_coverage(in->reader);
 
     if (in->form == TD_XML &&
-        reader_capability(in->reader) != CAP_CHANGE_NOTIFICATION)
+        input_reader_capability(in->reader) != CAP_CHANGE_NOTIFICATION)
         problem_set(why, "it is no change notification");
     else if (!in->coverage.epoch[0])
         problem_set(why, "it does not name its epoch");

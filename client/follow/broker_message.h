@@ -17,7 +17,7 @@
 
 struct broker_message {
     enum td_form form;
-    struct reader *reader;
+    struct input_reader *reader;
     struct coverage coverage;
     size_t n_changes;
     struct td_change *changes; /* text points into the message */

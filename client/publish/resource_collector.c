@@ -50,9 +50,9 @@ struct gather {
     const char *name;
     bool is_part;
     struct gunzip *gunzip;
-    struct buf head;        /* until its kind is known */
-    struct document *probe; /* finds the root; reads an index to its end */
-    struct reader *reader;  /* reads all other kinds */
+    struct buf head;             /* until its kind is known */
+    struct document *probe;      /* finds the root; reads an index to its end */
+    struct input_reader *reader; /* reads all other kinds */
     enum status rc;
     struct problem why;
     struct buf refusal; /* the server's explanation */
@@ -121,11 +121,11 @@ begin_reader(struct gather *g, const char *type, struct problem *why)
 {
     struct slice head = buf_slice(&g->head);
 
-    g->reader = reader_new(format_of(slice_of(type)), READER_RESOURCES,
-                           SIZE_MAX, on_change, g);
+    g->reader = input_reader_new(format_of(slice_of(type)), INPUT_RESOURCES,
+                                 SIZE_MAX, on_change, g);
     if (!g->reader)
         return problem_memory(why);
-    return reader_feed(g->reader, head, why);
+    return input_reader_feed(g->reader, head, why);
 }
 
 /* Recognises the document by its first bytes. */
@@ -168,7 +168,7 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
     struct gather *g = user;
 
     if (g->reader)
-        return reader_feed(g->reader, bytes, why);
+        return input_reader_feed(g->reader, bytes, why);
     if (g->probe && document_head(g->probe)->has_root)
         return document_feed(g->probe, bytes, why);
     return decide_kind(g, bytes, why);
@@ -224,7 +224,7 @@ drop_document(struct gather *g)
 {
     gunzip_free(g->gunzip);
     document_free(g->probe);
-    reader_free(g->reader);
+    input_reader_free(g->reader);
     buf_fini(&g->head);
 }
 
@@ -234,7 +234,7 @@ end_document(struct gather *g, enum status rc)
     if (!rc && !g->rc)
         g->rc = gunzip_end(g->gunzip, &g->why);
     if (!rc && !g->rc && g->reader)
-        g->rc = reader_end(g->reader, &g->why);
+        g->rc = input_reader_end(g->reader, &g->why);
     else if (!rc && !g->rc && g->probe)
         g->rc = document_end(g->probe, &g->why);
     if (!rc && !g->rc && !g->reader &&

@@ -5,7 +5,7 @@
  *     FILE or URL --> [gunzip] --> a list, a Sitemap, NDJSON --> json_resource
  *                              \-> an index --> its parts, one after the other
  *
- * Checks the resources as the broker does (READER_RESOURCES), so that a fault
+ * Checks the resources as the broker does (INPUT_RESOURCES), so that a fault
  * names the document that it stands in.
  */
 #ifndef CLIENT_PUBLISH_RESOURCE_COLLECTOR_H

@@ -73,14 +73,14 @@ describe_each(const struct change *change, void *user, struct problem *why)
 
 /* Reads `step` bytes at a time. */
 static enum status
-read_in_steps(struct reader *reader, struct slice document, size_t step,
+read_in_steps(struct input_reader *reader, struct slice document, size_t step,
               struct problem *why)
 {
     enum status rc = STATUS_OK;
 
     while (!rc && document.size > 0)
-        rc = reader_feed(reader, fuzz_take(&document, step), why);
-    return rc ? rc : reader_end(reader, why);
+        rc = input_reader_feed(reader, fuzz_take(&document, step), why);
+    return rc ? rc : input_reader_end(reader, why);
 }
 
 static enum status
@@ -106,7 +106,7 @@ check_again(struct again *a)
 }
 
 static void
-read_twice(const char *type, enum reader_use use, bool takes_message,
+read_twice(const char *type, enum input_use use, bool takes_message,
            struct slice document)
 {
     struct problem why = {""}, why_in_steps = {""};
@@ -114,8 +114,8 @@ read_twice(const char *type, enum reader_use use, bool takes_message,
     struct again a;
     void *both[] = {&a, &whole};
     size_t step = 1 + document.size % 61;
-    struct reader *reader =
-        reader_new(format_of(slice_of(type)), use, ENTRIES_MAX, add_both, both);
+    struct input_reader *reader = input_reader_new(
+        format_of(slice_of(type)), use, ENTRIES_MAX, add_both, both);
     enum status rc, rc_in_steps;
     struct key id = {.size = 0};
 
@@ -124,19 +124,19 @@ read_twice(const char *type, enum reader_use use, bool takes_message,
     buf_init(&parts, SIZE_MAX);
     again_open(&a);
     if (takes_message)
-        reader_take_message(reader);
+        input_reader_take_message(reader);
     rc = read_in_steps(reader, document, SIZE_MAX, &why);
-    id.size = reader_id(reader).size;
+    id.size = input_reader_id(reader).size;
     if (id.size > 0)
-        memcpy(id.text, reader_id(reader).data, id.size);
-    reader_reset(reader, describe_each, &parts);
+        memcpy(id.text, input_reader_id(reader).data, id.size);
+    input_reader_reset(reader, describe_each, &parts);
     if (takes_message)
-        reader_take_message(reader);
+        input_reader_take_message(reader);
     rc_in_steps = read_in_steps(reader, document, step, &why_in_steps);
-    FUZZ_ASSERT(rc || slice_equal(key_slice(&id), reader_id(reader)));
+    FUZZ_ASSERT(rc || slice_equal(key_slice(&id), input_reader_id(reader)));
     FUZZ_ASSERT(id.size == 0 ||
                 (takes_message && key_is_valid(key_slice(&id))));
-    reader_free(reader);
+    input_reader_free(reader);
     if (rc)
         fuzz_check_problem(&why);
     if (rc_in_steps)
@@ -153,7 +153,7 @@ read_twice(const char *type, enum reader_use use, bool takes_message,
 }
 
 void
-fuzz_reading(const char *type, enum reader_use use, struct slice document)
+fuzz_reading(const char *type, enum input_use use, struct slice document)
 {
     read_twice(type, use, false, document);
 }
@@ -161,5 +161,5 @@ fuzz_reading(const char *type, enum reader_use use, struct slice document)
 void
 fuzz_taking_message(const char *type, struct slice document)
 {
-    read_twice(type, READER_POST, true, document);
+    read_twice(type, INPUT_POST, true, document);
 }

@@ -85,7 +85,7 @@ void fuzz_check_problem(const struct problem *why);
  * refuses it both times, with a reason; and that accepted entries survive every
  * form in which they are written (tests/support/again.h).
  */
-void fuzz_reading(const char *type, enum reader_use use, struct slice document);
+void fuzz_reading(const char *type, enum input_use use, struct slice document);
 
 /* Likewise for a post that may be a message. Asserts also that both readings
  * return the same message id, and that it is a valid key. */

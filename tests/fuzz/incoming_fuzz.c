@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "client/follow/broker_message.h"
+#include "client/lib/json_slices.h"
 #include "client/relay/relay_entry.h"
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"
@@ -23,28 +24,28 @@ check_same(const struct change *change, void *user, struct problem *why)
 static bool
 is_taken(struct slice post, const struct td_change *told)
 {
-    struct reader *reader =
-        reader_new(format_of(SLICE("application/json")), READER_POST, 1,
-                   check_same, (void *)told);
+    struct input_reader *reader =
+        input_reader_new(format_of(SLICE("application/json")), INPUT_POST, 1,
+                         check_same, (void *)told);
     bool is_taken;
 
     FUZZ_ASSERT(reader);
-    reader_take_message(reader);
-    is_taken = !reader_feed(reader, post, NULL) && !reader_end(reader, NULL);
-    reader_free(reader);
+    input_reader_take_message(reader);
+    is_taken = !input_reader_feed(reader, post, NULL) &&
+               !input_reader_end(reader, NULL);
+    input_reader_free(reader);
     return is_taken;
 }
 
 static enum relay_verdict
-relay(struct slice *post, const char *text, size_t size,
-      const struct relay_rules *how)
+relay(struct slice *post, struct slice text, const struct relay_rules *how)
 {
     char *body = NULL;
     FILE *to = open_memstream(&body, &post->size);
     enum relay_verdict verdict;
 
     FUZZ_ASSERT(to);
-    verdict = relay_entry(to, "[", text, size, how);
+    verdict = relay_entry(to, "[", text, how);
     if (verdict == RELAY_WRITTEN)
         fputs("]\n", to);
     FUZZ_ASSERT(!fclose(to));
@@ -58,22 +59,17 @@ static void
 check_relayed(const struct td_change *told)
 {
     struct relay_rules back = {.source = rules.target, .target = rules.source};
+    struct slice text = {told->text, told->text_size};
     struct slice post, again, rest, entry, none;
-    enum relay_verdict verdict =
-        relay(&post, told->text, told->text_size, &rules);
+    enum relay_verdict verdict = relay(&post, text, &rules);
 
     if (verdict == RELAY_WRITTEN) {
-        FUZZ_ASSERT(
-            is_taken(post, told) ||
-            !is_taken((struct slice){told->text, told->text_size}, told));
+        FUZZ_ASSERT(is_taken(post, told) || !is_taken(text, told));
         rest = post;
-        FUZZ_ASSERT(
-            relay_next(&rest.data, &rest.size, &entry.data, &entry.size));
-        FUZZ_ASSERT(
-            !relay_next(&rest.data, &rest.size, &none.data, &none.size));
-        FUZZ_ASSERT(
-            relay_is_same(entry.data, entry.size, entry.data, entry.size));
-        FUZZ_ASSERT(relay(&again, entry.data, entry.size, &back) == RELAY_RING);
+        FUZZ_ASSERT(json_slices_element(&rest, &entry));
+        FUZZ_ASSERT(!json_slices_element(&rest, &none));
+        FUZZ_ASSERT(relay_is_same(entry, entry));
+        FUZZ_ASSERT(relay(&again, entry, &back) == RELAY_RING);
         FUZZ_ASSERT(again.size == 0);
         free((char *)again.data);
     } else {

@@ -2,7 +2,7 @@
 
 FUZZ_TARGET(json_read, document)
 {
-    fuzz_reading("application/json", READER_POST, document);
-    fuzz_reading("application/json", READER_MESSAGE, document);
+    fuzz_reading("application/json", INPUT_POST, document);
+    fuzz_reading("application/json", INPUT_MESSAGE, document);
     fuzz_taking_message("application/json", document);
 }

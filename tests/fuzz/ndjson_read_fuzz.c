@@ -2,6 +2,6 @@
 
 FUZZ_TARGET(ndjson_read, document)
 {
-    fuzz_reading("application/x-ndjson", READER_POST, document);
+    fuzz_reading("application/x-ndjson", INPUT_POST, document);
     fuzz_taking_message("application/x-ndjson", document);
 }

@@ -2,7 +2,7 @@
 
 FUZZ_TARGET(urlset_read, document)
 {
-    fuzz_reading("application/xml", READER_POST, document);
-    fuzz_reading("application/xml", READER_MESSAGE, document);
+    fuzz_reading("application/xml", INPUT_POST, document);
+    fuzz_reading("application/xml", INPUT_MESSAGE, document);
     fuzz_taking_message("application/xml", document);
 }

@@ -140,20 +140,20 @@ convert_each(const struct change *change, void *user, struct problem *why)
 
 /* Is the document accepted, and does it say `expected`? */
 static bool
-reads(struct again *a, const char *type, enum reader_use use,
+reads(struct again *a, const char *type, enum input_use use,
       struct slice document, change_fn *on_change, const struct buf *expected)
 {
     struct problem why = {""};
-    struct reader *reader =
-        reader_new(format_of(slice_of(type)), use, SIZE_MAX, on_change, a);
+    struct input_reader *reader = input_reader_new(format_of(slice_of(type)),
+                                                   use, SIZE_MAX, on_change, a);
     enum status rc = STATUS_MEMORY;
 
     buf_clear(&a->got);
     if (reader)
-        rc = reader_feed(reader, document, &why);
+        rc = input_reader_feed(reader, document, &why);
     if (!rc)
-        rc = reader_end(reader, &why);
-    reader_free(reader);
+        rc = input_reader_end(reader, &why);
+    input_reader_free(reader);
     if (rc)
         buf_add_format(&a->got, "refused: entry %d, line %d: %s\n%.*s",
                        (int)why.entry, (int)why.line, why.text,
@@ -179,14 +179,14 @@ check_xml(struct again *a, const struct coverage *coverage, struct buf *b)
     document_header(b, &head);
     buf_add_slice(b, buf_slice(&a->list));
     document_footer(b, DOCUMENT_URLSET);
-    if (!reads(a, "application/xml", READER_MESSAGE, buf_slice(b), convert_each,
+    if (!reads(a, "application/xml", INPUT_MESSAGE, buf_slice(b), convert_each,
                &a->told))
         return "XML as a message";
     if (!slice_equal(buf_slice(&a->read), buf_slice(&a->told)))
         return "fragment_read";
     if (!slice_equal(buf_slice(&a->direct), buf_slice(&a->entries)))
         return "JSON by fragment_read";
-    if (!reads(a, "application/xml", READER_POST, buf_slice(b), describe_each,
+    if (!reads(a, "application/xml", INPUT_POST, buf_slice(b), describe_each,
                &a->posted))
         return "XML posted again";
     return NULL;
@@ -198,13 +198,13 @@ check_json(struct again *a, const struct coverage *coverage, struct buf *b)
     json_message_begin(b, coverage, SLICE("http://example.com/next"));
     buf_add_slice(b, buf_slice(&a->entries));
     json_message_end(b);
-    if (!reads(a, "application/json", READER_MESSAGE, buf_slice(b),
+    if (!reads(a, "application/json", INPUT_MESSAGE, buf_slice(b),
                describe_each, &a->told))
         return "JSON as a message";
-    if (!reads(a, "application/json", READER_POST, buf_slice(b), describe_each,
+    if (!reads(a, "application/json", INPUT_POST, buf_slice(b), describe_each,
                &a->posted))
         return "JSON posted again";
-    if (!reads(a, "application/x-ndjson", READER_POST, buf_slice(&a->lines),
+    if (!reads(a, "application/x-ndjson", INPUT_POST, buf_slice(&a->lines),
                describe_each, &a->posted))
         return "NDJSON posted";
     return NULL;

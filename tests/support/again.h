@@ -5,7 +5,7 @@
  *     struct again a;
  *
  *     again_open(&a);
- *     reader_new(format, READER_POST, max, again_add, &a) ...
+ *     input_reader_new(format, INPUT_POST, max, again_add, &a) ...
  *     fault = again_check(&a);
  *     again_close(&a);
  *

@@ -78,16 +78,16 @@ assert_message(struct outs *o, const struct quiet_message *message,
 {
     uint64_t seq = after;
     struct problem why = {""};
-    struct reader *reader =
-        reader_new(format_of(slice_of(message->content_type)), READER_MESSAGE,
-                   SIZE_MAX, on_change, &seq);
-    const struct coverage *c = reader_coverage(reader);
+    struct input_reader *reader =
+        input_reader_new(format_of(slice_of(message->content_type)),
+                         INPUT_MESSAGE, SIZE_MAX, on_change, &seq);
+    const struct coverage *c = input_reader_coverage(reader);
     struct digest digest;
     struct batch *b;
 
-    if (reader_feed(reader, (struct slice){message->payload, message->size},
-                    &why) ||
-        reader_end(reader, &why))
+    if (input_reader_feed(
+            reader, (struct slice){message->payload, message->size}, &why) ||
+        input_reader_end(reader, &why))
         fail_msg("%s", why.text);
     assert_int_equal(seq, last);
     assert_int_equal(c->after, after);
@@ -101,7 +101,7 @@ assert_message(struct outs *o, const struct quiet_message *message,
     assert_true(c->has_digest);
     assert_memory_equal(c->digest.bytes, digest.bytes, DIGEST_SIZE);
     batch_unref(b);
-    reader_free(reader);
+    input_reader_free(reader);
 }
 
 /* Their digests are those of the log, whether a batch is read from its

@@ -34,8 +34,9 @@ static struct page
 open_page(struct set *set, uint64_t after, uint64_t *next)
 {
     struct page p = {.n = 0};
-    struct reader *reader = reader_new(format_of(SLICE("application/json")),
-                                       READER_MESSAGE, SIZE_MAX, on_change, &p);
+    struct input_reader *reader =
+        input_reader_new(format_of(SLICE("application/json")), INPUT_MESSAGE,
+                         SIZE_MAX, on_change, &p);
     const struct memory_wish wish = {
         .set = set, .form = MESSAGE_JSON, .after = after, .patience = LOG_DISK};
     struct memory_page made;
@@ -44,11 +45,12 @@ open_page(struct set *set, uint64_t after, uint64_t *next)
     assert_int_equal(memory_open(&wish, &made, NULL), STATUS_OK);
     *next = made.last;
     bodies_read(made.body, &p.text);
-    assert_int_equal(reader_feed(reader, buf_slice(&p.text), NULL), STATUS_OK);
-    assert_int_equal(reader_end(reader, NULL), STATUS_OK);
-    assert_int_equal(reader_coverage(reader)->after, after);
-    assert_int_equal(reader_coverage(reader)->last, *next);
-    reader_free(reader);
+    assert_int_equal(input_reader_feed(reader, buf_slice(&p.text), NULL),
+                     STATUS_OK);
+    assert_int_equal(input_reader_end(reader, NULL), STATUS_OK);
+    assert_int_equal(input_reader_coverage(reader)->after, after);
+    assert_int_equal(input_reader_coverage(reader)->last, *next);
+    input_reader_free(reader);
     return p;
 }
 

@@ -423,16 +423,16 @@ assert_sent(const struct sent *sent, uint64_t after, uint64_t last)
 {
     uint64_t seq = 0;
     struct problem why = {""};
-    struct reader *reader =
-        reader_new(format_of(SLICE("application/xml")), READER_MESSAGE,
-                   SIZE_MAX, on_change, &seq);
+    struct input_reader *reader =
+        input_reader_new(format_of(SLICE("application/xml")), INPUT_MESSAGE,
+                         SIZE_MAX, on_change, &seq);
 
-    if (reader_feed(reader, buf_slice(&sent->body), &why) ||
-        reader_end(reader, &why))
+    if (input_reader_feed(reader, buf_slice(&sent->body), &why) ||
+        input_reader_end(reader, &why))
         fail_msg("%s", why.text);
-    assert_int_equal(reader_coverage(reader)->after, after);
-    assert_int_equal(reader_coverage(reader)->last, last);
-    reader_free(reader);
+    assert_int_equal(input_reader_coverage(reader)->after, after);
+    assert_int_equal(input_reader_coverage(reader)->last, last);
+    input_reader_free(reader);
 }
 
 void

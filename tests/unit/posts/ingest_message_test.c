@@ -80,17 +80,18 @@ static struct told
 told_by(const char *name, const char *tag)
 {
     struct told told = {.tag = tag};
-    struct reader *reader;
+    struct input_reader *reader;
     struct buf message;
 
     buf_init(&told.text, SIZE_MAX);
     buf_init(&message, SIZE_MAX);
     tell(&message, name, MESSAGE_XML);
-    reader = reader_new(format_of(SLICE(XML)), READER_MESSAGE, SIZE_MAX,
-                        on_told, &told);
-    assert_int_equal(reader_feed(reader, buf_slice(&message), NULL), STATUS_OK);
-    assert_int_equal(reader_end(reader, NULL), STATUS_OK);
-    reader_free(reader);
+    reader = input_reader_new(format_of(SLICE(XML)), INPUT_MESSAGE, SIZE_MAX,
+                              on_told, &told);
+    assert_int_equal(input_reader_feed(reader, buf_slice(&message), NULL),
+                     STATUS_OK);
+    assert_int_equal(input_reader_end(reader, NULL), STATUS_OK);
+    input_reader_free(reader);
     buf_fini(&message);
     return told;
 }

@@ -1,5 +1,4 @@
 #include "broker/posts/posts.h"
-
 #include "tests/test.h"
 
 static enum status
@@ -21,21 +20,22 @@ TEST(keeps_readers_for_the_next_post)
 {
     const struct format *json = format_of(SLICE("application/json"));
     const struct format *xml = format_of(SLICE("application/xml"));
-    struct reader *first, *second;
+    struct input_reader *first, *second;
     unsigned n = 0, other = 0;
     struct parser_pool kept;
 
     parser_pool_init(&kept);
     first = parser_pool_take(&kept, json, ignore, &n);
     assert_non_null(first);
-    assert_int_not_equal(reader_feed(first, SLICE("{]"), NULL), STATUS_OK);
+    assert_int_not_equal(input_reader_feed(first, SLICE("{]"), NULL),
+                         STATUS_OK);
     parser_pool_give(&kept, json, first);
 
     second = parser_pool_take(&kept, xml, ignore, &n);
     assert_ptr_not_equal(second, first);
     assert_ptr_equal(parser_pool_take(&kept, json, ignore, &other), first);
-    assert_int_equal(reader_feed(first, SLICE(BODY), NULL), STATUS_OK);
-    assert_int_equal(reader_end(first, NULL), STATUS_OK);
+    assert_int_equal(input_reader_feed(first, SLICE(BODY), NULL), STATUS_OK);
+    assert_int_equal(input_reader_end(first, NULL), STATUS_OK);
     assert_int_equal(other, 1);
     assert_int_equal(n, 0);
     parser_pool_give(&kept, json, first);
@@ -51,7 +51,7 @@ TEST(keeps_readers_for_the_next_post)
 TEST(frees_readers_that_are_too_many)
 {
     const struct format *json = format_of(SLICE("application/json"));
-    struct reader *taken[READERS];
+    struct input_reader *taken[READERS];
     unsigned n = 0;
     struct parser_pool kept;
 

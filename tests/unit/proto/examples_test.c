@@ -13,7 +13,7 @@ check_refused(const char *name, struct slice bytes)
     static const size_t steps[] = {1, 3, 100, SIZE_MAX / 2};
 
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        struct reading reading = read_steps(XML, READER_POST, bytes, steps[i]);
+        struct reading reading = read_steps(XML, INPUT_POST, bytes, steps[i]);
 
         if (reading.rc != STATUS_MALFORMED && reading.rc != STATUS_INVALID)
             fail_msg("%s in steps of %zu: status %d", name, steps[i],
@@ -40,7 +40,7 @@ check_accepted(const char *name, struct slice bytes)
         fail_msg("%s: %s (entry %d, line %d)", name, whole.why.text,
                  (int)whole.why.entry, (int)whole.why.line);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        struct reading part = read_steps(XML, READER_POST, bytes, steps[i]);
+        struct reading part = read_steps(XML, INPUT_POST, bytes, steps[i]);
 
         assert_string_equal(part.why.text, "");
         assert_string_equal(part.text.data, whole.text.data);

@@ -19,21 +19,22 @@ static struct taken
 take_step(const char *type, struct slice document, size_t step)
 {
     struct taken t = {.reading = {.rc = STATUS_OK}};
-    struct reader *reader = reader_new(format_of(slice_of(type)), READER_POST,
-                                       50000, describe_each, &t.reading);
+    struct input_reader *reader =
+        input_reader_new(format_of(slice_of(type)), INPUT_POST, 50000,
+                         describe_each, &t.reading);
     struct slice id;
 
     assert_non_null(reader);
     buf_init(&t.reading.text, 1 << 20);
-    reader_take_message(reader);
+    input_reader_take_message(reader);
     feed_in_steps(reader, &t.reading, document, step);
-    t.reading.coverage = *reader_coverage(reader);
-    t.reading.capability = reader_capability(reader);
-    id = reader_id(reader);
+    t.reading.coverage = *input_reader_coverage(reader);
+    t.reading.capability = input_reader_capability(reader);
+    id = input_reader_id(reader);
     if (id.size > 0)
         memcpy(t.id.text, id.data, id.size);
     t.id.size = id.size;
-    reader_free(reader);
+    input_reader_free(reader);
     buf_add(&t.reading.text, "", 1);
     return t;
 }
@@ -200,7 +201,7 @@ TEST(a_post_has_no_name_and_tells_no_epoch)
 {
     struct reading reading =
         read_all(JSON, SLICE("{\"epoch\":\"no\",\"changes\":[{" A "}]}"));
-    struct reader *reader;
+    struct input_reader *reader;
     struct problem why = {""};
 
     assert_int_equal(reading.rc, STATUS_OK);
@@ -215,16 +216,18 @@ TEST(a_post_has_no_name_and_tells_no_epoch)
     /* Nor has a post that comes after a message, by the same reader. */
     reading = (struct reading){.rc = STATUS_OK};
     buf_init(&reading.text, 1000);
-    reader = reader_new(format_of(SLICE(JSON)), READER_POST, 10, describe_each,
-                        &reading);
-    reader_take_message(reader);
-    assert_int_equal(reader_feed(reader, SLICE("{\"id\":\"k\"," A "}"), &why),
-                     STATUS_OK);
-    reader_reset(reader, describe_each, &reading);
-    assert_int_equal(reader_id(reader).size, 0);
-    assert_int_equal(reader_feed(reader, SLICE("{\"id\":\"k\"," A "}"), &why),
-                     STATUS_INVALID);
-    reader_free(reader);
+    reader = input_reader_new(format_of(SLICE(JSON)), INPUT_POST, 10,
+                              describe_each, &reading);
+    input_reader_take_message(reader);
+    assert_int_equal(
+        input_reader_feed(reader, SLICE("{\"id\":\"k\"," A "}"), &why),
+        STATUS_OK);
+    input_reader_reset(reader, describe_each, &reading);
+    assert_int_equal(input_reader_id(reader).size, 0);
+    assert_int_equal(
+        input_reader_feed(reader, SLICE("{\"id\":\"k\"," A "}"), &why),
+        STATUS_INVALID);
+    input_reader_free(reader);
     reading_fini(&reading);
 }
 

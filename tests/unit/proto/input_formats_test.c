@@ -58,8 +58,8 @@ static void
 assert_most(const char *type, struct slice bytes, enum status expected)
 {
     struct reading reading = {.rc = STATUS_OK};
-    struct reader *reader = reader_new(format_of(slice_of(type)), READER_POST,
-                                       2, describe_each, &reading);
+    struct input_reader *reader = input_reader_new(
+        format_of(slice_of(type)), INPUT_POST, 2, describe_each, &reading);
 
     buf_init(&reading.text, 10000);
     feed_in_steps(reader, &reading, bytes, 10);
@@ -68,10 +68,10 @@ assert_most(const char *type, struct slice bytes, enum status expected)
     if (expected) {
         assert_string_equal(reading.why.text, "more than 2 entries");
         /* After an error nothing more is read. */
-        assert_int_equal(reader_feed(reader, bytes, NULL), expected);
-        assert_int_equal(reader_end(reader, NULL), expected);
+        assert_int_equal(input_reader_feed(reader, bytes, NULL), expected);
+        assert_int_equal(input_reader_end(reader, NULL), expected);
     }
-    reader_free(reader);
+    input_reader_free(reader);
     reading_fini(&reading);
 }
 
@@ -120,20 +120,20 @@ TEST(ends_with_what_the_receiver_says)
 
     for (size_t i = 0; i < 3; i++) {
         struct problem why = {""};
-        struct reader *reader =
-            reader_new(format_of(slice_of(documents[i].type)), READER_POST, 2,
-                       refuse, NULL);
+        struct input_reader *reader =
+            input_reader_new(format_of(slice_of(documents[i].type)), INPUT_POST,
+                             2, refuse, NULL);
 
         assert_int_equal(
-            reader_feed(reader, slice_of(documents[i].document), &why),
+            input_reader_feed(reader, slice_of(documents[i].document), &why),
             STATUS_BUSY);
         assert_string_equal(why.text, "not now");
         assert_int_equal(why.entry, 1);
         assert_int_equal(why.line, 2);
         assert_int_equal(
-            reader_feed(reader, slice_of(documents[i].document), NULL),
+            input_reader_feed(reader, slice_of(documents[i].document), NULL),
             STATUS_BUSY);
-        reader_free(reader);
+        input_reader_free(reader);
     }
 }
 
@@ -141,8 +141,8 @@ static void
 check_reuse(const char *type, const char *good, const char *bad)
 {
     struct reading reading = {.rc = STATUS_OK};
-    struct reader *reader =
-        reader_new(format_of(slice_of(type)), READER_POST, 10, refuse, NULL);
+    struct input_reader *reader = input_reader_new(
+        format_of(slice_of(type)), INPUT_POST, 10, refuse, NULL);
 
     buf_init(&reading.text, 1 << 20);
     for (int i = 0; i < 100; i++) {
@@ -152,17 +152,17 @@ check_reuse(const char *type, const char *good, const char *bad)
         if (i % 5 == 0)
             document.size /= 2;
         reading.n = 0;
-        reader_reset(reader, describe_each, &reading);
-        reading.rc = reader_feed(reader, document, &reading.why);
+        input_reader_reset(reader, describe_each, &reading);
+        reading.rc = input_reader_feed(reader, document, &reading.why);
         if (i % 5 == 0)
             continue;
         if (!reading.rc)
-            reading.rc = reader_end(reader, &reading.why);
+            reading.rc = input_reader_end(reader, &reading.why);
         assert_int_equal(!reading.rc, i % 3 != 0);
         if (i % 3 != 0)
             assert_int_equal(reading.n, 1);
     }
-    reader_free(reader);
+    input_reader_free(reader);
     reading_fini(&reading);
 }
 
@@ -189,7 +189,7 @@ assert_bounded(const char *type, const char *head, const char *more,
     static const size_t steps[] = {4000, 1 << 22};
 
     for (size_t i = 0; i < 2; i++) {
-        struct reading reading = read_steps(type, READER_POST, bytes, steps[i]);
+        struct reading reading = read_steps(type, INPUT_POST, bytes, steps[i]);
 
         if (reading.rc != STATUS_INVALID && reading.rc != STATUS_MALFORMED)
             fail_msg("%s %s: %d", head, more, reading.rc);
@@ -267,17 +267,17 @@ TEST(refuses_what_does_not_end)
 
     for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
         struct reading reading = {.rc = STATUS_OK};
-        struct reader *reader =
-            reader_new(format_of(slice_of(documents[i].type)), READER_POST, 10,
-                       describe_each, &reading);
+        struct input_reader *reader =
+            input_reader_new(format_of(slice_of(documents[i].type)), INPUT_POST,
+                             10, describe_each, &reading);
         struct buf b;
         struct slice bytes = times(&b, documents[i].head, documents[i].more, "",
                                    TOO_MUCH / strlen(documents[i].more), "");
 
-        assert_int_equal(reader_feed(reader, bytes, &reading.why),
+        assert_int_equal(input_reader_feed(reader, bytes, &reading.why),
                          STATUS_INVALID);
         assert_string_equal(reading.why.text, documents[i].sentence);
-        reader_free(reader);
+        input_reader_free(reader);
         buf_fini(&b);
     }
 }
@@ -322,7 +322,7 @@ TEST(refuses_a_tag_with_a_crowd_of_attributes)
     for (int i = 0; i < 20000; i++)
         buf_add_format(&b, " x:a%d=''", i);
     BUF_ADD(&b, "/></urlset>");
-    reading = read_steps(XML, READER_POST, buf_slice(&b), 1400);
+    reading = read_steps(XML, INPUT_POST, buf_slice(&b), 1400);
 
     assert_int_equal(reading.rc, STATUS_INVALID);
     assert_string_equal(reading.why.text,
@@ -352,7 +352,7 @@ TEST(is_not_slowed_down_by_what_trickles_in)
             times(&b, documents[i].head, "a", "", 400 * 1024, "");
         clock_t start = clock(); /* the CPU time of the process */
         struct reading reading =
-            read_steps(documents[i].type, READER_POST, bytes, 1);
+            read_steps(documents[i].type, INPUT_POST, bytes, 1);
 
         assert_int_equal(reading.rc, STATUS_MALFORMED);
         assert_true((clock() - start) / CLOCKS_PER_SEC < 20);
@@ -368,7 +368,7 @@ read_often(void *user)
 
     for (int i = 0; i < 200; i++) {
         struct reading reading = read_steps(bytes->data[0] == '[' ? JSON : XML,
-                                            READER_POST, *bytes, 64);
+                                            INPUT_POST, *bytes, 64);
 
         if (reading.rc || reading.n != 100)
             abort();

@@ -157,7 +157,7 @@ TEST(refuses_what_xml_cannot_carry)
                      "{" A ",\"attributes\":[{\"ns\":\"urn:x\",\"name\":\"n\","
                      "\"value\":\"%s\"}]}",
                      texts[i]);
-            reading = read_steps(JSON, READER_POST, slice_of(document), step);
+            reading = read_steps(JSON, INPUT_POST, slice_of(document), step);
             if (reading.rc != STATUS_INVALID)
                 fail_msg("%s: %d", texts[i], reading.rc);
             assert_int_equal(reading.n, 0);
@@ -295,7 +295,7 @@ TEST(reads_the_messages_it_wrote)
         "\"change\":\"deleted\",\"datetime\":\"1970-01-01T00:00:00.500000Z\","
         "\"sourceDatetime\":\"1970-01-01T00:00:00.000001Z\",\"seq\":7}]}\n"));
 
-    reading = read_steps(JSON, READER_MESSAGE, buf_slice(&b), 7);
+    reading = read_steps(JSON, INPUT_MESSAGE, buf_slice(&b), 7);
     assert_string_equal(reading.why.text, "");
     assert_string_equal(reading.text.data,
                         "deleted [http://example.com/\"\\\xc3\xa5]"
@@ -342,7 +342,7 @@ TEST(refuses_a_message_outside_its_interval)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct reading reading =
-            read_steps(JSON, READER_MESSAGE, slice_of(bad[i].document), 1000);
+            read_steps(JSON, INPUT_MESSAGE, slice_of(bad[i].document), 1000);
 
         assert_int_equal(reading.rc, STATUS_INVALID);
         assert_string_equal(reading.why.text, bad[i].sentence);
@@ -354,7 +354,7 @@ TEST(refuses_a_message_outside_its_interval)
 TEST(skips_members_of_a_message_that_it_does_not_know)
 {
     struct reading reading = read_steps(
-        JSON, READER_MESSAGE,
+        JSON, INPUT_MESSAGE,
         SLICE(
             "{\"more\":{\"a\":[1,{\"changes\":[{}]}]},\"after\":3,\"new\":null,"
             "\"last\":4,\"changes\":[{" A ",\"x\":[],\"seq\":4}],\"y\":[[2]]}"),
@@ -370,7 +370,7 @@ TEST(skips_members_of_a_message_that_it_does_not_know)
 TEST(reads_a_heartbeat)
 {
     struct reading reading =
-        read_steps(JSON, READER_MESSAGE,
+        read_steps(JSON, INPUT_MESSAGE,
                    SLICE("{\"after\":3,\"last\":3,\"changes\":[]}"), 100);
 
     assert_int_equal(reading.rc, 0);

@@ -1,5 +1,4 @@
 #include "proto/input_reader.h"
-
 #include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
@@ -80,7 +79,7 @@ TEST(names_the_line_that_is_wrong)
 
         for (size_t step = 1; step < 40; step += 19) {
             struct reading reading =
-                read_steps(NDJSON, READER_POST, bytes, step);
+                read_steps(NDJSON, INPUT_POST, bytes, step);
 
             assert_int_equal(reading.rc, cases[i].rc);
             assert_int_equal(reading.why.entry, cases[i].entry);
@@ -95,7 +94,7 @@ TEST(names_the_line_that_is_wrong)
 TEST(is_not_for_messages)
 {
     struct reading reading =
-        read_steps(NDJSON, READER_MESSAGE, SLICE(ENTRY("a1") "\n"), 100);
+        read_steps(NDJSON, INPUT_MESSAGE, SLICE(ENTRY("a1") "\n"), 100);
 
     assert_int_equal(reading.rc, STATUS_UNSUPPORTED);
     reading_fini(&reading);

@@ -46,7 +46,7 @@ describe_each(const struct change *change, void *user, struct problem *why)
 /* Feeds `step` bytes at a time, each from memory of its own, so that a look
  * beyond it is found by the address sanitizer. */
 static inline void
-feed_in_steps(struct reader *reader, struct reading *reading,
+feed_in_steps(struct input_reader *reader, struct reading *reading,
               struct slice bytes, size_t step)
 {
     for (size_t at = 0; at < bytes.size && !reading->rc; at += step) {
@@ -55,30 +55,30 @@ feed_in_steps(struct reader *reader, struct reading *reading,
 
         assert_non_null(copy);
         memcpy(copy, bytes.data + at, size);
-        reading->rc =
-            reader_feed(reader, (struct slice){copy, size}, &reading->why);
+        reading->rc = input_reader_feed(reader, (struct slice){copy, size},
+                                        &reading->why);
         free(copy);
     }
     if (!reading->rc)
-        reading->rc = reader_end(reader, &reading->why);
+        reading->rc = input_reader_end(reader, &reading->why);
 }
 
 static inline struct reading
-read_steps(const char *type, enum reader_use use, struct slice bytes,
+read_steps(const char *type, enum input_use use, struct slice bytes,
            size_t step)
 {
     struct reading reading = {.rc = STATUS_OK};
     const struct format *format = format_of(slice_of(type));
-    struct reader *reader;
+    struct input_reader *reader;
 
     assert_non_null(format);
     buf_init(&reading.text, 1 << 26);
-    reader = reader_new(format, use, 50000, describe_each, &reading);
+    reader = input_reader_new(format, use, 50000, describe_each, &reading);
     assert_non_null(reader);
     feed_in_steps(reader, &reading, bytes, step);
-    reading.coverage = *reader_coverage(reader);
-    reading.capability = reader_capability(reader);
-    reader_free(reader);
+    reading.coverage = *input_reader_coverage(reader);
+    reading.capability = input_reader_capability(reader);
+    input_reader_free(reader);
     buf_add(&reading.text, "", 1); /* terminated */
     assert_false(reading.text.failed);
     return reading;
@@ -87,7 +87,7 @@ read_steps(const char *type, enum reader_use use, struct slice bytes,
 static inline struct reading
 read_all(const char *type, struct slice bytes)
 {
-    return read_steps(type, READER_POST, bytes, bytes.size);
+    return read_steps(type, INPUT_POST, bytes, bytes.size);
 }
 
 static inline void
@@ -119,7 +119,7 @@ assert_reads_in_pieces(const char *type, const char *document, size_t most,
 {
     for (size_t step = 1; step <= most; step++) {
         struct reading reading =
-            read_steps(type, READER_POST, slice_of(document), step);
+            read_steps(type, INPUT_POST, slice_of(document), step);
 
         if (reading.rc || reading.why.text[0] ||
             strcmp(reading.text.data, text) != 0)

@@ -17,7 +17,7 @@
 static struct reading
 read_resources(const char *type, const char *document)
 {
-    return read_steps(type, READER_RESOURCES, slice_of(document), 7);
+    return read_steps(type, INPUT_RESOURCES, slice_of(document), 7);
 }
 
 static void
@@ -105,16 +105,17 @@ keep(const struct change *change, void *user, struct problem *why)
 static void
 compared_read(struct compared *c, const char *type, struct slice document)
 {
-    struct reader *reader =
-        reader_new(format_of(slice_of(type)), READER_RESOURCES, 1, keep, c);
+    struct input_reader *reader = input_reader_new(format_of(slice_of(type)),
+                                                   INPUT_RESOURCES, 1, keep, c);
     struct problem why = {""};
 
     buf_init(&c->fragments, 1 << 20);
     buf_init(&c->json, 1 << 20);
     assert_non_null(reader);
-    if (reader_feed(reader, document, &why) || reader_end(reader, &why))
+    if (input_reader_feed(reader, document, &why) ||
+        input_reader_end(reader, &why))
         fail_msg("%s", why.text);
-    reader_free(reader);
+    input_reader_free(reader);
 }
 
 static void

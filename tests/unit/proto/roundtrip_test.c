@@ -17,7 +17,7 @@ assert_comes_back(const char *type, const struct buf *document,
     struct reading reading = read_all(type, buf_slice(document));
     struct problem why = {""};
     struct again a;
-    struct reader *reader;
+    struct input_reader *reader;
     const char *fault;
 
     if (reading.rc)
@@ -30,16 +30,16 @@ assert_comes_back(const char *type, const struct buf *document,
     reading_fini(&reading);
 
     again_open(&a);
-    reader = reader_new(format_of(slice_of(type)), READER_POST, 50000,
-                        again_add, &a);
+    reader = input_reader_new(format_of(slice_of(type)), INPUT_POST, 50000,
+                              again_add, &a);
     assert_non_null(reader);
-    assert_int_equal(reader_feed(reader, buf_slice(document), &why), 0);
-    assert_int_equal(reader_end(reader, &why), 0);
+    assert_int_equal(input_reader_feed(reader, buf_slice(document), &why), 0);
+    assert_int_equal(input_reader_end(reader, &why), 0);
     fault = again_check(&a);
     if (fault)
         fail_msg("%s, %s: not\n%.*sbut\n%.*s", type, fault,
                  SLICE_ARG(buf_slice(&a.posted)), SLICE_ARG(buf_slice(&a.got)));
-    reader_free(reader);
+    input_reader_free(reader);
     again_close(&a);
 }
 

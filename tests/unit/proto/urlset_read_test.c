@@ -103,7 +103,7 @@ TEST(refuses_what_is_not_utf_8)
 
     for (size_t step = 1; step < sizeof(utf16); step++) {
         struct reading reading = read_steps(
-            XML, READER_POST, (struct slice){utf16, sizeof(utf16) - 1}, step);
+            XML, INPUT_POST, (struct slice){utf16, sizeof(utf16) - 1}, step);
 
         assert_int_equal(reading.rc, STATUS_MALFORMED);
         reading_fini(&reading);
@@ -239,8 +239,7 @@ TEST(reads_coverage_and_stamps_of_a_message)
         "<url><loc>http://example.com/a</loc><rs:md change='created' "
         "datetime='2026-01-01T12:00:00Z' td:seq='7' "
         "td:datetime='2025-01-01T00:00:00Z'/></url></urlset>";
-    struct reading reading =
-        read_steps(XML, READER_MESSAGE, SLICE(document), 1);
+    struct reading reading = read_steps(XML, INPUT_MESSAGE, SLICE(document), 1);
 
     assert_string_equal(reading.why.text, "");
     assert_string_equal(reading.text.data,
@@ -279,7 +278,7 @@ TEST(refuses_coverage_that_is_none)
                  "' xmlns:td='" NS_TIDINGS
                  "'><rs:md capability='changelist' %s/></urlset>",
                  bad[i]);
-        reading = read_steps(XML, READER_MESSAGE, slice_of(document), 1000);
+        reading = read_steps(XML, INPUT_MESSAGE, slice_of(document), 1000);
         if (reading.rc != STATUS_INVALID)
             fail_msg("accepted %s", bad[i]);
         reading_fini(&reading);
@@ -291,7 +290,7 @@ TEST(reads_a_list_without_entries_as_a_message_only)
 {
     struct slice bytes = examples_load("change-list-empty.xml");
     struct reading post = read_all(XML, bytes);
-    struct reading message = read_steps(XML, READER_MESSAGE, bytes, bytes.size);
+    struct reading message = read_steps(XML, INPUT_MESSAGE, bytes, bytes.size);
 
     assert_int_equal(post.rc, STATUS_INVALID);
     assert_int_equal(message.rc, STATUS_OK);
@@ -330,7 +329,7 @@ TEST(refuses_the_end_of_a_cdata_section_in_text)
         BUF_ADD(&b, "</loc><rs:md change='created'/></url></urlset>");
         for (size_t step = 1; step <= b.size; step++) {
             struct reading reading =
-                read_steps(XML, READER_POST, buf_slice(&b), step);
+                read_steps(XML, INPUT_POST, buf_slice(&b), step);
 
             if (reading.rc != (is_good ? STATUS_OK : STATUS_MALFORMED))
                 fail_msg("\"%s\" in steps of %d: %d %s", text, (int)step,

@@ -113,15 +113,16 @@ receive(enum message_form form, change_fn *on_change, void *user)
     const struct format *format =
         format_of(form == MESSAGE_XML ? SLICE("application/xml")
                                       : SLICE("application/json"));
-    struct reader *reader =
-        reader_new(format, READER_MESSAGE, SIZE_MAX, on_change, user);
+    struct input_reader *reader =
+        input_reader_new(format, INPUT_MESSAGE, SIZE_MAX, on_change, user);
     struct problem why = {""};
     struct coverage coverage;
 
-    if (reader_feed(reader, buf_slice(&text), &why) || reader_end(reader, &why))
+    if (input_reader_feed(reader, buf_slice(&text), &why) ||
+        input_reader_end(reader, &why))
         fail_msg("%s", why.text);
-    coverage = *reader_coverage(reader);
-    reader_free(reader);
+    coverage = *input_reader_coverage(reader);
+    input_reader_free(reader);
     return coverage;
 }
 
