@@ -183,15 +183,6 @@ filter_add(struct filter *f, struct slice name, struct slice value,
 
 /* Sealing */
 
-static int
-compare_values(struct slice a, struct slice b)
-{
-    size_t size = a.size < b.size ? a.size : b.size;
-    int order = memcmp(a.data, b.data, size);
-
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static void
 sort_values(struct filter *f, size_t kind)
 {
@@ -202,7 +193,7 @@ sort_values(struct filter *f, size_t kind)
         size_t k = i;
 
         for (; k > 0 &&
-               compare_values(raw_of(f, &moved), raw_of(f, &v[k - 1])) < 0;
+               slice_compare(raw_of(f, &moved), raw_of(f, &v[k - 1])) < 0;
              k--)
             v[k] = v[k - 1];
         v[k] = moved;

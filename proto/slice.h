@@ -33,6 +33,16 @@ slice_equal(struct slice a, struct slice b)
     return a.size == b.size && (a.size == 0 || !memcmp(a.data, b.data, a.size));
 }
 
+/* Orders bytes as memcmp does, and a slice before its continuations. */
+static inline int
+slice_compare(struct slice a, struct slice b)
+{
+    size_t size = a.size < b.size ? a.size : b.size;
+    int order = size > 0 ? memcmp(a.data, b.data, size) : 0;
+
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
 static inline bool
 slice_is(struct slice a, const char *text)
 {

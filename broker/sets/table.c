@@ -18,12 +18,8 @@ table_place(const struct table *table, struct slice name)
 
     while (low < high) {
         size_t middle = (low + high) / 2;
-        const char *other = table->rows[middle].name;
-        size_t size = strlen(other);
-        int order =
-            memcmp(other, name.data, size < name.size ? size : name.size);
 
-        if (order < 0 || (order == 0 && size < name.size))
+        if (slice_compare(slice_of(table->rows[middle].name), name) < 0)
             low = middle + 1;
         else
             high = middle;

@@ -317,20 +317,11 @@ add_entry(struct package *package, struct archive_entry *entry,
 }
 
 static int
-compare_paths(struct slice a, struct slice b)
-{
-    size_t size = a.size < b.size ? a.size : b.size;
-    int order = memcmp(a.data, b.data, size);
-
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
-static int
 compare_indexes(const void *a, const void *b, void *user)
 {
     const struct member *members = user;
 
-    return compare_paths(members[*(const uint32_t *)a].path,
+    return slice_compare(members[*(const uint32_t *)a].path,
                          members[*(const uint32_t *)b].path);
 }
 
@@ -499,7 +490,7 @@ find_member(struct package *package, struct slice path)
         size_t middle = low + (high - low) / 2;
         struct member *m = &package->members[package->by_path[middle]];
         struct slice name = {m->path.data + 1, m->path.size - 1};
-        int order = path.size ? compare_paths(path, name) : -1;
+        int order = path.size ? slice_compare(path, name) : -1;
 
         if (order == 0)
             return m;

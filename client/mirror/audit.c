@@ -456,15 +456,6 @@ compare_one(struct audit *a, const struct mirror_db_resource *mine,
     return true;
 }
 
-static int
-order_of(struct slice a, struct slice b)
-{
-    size_t size = a.size < b.size ? a.size : b.size;
-    int order = size ? memcmp(a.data, b.data, size) : 0;
-
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 /* Takes the lower loc of the two databases each time. */
 static bool
 compare_databases(struct audit *a)
@@ -489,7 +480,7 @@ compare_databases(struct audit *a)
             return true;
         order = !has_mine     ? 1
                 : !has_theirs ? -1
-                              : order_of(mine.loc, theirs.loc);
+                              : slice_compare(mine.loc, theirs.loc);
         has_mine = order <= 0;
         has_theirs = order >= 0;
         after.size = (has_mine ? mine.loc : theirs.loc).size;
