@@ -1,5 +1,5 @@
 /*
- * denial.h - tells a callback that its subscription is denied (W-041).
+ * denial.h - denials of subscriptions, sent to their callbacks (W-041).
  *
  * The hub sends a denial at the end of the turn that has kept its reason; if
  * that commit failed, at the end of the turn that makes up for it. So after a

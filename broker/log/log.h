@@ -113,10 +113,9 @@ void log_close(struct log *log);
 
 /* Sets */
 
-/* A set that has not begun: its first post that is committed begins it. Until
- * then it has no head. `list` is the number of its first list if another set of
- * this name was removed (on_removed), else 0. The caller gives no name twice.
- * NULL: no memory. */
+/* Makes a set without a head: the commit of its first post gives it one. `list`
+ * is the number of its first list if another set of this name was removed
+ * (on_removed), else 0. The caller gives no name twice. NULL: no memory. */
 struct log_set *log_set_new(struct log *log, const char *name, uint64_t list,
                             void *owner);
 

@@ -2,7 +2,6 @@
 
 #include "broker/readers/selection.h"
 #include "broker/sets/framework_events.h"
-#include "broker/sets/framework_events.h"
 
 /* Entries searched in one step backwards. */
 #define STEP_ENTRIES 1024

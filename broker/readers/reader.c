@@ -155,9 +155,9 @@ find_message(struct reader *r, const struct shared_wish *wish, uint64_t head,
                     : STATUS_AGAIN;
 }
 
-/* Decides what a reader that asks gets. What may_make forbids is left to the
- * worker pool, like all that this step does not find in memory. If READER_LATER
- * is returned, the reader may have been freed. */
+/* Finds the next message in memory, or makes it if `may_make`. If it can do
+ * neither, the worker pool makes it. After READER_LATER the reader may have
+ * been freed. */
 static enum reader_state
 search_message(struct reader *r, bool may_make)
 {

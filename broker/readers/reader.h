@@ -39,7 +39,7 @@ enum reader_state {
     READER_READY,   /* may ask; or holds a message */
     READER_HEAD,    /* has everything, and rests */
     READER_LATER,   /* its message is being made, or waits for room */
-    READER_GONE,    /* what comes next is no longer retained */
+    READER_GONE,    /* the next entries are no longer retained */
     READER_REMOVED, /* the channel was removed */
     READER_FAILED   /* no memory, no disk, or no more such message (`upto`) */
 };

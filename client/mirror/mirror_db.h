@@ -24,8 +24,8 @@
  *   - The mirror removes a file, then notes the removal. After a crash between
  *     the two it removes a missing file, which is no error.
  *
- * A resource may be in several sets. The mirror wants it as long as one of
- * them has it. The set with the latest message in event time describes it.
+ * A resource may be in several sets. The mirror keeps it until the last
+ * of them drops it. The set with the latest message in event time describes it.
  *
  * A baseline has a generation. Its resources are wanted at once. At its end, in
  * the transaction with the position, the database forgets the resources of the

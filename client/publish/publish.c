@@ -27,7 +27,7 @@
 #include "client/lib/temporary_file.h"
 #include "client/publish/resource_collector.h"
 
-/* What all posts share */
+/* All posts */
 
 void
 post_key_line(char line[POST_KEY_LINE], struct slice key)

@@ -340,7 +340,7 @@ TEST(jobs_are_done_elsewhere_and_reported_here)
     assert_int_equal(n_busy, 50);
 }
 
-/* A job, and what became of it. */
+/* A job, and its result. */
 struct errand {
     struct job job;
     sem_t begun;

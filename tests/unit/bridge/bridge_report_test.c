@@ -1,11 +1,10 @@
 /*
  * The report to the operator of a bridge.
  */
-#include "broker/bridge/bridges.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/bridge/bridges.h"
 #include "broker/bridge/inbound.h"
 #include "broker/bridge/outbound.h"
 #include "tests/support/jsonpath.h"

@@ -305,7 +305,7 @@ make_message(void *user)
     return NULL;
 }
 
-/* Any thread: whoever makes the form first, all have the same message. */
+/* Threads that make the form at the same time have the same message. */
 TEST(is_the_same_for_threads_that_make_it_at_once)
 {
     struct maker makers[THREADS];

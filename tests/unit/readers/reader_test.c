@@ -77,7 +77,7 @@ tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* A reader, and what its owner heard. */
+/* A reader, and the calls of its owner's functions. */
 struct owner {
     struct reader reader;
     unsigned n_ready;

@@ -300,7 +300,8 @@ TEST(marks_of_many_threads_are_taken_once_each)
     assert_int_equal(n_looks, atomic_load(&b->n_wakes));
 }
 
-/* The owner may free a log as soon as watched_end returns, whatever commits. */
+/* The owner may free a log as soon as watched_end returns, also during a
+ * commit. */
 TEST(a_log_ends_while_it_gets_commits)
 {
     struct board *b = *state;

@@ -1,5 +1,3 @@
-#include "broker/store/store.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/db.h"
+#include "broker/store/store.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
