@@ -20,7 +20,7 @@
 #include "broker/sets/framework_events.h"
 #include "broker/sets/registry.h"
 #include "broker/store/store.h"
-#include "proto/webhook_signature.h"
+#include "proto/http/webhook_signature.h"
 
 /* The longest time for answers in flight when the broker ends. */
 #define FAREWELL_US 5000000

@@ -8,7 +8,7 @@
 #define BROKER_ARCHIVE_ARCHIVER_H
 
 #include "broker/sets/registry.h"
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -17,7 +17,7 @@
 #include "base/map.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content_files.h"
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 
 struct claimed; /* a file, and how many claims it has */
 

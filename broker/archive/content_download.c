@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 
 /* Bytes of one file between two looks at the free room. */
 #define LOOK_BYTES ((uint64_t)16 << 20)

@@ -9,7 +9,7 @@
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 
 /* Fetches started per connection: those without one wait in the fetcher, which
  * then need not wait for the archive thread. */

@@ -32,7 +32,7 @@
 #include "broker/archive/content_download.h"
 #include "broker/archive/contents.h"
 #include "broker/sets/registry.h"
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 
 /* Notes about hosts, by a hash of host and port. Two hosts with the same hash
  * share a place and its pauses, which costs one of them time. */

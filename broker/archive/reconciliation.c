@@ -7,7 +7,7 @@
 
 #include "broker/state/resource_diff.h"
 #include "broker/state/upload_file.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 
 /* Bytes of a commit, roughly. */
 #define TAKING_BYTES ((size_t)16 << 20)

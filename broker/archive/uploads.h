@@ -26,8 +26,8 @@
 #include "broker/archive/state_fold.h"
 #include "broker/sets/registry.h"
 #include "broker/state/resource_diff.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

@@ -12,7 +12,7 @@
 #include "broker/bridge/outbound.h"
 #include "broker/mqtt/mqtt.h"
 #include "proto/datetime.h"
-#include "proto/json.h"
+#include "proto/resourcesync/json.h"
 
 /* One section. A direction that it does not have is NULL. */
 struct bridge {

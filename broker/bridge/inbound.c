@@ -40,8 +40,8 @@
 #include "broker/base/metrics.h"
 #include "broker/bridge/inbox.h"
 #include "broker/bridge/mqtt_topics.h"
-#include "proto/json.h"
 #include "proto/mqtt_topic.h"
+#include "proto/resourcesync/json.h"
 
 /* The most rejections that are published and not acknowledged. A flood of bad
  * messages does not cause a rejection each. */

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "proto/digest.h"
-#include "proto/input_formats.h"
 #include "proto/mqtt_topic.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/input_formats.h"
 
 /* Messages */
 

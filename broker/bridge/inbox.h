@@ -33,7 +33,7 @@
 #include "broker/log/post.h"
 #include "broker/mqtt/mqtt.h"
 #include "broker/posts/ingest.h"
-#include "proto/idempotency_key.h"
+#include "proto/http/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

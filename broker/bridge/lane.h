@@ -41,8 +41,8 @@
 #include "broker/bridge/mqtt_db.h"
 #include "broker/readers/watch.h"
 #include "broker/sets/registry.h"
-#include "proto/digest.h"
-#include "proto/position.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

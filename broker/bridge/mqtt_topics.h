@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 
 /* A prefix of 255 bytes, a set's name, the longest of the words. */
 #define TOPIC_MAX 400

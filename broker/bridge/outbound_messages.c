@@ -15,7 +15,7 @@
 #include "broker/log/batch.h"
 #include "broker/readers/message.h"
 #include "proto/datetime.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 
 /* The most changes that a set publishes in one turn before other sets. */
 #define BURST 32

@@ -39,7 +39,7 @@
 #include "broker/readers/watch.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 
 #define SECOND_US ((int64_t)1000000)
 

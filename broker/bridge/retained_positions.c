@@ -19,7 +19,7 @@
 #include "broker/bridge/outbound_state.h"
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
-#include "proto/json.h"
+#include "proto/resourcesync/json.h"
 
 #define MESSAGES_BETWEEN 7
 

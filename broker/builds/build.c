@@ -8,9 +8,9 @@
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
 #include "broker/sets/links.h"
-#include "proto/document_write.h"
-#include "proto/fragment.h"
-#include "proto/position.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/position.h"
 
 /* Entries put into a manifest in one step. */
 #define STEP_ENTRIES 1000

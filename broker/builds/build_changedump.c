@@ -8,7 +8,7 @@
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
 #include "broker/sets/links.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 /* Entries of a step: each costs a query of content.db. */
 #define STEP_ENTRIES 2000

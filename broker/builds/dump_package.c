@@ -12,7 +12,7 @@
 #include "broker/net/body.h"
 #include "broker/sets/links.h"
 #include "broker/state/content_files.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 
 /* Limits of a step. */
 #define STEP_BYTES   ((uint64_t)4 << 20)

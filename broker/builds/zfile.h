@@ -20,8 +20,8 @@
 
 #include "base/file.h"
 #include "broker/net/body.h"
-#include "proto/digest.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

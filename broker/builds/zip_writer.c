@@ -12,8 +12,8 @@
 #include <openssl/evp.h>
 
 #include "base/file.h"
-#include "proto/document_write.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/vocab.h"
 
 /* Handed to the file at once. */
 #define BLOCK_BYTES (256 * 1024)

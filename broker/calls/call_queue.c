@@ -12,7 +12,7 @@
  */
 #include "broker/calls/caller_state.h"
 #include "proto/buf.h"
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 
 /* Of a host and its port: a name is never longer (RFC 1035 section 2.3.4). */
 #define AUTHORITY_MAX 290

@@ -57,7 +57,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "proto/buf.h"
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

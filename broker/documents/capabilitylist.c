@@ -5,8 +5,8 @@
 #include "broker/sets/links.h"
 #include "broker/sets/set_links.h"
 #include "broker/sets/source_description.h"
-#include "proto/document_write.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/vocab.h"
 
 /* Rows of links_channels at most. */
 #define CHANNELS_MAX 16

@@ -16,7 +16,7 @@
 #include "broker/documents/listing.h"
 #include "broker/sets/changelist_header.h"
 #include "broker/sets/links.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 /* Entries are lent in pieces of this size, as copies: a slow reader that held a
  * batch would hold hundreds of kilobytes. */

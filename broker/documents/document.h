@@ -14,9 +14,9 @@
 #include "broker/net/body.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
-#include "proto/digest.h"
-#include "proto/document_write.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/document_write.h"
 #include "proto/status.h"
 
 /* The form of a document. Most have only XML. */

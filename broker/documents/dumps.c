@@ -16,7 +16,7 @@
  */
 #include "broker/documents/generation_document.h"
 #include "broker/sets/links.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 /* Rows per read. */
 #define STEP 256

@@ -17,7 +17,7 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 /* Rows per read. */
 #define STEP 256

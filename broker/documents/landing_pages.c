@@ -9,7 +9,7 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/links.h"
 #include "broker/sets/settings.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 /* Sets that the page names; the Source Description has all of them. */
 #define PAGE_SETS 100

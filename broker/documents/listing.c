@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "broker/sets/links.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 
 struct listing {
     struct pieces pieces;

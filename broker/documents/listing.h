@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "broker/documents/documents.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 struct listing_wish {
     const struct document_wish *document;

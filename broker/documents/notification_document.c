@@ -11,7 +11,7 @@
 #include "broker/readers/latest_message.h"
 #include "broker/sets/links.h"
 #include "broker/sets/set_links.h"
-#include "proto/link_header.h"
+#include "proto/http/link_header.h"
 
 static enum status
 open_topic(const struct document_wish *wish, bool is_framework,

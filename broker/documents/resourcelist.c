@@ -5,7 +5,7 @@
  * All of them are files (generation_document.h). Two other forms are made from
  * these: a plain Sitemap for crawlers that reject ResourceSync's elements
  * (R-386), and pages for people. Both read the XML line by line: an entry is a
- * line (proto/fragment.h, proto/document_write.h).
+ * line (proto/resourcesync/fragment.h, proto/resourcesync/document_write.h).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 #include "broker/builds/generation.h"
 #include "broker/documents/generation_document.h"
 #include "broker/sets/links.h"
-#include "proto/document_write.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/fragment.h"
 
 /* Entries of a page. */
 #define PAGE_ENTRIES 1000

@@ -9,8 +9,8 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/links.h"
 #include "broker/sets/source_description.h"
-#include "proto/document_write.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/vocab.h"
 
 /* The sets that exist when a document is opened. A set's struct lives as long
  * as the registry. */

@@ -5,7 +5,7 @@
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/sets/positions.h"
-#include "proto/json.h"
+#include "proto/resourcesync/json.h"
 
 struct set *
 answers_find_set(struct http *http, struct request *rq, struct slice name,

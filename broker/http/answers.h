@@ -11,7 +11,7 @@
 #include "broker/net/request.h"
 #include "broker/posts/ingest.h"
 #include "proto/buf.h"
-#include "proto/idempotency_key.h"
+#include "proto/http/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -14,8 +14,8 @@
 #include "broker/log/post.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
-#include "proto/json.h"
-#include "proto/position.h"
+#include "proto/resourcesync/json.h"
+#include "proto/resourcesync/position.h"
 
 /* The open list */
 

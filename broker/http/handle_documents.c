@@ -13,8 +13,8 @@
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
-#include "proto/accept_header.h"
 #include "proto/datetime.h"
+#include "proto/http/accept_header.h"
 #include "proto/number.h"
 
 /* Digits of a page's number: enough for the longest list with one entry a

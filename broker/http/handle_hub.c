@@ -34,8 +34,8 @@
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
-#include "proto/idempotency_key.h"
-#include "proto/link_header.h"
+#include "proto/http/idempotency_key.h"
+#include "proto/http/link_header.h"
 #include "proto/number.h"
 
 /* The memory of a command for a form, beside the form's own bytes: three times

@@ -18,7 +18,7 @@
 #include "broker/net/response.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/links.h"
-#include "proto/accept_header.h"
+#include "proto/http/accept_header.h"
 #include "proto/number.h"
 
 /* How often a request that waits for room tries again. */

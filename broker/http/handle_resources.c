@@ -15,8 +15,8 @@
 #include "broker/posts/content_check.h"
 #include "broker/posts/decoding.h"
 #include "broker/state/upload_file.h"
-#include "proto/json.h"
 #include "proto/number.h"
+#include "proto/resourcesync/json.h"
 
 /* A block of this size is written at once. */
 #define BLOCK_BYTES ((size_t)2 << 20)

@@ -15,8 +15,8 @@
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
 #include "proto/datetime.h"
-#include "proto/digest.h"
-#include "proto/json.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/json.h"
 
 /* The largest description of a set: settings full of escapes, and the links of
  * its bridges and hubs. */

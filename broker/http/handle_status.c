@@ -9,7 +9,7 @@
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
-#include "proto/json.h"
+#include "proto/resourcesync/json.h"
 
 /* Health */
 

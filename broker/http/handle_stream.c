@@ -8,8 +8,8 @@
 #include "broker/push/eventsource.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/positions.h"
-#include "proto/accept_header.h"
-#include "proto/ws_handshake.h"
+#include "proto/http/accept_header.h"
+#include "proto/http/ws_handshake.h"
 
 /* Most bytes of the text that names our subprotocols. */
 #define OFFER_MAX 256

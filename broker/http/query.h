@@ -5,7 +5,8 @@
  *   ?after=POSITION   after this entry; or
  *   ?since=DATETIME   what happened later than that, W3C Datetime of any
  *                     precision
- *   &change= &prefix= &type= &tag=   filters (proto/change_filter.h)
+ *   &change= &prefix= &type= &tag=   filters, of
+ *                     proto/resourcesync/change_filter.h
  */
 #ifndef BROKER_HTTP_QUERY_H
 #define BROKER_HTTP_QUERY_H
@@ -15,8 +16,8 @@
 
 #include "broker/log/head.h"
 #include "broker/net/request.h"
-#include "proto/change_filter.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change_filter.h"
 #include "proto/status.h"
 
 struct query {

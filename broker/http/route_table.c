@@ -6,7 +6,7 @@
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/sets/settings.h"
-#include "proto/request_head.h"
+#include "proto/http/request_head.h"
 
 #define JSON        "application/json"
 #define TEXT        "text/plain"
@@ -28,7 +28,7 @@
 
 #define FILTERS "change, prefix, type, tag"
 
-/* The readers of proto/input_formats.h. */
+/* The readers of proto/resourcesync/input_formats.h. */
 #define CHANGES                                                           \
     "application/xml, application/json, application/x-ndjson, text/xml, " \
     "application/ndjson, application/jsonl"

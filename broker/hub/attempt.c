@@ -9,10 +9,10 @@
 #include "broker/hub/hub_state.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
-#include "proto/link_header.h"
+#include "proto/http/link_header.h"
+#include "proto/http/webhook_signature.h"
+#include "proto/http/websub.h"
 #include "proto/number.h"
-#include "proto/webhook_signature.h"
-#include "proto/websub.h"
 
 /* All headers together: the longest one holds two URLs and a third. */
 #define HEADERS_MAX ((size_t)6 * WEBSUB_URL_MAX)

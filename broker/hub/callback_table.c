@@ -4,7 +4,7 @@
 
 #include "broker/hub/topic.h"
 #include "proto/buf.h"
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 
 /* Normal escapes may be longer: an unreserved character never is, "%c3" is as
  * long as "%C3", and an empty path gets one byte. */

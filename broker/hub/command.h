@@ -15,13 +15,13 @@
 
 #include "base/loop.h"
 #include "proto/buf.h"
-#include "proto/change_filter.h"
+#include "proto/http/websub.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change_filter.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 #include "proto/uri.h"
 #include "proto/urlencoded.h"
-#include "proto/websub.h"
 
 struct hub;
 

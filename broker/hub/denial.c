@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/hub/hub_state.h"
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 
 /* Two encoded URLs and some parameters. */
 #define URL_MAX (8 * WEBSUB_URL_MAX)

@@ -10,8 +10,8 @@
 #include "broker/hub/topic.h"
 #include "broker/net/response.h"
 #include "broker/sets/peers.h"
-#include "proto/link_header.h"
-#include "proto/websub.h"
+#include "proto/http/link_header.h"
+#include "proto/http/websub.h"
 
 #define FETCHES_AT_ONCE 4
 

@@ -50,8 +50,8 @@
 #include "broker/hub/relay.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
-#include "proto/digest.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

@@ -54,7 +54,7 @@
 #include "broker/hub/command.h"
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -31,8 +31,8 @@
 #include "broker/hub/subscription.h"
 #include "broker/hub/topic.h"
 #include "proto/buf.h"
-#include "proto/digest.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

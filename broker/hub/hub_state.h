@@ -14,7 +14,7 @@
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
 #include "broker/readers/reader.h"
-#include "proto/webhook_signature.h"
+#include "proto/http/webhook_signature.h"
 
 /* Period of writing moved cursors, and of trying again after a failed
  * commit. */

@@ -14,10 +14,10 @@
 #include "broker/sets/peers.h"
 #include "broker/sets/upstream_topics.h"
 #include "proto/datetime.h"
-#include "proto/idempotency_key.h"
-#include "proto/json.h"
-#include "proto/json_parse.h"
-#include "proto/websub.h"
+#include "proto/http/idempotency_key.h"
+#include "proto/http/websub.h"
+#include "proto/resourcesync/json.h"
+#include "proto/resourcesync/json_parse.h"
 
 /* With each new document at most so many old ones go: more than one, so that
  * lower limits take effect soon after a start. */

@@ -35,11 +35,11 @@
 #include "broker/hub/callback_table.h"
 #include "broker/hub/topic.h"
 #include "broker/readers/reader.h"
+#include "proto/http/webhook_signature.h"
+#include "proto/http/websub.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
-#include "proto/webhook_signature.h"
-#include "proto/websub.h"
 
 struct hub;
 struct delivery; /* delivery.c */

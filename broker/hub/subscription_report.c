@@ -8,7 +8,7 @@
 #include "broker/hub/relay.h"
 #include "broker/hub/verification.h"
 #include "proto/datetime.h"
-#include "proto/json.h"
+#include "proto/resourcesync/json.h"
 
 /* The year 9999. */
 #define TIME_MAX_US 253402300799000000

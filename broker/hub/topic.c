@@ -11,8 +11,8 @@
 #include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
+#include "proto/http/websub.h"
 #include "proto/uri.h"
-#include "proto/websub.h"
 
 /* Existing topics */
 

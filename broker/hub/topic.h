@@ -24,8 +24,8 @@
 #include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

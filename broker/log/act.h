@@ -21,8 +21,8 @@
 #include <stdint.h>
 
 #include "broker/log/head.h"
-#include "proto/digest.h"
-#include "proto/position.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

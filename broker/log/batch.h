@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/digest.h"
-#include "proto/fragment.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/fragment.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

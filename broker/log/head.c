@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "proto/datetime.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 void
 head_start(struct head *head, const char *epoch, int64_t created_us)

@@ -31,8 +31,8 @@
 #include <stdint.h>
 
 #include "proto/buf.h"
-#include "proto/digest.h"
-#include "proto/position.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/position.h"
 #include "proto/uri.h"
 
 /* What is built. Stored: append only. */

@@ -14,7 +14,7 @@
 #include <zlib.h>
 
 #include "base/file.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 /* Plain bytes after which a block ends with the batch at hand. */
 #define BLOCK_BYTES 131072

@@ -19,7 +19,7 @@
 #include "broker/log/list_file.h"
 #include "broker/log/log_set.h"
 #include "broker/log/log_thread.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 /* Batches read from the disk, kept for the next reader: a hundred of the
  * largest. */

@@ -9,7 +9,7 @@
 #include "broker/log/idempotency.h"
 #include "broker/log/log_set.h"
 #include "broker/log/sequencer.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 /* A round takes posts until it has this many bytes, so that a commit stays
  * short enough for the next posts; the round still takes the post that crosses

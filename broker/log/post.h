@@ -13,10 +13,10 @@
 #include "broker/log/act.h"
 #include "broker/log/head.h"
 #include "proto/buf.h"
-#include "proto/digest.h"
-#include "proto/fragment.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/position.h"
 #include "proto/status.h"
 
 struct log_set;

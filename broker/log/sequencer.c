@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "broker/log/idempotency.h"
 #include "broker/log/log_set.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 /* Begins the log of a set with its first post. The set gets its id now, because
  * the next acts of the round name it. If the round is refused, the set loses

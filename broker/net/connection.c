@@ -9,7 +9,7 @@
 #include "broker/base/metrics.h"
 #include "broker/net/service.h"
 #include "broker/net/tcp.h"
-#include "proto/forwarded.h"
+#include "proto/http/forwarded.h"
 
 /* The least capacity for waiting bytes: most often these are a part of a
  * WebSocket frame. */

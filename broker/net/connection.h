@@ -44,7 +44,7 @@
 #include "broker/base/client_limits.h"
 #include "broker/net/body.h"
 #include "broker/net/socket.h"
-#include "proto/request_head.h"
+#include "proto/http/request_head.h"
 #include "proto/slice.h"
 
 struct request;

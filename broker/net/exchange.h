@@ -11,8 +11,8 @@
 #include "broker/net/body.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
-#include "proto/chunked.h"
-#include "proto/request_head.h"
+#include "proto/http/chunked.h"
+#include "proto/http/request_head.h"
 #include "proto/slice.h"
 
 struct connection;

@@ -14,12 +14,12 @@
  * on_gone is set and the answer was not yet given.
  *
  * net itself answers requests that need no handler: with a head that violates
- * RFC 9112 (400, 414, 417, 431, 505; proto/request_head.h), with a method that
- * has no name here (501), and while the server is stopping (503). It leaves a
- * chunked body that is broken (400) or too long (413), and a body that does not
- * come in time (408), to on_broken, if there is one: a handler gives its
- * holdings for the request back before the answer, so that the client's next
- * request finds room.
+ * RFC 9112 (400, 414, 417, 431, 505; proto/http/request_head.h), with a method
+ * that has no name here (501), and while the server is stopping (503). It
+ * leaves a chunked body that is broken (400) or too long (413), and a body that
+ * does not come in time (408), to on_broken, if there is one: a handler gives
+ * its holdings for the request back before the answer, so that the client's
+ * next request finds room.
  *
  * Other threads never hold a request: they hold a ticket (request_ticket),
  * which the service thread turns back into the request, or into NULL if the
@@ -57,7 +57,7 @@ const char *method_name(enum method method);
 enum method request_method(const struct request *rq);
 
 /* "/sets/demo/changes": as sent, nothing decoded or left out, so that a proxy
- * and the router see the same path (proto/request_head.h). Lent until the
+ * and the router see the same path (proto/http/request_head.h). Lent until the
  * answer. */
 struct slice request_path(const struct request *rq);
 

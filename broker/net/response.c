@@ -21,10 +21,10 @@
 #include "broker/net/service.h"
 #include "broker/net/stream.h"
 #include "broker/net/tcp.h"
-#include "proto/accept_header.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"
-#include "proto/json.h"
+#include "proto/http/accept_header.h"
+#include "proto/resourcesync/json.h"
 
 #define PROBLEM_MAX 16384
 

@@ -44,7 +44,7 @@ struct server_options {
     struct clients *clients;
 
     /* Proxies: their connections count for no client, their requests for the
-     * clients that they name (proto/forwarded.h). Lent; read at each new
+     * clients that they name (proto/http/forwarded.h). Lent; read at each new
      * connection (networks_latest). NULL: none. */
     const struct networks *trusted;
 

@@ -28,7 +28,7 @@
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "proto/datetime.h"
-#include "proto/request_head.h"
+#include "proto/http/request_head.h"
 
 /* Room for the head of an answer, and for a body that is sent in the same
  * write. */

@@ -10,8 +10,8 @@
 #include "broker/net/exchange.h"
 #include "broker/net/response.h"
 #include "broker/net/service.h"
-#include "proto/ws_frames.h"
-#include "proto/ws_handshake.h"
+#include "proto/http/ws_frames.h"
+#include "proto/http/ws_handshake.h"
 
 /* The longest message of a client; its content is ignored. */
 #define MESSAGE_MAX 65536

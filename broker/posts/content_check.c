@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "broker/posts/ingest.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 
 static void
 end_claim(void *claim, uint64_t last)

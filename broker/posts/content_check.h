@@ -25,8 +25,8 @@
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "broker/state/upload_file.h"
-#include "proto/digest.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/status.h"
 
 struct content_check {

@@ -7,9 +7,9 @@
 #include "base/array.h"
 #include "broker/posts/decoding.h"
 #include "broker/sets/alteration.h"
-#include "proto/digest.h"
-#include "proto/fragment.h"
-#include "proto/input_formats.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/input_formats.h"
 
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384

@@ -28,7 +28,7 @@
 #include "broker/log/post.h"
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
-#include "proto/idempotency_key.h"
+#include "proto/http/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

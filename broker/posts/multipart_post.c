@@ -7,9 +7,9 @@
 #include "base/array.h"
 #include "broker/sets/alteration.h"
 #include "proto/arena.h"
-#include "proto/input_formats.h"
-#include "proto/multipart.h"
-#include "proto/vocab.h"
+#include "proto/http/multipart.h"
+#include "proto/resourcesync/input_formats.h"
+#include "proto/resourcesync/vocab.h"
 
 /* Reserved in one go. */
 #define RESERVE_STEP 65536

@@ -1,6 +1,6 @@
 /*
  * multipart_post.h - a post of changes together with their content: a
- * multipart/related body (proto/multipart.h), streamed to the disk.
+ * multipart/related body (proto/http/multipart.h), streamed to the disk.
  *
  *     --b                                    the root part: the changes, in any
  *     Content-Type: application/json         format that a post may have; first
@@ -43,7 +43,7 @@
 #include "broker/archive/contents.h"
 #include "broker/posts/ingest.h"
 #include "broker/sets/registry.h"
-#include "proto/idempotency_key.h"
+#include "proto/http/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

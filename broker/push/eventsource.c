@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "broker/net/response.h"
 #include "broker/push/wire.h"
-#include "proto/json.h"
-#include "proto/position.h"
+#include "proto/resourcesync/json.h"
+#include "proto/resourcesync/position.h"
 
 /* A full chunk has STREAM_FRAME_MAX bytes with what is around it: "fff8\r\n"
  * and "\r\n". */

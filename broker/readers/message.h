@@ -43,8 +43,8 @@
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/position.h"
 #include "proto/status.h"
 
 /* Most bytes of a message. --message-bytes is less, but a message may exceed

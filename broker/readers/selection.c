@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/entry_builder.h"
-#include "proto/json.h"
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/json.h"
 
 /* Keys of forms: two per class, and class 0 has all entries. */
 static uint64_t

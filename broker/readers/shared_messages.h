@@ -44,8 +44,8 @@
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/registry.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "broker/sets/links.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 void
 changelist_header_write(struct buf *to, const char *public_url, const char *set,

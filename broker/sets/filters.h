@@ -28,8 +28,8 @@
 
 #include "base/list.h"
 #include "broker/base/client_limits.h"
-#include "proto/change_filter.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change_filter.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

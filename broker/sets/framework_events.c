@@ -11,8 +11,8 @@
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
-#include "proto/change.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/fragment.h"
 
 /* Channels */
 

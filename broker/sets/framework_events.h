@@ -38,9 +38,9 @@
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/vocab.h"
 #include "proto/slice.h"
 #include "proto/status.h"
-#include "proto/vocab.h"
 
 struct registry;
 struct set;

@@ -11,8 +11,8 @@
 
 #include "broker/log/head.h"
 #include "proto/buf.h"
+#include "proto/resourcesync/vocab.h"
 #include "proto/slice.h"
-#include "proto/vocab.h"
 
 /* Longest URL: a public URL of 511 bytes, a set's name, a path. */
 #define LINK_MAX 700

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 
 struct parts {
     uint64_t size; /* lists of a part */

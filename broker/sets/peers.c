@@ -6,7 +6,7 @@
 
 #include "broker/sets/upstream_topics.h"
 #include "proto/buf.h"
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 
 struct peers *
 peers_new(void)

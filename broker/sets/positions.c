@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "broker/sets/links.h"
-#include "proto/json.h"
+#include "proto/resourcesync/json.h"
 
 enum status
 positions_judge(const struct head *head, struct slice text, uint64_t *seq,

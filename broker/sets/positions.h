@@ -11,8 +11,8 @@
 
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

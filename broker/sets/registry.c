@@ -12,7 +12,7 @@
 #include "broker/sets/settings.h"
 #include "broker/sets/table.h"
 #include "broker/sets/upstream_topics.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 
 /* The log of framework events is stored with those of the sets, under a name
  * that no set can have. It retains this number of lists with so many entries.

@@ -8,9 +8,9 @@
 #include "base/options.h"
 #include "base/suggest.h"
 #include "broker/sets/peers.h"
-#include "proto/json.h"
-#include "proto/json_parse.h"
 #include "proto/number.h"
+#include "proto/resourcesync/json.h"
+#include "proto/resourcesync/json_parse.h"
 #include "proto/uri.h"
 
 /* The offset of a member; does not compile if it is not a `type`. */

@@ -30,7 +30,7 @@
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
 #include "broker/sets/registry.h"
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 #include "proto/status.h"
 
 /* Most sets of a part: --description-sets is never more. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "proto/buf.h"
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 
 struct upstream {
     struct map_node node;

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/state/contentrows.h"
-#include "proto/document_write.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/fragment.h"
 
 /* The limits of gathering for one commit, as of a state (resources.c), but each
  * entry may ask the disk for its file. */

@@ -40,8 +40,8 @@
 #include "broker/log/batch.h"
 #include "broker/log/log.h"
 #include "broker/state/resources.h"
-#include "proto/digest.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -162,7 +162,7 @@ struct content_missing {
     int64_t due_us;
     unsigned tries;    /* failed tries */
     struct slice loc;  /* not escaped; all three are lent until the next call */
-    struct slice hash; /* normalised (proto/digest.h); never empty */
+    struct slice hash; /* normalised (digest.h); never empty */
     uint64_t length;   /* as the source stated it, or LENGTH_NONE */
     bool is_settled;   /* it need not be fetched: see below */
 };

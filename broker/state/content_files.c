@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "broker/state/content.h"
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 
 /* "ab", "HEX" */
 #define FOLDER_SIZE 3

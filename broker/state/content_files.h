@@ -20,9 +20,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/change.h"
-#include "proto/digest.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

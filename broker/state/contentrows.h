@@ -24,9 +24,9 @@
 #include "base/db.h"
 #include "broker/state/content.h"
 #include "proto/buf.h"
-#include "proto/digest.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/position.h"
 #include "proto/status.h"
 
 enum contentrows_statement {

@@ -34,8 +34,8 @@
 
 #include "broker/state/upload_file.h"
 #include "proto/buf.h"
-#include "proto/fragment.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/fragment.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

@@ -32,9 +32,9 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "proto/datetime.h"
-#include "proto/digest.h"
-#include "proto/fragment.h"
-#include "proto/position.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/position.h"
 
 /* The limits of gathering for one commit: so many that a page of the index
  * serves several changes, and so few that a step is short and needs little

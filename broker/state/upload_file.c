@@ -13,7 +13,7 @@
 #include "base/db.h"
 #include "base/file.h"
 #include "broker/state/resources.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 
 /* Blocks */
 

@@ -23,9 +23,9 @@
 #include <stdint.h>
 
 #include "proto/buf.h"
-#include "proto/change.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 #include "proto/uri.h"

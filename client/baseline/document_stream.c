@@ -15,7 +15,7 @@
 #include "client/baseline/entry_queue.h"
 #include "client/lib/fetch.h"
 #include "proto/datetime.h"
-#include "proto/link_header.h"
+#include "proto/http/link_header.h"
 
 #define REDIRECTS 10
 

@@ -19,8 +19,8 @@
 #include "base/file.h"
 #include "client/dumps/resume_note.h"
 #include "client/lib/fetch.h"
-#include "proto/digest.h"
 #include "proto/number.h"
+#include "proto/resourcesync/digest.h"
 
 static enum status
 cannot_read(const char *name, struct problem *why)

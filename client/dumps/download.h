@@ -27,9 +27,9 @@
 #include <stdint.h>
 
 #include "client/lib/client.h"
-#include "proto/change.h"
-#include "proto/digest.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

@@ -21,8 +21,8 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "proto/arena.h"
-#include "proto/digest.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/status.h"
 
 /*

@@ -27,8 +27,8 @@
 #ifndef CLIENT_DUMPS_PACKAGE_H
 #define CLIENT_DUMPS_PACKAGE_H
 
-#include "proto/change.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change.h"
 #include "proto/slice.h"
 
 #define PACKAGE_MEMBERS_MAX 1000000

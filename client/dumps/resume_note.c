@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "proto/buf.h"
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 
 #define NOTE_MAX 16384
 

@@ -11,9 +11,9 @@
 
 #include "client/follow/change_batch.h"
 #include "client/tidings.h"
-#include "proto/input_formats.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/input_formats.h"
+#include "proto/resourcesync/position.h"
 
 struct broker_message {
     enum td_form form;

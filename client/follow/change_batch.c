@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "proto/fragment.h"
-#include "proto/json.h"
 #include "proto/number.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/json.h"
 
 void
 changes_init(struct changes *changes)

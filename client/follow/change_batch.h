@@ -18,8 +18,8 @@
 #include "client/tidings.h"
 #include "proto/arena.h"
 #include "proto/buf.h"
-#include "proto/change.h"
-#include "proto/change_filter.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/change_filter.h"
 
 struct changes {
     struct arena arena; /* strings */

@@ -13,7 +13,7 @@
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_fields.h"
-#include "proto/sse.h"
+#include "proto/http/sse.h"
 
 /* The body of an answer that is no stream. */
 #define REFUSAL_MAX 65536

@@ -24,9 +24,9 @@
 #include <stdint.h>
 
 #include "client/follow/broker_message.h"
-#include "proto/digest.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/position.h"
 
 /* At first zero: the first message sets the place. */
 struct message_sequence {

@@ -18,7 +18,7 @@
  * after it; so the client builds that URL itself (R-344).
  */
 #include "client/follow/follower.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 
 static bool continue_gap(struct td_follower *f);
 

@@ -22,7 +22,7 @@
 #include "client/follow/websocket_frames.h"
 #include "client/lib/curl_loop.h"
 #include "client/lib/fetch.h"
-#include "proto/ws_handshake.h"
+#include "proto/http/ws_handshake.h"
 
 /* The head of the request; it includes the lines of td_header. */
 #define REQUEST_MAX 262144

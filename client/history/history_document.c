@@ -13,7 +13,7 @@
 #include "client/dumps/package.h"
 #include "client/history/history_state.h"
 #include "client/lib/pause.h"
-#include "proto/link_header.h"
+#include "proto/http/link_header.h"
 #include "proto/uri.h"
 
 /* Entries and links */

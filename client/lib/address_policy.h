@@ -6,8 +6,8 @@
  * answers redirect. A source on the Internet could so make a client ask for
  * pages of its own machine or network, which others cannot reach. Therefore a
  * source may name addresses that reach no further than its own
- * (proto/network_address.h): one on a public address names public ones alone,
- * one in a private network private ones, one on this machine all.
+ * (proto/http/network_address.h): one on a public address names public ones
+ * alone, one in a private network private ones, one on this machine all.
  *
  * Reach judges the address of each new connection, and again before each
  * request on a kept one: a name may resolve to another address than the last
@@ -28,7 +28,7 @@
 
 #include <stdbool.h>
 
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 
 struct address_policy;
 

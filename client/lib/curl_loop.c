@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 
 #include "client/lib/headers.h"
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 
 /* Connections that are kept open for the next request. */
 #define CONNECTIONS_KEPT 64L

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "proto/buf.h"
+#include "proto/http/websub.h"
 #include "proto/uri.h"
-#include "proto/websub.h"
 
 /* One line, and the server's "scheme://host:port". */
 struct row {

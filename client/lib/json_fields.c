@@ -3,8 +3,8 @@
  */
 #include "client/lib/json_fields.h"
 
-#include "proto/json_parse.h"
 #include "proto/number.h"
+#include "proto/resourcesync/json_parse.h"
 
 struct answer {
     struct json_fields_member *members;

@@ -17,8 +17,8 @@
 #include "base/db.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
-#include "proto/digest.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/fragment.h"
 
 /* Bytes of resources between two looks at the free bytes of the disk. */
 #define LOOK_BYTES 65536

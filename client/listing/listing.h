@@ -37,8 +37,8 @@
 
 #include "client/lib/source_limits.h"
 #include "client/source/document.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/position.h"
 
 struct listing;
 

@@ -23,9 +23,9 @@
 #include "client/lib/handle_loop.h"
 #include "client/mirror/mirror.h"
 #include "client/mirror/sync_run.h"
-#include "proto/change.h"
 #include "proto/datetime.h"
-#include "proto/digest.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/digest.h"
 
 #define LOC_SIZE  (4 * 2048 + 1)
 #define TEXT_SIZE 400

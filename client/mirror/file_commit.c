@@ -19,7 +19,7 @@
 #include "base/loop.h"
 #include "client/lib/handle_loop.h"
 #include "client/mirror/mirror.h"
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 
 static int
 compare_paths(const void *a, const void *b)

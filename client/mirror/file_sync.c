@@ -19,8 +19,8 @@
 #include "client/dumps/resume_note.h"
 #include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"
-#include "proto/change.h"
-#include "proto/digest.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/digest.h"
 
 /* Reads and writes the links `duplicate` of a resource */
 

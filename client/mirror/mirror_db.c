@@ -15,9 +15,9 @@
 
 #include "base/db.h"
 #include "proto/buf.h"
-#include "proto/change.h"
 #include "proto/datetime.h"
-#include "proto/digest.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/digest.h"
 
 /* Most bytes that one resource lends. */
 #define LENT_MAX (16 * 1024 * 1024)

@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "client/mirror/resource_path.h"
 #include "proto/datetime.h"
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 
 #define FOUND_MAX 1000000
 

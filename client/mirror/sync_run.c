@@ -16,10 +16,10 @@
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
 #include "client/source/source_sets.h"
-#include "proto/change.h"
 #include "proto/datetime.h"
-#include "proto/digest.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/digest.h"
 
 /*
  * One set, followed into the database.

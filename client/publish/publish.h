@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "client/tidings.h"
-#include "proto/idempotency_key.h"
+#include "proto/http/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 

@@ -15,8 +15,8 @@
 #include "client/lib/temporary_file.h"
 #include "client/source/document.h"
 #include "proto/datetime.h"
-#include "proto/input_formats.h"
-#include "proto/json.h"
+#include "proto/resourcesync/input_formats.h"
+#include "proto/resourcesync/json.h"
 
 /* Parts of an index, at most: R-026. */
 #define PARTS_MAX DOCUMENT_ENTRIES_MAX

@@ -4,7 +4,7 @@
 
 #include "client/lib/json_fields.h"
 #include "client/lib/json_slices.h"
-#include "proto/position.h"
+#include "proto/resourcesync/position.h"
 #include "proto/uri.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))

@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "client/lib/pause.h"
 #include "client/source/discovery_queue.h"
-#include "proto/link_header.h"
-#include "proto/page_links.h"
+#include "proto/http/link_header.h"
+#include "proto/resourcesync/page_links.h"
 #include "proto/uri.h"
 
 /* Attempts to get a page from a server that is down or busy, and most

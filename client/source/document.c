@@ -21,10 +21,10 @@
 #include <string.h>
 
 #include "base/gunzip.h"
-#include "proto/entry_builder.h"
 #include "proto/number.h"
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/xml.h"
 #include "proto/uri.h"
-#include "proto/xml.h"
 
 /* A loc of 2,048 characters, in bytes, with white space around it. */
 #define DOCUMENT_TEXT_MAX 16384

@@ -9,8 +9,8 @@
  * capability), times may be coarse or have zones, an index may replace a list.
  * It ignores foreign elements, and counts and skips an entry without a valid
  * loc. It refuses: no XML, a DOCTYPE, a root that is neither urlset nor
- * sitemapindex, more than the limits of proto/xml.h. proto/input_formats.h is
- * the strict reader of our own messages.
+ * sitemapindex, more than the limits of proto/resourcesync/xml.h.
+ * proto/resourcesync/input_formats.h is the strict reader of our own messages.
  *
  * A robots.txt at the root of a host is an index of the Sitemaps that it names
  * (R-262); one without a Sitemap is malformed.
@@ -22,9 +22,9 @@
 #include <stdint.h>
 
 #include "proto/buf.h"
-#include "proto/change.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/position.h"
 
 /* The attributes of the root. Complete at document_end; if the document keeps
  * the order (R-006), complete at the first entry. */

@@ -9,7 +9,7 @@
 #include "client/lib/fetch.h"
 #include "client/lib/set_url.h"
 #include "client/source/discovery.h"
-#include "proto/json_parse.h"
+#include "proto/resourcesync/json_parse.h"
 
 /* More than any description of a set has. */
 #define ANSWER_BYTES_MAX 262144

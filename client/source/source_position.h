@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "client/tidings.h"
-#include "proto/position.h"
+#include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 
 struct source_position {

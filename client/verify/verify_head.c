@@ -15,7 +15,7 @@
 
 #include "proto/buf.h"
 #include "proto/number.h"
-#include "proto/xml.h"
+#include "proto/resourcesync/xml.h"
 
 struct verify_reader {
     struct xml *xml;

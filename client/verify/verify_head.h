@@ -14,11 +14,11 @@
 #include <stdint.h>
 
 #include "proto/datetime.h"
-#include "proto/digest.h"
-#include "proto/position.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/position.h"
+#include "proto/resourcesync/vocab.h"
 #include "proto/slice.h"
-#include "proto/vocab.h"
 
 #define VERIFY_HREF_MAX 2048
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "proto/buf.h"
-#include "proto/document_write.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/fragment.h"
 
 /* The broker's are shorter than DOCUMENT_FRAME_MAX. */
 #define HEADER_MAX 65536

@@ -15,8 +15,8 @@
 
 #include "base/random.h"
 #include "client/websub/callback_server.h"
+#include "proto/http/websub.h"
 #include "proto/number.h"
-#include "proto/websub.h"
 
 /* One more connection replaces the oldest that receives no body. */
 #define PEERS_MAX 512

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/digest.h"
+#include "proto/http/webhook_signature.h"
 #include "proto/number.h"
-#include "proto/webhook_signature.h"
+#include "proto/resourcesync/digest.h"
 
 /* W-107 */
 #define TOLERANCE_S 300

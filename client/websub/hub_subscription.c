@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
+#include "proto/http/websub.h"
 #include "proto/number.h"
 #include "proto/uri.h"
 #include "proto/urlencoded.h"
-#include "proto/websub.h"
 
 /* How long a hub may take to verify an accepted request, before the next one.
  */

@@ -28,9 +28,9 @@
 #include <unistd.h>
 
 #include "client/websub/callback_server.h"
-#include "proto/chunked.h"
 #include "proto/datetime.h"
-#include "proto/request_head.h"
+#include "proto/http/chunked.h"
+#include "proto/http/request_head.h"
 
 /* A head has so long from its first byte on, and so has each PROGRESS_BYTES of
  * a body, an answer, and the silence between two requests. That is 1 KB/s, as

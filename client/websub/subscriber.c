@@ -31,7 +31,7 @@
 #include "client/websub/delivery_queue.h"
 #include "client/websub/hub_subscription.h"
 #include "client/websub/topic_discovery.h"
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 
 /* Milliseconds between attempts, at most. */
 #define PAUSE_MOST 300000

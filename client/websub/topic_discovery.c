@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "client/lib/fetch.h"
-#include "proto/link_header.h"
-#include "proto/page_links.h"
+#include "proto/http/link_header.h"
+#include "proto/http/websub.h"
+#include "proto/resourcesync/page_links.h"
 #include "proto/uri.h"
-#include "proto/websub.h"
 
 #define REDIRECTS_MAX 10
 

@@ -22,7 +22,7 @@
 #include "base/db.h"
 #include "broker/log/batch.h"
 #include "broker/state/resources.h"
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/usage.h"
 

@@ -5,7 +5,7 @@ from tidings_test.changelists import ENTRIES_MAX
 from tidings_test.http import JSON, NDJSON, XML, check_refused
 from tidings_test.soak import soak
 
-PAGE_MAX = (1 << 20) + 5120  # with what stands around the entries (proto/document_write.h)
+PAGE_MAX = (1 << 20) + 5120  # with what stands around the entries (proto/resourcesync/document_write.h)
 
 
 def read_pages(news, after):

@@ -5,7 +5,7 @@ import pytest
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
-FRAME_MAX = 5120  # the most that stands around the entries (proto/document_write.h)
+FRAME_MAX = 5120  # the most that stands around the entries (proto/resourcesync/document_write.h)
 
 
 def rotation(news):

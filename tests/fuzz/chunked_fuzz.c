@@ -1,4 +1,4 @@
-#include "proto/chunked.h"
+#include "proto/http/chunked.h"
 
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"

@@ -42,7 +42,7 @@
 #include "broker/net/stream.h"
 #include "broker/net/tcp.h"
 #include "proto/buf.h"
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 #include "tests/fuzz/fuzz.h"
 
 #define SECOND INT64_C(1000000)

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
-#include "proto/accept_header.h"
-#include "proto/change_filter.h"
+#include "proto/http/accept_header.h"
+#include "proto/resourcesync/change_filter.h"
 #include "tests/fuzz/fuzz.h"
 
 static void

@@ -1,6 +1,6 @@
+#include "proto/http/websub.h"
 #include "proto/urlencoded.h"
 #include "proto/utf8.h"
-#include "proto/websub.h"
 #include "tests/fuzz/fuzz.h"
 
 /* An escape takes three bytes for one. */

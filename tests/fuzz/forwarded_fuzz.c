@@ -1,4 +1,4 @@
-#include "proto/forwarded.h"
+#include "proto/http/forwarded.h"
 
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,7 +1,7 @@
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 
-#include "proto/entry_builder.h"
-#include "proto/json.h"
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/json.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The JSON of a change that fragment_read accepts is one line. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "proto/idempotency_key.h"
+#include "proto/http/idempotency_key.h"
 #include "proto/utf8.h"
 #include "tests/support/again.h"
 #include "tests/support/describe.h"

@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/input_formats.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/input_formats.h"
 #include "proto/slice.h"
 
 #ifdef FUZZ_EXPLORE

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 #include "tests/fuzz/fuzz.h"
 
 /* A normalised hash stays the same when it is normalised again, and is the sum

@@ -1,4 +1,4 @@
-#include "proto/multipart.h"
+#include "proto/http/multipart.h"
 
 #include <inttypes.h>
 

@@ -1,4 +1,4 @@
-#include "proto/position.h"
+#include "proto/resourcesync/position.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "proto/webhook_signature.h"
+#include "proto/http/webhook_signature.h"
 #include "tests/fuzz/fuzz.h"
 
 static enum status

@@ -1,4 +1,4 @@
-#include "proto/sse.h"
+#include "proto/http/sse.h"
 
 #include "tests/fuzz/fuzz.h"
 

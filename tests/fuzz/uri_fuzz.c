@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proto/resourcesync/vocab.h"
 #include "proto/utf8.h"
-#include "proto/vocab.h"
 #include "tests/fuzz/fuzz.h"
 
 static void

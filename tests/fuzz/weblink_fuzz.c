@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "proto/link_header.h"
+#include "proto/http/link_header.h"
 #include "tests/fuzz/fuzz.h"
 
 static bool

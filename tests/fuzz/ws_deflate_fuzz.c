@@ -1,5 +1,5 @@
 #include "proto/buf.h"
-#include "proto/ws_handshake.h"
+#include "proto/http/ws_handshake.h"
 #include "tests/fuzz/fuzz.h"
 
 #define PLAIN "permessage-deflate"

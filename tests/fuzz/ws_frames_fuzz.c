@@ -1,4 +1,4 @@
-#include "proto/ws_frames.h"
+#include "proto/http/ws_frames.h"
 
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,11 +1,11 @@
 #include "tests/support/again.h"
 
-#include "proto/document_write.h"
-#include "proto/entry_builder.h"
-#include "proto/fragment.h"
-#include "proto/input_formats.h"
-#include "proto/json.h"
-#include "proto/position.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/input_formats.h"
+#include "proto/resourcesync/json.h"
+#include "proto/resourcesync/position.h"
 #include "tests/support/describe.h"
 
 /* Of all forms together, far from it. */

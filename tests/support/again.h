@@ -19,7 +19,7 @@
 #define TESTS_SUPPORT_AGAIN_H
 
 #include "proto/buf.h"
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 
 struct again {
     uint64_t n;         /* changes */

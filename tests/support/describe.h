@@ -6,7 +6,7 @@
 #define TESTS_SUPPORT_DESCRIBE_H
 
 #include "proto/buf.h"
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 
 /* All but the prefixes, which are only wishes. */
 void describe(struct buf *to, const struct change *change);

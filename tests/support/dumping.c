@@ -8,7 +8,7 @@
 #include "broker/posts/ingest.h"
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 #include "tests/clock.h"
 #include "tests/support/alterations.h"
 #include "tests/support/bodies.h"

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/document_write.h"
-#include "proto/fragment.h"
-#include "proto/json.h"
-#include "proto/position.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/json.h"
+#include "proto/resourcesync/position.h"
 #include "tests/test.h"
 
 #define START_US INT64_C(1767225600000000)

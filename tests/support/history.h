@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 
 #define HISTORY_MAX 32

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 
 #define KEPT_MAX 10000
 

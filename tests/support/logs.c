@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "broker/store/store.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 #include "tests/test.h"
 
 static void *

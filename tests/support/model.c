@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/change.h"
 #include "proto/datetime.h"
+#include "proto/resourcesync/change.h"
 #include "tests/test.h"
 
 #define LOC "http://example.com/r/"

@@ -21,7 +21,7 @@
 #include "broker/log/log.h"
 #include "broker/state/resources.h"
 #include "proto/buf.h"
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 
 #define MODEL_MAX 4000
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 #include "tests/test.h"
 
 /* Bytes of a heavy link, about. */

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 #include "tests/test.h"
 
 struct change

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 
 /* 2026-04-01T18:10:00.125Z */
 #define STAMPED_US INT64_C(1775067000125000)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "broker/state/content_files.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
 #include "tests/test.h"

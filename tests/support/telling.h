@@ -19,7 +19,7 @@
 
 #include "broker/log/batch.h"
 #include "broker/state/content.h"
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 #include "tests/support/tempdir.h"
 
 #define TELLING_EPOCH "0123456789abcdef"

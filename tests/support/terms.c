@@ -1,6 +1,6 @@
 #include "tests/support/terms.h"
 
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 
 /* The prefix "ours" is that of our own namespace, the others are foreign. */
 #define XML_HEAD                                            \

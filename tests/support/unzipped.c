@@ -7,7 +7,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 #include "tests/support/xpath.h"
 #include "tests/test.h"
 

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/change.h"
-#include "proto/digest.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/digest.h"
 #include "tests/clock.h"
 #include "tests/support/folder.h"
 #include "tests/support/site.h"

@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 #include "tests/test.h"
 
 static struct client *

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 #include "tests/support/sets.h"
 
 /* Bodies with the entry http://example.com/ and a word. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 #include "tests/support/shell.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"

@@ -12,7 +12,7 @@
 
 #include "client/downloads/downloads.h"
 #include "client/dumps/download.h"
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 #include "tests/clock.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"

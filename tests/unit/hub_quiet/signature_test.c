@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "proto/webhook_signature.h"
+#include "proto/http/webhook_signature.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 

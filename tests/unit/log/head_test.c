@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "proto/datetime.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 #include "tests/test.h"
 
 #define EPOCH "0123456789abcdef"

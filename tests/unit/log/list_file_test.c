@@ -11,7 +11,7 @@
 
 #include <zlib.h>
 
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"

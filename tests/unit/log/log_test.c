@@ -7,7 +7,7 @@
 
 #include <zlib.h>
 
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/log/stage.h"

@@ -24,7 +24,7 @@
 
 #include "broker/log/log_set.h"
 #include "broker/log/log_thread.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/mirror/file_sync.h"
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 #include "tests/test.h"
 
 #define MD5 "md5:0123456789abcdef0123456789abcdef"

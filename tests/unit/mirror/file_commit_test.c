@@ -10,8 +10,8 @@
 
 #include "client/lib/client.h"
 #include "client/mirror/mirror.h"
-#include "proto/change.h"
 #include "proto/datetime.h"
+#include "proto/resourcesync/change.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "client/mirror/mirror_db.h"
-#include "proto/change.h"
 #include "proto/datetime.h"
+#include "proto/resourcesync/change.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 

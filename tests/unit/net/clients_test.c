@@ -3,7 +3,7 @@
  * others: e2e/clients_test.py.)
  */
 #include "broker/base/client_limits.h"
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 #include "tests/unit/net/streamed.h"
 
 SERVED_GROUPS;

@@ -6,7 +6,7 @@
 #define TESTS_UNIT_POSTS_INGESTS_H
 
 #include "broker/posts/ingest.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 

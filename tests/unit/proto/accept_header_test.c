@@ -1,4 +1,4 @@
-#include "proto/accept_header.h"
+#include "proto/http/accept_header.h"
 
 #include "tests/test.h"
 

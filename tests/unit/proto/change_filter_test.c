@@ -1,11 +1,11 @@
-#include "proto/change_filter.h"
+#include "proto/resourcesync/change_filter.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/buf.h"
-#include "proto/change.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/fragment.h"
 #include "tests/test.h"
 
 static struct filter

@@ -1,4 +1,4 @@
-#include "proto/change.h"
+#include "proto/resourcesync/change.h"
 
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-#include "proto/chunked.h"
+#include "proto/http/chunked.h"
 
 #include <stdlib.h>
 

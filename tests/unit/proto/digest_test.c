@@ -1,4 +1,4 @@
-#include "proto/digest.h"
+#include "proto/resourcesync/digest.h"
 
 #include "tests/test.h"
 

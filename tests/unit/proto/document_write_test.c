@@ -1,4 +1,4 @@
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 
 #include "tests/test.h"
 

@@ -1,7 +1,7 @@
 /* A reader of posts that takes messages of brokers, too. */
 #include <stdio.h>
 
-#include "proto/idempotency_key.h"
+#include "proto/http/idempotency_key.h"
 #include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 

@@ -1,4 +1,4 @@
-#include "proto/forwarded.h"
+#include "proto/http/forwarded.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

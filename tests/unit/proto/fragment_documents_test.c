@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "proto/fragment.h"
-#include "proto/vocab.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/vocab.h"
 #include "tests/support/stamped.h"
 #include "tests/test.h"
 

@@ -2,11 +2,11 @@
  * fragment_test.c - an entry is written, stamped, and read back without
  * parsing.
  */
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 
 #include <stdlib.h>
 
-#include "proto/entry_builder.h"
+#include "proto/resourcesync/entry_builder.h"
 #include "tests/support/stamped.h"
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-#include "proto/html_links.h"
+#include "proto/http/html_links.h"
 
 #include <stdio.h>
 #include <stdlib.h>

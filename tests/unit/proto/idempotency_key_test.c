@@ -1,4 +1,4 @@
-#include "proto/idempotency_key.h"
+#include "proto/http/idempotency_key.h"
 
 #include "proto/buf.h"
 #include "tests/test.h"

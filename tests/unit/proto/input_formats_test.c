@@ -1,4 +1,4 @@
-#include "proto/input_formats.h"
+#include "proto/resourcesync/input_formats.h"
 
 #include <pthread.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-#include "proto/json.h"
+#include "proto/resourcesync/json.h"
 #include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 

@@ -1,4 +1,4 @@
-#include "proto/link_header.h"
+#include "proto/http/link_header.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "proto/input_reader.h"
+#include "proto/resourcesync/input_reader.h"
 #include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 

@@ -1,4 +1,4 @@
-#include "proto/network_address.h"
+#include "proto/http/network_address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-#include "proto/page_links.h"
+#include "proto/resourcesync/page_links.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "proto/request_head.h"
+#include "proto/http/request_head.h"
 
 #include <stdio.h>
 #include <stdlib.h>

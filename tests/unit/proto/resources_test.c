@@ -2,8 +2,8 @@
  * Resources of a source: read, written again, and compared with the entry of a
  * Resource List.
  */
-#include "proto/fragment.h"
-#include "proto/json.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/json.h"
 #include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 

@@ -1,4 +1,4 @@
-#include "proto/vocab.h"
+#include "proto/resourcesync/vocab.h"
 
 #include "tests/test.h"
 

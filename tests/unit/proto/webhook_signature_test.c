@@ -1,4 +1,4 @@
-#include "proto/webhook_signature.h"
+#include "proto/http/webhook_signature.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 
 #include <stdio.h>
 #include <stdlib.h>

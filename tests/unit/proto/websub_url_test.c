@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "proto/websub.h"
+#include "proto/http/websub.h"
 #include "tests/test.h"
 
 static void

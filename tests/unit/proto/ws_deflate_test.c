@@ -1,4 +1,4 @@
-#include "proto/ws_handshake.h"
+#include "proto/http/ws_handshake.h"
 #include "tests/test.h"
 
 #define AGREED                                         \

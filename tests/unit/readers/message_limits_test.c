@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "broker/readers/message.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 #include "tests/test.h"
 #include "tests/unit/readers/messages.h"
 

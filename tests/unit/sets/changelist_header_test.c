@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "proto/datetime.h"
-#include "proto/document_write.h"
+#include "proto/resourcesync/document_write.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
 #include "tests/test.h"

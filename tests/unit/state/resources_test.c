@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "proto/datetime.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/fragment.h"
 #include "tests/test.h"
 #include "tests/unit/state/folded.h"
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/document_write.h"
-#include "proto/fragment.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/fragment.h"
 #include "tests/test.h"
 
 static int64_t

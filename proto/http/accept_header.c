@@ -1,0 +1,114 @@
+#include "proto/http/accept_header.h"
+
+#include <strings.h>
+
+/* Takes the text before the next `separator` outside of quotes. */
+static struct slice
+take_part(struct slice *rest, char separator)
+{
+    struct slice part = *rest;
+    bool is_quoted = false;
+    size_t i = 0;
+
+    for (; i < rest->size && (is_quoted || rest->data[i] != separator); i++) {
+        if (rest->data[i] == '"')
+            is_quoted = !is_quoted;
+        else if (is_quoted && rest->data[i] == '\\' && i + 1 < rest->size)
+            i++;
+    }
+    part.size = i;
+    slice_skip(rest, i < rest->size ? i + 1 : i);
+    return slice_trimmed(part);
+}
+
+/* "0", "0.5", "1.000" in thousandths; other text counts as 1. */
+static int
+read_weight(struct slice text)
+{
+    int weight = 0, unit = 100;
+
+    if (text.size == 0 || text.size > 5 ||
+        (text.data[0] != '0' && text.data[0] != '1') ||
+        (text.size > 1 && text.data[1] != '.'))
+        return 1000;
+    weight = (text.data[0] - '0') * 1000;
+    for (size_t i = 2; i < text.size; i++, unit /= 10) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return 1000;
+        weight += (text.data[i] - '0') * unit;
+    }
+    return weight > 1000 ? 1000 : weight;
+}
+
+static int
+weight_of(struct slice parameters)
+{
+    while (parameters.size > 0) {
+        struct slice one = take_part(&parameters, ';');
+
+        if (one.size > 2 && !strncasecmp(one.data, "q=", 2))
+            return read_weight((struct slice){one.data + 2, one.size - 2});
+    }
+    return 1000;
+}
+
+/* How closely a range names an offer: 3 exactly, 2 its type, 1 all; 0 not. */
+static int
+closeness_of(struct slice range, const char *offer)
+{
+    size_t type = strcspn(offer, "/") + 1;
+
+    if (slice_is(range, "*/*"))
+        return 1;
+    if (range.size == strlen(offer) &&
+        !strncasecmp(range.data, offer, range.size))
+        return 3;
+    if (range.size == type + 1 && range.data[type] == '*' &&
+        !strncasecmp(range.data, offer, type))
+        return 2;
+    return 0;
+}
+
+int
+accept_choose(struct slice header, const char *const *offers, size_t n)
+{
+    int best = -1, best_weight = 0;
+
+    if (slice_trimmed(header).size == 0)
+        return n > 0 ? 0 : -1;
+    for (size_t i = 0; i < n; i++) {
+        struct slice rest = header;
+        int close = 0, weight = 0;
+
+        while (rest.size > 0) {
+            struct slice parameters = take_part(&rest, ',');
+            struct slice range = take_part(&parameters, ';');
+            int found = closeness_of(range, offers[i]);
+            int here = found ? weight_of(parameters) : 0;
+
+            /* What is named twice is as welcome as it ever is. */
+            if (found > close || (found == close && here > weight)) {
+                close = found;
+                weight = here;
+            }
+        }
+        if (weight > best_weight) {
+            best = (int)i;
+            best_weight = weight;
+        }
+    }
+    return best;
+}
+
+bool
+accept_names(struct slice header, const char *type)
+{
+    while (header.size > 0) {
+        struct slice parameters = take_part(&header, ',');
+
+        if (closeness_of(take_part(&parameters, ';'), type) == 3 &&
+            weight_of(parameters) > 0)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,24 @@
+/*
+ * accept_header.h - which of the media types that we have a client likes best
+ * (RFC 9110 section 12.5.1).
+ */
+#ifndef PROTO_HTTP_ACCEPT_HEADER_H
+#define PROTO_HTTP_ACCEPT_HEADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/slice.h"
+
+/* The number of the offer ("application/json", lower case, no parameters) that
+ * the header's value prefers; -1: it accepts none. Of equals, the first. The
+ * most specific range counts for an offer: "text/xml", then those with a star.
+ * Skips faulty ranges, and parameters other than q. Empty: any. */
+int accept_choose(struct slice header, const char *const *offers, size_t n);
+
+/* Does it name the media type `type` itself ("text/event-stream", in lower
+ * case), and not as unacceptable? Ranges do not count: they are what a client
+ * sends that has nothing in mind. */
+bool accept_names(struct slice header, const char *type);
+
+#endif

@@ -1,0 +1,222 @@
+#include "proto/http/forwarded.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+#include "proto/token.h"
+
+/* Longer is no node: "[ffff:...:255.255.255.255]:65535". */
+#define NODE_MAX 63
+
+/* Nodes */
+
+/* A port, of digits, or a name for one ("_abc"; RFC 7239 section 6). */
+static bool
+is_port(struct slice text)
+{
+    size_t digits = 0;
+
+    if (text.size > 1 && text.data[0] == '_')
+        return token_is(text);
+    while (digits < text.size && text.data[digits] >= '0' &&
+           text.data[digits] <= '9')
+        digits++;
+    return digits > 0 && digits <= 5 && digits == text.size;
+}
+
+static bool
+read_host(struct slice host, int family, struct sockaddr_storage *address)
+{
+    char text[NODE_MAX + 1];
+
+    /* address_read takes a zone, which means nothing elsewhere. */
+    return slice_copy(text, sizeof(text), host) && !strchr(text, '%') &&
+           address_read(text, address) && address->ss_family == family;
+}
+
+/* "192.0.2.1", "[2001:db8::1]", each with or without ":port". */
+static bool
+read_node(struct slice text, struct sockaddr_storage *address)
+{
+    struct slice host = text, rest;
+
+    if (text.size > 0 && text.data[0] == '[') {
+        rest = (struct slice){text.data + 1, text.size - 1};
+        if (!memchr(rest.data, ']', rest.size))
+            return false;
+        host = slice_take(&rest, ']');
+        if (rest.size > 0 &&
+            (rest.data[0] != ':' ||
+             !is_port((struct slice){rest.data + 1, rest.size - 1})))
+            return false;
+        return read_host(host, AF_INET6, address);
+    }
+    rest = text;
+    host = slice_take(&rest, ':');
+    if (host.size < text.size && !is_port(rest))
+        return false;
+    return read_host(host, AF_INET, address);
+}
+
+static bool
+is_trusted(const struct networks *trusted,
+           const struct sockaddr_storage *address)
+{
+    return networks_contain(trusted, (const struct sockaddr *)address);
+}
+
+/* X-Forwarded-For, from its end */
+
+static bool
+read_x_forwarded_for(struct slice value, const struct networks *trusted,
+                     struct sockaddr_storage *client)
+{
+    while (value.size > 0) {
+        size_t begin = value.size;
+        struct slice one;
+
+        while (begin > 0 && value.data[begin - 1] != ',')
+            begin--;
+        one = slice_trimmed(
+            (struct slice){value.data + begin, value.size - begin});
+        value.size = begin > 0 ? begin - 1 : 0;
+        if (one.size == 0)
+            continue;
+        if (!read_node(one, client) && !read_host(one, AF_INET6, client))
+            return false;
+        if (!is_trusted(trusted, client))
+            return true;
+    }
+    return false;
+}
+
+/* Forwarded, from its beginning */
+
+struct text {
+    char bytes[NODE_MAX];
+    size_t size; /* more than NODE_MAX: cut */
+};
+
+static void
+add_byte(struct text *to, char c)
+{
+    if (to->size < NODE_MAX)
+        to->bytes[to->size] = c;
+    to->size++;
+}
+
+/* A token or a quoted string (RFC 9110 section 5.6.4). */
+static bool
+take_value(struct slice *rest, struct text *value)
+{
+    size_t size;
+
+    value->size = 0;
+    if (!slice_take_char(rest, '"')) {
+        size = token_size(*rest);
+        for (size_t i = 0; i < size; i++)
+            add_byte(value, rest->data[i]);
+        slice_skip(rest, size);
+        return size > 0;
+    }
+    while (rest->size > 0 && rest->data[0] != '"') {
+        if (slice_take_char(rest, '\\') && rest->size == 0)
+            return false;
+        if (slice_is_control(rest->data[0]))
+            return false;
+        add_byte(value, rest->data[0]);
+        slice_skip(rest, 1);
+    }
+    return slice_take_char(rest, '"');
+}
+
+/* The element of one proxy. */
+struct element {
+    bool has_pairs;
+    bool has_for;
+    struct text node;
+};
+
+static bool
+take_pair(struct slice *rest, struct element *element)
+{
+    struct slice name = {rest->data, token_size(*rest)};
+    struct text value;
+
+    slice_skip(rest, name.size);
+    if (name.size == 0 || !slice_take_char(rest, '=') ||
+        !take_value(rest, &value))
+        return false;
+    element->has_pairs = true;
+    if (!slice_is_word(name, "for"))
+        return true;
+    if (element->has_for)
+        return false;
+    element->has_for = true;
+    element->node = value;
+    return true;
+}
+
+static bool
+take_element(struct slice *rest, struct element *element)
+{
+    element->has_pairs = element->has_for = false;
+    do {
+        slice_skip_blanks(rest);
+        if (rest->size > 0 && rest->data[0] != ';' && rest->data[0] != ',' &&
+            !take_pair(rest, element))
+            return false;
+        slice_skip_blanks(rest);
+    } while (slice_take_char(rest, ';'));
+    return rest->size == 0 || slice_take_char(rest, ',');
+}
+
+static bool
+read_forwarded(struct slice value, const struct networks *trusted,
+               struct sockaddr_storage *client)
+{
+    struct sockaddr_storage address;
+    bool is_found = false;
+
+    while (value.size > 0) {
+        struct element e;
+        bool has_address;
+
+        if (!take_element(&value, &e))
+            return false;
+        if (!e.has_pairs)
+            continue;
+        has_address =
+            e.has_for && e.node.size <= NODE_MAX &&
+            read_node((struct slice){e.node.bytes, e.node.size}, &address);
+        if (has_address && is_trusted(trusted, &address))
+            continue;
+        is_found = has_address;
+        *client = address;
+    }
+    return is_found;
+}
+
+/* Both */
+
+static bool
+is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    return !memcmp(a, b, sizeof(*a));
+}
+
+bool
+forwarded_client(struct slice forwarded, struct slice x_forwarded_for,
+                 const struct networks *trusted,
+                 struct sockaddr_storage *client)
+{
+    struct sockaddr_storage other;
+
+    if (x_forwarded_for.size == 0)
+        return read_forwarded(forwarded, trusted, client);
+    if (forwarded.size == 0)
+        return read_x_forwarded_for(x_forwarded_for, trusted, client);
+    return read_forwarded(forwarded, trusted, client) &&
+           read_x_forwarded_for(x_forwarded_for, trusted, &other) &&
+           is_same(client, &other);
+}

@@ -1,0 +1,459 @@
+#include "proto/http/html_links.h"
+
+#include "proto/buf.h"
+#include "proto/number.h"
+
+/* A raw value with its references may be longer than the decoded one. */
+#define VALUE_AS_IT_CAME_MAX (8 * HTML_VALUE_MAX)
+
+struct page {
+    struct slice rest;
+    html_link_fn *on_link;
+    void *user;
+    bool has_base;
+    unsigned n_templates; /* that we are within: nothing in them counts */
+    struct buf rel, href;
+};
+
+struct tag {
+    struct slice name;
+    struct slice rel, href; /* as they came */
+    bool has_rel, has_href;
+};
+
+static bool
+is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r';
+}
+
+static bool
+is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static void
+skip_bytes(struct slice *rest, size_t size)
+{
+    if (size > rest->size)
+        size = rest->size;
+    slice_skip(rest, size);
+}
+
+static void
+skip_spaces(struct slice *rest)
+{
+    while (rest->size > 0 && is_space(rest->data[0]))
+        skip_bytes(rest, 1);
+}
+
+/* Everything up to `end`, and `end`; all where there is none. */
+static void
+skip_past(struct slice *rest, const char *end)
+{
+    while (rest->size > 0) {
+        const char *at = memchr(rest->data, end[0], rest->size);
+
+        skip_bytes(rest, at ? (size_t)(at - rest->data) : rest->size);
+        if (slice_starts(*rest, end)) {
+            skip_bytes(rest, strlen(end));
+            return;
+        }
+        skip_bytes(rest, 1);
+    }
+}
+
+/* Does it begin with `word`, in whatever case, and end there? */
+static bool
+is_word_at(struct slice rest, const char *word)
+{
+    size_t size = strlen(word);
+
+    return rest.size > size && !strncasecmp(rest.data, word, size) &&
+           (is_space(rest.data[size]) || rest.data[size] == '/' ||
+            rest.data[size] == '>');
+}
+
+/* Character references: those that stand in URLs. Others stay as they are. */
+
+static void
+add_character(struct buf *to, uint32_t c)
+{
+    char bytes[4];
+    size_t size = 0;
+
+    if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
+        c = 0xfffd;
+    if (c < 0x80) {
+        bytes[size++] = (char)c;
+    } else {
+        if (c < 0x800) {
+            bytes[size++] = (char)(0xc0 | c >> 6);
+        } else {
+            if (c < 0x10000) {
+                bytes[size++] = (char)(0xe0 | c >> 12);
+            } else {
+                bytes[size++] = (char)(0xf0 | c >> 18);
+                bytes[size++] = (char)(0x80 | (c >> 12 & 0x3f));
+            }
+            bytes[size++] = (char)(0x80 | (c >> 6 & 0x3f));
+        }
+        bytes[size++] = (char)(0x80 | (c & 0x3f));
+    }
+    buf_add(to, bytes, size);
+}
+
+/* "&#65;", "&#x41;" */
+static bool
+take_number(struct slice *rest, struct buf *to)
+{
+    bool is_hex = rest->size > 2 && (rest->data[2] | 0x20) == 'x';
+    unsigned base = is_hex ? 16 : 10;
+    size_t first = is_hex ? 3 : 2;
+    size_t at = first;
+    uint32_t c = 0;
+
+    for (; at < rest->size && hex_value(rest->data[at]) < base; at++)
+        if (c <= 0x10ffff)
+            c = c * base + hex_value(rest->data[at]);
+    if (at == first)
+        return false;
+    at += at < rest->size && rest->data[at] == ';';
+    add_character(to, c);
+    skip_bytes(rest, at);
+    return true;
+}
+
+static bool
+take_reference(struct slice *rest, struct buf *to)
+{
+    static const struct {
+        const char *name;
+        const char *means;
+    } named[] = {
+        {"&amp;", "&"},    {"&AMP;", "&"},    {"&lt;", "<"},
+        {"&gt;", ">"},     {"&quot;", "\""},  {"&apos;", "'"},
+        {"&percnt;", "%"}, {"&num;", "#"},    {"&quest;", "?"},
+        {"&colon;", ":"},  {"&equals;", "="}, {"&sol;", "/"},
+        {"&period;", "."}, {"&comma;", ","},  {"&semi;", ";"},
+        {"&plus;", "+"},   {"&Tab;", "\t"},   {"&NewLine;", "\n"},
+        {"&commat;", "@"}, {"&lowbar;", "_"},
+    };
+
+    if (slice_starts(*rest, "&#"))
+        return take_number(rest, to);
+    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+        if (slice_starts(*rest, named[i].name)) {
+            buf_add_text(to, named[i].means);
+            skip_bytes(rest, strlen(named[i].name));
+            return true;
+        }
+    return false;
+}
+
+/* The value without references and without white space around it. */
+static struct slice
+unescape_value(struct slice value, struct buf *to)
+{
+    struct slice text;
+
+    buf_clear(to);
+    while (value.size > 0) {
+        if (value.data[0] != '&' || !take_reference(&value, to)) {
+            buf_add(to, value.data, 1);
+            skip_bytes(&value, 1);
+        }
+    }
+    text = buf_slice(to);
+    skip_spaces(&text);
+    while (text.size > 0 && is_space(text.data[text.size - 1]))
+        text.size--;
+    return text;
+}
+
+/* Tags */
+
+static struct slice
+take_until(struct slice *rest, const char *ends)
+{
+    struct slice taken = {rest->data, 0};
+
+    while (taken.size < rest->size && !is_space(rest->data[taken.size]) &&
+           !memchr(ends, rest->data[taken.size], strlen(ends)))
+        taken.size++;
+    skip_bytes(rest, taken.size);
+    return taken;
+}
+
+static struct slice
+take_value(struct slice *rest)
+{
+    struct slice value;
+    char quote;
+
+    skip_spaces(rest);
+    if (rest->size == 0)
+        return (struct slice){NULL, 0};
+    quote = rest->data[0];
+    if (quote != '"' && quote != '\'')
+        return take_until(rest, ">");
+    skip_bytes(rest, 1);
+    value = (struct slice){rest->data, 0};
+    while (value.size < rest->size && rest->data[value.size] != quote)
+        value.size++;
+    skip_bytes(rest, value.size + 1);
+    return value;
+}
+
+/* A tag from its name on; false: it does not end. */
+static bool
+take_tag(struct slice *rest, struct tag *tag)
+{
+    *tag = (struct tag){.name = take_until(rest, "/>")};
+    while (rest->size > 0) {
+        struct slice value = {NULL, 0};
+        struct slice name = {rest->data, 1};
+
+        if (rest->data[0] == '>') {
+            skip_bytes(rest, 1);
+            return true;
+        }
+        if (rest->data[0] == '/' || is_space(rest->data[0])) {
+            skip_bytes(rest, 1);
+            continue;
+        }
+        skip_bytes(rest, 1); /* a "=" here is the name's */
+        name.size += take_until(rest, "/>=").size;
+        skip_spaces(rest);
+        if (rest->size > 0 && rest->data[0] == '=') {
+            skip_bytes(rest, 1);
+            value = take_value(rest);
+        }
+        /* Of two of a name the first counts. */
+        if (slice_is_word(name, "rel") && !tag->has_rel) {
+            tag->rel = value;
+            tag->has_rel = true;
+        } else if (slice_is_word(name, "href") && !tag->has_href) {
+            tag->href = value;
+            tag->has_href = true;
+        }
+    }
+    return false;
+}
+
+/* To behind "-->" or "--!>", whichever comes first, in one look. */
+static void
+skip_comment(struct slice *rest)
+{
+    for (;;) {
+        skip_past(rest, "--");
+        while (slice_starts(*rest, "-"))
+            skip_bytes(rest, 1);
+        if (rest->size == 0 || rest->data[0] == '>' ||
+            slice_starts(*rest, "!>"))
+            break;
+    }
+    skip_past(rest, ">");
+}
+
+/* Past "<!", "<?" or a stray "</". */
+static void
+skip_declaration(struct slice *rest)
+{
+    if (slice_starts(*rest, "<!-->"))
+        skip_bytes(rest, 5);
+    else if (slice_starts(*rest, "<!--->"))
+        skip_bytes(rest, 6);
+    else if (slice_starts(*rest, "<!--")) {
+        skip_bytes(rest, 4);
+        skip_comment(rest);
+    } else {
+        skip_past(rest, ">");
+    }
+}
+
+/* Past the end of an element that has no tags in it, only text. */
+static void
+skip_raw(struct slice *rest, struct slice name)
+{
+    char end[16] = "</";
+    struct tag tag;
+
+    memcpy(end + 2, name.data, name.size);
+    end[2 + name.size] = '\0';
+    while (rest->size > 0 && !is_word_at(*rest, end))
+        skip_bytes(rest, 1);
+    skip_bytes(rest, 2);
+    (void)take_tag(rest, &tag);
+}
+
+/* A script may have "<!--" in it, and then "<script>" and its "</script>". */
+static void
+skip_script(struct slice *rest)
+{
+    bool is_escaped = false, is_doubly = false;
+    struct tag tag;
+
+    for (; rest->size > 0; skip_bytes(rest, 1)) {
+        if (!is_escaped && slice_starts(*rest, "<!--")) {
+            is_escaped = true;
+            skip_bytes(rest, 1); /* "<!-->" is both its begin and its end */
+        } else if (is_escaped && slice_starts(*rest, "-->")) {
+            is_escaped = is_doubly = false;
+        } else if (is_escaped && !is_doubly && is_word_at(*rest, "<script")) {
+            is_doubly = true;
+        } else if (is_word_at(*rest, "</script")) {
+            if (!is_doubly)
+                break;
+            is_doubly = false;
+        }
+    }
+    skip_bytes(rest, 2);
+    (void)take_tag(rest, &tag);
+}
+
+/* The head */
+
+static bool
+is_one_of(struct slice name, const char *const *words)
+{
+    for (; *words; words++)
+        if (slice_is_word(name, *words))
+            return true;
+    return false;
+}
+
+static void
+report_link(struct page *page, const struct tag *tag, bool is_base)
+{
+    struct html_link link = {.is_base = is_base};
+
+    if (is_base && (page->has_base || !tag->has_href))
+        return;
+    if (tag->rel.size > VALUE_AS_IT_CAME_MAX ||
+        tag->href.size > VALUE_AS_IT_CAME_MAX)
+        return;
+    link.rel = unescape_value(tag->rel, &page->rel);
+    link.href = unescape_value(tag->href, &page->href);
+    if (page->rel.failed || page->href.failed)
+        return;
+    page->has_base = page->has_base || is_base;
+    page->on_link(&link, page->user);
+}
+
+/* A tag that begins something; false: the body begins. */
+static bool
+on_begin(struct page *page, const struct tag *tag)
+{
+    static const char *const raw[] = {"title", "style", "noframes", "noscript",
+                                      NULL};
+    static const char *const raw_of_bodies[] = {"textarea", "xmp", "iframe",
+                                                "noembed", NULL};
+    static const char *const plain[] = {"html",     "head",    "meta",
+                                        "basefont", "bgsound", NULL};
+
+    if (slice_is_word(tag->name, "template"))
+        page->n_templates++;
+    else if (slice_is_word(tag->name, "script"))
+        skip_script(&page->rest);
+    else if (is_one_of(tag->name, raw))
+        skip_raw(&page->rest, tag->name);
+    else if (page->n_templates > 0) {
+        if (is_one_of(tag->name, raw_of_bodies))
+            skip_raw(&page->rest, tag->name);
+        return !slice_is_word(tag->name, "plaintext");
+    } else if (slice_is_word(tag->name, "link"))
+        report_link(page, tag, false);
+    else if (slice_is_word(tag->name, "base"))
+        report_link(page, tag, true);
+    else
+        return is_one_of(tag->name, plain);
+    return true;
+}
+
+/* A tag that ends something; false: the head. */
+static bool
+on_end(struct page *page, const struct tag *tag)
+{
+    static const char *const ending[] = {"head", "body", "html", "br", NULL};
+
+    if (page->n_templates > 0) {
+        if (slice_is_word(tag->name, "template"))
+            page->n_templates--;
+        return true;
+    }
+    return !is_one_of(tag->name, ending);
+}
+
+/* Goes on by one tag, comment or text; false: the head is over. */
+static bool
+step_tag(struct page *page)
+{
+    struct slice *rest = &page->rest;
+    bool is_end = slice_starts(*rest, "</");
+    size_t name = is_end ? 2 : 1;
+    struct tag tag;
+
+    if (rest->data[0] != '<') {
+        bool is_text = !is_space(rest->data[0]);
+
+        skip_bytes(rest, 1);
+        return !is_text || page->n_templates > 0;
+    }
+    if (rest->size > name && is_letter(rest->data[name])) {
+        skip_bytes(rest, name);
+        if (!take_tag(rest, &tag))
+            return false;
+        return is_end ? on_end(page, &tag) : on_begin(page, &tag);
+    }
+    if (is_end || (rest->size > 1 && memchr("!?", rest->data[1], 2))) {
+        skip_declaration(rest);
+        return true;
+    }
+    skip_bytes(rest, 1); /* "<" alone is text */
+    return page->n_templates > 0;
+}
+
+static void
+skip_mark(struct slice *rest)
+{
+    if (slice_starts(*rest, "\xef\xbb\xbf"))
+        skip_bytes(rest, 3);
+}
+
+void
+html_read(struct slice document, html_link_fn *on_link, void *user)
+{
+    struct page page = {.rest = document, .on_link = on_link, .user = user};
+
+    buf_init(&page.rel, HTML_VALUE_MAX);
+    buf_init(&page.href, HTML_VALUE_MAX);
+    skip_mark(&page.rest);
+    while (page.rest.size > 0 && step_tag(&page))
+        ;
+    buf_fini(&page.rel);
+    buf_fini(&page.href);
+}
+
+bool
+html_is_page(struct slice document)
+{
+    static const char doctype[] = "<!doctype";
+    struct slice rest = document;
+
+    skip_mark(&rest);
+    for (;;) {
+        skip_spaces(&rest);
+        if (is_word_at(rest, "<html"))
+            return true;
+        if (is_word_at(rest, doctype)) {
+            skip_bytes(&rest, sizeof(doctype) - 1);
+            skip_spaces(&rest);
+            return is_word_at(rest, "html");
+        }
+        if (!slice_starts(rest, "<!--") && !slice_starts(rest, "<?"))
+            return false;
+        skip_declaration(&rest);
+    }
+}

@@ -1,0 +1,205 @@
+#include "proto/resourcesync/change.h"
+
+#include "proto/resourcesync/xml.h"
+#include "proto/uri.h"
+
+void
+change_init(struct change *change)
+{
+    *change = (struct change){
+        .datetime_us = DATETIME_NONE,
+        .source_us = DATETIME_NONE,
+        .lastmod_us = DATETIME_NONE,
+        .length = LENGTH_NONE,
+    };
+}
+
+size_t
+change_write_lastmod(char *to, const struct change *change)
+{
+    size_t size = datetime_write_short(to, change->lastmod_us);
+
+    return change->is_lastmod_date ? DATETIME_DATE_SIZE : size;
+}
+
+static enum status
+check_type(struct slice type, struct problem *why)
+{
+    if (type.size > 0 && !is_media_type(type))
+        return problem_quoting(why, STATUS_INVALID, "type: not a media type",
+                               type);
+    return STATUS_OK;
+}
+
+/* as in Content-Encoding, names of codings and commas. */
+static enum status
+check_encoding(struct slice encoding, struct problem *why)
+{
+    for (size_t i = 0; i < encoding.size; i++) {
+        unsigned char c = (unsigned char)encoding.data[i];
+
+        if (c < 0x20 || c >= 0x7f)
+            return problem_quoting(why, STATUS_INVALID,
+                                   "encoding: not a content coding", encoding);
+    }
+    return STATUS_OK;
+}
+
+/* What the XML reader refuses, JSON must not bring: a fragment that cannot be
+ * read back would be in the log for good. */
+static enum status
+check_namespace(const struct attribute *a, struct problem *why)
+{
+    char ns[CHANGE_NS_MAX + 1];
+
+    if (a->ns.size > CHANGE_NS_MAX)
+        return problem(why, STATUS_INVALID,
+                       "attribute \"%s\": its namespace has more than %d "
+                       "bytes",
+                       problem_quote(a->name).text, CHANGE_NS_MAX);
+    memcpy(ns, a->ns.data, a->ns.size);
+    ns[a->ns.size] = '\0';
+    if (!xml_is_namespace(ns))
+        return problem(why, STATUS_INVALID,
+                       "attribute \"%s\": its namespace is not a URI: \"%s\"",
+                       problem_quote(a->name).text, problem_quote(a->ns).text);
+    return STATUS_OK;
+}
+
+/* R-005. Both formats can name our own namespaces or a name that is none; only
+ * JSON can name an attribute twice, which would not be well-formed in XML. */
+static enum status
+check_attributes(const struct attribute *attributes, size_t n,
+                 struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct attribute *a = &attributes[i];
+
+        if (a->ns.size == 0 || slice_is(a->ns, NS_SITEMAP) ||
+            slice_is(a->ns, NS_RS) || slice_is(a->ns, NS_TIDINGS) ||
+            slice_is(a->ns, "http://www.w3.org/2000/xmlns/"))
+            return problem(why, STATUS_INVALID,
+                           "attribute \"%s\": not in a foreign namespace: "
+                           "\"%s\"",
+                           problem_quote(a->name).text,
+                           problem_quote(a->ns).text);
+        /* Attributes of one namespace mostly stand together. */
+        if (i == 0 || !slice_equal(a->ns, attributes[i - 1].ns))
+            rc = check_namespace(a, why);
+        if (rc)
+            return rc;
+        if (!is_ncname(a->name))
+            return problem_quoting(why, STATUS_INVALID,
+                                   "attributes: not an attribute's name",
+                                   a->name);
+        for (size_t k = 0; k < i; k++)
+            if (slice_equal(a->name, attributes[k].name) &&
+                slice_equal(a->ns, attributes[k].ns))
+                return problem(why, STATUS_INVALID,
+                               "attribute \"%s\" is given twice",
+                               problem_quote(a->name).text);
+    }
+    return STATUS_OK;
+}
+
+static enum status
+check_link(const struct link *link, struct problem *why)
+{
+    enum status rc;
+
+    if (link->rel.size == 0)
+        return problem(why, STATUS_INVALID, "link: no rel");
+    if (!is_relation(link->rel))
+        return problem_quoting(
+            why, STATUS_INVALID,
+            "rel: neither a relation's name nor an absolute URI", link->rel);
+    if (!link->href.data || link->href.size == 0)
+        return problem(why, STATUS_INVALID, "link: no href");
+    rc = uri_check(link->href, "href", why);
+    if (rc)
+        return rc;
+    if (link->pri > 999999)
+        return problem(why, STATUS_INVALID, "pri: not from 1 to 999999: %u",
+                       (unsigned)link->pri);
+    if (link->type.size == 0 && slice_is(link->rel, REL_PATCH))
+        return problem(why, STATUS_INVALID, "link: a patch needs a type");
+    rc = check_type(link->type, why);
+    if (!rc)
+        rc = check_encoding(link->encoding, why);
+    if (!rc)
+        rc = check_attributes(link->attributes, link->n_attributes, why);
+    return rc;
+}
+
+static enum status
+check_tags(struct slice tags, struct problem *why)
+{
+    while (tags.size > 0) {
+        const char *space = memchr(tags.data, ' ', tags.size);
+        size_t size = space ? (size_t)(space - tags.data) : tags.size;
+
+        if (size == 0 || size > TAG_MAX)
+            return problem(why, STATUS_INVALID,
+                           "tags: not of 1 to %d bytes: \"%s\"", TAG_MAX,
+                           problem_quote((struct slice){tags.data, size}).text);
+        if (space && size + 1 == tags.size)
+            return problem(why, STATUS_INVALID, "tags: one is empty");
+        slice_skip(&tags, size + (space != NULL));
+    }
+    return STATUS_OK;
+}
+
+/* a deleted resource has no representation to describe. */
+static enum status
+check_deleted(const struct change *change, struct problem *why)
+{
+    const char *which = NULL;
+
+    if (change->hash.size > 0)
+        which = "hash";
+    else if (change->length != LENGTH_NONE)
+        which = "length";
+    else if (change->type.size > 0)
+        which = "type";
+    else if (change->encoding.size > 0)
+        which = "encoding";
+    if (which)
+        return problem(why, STATUS_INVALID, "%s: a deleted resource has none",
+                       which);
+    return STATUS_OK;
+}
+
+enum status
+change_check(const struct change *change, struct problem *why)
+{
+    enum status rc;
+
+    if (change->loc.size == 0)
+        return problem(why, STATUS_INVALID, "no loc");
+    rc = uri_check_loc(change->loc, why);
+    if (!rc)
+        rc = check_type(change->type, why);
+    if (!rc)
+        rc = check_encoding(change->encoding, why);
+    if (!rc && change->kind == CHANGE_DELETED)
+        rc = check_deleted(change, why);
+    if (!rc && change->tags.size > 0)
+        rc = check_tags(change->tags, why);
+    if (rc)
+        return rc;
+
+    if (change->changefreq.size > 0 && !is_changefreq(change->changefreq))
+        return problem_quoting(why, STATUS_INVALID, "changefreq: unknown",
+                               change->changefreq);
+    if (change->priority.size > 0 && !is_priority(change->priority))
+        return problem_quoting(why, STATUS_INVALID,
+                               "priority: not a decimal from 0.0 to 1.0",
+                               change->priority);
+
+    rc = check_attributes(change->attributes, change->n_attributes, why);
+    for (size_t i = 0; !rc && i < change->n_links; i++)
+        rc = check_link(&change->links[i], why);
+    return rc;
+}

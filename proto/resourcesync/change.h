@@ -1,0 +1,105 @@
+/*
+ * change.h - the model of a change entry: a resource and its event.
+ *
+ * A change lends everything it points at; readers hand it to a callback and
+ * take it back when that returns.
+ */
+#ifndef PROTO_RESOURCESYNC_CHANGE_H
+#define PROTO_RESOURCESYNC_CHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/datetime.h"
+#include "proto/problem.h"
+#include "proto/resourcesync/vocab.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* No length given. */
+#define LENGTH_NONE UINT64_MAX
+
+/* Most links of an entry; most foreign attributes of it and its links together;
+ * and the longest name of a namespace, in bytes, which the JSON form repeats
+ * with each attribute: so no form of an entry is much larger than its fragment
+ * may be. */
+#define CHANGE_LINKS_MAX      256
+#define CHANGE_ATTRIBUTES_MAX 64
+#define CHANGE_NS_MAX         1024
+
+/* Longest tag, in bytes (design section 4). */
+#define TAG_MAX 128
+
+/* An attribute of a namespace that is neither ours nor ResourceSync's. */
+struct attribute {
+    struct slice ns;
+    struct slice prefix; /* a wish: kept where it is free; may be empty */
+    struct slice name;
+    struct slice value;
+};
+
+/* rs:ln */
+struct link {
+    struct slice rel;
+    struct slice href;
+    struct slice hash; /* normalised list; empty if none */
+    struct slice type;
+    struct slice encoding;
+    int64_t modified_us; /* or DATETIME_NONE */
+    uint64_t length;     /* or LENGTH_NONE */
+    uint32_t pri;        /* 1 to 999999; 0: none */
+    const struct attribute *attributes;
+    size_t n_attributes;
+};
+
+/* A <url> with its rs:md and rs:ln. */
+struct change {
+    struct slice loc;
+    enum change_kind kind;
+    int64_t
+        datetime_us;      /* the event's time as the source told it, or
+                             DATETIME_NONE; in our own documents the event time */
+    int64_t source_us;    /* td:datetime: what the source had told, where the
+                             event time differs; else DATETIME_NONE */
+    uint64_t seq;         /* td:seq in our own documents; 0: none */
+    int64_t lastmod_us;   /* the resource's own, or DATETIME_NONE */
+    bool is_lastmod_date; /* the source gave a date, and no time of day */
+    struct slice changefreq;
+    struct slice priority;
+    struct slice hash; /* normalised list; empty if none */
+    uint64_t length;   /* or LENGTH_NONE */
+    struct slice type;
+    struct slice encoding;
+    struct slice tags;       /* td:tags, single spaces between */
+    struct slice capability; /* of the document that changed, in framework
+                                notifications (R-322); else empty. Only
+                                fragment_read reads it */
+    const struct attribute *attributes;
+    size_t n_attributes;
+    const struct link *links;
+    size_t n_links;
+};
+
+/* Receives one change after the other; `user` is whatever the reader was given.
+ * A return other than 0 ends the reading with that status. */
+typedef enum status change_fn(const struct change *change, void *user,
+                              struct problem *why);
+
+/* A change with nothing in it: all "none". */
+void change_init(struct change *change);
+
+/* Writes its lastmod, which is not DATETIME_NONE: a date where the source gave
+ * one, else the shortest complete form in UTC. At most DATETIME_SIZE bytes;
+ * returns how many. */
+size_t change_write_lastmod(char *to, const struct change *change);
+
+/* Checks a posted change, whatever its format: loc (R-007), links (R-010,
+ * R-011, R-019, R-243), media types (R-022), changefreq (R-021), priority, tags
+ * of 1 to TAG_MAX bytes. A deleted entry has no representation: no hash,
+ * length, type or encoding (R-145). Hashes are already normalised.
+ * STATUS_INVALID with a sentence that names the member. */
+MUST_CHECK enum status change_check(const struct change *change,
+                                    struct problem *why);
+
+#endif

@@ -1,0 +1,451 @@
+#include "proto/resourcesync/change_filter.h"
+
+#include <strings.h>
+
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/vocab.h"
+#include "proto/uri.h"
+#include "proto/utf8.h"
+
+/* What a value of each name must look like */
+
+static enum status
+check_change(struct slice value, struct problem *why)
+{
+    enum change_kind kind;
+
+    if (change_kind_of(value, &kind))
+        return problem_quoting(why, STATUS_MALFORMED,
+                               "change: not created, updated or deleted",
+                               value);
+    return STATUS_OK;
+}
+
+/* Could it stand in a loc or a tag: valid UTF-8 without white space and control
+ * characters? */
+static bool
+is_word(struct slice text)
+{
+    for (size_t i = 0; i < text.size;) {
+        uint32_t c;
+        size_t size = utf8_read(text.data + i, text.size - i, &c);
+
+        if (size == 0 || c <= ' ' || (c >= 0x7f && c < 0xa0))
+            return false;
+        i += size;
+    }
+    return text.size > 0;
+}
+
+static enum status
+check_prefix(struct slice value, struct problem *why)
+{
+    if (!is_word(value))
+        return problem_quoting(why, STATUS_MALFORMED,
+                               "prefix: empty, or with white space, a control "
+                               "character or invalid UTF-8",
+                               value);
+    return STATUS_OK;
+}
+
+static enum status
+check_type(struct slice value, struct problem *why)
+{
+    const char *slash =
+        value.size > 0 ? memchr(value.data, '/', value.size) : NULL;
+    bool is_bad = !is_media_type(value) || memchr(value.data, ';', value.size);
+
+    /* A star is a token's character: so it must be looked for. */
+    if (!is_bad && memchr(value.data, '*', value.size)) {
+        bool is_any = slice_is(value, "*/*");
+        struct slice type = {value.data, (size_t)(slash - value.data)};
+
+        is_bad = !is_any && (memchr(type.data, '*', type.size) ||
+                             value.size != type.size + 2 || slash[1] != '*');
+    }
+    if (is_bad)
+        return problem_quoting(
+            why, STATUS_MALFORMED,
+            "type: not TYPE/SUBTYPE, TYPE/* or */*, without parameters", value);
+    return STATUS_OK;
+}
+
+static enum status
+check_tag(struct slice value, struct problem *why)
+{
+    if (!is_word(value) || value.size > TAG_MAX)
+        return problem(why, STATUS_MALFORMED,
+                       "tag: not 1 to %d bytes of UTF-8 without white space "
+                       "and control characters: \"%s\"",
+                       TAG_MAX, problem_quote(value).text);
+    return STATUS_OK;
+}
+
+/* One row per name, in the order of the text. */
+static const struct row {
+    const char *name;
+    enum status (*check)(struct slice value, struct problem *why);
+} rows[FILTER_NAMES] = {
+    [FILTER_CHANGE] = {"change", check_change},
+    [FILTER_PREFIX] = {"prefix", check_prefix},
+    [FILTER_TYPE] = {"type", check_type},
+    [FILTER_TAG] = {"tag", check_tag},
+};
+
+static const struct row *
+row_of(struct slice name)
+{
+    for (size_t i = 0; i < FILTER_NAMES; i++)
+        if (slice_is(name, rows[i].name))
+            return &rows[i];
+    return NULL;
+}
+
+/* Adding */
+
+/* True if `c` needs no escape in a query; "+" does: some take it for a space.
+ */
+static bool
+is_plain(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || (c && strchr("-._~!$'()*,:@/?=", c));
+}
+
+static size_t
+encoded_size(struct slice value)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < value.size; i++)
+        size += is_plain(value.data[i]) ? 1 : 3;
+    return size;
+}
+
+static struct slice
+raw_of(const struct filter *f, const struct filter_value *value)
+{
+    return (struct slice){f->raw + value->at, value->size};
+}
+
+static struct slice
+escaped_of(const struct filter *f, const struct filter_value *value)
+{
+    return (struct slice){f->escaped + value->escaped_at, value->escaped_size};
+}
+
+static char
+lower_letter(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+enum status
+filter_add(struct filter *f, struct slice name, struct slice value,
+           struct problem *why)
+{
+    const struct row *row = row_of(name);
+    size_t kind, size;
+    struct filter_value new = {.at = f->raw_size, .size = 0};
+    enum status rc;
+
+    if (!row)
+        return problem(why, STATUS_MALFORMED,
+                       "%s: no filter; change, prefix, type and tag are",
+                       problem_quote(name).text);
+    rc = row->check(value, why);
+    if (rc)
+        return rc;
+
+    kind = (size_t)(row - rows);
+    size = name.size + 2 + encoded_size(value); /* "NAME=VALUE&" */
+    if (f->encoded_size + size > FILTER_TEXT_MAX)
+        return problem(why, STATUS_MALFORMED,
+                       "%s: more than %d bytes of filters, percent-encoded",
+                       row->name, FILTER_TEXT_MAX);
+    for (size_t i = 0; i < value.size; i++)
+        f->raw[new.at + i] =
+            kind == FILTER_TYPE ? lower_letter(value.data[i]) : value.data[i];
+    new.size = (uint16_t)value.size;
+    for (size_t i = 0; i < f->n[kind]; i++)
+        if (slice_equal(raw_of(f, &f->values[kind][i]), raw_of(f, &new)))
+            return STATUS_OK;
+    if (f->n[kind] == FILTER_VALUES_MAX)
+        return problem(why, STATUS_MALFORMED, "%s: more than %d values",
+                       row->name, FILTER_VALUES_MAX);
+    f->values[kind][f->n[kind]++] = new;
+    f->raw_size = (uint16_t)(f->raw_size + value.size);
+    f->encoded_size = (uint16_t)(f->encoded_size + size);
+    return STATUS_OK;
+}
+
+/* Sealing */
+
+static void
+sort_values(struct filter *f, size_t kind)
+{
+    struct filter_value *v = f->values[kind];
+
+    for (size_t i = 1; i < f->n[kind]; i++) {
+        struct filter_value moved = v[i];
+        size_t k = i;
+
+        for (; k > 0 &&
+               slice_compare(raw_of(f, &moved), raw_of(f, &v[k - 1])) < 0;
+             k--)
+            v[k] = v[k - 1];
+        v[k] = moved;
+    }
+}
+
+/* Does whatever `value` lets through pass `other`, too? */
+static bool
+includes_value(size_t kind, struct slice other, struct slice value)
+{
+    if (kind == FILTER_TYPE) {
+        if (slice_is(other, "*/*"))
+            return true;
+        if (other.data[other.size - 1] != '*')
+            return false;
+        other.size--;
+    } else if (kind != FILTER_PREFIX) {
+        return false;
+    }
+    return value.size >= other.size &&
+           !memcmp(value.data, other.data, other.size);
+}
+
+/* Drops the values that another one includes. No two include each other:
+ * filter_add takes none twice. */
+static void
+prune_values(struct filter *f, size_t kind)
+{
+    struct filter_value *v = f->values[kind], kept[FILTER_VALUES_MAX];
+    uint8_t n = 0;
+
+    for (size_t i = 0; i < f->n[kind]; i++) {
+        bool is_needed = true;
+
+        for (size_t k = 0; k < f->n[kind] && is_needed; k++)
+            is_needed = k == i || !includes_value(kind, raw_of(f, &v[k]),
+                                                  raw_of(f, &v[i]));
+        if (is_needed)
+            kept[n++] = v[i];
+    }
+    memcpy(v, kept, n * sizeof(kept[0]));
+    f->n[kind] = n;
+}
+
+static void
+add_text(struct filter *f, const char *name, struct slice value)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    char *to = f->text + f->text_size;
+    size_t name_size = strlen(name);
+
+    if (f->text_size > 0)
+        *to++ = '&';
+    memcpy(to, name, name_size);
+    to += name_size;
+    *to++ = '=';
+    for (size_t i = 0; i < value.size; i++) {
+        unsigned char c = (unsigned char)value.data[i];
+
+        if (is_plain((char)c)) {
+            *to++ = (char)c;
+        } else {
+            *to++ = '%';
+            *to++ = hex[c >> 4];
+            *to++ = hex[c & 15];
+        }
+    }
+    f->text_size = (uint16_t)(to - f->text);
+}
+
+enum status
+filter_seal(struct filter *f, struct problem *why)
+{
+    struct buf escaped;
+
+    /* All three kinds of change are no filter. */
+    if (f->n[FILTER_CHANGE] == 3)
+        f->n[FILTER_CHANGE] = 0;
+    f->text_size = 0;
+    buf_init(&escaped, sizeof(f->escaped));
+    for (size_t kind = 0; kind < FILTER_NAMES; kind++) {
+        sort_values(f, kind);
+        prune_values(f, kind);
+        for (size_t i = 0; i < f->n[kind]; i++) {
+            struct filter_value *v = &f->values[kind][i];
+            struct slice raw = raw_of(f, v);
+
+            add_text(f, rows[kind].name, raw);
+            if (kind == FILTER_TYPE && raw.data[raw.size - 1] == '*')
+                raw.size = slice_is(raw, "*/*") ? 0 : raw.size - 1;
+            v->escaped_at = (uint16_t)escaped.size;
+            xml_escape(&escaped, raw);
+            v->escaped_size = (uint16_t)(escaped.size - v->escaped_at);
+        }
+    }
+    if (escaped.size > 0)
+        memcpy(f->escaped, escaped.data, escaped.size);
+    buf_fini(&escaped);
+    return escaped.failed ? problem_memory(why) : STATUS_OK;
+}
+
+/* Queries */
+
+/* The next parameter, as it stands. */
+static bool
+next_parameter(struct slice *rest, struct slice *name, struct slice *value)
+{
+    if (rest->size == 0)
+        return false;
+    *value = slice_take(rest, '&');
+    *name = slice_take(value, '=');
+    return true;
+}
+
+static enum status
+decode_value(struct slice name, struct slice *value, char *to,
+             struct problem *why)
+{
+    long size = uri_decode(*value, to);
+
+    if (size < 0)
+        return problem(why, STATUS_MALFORMED,
+                       "%s: a bad escape in the query: \"%s\"",
+                       problem_quote(name).text, problem_quote(*value).text);
+    for (long i = 0; i < size; i++)
+        if (to[i] == ' ')
+            to[i] = '+';
+    *value = (struct slice){to, (size_t)size};
+    return STATUS_OK;
+}
+
+enum status
+filter_parameter(struct slice query, const char *name, char *to,
+                 struct slice *value, bool *is_there, struct problem *why)
+{
+    struct slice found;
+
+    *is_there = false;
+    while (next_parameter(&query, &found, value))
+        if (slice_is(found, name)) {
+            *is_there = true;
+            return decode_value(found, value, to, why);
+        }
+    return STATUS_OK;
+}
+
+enum status
+filter_read(struct filter *f, struct slice query, struct problem *why)
+{
+    struct slice name, value;
+    /* Larger than any valid value, so that its size is the fault. */
+    char decoded[3 * FILTER_TEXT_MAX];
+    enum status rc = STATUS_OK;
+
+    memset(f, 0, sizeof(*f));
+    while (!rc && next_parameter(&query, &name, &value)) {
+        if (!row_of(name))
+            continue;
+        if (value.size > sizeof(decoded))
+            rc = problem(why, STATUS_MALFORMED,
+                         "%s: more than %d bytes of filters, percent-encoded",
+                         row_of(name)->name, FILTER_TEXT_MAX);
+        else
+            rc = decode_value(name, &value, decoded, why);
+        if (!rc)
+            rc = filter_add(f, name, value, why);
+    }
+    return rc ? rc : filter_seal(f, why);
+}
+
+/* Matching */
+
+static bool
+has_kind(const struct filter *f, const char *fragment, uint32_t stamp)
+{
+    enum change_kind kind = fragment_kind(fragment, stamp);
+
+    for (size_t i = 0; i < f->n[FILTER_CHANGE]; i++)
+        if (f->raw[f->values[FILTER_CHANGE][i].at] == change_kind_name(kind)[0])
+            return true;
+    return false;
+}
+
+/* An escaped prefix has no "<", so it cannot reach beyond the loc. */
+static bool
+has_prefix(const struct filter *f, struct slice loc)
+{
+    for (size_t i = 0; i < f->n[FILTER_PREFIX]; i++) {
+        struct slice prefix = escaped_of(f, &f->values[FILTER_PREFIX][i]);
+
+        if (loc.size >= prefix.size &&
+            !memcmp(loc.data, prefix.data, prefix.size))
+            return true;
+    }
+    return false;
+}
+
+/* A type ends where its parameters begin: ";" or white space, of which a tab
+ * stands as a reference. The ";" of another reference is not met here, because
+ * what was compared before it has it too. */
+static bool
+is_type_end(struct slice rest)
+{
+    return rest.size == 0 || rest.data[0] == ';' || rest.data[0] == ' ' ||
+           slice_starts(rest, "&#9;");
+}
+
+static bool
+has_type(const struct filter *f, struct slice type)
+{
+    for (size_t i = 0; type.size > 0 && i < f->n[FILTER_TYPE]; i++) {
+        struct slice wanted = escaped_of(f, &f->values[FILTER_TYPE][i]);
+        struct slice rest;
+
+        if (type.size < wanted.size ||
+            strncasecmp(type.data, wanted.data, wanted.size))
+            continue;
+        rest.data = type.data + wanted.size;
+        rest.size = type.size - wanted.size;
+        /* "image/" or "" of a type with a star: any that begins so. */
+        if (wanted.size == 0 || wanted.data[wanted.size - 1] == '/' ||
+            is_type_end(rest))
+            return true;
+    }
+    return false;
+}
+
+static bool
+has_tag(const struct filter *f, struct slice tags)
+{
+    while (tags.size > 0) {
+        struct slice tag = slice_take(&tags, ' ');
+
+        for (size_t i = 0; i < f->n[FILTER_TAG]; i++)
+            if (slice_equal(tag, escaped_of(f, &f->values[FILTER_TAG][i])))
+                return true;
+    }
+    return false;
+}
+
+bool
+filter_passes(const struct filter *f, struct slice fragment, uint32_t stamp)
+{
+    struct slice type, tags;
+
+    if (f->n[FILTER_CHANGE] > 0 && !has_kind(f, fragment.data, stamp))
+        return false;
+    if (f->n[FILTER_PREFIX] > 0 && !has_prefix(f, fragment_from_loc(fragment)))
+        return false;
+    if (f->n[FILTER_TYPE] == 0 && f->n[FILTER_TAG] == 0)
+        return true;
+    fragment_labels(fragment, stamp, &type, &tags);
+    return (f->n[FILTER_TYPE] == 0 || has_type(f, type)) &&
+           (f->n[FILTER_TAG] == 0 || has_tag(f, tags));
+}

@@ -1,0 +1,437 @@
+/* SHA256_Init and its like are deprecated in favour of EVP, which dispatches
+ * through a provider on every call. There is one digest per entry, on the way
+ * of the log thread; measured for one of 290 bytes: 0.24 us, with EVP 0.28
+ * (context kept, which digest_add has no place for) or 0.48 (context made
+ * anew). */
+#define OPENSSL_SUPPRESS_DEPRECATED
+
+#include "proto/resourcesync/digest.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+
+#include "proto/number.h"
+#include "proto/swar.h"
+
+#define DIGEST_PREFIX "sha-256:"
+
+/* R-017, and how the standard's own examples spell it (I-04). */
+static const struct algorithm {
+    struct slice spelling;
+    struct slice name;
+    size_t digits;
+} algorithms[] = {
+    {SLICE("sha-256"), SLICE("sha-256"), 64},
+    {SLICE("sha256"), SLICE("sha-256"), 64},
+    {SLICE("md5"), SLICE("md5"), 32},
+    {SLICE("sha-1"), SLICE("sha-1"), 40},
+    {SLICE("sha1"), SLICE("sha-1"), 40},
+};
+
+#define N_ALGORITHMS (sizeof(algorithms) / sizeof(algorithms[0]))
+
+void
+digest_sha256(struct digest *d, struct slice text)
+{
+    SHA256((const unsigned char *)(text.data ? text.data : ""), text.size,
+           d->bytes);
+}
+
+void
+digest_start(struct digest *d, struct slice epoch)
+{
+    digest_sha256(d, epoch);
+}
+
+void
+digest_add(struct digest *d, struct slice fragment)
+{
+    SHA256_CTX context;
+
+    SHA256_Init(&context);
+    SHA256_Update(&context, d->bytes, DIGEST_SIZE);
+    SHA256_Update(&context, fragment.data, fragment.size);
+    SHA256_Final(d->bytes, &context);
+}
+
+void
+digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d)
+{
+    memcpy(to, DIGEST_PREFIX, sizeof(DIGEST_PREFIX) - 1);
+    hex_write(to + sizeof(DIGEST_PREFIX) - 1, d->bytes, DIGEST_SIZE);
+}
+
+/* The value of a hexadecimal digit plus one; 0 for everything else. */
+static const unsigned char hex[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,
+    ['6'] = 7,  ['7'] = 8,  ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
+    ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16, ['A'] = 11, ['B'] = 12,
+    ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
+
+static int
+value_of(char c)
+{
+    return (int)hex[(unsigned char)c] - 1;
+}
+
+/* Not 0 if a byte is no hexadecimal digit. Bytes below 128 plus 128 - c have
+ * their high bit set exactly if they are c or more. */
+static inline uint64_t
+is_no_hex(uint64_t v)
+{
+    uint64_t low = v & ~SWAR_HIGHS;
+    uint64_t letter = low | SWAR_ONES * 0x20;
+    uint64_t digits =
+        (low + SWAR_ONES * (128 - '0')) & ~(low + SWAR_ONES * (128 - '9' - 1));
+    uint64_t letters = (letter + SWAR_ONES * (128 - 'a')) &
+                       ~(letter + SWAR_ONES * (128 - 'f' - 1));
+
+    return (~(digits | letters) | v) & SWAR_HIGHS;
+}
+
+enum status
+digest_read(struct slice text, struct digest *d)
+{
+    const char *p = text.data + sizeof(DIGEST_PREFIX) - 1;
+    struct digest result;
+
+    if (text.size != DIGEST_TEXT_SIZE || !slice_starts(text, DIGEST_PREFIX))
+        return STATUS_INVALID;
+    for (size_t i = 0; i < DIGEST_SIZE; i++, p += 2) {
+        int high = value_of(p[0]);
+        int low = value_of(p[1]);
+
+        if (high < 0 || low < 0)
+            return STATUS_INVALID;
+        result.bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    *d = result;
+    return STATUS_OK;
+}
+
+static const struct algorithm *
+algorithm_of(struct slice spelling)
+{
+    for (size_t i = 0; i < N_ALGORITHMS; i++)
+        if (slice_equal(spelling, algorithms[i].spelling))
+            return &algorithms[i];
+    return NULL;
+}
+
+/* The text up to the next white space. */
+static struct slice
+take_word(struct slice *text)
+{
+    const char *p = text->data;
+    size_t left = text->size;
+    struct slice word;
+
+    while (left > 0 && slice_is_space(*p)) {
+        p++;
+        left--;
+    }
+    word = (struct slice){p, left};
+    while (left >= 8 && !swar_below(swar_load(p), ' ' + 1)) {
+        p += 8;
+        left -= 8;
+    }
+    while (left > 0 && !slice_is_space(*p)) {
+        p++;
+        left--;
+    }
+    word.size -= left;
+    *text = (struct slice){p, left};
+    return word;
+}
+
+enum status
+hash_normalise(struct buf *to, struct slice text, struct problem *why)
+{
+    size_t start = to->size;
+    unsigned seen = 0;
+    enum status rc = STATUS_INVALID;
+
+    for (;;) {
+        struct slice word = take_word(&text);
+        const char *colon;
+        const struct algorithm *algorithm;
+        struct slice digits;
+        unsigned bit;
+
+        if (word.size == 0)
+            break;
+        colon = memchr(word.data, ':', word.size);
+        if (!colon) {
+            problem_set(why, "hash: not \"algorithm:digest\": \"%s\"",
+                        problem_quote(word).text);
+            goto out;
+        }
+        digits.data = colon + 1;
+        digits.size = (size_t)(word.data + word.size - digits.data);
+        word.size = (size_t)(colon - word.data);
+        algorithm = algorithm_of(word);
+        if (!algorithm) {
+            problem_set(why, "hash: unknown algorithm \"%s\"",
+                        problem_quote(word).text);
+            goto out;
+        }
+        /* All spellings of an algorithm have the same number of digits. */
+        bit = 1u << algorithm->digits / 8;
+        if (seen & bit) {
+            problem_set(why, "hash: %s is given twice", algorithm->name.data);
+            goto out;
+        }
+        seen |= bit;
+        if (digits.size != algorithm->digits) {
+            problem_set(why, "hash: %s has %zu digits, not %zu",
+                        algorithm->name.data, algorithm->digits, digits.size);
+            goto out;
+        }
+        if (!swar_none(digits, is_no_hex, '0')) {
+            problem_set(why, "hash: not hexadecimal: \"%s\"",
+                        problem_quote(digits).text);
+            goto out;
+        }
+
+        if (to->size > start)
+            BUF_ADD(to, " ");
+        buf_add_slice(to, algorithm->name);
+        BUF_ADD(to, ":");
+        buf_add_slice(to, digits);
+    }
+
+    if (seen == 0) {
+        problem_set(why, "hash: empty");
+        goto out;
+    }
+    rc = to->failed ? STATUS_MEMORY : STATUS_OK;
+
+out:
+    if (rc)
+        to->size = start;
+    return rc;
+}
+
+bool
+hash_next(struct slice *list, struct slice *algorithm, struct slice *digits)
+{
+    struct slice word = take_word(list);
+    const char *colon;
+
+    if (word.size == 0)
+        return false;
+    colon = memchr(word.data, ':', word.size);
+    if (!colon)
+        return false;
+    *algorithm = (struct slice){word.data, (size_t)(colon - word.data)};
+    *digits =
+        (struct slice){colon + 1, (size_t)(word.data + word.size - colon - 1)};
+    return true;
+}
+
+bool
+hash_find_sha256(struct slice list, struct digest *d)
+{
+    struct slice algorithm, digits;
+
+    while (hash_next(&list, &algorithm, &digits))
+        if (slice_is(algorithm, "sha-256"))
+            return !digest_read(
+                (struct slice){algorithm.data,
+                               algorithm.size + 1 + digits.size},
+                d);
+    return false;
+}
+
+bool
+hashes_agree(struct slice a, struct slice b, bool *has_common)
+{
+    struct slice of_a;
+    struct slice digits_a;
+
+    *has_common = false;
+    while (hash_next(&a, &of_a, &digits_a)) {
+        struct slice rest = b;
+        struct slice of_b;
+        struct slice digits_b;
+
+        while (hash_next(&rest, &of_b, &digits_b)) {
+            if (!slice_equal(of_a, of_b))
+                continue;
+            *has_common = true;
+            if (digits_a.size != digits_b.size ||
+                strncasecmp(digits_a.data, digits_b.data, digits_a.size))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Checks of bytes */
+
+/* R-017's; SHA-256 comes last. */
+static const struct {
+    const char *name;
+    const EVP_MD *(*md)(void);
+} checked[] = {
+    {"md5", EVP_md5},
+    {"sha-1", EVP_sha1},
+    {"sha-256", EVP_sha256},
+};
+
+#define N_CHECKED (sizeof(checked) / sizeof(checked[0]))
+
+struct told {
+    EVP_MD_CTX *ctx;                      /* NULL: not computed */
+    char digits[2 * EVP_MAX_MD_SIZE + 1]; /* "": the source sent none */
+};
+
+struct digest_check {
+    struct told told[N_CHECKED];
+    uint64_t length; /* or LENGTH_NONE */
+    uint64_t size;
+    struct digest sha256; /* at the end, if it was computed */
+};
+
+static bool
+take_digest(struct digest_check *d, struct slice name, struct slice digits)
+{
+    for (size_t i = 0; i < N_CHECKED; i++) {
+        struct told *told = &d->told[i];
+
+        if (!slice_is(name, checked[i].name) || told->ctx ||
+            digits.size != 2 * (size_t)EVP_MD_size(checked[i].md()))
+            continue;
+        told->ctx = EVP_MD_CTX_new();
+        if (!told->ctx)
+            return false;
+        memcpy(told->digits, digits.data, digits.size);
+    }
+    return true;
+}
+
+struct digest_check *
+digest_check_new(struct slice hash, uint64_t length)
+{
+    struct digest_check *d = calloc(1, sizeof(*d));
+    struct slice name, digits;
+
+    if (!d)
+        return NULL;
+    d->length = length;
+    while (hash_next(&hash, &name, &digits))
+        if (!take_digest(d, name, digits))
+            goto failed;
+    if (digest_check_reset(d))
+        goto failed;
+    return d;
+
+failed:
+    digest_check_free(d);
+    return NULL;
+}
+
+void
+digest_check_free(struct digest_check *digests)
+{
+    if (!digests)
+        return;
+    for (size_t i = 0; i < N_CHECKED; i++)
+        EVP_MD_CTX_free(digests->told[i].ctx);
+    free(digests);
+}
+
+enum status
+digest_check_reset(struct digest_check *digests)
+{
+    digests->size = 0;
+    for (size_t i = 0; i < N_CHECKED; i++)
+        if (digests->told[i].ctx &&
+            !EVP_DigestInit_ex(digests->told[i].ctx, checked[i].md(), NULL))
+            return STATUS_MEMORY;
+    return STATUS_OK;
+}
+
+enum status
+digest_check_add(struct digest_check *digests, struct slice bytes,
+                 struct problem *why)
+{
+    if (digests->length != LENGTH_NONE &&
+        bytes.size > digests->length - digests->size)
+        return problem(
+            why, STATUS_INVALID,
+            "is longer than the %llu bytes that the source announced",
+            (unsigned long long)digests->length);
+    digests->size += bytes.size;
+    for (size_t i = 0; i < N_CHECKED; i++)
+        if (digests->told[i].ctx &&
+            !EVP_DigestUpdate(digests->told[i].ctx, bytes.data, bytes.size))
+            return problem_memory(why);
+    return STATUS_OK;
+}
+
+enum status
+digest_check_end(struct digest_check *digests, struct problem *why)
+{
+    if (digests->length != LENGTH_NONE && digests->size != digests->length)
+        return problem(why, STATUS_INVALID,
+                       "has %llu bytes, the source announced %llu",
+                       (unsigned long long)digests->size,
+                       (unsigned long long)digests->length);
+    for (size_t i = 0; i < N_CHECKED; i++) {
+        const struct told *told = &digests->told[i];
+        unsigned char bytes[EVP_MAX_MD_SIZE];
+        char is[2 * EVP_MAX_MD_SIZE + 1] = "";
+        unsigned size = 0;
+
+        if (!told->ctx)
+            continue;
+        if (!EVP_DigestFinal_ex(told->ctx, bytes, &size))
+            return problem_memory(why);
+        if (size == DIGEST_SIZE)
+            memcpy(digests->sha256.bytes, bytes, size);
+        if (!told->digits[0])
+            continue;
+        hex_write(is, bytes, size);
+        if (strcasecmp(is, told->digits) != 0)
+            return problem(why, STATUS_INVALID,
+                           "%s is %s, the source announced %s", checked[i].name,
+                           is, told->digits);
+    }
+    return STATUS_OK;
+}
+
+enum status
+digest_check_want_sha256(struct digest_check *digests)
+{
+    struct told *told = &digests->told[N_CHECKED - 1];
+
+    if (!told->ctx)
+        told->ctx = EVP_MD_CTX_new();
+    return told->ctx ? digest_check_reset(digests) : STATUS_MEMORY;
+}
+
+void
+digest_check_sha256(const struct digest_check *digests, struct digest *sha256)
+{
+    *sha256 = digests->sha256;
+}
+
+bool
+digest_check_has_any(const struct digest_check *digests)
+{
+    for (size_t i = 0; i < N_CHECKED; i++)
+        if (digests->told[i].digits[0])
+            return true;
+    return false;
+}
+
+uint64_t
+digest_check_size(const struct digest_check *digests)
+{
+    return digests->size;
+}

@@ -1,0 +1,269 @@
+#include "proto/resourcesync/document_write.h"
+
+#include "proto/number.h"
+#include "proto/swar.h"
+
+#define XML_DECLARATION "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+#define NAMESPACES                                                            \
+    " xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS "\" xmlns:td=\"" NS_TIDINGS \
+    "\">\n"
+
+/* The tags of each root. */
+static const struct root {
+    struct slice open;
+    struct slice close;
+    struct slice entry_open;
+    struct slice entry_close;
+} roots[] = {
+    [DOCUMENT_URLSET] =
+        {
+            .open = SLICE(XML_DECLARATION "<urlset" NAMESPACES),
+            .close = SLICE("</urlset>\n"),
+            .entry_open = SLICE("<url><loc>"),
+            .entry_close = SLICE("</url>\n"),
+        },
+    [DOCUMENT_SITEMAPINDEX] =
+        {
+            .open = SLICE(XML_DECLARATION "<sitemapindex" NAMESPACES),
+            .close = SLICE("</sitemapindex>\n"),
+            .entry_open = SLICE("<sitemap><loc>"),
+            .entry_close = SLICE("</sitemap>\n"),
+        },
+};
+
+/* How many bytes a byte takes beyond its own when it stands in XML. */
+static const unsigned char extra[256] = {
+    ['&'] = 4,  ['<'] = 3,  ['>'] = 3,  ['"'] = 5,
+    ['\t'] = 3, ['\n'] = 4, ['\r'] = 4,
+};
+
+static const char *
+reference_of(char c)
+{
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\t':
+        return "&#9;";
+    case '\n':
+        return "&#10;";
+    default:
+        return "&#13;";
+    }
+}
+
+/* "<" and ">" differ in one bit, and so do "&" and the quote. */
+static inline uint64_t
+is_special(uint64_t v)
+{
+    return swar_below(v, 0x20) | swar_equal(v | SWAR_ONES * 2, '>') |
+           swar_equal(v | SWAR_ONES * 4, '&');
+}
+
+void
+xml_escape(struct buf *to, struct slice text)
+{
+    size_t more = 0;
+    char *p;
+
+    if (swar_none(text, is_special, ' ')) {
+        buf_add_slice(to, text);
+        return;
+    }
+
+    for (size_t i = 0; i < text.size; i++)
+        more += extra[(unsigned char)text.data[i]];
+
+    p = buf_room(to, text.size + more);
+    if (!p)
+        return;
+    to->size += text.size + more;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        size_t size = extra[(unsigned char)c];
+
+        if (size == 0) {
+            *p++ = c;
+        } else {
+            memcpy(p, reference_of(c), size + 1);
+            p += size + 1;
+        }
+    }
+}
+
+void
+xml_unescape(struct buf *to, struct slice text)
+{
+    static const char special[] = "&<>\"\t\n\r";
+
+    while (text.size > 0) {
+        const char *found = memchr(text.data, '&', text.size), *c = special;
+        size_t before = found ? (size_t)(found - text.data) : text.size;
+
+        buf_add(to, text.data, before);
+        slice_skip(&text, before);
+        if (!found)
+            break;
+        while (*c && !slice_starts(text, reference_of(*c)))
+            c++;
+        buf_add(to, *c ? c : "&", 1); /* no reference of ours: as it is */
+        before = *c ? strlen(reference_of(*c)) : 1;
+        slice_skip(&text, before);
+    }
+}
+
+static void
+add_time(struct buf *to, const char *name, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    if (us == DATETIME_NONE)
+        return;
+    datetime_write(text, us);
+    buf_add_text(to, name);
+    buf_add(to, text, sizeof(text));
+    BUF_ADD(to, "\"");
+}
+
+static void
+add_digest(struct buf *to, const struct digest *digest)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_write(text, digest);
+    BUF_ADD(to, " td:digest=\"");
+    buf_add(to, text, sizeof(text));
+    BUF_ADD(to, "\"");
+}
+
+static void
+add_coverage(struct buf *to, const struct coverage *coverage)
+{
+    if (coverage->epoch[0]) {
+        BUF_ADD(to, " td:epoch=\"");
+        buf_add_text(to, coverage->epoch);
+        BUF_ADD(to, "\"");
+    }
+    BUF_ADD(to, " td:after=\"");
+    buf_add_number(to, coverage->after);
+    BUF_ADD(to, "\" td:last=\"");
+    buf_add_number(to, coverage->last);
+    BUF_ADD(to, "\"");
+    if (coverage->has_digest)
+        add_digest(to, &coverage->digest);
+    add_time(to, " td:now=\"", coverage->now_us);
+    if (coverage->heartbeat_us > 0) {
+        char seconds[SECONDS_SIZE_MAX];
+
+        BUF_ADD(to, " td:heartbeat=\"");
+        buf_add(to, seconds, seconds_write(seconds, coverage->heartbeat_us));
+        BUF_ADD(to, "\"");
+    }
+}
+
+static void
+add_link(struct buf *to, const struct document_link *link)
+{
+    BUF_ADD(to, "<rs:ln rel=\"");
+    xml_escape(to, slice_of(link->rel));
+    BUF_ADD(to, "\" href=\"");
+    xml_escape(to, link->href);
+    BUF_ADD(to, "\"");
+    if (link->type) {
+        BUF_ADD(to, " type=\"");
+        xml_escape(to, slice_of(link->type));
+        BUF_ADD(to, "\"");
+    }
+    if (link->digest)
+        add_digest(to, link->digest);
+    BUF_ADD(to, "/>");
+}
+
+static void
+add_bytes(struct buf *to, const struct document_bytes *bytes)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_write(text, &bytes->sha256);
+    BUF_ADD(to, " hash=\"");
+    buf_add(to, text, sizeof(text));
+    BUF_ADD(to, "\" length=\"");
+    buf_add_number(to, bytes->length);
+    BUF_ADD(to, "\" type=\"");
+    xml_escape(to, slice_of(bytes->type));
+    BUF_ADD(to, "\"");
+}
+
+void
+document_header(struct buf *to, const struct document_head *head)
+{
+    buf_add_slice(to, roots[head->root].open);
+    for (size_t i = 0; i < head->n_links; i++) {
+        add_link(to, &head->links[i]);
+        BUF_ADD(to, "\n");
+    }
+
+    BUF_ADD(to, "<rs:md capability=\"");
+    buf_add_text(to, capability_name(head->capability));
+    BUF_ADD(to, "\"");
+    if (head->at_us)
+        add_time(to, " at=\"", head->at_us);
+    if (head->completed_us)
+        add_time(to, " completed=\"", head->completed_us);
+    add_time(to, " from=\"", head->from_us);
+    add_time(to, " until=\"", head->until_us);
+    if (head->coverage)
+        add_coverage(to, head->coverage);
+    BUF_ADD(to, "/>\n");
+}
+
+struct slice
+document_footer_of(enum document_root root)
+{
+    return roots[root].close;
+}
+
+void
+document_footer(struct buf *to, enum document_root root)
+{
+    buf_add_slice(to, roots[root].close);
+}
+
+void
+document_entry(struct buf *to, enum document_root root,
+               const struct document_entry *entry)
+{
+    buf_add_slice(to, roots[root].entry_open);
+    xml_escape(to, entry->loc);
+    BUF_ADD(to, "</loc>");
+    if (entry->has_capability || entry->from_us != DATETIME_NONE ||
+        entry->until_us != DATETIME_NONE || entry->at_us || entry->digest ||
+        entry->bytes) {
+        BUF_ADD(to, "<rs:md");
+        if (entry->has_capability) {
+            BUF_ADD(to, " capability=\"");
+            buf_add_text(to, capability_name(entry->capability));
+            BUF_ADD(to, "\"");
+        }
+        if (entry->at_us)
+            add_time(to, " at=\"", entry->at_us);
+        if (entry->completed_us)
+            add_time(to, " completed=\"", entry->completed_us);
+        add_time(to, " from=\"", entry->from_us);
+        add_time(to, " until=\"", entry->until_us);
+        if (entry->bytes)
+            add_bytes(to, entry->bytes);
+        if (entry->digest)
+            add_digest(to, entry->digest);
+        BUF_ADD(to, "/>");
+    }
+    for (size_t i = 0; i < entry->n_links; i++)
+        add_link(to, &entry->links[i]);
+    buf_add_slice(to, roots[root].entry_close);
+}

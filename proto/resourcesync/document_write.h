@@ -1,0 +1,82 @@
+/*
+ * document_write.h - header, footer and index entries of every document we
+ * write.
+ *
+ * A document is header + fragments + footer (lists, notifications), or header +
+ * document_entry for each + footer (descriptions, indexes, archives). All of
+ * them are UTF-8 with one declaration, the root in the sitemap namespace, rs
+ * and td declared there, links before rs:md (R-001 to R-006).
+ */
+#ifndef PROTO_RESOURCESYNC_DOCUMENT_WRITE_H
+#define PROTO_RESOURCESYNC_DOCUMENT_WRITE_H
+
+#include "proto/buf.h"
+#include "proto/resourcesync/position.h"
+#include "proto/resourcesync/vocab.h"
+#include "proto/slice.h"
+
+/* Longest header, footer included, whatever the settings: five links of at most
+ * 700 bytes and the root. List limits count it. */
+#define DOCUMENT_FRAME_MAX 5120
+
+enum document_root { DOCUMENT_URLSET, DOCUMENT_SITEMAPINDEX };
+
+struct document_link {
+    const char *rel;
+    struct slice href;
+    const struct digest *digest; /* written as td:digest; or NULL */
+    const char *type;            /* media type; or NULL */
+};
+
+struct document_head {
+    enum document_root root;
+    enum capability capability;
+    const struct document_link *links;
+    size_t n_links;
+    int64_t from_us;      /* DATETIME_NONE: no attribute */
+    int64_t until_us;     /* DATETIME_NONE: no attribute */
+    int64_t at_us;        /* 0: no attribute */
+    int64_t completed_us; /* likewise */
+    /* td:epoch, td:after, td:last, td:digest and, in heartbeats, td:now and
+     * td:heartbeat (seconds); NULL: none. from and until are those above. */
+    const struct coverage *coverage;
+};
+
+void document_header(struct buf *to, const struct document_head *head);
+void document_footer(struct buf *to, enum document_root root);
+struct slice document_footer_of(enum document_root root);
+
+/* The bytes at an address: a package of a dump. */
+struct document_bytes {
+    const char *type; /* media type */
+    uint64_t length;
+    struct digest sha256;
+};
+
+/* An entry that names another document, or a package. */
+struct document_entry {
+    struct slice loc;
+    int has_capability; /* write `capability`? */
+    enum capability capability;
+    int64_t from_us;                    /* or DATETIME_NONE */
+    int64_t until_us;                   /* or DATETIME_NONE */
+    int64_t at_us;                      /* or 0 */
+    int64_t completed_us;               /* or 0 */
+    const struct digest *digest;        /* td:digest; or NULL */
+    const struct document_bytes *bytes; /* or NULL */
+    const struct document_link *links;
+    size_t n_links;
+};
+
+void document_entry(struct buf *to, enum document_root root,
+                    const struct document_entry *entry);
+
+/* Appends text with & < > " and the control characters that XML allows
+ * (tab, LF, CR) as references, so that it can stand in content and in an
+ * attribute (R-024). */
+void xml_escape(struct buf *to, struct slice text);
+
+/* Appends the text that xml_escape was given. */
+void xml_unescape(struct buf *to, struct slice text);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * entry_builder.h - an entry while a reader builds it, whatever the format.
+ *
+ * Readers know syntax; this module and change_check judge values, so that no
+ * format accepts a value that another refuses. Functions copy text that they
+ * take; their results live until entry_clear.
+ */
+#ifndef PROTO_RESOURCESYNC_ENTRY_BUILDER_H
+#define PROTO_RESOURCESYNC_ENTRY_BUILDER_H
+
+#include "proto/arena.h"
+#include "proto/buf.h"
+#include "proto/resourcesync/change.h"
+
+/* Most bytes of one entry, and of one token of the parsers: twice the longest
+ * fragment, because white space and references cost more in a post. */
+#define ENTRY_BYTES_MAX (512 * 1024)
+
+struct entry {
+    struct change change;
+    bool has_kind;
+    size_t n_attributes; /* used of `attributes`, by all elements */
+    struct arena arena;
+    struct buf hash; /* the list being normalised */
+    struct link links[CHANGE_LINKS_MAX];
+    struct attribute attributes[CHANGE_ATTRIBUTES_MAX];
+};
+
+/* Where an element's attributes go: those of one element lie together. */
+struct entry_attributes {
+    const struct attribute **first;
+    size_t *count;
+};
+
+/* Where the values go that both a change and a link may have. */
+struct entry_common {
+    struct slice *hash;
+    struct slice *type;
+    struct slice *encoding;
+    uint64_t *length;
+    struct entry_attributes attributes;
+};
+
+/* Those of `link`, or of the entry's change if it is NULL. */
+struct entry_common entry_common(struct entry *entry, struct link *link);
+
+void entry_init(struct entry *entry);
+void entry_fini(struct entry *entry);
+void entry_clear(struct entry *entry);
+
+/* A copy of `text`, which may be empty. */
+MUST_CHECK enum status entry_copy(struct entry *entry, struct slice text,
+                                  struct slice *copy, struct problem *why);
+
+/* A copy of the value of `name`, which must not be empty. */
+MUST_CHECK enum status entry_text(struct entry *entry, const char *name,
+                                  struct slice text, struct slice *copy,
+                                  struct problem *why);
+
+MUST_CHECK enum status entry_kind(struct entry *entry, struct slice text,
+                                  struct problem *why);
+MUST_CHECK enum status entry_hash(struct entry *entry, struct slice text,
+                                  struct slice *hash, struct problem *why);
+
+/* White-space separated tags, as td:tags has them. */
+MUST_CHECK enum status entry_tags(struct entry *entry, struct slice text,
+                                  struct problem *why);
+
+/* A new link at the end. */
+MUST_CHECK enum status entry_link(struct entry *entry, struct link **link,
+                                  struct problem *why);
+
+/* Adds a foreign attribute of the element `to` belongs to. Keeps `attribute`
+ * itself: its text must live as long as the entry. */
+MUST_CHECK enum status entry_attribute(struct entry *entry,
+                                       struct entry_attributes to,
+                                       const struct attribute *attribute,
+                                       struct problem *why);
+
+/* Values that need no memory. */
+MUST_CHECK enum status entry_length(struct slice text, uint64_t *length,
+                                    struct problem *why);
+MUST_CHECK enum status entry_pri(struct slice text, uint32_t *pri,
+                                 struct problem *why);
+MUST_CHECK enum status entry_time(const char *name, struct slice text,
+                                  int64_t *us, struct problem *why);
+MUST_CHECK enum status entry_lastmod(struct slice text, struct change *change,
+                                     struct problem *why);
+
+#endif

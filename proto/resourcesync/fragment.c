@@ -1,0 +1,778 @@
+#include "proto/resourcesync/fragment.h"
+
+#include "proto/number.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/vocab.h"
+
+/* The text around the parts that readers look for (fragment.h has a whole
+ * fragment). */
+#define OPEN         "<url><loc>"
+#define LOC_END      "</loc>"
+#define MD_OPEN      "<rs:md change=\""
+#define STAMP_TIME   " datetime=\""
+#define STAMP_SEQ    "\" td:seq=\""
+#define STAMP_SOURCE " td:datetime=\""
+#define CLOSE        "</url>\n"
+
+#define SIZE(literal) (sizeof(literal) - 1)
+
+/* Prefixes that an element's attributes were given so far. */
+struct prefixes {
+    struct slice of[CHANGE_ATTRIBUTES_MAX];
+    char made[CHANGE_ATTRIBUTES_MAX][8]; /* "ns1" ... */
+    unsigned n_made;
+};
+
+static bool
+is_bound(const struct prefixes *p, size_t n, struct slice prefix)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slice_equal(p->of[i], prefix))
+            return true;
+    return false;
+}
+
+/* Attribute `i` gets the prefix of an earlier one of its namespace, else the
+ * one it wishes for, else a new one. Returns whether it has to be declared. */
+static bool
+choose_prefix(struct prefixes *p, const struct attribute *attributes, size_t i)
+{
+    const struct attribute *a = &attributes[i];
+
+    if (slice_is(a->ns, NS_XML)) {
+        p->of[i] = SLICE("xml");
+        return false;
+    }
+    for (size_t k = 0; k < i; k++)
+        if (slice_equal(attributes[k].ns, a->ns)) {
+            p->of[i] = p->of[k];
+            return false;
+        }
+
+    p->of[i] = a->prefix;
+    if (is_ncname(a->prefix) && !slice_is(a->prefix, "rs") &&
+        !slice_is(a->prefix, "td") && !slice_is(a->prefix, "xml") &&
+        !slice_is(a->prefix, "xmlns") && !is_bound(p, i, a->prefix))
+        return true;
+
+    do {
+        char *name = p->made[i];
+
+        memcpy(name, "ns", 2);
+        p->of[i] =
+            (struct slice){name, 2 + number_write(name + 2, ++p->n_made)};
+    } while (is_bound(p, i, p->of[i]));
+    return true;
+}
+
+static void
+add_attributes(struct buf *out, const struct attribute *attributes, size_t n)
+{
+    struct prefixes prefixes;
+
+    prefixes.n_made = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (choose_prefix(&prefixes, attributes, i)) {
+            BUF_ADD(out, " xmlns:");
+            buf_add_slice(out, prefixes.of[i]);
+            BUF_ADD(out, "=\"");
+            xml_escape(out, attributes[i].ns);
+            BUF_ADD(out, "\"");
+        }
+        BUF_ADD(out, " ");
+        buf_add_slice(out, prefixes.of[i]);
+        BUF_ADD(out, ":");
+        buf_add_slice(out, attributes[i].name);
+        BUF_ADD(out, "=\"");
+        xml_escape(out, attributes[i].value);
+        BUF_ADD(out, "\"");
+    }
+}
+
+static void
+add_length(struct buf *out, uint64_t length)
+{
+    if (length == LENGTH_NONE)
+        return;
+    BUF_ADD(out, " length=\"");
+    buf_add_number(out, length);
+    BUF_ADD(out, "\"");
+}
+
+static void
+add_time(struct buf *out, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    buf_add(out, text, datetime_write_short(text, us));
+}
+
+/* ` NAME="VALUE"`, or nothing where there is no value. */
+#define ADD_ATTRIBUTE(out, name, value)   \
+    do {                                  \
+        if ((value).size > 0) {           \
+            BUF_ADD(out, " " name "=\""); \
+            xml_escape(out, value);       \
+            BUF_ADD(out, "\"");           \
+        }                                 \
+    } while (0)
+
+/* <NAME>VALUE</NAME>, likewise. */
+#define ADD_ELEMENT(out, name, value)    \
+    do {                                 \
+        if ((value).size > 0) {          \
+            BUF_ADD(out, "<" name ">");  \
+            xml_escape(out, value);      \
+            BUF_ADD(out, "</" name ">"); \
+        }                                \
+    } while (0)
+
+static void
+add_link(struct buf *out, const struct link *link)
+{
+    BUF_ADD(out, "<rs:ln rel=\"");
+    xml_escape(out, link->rel);
+    BUF_ADD(out, "\" href=\"");
+    xml_escape(out, link->href);
+    BUF_ADD(out, "\"");
+    if (link->modified_us != DATETIME_NONE) {
+        BUF_ADD(out, " modified=\"");
+        add_time(out, link->modified_us);
+        BUF_ADD(out, "\"");
+    }
+    if (link->pri > 0) {
+        BUF_ADD(out, " pri=\"");
+        buf_add_number(out, link->pri);
+        BUF_ADD(out, "\"");
+    }
+    ADD_ATTRIBUTE(out, "hash", link->hash);
+    add_length(out, link->length);
+    ADD_ATTRIBUTE(out, "type", link->type);
+    ADD_ATTRIBUTE(out, "encoding", link->encoding);
+    if (link->n_attributes > 0)
+        add_attributes(out, link->attributes, link->n_attributes);
+    BUF_ADD(out, "/>");
+}
+
+enum status
+fragment_write(struct buf *out, const struct change *change, struct fragment *f,
+               struct problem *why)
+{
+    size_t start = out->size;
+    size_t hole;
+    size_t size;
+
+    if (out->failed)
+        return problem(why, STATUS_BUSY, "no room for more entries");
+
+    BUF_ADD(out, OPEN);
+    xml_escape(out, change->loc);
+    BUF_ADD(out, LOC_END);
+    if (change->lastmod_us != DATETIME_NONE) {
+        char text[DATETIME_SIZE];
+
+        BUF_ADD(out, "<lastmod>");
+        buf_add(out, text, change_write_lastmod(text, change));
+        BUF_ADD(out, "</lastmod>");
+    }
+    ADD_ELEMENT(out, "changefreq", change->changefreq);
+    ADD_ELEMENT(out, "priority", change->priority);
+
+    BUF_ADD(out, MD_OPEN);
+    buf_add_text(out, change_kind_name(change->kind));
+    BUF_ADD(out, "\"");
+    hole = out->size;
+    ADD_ATTRIBUTE(out, "capability", change->capability);
+    ADD_ATTRIBUTE(out, "hash", change->hash);
+    add_length(out, change->length);
+    ADD_ATTRIBUTE(out, "type", change->type);
+    ADD_ATTRIBUTE(out, "encoding", change->encoding);
+    ADD_ATTRIBUTE(out, "td:tags", change->tags);
+    if (change->n_attributes > 0)
+        add_attributes(out, change->attributes, change->n_attributes);
+    BUF_ADD(out, "/>");
+    for (size_t i = 0; i < change->n_links; i++)
+        add_link(out, &change->links[i]);
+    BUF_ADD(out, CLOSE);
+    if (out->failed) {
+        out->size = start;
+        out->failed = false;
+        return problem(why, STATUS_BUSY, "no room for more entries");
+    }
+
+    size = out->size - start;
+    if (size > FRAGMENT_MAX - FRAGMENT_STAMP_MAX) {
+        out->size = start;
+        return problem(why, STATUS_INVALID,
+                       "the entry needs %zu bytes of XML, more than %d", size,
+                       FRAGMENT_MAX - FRAGMENT_STAMP_MAX);
+    }
+    f->size = (uint32_t)size;
+    f->hole = (uint32_t)(hole - start);
+    f->datetime_us = change->datetime_us;
+    return STATUS_OK;
+}
+
+size_t
+fragment_stamp(char *to, const char *bytes, const struct fragment *f,
+               int64_t us, uint64_t seq)
+{
+    char *p = to;
+
+    memcpy(p, bytes, f->hole);
+    p += f->hole;
+    memcpy(p, STAMP_TIME, SIZE(STAMP_TIME));
+    p += SIZE(STAMP_TIME);
+    datetime_write(p, us);
+    p += DATETIME_SIZE;
+    memcpy(p, STAMP_SEQ, SIZE(STAMP_SEQ));
+    p += SIZE(STAMP_SEQ);
+    p += number_write(p, seq);
+    *p++ = '"';
+    if (f->datetime_us != DATETIME_NONE && f->datetime_us != us) {
+        memcpy(p, STAMP_SOURCE, SIZE(STAMP_SOURCE));
+        p += SIZE(STAMP_SOURCE);
+        p += datetime_write_short(p, f->datetime_us);
+        *p++ = '"';
+    }
+    memcpy(p, bytes + f->hole, f->size - f->hole);
+    p += f->size - f->hole;
+    return (size_t)(p - to);
+}
+
+static bool
+skip_literal(struct slice *text, const char *literal, size_t size)
+{
+    if (text->size < size || memcmp(text->data, literal, size))
+        return false;
+    slice_skip(text, size);
+    return true;
+}
+
+#define SKIP(text, literal) skip_literal((text), (literal), SIZE(literal))
+
+/* Takes what stands before the next quote, and the quote; false: there is none.
+ */
+static bool
+take_quoted(struct slice *rest, struct slice *value)
+{
+    const char *quote = memchr(rest->data, '"', rest->size);
+
+    if (!quote)
+        return false;
+    *value = (struct slice){rest->data, (size_t)(quote - rest->data)};
+    slice_skip(rest, value->size + 1);
+    return true;
+}
+
+enum status
+fragment_view(struct slice text, struct fragment_view *view)
+{
+    struct slice rest = text, value;
+    const char *end;
+    const char *p;
+    size_t limit = text.size < FRAGMENT_MAX ? text.size : FRAGMENT_MAX;
+
+    if (limit == 0)
+        return STATUS_MALFORMED;
+    end = memchr(text.data, '\n', limit);
+    if (!end)
+        return STATUS_MALFORMED;
+    end++;
+    rest.size = (size_t)(end - text.data);
+    view->size = (uint32_t)rest.size;
+
+    /* The search ends before the closing tag, which is checked here once. */
+    if (rest.size < SIZE(OPEN) + SIZE(CLOSE) ||
+        memcmp(end - SIZE(CLOSE), CLOSE, SIZE(CLOSE)))
+        return STATUS_MALFORMED;
+    rest.size -= SIZE(CLOSE);
+    if (!SKIP(&rest, OPEN))
+        return STATUS_MALFORMED;
+
+    /* "<" stands in a value as a reference, so the next one ends the loc. */
+    p = memchr(rest.data, '<', rest.size);
+    if (!p)
+        return STATUS_MALFORMED;
+    view->loc = (struct slice){rest.data, (size_t)(p - rest.data)};
+    slice_skip(&rest, view->loc.size);
+    if (!SKIP(&rest, LOC_END))
+        return STATUS_MALFORMED;
+
+    p = memmem(rest.data, rest.size, MD_OPEN, SIZE(MD_OPEN));
+    if (!p)
+        return STATUS_MALFORMED;
+    slice_skip(&rest, (size_t)(p - rest.data) + SIZE(MD_OPEN));
+    if (!take_quoted(&rest, &value) || change_kind_of(value, &view->kind))
+        return STATUS_MALFORMED;
+
+    view->stamp = (uint32_t)(rest.data - text.data);
+    if (!SKIP(&rest, STAMP_TIME) || rest.size < DATETIME_SIZE ||
+        datetime_read((struct slice){rest.data, DATETIME_SIZE}, &view->us))
+        return STATUS_MALFORMED;
+    slice_skip(&rest, DATETIME_SIZE);
+    if (!SKIP(&rest, STAMP_SEQ) || !take_quoted(&rest, &value) ||
+        !number_read(value, &view->seq))
+        return STATUS_MALFORMED;
+    return STATUS_OK;
+}
+
+int64_t
+fragment_time(const char *fragment, uint32_t stamp)
+{
+    int64_t us = DATETIME_NONE;
+
+    if (datetime_read(
+            (struct slice){fragment + stamp + SIZE(STAMP_TIME), DATETIME_SIZE},
+            &us))
+        return DATETIME_NONE;
+    return us;
+}
+
+/* In front of the stamp stands the end of the kind's name, and a quote. All
+ * three names are as long. */
+enum change_kind
+fragment_kind(const char *fragment, uint32_t stamp)
+{
+    switch (fragment[stamp - SIZE("created\"")]) {
+    case 'c':
+        return CHANGE_CREATED;
+    case 'u':
+        return CHANGE_UPDATED;
+    default:
+        return CHANGE_DELETED;
+    }
+}
+
+struct slice
+fragment_from_loc(struct slice fragment)
+{
+    return (struct slice){fragment.data + SIZE(OPEN),
+                          fragment.size - SIZE(OPEN)};
+}
+
+struct slice
+fragment_loc(struct slice fragment)
+{
+    struct slice rest = fragment_from_loc(fragment);
+
+    return slice_take(&rest, '<');
+}
+
+/* From the stamp on, the rest of the rs:md is ` NAME="VALUE"` again and again,
+ * quotes in values escaped, then "/>". Moves `rest` past the next one. */
+static bool
+next_attribute(struct slice *rest, struct slice *name, struct slice *value)
+{
+    const char *p = rest->data, *end = p + rest->size, *equals, *quote;
+
+    if (p == end || *p != ' ')
+        return false;
+    equals = memchr(p, '=', rest->size);
+    if (!equals || end - equals < 2)
+        return false;
+    quote = memchr(equals + 2, '"', (size_t)(end - equals) - 2);
+    if (!quote)
+        return false;
+    *name = (struct slice){p + 1, (size_t)(equals - p) - 1};
+    *value = (struct slice){equals + 2, (size_t)(quote - equals) - 2};
+    *rest = (struct slice){quote + 1, (size_t)(end - quote) - 1};
+    return true;
+}
+
+/* Reading all of it */
+
+/* An element with attributes, while they are read: the rs:md or an rs:ln. */
+struct element {
+    struct entry *entry;
+    struct link *link; /* NULL: the rs:md */
+    struct entry_common common;
+    struct slice prefix, ns; /* declared last */
+};
+
+/* Sets *text to the text that fragment_write escaped. */
+static enum status
+unescape_text(struct entry *entry, struct slice escaped, struct slice *text)
+{
+    struct buf plain = {.capacity = escaped.size};
+
+    *text = escaped;
+    if (escaped.size == 0 || !memchr(escaped.data, '&', escaped.size))
+        return STATUS_OK;
+    plain.data = arena_take(&entry->arena, escaped.size);
+    if (!plain.data)
+        return STATUS_MEMORY;
+    xml_unescape(&plain, escaped); /* no longer than it was: it has room */
+    *text = buf_slice(&plain);
+    return STATUS_OK;
+}
+
+/* Returns the namespace of a prefix, which fragment_write declares in front of
+ * the first attribute that has it; empty: it is not declared. */
+static struct slice
+find_namespace(const struct element *e, struct slice prefix)
+{
+    const struct attribute *earlier = *e->common.attributes.first;
+
+    if (slice_is(prefix, "xml"))
+        return SLICE(NS_XML);
+    if (slice_equal(prefix, e->prefix))
+        return e->ns;
+    for (size_t i = 0; i < *e->common.attributes.count; i++)
+        if (slice_equal(prefix, earlier[i].prefix))
+            return earlier[i].ns;
+    return (struct slice){NULL, 0};
+}
+
+static enum status
+read_foreign(struct element *e, struct slice name, struct slice value)
+{
+    struct attribute a = {.name = name};
+    enum status rc;
+
+    a.prefix = slice_take(&a.name, ':');
+    if (slice_is(a.prefix, "xmlns")) {
+        e->prefix = a.name;
+        return unescape_text(e->entry, value, &e->ns);
+    }
+    a.ns = find_namespace(e, a.prefix);
+    if (a.ns.size == 0)
+        return STATUS_MALFORMED;
+    rc = unescape_text(e->entry, value, &a.value);
+    return rc ? rc : entry_attribute(e->entry, e->common.attributes, &a, NULL);
+}
+
+static enum status
+read_link_attribute(struct element *e, struct slice name, struct slice value)
+{
+    if (slice_is(name, "rel"))
+        return unescape_text(e->entry, value, &e->link->rel);
+    if (slice_is(name, "href"))
+        return unescape_text(e->entry, value, &e->link->href);
+    if (slice_is(name, "modified"))
+        return datetime_read(value, &e->link->modified_us);
+    if (slice_is(name, "pri"))
+        return entry_pri(value, &e->link->pri, NULL);
+    return read_foreign(e, name, value);
+}
+
+static enum status
+read_md_attribute(struct element *e, struct slice name, struct slice value)
+{
+    struct change *change = &e->entry->change;
+
+    if (slice_is(name, "change"))
+        return entry_kind(e->entry, value, NULL);
+    if (slice_is(name, "datetime"))
+        return datetime_read(value, &change->datetime_us);
+    if (slice_is(name, "td:seq"))
+        return number_read(value, &change->seq) ? STATUS_OK : STATUS_MALFORMED;
+    if (slice_is(name, "td:datetime"))
+        return datetime_read(value, &change->source_us);
+    if (slice_is(name, "td:tags"))
+        return unescape_text(e->entry, value, &change->tags);
+    if (slice_is(name, "capability"))
+        return unescape_text(e->entry, value, &change->capability);
+    return read_foreign(e, name, value);
+}
+
+/* Reads the attributes of an element, and moves `rest` past its end. */
+static enum status
+read_element(struct entry *entry, struct link *link, struct slice *rest)
+{
+    struct element e = {entry, link, .common = entry_common(entry, link)};
+    struct slice name, value;
+    enum status rc = STATUS_OK;
+
+    while (!rc && next_attribute(rest, &name, &value))
+        if (slice_is(name, "hash"))
+            *e.common.hash = value;
+        else if (slice_is(name, "length"))
+            rc = entry_length(value, e.common.length, NULL);
+        else if (slice_is(name, "type"))
+            rc = unescape_text(entry, value, e.common.type);
+        else if (slice_is(name, "encoding"))
+            rc = unescape_text(entry, value, e.common.encoding);
+        else if (link)
+            rc = read_link_attribute(&e, name, value);
+        else
+            rc = read_md_attribute(&e, name, value);
+    if (!rc && !SKIP(rest, "/>"))
+        rc = STATUS_MALFORMED;
+    return rc;
+}
+
+/* Takes the text of an element, if it comes next. */
+static bool
+take_text(struct slice *rest, struct slice open, struct slice close,
+          struct slice *text)
+{
+    *text = (struct slice){NULL, 0};
+    if (!skip_literal(rest, open.data, open.size))
+        return true;
+    *text = slice_take(rest, '<');
+    return skip_literal(rest, close.data, close.size);
+}
+
+#define TAKE_TEXT(rest, name, text) \
+    take_text((rest), SLICE("<" name ">"), SLICE("/" name ">"), (text))
+
+static enum status
+read_fragment(struct entry *entry, struct slice rest)
+{
+    struct change *change = &entry->change;
+    struct slice loc, lastmod;
+    struct link *link;
+    enum status rc;
+
+    if (!SKIP(&rest, "<url>") || !TAKE_TEXT(&rest, "loc", &loc) ||
+        !TAKE_TEXT(&rest, "lastmod", &lastmod) ||
+        !TAKE_TEXT(&rest, "changefreq", &change->changefreq) ||
+        !TAKE_TEXT(&rest, "priority", &change->priority) ||
+        !SKIP(&rest, "<rs:md"))
+        return STATUS_MALFORMED;
+    rc = unescape_text(entry, loc, &change->loc);
+    if (!rc && lastmod.size > 0)
+        rc = entry_lastmod(lastmod, change, NULL);
+    if (!rc)
+        rc = read_element(entry, NULL, &rest);
+    while (!rc && SKIP(&rest, "<rs:ln")) {
+        rc = entry_link(entry, &link, NULL);
+        if (!rc)
+            rc = read_element(entry, link, &rest);
+    }
+    if (!rc && !slice_is(rest, CLOSE))
+        rc = STATUS_MALFORMED;
+    return rc;
+}
+
+enum status
+fragment_read(struct entry *entry, struct slice fragment)
+{
+    enum status rc;
+
+    entry_clear(entry);
+    rc = read_fragment(entry, fragment);
+    if (!rc && (entry->change.loc.size == 0 || entry->change.seq == 0 ||
+                !entry->has_kind))
+        rc = STATUS_MALFORMED;
+    return rc && rc != STATUS_MEMORY ? STATUS_MALFORMED : rc;
+}
+
+/* Reading a part of it */
+
+static struct slice
+attributes_of(struct slice fragment, uint32_t stamp)
+{
+    return (struct slice){fragment.data + stamp, fragment.size - stamp};
+}
+
+void
+fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
+                struct slice *tags)
+{
+    struct slice rest = attributes_of(fragment, stamp), name, value;
+
+    *type = *tags = (struct slice){NULL, 0};
+    while (next_attribute(&rest, &name, &value))
+        if (slice_is(name, "type"))
+            *type = value;
+        else if (slice_is(name, "td:tags"))
+            *tags = value;
+}
+
+void
+fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
+               uint64_t *length)
+{
+    struct slice rest = attributes_of(fragment, stamp), name, value;
+
+    *hash = (struct slice){NULL, 0};
+    *length = LENGTH_NONE;
+    while (next_attribute(&rest, &name, &value))
+        if (slice_is(name, "hash"))
+            *hash = value;
+        else if (slice_is(name, "length") && !number_read(value, length))
+            *length = LENGTH_NONE;
+}
+
+#define LINK_OF(rel) SLICE("<rs:ln rel=\"" rel "\"")
+
+/* Appends the elements from `p` to `end` that begin with `start`, or all others
+ * if not is_wanted; "<" begins nothing else, and `rel` comes first in an rs:ln.
+ */
+static void
+add_elements(struct buf *to, const char *p, const char *end, struct slice start,
+             bool is_wanted)
+{
+    while (p < end) {
+        const char *next = memchr(p + 1, '<', (size_t)(end - p) - 1);
+        size_t size = (size_t)((next ? next : end) - p);
+        bool is_such = size >= start.size && !memcmp(p, start.data, start.size);
+
+        if (is_such == is_wanted)
+            buf_add(to, p, size);
+        p += size;
+    }
+}
+
+void
+fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
+{
+    const char *end = fragment.data + fragment.size;
+    /* In front of the stamp stands the change, all three as long; in it the
+     * seq, which fragment_view has read, and behind that the source's time,
+     * perhaps. */
+    const char *seq =
+        fragment.data + stamp + SIZE(STAMP_TIME) + DATETIME_SIZE + 1;
+    const char *digits = seq + SIZE(STAMP_SEQ) - 1;
+    const char *quote = memchr(digits, '"', (size_t)(end - digits));
+    struct slice rest = {quote + 1, (size_t)(end - quote) - 1};
+
+    buf_add(to, fragment.data, stamp - SIZE(" change=\"created\""));
+    buf_add(to, seq, (size_t)(rest.data - seq));
+    if (SKIP(&rest, STAMP_SOURCE)) {
+        quote = memchr(rest.data, '"', rest.size);
+        if (quote)
+            rest.data = quote + 1;
+    }
+    quote = memchr(rest.data, '<', (size_t)(end - rest.data));
+    buf_add(to, rest.data, (size_t)((quote ? quote : end) - rest.data));
+    if (quote)
+        add_elements(to, quote, end, LINK_OF(REL_PATCH), false);
+}
+
+/* Where the attributes of the rs:md begin: their first space. "<" stands in
+ * values as a reference. */
+static uint32_t
+attributes_at(struct slice entry)
+{
+    const char *md = memmem(entry.data, entry.size, "<rs:md ", SIZE("<rs:md "));
+
+    return md ? (uint32_t)(md - entry.data) + SIZE("<rs:md")
+              : (uint32_t)entry.size;
+}
+
+void
+fragment_names(struct slice entry, struct slice *loc, struct slice *type)
+{
+    struct slice tags;
+
+    *loc = fragment_loc(entry);
+    fragment_labels(entry, attributes_at(entry), type, &tags);
+}
+
+static void
+add_member(struct buf *to, const struct fragment_member *member,
+           struct slice hash, uint64_t length)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    if (hash.size == 0) {
+        digest_write(text, member->digest);
+        BUF_ADD(to, " hash=\"");
+        buf_add(to, text, sizeof(text));
+        BUF_ADD(to, "\"");
+    }
+    if (length == LENGTH_NONE)
+        add_length(to, member->length);
+    ADD_ATTRIBUTE(to, "path", member->path);
+}
+
+void
+fragment_in_manifest(struct buf *to, struct slice entry,
+                     const struct fragment_member *member)
+{
+    uint32_t at = attributes_at(entry);
+    struct slice rest = attributes_of(entry, at), name, value, hash;
+    uint64_t length;
+
+    fragment_bytes(entry, at, &hash, &length);
+    while (next_attribute(&rest, &name, &value))
+        ;
+    buf_add(to, entry.data, (size_t)(rest.data - entry.data));
+    if (member)
+        add_member(to, member, hash, length);
+    buf_add_slice(to, slice_take(&rest, '>'));
+    BUF_ADD(to, ">");
+    add_elements(to, rest.data, rest.data + rest.size, LINK_OF(REL_PATCH),
+                 false);
+}
+
+static void
+skip_same(struct slice *a, struct slice *b)
+{
+    size_t n = 0;
+
+    while (n < a->size && n < b->size && a->data[n] == b->data[n])
+        n++;
+    slice_skip(a, n);
+    slice_skip(b, n);
+}
+
+/* Skips the time of day behind a date if it is the first moment of the day.
+ * True if it was. */
+static bool
+skip_midnight(struct slice *moment, const struct slice *date)
+{
+    if (!slice_starts(*moment, "T00:00:00Z</lastmod>") ||
+        !slice_starts(*date, "</lastmod>"))
+        return false;
+    slice_skip(moment, SIZE("T00:00:00Z"));
+    return true;
+}
+
+/* Skips the common beginning of `told` and `entry`. A date as lastmod equals
+ * its first moment: brokers used to write one as the other. */
+static void
+skip_told(struct slice *told, struct slice *entry)
+{
+    skip_same(told, entry);
+    if (skip_midnight(told, entry) || skip_midnight(entry, told))
+        skip_same(told, entry);
+}
+
+/* Where the kind begins that stands in front of the hole. */
+#define KIND_BEFORE SIZE("created\"")
+
+bool
+fragment_is_resource(struct slice fragment, uint32_t hole, struct slice entry)
+{
+    size_t same = hole - SIZE(" change=\"created\"");
+    struct slice rest = {fragment.data + hole, fragment.size - hole};
+    struct slice told = {fragment.data, same}, seq;
+
+    skip_told(&told, &entry);
+    return told.size == 0 &&
+           /* without the quote in front */
+           skip_literal(&entry, &STAMP_SEQ[1], SIZE(STAMP_SEQ) - 1) &&
+           take_quoted(&entry, &seq) && slice_equal(rest, entry);
+}
+
+void
+fragment_set_kind(char *fragment, uint32_t hole, enum change_kind kind)
+{
+    memcpy(fragment + hole - KIND_BEFORE, change_kind_name(kind),
+           KIND_BEFORE - 1);
+}
+
+void
+fragment_write_deleted(struct buf *out, struct slice entry, struct fragment *f)
+{
+    struct slice loc = fragment_from_loc(entry);
+    const char *end = memchr(loc.data, '<', loc.size);
+    size_t start = out->size;
+
+    loc.size = end ? (size_t)(end - loc.data) : loc.size;
+    BUF_ADD(out, OPEN);
+    buf_add_slice(out, loc);
+    BUF_ADD(out, LOC_END MD_OPEN "deleted\"");
+    f->hole = (uint32_t)(out->size - start);
+    BUF_ADD(out, "/>");
+    if (end)
+        add_elements(out, end, entry.data + entry.size, LINK_OF("via"), true);
+    BUF_ADD(out, CLOSE);
+    f->size = (uint32_t)(out->size - start);
+    f->datetime_us = DATETIME_NONE;
+}

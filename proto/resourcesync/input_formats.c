@@ -1,0 +1,67 @@
+#include "proto/resourcesync/input_formats.h"
+
+#include "proto/resourcesync/input_reader.h"
+#include "proto/resourcesync/vocab.h"
+
+/* To add a format: a file that ends in a struct parser, its name in
+ * input_reader.h, and a row here. */
+static const struct format formats[] = {
+    {"application/xml", &urlset_parser},
+    {"text/xml", &urlset_parser},
+    {"application/json", &json_parser},
+    {"application/x-ndjson", &ndjson_parser},
+    {"application/ndjson", &ndjson_parser},
+    {"application/jsonl", &ndjson_parser},
+};
+
+#define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+const char *
+formats_offered(void)
+{
+    return "application/xml, application/json, application/x-ndjson";
+}
+
+static bool
+is_readable_parameter(struct slice parameter)
+{
+    struct slice name = slice_take(&parameter, '=');
+
+    if (!slice_is_word(slice_trimmed(name), "charset"))
+        return true;
+    parameter = slice_trimmed(parameter);
+    return slice_is_word(parameter, "utf-8") ||
+           slice_is_word(parameter, "\"utf-8\"");
+}
+
+const struct format *
+format_of(struct slice content_type)
+{
+    struct slice type = slice_trimmed(slice_take(&content_type, ';'));
+
+    while (content_type.size > 0)
+        if (!is_readable_parameter(slice_take(&content_type, ';')))
+            return NULL;
+    for (size_t i = 0; i < N_FORMATS; i++)
+        if (slice_is_word(type, formats[i].media_type))
+            return &formats[i];
+    return NULL;
+}
+
+size_t
+format_entries_max(const struct format *format)
+{
+    return format->parser == &urlset_parser ? DOCUMENT_ENTRIES_MAX : SIZE_MAX;
+}
+
+bool
+format_is_for_resources(const struct format *format)
+{
+    return format->parser != &json_parser;
+}
+
+const char *
+formats_offered_for_resources(void)
+{
+    return "application/xml, application/x-ndjson";
+}

@@ -1,0 +1,103 @@
+/*
+ * input_formats.h - the input formats: media type -> reader.
+ *
+ * A reader is fed bytes as they arrive and hands over one checked change after
+ * the other; it never holds more than one entry. It may be used again after
+ * input_reader_reset, which keeps the parser's memory (measured: a new libxml2
+ * context costs 0.4 us per document). One thread at a time.
+ *
+ *     input_reader_new -> input_reader_feed ... input_reader_end ->
+ * input_reader_reset -> input_reader_feed
+ * ...
+ */
+#ifndef PROTO_RESOURCESYNC_INPUT_FORMATS_H
+#define PROTO_RESOURCESYNC_INPUT_FORMATS_H
+
+#include <stdbool.h>
+
+#include "proto/problem.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/position.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct format;
+struct input_reader;
+
+/* The format of a Content-Type, parameters ignored except that a charset other
+ * than UTF-8 is refused (NULL). application/xml, text/xml; application/json;
+ * application/x-ndjson and its other names, application/ndjson and
+ * application/jsonl. NULL: none here reads it. */
+const struct format *format_of(struct slice content_type);
+
+/* What a 415 answer offers: one media type of each format, commas between. */
+const char *formats_offered(void);
+
+/* Entries of one document, at most: of a Sitemap, R-026; the others are no
+ * documents of ResourceSync, and only their bytes are limited. */
+size_t format_entries_max(const struct format *format);
+
+/* True if a source may put all resources of a set in this format. */
+bool format_is_for_resources(const struct format *format);
+
+/* What a 415 answer to something else offers. */
+const char *formats_offered_for_resources(void);
+
+/* What a reader is for. */
+enum input_use {
+    INPUT_POST,     /* a source's post: strict, td:* but tags dropped */
+    INPUT_MESSAGE,  /* a message or document of a broker: td:* is read, and
+                        heartbeats without entries are fine */
+    INPUT_RESOURCES /* a source's resources as they are: a Resource List, or a
+                        Sitemap without anything of ResourceSync, or lines of
+                        NDJSON. Entries tell no change and no datetime (they
+                        are handed over as created); there may be none. Of td:*
+                        only tags */
+};
+
+/* At most `max_entries` changes go to `on_change`. NULL: no memory. */
+struct input_reader *input_reader_new(const struct format *format,
+                                      enum input_use use, size_t max_entries,
+                                      change_fn *on_change, void *user);
+void input_reader_free(struct input_reader *reader); /* NULL is allowed */
+
+/* Begins the next document; also changes whom the changes are handed to. */
+void input_reader_reset(struct input_reader *reader, change_fn *on_change,
+                        void *user);
+
+/* Takes a document of changes whatever its capability is called: deployments
+ * differ in what they call a notification (W-144). Until input_reader_reset. */
+void input_reader_take_any_capability(struct input_reader *reader);
+
+/* Of a INPUT_POST: the document may also be a message of a broker. Its header
+ * is read (input_reader_coverage) and must come before its entries; members of
+ * a JSON message that nobody knows are passed over, heartbeats without entries
+ * are fine, and its capability may be called anything. Entries are read as
+ * those of a post: seqs and times of another log are dropped. And it may have a
+ * name: input_reader_id. Until input_reader_reset. */
+void input_reader_take_message(struct input_reader *reader);
+
+/* STATUS_MALFORMED, STATUS_INVALID, STATUS_TOO_LARGE (more than max_entries) or
+ * what on_change returned; `why` then names entry and line where known. After
+ * an error only input_reader_reset and input_reader_free are allowed. */
+MUST_CHECK enum status input_reader_feed(struct input_reader *reader,
+                                         struct slice bytes,
+                                         struct problem *why);
+MUST_CHECK enum status input_reader_end(struct input_reader *reader,
+                                        struct problem *why);
+
+/* Which part of the log the document stands for, as far as its header told:
+ * complete after input_reader_end; in XML, and in JSON that we wrote, from the
+ * first change on. Lent until the next reset. */
+const struct coverage *input_reader_coverage(const struct input_reader *reader);
+
+/* The capability of the XML document's root; -1 before it is known. */
+int input_reader_capability(const struct input_reader *reader);
+
+/* What the document calls itself: the member "id" at the top of a message, or
+ * of a document that is a single change, in JSON; a string or number that is a
+ * valid key (idempotency_key.h). Of a reader that takes messages, complete
+ * after input_reader_end; size 0: it has none. Lent until the next reset. */
+struct slice input_reader_id(const struct input_reader *reader);
+
+#endif

@@ -1,0 +1,260 @@
+#include "proto/resourcesync/input_reader.h"
+
+#include <stdlib.h>
+
+#include "proto/resourcesync/vocab.h"
+
+static void
+begin_input(struct input_reader *reader)
+{
+    reader->takes_any_capability = false;
+    reader->takes_message = false;
+    reader->rc = STATUS_OK;
+    reader->n_entries = 0;
+    reader->is_in_entry = false;
+    reader->capability = -1;
+    reader->coverage = (struct coverage){
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+        .now_us = DATETIME_NONE,
+    };
+    reader->id.size = 0;
+    buf_clear(&reader->pending);
+    entry_clear(&reader->entry);
+}
+
+struct input_reader *
+input_reader_new(const struct format *format, enum input_use use,
+                 size_t max_entries, change_fn *on_change, void *user)
+{
+    struct input_reader *reader = malloc(sizeof(*reader));
+
+    if (!reader)
+        return NULL;
+    reader->parser = format->parser;
+    reader->use = use;
+    reader->max_entries = max_entries;
+    reader->on_change = on_change;
+    reader->user = user;
+    buf_init(&reader->pending, ENTRY_BYTES_MAX);
+    entry_init(&reader->entry);
+    begin_input(reader);
+    reader->state = format->parser->open(reader);
+    if (!reader->state) {
+        input_reader_free(reader);
+        return NULL;
+    }
+    return reader;
+}
+
+void
+input_reader_free(struct input_reader *reader)
+{
+    if (!reader)
+        return;
+    if (reader->state)
+        reader->parser->close(reader->state);
+    entry_fini(&reader->entry);
+    buf_fini(&reader->pending);
+    free(reader);
+}
+
+void
+input_reader_reset(struct input_reader *reader, change_fn *on_change,
+                   void *user)
+{
+    reader->on_change = on_change;
+    reader->user = user;
+    begin_input(reader);
+    reader->rc = reader->parser->reset(reader->state);
+}
+
+void
+input_reader_take_any_capability(struct input_reader *reader)
+{
+    reader->takes_any_capability = true;
+}
+
+void
+input_reader_take_message(struct input_reader *reader)
+{
+    reader->takes_any_capability = true;
+    reader->takes_message = true;
+}
+
+/* Stores the failure, and says where in the input it is. */
+static enum status
+place_problem(struct input_reader *reader, enum status rc, struct problem *why)
+{
+    reader->rc = rc;
+    if (rc && why) {
+        why->entry = reader->is_in_entry ? reader->n_entries + 1 : 0;
+        why->line = reader->parser->line(reader->state);
+    }
+    return rc;
+}
+
+static enum status
+feed_format(struct input_reader *reader, struct slice bytes,
+            struct problem *why)
+{
+    return place_problem(reader,
+                         reader->parser->feed(reader->state, bytes, why), why);
+}
+
+enum status
+input_reader_feed(struct input_reader *reader, struct slice bytes,
+                  struct problem *why)
+{
+    struct buf *pending = &reader->pending;
+    size_t wanted;
+    enum status rc;
+
+    if (reader->rc == STATUS_MEMORY)
+        return problem_memory(why);
+    if (reader->rc)
+        return reader->rc;
+    if (bytes.size == 0)
+        return STATUS_OK;
+
+    /* Both parsers look at a token again from its start when more of it has
+     * come. One that trickles in would cost the square of its size, were it
+     * not looked at only when it has grown by a part of what is there. */
+    wanted = reader->parser->held(reader->state) / 64;
+    if (pending->size + bytes.size < wanted) {
+        buf_add_slice(pending, bytes);
+        if (!pending->failed)
+            return STATUS_OK;
+        return place_problem(reader, problem_memory(why), why);
+    }
+
+    if (pending->size > 0) {
+        rc = feed_format(reader, buf_slice(pending), why);
+        buf_clear(pending);
+        if (rc)
+            return rc;
+    }
+    return feed_format(reader, bytes, why);
+}
+
+enum status
+input_reader_end(struct input_reader *reader, struct problem *why)
+{
+    enum status rc = reader->rc;
+
+    if (!rc && reader->pending.size > 0)
+        rc = feed_format(reader, buf_slice(&reader->pending), why);
+    if (rc)
+        return rc;
+    rc = place_problem(reader, reader->parser->end(reader->state, why), why);
+    if (rc)
+        return rc;
+    if (!input_reader_is_for_messages(reader) &&
+        reader->use != INPUT_RESOURCES && reader->n_entries == 0) {
+        rc = problem(why, STATUS_INVALID, "no entries");
+        if (why)
+            why->entry = why->line = 0;
+        reader->rc = rc;
+    }
+    return rc;
+}
+
+const struct coverage *
+input_reader_coverage(const struct input_reader *reader)
+{
+    return &reader->coverage;
+}
+
+int
+input_reader_capability(const struct input_reader *reader)
+{
+    return reader->capability;
+}
+
+struct slice
+input_reader_id(const struct input_reader *reader)
+{
+    return key_slice(&reader->id);
+}
+
+enum status
+input_reader_entry_begin(struct input_reader *reader, struct problem *why)
+{
+    if (reader->n_entries >= reader->max_entries)
+        return problem(why, STATUS_TOO_LARGE, "more than %zu entries",
+                       reader->max_entries);
+    reader->is_in_entry = true;
+    entry_clear(&reader->entry);
+    return STATUS_OK;
+}
+
+static enum status
+check_interval(const struct input_reader *reader, struct problem *why)
+{
+    const struct coverage *coverage = &reader->coverage;
+    int64_t us = reader->entry.change.datetime_us;
+
+    if (us == DATETIME_NONE)
+        return STATUS_OK;
+    if (coverage->from_us != DATETIME_NONE && us < coverage->from_us)
+        return problem(why, STATUS_INVALID,
+                       "datetime: before the document's from");
+    if (coverage->until_us != DATETIME_NONE && us > coverage->until_us)
+        return problem(why, STATUS_INVALID,
+                       "datetime: after the document's until");
+    return STATUS_OK;
+}
+
+/* A resource is no event: it has no change and no time. */
+static enum status
+take_resource(struct entry *entry, struct problem *why)
+{
+    if (entry->has_kind)
+        return problem(
+            why, STATUS_INVALID,
+            "change: a list of resources names their state, not changes");
+    if (entry->change.datetime_us != DATETIME_NONE)
+        return problem(why, STATUS_INVALID,
+                       "datetime: is of a change, not of a resource");
+    for (size_t i = 0; i < entry->change.n_links; i++)
+        if (slice_is(entry->change.links[i].rel, REL_PATCH))
+            return problem(why, STATUS_INVALID,
+                           "link: a patch is of a change, not of a resource");
+    entry->change.kind = CHANGE_CREATED;
+    return STATUS_OK;
+}
+
+enum status
+input_reader_entry_end(struct input_reader *reader, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (reader->use == INPUT_RESOURCES)
+        rc = take_resource(&reader->entry, why);
+    else if (!reader->entry.has_kind)
+        rc = problem(why, STATUS_INVALID,
+                     "no change: created, updated or deleted?");
+    if (!rc)
+        rc = check_interval(reader, why);
+    if (!rc)
+        rc = change_check(&reader->entry.change, why);
+    if (!rc)
+        rc = reader->on_change(&reader->entry.change, reader->user, why);
+    if (rc)
+        return rc;
+    reader->n_entries++;
+    reader->is_in_entry = false;
+    return STATUS_OK;
+}
+
+enum status
+input_reader_interval(const struct input_reader *reader, struct problem *why)
+{
+    const struct coverage *coverage = &reader->coverage;
+
+    if (coverage->from_us != DATETIME_NONE &&
+        coverage->until_us != DATETIME_NONE &&
+        coverage->until_us < coverage->from_us)
+        return problem(why, STATUS_INVALID, "until: before from");
+    return STATUS_OK;
+}

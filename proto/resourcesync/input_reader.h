@@ -1,0 +1,88 @@
+/*
+ * input_reader.h - what all formats' readers have in common; only readers see
+ * this.
+ *
+ *     bytes -> input_reader_feed -> parser.feed -> [entry_... ,
+ * input_reader_entry_end]
+ *                                                  |
+ *                               on_change <- change_check, interval, limits
+ */
+#ifndef PROTO_RESOURCESYNC_INPUT_READER_H
+#define PROTO_RESOURCESYNC_INPUT_READER_H
+
+#include "proto/buf.h"
+#include "proto/http/idempotency_key.h"
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/input_formats.h"
+
+/* What a format does. `parser` is what `open` gave. */
+struct parser {
+    /* NULL: no memory. */
+    void *(*open)(struct input_reader *reader);
+    void (*close)(void *parser);
+
+    /* Ready for another document; STATUS_MEMORY is all that can go wrong. */
+    enum status (*reset)(void *parser);
+    enum status (*feed)(void *parser, struct slice bytes, struct problem *why);
+    enum status (*end)(void *parser, struct problem *why);
+
+    /* The current line; 0 if it is unknown. */
+    uint64_t (*line)(const void *parser);
+
+    /* How many bytes it has seen without making anything of them. */
+    size_t (*held)(const void *parser);
+};
+
+extern const struct parser urlset_parser, json_parser, ndjson_parser;
+
+/* For ndjson_read.c: a document of json_parser's `parser` is one entry, never a
+ * message. */
+void json_read_entries(void *parser);
+
+/* A row of input_formats.c. */
+struct format {
+    const char *media_type;
+    const struct parser *parser;
+};
+
+struct input_reader {
+    const struct parser *parser;
+    void *state; /* of the parser */
+    enum input_use use;
+    size_t max_entries;
+    change_fn *on_change;
+    void *user;
+    bool takes_any_capability;
+    bool takes_message; /* input_reader_take_message */
+
+    /* The document so far */
+    enum status rc;     /* the first failure; the reader stops there */
+    uint64_t n_entries; /* handed over */
+    bool is_in_entry;
+    int capability; /* or -1 */
+    struct coverage coverage;
+    struct key id;
+    struct buf pending; /* given, but too little to be worth a look */
+    struct entry entry;
+};
+
+/* Is what a message says of the log that it is of read here? */
+static inline bool
+input_reader_is_for_messages(const struct input_reader *reader)
+{
+    return reader->use == INPUT_MESSAGE || reader->takes_message;
+}
+
+/* Begins an entry; STATUS_TOO_LARGE if there must not be another one. */
+MUST_CHECK enum status input_reader_entry_begin(struct input_reader *reader,
+                                                struct problem *why);
+
+/* Checks the entry and hands it over. */
+MUST_CHECK enum status input_reader_entry_end(struct input_reader *reader,
+                                              struct problem *why);
+
+/* The document's interval is known now: R-015. */
+MUST_CHECK enum status input_reader_interval(const struct input_reader *reader,
+                                             struct problem *why);
+
+#endif

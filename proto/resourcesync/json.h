@@ -1,0 +1,70 @@
+/*
+ * json.h - writes JSON: strings, problems, changes and messages.
+ */
+#ifndef PROTO_RESOURCESYNC_JSON_H
+#define PROTO_RESOURCESYNC_JSON_H
+
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/position.h"
+#include "proto/slice.h"
+
+/* Appends `text` (valid UTF-8) as a JSON string, quotes included. */
+void json_text(struct buf *to, struct slice text);
+
+/* Append a member behind another one: a comma, `name`, which needs no escapes,
+ * and the value. */
+void json_text_member(struct buf *to, const char *name, struct slice text);
+void json_number_member(struct buf *to, const char *name, uint64_t number);
+
+/*
+ * Problems, as application/problem+json (RFC 9457):
+ *
+ *   {"type":"about:blank","title":"Unprocessable Content","status":422,
+ *    "detail":"no loc","entry":3,"line":17}
+ */
+
+/* Every problem begins so. */
+#define JSON_PROBLEM_START "{\"type\":\"about:blank\""
+
+/* Appends one without its end, so that members may be added: the caller then
+ * adds a brace. `title` is the reason of the HTTP status; `why` may be NULL. */
+void json_problem_begin(struct buf *to, unsigned status, const char *title,
+                        const struct problem *why);
+
+/*
+ * The JSON form of changes and messages (design section 4).
+ *
+ *   {"loc":"...","change":"created","datetime":"...","lastmod":"...",
+ *    "hash":{"sha-256":"..."},"length":3,"type":"text/csv","encoding":"gzip",
+ *    "changefreq":"daily","priority":"0.5","tags":["..."],
+ *    "links":[{"rel":"...","href":"...","pri":1,"modified":"...",...,
+ *              "attributes":[...]}],
+ *    "attributes":[{"ns":"...","name":"...","value":"..."}],"seq":7}
+ *
+ * and, with the source's own time where it differs, "sourceDatetime". A
+ * message:
+ *
+ *   {"set":"...","epoch":"...","after":0,"last":2,"from":"...","until":"...",
+ *    "digest":"sha-256:...","changes":[...]}
+ *
+ * a heartbeat with "now" and "heartbeat" (seconds) before "changes".
+ */
+
+/* Appends a change as a JSON object. */
+void json_change(struct buf *to, const struct change *change);
+
+/* The same of a resource as it is: without what was of the event. */
+void json_resource(struct buf *to, const struct change *change);
+
+/* Appends a message up to and with "changes":[ ; the caller adds the changes
+ * with commas between and json_message_end. `next` is the URL of the change
+ * memory's next page, or empty. */
+void json_message_begin(struct buf *to, const struct coverage *coverage,
+                        struct slice next);
+
+/* "]}\n" */
+void json_message_end(struct buf *to);
+
+#endif

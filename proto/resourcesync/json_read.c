@@ -1,0 +1,810 @@
+/*
+ * json_read.c - reads changes and messages in their JSON form (json.h).
+ *
+ * A post is one change, an array of them, or a message, of which only the
+ * entries and the times around them are read; a message is what
+ * json_message_begin wrote, or an array of changes. Members that nobody knows
+ * and members given twice are refused: a source learns of its mistake.
+ *
+ * A post that may be a message of a broker (input_reader_take_message) is one
+ * of the three, too; as an object it may have an "id", and members of a message
+ * that nobody knows are a later broker's.
+ */
+#include <stdlib.h>
+
+#include "proto/number.h"
+#include "proto/resourcesync/input_reader.h"
+#include "proto/resourcesync/json_parse.h"
+#include "proto/swar.h"
+
+/* Members and their values */
+
+/* Which value of an object is meant. */
+enum member_id {
+    M_LOC,
+    M_CHANGE,
+    M_DATETIME,
+    M_SOURCE_DATETIME,
+    M_LASTMOD,
+    M_HASH,
+    M_LENGTH,
+    M_TYPE,
+    M_ENCODING,
+    M_CHANGEFREQ,
+    M_PRIORITY,
+    M_TAGS,
+    M_LINKS,
+    M_ATTRIBUTES,
+    M_SEQ,
+    M_REL,
+    M_HREF,
+    M_PRI,
+    M_MODIFIED,
+    M_NS,
+    M_NAME,
+    M_VALUE,
+    M_SET,
+    M_EPOCH,
+    M_AFTER,
+    M_LAST,
+    M_FROM,
+    M_UNTIL,
+    M_DIGEST,
+    M_NOW,
+    M_HEARTBEAT,
+    M_NEXT,
+    M_CHANGES
+};
+
+/* Values a member may have; a set, because priority is a string or a number. */
+enum {
+    IS_STRING = 1 << JSON_STRING,
+    IS_NUMBER = 1 << JSON_NUMBER,
+    IS_OBJECT = 1 << JSON_OBJECT,
+    IS_ARRAY = 1 << JSON_ARRAY
+};
+
+struct member {
+    const char *name;
+    size_t size;
+    enum member_id id;
+    unsigned values;
+};
+
+/* The objects whose members are known, and the rest of the places where a value
+ * may stand. */
+enum place {
+    PLACE_TOP,
+    PLACE_OBJECT, /* not known yet: a message or a change */
+    PLACE_CHANGES,
+    PLACE_MESSAGE,
+    PLACE_CHANGE,
+    PLACE_HASH,
+    PLACE_TAGS,
+    PLACE_LINKS,
+    PLACE_LINK,
+    PLACE_ATTRIBUTES,
+    PLACE_ATTRIBUTE
+};
+
+/* The members of `place` (none: an array, or a place for any member) and its
+ * name in a problem. */
+struct json_place {
+    const struct member *members;
+    size_t n;
+    const char *name;
+};
+
+/* The objects that take the values. */
+struct json_target {
+    struct input_reader *reader;
+    struct link *link;          /* the current one, or NULL */
+    struct attribute attribute; /* likewise */
+};
+
+#define MEMBER(name, id, values)                 \
+    {                                            \
+        (name), sizeof(name) - 1, (id), (values) \
+    }
+
+static const struct member change_members[] = {
+    MEMBER("loc", M_LOC, IS_STRING),
+    MEMBER("change", M_CHANGE, IS_STRING),
+    MEMBER("datetime", M_DATETIME, IS_STRING),
+    MEMBER("lastmod", M_LASTMOD, IS_STRING),
+    MEMBER("hash", M_HASH, IS_OBJECT),
+    MEMBER("length", M_LENGTH, IS_NUMBER),
+    MEMBER("type", M_TYPE, IS_STRING),
+    MEMBER("encoding", M_ENCODING, IS_STRING),
+    MEMBER("changefreq", M_CHANGEFREQ, IS_STRING),
+    MEMBER("priority", M_PRIORITY, IS_STRING | IS_NUMBER),
+    MEMBER("tags", M_TAGS, IS_ARRAY),
+    MEMBER("links", M_LINKS, IS_ARRAY),
+    MEMBER("attributes", M_ATTRIBUTES, IS_ARRAY),
+    MEMBER("seq", M_SEQ, IS_NUMBER),
+    MEMBER("sourceDatetime", M_SOURCE_DATETIME, IS_STRING),
+};
+
+static const struct member link_members[] = {
+    MEMBER("rel", M_REL, IS_STRING),
+    MEMBER("href", M_HREF, IS_STRING),
+    MEMBER("pri", M_PRI, IS_NUMBER),
+    MEMBER("modified", M_MODIFIED, IS_STRING),
+    MEMBER("hash", M_HASH, IS_OBJECT),
+    MEMBER("length", M_LENGTH, IS_NUMBER),
+    MEMBER("type", M_TYPE, IS_STRING),
+    MEMBER("encoding", M_ENCODING, IS_STRING),
+    MEMBER("attributes", M_ATTRIBUTES, IS_ARRAY),
+};
+
+static const struct member attribute_members[] = {
+    MEMBER("ns", M_NS, IS_STRING),
+    MEMBER("name", M_NAME, IS_STRING),
+    MEMBER("value", M_VALUE, IS_STRING),
+};
+
+static const struct member message_members[] = {
+    MEMBER("set", M_SET, IS_STRING),
+    MEMBER("epoch", M_EPOCH, IS_STRING),
+    MEMBER("after", M_AFTER, IS_NUMBER),
+    MEMBER("last", M_LAST, IS_NUMBER),
+    MEMBER("from", M_FROM, IS_STRING),
+    MEMBER("until", M_UNTIL, IS_STRING),
+    MEMBER("digest", M_DIGEST, IS_STRING),
+    MEMBER("now", M_NOW, IS_STRING),
+    MEMBER("heartbeat", M_HEARTBEAT, IS_NUMBER),
+    MEMBER("next", M_NEXT, IS_STRING),
+    MEMBER("changes", M_CHANGES, IS_ARRAY),
+};
+
+static const struct json_place json_places[] = {
+
+#define MEMBERS(array) (array), sizeof(array) / sizeof((array)[0])
+    [PLACE_TOP] = {NULL, 0, "the document"},
+    [PLACE_OBJECT] = {NULL, 0, "the document"},
+    [PLACE_CHANGES] = {NULL, 0, "changes"},
+    [PLACE_MESSAGE] = {MEMBERS(message_members), "the message"},
+    [PLACE_CHANGE] = {MEMBERS(change_members), "the change"},
+    [PLACE_HASH] = {NULL, 0, "hash"},
+    [PLACE_TAGS] = {NULL, 0, "tags"},
+    [PLACE_LINKS] = {NULL, 0, "links"},
+    [PLACE_LINK] = {MEMBERS(link_members), "the link"},
+    [PLACE_ATTRIBUTES] = {NULL, 0, "attributes"},
+    [PLACE_ATTRIBUTE] = {MEMBERS(attribute_members), "the attribute"},
+};
+
+#undef MEMBERS
+
+static enum status
+bad_value(const struct member *member, struct slice text, struct problem *why)
+{
+    return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", member->name,
+                   problem_quote(text).text);
+}
+
+static enum status
+json_message_value(struct json_target *target, const struct member *member,
+                   struct slice text, struct problem *why)
+{
+    const struct input_reader *reader = target->reader;
+    struct coverage *coverage = &target->reader->coverage;
+    bool is_good = true;
+
+    /* Posted again, it covers nothing of the set it is posted to; in between
+     * what times its entries are is as true as ever. */
+    if (!input_reader_is_for_messages(reader) && member->id != M_FROM &&
+        member->id != M_UNTIL)
+        return STATUS_OK;
+
+    switch (member->id) {
+    case M_SET:
+        is_good = set_name_is_valid(text);
+        if (is_good)
+            memcpy(coverage->set, text.data, text.size);
+        break;
+    case M_EPOCH:
+        /* The caller took earlier entries for the source's own. */
+        if (reader->takes_message && reader->n_entries > 0)
+            return problem(why, STATUS_INVALID,
+                           "epoch: behind the changes, not before them");
+        is_good = epoch_is_valid(text);
+        if (is_good)
+            memcpy(coverage->epoch, text.data, EPOCH_SIZE);
+        break;
+    case M_AFTER:
+        is_good = number_read(text, &coverage->after);
+        break;
+    case M_LAST:
+        is_good = number_read(text, &coverage->last);
+        break;
+    case M_FROM:
+        return entry_time("from", text, &coverage->from_us, why);
+    case M_UNTIL:
+        return entry_time("until", text, &coverage->until_us, why);
+    case M_DIGEST:
+        is_good = !digest_read(text, &coverage->digest);
+        coverage->has_digest = is_good;
+        break;
+    case M_NOW:
+        return entry_time("now", text, &coverage->now_us, why);
+    case M_HEARTBEAT:
+        is_good = seconds_read(text, &coverage->heartbeat_us);
+        break;
+    default: /* next: where to go on is not what was said */
+        break;
+    }
+    return is_good ? STATUS_OK : bad_value(member, text, why);
+}
+
+static enum status
+json_change_value(struct json_target *target, const struct member *member,
+                  struct slice text, struct problem *why)
+{
+    struct entry *entry = &target->reader->entry;
+    struct change *change = &entry->change;
+    struct entry_common common = entry_common(entry, target->link);
+    bool is_message = target->reader->use == INPUT_MESSAGE;
+    uint64_t seq;
+
+    switch (member->id) {
+    case M_LOC:
+        return entry_text(entry, "loc", text, &change->loc, why);
+    case M_CHANGE:
+        return entry_kind(entry, text, why);
+    case M_DATETIME:
+        return entry_time("datetime", text, &change->datetime_us, why);
+    case M_SOURCE_DATETIME:
+        if (!is_message)
+            return STATUS_OK;
+        return entry_time("sourceDatetime", text, &change->source_us, why);
+    case M_LASTMOD:
+        return entry_lastmod(text, change, why);
+    case M_LENGTH:
+        return entry_length(text, common.length, why);
+    case M_TYPE:
+        return entry_text(entry, "type", text, common.type, why);
+    case M_ENCODING:
+        return entry_text(entry, "encoding", text, common.encoding, why);
+    case M_CHANGEFREQ:
+        return entry_text(entry, "changefreq", text, &change->changefreq, why);
+    case M_PRIORITY:
+        return entry_text(entry, "priority", text, &change->priority, why);
+    case M_SEQ:
+        if (!number_read(text, &seq))
+            return bad_value(member, text, why);
+        if (is_message)
+            change->seq = seq;
+        return STATUS_OK;
+    case M_REL:
+        return entry_text(entry, "rel", text, &target->link->rel, why);
+    case M_HREF:
+        return entry_text(entry, "href", text, &target->link->href, why);
+    case M_PRI:
+        return entry_pri(text, &target->link->pri, why);
+    case M_MODIFIED:
+        return entry_time("modified", text, &target->link->modified_us, why);
+    case M_NS:
+        return entry_text(entry, "ns", text, &target->attribute.ns, why);
+    case M_NAME:
+        return entry_text(entry, "name", text, &target->attribute.name, why);
+    default: /* an attribute's value, which may be empty */
+        return entry_copy(entry, text, &target->attribute.value, why);
+    }
+}
+
+/* Objects and arrays */
+
+/*
+ * Where the parser stands. A value of an object belongs to the member whose key
+ * came before it; arrays have one kind of value each:
+ *
+ *   TOP --{--> OBJECT, which its first member makes a MESSAGE or a CHANGE; the
+ *              first that is known, and not its "id", where messages are taken
+ *   TOP --[--> CHANGES
+ *
+ *   MESSAGE --"changes"--> CHANGES
+ *   CHANGES --{--> CHANGE --"tags"--> TAGS
+ *                  CHANGE --"links"--> LINKS --{--> LINK
+ *                  CHANGE, LINK --"hash"--> HASH
+ *                  CHANGE, LINK --"attributes"--> ATTRIBUTES --{--> ATTRIBUTE
+ */
+struct level {
+    enum place place;
+    uint32_t seen;               /* members of this object, a bit each */
+    const struct member *member; /* awaits its value; NULL: none */
+};
+
+struct json_read {
+    struct json_target target;
+    struct json_parse *parse;
+    bool is_entry; /* the document is one entry */
+
+    /* TOP, MESSAGE, CHANGES, CHANGE, LINKS, LINK, ATTRIBUTES, ATTRIBUTE; an
+     * OBJECT becomes one of them */
+    struct level levels[8];
+    struct level *level;
+
+    /* A member that a message has and we do not know: a later broker may say
+     * more. Its value is not looked at. */
+    bool is_skipping;
+    unsigned skipped_depth; /* containers of it that are open */
+
+    bool is_id; /* the value that comes next is the document's id */
+
+    /* A member that was passed over, as the object may yet be a message: a
+     * change must not have it. */
+    bool has_unknown;
+    struct problem_quote unknown;
+
+    struct buf list; /* hash or tags, as XML writes them */
+};
+
+static inline uint64_t
+is_space_or_less(uint64_t v)
+{
+    return swar_below(v, ' ' + 1);
+}
+
+/* An algorithm: hash_normalise judges the name, if it is one word. */
+static enum status
+on_hash_key(struct json_read *j, struct slice name, struct problem *why)
+{
+    if (!swar_none(name, is_space_or_less, 'a') ||
+        memchr(name.data, ':', name.size))
+        return problem(why, STATUS_INVALID, "hash: unknown algorithm \"%s\"",
+                       problem_quote(name).text);
+    BUF_ADD(&j->list, " ");
+    buf_add_slice(&j->list, name);
+    BUF_ADD(&j->list, ":");
+    return STATUS_OK;
+}
+
+static bool
+is_called(const struct member *member, struct slice name)
+{
+    return name.size == member->size && name.data[0] == member->name[0] &&
+           !memcmp(name.data, member->name, name.size);
+}
+
+/* The member of `place` with that name; NULL: it has none. `last` is the one
+ * before it (NULL: it is the first): most often it is the next of the table. */
+static const struct member *
+find_member(enum place place, const struct member *last, struct slice name)
+{
+    const struct member *members = json_places[place].members;
+    const struct member *end = members + json_places[place].n;
+
+    if (last && last + 1 < end && is_called(last + 1, name))
+        return last + 1;
+    for (const struct member *m = members; m < end; m++)
+        if (is_called(m, name))
+            return m;
+    return NULL;
+}
+
+static enum status
+refuse_member(const char *name, enum place place, struct problem *why)
+{
+    return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s", name,
+                   json_places[place].name);
+}
+
+static enum status
+begin_change(struct json_read *j, struct problem *why)
+{
+    enum status rc = input_reader_entry_begin(j->target.reader, why);
+
+    j->level->place = PLACE_CHANGE;
+    j->target.link = NULL;
+    return !rc && j->has_unknown
+               ? refuse_member(j->unknown.text, PLACE_CHANGE, why)
+               : rc;
+}
+
+/* Decides if a post's only object is a message or a change, which have no
+ * member in common. A message of a later broker may begin with a member of
+ * neither. */
+static enum status
+decide_member(struct json_read *j, struct slice name, struct problem *why)
+{
+    if (find_member(PLACE_MESSAGE, NULL, name)) {
+        j->level->place = PLACE_MESSAGE;
+        j->has_unknown = false;
+        return STATUS_OK;
+    }
+    if (!j->target.reader->takes_message ||
+        find_member(PLACE_CHANGE, NULL, name))
+        return begin_change(j, why);
+    if (!j->has_unknown)
+        j->unknown = problem_quote(name);
+    j->has_unknown = j->is_skipping = true;
+    return STATUS_OK;
+}
+
+/* Is a member of that name, here, what the document calls itself? */
+static bool
+is_id(const struct json_read *j, struct slice name)
+{
+    return j->target.reader->takes_message && !j->is_entry &&
+           j->level == &j->levels[1] && slice_is(name, "id");
+}
+
+/* True if an unknown member may be skipped. In a post, only a message's may: a
+ * source has to learn that a change's is unknown. */
+static bool
+may_skip(const struct json_read *j)
+{
+    return j->target.reader->use == INPUT_MESSAGE ||
+           (j->target.reader->takes_message &&
+            j->level->place == PLACE_MESSAGE);
+}
+
+static enum status
+on_key(struct json_read *j, struct slice name, struct problem *why)
+{
+    struct level *level = j->level;
+    const struct member *member;
+    uint32_t bit;
+
+    if (level->place == PLACE_HASH)
+        return on_hash_key(j, name, why);
+    if (is_id(j, name)) {
+        if (j->target.reader->id.size > 0)
+            return problem(why, STATUS_INVALID, "id: given twice");
+        j->is_id = true;
+        return STATUS_OK;
+    }
+    if (level->place == PLACE_OBJECT) {
+        enum status rc = decide_member(j, name, why);
+
+        if (rc || level->place == PLACE_OBJECT)
+            return rc;
+    }
+    member = find_member(level->place, level->member, name);
+    if (member) {
+        bit = 1u << (member - json_places[level->place].members);
+        if (level->seen & bit)
+            return problem(why, STATUS_INVALID, "%s: given twice",
+                           member->name);
+        level->seen |= bit;
+        level->member = member;
+        return STATUS_OK;
+    }
+    if (may_skip(j)) {
+        j->is_skipping = true;
+        return STATUS_OK;
+    }
+    return refuse_member(problem_quote(name).text, level->place, why);
+}
+
+static enum status
+wrong_value(struct json_read *j, enum json_event event, struct problem *why)
+{
+    static const char *const names[] = {
+        [JSON_OBJECT] = "an object",          [JSON_ARRAY] = "an array",
+        [JSON_STRING] = "a string",           [JSON_NUMBER] = "a number",
+        [JSON_OTHER] = "true, false or null",
+    };
+    const struct member *member = j->level->member;
+
+    return problem(why, STATUS_INVALID, "%s: must not %s %s",
+                   member ? member->name : json_places[j->level->place].name,
+                   json_places[j->level->place].members ? "be" : "hold",
+                   names[event]);
+}
+
+static void
+go_down(struct json_read *j, enum place place)
+{
+    *++j->level = (struct level){.place = place};
+}
+
+static enum status
+on_object(struct json_read *j, struct problem *why)
+{
+    switch (j->level->place) {
+    case PLACE_TOP:
+        if (!j->is_entry) {
+            go_down(j, j->target.reader->use == INPUT_MESSAGE ? PLACE_MESSAGE
+                                                              : PLACE_OBJECT);
+            return STATUS_OK;
+        }
+        /* fall through */
+    case PLACE_CHANGES:
+        go_down(j, PLACE_CHANGE);
+        return begin_change(j, why);
+    case PLACE_LINKS:
+        go_down(j, PLACE_LINK);
+        return entry_link(&j->target.reader->entry, &j->target.link, why);
+    case PLACE_ATTRIBUTES:
+        go_down(j, PLACE_ATTRIBUTE);
+        j->target.attribute = (struct attribute){.ns = {NULL, 0}};
+        return STATUS_OK;
+    case PLACE_CHANGE:
+    case PLACE_LINK:
+        if (j->level->member && j->level->member->id == M_HASH) {
+            buf_clear(&j->list);
+            go_down(j, PLACE_HASH);
+            return STATUS_OK;
+        }
+        break;
+    default:
+        break;
+    }
+    return wrong_value(j, JSON_OBJECT, why);
+}
+
+static enum status
+on_array(struct json_read *j, struct problem *why)
+{
+    const struct member *member = j->level->member;
+
+    if (j->level->place == PLACE_TOP) {
+        go_down(j, PLACE_CHANGES);
+        return STATUS_OK;
+    }
+    if (!member || !(member->values & IS_ARRAY))
+        return wrong_value(j, JSON_ARRAY, why);
+    switch (member->id) {
+    case M_CHANGES:
+        go_down(j, PLACE_CHANGES);
+        return input_reader_interval(j->target.reader, why);
+    case M_TAGS:
+        buf_clear(&j->list);
+        go_down(j, PLACE_TAGS);
+        return STATUS_OK;
+    case M_LINKS:
+        go_down(j, PLACE_LINKS);
+        return STATUS_OK;
+    default:
+        go_down(j, PLACE_ATTRIBUTES);
+        return STATUS_OK;
+    }
+}
+
+/* Attributes of our own namespace are dropped, as in XML. */
+static enum status
+end_attribute(struct json_read *j, struct problem *why)
+{
+    struct entry *entry = &j->target.reader->entry;
+
+    if (slice_is(j->target.attribute.ns, NS_TIDINGS))
+        return STATUS_OK;
+    return entry_attribute(entry,
+                           entry_common(entry, j->target.link).attributes,
+                           &j->target.attribute, why);
+}
+
+static enum status
+on_end(struct json_read *j, struct problem *why)
+{
+    struct entry *entry = &j->target.reader->entry;
+    enum place place = j->level->place;
+    enum status rc = STATUS_OK;
+
+    if (place == PLACE_OBJECT) { /* {} */
+        rc = begin_change(j, why);
+        place = PLACE_CHANGE;
+    }
+    j->level--;
+    switch (place) {
+    case PLACE_CHANGE:
+        return rc ? rc : input_reader_entry_end(j->target.reader, why);
+    case PLACE_LINK:
+        j->target.link = NULL;
+        return STATUS_OK;
+    case PLACE_ATTRIBUTE:
+        return end_attribute(j, why);
+    case PLACE_HASH:
+        if (j->list.failed)
+            return problem(why, STATUS_INVALID, "hash: too many or too long");
+        return entry_hash(entry, buf_slice(&j->list),
+                          entry_common(entry, j->target.link).hash, why);
+    case PLACE_TAGS:
+        return entry_copy(entry, buf_slice(&j->list), &entry->change.tags, why);
+    case PLACE_MESSAGE:
+        return input_reader_interval(j->target.reader, why);
+    default:
+        return STATUS_OK;
+    }
+}
+
+static enum status
+add_tag(struct json_read *j, struct slice text, struct problem *why)
+{
+    bool is_good = text.size > 0 && text.size <= TAG_MAX &&
+                   swar_none(text, is_space_or_less, 'a');
+
+    if (is_good && j->list.size > 0)
+        BUF_ADD(&j->list, " ");
+    buf_add_slice(&j->list, text);
+    if (!is_good || j->list.failed)
+        return problem(why, STATUS_INVALID,
+                       "tags: not of 1 to %d bytes without white space: \"%s\"",
+                       TAG_MAX, problem_quote(text).text);
+    return STATUS_OK;
+}
+
+static enum status
+add_digits(struct json_read *j, struct slice text, struct problem *why)
+{
+    if (!swar_none(text, is_space_or_less, 'a'))
+        return problem_quoting(why, STATUS_INVALID, "hash: not hexadecimal",
+                               text);
+    buf_add_slice(&j->list, text);
+    return STATUS_OK;
+}
+
+static enum status
+on_value(struct json_read *j, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    const struct member *member = j->level->member;
+
+    if (j->level->place == PLACE_TAGS && event == JSON_STRING)
+        return add_tag(j, text, why);
+    if (j->level->place == PLACE_HASH && event == JSON_STRING)
+        return add_digits(j, text, why);
+    if (!member || !(member->values & 1u << event))
+        return wrong_value(j, event, why);
+    if (j->level->place == PLACE_MESSAGE)
+        return json_message_value(&j->target, member, text, why);
+    return json_change_value(&j->target, member, text, why);
+}
+
+/* Reads the document's name, which has to be a key: visible ASCII. */
+static enum status
+on_id(struct json_read *j, enum json_event event, struct slice text,
+      struct problem *why)
+{
+    struct key *id = &j->target.reader->id;
+
+    j->is_id = false;
+    if (event != JSON_STRING && event != JSON_NUMBER)
+        return problem(why, STATUS_INVALID,
+                       "id: neither a string nor a number");
+    if (!key_is_valid(text))
+        return problem(why, STATUS_INVALID,
+                       "id: not 1 to %d visible ASCII characters: \"%s\"",
+                       KEY_SIZE_MAX, problem_quote(text).text);
+    memcpy(id->text, text.data, text.size);
+    id->size = text.size;
+    return STATUS_OK;
+}
+
+/* Part of a value that is not looked at. */
+static void
+skip_value(struct json_read *j, enum json_event event)
+{
+    if (event == JSON_OBJECT || event == JSON_ARRAY)
+        j->skipped_depth++;
+    else if (event == JSON_OBJECT_END || event == JSON_ARRAY_END)
+        j->skipped_depth--;
+    j->is_skipping = j->skipped_depth > 0;
+}
+
+static enum status
+on_event(void *user, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct json_read *j = user;
+
+    if (j->is_skipping) {
+        skip_value(j, event);
+        return STATUS_OK;
+    }
+    if (j->is_id)
+        return on_id(j, event, text, why);
+    switch (event) {
+    case JSON_KEY:
+        return on_key(j, text, why);
+    case JSON_OBJECT:
+        return on_object(j, why);
+    case JSON_ARRAY:
+        return on_array(j, why);
+    case JSON_OBJECT_END:
+    case JSON_ARRAY_END:
+        return on_end(j, why);
+    default:
+        return on_value(j, event, text, why);
+    }
+}
+
+static void
+json_close(void *state)
+{
+    struct json_read *j = state;
+
+    json_parse_free(j->parse);
+    buf_fini(&j->list);
+    free(j);
+}
+
+static void
+begin_json(struct json_read *j)
+{
+    j->level = j->levels;
+    *j->level = (struct level){.place = PLACE_TOP};
+    j->is_skipping = false;
+    j->skipped_depth = 0;
+    j->is_id = false;
+    j->has_unknown = false;
+    j->target.link = NULL;
+}
+
+static void *
+json_open(struct input_reader *reader)
+{
+    struct json_read *j = calloc(1, sizeof(*j));
+
+    if (!j)
+        return NULL;
+    j->target.reader = reader;
+    buf_init(&j->list, ENTRY_BYTES_MAX);
+    begin_json(j);
+    j->parse = json_parse_new(on_event, j);
+    if (!j->parse) {
+        json_close(j);
+        return NULL;
+    }
+    return j;
+}
+
+void
+json_read_entries(void *state)
+{
+    struct json_read *j = state;
+
+    j->is_entry = true;
+}
+
+static enum status
+json_reset(void *state)
+{
+    struct json_read *j = state;
+
+    begin_json(j);
+    return json_parse_reset(j->parse);
+}
+
+static enum status
+json_feed(void *state, struct slice bytes, struct problem *why)
+{
+    struct json_read *j = state;
+
+    return json_parse_feed(j->parse, bytes, why);
+}
+
+static enum status
+json_finish(void *state, struct problem *why)
+{
+    struct json_read *j = state;
+
+    return json_parse_end(j->parse, why);
+}
+
+static uint64_t
+json_line(const void *state)
+{
+    const struct json_read *j = state;
+
+    return json_parse_line(j->parse);
+}
+
+static size_t
+json_held(const void *state)
+{
+    const struct json_read *j = state;
+
+    return json_parse_held(j->parse);
+}
+
+const struct parser json_parser = {
+    .open = json_open,
+    .close = json_close,
+    .reset = json_reset,
+    .feed = json_feed,
+    .end = json_finish,
+    .line = json_line,
+    .held = json_held,
+};

@@ -1,0 +1,167 @@
+/*
+ * ndjson_read.c - reads NDJSON: one JSON entry a line.
+ *
+ *   {"loc":"http://example.com/a","change":"created"}
+ *   {"loc":"http://example.com/b","change":"updated","length":3}
+ *
+ * Each line is a JSON post of one entry (json.h). Skips lines of white
+ * space; a last line needs no line feed; CR LF ends a line as well. For posts
+ * only: messages never have this form.
+ *
+ * No line is kept: its bytes go to the JSON reader as they come.
+ */
+#include <stdlib.h>
+
+#include "proto/resourcesync/input_reader.h"
+#include "proto/utf8.h"
+
+struct ndjson {
+    struct input_reader *reader;
+    void *json;    /* json_parser's: reads the line as a document of its own */
+    unsigned bom;  /* bytes of it that were there: utf8.h */
+    uint64_t line; /* that it stands in */
+    bool is_in_line; /* something but white space of the line was there */
+};
+
+/* The line's first byte that says something: a JSON document may be an array as
+ * well, but a line is an entry. */
+static enum status
+begin_line(struct ndjson *n, char first, struct problem *why)
+{
+    if (n->reader->use == INPUT_MESSAGE)
+        return problem(why, STATUS_UNSUPPORTED, "no message is NDJSON");
+    if (first != '{')
+        return problem(why, STATUS_MALFORMED,
+                       "not NDJSON: the line does not begin with \"{\"");
+    n->is_in_line = true;
+    return json_parser.reset(n->json);
+}
+
+static enum status
+feed_line(struct ndjson *n, struct slice bytes, struct problem *why)
+{
+    if (!n->is_in_line) {
+        enum status rc;
+
+        while (bytes.size > 0 && slice_is_space(bytes.data[0]))
+            slice_skip(&bytes, 1);
+        if (bytes.size == 0)
+            return STATUS_OK;
+        rc = begin_line(n, bytes.data[0], why);
+        if (rc)
+            return rc;
+    }
+    return json_parser.feed(n->json, bytes, why);
+}
+
+static enum status
+end_line(struct ndjson *n, struct problem *why)
+{
+    if (!n->is_in_line)
+        return STATUS_OK;
+    if (n->reader->is_in_entry)
+        return problem(why, STATUS_MALFORMED,
+                       "not NDJSON: the line ends within its entry");
+    n->is_in_line = false;
+    return json_parser.end(n->json, why);
+}
+
+static void
+ndjson_close(void *state)
+{
+    struct ndjson *n = state;
+
+    if (n->json)
+        json_parser.close(n->json);
+    free(n);
+}
+
+static void
+begin_ndjson(struct ndjson *n)
+{
+    n->bom = 0;
+    n->line = 1;
+    n->is_in_line = false;
+}
+
+static void *
+ndjson_open(struct input_reader *reader)
+{
+    struct ndjson *n = calloc(1, sizeof(*n));
+
+    if (!n)
+        return NULL;
+    n->reader = reader;
+    begin_ndjson(n);
+    n->json = json_parser.open(reader);
+    if (!n->json) {
+        ndjson_close(n);
+        return NULL;
+    }
+    json_read_entries(n->json);
+    return n;
+}
+
+/* The JSON reader is made ready when a line begins. */
+static enum status
+ndjson_reset(void *state)
+{
+    begin_ndjson(state);
+    return STATUS_OK;
+}
+
+static enum status
+ndjson_feed(void *state, struct slice bytes, struct problem *why)
+{
+    struct ndjson *n = state;
+
+    if (!bom_skip(&n->bom, &bytes))
+        return problem(why, STATUS_MALFORMED,
+                       "not NDJSON: it begins with half a byte order mark");
+    while (bytes.size > 0) {
+        const char *end = memchr(bytes.data, '\n', bytes.size);
+        struct slice part = {bytes.data,
+                             end ? (size_t)(end - bytes.data) : bytes.size};
+        enum status rc = feed_line(n, part, why);
+
+        if (!rc && end)
+            rc = end_line(n, why);
+        if (rc)
+            return rc;
+        n->line += end != NULL;
+        slice_skip(&bytes, part.size + (end != NULL));
+    }
+    return STATUS_OK;
+}
+
+static enum status
+ndjson_finish(void *state, struct problem *why)
+{
+    return end_line(state, why);
+}
+
+static uint64_t
+ndjson_line(const void *state)
+{
+    const struct ndjson *n = state;
+
+    return n->line;
+}
+
+static size_t
+ndjson_held(const void *state)
+{
+    const struct ndjson *n = state;
+
+    return n->is_in_line ? json_parser.held(n->json) : 0;
+}
+
+const struct parser ndjson_parser = {
+    .open = ndjson_open,
+    .close = ndjson_close,
+    .reset = ndjson_reset,
+    .feed = ndjson_feed,
+    .end = ndjson_finish,
+    .line = ndjson_line,
+    .held = ndjson_held,
+};

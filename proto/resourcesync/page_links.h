@@ -1,0 +1,50 @@
+/*
+ * page_links.h - the links that a document has about itself: an HTML page in
+ * its head, a feed in its own element (W-003, W-004).
+ *
+ *     <link rel="hub" href="https://hub.example/">             HTML
+ *     <feed xmlns="http://www.w3.org/2005/Atom">
+ *       <link rel="hub" href="https://hub.example/"/>          Atom
+ *     <rss><channel>
+ *       <atom:link rel="hub" href="https://hub.example/"/>     RSS 2.0, 1.0
+ *
+ * What stands in an entry, an item or a page's body is not the document's own
+ * word, and is passed over (W-008). Pure and bounded: html_links.h, xml.h.
+ */
+#ifndef PROTO_RESOURCESYNC_PAGE_LINKS_H
+#define PROTO_RESOURCESYNC_PAGE_LINKS_H
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Longest URL of a link. */
+#define PAGELINK_URL_MAX 8192
+
+/* Lent until the function returns. */
+struct pagelink {
+    struct slice rel;  /* words with white space between, as they stand */
+    struct slice href; /* absolute; characters that no URL has are escaped */
+};
+
+typedef void pagelink_fn(const struct pagelink *link, void *user);
+
+/* Is `word` one of the words of link->rel, in whatever case (W-007)? */
+bool pagelink_has_rel(const struct pagelink *link, const char *word);
+
+/*
+ * Reads `document`, or as much of its beginning as there is. `type`: its
+ * Content-Type, empty: unknown; the first bytes decide about feeds sent as
+ * HTML, and pages sent as XML. `url`: its own; relative links are relative to
+ * that (W-007), unless the document names another base (<base>, xml:base).
+ *
+ *
+ * STATUS_UNSUPPORTED: neither HTML nor XML; STATUS_MALFORMED: no XML, a
+ * DOCTYPE, an encoding other than UTF-8; STATUS_MEMORY. Then the links given so
+ * far are void.
+ */
+MUST_CHECK enum status pagelinks_read(struct slice document, struct slice type,
+                                      struct slice url, pagelink_fn *on_link,
+                                      void *user, struct problem *why);
+
+#endif

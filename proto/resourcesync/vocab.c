@@ -1,0 +1,218 @@
+#include "proto/resourcesync/vocab.h"
+
+#include <stdint.h>
+
+#include "proto/token.h"
+#include "proto/uri.h"
+#include "proto/utf8.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *const kinds[] = {
+    [CHANGE_CREATED] = "created",
+    [CHANGE_UPDATED] = "updated",
+    [CHANGE_DELETED] = "deleted",
+};
+
+static const char *const capabilities[] = {
+    [CAP_DESCRIPTION] = "description",
+    [CAP_CAPABILITYLIST] = "capabilitylist",
+    [CAP_RESOURCELIST] = "resourcelist",
+    [CAP_RESOURCEDUMP] = "resourcedump",
+    [CAP_RESOURCEDUMP_MANIFEST] = "resourcedump-manifest",
+    [CAP_CHANGELIST] = "changelist",
+    [CAP_CHANGEDUMP] = "changedump",
+    [CAP_CHANGEDUMP_MANIFEST] = "changedump-manifest",
+    [CAP_RESOURCELIST_ARCHIVE] = "resourcelist-archive",
+    [CAP_RESOURCEDUMP_ARCHIVE] = "resourcedump-archive",
+    [CAP_CHANGELIST_ARCHIVE] = "changelist-archive",
+    [CAP_CHANGEDUMP_ARCHIVE] = "changedump-archive",
+    [CAP_CHANGE_NOTIFICATION] = "change-notification",
+    [CAP_FRAMEWORK_NOTIFICATION] = "framework-notification",
+};
+
+static const char *const changefreqs[] = {
+    "always", "hourly", "daily", "weekly", "monthly", "yearly", "never",
+};
+
+const char *
+change_kind_name(enum change_kind kind)
+{
+    return kinds[kind];
+}
+
+enum status
+change_kind_of(struct slice name, enum change_kind *kind)
+{
+    /* All three have seven letters: this is done for every entry. */
+    for (size_t i = 0; i < COUNT(kinds); i++)
+        if (name.size == 7 && !memcmp(name.data, kinds[i], 7)) {
+            *kind = (enum change_kind)i;
+            return STATUS_OK;
+        }
+    return STATUS_INVALID;
+}
+
+const char *
+capability_name(enum capability capability)
+{
+    return capabilities[capability];
+}
+
+enum status
+capability_of(struct slice name, enum capability *capability)
+{
+    for (size_t i = 0; i < COUNT(capabilities); i++)
+        if (slice_is(name, capabilities[i])) {
+            *capability = (enum capability)i;
+            return STATUS_OK;
+        }
+    if (slice_is(name, "changelist-notification")) {
+        *capability = CAP_CHANGE_NOTIFICATION;
+        return STATUS_OK;
+    }
+    return STATUS_INVALID;
+}
+
+bool
+is_changefreq(struct slice text)
+{
+    for (size_t i = 0; i < COUNT(changefreqs); i++)
+        if (slice_is(text, changefreqs[i]))
+            return true;
+    return false;
+}
+
+bool
+is_priority(struct slice text)
+{
+    size_t i = 2;
+
+    /* A bound: nobody needs more decimals. */
+    if (text.size == 0 || text.size > 16)
+        return false;
+    if (text.data[0] != '0' && text.data[0] != '1')
+        return false;
+    if (text.size == 1)
+        return true;
+    if (text.size == 2 || text.data[1] != '.')
+        return false;
+    for (; i < text.size; i++) {
+        char most = text.data[0] == '1' ? '0' : '9';
+
+        if (text.data[i] < '0' || text.data[i] > most)
+            return false;
+    }
+    return true;
+}
+
+static bool
+take_token(struct slice *text)
+{
+    size_t size = token_size(*text);
+
+    slice_skip(text, size);
+    return size > 0;
+}
+
+static bool
+take_quoted(struct slice *text)
+{
+    if (!slice_take_char(text, '"'))
+        return false;
+    while (text->size > 0) {
+        unsigned char c = (unsigned char)text->data[0];
+
+        if (slice_take_char(text, '"'))
+            return true;
+        if (slice_take_char(text, '\\') && text->size == 0)
+            return false;
+        if (c < 0x20 || c == 0x7f)
+            return false;
+        if (c != '\\' || (unsigned char)text->data[0] >= 0x20)
+            slice_skip(text, 1);
+    }
+    return false;
+}
+
+bool
+is_media_type(struct slice text)
+{
+    if (!take_token(&text) || !slice_take_char(&text, '/') ||
+        !take_token(&text))
+        return false;
+    while (text.size > 0) {
+        slice_skip_blanks(&text);
+        if (!slice_take_char(&text, ';'))
+            return false;
+        slice_skip_blanks(&text);
+        if (!take_token(&text) || !slice_take_char(&text, '='))
+            return false;
+        if (!take_quoted(&text) && !take_token(&text))
+            return false;
+    }
+    return true;
+}
+
+bool
+is_relation(struct slice text)
+{
+    size_t i = 0;
+
+    while (i < text.size) {
+        char c = text.data[i];
+
+        if (!((c >= 'a' && c <= 'z') ||
+              (i > 0 && ((c >= '0' && c <= '9') || c == '.' || c == '-'))))
+            break;
+        i++;
+    }
+    if (text.size > 0 && i == text.size)
+        return true;
+    return uri_check(text, "rel", NULL) == STATUS_OK;
+}
+
+/* Productions [4] and [4a] of XML 1.0, fifth edition, without the colon. */
+static const struct range {
+    uint32_t first;
+    uint32_t last;
+} name_start[] =
+    {
+        {'A', 'Z'},       {'_', '_'},       {'a', 'z'},
+        {0xc0, 0xd6},     {0xd8, 0xf6},     {0xf8, 0x2ff},
+        {0x370, 0x37d},   {0x37f, 0x1fff},  {0x200c, 0x200d},
+        {0x2070, 0x218f}, {0x2c00, 0x2fef}, {0x3001, 0xd7ff},
+        {0xf900, 0xfdcf}, {0xfdf0, 0xfffd}, {0x10000, 0xeffff},
+},
+  name_more[] = {
+      {'-', '.'}, {'0', '9'}, {0xb7, 0xb7}, {0x300, 0x36f}, {0x203f, 0x2040},
+};
+
+static bool
+is_in(const struct range *ranges, size_t n, uint32_t c)
+{
+    for (size_t i = 0; i < n; i++)
+        if (c >= ranges[i].first && c <= ranges[i].last)
+            return true;
+    return false;
+}
+
+bool
+is_ncname(struct slice text)
+{
+    bool is_first = true;
+
+    if (text.size == 0)
+        return false;
+    while (text.size > 0) {
+        uint32_t c;
+        size_t size = utf8_read(text.data, text.size, &c);
+
+        if (size == 0 || (!is_in(name_start, COUNT(name_start), c) &&
+                          (is_first || !is_in(name_more, COUNT(name_more), c))))
+            return false;
+        slice_skip(&text, size);
+        is_first = false;
+    }
+    return true;
+}

@@ -1,0 +1,439 @@
+#include "proto/resourcesync/xml.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include <libxml/parser.h>
+#include <libxml/parserInternals.h>
+#include <libxml/uri.h>
+#include <libxml/xmlerror.h>
+
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/utf8.h"
+
+/* How much the parser gets at once: between two pieces what it holds is looked
+ * at, and a piece stays in the processor's cache. */
+#define PIECE_SIZE 16384
+
+/* libxml2 compares each attribute of a tag with all before it. A tag with this
+ * many "=" counts as such an attack; then it costs some 10 ms. */
+#define TAG_EQUALS_MAX 8192
+
+/* Looking up a prefix costs a step for each namespace declared around it. */
+#define NAMESPACES_MAX 64
+
+/* Names of a document stay in the parser's dictionary. A larger one is thrown
+ * away at the reset, so that odd names cannot pile up over documents. */
+#define DICTIONARY_KEEP (64 * 1024)
+#define DICTIONARY_MAX  (2 * 1024 * 1024)
+
+struct xml {
+    xmlParserCtxtPtr context;
+    const struct xml_events *events;
+    void *user;
+    const char *const *words;
+    xml_name *names;
+    size_t n_names;
+
+    enum status rc;    /* the result of a reading that ended */
+    uint64_t line;     /* of its end */
+    unsigned bom;      /* bytes of it that were there: utf8.h */
+    size_t n_first;    /* bytes of the beginning that were examined, up to 4 */
+    size_t n_brackets; /* see parse_piece */
+    int depth;
+    bool has_root;       /* its root has begun */
+    struct problem *why; /* of the present call */
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void
+stop_parser(struct xml *xml, enum status rc)
+{
+    if (xml->rc)
+        return;
+    xml->rc = rc;
+    xml->line = xml_line(xml);
+    xmlStopParser(xml->context);
+}
+
+static void
+on_start_document(void *data)
+{
+    struct xml *xml = data;
+    const char *encoding = (const char *)xml->context->input->encoding;
+
+    /* NULL where none or UTF-8 is declared. */
+    if (encoding && strcasecmp(encoding, "US-ASCII") &&
+        strcasecmp(encoding, "ASCII"))
+        stop_parser(xml, problem_quoting(xml->why, STATUS_MALFORMED,
+                                         "the encoding is not UTF-8",
+                                         slice_of(encoding)));
+}
+
+static void
+on_doctype(void *data, const xmlChar *name, const xmlChar *public_id,
+           const xmlChar *system_id)
+{
+    struct xml *xml = data;
+
+    (void)name;
+    (void)public_id;
+    (void)system_id;
+    stop_parser(
+        xml, problem(xml->why, STATUS_MALFORMED, "a DOCTYPE is not allowed"));
+}
+
+static void
+on_start(void *data, const xmlChar *name, const xmlChar *prefix,
+         const xmlChar *ns, int n_namespaces, const xmlChar **namespaces,
+         int n_attributes, int n_defaulted, const xmlChar **attributes)
+{
+    struct xml *xml = data;
+    struct xml_element element = {
+        .name = name,
+        .ns = ns,
+        .attributes = (const struct xml_attribute *)attributes,
+        .n_attributes = (size_t)n_attributes,
+    };
+    enum status rc;
+
+    (void)prefix;
+    (void)namespaces;
+    (void)n_defaulted;
+    if (xml->rc)
+        return;
+    xml->has_root = true;
+    if (++xml->depth > XML_DEPTH_MAX)
+        rc = problem(xml->why, STATUS_MALFORMED, "elements nest deeper than %d",
+                     XML_DEPTH_MAX);
+    else if (n_namespaces > NAMESPACES_MAX)
+        rc = problem(xml->why, STATUS_MALFORMED,
+                     "more than %d namespaces declared on one element",
+                     NAMESPACES_MAX);
+    else
+        rc = xml->events->start(xml->user, &element, xml->why);
+    if (rc)
+        stop_parser(xml, rc);
+}
+
+static void
+on_end(void *data, const xmlChar *name, const xmlChar *prefix,
+       const xmlChar *ns)
+{
+    struct xml *xml = data;
+    enum status rc;
+
+    (void)name;
+    (void)prefix;
+    (void)ns;
+    if (xml->rc)
+        return;
+    xml->depth--;
+    rc = xml->events->end(xml->user, xml->why);
+    if (rc)
+        stop_parser(xml, rc);
+}
+
+static void
+on_text(void *data, const xmlChar *text, int size)
+{
+    struct xml *xml = data;
+    enum status rc;
+
+    if (xml->rc)
+        return;
+    rc = xml->events->text(
+        xml->user, (struct slice){(const char *)text, (size_t)size}, xml->why);
+    if (rc)
+        stop_parser(xml, rc);
+}
+
+static void
+on_error(void *data, xmlErrorPtr error)
+{
+    struct xml *xml = data;
+    struct slice message = slice_of(error->message);
+
+    if (xml->rc || error->level < XML_ERR_ERROR)
+        return;
+    while (message.size > 0 && message.data[message.size - 1] == '\n')
+        message.size--;
+    /* The library says "Extra content at the end of the document" of it. */
+    if (error->code == XML_ERR_DOCUMENT_END &&
+        (!xml->has_root || xml->depth > 0))
+        message = SLICE("it ends before its root does");
+    stop_parser(xml,
+                problem(xml->why,
+                        error->code == XML_ERR_NO_MEMORY ? STATUS_MEMORY
+                                                         : STATUS_MALFORMED,
+                        "not well-formed: %s", problem_quote(message).text));
+}
+
+/* For what the library says without a parser, about encodings. */
+static void
+on_stray_error(void *data, xmlErrorPtr error)
+{
+    (void)data;
+    (void)error;
+}
+
+static const xmlSAXHandler handler = {
+    .internalSubset = on_doctype,
+    .startDocument = on_start_document,
+    .characters = on_text,
+    /* The same function, which spares the parser the question whether white
+     * space matters. */
+    .ignorableWhitespace = on_text,
+    .cdataBlock = on_text,
+    .initialized = XML_SAX2_MAGIC,
+    .startElementNs = on_start,
+    .endElementNs = on_end,
+    .serror = on_error,
+};
+
+static enum status
+open_context(struct xml *xml)
+{
+    xmlSAXHandler copy = handler;
+
+    xml->context = xmlCreatePushParserCtxt(&copy, xml, NULL, 0, NULL);
+    if (!xml->context)
+        return STATUS_MEMORY;
+    xmlDictSetLimit(xml->context->dict, DICTIONARY_MAX);
+    for (size_t i = 0; i < xml->n_names; i++) {
+        xml->names[i] = xmlDictLookup(xml->context->dict,
+                                      (const xmlChar *)xml->words[i], -1);
+        if (!xml->names[i]) {
+            xmlFreeParserCtxt(xml->context);
+            xml->context = NULL;
+            return STATUS_MEMORY;
+        }
+    }
+    return STATUS_OK;
+}
+
+static void
+begin_document(struct xml *xml)
+{
+    xml->rc = STATUS_OK;
+    xml->line = 0;
+    xml->bom = 0;
+    xml->n_first = 0;
+    xml->n_brackets = 0;
+    xml->depth = 0;
+    xml->has_root = false;
+
+    /* NOENT is what makes "&amp;" in an attribute arrive as "&"; other entities
+     * there are none, since a DOCTYPE ends the reading. */
+    xmlCtxtUseOptions(xml->context, XML_PARSE_NONET | XML_PARSE_NOENT);
+}
+
+struct xml *
+xml_new(const struct xml_events *events, void *user, const char *const *words,
+        xml_name *names, size_t n)
+{
+    struct xml *xml = calloc(1, sizeof(*xml));
+
+    pthread_once(&once, xmlInitParser);
+    if (!xml)
+        return NULL;
+    xml->events = events;
+    xml->user = user;
+    xml->words = words;
+    xml->names = names;
+    xml->n_names = n;
+    if (open_context(xml)) {
+        xml_free(xml);
+        return NULL;
+    }
+    begin_document(xml);
+    return xml;
+}
+
+void
+xml_free(struct xml *xml)
+{
+    if (!xml)
+        return;
+    if (xml->context)
+        xmlFreeParserCtxt(xml->context);
+    free(xml);
+}
+
+enum status
+xml_reset(struct xml *xml)
+{
+    if (xml->context && xmlDictGetUsage(xml->context->dict) > DICTIONARY_KEEP) {
+        xmlFreeParserCtxt(xml->context);
+        xml->context = NULL;
+    }
+    if (xml->context) {
+        if (xmlCtxtResetPush(xml->context, NULL, 0, NULL, NULL))
+            return STATUS_MEMORY;
+    } else if (open_context(xml)) {
+        return STATUS_MEMORY;
+    }
+    begin_document(xml);
+    return STATUS_OK;
+}
+
+/* Every encoding that is told by the first bytes is not ours: UTF-16 and UTF-32
+ * have a mark or zeros, EBCDIC has another "<". */
+static enum status
+look_at_first(struct xml *xml, struct slice bytes)
+{
+    for (size_t i = 0; i < bytes.size && xml->n_first < 4; i++) {
+        unsigned char c = (unsigned char)bytes.data[i];
+
+        if (c == 0 || c == 0xfe || c == 0xff)
+            return problem(xml->why, STATUS_MALFORMED,
+                           "the encoding is not UTF-8");
+        if (xml->n_first++ == 0 && c != '<' && !slice_is_space((char)c))
+            return problem(xml->why, STATUS_MALFORMED,
+                           "not XML: it does not begin with \"<\"");
+    }
+    return STATUS_OK;
+}
+
+static enum status
+look_at_held(struct xml *xml)
+{
+    const xmlParserInput *input = xml->context->input;
+    size_t held = xml_held(xml);
+    size_t equals = 0;
+
+    if (held < PIECE_SIZE)
+        return STATUS_OK;
+    if (held > ENTRY_BYTES_MAX)
+        return problem(xml->why, STATUS_INVALID,
+                       "a tag, comment or text of more than %d bytes",
+                       ENTRY_BYTES_MAX);
+    if (input->cur[0] != '<' || input->cur[1] == '!' || input->cur[1] == '?')
+        return STATUS_OK;
+    for (const xmlChar *p = input->cur; p < input->end; p++)
+        equals += *p == '=';
+    if (equals > TAG_EQUALS_MAX)
+        return problem(xml->why, STATUS_INVALID,
+                       "a tag with more than %d attributes", TAG_EQUALS_MAX);
+    return STATUS_OK;
+}
+
+static void
+parse_bytes(struct xml *xml, struct slice bytes, int is_end)
+{
+    int rc = xmlParseChunk(xml->context, bytes.data, (int)bytes.size, is_end);
+
+    /* Not every fault is reported to on_error. */
+    if (!xml->rc && (rc || !xml->context->wellFormed))
+        stop_parser(xml,
+                    problem(xml->why, STATUS_MALFORMED, "not well-formed"));
+}
+
+/*
+ * Text must not have "]]>" in it, but the parser finds it only where it sees
+ * all three at once, and it takes the beginning of a long text before the rest
+ * has come. The result must not depend on the cuts between pieces: so brackets
+ * at the end of a piece wait for the next bytes.
+ */
+static void
+parse_piece(struct xml *xml, struct slice piece)
+{
+    char joined[2 + PIECE_SIZE];
+    size_t n = 0;
+
+    if (xml->n_brackets > 0) {
+        memset(joined, ']', xml->n_brackets);
+        memcpy(joined + xml->n_brackets, piece.data, piece.size);
+        piece = (struct slice){joined, xml->n_brackets + piece.size};
+    }
+    while (n < 2 && n < piece.size && piece.data[piece.size - 1 - n] == ']')
+        n++;
+    xml->n_brackets = n;
+    piece.size -= n;
+    if (piece.size > 0)
+        parse_bytes(xml, piece, 0);
+}
+
+/* The library's handler for errors without a parser belongs to the thread, on
+ * which others may use the library too: it is borrowed and given back. */
+static enum status
+parse_guarded(struct xml *xml, struct slice bytes, int is_end,
+              struct problem *why)
+{
+    xmlStructuredErrorFunc function = xmlStructuredError;
+    void *context = xmlStructuredErrorContext;
+
+    if (xml->rc)
+        return xml->rc;
+    xmlSetStructuredErrorFunc(NULL, on_stray_error);
+    xml->why = why;
+
+    /* The library takes a mark from a new parser, but not after a reset. */
+    if (!bom_skip(&xml->bom, &bytes))
+        stop_parser(xml,
+                    problem(why, STATUS_MALFORMED,
+                            "not XML: it begins with half a byte order mark"));
+    while (bytes.size > 0 && !xml->rc) {
+        struct slice piece = bytes;
+        enum status rc = look_at_first(xml, bytes);
+
+        if (piece.size > PIECE_SIZE)
+            piece.size = PIECE_SIZE;
+        slice_skip(&bytes, piece.size);
+        if (!rc) {
+            parse_piece(xml, piece);
+            rc = xml->rc ? xml->rc : look_at_held(xml);
+        }
+        if (rc)
+            stop_parser(xml, rc);
+    }
+    if (is_end && !xml->rc)
+        parse_bytes(xml, (struct slice){"]]", xml->n_brackets}, 1);
+
+    xml->why = NULL;
+    xmlSetStructuredErrorFunc(context, function);
+    return xml->rc;
+}
+
+enum status
+xml_feed(struct xml *xml, struct slice bytes, struct problem *why)
+{
+    return parse_guarded(xml, bytes, 0, why);
+}
+
+enum status
+xml_end(struct xml *xml, struct problem *why)
+{
+    return parse_guarded(xml, (struct slice){NULL, 0}, 1, why);
+}
+
+bool
+xml_is_namespace(const char *ns)
+{
+    xmlURIPtr uri = xmlParseURI(ns);
+
+    xmlFreeURI(uri); /* NULL is allowed */
+    return uri != NULL;
+}
+
+uint64_t
+xml_line(const struct xml *xml)
+{
+    if (xml->rc && xml->line > 0)
+        return xml->line;
+    if (!xml->context->input || xml->context->input->line < 0)
+        return 0;
+    return (uint64_t)xml->context->input->line;
+}
+
+size_t
+xml_held(const struct xml *xml)
+{
+    const xmlParserInput *input = xml->context->input;
+
+    if (xml->rc || !input || input->cur > input->end)
+        return 0;
+    return (size_t)(input->end - input->cur);
+}

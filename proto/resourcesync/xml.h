@@ -1,0 +1,91 @@
+/*
+ * xml.h - libxml2 made safe: hostile bytes in, elements and text out.
+ *
+ * Hostile XML does no harm here. xml refuses a DOCTYPE when it sees one, so
+ * there are no entities beyond the five. It fetches nothing. Elements nest
+ * XML_DEPTH_MAX deep. It refuses a tag, comment or the like that does not end
+ * within ENTRY_BYTES_MAX, a crowd of attributes, and input that is not UTF-8 or
+ * names another encoding. Errors of namespaces count as malformed. It prints
+ * nothing. Parsers on different threads share nothing.
+ *
+ *     xml_new -> xml_feed ... xml_end -> xml_reset -> xml_feed ...
+ */
+#ifndef PROTO_RESOURCESYNC_XML_H
+#define PROTO_RESOURCESYNC_XML_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+#define XML_DEPTH_MAX 32
+
+/* A name, prefix or namespace as the parser keeps it: equal texts are the same
+ * pointer, so they are compared as pointers. Terminated. */
+typedef const unsigned char *xml_name;
+
+/* In the parser's own layout. */
+struct xml_attribute {
+    xml_name name;
+    xml_name prefix; /* NULL: none */
+    xml_name ns;     /* NULL: none */
+    const unsigned char *value;
+    const unsigned char *end;
+};
+
+struct xml_element {
+    xml_name name;
+    xml_name ns; /* NULL: none */
+    const struct xml_attribute *attributes;
+    size_t n_attributes;
+};
+
+/* Events of the document. A status other than 0 ends the reading. Names
+ * and values are lent until the function returns; names, until the reset. */
+struct xml_events {
+    enum status (*start)(void *user, const struct xml_element *element,
+                         struct problem *why);
+    enum status (*end)(void *user, struct problem *why);
+    enum status (*text)(void *user, struct slice text, struct problem *why);
+};
+
+struct xml;
+
+/* `names` receives the `n` names of `words` as the parser keeps them, and
+ * receives them again whenever a reset changes them; both live longer than the
+ * parser. NULL: no memory. */
+struct xml *xml_new(const struct xml_events *events, void *user,
+                    const char *const *words, xml_name *names, size_t n);
+void xml_free(struct xml *xml); /* NULL is allowed */
+MUST_CHECK enum status xml_reset(struct xml *xml);
+
+MUST_CHECK enum status xml_feed(struct xml *xml, struct slice bytes,
+                                struct problem *why);
+MUST_CHECK enum status xml_end(struct xml *xml, struct problem *why);
+
+/* Can `ns` be the name of a namespace, as this parser judges it when it reads a
+ * declaration: is it a URI reference (RFC 3986)? Terminated. */
+bool xml_is_namespace(const char *ns);
+
+/* The line it stands in, or stood in when it failed. */
+uint64_t xml_line(const struct xml *xml);
+
+/* Bytes that wait for the end of a tag or text. */
+size_t xml_held(const struct xml *xml);
+
+static inline struct slice
+xml_value(const struct xml_attribute *attribute)
+{
+    return (struct slice){(const char *)attribute->value,
+                          (size_t)(attribute->end - attribute->value)};
+}
+
+static inline struct slice
+xml_slice(xml_name name)
+{
+    return slice_of((const char *)name);
+}
+
+#endif
