@@ -1,6 +1,8 @@
 #include "base/db.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -437,6 +439,105 @@ db_unlink(const char *path, struct problem *why)
     return STATUS_OK;
 }
 
+/* Copying */
+
+/* A connection that leaves the database as it is, also if it is the last one
+ * to close it. */
+static int
+open_source(struct db *db, const char *path)
+{
+    int result = sqlite3_open_v2(
+        path, &db->handle, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY, NULL);
+
+    if (!result)
+        result = sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+                                   1, NULL);
+    if (!result)
+        result = sqlite3_busy_timeout(db->handle, BUSY_MS);
+    /* Begins to read: this is the moment. */
+    if (!result)
+        result = sqlite3_exec(db->handle,
+                              "BEGIN; SELECT count(*) FROM sqlite_schema", NULL,
+                              NULL, NULL);
+    return result;
+}
+
+/* Looks at the copy as it is on the disk: it has no WAL. */
+static enum status
+check_copy(const char *path, struct problem *why)
+{
+    struct problem reason = {""};
+    sqlite3_stmt *q = NULL;
+    struct db db;
+    bool row = false;
+    enum status rc = db_open(&db, path, DB_LOOK, &reason);
+
+    if (!rc)
+        rc = db_prepare(&db, &q, "PRAGMA quick_check(1)", &reason);
+    if (!rc)
+        rc = db_step(&db, q, &row, "read it", &reason);
+    if (!rc && !slice_is(db_column(q, 0), "ok"))
+        rc = problem(why, STATUS_GONE, "it is damaged: %s",
+                     problem_quote(db_column(q, 0)).text);
+    else if (rc && db.is_damaged)
+        rc = problem(why, STATUS_GONE, "it is damaged: %s", reason.text);
+    else if (rc)
+        problem(why, rc, "cannot check %s: %s", path, reason.text);
+    sqlite3_finalize(q);
+    db_close(&db);
+    return rc;
+}
+
+/* Copies all pages. The error of a step may be that of either file: the source
+ * is to blame for damage, and for what reading alone shows. */
+static enum status
+copy_pages(struct db *to, struct db *from, const char *name,
+           struct problem *why)
+{
+    sqlite3_backup *copying =
+        sqlite3_backup_init(to->handle, "main", from->handle, "main");
+    int result = copying ? sqlite3_backup_step(copying, -1)
+                         : sqlite3_extended_errcode(to->handle);
+    int kind = result & 0xff;
+
+    if (copying)
+        sqlite3_backup_finish(copying);
+    if (result == SQLITE_DONE)
+        return STATUS_OK;
+    if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB ||
+        result == SQLITE_IOERR_READ || result == SQLITE_IOERR_SHORT_READ)
+        return problem(why, STATUS_GONE, "%s", sqlite3_errstr(result));
+    return problem(why, status_of(result), "cannot write %s: %s", name,
+                   sqlite3_errstr(result));
+}
+
+enum status
+db_copy(const char *from, const char *to, struct problem *why)
+{
+    struct db source = {.handle = NULL}, copy = {.handle = NULL};
+    int result = open_source(&source, from);
+    enum status rc = STATUS_OK;
+
+    if (result) {
+        const char *text = sqlite3_errmsg(source.handle);
+
+        rc = problem(why, STATUS_GONE, "%s", text);
+        goto out;
+    }
+    rc = db_open(&copy, to, DB_SCRATCH, why);
+    if (!rc)
+        rc = copy_pages(&copy, &source, to, why);
+    db_close(&copy);
+    if (!rc)
+        rc = check_copy(to, why);
+    if (rc == STATUS_GONE && db_unlink(to, why))
+        rc = STATUS_IO;
+
+out:
+    db_close(&source);
+    return rc;
+}
+
 void
 db_interrupt(struct db *db, int (*is_over)(void *user), void *user)
 {
@@ -522,6 +623,57 @@ db_check(const char *path, int n_steps, struct problem *why)
         rc = db_check_version(&db, n_steps, why);
     db_close(&db);
     return rc == STATUS_INVALID ? STATUS_IO : rc;
+}
+
+/* sqlite.org/fileformat2.html#the_database_header */
+#define HEADER_SIZE     100
+#define MAGIC           "SQLite format 3"
+#define AT_USER_VERSION 60
+
+/* Reads the version in the header of the file. */
+static enum status
+read_header(const char *path, int64_t *version, struct problem *why)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint8_t header[HEADER_SIZE];
+    ssize_t n = fd < 0 ? -1 : pread(fd, header, sizeof(header), 0);
+    enum status rc = STATUS_OK;
+    uint32_t number;
+
+    if (n == 0 || (fd < 0 && errno == ENOENT))
+        rc = problem(why, STATUS_NOT_FOUND, "%s is missing or empty", path);
+    else if (n < 0)
+        rc = problem_errno(why, "cannot read", path);
+    else if (n < HEADER_SIZE || memcmp(header, MAGIC, sizeof(MAGIC)) != 0)
+        rc = problem(why, STATUS_MALFORMED, "%s is no database", path);
+    if (fd >= 0)
+        close(fd);
+    if (rc)
+        return rc;
+    memcpy(&number, header + AT_USER_VERSION, sizeof(number));
+    *version = (int32_t)be32toh(number);
+    return STATUS_OK;
+}
+
+/* A set has two databases, and a broker 10,000 sets: SQLite needs ten times as
+ * long as a read of the header. But commits that are only in the WAL may have
+ * changed it. */
+enum status
+db_look_version(const char *path, int64_t *version, struct problem *why)
+{
+    enum status rc = read_header(path, version, why);
+    struct db db = {NULL};
+    char wal[4400];
+    struct stat st;
+
+    snprintf(wal, sizeof(wal), "%s-wal", path);
+    if (rc || stat(wal, &st) || st.st_size == 0)
+        return rc;
+    rc = db_open(&db, path, DB_LOOK, why);
+    if (!rc)
+        rc = db_number(&db, "PRAGMA user_version", version, why);
+    db_close(&db);
+    return rc;
 }
 
 /* Runs BEGIN or COMMIT, of which a kind keeps a statement. */

@@ -84,6 +84,15 @@ void db_close(struct db *db);
  * no error. */
 MUST_CHECK enum status db_unlink(const char *path, struct problem *why);
 
+/* Copies the database `from`, which other processes may be writing, to the new
+ * file `to`, as it is at one moment, and checks the copy. Waits for no writer,
+ * and makes none wait, but keeps its WAL from beginning anew meanwhile. The
+ * caller syncs. STATUS_GONE: `from` cannot be read, or is damaged: there is no
+ * copy, and `why` has the reason, without a name. STATUS_IO, STATUS_BUSY: the
+ * copy cannot be written; `why` names it. */
+MUST_CHECK enum status db_copy(const char *from, const char *to,
+                               struct problem *why);
+
 /* From now on a statement gives up when `is_over` returns true, which is asked
  * every few microseconds of work, and its transaction is rolled back:
  * STATUS_STOPPED. `user` is lent. */
@@ -108,6 +117,12 @@ MUST_CHECK enum status db_check_version(struct db *db, int n_steps,
  * is newer. */
 MUST_CHECK enum status db_check(const char *path, int n_steps,
                                 struct problem *why);
+
+/* Reads PRAGMA user_version of a database that is not open anywhere.
+ * STATUS_NOT_FOUND: there is no file, or it is empty. STATUS_IO: it cannot be
+ * read; STATUS_MALFORMED: it is no database. */
+MUST_CHECK enum status db_look_version(const char *path, int64_t *version,
+                                       struct problem *why);
 
 MUST_CHECK enum status db_exec(struct db *db, const char *sql,
                                struct problem *why);

@@ -368,22 +368,32 @@ file_unlock(int lock)
 }
 
 enum status
-file_check_lock(const char *dir, struct problem *why)
+file_share_lock(const char *dir, int *lock, struct problem *why)
 {
     enum status rc = STATUS_OK;
     char path[PATH_MAX];
-    int fd;
 
+    *lock = -1;
     if ((size_t)snprintf(path, sizeof(path), "%s/lock", dir) >= sizeof(path))
         errno = ENAMETOOLONG;
-    else if ((fd = open(path, O_RDWR | O_CLOEXEC)) >= 0) {
-        /* Shared, so that two checks do not hinder each other. */
-        if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
-            rc = fail_locked(fd, dir, why);
-        close(fd);
+    else if ((*lock = open(path, O_RDWR | O_CLOEXEC)) >= 0) {
+        if (flock(*lock, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+            rc = fail_locked(*lock, dir, why);
+        if (rc)
+            file_close(lock);
         return rc;
     }
     return errno == ENOENT ? STATUS_OK : fail_errno(why, "cannot lock", path);
+}
+
+enum status
+file_check_lock(const char *dir, struct problem *why)
+{
+    int lock;
+    enum status rc = file_share_lock(dir, &lock, why);
+
+    file_unlock(lock);
+    return rc;
 }
 
 /* Making files */

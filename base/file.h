@@ -44,6 +44,12 @@ MUST_CHECK enum status file_lock(const char *dir, int *lock,
                                  struct problem *why);
 void file_unlock(int lock);
 
+/* Shares the lock with others that only read: no owner can start meanwhile.
+ * Makes no file; without one *lock is -1, and so it is without a directory.
+ * STATUS_BUSY: an owner has it. */
+MUST_CHECK enum status file_share_lock(const char *dir, int *lock,
+                                       struct problem *why);
+
 /* Checks that file_lock could take the lock now. Makes no file; an owner that
  * starts in the same moment may find the lock taken. `dir` need not exist. */
 MUST_CHECK enum status file_check_lock(const char *dir, struct problem *why);

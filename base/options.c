@@ -491,6 +491,85 @@ options_read(const struct option *option, const char *mark, const char *text,
     return rc ? problem_prefix(why, rc, "%s%s: ", mark, option->name) : rc;
 }
 
+/* Returns the text of row number `row`, which may be the next argument; NULL
+ * and `why`: it is missing, or not wanted. */
+static const char *
+find_value(const struct option *o, const char *equals, int argc, char **argv,
+           int *i, struct problem *why)
+{
+    const char *value;
+
+    if (!o->argument && !equals)
+        return "yes";
+    if (!o->argument) {
+        problem_set(why, "--%s: takes no value", o->name);
+        return NULL;
+    }
+    if (equals)
+        return equals + 1;
+    value = *i + 1 < argc ? argv[++*i] : NULL;
+    if (value && !slice_starts(slice_of(value), "--"))
+        return value;
+    problem_set(why, "--%s: %s is missing", o->name, o->argument);
+    return NULL;
+}
+
+enum status
+options_arguments(const struct options *options, int argc, char **argv,
+                  size_t max, struct arguments *given, struct problem *why)
+{
+    memset(given, 0, sizeof(*given));
+    for (int i = 1; i < argc; i++) {
+        const char *argument = argv[i];
+        const char *equals = strchr(argument, '=');
+        size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
+        struct slice name;
+        size_t row;
+
+        if (*argument != '-' && given->n_operands < max) {
+            given->operands[given->n_operands++] = argument;
+            continue;
+        }
+        if (*argument != '-' && max)
+            return problem(why, STATUS_INVALID, "\"%s\" is too much",
+                           problem_quote(slice_of(argument)).text);
+        if (size <= 2 || !slice_starts(slice_of(argument), "--"))
+            return problem(why, STATUS_INVALID,
+                           "\"%s\" is not an option; --help lists them",
+                           problem_quote(slice_of(argument)).text);
+        name = (struct slice){argument + 2, size - 2};
+        row = options_index(options, name);
+        if (row == options->n)
+            return options_unknown(options, "--", name, "; --help lists them",
+                                   why);
+        if (given->values[row])
+            return problem(why, STATUS_INVALID, "--%s: is there twice",
+                           options->rows[row].name);
+        given->values[row] =
+            find_value(&options->rows[row], equals, argc, argv, &i, why);
+        if (!given->values[row])
+            return STATUS_INVALID;
+        if (options->rows[row].type == OPTION_WISH) {
+            given->wish = &options->rows[row];
+            return STATUS_OK;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status
+options_take(const struct options *options, const struct arguments *given,
+             void *values, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < options->n; i++)
+        if (given->values[i] && options->rows[i].type != OPTION_FILE)
+            rc = options_read(&options->rows[i], "--", given->values[i], values,
+                              why);
+    return rc;
+}
+
 enum status
 options_set_defaults(const struct options *options, void *values,
                      struct problem *why)

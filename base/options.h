@@ -86,7 +86,7 @@ void option_limits(const struct option *o, char *to, size_t size);
 /* Tables */
 
 /* The most rows of a table. */
-#define OPTIONS_MAX 80
+#define OPTIONS_MAX 96
 
 struct options {
     const struct option *rows;
@@ -110,6 +110,29 @@ MUST_CHECK enum status options_unknown(const struct options *options,
 MUST_CHECK enum status options_read(const struct option *option,
                                     const char *mark, const char *text,
                                     void *values, struct problem *why);
+
+/* The arguments of a command line, lent. */
+#define OPERANDS_MAX 4
+
+struct arguments {
+    const char *values[OPTIONS_MAX]; /* by row, "yes" of a flag; NULL: none */
+    const char *operands[OPERANDS_MAX];
+    size_t n_operands;
+    const struct option *wish; /* the row of OPTION_WISH; NULL: none */
+};
+
+/* Assigns the arguments behind argv[0] to rows: "--name value", "--name=value",
+ * and at most `max` operands. Stops at a wish. Converts no value: see
+ * options_take. */
+MUST_CHECK enum status options_arguments(const struct options *options,
+                                         int argc, char **argv, size_t max,
+                                         struct arguments *given,
+                                         struct problem *why);
+
+/* Converts the values of the arguments; rows of OPTION_FILE are left out. */
+MUST_CHECK enum status options_take(const struct options *options,
+                                    const struct arguments *given, void *values,
+                                    struct problem *why);
 
 /* Sets the default of every row that has one. */
 MUST_CHECK enum status options_set_defaults(const struct options *options,

@@ -4,13 +4,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
+#include "broker/access/identity_provider.h"
+#include "broker/access/tickets.h"
+#include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
+#include "broker/archive/chore.h"
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/bridge/bridges.h"
+#include "broker/check/databases.h"
+#include "broker/http/cors.h"
 #include "broker/http/http.h"
 #include "broker/hub/hub.h"
+#include "broker/hub/peer_tokens.h"
 #include "broker/log/log.h"
 #include "broker/net/server.h"
 #include "broker/posts/content_check.h"
@@ -19,6 +28,7 @@
 #include "broker/sets/data_directory.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/registry.h"
+#include "broker/setting_files.h"
 #include "broker/store/store.h"
 #include "proto/http/webhook_signature.h"
 
@@ -35,17 +45,26 @@ struct brought {
     struct bridging bridging;
     struct bridge_config *all; /* of `bridging`, to be freed */
     struct networks callable, trusted;
+    struct origins origins;
     struct brought *earlier;
 };
 
 struct broker {
     const struct config *config;
+    char control_path[4200]; /* of CONTROL_SOCKET */
+    struct unix_socket sockets[UNIX_SOCKETS_MAX];
     char url[600];
     char public_url[600];
     struct announcer *announcer;
     struct registry *registry;
+    struct tokens *tokens;
+    struct chore use_saving; /* of the tokens */
+    bool cannot_save_uses;   /* the last time; archive thread */
+    struct identity_provider *provider;
+    struct tickets *tickets;
     struct networks callable; /* beside public addresses: --allow-callbacks */
     struct networks trusted;  /* --trusted-proxies */
+    struct origins origins;   /* --allow-origins */
     struct posts posts;
     struct archiver *archiver;
     struct content_check content_check;
@@ -55,6 +74,7 @@ struct broker {
     struct bridges *bridges;
     struct brought *brought;
     struct server *server;
+    struct setting_files *files;
     struct http http;
 };
 
@@ -125,26 +145,86 @@ check_hub(const struct config *config, struct problem *why)
     return STATUS_OK;
 }
 
+typedef enum status read_networks_fn(struct slice text,
+                                     struct networks *networks,
+                                     struct problem *why);
+
 static enum status
-check_networks(const char *option, const char *text, struct problem *why)
+check_networks(const char *option, read_networks_fn *read, const char *text,
+               struct problem *why)
 {
     struct problem inner = {""};
     struct networks networks;
 
-    if (networks_read(slice_of(text), &networks, &inner))
+    if (read(slice_of(text), &networks, &inner))
         return problem(why, STATUS_INVALID, "--%s: %s", option, inner.text);
     return STATUS_OK;
+}
+
+static struct provider_options
+provider_options(const struct config *config)
+{
+    return (struct provider_options){config->jwt_keys, config->jwt_issuer,
+                                     config->jwt_audience};
+}
+
+/* The file is made with the first token. */
+static bool
+has_tokens(const struct config *config)
+{
+    char path[sizeof(config->data) + 16];
+
+    snprintf(path, sizeof(path), "%s/tokens.db", config->data);
+    return !access(path, F_OK);
+}
+
+/* Checks that not everybody may do everything, unless that is wanted. */
+static enum status
+check_reach(const struct config *config, bool has_token, struct problem *why)
+{
+    const char *reached = NULL;
+
+    if (config->public_url[0] && !is_loopback(host_of(config->public_url)))
+        reached = config->public_url;
+    if (!is_loopback(slice_of(config->listen_host)))
+        reached = config->listen_host;
+    if (!reached || has_token || config->jwt_keys[0] || config->insecure_open)
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "anyone who reaches %s could publish: make a token first "
+                   "(tidingsd token add), or give --insecure-open if that is "
+                   "wanted",
+                   reached);
+}
+
+static enum status
+read_origins(const struct config *config, struct origins *origins,
+             struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc =
+        origins_read(slice_of(config->allow_origins), origins, &inner);
+
+    return rc ? problem(why, rc, "--allow-origins: %s", inner.text) : rc;
 }
 
 enum status
 broker_check(const struct config *config, struct problem *why)
 {
+    struct provider_options provider = provider_options(config);
+    struct origins origins;
     enum status rc = check_hub(config, why);
 
     if (!rc)
-        rc = check_networks("allow-callbacks", config->allow_callbacks, why);
+        rc = check_networks("allow-callbacks", networks_read,
+                            config->allow_callbacks, why);
     if (!rc)
-        rc = check_networks("trusted-proxies", config->trusted_proxies, why);
+        rc = check_networks("trusted-proxies", networks_read_proxies,
+                            config->trusted_proxies, why);
+    if (!rc)
+        rc = provider_options_check(&provider, why);
+    if (!rc)
+        rc = read_origins(config, &origins, why);
     if (rc)
         return rc;
     if (!config->tls_cert[0] != !config->tls_key[0])
@@ -152,6 +232,10 @@ broker_check(const struct config *config, struct problem *why)
                        "--tls-%s is missing: TLS needs "
                        "both --tls-cert and --tls-key",
                        config->tls_cert[0] ? "key" : "cert");
+    if (config->tls_client_ca[0] && !config->tls_cert[0])
+        return problem(why, STATUS_INVALID,
+                       "--tls-client-ca: only TLS has certificates, see "
+                       "--tls-cert");
     if (is_wildcard(config->listen_host) && !config->public_url[0])
         return problem(why, STATUS_INVALID,
                        "listening on %s needs --public-url: documents name "
@@ -163,40 +247,64 @@ broker_check(const struct config *config, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "--public-url: without & < > \" ' please: %s",
                        config->public_url);
-    if (config->insecure_open)
-        return STATUS_OK;
-    if (!is_loopback(slice_of(config->listen_host)))
-        return problem(why, STATUS_INVALID,
-                       "anyone who reaches %s could publish: give "
-                       "--insecure-open if that is wanted",
-                       config->listen_host);
-    if (config->public_url[0] && !is_loopback(host_of(config->public_url)))
-        return problem(why, STATUS_INVALID,
-                       "anyone who reaches %s could publish: give "
-                       "--insecure-open if that is wanted",
-                       config->public_url);
-    return STATUS_OK;
+    return check_reach(config, has_tokens(config), why);
 }
 
-/* Reads the identity; without TLS *identity is NULL. */
 static enum status
-read_identity(const struct config *config, struct identity **identity,
-              struct problem *why)
+check_peer_tokens(const struct config *config, struct problem *why)
 {
-    *identity = NULL;
-    return config->tls_cert[0]
-               ? identity_read(identity, config->tls_cert, config->tls_key, why)
-               : STATUS_OK;
+    struct problem inner = {""};
+    enum status rc = config->peer_tokens[0]
+                         ? peer_tokens_check(config->peer_tokens, &inner)
+                         : STATUS_OK;
+
+    return rc ? problem(why, rc, "--peer-tokens: %s", inner.text) : STATUS_OK;
 }
 
 enum status
 broker_check_files(const struct config *config, struct problem *why)
 {
-    struct identity *identity = NULL;
-    enum status rc = read_identity(config, &identity, why);
+    struct setting_contents contents;
+    enum status rc = check_peer_tokens(config, why);
 
-    identity_free(identity);
-    return rc ? rc : bridges_check_files(config, why);
+    if (!rc)
+        rc = setting_contents_read(&contents, config, why);
+
+    if (rc)
+        return rc;
+    setting_contents_free(&contents);
+    return bridges_check_files(config, why);
+}
+
+/* The socket for proxies; its path is "" without one. */
+static struct unix_socket
+proxy_socket(const struct config *config)
+{
+    return (struct unix_socket){LISTENER_UNIX, config->listen_unix, 0660};
+}
+
+static enum status
+check_proxy_socket(const struct config *config, struct problem *why)
+{
+    struct unix_socket socket = proxy_socket(config);
+    struct problem inner = {""};
+    enum status rc =
+        config->listen_unix[0] ? server_check_unix(&socket, &inner) : STATUS_OK;
+
+    return rc ? problem(why, rc, "--listen-unix: %s", inner.text) : STATUS_OK;
+}
+
+/* Sets the unix sockets of the server. */
+static void
+list_sockets(struct broker *b, struct server_options *net)
+{
+    snprintf(b->control_path, sizeof(b->control_path), "%s/" CONTROL_SOCKET,
+             b->config->data);
+    b->sockets[0] =
+        (struct unix_socket){LISTENER_CONTROL, b->control_path, 0600};
+    b->sockets[1] = proxy_socket(b->config);
+    net->unix_sockets = b->sockets;
+    net->n_unix_sockets = b->config->listen_unix[0] ? 2 : 1;
 }
 
 enum status
@@ -212,7 +320,12 @@ broker_check_surroundings(const struct config *config, struct problem *why)
 
     if (rc)
         return problem(why, rc, "--listen: %s", inner.text);
+    rc = check_proxy_socket(config, why);
+    if (rc)
+        return rc;
     rc = log_check(config->data, &inner);
+    if (!rc)
+        rc = databases_check_versions(config->data, &inner);
     if (!rc)
         rc = store_check(config->data, &inner);
     if (!rc)
@@ -264,6 +377,8 @@ on_tick(struct service *service, void *user)
     struct broker *b = user;
 
     push_on_tick(b->push, service);
+    if (service_number(service) == 0)
+        clients_settle(registry_clients(b->registry));
 }
 
 /* Hands all posts of one turn of the loop to the log together. */
@@ -299,18 +414,32 @@ name_urls(struct broker *b)
     snprintf(b->public_url, sizeof(b->public_url), "%s",
              config->public_url[0] ? config->public_url : b->url);
     http_init(&b->http, b->registry, b->push, config->listen_host);
+    b->http.origins = &b->origins;
 }
 
 /* A bare HAProxy, and nginx with HTTP/1.1, send nothing that distinguishes them
  * from a client of this machine (http.c). Each start says so; most brokers have
  * no proxy, so the log does not get a warning. */
 static void
-warn_of_proxies(const struct broker *b)
+warn_of_proxies(void)
 {
-    if (b->http.is_open)
-        diag(DIAG_INFO, "broker",
-             "all programs of this machine may publish: a proxy here must send "
-             "X-Forwarded-For, else it lets everybody publish");
+    diag(DIAG_INFO, "broker",
+         "all programs of this machine may publish: a proxy here must send "
+         "X-Forwarded-For, else it lets everybody publish");
+}
+
+/* Saves the last uses of tokens. Archive thread, once a second. */
+static void
+save_uses(struct chore *chore)
+{
+    struct broker *b = list_entry(chore, struct broker, use_saving);
+    struct problem why = {""};
+    bool is_failing = tokens_save_uses(b->tokens, false, &why) != STATUS_OK;
+
+    if (is_failing && !b->cannot_save_uses)
+        DIAG(DIAG_WARNING, "broker", "the last uses of tokens are not saved",
+             diag_text("error", why.text));
+    b->cannot_save_uses = is_failing;
 }
 
 /* The archiver finds lists that were closed before the log thread could wake
@@ -318,8 +447,11 @@ warn_of_proxies(const struct broker *b)
 static enum status
 start_archiver(struct broker *b, struct problem *why)
 {
-    enum status rc = archiver_start(b->archiver, why);
+    enum status rc;
 
+    b->use_saving.look = save_uses;
+    archiver_add(b->archiver, &b->use_saving);
+    rc = archiver_start(b->archiver, why);
     if (rc)
         return rc;
     atomic_store_explicit(&b->filing, b->archiver, memory_order_release);
@@ -331,7 +463,8 @@ start_archiver(struct broker *b, struct problem *why)
  * The order of the start:
  *
  * - The address comes first: if it is in use, the start fails before it has
- *   touched or made a file.
+ *   touched or made a file. So it does if another process has the data
+ *   directory, or a newer program has used it.
  *
  * - The archive is next, without its thread, and the checker of posts to sets
  *   that keep content: hub and bridges post.
@@ -359,7 +492,23 @@ open_floors(struct broker *b, const struct registry_options *sets,
     if (!rc)
         rc = server_check(net, why);
     if (!rc)
+        rc = check_proxy_socket(b->config, why);
+    if (!rc)
+        rc = file_check_lock(b->config->data, why);
+    if (!rc)
+        rc = databases_check_versions(b->config->data, why);
+    if (!rc)
         rc = registry_open(&b->registry, sets, why);
+    if (!rc)
+        rc = tokens_open(&b->tokens, b->config->data, why);
+    if (!rc && !(b->tickets = tickets_new()))
+        rc = problem_memory(why);
+    if (!rc)
+        rc = read_origins(b->config, &b->origins, why);
+    if (!rc)
+        rc = check_reach(b->config, !tokens_are_open(b->tokens), why);
+    if (!rc && b->config->jwt_keys[0])
+        tokens_end_openness(b->tokens);
     if (!rc) {
         announcer_begin(b->announcer, b->registry);
         posts_init(&b->posts, b->registry);
@@ -368,13 +517,15 @@ open_floors(struct broker *b, const struct registry_options *sets,
         rc =
             push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
     if (!rc)
-        rc = networks_read(slice_of(b->config->trusted_proxies), &b->trusted,
-                           why);
+        rc = networks_read_proxies(slice_of(b->config->trusted_proxies),
+                                   &b->trusted, why);
     if (!rc) {
         net->clients = registry_clients(b->registry);
         net->trusted = &b->trusted;
         rc = server_open(&b->server, net, why);
     }
+    if (!rc)
+        rc = setting_files_begin(b->files, b->server, b->provider, why);
     if (rc)
         return rc;
     data_directory_set_readers(b->config->data, b->config->list_readers);
@@ -387,10 +538,15 @@ open_floors(struct broker *b, const struct registry_options *sets,
         rc = content_check_init(&b->content_check, &b->posts,
                                 archiver_contents(b->archiver), why);
     if (!rc)
-        rc = hub_open(&b->hub, &b->posts, &b->callable, why);
+        rc = check_peer_tokens(b->config, why);
+    if (!rc)
+        rc = hub_open(&b->hub, &b->posts, b->tokens, &b->callable, why);
     if (!rc)
         rc = bridges_open(&b->bridges, &b->posts, why);
-    return rc ? rc : start_archiver(b, why);
+    if (rc)
+        return rc;
+    identity_provider_await(b->provider);
+    return start_archiver(b, why);
 }
 
 enum status
@@ -429,11 +585,17 @@ broker_open(struct broker **broker, const struct config *config,
     if (!b)
         return problem_memory(why);
     b->announcer = sets.announcer = announcer_new();
-    if (!b->announcer) {
+    b->files = setting_files_new(config);
+    b->provider = identity_provider_new(b->public_url);
+    if (!b->announcer || !b->files || !b->provider) {
+        announcer_free(b->announcer);
+        setting_files_free(b->files);
+        identity_provider_free(b->provider);
         free(b);
         return problem_memory(why);
     }
     b->config = config;
+    list_sockets(b, &net);
     atomic_init(&b->filing, NULL);
     atomic_init(&b->http.is_ready, false);
     rc = open_floors(b, &sets, &net, why);
@@ -443,26 +605,16 @@ broker_open(struct broker **broker, const struct config *config,
     }
     b->http.posts = &b->posts;
     b->http.archiver = b->archiver;
+    b->http.tokens = b->tokens;
+    b->http.provider = b->provider;
+    b->http.tickets = b->tickets;
     b->http.hub = b->hub;
     b->http.bridges = b->bridges;
-    warn_of_proxies(b);
+    if (http_is_local(&b->http))
+        warn_of_proxies();
     atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
     *broker = b;
     return STATUS_OK;
-}
-
-/* Whether there is TLS is fixed from start to end (config_compare). */
-static void
-reload_tls(struct broker *b, const struct config *next,
-           struct identity **identity)
-{
-    if (!*identity || !b->config->tls_cert[0])
-        return;
-    if (server_show(b->server, *identity))
-        DIAG_REPORT(DIAG_INFO, "broker",
-                    "new connections get a new certificate",
-                    diag_text("file", next->tls_cert));
-    *identity = NULL;
 }
 
 /* Logs each bridge of `these` that is not in `those`. */
@@ -522,8 +674,10 @@ bring_settings(struct broker *b, const struct config *next,
     if (networks_read(slice_of(next->allow_callbacks), &(*brought)->callable,
                       why))
         return STATUS_INVALID;
-    return networks_read(slice_of(next->trusted_proxies), &(*brought)->trusted,
-                         why);
+    if (read_origins(next, &(*brought)->origins, why))
+        return STATUS_INVALID;
+    return networks_read_proxies(slice_of(next->trusted_proxies),
+                                 &(*brought)->trusted, why);
 }
 
 /* Begins with the steps that can fail. The bridges are the last of these: the
@@ -532,33 +686,45 @@ enum status
 broker_reload(struct broker *b, struct config *next, struct problem *why)
 {
     struct bridging bridging = {next->bridges, next->n_bridges};
-    bool has_networks =
+    bool has_lists =
         strcmp(b->config->allow_callbacks, next->allow_callbacks) != 0 ||
-        strcmp(b->config->trusted_proxies, next->trusted_proxies) != 0;
+        strcmp(b->config->trusted_proxies, next->trusted_proxies) != 0 ||
+        strcmp(b->config->allow_origins, next->allow_origins) != 0;
     bool has_bridges =
         !are_bridges_same(registry_bridging(b->registry), &bridging);
-    struct identity *identity = NULL;
+    struct setting_contents contents = {.of = {NULL}};
     struct brought *brought = NULL;
     enum status rc = broker_check(next, why);
+
+    setting_files_look(b->files);
 
     if (!rc)
         rc = bridges_check_files(next, why);
     if (!rc)
-        rc = read_identity(next, &identity, why);
-    if (!rc && (has_networks || has_bridges))
+        rc = setting_contents_read(&contents, next, why);
+    if (!rc && (has_lists || has_bridges))
         rc = bring_settings(b, next, &brought, why);
     if (!rc && has_bridges)
         rc = reload_bridges(b, next, brought, why);
     else if (!rc) /* one may be missing since a failed reload */
         rc = bridges_reload(b->bridges, registry_bridging(b->registry), why);
-    if (!rc && has_networks) {
+    if (!rc && has_lists) {
         networks_replace(&b->callable, &brought->callable);
         networks_replace(&b->trusted, &brought->trusted);
+        origins_replace(&b->origins, &brought->origins);
     }
     if (!rc)
-        reload_tls(b, next, &identity);
-    identity_free(identity);
+        setting_files_use(b->files, next, &contents);
+    if (!rc && next->jwt_keys[0])
+        tokens_end_openness(b->tokens);
+    setting_contents_free(&contents);
     return rc;
+}
+
+struct watched_files *
+broker_files(struct broker *b)
+{
+    return setting_files_watched(b->files);
 }
 
 const char *
@@ -614,9 +780,13 @@ broker_close(struct broker *b)
     bridges_close(b->bridges);
     hub_close(b->hub);
     push_close(b->push);
+    tickets_free(b->tickets);
+    tokens_close(b->tokens);
     registry_close(b->registry);
     posts_fini(&b->posts);
+    identity_provider_free(b->provider);
     announcer_free(b->announcer);
+    setting_files_free(b->files);
     while (b->brought) {
         struct brought *brought = b->brought;
 

@@ -10,6 +10,7 @@
 #include "proto/status.h"
 
 struct broker;
+struct watched_files;
 
 /* Opens everything and serves. `config` is lent until broker_close.
  * STATUS_INVALID: some settings contradict each other (exit 2). */
@@ -26,6 +27,10 @@ const char *broker_url(const struct broker *broker);
  * takes them over. Only the thread that opened may call this. */
 MUST_CHECK enum status broker_reload(struct broker *broker, struct config *next,
                                      struct problem *why);
+
+/* The files that the settings name. The thread that opened turns them while it
+ * waits, and looks at them (watched_files_look) when settings have changed. */
+struct watched_files *broker_files(struct broker *broker);
 
 /* Stops accepting, finishes requests in flight, says farewell, and closes
  * everything; all with a deadline. NULL is allowed. */

@@ -2,20 +2,36 @@
  * main.c - tidingsd: options, signals, exit status.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "broker/base/diag.h"
+#include "broker/base/syscall_filter.h"
+#include "broker/base/watched_files.h"
 #include "broker/broker.h"
+#include "broker/commands/subcommand.h"
 #include "broker/config/config.h"
 #include "broker/http/route_table.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* Memory has keys of TLS, secrets of subscriptions and passwords of MQTT
+ * brokers. Unlike RLIMIT_CORE, this also holds where a program of the system
+ * collects core dumps, and it keeps other processes of the same user from
+ * reading the memory. */
+static void
+hide_memory(bool is_hidden)
+{
+    prctl(PR_SET_DUMPABLE, is_hidden ? 0UL : 1UL, 0UL, 0UL, 0UL);
+}
 
 /* Every subscriber needs a descriptor: raises the limit as far as the system
  * allows. */
@@ -99,6 +115,7 @@ reload_settings(struct broker *broker, struct config *config, int argc,
         if (!rc) {
             config_compare(config, &next, report_difference, NULL);
             config_take_live(config, &next);
+            watched_files_look(broker_files(broker));
         }
         config_fini(&next);
     }
@@ -143,11 +160,13 @@ find_origin(void)
  * broker, and the terminal is gone. From any other process it requests a
  * reload, even if the broker has outlived its terminal. */
 static bool
-is_hangup(const struct origin *origin, const siginfo_t *info)
+is_hangup(const struct origin *origin, const struct signalfd_siginfo *info)
 {
-    return info->si_signo == SIGHUP && origin->has_terminal &&
-           (info->si_code == SI_KERNEL || info->si_pid == origin->parent ||
-            info->si_pid == getsid(0)) &&
+    pid_t sender = (pid_t)info->ssi_pid;
+
+    return info->ssi_signo == SIGHUP && origin->has_terminal &&
+           (info->ssi_code == SI_KERNEL || sender == origin->parent ||
+            sender == getsid(0)) &&
            !has_terminal();
 }
 
@@ -164,34 +183,63 @@ block_hangups(void)
 }
 
 /* Blocks the signals that the broker waits for, before any thread starts: so
- * only await_end gets them. */
-static void
-block_signals(sigset_t *signals)
+ * only the descriptor reports them. -1: none is left. */
+static int
+open_signals(void)
 {
-    sigemptyset(signals);
-    sigaddset(signals, SIGINT);
-    sigaddset(signals, SIGTERM);
-    sigaddset(signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, signals, NULL);
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* Reloads at each SIGHUP until a signal ends the broker. Returns its name. */
+/* Reloads at each SIGHUP, and reads files that change, until a signal ends the
+ * broker. Returns its name. */
 static const char *
 await_end(struct broker *broker, struct config *config, int argc, char **argv,
-          const sigset_t *signals, const struct origin *origin)
+          int signals, const struct origin *origin)
 {
-    siginfo_t info;
+    struct watched_files *files = broker_files(broker);
+    struct signalfd_siginfo info;
 
     for (;;) {
-        if (sigwaitinfo(signals, &info) < 0)
-            continue; /* EINTR */
-        if (info.si_signo != SIGHUP)
-            return info.si_signo == SIGINT ? "SIGINT" : "SIGTERM";
-        if (is_hangup(origin, &info))
-            return "SIGHUP";
-        reload_settings(broker, config, argc, argv);
+        struct pollfd fds[] = {
+            {.fd = signals, .events = POLLIN},
+            {.fd = watched_files_fd(files), .events = POLLIN}};
+
+        poll(fds, 2, watched_files_wait_ms(files));
+        while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+            if (info.ssi_signo != SIGHUP)
+                return info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
+            if (is_hangup(origin, &info))
+                return "SIGHUP";
+            reload_settings(broker, config, argc, argv);
+        }
+        watched_files_turn(files);
     }
+}
+
+/* A kernel that takes no filter is no reason to serve nobody. */
+static void
+filter_syscalls(const struct config *config)
+{
+    struct problem why = {""};
+    enum status rc =
+        config->seccomp ? syscall_filter_apply(&why) : STATUS_UNSUPPORTED;
+
+    if (!rc)
+        diag(DIAG_INFO, "broker", "system calls are filtered");
+    else if (rc == STATUS_UNSUPPORTED)
+        DIAG(DIAG_INFO, "broker", "system calls are not filtered",
+             diag_text("reason", config->seccomp ? why.text : "--seccomp off"));
+    else
+        DIAG(DIAG_WARNING, "broker", "system calls are not filtered",
+             diag_text("error", why.text));
 }
 
 static int
@@ -200,11 +248,14 @@ run_broker(struct config *config, int argc, char **argv)
     struct origin origin = find_origin();
     struct broker *broker = NULL;
     struct problem why = {""};
-    sigset_t signals;
+    int signals = open_signals();
     enum status rc;
     const char *ending;
 
-    block_signals(&signals);
+    if (signals < 0) {
+        fprintf(stderr, "tidingsd: no descriptor is left for signals\n");
+        return EXIT_FAILED;
+    }
     raise_descriptors();
     if (share_descriptors(config))
         DIAG(DIAG_WARNING, "broker",
@@ -226,13 +277,15 @@ run_broker(struct config *config, int argc, char **argv)
              diag_text("error", why.text));
         return EXIT_FAILED;
     }
+    filter_syscalls(config);
     DIAG(DIAG_INFO, "broker", "ready", diag_text("url", broker_url(broker)),
          diag_number("threads", config->threads));
     printf("tidingsd: ready at %s/\n", broker_url(broker));
     fflush(stdout);
-    ending = await_end(broker, config, argc, argv, &signals, &origin);
+    ending = await_end(broker, config, argc, argv, signals, &origin);
     DIAG(DIAG_INFO, "broker", "ending", diag_text("signal", ending));
     broker_close(broker);
+    close(signals);
     diag(DIAG_INFO, "broker", "ended");
     diag_end();
     return EXIT_SUCCESS;
@@ -243,13 +296,17 @@ run_broker(struct config *config, int argc, char **argv)
 static int
 check(struct config *config)
 {
-    struct problem why = {""};
+    struct problem why = {""}, unfiltered = {""};
     enum status rc = broker_check_files(config, &why);
 
     if (!rc && config->check) {
         raise_descriptors();
         rc = broker_check_surroundings(config, &why);
     }
+    if (!rc && config->check && config->seccomp &&
+        syscall_filter_apply(&unfiltered) == STATUS_IO)
+        fprintf(stderr, "tidingsd: --seccomp: %s: it would start without\n",
+                unfiltered.text);
     if (rc) {
         fprintf(stderr, "tidingsd: %s\n", why.text);
         return rc == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
@@ -293,10 +350,15 @@ main(int argc, char **argv)
     enum status rc;
     int result;
 
+    hide_memory(true);
+    result = subcommand_run(argc, argv);
+    if (result >= 0)
+        return result;
     block_hangups();
     rc = config_read(&config, argc, argv, &wish, &why);
     if (rc)
         return bad_usage(&why);
+    hide_memory(!config.core_dumps);
     if (wish == CONFIG_RUN)
         rc = broker_check(&config, &why);
     result = rc ? bad_usage(&why) : fulfil_wish(&config, wish, argc, argv);

@@ -80,6 +80,44 @@ TD_API enum td_status td_header(struct td_client *client, const char *url,
                                 const char *header);
 
 /*
+ * Sends a bearer token (RFC 6750) with every request to the server at `url`:
+ * the same scheme, host and port, and to no other server, even where documents,
+ * links and redirects lead to one. Also to its hub, streams and long polls.
+ * Over http only to this machine (127.0.0.0/8, ::1, localhost), and not through
+ * a proxy. A line "Authorization" of td_header for that server replaces it.
+ *
+ * url    any URL of that server, "https://host:port/...".
+ * token  letters, digits and -._~+/, perhaps with = at the end; at most 8,192
+ *        bytes. NULL: the server gets no token any more. Replaces the former
+ *        one.
+ *
+ * Memory   both are copied; the copy is overwritten before it is freed.
+ * Thread   as the handle; requests under way go on with the former token.
+ * Errors   TD_INVALID: a malformed token, or a server that may not get one.
+ *          td_problem never has a byte of the token. TD_MEMORY. Since 0.1.
+ */
+TD_API enum td_status td_client_set_token(struct td_client *client,
+                                          const char *url, const char *token);
+
+/*
+ * The same with a file that has the token, one line. A regular file of this
+ * user that its group or others can reach is refused, as by ssh.
+ *
+ * If the server refuses the token (401, or it ends a stream with close code
+ * 4401 or the event `denied`), the file is read again. If it has another token,
+ * the handle repeats the request with it, once; so tokens are rotated without a
+ * restart. With the same token, calls fail with TD_REFUSED; a follower that
+ * has had messages reports it (on_trouble) and asks again, after pauses that
+ * grow to 30 s. A pipe is read once.
+ *
+ * Errors   TD_INVALID: as above, or no token in the file; TD_IO: the file is
+ *          unreadable, or others can reach it; TD_MEMORY. Since 0.1.
+ */
+TD_API enum td_status td_client_set_token_file(struct td_client *client,
+                                               const char *url,
+                                               const char *path);
+
+/*
  * Lets sources name every address. Without it a source may name, redirect to
  * and resolve to addresses that reach no further than its own: a source on a
  * public address public ones alone, one in a private network private ones, one

@@ -19,6 +19,7 @@ enum status {
     STATUS_TOO_LARGE,   /* over a limit */
     STATUS_UNSUPPORTED, /* a media type or a method nobody here reads */
     STATUS_NOT_FOUND,   /* no such thing */
+    STATUS_FORBIDDEN,   /* the client has no right to it */
     STATUS_LATE,        /* it did not come in time */
     STATUS_GONE,        /* it was there, or belongs to another epoch */
     STATUS_BUSY,        /* no room now, later perhaps */

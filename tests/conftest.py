@@ -109,6 +109,15 @@ def start_broker(tmp_path):
     _end_all(brokers)
 
 
+@pytest.fixture(scope="module")
+def lax(module_path):
+    """The environment of programs whose OpenSSL is configured to permit everything."""
+    from tidings_test.lax import CONFIG
+
+    (module_path / "openssl.cnf").write_text(CONFIG)
+    return {"OPENSSL_CONF": str(module_path / "openssl.cnf")}
+
+
 @pytest.fixture
 def news(broker):
     """A set of the test's own, which is there and has no entry."""

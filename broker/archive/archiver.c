@@ -138,6 +138,12 @@ archiver_open(struct archiver **archiver, struct registry *registry,
     return rc;
 }
 
+void
+archiver_add(struct archiver *a, struct chore *chore)
+{
+    list_append(&a->chores, &chore->node);
+}
+
 enum status
 archiver_start(struct archiver *a, struct problem *why)
 {

@@ -24,6 +24,11 @@ MUST_CHECK enum status archiver_open(struct archiver **archiver,
                                      const struct networks *allowed,
                                      struct problem *why);
 
+/* Adds a chore of another part behind those of the archive. Before
+ * archiver_start; lent until archiver_stop. */
+struct chore;
+void archiver_add(struct archiver *archiver, struct chore *chore);
+
 /* Starts the thread. */
 MUST_CHECK enum status archiver_start(struct archiver *archiver,
                                       struct problem *why);

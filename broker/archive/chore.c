@@ -57,8 +57,8 @@ turn_next(struct turn *turn, struct registry *registry,
     while (is_more) {
         size_t n = PAGE_SETS;
 
-        is_more =
-            registry_page(registry, slice_of(turn->after), sets, heads, &n);
+        is_more = registry_page(registry, slice_of(turn->after), NULL, sets,
+                                heads, &n);
         for (size_t i = 0; i < n; i++) {
             snprintf(turn->after, sizeof(turn->after), "%s", sets[i]->name);
             if (wants(sets[i], &heads[i], user))

@@ -365,6 +365,24 @@ sweep_orphans(struct contents *c, struct set *set, struct content *content,
     return rc;
 }
 
+/* Deletes some files without use, unless a backup copies files. */
+static enum status
+delete_unneeded(struct contents *c, struct set *set, struct content *content,
+                struct problem *why)
+{
+    struct log *log = registry_log(c->registry);
+    enum status rc = STATUS_OK;
+
+    if (!log_begin_deleting(log))
+        return STATUS_OK;
+    if (set->notes->content.is_loose)
+        rc = take_loose_away(c, set, content, why);
+    if (!rc && set->notes->content.sweep < CONTENT_FOLDERS)
+        rc = sweep_orphans(c, set, content, why);
+    log_end_deleting(log);
+    return rc;
+}
+
 /* Deletes some files of a set that keeps none, the rows first. *is_more is
  * false if files are claimed: then nothing is deleted now. */
 static enum status
@@ -453,6 +471,14 @@ is_settled(const struct set *set)
            set->notes->content.seq >= set->notes->content.settled;
 }
 
+/* True if some files may be without use. */
+static bool
+has_unneeded(const struct set *set)
+{
+    return is_settled(set) && (set->notes->content.is_loose ||
+                               set->notes->content.sweep < CONTENT_FOLDERS);
+}
+
 /* Reports it once. */
 static void
 tell_if_late(struct set *set, const struct head *head, bool has_room)
@@ -488,16 +514,17 @@ wants_step(struct set *set, const struct head *head, void *user)
 {
     const struct contents *c = user;
 
+    bool may_delete = log_may_delete(registry_log(c->registry));
+
     if (set_content_mode(set) == CONTENT_NONE)
-        return is_to_be_cleared(set);
+        return is_to_be_cleared(set) && may_delete;
     set->notes->content.off_us = 0;
     if (set->notes->content.has != CONTENT_SOME)
         return can_open(set, head, c->has_room);
     tell_if_late(set, head, c->has_room);
     return can_fold(set, head, c->has_room) ||
            head->earliest > set->notes->content.earliest ||
-           (is_settled(set) && (set->notes->content.is_loose ||
-                                set->notes->content.sweep < CONTENT_FOLDERS));
+           (may_delete && has_unneeded(set));
 }
 
 /* Steps */
@@ -572,10 +599,8 @@ work_on_set(struct contents *c, struct set *set, struct content *content,
     }
     if (!rc && head->earliest > set->notes->content.earliest)
         rc = forget_retired(set, content, head, why);
-    if (!rc && is_settled(set) && set->notes->content.is_loose)
-        rc = take_loose_away(c, set, content, why);
-    if (!rc && is_settled(set) && set->notes->content.sweep < CONTENT_FOLDERS)
-        rc = sweep_orphans(c, set, content, why);
+    if (!rc && has_unneeded(set))
+        rc = delete_unneeded(c, set, content, why);
     contents_note(set, content);
     return rc;
 }
@@ -584,12 +609,19 @@ static enum status
 step_set(struct contents *c, struct set *set, bool *is_more,
          struct problem *why)
 {
+    struct log *log = registry_log(c->registry);
     struct content *content;
     struct head head;
     enum status rc;
 
-    if (set_content_mode(set) == CONTENT_NONE)
-        return clear_content(c, set, is_more, why);
+    if (set_content_mode(set) == CONTENT_NONE) {
+        *is_more = log_begin_deleting(log);
+        if (!*is_more)
+            return STATUS_OK;
+        rc = clear_content(c, set, is_more, why);
+        log_end_deleting(log);
+        return rc;
+    }
     if (!log_head(set->log, &head))
         return STATUS_GONE;
     rc = open_content(c, set, &head, &content, why);
@@ -617,7 +649,8 @@ may_end(const struct content_claim *claim, void *user)
 
 /* Ends a claim: deletes its files without a row. */
 static enum status
-end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
+delete_claimed(struct contents *c, struct content_claim *claim,
+               struct problem *why)
 {
     struct content *content;
     struct digest digest;
@@ -643,6 +676,27 @@ end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
         claims_drop(claim);
         mark_unsettled(set); /* the other files are orphans */
     }
+    return rc;
+}
+
+/* While a backup copies files, those without a row become orphans. */
+static enum status
+end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
+{
+    struct log *log = registry_log(c->registry);
+    struct set *set = claim->set;
+    enum status rc;
+
+    if (!log_begin_deleting(log)) {
+        claims_drop(claim);
+        if (set_content_mode(set) == CONTENT_NONE)
+            set->notes->content.has = CONTENT_UNKNOWN;
+        else
+            mark_unsettled(set);
+        return STATUS_OK;
+    }
+    rc = delete_claimed(c, claim, why);
+    log_end_deleting(log);
     return rc;
 }
 

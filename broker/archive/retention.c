@@ -156,11 +156,15 @@ retain_all(struct chore *chore)
 {
     struct retaining *r = list_entry(chore, struct retaining, chore);
     struct set *framework = registry_framework_set(r->registry);
+    struct log *log = registry_log(r->registry);
     struct head head;
 
+    if (!log_begin_deleting(log))
+        return;
     registry_each(r->registry, retain_set, r);
     if (log_head(framework->log, &head))
         retain_set(framework, &head, r);
+    log_end_deleting(log);
 }
 
 void

@@ -7,7 +7,8 @@
  * stays as long as it has no file, and as long as another chore needs it
  * (chore.h). The framework log retains a fixed number of lists. One commit
  * moves the earliest position, the index and the archive together (R-227);
- * files go later (log_purge).
+ * files go later (log_purge). While a backup copies files all lists stay
+ * (deletion_lock.h).
  *
  * A set with nothing to remove costs one look at its head.
  *

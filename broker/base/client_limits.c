@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "proto/resourcesync/digest.h"
 
 /* How often the log mentions a client whose requests are refused again and
  * again. */
@@ -24,9 +25,14 @@ struct client {
     struct clients *clients;
     atomic_uint refs; /* the last reference is released under clients->mutex */
 
+    char name[41];       /* of an owner, cut */
+    struct list charged; /* in clients->charged, with a reference, or not */
+
     /* Relaxed, as those of all clients. */
     _Atomic(uint64_t) held[CLIENT_KINDS];
-    _Atomic(int64_t) told_us; /* on the steady clock; 0: never */
+    _Atomic(int64_t) paid_us[CLIENT_RATES]; /* steady clock: then everything is
+                                               paid */
+    _Atomic(int64_t) told_us;               /* on the steady clock; 0: never */
 };
 
 /* The texts of refusals: for one client, before its limit and the limit's unit;
@@ -75,6 +81,9 @@ clients_init(struct clients *c, unsigned share)
 {
     pthread_mutex_init(&c->mutex, NULL);
     c->tree = NULL;
+    list_init(&c->charged);
+    for (int i = 0; i < CLIENT_RATES; i++)
+        atomic_init(&c->rates[i], 0);
     c->share = share;
     for (int i = 0; i < CLIENT_KINDS; i++) {
         atomic_init(&c->each[i], CLIENT_NO_LIMIT);
@@ -86,6 +95,13 @@ clients_init(struct clients *c, unsigned share)
 void
 clients_fini(struct clients *c)
 {
+    struct list *node;
+
+    while (!list_is_empty(&c->charged)) {
+        node = list_first(&c->charged);
+        list_remove(node);
+        client_unref(list_entry(node, struct client, charged));
+    }
     pthread_mutex_destroy(&c->mutex);
 }
 
@@ -128,6 +144,12 @@ clients_limit_all(struct clients *c, enum client_kind kind, uint64_t most)
                   c->share < 100
                       ? most / 100 * c->share + most % 100 * c->share / 100
                       : CLIENT_NO_LIMIT);
+}
+
+void
+clients_limit_rate(struct clients *c, enum client_rate rate, uint64_t a_second)
+{
+    store_relaxed(&c->rates[rate], a_second);
 }
 
 uint64_t
@@ -176,6 +198,7 @@ add_client(struct clients *c, const struct client_key *key)
         return NULL;
     client->key = *key;
     client->clients = c;
+    list_init(&client->charged);
     if (tsearch(client, &c->tree, compare_clients))
         return client;
     free(client);
@@ -225,11 +248,51 @@ client_at(struct clients *c, const struct sockaddr *address)
 }
 
 struct client *
+client_of_user(struct clients *c, uid_t uid)
+{
+    struct client_key key = {.kind = CLIENT_IS_USER};
+
+    memcpy(key.address, &uid, sizeof(uid));
+    return client_of(c, &key);
+}
+
+struct client *
+client_of_owner(struct clients *c, struct slice name)
+{
+    struct client_key key = {.kind = CLIENT_IS_OWNER};
+    struct client *client;
+    struct digest digest;
+
+    digest_sha256(&digest, name);
+    memcpy(key.address, digest.bytes, sizeof(key.address));
+    client = client_of(c, &key);
+    if (!client)
+        return NULL;
+    pthread_mutex_lock(&c->mutex);
+    snprintf(client->name, sizeof(client->name), "%.*s", SLICE_ARG(name));
+    pthread_mutex_unlock(&c->mutex);
+    return client;
+}
+
+struct client *
 client_ref(struct client *client)
 {
     if (client)
         atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
     return client;
+}
+
+/* Call with the mutex held. True: it was the last reference, and the client is
+ * in the table no more. */
+static bool
+drop_reference(struct clients *c, struct client *client)
+{
+    /* Acquire: sees everything that other threads did before their
+     * client_unref. */
+    if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) != 1)
+        return false;
+    tdelete(client, &c->tree, compare_clients);
+    return true;
 }
 
 /* The last reference is released under the mutex: a thread that finds a client
@@ -249,11 +312,7 @@ client_unref(struct client *client)
                 memory_order_relaxed))
             return;
     pthread_mutex_lock(&c->mutex);
-    /* Acquire: sees everything that other threads did before their
-     * client_unref. */
-    if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) == 1)
-        tdelete(client, &c->tree, compare_clients);
-    else
+    if (!drop_reference(c, client))
         client = NULL;
     pthread_mutex_unlock(&c->mutex);
     free(client);
@@ -269,12 +328,22 @@ void
 client_name(const struct client *client, char to[CLIENT_NAME_SIZE])
 {
     struct in6_addr six;
+    uid_t uid;
 
     to[0] = '\0';
     if (!client)
         return;
     if (client->key.kind == CLIENT_IS_HUB) {
         snprintf(to, CLIENT_NAME_SIZE, "hub");
+        return;
+    }
+    if (client->key.kind == CLIENT_IS_OWNER) {
+        snprintf(to, CLIENT_NAME_SIZE, "token %s", client->name);
+        return;
+    }
+    if (client->key.kind == CLIENT_IS_USER) {
+        memcpy(&uid, client->key.address, sizeof(uid));
+        snprintf(to, CLIENT_NAME_SIZE, "uid %lu", (unsigned long)uid);
         return;
     }
     memcpy(&six, client->key.address, sizeof(six));
@@ -326,8 +395,10 @@ report_refusal(struct client *client, enum client_kind kind, enum status rc,
         return problem(why, rc, "%s", kinds[kind].busy);
     if (rc != STATUS_LIMITED)
         return rc;
-    problem_set(why, "your address %s: %" PRIu64 "%s", kinds[kind].limited,
-                load_relaxed(&client->clients->each[kind]), kinds[kind].unit);
+    problem_set(why, "your %s %s: %" PRIu64 "%s",
+                client->key.kind == CLIENT_IS_OWNER ? "token" : "address",
+                kinds[kind].limited, load_relaxed(&client->clients->each[kind]),
+                kinds[kind].unit);
     metrics_add_label(METRIC_CLIENT_REFUSALS, kind, 1);
     if (is_to_be_logged(client)) {
         client_name(client, name);
@@ -351,6 +422,106 @@ clients_give(struct clients *c, struct client *client, enum client_kind kind,
     if (client)
         subtract_relaxed(&client->held[kind], n);
     subtract_relaxed(&c->held[kind], n);
+}
+
+/* Rates */
+
+static const char *const rate_names[CLIENT_RATES] = {
+    [CLIENT_POST_RATE] = "posts a second",
+    [CLIENT_BYTE_RATE] = "bytes of posts a second",
+};
+
+static int64_t
+owed_us(const struct client *client, enum client_rate rate, int64_t now_us)
+{
+    int64_t paid_us =
+        atomic_load_explicit(&client->paid_us[rate], memory_order_relaxed);
+
+    return paid_us > now_us ? paid_us - now_us : 0;
+}
+
+enum status
+clients_check_rates(struct clients *c, struct client *client,
+                    struct client_charge *charge, struct problem *why)
+{
+    int64_t now_us = clock_steady_us();
+
+    for (int i = 0; client && i < CLIENT_RATES; i++) {
+        uint64_t a_second = load_relaxed(&c->rates[i]);
+        int64_t owed = a_second ? owed_us(client, i, now_us) : 0;
+
+        if (owed < CLIENT_BURST_S * (int64_t)1000000)
+            continue;
+        *charge = (struct client_charge){
+            i, a_second, owed - CLIENT_BURST_S * (int64_t)1000000 + 1};
+        metrics_add_label(METRIC_CLIENT_REFUSALS, CLIENT_KINDS + i, 1);
+        if (is_to_be_logged(client)) {
+            char name[CLIENT_NAME_SIZE];
+
+            client_name(client, name);
+            DIAG(DIAG_WARNING, "net", "a client posts faster than it may",
+                 diag_text("client", name), diag_text("limit", rate_names[i]));
+        }
+        return problem(why, STATUS_LIMITED,
+                       "you post faster than one client may: %" PRIu64 " %s",
+                       a_second, rate_names[i]);
+    }
+    return STATUS_OK;
+}
+
+/* Keeps the client in the table until it has paid. */
+static void
+remember(struct clients *c, struct client *client)
+{
+    pthread_mutex_lock(&c->mutex);
+    if (list_is_empty(&client->charged)) {
+        atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+        list_append(&c->charged, &client->charged);
+    }
+    pthread_mutex_unlock(&c->mutex);
+}
+
+void
+clients_charge(struct clients *c, struct client *client, enum client_rate rate,
+               uint64_t n)
+{
+    uint64_t a_second = load_relaxed(&c->rates[rate]);
+    int64_t now_us = clock_steady_us(), from_us, to_us;
+
+    if (!client || !a_second)
+        return;
+    from_us =
+        atomic_load_explicit(&client->paid_us[rate], memory_order_relaxed);
+    do
+        to_us = (from_us > now_us ? from_us : now_us) +
+                (int64_t)(n * 1000000 / a_second);
+    while (!atomic_compare_exchange_weak_explicit(
+        &client->paid_us[rate], &from_us, to_us, memory_order_relaxed,
+        memory_order_relaxed));
+    if (from_us <= now_us)
+        remember(c, client);
+}
+
+void
+clients_settle(struct clients *c)
+{
+    int64_t now_us = clock_steady_us();
+    struct list *node, *next;
+
+    pthread_mutex_lock(&c->mutex);
+    list_foreach (node, next, &c->charged) {
+        struct client *client = list_entry(node, struct client, charged);
+        int64_t owed = 0;
+
+        for (int i = 0; i < CLIENT_RATES; i++)
+            owed += owed_us(client, i, now_us);
+        if (owed)
+            continue;
+        list_remove(node);
+        if (drop_reference(c, client))
+            free(client);
+    }
+    pthread_mutex_unlock(&c->mutex);
 }
 
 /* Holdings */

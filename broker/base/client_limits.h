@@ -3,8 +3,11 @@
  *
  * A client is an address: of IPv4 the address itself, of IPv6 its first 64
  * bits, because the owner of one address has all with these bits (RFC 4291
- * section 2.5.4). The hub is one client, too. A client is in the table only
- * while it has references, so connections, posts and filters bound the table.
+ * section 2.5.4). On a unix socket, a client is a user of this machine. The hub
+ * is one client, too. A request with a token counts for the owner of the token
+ * instead, wherever it comes from; only connections and half heads still count
+ * for the address. A client is in the table only while it has references, so
+ * connections, posts and filters bound the table.
  *
  * Each kind of thing has a limit for one client, and some kinds have one for
  * all clients together. Of a common limit no client may have more than its
@@ -31,8 +34,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
+#include "base/list.h"
 #include "proto/problem.h"
+#include "proto/slice.h"
 #include "proto/status.h"
 
 /* The kinds of things that clients hold, in the order of LABEL_LIMIT
@@ -53,19 +59,37 @@ enum client_kind {
     CLIENT_KINDS
 };
 
+/* The rates of clients, behind the kinds in LABEL_LIMIT. */
+enum client_rate {
+    CLIENT_POST_RATE, /* posts a second: --client-post-rate */
+    CLIENT_BYTE_RATE, /* bytes of their bodies a second: --client-byte-rate */
+    CLIENT_RATES
+};
+
+/* A client may use up a rate of so many seconds at once. */
+#define CLIENT_BURST_S 10
+
 #define CLIENT_NO_LIMIT ((uint64_t)INT64_MAX)
 
 struct client;
 
 /* The key of a client. The zeros behind an address count. */
 struct client_key {
-    enum { CLIENT_IS_ADDRESS, CLIENT_IS_HUB } kind;
+    enum {
+        CLIENT_IS_ADDRESS,
+        CLIENT_IS_USER,
+        CLIENT_IS_HUB,
+        CLIENT_IS_OWNER
+    } kind;
 
-    unsigned char address[16]; /* IPv4 as mapped IPv6; the first half of IPv6 */
+    unsigned char address[16]; /* IPv4 as mapped IPv6; the first half of IPv6;
+                                  of a user, the bytes of the uid_t; of an
+                                  owner, a digest of the name */
 };
 
 struct clients {
-    pthread_mutex_t mutex; /* guards tree */
+    pthread_mutex_t mutex; /* guards tree and charged */
+    struct list charged;   /* clients whose rate is in use */
     void *tree;            /* of tsearch: the way to a client is short,
                               whichever addresses an attacker chooses */
     unsigned share;        /* percent */
@@ -74,6 +98,7 @@ struct clients {
     _Atomic(uint64_t) each[CLIENT_KINDS];
     _Atomic(uint64_t) all[CLIENT_KINDS];
     _Atomic(uint64_t) held[CLIENT_KINDS];
+    _Atomic(uint64_t) rates[CLIENT_RATES]; /* a second; 0: no limit */
 };
 
 /* Begins without limits. `share`: percent of a common limit. */
@@ -93,6 +118,10 @@ uint64_t clients_limit_of_each(const struct clients *clients,
 uint64_t clients_limit_of_all(const struct clients *clients,
                               enum client_kind kind);
 
+/* Sets how much a client may use in a second; 0: no limit. */
+void clients_limit_rate(struct clients *clients, enum client_rate rate,
+                        uint64_t a_second);
+
 /* The amount that all clients hold together. */
 uint64_t clients_held(const struct clients *clients, enum client_kind kind);
 
@@ -107,13 +136,16 @@ bool clients_have_room(const struct clients *clients, enum client_kind kind,
 struct client *client_of(struct clients *clients, const struct client_key *key);
 struct client *client_at(struct clients *clients,
                          const struct sockaddr *address);
+struct client *client_of_user(struct clients *clients, uid_t uid);
+struct client *client_of_owner(struct clients *clients, struct slice name);
 struct client *client_ref(struct client *client); /* NULL is allowed */
 void client_unref(struct client *client);         /* NULL is allowed */
 
 /* The amount that a client holds; NULL: 0. */
 uint64_t client_held(const struct client *client, enum client_kind kind);
 
-/* "192.0.2.1", "2001:db8::", "hub"; "" for NULL. */
+/* "192.0.2.1", "2001:db8::", "uid 33", "hub", "token press"; "" for
+ * NULL. */
 #define CLIENT_NAME_SIZE 64
 void client_name(const struct client *client, char to[CLIENT_NAME_SIZE]);
 
@@ -126,6 +158,33 @@ MUST_CHECK enum status clients_take(struct clients *clients,
                                     struct problem *why);
 void clients_give(struct clients *clients, struct client *client,
                   enum client_kind kind, uint64_t n);
+
+/* Rates
+ *
+ * A client that has used nothing for CLIENT_BURST_S may use so many seconds of
+ * its rate at once. It waits for the rest: so the broker never cuts a post
+ * that has begun, and the next post pays for its bytes. (This is
+ * the generic cell rate algorithm: one time for each rate, at which all is
+ * paid.) */
+
+struct client_charge {
+    enum client_rate rate;
+    uint64_t a_second; /* the limit */
+    int64_t wait_us;   /* until the client may try again */
+};
+
+/* STATUS_LIMITED, and *charge: `client` has used up a rate. NULL: never. */
+MUST_CHECK enum status clients_check_rates(struct clients *clients,
+                                           struct client *client,
+                                           struct client_charge *charge,
+                                           struct problem *why);
+
+/* Uses `n` of a rate. */
+void clients_charge(struct clients *clients, struct client *client,
+                    enum client_rate rate, uint64_t n);
+
+/* Forgets clients that have paid everything. Once a second. */
+void clients_settle(struct clients *clients);
 
 /* Holdings */
 

@@ -32,15 +32,15 @@ static const char *const label_names[METRIC_LABELS] = {
 
 /* Each list ends with NULL. */
 static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
-    [LABEL_CODE] = {"200", "206", "304", "400", "403", "404", "405",  "406",
-                    "408", "409", "410", "412", "413", "415", "416",  "422",
-                    "426", "429", "431", "500", "501", "503", "other"},
+    [LABEL_CODE] = {"200", "206", "304", "400", "401", "403", "404", "405",
+                    "406", "408", "409", "410", "412", "413", "415", "416",
+                    "422", "426", "429", "431", "500", "501", "503", "other"},
     [LABEL_LEVEL] = {"error", "warning", "info", "debug"},
     [LABEL_VERSION] = {TIDINGS_VERSION},
     [LABEL_REASON] = {"refused", "unreachable", "timeout", "broken", "status",
                       "differs", "too-large", "room"},
     [LABEL_LIMIT] = {"connections", "half-heads", "streams", "posts", "disk",
-                     "answers", "filters", "uploads"},
+                     "answers", "filters", "uploads", "post-rate", "byte-rate"},
 };
 
 /* Upper bounds of a histogram's buckets: from a push within one machine to a

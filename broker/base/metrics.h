@@ -38,7 +38,7 @@ enum metric_label {
     LABEL_LEVEL,     /* of diagnostics */
     LABEL_VERSION,
     LABEL_REASON, /* of enum fetch_reason (archive/content_download.h) */
-    LABEL_LIMIT,  /* of enum client_kind (client_limits.h) */
+    LABEL_LIMIT,  /* of enum client_kind and client_rate (client_limits.h) */
     METRIC_LABELS
 };
 

@@ -494,7 +494,7 @@ look_at(struct set *set, const struct head *head, void *user)
     struct lane *lane = NULL;
     int order = -1;
 
-    if (!bridge_tells(look->out->config, set->name))
+    if (set_is_private(set) || !bridge_tells(look->out->config, set->name))
         return true;
     for (; look->at != &look->out->lanes; look->at = look->at->next) {
         lane = list_entry(look->at, struct lane, node);
@@ -563,7 +563,8 @@ handle_missing(struct lane *lane)
 
     if (!set && !lane->position.is_clearing)
         detach_set(lane);
-    else if (set && !lane->set && !bridge_tells(out->config, lane->name))
+    else if (set && !lane->set &&
+             (set_is_private(set) || !bridge_tells(out->config, lane->name)))
         forget_lane(lane); /* in memory only: a new configuration may
                                include it again */
 }

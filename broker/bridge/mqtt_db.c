@@ -27,7 +27,6 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/db.h"
 #include "base/random.h"
 #include "broker/base/diag.h"
 #include "proto/buf.h"
@@ -70,7 +69,7 @@ static const char *const sql[STATEMENTS] = {
     [END_FILTER] = "DELETE FROM filters WHERE bridge=? AND filter=?",
 };
 
-static const struct db_kind kind = {
+const struct db_kind mqtt_db_kind = {
     .mode = DB_SMALL,
     .steps = steps,
     .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
@@ -103,7 +102,7 @@ mqtt_db_check(const char *dir, struct problem *why)
     char path[4200];
 
     name_database(path, sizeof(path), dir);
-    return db_check(path, kind.n_steps, why);
+    return db_check(path, mqtt_db_kind.n_steps, why);
 }
 
 enum status
@@ -118,9 +117,9 @@ mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
     pthread_mutex_init(&m->mutex, NULL);
     buf_init(&m->ends, SIZE_MAX);
     name_database(path, sizeof(path), dir);
-    rc = db_check(path, kind.n_steps, why);
+    rc = db_check(path, mqtt_db_kind.n_steps, why);
     if (!rc)
-        rc = db_open_kind(&m->db, &kind, path, why);
+        rc = db_open_kind(&m->db, &mqtt_db_kind, path, why);
     if (!rc && m->db.is_exposed)
         DIAG(DIAG_WARNING, "bridge", "other users may open a database",
              diag_text("file", path));
@@ -271,6 +270,20 @@ take_difference(struct slice *from, uint64_t *difference)
         }
     }
     return false;
+}
+
+bool
+mqtt_db_last_end(uint64_t *end, struct slice ends)
+{
+    uint64_t difference;
+
+    while (ends.size > 0) {
+        if (!take_difference(&ends, &difference) ||
+            difference > INT64_MAX - *end)
+            return false;
+        *end += difference;
+    }
+    return true;
 }
 
 /* Reads the ends of a lane into m->read. */

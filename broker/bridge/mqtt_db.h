@@ -25,12 +25,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/db.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
 struct mqtt_db;
+
+/* Its tables. */
+extern const struct db_kind mqtt_db_kind;
 
 MUST_CHECK enum status mqtt_db_open(struct mqtt_db **db, const char *dir,
                                     struct problem *why);
@@ -62,6 +66,10 @@ struct lane_row {
     const uint64_t *ends; /* of messages behind `acked`, ascending */
     size_t n_ends;
 };
+
+/* Moves *end, which is the `acked` of a lane, to the last of its encoded ends.
+ * False: they are damaged. */
+bool mqtt_db_last_end(uint64_t *end, struct slice ends);
 
 /* Calls `fn` for every lane of a bridge, by name, until `fn` returns an error.
  * The lock is held: `fn` must not call mqtt.db. */

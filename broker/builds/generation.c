@@ -325,8 +325,8 @@ sweep_generation(struct registry *registry, const struct due_generation *due,
 }
 
 /* If the deletion of one generation fails, the others go first. */
-bool
-generation_sweep_one(struct registry *registry)
+static bool
+sweep_one(struct registry *registry)
 {
     struct due_generation due = {.id = 0};
     struct problem why = {""}, reason = {""};
@@ -350,4 +350,17 @@ generation_sweep_one(struct registry *registry)
             "an old list or dump is still on the disk, and will be tried again",
             diag_text("error", why.text));
     return !rc;
+}
+
+bool
+generation_sweep_one(struct registry *registry)
+{
+    struct log *log = registry_log(registry);
+    bool is_gone;
+
+    if (!log_begin_deleting(log))
+        return false;
+    is_gone = sweep_one(registry);
+    log_end_deleting(log);
+    return is_gone;
 }

@@ -115,7 +115,8 @@ MUST_CHECK enum status generation_open(const struct set *set,
                                        int *fd, struct problem *why);
 
 /* Deletes one generation that is neither current nor archived, when its grace
- * is over. Returns false if none was due or the deletion failed. */
+ * is over. Returns false if none was due, the deletion failed, or a backup
+ * copies files. */
 bool generation_sweep_one(struct registry *registry);
 
 #endif

@@ -11,6 +11,8 @@
 #include <openssl/ssl.h>
 
 #include "base/clock.h"
+#include "base/openssl.h"
+#include "broker/base/authorities.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
 #include "proto/datetime.h"
@@ -48,11 +50,11 @@ call_transfer_set_to_report(struct call_transfer *t)
 
 /*
  * The certificate authorities that a caller trusts: those of libcurl's built-in
- * file, unless the environment names another. Without the file the caller
- * trusts no server.
+ * file, unless the environment names another, and those of --ca-file
+ * (broker/base/authorities.h). With none of them the caller trusts no server.
  *
- * The file is read before the first HTTPS call: that takes some 20 ms, once,
- * and some megabytes.
+ * The file is read before the first HTTPS call, and again after each reload:
+ * that takes some 20 ms, and some megabytes.
  */
 
 bool
@@ -74,13 +76,18 @@ read_authorities(const char *path)
 {
     X509_STORE *authorities = X509_STORE_new();
 
-    if (authorities &&
-        X509_STORE_load_locations(authorities, path, NULL) != 1) {
-        ERR_clear_error();
+    if (!authorities)
+        return NULL;
+    if (X509_STORE_load_locations(authorities, path, NULL) != 1)
         DIAG(DIAG_WARNING, "net",
-             "no certificates of authorities: nobody can be called by HTTPS",
+             "no certificates of authorities: only those of --ca-file can be "
+             "called by HTTPS",
              diag_text("file", path));
+    if (!authorities_add_to(authorities)) {
+        X509_STORE_free(authorities);
+        authorities = NULL;
     }
+    ERR_clear_error();
     return authorities;
 }
 
@@ -90,12 +97,20 @@ static CURLcode
 set_authorities(CURL *easy, void *ssl_ctx, void *user)
 {
     struct call_trust *trust = user;
+    unsigned number = authorities_number();
 
     (void)easy;
+    if (trust->number != number) {
+        X509_STORE_free(trust->authorities);
+        trust->authorities = NULL;
+    }
+    trust->number = number;
     if (!trust->authorities)
         trust->authorities = read_authorities(trust->path);
     if (!trust->authorities)
         return CURLE_OUT_OF_MEMORY;
+    if (!openssl_raise_level(ssl_ctx))
+        return CURLE_SSL_CONNECT_ERROR;
     SSL_CTX_set1_cert_store(ssl_ctx, trust->authorities);
     return CURLE_OK;
 }
@@ -246,6 +261,8 @@ set_constants(struct call_transfer *t)
     SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(CAINFO, NULL);
     SET(CAPATH, NULL);
+    SET(CA_CACHE_TIMEOUT, 0L);    /* it would keep ours for a day */
+    SET(SSL_SESSIONID_CACHE, 0L); /* a resumed session verifies nothing */
     SET(SSL_CTX_FUNCTION, set_authorities);
     SET(SSL_CTX_DATA, &t->caller->transport.trust);
 #undef SET

@@ -13,8 +13,9 @@
  * address that it has judged (network_address.h, W-160), and judges a kept
  * connection again for each call. It resolves names without blocking the
  * thread. It follows no redirect unless asked to, sends nothing of ours
- * (credentials, proxies, netrc, cookies), speaks HTTP and HTTPS only (W-162),
- * and verifies certificates.
+ * (credentials, proxies, netrc, cookies) but the headers of the call, of which
+ * "Authorization" goes to no other server along a redirect. It speaks HTTP and
+ * HTTPS only (W-162), and verifies certificates.
  *
  *     caller_start --> waits for its turn --> prepare: CALL_READY --> done
  *                                                      CALL_LATER --> caller_go
@@ -46,7 +47,8 @@
  *
  * The caller trusts the authorities in the system's file (the one libcurl was
  * built with), or in the file that the environment variable SSL_CERT_FILE
- * names.
+ * names, and those of --ca-file (broker/base/authorities.h). It speaks TLS 1.2
+ * and later.
  */
 #ifndef BROKER_CALLS_CALLER_H
 #define BROKER_CALLS_CALLER_H

@@ -67,9 +67,10 @@ struct call_queue {
     struct map hosts;         /* by key */
 };
 
-/* The authorities in the system's file. */
+/* The authorities in the system's file, and those of --ca-file. */
 struct call_trust {
     char *path;
+    unsigned number;                   /* authorities_number of `authorities` */
     struct x509_store_st *authorities; /* OpenSSL's X509_STORE; NULL: not read
                                           yet */
 };

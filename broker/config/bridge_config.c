@@ -311,7 +311,8 @@ static const struct option rows[] = {
     {"password-file", "FILE", TEXT(password_file), NULL,
      "the first line of it is the user's password"},
     {"ca", "FILE", TEXT(ca), NULL,
-     "certificates to trust, PEM; those of the system if not given"},
+     "certificates to trust, PEM; those of the system and of --ca-file if not "
+     "given"},
     {"cert", "FILE", TEXT(cert), NULL, "our certificate and its chain, PEM"},
     {"key", "FILE", TEXT(key), NULL, "its private key, PEM, not encrypted"},
     {"client-id", "ID", OWN(read_client_id), NULL,

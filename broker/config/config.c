@@ -30,6 +30,9 @@ static const struct option rows[] = {
 
     {"listen", "HOST:PORT", LISTEN(listen_host, listen_port), "127.0.0.1:8787",
      "where to listen; port 0 is any free one"},
+    {"listen-unix", "PATH", TEXT(listen_unix), NULL,
+     "listen on this unix socket, too, for a proxy of this machine: a file of "
+     "mode 0660 that the broker makes, and removes at its end"},
     {"data", "DIR", TEXT(data), "./tidings-data",
      "the data directory, made when missing"},
     {"lists-readable-by", "owner|group|all",
@@ -43,6 +46,14 @@ static const struct option rows[] = {
      "certificate and its chain, PEM: speak https and wss, nothing else", true},
     {"tls-key", "FILE", TEXT(tls_key), NULL,
      "its private key, PEM, not encrypted", true},
+    {"tls-client-ca", "FILE", TEXT(tls_client_ca), NULL,
+     "certificates of authorities, PEM: clients may have one of theirs, which "
+     "counts as the token that names it",
+     true},
+    {"ca-file", "FILE", TEXT(ca_file), NULL,
+     "certificates of authorities, PEM, that callbacks, hosts of content, "
+     "topics and MQTT brokers may have beside the system's",
+     true},
     {"threads", "N", COUNT(threads, 1, 64), NULL,
      "service threads; one per core if not given"},
 
@@ -133,13 +144,31 @@ static const struct option rows[] = {
      "of these, connections whose request has not come whole"},
     {"client-streams", "N", COUNT(client_streams, 1, 1000000), "2000",
      "of these, streams"},
+    {"client-post-rate", "N", COUNT(client_post_rate, 0, 1000000), "0",
+     "posts of one client in a second, over ten seconds; 0 is any number"},
+    {"client-byte-rate", "BYTES", BYTES(client_byte_rate, 0, 1024 * GIB), "0",
+     "bytes of its posts in a second, likewise"},
     {"client-share", "PERCENT", COUNT(client_share, 1, 100), "25",
      "what one client may have of the memory for posts and for answers, of the "
      "disk and of the filters"},
-    {"trusted-proxies", "CIDR,...", TEXT(trusted_proxies), NULL,
-     "networks of proxies: a request from there counts for the client that "
-     "Forwarded or X-Forwarded-For names",
+    {"allow-origins", "ORIGIN,...", TEXT(allow_origins), NULL,
+     "pages of these origins may use the broker from a browser: "
+     "https://host, https://host:port; * lets all pages read what needs no "
+     "token",
      true},
+    {"trusted-proxies", "CIDR,...", TEXT(trusted_proxies), NULL,
+     "networks of proxies, and \"unix\" for those at --listen-unix: a request "
+     "from there counts for the client that Forwarded or X-Forwarded-For names",
+     true},
+
+    {"jwt-keys", "FILE|URL", TEXT(jwt_keys), NULL,
+     "JWK set of an identity provider, in a file or at an https URL: accept "
+     "its JSON Web Tokens; needs --jwt-issuer and --jwt-audience",
+     true},
+    {"jwt-issuer", "TEXT", TEXT(jwt_issuer), NULL,
+     "the provider, exactly as its tokens name it (iss)", true},
+    {"jwt-audience", "TEXT", TEXT(jwt_audience), NULL,
+     "this broker, as tokens for it name it (aud): others are refused", true},
 
     {"hub-lease-min", "SECONDS",
      SECONDS(hub_lease_min_us, SECOND / 100, 90 * DAY), "300",
@@ -174,10 +203,15 @@ static const struct option rows[] = {
      "simple subscriptions hold at once, without a verification of intent"},
     {"hub-subscriptions", "N", COUNT(hub_subscriptions, 1, 10000000), "100000",
      "subscriptions at most, in all"},
+    {"hub-host-subscriptions", "N", COUNT(hub_host_subscriptions, 1, 10000000),
+     "10000", "subscriptions with callbacks of one host"},
     {"relay-documents", "N", COUNT(relay_documents, 1, 1000000), "1000",
      "documents kept of a relay, the latest"},
     {"relay-bytes", "BYTES", BYTES(relay_bytes, MIB, 1024 * GIB), "256M",
      "bytes of documents kept of a relay, the latest"},
+    {"peer-tokens", "FILE", TEXT(peer_tokens), NULL,
+     "lines \"URL TOKEN-FILE\": the token for a topic that is fetched or a hub "
+     "that is notified; both files are read for each request"},
     {"allow-callbacks", "CIDR,...", TEXT(allow_callbacks), NULL,
      "networks that may be called although they are not public, also for "
      "content",
@@ -209,12 +243,19 @@ static const struct option rows[] = {
 
     {"insecure-open", NULL, FLAG(insecure_open), "no",
      "let everyone publish, although others than this host can connect"},
+    {"seccomp", "off|on", EITHER(seccomp), "on",
+     "once ready, make only the system calls that serving needs: no programs, "
+     "no other processes, no other users"},
+    {"core-dumps", "off|on", EITHER(core_dumps), "off",
+     "let a crash write all memory, secrets included, to a file, and debuggers "
+     "of this user attach"},
     {"log-level", "error|warning|info|debug",
      CHOICE(log_level, enum diag_level, DIAG_ERROR), "info",
      "write lines of this level and of graver ones", true},
     {"check", NULL, FLAG(check), "no",
      "look at the options and their files, the address and the data directory, "
-     "as a start would, write nothing, then end"},
+     "as a start would, write nothing, then end (tidingsd check looks at all "
+     "that the directory holds)"},
     {"check-settings", NULL, FLAG(check_settings), "no",
      "look at the options and their files alone, as before a reload, then end"},
     {"example", NULL, WISH(CONFIG_EXAMPLE), NULL,
@@ -238,11 +279,6 @@ static const struct options options = {rows, N_ROWS};
  *
  * The test unit/config/config_file compares both. */
 
-/* The command line's values; NULL: none. */
-struct given {
-    const char *values[N_ROWS];
-};
-
 static enum status
 set_defaults(struct config *config, struct problem *why)
 {
@@ -252,56 +288,6 @@ set_defaults(struct config *config, struct problem *why)
     if (cores > 1)
         config->threads = cores > 64 ? 64 : (uint64_t)cores;
     return options_set_defaults(&options, config, why);
-}
-
-/* The command line */
-
-static enum status
-read_arguments(struct given *given, int argc, char **argv,
-               enum config_wish *wish, struct problem *why)
-{
-    for (int i = 1; i < argc; i++) {
-        const char *argument = argv[i];
-        const char *equals = strchr(argument, '=');
-        size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
-        struct slice name;
-        const char *value;
-        size_t row;
-
-        if (size <= 2 || !slice_starts(slice_of(argument), "--"))
-            return problem(why, STATUS_INVALID,
-                           "\"%s\" is not an option; --help lists them",
-                           problem_quote(slice_of(argument)).text);
-        name = (struct slice){argument + 2, size - 2};
-        row = options_index(&options, name);
-        if (row == N_ROWS)
-            return options_unknown(&options, "--", name, "; --help lists them",
-                                   why);
-        if (given->values[row])
-            return problem(why, STATUS_INVALID, "--%s: is there twice",
-                           rows[row].name);
-
-        if (!rows[row].argument) {
-            if (equals)
-                return problem(why, STATUS_INVALID, "--%s: takes no value",
-                               rows[row].name);
-            value = "yes";
-        } else if (equals) {
-            value = equals + 1;
-        } else {
-            value = i + 1 < argc ? argv[++i] : NULL;
-        }
-        if (!value || (!equals && slice_starts(slice_of(value), "--")))
-            return problem(why, STATUS_INVALID, "--%s: %s is missing",
-                           rows[row].name, rows[row].argument);
-
-        given->values[row] = value;
-        if (rows[row].type == OPTION_WISH) {
-            *wish = (enum config_wish)rows[row].min;
-            return STATUS_OK;
-        }
-    }
-    return STATUS_OK;
 }
 
 /* Adds the bridge of --mqtt, in front of all others. */
@@ -330,21 +316,22 @@ static enum status
 read_all(struct config *config, int argc, char **argv, enum config_wish *wish,
          struct problem *why)
 {
-    struct given given = {{NULL}};
+    struct arguments given;
     size_t file = options_index(&options, SLICE("config"));
     enum status rc;
 
     rc = set_defaults(config, why);
     if (!rc)
-        rc = read_arguments(&given, argc, argv, wish, why);
+        rc = options_arguments(&options, argc, argv, 0, &given, why);
+    if (!rc && given.wish)
+        *wish = (enum config_wish)given.wish->min;
     if (rc || *wish != CONFIG_RUN)
         return rc;
 
     if (given.values[file])
         rc = config_file_read(config, &options, given.values[file], why);
-    for (size_t i = 0; !rc && i < N_ROWS; i++)
-        if (given.values[i] && i != file)
-            rc = options_read(&rows[i], "--", given.values[i], config, why);
+    if (!rc)
+        rc = options_take(&options, &given, config, why);
     if (!rc)
         rc = add_mqtt(config, why);
     if (!rc)
@@ -420,7 +407,9 @@ config_option(const char *name)
 void
 config_help(FILE *to)
 {
-    fprintf(to, "usage: tidingsd [OPTION]...\n\n"
+    fprintf(to, "usage: tidingsd [OPTION]...\n"
+                "       tidingsd COMMAND ...        tidingsd help lists them"
+                "\n\n"
                 "Tells the world what changed: takes changes by HTTP POST, "
                 "keeps them in\nResourceSync Change Lists, pushes them to "
                 "subscribers: WebSocket, server-sent\nevents, WebSub "

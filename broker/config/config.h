@@ -26,6 +26,10 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+/* The socket in the data directory by which commands of tidingsd reach the
+ * broker. */
+#define CONTROL_SOCKET "control.sock"
+
 /* How a set gets the bytes of its resources. */
 enum content_mode {
     CONTENT_NONE,
@@ -37,22 +41,25 @@ enum content_mode {
 enum list_readers { READERS_OWNER, READERS_GROUP, READERS_ALL };
 
 struct config {
-    char listen_host[256]; /* an address or name to listen on */
-    unsigned listen_port;  /* 0: any free one */
-    char data[4096];       /* directory */
+    char listen_host[256];  /* an address or name to listen on */
+    unsigned listen_port;   /* 0: any free one */
+    char listen_unix[4096]; /* path of a unix socket; "": none */
+    char data[4096];        /* directory */
     enum list_readers list_readers;
-    char public_url[512];    /* without a slash at the end; "": from listen */
-    char tls_cert[4096];     /* file; "": no TLS */
-    char tls_key[4096];      /* file; "" if tls_cert is "" */
-    uint64_t threads;        /* service threads; default: one per core */
-    uint64_t rotate_entries; /* 1 to 50,000 */
-    uint64_t rotate_bytes;   /* 512 KiB to 50 MiB, header and footer counted */
-    int64_t rotate_age_us;   /* 0: never by age */
-    uint64_t retain_lists;   /* closed lists kept at most; 0: all */
-    int64_t retain_age_us;   /* how long closed lists are kept; 0: for ever */
-    int64_t remove_grace_us; /* how long dropped files stay on the disk */
-    uint64_t index_lists;    /* closed lists in the index, and in a document of
-                                the archive: 1 to 49,999 */
+    char public_url[512];     /* without a slash at the end; "": from listen */
+    char tls_cert[4096];      /* file; "": no TLS */
+    char tls_key[4096];       /* file; "" if tls_cert is "" */
+    char tls_client_ca[4096]; /* file; "": clients have no certificates */
+    char ca_file[4096];       /* "": the system's authorities alone */
+    uint64_t threads;         /* service threads; default: one per core */
+    uint64_t rotate_entries;  /* 1 to 50,000 */
+    uint64_t rotate_bytes;    /* 512 KiB to 50 MiB, header and footer counted */
+    int64_t rotate_age_us;    /* 0: never by age */
+    uint64_t retain_lists;    /* closed lists kept at most; 0: all */
+    int64_t retain_age_us;    /* how long closed lists are kept; 0: for ever */
+    int64_t remove_grace_us;  /* how long dropped files stay on the disk */
+    uint64_t index_lists;     /* closed lists in the index, and in a document of
+                                 the archive: 1 to 49,999 */
     uint64_t description_sets;      /* in a Source Description: 1 to 5,000 */
     int64_t resource_list_every_us; /* 0: on demand only */
     uint64_t resource_list_keep;    /* OPTION_KEEP_DAILY, ... */
@@ -76,8 +83,15 @@ struct config {
     uint64_t client_connections; /* the most of one client (client_limits.h) */
     uint64_t client_half_heads;  /* likewise */
     uint64_t client_streams;     /* likewise */
+    uint64_t client_post_rate;   /* posts a second; 0: any */
+    uint64_t client_byte_rate;   /* bytes of posts a second; 0: any */
     uint64_t client_share;       /* percent of a common limit */
-    char trusted_proxies[2048];  /* for networks_read, unchecked; "": none */
+    char jwt_keys[4096];         /* file or URL of a JWK set; "": no provider */
+    char jwt_issuer[512];        /* "" if jwt_keys is "", and only then */
+    char jwt_audience[512];      /* likewise */
+    char allow_origins[2048];    /* for origins_read, unchecked; "": none */
+    char trusted_proxies[2048];  /* for networks_read_proxies, unchecked; "":
+                                    none */
 
     /* The hub */
     int64_t hub_lease_min_us; /* broker_check checks min <= default <= max */
@@ -93,9 +107,11 @@ struct config {
     char hub_signature[16];        /* name of a method, unchecked */
     bool hub_trust_simple;         /* no verification of intent */
     uint64_t hub_subscriptions;    /* the most in all */
-    uint64_t relay_documents;      /* the latest ones that a relay keeps */
-    uint64_t relay_bytes;          /* likewise */
-    char allow_callbacks[2048];    /* for networks_read, unchecked; "": none */
+    uint64_t hub_host_subscriptions; /* of the callbacks of one host */
+    uint64_t relay_documents;        /* the latest ones that a relay keeps */
+    uint64_t relay_bytes;            /* likewise */
+    char peer_tokens[4096];          /* file of peer_tokens.h; "": none */
+    char allow_callbacks[2048]; /* for networks_read, unchecked; "": none */
 
     /* Content that is fetched */
     uint64_t fetch_connections;      /* in all */
@@ -112,6 +128,8 @@ struct config {
     size_t n_bridges;
 
     bool insecure_open; /* open although not on loopback */
+    bool seccomp;       /* syscall_filter.h */
+    bool core_dumps;    /* files of all memory, where the system writes them */
     enum diag_level log_level;
     bool check;          /* --check: check everything that a start needs, then
                             end */

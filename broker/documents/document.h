@@ -29,6 +29,8 @@ enum document_form {
 /* A request for a document. */
 struct document_wish {
     struct registry *registry;
+    const struct principal *principal; /* a document of the whole Source names
+                                          only the sets that it sees */
     struct set *set;  /* NULL for documents of the whole Source */
     struct head head; /* the set's head at one moment: the document is of that
                          moment */
@@ -61,6 +63,7 @@ struct document {
     int64_t modified_us;
     bool is_final;      /* it never changes again */
     bool may_be_packed; /* it has a gzip, or will have one */
+    bool is_private;    /* it names a private set */
 
     /* Other Capability Lists that cover it, beside its own set's: the value of
      * a Link header; "": none. */

@@ -14,9 +14,11 @@ static const struct row {
     document_links_fn *links; /* or NULL */
     bool has_forms;
     enum generation_kind kind;
+    bool is_public;
 } documents[] = {
-    {"/", landing_open, "text/html; charset=utf-8"},
-    {"/robots.txt", robots_open, "text/plain; charset=utf-8"},
+    {"/", landing_open, "text/html; charset=utf-8", .is_public = true},
+    {"/robots.txt", robots_open, "text/plain; charset=utf-8",
+     .is_public = true},
     {"/.well-known/resourcesync", source_description_open, "application/xml"},
     {"/descriptions/{list}-{last}.xml", source_description_part_open,
      "application/xml"},
@@ -89,6 +91,20 @@ number_of(struct slice digits, uint64_t *number)
     return *number > 0 ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
+static void
+describe_row(const struct row *row, struct document_found *found)
+{
+    *found = (struct document_found){
+        .open = row->open,
+        .content_type = row->content_type,
+        .links = row->links,
+        .has_forms = row->has_forms,
+        .is_public = row->is_public,
+        .has_set = strstr(row->path, "{set}"),
+        .kind = row->kind,
+    };
+}
+
 static bool
 row_matches(const struct row *row, struct slice path,
             struct document_found *found)
@@ -98,14 +114,7 @@ row_matches(const struct row *row, struct slice path,
 
     if (!path_pattern_match(row->path, path, holes))
         return false;
-    *found = (struct document_found){
-        .open = row->open,
-        .content_type = row->content_type,
-        .links = row->links,
-        .has_forms = row->has_forms,
-        .has_set = strstr(row->path, "{set}"),
-        .kind = row->kind,
-    };
+    describe_row(row, found);
     if (found->has_set)
         found->set = *hole++;
     if (strstr(row->path, "{list}") && number_of(*hole++, &found->number))
@@ -114,12 +123,11 @@ row_matches(const struct row *row, struct slice path,
 }
 
 const char *
-documents_row(size_t i, const char **content_type, bool *has_forms)
+documents_row(size_t i, struct document_found *found)
 {
     if (i >= sizeof(documents) / sizeof(documents[0]))
         return NULL;
-    *content_type = documents[i].content_type;
-    *has_forms = documents[i].has_forms;
+    describe_row(&documents[i], found);
     return documents[i].path;
 }
 

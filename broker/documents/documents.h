@@ -19,6 +19,7 @@ struct document_found {
     document_links_fn *links; /* links before those that all documents have; or
                                  NULL */
     bool has_forms;           /* it has each of the forms */
+    bool is_public;           /* needs no right */
     bool has_set;
     struct slice set; /* as in the path */
     enum generation_kind kind;
@@ -26,9 +27,9 @@ struct document_found {
 };
 
 /* Returns row `i` of the table, for printing: its path, with {set} and other
- * placeholders, and its media type; has_forms: text/html, too. NULL: there are
- * fewer rows. */
-const char *documents_row(size_t i, const char **content_type, bool *has_forms);
+ * placeholders, and of `found` the media type, has_forms (text/html, too),
+ * is_public and has_set. NULL: there are fewer rows. */
+const char *documents_row(size_t i, struct document_found *found);
 
 /* Finds the document of a path. STATUS_NOT_FOUND: no document can have it. */
 MUST_CHECK enum status documents_find(struct slice path,

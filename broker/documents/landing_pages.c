@@ -1,6 +1,6 @@
 /*
  * landing_pages.c - the page at / for people (R-045, R-260), and /robots.txt
- * for crawlers (R-262, R-263).
+ * for crawlers (R-262, R-263). Both need no right, so they name no private set.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,6 +60,8 @@ add_set(struct set *set, const struct head *head, void *user)
     char time[DATETIME_SIZE + 1] = "";
     struct settings settings;
 
+    if (set_is_private(set))
+        return true;
     if (++p->n_sets > PAGE_SETS)
         return true; /* counted all the same */
     if (head->last > 0)
@@ -208,7 +210,8 @@ add_sitemap(struct set *set, const struct head *head, void *user)
     struct link_text list =
         link_to_current(r->url, set->name, GENERATION_RESOURCELIST);
 
-    if (head->generations[GENERATION_RESOURCELIST].current.number == 0)
+    if (set_is_private(set) ||
+        head->generations[GENERATION_RESOURCELIST].current.number == 0)
         return true;
     if (r->text.size + list.size + sizeof("Sitemap: \n") > ROBOTS_BYTES)
         return false;

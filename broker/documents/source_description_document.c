@@ -15,9 +15,11 @@
 /* The sets that exist when a document is opened. A set's struct lives as long
  * as the registry. */
 struct picked {
+    const struct principal *principal;
     uint64_t from, upto; /* numbers of the wanted sets */
     struct set **sets;
     size_t n, capacity;
+    bool has_private;
     bool failed; /* no memory was left for all sets */
 };
 
@@ -29,8 +31,10 @@ pick_set(struct set *set, const struct head *head, void *user)
     struct set **sets;
 
     (void)head;
-    if (number < p->from || number > p->upto)
+    if (number < p->from || number > p->upto ||
+        !set_is_visible(set, p->principal))
         return true;
+    p->has_private |= set_is_private(set);
     sets = ONE_MORE(p->sets, &p->capacity, p->n);
     p->failed = !sets;
     if (!sets)
@@ -165,7 +169,8 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
     pieces_init(&d->pieces, DOCUMENT_URLSET, fill_description, free_description,
                 false);
     d->public_url = registry_public_url(wish->registry);
-    d->picked = (struct picked){.from = from, .upto = upto};
+    d->picked = (struct picked){
+        .principal = wish->principal, .from = from, .upto = upto};
     registry_each(wish->registry, pick_set, &d->picked);
     if (d->picked.n == 0 && upto != UINT64_MAX) {
         d->pieces.body.free(&d->pieces.body);
@@ -189,6 +194,7 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
         .body = &d->pieces.body,
         .tag = d->tag,
         .modified_us = DATETIME_NONE,
+        .is_private = d->picked.has_private,
     };
     return STATUS_OK;
 }
@@ -235,7 +241,7 @@ static enum status
 open_index(const struct document_wish *wish, const struct parts *parts,
            struct document *document, struct problem *why)
 {
-    struct picked picked = {.upto = UINT64_MAX};
+    struct picked picked = {.principal = wish->principal, .upto = UINT64_MAX};
     struct buf text;
     enum status rc;
 
@@ -247,6 +253,8 @@ open_index(const struct document_wish *wish, const struct parts *parts,
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
     text.failed = text.failed || picked.failed;
     rc = document_of_text(document, &text, why);
+    if (!rc)
+        document->is_private = picked.has_private;
     buf_fini(&text);
     free(picked.sets);
     return rc;

@@ -1,5 +1,6 @@
 #include "broker/http/answers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "broker/base/metrics.h"
@@ -9,14 +10,20 @@
 
 struct set *
 answers_find_set(struct http *http, struct request *rq, struct slice name,
+                 const struct principal *principal, unsigned rights,
                  struct head *head)
 {
     bool was_removed;
     struct set *set = registry_look(http->registry, name, head, &was_removed);
     struct problem why = {""};
 
-    if (set)
+    if (set &&
+        (set_is_visible(set, principal) ||
+         (!principal->is_everyone &&
+          rights_include(&principal->rights,
+                         rights & (RIGHT_PUBLISH | RIGHT_MANAGE), name))))
         return set;
+    was_removed = !set && was_removed && principal_sees(principal, name, true);
     problem_set(&why,
                 was_removed ? "the set \"%s\" was removed"
                             : "there is no set \"%s\"",
@@ -25,15 +32,21 @@ answers_find_set(struct http *http, struct request *rq, struct slice name,
     return NULL;
 }
 
+const char *
+answers_cache_control(bool is_private)
+{
+    return is_private ? "private, no-cache" : "no-cache";
+}
+
 enum status
 answers_may_publish(const struct http *http, struct problem *why)
 {
-    if (http->is_open)
+    if (http->is_near || !tokens_are_open(http->tokens))
         return STATUS_OK;
     return problem(why, STATUS_INVALID,
                    "publishing to the hub, relays, and sets with an "
-                   "upstreamTopic or hubs are for a broker that only its own "
-                   "machine can reach; this one was started with "
+                   "upstreamTopic or hubs need tokens, or a broker that only "
+                   "its own machine can reach; this one was started with "
                    "--insecure-open");
 }
 
@@ -83,15 +96,20 @@ answers_check_publisher(struct request *rq, struct problem *why)
         problem_quote(delivery).text);
 }
 
+_Static_assert(KEY_OWNER_SIZE > PRINCIPAL_NAME_MAX, "no name is cut");
+
 enum status
-answers_read_key(struct request *rq, struct key *key, struct problem *why)
+answers_read_key(struct request *rq, const struct principal *principal,
+                 struct key *key, struct problem *why)
 {
     struct slice value;
+    enum status rc = STATUS_OK;
 
     key->size = 0;
-    return request_header(rq, "idempotency-key", &value)
-               ? key_read(value, key, why)
-               : STATUS_OK;
+    if (request_header(rq, "idempotency-key", &value))
+        rc = key_read(value, key, why);
+    snprintf(key->owner, sizeof(key->owner), "%s", principal->name);
+    return rc;
 }
 
 /* {"set":"demo","first":1,"last":3,"position":"...-3","datetime":"..."} */

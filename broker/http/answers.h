@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "broker/access/principal.h"
 #include "broker/http/http.h"
 #include "broker/net/request.h"
 #include "broker/posts/ingest.h"
@@ -16,14 +17,23 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Finds the set of that name, with its head. If it does not exist answers 404,
- * or 410 if it was removed, and returns NULL. */
+/* Finds the set of that name, with its head. If it does not exist for the
+ * principal answers 404, and returns NULL. A private set also exists for who
+ * has one of `rights` that is more than to read, by a token of its own. 410 if
+ * the set was removed, but only for who would see a private one: nobody
+ * remembers whether it was. */
 struct set *answers_find_set(struct http *http, struct request *rq,
-                             struct slice name, struct head *head);
+                             struct slice name,
+                             const struct principal *principal, unsigned rights,
+                             struct head *head);
 
-/* Checks that anyone may publish to the hub, and register relays. There are no
- * tokens, so only on an open broker (W-124). Else the answer is 403, with
- * `why`. */
+/* Cache-Control of what is asked for again each time; `is_private`: it is about
+ * a private set. */
+const char *answers_cache_control(bool is_private);
+
+/* Checks that the hub takes notifications and relays at all: from whoever has
+ * the right, or without tokens only if no other machine reaches the broker
+ * (W-124). Else the answer is 403, with `why`. */
 MUST_CHECK enum status answers_may_publish(const struct http *http,
                                            struct problem *why);
 
@@ -50,9 +60,11 @@ void answers_text(struct http *http, struct request *rq,
 MUST_CHECK enum status answers_check_publisher(struct request *rq,
                                                struct problem *why);
 
-/* During on_request: reads the Idempotency-Key; size 0: none. */
-MUST_CHECK enum status answers_read_key(struct request *rq, struct key *key,
-                                        struct problem *why);
+/* During on_request: reads the Idempotency-Key, which belongs to the principal;
+ * size 0: none. */
+MUST_CHECK enum status answers_read_key(struct request *rq,
+                                        const struct principal *principal,
+                                        struct key *key, struct problem *why);
 
 /* Answers when the log has answered: with the positions, or with a refusal,
  * which it counts. `rq` NULL: the connection has ended. */

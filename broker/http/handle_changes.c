@@ -167,10 +167,11 @@ static const struct request_handlers post_handlers = {
 };
 
 static enum status
-set_key(struct request *rq, struct ingest *ingest, struct problem *why)
+set_key(struct request *rq, const struct principal *principal,
+        struct ingest *ingest, struct problem *why)
 {
     struct key key;
-    enum status rc = answers_read_key(rq, &key, why);
+    enum status rc = answers_read_key(rq, principal, &key, why);
 
     return rc || key.size == 0 ? rc : ingest_set_key(ingest, &key, why);
 }
@@ -200,7 +201,7 @@ handle_changes_post(struct http *http, struct request *rq,
     if (!rc && request_header(rq, "content-encoding", &encoding))
         rc = ingest_decode(p->ingest, encoding, &why);
     if (!rc)
-        rc = set_key(rq, p->ingest, &why);
+        rc = set_key(rq, target->principal, p->ingest, &why);
     if (rc) {
         answers_count_rejected(rc);
         posting_free(p);

@@ -9,6 +9,7 @@
 
 #include "broker/documents/documents.h"
 #include "broker/http/answers.h"
+#include "broker/http/authorization.h"
 #include "broker/http/routes.h"
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
@@ -25,6 +26,8 @@
 struct opening {
     struct job job;
     struct ticket ticket;
+    struct principal *principal; /* a reference, while a worker opens it */
+    bool is_of_few;              /* not everyone may read its set */
     struct document_found found;
     struct document_wish wish;
     struct conditions conditions; /* lent by the request */
@@ -60,9 +63,12 @@ add_validators(struct response *r, const struct document *document,
         httpdate_write(date, document->modified_us / 1000000);
         response_header(r, "Last-Modified", "%s", date);
     }
-    response_header(r, "Cache-Control", "%s",
-                    document->is_final ? "public, max-age=31536000, immutable"
-                                       : "no-cache");
+    if (document->is_final)
+        response_header(r, "Cache-Control", "%s, max-age=31536000, immutable",
+                        document->is_private ? "private" : "public");
+    else
+        response_header(r, "Cache-Control", "%s",
+                        answers_cache_control(document->is_private));
 }
 
 /* Adds the Link header, one line of all links (W-083): the document's own, then
@@ -149,6 +155,7 @@ answer_document(struct request *rq, struct opening *o)
     struct verdict verdict;
     struct response r;
 
+    document->is_private |= o->is_of_few;
     write_etag(etag, &document->tag, "");
     write_etag(gzip_etag, &document->tag, "-gzip");
     verdict = conditional_judge(&o->conditions, &validators);
@@ -215,6 +222,7 @@ open_done(struct job *job)
         answer_opening(rq, o);
     else if (!o->status)
         document_close(&o->document);
+    principal_unref(o->principal);
     free(o);
 }
 
@@ -228,6 +236,7 @@ open_later(struct request *rq, const struct opening *asked)
         return;
     }
     *o = *asked;
+    principal_ref(o->principal);
     o->wish.patience = LOG_DISK;
     o->ticket = request_ticket(rq);
     o->job.work = open_work;
@@ -277,14 +286,19 @@ void
 handle_documents_get(struct http *http, struct request *rq,
                      const struct route_target *target)
 {
-    struct opening o = {
-        .wish = {.registry = http->registry, .patience = LOG_MEMORY}};
+    struct opening o = {.principal = target->principal,
+                        .wish = {.registry = http->registry,
+                                 .principal = target->principal,
+                                 .patience = LOG_MEMORY}};
 
     o.status = documents_find(request_path(rq), &o.found);
     if (!o.status && o.found.has_set) {
-        o.wish.set = answers_find_set(http, rq, target->name, &o.wish.head);
+        o.wish.set = answers_find_set(http, rq, target->name, target->principal,
+                                      RIGHT_SUBSCRIBE, &o.wish.head);
         if (!o.wish.set)
             return;
+        o.is_of_few = set_is_private(o.wish.set) ||
+                      !authorization_everyone_reads(http, o.wish.set);
     }
     o.wish.kind = o.found.kind;
     o.wish.number = o.found.number;

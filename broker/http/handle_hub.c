@@ -31,6 +31,7 @@
 #include <openssl/crypto.h>
 
 #include "broker/http/answers.h"
+#include "broker/http/authorization.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
@@ -52,6 +53,7 @@ struct hub_request {
     struct buf body;        /* of the request, as it arrives */
     struct holding holding; /* memory of the body */
     bool is_counted;        /* the body is counted: it may be long */
+    bool is_private;        /* it is about a private set */
 
     /* The body is complete: reads it, and calls submit_request or
      * refuse_request. NULL: the body is ignored. */
@@ -99,6 +101,8 @@ new_request(struct http *http, struct request *rq,
     }
     h->http = http;
     h->command = command;
+    command->principal = principal_ref(target->principal);
+    h->is_private = target->set && set_is_private(target->set);
     if (target->name.size > 0) {
         memcpy(command->name, target->name.data, target->name.size);
         command->is_relay = !target->set;
@@ -129,7 +133,8 @@ answer_command(struct request *rq, struct hub_request *h)
                         SLICE_ARG(request_path(rq)));
     if (command->text.size > 0 || command->text.failed) {
         r.content_type = "application/json";
-        response_header(&r, "Cache-Control", "no-cache");
+        response_header(&r, "Cache-Control", "%s",
+                        answers_cache_control(h->is_private));
         r.body = body_of_buf(&command->text);
         if (!r.body) {
             request_answer_problem(rq, 503, &why, NULL, NULL);
@@ -150,7 +155,10 @@ on_answered(struct task *task)
     holding_end(&h->holding);
     if (command->http == 0)
         command->http = response_status_of(command->status);
-    if (rq && (command->status || command->http >= 400))
+    if (rq && command->status == STATUS_FORBIDDEN &&
+        command->principal->is_everyone)
+        authorization_refuse(rq, command->principal, 0, SLICE(""));
+    else if (rq && (command->status || command->http >= 400))
         request_answer_problem(rq, command->http, &command->why, NULL, NULL);
     else if (rq)
         answer_command(rq, h);
@@ -174,8 +182,8 @@ submit_request(struct request *rq, struct hub_request *h)
     enum status rc;
 
     client_name(request_client(rq), h->command->from);
-    h->command->is_local = h->http->is_open; /* may_come_in lets no other
-                                              clients in */
+    h->command->is_local = http_is_local(h->http); /* may_come_in lets no other
+                                                    clients in */
     h->task.run = on_answered;
     h->ticket = request_ticket(rq);
     h->command->done = on_done;

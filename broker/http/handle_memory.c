@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "broker/documents/change_memory.h"
 #include "broker/http/answers.h"
+#include "broker/http/authorization.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -29,7 +30,8 @@ struct reading {
     struct poll poll; /* while it waits */
     struct ticket ticket;
     struct http *http;
-    int64_t wait_until_us; /* steady clock; 0: not at all */
+    struct principal *principal; /* a reference */
+    int64_t wait_until_us;       /* steady clock; 0: not at all */
     struct memory_wish wish;
     struct filter_class *filter; /* the wish's, entered */
     const char *type;
@@ -92,7 +94,8 @@ answer_memory(struct request *rq, const struct reading *r)
     }
     response_init(&answer, 200, r->type);
     add_links(&answer, r);
-    response_header(&answer, "Cache-Control", "no-cache");
+    response_header(&answer, "Cache-Control", "%s",
+                    answers_cache_control(set_is_private(r->wish.set)));
     response_header(&answer, "Vary", "Accept");
     answer.body = r->page.body;
     request_answer(rq, &answer);
@@ -103,6 +106,7 @@ reading_free(struct reading *r)
 {
     filters_leave(r->filter);
     client_unref(r->wish.client);
+    principal_unref(r->principal);
     free(r);
 }
 
@@ -121,9 +125,11 @@ on_resumed(struct poll *poll, struct request *rq)
     struct reading *r = list_entry(poll, struct reading, poll);
     struct set *set = NULL;
 
-    if (rq) /* answers if the set was removed */
+    if (rq && principal_is_over(r->principal, clock_now_us()))
+        authorization_refuse(rq, r->principal, 0, SLICE(""));
+    else if (rq) /* answers if the set was removed */
         set = answers_find_set(r->http, rq, slice_of(r->wish.set->name),
-                               &r->head);
+                               r->principal, RIGHT_SUBSCRIBE, &r->head);
     if (set && set != r->wish.set) {
         problem_set(&r->why, "the set was removed, and made again");
         answers_failure(rq, STATUS_GONE, &r->why, set, &r->head);
@@ -143,6 +149,7 @@ wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
     struct poll_wish wish = {
         .set = r->wish.set,
         .after = beyond,
+        .principal = r->principal,
         .wait_us = r->wait_until_us - clock_steady_us(),
         .resume = on_resumed,
     };
@@ -288,6 +295,7 @@ handle_memory_get(struct http *http, struct request *rq,
         return;
     }
     r->http = http;
+    r->principal = principal_ref(target->principal);
     r->wish.set = target->set;
     r->head = target->head;
     if (!choose_form(rq, r)) {

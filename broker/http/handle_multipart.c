@@ -287,8 +287,8 @@ static const struct request_handlers handlers = {
 };
 
 static enum status
-begin_post(struct multipart_request *c, struct request *rq, struct slice name,
-           struct problem *why)
+begin_post(struct multipart_request *c, struct request *rq,
+           const struct route_target *target, struct problem *why)
 {
     struct slice type = {NULL, 0};
     struct key key;
@@ -296,13 +296,13 @@ begin_post(struct multipart_request *c, struct request *rq, struct slice name,
 
     request_header(rq, "content-type", &type);
     if (!rc)
-        rc = answers_read_key(rq, &key, why);
+        rc = answers_read_key(rq, target->principal, &key, why);
     holding_init(&c->holding, registry_clients(c->http->registry),
                  request_client(rq), CLIENT_POSTS);
     if (!rc) {
         const struct multipart_plan plan = {
             .contents = archiver_contents(c->http->archiver),
-            .set_name = name,
+            .set_name = target->name,
             .content_type = type,
             .size = request_content_length(rq),
             .holding = &c->holding,
@@ -330,7 +330,7 @@ handle_multipart_post(struct http *http, struct request *rq,
         c->rq = rq;
         buf_init(&c->arrived, BLOCK_MAX);
         buf_init(&c->block, BLOCK_MAX);
-        rc = begin_post(c, rq, target->name, &why);
+        rc = begin_post(c, rq, target, &why);
     }
     if (rc) {
         answers_count_rejected(rc);

@@ -277,7 +277,8 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
         return;
     }
     response_init(&r, status, "application/json");
-    response_header(&r, "Cache-Control", "no-cache");
+    response_header(&r, "Cache-Control", "%s",
+                    answers_cache_control(set_is_private(set)));
     if (status == 201)
         response_header(&r, "Location", "%s", self.text);
     r.text = buf_slice(&text);
@@ -552,12 +553,11 @@ handle_sets_get(struct http *http, struct request *rq,
     struct page *page = NULL;
     struct slice after = {"", 0};
     struct problem why = {""};
-    bool is_more;
+    bool is_more, has_private = false;
     struct response r;
     struct buf text;
     size_t n = PAGE_SETS;
 
-    (void)target;
     if (request_parameter(rq, "after", &after) && after.size > 0 &&
         !set_name_is_valid(after)) {
         problem_set(&why, "after: \"%s\" is not the name of a set",
@@ -568,15 +568,18 @@ handle_sets_get(struct http *http, struct request *rq,
     page = malloc(sizeof(*page));
     buf_init(&text, (size_t)PAGE_SETS * DESCRIPTION_MAX);
     if (page) {
-        is_more =
-            registry_page(http->registry, after, page->sets, page->heads, &n);
+        is_more = registry_page(http->registry, after, target->principal,
+                                page->sets, page->heads, &n);
+        for (size_t i = 0; i < n; i++)
+            has_private |= set_is_private(page->sets[i]);
         write_page(&text, http, page, n, is_more);
     }
     if (!page || text.failed) {
         answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
     } else {
         response_init(&r, 200, "application/json");
-        response_header(&r, "Cache-Control", "no-cache");
+        response_header(&r, "Cache-Control", "%s",
+                        answers_cache_control(has_private));
         r.body = body_of_buf(&text);
         if (r.body)
             request_answer(rq, &r);

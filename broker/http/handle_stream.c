@@ -1,6 +1,8 @@
 /*
  * handle_stream.c - hands a connection to push.
  */
+#include <string.h>
+
 #include "broker/http/answers.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"
@@ -92,6 +94,9 @@ wanted_transport(struct request *rq, struct push_wish *wish,
         return STATUS_OK;
     buf_init(&ours, OFFER_MAX);
     transports_offer(&ours);
+    /* A token among them is a secret, and a browser needs another one. */
+    if (memmem(offer.data, offer.size, "bearer.", strlen("bearer.")))
+        offer = SLICE("bearer.TOKEN");
     problem_set(why, "none of the subprotocols \"%s\" is spoken here; %.*s are",
                 problem_quote(offer).text, (int)ours.size, ours.data);
     buf_fini(&ours);
@@ -102,7 +107,8 @@ void
 handle_stream_get(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct push_wish wish = {.set = target->set};
+    struct push_wish wish = {.set = target->set,
+                             .principal = target->principal};
     struct problem why = {""};
     struct response r;
     enum status rc;

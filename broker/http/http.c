@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/http/authorization.h"
+#include "broker/http/cors.h"
 #include "broker/http/route_table.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -54,8 +56,8 @@ http_init(struct http *http, struct registry *registry, struct push *push,
 
     http->registry = registry;
     http->push = push;
-    http->any_host = registry_config(registry)->insecure_open;
-    http->is_open = !http->any_host; /* broker_check has refused other cases */
+    /* broker_check has refused other cases */
+    http->is_near = !registry_config(registry)->insecure_open;
     add_host(http, slice_of(listen_host));
     add_host(http, SLICE("localhost"));
     add_host(http, SLICE("127.0.0.1"));
@@ -96,6 +98,44 @@ sign_of_proxy(struct request *rq)
     return request_is_1_0(rq) ? "HTTP/1.0" : NULL;
 }
 
+/* True for an origin of the broker itself: one of its names, and the Host of
+ * the request or the public URL. (Host alone proves nothing: a page can give
+ * any name our address. With --insecure-open the broker has any name.) */
+static bool
+is_own_origin(const struct http *http, struct slice origin, struct slice host)
+{
+    struct slice authority = authority_of(origin);
+    struct slice url =
+        authority_of(slice_of(registry_public_url(http->registry)));
+
+    return authority.size && (!http->is_near || is_ours(http, authority)) &&
+           (slice_equal(authority, host) || slice_equal(authority, url));
+}
+
+/* Pages that may only read do so without a token. */
+static bool
+may_read(struct request *rq)
+{
+    struct slice value;
+
+    return (request_method(rq) == METHOD_GET ||
+            request_method(rq) == METHOD_HEAD ||
+            request_method(rq) == METHOD_OPTIONS) &&
+           !authorization_is_sent(rq, &value);
+}
+
+static bool
+may_come_from(const struct http *http, struct request *rq, struct slice origin,
+              struct slice host)
+{
+    enum cors_verdict verdict;
+
+    if (is_own_origin(http, origin, host))
+        return true;
+    verdict = http->origins ? cors_judge(http->origins, origin) : CORS_FOREIGN;
+    return verdict == CORS_ALLOWED || (verdict == CORS_READER && may_read(rq));
+}
+
 /*
  * A client that a proxy serves may be anywhere.
  *
@@ -106,33 +146,58 @@ sign_of_proxy(struct request *rq)
 static bool
 may_come_in(const struct http *http, struct request *rq, struct problem *why)
 {
-    struct slice host = {NULL, 0}, origin;
-    const char *sign = http->any_host ? NULL : sign_of_proxy(rq);
+    struct slice host = {NULL, 0}, origin = {NULL, 0};
+    bool is_local = http_is_local(http);
+    const char *sign = is_local ? sign_of_proxy(rq) : NULL;
+    bool has_origin = request_header(rq, "origin", &origin);
 
+    if (request_listener(rq) == LISTENER_CONTROL)
+        return true; /* the operator's own request */
+    if (http->origins)
+        cors_mark(rq, http->origins, origin);
     if (sign) {
         problem_set(why,
                     "this broker is open to its own machine only, and this "
-                    "request came by a proxy (%s): behind one, give tidingsd "
+                    "request came by a proxy (%s): behind one, give clients "
+                    "tokens (tidingsd token add), or give tidingsd "
                     "--insecure-open and let the proxy say who may publish",
                     sign);
         return false;
     }
     request_header(rq, "host", &host);
-    if (!http->any_host && !is_ours(http, host)) {
+    if (is_local && !is_ours(http, host)) {
         problem_set(why,
                     "this broker is open to its own machine only, and is not "
                     "called \"%s\": give tidingsd --public-url if it should be",
                     problem_quote(host).text);
         return false;
     }
-    if (!request_header(rq, "origin", &origin) ||
-        slice_equal(authority_of(origin), host) ||
-        slice_equal(
-            authority_of(origin),
-            authority_of(slice_of(registry_public_url(http->registry)))))
+    if (!has_origin || may_come_from(http, rq, origin, host))
         return true;
     problem_set(why, "requests from pages of \"%s\" are not allowed",
                 problem_quote(origin).text);
+    return false;
+}
+
+/* A page of any name that points here (DNS rebinding) has what everyone has, so
+ * a request without a token must use a name of the broker. A trusted proxy may
+ * use another. */
+static bool
+may_be_called(const struct http *http, struct request *rq,
+              const struct principal *principal, struct problem *why)
+{
+    struct slice host = {NULL, 0};
+
+    if (!principal->is_everyone || !http->is_near ||
+        request_listener(rq) != LISTENER_TCP || request_is_proxied(rq))
+        return true;
+    request_header(rq, "host", &host);
+    if (is_ours(http, host))
+        return true;
+    problem_set(why,
+                "without a token the broker does not answer to \"%s\": "
+                "tidingsd --public-url gives it that name",
+                problem_quote(host).text);
     return false;
 }
 
@@ -142,6 +207,7 @@ http_on_request(struct request *rq, void *user)
     struct http *http = user;
     struct problem why = {""};
     struct route_found found;
+    struct principal *principal;
 
     if (slice_is(request_path(rq), "/hub"))
         request_refuse_in_text(rq); /* W-032 */
@@ -165,7 +231,7 @@ http_on_request(struct request *rq, void *user)
     routes_find(request_method(rq), request_path(rq), &found);
     if (request_method(rq) == METHOD_OPTIONS &&
         (found.allow[0] || slice_is(request_path(rq), "*"))) {
-        routes_answer_options(rq, &found);
+        routes_answer_options(http, rq, &found);
     } else if (!found.allow[0]) {
         problem_set(&why, "there is nothing at \"%s\"",
                     problem_quote(request_path(rq)).text);
@@ -177,6 +243,18 @@ http_on_request(struct request *rq, void *user)
         problem_set(&why, "no WebSocket begins here");
         request_answer_problem(rq, 400, &why, NULL, NULL);
     } else {
-        routes_run(http, rq, &found);
+        principal = authorization_find(http, rq);
+        if (principal && !may_be_called(http, rq, principal, &why)) {
+            request_answer_problem(rq, 403, &why, NULL, NULL);
+            principal_unref(principal);
+            return;
+        }
+        if (principal && principal->name[0] && !principal->is_everyone)
+            request_set_owner(rq,
+                              client_of_owner(registry_clients(http->registry),
+                                              slice_of(principal->name)));
+        if (principal)
+            routes_run(http, rq, &found, principal);
+        principal_unref(principal);
     }
 }

@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "broker/access/identity_provider.h"
+#include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
 #include "broker/bridge/bridges.h"
 #include "broker/hub/hub.h"
@@ -17,30 +19,46 @@
 #include "broker/sets/registry.h"
 #include "proto/slice.h"
 
+struct origins;
+struct tickets;
+
 struct http {
     struct registry *registry;
     struct push *push;
-    struct posts *posts;       /* valid when is_ready is true */
-    struct archiver *archiver; /* likewise */
-    struct hub *hub;           /* likewise */
-    struct bridges *bridges;   /* likewise; NULL: no bridge is configured */
+    const struct origins *origins; /* --allow-origins; NULL: none */
+    struct tickets *tickets;
+    struct tokens *tokens;              /* valid when is_ready is true */
+    struct identity_provider *provider; /* likewise */
+    struct posts *posts;                /* likewise */
+    struct archiver *archiver;          /* likewise */
+    struct hub *hub;                    /* likewise */
+    struct bridges *bridges; /* likewise; NULL: no bridge is configured */
 
-    /* True if only this machine can reach the broker: listener and public URL
-     * are on loopback, and --insecure-open is not given. */
-    bool is_open;
+    /* True if only this machine can reach the broker, unless there are tokens:
+     * listener and public URL are on loopback, and --insecure-open is not
+     * given. */
+    bool is_near;
 
     /* The hosts that an open broker accepts, without ports: the listener's, the
      * public URL's, and the names of loopback. */
     char hosts[5][300];
     unsigned n_hosts;
-    bool any_host; /* --insecure-open: checks Origins only */
 
     /* Requests get 503 before this is true. Release: a thread that sees `true`
      * also sees the rest of this struct. */
     atomic_bool is_ready;
 };
 
-/* Fills in everything except posts, archiver, hub, bridges and is_ready. */
+/* True if clients are on this machine and may do everything. With tokens they
+ * may be anywhere. */
+static inline bool
+http_is_local(const struct http *http)
+{
+    return http->is_near && tokens_are_open(http->tokens);
+}
+
+/* Fills in everything except tokens, posts, archiver, hub, bridges and
+ * is_ready. */
 void http_init(struct http *http, struct registry *registry, struct push *push,
                const char *listen_host);
 

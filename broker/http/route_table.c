@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "broker/access/token_command.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/sets/settings.h"
@@ -52,15 +53,16 @@
 #define BAD_SETTING "a setting that the broker cannot take"
 #define NO_SERVICE \
     "a topic, callback, secret or filter that the hub cannot serve"
-#define FLOOD "too many requests wait for their verification"
+#define NO_TOKEN "there is no such token"
+#define FLOOD    "too many requests wait for their verification"
 
 const struct route route_table[] = {
-    {METHOD_GET, "/sets", handle_sets_get, .parameters = "after",
-     .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+    {METHOD_GET, "/sets", handle_sets_get, .rights = RIGHTS_OF_SETS,
+     .parameters = "after", .statuses = {{200, JSON}, {400, BAD_QUERY}}},
     {METHOD_GET, "/sets/{set}", handle_set_get, OF_SET,
-     .statuses = {{200, JSON}}},
+     .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE, .statuses = {{200, JSON}}},
     {METHOD_PUT, "/sets/{set}", handle_set_put, OF_NEW_SET,
-     .parameters = "new, discard",
+     .rights = RIGHT_MANAGE, .parameters = "new, discard",
      .bodies = {{JSON, .bytes = SETTINGS_BYTES_MAX, .is_optional = true}},
      .statuses = {{200, JSON},
                   {201, JSON},
@@ -70,7 +72,7 @@ const struct route route_table[] = {
                         "be deleted (`discards`) without `discard=yes`"},
                   {422, BAD_SETTING}}},
     {METHOD_PATCH, "/sets/{set}", handle_set_patch, OF_SET,
-     .parameters = "discard",
+     .rights = RIGHT_MANAGE, .parameters = "discard",
      .bodies = {{MERGE_PATCH ", " JSON, .bytes = SETTINGS_BYTES_MAX}},
      .statuses = {{200, JSON},
                   {400, BAD_JSON},
@@ -80,16 +82,18 @@ const struct route route_table[] = {
                   {410, GONE},
                   {422, BAD_SETTING}}},
     {METHOD_DELETE, "/sets/{set}", handle_set_delete, OF_SET,
-     .statuses = {{204, ""}, {410, GONE}}},
+     .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {410, GONE}}},
 
     {METHOD_GET, "/sets/{set}/changes", handle_memory_get, OF_SET,
-     .parameters = "after, since, wait, " FILTERS, .fields = "Accept",
+     .rights = RIGHT_SUBSCRIBE, .parameters = "after, since, wait, " FILTERS,
+     .fields = "Accept",
      .statuses = {{200, JSON ", application/xml, text/xml"},
                   {400, BAD_QUERY},
                   {406, "`Accept` refuses JSON and XML"},
                   {410, POSITION_GONE}}},
     {METHOD_POST, "/sets/{set}/changes", handle_changes_post, OF_NEW_SET,
-     .rejected = METRIC_POSTS_REJECTED, .fields = "Idempotency-Key",
+     .rights = RIGHT_PUBLISH, .rejected = METRIC_POSTS_REJECTED,
+     .fields = "Idempotency-Key",
      .bodies = {{CHANGES, OPTION("max-body", max_body), .coding = "gzip"},
                 {"multipart/related", OPTION("max-content", max_content),
                  .needs_length = true, .handler = handle_multipart_post}},
@@ -103,7 +107,8 @@ const struct route route_table[] = {
                         "`line`); content that is missing or differs; an "
                         "Idempotency-Key that other entries had"}}},
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get, OF_SET,
-     .is_stream = true, .parameters = "after, since, " FILTERS,
+     .rights = RIGHT_SUBSCRIBE, .is_stream = true,
+     .parameters = "after, since, " FILTERS,
      .fields = "Upgrade, Sec-WebSocket-Protocol, "
                "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
      .statuses = {{101, "WebSocket"},
@@ -113,7 +118,8 @@ const struct route route_table[] = {
                         "of the subprotocols"},
                   {426, "neither a WebSocket nor an event stream"}}},
     {METHOD_PUT, "/sets/{set}/resources", handle_resources_put, OF_NEW_SET,
-     .rejected = METRIC_UPLOADS_REJECTED, .parameters = "max-delete",
+     .rights = RIGHT_PUBLISH, .rejected = METRIC_UPLOADS_REJECTED,
+     .parameters = "max-delete",
      .bodies = {{RESOURCES, OPTION("max-resources-body", max_resources_body),
                  .coding = "gzip"}},
      .statuses = {{200, JSON},
@@ -125,13 +131,13 @@ const struct route route_table[] = {
                   {422, "an entry that the broker cannot take, or content "
                         "that is missing"}}},
     {METHOD_POST, "/sets/{set}/rotate", handle_rotate_post, OF_SET,
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON}, {410, GONE}}},
     {METHOD_POST, "/sets/{set}/resourcelist", handle_resourcelist_post, OF_SET,
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON}, {202, JSON}, {410, LOST}}},
     {METHOD_POST, "/sets/{set}/resourcedump", handle_resourcedump_post, OF_SET,
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON},
                   {202, JSON},
                   {409, "content of some resources is not there (`missing`)"},
@@ -141,48 +147,54 @@ const struct route route_table[] = {
      .bodies = {{FORM, .bytes = FORM_MAX},
                 {"any", OPTION("max-body", max_body),
                  .handler = handle_hub_notification}},
-     .statuses = {{200, "notifications"},
-                  {202, "subscriptions"},
-                  {204, "pings"},
-                  {400, "a parameter or a link is missing or malformed"},
-                  {403, "a notification of a topic that nobody registered, or "
-                        "whose Source does not name it and this hub; any "
-                        "notification or ping where " OPEN},
-                  {404, "there is no such topic"},
-                  {410, POSITION_GONE},
-                  {422, NO_SERVICE},
-                  {429, FLOOD},
-                  {502, "the Source of the topic does not answer well"},
-                  {504, "the Source of the topic does not answer in time"}}},
+     .statuses =
+         {{200, "notifications"},
+          {202, "subscriptions"},
+          {204, "pings"},
+          {400, "a parameter or a link is missing or malformed"},
+          {401, "the right to the topic is missing"},
+          {403,
+           "the same; a notification of a topic that nobody registered, or "
+           "whose Source does not name it and this hub; any "
+           "notification or ping where " OPEN},
+          {404, "there is no such topic"},
+          {410, POSITION_GONE},
+          {422, NO_SERVICE},
+          {429, FLOOD},
+          {502, "the Source of the topic does not answer well"},
+          {504, "the Source of the topic does not answer in time"}}},
     {METHOD_POST, "/sets/{set}/subscribe", handle_subscribe_post, OF_SET,
-     .bodies = {{FORM, .bytes = FORM_MAX}},
+     .rights = RIGHT_SUBSCRIBE, .bodies = {{FORM, .bytes = FORM_MAX}},
      .statuses = {{202, ""},
                   {400, "a parameter is missing or malformed"},
                   {410, POSITION_GONE},
                   {422, NO_SERVICE},
                   {429, FLOOD}}},
     {METHOD_GET, "/sets/{set}/subscriptions", handle_subscriptions_get, OF_SET,
-     .parameters = "after, callback",
+     .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback",
      .statuses = {{200, JSON}, {400, BAD_QUERY}}},
     {METHOD_GET, "/sets/{set}/subscriptions/{id}", handle_subscription_get,
-     OF_SET, .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
+     OF_SET, .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
+     .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
     {METHOD_DELETE, "/sets/{set}/subscriptions/{id}",
-     handle_subscription_delete, OF_SET,
+     handle_subscription_delete, OF_SET, .rights = RIGHT_MANAGE,
      .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/sets/{set}/subscriptions/{id}/redeliver",
-     handle_redeliver_post, OF_SET, .parameters = "after",
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     handle_redeliver_post, OF_SET, .rights = RIGHT_MANAGE,
+     .parameters = "after", .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON},
                   {400, NO_AFTER},
                   {404, NOT_KNOWN},
                   {410, POSITION_GONE},
                   {422, NOT_ACTIVE}}},
 
-    {METHOD_GET, "/relays", handle_relays_get, .statuses = {{200, JSON}}},
-    {METHOD_GET, "/relays/{relay}", handle_relay_get, OF_RELAY,
+    {METHOD_GET, "/relays", handle_relays_get, .rights = RIGHT_OBSERVE,
      .statuses = {{200, JSON}}},
+    {METHOD_GET, "/relays/{relay}", handle_relay_get, OF_RELAY,
+     .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .statuses = {{200, JSON}}},
     {METHOD_PUT, "/relays/{relay}", handle_relay_put, OF_RELAY,
-     .is_publisher = true, .bodies = {{JSON, .bytes = RELAY_MAX}},
+     .rights = RIGHT_MANAGE, .is_publisher = true,
+     .bodies = {{JSON, .bytes = RELAY_MAX}},
      .statuses = {{200, JSON},
                   {201, JSON},
                   {400, "the JSON is malformed"},
@@ -191,31 +203,61 @@ const struct route route_table[] = {
                         "has the topic"},
                   {422, "a topic or hub that the broker cannot take"}}},
     {METHOD_DELETE, "/relays/{relay}", handle_relay_delete, OF_RELAY,
-     .is_publisher = true,
+     .rights = RIGHT_MANAGE, .is_publisher = true,
      .statuses = {{204, ""}, {403, OPEN}, {409, "the relay is being removed"}}},
     {METHOD_GET, "/relays/{relay}/subscriptions", handle_subscriptions_get,
-     OF_RELAY, .parameters = "after, callback",
+     OF_RELAY, .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
+     .parameters = "after, callback",
      .statuses = {{200, JSON}, {400, BAD_QUERY}}},
     {METHOD_GET, "/relays/{relay}/subscriptions/{id}", handle_subscription_get,
-     OF_RELAY, .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
+     OF_RELAY, .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
+     .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
     {METHOD_DELETE, "/relays/{relay}/subscriptions/{id}",
-     handle_subscription_delete, OF_RELAY,
+     handle_subscription_delete, OF_RELAY, .rights = RIGHT_MANAGE,
      .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/relays/{relay}/subscriptions/{id}/redeliver",
-     handle_redeliver_post, OF_RELAY, .parameters = "after",
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     handle_redeliver_post, OF_RELAY, .rights = RIGHT_MANAGE,
+     .parameters = "after", .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON},
                   {400, NO_AFTER},
                   {404, NOT_KNOWN},
                   {410, POSITION_GONE},
                   {422, NOT_ACTIVE}}},
 
-    {METHOD_GET, "/bridges", handle_bridges_get, .statuses = {{200, JSON}}},
+    {METHOD_GET, "/bridges", handle_bridges_get, .rights = RIGHT_OBSERVE,
+     .statuses = {{200, JSON}}},
+    {METHOD_GET, "/tokens", handle_tokens_get, .rights = RIGHT_ADMIN,
+     .statuses = {{200, JSON}}},
+    {METHOD_POST, "/tokens", handle_tokens_post, .rights = RIGHT_ADMIN,
+     .bodies = {{JSON, .bytes = TOKEN_JSON_MAX}},
+     .statuses = {{201, JSON},
+                  {400, "the JSON is malformed"},
+                  {409, "the name exists, or there are too many tokens"},
+                  {422, "a name, pattern or end that a token cannot have"}}},
+    {METHOD_GET, "/tokens/self", handle_token_self, .statuses = {{200, JSON}}},
+    {METHOD_GET, "/tokens/{token}", handle_token_get, .rights = RIGHT_ADMIN,
+     .statuses = {{200, JSON}, {404, NO_TOKEN}}},
+    {METHOD_DELETE, "/tokens/{token}", handle_token_delete,
+     .rights = RIGHT_ADMIN, .statuses = {{204, ""}, {404, NO_TOKEN}}},
+    {METHOD_POST, "/tokens/{token}/rotate", handle_token_rotate,
+     .rights = RIGHT_ADMIN, .parameters = "grace",
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{200, JSON},
+                  {400, BAD_QUERY},
+                  {404, NO_TOKEN},
+                  {409, "the token has expired"},
+                  {422, "everyone has no secret"}}},
+
+    {METHOD_POST, "/tickets", handle_tickets_post,
+     .rights = RIGHTS_OF_SETS | RIGHT_OBSERVE,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}}, .statuses = {{201, JSON}}},
+
     {METHOD_GET, "/healthz", handle_health_get, .statuses = {{200, TEXT}}},
     {METHOD_GET, "/readyz", handle_ready_get,
      .statuses = {{200, TEXT},
                   {503, "the broker refuses posts, or soon will (`reasons`)"}}},
-    {METHOD_GET, "/metrics", handle_metrics_get, .statuses = {{200, TEXT}}},
+    {METHOD_GET, "/metrics", handle_metrics_get, .rights = RIGHT_OBSERVE,
+     .statuses = {{200, TEXT}}},
 };
 
 const size_t route_table_size = sizeof(route_table) / sizeof(route_table[0]);
@@ -250,16 +292,21 @@ static const struct {
      "the head is not strict HTTP/1.1, or the chunks of the body are not; a "
      "body with a method that takes none; a WebSocket where none begins, or a "
      "malformed handshake; no TLS where the broker speaks TLS"},
+    {401, "a right",
+     "once there are tokens: this one is missing, unknown or over"},
+    {403, "a right", "the token lacks it (`right`)"},
     {403, "any",
      "an `Origin` that is not the broker's; without `--insecure-open` also a "
      "`Host` that is not the broker's, and a request that came by a proxy"},
     {404, "any",
      "there is nothing at this path; there is no such set or relay, or none "
-     "can have this name"},
+     "can have this name; a private set, without the right `subscribe`"},
     {405, "any", "the path takes other methods: `Allow` names them"},
     {408, "a body",
      "less than `--min-rate` bytes a second came, over `--request-timeout`"},
-    {410, "{set}", "the set was removed"},
+    {410, "{set}",
+     "the set was removed; 404 without a token that has the right "
+     "`subscribe`"},
     {411, "a body", "this body has to announce its `Content-Length`"},
     {413, "a body",
      "the body is larger than the table says, also when "
@@ -274,7 +321,10 @@ static const struct {
      "names 13"},
     {429, "any",
      "the client has its share of streams, memory or other things "
-     "(`--client-streams`, `--client-share`)"},
+     "(`--client-streams`, `--client-share`), or posts faster than it may "
+     "(`--client-post-rate`, `--client-byte-rate`: `Retry-After` and "
+     "`RateLimit` "
+     "say when it may again)"},
     {431, "any",
      "a field line of more than 8,192 bytes, more than 100 field "
      "lines, or a head of more than 16,384 bytes"},
@@ -289,6 +339,14 @@ static const struct {
 _Static_assert(REQUEST_TARGET_MAX == 8192 && REQUEST_FIELD_MAX == 8192 &&
                    REQUEST_FIELDS_MAX == 100 && REQUEST_HEAD_MAX == 16384,
                "the refusals above say so");
+
+unsigned
+route_document_rights(const struct document_found *document)
+{
+    if (document->is_public)
+        return 0;
+    return document->has_set ? RIGHT_SUBSCRIBE : RIGHTS_OF_SETS;
+}
 
 const char *
 route_method(enum method method)
@@ -318,8 +376,10 @@ follows_from_row(const struct route *route, unsigned status)
     const struct route_body *body = route->bodies;
 
     switch (status) {
+    case 401:
     case 403:
-        return route->is_publisher;
+        return route->rights || route->is_publisher ||
+               route == &route_documents;
     case 404:
         return route->of != OF_NOTHING;
     case 410:
@@ -410,13 +470,29 @@ print_refusals(FILE *to, const struct route *route)
     for (unsigned status = 400; status < 600; status++) {
         const char *when = own_status(route, status);
 
-        if (!when && !follows_from_row(route, status))
+        /* The column of rights says when these come. */
+        if (!when && (status == 401 || status == 403 ||
+                      !follows_from_row(route, status)))
             continue;
         fprintf(to, "%s%u", between, status);
         if (when)
             fprintf(to, " %s", when);
         between = "<br>";
     }
+}
+
+static void
+print_rights(FILE *to, unsigned rights)
+{
+    const char *before = "";
+
+    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1) {
+        if (!(rights & bit))
+            continue;
+        fprintf(to, "%s`%s`", before, rights_word((enum right)bit));
+        before = " or ";
+    }
+    fprintf(to, " | ");
 }
 
 static void
@@ -427,6 +503,12 @@ print_route(FILE *to, const struct route *route)
         fprintf(to, "`%s` | ", route->path);
     else
         fprintf(to, "a document | ");
+    if (!route->path)
+        fprintf(to, "see below | ");
+    else if (!strcmp(route->path, "/hub"))
+        fprintf(to, "`publish` or `subscribe`, of the topic | ");
+    else
+        print_rights(to, route->rights);
     if (route->parameters)
         print_words(to, route->parameters);
     fprintf(to, " | ");
@@ -449,23 +531,26 @@ print_route(FILE *to, const struct route *route)
 static void
 print_documents(FILE *to)
 {
-    const char *path, *type;
-    bool has_forms;
+    struct document_found row;
+    const char *path;
 
-    for (size_t i = 0; (path = documents_row(i, &type, &has_forms)); i++)
-        fprintf(to, "| `%s` | `%.*s`%s |\n", path, (int)strcspn(type, ";"),
-                type, has_forms ? ", `text/html`" : "");
+    for (size_t i = 0; (path = documents_row(i, &row)); i++) {
+        fprintf(to, "| `%s` | ", path);
+        print_rights(to, route_document_rights(&row));
+        fprintf(to, "`%.*s`%s |\n", (int)strcspn(row.content_type, ";"),
+                row.content_type, row.has_forms ? ", `text/html`" : "");
+    }
 }
 
 void
 route_table_print(FILE *to)
 {
-    fprintf(to, "| request | parameters | fields | body | answer | refused |\n"
-                "| --- | --- | --- | --- | --- | --- |\n");
+    fprintf(to, "| request | right | parameters | fields | body | answer | "
+                "refused |\n| --- | --- | --- | --- | --- | --- | --- |\n");
     for (size_t i = 0; i < route_table_size; i++)
         print_route(to, &route_table[i]);
     print_route(to, &route_documents);
-    fprintf(to, "\n| document | media type |\n| --- | --- |\n");
+    fprintf(to, "\n| document | right | media type |\n| --- | --- | --- |\n");
     print_documents(to);
     fprintf(to, "\n| status | of | when |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "broker/access/rights.h"
 #include "broker/config/config.h"
 #include "broker/http/routes.h"
 
@@ -55,8 +56,11 @@ struct route {
     const char *path;   /* NULL: each of the documents (documents.h) */
     handler_fn *handler;
     enum route_of of;
-    bool is_publisher;      /* only for clients that may publish
-                               (answers_may_publish) */
+    unsigned rights;        /* bits of enum right, one of which is needed for
+                               the set or relay of the path, or for any; 0:
+                               none, or its handler asks */
+    bool is_publisher;      /* on an open broker only for clients that may
+                               publish (answers_may_publish) */
     bool is_stream;         /* a WebSocket may begin here */
     unsigned rejected;      /* enum metric of refusals, by status; 0: none */
     const char *parameters; /* of the query, ", " between; or NULL */
@@ -72,6 +76,10 @@ extern const size_t route_table_size;
 
 /* The row of all documents. */
 extern const struct route route_documents;
+
+/* The rights of a document, like route.rights. */
+struct document_found;
+unsigned route_document_rights(const struct document_found *document);
 
 /* The methods of a row: for GET "GET, HEAD". */
 const char *route_method(enum method method);

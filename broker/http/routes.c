@@ -7,6 +7,8 @@
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/http/answers.h"
+#include "broker/http/authorization.h"
+#include "broker/http/cors.h"
 #include "broker/http/route_table.h"
 #include "broker/net/response.h"
 #include "broker/sets/alteration.h"
@@ -25,18 +27,22 @@ routes_find(enum method method, struct slice path, struct route_found *found)
     enum method wanted = method == METHOD_HEAD ? METHOD_GET : method;
     struct document_found document;
     struct slice holes[PATH_HOLES_MAX];
+    bool is_exact = false; /* before names: /tokens/self is no token */
 
     memset(found, 0, sizeof(*found));
     for (size_t i = 0; i < route_table_size; i++) {
         const struct route *route = &route_table[i];
 
-        if (!path_pattern_match(route->path, path, holes))
+        if ((is_exact && strchr(route->path, '{')) ||
+            !path_pattern_match(route->path, path, holes))
             continue;
+        is_exact = !strchr(route->path, '{');
         allow_method(found, route->method);
         if (route->method == METHOD_PATCH)
             found->patch = route;
         if (route->method == wanted) {
             found->route = route;
+            found->rights = route->rights;
             found->name = holes[0];
             found->id = holes[1];
         }
@@ -46,6 +52,7 @@ routes_find(enum method method, struct slice path, struct route_found *found)
     allow_method(found, METHOD_GET);
     if (wanted == METHOD_GET) {
         found->route = &route_documents;
+        found->rights = route_document_rights(&document);
         found->name = document.set;
     }
 }
@@ -183,7 +190,9 @@ check_name(struct http *http, struct request *rq, const struct route *route,
     case OF_NOTHING:
         break;
     case OF_SET:
-        target->set = answers_find_set(http, rq, target->name, &target->head);
+        target->set =
+            answers_find_set(http, rq, target->name, target->principal,
+                             route->rights, &target->head);
         return target->set != NULL;
     case OF_NEW_SET:
         is_good = !alter_check_name(target->name, &why);
@@ -202,6 +211,86 @@ check_name(struct http *http, struct request *rq, const struct route *route,
     return is_good;
 }
 
+/* What everyone may do to the set of a name, they may not do to a private one,
+ * which needs a token. */
+static bool
+check_token(struct http *http, struct request *rq, const struct route *route,
+            const struct route_target *target)
+{
+    const struct set *set;
+
+    if (route->of != OF_NEW_SET || !target->principal->is_everyone)
+        return true;
+    set = registry_find(http->registry, target->name, NULL);
+    if (!set || !set_is_private(set))
+        return true;
+    authorization_refuse(rq, target->principal, route->rights, target->name);
+    return false;
+}
+
+/* A post makes its set if that is missing, which needs a further right. (If
+ * somebody removes the set after this look, the post makes it again.) */
+static bool
+check_making(struct http *http, struct request *rq, const struct route *route,
+             const struct route_target *target)
+{
+    if (route->of != OF_NEW_SET || !(route->rights & RIGHT_PUBLISH) ||
+        rights_include(&target->principal->rights, RIGHT_MANAGE,
+                       target->name) ||
+        registry_find(http->registry, target->name, NULL))
+        return true;
+    authorization_refuse(rq, target->principal, RIGHT_MANAGE, target->name);
+    return false;
+}
+
+/* True for posts of changes, resources and notifications. */
+static bool
+is_post(const struct route *route, const struct route_body *body)
+{
+    return route->rights == RIGHT_PUBLISH ||
+           body->handler == handle_hub_notification;
+}
+
+/* Answers a client that posts faster than it may (RFC 6585 section 4;
+ * draft-ietf-httpapi-ratelimit-headers). */
+static void
+refuse_rate(struct request *rq, const struct client_charge *charge,
+            const struct problem *why)
+{
+    static const char *const names[CLIENT_RATES] = {
+        [CLIENT_POST_RATE] = "posts", [CLIENT_BYTE_RATE] = "bytes"};
+    int64_t wait_s = (charge->wait_us + 999999) / 1000000;
+    struct response r;
+
+    response_init(&r, 429, NULL);
+    response_header(&r, "Retry-After", "%" PRId64, wait_s);
+    response_header(&r, "RateLimit-Policy", "\"%s\";q=%" PRIu64 ";w=%d",
+                    names[charge->rate], charge->a_second * CLIENT_BURST_S,
+                    CLIENT_BURST_S);
+    response_header(&r, "RateLimit", "\"%s\";r=0;t=%" PRId64,
+                    names[charge->rate], wait_s);
+    response_answer_problem(rq, &r, why, NULL);
+}
+
+/* Checks and charges the rates of a post. False: it was answered. */
+static bool
+check_rates(struct http *http, struct request *rq, const struct route *route)
+{
+    struct clients *clients = registry_clients(http->registry);
+    struct problem why = {""};
+    struct client_charge charge;
+
+    if (clients_check_rates(clients, request_client(rq), &charge, &why)) {
+        if (route->rejected)
+            metrics_add_label(route->rejected, metrics_code(429), 1);
+        refuse_rate(rq, &charge, &why);
+        return false;
+    }
+    clients_charge(clients, request_client(rq), CLIENT_POST_RATE, 1);
+    request_charge(rq);
+    return true;
+}
+
 static bool
 may_answer(const void *route, unsigned status)
 {
@@ -210,19 +299,24 @@ may_answer(const void *route, unsigned status)
 
 void
 routes_run(struct http *http, struct request *rq,
-           const struct route_found *found)
+           const struct route_found *found, struct principal *principal)
 {
     const struct route *route = found->route;
     const struct route_body *body = NULL;
-    struct route_target target = {.name = found->name, .id = found->id};
+    struct route_target target = {
+        .name = found->name, .id = found->id, .principal = principal};
     struct problem why = {""};
 
     request_expect(rq, may_answer, route);
+    if (!authorization_check(http, rq, found, principal))
+        return;
     if (route->is_publisher && answers_may_publish(http, &why)) {
         refuse_request(rq, route, 403, &why, NULL);
         return;
     }
-    if (!check_name(http, rq, route, &target))
+    if (!check_name(http, rq, route, &target) ||
+        !check_token(http, rq, route, &target) ||
+        !check_making(http, rq, route, &target))
         return;
     if (route_takes_body(route)) {
         body = find_body(route, rq);
@@ -234,6 +328,8 @@ routes_run(struct http *http, struct request *rq,
         if (!check_body(rq, route, body, target.body_max))
             return;
     }
+    if (body && is_post(route, body) && !check_rates(http, rq, route))
+        return;
     if (body && body->handler)
         body->handler(http, rq, &target);
     else
@@ -241,7 +337,8 @@ routes_run(struct http *http, struct request *rq,
 }
 
 void
-routes_answer_options(struct request *rq, const struct route_found *found)
+routes_answer_options(struct http *http, struct request *rq,
+                      const struct route_found *found)
 {
     struct response r;
 
@@ -250,5 +347,7 @@ routes_answer_options(struct request *rq, const struct route_found *found)
         response_header(&r, "Allow", "%s", found->allow);
     if (found->patch) /* RFC 5789 section 3.1 */
         response_header(&r, "Accept-Patch", "%s", found->patch->bodies->types);
+    if (http->origins && found->allow[0])
+        cors_preflight(rq, &r, http->origins, found->allow);
     request_answer(rq, &r);
 }

@@ -11,6 +11,7 @@
 #include "broker/net/request.h"
 #include "proto/slice.h"
 
+struct principal;
 struct route;
 
 /* The arguments of a handler. All slices are lent until the answer. */
@@ -20,6 +21,8 @@ struct route_target {
     struct set *set;   /* of OF_SET, with its head; else NULL */
     struct head head;
     uint64_t body_max; /* bytes, for request_receive */
+    struct principal
+        *principal; /* of the request; lent until the handler returns */
 };
 
 typedef void handler_fn(struct http *http, struct request *rq,
@@ -54,10 +57,18 @@ handler_fn handle_relays_get;
 handler_fn handle_relay_get;
 handler_fn handle_relay_put;
 handler_fn handle_relay_delete;
+handler_fn handle_tickets_post;
+handler_fn handle_tokens_get;
+handler_fn handle_tokens_post;
+handler_fn handle_token_self;
+handler_fn handle_token_get;
+handler_fn handle_token_delete;
+handler_fn handle_token_rotate;
 
 /* The result of looking up a path and a method. */
 struct route_found {
     const struct route *route; /* NULL: no such path, or not with this method */
+    unsigned rights;           /* those of the route, or of the document */
     struct slice name, id;     /* of struct route_target */
     char allow[64]; /* "" if the path does not exist, else its methods */
     const struct route *patch; /* the route of PATCH, if there is one */
@@ -66,11 +77,12 @@ struct route_found {
 void routes_find(enum method method, struct slice path,
                  struct route_found *found);
 
-/* Refuses the request by its row, or calls the handler. */
+/* Refuses the request by its row, or calls the handler. `principal` is lent. */
 void routes_run(struct http *http, struct request *rq,
-                const struct route_found *found);
+                const struct route_found *found, struct principal *principal);
 
 /* Answers OPTIONS: 204, with the methods of the path. */
-void routes_answer_options(struct request *rq, const struct route_found *found);
+void routes_answer_options(struct http *http, struct request *rq,
+                           const struct route_found *found);
 
 #endif

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/token_file.h"
 #include "broker/hub/hub_state.h"
+#include "broker/hub/peer_tokens.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
 #include "proto/http/link_header.h"
@@ -14,8 +16,9 @@
 #include "proto/http/websub.h"
 #include "proto/number.h"
 
-/* All headers together: the longest one holds two URLs and a third. */
-#define HEADERS_MAX ((size_t)6 * WEBSUB_URL_MAX)
+/* All headers together: the longest ones hold two URLs and a third, or a token.
+ */
+#define HEADERS_MAX ((size_t)6 * WEBSUB_URL_MAX + TOKEN_MAX)
 
 /* FNV-1a. No secret: it only distinguishes one form from another. */
 static uint32_t
@@ -149,6 +152,20 @@ add_signatures(struct attempt *a, const struct subscription *s,
     return STATUS_OK;
 }
 
+/* Only a hub of the settings may get one: a callback is a stranger's. */
+static void
+add_token(struct attempt *a, const struct subscription *s)
+{
+    char *header =
+        s->kind == SUBSCRIPTION_HUB
+            ? peer_tokens_header(s->hub->config->peer_tokens, s->callback)
+            : NULL;
+
+    if (header)
+        add_header(a, header, "");
+    peer_tokens_free(header);
+}
+
 /* Fills a->headers with pointers into the text, which no longer moves. */
 static void
 point_headers(struct attempt *a)
@@ -181,6 +198,7 @@ attempt_make(struct attempt **result, const struct subscription *s,
     add_header(a, "Tidings-Delivery: ", id);
     if (s->kind == SUBSCRIPTION_HUB)
         add_header(a, "Idempotency-Key: ", id);
+    add_token(a, s);
     rc = add_signatures(a, s, body, id);
     if (rc || a->text.failed) {
         attempt_free(a);

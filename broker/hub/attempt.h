@@ -37,7 +37,7 @@
 
 #define DELIVERY_ID_SIZE 112
 
-#define ATTEMPT_HEADERS_MAX 10
+#define ATTEMPT_HEADERS_MAX 11
 
 /* The broker reads and ignores so many bytes of an answer's body (W-085). */
 #define ATTEMPT_ANSWER_MAX 4096

@@ -41,7 +41,20 @@ command_free(struct command *command)
     buf_fini(&command->memory);
     buf_fini(&command->body);
     buf_fini(&command->text);
+    principal_unref(command->principal);
     free(command);
+}
+
+enum status
+command_allow(const struct command *command, enum right right,
+              struct slice name, struct problem *why)
+{
+    if (!command->principal ||
+        rights_include(&command->principal->rights, right, name))
+        return STATUS_OK;
+    return problem(why, STATUS_FORBIDDEN,
+                   "this token has no right to %s \"%s\"", rights_word(right),
+                   problem_quote(name).text);
 }
 
 struct slice

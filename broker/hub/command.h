@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/loop.h"
+#include "broker/access/principal.h"
 #include "proto/buf.h"
 #include "proto/http/websub.h"
 #include "proto/problem.h"
@@ -45,6 +46,8 @@ struct command {
     struct task task; /* the hub's */
     struct hub *hub;  /* likewise, set by hub_submit */
     enum command_kind kind;
+    struct principal
+        *principal; /* of the request, a reference; NULL: the broker */
 
     /* Name of the set or relay. */
     char name[SET_NAME_MAX + 1];
@@ -108,6 +111,12 @@ MUST_CHECK enum status command_read_simple(struct command *command,
                                            struct problem *why);
 
 /* For the hub */
+
+/* Checks that the principal has the right to the set or relay `name`.
+ * STATUS_FORBIDDEN. */
+MUST_CHECK enum status command_allow(const struct command *command,
+                                     enum right right, struct slice name,
+                                     struct problem *why);
 
 /* Answers the command when the commit of this turn succeeds; if it fails, with
  * 503 instead of the outcome. */

@@ -32,6 +32,9 @@ struct terms;
 /* The reason after the removal of a set or relay. */
 #define DENIAL_TOPIC_GONE SLICE("the topic is no more")
 
+/* The reason after the end of a token. */
+#define DENIAL_TOKEN_ENDED SLICE("the token of this subscription has ended")
+
 struct denials *denials_new(void);      /* NULL: no memory */
 void denials_free(struct denials *all); /* NULL is allowed */
 

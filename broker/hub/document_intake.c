@@ -1,5 +1,6 @@
 #include "broker/hub/document_intake.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "broker/base/diag.h"
@@ -45,6 +46,12 @@ intake_free(struct intake *in)
 }
 
 /* Targets */
+
+struct slice
+intake_target_name(const struct intake_target *target)
+{
+    return slice_of(target->relay ? target->relay->name : target->set->name);
+}
 
 struct intake_target
 intake_target_of(struct hub *hub, struct slice url)
@@ -188,13 +195,15 @@ is_taken(const struct intake *in)
            !memcmp(s->taken.bytes, in->digest.bytes, DIGEST_SIZE);
 }
 
-/* Makes a key from the digest of the body. No two documents share it, so a
- * repeat is never refused for being different. */
+/* Makes a key from the digest of the body, which is nobody's: the hub may have
+ * fetched the document as well. No two documents share it, so a repeat is never
+ * refused for being different. */
 static void
 make_key(struct key *key, const struct digest *digest)
 {
     char text[DIGEST_TEXT_SIZE];
 
+    key->owner[0] = '\0';
     digest_write(text, digest);
     memcpy(key->text, text, DIGEST_TEXT_SIZE);
     key->size = DIGEST_TEXT_SIZE;
@@ -269,9 +278,8 @@ on_read(struct job *job)
 
     in->is_worked = true;
     if (in->target.relay && is_wanted(in)) {
-        in->status =
-            relay_take(in->target.relay, slice_of(in->type),
-                       key_slice(&in->key), in->body, &in->digest, &in->why);
+        in->status = relay_take(in->target.relay, slice_of(in->type), &in->key,
+                                in->body, &in->digest, &in->why);
         if (!in->status && !in->command) { /* else nothing would begin the next
                                             one */
             list_remove(&s->fetched_node);
@@ -365,6 +373,9 @@ intake_command(struct foreign_source *s, const struct intake_target *target,
         command_answer_now(command, rc, &why);
         return;
     }
+    if (command->principal)
+        snprintf(in->key.owner, sizeof(in->key.owner), "%s",
+                 command->principal->name);
     in->command = command;
     in->body = buf_slice(&command->body);
     begin_next(s);

@@ -38,6 +38,9 @@ struct intake_target {
 
 struct intake_target intake_target_of(struct hub *hub, struct slice url);
 
+/* The name of the set or relay; there is one. */
+struct slice intake_target_name(const struct intake_target *target);
+
 static inline bool
 intake_target_is_none(const struct intake_target *target)
 {

@@ -7,6 +7,7 @@
 #include "broker/base/diag.h"
 #include "broker/hub/document_intake.h"
 #include "broker/hub/hub_state.h"
+#include "broker/hub/peer_tokens.h"
 #include "broker/hub/topic.h"
 #include "broker/net/response.h"
 #include "broker/sets/peers.h"
@@ -53,6 +54,8 @@ source_free(struct foreign_source *s)
     free(s->believed_hub);
     free(s->etag);
     free(s->last_modified);
+    peer_tokens_free(s->head_token);
+    peer_tokens_free(s->get_token);
     free(s);
 }
 
@@ -280,12 +283,16 @@ ask_source(struct foreign_source *s, struct command *command)
     if (s->is_asking)
         return;
     s->is_asking = true;
+    peer_tokens_free(s->head_token);
+    s->head_token = peer_tokens_header(hub->config->peer_tokens, s->url);
+    s->head_headers[0] = s->head_token;
     s->head = (struct call){
         .method = CALL_HEAD,
         .url = s->url,
         .timeout_us = hub->config->hub_timeout_us,
         .max_redirects = SOURCE_REDIRECTS,
         .done = on_head,
+        .headers = s->head_headers,
     };
     caller_start(hub->caller, &s->head);
 }
@@ -366,6 +373,12 @@ foreign_source_notify(struct command *command)
         refuse_command(command, STATUS_NOT_FOUND, 403, &why);
         return;
     }
+    rc = command_allow(command, RIGHT_PUBLISH, intake_target_name(&target),
+                       &why);
+    if (rc) {
+        refuse_command(command, rc, response_status_of(rc), &why);
+        return;
+    }
     buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
     write_hub_of(&url, hub, &target);
     rc = check_hub(command->links, buf_slice(&url), &why);
@@ -422,7 +435,7 @@ is_newest(const struct foreign_source *s, const struct intake_target *target)
 }
 
 static void
-set_conditions(struct foreign_source *s, const struct intake_target *target)
+set_headers(struct foreign_source *s, const struct intake_target *target)
 {
     size_t n = 0;
 
@@ -438,6 +451,8 @@ set_conditions(struct foreign_source *s, const struct intake_target *target)
         s->headers[n] = s->header[n];
         n++;
     }
+    if (s->get_token)
+        s->headers[n++] = s->get_token;
     s->headers[n] = NULL;
 }
 
@@ -550,7 +565,9 @@ begin_fetch(struct foreign_source *s)
     s->is_fetching = true;
     s->is_fetch_wanted = false;
     s->foreign->n_fetching++;
-    set_conditions(s, &target);
+    peer_tokens_free(s->get_token);
+    s->get_token = peer_tokens_header(hub->config->peer_tokens, s->url);
+    set_headers(s, &target);
     s->get = (struct call){
         .method = CALL_GET,
         .url = s->url,
@@ -599,9 +616,10 @@ on_turn_ended(struct hub_db_hook *hook, bool is_kept)
 /* A ping for a topic of ours needs no fetch: the broker makes its changes.
  * *target is empty then. */
 static enum status
-judge_ping(struct hub *hub, struct slice url, struct intake_target *target,
-           struct problem *why)
+judge_ping(const struct command *command, struct slice url,
+           struct intake_target *target, struct problem *why)
 {
+    struct hub *hub = command->hub;
     struct topic *topic;
     struct problem inner = {""};
     enum status rc = websub_check_url(url, "hub.url", why);
@@ -611,11 +629,13 @@ judge_ping(struct hub *hub, struct slice url, struct intake_target *target,
         return rc;
     *target = intake_target_of(hub, url);
     if (!intake_target_is_none(target))
-        return STATUS_OK;
-    rc = topic_find(hub, url, &topic, &inner);
+        return command_allow(command, RIGHT_PUBLISH, intake_target_name(target),
+                             why);
+    rc = topic_find(hub, url, command->principal, &topic, &inner);
     if (!rc) {
+        rc = command_allow(command, RIGHT_PUBLISH, topic_name(topic), why);
         topic_release(topic);
-        return STATUS_OK;
+        return rc;
     }
     if (rc != STATUS_INVALID && rc != STATUS_NOT_FOUND)
         return problem(why, rc, "%s", inner.text);
@@ -636,7 +656,7 @@ foreign_source_publish(struct command *command)
     enum status rc;
 
     while (websub_next_topic(&command->form, &at, &url)) {
-        rc = judge_ping(hub, url, &target, &why);
+        rc = judge_ping(command, url, &target, &why);
         if (rc) {
             refuse_command(command, rc, response_status_of(rc), &why);
             return;
@@ -651,7 +671,7 @@ foreign_source_publish(struct command *command)
     while (websub_next_topic(&command->form, &at, &url)) {
         struct foreign_source *source = NULL;
 
-        if (judge_ping(hub, url, &target, &why) ||
+        if (judge_ping(command, url, &target, &why) ||
             intake_target_is_none(&target))
             continue;
         source = find_source(hub->sources, url, &target);

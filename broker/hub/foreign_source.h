@@ -112,7 +112,11 @@ struct foreign_source {
     struct digest fetched;
     const struct set *fetched_into; /* or NULL; only its address is compared */
     char header[2][1100];
-    const char *headers[3];
+    const char *headers[4];
+
+    /* For HEAD and GET, with their tokens (peer_tokens.h); or NULL. */
+    char *head_token, *get_token;
+    const char *head_headers[2];
 
     /* document_intake.c: documents on their way in; the first one is at work.
      */

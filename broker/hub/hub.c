@@ -256,14 +256,37 @@ keep_cursors(struct hub *hub)
     }
 }
 
+/* Ends the subscriptions and requests whose owner has ended. True if more than
+ * HUB_ENDS_AT_ONCE were left. */
+static bool
+end_denied(struct hub *hub)
+{
+    struct subscription *s = subscription_next(hub, 0);
+    int n = 0;
+
+    verification_look(hub);
+    while (s && n < HUB_ENDS_AT_ONCE) {
+        uint64_t id = s->id;
+
+        if (subscription_is_denied(s)) {
+            subscription_end(s, END_OWNER);
+            n++;
+        }
+        s = subscription_next(hub, id);
+    }
+    return s != NULL;
+}
+
 static void
 on_tick(struct alarm *alarm)
 {
     struct hub *hub = list_entry(alarm, struct hub, tick);
+    bool is_more = end_denied(hub);
 
     keep_cursors(hub);
     report_measure(hub);
-    caller_set_alarm(hub->caller, alarm, clock_steady_us() + HUB_TICK_US);
+    caller_set_alarm(hub->caller, alarm,
+                     clock_steady_us() + (is_more ? 0 : HUB_TICK_US));
 }
 
 /* From the thread's start to its end */
@@ -280,6 +303,7 @@ on_begin(struct caller *caller, void *user)
         id = s->id; /* it may end here */
         subscription_resume(s);
     }
+    verification_look(hub);
     hub->tick.ring = on_tick;
     caller_set_alarm(caller, &hub->tick, clock_steady_us() + HUB_TICK_US);
     caller_wake(caller); /* begins a first turn */
@@ -328,11 +352,8 @@ hub_sets_changed(struct hub *hub)
 static bool
 is_topic_of(const struct topic *topic, const char *name, bool is_relay)
 {
-    const char *of =
-        topic->kind == TOPIC_RELAY ? topic->relay->name : topic->set->name;
-
     return (topic->kind == TOPIC_RELAY) == is_relay &&
-           slice_equal(slice_of(of), slice_of(name));
+           slice_is(topic_name(topic), name);
 }
 
 static void
@@ -660,8 +681,8 @@ hub_new(struct posts *posts, const struct networks *allowed)
 }
 
 enum status
-hub_open(struct hub **hub, struct posts *posts, const struct networks *allowed,
-         struct problem *why)
+hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
+         const struct networks *allowed, struct problem *why)
 {
     struct hub *h = hub_new(posts, allowed);
     struct caller *caller = NULL;
@@ -678,6 +699,7 @@ hub_open(struct hub **hub, struct posts *posts, const struct networks *allowed,
 
     if (!h)
         return problem_memory(why);
+    h->tokens = tokens;
     options.connections = (unsigned)h->config->hub_connections;
     options.host_connections = (unsigned)h->config->hub_host_connections;
     rc = signature_method_of(slice_of(h->config->hub_signature), &h->signature);

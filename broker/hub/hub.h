@@ -18,6 +18,7 @@
  *     relay                documents of foreign Sources
  *     topic                messages of a set or a relay; framework: its events
  *     delivery             from cursor to callback; attempt: one try
+ *     owner                the token that a subscription belongs to
  *     denial               tells callbacks that their subscription is denied
  *     subscription         callback, terms, cursor; found by id, and by pairs
  *     verification         a request until it is confirmed
@@ -51,6 +52,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/access/tokens.h"
 #include "broker/hub/command.h"
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
@@ -61,10 +63,12 @@
 struct hub;
 
 /* Opens DIR/hub.db, reads it, and starts the delivery thread: cursors continue
- * where they were. `allowed` is lent. On an open broker (without
+ * where they were. `tokens` and `allowed` are lent; `tokens` NULL: the
+ * subscriptions of ended tokens go on. On an open broker (without
  * --insecure-open) callbacks that clients of this machine subscribed may be on
  * loopback, too. */
 MUST_CHECK enum status hub_open(struct hub **hub, struct posts *posts,
+                                struct tokens *tokens,
                                 const struct networks *allowed,
                                 struct problem *why);
 

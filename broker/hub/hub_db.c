@@ -73,6 +73,14 @@
     "UPDATE requests SET is_local=1 WHERE requester GLOB '127.*'"          \
     " OR requester IN ('::', '::1');"
 
+/* Subscriptions of earlier versions are those of an open broker. */
+#define OWNER_STEP                                                         \
+    "ALTER TABLE subscriptions ADD COLUMN owner TEXT NOT NULL DEFAULT '';" \
+    "ALTER TABLE subscriptions ADD COLUMN owner_ends INTEGER NOT NULL"     \
+    " DEFAULT 0;"                                                          \
+    "ALTER TABLE requests ADD COLUMN owner TEXT NOT NULL DEFAULT '';"      \
+    "ALTER TABLE requests ADD COLUMN owner_ends INTEGER NOT NULL DEFAULT 0;"
+
 static const char *const steps[] = {
     "CREATE TABLE subscriptions("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,"
@@ -94,6 +102,7 @@ static const char *const steps[] = {
     RELAY_STEP,
     GENERATION_STEP,
     LOCAL_STEP,
+    OWNER_STEP,
 };
 
 /* One step deletes so many documents of a removed relay, or documents with so
@@ -131,18 +140,19 @@ enum statement {
 static const char *const sql[STATEMENTS] = {
     [PUT_SUBSCRIPTION] =
         "INSERT OR REPLACE INTO subscriptions(id, topic_kind, name, epoch,"
-        " callback, lease, secret, filter, interval, is_simple, is_local, kind,"
-        " created, lease_end, generation)"
-        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        " callback, lease, secret, filter, interval, is_simple, is_local,"
+        " owner, owner_ends, kind, created, lease_end, generation)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [PUT_CURSOR] = "INSERT OR REPLACE INTO cursors(id, after, range_last)"
                    " VALUES(?,?,?)",
     [END_SUBSCRIPTION] = "DELETE FROM subscriptions WHERE id=?",
     [END_CURSOR] = "DELETE FROM cursors WHERE id=?",
     [PUT_REQUEST] =
         "INSERT OR REPLACE INTO requests(id, topic_kind, name, epoch,"
-        " callback, lease, secret, filter, interval, is_simple, is_local, mode,"
-        " topic_url, taken, has_after, after, requester)"
-        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        " callback, lease, secret, filter, interval, is_simple, is_local,"
+        " owner, owner_ends, mode, topic_url, taken, has_after, after,"
+        " requester)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [END_REQUEST] = "DELETE FROM requests WHERE id=?",
     /* An UPDATE: does nothing if the subscription has ended meanwhile. */
     [SET_RANGE] = "UPDATE cursors SET after=?2, range_last=?3 WHERE id=?1",
@@ -170,7 +180,7 @@ static const char *const sql[STATEMENTS] = {
     [FIND_DOCUMENT] = "SELECT digest FROM documents WHERE relay=? AND key=?",
 };
 
-static const struct db_kind hub_kind = {
+const struct db_kind hub_db_kind = {
     .mode = DB_SMALL,
     .steps = steps,
     .n_steps = sizeof(steps) / sizeof(steps[0]),
@@ -226,7 +236,7 @@ hub_db_check(const char *dir, struct problem *why)
     char path[4200];
 
     name_database(path, sizeof(path), dir);
-    return db_check(path, hub_kind.n_steps, why);
+    return db_check(path, hub_db_kind.n_steps, why);
 }
 
 enum status
@@ -241,9 +251,9 @@ hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
         return problem_memory(why);
     list_init(&h->hooks);
     name_database(path, sizeof(path), dir);
-    rc = db_check(path, hub_kind.n_steps, why);
+    rc = db_check(path, hub_db_kind.n_steps, why);
     if (!rc)
-        rc = db_open_kind(&h->db, &hub_kind, path, why);
+        rc = db_open_kind(&h->db, &hub_db_kind, path, why);
     if (!rc && h->db.is_exposed)
         DIAG(DIAG_WARNING, "hub", "other users may open a database",
              diag_text("file", path));
@@ -285,7 +295,7 @@ hub_db_next_id(struct hub_db *h)
 /* The columns that both tables have. */
 #define COMMON_COLUMNS                                              \
     "id, topic_kind, name, epoch, callback, lease, secret, filter," \
-    " interval, is_simple, is_local"
+    " interval, is_simple, is_local, owner, owner_ends"
 
 static enum status
 read_common(sqlite3_stmt *s, struct hub_record *record, struct problem *why)
@@ -317,6 +327,9 @@ read_common(sqlite3_stmt *s, struct hub_record *record, struct problem *why)
     record->terms.is_simple = sqlite3_column_int(s, 9) != 0;
     record->terms.is_local =
         sqlite3_column_int(s, 10) != 0 && websub_is_loopback(record->callback);
+    if (owner_init(&record->terms.owner, db_column(s, 11),
+                   sqlite3_column_int64(s, 12)))
+        return problem_memory(why);
     return STATUS_OK;
 }
 
@@ -324,35 +337,35 @@ static enum status
 read_subscription(sqlite3_stmt *s, struct hub_record *record,
                   struct problem *why)
 {
-    int64_t kind = sqlite3_column_int64(s, 11);
+    int64_t kind = sqlite3_column_int64(s, 13);
 
     if (kind < 0 || kind > SUBSCRIPTION_HUB)
         return problem(why, STATUS_IO,
                        "there is no kind %" PRId64 " of subscription", kind);
-    if (sqlite3_column_type(s, 14) == SQLITE_NULL)
+    if (sqlite3_column_type(s, 16) == SQLITE_NULL)
         return problem(why, STATUS_IO, "it has no cursor");
     record->kind = (enum subscription_kind)kind;
-    record->created_us = sqlite3_column_int64(s, 12);
-    record->lease_end_us = sqlite3_column_int64(s, 13);
-    record->after = (uint64_t)sqlite3_column_int64(s, 14);
-    record->range_last = (uint64_t)sqlite3_column_int64(s, 15);
-    record->generation = (uint32_t)sqlite3_column_int64(s, 16);
+    record->created_us = sqlite3_column_int64(s, 14);
+    record->lease_end_us = sqlite3_column_int64(s, 15);
+    record->after = (uint64_t)sqlite3_column_int64(s, 16);
+    record->range_last = (uint64_t)sqlite3_column_int64(s, 17);
+    record->generation = (uint32_t)sqlite3_column_int64(s, 18);
     return STATUS_OK;
 }
 
 static enum status
 read_request(sqlite3_stmt *s, struct hub_record *record, struct problem *why)
 {
-    int64_t mode = sqlite3_column_int64(s, 11);
+    int64_t mode = sqlite3_column_int64(s, 13);
 
     if (mode != WEBSUB_SUBSCRIBE && mode != WEBSUB_UNSUBSCRIBE)
         return problem(why, STATUS_IO, "there is no mode %" PRId64, mode);
     record->mode = (enum websub_mode)mode;
-    record->topic_url = db_column(s, 12);
-    record->taken_us = sqlite3_column_int64(s, 13);
-    record->has_after = sqlite3_column_int(s, 14) != 0;
-    record->after = (uint64_t)sqlite3_column_int64(s, 15);
-    record->from = db_column(s, 16);
+    record->topic_url = db_column(s, 14);
+    record->taken_us = sqlite3_column_int64(s, 15);
+    record->has_after = sqlite3_column_int(s, 16) != 0;
+    record->after = (uint64_t)sqlite3_column_int64(s, 17);
+    record->from = db_column(s, 18);
     return STATUS_OK;
 }
 
@@ -565,7 +578,7 @@ bind_text(sqlite3_stmt *s, int at, const char *text)
         sqlite3_bind_null(s, at);
 }
 
-/* Binds the parameters 1 to 11. */
+/* Binds the parameters 1 to 13. */
 static void
 bind_common(sqlite3_stmt *s, uint64_t id, const struct topic *topic,
             const char *callback, const struct terms *terms)
@@ -587,6 +600,8 @@ bind_common(sqlite3_stmt *s, uint64_t id, const struct topic *topic,
     sqlite3_bind_int64(s, 9, terms->interval_us);
     sqlite3_bind_int(s, 10, terms->is_simple);
     sqlite3_bind_int(s, 11, terms->is_local);
+    bind_text(s, 12, owner_name(&terms->owner));
+    sqlite3_bind_int64(s, 13, terms->owner.ends_us);
 }
 
 void
@@ -597,10 +612,10 @@ hub_db_put_subscription(struct hub_db *h, const struct subscription *s)
     note_row(h, HUB_DB_SUBSCRIPTION, s->id);
     begin_transaction(h, true);
     bind_common(to, s->id, s->topic, s->callback, &s->terms);
-    sqlite3_bind_int(to, 12, (int)s->kind);
-    sqlite3_bind_int64(to, 13, s->created_us);
-    sqlite3_bind_int64(to, 14, s->lease_end_us);
-    sqlite3_bind_int64(to, 15, s->generation);
+    sqlite3_bind_int(to, 14, (int)s->kind);
+    sqlite3_bind_int64(to, 15, s->created_us);
+    sqlite3_bind_int64(to, 16, s->lease_end_us);
+    sqlite3_bind_int64(to, 17, s->generation);
     run_statement(h, PUT_SUBSCRIPTION);
     write_cursor(h, s);
 }
@@ -613,12 +628,12 @@ hub_db_put_request(struct hub_db *h, const struct verification *v)
     note_row(h, HUB_DB_REQUEST, v->id);
     begin_transaction(h, true);
     bind_common(to, v->id, v->topic, v->callback, &v->terms);
-    sqlite3_bind_int(to, 12, (int)v->mode);
-    bind_text(to, 13, v->topic_url);
-    sqlite3_bind_int64(to, 14, v->taken_us);
-    sqlite3_bind_int(to, 15, v->has_after);
-    sqlite3_bind_int64(to, 16, (sqlite3_int64)v->after);
-    bind_text(to, 17, v->from);
+    sqlite3_bind_int(to, 14, (int)v->mode);
+    bind_text(to, 15, v->topic_url);
+    sqlite3_bind_int64(to, 16, v->taken_us);
+    sqlite3_bind_int(to, 17, v->has_after);
+    sqlite3_bind_int64(to, 18, (sqlite3_int64)v->after);
+    bind_text(to, 19, v->from);
     run_statement(h, PUT_REQUEST);
 }
 

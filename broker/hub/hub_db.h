@@ -39,6 +39,9 @@
 struct hub_db;
 struct verification; /* verification.h */
 
+/* Its tables. */
+extern const struct db_kind hub_db_kind;
+
 MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
                                    struct problem *why);
 void hub_db_close(struct hub_db *db); /* NULL is allowed */

@@ -28,6 +28,7 @@ struct hub {
     struct posts *posts;
     struct registry *registry; /* of the posts */
     const struct config *config;
+    struct tokens *tokens; /* lent; NULL: no subscription ends by its owner */
     const struct networks *allowed;
     struct networks loopback; /* of an open broker; else empty */
     struct caller *caller;

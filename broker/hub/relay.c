@@ -14,7 +14,6 @@
 #include "broker/sets/peers.h"
 #include "broker/sets/upstream_topics.h"
 #include "proto/datetime.h"
-#include "proto/http/idempotency_key.h"
 #include "proto/http/websub.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/json_parse.h"
@@ -442,8 +441,8 @@ check_media_type(struct slice type, struct problem *why)
 
 /* Sets *is: the document has come before. */
 static enum status
-check_repeat(struct relay *relay, const struct document_record *d, bool *is,
-             struct problem *why)
+check_repeat(struct relay *relay, const struct document_record *d,
+             const struct key *key, bool *is, struct problem *why)
 {
     const struct documents_sum *sum = &relay->draft;
     struct digest other = sum->last_digest;
@@ -460,8 +459,23 @@ check_repeat(struct relay *relay, const struct document_record *d, bool *is,
         return problem(why, STATUS_INVALID,
                        "the Idempotency-Key \"%s\" was given to another "
                        "document",
-                       problem_quote(d->key).text);
+                       problem_quote(key_slice(key)).text);
     return STATUS_OK;
+}
+
+/* The text of a key in hub.db: with its owner behind a line end, which no key
+ * has. */
+#define KEPT_KEY_SIZE (KEY_SIZE_MAX + 1 + KEY_OWNER_SIZE)
+
+static struct slice
+write_kept_key(char to[KEPT_KEY_SIZE], const struct key *key)
+{
+    int size = key->size == 0 ? 0
+                              : snprintf(to, KEPT_KEY_SIZE, "%.*s%s%s",
+                                         SLICE_ARG(key_slice(key)),
+                                         key->owner[0] ? "\n" : "", key->owner);
+
+    return (struct slice){to, (size_t)size};
 }
 
 static void
@@ -499,12 +513,12 @@ keep_document(struct relay *relay, struct document_record *d)
 }
 
 enum status
-relay_take(struct relay *relay, struct slice type, struct slice key,
+relay_take(struct relay *relay, struct slice type, const struct key *key,
            struct slice body, const struct digest *digest, struct problem *why)
 {
     struct document_record d = {
         .type = slice_trimmed(type), .body = body, .digest = *digest};
-    struct key read = {.size = 0};
+    char kept_key[KEPT_KEY_SIZE];
     bool has_come = false;
     enum status rc;
 
@@ -519,12 +533,10 @@ relay_take(struct relay *relay, struct slice type, struct slice key,
                        "a relay keeps at most %" PRIu64 " bytes, not %zu",
                        relay->hub->config->relay_bytes, body.size);
     rc = check_media_type(d.type, why);
-    if (!rc && key.size > 0)
-        rc = key_read(slice_trimmed(key), &read, why);
     if (rc)
         return rc;
-    d.key = key_slice(&read);
-    rc = check_repeat(relay, &d, &has_come, why);
+    d.key = write_kept_key(kept_key, key);
+    rc = check_repeat(relay, &d, key, &has_come, why);
     if (!rc && !has_come)
         keep_document(relay, &d);
     return rc;

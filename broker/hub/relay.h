@@ -32,6 +32,7 @@
 #include "broker/hub/command.h"
 #include "broker/hub/hub_db.h"
 #include "proto/buf.h"
+#include "proto/http/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/position.h"
 #include "proto/slice.h"
@@ -85,12 +86,12 @@ struct relay *relay_find(struct hub *hub, struct slice name);
 struct relay *relay_of_topic(struct hub *hub, struct slice url);
 
 /* Takes in a document, which this turn's transaction keeps; a repeated document
- * is no error and changes nothing. `key` may be empty; `digest` is the body's.
- * STATUS_MALFORMED: the body is empty, or `type` or `key` is not valid;
+ * is no error and changes nothing. `key` may be of size 0; `digest` is the
+ * body's. STATUS_MALFORMED: the body is empty, or `type` is not valid;
  * STATUS_TOO_LARGE: over --relay-bytes or RELAY_DOCUMENT_MAX; STATUS_INVALID:
  * another document has the key. */
 MUST_CHECK enum status relay_take(struct relay *relay, struct slice type,
-                                  struct slice key, struct slice body,
+                                  const struct key *key, struct slice body,
                                   const struct digest *digest,
                                   struct problem *why);
 

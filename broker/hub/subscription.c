@@ -8,6 +8,7 @@
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_state.h"
+#include "broker/hub/name_count.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
  * set meanwhile. */
@@ -16,6 +17,7 @@
 struct subscriptions {
     struct callback_table pairs;
     struct id_table by_id;
+    struct map hosts; /* of callbacks: name_count.h */
 };
 
 /* Tables */
@@ -30,6 +32,61 @@ size_t
 subscriptions_count(const struct hub *hub)
 {
     return hub->subscriptions->by_id.n;
+}
+
+/* The host of a callback; the caller ends `to`. */
+static struct slice
+host_of(struct buf *to, struct slice callback)
+{
+    buf_init(to, CALLBACK_HOST_MAX);
+    websub_host(to, callback);
+    return buf_slice(to);
+}
+
+static unsigned
+count_of_host(const struct hub *hub, struct slice callback)
+{
+    struct buf host;
+    unsigned n =
+        name_count_of(&hub->subscriptions->hosts, host_of(&host, callback));
+
+    buf_fini(&host);
+    return n;
+}
+
+enum status
+subscriptions_check_room(const struct hub *hub, struct slice callback,
+                         struct problem *why)
+{
+    uint64_t max = hub->config->hub_subscriptions;
+    uint64_t of_host = hub->config->hub_host_subscriptions;
+
+    if (count_of_host(hub, callback) >= of_host)
+        return problem(why, STATUS_LIMITED,
+                       "there are %" PRIu64 " subscriptions with callbacks of "
+                       "this host, the most that one host may have "
+                       "(--hub-host-subscriptions)",
+                       of_host);
+    if (subscriptions_count(hub) >= max)
+        return problem(why, STATUS_BUSY,
+                       "there are %" PRIu64 " subscriptions, the most that "
+                       "there may be (--hub-subscriptions)",
+                       max);
+    return STATUS_OK;
+}
+
+/* Counts a subscription for the host of its callback. */
+static enum status
+count_host(struct subscription *s, struct problem *why)
+{
+    struct buf host;
+
+    if (s->kind != SUBSCRIPTION_CALLBACK)
+        return STATUS_OK;
+    s->of_host = name_count_add(&s->hub->subscriptions->hosts,
+                                host_of(&host, slice_of(s->callback)));
+    buf_fini(&host);
+    return s->of_host ? STATUS_OK : problem_memory(why);
 }
 
 struct subscription *
@@ -139,6 +196,7 @@ free_subscription(struct subscription *s)
         list_remove(&s->of_topic);
     list_remove(&s->moved);
     callback_table_leave(&s->hub->subscriptions->pairs, &s->pair);
+    name_count_take(&s->hub->subscriptions->hosts, s->of_host);
     terms_fini(&s->terms);
     signer_free(s->signer);
     filters_leave(s->reader.filter);
@@ -177,6 +235,8 @@ make_subscription(struct hub *hub, struct topic *topic,
         rc = callback_table_enter(&hub->subscriptions->pairs, &s->pair, topic,
                                   record->callback, why);
     if (!rc)
+        rc = count_host(s, why);
+    if (!rc)
         rc = make_effect(hub, &record->terms, &effect, why);
     if (!rc) {
         put_into_effect(s, &record->terms, &effect);
@@ -192,6 +252,15 @@ make_subscription(struct hub *hub, struct topic *topic,
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, s->kind == SUBSCRIPTION_CALLBACK);
     *made = s;
     return STATUS_OK;
+}
+
+bool
+subscription_is_denied(struct subscription *s)
+{
+    return s->kind == SUBSCRIPTION_CALLBACK &&
+           !owner_may_subscribe(&s->terms.owner, s->hub->tokens,
+                                topic_name(s->topic),
+                                topic_is_private(s->topic), clock_now_us());
 }
 
 static void on_lease(struct alarm *alarm);
@@ -239,6 +308,10 @@ subscription_resume(struct subscription *s)
         subscription_end(s, END_EXPIRED);
         return;
     }
+    if (subscription_is_denied(s)) {
+        subscription_end(s, END_OWNER);
+        return;
+    }
     set_lease_alarm(s);
     delivery_begin(s);
 }
@@ -282,11 +355,10 @@ create_subscription(struct hub *hub, struct topic *topic,
                     struct hub_record *record, struct subscription **made,
                     struct problem *why)
 {
-    if (subscriptions_count(hub) >= hub->config->hub_subscriptions)
-        return problem(why, STATUS_BUSY,
-                       "there are %" PRIu64 " subscriptions, the most that "
-                       "there may be (--hub-subscriptions)",
-                       hub->config->hub_subscriptions);
+    enum status rc = subscriptions_check_room(hub, record->callback, why);
+
+    if (rc)
+        return rc;
     record->id = hub_db_next_id(hub->db);
     record->created_us = clock_now_us();
     return make_subscription(hub, topic, record, made, why);
@@ -344,6 +416,8 @@ reason_of(enum subscription_end how)
         return SLICE("the operator of the hub has ended the subscription");
     case END_REMOVED:
         return DENIAL_TOPIC_GONE;
+    case END_OWNER:
+        return DENIAL_TOKEN_ENDED;
     default:
         return (struct slice){NULL, 0};
     }
@@ -358,6 +432,7 @@ name_of(enum subscription_end how)
         [END_GONE] = "410 Gone",
         [END_DELETED] = "deleted",
         [END_REMOVED] = "topic removed",
+        [END_OWNER] = "token ended",
     };
 
     return names[how];
@@ -421,5 +496,6 @@ subscriptions_free(struct subscriptions *all)
     }
     callback_table_fini(&all->pairs);
     id_table_fini(&all->by_id);
+    map_fini(&all->hosts);
     free(all);
 }

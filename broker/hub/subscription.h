@@ -7,7 +7,8 @@
  *                        v                               |
  *     subscription_confirm --> active <------------------+
  *                                |
- *       lease ended, unsubscribed, 410, denied, DELETE, its topic removed
+ *       lease ended, unsubscribed, 410, denied, DELETE, its topic removed,
+ *       its owner ended
  *                                v
  *                        subscription_end --> freed
  *
@@ -33,6 +34,7 @@
 #include "base/list.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/callback_table.h"
+#include "broker/hub/owner.h"
 #include "broker/hub/topic.h"
 #include "broker/readers/reader.h"
 #include "proto/http/webhook_signature.h"
@@ -57,6 +59,7 @@ struct terms {
     bool is_simple;                     /* */
     bool is_local; /* a client of this machine asked, and the callback's host is
                       a loopback address or "localhost" (hub_also) */
+    struct owner owner; /* its end ends the subscription */
 };
 
 /* Frees what the terms hold, wipes the secret, and leaves them all zero. */
@@ -64,6 +67,7 @@ static inline void
 terms_fini(struct terms *terms)
 {
     free(terms->filter);
+    owner_fini(&terms->owner);
     OPENSSL_cleanse(terms->secret, sizeof(terms->secret));
     *terms = (struct terms){0};
 }
@@ -75,6 +79,7 @@ terms_move(struct terms *to, struct terms *from)
     terms_fini(to);
     *to = *from;
     from->filter = NULL;
+    from->owner = (struct owner){NULL, 0, NULL};
     terms_fini(from);
 }
 
@@ -93,9 +98,10 @@ struct subscription {
     uint64_t id; /* never reused; its row in hub.db */
     enum subscription_kind kind;
     struct topic *topic;
-    struct list of_topic; /* topic->subscriptions */
-    struct pair pair;     /* its key */
-    char *callback;       /* as given: used for calls (W-080) */
+    struct list of_topic;       /* topic->subscriptions */
+    struct pair pair;           /* its key */
+    char *callback;             /* as given: used for calls (W-080) */
+    struct name_count *of_host; /* NULL: SUBSCRIPTION_HUB */
     struct terms terms;
     int64_t created_us;
     int64_t lease_end_us; /* wall clock; INT64_MAX: SUBSCRIPTION_HUB */
@@ -135,6 +141,13 @@ void subscriptions_free(struct subscriptions *all);
 
 size_t subscriptions_count(const struct hub *hub);
 
+/* Checks that there is room for a new one with that callback. STATUS_LIMITED:
+ * its host has as many as it may have (--hub-host-subscriptions); STATUS_BUSY:
+ * all together are the most. */
+MUST_CHECK enum status subscriptions_check_room(const struct hub *hub,
+                                                struct slice callback,
+                                                struct problem *why);
+
 /* Finds the subscription of that kind and pair; NULL: none. (A subscriber
  * cannot renew or end a hub that a set's settings name, and the other way
  * round.) */
@@ -154,6 +167,9 @@ subscription_is_over(const struct subscription *s)
 {
     return clock_now_us() >= s->lease_end_us;
 }
+
+/* True if its owner may no longer have it. */
+bool subscription_is_denied(struct subscription *s);
 
 /* Enters a subscription that was read at the start; takes over record->terms.
  * Deliveries begin with subscription_resume, on the delivery thread.
@@ -183,7 +199,8 @@ enum subscription_end {
     END_EXPIRED,
     END_GONE,    /* the callback answered 410 (W-086) */
     END_DELETED, /* by the operator: denied (W-042) */
-    END_REMOVED  /* its set or relay was removed: denied */
+    END_REMOVED, /* its set or relay was removed: denied */
+    END_OWNER    /* its token has ended: denied */
 };
 
 void subscription_end(struct subscription *s, enum subscription_end how);

@@ -43,6 +43,8 @@ add_terms(struct buf *to, const struct terms *terms)
                        terms->interval_us / 1000000,
                        terms->interval_us % 1000000);
     add_flag(to, "hasSecret", terms->secret_size > 0);
+    if (terms->owner.name)
+        json_text_member(to, "owner", slice_of(terms->owner.name));
 }
 
 /* Counts the entries up to `head` that the subscription has not looked at. A

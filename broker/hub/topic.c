@@ -172,13 +172,14 @@ not_found(const struct hub *hub, struct slice url, struct problem *why)
  * ".../sets/", in normal form. */
 static enum status
 find_of_set(struct hub *hub, struct slice url, struct slice rest,
-            struct topic **topic, struct problem *why)
+            const struct principal *principal, struct topic **topic,
+            struct problem *why)
 {
     const char *public_url = registry_public_url(hub->registry);
     struct set *set = set_in(hub, &rest);
     struct link_text changes, framework;
 
-    if (!set)
+    if (!set || (principal && !set_is_visible(set, principal)))
         return not_found(hub, url, why);
     if (slice_is(rest, "/notifications"))
         return topic_of_set(hub, TOPIC_CHANGES, set, topic, why);
@@ -205,8 +206,8 @@ take_prefix(struct slice *text, struct slice prefix)
 }
 
 static enum status
-find_own(struct hub *hub, struct slice url, struct topic **topic,
-         struct problem *why)
+find_own(struct hub *hub, struct slice url, const struct principal *principal,
+         struct topic **topic, struct problem *why)
 {
     const char *public_url = registry_public_url(hub->registry);
     char *ours = websub_comparable_dup(slice_of(public_url));
@@ -221,7 +222,7 @@ find_own(struct hub *hub, struct slice url, struct topic **topic,
     else if (!take_prefix(&rest, prefix) || !slice_starts(rest, "/"))
         rc = not_found(hub, url, why);
     else if (take_prefix(&rest, SLICE("/sets/")))
-        rc = find_of_set(hub, url, rest, topic, why);
+        rc = find_of_set(hub, url, rest, principal, topic, why);
     else
         rc = problem(why, STATUS_INVALID,
                      "\"%.60s\" is no topic: those are %s/sets/{set}"
@@ -233,15 +234,15 @@ find_own(struct hub *hub, struct slice url, struct topic **topic,
 }
 
 enum status
-topic_find(struct hub *hub, struct slice url, struct topic **topic,
-           struct problem *why)
+topic_find(struct hub *hub, struct slice url, const struct principal *principal,
+           struct topic **topic, struct problem *why)
 {
     struct relay *relay = relay_of_topic(hub, url);
 
     *topic = NULL;
     if (relay)
         return topic_of_relay(hub, relay, topic, why);
-    return find_own(hub, url, topic, why);
+    return find_own(hub, url, principal, topic, why);
 }
 
 /* URLs */
@@ -254,6 +255,19 @@ write_link(struct buf *to, const struct topic *topic, enum link_kind kind)
                 kind == LINK_HUB ? NULL : topic->set->name, NULL, 0);
 
     buf_add_slice(to, link_slice(&link));
+}
+
+struct slice
+topic_name(const struct topic *topic)
+{
+    return slice_of(topic->kind == TOPIC_RELAY ? topic->relay->name
+                                               : topic->set->name);
+}
+
+bool
+topic_is_private(const struct topic *topic)
+{
+    return topic->kind != TOPIC_RELAY && set_is_private(topic->set);
 }
 
 void

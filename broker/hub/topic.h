@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/access/principal.h"
 #include "broker/hub/id_table.h"
 #include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
@@ -58,11 +59,13 @@ struct topic {
                     yet */
 };
 
-/* Finds the topic with that URL, compared as in W-026: of a set, or of a relay.
+/* Finds the topic with that URL, compared as in W-026: of a set that exists for
+ * the principal (NULL: the broker), or of a relay.
  * Makes *topic if necessary: call topic_release when nothing uses it.
  * STATUS_NOT_FOUND: none; STATUS_INVALID: one of our own URLs, but no topic
  * (the message says what to subscribe to), or another spelling... */
 MUST_CHECK enum status topic_find(struct hub *hub, struct slice url,
+                                  const struct principal *principal,
                                   struct topic **topic, struct problem *why);
 MUST_CHECK enum status topic_of_set(struct hub *hub, enum topic_kind kind,
                                     struct set *set, struct topic **topic,
@@ -82,6 +85,11 @@ struct topic *topic_look(struct hub *hub, enum topic_kind kind,
  * when the first subscription begins: without one no wake is needed, and before
  * there is a thread there is none to wake. */
 void topic_listen(struct topic *topic);
+
+/* The name of its set or relay. */
+struct slice topic_name(const struct topic *topic);
+
+bool topic_is_private(const struct topic *topic);
 
 /* Appends its canonical URL (rel=self), and the URL of the hub that its
  * deliveries name (rel=hub). */

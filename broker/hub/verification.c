@@ -31,82 +31,19 @@
 #include "broker/hub/command.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_state.h"
+#include "broker/hub/name_count.h"
 #include "broker/sets/peers.h"
 
 /* Two encoded URLs and some parameters. */
 #define VERIFICATION_URL_MAX (8 * WEBSUB_URL_MAX)
-
-#define CALLBACK_HOST_MAX (WEBSUB_URL_MAX + 64)
 
 struct verifications {
     struct list fresh; /* verification->turn: taken in this turn */
     struct list due;   /* verification->turn: to be called at its end */
     struct id_table by_id;
     struct callback_table pairs;
-    struct map hosts, froms; /* struct name_count */
+    struct map hosts, froms; /* name_count.h */
 };
-
-/* Counting: requests per callback host, and per requester (W-164) */
-
-struct name_count {
-    struct map_node node;
-    unsigned n;
-    size_t size;
-    char name[];
-};
-
-static struct name_count *
-find_count(struct map *counts, struct slice name, uint64_t hash)
-{
-    struct map_node *node = map_find(counts, hash);
-
-    for (; node; node = map_same(node)) {
-        struct name_count *count = map_entry(node, struct name_count, node);
-
-        if (slice_equal((struct slice){count->name, count->size}, name))
-            return count;
-    }
-    return NULL;
-}
-
-static unsigned
-count_of(struct map *counts, struct slice name)
-{
-    const struct name_count *count =
-        find_count(counts, name, map_hash(counts, name));
-
-    return count ? count->n : 0;
-}
-
-/* Counts one more; NULL: no memory. */
-static struct name_count *
-add_to_count(struct map *counts, struct slice name)
-{
-    uint64_t hash = map_hash(counts, name);
-    struct name_count *count = find_count(counts, name, hash);
-
-    if (!count) {
-        count = calloc(1, sizeof(*count) + name.size);
-        if (!count)
-            return NULL;
-        count->size = name.size;
-        if (name.size > 0)
-            memcpy(count->name, name.data, name.size);
-        map_add(counts, &count->node, hash);
-    }
-    count->n++;
-    return count;
-}
-
-/* Counts one less. NULL is allowed. */
-static void
-take_from_count(struct map *counts, struct name_count *count)
-{
-    if (!count || --count->n > 0)
-        return;
-    map_remove(counts, &count->node);
-    free(count);
-}
 
 /* The tables */
 
@@ -124,8 +61,8 @@ forget_verification(struct verification *r)
     id_table_remove(&hub->verifications->by_id, r->id);
     id_table_remove(&r->topic->verifications_by_id, r->id);
     callback_table_leave(&hub->verifications->pairs, &r->pair);
-    take_from_count(&hub->verifications->hosts, r->of_host);
-    take_from_count(&hub->verifications->froms, r->of_from);
+    name_count_take(&hub->verifications->hosts, r->of_host);
+    name_count_take(&hub->verifications->froms, r->of_from);
     r->topic->n_holds--;
     topic_release(r->topic);
     terms_fini(&r->terms);
@@ -164,8 +101,8 @@ enter_verification(struct hub *hub, struct topic *topic,
     snprintf(r->from, sizeof(r->from), "%.*s", SLICE_ARG(record->from));
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
-    r->of_host = add_to_count(&all->hosts, buf_slice(&host));
-    r->of_from = add_to_count(&all->froms, slice_of(r->from));
+    r->of_host = name_count_add(&all->hosts, buf_slice(&host));
+    r->of_from = name_count_add(&all->froms, slice_of(r->from));
     rc = callback_table_enter(&all->pairs, &r->pair, topic, record->callback,
                               why);
     if (!rc && (host.failed || !r->topic_url || !r->callback || !r->of_host ||
@@ -245,6 +182,22 @@ void
 verification_end(struct verification *r)
 {
     deny_request(r, SLICE("the operator of the hub has refused the request"));
+}
+
+void
+verification_look(struct hub *hub)
+{
+    int64_t now_us = clock_now_us();
+    struct verification *r;
+    uint64_t id = 0;
+
+    while ((r = verification_next(hub, id))) {
+        id = r->id;
+        if (!owner_may_subscribe(&r->terms.owner, hub->tokens,
+                                 topic_name(r->topic),
+                                 topic_is_private(r->topic), now_us))
+            deny_request(r, DENIAL_TOKEN_ENDED);
+    }
 }
 
 void
@@ -486,7 +439,7 @@ check_room(struct hub *hub, struct command *command, struct problem *why)
 
     buf_init(&host, CALLBACK_HOST_MAX);
     websub_host(&host, command->request.callback);
-    of_host = count_of(&all->hosts, buf_slice(&host));
+    of_host = name_count_of(&all->hosts, buf_slice(&host));
     buf_fini(&host);
     command->http = 429;
     if (of_host >= VERIFICATIONS_PER_HOST)
@@ -494,7 +447,7 @@ check_room(struct hub *hub, struct command *command, struct problem *why)
                        "%u requests for callbacks of this host wait for their "
                        "verification: try again later",
                        of_host);
-    if (count_of(&all->froms, slice_of(command->from)) >=
+    if (name_count_of(&all->froms, slice_of(command->from)) >=
         VERIFICATIONS_PER_FROM)
         return problem(why, STATUS_BUSY,
                        "%d requests of yours wait for their verification: try "
@@ -528,6 +481,7 @@ make_terms(struct hub *hub, const struct command *command,
 {
     struct slice secret = command->request.secret;
     struct slice filter = filter_text(&command->filter);
+    const struct principal *by = command->principal;
 
     if (filter.size > 0 && topic->kind != TOPIC_CHANGES)
         return problem(why, STATUS_INVALID,
@@ -548,6 +502,11 @@ make_terms(struct hub *hub, const struct command *command,
         if (!terms->filter)
             return problem_memory(why);
     }
+    if (by && owner_init(&terms->owner, slice_of(by->name),
+                         atomic_load(&by->ends_us)))
+        return problem_memory(why);
+    if (by)
+        terms->owner.principal = principal_ref(command->principal);
     return STATUS_OK;
 }
 
@@ -559,7 +518,8 @@ find_topic(struct hub *hub, const struct command *command, struct topic **topic,
     struct set *set;
 
     if (!command->is_simple)
-        return topic_find(hub, command->request.topic, topic, why);
+        return topic_find(hub, command->request.topic, command->principal,
+                          topic, why);
     set = registry_find(hub->registry, slice_of(command->name), NULL);
     if (!set)
         return problem(why, STATUS_NOT_FOUND, "there is no set \"%s\"",
@@ -584,17 +544,11 @@ static enum status
 check_subscriptions(struct hub *hub, const struct command *command,
                     const struct topic *topic, struct problem *why)
 {
-    uint64_t max = hub->config->hub_subscriptions;
-
     if (command->request.mode != WEBSUB_SUBSCRIBE ||
-        subscriptions_count(hub) < max ||
         subscription_find(hub, topic, SUBSCRIPTION_CALLBACK,
                           command->request.callback))
         return STATUS_OK;
-    return problem(why, STATUS_BUSY,
-                   "there are %" PRIu64 " subscriptions, the most that there "
-                   "may be (--hub-subscriptions)",
-                   max);
+    return subscriptions_check_room(hub, command->request.callback, why);
 }
 
 static enum status
@@ -645,6 +599,8 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
         return rc;
     buf_init(&url, WEBSUB_URL_MAX);
     rc = find_topic(hub, command, &topic, why);
+    if (!rc)
+        rc = command_allow(command, RIGHT_SUBSCRIBE, topic_name(topic), why);
     if (rc)
         goto out;
     buf_add_slice(&url, command->request.topic);

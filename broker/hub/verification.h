@@ -80,6 +80,9 @@ void verification_topic_gone(struct topic *topic);
 /* Ends a request for the operator, and denies its callback. */
 void verification_end(struct verification *request);
 
+/* Denies the requests whose owner has ended. */
+void verification_look(struct hub *hub);
+
 /* The waiting requests by id: the first one behind `after`; the one with this
  * id; or NULL. */
 struct verification *verification_next(struct hub *hub, uint64_t after);

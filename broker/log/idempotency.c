@@ -4,6 +4,8 @@
 
 #include "broker/log/log_set.h"
 
+/* No key has a line end, so the parts cannot be read otherwise. Clients of a
+ * broker without tokens have no name. */
 static struct digest
 id_of(const struct post *post)
 {
@@ -11,6 +13,10 @@ id_of(const struct post *post)
 
     digest_start(&id, slice_of(post->set->draft.epoch));
     digest_add(&id, post->key);
+    if (post->key_owner.size > 0) {
+        digest_add(&id, SLICE("\n"));
+        digest_add(&id, post->key_owner);
+    }
     return id;
 }
 

@@ -21,10 +21,11 @@
  * nothing: after a crash both are there or neither. A refused round forgets
  * its keys with its batches: a post that was refused leaves no key.
  *
- * A key belongs to one log of a set: the engine stores a digest of the epoch
- * and the key, so that a set that is made again has none of the earlier keys.
- * (A source's token will be a third part of it.) The digest of the entries
- * tells a repeat from another post that took the same key.
+ * A key belongs to one log of a set and to one owner: the engine stores a
+ * digest of the epoch, the key and the owner's name. So a set that is made
+ * again has none of the earlier keys, and the holder of a token cannot find out
+ * which keys others use, nor take them. The digest of the entries tells a
+ * repeat from another post that took the same key.
  *
  * The log thread's.
  */

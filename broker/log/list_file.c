@@ -34,21 +34,11 @@
  *  16  u64  offset of the block in the file
  *  24  u64  offset of the block in the plain list
  *  32       d of that seq
- *
- * The last mark stands behind the last entry: it begins no block.
  */
 #define MARK_SIZE 64
 
-struct mark {
-    uint64_t after;
-    int64_t after_us;
-    uint64_t at;
-    uint64_t plain;
-    struct digest digest;
-};
-
 static void
-mark_add(struct buf *marks, const struct mark *m)
+mark_add(struct buf *marks, const struct list_mark *m)
 {
     const uint64_t numbers[] = {
         htole64(m->after),
@@ -61,15 +51,21 @@ mark_add(struct buf *marks, const struct mark *m)
     buf_add(marks, m->digest.bytes, DIGEST_SIZE);
 }
 
-static struct mark
-mark_of(struct slice marks, size_t n)
+size_t
+list_file_n_marks(struct slice marks)
+{
+    return marks.size / MARK_SIZE;
+}
+
+struct list_mark
+list_file_mark(struct slice marks, size_t n)
 {
     const char *bytes = marks.data + n * MARK_SIZE;
     uint64_t numbers[4];
-    struct mark m;
+    struct list_mark m;
 
     memcpy(numbers, bytes, sizeof(numbers));
-    m = (struct mark){
+    m = (struct list_mark){
         .after = le64toh(numbers[0]),
         .after_us = (int64_t)le64toh(numbers[1]),
         .at = le64toh(numbers[2]),
@@ -145,7 +141,7 @@ end_block(struct writer *w, struct buf *marks, uint64_t seq, int64_t us,
           const struct digest *digest)
 {
     enum status rc = compress_slice(w, (struct slice){NULL, 0}, Z_FULL_FLUSH);
-    struct mark m = {
+    struct list_mark m = {
         .after = seq,
         .after_us = us,
         .at = w->written + w->out.size,
@@ -256,7 +252,7 @@ find_mark(struct slice marks, size_t n, bool is_byte, uint64_t at)
 
     while (low < high) {
         size_t middle = (low + high + 1) / 2;
-        struct mark m = mark_of(marks, middle);
+        struct list_mark m = list_file_mark(marks, middle);
 
         if ((is_byte ? m.plain : m.after) <= at)
             low = middle;
@@ -271,16 +267,16 @@ list_file_seek(const struct list_file *file, uint64_t offset,
                struct list_place *place)
 {
     struct slice marks = buf_slice(&file->marks);
-    size_t n_marks = marks.size / MARK_SIZE;
+    size_t n_marks = list_file_n_marks(marks);
     uint64_t header;
-    struct mark m;
+    struct list_mark m;
 
     if (n_marks == 0)
         return;
-    header = mark_of(marks, 0).plain;
+    header = list_file_mark(marks, 0).plain;
     if (offset > UINT64_MAX - header)
         offset = UINT64_MAX - header;
-    m = mark_of(marks, find_mark(marks, n_marks, true, header + offset));
+    m = list_file_mark(marks, find_mark(marks, n_marks, true, header + offset));
     place->after = m.after;
     place->at = m.plain - header;
 }
@@ -288,8 +284,9 @@ list_file_seek(const struct list_file *file, uint64_t offset,
 /* Reads the deflate stream of a block, at most `size` bytes long, and inflates
  * it to `plain`. */
 static enum status
-inflate_block(int fd, const char *name, const struct mark *from,
-              const struct mark *to, struct buf *plain, struct problem *why)
+inflate_block(int fd, const char *name, const struct list_mark *from,
+              const struct list_mark *to, struct buf *plain,
+              struct problem *why)
 {
     size_t packed_size = (size_t)(to->at - from->at), got = 0;
     size_t plain_size = (size_t)(to->plain - from->plain);
@@ -346,10 +343,10 @@ list_file_read(const struct list_file *file, uint64_t after,
                atomic_size_t *forms, struct batch **batch, struct problem *why)
 {
     struct slice marks = buf_slice(&file->marks);
-    size_t n_marks = marks.size / MARK_SIZE, n;
+    size_t n_marks = list_file_n_marks(marks), n;
     char name[LIST_FILE_NAME_MAX];
     struct buf plain;
-    struct mark from, to;
+    struct list_mark from, to;
     struct batch *b = NULL;
     enum status rc;
     int fd = -1;
@@ -361,8 +358,8 @@ list_file_read(const struct list_file *file, uint64_t after,
         goto out;
     }
     n = find_mark(marks, n_marks - 1, false, after);
-    from = mark_of(marks, n);
-    to = mark_of(marks, n + 1);
+    from = list_file_mark(marks, n);
+    to = list_file_mark(marks, n + 1);
 
     rc = list_file_open(file->dir_fd, file->info.number, &fd, why);
     if (rc)

@@ -38,6 +38,20 @@ struct list_file {
  * Change List in its URL (R-382). */
 void list_file_name(char to[LIST_FILE_NAME_MAX], uint64_t number);
 
+/* A place in the file: between two entries, where a block begins. The last one
+ * is behind the last entry: it begins no block. */
+struct list_mark {
+    uint64_t after; /* the seq before it */
+    int64_t after_us;
+    uint64_t at;          /* its offset in the file */
+    uint64_t plain;       /* its offset in the plain list */
+    struct digest digest; /* d(after) */
+};
+
+/* The number of marks in `marks`, and one of them. */
+size_t list_file_n_marks(struct slice marks);
+struct list_mark list_file_mark(struct slice marks, size_t n);
+
 /* Gives the entries after `after`, in order, in batches that begin there. */
 typedef enum status list_file_source_fn(void *user, uint64_t after,
                                         struct batch **batch,

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/log/batch_cache.h"
+#include "broker/log/deletion_lock.h"
 #include "broker/log/engine.h"
 #include "broker/log/list_file.h"
 #include "broker/log/log_set.h"
@@ -29,6 +30,7 @@ struct log {
     struct log_options options;
     char dir[4096];
     int lock;
+    struct deletion_lock deletions; /* the archive thread's */
     struct engine *engine;
     struct tails tails;
     atomic_size_t disk_forms; /* bytes of forms kept by batches from a disk */
@@ -669,8 +671,8 @@ purge_step(struct log *log, const struct engine_trash *trash,
 }
 
 /* If the deletion of some trash fails, later trash goes first. */
-enum status
-log_purge(struct log *log, bool *is_done, struct problem *why)
+static enum status
+purge_some(struct log *log, bool *is_done, struct problem *why)
 {
     struct engine_trash trash = {.id = 0};
     struct problem reason = {""};
@@ -690,6 +692,37 @@ log_purge(struct log *log, bool *is_done, struct problem *why)
         return failed;
     if (rc && why)
         *why = reason;
+    return rc;
+}
+
+bool
+log_begin_deleting(struct log *log)
+{
+    return deletion_lock_take(&log->deletions);
+}
+
+void
+log_end_deleting(struct log *log)
+{
+    deletion_lock_release(&log->deletions);
+}
+
+bool
+log_may_delete(const struct log *log)
+{
+    return !log->deletions.is_refused;
+}
+
+enum status
+log_purge(struct log *log, bool *is_done, struct problem *why)
+{
+    enum status rc;
+
+    *is_done = true;
+    if (!log_begin_deleting(log))
+        return STATUS_OK;
+    rc = purge_some(log, is_done, why);
+    log_end_deleting(log);
     return rc;
 }
 
@@ -751,7 +784,7 @@ log_open(struct log **result, const struct log_options *options,
         return problem_memory(why);
     log->options = *options;
     snprintf(log->dir, sizeof(log->dir), "%s", options->dir);
-    log->lock = -1;
+    log->lock = log->deletions.fd = -1;
     list_init(&log->sets);
     pthread_mutex_init(&log->mutex, NULL);
     tails_init(&log->tails, options->tail_bytes);
@@ -761,6 +794,8 @@ log_open(struct log **result, const struct log_options *options,
     rc = file_make_dirs(log->dir, why);
     if (!rc)
         rc = file_lock(log->dir, &log->lock, why);
+    if (!rc)
+        rc = deletion_lock_open(&log->deletions, log->dir, why);
     if (!rc)
         rc = log->options.open_engine(&log->engine, log->dir, &log->disk_forms,
                                       why);
@@ -824,6 +859,7 @@ log_close(struct log *log)
     }
     if (log->engine)
         log->engine->ops->close(log->engine);
+    deletion_lock_close(&log->deletions);
     if (log->lock >= 0)
         file_unlock(log->lock);
     map_fini(&log->by_id);

@@ -267,6 +267,14 @@ MUST_CHECK enum status log_folder(struct log *log, const struct log_set *set,
                                   const char *name, bool is_made, int *fd,
                                   struct problem *why);
 
+/* Deleting: deletion_lock.h. log_begin_deleting returns false if a backup
+ * copies files: the caller deletes nothing now. True: it deletes some, then
+ * calls log_end_deleting. log_may_delete: as of the last attempt, of which
+ * there is one a second (retention). Archive thread. */
+MUST_CHECK bool log_begin_deleting(struct log *log);
+void log_end_deleting(struct log *log);
+bool log_may_delete(const struct log *log);
+
 /* Writes the file of one closed list that has none, byte for byte what was
  * served from the log before, makes it durable, and lets the log forget those
  * batches. *is_done: there was none to write. STATUS_STOPPED: the log is
@@ -294,8 +302,8 @@ MUST_CHECK enum status log_due(struct log *log, struct due_generation *due,
 
 /* Deletes some trash that is due: files, then rows; also the whole folder of a
  * removed set, unless a set has that name now. Then each owner of files there
- * must check by the epoch to which set they belong. *is_done: nothing is due.
- * Archive thread; may block. */
+ * must check by the epoch to which set they belong. *is_done: nothing is due,
+ * or a backup copies files. Archive thread; may block. */
 MUST_CHECK enum status log_purge(struct log *log, bool *is_done,
                                  struct problem *why);
 

@@ -50,9 +50,10 @@ struct post {
     struct fragment *fragments;
     size_t n_fragments;
 
-    /* POST_CHANGES: the source's key for this post, lent; empty: it has none.
-     * And a digest of its entries: a repeat has the same (idempotency.h). */
-    struct slice key;
+    /* POST_CHANGES: the source's key for this post and the name of its owner,
+     * lent; empty: no key, no name. And a digest of its entries: a repeat has
+     * the same (idempotency.h). */
+    struct slice key, key_owner;
     struct digest entries;
 
     struct post_line *line; /* POST_CHANGES; lent; NULL: in none */

@@ -12,6 +12,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/openssl.h"
+#include "broker/base/authorities.h"
 #include "broker/mqtt/mqtt_client.h"
 
 /* Session Expiry Interval: never (MQTT 5, section 3.1.2.11.2). */
@@ -141,13 +142,14 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
     ctx = SSL_CTX_new(TLS_client_method());
     if (!ctx)
         return problem_memory(why);
-    SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_default_passwd_cb(ctx, openssl_no_password);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, note_certificate);
     SSL_CTX_set_info_callback(ctx, name_host);
 
-    if (!expect_host(ctx, c->host))
+    if (!openssl_raise_level(ctx))
+        rc = problem(why, STATUS_INVALID, "this OpenSSL has no TLS 1.2");
+    else if (!expect_host(ctx, c->host))
         rc = problem(why, STATUS_INVALID, "no certificate can be for %s",
                      c->host);
     else if (c->ca[0] && SSL_CTX_load_verify_file(ctx, c->ca) != 1)
@@ -159,6 +161,8 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
         rc = problem(why, STATUS_INVALID,
                      "cannot use the system's CA certificates: %s",
                      openssl_reason());
+    else if (!c->ca[0] && !authorities_add_to(SSL_CTX_get_cert_store(ctx)))
+        rc = problem_memory(why);
     else
         rc = load_certificate(ctx, c, why);
     ERR_clear_error();

@@ -9,6 +9,7 @@
 #include "broker/base/metrics.h"
 #include "broker/net/service.h"
 #include "broker/net/tcp.h"
+#include "broker/net/unix_socket.h"
 #include "proto/http/forwarded.h"
 
 /* The least capacity for waiting bytes: most often these are a part of a
@@ -88,9 +89,16 @@ connection_is_gone(const struct connection *c)
     return c->phase == &phase_gone;
 }
 
+static bool
+is_operators(const struct connection *c)
+{
+    return c->listener == LISTENER_CONTROL;
+}
+
 void
 connection_set_busy(struct connection *c, bool is_busy)
 {
+    is_busy &= !is_operators(c);
     if (c->is_busy != is_busy)
         c->service->n_busy += is_busy ? 1 : -1;
     c->is_busy = is_busy;
@@ -104,14 +112,25 @@ set_list(struct connection *c, struct list *list)
 }
 
 /* Counts the connection for its client as one of `kind`, once. */
+/* Who a request or a stream counts for: its owner; before that is known, or
+ * without one, the client. */
+static struct client *
+client_for(const struct connection *c, enum client_kind kind)
+{
+    return kind == CLIENT_STREAMS && c->owner ? c->owner : c->client;
+}
+
 static enum status
 begin_count(struct connection *c, bool *is_counted, enum client_kind kind,
             struct problem *why)
 {
     enum status rc = STATUS_OK;
 
+    if (is_operators(c))
+        return STATUS_OK;
     if (!*is_counted)
-        rc = clients_take(c->service->server->clients, c->client, kind, 1, why);
+        rc = clients_take(c->service->server->clients, client_for(c, kind),
+                          kind, 1, why);
     *is_counted = !rc;
     return rc;
 }
@@ -120,7 +139,7 @@ static void
 end_count(struct connection *c, bool *is_counted, enum client_kind kind)
 {
     if (*is_counted)
-        clients_give(c->service->server->clients, c->client, kind, 1);
+        clients_give(c->service->server->clients, client_for(c, kind), kind, 1);
     *is_counted = false;
 }
 
@@ -151,7 +170,7 @@ connection_enter(struct connection *c, const struct phase *phase,
 void
 connection_restart(struct connection *c)
 {
-    connection_end_proxied(c);
+    connection_end_clients(c);
     connection_enter(c, c->service->first_phase, clock_steady_us() + IDLE_US);
     connection_read_on(c);
 }
@@ -333,7 +352,7 @@ connection_widen(struct connection *c)
 {
     atomic_uint *n = &c->service->server->n_widened;
 
-    if (c->is_widened || connection_is_gone(c))
+    if (c->is_widened || c->socket.is_unix || connection_is_gone(c))
         return;
     c->is_widened = atomic_fetch_add(n, 1) < WIDENED_MAX;
     if (c->is_widened)
@@ -425,26 +444,34 @@ count_off(struct connection *c)
     end_count(c, &c->is_counted, CLIENT_CONNECTIONS);
     client_unref(c->client);
     c->client = NULL;
+    connection_set_owner(c, NULL);
 }
 
+/* Counts the connection for the client at `address`. `fd` is its socket. */
 static enum status
-count_for(struct connection *c, const struct sockaddr *address,
+count_for(struct connection *c, int fd, const struct sockaddr *address,
           struct problem *why)
 {
-    c->client = client_at(c->service->server->clients, address);
+    struct clients *clients = c->service->server->clients;
+
+    c->client = address->sa_family == AF_UNIX
+                    ? client_of_user(clients, unix_socket_peer(fd))
+                    : client_at(clients, address);
     return begin_count(c, &c->is_counted, CLIENT_CONNECTIONS, why);
 }
 
 static enum status
-count_new(struct connection *c, const struct sockaddr *peer)
+count_new(struct connection *c, int fd, const struct sockaddr *peer)
 {
     const struct networks *trusted = c->service->server->options.trusted;
     enum status rc;
 
+    if (is_operators(c))
+        return STATUS_OK;
     c->is_proxied = trusted && networks_contain(networks_latest(trusted), peer);
     if (c->is_proxied)
         return STATUS_OK;
-    rc = count_for(c, peer, NULL);
+    rc = count_for(c, fd, peer, NULL);
     return rc ? rc : connection_count_half(c);
 }
 
@@ -460,12 +487,20 @@ connection_count_proxied(struct connection *c, struct slice forwarded,
     if (!forwarded_client(forwarded, x_forwarded_for, networks_latest(trusted),
                           &client))
         tcp_peer(c->socket.fd, &client);
-    return count_for(c, (struct sockaddr *)&client, why);
+    return count_for(c, c->socket.fd, (struct sockaddr *)&client, why);
 }
 
 void
-connection_end_proxied(struct connection *c)
+connection_set_owner(struct connection *c, struct client *owner)
 {
+    client_unref(c->owner);
+    c->owner = owner;
+}
+
+void
+connection_end_clients(struct connection *c)
+{
+    connection_set_owner(c, NULL);
     if (c->is_proxied)
         count_off(c);
 }
@@ -485,7 +520,8 @@ find_displaceable(struct service *s)
         struct connection *c = list_entry(node, struct connection, node);
         uint64_t n = client_held(c->client, CLIENT_CONNECTIONS);
 
-        if ((!found || n > most) && !socket_has_unread(&c->socket)) {
+        if ((!found || n > most) && !is_operators(c) &&
+            !socket_has_unread(&c->socket)) {
             found = c;
             most = n;
         }
@@ -522,7 +558,7 @@ find_descriptor(struct connection *c, int *fd)
     struct connection *other;
     int low;
 
-    if (*fd < server->fd_end)
+    if (*fd < server->fd_end || is_operators(c))
         return STATUS_OK;
     other = find_displaceable(c->service);
     if (!other)
@@ -545,23 +581,26 @@ static enum status
 open_new(struct connection *c, int *fd, const struct sockaddr *peer)
 {
     struct service *s = c->service;
-    enum status rc = count_new(c, peer);
+    bool is_unix = c->listener != LISTENER_TCP;
+    enum status rc = count_new(c, *fd, peer);
 
     if (!rc)
         rc = find_descriptor(c, fd);
-    if (!rc && !socket_open(&c->socket, loop_uv(s->loop), *fd, s->server->tls,
-                            on_ready))
+    if (!rc && !socket_open(&c->socket, loop_uv(s->loop), *fd, is_unix,
+                            is_unix ? NULL : s->server->tls, on_ready))
         rc = STATUS_MEMORY;
     return rc;
 }
 
 bool
-connection_new(struct service *service, int fd, const struct sockaddr *peer)
+connection_new(struct service *service, int fd, const struct sockaddr *peer,
+               enum listener_kind listener)
 {
     struct connection *c = calloc(1, sizeof(*c));
     enum status rc = STATUS_MEMORY;
 
     if (c) {
+        c->listener = listener;
         c->service = service;
         list_init(&c->node);
         list_init(&c->ready);
@@ -661,9 +700,13 @@ moves_enough(struct connection *c, int64_t now_us, bool is_receiving)
 
     if (!is_first && now_us - c->measured_us < o->request_timeout_us)
         return true;
-    c->moved = is_receiving ? c->received : tcp_acked(c->socket.fd);
+    c->moved = is_receiving ? c->received : socket_taken(&c->socket);
     c->measured_us = now_us;
-    return is_first || c->moved - before >= least;
+    if (is_first)
+        return true;
+    if (c->moved < before) /* see socket_taken */
+        c->moved = before;
+    return c->moved - before >= least;
 }
 
 bool

@@ -1,5 +1,5 @@
 /*
- * connection.h - one TCP connection, and its phase. For this folder only.
+ * connection.h - one connection, and its phase. For this folder only.
  *
  *            +------------------ next request -----------------+
  *            v                                                 |
@@ -29,7 +29,9 @@
  * its first request is complete, and while another one is incomplete, as a half
  * head; and as a stream while it is one. A trusted proxy's connection counts
  * for a client only while it serves a request of that client. If no descriptor
- * is left, a new connection displaces one that waits for a request.
+ * is left, a new connection displaces one that waits for a request. The
+ * operator's connections (LISTENER_CONTROL) count for no client, are not
+ * displaced, and have descriptors that the others leave free.
  *
  * A connection belongs to its service thread. It is freed in the turn of the
  * loop in which it was closed, after on_gone has called its handler.
@@ -43,6 +45,7 @@
 #include "base/list.h"
 #include "broker/base/client_limits.h"
 #include "broker/net/body.h"
+#include "broker/net/server.h"
 #include "broker/net/socket.h"
 #include "proto/http/request_head.h"
 #include "proto/slice.h"
@@ -105,6 +108,8 @@ struct connection {
     struct socket socket;
     struct service *service;
     struct client *client;   /* the client that it counts for; NULL: none */
+    struct client *owner;    /* of the token of its request, or of its stream:
+                                the rest of it counts for that one; or NULL */
     struct request *request; /* NULL: none at hand */
     struct stream *stream;   /* NULL: neither WebSocket nor long answer */
     const struct phase *phase;
@@ -116,15 +121,16 @@ struct connection {
                        answers meanwhile */
     bool is_spared; /* late, but with one more turn */
     bool is_awaiting_room;
-    bool is_proxied;   /* by a trusted proxy */
-    bool is_counted;   /* as a connection of its client */
-    bool is_half;      /* as a half head */
-    bool is_streaming; /* as a stream */
-    bool is_widened;   /* see connection_widen */
+    enum listener_kind listener; /* the one that accepted it */
+    bool is_proxied;             /* by a trusted proxy */
+    bool is_counted;             /* as a connection of its client */
+    bool is_half;                /* as a half head */
+    bool is_streaming;           /* as a stream */
+    bool is_widened;             /* see connection_widen */
     int64_t deadline_us;
     int64_t measured_us;      /* when `moved` was noted; 0: begin again */
     uint64_t moved;           /* bytes of the body, or that the client has
-                                 acknowledged */
+                                 taken */
     uint64_t received;        /* bytes of bodies */
     uint64_t drained;         /* bytes read and dropped, lingering */
     struct request_seen seen; /* of an incomplete head */
@@ -132,12 +138,14 @@ struct connection {
     struct waiting out;       /* to send when there is room */
 };
 
-/* Takes over `fd`, an accepted socket of `peer`; closes it if its client has
- * its share, or without memory. If no descriptor is left, displaces a
- * connection of a client that has as many as its own, or more. False: closed,
- * because no descriptor is left, and no connection can be displaced. */
+/* Takes over `fd`, a socket of `peer` that a listener has accepted; closes it
+ * if its client has its share, or without memory. If no descriptor is left,
+ * displaces a connection of a client that has as many as its own, or more.
+ * False: closed, because no descriptor is left, and no connection can be
+ * displaced. */
 MUST_CHECK bool connection_new(struct service *service, int fd,
-                               const struct sockaddr *peer);
+                               const struct sockaddr *peer,
+                               enum listener_kind listener);
 
 /* Ends a connection that waits for a request, so that its descriptor is free.
  * False: none waits. */
@@ -145,7 +153,7 @@ bool connection_displace(struct service *service);
 
 /* Counts the connection for the client of a request from a trusted proxy, which
  * `forwarded` and `x_forwarded_for` name (forwarded.h), or for the proxy
- * itself, until connection_end_proxied. That comes before the last bytes of the
+ * itself, until connection_end_clients. That comes before the last bytes of the
  * answer: with these the client may send its next request, on another
  * connection of the proxy. STATUS_LIMITED. Does nothing for other
  * connections. */
@@ -153,7 +161,11 @@ MUST_CHECK enum status connection_count_proxied(struct connection *c,
                                                 struct slice forwarded,
                                                 struct slice x_forwarded_for,
                                                 struct problem *why);
-void connection_end_proxied(struct connection *c);
+void connection_end_clients(struct connection *c);
+
+/* Lets the present request count for `owner`, whose reference it takes over,
+ * until its answer; a stream for as long as it lives. */
+void connection_set_owner(struct connection *c, struct client *owner);
 
 /* Counts it as a half head, or as a stream. STATUS_LIMITED. */
 MUST_CHECK enum status connection_count_half(struct connection *c);
@@ -245,7 +257,7 @@ void connection_check_deadline(struct connection *c, int64_t now_us);
 /* Closes the connection if the client has ended it; false: it did. */
 bool connection_check_peer(struct connection *c);
 
-/* Closes the connection if the client acknowledges too few bytes. */
+/* Closes the connection if the client takes too few bytes. */
 void connection_check_sending(struct connection *c, int64_t now_us);
 
 /* False: too few bytes of a body come; counts the connection as slow. */

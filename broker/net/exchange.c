@@ -266,6 +266,9 @@ hand_over(struct connection *c, struct slice data)
     metrics_add(METRIC_RECEIVED, (int64_t)data.size);
     c->received += data.size;
     rq->in.left -= data.size;
+    if (rq->is_charged)
+        clients_charge(rq->service->server->clients, request_client(rq),
+                       CLIENT_BYTE_RATE, data.size);
     if (rq->handlers->on_data)
         rq->handlers->on_data(rq, data);
 }

@@ -49,6 +49,7 @@ struct outgoing {
 struct request {
     struct connection *connection; /* NULL: gone */
     struct service *service;
+    enum listener_kind listener;
 
     enum method method;
     bool is_upgrade;
@@ -56,7 +57,9 @@ struct request {
     bool is_continue;                  /* waits for "100 Continue" */
     bool has_body;                     /* a body comes, accepted or not */
     bool is_text;                      /* refusals are text/plain */
+    bool is_charged;                   /* the client pays for its body */
     struct slice path, query;          /* as sent */
+    struct slice lines;                /* request_add_lines */
     const struct request_head *fields; /* in on_request only; else NULL */
     const char *sent;                  /* the bytes behind its slices */
     struct memory *memory;             /* freed with the request */

@@ -7,10 +7,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
@@ -204,9 +206,16 @@ refuse_one(struct listeners *l, int listener)
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+static void
+pause_listener(struct listener *listener)
+{
+    listener->is_paused = true;
+    uv_poll_stop(&listener->poll);
+}
+
 /* No descriptor is left for connections, and no connection can be displaced.
  * New ones wait in the backlog until the next second; without the pause the
- * loop would spin. */
+ * loop would spin. The operator's connections need no descriptor of those. */
 static void
 pause_accepting(struct service *service)
 {
@@ -218,16 +227,65 @@ pause_accepting(struct service *service)
         diag(DIAG_WARNING, "net", "out of file descriptors: not accepting");
         l->reported_us = clock_steady_us();
     }
-    l->is_paused = true;
     for (unsigned i = 0; i < l->n; i++)
-        uv_poll_stop(&l->polls[i]);
+        if (l->all[i].kind != LISTENER_CONTROL)
+            pause_listener(&l->all[i]);
+}
+
+/* A connection on its way to another service. */
+struct arrival {
+    struct task task;
+    struct service *service;
+    enum listener_kind kind;
+    int fd;
+};
+
+/* A task: the service takes the connection over. */
+static void
+arrive(struct task *task)
+{
+    struct arrival *a = list_entry(task, struct arrival, task);
+    static const struct sockaddr peer = {.sa_family = AF_UNIX};
+
+    bool has_room = true; /* hand_over has looked */
+
+    if (atomic_load(&a->service->server->is_stopping))
+        close(a->fd);
+    else
+        has_room = connection_new(a->service, a->fd, &peer, a->kind);
+    (void)has_room;
+    free(a);
+}
+
+/* Gives a connection of a unix socket to the service whose turn it is. False:
+ * this service has to take it. That is the case, too, if the descriptor is none
+ * for connections: only the service that accepts can pause. */
+static bool
+hand_over(struct service *service, int fd, enum listener_kind kind)
+{
+    struct server *server = service->server;
+    struct service *to = service;
+    struct arrival *a = NULL;
+
+    if (kind != LISTENER_UNIX || fd >= server->fd_end)
+        return false;
+    to = &server->services[service->listeners.next++ % server->n_services];
+    if (to == service)
+        return false;
+    a = calloc(1, sizeof(*a));
+    if (!a)
+        return false;
+    *a = (struct arrival){
+        .task.run = arrive, .service = to, .kind = kind, .fd = fd};
+    loop_post(to->loop, &a->task);
+    return true;
 }
 
 static void
 accept_some(uv_poll_t *poll, int status, int events)
 {
-    struct service *service = poll->data;
-    int listener = service->listeners.fds[poll - service->listeners.polls];
+    struct listener *listener = poll->data;
+    struct service *service = listener->service;
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 
     (void)status;
@@ -236,21 +294,24 @@ accept_some(uv_poll_t *poll, int status, int events)
         return;
     for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
         socklen_t size = sizeof(peer);
-        int fd = accept4(listener, (struct sockaddr *)&peer, &size,
+        int fd = accept4(listener->fd, (struct sockaddr *)&peer, &size,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                        errno == ENOMEM)) {
             if (connection_displace(service))
                 continue;
-            refuse_one(&service->listeners, listener);
+            refuse_one(&service->listeners, listener->fd);
             pause_accepting(service);
+            pause_listener(listener);
             return;
         }
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         /* Without a descriptor that connection has failed, not the listener. */
-        if (fd >= 0 && !connection_new(service, fd, (struct sockaddr *)&peer)) {
+        if (fd >= 0 && !hand_over(service, fd, listener->kind) &&
+            !connection_new(service, fd, (struct sockaddr *)&peer,
+                            listener->kind)) {
             pause_accepting(service);
             return;
         }
@@ -260,38 +321,84 @@ accept_some(uv_poll_t *poll, int status, int events)
 /* Listening */
 
 static void
-accept_on(struct listeners *l)
+accept_on(struct listener *listener)
 {
-    for (unsigned i = 0; i < l->n; i++)
-        uv_poll_start(&l->polls[i], UV_READABLE, accept_some);
+    listener->is_paused = false;
+    uv_poll_start(&listener->poll, UV_READABLE, accept_some);
+}
+
+/* Takes over `fd`, and the file of a unix socket. NULL: no memory. */
+static struct listener *
+add_listener(struct service *service, int fd, enum listener_kind kind)
+{
+    struct listeners *l = &service->listeners;
+    struct listener *listener = &l->all[l->n];
+
+    if (uv_poll_init(loop_uv(service->loop), &listener->poll, fd))
+        return NULL;
+    listener->poll.data = listener;
+    listener->service = service;
+    listener->kind = kind;
+    listener->fd = fd;
+    l->n++;
+    return listener;
+}
+
+static enum status
+listen_on_address(struct service *service, const struct addresses *addresses,
+                  unsigned i, struct problem *why)
+{
+    int fd = bound_socket(addresses, i, true);
+
+    if (fd < 0 || listen(fd, BACKLOG)) {
+        problem_errno(why, "cannot listen on", service->server->options.host);
+        file_close(&fd);
+        return STATUS_IO;
+    }
+    if (add_listener(service, fd, LISTENER_TCP))
+        return STATUS_OK;
+    file_close(&fd);
+    return problem_memory(why);
+}
+
+static enum status
+listen_on_path(struct service *service, const struct unix_socket *socket,
+               struct problem *why)
+{
+    struct unix_file file;
+    struct listener *listener;
+    int fd;
+    enum status rc = unix_socket_listen(socket, BACKLOG, &file, &fd, why);
+
+    if (rc)
+        return rc;
+    listener = add_listener(service, fd, socket->kind);
+    if (listener) {
+        listener->file = file;
+        return STATUS_OK;
+    }
+    file_close(&fd);
+    unix_socket_remove(&file);
+    return problem_memory(why);
 }
 
 enum status
 listeners_open(struct service *service, const struct addresses *addresses,
                struct problem *why)
 {
+    const struct server_options *options = &service->server->options;
     struct listeners *l = &service->listeners;
+    enum status rc = STATUS_OK;
 
-    for (unsigned i = 0; i < addresses->n; i++) {
-        int fd = bound_socket(addresses, i, true);
-
-        if (fd < 0 || listen(fd, BACKLOG)) {
-            problem_errno(why, "cannot listen on",
-                          service->server->options.host);
-            if (fd >= 0)
-                close(fd);
-            return STATUS_IO;
-        }
-        if (uv_poll_init(loop_uv(service->loop), &l->polls[i], fd)) {
-            close(fd);
-            return problem_memory(why);
-        }
-        l->polls[i].data = service;
-        l->fds[l->n++] = fd;
-    }
+    for (unsigned i = 0; i < addresses->n && !rc; i++)
+        rc = listen_on_address(service, addresses, i, why);
+    for (unsigned i = 0; i < options->n_unix_sockets && !service->number && !rc;
+         i++)
+        rc = listen_on_path(service, &options->unix_sockets[i], why);
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    accept_on(l);
-    return STATUS_OK;
+    for (unsigned i = 0; i < l->n; i++)
+        accept_on(&l->all[i]);
+    return rc;
 }
 
 void
@@ -299,10 +406,9 @@ listeners_resume(struct service *service)
 {
     struct listeners *l = &service->listeners;
 
-    if (!l->is_paused || l->is_closed)
-        return;
-    l->is_paused = false;
-    accept_on(l);
+    for (unsigned i = 0; i < l->n && !l->is_closed; i++)
+        if (l->all[i].is_paused)
+            accept_on(&l->all[i]);
 }
 
 void
@@ -311,8 +417,10 @@ listeners_close(struct service *service)
     struct listeners *l = &service->listeners;
 
     for (unsigned i = 0; i < l->n && !l->is_closed; i++) {
-        uv_close((uv_handle_t *)&l->polls[i], NULL);
-        close(l->fds[i]);
+        uv_close((uv_handle_t *)&l->all[i].poll, NULL);
+        if (l->all[i].kind != LISTENER_TCP)
+            unix_socket_remove(&l->all[i].file);
+        close(l->all[i].fd);
     }
     l->is_closed = true;
 }

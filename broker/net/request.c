@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "broker/net/client_trust.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
@@ -49,6 +50,7 @@ request_new(struct connection *c, const struct request_head *h,
     memset(rq, 0, sizeof(*rq));
     rq->connection = c;
     rq->service = c->service;
+    rq->listener = c->listener;
     rq->method = METHOD_GET;
     if (!h) {
         rq->is_closing = true;
@@ -318,10 +320,59 @@ request_query(const struct request *rq)
     return rq->query;
 }
 
+enum listener_kind
+request_listener(const struct request *rq)
+{
+    return rq->listener;
+}
+
+bool
+request_certificate(const struct request *rq,
+                    char fingerprint[CERTIFICATE_PROOF_SIZE])
+{
+    const struct ssl_st *ssl =
+        rq->connection ? rq->connection->socket.ssl : NULL;
+
+    return ssl && client_trust_proof(ssl, fingerprint);
+}
+
 struct client *
 request_client(const struct request *rq)
 {
-    return rq->connection ? rq->connection->client : NULL;
+    if (!rq->connection)
+        return NULL;
+    return rq->connection->owner ? rq->connection->owner
+                                 : rq->connection->client;
+}
+
+void
+request_add_lines(struct request *rq, struct slice lines)
+{
+    char *copy =
+        lines.size <= REQUEST_LINES_MAX ? request_memory(rq, lines.size) : NULL;
+
+    if (!copy)
+        return;
+    memcpy(copy, lines.data, lines.size);
+    rq->lines = (struct slice){copy, lines.size};
+}
+
+bool
+request_is_proxied(const struct request *rq)
+{
+    return rq->connection && rq->connection->is_proxied;
+}
+
+void
+request_set_owner(struct request *rq, struct client *owner)
+{
+    connection_set_owner(rq->connection, owner);
+}
+
+void
+request_charge(struct request *rq)
+{
+    rq->is_charged = true;
 }
 
 bool

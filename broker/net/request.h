@@ -76,9 +76,30 @@ bool request_parameter(struct request *rq, const char *name,
  * value is lent until the answer. */
 bool request_header(struct request *rq, const char *name, struct slice *value);
 
+/* The kind of listener that it came by: a request by LISTENER_CONTROL is the
+ * operator's own. */
+enum listener_kind request_listener(const struct request *rq);
+
+/* Room for request_certificate. */
+#define CERTIFICATE_PROOF_SIZE (2 * 32 + 1)
+
+/* Writes the SHA-256 of the client's certificate, in small hexadecimal digits.
+ * The client has proved that it has the key, and the certificate is valid now
+ * (server_trust). False: there is none. */
+bool request_certificate(const struct request *rq,
+                         char fingerprint[CERTIFICATE_PROOF_SIZE]);
+
 /* The client that the request counts for. Lent until the answer. NULL: none, or
  * the connection has ended. */
 struct client *request_client(const struct request *rq);
+
+/* Lets the request count for the owner of its token, and its stream likewise.
+ * Takes over the reference. During on_request. */
+void request_set_owner(struct request *rq, struct client *owner);
+
+/* Charges the client for the bytes of the body (CLIENT_BYTE_RATE), as they
+ * come. During on_request. */
+void request_charge(struct request *rq);
 
 /* True if it has a body, of at least 1 byte or of unknown length (chunked). */
 bool request_has_body(const struct request *rq);
@@ -99,6 +120,15 @@ struct service *request_service(const struct request *rq);
 /* The handler's own data. */
 void request_set_user(struct request *rq, void *user);
 void *request_user(const struct request *rq);
+
+/* Adds lines ("Name: value\r\n") to the head of the answer, whoever gives it;
+ * copied, at most REQUEST_LINES_MAX bytes in all. Without memory they are
+ * missing. During on_request, once. */
+#define REQUEST_LINES_MAX 1024
+void request_add_lines(struct request *rq, struct slice lines);
+
+/* True if a trusted proxy sent it (server_options.trusted). */
+bool request_is_proxied(const struct request *rq);
 
 struct request_handlers {
     void (*on_data)(struct request *rq, struct slice bytes);

@@ -37,7 +37,7 @@
 
 /* Longest head: a status line, the lines that compose_head adds by itself, and
  * the handler's. */
-#define HEAD_MAX (RESPONSE_HEADERS_MAX + 512)
+#define HEAD_MAX (RESPONSE_HEADERS_MAX + REQUEST_LINES_MAX + 512)
 
 /* The longest body that is sent together with the head. */
 #define SMALL_BODY (SCRATCH_SIZE - HEAD_MAX)
@@ -90,6 +90,8 @@ response_status_of(enum status status)
         return 200;
     case STATUS_MALFORMED:
         return 400;
+    case STATUS_FORBIDDEN:
+        return 403;
     case STATUS_NOT_FOUND:
         return 404;
     case STATUS_LATE:
@@ -239,6 +241,7 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
         buf_add_text(&head, r->content_type);
         BUF_ADD(&head, "\r\n");
     }
+    buf_add_slice(&head, rq->lines);
     buf_add(&head, r->headers, r->headers_size);
     BUF_ADD(&head, "\r\n");
     return head.size;
@@ -354,7 +357,7 @@ write_some(struct connection *c)
     size_t n = out->piece.size < WRITE_MAX ? out->piece.size : WRITE_MAX;
 
     if (out->left <= WRITE_MAX)
-        connection_end_proxied(c);
+        connection_end_clients(c);
     if (out->is_from_file)
         return send_from_file(c);
     if (!connection_write(c, out->piece.data, n))
@@ -570,7 +573,7 @@ request_answer(struct request *rq, struct response *r)
         return;
     }
     if (!rq->out.body)
-        connection_end_proxied(c);
+        connection_end_clients(c);
     if (!connection_write(c, rq->service->scratch, size))
         return;
 

@@ -38,7 +38,8 @@ void response_init(struct response *r, unsigned status,
 void response_header(struct response *r, const char *name, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));
 
-/* The HTTP status for one of our statuses: 400 malformed, 404, 408 late, 409
+/* The HTTP status for one of our statuses: 400 malformed, 403
+ * forbidden, 404, 408 late, 409
  * running and conflict, 410, 413, 415, 422 invalid, 429 limited, 503 busy and
  * stopped, 500 else. */
 unsigned response_status_of(enum status status);

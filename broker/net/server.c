@@ -6,8 +6,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/certificates.h"
 #include "base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/net/client_trust.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
@@ -314,6 +316,7 @@ size_pool(unsigned n_services)
 static void
 end_services(struct server *server, int64_t cut_at_us)
 {
+    atomic_store(&server->is_stopping, true);
     for (unsigned i = 0; i < server->n_services; i++)
         if (server->services[i].server)
             service_end(&server->services[i], cut_at_us);
@@ -381,10 +384,36 @@ server_check(const struct server_options *options, struct problem *why)
     return addresses_find(&addresses, options->host, &port, why);
 }
 
+enum status
+server_check_unix(const struct unix_socket *socket, struct problem *why)
+{
+    return unix_socket_check(socket, why);
+}
+
 bool
 server_show(struct server *server, struct identity *id)
 {
     return tls_show(server->tls, id);
+}
+
+enum status
+server_trust(struct server *server, struct stack_st_X509 *authorities,
+             bool *is_new, struct problem *why)
+{
+    struct client_trust *trust = NULL;
+
+    *is_new = false;
+    if (!server->tls) {
+        certificates_free(authorities);
+        return STATUS_OK;
+    }
+    if (authorities) {
+        trust = client_trust_new(authorities);
+        if (!trust)
+            return problem_memory(why);
+    }
+    *is_new = tls_trust(server->tls, trust);
+    return STATUS_OK;
 }
 
 void

@@ -2,7 +2,8 @@
  * server.h - bytes on the wire: listeners and service threads.
  *
  * N service threads; each has its own libuv loop and its own SO_REUSEPORT
- * listener. A connection lives and dies on the thread that accepted it;
+ * listener of TCP. The first thread accepts on unix sockets, too, for all
+ * threads in turn. A connection lives and dies on one thread;
  * everything in request.h, response.h and stream.h is called on that thread,
  * and calls back on it. The only calls other threads may make are those that
  * say "any thread".
@@ -23,10 +24,29 @@ struct server;
 struct service; /* one service thread */
 struct request;
 
+/* The listeners of a server. */
+enum listener_kind {
+    LISTENER_TCP,
+    LISTENER_UNIX,   /* for users of this machine that may open its file */
+    LISTENER_CONTROL /* a unix socket for the operator alone. Other clients
+                        cannot exhaust the limits of its connections, and the
+                        end of the server does not wait for them. */
+};
+
+struct unix_socket {
+    enum listener_kind kind;
+    const char *path; /* its file */
+    unsigned mode;    /* permissions of the file */
+};
+
 struct server_options {
     const char *host;
     unsigned port; /* 0: any free one, the same for all threads */
     unsigned threads;
+
+    /* Further listeners; lent. They speak no TLS. */
+    const struct unix_socket *unix_sockets;
+    unsigned n_unix_sockets; /* up to UNIX_SOCKETS_MAX */
 
     /* PEM files: certificate with its chain, private key. With them all
      * connections speak TLS; both NULL: none does. */
@@ -64,8 +84,10 @@ struct server_options {
     void *user;
 };
 
-/* Listens and starts the threads. `why` names the address that could not be
- * bound, or the file without a certificate or key. */
+#define UNIX_SOCKETS_MAX 2
+
+/* Listens and starts the threads. `why` names the address or path that could
+ * not be bound, or the file without a certificate or key. */
 MUST_CHECK enum status server_open(struct server **server,
                                    const struct server_options *options,
                                    struct problem *why);
@@ -84,6 +106,15 @@ void identity_free(struct identity *id); /* NULL is allowed */
  * False: it equals the one before. The thread that opened. */
 bool server_show(struct server *server, struct identity *id);
 
+/* From now on a server that speaks TLS asks clients for certificates of these
+ * authorities (base/certificates.h), which it takes over; NULL: for none. See
+ * request_certificate. *is_new: they differ from those before. The thread that
+ * opened. STATUS_MEMORY: those before stay. */
+struct stack_st_X509;
+MUST_CHECK enum status server_trust(struct server *server,
+                                    struct stack_st_X509 *authorities,
+                                    bool *is_new, struct problem *why);
+
 /* The port of the listeners. */
 unsigned server_port(const struct server *server);
 
@@ -92,6 +123,10 @@ unsigned server_port(const struct server *server);
  * a server; server_open checks again. */
 MUST_CHECK enum status server_check(const struct server_options *options,
                                     struct problem *why);
+
+/* Checks that the path can be listened on. `why` names it. */
+MUST_CHECK enum status server_check_unix(const struct unix_socket *socket,
+                                         struct problem *why);
 
 /* Stops accepting; answers requests on kept connections by 503, and closes
  * these. The owner of open streams closes them by stream_close(1001, "...").

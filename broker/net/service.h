@@ -27,6 +27,7 @@
 #include "broker/base/client_limits.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
+#include "broker/net/unix_socket.h"
 #include "proto/datetime.h"
 #include "proto/http/request_head.h"
 
@@ -46,17 +47,29 @@ struct addresses {
     unsigned n;
 };
 
+struct listener {
+    uv_poll_t poll;
+    struct service *service;
+    enum listener_kind kind;
+    int fd;
+    struct unix_file file; /* not of LISTENER_TCP */
+    bool is_paused;        /* out of descriptors; until the next second */
+};
+
+#define LISTENERS_MAX (ADDRESSES_MAX + UNIX_SOCKETS_MAX)
+
 /* The sockets of one service thread, one on each address. SO_REUSEPORT joins
  * those of all threads: the kernel distributes the connections, and no lock is
- * shared. */
+ * shared. Unix sockets have nothing like it: the first thread accepts their
+ * connections and hands them to all threads in turn. */
 struct listeners {
-    uv_poll_t polls[ADDRESSES_MAX];
-    int fds[ADDRESSES_MAX];
+    struct listener all[LISTENERS_MAX];
     unsigned n;
     bool is_closed;
     int spare;           /* kept for the moment when no other is left */
-    bool is_paused;      /* out of descriptors; until the next second */
-    int64_t reported_us; /* when this was last reported */
+    int64_t reported_us; /* when that shortage was last reported */
+    unsigned next;       /* the service for the next connection of a unix
+                            socket */
 };
 
 struct phase;
@@ -145,7 +158,8 @@ void service_end(struct service *service, int64_t cut_at_us);
 MUST_CHECK enum status addresses_find(struct addresses *a, const char *host,
                                       unsigned *port, struct problem *why);
 
-/* Listens on `addresses` on the service's loop. */
+/* Listens on `addresses` on the service's loop; the first service also listens
+ * on the unix sockets. */
 MUST_CHECK enum status listeners_open(struct service *service,
                                       const struct addresses *addresses,
                                       struct problem *why);
@@ -153,7 +167,7 @@ MUST_CHECK enum status listeners_open(struct service *service,
 /* Accepts again after a pause. */
 void listeners_resume(struct service *service);
 
-/* May be repeated. */
+/* Removes the files of unix sockets. May be repeated. */
 void listeners_close(struct service *service);
 
 #endif

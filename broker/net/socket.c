@@ -8,10 +8,15 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "broker/net/client_trust.h"
 #include "broker/net/tcp.h"
 
 /* The first byte of a TLS handshake (RFC 8446 section 5.1). */
 #define TLS_HANDSHAKE 0x16
+
+/* The most bytes of a write to a unix socket. The kernel frees a write as a
+ * whole, when it has been read (socket_taken). */
+#define PIECE_MAX 8192
 
 /* Events of the loop */
 
@@ -66,8 +71,8 @@ socket_set_writing(struct socket *s, bool is_writing)
 /* Life */
 
 bool
-socket_open(struct socket *s, uv_loop_t *loop, int fd, struct tls *tls,
-            socket_ready_fn *on_ready)
+socket_open(struct socket *s, uv_loop_t *loop, int fd, bool is_unix,
+            struct tls *tls, socket_ready_fn *on_ready)
 {
     if (tls) {
         s->ssl = tls_session(tls, fd);
@@ -80,6 +85,7 @@ socket_open(struct socket *s, uv_loop_t *loop, int fd, struct tls *tls,
     }
     s->poll.data = s;
     s->fd = fd;
+    s->is_unix = is_unix;
     s->is_tls_due = tls != NULL;
     s->read_on = UV_READABLE;
     s->write_on = UV_WRITABLE;
@@ -106,6 +112,8 @@ tls_result(struct socket *s, int rc, uint8_t *on)
 {
     int error = SSL_get_error(s->ssl, rc);
 
+    if (error == SSL_ERROR_SSL && !SSL_is_init_finished(s->ssl))
+        client_trust_report(s->ssl);
     ERR_clear_error();
     if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
         return -1;
@@ -191,13 +199,11 @@ tls_write(struct socket *s, const char *data, size_t size)
     return (ssize_t)sent;
 }
 
-ssize_t
-socket_write(struct socket *s, const void *data, size_t size)
+static ssize_t
+plain_write(struct socket *s, const void *data, size_t size)
 {
     ssize_t n;
 
-    if (s->ssl)
-        return tls_write(s, data, size);
     do
         n = send(s->fd, data, size, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
@@ -206,8 +212,8 @@ socket_write(struct socket *s, const void *data, size_t size)
     return n;
 }
 
-ssize_t
-socket_send_file(struct socket *s, int fd, uint64_t at, size_t size)
+static ssize_t
+plain_send_file(struct socket *s, int fd, uint64_t at, size_t size)
 {
     off_t from = (off_t)at;
     ssize_t n;
@@ -220,6 +226,53 @@ socket_send_file(struct socket *s, int fd, uint64_t at, size_t size)
     if (n == 0 || errno == EIO)
         return -2;
     return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+}
+
+/* The size of the next write, of `left` bytes. */
+static size_t
+piece_size(const struct socket *s, size_t left)
+{
+    return s->is_unix && left > PIECE_MAX ? PIECE_MAX : left;
+}
+
+ssize_t
+socket_write(struct socket *s, const void *data, size_t size)
+{
+    size_t sent = 0;
+
+    if (s->ssl)
+        return tls_write(s, data, size);
+    while (sent < size) {
+        size_t piece = piece_size(s, size - sent);
+        ssize_t n = plain_write(s, (const char *)data + sent, piece);
+
+        if (n < 0)
+            return -1;
+        sent += (size_t)n;
+        s->written += (size_t)n;
+        if ((size_t)n < piece)
+            break;
+    }
+    return (ssize_t)sent;
+}
+
+ssize_t
+socket_send_file(struct socket *s, int fd, uint64_t at, size_t size)
+{
+    size_t sent = 0;
+
+    while (sent < size) {
+        size_t piece = piece_size(s, size - sent);
+        ssize_t n = plain_send_file(s, fd, at + sent, piece);
+
+        if (n < 0)
+            return n;
+        sent += (size_t)n;
+        s->written += (size_t)n;
+        if ((size_t)n < piece)
+            break;
+    }
+    return (ssize_t)sent;
 }
 
 /* The first SSL_shutdown sends and does not block; a second one would read. */
@@ -251,4 +304,15 @@ bool
 socket_has_unread(const struct socket *s)
 {
     return tcp_has_unread(s->fd) || (s->ssl && SSL_has_pending(s->ssl));
+}
+
+uint64_t
+socket_taken(const struct socket *s)
+{
+    uint64_t held;
+
+    if (!s->is_unix)
+        return tcp_acked(s->fd);
+    held = unix_unread(s->fd);
+    return held < s->written ? s->written - held : 0;
 }

@@ -1,6 +1,6 @@
 /*
- * socket.h - the bytes of one TCP connection, in the open or over TLS, on the
- * loop of its service thread. For this folder only.
+ * socket.h - the bytes of one connection, of TCP, in the open or over TLS, or
+ * of a unix socket, on the loop of its service thread. For this folder only.
  *
  * It uses libuv and OpenSSL, and not libwebsockets' raw role (4.1.6 and 4.3.5).
  * That role reads nothing while it keeps output back, so it misses a close
@@ -36,6 +36,7 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+struct client_trust;
 struct identity;
 struct socket;
 struct ssl_st;
@@ -57,14 +58,16 @@ struct socket {
     bool is_tls_due;           /* TLS is expected, and nothing was read */
     bool is_plain;             /* TLS is spoken here, but not by the client */
     bool is_end_due;           /* close_notify waits for room */
+    bool is_unix;              /* no TCP */
     struct ssl_st *ssl;        /* NULL: without TLS */
+    uint64_t written;          /* bytes that the kernel has taken */
     socket_ready_fn *on_ready;
 };
 
-/* Takes over `fd`. `tls` NULL: without TLS. false: no memory; then the caller
- * still owns `fd`. */
-bool socket_open(struct socket *s, uv_loop_t *loop, int fd, struct tls *tls,
-                 socket_ready_fn *on_ready);
+/* Takes over `fd`. `tls` NULL: without TLS, and always of a unix socket. false:
+ * no memory; then the caller still owns `fd`. */
+bool socket_open(struct socket *s, uv_loop_t *loop, int fd, bool is_unix,
+                 struct tls *tls, socket_ready_fn *on_ready);
 
 /* Closes the connection at once; unread or unsent bytes cause a reset. Calls
  * `closed` in the same turn of the loop, later; until then the loop uses the
@@ -99,6 +102,12 @@ void socket_end(struct socket *s);
 /* True if there are unread bytes. */
 bool socket_has_unread(const struct socket *s);
 
+/* How many bytes the peer has taken. TCP: acknowledged. Unix socket: read.
+ * There the kernel counts the memory of whole writes (PIECE_MAX of socket.c).
+ * So the number may be too small by the memory that the kernel holds, and may
+ * even decrease. */
+uint64_t socket_taken(const struct socket *s);
+
 /* tls.c: the certificate of the listeners, and sessions of OpenSSL */
 
 /* Reads certificate and private key (identity_read). Free it with tls_close. */
@@ -112,6 +121,10 @@ void tls_close(struct tls *tls);
  * tickets continue. False: it equals the one before. One thread at a time,
  * any. */
 bool tls_show(struct tls *tls, struct identity *id);
+
+/* Takes over `trust` (NULL: none) for new sessions. False: it equals the one
+ * before. One thread at a time, any. */
+bool tls_trust(struct tls *tls, struct client_trust *trust);
 
 /* Makes a session on a connected socket, which the caller keeps: the first read
  * or write begins the handshake. NULL: no memory. Any thread; then that

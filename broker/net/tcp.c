@@ -1,26 +1,13 @@
 #include "broker/net/tcp.h"
 
 #include <linux/sockios.h>
-#include <linux/tcp.h> /* the C library's tcp_info lacks bytes_acked */
+#include <linux/tcp.h> /* the C library's tcp_info lacks bytes_acked, and its
+                          header, which <uv.h> includes, conflicts with it */
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-
-/* <netinet/tcp.h> has names for them, but conflicts with <linux/tcp.h>. (<uv.h>
- * includes it, too, so this is a file of its own.) */
-#define STATE_CLOSED     7
-#define STATE_CLOSE_WAIT 8
-
-static struct tcp_info
-info_of(int fd)
-{
-    struct tcp_info info = {.tcpi_bytes_acked = 0};
-    socklen_t size = sizeof(info);
-
-    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
-    return info;
-}
 
 void
 tcp_limit_unsent(int fd, int bytes)
@@ -47,7 +34,19 @@ tcp_reset_at_close(int fd)
 uint64_t
 tcp_acked(int fd)
 {
-    return info_of(fd).tcpi_bytes_acked;
+    struct tcp_info info = {.tcpi_bytes_acked = 0};
+    socklen_t size = sizeof(info);
+
+    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+    return info.tcpi_bytes_acked;
+}
+
+uint64_t
+unix_unread(int fd)
+{
+    int n = 0;
+
+    return !ioctl(fd, SIOCOUTQ, &n) && n > 0 ? (uint64_t)n : 0;
 }
 
 bool
@@ -61,10 +60,9 @@ tcp_has_unread(int fd)
 bool
 tcp_is_ended(int fd)
 {
-    struct tcp_info info = info_of(fd);
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
 
-    return info.tcpi_state == STATE_CLOSE_WAIT ||
-           info.tcpi_state == STATE_CLOSED;
+    return poll(&p, 1, 0) > 0;
 }
 
 void

@@ -1,5 +1,6 @@
 /*
- * tcp.h - the kernel's state of a TCP connection. For this folder only.
+ * tcp.h - the kernel's state of a connection: of TCP, or where it says so, of a
+ * unix socket. For this folder only.
  */
 #ifndef BROKER_NET_TCP_H
 #define BROKER_NET_TCP_H
@@ -20,7 +21,8 @@
  * accepts. */
 void tcp_limit_unsent(int fd, int bytes);
 
-/* How many bytes the kernel holds that it has not sent yet. */
+/* How many bytes the kernel holds that it has not sent yet. Of a unix socket,
+ * 0: the kernel holds no more than 208 KB there. */
 size_t tcp_unsent(int fd);
 
 /* The kernel drops unsent bytes when the socket is closed; otherwise it holds
@@ -30,11 +32,14 @@ void tcp_reset_at_close(int fd);
 /* The number of bytes that the peer has acknowledged in all. */
 uint64_t tcp_acked(int fd);
 
-/* True if there are unread bytes. */
+/* Of a unix socket: the memory of writes that the peer has not read whole. */
+uint64_t unix_unread(int fd);
+
+/* True if there are unread bytes. Of a unix socket, too. */
 bool tcp_has_unread(int fd);
 
 /* True if the peer has ended the connection, at least its sending, or reset it;
- * also if there are unread bytes before the end. */
+ * also if there are unread bytes before the end. Of a unix socket, too. */
 bool tcp_is_ended(int fd);
 
 /* The address of the peer; AF_UNSPEC: there is none any more. */

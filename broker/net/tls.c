@@ -12,91 +12,49 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
+#include "base/certificates.h"
 #include "base/openssl.h"
 #include "broker/base/diag.h"
+#include "broker/net/client_trust.h"
 #include "broker/net/server.h"
 #include "broker/net/socket.h"
-
-/* In OpenSSL's definition: 112 bits, RSA and DH of 2,048. */
-#define SECURITY_LEVEL 2
 
 struct identity {
     X509 *cert;
     STACK_OF(X509) * chain;
     EVP_PKEY *key;
+    unsigned char digest[CERTIFICATES_DIGEST_SIZE]; /* of cert, chain */
 };
 
 struct tls {
     pthread_mutex_t mutex;
-    struct identity *identity; /* for new handshakes; under the mutex */
+    struct identity *identity;  /* for new handshakes; under the mutex */
+    struct client_trust *trust; /* likewise; NULL: no client is asked */
     /* Of all connections: all threads share its keys of session tickets, so
      * another thread may accept a client that returns. */
     SSL_CTX *ctx;
 };
 
-static bool
-is_end_of_pem(void)
-{
-    unsigned long code = ERR_peek_last_error();
-
-    return ERR_GET_LIB(code) == ERR_LIB_PEM &&
-           ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
-}
-
-static FILE *
-open_pem(const char *path, const char *what, struct problem *why)
-{
-    char doing[64];
-    FILE *file = NULL;
-
-    snprintf(doing, sizeof(doing), "cannot read the %s", what);
-    file = fopen(path, "re");
-    if (!file)
-        problem_errno(why, doing, path);
-    return file;
-}
-
+/* The first certificate of the file is the broker's, the others its chain. */
 static enum status
 read_cert(struct identity *id, const char *path, struct problem *why)
 {
-    FILE *file = open_pem(path, "certificate", why);
-    X509 *next = NULL;
-    enum status rc = STATUS_OK;
+    enum status rc = certificates_read(&id->chain, path, "certificate", why);
 
-    if (!file)
-        return STATUS_IO;
-    ERR_clear_error();
-    id->cert = PEM_read_X509_AUX(file, NULL, openssl_no_password, NULL);
-    if (!id->cert) {
-        rc = is_end_of_pem()
-                 ? problem(why, STATUS_IO, "%s: there is no certificate in it",
-                           path)
-                 : problem(why, STATUS_IO, "%s: not a certificate: %s", path,
-                           openssl_reason());
-        goto out;
-    }
-    while ((next = PEM_read_X509(file, NULL, openssl_no_password, NULL)))
-        if (!sk_X509_push(id->chain, next)) {
-            X509_free(next);
-            break;
-        }
-    if (next)
-        rc = problem_memory(why);
-    else if (!is_end_of_pem())
-        rc = problem(why, STATUS_IO, "%s: certificate %d of it is broken: %s",
-                     path, sk_X509_num(id->chain) + 2, openssl_reason());
-    if (!rc && X509_cmp_current_time(X509_get0_notAfter(id->cert)) < 0)
+    if (rc)
+        return rc;
+    if (!certificates_digest(id->chain, id->digest))
+        return problem_memory(why);
+    id->cert = sk_X509_shift(id->chain);
+    if (X509_cmp_current_time(X509_get0_notAfter(id->cert)) < 0)
         diag(DIAG_WARNING, "net", "the certificate of %s has expired", path);
-out:
-    ERR_clear_error();
-    fclose(file);
-    return rc;
+    return STATUS_OK;
 }
 
 static enum status
 read_key(struct identity *id, const char *path, struct problem *why)
 {
-    FILE *file = open_pem(path, "private key", why);
+    FILE *file = certificates_open_file(path, "private key", why);
     bool is_asked = false;
     enum status rc = STATUS_OK;
     struct stat info;
@@ -123,13 +81,6 @@ read_key(struct identity *id, const char *path, struct problem *why)
     return rc;
 }
 
-static void
-raise_security_level(SSL_CTX *ctx)
-{
-    if (SSL_CTX_get_security_level(ctx) < SECURITY_LEVEL)
-        SSL_CTX_set_security_level(ctx, SECURITY_LEVEL);
-}
-
 /* Tries the certificate and the key on an SSL_CTX of their own. */
 static enum status
 try_out(const struct identity *id, const char *cert_path, const char *key_path,
@@ -142,7 +93,7 @@ try_out(const struct identity *id, const char *cert_path, const char *key_path,
         rc = problem_memory(why);
         goto out;
     }
-    raise_security_level(ctx);
+    openssl_raise_level(ctx);
     if (X509_check_private_key(id->cert, id->key) != 1)
         rc = problem(why, STATUS_IO,
                      "%s: not the private key of the (first) certificate in %s",
@@ -165,9 +116,7 @@ identity_read(struct identity **id, const char *cert_path, const char *key_path,
     enum status rc = STATUS_OK;
 
     *id = NULL;
-    if (i)
-        i->chain = sk_X509_new_null();
-    if (!i || !i->chain)
+    if (!i)
         rc = problem_memory(why);
     if (!rc)
         rc = read_cert(i, cert_path, why);
@@ -188,7 +137,7 @@ identity_free(struct identity *id)
     if (!id)
         return;
     X509_free(id->cert);
-    sk_X509_pop_free(id->chain, X509_free);
+    certificates_free(id->chain);
     EVP_PKEY_free(id->key);
     free(id);
 }
@@ -196,15 +145,7 @@ identity_free(struct identity *id)
 static bool
 is_same(const struct identity *a, const struct identity *b)
 {
-    int n = sk_X509_num(a->chain);
-
-    if (X509_cmp(a->cert, b->cert) || EVP_PKEY_eq(a->key, b->key) != 1 ||
-        sk_X509_num(b->chain) != n)
-        return false;
-    for (int i = 0; i < n; i++)
-        if (X509_cmp(sk_X509_value(a->chain, i), sk_X509_value(b->chain, i)))
-            return false;
-    return true;
+    return !memcmp(a->digest, b->digest, sizeof(a->digest));
 }
 
 /* OpenSSL asks for the certificate of a handshake. An SSL_CTX keeps one for
@@ -247,8 +188,6 @@ prepare_context(struct tls *tls)
 {
     SSL_CTX *ctx = tls->ctx;
 
-    /* OpenSSL chooses the ciphers of this level. */
-    raise_security_level(ctx);
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
@@ -259,7 +198,7 @@ prepare_context(struct tls *tls)
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ctx, on_protocols, NULL);
     SSL_CTX_set_cert_cb(ctx, on_certificate_wanted, tls);
-    return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1;
+    return openssl_raise_level(ctx); /* which chooses the ciphers */
 }
 
 enum status
@@ -302,6 +241,20 @@ tls_show(struct tls *tls, struct identity *id)
     return is_new;
 }
 
+bool
+tls_trust(struct tls *tls, struct client_trust *trust)
+{
+    bool is_new = !client_trust_is_same(trust, tls->trust);
+    struct client_trust *last;
+
+    pthread_mutex_lock(&tls->mutex);
+    last = tls->trust;
+    tls->trust = trust;
+    pthread_mutex_unlock(&tls->mutex);
+    client_trust_free(last);
+    return is_new;
+}
+
 void
 tls_close(struct tls *tls)
 {
@@ -309,6 +262,7 @@ tls_close(struct tls *tls)
         return;
     SSL_CTX_free(tls->ctx);
     identity_free(tls->identity);
+    client_trust_free(tls->trust);
     pthread_mutex_destroy(&tls->mutex);
     free(tls);
 }
@@ -317,9 +271,15 @@ SSL *
 tls_session(struct tls *tls, int fd)
 {
     SSL *ssl = SSL_new(tls->ctx);
+    bool is_made = ssl && SSL_set_fd(ssl, fd) == 1;
 
+    if (is_made) {
+        pthread_mutex_lock(&tls->mutex);
+        is_made = !tls->trust || client_trust_ask(tls->trust, ssl);
+        pthread_mutex_unlock(&tls->mutex);
+    }
     ERR_clear_error();
-    if (!ssl || SSL_set_fd(ssl, fd) != 1) {
+    if (!is_made) {
         SSL_free(ssl);
         return NULL;
     }

@@ -330,11 +330,13 @@ take_key(struct ingest *in, struct problem *why)
 
     in->running.set = in->set_name;
     in->running.key = text;
+    in->running.owner = slice_of(in->key.owner);
     if (!pending_keys_begin(&in->posts->keys, &in->running))
         return problem(why, STATUS_RUNNING,
                        "a post with the Idempotency-Key \"%s\" is at work",
                        problem_quote(text).text);
     in->post.key = text;
+    in->post.key_owner = in->running.owner;
     return STATUS_OK;
 }
 

@@ -36,7 +36,8 @@ find_post(const struct pending_keys *r, const struct pending_keys_post *post,
         struct pending_keys_post *p =
             map_entry(node, struct pending_keys_post, node);
 
-        if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set))
+        if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set) &&
+            slice_equal(p->owner, post->owner))
             return p;
     }
     return NULL;

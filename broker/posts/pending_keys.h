@@ -39,9 +39,9 @@ struct pending_keys {
 /* Part of the post's struct. All zero: not at work. */
 struct pending_keys_post {
     struct map_node node;
-    struct slice set, key; /* lent until pending_keys_end */
-    bool has_begun;        /* for the owner of the post */
-    bool is_listed;        /* under the mutex, as node: a repeat takes it off */
+    struct slice set, key, owner; /* lent until pending_keys_end */
+    bool has_begun;               /* for the owner of the post */
+    bool is_listed; /* under the mutex, as node: a repeat takes it off */
 
     /* By clock_steady_us; INT64_MAX: it is whole. Relaxed: a late look makes a
      * repeat ask once more. */
@@ -51,7 +51,8 @@ struct pending_keys_post {
 void pending_keys_init(struct pending_keys *r);
 void pending_keys_fini(struct pending_keys *r);
 
-/* false: another post of the same set with the same key is at work. */
+/* false: another post of the same set with the same key of the same owner is at
+ * work. */
 bool pending_keys_begin(struct pending_keys *r, struct pending_keys_post *post);
 
 /* Note that some of the body came, or all. The thread that reads it. */

@@ -114,6 +114,8 @@ event_of(unsigned code)
     switch (code) {
     case CLOSE_POSITION_GONE:
         return "gone";
+    case CLOSE_DENIED:
+        return "denied";
     case CLOSE_SET_REMOVED:
         return "removed";
     case CLOSE_GOING_AWAY:

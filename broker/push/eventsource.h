@@ -21,13 +21,16 @@
  *
  *     event: farewell    the broker ends: connect again
  *     event: failed      the broker cannot go on: connect again
+ *     event: denied      the token of the request has ended
  *     event: removed     the set was removed
  *     event: gone        the position cannot be served: its data says which can
  *
- * After each of them an EventSource connects again by itself. For `gone` that
- * would be an endless loop, because it would ask for the same position. So that
- * event has another "position", EVENTSOURCE_GONE_ID, and the broker answers a
- * request with it by 204: in HTML that means "do not connect again".
+ * After each of them an EventSource connects again by itself. After `denied` it
+ * gets 401, and gives up: a page that hears `denied` makes another EventSource
+ * with another token. After `gone` there would be an endless loop, because it
+ * would ask for the same position. So that event has another "position",
+ * EVENTSOURCE_GONE_ID, and the broker answers a request with it by 204: in HTML
+ * that means "do not connect again".
  *
  * The bytes go out as chunks (HTTP/1.1) or as they are (HTTP/1.0), in pieces of
  * at most STREAM_FRAME_MAX bytes: see wire.h.

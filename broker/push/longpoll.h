@@ -4,7 +4,8 @@
  *
  *     polls_wait --> rests at the head --news--> [due] --on wake--> resume
  *                         |                       ^
- *                         +------ time is over ---+
+ *                         +-- time is over, or ---+
+ *                             its principal
  *
  * A waiting request is a reader at the head (readers/reader.h), without
  * messages, and costs no thread. The thread resumes POLLS_AT_ONCE due requests
@@ -21,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/access/principal.h"
 #include "broker/net/request.h"
 #include "broker/push/places.h"
 
@@ -43,6 +45,7 @@ struct poll {
     struct list timed; /* in a slot, or in the list of due requests */
     struct polls *polls;
     struct request *request;
+    struct principal *principal; /* the wish's */
     void (*resume)(struct poll *poll, struct request *rq);
 };
 
@@ -50,7 +53,8 @@ struct poll {
 struct poll_wish {
     struct set *set;
     uint64_t after;
-    int64_t wait_us; /* at most POLLS_WAIT_MAX_US */
+    int64_t wait_us;             /* at most POLLS_WAIT_MAX_US */
+    struct principal *principal; /* lent until `resume`; its end is news */
 
     /* Called once, later. The callee owns the request and the poll again, and
      * answers or defers the request; NULL: its client has gone. */
@@ -75,6 +79,9 @@ MUST_CHECK bool polls_wait(struct polls *polls, struct places *places,
 
 /* Resumes due requests; after every wake of the thread. */
 void polls_go_on(struct polls *polls, struct service *service);
+
+/* Makes requests due whose principal has ended. */
+void polls_look(struct polls *polls, struct service *service);
 
 /* Makes all requests due, and lets none wait from now on. */
 void polls_end(struct polls *polls, struct service *service);

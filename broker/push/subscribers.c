@@ -26,14 +26,17 @@
 /* Most bytes of the members that name the positions which can be served. */
 #define MEMBERS_MAX 4096
 
-/* How often a thread looks at the lags of all of its subscribers (some 20 ns
- * each: 10,000 are 0.2 ms), rather than update sums at every message. */
-#define LAGS_LOOK_US 1000000
+/* A thread looks at all of its subscribers at the first tick after this time
+ * (some 20 ns each: 10,000 are 0.2 ms), rather than update sums of lags at
+ * every message, or know the streams of each principal. Less than a tick: two
+ * looks lie within the two seconds in which streams end. */
+#define LOOK_US 500000
 
 /* A connected client. */
 struct subscriber {
     struct reader reader;  /* holds the message that is being sent */
     struct list idle_node; /* in the thread's idle list, by last_sent_us */
+    struct principal *principal; /* a reference */
     struct stream *stream;
     size_t offset;       /* bytes of the message that the stream has taken */
     size_t message_size; /* of a message that it released half-sent; else 0 */
@@ -60,7 +63,7 @@ struct push_thread {
     struct polls polls;
     struct list idle; /* of subscribers, by the time of the last sending */
     int64_t gather_until_us;
-    int64_t lags_looked_us;
+    int64_t looked_us;
     struct shown_lag lags[SET_TRANSPORTS_MAX];
     struct task farewell;
     bool is_ending;
@@ -114,16 +117,26 @@ close_now(struct subscriber *s, unsigned code, const char *reason,
     transport_of(s)->close(s->stream, &ending, transport_of(s));
 }
 
+static const char *
+reason_of(unsigned code)
+{
+    switch (code) {
+    case CLOSE_SET_REMOVED:
+        return "the set was removed";
+    case CLOSE_DENIED:
+        return "the token has ended";
+    default:
+        return "the broker is ending";
+    }
+}
+
 static void
 close_with(struct subscriber *s, unsigned code)
 {
-    close_now(s, code,
-              code == CLOSE_SET_REMOVED ? "the set was removed"
-                                        : "the broker is ending",
-              NULL);
+    close_now(s, code, reason_of(code), NULL);
 }
 
-/* Closes it with CLOSE_GOING_AWAY or CLOSE_SET_REMOVED. A client that waits for
+/* Closes it with a code that reason_of knows. A client that waits for
  * room gets the rest of its message first: some WebSocket clients reject a
  * close frame between two frames of a message, and an EventSource would read
  * the reason as a part of the event. A client that does not read fast enough
@@ -356,6 +369,17 @@ push_on_wake(struct push *push, struct service *service)
 
 /* Ticks */
 
+/* Closes a subscriber whose principal has ended: behind its message, or at the
+ * next look within it. */
+static void
+close_denied(struct subscriber *s)
+{
+    if (!s->is_closing && s->close_code == CLOSE_DENIED)
+        close_with(s, CLOSE_DENIED);
+    else
+        close_behind_message(s, CLOSE_DENIED);
+}
+
 /* If there is none, the head has moved, so news is coming, but perhaps none
  * that passes the filter; or the end of the last message is on a disk. */
 static void
@@ -383,15 +407,14 @@ add_lag(struct lag *to, uint64_t sum, uint64_t max)
         to->max = max;
 }
 
+/* Adds up the lags, and closes subscribers whose principal has ended. */
 static void
-look_at_lags(struct push_thread *t, int64_t now_us)
+look_at_all(struct push_thread *t)
 {
     struct lag lags[SET_TRANSPORTS_MAX] = {{0}};
+    int64_t now_us = clock_now_us();
     struct list *node, *next;
 
-    if (now_us - t->lags_looked_us < LAGS_LOOK_US)
-        return;
-    t->lags_looked_us = now_us;
     list_foreach (node, next, &t->idle) {
         struct subscriber *s = list_entry(node, struct subscriber, idle_node);
         uint64_t head = place_of(s)->last;
@@ -399,6 +422,8 @@ look_at_lags(struct push_thread *t, int64_t now_us)
         if (reader_start(&s->reader) < head)
             add_lag(&lags[s->reader.kind], head - s->reader.after,
                     head - s->reader.after);
+        if (principal_is_over(s->principal, now_us))
+            close_denied(s);
     }
     for (size_t i = 0; i < transports_count(); i++) {
         atomic_store_explicit(&t->lags[i].sum, lags[i].sum,
@@ -433,7 +458,11 @@ push_on_tick(struct push *push, struct service *service)
     int64_t now_us = clock_steady_us();
     int64_t interval_us = registry_config(push->registry)->heartbeat_us;
 
-    look_at_lags(t, now_us);
+    if (now_us - t->looked_us >= LOOK_US) {
+        t->looked_us = now_us;
+        look_at_all(t);
+        polls_look(&t->polls, service);
+    }
     places_new_tick(&t->places);
     while (!list_is_empty(&t->idle)) {
         struct subscriber *s =
@@ -491,6 +520,7 @@ on_gone(struct stream *stream, void *user)
     filters_leave(s->reader.filter);
     count_subscriber(s, -1);
     places_leave(place_of(s));
+    principal_unref(s->principal);
     free(s);
 }
 
@@ -519,6 +549,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
         return;
     }
     list_init(&s->idle_node);
+    s->principal = principal_ref(wish->principal);
     reader_init(&s->reader, &place->channel, wish->after, on_ready);
     s->reader.kind = (uint8_t)transports_number(wish->transport);
     s->reader.filter = wish->filter;

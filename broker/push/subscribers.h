@@ -18,7 +18,8 @@
  * passed-over entries (message.h).
  *
  * When the set is removed or the broker ends, a subscriber is closed behind the
- * message in flight.
+ * message in flight. When its principal has ended, too, within two seconds: if
+ * the message is not sent by then, within it.
  *
  * Everything here belongs to one service thread, unless stated otherwise.
  */
@@ -28,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/access/principal.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
@@ -48,6 +50,7 @@ void push_close(struct push *push);
 /* A client's request. */
 struct push_wish {
     struct set *set;
+    struct principal *principal; /* lent; its end ends the stream */
     const struct transport *transport;
     struct stream_terms terms; /* of a WebSocket */
     uint64_t after;            /* the position where it starts */

@@ -16,10 +16,11 @@
 struct deflater;
 struct transport;
 
-/* Why a stream ends. The codes are those of RFC 6455 section 7.4, and two of
+/* Why a stream ends. The codes are those of RFC 6455 section 7.4, and three of
  * our own. */
 #define CLOSE_GOING_AWAY    1001
 #define CLOSE_FAILED        1011
+#define CLOSE_DENIED        4401
 #define CLOSE_SET_REMOVED   4404
 #define CLOSE_POSITION_GONE 4410
 

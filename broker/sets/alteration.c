@@ -299,6 +299,8 @@ on_settings(struct post *post)
         if (!post->status)
             return;
     }
+    if (post->status && a->has_marked)
+        set_mark_private(a->set, false);
     if (!post->status) {
         registry_set_settings(a->set, a->settings);
         a->settings = NULL;
@@ -370,6 +372,25 @@ check_discards(struct alteration *a, const struct head *head,
                    what.text);
 }
 
+/* Caches keep a public set, and others have subscribed to it. Foreign hubs and
+ * Sources would learn the name of a private set. */
+static enum status
+check_privacy(const struct alteration *a, bool exists, struct problem *why)
+{
+    bool is_private = set_is_private(a->set);
+
+    if (a->settings->is_private && a->settings->peers)
+        return problem(why, STATUS_INVALID,
+                       "private: a private set has no upstreamTopic and no "
+                       "hubs, which would tell others of it");
+    if ((exists || is_private) && is_private != a->settings->is_private)
+        return problem(why, STATUS_INVALID,
+                       "private: is %s from the beginning of the set to its "
+                       "end; make another set",
+                       is_private ? "true" : "false");
+    return STATUS_OK;
+}
+
 /* Log thread: post.h. Earlier settings are in effect. */
 static enum status
 prepare_settings(struct post *post)
@@ -392,11 +413,17 @@ prepare_settings(struct post *post)
     if (!rc && exists && !a->may_discard)
         rc = check_discards(a, &head, &before, &post->why);
     settings_fini(&before);
+    if (!rc)
+        rc = check_privacy(a, exists, &post->why);
     if (rc)
         return rc;
     settings_write(&a->text, a->settings, false);
     if (a->text.failed)
         return problem_memory(&post->why);
+    if (a->settings->is_private && !set_is_private(a->set)) {
+        a->has_marked = true;
+        set_mark_private(a->set, true);
+    }
     post->settings = buf_slice(&a->text);
     post->limits = settings_limits(a->settings);
     return STATUS_OK;

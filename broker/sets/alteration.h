@@ -66,6 +66,7 @@ struct alteration {
     struct registry *registry;
     enum alter_mode mode;
     bool may_discard;
+    bool has_marked; /* set_mark_private */
     char name[SET_NAME_MAX + 1];
     struct settings *settings;
     struct buf text;

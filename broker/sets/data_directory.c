@@ -44,6 +44,24 @@ is_of_lists(const char *name)
     return false;
 }
 
+mode_t
+data_directory_others(enum data_directory_place place, bool is_dir,
+                      mode_t passing)
+{
+    if (place == DATA_DIRECTORY_LISTS)
+        return is_dir ? passing | passing << 2 : passing << 2;
+    return is_dir && place == DATA_DIRECTORY_WAY ? passing : 0;
+}
+
+/* The place of an entry: `has_lists`: it is of a folder of lists. */
+static enum data_directory_place
+place_of(unsigned depth, bool has_lists)
+{
+    if (has_lists)
+        return DATA_DIRECTORY_LISTS;
+    return depth < FOLDER_DEPTH ? DATA_DIRECTORY_WAY : DATA_DIRECTORY_OTHER;
+}
+
 /* Keeps S_ISGID: an administrator has files of a certain group made by it. */
 static enum status
 set_dir_mode(int fd, mode_t permissions, struct problem *why)
@@ -66,7 +84,6 @@ static enum status
 settle_dir(int above_fd, const char *name, unsigned depth, bool has_lists,
            mode_t passing, struct problem *why)
 {
-    mode_t others = 0;
     int fd =
         openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     enum status rc;
@@ -76,13 +93,13 @@ settle_dir(int above_fd, const char *name, unsigned depth, bool has_lists,
         return STATUS_IO;
     }
     has_lists |= depth == FOLDER_DEPTH && is_of_lists(name);
-    if (has_lists)
-        others = passing | passing << 2;
-    else if (depth < FOLDER_DEPTH)
-        others = passing;
     rc = settle_entries(fd, depth, has_lists, passing, why);
     if (!rc)
-        rc = set_dir_mode(fd, S_IRWXU | others, why);
+        rc = set_dir_mode(fd,
+                          S_IRWXU |
+                              data_directory_others(place_of(depth, has_lists),
+                                                    true, passing),
+                          why);
     close(fd);
     return rc;
 }
@@ -93,7 +110,8 @@ static enum status
 settle_entry(int fd, const char *name, unsigned depth, bool has_lists,
              mode_t passing, struct problem *why)
 {
-    mode_t others = has_lists ? passing << 2 : 0;
+    mode_t others =
+        data_directory_others(place_of(depth, has_lists), false, passing);
     struct stat st;
 
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))

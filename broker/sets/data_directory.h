@@ -27,7 +27,22 @@
 #ifndef BROKER_SETS_DATA_DIRECTORY_H
 #define BROKER_SETS_DATA_DIRECTORY_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #include "broker/config/config.h"
+
+/* The folder of its set that an entry is in, or is. */
+enum data_directory_place {
+    DATA_DIRECTORY_WAY, /* leads to lists: the data directory, sets, a set */
+    DATA_DIRECTORY_LISTS,
+    DATA_DIRECTORY_OTHER
+};
+
+/* The bits of other users that a file or directory has at `place`, where
+ * `passing` are those of the data directory (S_IXGRP, S_IXOTH). */
+mode_t data_directory_others(enum data_directory_place place, bool is_dir,
+                             mode_t passing);
 
 /* Sets the modes of the data directory `dir` and of all files in it, unless
  * `dir` has the wanted mode. If that fails, logs a warning and leaves `dir`

@@ -143,7 +143,7 @@ framework_event_last(const struct set *set)
 bool
 framework_event_is_over(const struct set *set)
 {
-    return atomic_load(&set->is_over);
+    return atomic_load(&set->is_over) || set_is_private(set);
 }
 
 void
@@ -191,6 +191,10 @@ framework_event_submit(struct registry *registry, const struct event *event,
     struct submitted *s = calloc(1, sizeof(*s));
     enum status rc = STATUS_MEMORY;
 
+    if (event->set && set_is_private(event->set)) {
+        free(s);
+        return STATUS_OK;
+    }
     if (s) {
         announcement_init(&s->announcement, on_submitted);
         s->announcement.post.set = registry_framework(registry);
@@ -649,6 +653,8 @@ announcer_announce(struct announcer *announcer, struct registry *registry,
         if (first->set == a->post.set)
             continue; /* not announced */
         s.set = log_set_owner(first->set);
+        if (set_is_private(s.set))
+            continue;
         rc = add_act(&s, acts, n, &i, &is_source);
         if (!rc && is_source)
             rc = source_changes_add(&announcer->changes, first);

@@ -25,6 +25,10 @@
  * commit that it describes (R-327). Other modules submit their events
  * themselves, with framework_event_submit, once their documents are served.
  *
+ * Nothing is announced of a private set: the numbers of its events in the
+ * common log would tell others of it. Its channel has those of the Source
+ * alone.
+ *
  *     log thread:   round's acts --> announcer_announce --> same transaction
  *     any thread:   framework_event_submit ----------------> one of its own
  */

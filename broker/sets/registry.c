@@ -38,8 +38,9 @@ struct registry {
     pthread_rwlock_t lock;
     struct table sets;
     struct table tombstones;
-    struct set *removed; /* a chain, of this process */
-    size_t n_made;       /* structs of sets, and tombstones read */
+    atomic_size_t n_private; /* in the table */
+    struct set *removed;     /* a chain, of this process */
+    size_t n_made;           /* structs of sets, and tombstones read */
 
     struct set *framework; /* not in the table */
 
@@ -84,6 +85,32 @@ set_new(struct registry *r)
     settings_start(&settings, r->options.config);
     store_rules(set, &settings);
     return set;
+}
+
+/* Privacy */
+
+void
+set_mark_private(struct set *set, bool is_private)
+{
+    if (atomic_exchange(&set->is_private, is_private) == is_private)
+        return;
+    if (is_private)
+        atomic_fetch_add(&set->registry->n_private, 1);
+    else
+        atomic_fetch_sub(&set->registry->n_private, 1);
+}
+
+bool
+set_is_private(const struct set *set)
+{
+    return atomic_load(&set->is_private);
+}
+
+bool
+set_is_visible(const struct set *set, const struct principal *principal)
+{
+    return !set_is_private(set) ||
+           principal_sees(principal, slice_of(set->name), true);
 }
 
 /* Settings */
@@ -219,9 +246,12 @@ registry_upstream(struct registry *r, struct slice url)
     return upstreams_find(&r->upstreams, url);
 }
 
+/* As settings_write writes it. */
+#define PRIVATE "\"private\":true"
+
 /* Restores the settings of a set from the log, at the start: `text`, and the
  * limits of lists in them. An older broker may not know all settings; it serves
- * the set all the same. STATUS_MEMORY. */
+ * the set all the same, and a private one as such. STATUS_MEMORY. */
 static enum status
 restore_settings(struct set *set, struct slice text, struct list_limits *limits)
 {
@@ -233,6 +263,8 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
     if (settings_read(settings, registry_config(set->registry), text, &why)) {
         diag(DIAG_WARNING, "sets", "the settings of %s are not read: %s",
              set->name, why.text);
+        if (memmem(text.data, text.size, PRIVATE, sizeof(PRIVATE) - 1))
+            set_mark_private(set, true);
         settings_free(settings);
         return STATUS_OK;
     }
@@ -242,6 +274,7 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
              "the set %s gets no changes of its topic: %s", set->name,
              why.text);
     *limits = settings_limits(settings);
+    set_mark_private(set, settings->is_private);
     registry_set_settings(set, settings);
     set->peers_after = PEERS_AFTER_UNKNOWN; /* no other thread yet */
     return STATUS_OK;
@@ -405,6 +438,8 @@ limit_clients(struct clients *c, const struct config *config)
     clients_limit_each(c, CLIENT_CONNECTIONS, config->client_connections);
     clients_limit_each(c, CLIENT_HALF_HEADS, config->client_half_heads);
     clients_limit_each(c, CLIENT_STREAMS, config->client_streams);
+    clients_limit_rate(c, CLIENT_POST_RATE, config->client_post_rate);
+    clients_limit_rate(c, CLIENT_BYTE_RATE, config->client_byte_rate);
     clients_limit_all(c, CLIENT_POSTS, config->ingest_bytes);
     clients_limit_all(c, CLIENT_ANSWERS, ANSWERS_BYTES);
     clients_limit_all(c, CLIENT_FILTERS, FILTERS_MAX);
@@ -632,6 +667,12 @@ registry_count(struct registry *r)
     return n;
 }
 
+size_t
+registry_count_public(struct registry *r)
+{
+    return registry_count(r) - atomic_load(&r->n_private);
+}
+
 enum status
 registry_full(struct problem *why)
 {
@@ -653,6 +694,8 @@ registry_set_removed(struct set *set)
      * exist, but its name is not free before the next start. */
     if (!bury_set(r, set->name, head.list + 1)) {
         table_remove(&r->sets, set->name);
+        if (set_is_private(set))
+            atomic_fetch_sub(&r->n_private, 1);
         set->next_removed = r->removed;
         r->removed = set;
     }
@@ -690,25 +733,40 @@ registry_each(struct registry *r,
     free(sets);
 }
 
+static bool
+is_listed(const struct set *set, const struct principal *principal)
+{
+    return !principal || (set_is_visible(set, principal) &&
+                          rights_include(&principal->rights, RIGHTS_OF_SETS,
+                                         slice_of(set->name)));
+}
+
 bool
-registry_page(struct registry *r, struct slice after, struct set **sets,
+registry_page(struct registry *r, struct slice after,
+              const struct principal *principal, struct set **sets,
               struct head *heads, size_t *n)
 {
     size_t max = *n, i;
+    bool is_more = false;
 
     *n = 0;
     pthread_rwlock_rdlock(&r->lock);
     i = table_place(&r->sets, after);
-    for (; i < r->sets.n && *n < max; i++) {
+    for (; i < r->sets.n && !is_more; i++) {
         struct set *set = r->sets.rows[i].thing;
+        struct head head;
 
-        if (slice_is(after, set->name) || !log_head(set->log, &heads[*n]))
+        if (slice_is(after, set->name) || !is_listed(set, principal) ||
+            !log_head(set->log, &head))
             continue;
+        is_more = *n == max;
+        if (is_more)
+            break;
+        heads[*n] = head;
         sets[(*n)++] = set;
     }
-    max = r->sets.n;
     pthread_rwlock_unlock(&r->lock);
-    return i < max;
+    return is_more;
 }
 
 static bool

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "broker/access/principal.h"
 #include "broker/base/client_limits.h"
 #include "broker/config/config.h"
 #include "broker/log/log.h"
@@ -72,7 +73,8 @@ struct set {
     _Atomic(uint64_t) retain_lists;
     _Atomic(int64_t) retain_age_us;
     _Atomic(int64_t) resource_list_every_us, resource_dump_every_us;
-    atomic_uint content; /* enum content_mode */
+    atomic_uint content;    /* enum content_mode */
+    atomic_bool is_private; /* its setting: set_mark_private */
 
     /* See framework_event_last. Relaxed: a place to start a search. */
     _Atomic(uint64_t) last_event;
@@ -168,6 +170,9 @@ struct set *registry_make(struct registry *registry, struct slice name);
 /* The number of sets, including those about to begin. */
 size_t registry_count(struct registry *registry);
 
+/* The number of those that are not private. */
+size_t registry_count_public(struct registry *registry);
+
 /* Fails with the reason why registry_make returned NULL: both limits. */
 MUST_CHECK enum status registry_full(struct problem *why);
 
@@ -184,10 +189,23 @@ void registry_each(struct registry *registry,
                               void *user),
                    void *user);
 
-/* The sets that exist, in order of names from the first one after `after` on,
- * with their heads: at most *n; sets *n. true: there are more. */
+/* The sets that exist, and that `principal` (NULL: the broker) sees and has
+ * some right to, in order of names from the first one after `after` on, with
+ * their heads: at most *n; sets *n. true: there are more. */
 bool registry_page(struct registry *registry, struct slice after,
-                   struct set **sets, struct head *heads, size_t *n);
+                   const struct principal *principal, struct set **sets,
+                   struct head *heads, size_t *n);
+
+/* A private set is private from its beginning to its end. The log thread marks
+ * a new one before the commit, so no thread ever finds it as a public one;
+ * false: the set was not made. */
+void set_mark_private(struct set *set, bool is_private);
+bool set_is_private(const struct set *set);
+
+/* True if the set exists for the principal: a private one only with the right
+ * to subscribe, of a token. Call it before a principal gets a set, or a
+ * list of sets. Any thread. */
+bool set_is_visible(const struct set *set, const struct principal *principal);
 
 /* The content mode of the set of that name; if it does not exist, the mode that
  * it would begin with. */

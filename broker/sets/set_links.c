@@ -62,6 +62,8 @@ set_links_mqtt(const struct set *set, struct mqtt_links *mqtt)
     const struct bridging *bridging = registry_bridging(set->registry);
 
     mqtt->n = 0;
+    if (set_is_private(set))
+        return; /* no bridge publishes it */
     for (size_t i = 0; i < bridging->n; i++) {
         const struct bridge_config *bridge = &bridging->all[i];
 

@@ -18,13 +18,15 @@
     _Generic(&((struct settings *)NULL)->member, type * \
              : offsetof(struct settings, member))
 
-/* The kind of a value; in JSON a string, a number, an array of strings. */
+/* The kind of a value; in JSON a string, a number, an array of strings, true or
+ * false. */
 enum row_kind {
     ROW_TEXT,
     ROW_URL,
     ROW_NUMBER,
     ROW_KEEP,   /* a number, or a string */
     ROW_CHOICE, /* a string: a word of the option */
+    ROW_FLAG,   /* true or false; without an option */
     ROW_UPSTREAM,
     ROW_HUBS
 };
@@ -56,6 +58,7 @@ static const struct row {
      AT(resource_dump_every_us, int64_t)},
     {"resourceDumpKeep", ROW_KEEP, "resource-dump-keep",
      AT(resource_dump_keep, uint64_t)},
+    {"private", ROW_FLAG, NULL, AT(is_private, bool)},
     {"upstreamTopic", ROW_UPSTREAM},
     {"hubs", ROW_HUBS},
 };
@@ -185,6 +188,15 @@ take_option(struct reading *r, struct slice digits, struct problem *why)
 }
 
 static enum status
+take_flag(struct reading *r, struct slice text)
+{
+    bool is_true = slice_is(text, "true");
+
+    memcpy((char *)r->settings + r->row->offset, &is_true, sizeof(is_true));
+    return STATUS_OK;
+}
+
+static enum status
 take_peer(struct reading *r, struct slice url, struct problem *why)
 {
     struct settings *settings = r->settings;
@@ -206,7 +218,7 @@ take_value(struct reading *r, enum json_event event, struct slice text,
         [ROW_TEXT] = "string",          [ROW_URL] = "string",
         [ROW_NUMBER] = "number",        [ROW_KEEP] = "number or string",
         [ROW_CHOICE] = "string",        [ROW_UPSTREAM] = "string",
-        [ROW_HUBS] = "list of strings",
+        [ROW_HUBS] = "list of strings", [ROW_FLAG] = "true or false",
     };
 
     if (r->is_change && r->depth == 1 && event == JSON_OTHER &&
@@ -231,6 +243,11 @@ take_value(struct reading *r, enum json_event event, struct slice text,
         if (event == JSON_STRING)
             return take_option(r, text, why);
         break;
+    case ROW_FLAG:
+        if (event == JSON_OTHER &&
+            (slice_is(text, "true") || slice_is(text, "false")))
+            return take_flag(r, text);
+        break;
     case ROW_UPSTREAM:
         if (event == JSON_STRING)
             return take_peer(r, text, why);
@@ -244,8 +261,8 @@ take_value(struct reading *r, enum json_event event, struct slice text,
         }
         break;
     }
-    return problem(why, STATUS_INVALID, "%s: is a %s", r->row->name,
-                   wants[r->row->kind]);
+    return problem(why, STATUS_INVALID, "%s: is %s%s", r->row->name,
+                   r->row->kind == ROW_FLAG ? "" : "a ", wants[r->row->kind]);
 }
 
 static enum status
@@ -354,6 +371,15 @@ write_choice(struct buf *to, const char *at, const struct row *row)
     json_text(to, option_word(config_option(row->option), value));
 }
 
+static bool
+flag_of(const struct settings *settings, const struct row *row)
+{
+    bool is_true;
+
+    memcpy(&is_true, (const char *)settings + row->offset, sizeof(is_true));
+    return is_true;
+}
+
 static void
 write_value(struct buf *to, const struct settings *settings,
             const struct row *row)
@@ -373,6 +399,9 @@ write_value(struct buf *to, const struct settings *settings,
         break;
     case ROW_CHOICE:
         write_choice(to, at, row);
+        break;
+    case ROW_FLAG:
+        buf_add_text(to, flag_of(settings, row) ? "true" : "false");
         break;
     case ROW_UPSTREAM:
         json_text(to, slice_of(settings->peers->upstream));
@@ -397,6 +426,8 @@ is_in_effect(const struct settings *settings, const struct row *row)
     case ROW_KEEP:
     case ROW_CHOICE:
         return true;
+    case ROW_FLAG:
+        return flag_of(settings, row);
     case ROW_UPSTREAM:
         return peers && peers->upstream;
     case ROW_HUBS:

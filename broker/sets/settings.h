@@ -5,6 +5,7 @@
  *      "rotateEntries":1000,"rotateBytes":1048576,"rotateAge":3600,
  *      "retainLists":100,"retainAge":2592000,
  *      "resourceListEvery":600,"resourceListKeep":"daily","content":"inline",
+ *      "private":true,
  *      "upstreamTopic":"https://a.example/sets/demo/notifications",
  *      "hubs":["https://hub.example/"]}
  *
@@ -50,6 +51,7 @@ struct settings {
     enum content_mode content;
     int64_t resource_dump_every_us; /* 0: on demand only */
     uint64_t resource_dump_keep;    /* OPTION_KEEP_NONE, ... */
+    bool is_private;                /* set_is_visible (registry.h) */
     struct peers *peers; /* owned: upstreamTopic and hubs; NULL: none */
 };
 
@@ -83,7 +85,7 @@ void settings_merge(struct buf *to, const struct settings *before,
                     const struct settings *change);
 
 /* Appends the given settings as an object; with `all`, all those in effect (but
- * without title, description and absent peers). */
+ * without title, description, and what is absent or false). */
 void settings_write(struct buf *to, const struct settings *settings, bool all);
 
 /* The limits at which lists end. */

@@ -4,9 +4,9 @@
 
 #include "base/array.h"
 
-/* The parts with `n` sets. The index has a limit, too: where it would exceed
- * that, its parts become as large as allowed. It never has more parts than
- * there are sets. */
+/* The parts with `n` sets, private ones not counted. The index has a limit,
+ * too: where it would exceed that, its parts become as large as allowed. It
+ * never has more parts than there are sets. */
 static struct parts
 parts_with(const struct registry *registry, size_t n)
 {
@@ -21,7 +21,7 @@ parts_with(const struct registry *registry, size_t n)
 struct parts
 source_description_parts(struct registry *registry)
 {
-    return parts_with(registry, registry_count(registry));
+    return parts_with(registry, registry_count_public(registry));
 }
 
 struct link_text
@@ -121,8 +121,8 @@ look_for_one(struct set *set, const struct head *head, void *user)
     uint64_t number = log_set_number(set->log);
 
     (void)head;
-    l->is_found =
-        number >= l->begin && number <= l->end && !is_removed(l, number);
+    l->is_found = !set_is_private(set) && number >= l->begin &&
+                  number <= l->end && !is_removed(l, number);
     return !l->is_found;
 }
 
@@ -136,7 +136,7 @@ add_set(struct set *set, const struct head *head, void *user)
     };
 
     (void)head;
-    if (!is_removed(l, change.number))
+    if (!set_is_private(set) && !is_removed(l, change.number))
         l->rc = add_change(l->changes, &change);
     return !l->rc;
 }
@@ -233,7 +233,8 @@ source_changes_announce(struct source_changes *c, struct registry *registry,
 
     if (c->n == 0)
         return STATUS_OK;
-    c->after = parts_with(registry, registry_count(registry) - removals_of(c));
+    c->after =
+        parts_with(registry, registry_count_public(registry) - removals_of(c));
     if (!c->after.has_index)
         return announce(user, CHANGE_UPDATED, &loc, NULL);
     are_new = !c->before.has_index || c->before.size != c->after.size;

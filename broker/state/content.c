@@ -571,3 +571,29 @@ content_let_go(struct content *c, const struct digest *digests, size_t n,
 
     return settle_transaction(c, rc, &c->state, &reason, why);
 }
+
+enum status
+content_each_told(const char *path, content_file_fn *fn, void *user,
+                  struct problem *why)
+{
+    sqlite3_stmt *q = NULL;
+    struct db db;
+    bool row = false;
+    enum status rc = db_open(&db, path, DB_LOOK, why);
+
+    if (!rc)
+        rc = db_prepare(&db, &q,
+                        "SELECT digest FROM files WHERE n > 0"
+                        " AND length(digest) = 32",
+                        why);
+    while (!rc && !(rc = db_step(&db, q, &row, "read " CONTENT_FILE, why)) &&
+           row) {
+        struct digest digest;
+
+        memcpy(digest.bytes, db_column(q, 0).data, DIGEST_SIZE);
+        rc = fn(&digest, user, why);
+    }
+    sqlite3_finalize(q);
+    db_close(&db);
+    return rc;
+}

@@ -37,8 +37,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/db.h"
 #include "broker/log/batch.h"
 #include "broker/log/log.h"
+#include "broker/state/content_files.h"
 #include "broker/state/resources.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
@@ -53,6 +55,9 @@
 #define CONTENT_NEVER INT64_MAX
 
 struct content;
+
+/* The tables of CONTENT_FILE. */
+extern const struct db_kind content_kind;
 
 /* As of the last commit. */
 struct content_at {
@@ -211,6 +216,11 @@ MUST_CHECK enum status content_loose(struct content *content,
 MUST_CHECK enum status content_let_go(struct content *content,
                                       const struct digest *digests, size_t n,
                                       struct problem *why);
+
+/* Calls `fn` for each file that rows of the database `path` refer to, until it
+ * fails. No process has the database open. STATUS_IO: it cannot be read. */
+MUST_CHECK enum status content_each_told(const char *path, content_file_fn *fn,
+                                         void *user, struct problem *why);
 
 /* Deletes the database of the set whose directory is `dir`. It must be closed.
  * A missing one is no error. */

@@ -32,6 +32,12 @@ static const char *const steps[] = {
     " bytes INTEGER NOT NULL);",
 };
 
+const struct db_kind content_kind = {
+    .mode = DB_SMALL,
+    .steps = steps,
+    .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
+};
+
 #define MISSING_COLUMNS "seq, due, tries, loc, hash, length FROM missing"
 
 static const char *const sql[CONTENTROWS_STATEMENTS] = {
@@ -186,8 +192,7 @@ static enum status
 prepare_rows(struct contentrows *r, struct contentrows_at *state, bool *is_ours,
              struct problem *why)
 {
-    enum status rc =
-        db_migrate(&r->db, steps, sizeof(steps) / sizeof(steps[0]), why);
+    enum status rc = db_migrate(&r->db, steps, content_kind.n_steps, why);
 
     *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
     if (!rc)

@@ -81,6 +81,12 @@ static const char *const steps[] = {
     "UPDATE state SET began=seq WHERE NOT is_whole",
 };
 
+const struct db_kind resources_kind = {
+    .mode = DB_SMALL,
+    .steps = steps,
+    .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
+};
+
 static const char *const settings[] = {
     "PRAGMA synchronous=NORMAL", "PRAGMA wal_autocheckpoint=0",
     "PRAGMA cache_size=-4096", /* KiB */
@@ -325,8 +331,7 @@ static enum status
 prepare_database(struct resources *r, struct state_row *state, bool *is_ours,
                  struct problem *why)
 {
-    enum status rc =
-        db_migrate(&r->db, steps, sizeof(steps) / sizeof(steps[0]), why);
+    enum status rc = db_migrate(&r->db, steps, resources_kind.n_steps, why);
 
     *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
     for (size_t i = 0; !rc && i < sizeof(settings) / sizeof(settings[0]); i++)
@@ -847,6 +852,57 @@ resources_keep(struct resources *r, struct problem *why)
     if (!rc)
         r->kept = r->state.at.seq;
     return rc;
+}
+
+enum status
+resources_fill(struct resources *r, uint64_t seq, struct slice entry,
+               struct problem *why)
+{
+    struct gathered row = {.id = (int64_t)r->state.at.n + 1, .seq = seq};
+    sqlite3_stmt *find = r->statements[F_ID],
+                 *key = r->statements[F_INSERT_KEY];
+    int64_t earlier = 0;
+    enum status rc = STATUS_OK;
+
+    if (sqlite3_get_autocommit(r->db.handle))
+        rc = db_run(&r->db, r->statements[F_BEGIN], WHAT, why);
+    resource_key(&row.key, fragment_loc(entry));
+    bind_bytes(find, 1, &row.key, sizeof(row.key));
+    if (!rc)
+        rc = look_up(r, find, &earlier, why);
+    if (!rc && earlier)
+        rc = problem(why, STATUS_DIFFERENT, "it names a resource twice");
+    if (!rc)
+        rc = put_row(r, F_INSERT, &row, entry, why);
+    if (rc)
+        return rc;
+    bind_bytes(key, 1, &row.key, sizeof(row.key));
+    sqlite3_bind_int64(key, 2, row.id);
+    r->state.at.n++;
+    r->state.at.bytes += entry.size;
+    return db_run(&r->db, key, WHAT, why);
+}
+
+enum status
+resources_fill_end(struct resources *r, uint64_t seq, int64_t us,
+                   struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (sqlite3_get_autocommit(r->db.handle)) /* no resource was added */
+        rc = db_run(&r->db, r->statements[F_BEGIN], WHAT, why);
+    r->state.at.seq = seq;
+    r->state.at.us = us;
+    r->state.at.is_whole = true;
+    r->state.at.began = 0;
+    r->state.whole_at = 0;
+    r->state.has_digest = false;
+    if (!rc)
+        rc = write_state(r, &r->state, why);
+    if (!rc)
+        rc = db_run(&r->db, r->statements[F_COMMIT], WHAT, why);
+    forget_gathered(r);
+    return rc ? rc : resources_keep(r, why);
 }
 
 enum status

@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/db.h"
 #include "broker/log/batch.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -39,6 +40,9 @@
 #define RESOURCES_FILE "resources.db"
 
 struct resources;
+
+/* Its tables. */
+extern const struct db_kind resources_kind;
 
 /* The key of a resource: the first bytes of the SHA-256 of its loc, enough that
  * two equal keys cannot be found. */
@@ -122,6 +126,19 @@ MUST_CHECK enum status resources_keep(struct resources *resources,
 MUST_CHECK enum status resources_heal(struct resources *resources,
                                       uint64_t began, uint64_t seq,
                                       struct problem *why);
+
+/* Filling: makes a state of a published Resource List instead of the log. Adds
+ * a resource to a state that is new, in the order of its list. `entry` is as in
+ * struct resources_entry, and `seq` that of its change. STATUS_DIFFERENT: the
+ * list has the resource already. After an error close it. */
+MUST_CHECK enum status resources_fill(struct resources *resources, uint64_t seq,
+                                      struct slice entry, struct problem *why);
+
+/* The list stands for entry `seq`, with T(seq) `us`: the state is whole, and
+ * folds on behind it. On the disk when it returns. */
+MUST_CHECK enum status resources_fill_end(struct resources *resources,
+                                          uint64_t seq, int64_t us,
+                                          struct problem *why);
 
 /* Walking */
 

@@ -200,7 +200,7 @@ static const char *const sql[STATEMENTS] = {
 };
 
 /* The file is worthless before it is complete: no journal, no fsync. */
-static const struct db_kind kind = {
+const struct db_kind upload_file_kind = {
     .mode = DB_SMALL,
     .opening = "PRAGMA journal_mode=OFF;"
                "PRAGMA synchronous=OFF;"
@@ -233,7 +233,7 @@ upload_file_begin(struct upload_file **staging, const char *dir,
     if (!rc) {
         upload_file_remove(dir, name);
         path_of(path, dir, name, STAGE_NEW);
-        rc = db_open_kind(&s->db, &kind, path, why);
+        rc = db_open_kind(&s->db, &upload_file_kind, path, why);
     }
     if (rc) {
         upload_file_discard(s);

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/db.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"
@@ -65,6 +66,9 @@ struct upload_file_about {
 };
 
 struct upload_file;
+
+/* Its tables. */
+extern const struct db_kind upload_file_kind;
 
 /* Begins NAME.new in `dir`, which it makes if necessary; deletes an older file
  * of that name. */

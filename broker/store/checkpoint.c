@@ -12,11 +12,13 @@
 #define WAL_HEADER_BYTES   32
 #define FRAME_HEADER_BYTES 24
 
-/* WAL bytes after which a checkpoint begins; and after which the writer waits a
- * little for readers rather than let the WAL grow on. */
+/* WAL bytes after which a checkpoint begins; and after which the writer copies
+ * them itself and waits for the thread and for readers, rather than let the WAL
+ * grow on: on a loaded machine commits may come faster than the thread copies
+ * them. */
 #define CHECKPOINT_BYTES 4194304
 #define WAL_LONG_BYTES   (16 * (int64_t)CHECKPOINT_BYTES)
-#define WAL_WAIT_MS      50
+#define WAL_WAIT_MS      1000
 
 /* Otherwise, as db_open sets it. */
 #define BUSY_MS 5000
@@ -104,16 +106,17 @@ checkpoint_stop(struct checkpoint *c)
 void
 checkpoint_complete(struct checkpoint *c)
 {
+    bool is_long = c->wal_bytes >= WAL_LONG_BYTES;
     int result;
 
     if (!atomic_exchange_explicit(&c->is_restart_due, false,
-                                  memory_order_relaxed))
+                                  memory_order_relaxed) &&
+        !is_long)
         return;
     /* Only pages written since the PASSIVE one are left to copy. A reader that
      * still looks at old pages makes it fail; the next checkpoint tries again,
      * and waits for the reader when the WAL has become long. */
-    sqlite3_busy_timeout(c->writer->handle,
-                         c->wal_bytes >= WAL_LONG_BYTES ? WAL_WAIT_MS : 0);
+    sqlite3_busy_timeout(c->writer->handle, is_long ? WAL_WAIT_MS : 0);
     result = sqlite3_wal_checkpoint_v2(c->writer->handle, NULL,
                                        SQLITE_CHECKPOINT_RESTART, NULL, NULL);
     report_failure(c->writer, result);

@@ -37,8 +37,8 @@ MUST_CHECK enum status checkpoint_start(struct checkpoint *c, struct db *writer,
 /* Harmless if it never started. */
 void checkpoint_stop(struct checkpoint *c);
 
-/* Between two commits, the writer's thread: completes a checkpoint that is due.
- */
+/* Between two commits, the writer's thread: completes a checkpoint that is due,
+ * or makes one if the log has become long. */
 void checkpoint_complete(struct checkpoint *c);
 
 /* After a refused commit, on the writer's thread: cuts off its bytes behind the

@@ -239,6 +239,15 @@ has_bytes(const char *path, const char *suffix)
     return stat(name, &st) == 0 && (S_ISDIR(st.st_mode) || st.st_size > 0);
 }
 
+static bool
+has_name(const char *dir, const char *suffix)
+{
+    char name[4300];
+
+    snprintf(name, sizeof(name), "%s%s", dir, suffix);
+    return !access(name, F_OK);
+}
+
 /* No database: right where there never was one. A new one would begin to number
  * lists from 1 again, and write over the files that are there. */
 static enum status
@@ -312,6 +321,11 @@ check_path(const char *dir, const char *path, struct problem *why)
     struct db db = {NULL};
     enum status rc;
 
+    if (has_name(dir, "/" STORE_RESTORING))
+        return problem(why, STATUS_IO,
+                       "%s holds a part of a backup, whose restore was not "
+                       "finished: restore it again, into an empty directory",
+                       dir);
     if (stat(path, &st) && errno != ENOENT) {
         problem_errno(why, "cannot open", path);
         return STATUS_IO;

@@ -14,6 +14,10 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+/* The name of a file in a data directory that is being restored, or whose
+ * restore was cut off (broker/backup): no broker may use the directory. */
+#define STORE_RESTORING "restoring"
+
 /* Opens or creates DIR/tidings.db, recovers, and checkpoints the WAL away
  * before it returns, which settles the rest of a failed COMMIT.
  */

@@ -391,6 +391,29 @@ rest_before_retry(struct td_client *client, unsigned *pause_ms,
     return rest(client, ms);
 }
 
+bool
+is_web_url(const char *url)
+{
+    return url && (!strncasecmp(url, "http://", 7) ||
+                   !strncasecmp(url, "https://", 8));
+}
+
+enum exit_code
+give_token(struct td_client *client, const char *url,
+           const struct chosen_token *token)
+{
+    enum td_status rc = TD_OK;
+
+    if (token->path)
+        rc = td_client_set_token_file(client, url, token->path);
+    else if (token->text)
+        rc = td_client_set_token(client, url, token->text);
+    if (!rc)
+        return EXIT_GOOD;
+    say("%s: %s", token->from, td_problem(client));
+    return rc == TD_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
 struct td_client *
 open_client(const struct arguments *arguments, const char *url,
             enum exit_code *code)
@@ -409,7 +432,9 @@ open_client(const struct arguments *arguments, const char *url,
     for (size_t i = 0; !rc && i < arguments->n_headers; i++)
         rc = td_header(client, url, arguments->headers[i]);
     *code = exit_of(client, rc);
-    if (rc) {
+    if (!rc && is_web_url(url)) /* a directory has no server */
+        *code = give_token(client, url, &arguments->token);
+    if (*code) {
         td_close(client);
         return NULL;
     }

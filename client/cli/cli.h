@@ -33,6 +33,14 @@ struct given {
     const char *value; /* "" where there is none */
 };
 
+/* The token for the server of the command's URL, of --token-file,
+ * TIDINGS_TOKEN_FILE or TIDINGS_TOKEN; all NULL: none. */
+struct chosen_token {
+    const char *from; /* the option's or variable's name */
+    const char *path;
+    const char *text;
+};
+
 /* The command line after the command: the last value of each option (NULL: not
  * given; "" without a value), all options in order, and the operands. */
 struct arguments {
@@ -43,8 +51,9 @@ struct arguments {
     char *const *operands;
     const char *const *headers; /* of --header, which all commands have */
     size_t n_headers;
-    bool allows_private;     /* --allow-private, likewise */
-    struct td_limits limits; /* limits_read */
+    struct chosen_token token; /* likewise */
+    bool allows_private;       /* --allow-private, likewise */
+    struct td_limits limits;   /* limits_read */
 };
 
 /* One row per command. */
@@ -117,8 +126,16 @@ bool rest(struct td_client *client, unsigned ms);
 bool rest_before_retry(struct td_client *client, unsigned *pause_ms,
                        unsigned most_ms);
 
-/* A handle with the limits, for the server at `url`, which gets the --headers.
- * NULL: *code is the exit code, and the reason was printed. */
+/* True if `url` begins with http:// or https://. */
+bool is_web_url(const char *url);
+
+/* Gives the handle the token for the server at `url`. EXIT_GOOD; else has
+ * printed why. */
+enum exit_code give_token(struct td_client *client, const char *url,
+                          const struct chosen_token *token);
+
+/* A handle with the limits, for the server at `url`, which gets the --headers
+ * and the token. NULL: *code is the exit code, and the reason was printed. */
 struct td_client *open_client(const struct arguments *arguments,
                               const char *url, enum exit_code *code);
 

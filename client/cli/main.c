@@ -26,6 +26,7 @@ static const struct option_row common_options[] = {
      "let a source name addresses nearer to us than its own"},
     {"cacert", "FILE", "trust these certificates, too; or CURL_CA_BUNDLE"},
     {"header", "LINE", "\"Name: value\" for the URL's server and no other"},
+    {"token-file", "FILE", "bearer token for that server; see below"},
     {"help", NULL, "print this"},
     {NULL, NULL, NULL},
 };
@@ -35,6 +36,12 @@ static const char set_help[] = "SET-URL is http(s)://host:port/sets/NAME.\n";
 static const char source_help[] =
     "SET-URL is http(s)://host:port/sets/NAME; SOURCE-URL any document of a\n"
     "ResourceSync source.\n";
+
+static const char token_help[] =
+    "The token is the line in FILE or in the file that TIDINGS_TOKEN_FILE "
+    "names, else\nthe value of TIDINGS_TOKEN. Over http it goes to this "
+    "machine alone. FILE is for\nits owner alone (chmod 600), and is read "
+    "again if the server refuses the token.\n";
 
 static const char exit_help[] = "Exit status: 0 done, 1 failed (refused, "
                                 "unreachable), 2 bad usage, 3 gone\n"
@@ -79,6 +86,7 @@ help_command(const struct command *command)
         printf("%s\n", command->more);
     fputs(strstr(command->operands, "SOURCE-URL") ? source_help : set_help,
           stdout);
+    fputs(token_help, stdout);
     fputs(exit_help, stdout);
 }
 
@@ -96,17 +104,74 @@ no_run(const struct command *command, int chosen, const char *option)
     return EXIT_GOOD;
 }
 
+/* Takes TIDINGS_TOKEN out of the environment: commands of the user's (--exec)
+ * do not inherit it, and /proc/PID/environ no longer shows it. NULL: it is not
+ * set. The caller frees it. */
+static char *
+take_token(void)
+{
+    static const char name[] = "TIDINGS_TOKEN";
+    char *value = getenv(name);
+    char *token = value && value[0] ? strdup(value) : NULL;
+
+    if (value) {
+        explicit_bzero(value, strlen(value));
+        unsetenv(name);
+    }
+    return token;
+}
+
+static bool
+has_authorization(const struct arguments *arguments)
+{
+    static const char name[] = "Authorization:";
+
+    for (size_t i = 0; i < arguments->n_headers; i++)
+        if (!strncasecmp(arguments->headers[i], name, sizeof(name) - 1))
+            return true;
+    return false;
+}
+
+/* Chooses the token, with `file` of --token-file (NULL: not given) and `text`
+ * of TIDINGS_TOKEN. A header of the command line replaces the environment's.
+ * False: it has told why. */
+static bool
+choose_token(struct arguments *arguments, const char *file, const char *text)
+{
+    static const char file_name[] = "TIDINGS_TOKEN_FILE";
+    const char *named = getenv(file_name);
+
+    if (file && has_authorization(arguments)) {
+        bad_usage("--token-file and --header Authorization exclude each other");
+        return false;
+    }
+    if (has_authorization(arguments))
+        return true;
+    if (file)
+        arguments->token =
+            (struct chosen_token){.from = "--token-file", .path = file};
+    else if (named && named[0])
+        arguments->token =
+            (struct chosen_token){.from = file_name, .path = named};
+    else if (text)
+        arguments->token =
+            (struct chosen_token){.from = "TIDINGS_TOKEN", .text = text};
+    return true;
+}
+
 /* Runs a command with the rest of the command line. */
 static enum exit_code
-run_with_options(const struct command *command, int argc, char **argv)
+run_with_options(const struct command *command, int argc, char **argv,
+                 const char *token)
 {
-    struct option longs[OPTIONS_MAX + 5] = {{0}};
+    struct option longs[OPTIONS_MAX + 6] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
     struct given *in_order = calloc((size_t)argc, sizeof(in_order[0]));
     const char **headers = calloc((size_t)argc, sizeof(headers[0]));
     struct arguments arguments = {
         .options = given, .given = in_order, .headers = headers};
-    enum exit_code code;
+    const char *token_file = NULL;
+    enum exit_code code = EXIT_USAGE;
     int n = 0;
     int chosen;
 
@@ -123,6 +188,8 @@ run_with_options(const struct command *command, int argc, char **argv)
     longs[n + 3] = (struct option){"allow-private", no_argument, NULL, n + 3};
     longs[n + 1] = (struct option){"cacert", required_argument, NULL, n + 1};
     longs[n + 2] = (struct option){"header", required_argument, NULL, n + 2};
+    longs[n + 4] =
+        (struct option){"token-file", required_argument, NULL, n + 4};
 
     opterr = 0;
     while ((chosen = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
@@ -134,6 +201,8 @@ run_with_options(const struct command *command, int argc, char **argv)
             setenv("CURL_CA_BUNDLE", optarg, 1);
         } else if (chosen == n + 3) {
             arguments.allows_private = true;
+        } else if (chosen == n + 4) {
+            token_file = optarg;
         } else if (chosen == n + 2) {
             headers[arguments.n_headers++] = optarg;
         } else {
@@ -144,9 +213,9 @@ run_with_options(const struct command *command, int argc, char **argv)
     }
     arguments.n_operands = argc - optind;
     arguments.operands = argv + optind;
-    code = limits_read(command->options, given, &arguments.limits)
-               ? command->run(&arguments)
-               : EXIT_USAGE;
+    if (limits_read(command->options, given, &arguments.limits) &&
+        choose_token(&arguments, token_file, token))
+        code = command->run(&arguments);
 
 out:
     free(in_order);
@@ -159,12 +228,13 @@ main(int argc, char **argv)
 {
     enum exit_code code = EXIT_USAGE;
     const char *name = argc > 1 ? argv[1] : "--help";
+    char *token = take_token();
     size_t i = 0;
 
     while (i < N_COMMANDS && strcmp(commands[i]->name, name))
         i++;
     if (i < N_COMMANDS)
-        code = run_with_options(commands[i], argc - 1, argv + 1);
+        code = run_with_options(commands[i], argc - 1, argv + 1, token);
     else if (argc == 2 && !strcmp(name, "--version"))
         code = puts("tidings " TIDINGS_VERSION) < 0 ? EXIT_FAILED : EXIT_GOOD;
     else if (argc == 2 && !strcmp(name, "--help")) {
@@ -178,5 +248,6 @@ main(int argc, char **argv)
     errno = 0;
     if ((fflush(stdout) || ferror(stdout)) && code == EXIT_GOOD)
         code = cannot_write(errno);
+    free(token);
     return code;
 }

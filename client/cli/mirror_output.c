@@ -171,6 +171,9 @@ mirror_output_open(struct mirror_output *m, const struct arguments *arguments,
     if (!url && arguments->n_headers)
         return bad_usage("--header needs the URL of the source, too: it goes "
                          "to no other server");
+    if (!url && arguments->token.from && arguments->token.from[0] == '-')
+        return bad_usage("--token-file needs the URL of the source, too: the "
+                         "token goes to no other server");
     m->progress.is_on = isatty(STDERR_FILENO) == 1 && !m->is_json;
     m->client = open_client(arguments, url, &code);
     if (!m->client)

@@ -48,7 +48,8 @@ enum {
     OPTION_LIMITS,
     OPTION_KEEP_LINKS = OPTION_LIMITS + N_LIMIT_ROWS,
     OPTION_UNTIL,
-    OPTION_TARGET_HEADER
+    OPTION_TARGET_HEADER,
+    OPTION_TARGET_TOKEN_FILE
 };
 
 static const struct option_row options[] = {
@@ -67,6 +68,8 @@ static const struct option_row options[] = {
                       "end when the target has all changes"},
     [OPTION_TARGET_HEADER] = {"target-header", "LINE",
                               "as --header, for the server of the second set"},
+    [OPTION_TARGET_TOKEN_FILE] = {"target-token-file", "FILE",
+                                  "as --token-file, for the second set"},
     {NULL, NULL, NULL},
 };
 
@@ -670,6 +673,10 @@ relay_all(struct relay *r, const char *after, bool until_caught_up)
 static struct td_client *
 open_target(const struct arguments *arguments, enum exit_code *code)
 {
+    const struct chosen_token token = {
+        .from = "--target-token-file",
+        .path = arguments->options[OPTION_TARGET_TOKEN_FILE],
+    };
     struct td_client *client = td_open();
     enum td_status rc = TD_OK;
 
@@ -680,12 +687,15 @@ open_target(const struct arguments *arguments, enum exit_code *code)
     if (!client) {
         say("no memory or descriptors left");
         *code = EXIT_FAILED;
-    } else if (rc) {
-        *code = exit_of(client, rc);
+        return NULL;
+    }
+    td_limit(client, &arguments->limits);
+    *code = exit_of(client, rc);
+    if (!rc)
+        *code = give_token(client, arguments->operands[1], &token);
+    if (*code) {
         td_close(client);
         return NULL;
-    } else {
-        td_limit(client, &arguments->limits);
     }
     return client;
 }
@@ -703,8 +713,7 @@ run_relay(const struct arguments *arguments)
                          "tidings relay --help");
     r.source_url = arguments->operands[0];
     r.target_url = arguments->operands[1];
-    if (strncasecmp(r.source_url, "http://", 7) &&
-        strncasecmp(r.source_url, "https://", 8))
+    if (!is_web_url(r.source_url))
         return bad_usage("relay needs the URL of a source, http(s)://...: "
                          "\"%s\"",
                          r.source_url);

@@ -21,6 +21,7 @@ enum {
     OPTION_RESOURCE_LIST_KEEP,
     OPTION_RESOURCE_DUMP_KEEP,
     OPTION_CONTENT,
+    OPTION_PRIVATE,
     OPTION_UPSTREAM_TOPIC,
     OPTION_HUB,
     OPTION_RESET,
@@ -52,6 +53,8 @@ static const struct option_row options[] = {
                                    "likewise, of Resource Dumps"},
     [OPTION_CONTENT] = {"content", "none|fetch|inline",
                         "whether the broker stores the bytes of resources"},
+    [OPTION_PRIVATE] = {"private", NULL,
+                        "create: only for tokens that may read the set"},
     [OPTION_UPSTREAM_TOPIC] = {"upstream-topic", "URL",
                                "take the changes of this WebSub topic"},
     [OPTION_HUB] = {"hub", "URL", "send changes to this hub, too"},
@@ -77,6 +80,7 @@ static const char *const members[] = {"title",
                                       "resourceListKeep",
                                       "resourceDumpKeep",
                                       "content",
+                                      "private",
                                       "upstreamTopic",
                                       "hubs"};
 
@@ -166,6 +170,8 @@ put_value(FILE *to, const struct arguments *arguments, int i)
 
     if (i == OPTION_HUB)
         put_hubs(to, arguments);
+    else if (i == OPTION_PRIVATE)
+        fputs("true", to);
     else if (is_number_option(i) || (is_keep_option(i) && is_number(given)))
         fputs(given, to);
     else

@@ -175,12 +175,6 @@ verify_source(struct verify *v, const char *url)
     return code ? code : result;
 }
 
-static bool
-is_url(const char *where)
-{
-    return !strncmp(where, "http://", 7) || !strncmp(where, "https://", 8);
-}
-
 static int
 on_unreadable(const char *path, int error)
 {
@@ -228,7 +222,7 @@ run_verify(const struct arguments *arguments)
     if (!v.client)
         return code;
     signals_stop_client(v.client);
-    if (is_url(arguments->operands[0]))
+    if (is_web_url(arguments->operands[0]))
         code = verify_source(&v, arguments->operands[0]);
     else
         code = verify_directory(&v, arguments->operands[0]);

@@ -101,6 +101,8 @@ run_watch(const struct arguments *arguments)
         .allow_empty = given[OPTION_ALLOW_EMPTY] != NULL,
         .headers = arguments->headers,
         .n_headers = arguments->n_headers,
+        .token = arguments->token.text,
+        .token_file = arguments->token.path,
         .on_ready = on_ready,
         .on_posted = on_posted,
         .on_warning = on_warning,

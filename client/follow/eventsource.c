@@ -2,8 +2,9 @@
  * eventsource.c - server-sent events: an answer without end.
  *
  * broker/push/eventsource.c sends them: the events `changes` and `heartbeat`
- * are messages, always in JSON; `farewell`, `failed`, `removed` and `gone` are
- * the last ones, with the reason as {"detail":"..."}. Other events are ignored.
+ * are messages, always in JSON; `farewell`, `failed`, `denied`, `removed` and
+ * `gone` are the last ones, with the reason as {"detail":"..."}. Other events
+ * are ignored.
  *
  * Comments are no sign of life: a proxy may send them for a broker that is
  * gone. The broker's heartbeats are events.
@@ -38,10 +39,8 @@ static const struct farewell {
     const char *name;
     unsigned code;
 } farewells[] = {
-    {"farewell", 1001},
-    {"failed", 1011},
-    {"removed", 4404},
-    {"gone", 4410},
+    {"farewell", 1001}, {"failed", 1011}, {"denied", 4401},
+    {"removed", 4404},  {"gone", 4410},
 };
 
 static void

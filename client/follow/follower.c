@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "client/lib/pause.h"
+#include "client/lib/tokens.h"
 
 /* A broker that ends loses all its clients at once: they return spread over so
  * many milliseconds. */
@@ -366,11 +367,25 @@ follower_is_here(struct td_follower *f, bool is_gone)
     return !is_gone;
 }
 
+/* True if the server refuses a token that it has accepted before, and its file
+ * may get another one. */
+static bool
+awaits_token(const struct td_follower *f, const struct problem *why)
+{
+    return why->rc == STATUS_REFUSED && why->http_status == 401 &&
+           f->connection.was_heard &&
+           tokens_may_change(f->client->tokens, f->options.url);
+}
+
 bool
 follower_end(struct td_follower *f, const struct problem *why)
 {
     struct problem told = *why;
 
+    if (awaits_token(f, why)) {
+        f->attempts.n_heard = 0;
+        return follower_trouble(f, why);
+    }
     follower_enter(f, FOLLOWER_ENDED);
     client_idles(f->client, &f->running, true);
     close_pusher(f);

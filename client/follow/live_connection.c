@@ -10,9 +10,13 @@
 
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
+#include "client/lib/tokens.h"
 #include "proto/slice.h"
 
 #define ANSWER_MS 20000
+
+/* Close code: the token has ended or was revoked. */
+#define CLOSE_DENIED 4401
 
 static const struct transport *const transports[] = {
     &transport_websocket,
@@ -96,12 +100,21 @@ live_finish(struct live *live, enum live_how how, const char *format, ...)
     end_later(live);
 }
 
+static void
+renew_token(struct live *live)
+{
+    live->end.has_new_token =
+        tokens_renew(live->client->tokens, live->url, live->token_version);
+}
+
 void
 live_finish_closed(struct live *live, unsigned code, const char *reason)
 {
     if (live->is_ending)
         return;
     live->end.code = code;
+    if (code == CLOSE_DENIED)
+        renew_token(live);
     live_finish(live, LIVE_CLOSED, "%s", reason);
 }
 
@@ -147,6 +160,8 @@ live_finish_refused(struct live *live, const struct fetch_answer *answer)
         return;
     live->end.how = is_unfit(live, answer) ? LIVE_UNFIT : LIVE_REFUSED;
     fetch_refused(why, answer);
+    if (answer->status == 401)
+        renew_token(live);
     if (answer->status < 400)
         problem(why, why->rc, "%u: that is no stream of changes",
                 answer->status);
@@ -252,6 +267,7 @@ live_start(struct td_client *client, const struct live_request *request,
     live->on_end = on_end;
     live->user = user;
     live->url = strdup(request->url);
+    tokens_find(client->tokens, request->url, &live->token_version);
     live->timer = timer_new(client->loop, on_timer, live);
     live->own = calloc(1, live->transport->size);
     live->again = timer_new(client->loop, live->transport->go_on, live->own);

@@ -33,7 +33,8 @@ enum live_how {
                      another may work. A broker that ends at that moment looks
                      the same */
     LIVE_CLOSED,  /* UNREACHABLE: the broker's farewell: close code `code`;
-                     4410: gone; 4404: the set was removed */
+                     4401: the token has ended; 4410: gone; 4404: the set was
+                     removed */
     LIVE_LOST,    /* UNREACHABLE: failed, broke, or fell silent */
     LIVE_BROKEN,  /* MALFORMED: the broker sent no valid message */
     LIVE_MEMORY   /* MEMORY */
@@ -41,7 +42,9 @@ enum live_how {
 
 struct live_end {
     enum live_how how;
-    unsigned code; /* LIVE_CLOSED: RFC 6455 section 7.4; 0: none */
+    unsigned code;      /* LIVE_CLOSED: RFC 6455 section 7.4; 0: none */
+    bool has_new_token; /* the broker refused the token, and tokens.h has
+                           another one now: start again */
     struct problem why;
 };
 

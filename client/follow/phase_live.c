@@ -16,6 +16,7 @@
 
 /* Close codes of the stream (RFC 6455 section 7.4; ours). */
 #define CLOSE_GOING_AWAY 1001
+#define CLOSE_DENIED     4401
 #define CLOSE_GONE       4410
 
 /* An answer without news that comes sooner, although the request said to wait,
@@ -194,6 +195,8 @@ end_refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
     struct problem why = end->why;
 
     why.rc = why.http_status ? fetch_meaning(why.http_status) : STATUS_REFUSED;
+    if (end->has_new_token)
+        return follower_go(f);
     if (why.rc == STATUS_UNREACHABLE)
         return follower_trouble(f, &why);
     if (why.rc == STATUS_GONE)
@@ -245,6 +248,11 @@ end_closed(struct td_follower *f, const struct live_end *end)
     problem(&why, end->code == CLOSE_GONE ? STATUS_GONE : STATUS_UNREACHABLE,
             "the broker ended the stream: %u %s", end->code, end->why.text);
     f->attempts.has_farewell = end->code == CLOSE_GOING_AWAY;
+    if (end->has_new_token)
+        return follower_go(f);
+    if (end->code == CLOSE_DENIED)
+        f->attempts.n_heard = 0; /* each stream begins with a message: without
+                                    this the pauses would not grow */
     return why.rc == STATUS_GONE ? follower_gone(f, &why)
                                  : follower_trouble(f, &why);
 }

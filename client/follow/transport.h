@@ -37,6 +37,7 @@ struct live {
     struct td_client *client;
     const struct transport *transport;
     char *url;
+    unsigned token_version; /* tokens.h; 0: no token */
     enum td_form form;
     const unsigned *idle_ms;
     unsigned answer_ms;

@@ -22,6 +22,7 @@
 #include "client/follow/websocket_frames.h"
 #include "client/lib/curl_loop.h"
 #include "client/lib/fetch.h"
+#include "client/lib/tokens.h"
 #include "proto/http/ws_handshake.h"
 
 /* The head of the request; it includes the lines of td_header. */
@@ -194,6 +195,8 @@ read_refusal(struct websocket *w, bool is_ended)
     if (rc != STATUS_AGAIN || is_ended || answer.body.failed) {
         if (rc || answer.body.failed)
             buf_clear(&answer.body); /* only the status remains */
+        if (answer.status == 401)
+            answer.note = tokens_note(w->live->client->tokens, w->live->url);
         live_finish_refused(w->live, &answer);
     }
     buf_fini(&answer.body);

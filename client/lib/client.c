@@ -14,6 +14,7 @@
 
 #include "client/lib/curl_loop.h"
 #include "client/lib/headers.h"
+#include "client/lib/tokens.h"
 
 static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
 
@@ -34,6 +35,7 @@ td_status_of(enum status rc)
     case STATUS_INVALID:
         return TD_INVALID;
     case STATUS_REFUSED:
+    case STATUS_FORBIDDEN:
     case STATUS_NOT_FOUND:
     case STATUS_LIMITED:
         return TD_REFUSED;
@@ -192,8 +194,9 @@ td_open(void)
     if (client->loop)
         client->web = curl_loop_new(client);
     client->headers = headers_new();
+    client->tokens = tokens_new();
     client->reach = address_policy_new();
-    if (!client->web || !client->headers || !client->reach) {
+    if (!client->web || !client->headers || !client->tokens || !client->reach) {
         td_close(client);
         return NULL;
     }
@@ -210,6 +213,7 @@ td_close(struct td_client *client)
     curl_loop_free(client->web);
     handle_loop_free(client->loop);
     headers_free(client->headers);
+    tokens_free(client->tokens);
     text_set_fini(&client->found);
     address_policy_free(client->reach);
     if (client->stop_fd >= 0)
@@ -227,6 +231,51 @@ td_header(struct td_client *client, const char *url, const char *header)
     if (rc)
         client_told(client, &why);
     return client_end(client, rc);
+}
+
+/* Over http a proxy would read the token; over https it only carries bytes. */
+static enum status
+check_proxy(const char *url, struct problem *why)
+{
+    char scheme[CURL_LOOP_SCHEME_SIZE], host[CURL_LOOP_HOST_SIZE];
+
+    if (!curl_loop_read_url(url, scheme, host) || strcmp(scheme, "http") != 0 ||
+        !curl_loop_is_proxied(scheme, host))
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "the token for %.200s would go through the proxy that the "
+                   "environment names; except the host by no_proxy",
+                   host);
+}
+
+static enum td_status
+set_token(struct td_client *client, const char *url, const char *text,
+          const char *path)
+{
+    struct problem why = {""};
+    enum status rc = check_proxy(url, &why);
+
+    if (!rc)
+        rc = tokens_set(client->tokens, url, text, path, &why);
+
+    client_begin(client);
+    if (rc)
+        client_told(client, &why);
+    return client_end(client, rc);
+}
+
+enum td_status
+td_client_set_token(struct td_client *client, const char *url,
+                    const char *token)
+{
+    return set_token(client, url, token, NULL);
+}
+
+enum td_status
+td_client_set_token_file(struct td_client *client, const char *url,
+                         const char *path)
+{
+    return set_token(client, url, NULL, path);
 }
 
 void

@@ -14,6 +14,7 @@
 #include "proto/problem.h"
 
 struct headers;
+struct tokens;
 struct address_policy;
 struct curl_loop;
 
@@ -24,6 +25,7 @@ struct td_client {
     struct handle_loop *loop;
     struct curl_loop *web;   /* fetch.c's: connections, exchanges under way */
     struct headers *headers; /* headers.c's: td_header */
+    struct tokens *tokens;   /* tokens.c's: td_client_set_token */
     struct address_policy
         *reach; /* address_policy.c's: addresses that sources may name */
 

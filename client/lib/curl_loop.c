@@ -15,7 +15,10 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/openssl.h"
+#include "base/token_file.h"
 #include "client/lib/headers.h"
+#include "client/lib/tokens.h"
 #include "proto/http/network_address.h"
 
 /* Connections that are kept open for the next request. */
@@ -395,6 +398,69 @@ ca_file(void)
     return file && file[0] ? file : NULL;
 }
 
+/* CURLOPT_SSL_CTX_FUNCTION. */
+static CURLcode
+raise_level(CURL *easy, void *ssl_ctx, void *user)
+{
+    (void)easy;
+    (void)user;
+    return openssl_raise_level(ssl_ctx) ? CURLE_OK : CURLE_SSL_CONNECT_ERROR;
+}
+
+/* Refuses what OpenSSL's level 2 refuses, also where the system's configuration
+ * permits more. A libcurl with another library for TLS keeps to the versions
+ * alone. */
+static void
+set_tls(CURL *easy)
+{
+    const struct curl_tlssessioninfo *tls = NULL;
+
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (!curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &tls) && tls &&
+        tls->backend == CURLSSLBACKEND_OPENSSL)
+        curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, raise_level);
+    if (!ca_file())
+        return;
+    curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file());
+    /* Read for each connection: the file may have changed. */
+    curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+}
+
+static bool
+has_authorization(const struct curl_slist *lines)
+{
+    static const char name[] = "Authorization:";
+
+    while (lines && strncasecmp(lines->data, name, sizeof(name) - 1) != 0)
+        lines = lines->next;
+    return lines != NULL;
+}
+
+/* A line of the program's own stays. libcurl sends no line of the request to
+ * the proxy of a tunnel; without a tunnel the proxy would read the token. */
+static bool
+add_token(struct td_client *client, struct curl_loop_transfer *transfer)
+{
+    static const char before[] = "Authorization: Bearer ";
+    char line[sizeof(before) + TOKEN_MAX];
+    const char *token;
+    bool is_good;
+
+    transfer->token_version = 0;
+    if (has_authorization(transfer->headers) ||
+        (transfer->check.is_proxied &&
+         strncasecmp(transfer->url, "https:", 6) != 0))
+        return true;
+    token =
+        tokens_find(client->tokens, transfer->url, &transfer->token_version);
+    if (!token)
+        return true;
+    snprintf(line, sizeof(line), "%s%s", before, token);
+    is_good = curl_loop_header(&transfer->headers, line);
+    explicit_bzero(line, sizeof(line));
+    return is_good;
+}
+
 bool
 curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
                   const struct curl_slist *lines)
@@ -415,9 +481,7 @@ curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    if (ca_file())
-        curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file());
+    set_tls(easy);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     set_addresses(client, transfer);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);
@@ -425,5 +489,6 @@ curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
         if (!curl_loop_header(&transfer->headers, lines->data))
             return false;
     return headers_each(client->headers, transfer->url, add_header,
-                        &transfer->headers);
+                        &transfer->headers) &&
+           add_token(client, transfer);
 }

@@ -37,7 +37,8 @@ struct curl_loop_transfer {
 
     /* Made by curl_loop_prepare */
     CURL *easy;
-    struct curl_slist *headers; /* of the request, and td_header */
+    struct curl_slist *headers; /* of the request, td_header, a token */
+    unsigned token_version;     /* tokens.h; 0: no token */
     char error[CURL_ERROR_SIZE];
     bool is_under_way;
     struct address_policy_check check;
@@ -45,8 +46,8 @@ struct curl_loop_transfer {
 
 /* Sets the options that all transfers have: URL, protocols, TLS, trust,
  * proxies, name, no signals, which addresses (address_policy.h). Copies `lines`
- * to `headers`, and adds the client's lines for that server. May be repeated
- * for another URL. False: no memory. */
+ * to `headers`, and adds the client's lines and token for that server. May be
+ * repeated for another URL. False: no memory. */
 bool curl_loop_prepare(struct td_client *client,
                        struct curl_loop_transfer *transfer,
                        const struct curl_slist *lines);

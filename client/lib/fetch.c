@@ -17,6 +17,7 @@
 
 #include "client/lib/curl_loop.h"
 #include "client/lib/json_fields.h"
+#include "client/lib/tokens.h"
 
 /* Seconds until a connection must stand, and of silence in the middle of an
  * exchange: a large post is read and made durable before it is answered. */
@@ -87,6 +88,8 @@ struct fetch {
     bool is_too_long;
     bool is_refused;    /* by on_body */
     bool is_left;       /* a redirect with too long a body */
+    bool was_renewed;   /* tokens_renew was asked for this hop ... */
+    bool has_new_token; /* ... and has another token than the refused one */
     bool is_paused;     /* by our user */
     bool is_web_paused; /* libcurl waits */
     bool is_done;       /* libcurl is; `result` */
@@ -191,6 +194,7 @@ fill_answer(struct fetch *f)
     a->content_range = answer_value(f, V_RANGE);
     a->location = answer_value(f, V_LOCATION);
     a->link = answer_value(f, V_LINK);
+    a->note = a->status == 401 ? tokens_note(f->client->tokens, f->url) : NULL;
 }
 
 static size_t
@@ -264,6 +268,26 @@ is_redirect(const struct fetch *f)
     return !f->has_body && (status == 301 || status == 302 || status == 303);
 }
 
+/* True if the answer refuses a token that has been replaced meanwhile. Asks
+ * once per hop: the file is read then. */
+static bool
+is_to_repeat(struct fetch *f)
+{
+    if (f->answer.status == 401 && !f->was_renewed) {
+        f->was_renewed = true;
+        f->has_new_token =
+            tokens_renew(f->client->tokens, f->url, f->transfer.token_version);
+    }
+    return f->has_new_token;
+}
+
+/* True if another hop follows this answer, which nobody gets to see. */
+static bool
+is_passed_over(struct fetch *f)
+{
+    return is_redirect(f) || is_to_repeat(f);
+}
+
 /* Sets f->url to the target of the redirect. */
 static bool
 take_location(struct fetch *f, struct problem *why)
@@ -302,12 +326,17 @@ take_location(struct fetch *f, struct problem *why)
 
 /* Begins the next hop. False: `why` says why not. */
 static bool
-follow_redirect(struct fetch *f, struct problem *why)
+begin_hop(struct fetch *f, struct problem *why)
 {
-    if (!take_location(f, why))
+    if (f->has_new_token) {
+        f->has_new_token = false;
+    } else if (take_location(f, why)) {
+        f->redirects--;
+        f->transfer.is_own = false;
+        f->was_renewed = false;
+    } else {
         return false;
-    f->redirects--;
-    f->transfer.is_own = false;
+    }
     f->is_done = f->is_left = false;
     f->is_web_paused = false;
     f->n_bytes = 0;
@@ -341,7 +370,7 @@ fetch_free(struct fetch *f)
     free(f);
 }
 
-/* Hands the pending bytes over; skips the body of a redirect. False: the
+/* Hands the pending bytes over; skips a body that is passed over. False: the
  * callback freed `f`. */
 static bool
 hand_over(struct fetch *f)
@@ -351,7 +380,7 @@ hand_over(struct fetch *f)
     if (!f->pending.size || f->is_refused)
         return true;
     fill_answer(f);
-    if (is_redirect(f)) {
+    if (is_passed_over(f)) {
         f->is_left = f->n_bytes > PASSED_OVER_MOST;
     } else if (!f->on_body) {
         buf_add_slice(&f->answer.body, buf_slice(&f->pending));
@@ -442,7 +471,7 @@ finish_fetch(struct fetch *f)
     f->answer.is_sent |= sent > 0;
     fill_answer(f);
     judge_answer(f, &why);
-    if (!why.rc && is_redirect(f) && follow_redirect(f, &why))
+    if (!why.rc && is_passed_over(f) && begin_hop(f, &why))
         return;
     end_fetch(f, &why);
 }
@@ -580,6 +609,7 @@ fetch_refused(struct problem *why, const struct fetch_answer *answer)
     };
     bool is_read = json_fields_read(buf_slice(&answer->body), members,
                                     sizeof(members) / sizeof(members[0]));
+    bool has_note = answer->note && answer->note[0];
 
     if (is_read && entry && line)
         snprintf(place, sizeof(place),
@@ -590,8 +620,9 @@ fetch_refused(struct problem *why, const struct fetch_answer *answer)
                  (unsigned long long)(entry ? entry : line));
     why->http_status = answer->status;
     why->retry_after_s = answer->retry_after_s;
-    return problem(why, fetch_meaning(answer->status), "%u: %s%s",
-                   answer->status, place, detail[0] ? detail : title);
+    return problem(why, fetch_meaning(answer->status), "%u: %s%s%s%s",
+                   answer->status, place, detail[0] ? detail : title,
+                   has_note ? "; " : "", has_note ? answer->note : "");
 }
 
 /* Blocking */
@@ -612,6 +643,7 @@ on_waited(struct fetch_answer *answer, const struct problem *why, void *user)
     w->answer->url = w->answer->type = w->answer->etag = "";
     w->answer->last_modified = w->answer->location = w->answer->link = "";
     w->answer->date = w->answer->content_range = "";
+    w->answer->note = answer->note; /* the client lends it */
     w->why = *why;
     w->is_over = true;
 }

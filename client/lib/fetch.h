@@ -6,6 +6,9 @@
  *
  * All exchanges of a handle share its kept connections. Only http and https,
  * for redirects too.
+ *
+ * If a server refuses a token with 401 and tokens.h has another one by now, the
+ * exchange begins once more with that: the caller sees the second answer alone.
  */
 #ifndef CLIENT_LIB_FETCH_H
 #define CLIENT_LIB_FETCH_H
@@ -50,6 +53,7 @@ struct fetch_answer {
     const char *content_range; /* of a 206 */
     const char *location;
     const char *link; /* all Link lines, joined by ", " */
+    const char *note; /* of a 401: tokens_note; or NULL */
     struct buf body;  /* empty if on_body took it */
 };
 

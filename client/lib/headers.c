@@ -51,9 +51,8 @@ headers_free(struct headers *headers)
     free(headers);
 }
 
-/* "https://host:port" of a URL, comparable; empty: it names no server. */
-static void
-write_server(struct buf *to, const char *url)
+void
+headers_server(struct buf *to, const char *url)
 {
     struct slice text = slice_of(url);
     const char *fragment = strchr(url, '#');
@@ -128,7 +127,7 @@ headers_add(struct headers *headers, const char *url, const char *line,
     struct buf server;
     enum status rc;
 
-    write_server(&server, url);
+    headers_server(&server, url);
     rc = check_line(&server, line, why);
     if (rc)
         goto out;
@@ -161,7 +160,7 @@ headers_each(const struct headers *headers, const char *url,
 
     if (!headers->rows)
         return true;
-    write_server(&server, url);
+    headers_server(&server, url);
     for (const struct row *row = headers->rows; row && is_good; row = row->next)
         if (slice_is(buf_slice(&server), row->server))
             is_good = each(row->line, user);

@@ -6,9 +6,14 @@
 
 #include <stdbool.h>
 
+#include "proto/buf.h"
 #include "proto/problem.h"
 
 struct headers;
+
+/* Writes "https://host:port" of a URL, comparable; empty: it names no server.
+ * Initializes `to`, and the caller ends it in any case. */
+void headers_server(struct buf *to, const char *url);
 
 struct headers *headers_new(void); /* NULL: no memory */
 void headers_free(struct headers *headers);

@@ -214,6 +214,15 @@ go_on(struct verify *v)
     return client_end_turn(v->client, handle_loop_service(v->client->loop));
 }
 
+/* True if the file is gone, and was no list: a broker that runs renames the
+ * files that it has written. */
+static bool
+is_passing(const FTSENT *at)
+{
+    return at->fts_info == FTS_NS && at->fts_errno == ENOENT &&
+           !may_be_list(at->fts_name);
+}
+
 /* Symbolic links below `dir` are not followed: they might lead anywhere. */
 static enum status
 look_for(struct verify *v, struct files *files, const char *dir)
@@ -234,8 +243,9 @@ look_for(struct verify *v, struct files *files, const char *dir)
     while (!rc && (errno = 0, at = fts_read(tree))) {
         if (at->fts_info == FTS_F && may_be_list(at->fts_name)) {
             rc = look_at(v, files, at->fts_path);
-        } else if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR ||
-                   at->fts_info == FTS_NS) {
+        } else if (!is_passing(at) &&
+                   (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR ||
+                    at->fts_info == FTS_NS)) {
             errno = at->fts_errno;
             rc = cannot_read(v, at->fts_path);
         } else if (at->fts_info == FTS_D) {

@@ -865,11 +865,25 @@ add_headers(struct watch *w)
 }
 
 static bool
+add_token(struct watch *w)
+{
+    const struct watch_options *how = &w->options;
+    enum td_status rc = TD_OK;
+
+    if (how->token_file)
+        rc = td_client_set_token_file(w->client, how->set_url, how->token_file);
+    else if (how->token)
+        rc = td_client_set_token(w->client, how->set_url, how->token);
+    w->is_usage = rc == TD_INVALID;
+    return !rc || fail_watch(w, "%s", td_problem(w->client));
+}
+
+static bool
 open_all(struct watch *w)
 {
     const char *fault = file_uri_fault(w->options.base_uri);
 
-    if (!add_headers(w))
+    if (!add_headers(w) || !add_token(w))
         return false;
     if (fault) {
         w->is_usage = true;

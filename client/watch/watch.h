@@ -32,6 +32,8 @@ struct watch_options {
     size_t n_excludes;
     const char *const *headers; /* "Name: value", for the set's server */
     size_t n_headers;
+    const char *token;      /* the same: a bearer token, or NULL */
+    const char *token_file; /* or a file that has one */
     bool is_once;     /* compare, post, end; fails if the broker is away */
     bool allow_empty; /* may start with a directory without files, and post the
                          deletion of all posted ones */

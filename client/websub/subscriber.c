@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "client/lib/pause.h"
+#include "client/lib/tokens.h"
 #include "client/websub/delivery_queue.h"
 #include "client/websub/hub_subscription.h"
 #include "client/websub/topic_discovery.h"
@@ -184,11 +185,15 @@ on_left(struct td_subscriber *s, struct hub_subscription *lease)
 
 /* True if a refusal, by the hub or the topic, proves a denial: the server has
  * said no. A page that names no hub proves nothing: a proxy or a network may
- * put it before the server. After the refusal of a mere renewal, the subscriber
- * tries again. */
+ * put it before the server. Nor does a 401, if the file of our token may get
+ * another one. After the refusal of a mere renewal, the subscriber tries again.
+ */
 static bool
 is_proof(const struct td_subscriber *s, const struct problem *why)
 {
+    if (why->http_status == 401 &&
+        tokens_may_change(callback_client(s->callback)->tokens, s->topic_url))
+        return false;
     return s->is_doubted && why->http_status / 100 == 4 &&
            (why->rc == STATUS_REFUSED || why->rc == STATUS_GONE);
 }

@@ -47,6 +47,7 @@ key_read(struct slice value, struct key *key, struct problem *why)
 {
     bool is_good;
 
+    key->owner[0] = '\0';
     key->size = 0;
     if (value.size > 0 && value.data[0] == '"') {
         is_good = read_quoted(value, key);

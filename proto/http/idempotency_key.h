@@ -21,9 +21,16 @@
 /* Quotes, and every character escaped. */
 #define KEY_QUOTED_MAX (2 * KEY_SIZE_MAX + 2)
 
+/* The longest name of an owner, terminated. */
+#define KEY_OWNER_SIZE 201
+
 struct key {
     char text[KEY_SIZE_MAX]; /* not terminated */
     size_t size;             /* 0: no key */
+
+    /* Keys of different owners differ, whatever their text. key_read leaves
+     * "", the owner of clients without a name. */
+    char owner[KEY_OWNER_SIZE];
 };
 
 bool key_is_valid(struct slice text);

@@ -186,12 +186,14 @@ invalid:
                    problem_quote(text).text);
 }
 
-enum status
-networks_read(struct slice text, struct networks *networks, struct problem *why)
+static enum status
+read_list(struct slice text, bool may_have_unix, struct networks *networks,
+          struct problem *why)
 {
     bool is_last;
 
     networks->n = 0;
+    networks->has_unix = false;
     atomic_init(&networks->successor, NULL);
     if (slice_trimmed(text).size == 0)
         return STATUS_OK;
@@ -200,6 +202,10 @@ networks_read(struct slice text, struct networks *networks, struct problem *why)
         struct slice part = slice_take(&text, ',');
 
         is_last = part.size == before;
+        if (may_have_unix && slice_is(slice_trimmed(part), "unix")) {
+            networks->has_unix = true;
+            continue;
+        }
         if (networks->n == NETWORKS_MAX)
             return problem(why, STATUS_INVALID,
                            "more than %d networks are listed", NETWORKS_MAX);
@@ -208,6 +214,19 @@ networks_read(struct slice text, struct networks *networks, struct problem *why)
         networks->n++;
     } while (!is_last);
     return STATUS_OK;
+}
+
+enum status
+networks_read(struct slice text, struct networks *networks, struct problem *why)
+{
+    return read_list(text, false, networks, why);
+}
+
+enum status
+networks_read_proxies(struct slice text, struct networks *networks,
+                      struct problem *why)
+{
+    return read_list(text, true, networks, why);
 }
 
 void
@@ -351,6 +370,8 @@ networks_contain(const struct networks *networks,
 {
     unsigned char bytes[16];
 
+    if (address->sa_family == AF_UNIX)
+        return networks->has_unix;
     return read_bytes(address, bytes) && is_listed(networks, bytes);
 }
 

@@ -39,6 +39,7 @@ struct networks {
     } all[NETWORKS_MAX];
 
     unsigned n;
+    bool has_unix; /* peers of unix sockets are in it */
 
     /* The list that replaces this one; NULL: none. See networks_replace. */
     _Atomic(const struct networks *) successor;
@@ -49,6 +50,12 @@ struct networks {
 MUST_CHECK enum status networks_read(struct slice text,
                                      struct networks *networks,
                                      struct problem *why);
+
+/* The same for a list of proxies, which may have "unix", too: the peers of unix
+ * sockets. */
+MUST_CHECK enum status networks_read_proxies(struct slice text,
+                                             struct networks *networks,
+                                             struct problem *why);
 
 /* True if the address is in one of them, as it stands. */
 bool networks_contain(const struct networks *networks,

@@ -15,6 +15,7 @@ from tidings_test.callbacks import (
     trickle,
 )
 from tidings_test.feed import Feed
+from tidings_test.sets import Set
 from tidings_test.soak import choices, soak
 
 POST_MAX = 20  # entries
@@ -280,3 +281,50 @@ def test_nothing_that_was_answered_is_lost(start_broker, callbacks, site):
         check_whole(callback, last)
     mixture.failing.wait_last(last)  # with holes, but it goes on
     mixture.check_documents()
+
+
+def subscribe_as(broker, token, news, callback):
+    """An active subscription of the holder of that token."""
+    hub.check_taken(hub.subscribe(Set(broker.holder(token), news.name), callback))
+    hub.wait_active(news, callback)
+
+
+# A subscription whose token has ended is over, at whatever moment a kill comes: its
+# callback gets no later post. (A denial that was on its way is lost.)
+def test_a_kill_revives_no_subscription_of_an_ended_token(start_broker, callbacks):
+    broker = start_broker(*hub.QUICK, *hub.LOOPBACK)
+    broker.add_token("root", admin=True)
+    news = Set(broker, "news").create()
+    for i in range(soak(4, 30)):
+        token = broker.add_token(f"t{i}", subscribe=["*"])
+        one = callbacks.add()
+        subscribe_as(broker, token, news, one)
+        hub.fence(news, one)
+        n = len(one.deliveries)
+        assert broker.delete(f"/tokens/t{i}").status == 204
+        kill(broker, choices())
+        hub.wait_gone(news, one)
+        hub.fence(news, callbacks.join(news))
+        assert (len(one.deliveries), len(one.denials) <= 1) == (n, True)
+
+
+# A token can be revoked while there is no broker: the start denies, and sends nothing
+# else.
+def test_a_start_denies_the_subscriptions_of_ended_tokens(start_broker, callbacks, run):
+    broker = start_broker(*hub.QUICK, *hub.LOOPBACK)
+    broker.add_token("root", admin=True)
+    news = Set(broker, "news").create()
+    one, pending = callbacks.add(), callbacks.add()
+    token = broker.add_token("one", subscribe=["*"])
+    subscribe_as(broker, token, news, one)
+    pending.always(hang, of="verification")
+    hub.check_taken(hub.subscribe(Set(broker.holder(token), "news"), pending))
+    pending.verifications.wait(1)
+    broker.kill()
+    run("tidingsd", "token", "revoke", "one", "--data", str(broker.data))
+    broker.restart()
+    for each in (one, pending):
+        reason = parameter(each.denials.wait(1), "hub.reason")
+        assert reason == "the token of this subscription has ended"
+    assert not hub.subscriptions(news)
+    assert (len(one.deliveries), len(pending.verifications)) == (0, 1)

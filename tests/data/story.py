@@ -163,7 +163,9 @@ class Story:
         self.mosquitto = Mosquitto(directory / "mosquitto")
         config = kept.write_config(directory, self.mosquitto.url, BRIDGE)
         self.broker = Broker(
-            directory / "broker", [*OPTIONS, "--config", config], self.faults.env
+            directory / "broker",
+            [*OPTIONS, *hub.LOOPBACK, "--config", config],
+            self.faults.env,
         )
 
     def end(self):

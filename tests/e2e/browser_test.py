@@ -194,3 +194,70 @@ def test_fetch_waits_for_the_next_page(page, news):
     page.expect(follow % news.changes, "2 3")
     news.post(2)
     page.expect("until(5)", "2 3 4 5")
+
+
+# A page of another origin, with a token: tickets for an EventSource, a subprotocol for a
+# WebSocket, a field for fetch. The page is a document of another broker.
+GUEST = """
+var broker = '%s', set = broker + '/sets/news', auth = {Authorization: 'Bearer %s'};
+async function ticket() {
+    const made = await fetch(broker + '/tickets', {method: 'POST', headers: auth});
+    return (await made.json()).ticket;
+}
+async function events(after) {
+    const url = set + '/stream?after=' + after + '&ticket=' + await ticket();
+    new EventSource(url).addEventListener('changes', e => take(e.data));
+}
+function socket(after) {
+    const url = set.replace('http', 'ws') + '/stream?after=' + after;
+    const token = auth.Authorization.replace('Bearer ', 'bearer.');
+    new WebSocket(url, ['resourcesync.json', token]).onmessage = e => take(e.data);
+}
+async function post() {
+    const headers = {...auth, 'Content-Type': 'application/json'};
+    const body = JSON.stringify({loc: 'http://example.com/p', change: 'created'});
+    return (await fetch(set + '/changes', {method: 'POST', headers, body})).status;
+}
+async function outcome(made) {
+    try { return await made(); } catch (e) { return e.name; }
+}
+1
+"""
+
+
+def guarded_news(start_broker, *options):
+    """A broker with a set of three entries that needs a token, and the token."""
+    broker = start_broker(*options)
+    root = broker.add_token("root", admin=True)
+    broker.set("news").create().post(3)
+    return broker, root
+
+
+def test_a_page_of_an_allowed_origin_streams_and_posts(start_broker, broker, browser):
+    guarded, root = guarded_news(start_broker, "--allow-origins", broker.url)
+    page = Page(browser, broker)
+    page.expect(GUEST % (guarded.url, root), 1)
+    page.expect("events(0); until(3)", "1 2 3")
+    page.expect("post()", 200)
+    page.expect("until(4)", "1 2 3 4")
+    page.expect("seqs = []; socket(2); until(4)", "3 4")
+    page.close()
+
+
+def test_a_page_of_a_foreign_origin_gets_nothing(start_broker, broker, browser):
+    guarded, root = guarded_news(start_broker)
+    page = Page(browser, broker)
+    page.expect(GUEST % (guarded.url, root), 1)
+    page.expect("outcome(post)", "TypeError")
+    page.expect("outcome(ticket)", "TypeError")
+    page.expect("outcome(() => fetch(set))", "TypeError")
+    shut = """new Promise(done => {
+        const token = auth.Authorization.replace('Bearer ', 'bearer.');
+        const url = set.replace('http', 'ws') + '/stream';
+        const ws = new WebSocket(url, ['resourcesync.json', token]);
+        ws.onopen = () => done('open');
+        ws.onclose = () => done('closed');
+    })"""
+    page.expect(shut, "closed")
+    page.close()
+    assert guarded.get("/sets/news").json()["last"] == 3

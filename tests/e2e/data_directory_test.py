@@ -14,6 +14,7 @@ import pytest
 from data import answers, kept
 from data.surroundings import Surroundings
 from tidings_test import hub
+from tidings_test.backups import Backups
 from tidings_test.callbacks import check_signature
 from tidings_test.documents import RS, Document, S
 from tidings_test.http import NDJSON
@@ -85,6 +86,21 @@ def check_answers(old, broker):
         assert plain["ETag"] == unfiled["headers"]["ETag"]
         packed = broker.get(unfiled["path"], accept_encoding="gzip")
         assert gzip.decompress(packed.body) == plain.body
+
+
+# The same of a directory that a backup of it was restored to.
+def test_a_restored_backup_serves_the_same_bytes(old, around, reopen, run, tmp_path):
+    around.each["/cb/behind"].always(503)
+    around.each["/cb/pending"].hold()
+    backups = Backups(run, tmp_path / "backup")
+    broker = reopen()
+    backups.make(broker)
+    backups.check_whole()
+    broker.stop()
+    backups.restore(broker)
+    broker.restart()
+    old.wait_settled(broker)
+    check_answers(old, broker)
 
 
 # Entries, lists and epochs go on; the broker recognises repeated posts, unchanged

@@ -5,7 +5,7 @@ import json
 import threading
 
 from tidings_test.http import JSON, XML, ConnectionEnded, check_refused
-from tidings_test.sets import change
+from tidings_test.sets import Set, change
 from tidings_test.soak import soak
 from tidings_test.waiting import Arrivals, wait_for
 
@@ -244,3 +244,24 @@ def test_every_post_is_kept_once_over_crashes(start_broker, background):
         url = f"http://example.com/{source}/"
         locs = [loc for loc in page.locs if loc.startswith(url)]
         assert locs == [f"{url}{n}" for n in range(POSTS)]
+
+
+# Two tokens can use the same key: neither meets the other's post, nor learns of it.
+def test_a_key_belongs_to_its_token(start_broker):
+    broker = start_broker()
+    broker.add_token("root", admin=True)
+    news = Set(broker, "news").create()
+    each = [
+        Set(broker.holder(broker.add_token(name, publish=["news"])), "news")
+        for name in ("press", "wire")
+    ]
+    firsts = [post_first(theirs, "k") for theirs in (news, *each)]
+    for theirs, first in zip((news, *each), firsts):
+        check_repeat(first, theirs, "k")
+    check_refused(post(each[0], "k", json.dumps([FIRST])), 422, '"k"')
+    check_kept(news, 6)
+
+    # A new secret is the same owner.
+    secret = broker.post("/tokens/press/rotate").json()["token"]
+    check_repeat(firsts[1], Set(broker.holder(secret), "news"), "k")
+    check_kept(news, 6)

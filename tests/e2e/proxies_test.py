@@ -248,9 +248,9 @@ def documented(request, start_frontend, broker):
     return start_documented(start_frontend, request.param, broker)
 
 
-def start_documented(start_frontend, name, broker):
+def start_documented(start_frontend, name, broker, unix=None):
     more = {"server_timeout": "1ms"} if name == "HAProxy" else {}
-    return start_frontend(KINDS[name], broker, page_lines(name), **more)
+    return start_frontend(KINDS[name], broker, page_lines(name, unix), **more)
 
 
 @pytest.fixture
@@ -316,11 +316,49 @@ def test_others_may_subscribe(others, news, callbacks):
     callback.wait_last(1)
 
 
+# The same by the socket of --listen-unix. The proxy's clients have limits of their own.
+@pytest.mark.parametrize("name", KINDS)
+def test_a_proxy_may_come_by_a_unix_socket(start_frontend, start_broker, tmp_path, name):
+    unix = tmp_path / "broker.sock"
+    broker = start_broker(
+        *("--insecure-open", "--listen-unix", unix, "--trusted-proxies", "unix"),
+        *("--client-streams", "1"),
+    )
+    news = broker.set().create()
+    proxy = start_documented(start_frontend, name, broker, unix)
+    others = Set(proxy, news.name)
+    assert others.send([change("http://example.com/a")]).status == 403
+    with contextlib.ExitStack() as streams:
+
+        def begin(client):
+            stream = streams.enter_context(proxy.connect(client=client))
+            stream.ask(news.stream, accept="text/event-stream")
+            return stream, stream.answer_head()
+
+        follower = others.websocket()
+        follower.next()
+        events, answer = begin("127.0.0.66")
+        assert answer.status == 200
+        for last in (1, 2):
+            receipt = news.post()
+            follower.until(last)
+            events.read_until(f"id: {receipt.position}\n".encode())
+        assert others.page("after=0").last == 2
+        assert begin("127.0.0.66")[1].status == 429
+        assert begin("127.0.0.67")[1].status == 200
+        follower.leave()
+
+
 # A broker without --insecure-open. No header of a client hides that it came by a proxy;
 # Varnish refuses clients that try.
-def test_others_are_not_of_this_machine(start_frontend, start_broker):
-    broker = start_broker()
-    proxies = [start_documented(start_frontend, name, broker) for name in KINDS]
+def test_others_are_not_of_this_machine(start_frontend, start_broker, tmp_path):
+    unix = tmp_path / "broker.sock"
+    broker = start_broker("--listen-unix", unix)
+    proxies = [
+        start_documented(start_frontend, name, broker, where)
+        for name in KINDS
+        for where in (None, unix)
+    ]
     for proxy in (*proxies, start_frontend(Varnish, broker)):
         for path in ("/sets", "/hub"):
             named = {"host": f"127.0.0.1:{broker.port}"}

@@ -76,7 +76,9 @@ def test_a_reload_changes_what_it_can_and_names_the_rest(start_reloaded):
     follower = news.websocket("after=0").until(1)
 
     assert reloaded.reload() == [line("info", RELOADED)]
-    assert reloaded.write("rotate-age = 6\nheartbeat = 20\nlog-level = debug\n") == [
+    settings = "rotate-age = 6\nheartbeat = 20\nlog-level = debug\nlisten-unix = /a\n"
+    assert reloaded.write(settings) == [
+        line("warning", WAITS + "listen-unix"),
         line("warning", WAITS + "rotate-age"),
         line("info", CHANGED + "log-level"),
         line("info", RELOADED),
@@ -192,11 +194,8 @@ def test_new_connections_get_the_new_certificate(start_reloaded, tmp_path):
     new = Certificate(tmp_path / "new", rsa=2048)
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
 
-    def put(certificate):
-        shutil.copy(certificate.cert, cert)
-        shutil.copy(certificate.key, key)
-
-    put(old)
+    for file, of in ((cert, old.cert), (key, old.key)):
+        shutil.copy(of, file)
     reloaded = start_reloaded(f"tls-cert = {cert}\ntls-key = {key}\n", tls=old.trust())
     broker = reloaded.broker
     news = broker.set()
@@ -205,15 +204,15 @@ def test_new_connections_get_the_new_certificate(start_reloaded, tmp_path):
     assert is_shown(broker, old)
     assert reloaded.reload() == [line("info", RELOADED)]
 
-    shutil.copy(new.cert, cert)  # without its key
-    assert "not the private key" in reloaded.reload()[-1]
+    halves = f"tls-cert = {new.cert}\ntls-key = {key}\n"
+    assert "not the private key" in reloaded.write(halves)[-1]
     assert is_shown(broker, old)
 
-    put(new)
-    assert reloaded.reload() == [
-        line("info", f'msg="new connections get a new certificate" file={cert}'),
-        line("info", RELOADED),
-    ]
+    for file, of in ((cert, new.cert), (key, new.key)):
+        shutil.copy(of, file)
+    taken = line("info", f'msg="new connections get a new certificate" file={cert}')
+    whole = f"tls-cert = {cert}\ntls-key = {key}\n"
+    assert reloaded.write(whole) == [taken, line("info", RELOADED)]
     assert is_shown(broker, new)
     for ciphers in ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"):
         context = new.trust()

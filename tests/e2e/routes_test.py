@@ -3,9 +3,10 @@
 a status that the row of its route lacks, so every other test of HTTP looks for
 those."""
 
-import collections
+import datetime
 import errno
 import gzip
+import itertools
 import json
 import re
 from functools import cached_property
@@ -18,6 +19,7 @@ from tidings_test.broker import ROOT
 from tidings_test.content import MULTIPART, multipart
 from tidings_test.feed import Feed
 from tidings_test.http import FORM, JSON, NDJSON, XML, check_refused
+from tidings_test.routes import DOCUMENTS, PAGE, REFUSALS, ROUTES
 from tidings_test.sets import MERGE_PATCH, change
 from tidings_test.waiting import wait_for
 
@@ -25,49 +27,9 @@ LIMITS = ("--max-body=64K", "--max-resources-body=64K", "--max-content=64K")
 
 pytestmark = pytest.mark.broker(*LIMITS, *hub.QUICK, *hub.LOOPBACK)
 
+numbers = itertools.count(1)
+
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-PAGE = (ROOT / "doc/http.md").read_text()
-
-# The page, read
-
-Route = collections.namedtuple("Route", "methods path answers refused")
-
-
-def read_tables():
-    """The rows of its tables, by the first word of their head."""
-    tables, head = {}, None
-    for line in PAGE.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not line.startswith("|"):
-            head = None
-        elif head is None:
-            head = cells[0]
-            tables[head] = []
-        elif not line.startswith("| ---"):
-            tables[head].append(cells)
-    return tables
-
-
-def quoted(text):
-    return re.findall(r"`([^`]*)`", text)
-
-
-def read_route(cells):
-    request, _, _, _, answers, refused = cells
-    return Route(
-        re.findall(r"[A-Z]{3,}", request.split("`")[0]),
-        "".join(quoted(request)) or "a document",
-        {int(item[:3]): quoted(item) for item in answers.split("; ")},
-        {int(item[:3]) for item in refused.split("<br>") if item},
-    )
-
-
-TABLES = read_tables()
-ROUTES = {f"{r.methods[0]} {r.path}": r for r in map(read_route, TABLES["request"])}
-DOCUMENTS = {quoted(path)[0]: quoted(types) for path, types in TABLES["document"]}
-REFUSALS = {int(status) for status, _, _ in TABLES["status"]}
-
-
 # Design section 4
 def test_the_page_has_what_the_broker_prints(run):
     for table in run("tidingsd", "--routes").output().split("\n\n"):
@@ -120,6 +82,14 @@ class World:
         """A broker that others may reach."""
         return self.start_broker("--insecure-open")
 
+    @cached_property
+    def guarded(self):
+        """A broker with tokens."""
+        guarded = self.start_broker()
+        guarded.add_token("root", admin=True)
+        guarded.add_token("everyone", subscribe=["none"])
+        return guarded
+
     def active(self, topic):
         """The number of a subscription to the topic."""
         if topic not in self._subscribers:
@@ -136,11 +106,19 @@ class World:
     def path(self, template, of=None):
         """The path of a route: of the set or relay that is there, or of another."""
         name = getattr(self, of).name if of in ("gone", "inline") else of
+        if "{token}" in template:
+            return template.replace("{token}", name or self.add_token())
         if "{relay}" in template:
             name = name or self.feed.path.removeprefix("/relays/")
         elif "{set}" in template:
             name = name or self.news.name
         return re.sub(r"{(set|relay)}", name or "", template)
+
+    def add_token(self, **rights):
+        """Make a token of the guarded broker; its name."""
+        name = f"t{next(numbers)}"
+        self.guarded.add_token(name, **(rights or {"observe": True}))
+        return name
 
     def topic(self, template):
         return self.feed if "{relay}" in template else self.news
@@ -211,6 +189,12 @@ def form(**parameters):
 
 def form_of_none(world, route):
     return form(topic=f"{world.broker.url}/sets/none/notifications")(world, route)
+
+
+def form_without_token(world, route):
+    topic = world.guarded.set().create().topic
+    body = f"hub.mode=subscribe&hub.topic={topic}&hub.callback={CALLBACK}"
+    return world.guarded.post("/hub", body, FORM, authorization=None)
 
 
 def ping(world, route):
@@ -303,6 +287,19 @@ REDELIVERY = {
     422: ask("after=0", body="", id=World.pending),
 }
 
+TOKEN = {"name": "press", "publish": ["news-*"], "expires": "2100-01-01T00:00:00Z"}
+
+
+def expired_token(world, route):
+    """Rotate a token that has expired."""
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=0.5)
+    name = world.add_token(observe=True, expires=soon.isoformat())
+    path = f"/tokens/{name}"
+    ended = '"state":"expired"'
+    wait_for("its end", lambda: ended in world.guarded.get(path).text)
+    return world.guarded.post(f"{path}/rotate")
+
+
 CASES = {
     "GET /sets": {200: ask(), 400: ask("after=.")},
     "GET /sets/{set}": {200: ask(), **ask_nobody()},
@@ -383,6 +380,7 @@ CASES = {
         202: form(),
         204: ping,
         400: form(mode="none"),
+        401: form_without_token,
         403: ask(body="a", type=XML, link=STRANGE),
         404: form_of_none,
         410: form(after=ELSEWHEN),
@@ -424,6 +422,27 @@ CASES = {
     "DELETE /relays/{relay}/subscriptions/{id}": ENDING,
     "POST /relays/{relay}/subscriptions/{id}/redeliver": REDELIVERY,
     "GET /bridges": {200: ask()},
+    "GET /tokens": {200: ask()},
+    "POST /tickets": {201: ask(), 413: ask(body=SHORT * 9)},
+    "POST /tokens": {
+        201: ask(body=TOKEN, at="guarded"),
+        400: ask(body="{", type=JSON),
+        409: ask(body={"name": "root", "admin": True}, at="guarded"),
+        413: ask(body=SHORT * 9, type=JSON),
+        415: ask(body="{}", type=XML),
+        422: ask(body={"name": "none"}),
+    },
+    "GET /tokens/self": {200: ask()},
+    "GET /tokens/{token}": {200: ask(at="guarded"), 404: ask()},
+    "DELETE /tokens/{token}": {204: ask(at="guarded"), 404: ask()},
+    "POST /tokens/{token}/rotate": {
+        200: ask(at="guarded"),
+        400: ask("grace=x"),
+        404: ask(),
+        409: expired_token,
+        413: ask(body=SHORT * 9),
+        422: ask(at="guarded", of="everyone"),
+    },
     "GET /healthz": {200: ask()},
     "GET /readyz": {200: ask(), 503: full_disk},
     "GET /metrics": {200: ask()},
@@ -575,10 +594,14 @@ HASTY = ("--request-timeout", "0.5", "--min-rate", "1K", "--client-streams", "1"
 
 
 def test_what_no_route_takes_is_refused(broker, start_broker, faults):
-    assert REFUSALS == REFUSED.keys() | OF_ROUTES | {408, 429, 500, 503}
+    assert REFUSALS == REFUSED.keys() | OF_ROUTES | {401, 408, 429, 500, 503}
     for status, send in REFUSED.items():
         answer = send(broker)
         assert answer.status == status, answer
+
+    guarded = start_broker()
+    guarded.add_token("root", admin=True)
+    check_refused(guarded.get("/sets", authorization=None), 401)
 
     hasty = start_broker(*HASTY, env=faults.env)
     with hasty.set().start_post() as connection:

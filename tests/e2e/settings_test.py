@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 from tidings_test.broker import PROGRAMS
+from tidings_test.snapshots import snapshot
 
 GOOD = "tidingsd: settings are good"
 
@@ -114,14 +115,6 @@ def test_check_accepts_good_settings_and_makes_no_file(ini, data, check):
     assert check("--config", ini) == GOOD
     assert check("--listen", "localhost:0", "--data", data / "a/b/") == GOOD
     assert list(ini.parent.iterdir()) == [ini]
-
-
-def snapshot(directory):
-    """All files of a directory, with their bytes and times of change."""
-    return {
-        path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
-        for path in [directory, *directory.rglob("*")]
-    }
 
 
 # A start with the settings of a running broker would fail; that broker could reload

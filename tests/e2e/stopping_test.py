@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from tidings_test.servers import Server
+from tidings_test.waiting import Arrivals
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nConnection: close\r\n\r\n"
@@ -22,8 +23,13 @@ class Peer(Server):
 
     manner = "whole"
 
+    def __init__(self):
+        super().__init__()
+        self.requests = Arrivals("the requests")
+
     async def serve(self, peer):
         await peer.request()
+        self.requests.add(peer.number)
         if self.manner == "silent":
             await peer.gone()
             return
@@ -57,14 +63,17 @@ def test_a_signal_ends_it(start, run, tmp_path, command, manner, number):
     names = {"URL": peer.url + "/list.xml", "DIR": tmp_path / "m"}
     if command[0] == "audit":
         run("tidings", "sync", names["URL"], names["DIR"], "--until-caught-up")
-    n_before = len(peer.connections)
+    n_before = len(peer.requests)
     peer.manner = manner
     program = start("tidings", *(names.get(part, part) for part in command))
     # `verify` and `get` read the begin of a list alone: an endless one does not keep
     # them. The other commands have begun to read it when they ask for it again.
     reads_all = command[0] not in ("verify", "get")
     is_read = manner == "endless" and reads_all
-    peer.connections.wait(n_before + (2 if is_read else 1))
+    # Not merely a connection: under ThreadSanitizer a signal that comes while a library
+    # connects stays undelivered until the next one (measured: 28 of 250, without the
+    # sanitizer none).
+    peer.requests.wait(n_before + (2 if is_read else 1))
     if manner != "endless" or reads_all:
         program.signal(number)
     program.wait()

@@ -1,6 +1,7 @@
 """The broker with --tls-cert and --tls-key: https and wss, for curl, openssl, tidings
 and the clients of these tests. It behaves as without TLS."""
 
+import contextlib
 import json
 import signal
 import ssl
@@ -10,6 +11,7 @@ import pytest
 from tidings_test.broker import Broker, is_sanitized
 from tidings_test.certificates import Certificate
 from tidings_test.http import JSON, Connection
+from tidings_test.lax import permit_all
 from tidings_test.sets import entries
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
@@ -63,6 +65,25 @@ def test_an_https_target_is_answered(broker):
     with broker.connect() as connection:
         answer = connection.request(f"https://{connection.host}/healthz")
     assert answer.status == 200
+
+
+# W-162: also where the machine's configuration permits more.
+def test_old_versions_and_weak_ciphers_are_refused(start_broker, certificate, lax):
+    broker = start_broker(*certificate.options, env=lax, tls=trust(certificate))
+    tls_1_2 = ssl.TLSVersion.TLSv1_2
+    for version, ciphers, is_taken in (
+        (tls_1_2, "ALL", True),
+        (ssl.TLSVersion.TLSv1_1, "ALL", False),
+        (ssl.TLSVersion.TLSv1, "ALL", False),
+        (tls_1_2, "eNULL", False),
+        (tls_1_2, "aNULL", False),
+        (tls_1_2, "ECDHE-ECDSA-AES128-GCM-SHA256", True),
+    ):
+        context = permit_all(certificate.trust(), version)
+        context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
+        refused = contextlib.nullcontext() if is_taken else pytest.raises(ssl.SSLError)
+        with refused, Connection(broker.port, tls=context) as connection:
+            assert connection.request("/healthz").status == 200
 
 
 # Options

@@ -1,8 +1,10 @@
 """tidings verify, against the real broker and against copies of its data."""
 
 import gzip
+import itertools
 import shutil
 import signal
+import threading
 
 import pytest
 
@@ -180,3 +182,26 @@ def test_tells_bad_usage_and_what_is_not_there(broker, verify):
         verify(*arguments, status=2)
     assert "404" in verify(url, status=1).errors()
     assert "/nowhere" in verify("/nowhere", status=1).errors()
+
+
+# A broker that runs renames each list when it has written it.
+def test_files_that_come_and_go_do_not_count(run, tmp_path):
+    is_over = threading.Event()
+
+    def churn():
+        for n in itertools.cycle(range(50)):
+            if is_over.is_set():
+                return
+            file = tmp_path / f"{n:012}.xml.gz.new"
+            file.touch()
+            file.unlink()
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(150):
+            said = run("tidings", "verify", tmp_path, status=1).errors()
+            assert "there are no Change Lists" in said, said
+    finally:
+        is_over.set()
+        thread.join()

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,11 +51,27 @@ wait_for(const struct wire *w, short events, int64_t end_ms)
     }
 }
 
+/* Takes over a connected socket. */
+static struct wire *
+wire_of(int fd)
+{
+    struct wire *w = calloc(1, sizeof(*w));
+
+    if (!w) {
+        close(fd);
+        return NULL;
+    }
+    w->fd = fd;
+    w->wait_ms = PATIENCE_MS;
+    snprintf(w->host, sizeof(w->host), "localhost");
+    return w;
+}
+
 static struct wire *
 connect_with(const char *host, unsigned port, int receive_buffer)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
-    struct wire *w = NULL;
+    struct wire *w;
     char service[16];
     int fd = -1, on = 1;
 
@@ -78,16 +95,26 @@ connect_with(const char *host, unsigned port, int receive_buffer)
         return NULL;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    w = calloc(1, sizeof(*w));
-    if (!w) {
-        close(fd);
-        return NULL;
-    }
-    w->fd = fd;
-    w->wait_ms = PATIENCE_MS;
-    snprintf(w->host, sizeof(w->host), strchr(host, ':') ? "[%s]:%u" : "%s:%u",
-             host, port);
+    w = wire_of(fd);
+    if (w)
+        snprintf(w->host, sizeof(w->host),
+                 strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
     return w;
+}
+
+struct wire *
+wire_connect_unix(const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return NULL;
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+    if (!connect(fd, (const struct sockaddr *)&at, sizeof(at)))
+        return wire_of(fd);
+    close(fd);
+    return NULL;
 }
 
 /* recv and send, over TLS or not; errno is set as by them. */

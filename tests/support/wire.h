@@ -35,6 +35,9 @@ struct wire *wire_connect(const char *host, unsigned port);
  * test reads. */
 struct wire *wire_connect_narrow(const char *host, unsigned port);
 
+/* Connects to a unix socket; requests name localhost as Host. */
+struct wire *wire_connect_unix(const char *path);
+
 /* All later bytes in both directions go over TLS. It does not check the peer's
  * certificate. `version`: the only one to offer, as OpenSSL numbers them
  * (TLS1_2_VERSION); 0: all from 1.2 on. false: the peer does not want to. The

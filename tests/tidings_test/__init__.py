@@ -45,6 +45,7 @@ or, by waiting.wait_for, look again and again.
 The modules:
 
     background    a function on another thread
+    backups       backups of a broker's data directory
     broker        the program tidingsd, its port, directory and log
     callbacks     subscribers of a hub that do as they are told, and what they got
     certificates  a CA and a certificate of it
@@ -65,6 +66,7 @@ The modules:
     mqtt          Mosquitto and its clients; a careful reader of a bridge's messages
     packages      a package index of Debian
     process       programs that die with the test, and what they say
+    provider      an identity provider: keys and JSON Web Tokens
     proxy         a TCP proxy that cuts, stalls and refuses
     publishers    several sources that post at once until the broker ends
     servers       what callbacks, site and proxy have in common

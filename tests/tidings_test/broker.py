@@ -154,6 +154,25 @@ class Broker(http.Client):
         """Another client, for another thread."""
         return http.Client(self.port, tls=self.tls)
 
+    def client_at(self, socket):
+        """A client that asks by a unix socket, at its path. Set(client, "news") is the
+        set as it sees it."""
+        client = http.Client(self.port, unix=socket)
+        client.url, client.data = self.url, self.data
+        return client
+
+    def holder(self, token):
+        """A client with that token; None: without one. Set(client, "news") is the set
+        as it sees it."""
+        client = self.client()
+        client.token, client.url, client.data = token, self.url, self.data
+        return client
+
+    @property
+    def control(self):
+        """The path of its control socket."""
+        return self.data / "control.sock"
+
     def wait_threads(self):
         """Return when each of its threads has done its earlier work: so many new
         connections are answered that each thread has had one."""
@@ -171,6 +190,17 @@ class Broker(http.Client):
             return self.get("/healthz").status == 200
         except (http.ConnectionEnded, OSError):
             return False
+
+    def add_token(self, name, **terms):
+        """Make a token with these members of its JSON; its text. The first
+        administrator's is that of all later requests."""
+        made = self.post("/tokens", {"name": name, **terms})
+        assert made.status == 201, made
+        text = made.json().get("token")
+        if terms.get("admin") and not self.token:
+            self.disconnect()
+            self.token = text
+        return text
 
     def metrics(self):
         """The current answer to GET /metrics (metrics.py)."""

@@ -19,16 +19,27 @@ NAMES = "DNS:localhost,IP:127.0.0.1,IP:::1"
 class Certificate:
     """`ca` is the root, `cert` the certificate and the intermediate, `key` its key;
     PEM files. `expired`: since yesterday. `rsa`: bits of an RSA key; else P-256.
-    `password`: of the key's file."""
+    `password`: of the key's file. `usage`: an extendedKeyUsage, "clientAuth"; else any.
+    `sha1`: signed by it. `middle_rsa`: bits of an RSA key of the intermediate."""
 
-    def __init__(self, directory, names=NAMES, expired=False, rsa=None, password=None):
+    def __init__(
+        self,
+        directory,
+        names=NAMES,
+        expired=False,
+        rsa=None,
+        password=None,
+        usage=None,
+        sha1=False,
+        middle_rsa=None,
+    ):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(exist_ok=True)
         self.ca = self.directory / "root.pem"
         self.cert = self.directory / "cert.pem"
         self.key = self.directory / "key.pem"
         self._key("root")
-        self._key("middle")
+        self._key("middle", middle_rsa)
         self._key("key", rsa, password)
         authority = "basicConstraints=critical,CA:TRUE"
         self._openssl(
@@ -37,7 +48,9 @@ class Certificate:
         )  # fmt: skip
         self._sign("middle", "in between", "root", authority)
         names = f"basicConstraints=critical,CA:FALSE\nsubjectAltName={names}"
-        self._sign("cert", "a broker", "middle", names, "key", password, expired)
+        names += f"\nextendedKeyUsage={usage}" if usage else ""
+        digest = "-sha1" if sha1 else "-sha256"
+        self._sign("cert", "a broker", "middle", names, "key", password, expired, digest)
         chain = self.cert.read_text() + (self.directory / "middle.pem").read_text()
         self.cert.write_text(chain)
 
@@ -71,7 +84,15 @@ class Certificate:
         os.chmod(path, 0o600)
 
     def _sign(
-        self, name, subject, by, extensions, key=None, password=None, expired=False
+        self,
+        name,
+        subject,
+        by,
+        extensions,
+        key=None,
+        password=None,
+        expired=False,
+        digest="-sha256",
     ):
         key = f"{key}.pem" if key else f"{name}-key.pem"
         opening = ["-passin", f"pass:{password}"] if password else []
@@ -83,7 +104,7 @@ class Certificate:
         self._openssl(
             "x509", "-req", "-in", "request", "-CA", f"{by}.pem",
             "-CAkey", f"{by}-key.pem", "-days", "-1" if expired else "2",
-            "-extfile", "extensions", "-out", f"{name}.pem",
+            "-extfile", "extensions", digest, "-out", f"{name}.pem",
         )  # fmt: skip
 
     def _openssl(self, *arguments):

@@ -8,9 +8,13 @@
 A feed is a topic for hub.subscribe() and its like.
 """
 
+import itertools
+
 from tidings_test import hub
 from tidings_test.callbacks import check_links, parameter
 from tidings_test.http import JSON
+
+numbers = itertools.count(1)
 
 
 class Feed:
@@ -23,7 +27,8 @@ class Feed:
         self.callbacks = callbacks
         self.target = "/feed?of=1"
         self.topic = site.link(self.target)
-        self.path = f"/relays/feed{site.port}"
+        # A port may come again when its site has ended.
+        self.path = f"/relays/feed{next(numbers)}"
         self.links = self.name(self.topic, hub.url(broker))
         site.put(self.target, "")
 

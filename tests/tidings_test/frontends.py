@@ -5,8 +5,8 @@ configuration and a directory of its own. They keep their connections to the bro
     nginx.get("/sets")                  it is an http.Client
     nginx.end()
 
-`page_lines` takes the configuration that doc/operating.md shows. `denied` are prefixes
-of paths that the proxy answers with 403 itself.
+`page_lines` takes the configuration that doc/operating.md shows, also with the broker at a
+unix socket. `denied` are prefixes of paths that the proxy answers with 403 itself.
 """
 
 import pathlib
@@ -17,11 +17,31 @@ from tidings_test.waiting import wait_for
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "doc" / "operating.md"
 PAGE_ADDRESS = "127.0.0.1:8787"  # of the broker, on the page
+PAGE_SOCKET = "/run/tidings/proxy.sock"
+
+# How each proxy names the broker: at its address, and at its socket.
+UPSTREAMS = {
+    "nginx": ("proxy_pass http://{}", "proxy_pass http://unix:{}"),
+    "HAProxy": ("server tidings {}", "server tidings unix@{}"),
+}
 
 
-def page_lines(name):
+def page_lines(name, unix=None):
     """The indented lines of the page that follow a paragraph which begins with the
-    name of the proxy; without their indentation."""
+    name of the proxy; without their indentation. `unix`: with the socket of that path
+    instead of the address, as the page says."""
+    lines = page_block(name)
+    if not unix:
+        return lines
+    address, at_socket = UPSTREAMS[name]
+    address = address.format(PAGE_ADDRESS)
+    assert f"`{at_socket.format(PAGE_SOCKET)}`" in PAGE.read_text()
+    assert any(address in line for line in lines)
+    return [line.replace(address, at_socket.format(unix)) for line in lines]
+
+
+def page_block(name):
+    """The lines of the page, as they are there."""
     _, _, section = PAGE.read_text().partition("\n## Behind a proxy\n")
     section, _, _ = section.partition("\n## ")
     blocks = section.split("\n\n")

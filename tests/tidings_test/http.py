@@ -107,23 +107,30 @@ def check_refused(answer, status, part="", entry=...):
 class Connection:
     """A connection of raw bytes. `narrow`: with a small receive buffer, so that what
     the peer sends soon gets stuck unless somebody reads. `tls`: an SSLContext.
-    `client`: the address that it comes from."""
+    `client`: the address that it comes from. `unix`: the path of the socket that it
+    leads to, instead of a port."""
 
-    def __init__(self, port, host="127.0.0.1", narrow=False, tls=None, client=None):
+    def __init__(
+        self, port, host="127.0.0.1", narrow=False, tls=None, client=None, unix=None
+    ):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self.socket = socket.socket(
+            socket.AF_UNIX if unix else family, socket.SOCK_STREAM
+        )
         if narrow:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         if client:
             self.socket.bind((client, 0))
-        self.socket.connect((host, port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.connect(str(unix) if unix else (host, port))
+        if not unix:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self.host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.port = port
         self.buffer = bytearray()  # what was received and not read
         self.received = 0  # bytes so far
+        self.token = None  # of requests that have no authorization=
 
     def __enter__(self):
         return self
@@ -266,6 +273,8 @@ class Connection:
         lines = [f"{method} {path} HTTP/1.1\r\n"]
         if "host" not in headers:
             lines.append(f"Host: {self.host}\r\n")
+        if self.token and "authorization" not in headers:
+            lines.append(f"Authorization: Bearer {self.token}\r\n")
         for name, value in headers.items():
             if value is not None:
                 lines.append(f"{name.replace('_', '-').title()}: {value}\r\n")
@@ -279,15 +288,19 @@ class Client:
     or text, or else an object to be sent as JSON.
     """
 
-    def __init__(self, port, host="127.0.0.1", tls=None):
+    def __init__(self, port, host="127.0.0.1", tls=None, unix=None):
         self.port = port
         self.host = host
         self.tls = tls
+        self.unix = unix
+        self.token = None  # of requests that have no authorization=
         self._kept = None
 
     def connect(self, narrow=False, client=None):
         """A new connection, which is the caller's to close."""
-        return Connection(self.port, self.host, narrow, self.tls, client)
+        made = Connection(self.port, self.host, narrow, self.tls, client, self.unix)
+        made.token = self.token
+        return made
 
     def request(self, method, path, body=None, type=None, **headers):
         """Send a request and return its answer; `type` is the body's. Raises

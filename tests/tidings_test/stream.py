@@ -110,6 +110,8 @@ class WebSocket(Follower):
         )
         self._events = []
         request = self.protocol.connect()
+        if self.connection.token:
+            request.headers["Authorization"] = f"Bearer {self.connection.token}"
         self.protocol.send_request(request)
         self.flush()
         self.answer = self._next_event()
@@ -237,6 +239,8 @@ class EventSource(Follower):
     def _open(self, last_id):
         self.connection = self.broker.connect(self.narrow)
         asked = f"Last-Event-ID: {last_id}\r\n" if last_id else ""
+        if self.connection.token:
+            asked += f"Authorization: Bearer {self.connection.token}\r\n"
         self.connection.send(
             f"GET {self.path} HTTP/{self.version}\r\nHost: {self.connection.host}\r\n"
             f"Accept: text/event-stream\r\nCache-Control: no-store\r\n{asked}\r\n"

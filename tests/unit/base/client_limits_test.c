@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "proto/http/network_address.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 
 static struct client *
@@ -164,6 +165,111 @@ TEST(forgets_clients_that_have_nothing)
     client_name(all[0], text);
     assert_string_equal(text, "hub");
     client_unref(all[0]);
+    all[0] = client_of_user(&clients, 33);
+    all[1] = client_of_user(&clients, 34);
+    assert_ptr_not_equal(all[0], all[1]);
+    client_name(all[0], text);
+    assert_string_equal(text, "uid 33");
+    client_unref(all[0]);
+    client_unref(all[1]);
     client_unref(NULL);
+    clients_fini(&clients);
+}
+
+/* Checks that the client may use the rate now; else returns the wait. */
+static int64_t
+wait_of(struct clients *clients, struct client *client)
+{
+    struct client_charge charge = {.wait_us = 0};
+    struct problem why = {""};
+
+    return clients_check_rates(clients, client, &charge, &why) ? charge.wait_us
+                                                               : 0;
+}
+
+/* Ten seconds of a rate at once, and then as much as the time brings. What an
+ * allowed post uses beyond that is waited for. */
+TEST(a_rate_has_a_burst_and_a_debt)
+{
+    struct clients clients;
+    struct client *one, *other;
+
+    clients_init(&clients, 25);
+    clients_limit_rate(&clients, CLIENT_POST_RATE, 2);
+    clients_limit_rate(&clients, CLIENT_BYTE_RATE, 100);
+    one = at(&clients, "192.0.2.1");
+    other = client_of_owner(&clients, SLICE("press"));
+    for (int i = 0; i < 2 * CLIENT_BURST_S; i++) {
+        assert_int_equal(wait_of(&clients, one), 0);
+        clients_charge(&clients, one, CLIENT_POST_RATE, 1);
+    }
+    assert_in_range(wait_of(&clients, one), 1, 500001);
+    assert_int_equal(wait_of(&clients, other), 0);
+    clock_pass_us(500001);
+    assert_int_equal(wait_of(&clients, one), 0);
+    clients_charge(&clients, one, CLIENT_BYTE_RATE, 5000);
+    assert_in_range(wait_of(&clients, one), 39000000, 40000001);
+    clock_pass_us(40000001);
+    assert_int_equal(wait_of(&clients, one), 0);
+    client_unref(one);
+    client_unref(other);
+    clients_fini(&clients);
+}
+
+/* A client that ends its connection does not get rid of its debt; one that has
+ * paid leaves the table. */
+TEST(a_debt_outlives_the_connection)
+{
+    struct clients clients;
+    struct client *one;
+
+    clients_init(&clients, 25);
+    clients_limit_rate(&clients, CLIENT_POST_RATE, 1);
+    one = at(&clients, "192.0.2.1");
+    clients_charge(&clients, one, CLIENT_POST_RATE, 20);
+    client_unref(one);
+    clients_settle(&clients);
+    one = at(&clients, "192.0.2.1");
+    assert_true(wait_of(&clients, one) > 0);
+    client_unref(one);
+    clock_pass_us(20000001);
+    assert_non_null(clients.tree);
+    clients_settle(&clients);
+    assert_null(clients.tree);
+    clients_fini(&clients);
+}
+
+/* Without a rate a client pays nothing. */
+TEST(a_rate_of_zero_is_none)
+{
+    struct clients clients;
+    struct client *one;
+
+    clients_init(&clients, 25);
+    one = at(&clients, "192.0.2.1");
+    clients_charge(&clients, one, CLIENT_POST_RATE, 1000000);
+    assert_int_equal(wait_of(&clients, one), 0);
+    client_unref(one);
+    assert_null(clients.tree);
+    clients_fini(&clients);
+}
+
+TEST(owners_are_told_apart_by_their_names)
+{
+    struct clients clients;
+    struct client *one, *same, *other;
+    char name[CLIENT_NAME_SIZE];
+
+    clients_init(&clients, 25);
+    one = client_of_owner(&clients, SLICE("press"));
+    same = client_of_owner(&clients, SLICE("press"));
+    other = client_of_owner(&clients, SLICE("desk"));
+    assert_ptr_equal(one, same);
+    assert_ptr_not_equal(one, other);
+    client_name(one, name);
+    assert_string_equal(name, "token press");
+    client_unref(one);
+    client_unref(same);
+    client_unref(other);
     clients_fini(&clients);
 }

@@ -239,6 +239,40 @@ TEST(a_look_sees_the_latest_commit_and_leaves_no_file)
     copy_file(s, "crashed.db-wal", "copy"); /* it is still there */
 }
 
+/* A version in the header, or in a commit that only the WAL has. */
+TEST(a_version_is_read_from_the_header_or_the_wal)
+{
+    static const struct {
+        const char *name;
+        enum status rc;
+        int64_t version;
+    } rows[] = {
+        {"plain.db", STATUS_OK, 5},       {"crashed.db", STATUS_OK, 6},
+        {"text.db", STATUS_MALFORMED, 0}, {"empty.db", STATUS_NOT_FOUND, 0},
+        {"none.db", STATUS_NOT_FOUND, 0},
+    };
+    struct stage *s = *state;
+    char path[500];
+
+    run(&s->db, "CREATE TABLE t (n INTEGER); PRAGMA user_version=5");
+    run(&s->db, "PRAGMA wal_checkpoint(TRUNCATE)");
+    copy_file(s, "test.db", "plain.db");
+    tempdir_write(s->dir.fd, "plain.db-wal", "");
+    run(&s->db, "PRAGMA user_version=6");
+    copy_file(s, "test.db", "crashed.db");
+    copy_file(s, "test.db-wal", "crashed.db-wal");
+    tempdir_write(s->dir.fd, "text.db", "text");
+    tempdir_write(s->dir.fd, "empty.db", "");
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t version = 0;
+
+        snprintf(path, sizeof(path), "%s/%s", s->dir.path, rows[i].name);
+        assert_int_equal(db_look_version(path, &version, NULL), rows[i].rc);
+        assert_int_equal(version, rows[i].version);
+    }
+}
+
 /* Migration */
 
 static const char *const steps[] = {
@@ -247,6 +281,53 @@ static const char *const steps[] = {
     "INSERT INTO t VALUES (2, 'two')",
     "INSERT INTO nowhere VALUES (3)",
 };
+
+/* The copy is that of one moment: a writer goes on meanwhile, and its later
+ * commits are not in it. */
+TEST(a_copy_has_all_commits_and_no_wal)
+{
+    struct stage *s = *state;
+    struct problem why = {""};
+    struct db copy;
+    char path[420], wal[430];
+
+    run(&s->db, "CREATE TABLE t(n); INSERT INTO t VALUES(1)");
+    run(&s->db, "BEGIN; INSERT INTO t VALUES(2)");
+    snprintf(path, sizeof(path), "%s/copy.db", s->dir.path);
+    assert_int_equal(db_copy(s->path, path, &why), STATUS_OK);
+    run(&s->db, "COMMIT");
+    snprintf(wal, sizeof(wal), "%s-wal", path);
+    assert_int_equal(access(wal, F_OK), -1);
+    assert_int_equal(db_open(&copy, path, DB_LOOK, NULL), STATUS_OK);
+    assert_int_equal(ask(&copy, "SELECT sum(n) FROM t"), 1);
+    db_close(&copy);
+    assert_int_equal(ask(&s->db, "SELECT sum(n) FROM t"), 3);
+}
+
+TEST(a_damaged_database_is_not_copied)
+{
+    struct stage *s = *state;
+    struct problem why = {""};
+    char path[420], none[420];
+    FILE *file;
+
+    run(&s->db, "CREATE TABLE t(n); CREATE INDEX i ON t(n);"
+                "INSERT INTO t VALUES(1); PRAGMA wal_checkpoint(TRUNCATE)");
+    snprintf(path, sizeof(path), "%s/copy.db", s->dir.path);
+    snprintf(none, sizeof(none), "%s/none.db", s->dir.path);
+    assert_int_equal(db_copy(none, path, &why), STATUS_GONE);
+    assert_string_equal(why.text, "unable to open database file");
+    assert_int_equal(access(path, F_OK), -1);
+
+    file = fopen(s->path, "r+e"); /* the table's page */
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 16384, SEEK_SET), 0);
+    assert_int_equal(fputc(0x55, file), 0x55);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(db_copy(s->path, path, &why), STATUS_GONE);
+    assert_non_null(strstr(why.text, "damaged"));
+    assert_int_equal(access(path, F_OK), -1);
+}
 
 TEST(steps_are_run_once_each_in_order)
 {

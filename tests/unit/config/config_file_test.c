@@ -249,8 +249,10 @@ static void
 keep_option(const char *name, const char *line, void *user)
 {
     static const char *const none[] = {
-        "public-url",      "threads",         "tls-cert", "tls-key",
-        "allow-callbacks", "trusted-proxies", "mqtt"};
+        "public-url",    "threads",      "tls-cert",        "ca-file",
+        "tls-client-ca", "tls-key",      "allow-callbacks", "trusted-proxies",
+        "mqtt",          "listen-unix",  "peer-tokens",     "jwt-keys",
+        "jwt-issuer",    "jwt-audience", "allow-origins"};
 
     struct examined *e = user;
     char option[80];

@@ -183,6 +183,8 @@ tell_word(struct stage *s, enum td_form form, const char *word)
         fake_raw(b, SLICE("\xff\x01\x02\x03\x04"));
     else if (!strcmp(word, "gone"))
         fake_close(b, 4410, EARLIEST);
+    else if (!strcmp(word, "denied"))
+        fake_close(b, 4401, "the token has ended");
     else if (!strcmp(word, "restart"))
         fake_close(b, 1001, "restart");
     else if (*word == 'p')

@@ -47,7 +47,7 @@ int on_message(const struct td_message *message, void *user);
  *     o4-5 | t4-5       the same of a log made anew; every third one of these
  *     x                 a message that is the next of `texts`
  *     ping | raw        raw: a frame that breaks the rules
- *     hold | wait | restart | gone
+ *     hold | wait | restart | denied | gone
  *     p1-3 | pt1-3      a page of the change memory
  *     nothing           the connection is closed at once
  *     410 | 503         a refusal, with EARLIEST

@@ -55,6 +55,7 @@ say_last_event(struct fake_broker *b, unsigned code, const char *reason)
              "event: %s\ndata: {\"detail\":\"%s\",\"last\":5}\n\n",
              code == 4410   ? "gone"
              : code == 4404 ? "removed"
+             : code == 4401 ? "denied"
              : code == 1001 ? "farewell"
                             : "failed",
              reason);

@@ -58,6 +58,8 @@ assert_lets_in(void **state, bool is_open_to_all, unsigned foreign_host)
     sets_configure(&sets, tempdir_path(state));
     sets.config.insecure_open = is_open_to_all;
     sets_open(&sets);
+    assert_int_equal(tokens_open(&http.tokens, tempdir_path(state), NULL),
+                     STATUS_OK);
     http_init(&http, sets.registry, NULL, "127.0.0.1");
     atomic_store(&http.is_ready, true);
     assert_int_equal(server_open(&server, &options, NULL), STATUS_OK);
@@ -66,6 +68,7 @@ assert_lets_in(void **state, bool is_open_to_all, unsigned foreign_host)
             rows[i].status)
             fail_msg("Host: %s, %s", rows[i].host, rows[i].origin);
     server_close(server, 1000000);
+    tokens_close(http.tokens);
     sets_close(&sets);
 }
 

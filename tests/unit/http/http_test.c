@@ -66,7 +66,7 @@ TEST(answers_to_its_own_names, tempdir_setup, tempdir_teardown)
                          rows[i].hosts[k]);
         if (i == 0)
             assert_int_equal(http.n_hosts, 5);
-        assert_int_equal(http.any_host, rows[i].is_open_to_all);
+        assert_int_equal(http.is_near, !rows[i].is_open_to_all);
         sets_close(&s);
     }
 }

@@ -248,8 +248,8 @@ TEST(relays_documents_one_by_one)
     e.documents[0] = "first";
     e.documents[1] = "second";
     e.relay.last = 2;
-    assert_int_equal(topic_find(&e.hub, slice_of(topic_url), &topic, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        topic_find(&e.hub, slice_of(topic_url), NULL, &topic, NULL), STATUS_OK);
     s = subscription_at(topic, "http://receiver.example/", 0);
     delivery_begin(s);
     turns();

@@ -9,7 +9,7 @@ find(const char *url)
     struct topic *topic;
     struct problem why = {""};
 
-    if (topic_find(&e.hub, slice_of(url), &topic, &why))
+    if (topic_find(&e.hub, slice_of(url), NULL, &topic, &why))
         fail_msg("%s", why.text);
     return topic;
 }
@@ -73,7 +73,7 @@ assert_refused(const char *url, enum status rc, const char *part)
     struct problem why = {""};
     struct topic *topic;
 
-    if (topic_find(&e.hub, slice_of(url), &topic, &why) != rc)
+    if (topic_find(&e.hub, slice_of(url), NULL, &topic, &why) != rc)
         fail_msg("%s: %s", url, why.text);
     assert_null(topic);
     if (!strstr(why.text, part))

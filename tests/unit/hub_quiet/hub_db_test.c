@@ -276,6 +276,10 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
     assert_int_equal(db_exec(hub_db_handle(r),
                              "ALTER TABLE subscriptions DROP COLUMN is_local;"
                              "ALTER TABLE requests DROP COLUMN is_local;"
+                             "ALTER TABLE subscriptions DROP COLUMN owner;"
+                             "ALTER TABLE requests DROP COLUMN owner;"
+                             "ALTER TABLE subscriptions DROP COLUMN owner_ends;"
+                             "ALTER TABLE requests DROP COLUMN owner_ends;"
                              "PRAGMA user_version=3",
                              &why),
                      STATUS_OK);

@@ -27,7 +27,7 @@ simulation_reopen(void)
     static const struct networks allowed; /* lent */
     struct problem why = {""};
 
-    if (hub_open(&sim.hub, &sim.sets.posts, &allowed, &why))
+    if (hub_open(&sim.hub, &sim.sets.posts, sim.tokens, &allowed, &why))
         fail_msg("%s", why.text);
     quiet_turn();
 }
@@ -110,6 +110,8 @@ static void
 submit(struct command *command)
 {
     command->done = on_done;
+    if (sim.by)
+        command->principal = principal_ref(sim.by);
     assert_int_equal(hub_submit(sim.hub, command), STATUS_OK);
 }
 

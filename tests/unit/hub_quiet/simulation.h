@@ -28,6 +28,8 @@ struct simulation {
     struct tempdir dir;
     struct sets sets;
     struct hub *hub;
+    struct tokens *tokens; /* of later hubs; or NULL */
+    struct principal *by;  /* of later commands, lent; or NULL */
 };
 
 extern struct simulation sim;

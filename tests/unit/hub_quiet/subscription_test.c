@@ -279,6 +279,28 @@ TEST(too_many_subscriptions_are_refused)
     sim_active("http://a.example/", ""); /* a renewal is none */
 }
 
+/* However its port is given, a host is one; it has a place again when one of
+ * its subscriptions has ended. */
+TEST(a_host_has_its_share_of_subscriptions)
+{
+    sim.sets.config.hub_host_subscriptions = 2;
+    sim_active("http://a.example/1", "");
+    sim_subscribe("http://a.example:8080/2", "");
+    sim_subscribe("http://a.example/3", "");
+    sim_confirm("http://a.example:8080/2");
+    sim_confirm("http://a.example/3"); /* one too many by now: denied */
+    assert_int_equal(subscriptions_count(sim.hub), 2);
+    sim_assert_denied("http://a.example/3");
+
+    assert_int_equal(sim_ask("http://A.example/4", ""), 429);
+    sim_active("http://a.example/1", ""); /* a renewal is none */
+    sim_active("http://b.example/", "");
+    subscription_end(sim_find("http://a.example/1"), END_DELETED);
+    sim_active("http://a.example/4", "");
+    simulation_restart();
+    assert_int_equal(sim_ask("http://a.example/5", ""), 429);
+}
+
 /* */
 TEST(a_simple_subscription_is_verified_unless_it_is_trusted)
 {

@@ -85,6 +85,35 @@ TEST(a_key_belongs_to_its_set)
     assert_int_equal(w->fake.n_keys, 2);
 }
 
+/* And to an owner, in the same round and in an earlier one; clients without a
+ * token are one. */
+TEST(a_key_belongs_to_its_owner)
+{
+    struct world *w = *state;
+    static const char *const owners[] = {"", "press", "wire", "press\n"};
+    struct posted *p[4], *held = hold(w, changes(w, &w->a, 1));
+
+    for (int i = 0; i < 4; i++) {
+        p[i] = keyed(w, &w->b, "k", 3);
+        p[i]->post.key_owner = slice_of(owners[i]);
+        submit(w, p[i]);
+    }
+    set_shut(w, false);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(posts_wait(p[i]), STATUS_OK);
+    assert_kept(held, 1);
+    assert_int_equal(head_of(&w->b).last, 12);
+    for (int i = 0; i < 4; i++) {
+        struct posted *again = keyed(w, &w->b, "k", 3);
+
+        again->post.key_owner = slice_of(owners[i]);
+        assert_int_equal(posts_wait(submit(w, again)), STATUS_OK);
+        assert_same_outcome(p[i], again);
+    }
+    assert_int_equal(head_of(&w->b).last, 12);
+    assert_int_equal(w->fake.n_keys, 4);
+}
+
 /* log.md, commit: looked up in the round. Two posts with the same key share a
  * commit, also if it begins the set: one is kept, both get its outcome, and no
  * poster gets it before it is on disk. */

@@ -36,7 +36,7 @@ FIXTURE(limited_open, limited_close);
 static struct wire *
 connect_silently(void)
 {
-    struct wire *w = wire_connect("127.0.0.1", served.port);
+    struct wire *w = served_dial();
 
     assert_non_null(w);
     return w;
@@ -139,6 +139,13 @@ TEST(a_client_has_so_many_streams)
     atomic_store(&n_gone, atomic_load(&n_opened));
 }
 
+/* This machine is a proxy. */
+static enum status
+read_proxies(struct networks *proxies)
+{
+    return networks_read_proxies(SLICE("127.0.0.1/32, unix"), proxies, NULL);
+}
+
 #define FROM(client) "X-Forwarded-For: " client "\r\n"
 
 /* A client that sends one request after the other, whichever connection of the
@@ -152,7 +159,7 @@ TEST(a_request_of_a_proxy_counts_until_its_answer)
     struct wire *kept[KEPT];
     struct networks proxies;
 
-    assert_int_equal(networks_read(SLICE("127.0.0.1/32"), &proxies, NULL), 0);
+    assert_int_equal(read_proxies(&proxies), 0);
     served.options.trusted = &proxies;
     served_reopen();
     clients_limit_each(&clients, CLIENT_CONNECTIONS, 1);
@@ -180,7 +187,7 @@ TEST(a_proxy_hears_of_its_clients_limit)
     struct wire *stream, *kept;
     struct wire_answer a;
 
-    assert_int_equal(networks_read(SLICE("127.0.0.1/32"), &proxies, NULL), 0);
+    assert_int_equal(read_proxies(&proxies), 0);
     served.options.trusted = &proxies;
     served_reopen();
     clients_limit_each(&clients, CLIENT_CONNECTIONS, 1);

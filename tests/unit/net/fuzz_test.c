@@ -176,9 +176,8 @@ static void
 talk(void)
 {
     /* Over TLS some do not begin it, and some go on without it. */
-    bool is_rude = served_is_tls && !chance(10);
-    struct wire *w =
-        is_rude ? wire_connect("127.0.0.1", served.port) : served_connect();
+    bool is_rude = served_way == SERVED_TLS && !chance(10);
+    struct wire *w = is_rude ? served_dial() : served_connect();
     struct buf text;
     size_t at = 0;
     char some[4096];
@@ -200,7 +199,7 @@ talk(void)
         if (chance(3) == 0)
             served_turn(); /* another cut */
     }
-    if (served_is_tls && !chance(20))
+    if (served_way == SERVED_TLS && !chance(20))
         (void)!send(wire_fd(w), text.data, text.size,
                     MSG_NOSIGNAL | MSG_DONTWAIT);
     if (!chance(3))

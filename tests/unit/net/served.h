@@ -28,10 +28,11 @@
 #include "tests/test.h"
 #include "tests/unit/net/served_handlers.h"
 
-/* Do the tests speak TLS? */
-static bool served_is_tls;
-static struct tempdir served_dir;
+/* How the tests reach the server. */
+static enum { SERVED_PLAIN, SERVED_TLS, SERVED_UNIX } served_way;
+static struct tempdir served_dir; /* of the certificate, or of the socket */
 static struct certificate served_certificate;
+static char served_socket[300];
 
 #define SECOND INT64_C(1000000)
 
@@ -60,6 +61,9 @@ served_await(atomic_uint *count, unsigned wanted)
 
 /* Life */
 
+static const struct unix_socket served_unix = {LISTENER_UNIX, served_socket,
+                                               0600};
+
 static inline void
 served_open_with(unsigned threads, int64_t request_timeout_us)
 {
@@ -79,9 +83,13 @@ served_open_with(unsigned threads, int64_t request_timeout_us)
         .on_wake = served_on_wake,
         .on_tick = served_on_tick,
     };
-    if (served_is_tls) {
+    if (served_way == SERVED_TLS) {
         served.options.tls_cert = served_certificate.cert;
         served.options.tls_key = served_certificate.key;
+    }
+    if (served_way == SERVED_UNIX) {
+        served.options.unix_sockets = &served_unix;
+        served.options.n_unix_sockets = 1;
     }
     pthread_create(&served.other, NULL, served_other, NULL);
     assert_int_equal(server_open(&served.server, &served.options, &why), 0);
@@ -205,11 +213,19 @@ served_pass_until(atomic_uint *count, unsigned wanted)
     return n;
 }
 
+/* A connection, before any handshake. NULL: refused. */
+static inline struct wire *
+served_dial(void)
+{
+    return served_way == SERVED_UNIX ? wire_connect_unix(served_socket)
+                                     : wire_connect("127.0.0.1", served.port);
+}
+
 /* The handshake, if the stream begins with one. */
 static inline bool
 served_greet(struct wire *w)
 {
-    return !served_is_tls || wire_start_tls(w, 0);
+    return served_way != SERVED_TLS || wire_start_tls(w, 0);
 }
 
 static inline struct wire *
@@ -223,19 +239,23 @@ served_greeted(struct wire *w)
 static inline struct wire *
 served_connect(void)
 {
-    return served_greeted(wire_connect("127.0.0.1", served.port));
+    return served_greeted(served_dial());
 }
 
 static inline struct wire *
 served_connect_narrow(void)
 {
-    return served_greeted(wire_connect_narrow("127.0.0.1", served.port));
+    return served_way == SERVED_UNIX
+               ? served_connect() /* the kernel takes 208 KB at most */
+               : served_greeted(wire_connect_narrow("127.0.0.1", served.port));
 }
 
-/* Runs the tests of a file twice: in the open, and over TLS. */
-#define SERVED_GROUPS                \
-    TEST_GROUP("plain", NULL, NULL); \
-    TEST_GROUP("over TLS", served_set_up_tls, served_tear_down_tls)
+/* Runs the tests of a file three times: in the open, over TLS, and by a unix
+ * socket. */
+#define SERVED_GROUPS                                            \
+    TEST_GROUP("plain", NULL, NULL);                             \
+    TEST_GROUP("over TLS", served_set_up_tls, served_tear_down); \
+    TEST_GROUP("by unix socket", served_set_up_unix, served_tear_down)
 
 static inline int
 served_set_up_tls(void **state)
@@ -243,15 +263,26 @@ served_set_up_tls(void **state)
     (void)state;
     tempdir_open(&served_dir);
     certificate_make(&served_certificate, served_dir.path, NULL);
-    served_is_tls = true;
+    served_way = SERVED_TLS;
     return 0;
 }
 
 static inline int
-served_tear_down_tls(void **state)
+served_set_up_unix(void **state)
 {
     (void)state;
-    served_is_tls = false;
+    tempdir_open(&served_dir);
+    snprintf(served_socket, sizeof(served_socket), "%s/socket",
+             served_dir.path);
+    served_way = SERVED_UNIX;
+    return 0;
+}
+
+static inline int
+served_tear_down(void **state)
+{
+    (void)state;
+    served_way = SERVED_PLAIN;
     tempdir_close(&served_dir);
     return 0;
 }

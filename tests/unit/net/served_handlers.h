@@ -3,7 +3,8 @@
  *
  *     GET    /small          200 "hello"; HEAD, DELETE, OPTIONS and others too
  *     GET    /head           the parsed request, a line each
- *     GET    /peer           the address of the client
+ *     GET    /peer           the client: its address, or its user
+ *     GET    /listener       the kind of listener that it came by: "control"
  *     GET    /big?size=N     N bytes from memory
  *     GET    /pool?size=N    N bytes that a worker has to fetch
  *     GET    /file?size=N    N bytes of a file; /cold: not in the page cache
@@ -482,6 +483,16 @@ served_tell_peer(struct request *rq)
 }
 
 static inline void
+served_tell_listener(struct request *rq)
+{
+    static const char *const names[] = {[LISTENER_TCP] = "tcp",
+                                        [LISTENER_UNIX] = "unix",
+                                        [LISTENER_CONTROL] = "control"};
+
+    served_answer_text(rq, 200, slice_of(names[request_listener(rq)]));
+}
+
+static inline void
 served_send_body(struct request *rq)
 {
     struct slice path = request_path(rq), size = {"0", 1};
@@ -576,6 +587,10 @@ served_on_request(struct request *rq, void *user)
     }
     if (slice_is(path, "/peer")) {
         served_tell_peer(rq);
+        return;
+    }
+    if (slice_is(path, "/listener")) {
+        served_tell_listener(rq);
         return;
     }
     if (slice_is(path, "/big") || slice_is(path, "/pool") ||

@@ -65,7 +65,7 @@ TEST(goes_on_after_being_out_of_descriptors)
     assert_int_equal(read(from[0], &served.port, sizeof(served.port)),
                      sizeof(served.port));
     for (int i = 0; i < N; i++) {
-        w[i] = wire_connect("127.0.0.1", served.port);
+        w[i] = served_dial();
         assert_non_null(w[i]);
     }
     for (int second = 0; second < 12; second++) {
@@ -349,7 +349,7 @@ await_no_listener(void)
 {
     struct wire *w = NULL;
 
-    for (unsigned n = 0; (w = wire_connect("127.0.0.1", served.port)); n++) {
+    for (unsigned n = 0; (w = served_dial()); n++) {
         wire_close(w);
         test_yield(n);
     }

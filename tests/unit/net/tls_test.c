@@ -37,7 +37,7 @@ write_broken_certificate(const char *path, const char *mode)
     fclose(file);
 }
 
-TEST_GROUP(NULL, served_set_up_tls, served_tear_down_tls);
+TEST_GROUP(NULL, served_set_up_tls, served_tear_down);
 
 TEST(names_the_file_that_cannot_be_used)
 {

@@ -18,11 +18,14 @@ TEST(holds_one_post_of_a_set_and_key)
     struct pending_keys_post first = named("a", "k"), again = named("a", "k"),
                              other_key = named("a", "l"),
                              other_set = named("b", "k"),
+                             other_owner = named("a", "k"),
                              shifted = named("ak", "");
     struct pending_keys r;
 
+    other_owner.owner = SLICE("press");
     pending_keys_init(&r);
     assert_true(pending_keys_begin(&r, &first));
+    assert_true(pending_keys_begin(&r, &other_owner));
     assert_false(pending_keys_begin(&r, &again));
     pending_keys_end(&r, &again); /* it never began: `first` still runs */
     assert_false(pending_keys_begin(&r, &again));
@@ -37,6 +40,7 @@ TEST(holds_one_post_of_a_set_and_key)
     pending_keys_end(&r, &again);
     pending_keys_end(&r, &other_key);
     pending_keys_end(&r, &other_set);
+    pending_keys_end(&r, &other_owner);
     pending_keys_end(&r, &shifted);
     pending_keys_fini(&r);
 }

@@ -372,6 +372,37 @@ TEST(what_is_no_network_is_said)
                      STATUS_INVALID);
 }
 
+/* Peers of unix sockets have no address; only a list of proxies can name
+ * them. */
+TEST(a_list_of_proxies_may_have_unix_sockets)
+{
+    static const struct {
+        const char *text;
+        bool has_unix, has_loopback;
+    } rows[] = {{"unix", true, false},
+                {"127.0.0.1, unix", true, true},
+                {" unix ,127.0.0.1", true, true},
+                {"127.0.0.1", false, true},
+                {"", false, false}};
+    struct sockaddr peer = {.sa_family = AF_UNIX};
+    struct networks n;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(
+            networks_read_proxies(slice_of(rows[i].text), &n, NULL), STATUS_OK);
+        assert_int_equal(networks_contain(&n, &peer), rows[i].has_unix);
+        assert_int_equal(may(&n, "127.0.0.1"), rows[i].has_loopback);
+        assert_int_equal(n.n, rows[i].has_loopback);
+    }
+    assert_int_equal(networks_read_proxies(SLICE("Unix"), &n, NULL),
+                     STATUS_INVALID);
+    assert_int_equal(networks_read_proxies(SLICE("unix/8"), &n, NULL),
+                     STATUS_INVALID);
+    assert_int_equal(networks_read(SLICE("unix"), &n, NULL), STATUS_INVALID);
+    assert_int_equal(networks_read(SLICE("127.0.0.1"), &n, NULL), STATUS_OK);
+    assert_false(networks_contain(&n, &peer));
+}
+
 TEST(a_list_has_an_end)
 {
     char text[NETWORKS_MAX * 16 + 32] = "10.0.0.0/8";

@@ -74,6 +74,27 @@ TEST(refuses_what_stands_in_the_wrong_place)
                "rs:md: no capability");
 }
 
+/* Of any kind: so there are no entities, and none that reads a file or asks a
+ * server. */
+TEST(refuses_every_doctype_and_entity)
+{
+    static const char *const doctypes[] = {
+        "<!DOCTYPE urlset>",
+        "<!DOCTYPE urlset SYSTEM 'http://example.com/a.dtd'>",
+        "<!DOCTYPE urlset [<!ENTITY a 'b'>]>",
+        "<!DOCTYPE urlset [<!ENTITY a SYSTEM 'file:///etc/passwd'>]>",
+        "<!DOCTYPE urlset [<!ENTITY % a SYSTEM 'http://example.com/'> %a;]>",
+    };
+    char text[500];
+
+    for (size_t i = 0; i < sizeof(doctypes) / sizeof(doctypes[0]); i++) {
+        snprintf(text, sizeof(text), "%s%s", doctypes[i],
+                 URL("<rs:md change='updated'/>"));
+        assert_malformed(text, "a DOCTYPE is not allowed");
+    }
+    assert_malformed(URL("<lastmod>&a;</lastmod>"), NULL);
+}
+
 TEST(refuses_bad_values_with_a_sentence)
 {
     assert_bad(MD("length='9223372036854775808'"),

@@ -26,6 +26,7 @@ struct world {
     struct polls polls;
     struct server *server;
     int64_t wait_us; /* before the request */
+    struct principal *principal;
     struct task ending;
     atomic_uint n_asked, n_gone;
     unsigned n_in_turn; /* resumed in this turn; and the most of any */
@@ -74,7 +75,9 @@ on_request(struct request *rq, void *user)
     struct slice path = request_path(rq);
     struct waiting *waiting = calloc(1, sizeof(*waiting));
     struct head head;
-    struct poll_wish wish = {.wait_us = world.wait_us, .resume = on_resumed};
+    struct poll_wish wish = {.wait_us = world.wait_us,
+                             .principal = world.principal,
+                             .resume = on_resumed};
 
     (void)user;
     wish.set =
@@ -120,6 +123,8 @@ set_up(void **state)
     places_init(&world.places);
     polls_init(&world.polls);
     world.wait_us = LONG_US;
+    world.principal =
+        principal_new(SLICE("press"), &(struct rights){0}, INT64_MAX);
     assert_int_equal(server_open(&world.server, &options, NULL), 0);
     return 0;
 }
@@ -132,6 +137,7 @@ tear_down(void **state)
     assert_int_equal(world.polls.n, 0); /* each was resumed, once */
     assert_true(list_is_empty(&world.places.all));
     places_fini(&world.places);
+    principal_unref(world.principal);
     sets_close(&world.sets);
     return tempdir_teardown(state);
 }
@@ -286,6 +292,28 @@ TEST(forgets_who_has_gone)
     clock_run_us(1, POLLS_SLOT_US);
     await(&world.n_gone, 10);
     sets_post(&world.sets, "demo", 3, 1);
+}
+
+static void
+look(struct task *task)
+{
+    (void)task;
+    polls_look(&world.polls, server_service(world.server, 0));
+}
+
+/* The owner of a request answers it: see handle_memory.c. */
+TEST(resumes_with_the_end_of_its_principal)
+{
+    struct wire *w = asked("demo?3", LONG_US), *later;
+
+    world.ending.run = look;
+    service_post(server_service(world.server, 0), &world.ending);
+    later = asked("demo?3", LONG_US);
+    assert_waiting(w);
+    principal_end(world.principal, 0);
+    service_post(server_service(world.server, 0), &world.ending);
+    expect(w, "3");
+    expect(later, "3");
 }
 
 static void

@@ -23,18 +23,23 @@
 #define ENTRY_BYTES   64000
 #define MESSAGE_LEAST (128 * ENTRY_BYTES)
 
-/* A server of one thread; GET /?AFTER is a stream of the set "demo". */
+/* A server of one thread; GET /?AFTER is a stream of the set "demo" for the
+ * first principal, GET /2?AFTER for the second. */
 static struct world {
     struct sets sets;
     struct set *set;
     struct push *push;
     struct server *server;
+    struct principal *principals[2];
 } world;
 
 static void
 on_request(struct request *rq, void *user)
 {
-    struct push_wish wish = {.set = world.set};
+    struct push_wish wish = {
+        .set = world.set,
+        .principal = world.principals[slice_is(request_path(rq), "/2")],
+    };
 
     (void)user;
     assert_true(number_read(request_query(rq), &wish.after));
@@ -67,6 +72,9 @@ set_up(void **state)
     world.sets.config.message_bytes = MESSAGE_LEAST + 2 * ENTRY_BYTES;
     sets_open(&world.sets);
     world.set = sets_post_heavy(&world.sets, "demo", 0, ENTRIES, ENTRY_BYTES);
+    for (int i = 0; i < 2; i++)
+        world.principals[i] =
+            principal_new(SLICE("press"), &(struct rights){0}, INT64_MAX);
     assert_int_equal(push_open(&world.push, world.sets.registry, 1, NULL), 0);
     assert_int_equal(server_open(&world.server, &options, NULL), 0);
     return 0;
@@ -77,6 +85,10 @@ tear_down(void **state)
 {
     server_close(world.server, 0);
     push_close(world.push);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(atomic_load(&world.principals[i]->refs), 1);
+        principal_unref(world.principals[i]);
+    }
     sets_close(&world.sets);
     return tempdir_teardown(state);
 }
@@ -312,6 +324,96 @@ tick(struct task *task)
 {
     push_on_tick(world.push, server_service(world.server, 0));
     run_errand(task);
+}
+
+/* The next tick of the thread, a second later. */
+static void
+tick_again(void)
+{
+    clock_pass_us(SECOND);
+    run_on_service(tick, 1);
+}
+
+/* A WebSocket at the head. */
+static struct wire *
+at_the_head(const char *path)
+{
+    struct wire *w = connected();
+    struct wire_answer a;
+    struct wire_frame f;
+
+    assert_true(wire_upgrade(w, path, NULL, &a));
+    assert_true(wire_message(w, &f)); /* a heartbeat */
+    await_service();
+    return w;
+}
+
+/* Other streams go on: a later farewell is the first that they hear. */
+TEST(ends_with_its_principal)
+{
+    struct wire *first = at_the_head("/?200"), *second = at_the_head("/2?200");
+    struct wire_frame f;
+
+    tick_again();
+    principal_end(world.principals[0], clock_day_us() + 3 * SECOND / 2);
+    tick_again();
+    assert_true(wire_is_silent(first));
+    tick_again();
+    assert_true(wire_frame(first, &f));
+    assert_int_equal(wire_close_code(&f), CLOSE_DENIED);
+    assert_memory_equal(f.payload + 2, "the token has ended", 19);
+    wire_close(first);
+    push_farewell(world.push, world.server);
+    assert_true(wire_frame(second, &f));
+    assert_int_equal(wire_close_code(&f), CLOSE_GOING_AWAY);
+    wire_close(second);
+}
+
+/* The last event is a whole one. */
+TEST(says_that_its_principal_has_ended)
+{
+    static const char end[] =
+        "event: denied\ndata: {\"detail\":\"the token has "
+        "ended\"}\n\n\r\n0\r\n\r\n";
+    struct wire *w = connected();
+    struct wire_answer a;
+    char some[8192];
+    size_t size = 0;
+    long n;
+
+    assert_true(wire_send_text(w, "GET /?200 HTTP/1.1\r\nHost: a\r\n\r\n"));
+    assert_true(wire_answer_head(w, &a));
+    principal_end(world.principals[0], 0);
+    tick_again();
+    while ((n = wire_read_some(w, some + size, sizeof(some) - 1 - size)) > 0)
+        size += (size_t)n;
+    some[size] = '\0';
+    assert_non_null(strstr(some, end));
+    wire_close(w);
+}
+
+/* A client that does not read is not waited for: the first look leaves it its
+ * message, the second ends it within. */
+TEST(ends_with_its_principal_within_a_message)
+{
+    struct wire *w = in_a_message(0);
+    bool is_whole;
+
+    principal_end(world.principals[0], 0);
+    tick_again();
+    tick_again();
+    assert_int_equal(read_close(w, &is_whole), CLOSE_DENIED);
+    assert_false(is_whole);
+}
+
+/* A client that reads gets its message whole. */
+TEST(ends_with_its_principal_behind_its_message)
+{
+    struct wire *w = in_a_message(0);
+
+    principal_end(world.principals[0], 0);
+    tick_again();
+    assert_closed(w, CLOSE_DENIED);
 }
 
 static void

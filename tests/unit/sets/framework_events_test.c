@@ -462,7 +462,8 @@ TEST(the_framework_log_is_no_set)
         registry_each(s.registry, note_name, names);
         assert_string_equal(names, "demo");
         n = 4;
-        assert_false(registry_page(s.registry, SLICE(""), page, heads, &n));
+        assert_false(
+            registry_page(s.registry, SLICE(""), NULL, page, heads, &n));
         assert_int_equal(n, 1);
         stage_restart();
     }

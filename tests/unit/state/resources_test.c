@@ -258,3 +258,67 @@ TEST(is_of_one_position_after_a_kill)
         }
     }
 }
+
+/* Fills a new state in `dir` with the resources of another one. */
+static struct resources *
+fill_state(struct resources *from, const char *dir)
+{
+    struct resources *to = NULL;
+    struct resources_entry entry = {.id = 0};
+
+    assert_int_equal(resources_open(&to, dir, EPOCH, NULL), STATUS_OK);
+    while (!resources_next(from, entry.id, &entry, NULL))
+        assert_int_equal(resources_fill(to, entry.seq, entry.entry, NULL),
+                         STATUS_OK);
+    assert_int_equal(resources_fill_end(to, resources_at(from)->seq,
+                                        resources_at(from)->us, NULL),
+                     STATUS_OK);
+    return to;
+}
+
+/* A state that is filled from a list is the one that the list was made of, and
+ * the log goes on behind it. */
+TEST(goes_on_from_a_list_of_all_resources)
+{
+    struct folded *w = *state;
+    struct resources *folded;
+    struct tempdir other;
+
+    folded_open(w, BATCHES, 60, 90);
+    folded_to_batch(w, BATCHES / 2);
+    tempdir_open(&other);
+    folded = w->resources;
+    w->resources = fill_state(folded, other.path);
+    assert_true(resources_at(w->resources)->is_whole);
+    assert_int_equal(resources_kept(w->resources), resources_at(folded)->seq);
+    assert_int_equal(resources_at(w->resources)->bytes,
+                     resources_at(folded)->bytes);
+    folded_check(w);
+    folded_check_all(w);
+    resources_close(w->resources);
+    w->resources = folded;
+    tempdir_close(&other);
+}
+
+TEST(takes_no_resource_of_a_list_twice)
+{
+    struct folded *w = *state;
+    struct resources_entry entry;
+    struct problem why = {""};
+    char copy[4096];
+    struct slice again = {copy, 0};
+
+    folded_open(w, 1, 1, 1);
+    folded_check_all(w);
+    assert_int_equal(resources_next(w->resources, 0, &entry, NULL), STATUS_OK);
+    assert_true(slice_copy(copy, sizeof(copy), entry.entry));
+    again.size = entry.entry.size;
+    resources_close(w->resources);
+    assert_int_equal(
+        resources_open(&w->resources, w->dir.path, "fedcba9876543210", NULL),
+        STATUS_OK);
+    assert_int_equal(resources_fill(w->resources, 1, again, &why), STATUS_OK);
+    assert_int_equal(resources_fill(w->resources, 2, again, &why),
+                     STATUS_DIFFERENT);
+    assert_non_null(strstr(why.text, "twice"));
+}

@@ -1,0 +1,108 @@
+#include "base/certificates.h"
+
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include "base/openssl.h"
+
+static bool
+is_end_of_pem(void)
+{
+    unsigned long code = ERR_peek_last_error();
+
+    return ERR_GET_LIB(code) == ERR_LIB_PEM &&
+           ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
+}
+
+FILE *
+certificates_open_file(const char *path, const char *what, struct problem *why)
+{
+    char doing[64];
+    FILE *file = NULL;
+
+    snprintf(doing, sizeof(doing), "cannot read the %s", what);
+    file = fopen(path, "re");
+    if (!file)
+        problem_errno(why, doing, path);
+    return file;
+}
+
+static enum status
+read_all(struct stack_st_X509 *all, FILE *file, const char *path,
+         struct problem *why)
+{
+    X509 *next = NULL;
+    int n;
+
+    ERR_clear_error();
+    while ((next = PEM_read_X509_AUX(file, NULL, openssl_no_password, NULL))) {
+        /* Computes what OpenSSL else stores at the first use: several threads
+         * may then use the certificate. */
+        (void)X509_check_purpose(next, -1, 0);
+        if (!sk_X509_push(all, next)) {
+            X509_free(next);
+            return problem_memory(why);
+        }
+        ERR_clear_error();
+    }
+    n = sk_X509_num(all);
+    if (is_end_of_pem())
+        return n ? STATUS_OK
+                 : problem(why, STATUS_IO, "%s: there is no certificate in it",
+                           path);
+    return n ? problem(why, STATUS_IO, "%s: certificate %d of it is broken: %s",
+                       path, n + 1, openssl_reason())
+             : problem(why, STATUS_IO, "%s: not a certificate: %s", path,
+                       openssl_reason());
+}
+
+enum status
+certificates_read(struct stack_st_X509 **all, const char *path,
+                  const char *what, struct problem *why)
+{
+    FILE *file = certificates_open_file(path, what, why);
+    enum status rc;
+
+    *all = NULL;
+    if (!file)
+        return STATUS_IO;
+    *all = sk_X509_new_null();
+    rc = *all ? read_all(*all, file, path, why) : problem_memory(why);
+    ERR_clear_error();
+    fclose(file);
+    if (rc) {
+        certificates_free(*all);
+        *all = NULL;
+    }
+    return rc;
+}
+
+void
+certificates_free(struct stack_st_X509 *all)
+{
+    sk_X509_pop_free(all, X509_free);
+}
+
+bool
+certificates_digest(const struct stack_st_X509 *all,
+                    unsigned char to[CERTIFICATES_DIGEST_SIZE])
+{
+    EVP_MD_CTX *ctx = all ? EVP_MD_CTX_new() : NULL;
+    unsigned char one[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+    bool is_good = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
+
+    memset(to, 0, CERTIFICATES_DIGEST_SIZE);
+    for (int i = 0; is_good && i < sk_X509_num(all); i++)
+        is_good =
+            X509_digest(sk_X509_value(all, i), EVP_sha256(), one, &size) == 1 &&
+            EVP_DigestUpdate(ctx, one, size) == 1;
+    is_good = is_good && EVP_DigestFinal_ex(ctx, to, &size) == 1;
+    EVP_MD_CTX_free(ctx);
+    return is_good || !all;
+}

@@ -1,0 +1,118 @@
+/*
+ * token_file.c - bearer tokens, and the files that have one.
+ */
+#include "base/token_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+enum status
+token_check(struct slice text, const char *name, struct problem *why)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "abcdefghijklmnopqrstuvwxyz"
+                                  "0123456789-._~+/";
+    size_t size = text.size;
+
+    if (size > TOKEN_MAX)
+        return problem(why, STATUS_INVALID,
+                       "%s: the token is longer than %d bytes", name,
+                       TOKEN_MAX);
+    while (size > 0 && text.data[size - 1] == '=')
+        size--;
+    if (size == 0)
+        return problem(why, STATUS_INVALID, "%s: there is no token in it",
+                       name);
+    for (size_t i = 0; i < size; i++)
+        if (!text.data[i] || !strchr(letters, text.data[i]))
+            return problem(why, STATUS_INVALID,
+                           "%s: byte %zu is none that a token may have "
+                           "(letters, digits and -._~+/)",
+                           name, i + 1);
+    return STATUS_OK;
+}
+
+static enum status
+check_readers(const char *path, const struct stat *file, struct problem *why)
+{
+    if (!S_ISREG(file->st_mode) || file->st_uid != geteuid() ||
+        !(file->st_mode & 077))
+        return STATUS_OK;
+    return problem(why, STATUS_IO,
+                   "%s: other users can reach this token file (mode %04o): "
+                   "chmod 600",
+                   path, (unsigned)file->st_mode & 07777);
+}
+
+/* Reads until the end, or until the buffer is full. -1: errno says why. */
+static ssize_t
+read_all(int fd, char *to, size_t size)
+{
+    size_t n = 0;
+
+    while (n < size) {
+        ssize_t got = read(fd, to + n, size - n);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    return (ssize_t)n;
+}
+
+static enum status
+check_line(const char *path, struct slice *line, struct problem *why)
+{
+    if (line->size > 0 && line->data[line->size - 1] == '\n')
+        line->size--;
+    if (line->size > 0 && line->data[line->size - 1] == '\r')
+        line->size--;
+    if (line->size > 0 && memchr(line->data, '\n', line->size))
+        return problem(why, STATUS_INVALID,
+                       "%s: a token file is one line, this one has more", path);
+    return token_check(*line, path, why);
+}
+
+enum status
+token_file_read(const char *path, bool is_regular, struct token *token,
+                struct problem *why)
+{
+    char bytes[TOKEN_MAX + 3]; /* CR LF, and one too many */
+    struct slice line = {bytes, 0};
+    struct stat file = {.st_mode = 0};
+    ssize_t n = -1;
+    enum status rc;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | (is_regular ? O_NONBLOCK : 0));
+
+    if (fd < 0 || fstat(fd, &file) ||
+        (n = read_all(fd, bytes, sizeof(bytes))) < 0) {
+        rc = problem(why, STATUS_IO, "cannot read the token file %s: %s", path,
+                     strerror(errno));
+        goto out;
+    }
+    token->is_regular = S_ISREG(file.st_mode);
+    rc = check_readers(path, &file, why);
+    if (!rc && is_regular && !token->is_regular)
+        rc = problem(why, STATUS_IO, "%s: a pipe is not read again", path);
+    line.size = (size_t)n;
+    if (!rc)
+        rc = check_line(path, &line, why);
+    if (!rc) {
+        memcpy(token->text, line.data, line.size);
+        token->text[line.size] = '\0';
+    }
+
+out:
+    explicit_bzero(bytes, sizeof(bytes));
+    file_close(&fd);
+    return rc;
+}

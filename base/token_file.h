@@ -1,0 +1,46 @@
+/*
+ * token_file.h - bearer tokens (RFC 6750), and the files that have one.
+ *
+ * A token file is one line. It is refused as ssh refuses a private key: a
+ * regular file of our own user that its group or others can reach. A file of
+ * another owner was put there by somebody who manages secrets (systemd, Docker,
+ * Kubernetes), who has chosen its readers.
+ *
+ * No sentence of these functions has a byte of a token.
+ *
+ * Any thread.
+ */
+#ifndef BASE_TOKEN_FILE_H
+#define BASE_TOKEN_FILE_H
+
+#include <stdbool.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+
+#define TOKEN_MAX 8192
+
+/* A token, and where it is from. */
+struct token {
+    char text[TOKEN_MAX + 1];
+    bool is_regular; /* from a regular file, which can be read again */
+};
+
+/* Checks that `text` is a b64token of at most TOKEN_MAX bytes. STATUS_INVALID:
+ * `why` begins with `name`. */
+MUST_CHECK enum status token_check(struct slice text, const char *name,
+                                   struct problem *why);
+
+/*
+ * Reads the token file `path`; an end of line (LF, CR LF) behind the token does
+ * not count. Waits for a pipe's writer unless `is_regular` asks for nothing but
+ * regular files.
+ *
+ * STATUS_IO: the file is unreadable, or others can reach it; STATUS_INVALID: it
+ * has no token, or more than one line. `why` names the file.
+ */
+MUST_CHECK enum status token_file_read(const char *path, bool is_regular,
+                                       struct token *token,
+                                       struct problem *why);
+
+#endif

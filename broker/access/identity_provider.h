@@ -1,0 +1,70 @@
+/*
+ * identity_provider.h - the identity provider whose JSON Web Tokens the broker
+ * accepts: its settings, its keys and its tokens.
+ *
+ *     --jwt-keys FILE --> read by whoever reads settings (setting_files.h) --+
+ *     --jwt-keys URL ---> jwk_fetch.h ---------------------------------------+
+ *                              ^                                             |
+ *                              | a token of an unknown key                   v
+ *     requests -----------> identity_provider_find <---------------
+ * jwt_verifier.h
+ *
+ * The keys of a URL stay while the provider is away. A broker that starts
+ * meanwhile waits for it a little, then starts without the keys: it refuses the
+ * provider's tokens until they come, and its own tokens work. It keeps no copy
+ * on the disk: a key that the provider has withdrawn would come back with it.
+ */
+#ifndef BROKER_ACCESS_IDENTITY_PROVIDER_H
+#define BROKER_ACCESS_IDENTITY_PROVIDER_H
+
+#include <stdint.h>
+
+#include "broker/access/principal.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* --jwt-keys, --jwt-issuer and --jwt-audience, as they were given; "": not. */
+struct provider_options {
+    const char *keys, *issuer, *audience;
+};
+
+/* Checks that all of them were given or none, and the URL. STATUS_INVALID:
+ * `why` names the option. */
+MUST_CHECK enum status
+provider_options_check(const struct provider_options *options,
+                       struct problem *why);
+
+/* The settings with the keys of a file; NULL: there is no provider. */
+struct provider_settings;
+
+/* Options that are good. A failure names the file. */
+MUST_CHECK enum status
+provider_settings_read(struct provider_settings **settings,
+                       const struct provider_options *options,
+                       struct problem *why);
+void provider_settings_free(struct provider_settings *settings);
+
+struct identity_provider;
+
+/* None as yet. `public_url` is lent, and not read before the first token. NULL:
+ * no memory. */
+struct identity_provider *identity_provider_new(const char *public_url);
+void identity_provider_free(struct identity_provider *p); /* NULL is allowed */
+
+/* Takes over the settings; NULL: no token is accepted any more. Keys from the
+ * same URL as before stay. A failure is logged, and changes nothing. The thread
+ * that made it. */
+void identity_provider_use(struct identity_provider *p,
+                           struct provider_settings *settings);
+
+/* Waits until the keys of a URL are there, or cannot be had; at most
+ * JWK_FETCH_TIMEOUT_US. The thread that made it. */
+void identity_provider_await(struct identity_provider *p);
+
+/* Returns a reference to the principal of a JSON Web Token, which is not over.
+ * NULL: it is not accepted. Any thread. */
+struct principal *identity_provider_find(struct identity_provider *p,
+                                         struct slice text, int64_t now_us);
+
+#endif

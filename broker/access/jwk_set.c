@@ -1,0 +1,491 @@
+#include "broker/access/jwk_set.h"
+
+#include <jose/openssl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+#include <openssl/ecdsa.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/rsa.h>
+
+#include "broker/access/jose_text.h"
+
+#define SECRET_MIN   32
+#define SECRET_MAX   1024
+#define RSA_BITS_MIN 2048
+#define RSA_BITS_MAX 8192
+#define EC_SIZE      32 /* of a coordinate, and of each half of a signature */
+
+enum algorithm { HS256 = 1, RS256 = 2, PS256 = 4, ES256 = 8 };
+
+static const struct {
+    enum algorithm alg;
+    const char *name;
+    const char *kty;
+} algorithms[] = {
+    {HS256, "HS256", "oct"},
+    {RS256, "RS256", "RSA"},
+    {PS256, "PS256", "RSA"},
+    {ES256, "ES256", "EC"},
+};
+
+#define N_ALGORITHMS (sizeof(algorithms) / sizeof(algorithms[0]))
+
+struct jwk {
+    char *kid;     /* NULL: it has no name */
+    unsigned algs; /* enum algorithm */
+    EVP_PKEY *key;
+    uint8_t mark[JWK_MARK_SIZE];
+};
+
+struct jwk_set {
+    atomic_uint refs;
+    size_t n;
+    struct jwk keys[JWK_SET_KEYS_MAX];
+};
+
+/* Reading */
+
+/* Returns the bits of the algorithms that a key of this type may have; `name`
+ * without data: all of them. */
+static unsigned
+algorithms_of(struct slice kty, struct slice name)
+{
+    unsigned found = 0;
+
+    for (size_t i = 0; i < N_ALGORITHMS; i++)
+        if (slice_is(kty, algorithms[i].kty) &&
+            (!name.data || slice_is(name, algorithms[i].name)))
+            found |= algorithms[i].alg;
+    return found;
+}
+
+/* True if the key is made for verifying, as far as it says. */
+static bool
+is_for_signatures(const json_t *jwk)
+{
+    const json_t *ops = json_object_get(jwk, "key_ops"), *op;
+    struct slice use = jose_string(jwk, "use");
+    size_t i;
+
+    if (json_object_get(jwk, "use") && !slice_is(use, "sig"))
+        return false;
+    json_array_foreach(ops, i, op)
+    {
+        if (json_is_string(op) && !strcmp(json_string_value(op), "verify"))
+            return true;
+    }
+    return !ops;
+}
+
+static const char *
+private_member(const json_t *jwk)
+{
+    static const char *const names[] = {"d", "p", "q", "dp", "dq", "qi", "oth"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (json_object_get(jwk, names[i]))
+            return names[i];
+    return NULL;
+}
+
+static enum status
+check_secret(const json_t *jwk, struct problem *why)
+{
+    struct slice k = jose_string(jwk, "k");
+    unsigned char bytes[SECRET_MAX];
+    enum status rc = STATUS_OK;
+    size_t size;
+
+    if (!k.data || !jose_base64url(bytes, sizeof(bytes), &size, k))
+        rc = problem(why, STATUS_INVALID,
+                     "\"k\" is no base64url of at most %d bytes", SECRET_MAX);
+    else if (size < SECRET_MIN)
+        rc = problem(why, STATUS_INVALID,
+                     "a secret of %zu bytes can be guessed: it needs %d", size,
+                     SECRET_MIN);
+    OPENSSL_cleanse(bytes, sizeof(bytes));
+    return rc;
+}
+
+/* The exponent; 0: it is absent, broken, or has more than 64 bits. */
+static uint64_t
+exponent_of(const json_t *jwk)
+{
+    unsigned char bytes[8];
+    uint64_t e = 0;
+    size_t size;
+
+    if (!jose_base64url(bytes, sizeof(bytes), &size, jose_string(jwk, "e")))
+        return 0;
+    for (size_t i = 0; i < size; i++)
+        e = e << 8 | bytes[i];
+    return e;
+}
+
+static enum status
+check_rsa(const json_t *jwk, struct problem *why)
+{
+    unsigned char bytes[RSA_BITS_MAX / 8 + 8];
+    struct slice n = jose_string(jwk, "n");
+    uint64_t e = exponent_of(jwk);
+    size_t size;
+
+    if (!n.data || !jose_base64url(bytes, sizeof(bytes), &size, n))
+        return problem(why, STATUS_INVALID,
+                       "\"n\" is no base64url of at most %d bits",
+                       RSA_BITS_MAX);
+    return e < 3 || e % 2 == 0
+               ? problem(why, STATUS_INVALID,
+                         "\"e\" is no odd number from 3 to 2^64")
+               : STATUS_OK;
+}
+
+static enum status
+check_rsa_bits(const EVP_PKEY *key, struct problem *why)
+{
+    int bits = EVP_PKEY_bits(key);
+
+    return bits < RSA_BITS_MIN || bits > RSA_BITS_MAX
+               ? problem(why, STATUS_INVALID,
+                         "an RSA key of %d bits: it needs %d to %d", bits,
+                         RSA_BITS_MIN, RSA_BITS_MAX)
+               : STATUS_OK;
+}
+
+static enum status
+check_ec(const json_t *jwk, struct problem *why)
+{
+    static const char *const names[] = {"x", "y"};
+    unsigned char bytes[EC_SIZE];
+    size_t size;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct slice text = jose_string(jwk, names[i]);
+
+        if (!text.data || !jose_base64url(bytes, sizeof(bytes), &size, text) ||
+            size != sizeof(bytes))
+            return problem(why, STATUS_INVALID,
+                           "\"%s\" is no base64url of %d bytes", names[i],
+                           EC_SIZE);
+    }
+    return STATUS_OK;
+}
+
+static bool
+hash_member(EVP_MD_CTX *hash, const json_t *jwk, const char *name)
+{
+    struct slice value = jose_string(jwk, name);
+
+    return EVP_DigestUpdate(hash, &value.size, sizeof(value.size)) == 1 &&
+           EVP_DigestUpdate(hash, value.data, value.size) == 1;
+}
+
+static enum status
+mark_key(struct jwk *to, const json_t *jwk, struct problem *why)
+{
+    static const char *const names[] = {"kty", "kid", "k", "n", "e", "x", "y"};
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    bool is_good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1;
+
+    is_good =
+        is_good && EVP_DigestUpdate(hash, &to->algs, sizeof(to->algs)) == 1;
+    for (size_t i = 0; is_good && i < sizeof(names) / sizeof(names[0]); i++)
+        is_good = hash_member(hash, jwk, names[i]);
+    is_good = is_good && EVP_DigestFinal_ex(hash, to->mark, NULL) == 1;
+    EVP_MD_CTX_free(hash);
+    return is_good ? STATUS_OK : problem_memory(why);
+}
+
+/* Fills in a key that verifies `algs`. The caller frees `to`, also after a
+ * failure. */
+static enum status
+make_key(struct jwk *to, const json_t *jwk, unsigned algs, struct problem *why)
+{
+    struct slice kid = jose_string(jwk, "kid");
+    enum status rc = algs & HS256   ? check_secret(jwk, why)
+                     : algs & ES256 ? check_ec(jwk, why)
+                                    : check_rsa(jwk, why);
+
+    if (rc)
+        return rc;
+    to->algs = algs;
+    to->kid = kid.data ? slice_dup(kid) : NULL;
+    if (kid.data && !to->kid)
+        return problem_memory(why);
+    to->key = jose_openssl_jwk_to_EVP_PKEY(NULL, jwk);
+    ERR_clear_error();
+    if (!to->key)
+        return problem(why, STATUS_INVALID, "OpenSSL does not take it");
+    if (algs & (RS256 | PS256))
+        rc = check_rsa_bits(to->key, why);
+    return rc ? rc : mark_key(to, jwk, why);
+}
+
+static enum status
+read_key(struct jwk_set *set, const json_t *jwk, bool is_public,
+         struct problem *why)
+{
+    struct slice kty = jose_string(jwk, "kty"), alg = jose_string(jwk, "alg");
+    const char *secret = private_member(jwk);
+    unsigned algs;
+
+    if (!kty.data)
+        return problem(why, STATUS_MALFORMED, "it has no \"kty\"");
+    if (json_object_get(jwk, "kid") && !jose_string(jwk, "kid").data)
+        return problem(why, STATUS_MALFORMED, "its \"kid\" is no text");
+    if (json_object_get(jwk, "alg") && !alg.data)
+        return problem(why, STATUS_MALFORMED, "its \"alg\" is no text");
+    if (secret)
+        return problem(why, STATUS_INVALID,
+                       "it is a private key (\"%s\"): the broker needs the "
+                       "public one only",
+                       secret);
+    if (is_public && slice_is(kty, "oct"))
+        return problem(why, STATUS_INVALID,
+                       "a secret (\"oct\") that is published is none: give "
+                       "such a key in a file");
+    algs = algorithms_of(kty, alg);
+    if (slice_is(kty, "EC") && !slice_is(jose_string(jwk, "crv"), "P-256"))
+        algs = 0;
+    if (!algs || !is_for_signatures(jwk))
+        return STATUS_OK;
+    return make_key(&set->keys[set->n++], jwk, algs, why);
+}
+
+static enum status
+read_keys(struct jwk_set *set, const json_t *keys, bool is_public,
+          struct problem *why)
+{
+    const json_t *jwk;
+    size_t i;
+
+    if (!json_is_array(keys))
+        return problem(why, STATUS_MALFORMED,
+                       "no JWK set: it has no array \"keys\"");
+    if (json_array_size(keys) > JWK_SET_KEYS_MAX)
+        return problem(why, STATUS_TOO_LARGE,
+                       "the JWK set has %zu keys, more than %d",
+                       json_array_size(keys), JWK_SET_KEYS_MAX);
+    json_array_foreach(keys, i, jwk)
+    {
+        enum status rc = read_key(set, jwk, is_public, why);
+        struct slice kid = jose_string(jwk, "kid");
+
+        if (rc && kid.data)
+            return problem_prefix(why, rc, "key %zu (\"%s\"): ", i + 1,
+                                  problem_quote(kid).text);
+        if (rc)
+            return problem_prefix(why, rc, "key %zu: ", i + 1);
+    }
+    return set->n ? STATUS_OK
+                  : problem(why, STATUS_INVALID,
+                            "the JWK set has no key for HS256, RS256, PS256 "
+                            "or ES256");
+}
+
+enum status
+jwk_set_read(struct jwk_set **set, struct slice text, bool is_public,
+             struct problem *why)
+{
+    json_t *object = NULL;
+    enum status rc;
+
+    *set = NULL;
+    if (text.size > JWK_SET_BYTES_MAX)
+        return problem(why, STATUS_TOO_LARGE,
+                       "the JWK set has more than %zu bytes",
+                       JWK_SET_BYTES_MAX);
+    rc = jose_object(&object, text, why);
+    if (rc)
+        return rc;
+    *set = calloc(1, sizeof(**set));
+    if (*set)
+        atomic_init(&(*set)->refs, 1);
+    rc = *set ? read_keys(*set, json_object_get(object, "keys"), is_public, why)
+              : problem_memory(why);
+    json_decref(object);
+    if (rc) {
+        jwk_set_unref(*set);
+        *set = NULL;
+    }
+    return rc;
+}
+
+struct jwk_set *
+jwk_set_ref(struct jwk_set *set)
+{
+    if (set)
+        atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    return set;
+}
+
+void
+jwk_set_unref(struct jwk_set *set)
+{
+    if (!set ||
+        atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (size_t i = 0; i < set->n; i++) {
+        free(set->keys[i].kid);
+        EVP_PKEY_free(set->keys[i].key);
+    }
+    free(set);
+}
+
+/* Verifying */
+
+static bool
+verify_hmac(EVP_MD_CTX *ctx, EVP_PKEY *key, const struct jwk_claimed *claimed)
+{
+    unsigned char own[EVP_MAX_MD_SIZE];
+    size_t size = sizeof(own);
+
+    return EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
+           EVP_DigestSign(ctx, own, &size,
+                          (const unsigned char *)claimed->text.data,
+                          claimed->text.size) == 1 &&
+           size == claimed->signature.size &&
+           CRYPTO_memcmp(own, claimed->signature.data, size) == 0;
+}
+
+static bool
+verify_rsa(EVP_MD_CTX *ctx, EVP_PKEY *key, bool is_pss,
+           const struct jwk_claimed *claimed)
+{
+    EVP_PKEY_CTX *terms; /* of ctx */
+
+    return EVP_DigestVerifyInit(ctx, &terms, EVP_sha256(), NULL, key) == 1 &&
+           EVP_PKEY_CTX_set_rsa_padding(
+               terms, is_pss ? RSA_PKCS1_PSS_PADDING : RSA_PKCS1_PADDING) > 0 &&
+           (!is_pss || EVP_PKEY_CTX_set_rsa_pss_saltlen(
+                           terms, RSA_PSS_SALTLEN_DIGEST) > 0) &&
+           EVP_DigestVerify(ctx, (const unsigned char *)claimed->signature.data,
+                            claimed->signature.size,
+                            (const unsigned char *)claimed->text.data,
+                            claimed->text.size) == 1;
+}
+
+/* Writes r and s, 32 bytes each, in the form that OpenSSL reads (DER). Returns
+ * its size; at most 0: no memory. */
+static int
+encode_ecdsa(const unsigned char *halves, unsigned char *to)
+{
+    ECDSA_SIG *sig = ECDSA_SIG_new();
+    BIGNUM *r = BN_bin2bn(halves, EC_SIZE, NULL);
+    BIGNUM *s = BN_bin2bn(halves + EC_SIZE, EC_SIZE, NULL);
+    int size = 0;
+
+    if (sig && r && s && ECDSA_SIG_set0(sig, r, s) == 1) {
+        r = s = NULL; /* of `sig` now */
+        size = i2d_ECDSA_SIG(sig, &to);
+    }
+    BN_free(r);
+    BN_free(s);
+    ECDSA_SIG_free(sig);
+    return size;
+}
+
+static bool
+verify_ecdsa(EVP_MD_CTX *ctx, EVP_PKEY *key, const struct jwk_claimed *claimed)
+{
+    unsigned char der[2 * EC_SIZE + 16];
+    int size;
+
+    if (claimed->signature.size != 2 * EC_SIZE)
+        return false;
+    size = encode_ecdsa((const unsigned char *)claimed->signature.data, der);
+    return size > 0 &&
+           EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
+           EVP_DigestVerify(ctx, der, (size_t)size,
+                            (const unsigned char *)claimed->text.data,
+                            claimed->text.size) == 1;
+}
+
+static bool
+verify_with(const struct jwk *jwk, unsigned alg,
+            const struct jwk_claimed *claimed)
+{
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    bool is_good = false;
+
+    if (ctx && alg == HS256)
+        is_good = verify_hmac(ctx, jwk->key, claimed);
+    else if (ctx && alg == ES256)
+        is_good = verify_ecdsa(ctx, jwk->key, claimed);
+    else if (ctx)
+        is_good = verify_rsa(ctx, jwk->key, alg == PS256, claimed);
+    EVP_MD_CTX_free(ctx);
+    ERR_clear_error();
+    return is_good;
+}
+
+static unsigned
+algorithm_of(struct slice name)
+{
+    for (size_t i = 0; i < N_ALGORITHMS; i++)
+        if (slice_is(name, algorithms[i].name))
+            return algorithms[i].alg;
+    return 0;
+}
+
+enum status
+jwk_set_verify(const struct jwk_set *set, const struct jwk_claimed *claimed,
+               uint8_t mark[JWK_MARK_SIZE], struct problem *why)
+{
+    unsigned alg = algorithm_of(claimed->alg), n_tried = 0;
+    bool has_name = false;
+
+    if (!alg)
+        return problem_quoting(why, STATUS_REFUSED,
+                               "this algorithm is not accepted", claimed->alg);
+    for (size_t i = 0; i < set->n && n_tried < JWK_TRIED_MAX; i++) {
+        const struct jwk *jwk = &set->keys[i];
+
+        if (claimed->kid.data &&
+            !(jwk->kid && slice_is(claimed->kid, jwk->kid)))
+            continue;
+        has_name = true;
+        if (!(jwk->algs & alg))
+            continue;
+        n_tried++;
+        if (!verify_with(jwk, alg, claimed))
+            continue;
+        memcpy(mark, jwk->mark, JWK_MARK_SIZE);
+        return STATUS_OK;
+    }
+    if (!has_name)
+        return problem_quoting(why, STATUS_NOT_FOUND, "no key has this name",
+                               claimed->kid);
+    return n_tried ? problem(why, STATUS_REFUSED, "the signature is wrong")
+                   : problem_quoting(why, STATUS_REFUSED,
+                                     "the key does not verify this algorithm",
+                                     claimed->alg);
+}
+
+bool
+jwk_set_has(const struct jwk_set *set, const uint8_t mark[JWK_MARK_SIZE])
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (!memcmp(set->keys[i].mark, mark, JWK_MARK_SIZE))
+            return true;
+    return false;
+}
+
+size_t
+jwk_set_size(const struct jwk_set *set)
+{
+    return set->n;
+}
+
+bool
+jwk_set_has_secret(const struct jwk_set *set)
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (set->keys[i].algs & HS256)
+            return true;
+    return false;
+}

@@ -1,0 +1,259 @@
+#include "broker/access/jwt.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include "broker/access/jose_text.h"
+#include "broker/access/jwt_rights.h"
+
+#define SECOND      ((int64_t)1000000)
+#define LIFE_MAX_US ((int64_t)3660 * 86400 * SECOND)
+
+/* A longer subject is named by its hash. */
+#define SUBJECT_MAX 128
+
+/* RSA of 8,192 bits */
+#define SIGNATURE_MAX 1024
+
+/* Bytes of a hash in a name. */
+#define ISSUER_HASH_SIZE 8
+
+bool
+jwt_is_like(struct slice text)
+{
+    unsigned n_dots = 0;
+
+    for (size_t i = 0; i < text.size; i++)
+        n_dots += text.data[i] == '.';
+    return n_dots == 2;
+}
+
+/* Header */
+
+static bool
+is_type_of_ours(struct slice typ)
+{
+    return slice_is_word(typ, "JWT") || slice_is_word(typ, "at+jwt") ||
+           slice_is_word(typ, "application/jwt") ||
+           slice_is_word(typ, "application/at+jwt");
+}
+
+static enum status
+read_header(struct jwk_claimed *claimed, const json_t *header,
+            struct problem *why)
+{
+    static const char *const refused[] = {"crit", "b64", "zip", "enc", "cty"};
+
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        if (json_object_get(header, refused[i]))
+            return problem(why, STATUS_REFUSED,
+                           "the header has \"%s\", which is not accepted",
+                           refused[i]);
+    if (json_object_get(header, "typ") &&
+        !is_type_of_ours(jose_string(header, "typ")))
+        return problem_quoting(why, STATUS_REFUSED, "a token of another type",
+                               jose_string(header, "typ"));
+    claimed->alg = jose_string(header, "alg");
+    claimed->kid = jose_string(header, "kid");
+    if (!claimed->alg.data)
+        return problem(why, STATUS_REFUSED,
+                       "the header names no algorithm (\"alg\")");
+    if (json_object_get(header, "kid") && !claimed->kid.data)
+        return problem(why, STATUS_REFUSED, "\"kid\" is no text");
+    return STATUS_OK;
+}
+
+/* Claims */
+
+/* Reads a time (NumericDate). STATUS_NOT_FOUND: it is absent. */
+static enum status
+read_time(int64_t *us, const json_t *claims, const char *name,
+          struct problem *why)
+{
+    const json_t *value = json_object_get(claims, name);
+    double seconds = json_number_value(value);
+
+    if (!value)
+        return STATUS_NOT_FOUND;
+    if (!json_is_number(value) || !isfinite(seconds) || seconds < 0 ||
+        seconds > 1e12)
+        return problem(why, STATUS_REFUSED,
+                       "\"%s\" is no number of seconds since 1970", name);
+    *us = (int64_t)(seconds * (double)SECOND);
+    return STATUS_OK;
+}
+
+static enum status
+check_times(struct jwt *jwt, const json_t *claims, int64_t now_us,
+            struct problem *why)
+{
+    static const char *const begins[] = {"nbf", "iat"};
+    enum status rc = read_time(&jwt->ends_us, claims, "exp", why);
+
+    if (rc == STATUS_NOT_FOUND)
+        return problem(why, STATUS_REFUSED, "it has no end (\"exp\")");
+    if (rc)
+        return rc;
+    if (jwt->ends_us <= now_us)
+        return problem(why, STATUS_LATE, "it has expired");
+    if (jwt->ends_us > now_us + LIFE_MAX_US)
+        return problem(why, STATUS_REFUSED,
+                       "its end (\"exp\") is more than ten years away");
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+        int64_t at_us = 0;
+
+        rc = read_time(&at_us, claims, begins[i], why);
+        if (rc && rc != STATUS_NOT_FOUND)
+            return rc;
+        if (!rc && at_us > now_us + JWT_LEEWAY_S * SECOND)
+            return problem(why, STATUS_REFUSED, "\"%s\" is in the future",
+                           begins[i]);
+    }
+    return STATUS_OK;
+}
+
+static bool
+is_audience(const json_t *aud, const char *audience)
+{
+    const json_t *one;
+    size_t i;
+
+    if (json_is_string(aud))
+        return !strcmp(json_string_value(aud), audience);
+    json_array_foreach(aud, i, one)
+    {
+        if (json_is_string(one) && !strcmp(json_string_value(one), audience))
+            return true;
+    }
+    return false;
+}
+
+/* Writes the first bytes of a hash as hexadecimal digits, terminated. */
+static bool
+add_hash(char *to, size_t n_bytes, struct slice text)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+
+    if (EVP_Digest(text.data, text.size, hash, NULL, EVP_sha256(), NULL) != 1)
+        return false;
+    for (size_t i = 0; i < n_bytes; i++)
+        snprintf(to + 2 * i, 3, "%02x", hash[i]);
+    return true;
+}
+
+/* True if the name has the subject itself. Else it has a hash, behind a sign
+ * with which no plain subject begins. */
+static bool
+is_plain(struct slice sub)
+{
+    for (size_t i = 0; i < sub.size; i++)
+        if (sub.data[i] <= ' ' || sub.data[i] > '~')
+            return false;
+    return sub.size <= SUBJECT_MAX && !slice_starts(sub, "=");
+}
+
+static enum status
+name_holder(struct jwt *jwt, const json_t *claims, const char *issuer,
+            struct problem *why)
+{
+    struct slice sub = jose_string(claims, "sub");
+    size_t size = strlen("jwt:");
+
+    if (json_object_get(claims, "sub") && !sub.data)
+        return problem(why, STATUS_REFUSED, "\"sub\" is no text");
+    memcpy(jwt->name, "jwt:", size);
+    if (!add_hash(jwt->name + size, ISSUER_HASH_SIZE, slice_of(issuer)))
+        return problem_memory(why);
+    size += 2 * ISSUER_HASH_SIZE;
+    jwt->name[size++] = ':';
+    if (is_plain(sub)) {
+        snprintf(jwt->name + size, sizeof(jwt->name) - size, "%.*s",
+                 SLICE_ARG(sub));
+        return STATUS_OK;
+    }
+    jwt->name[size++] = '=';
+    return add_hash(jwt->name + size, 32, sub) ? STATUS_OK
+                                               : problem_memory(why);
+}
+
+static enum status
+check_claims(struct jwt *jwt, const json_t *claims,
+             const struct jwt_terms *terms, int64_t now_us, struct problem *why)
+{
+    enum status rc;
+
+    if (!slice_is(jose_string(claims, "iss"), terms->issuer))
+        return problem_quoting(why, STATUS_REFUSED,
+                               "it is of another issuer (\"iss\")",
+                               jose_string(claims, "iss"));
+    if (!is_audience(json_object_get(claims, "aud"), terms->audience))
+        return problem(why, STATUS_REFUSED,
+                       "it is for another audience (\"aud\")");
+    rc = check_times(jwt, claims, now_us, why);
+    if (!rc)
+        rc = jwt_rights_read(&jwt->rights, claims, slice_of(terms->public_url),
+                             why);
+    return rc ? rc : name_holder(jwt, claims, terms->issuer, why);
+}
+
+/* All of it */
+
+/* Reads one of the three texts that is JSON. */
+static enum status
+read_part(json_t **object, struct slice part, const char *what,
+          struct problem *why)
+{
+    char bytes[JWT_BYTES_MAX];
+    enum status rc;
+    size_t size;
+
+    if (!jose_base64url(bytes, sizeof(bytes), &size, part))
+        return problem(why, STATUS_MALFORMED, "the %s is no base64url", what);
+    rc = jose_object(object, (struct slice){bytes, size}, why);
+    return rc ? problem_prefix(why, rc, "the %s: ", what) : STATUS_OK;
+}
+
+enum status
+jwt_verify(struct jwt *jwt, struct slice text, const struct jwt_terms *terms,
+           int64_t now_us, struct problem *why)
+{
+    unsigned char signature[SIGNATURE_MAX];
+    struct slice rest = text, head, body;
+    json_t *header = NULL, *claims = NULL;
+    struct jwk_claimed claimed;
+    size_t size;
+    enum status rc;
+
+    memset(jwt, 0, sizeof(*jwt));
+    if (text.size > JWT_BYTES_MAX)
+        return problem(why, STATUS_TOO_LARGE, "it has more than %zu bytes",
+                       JWT_BYTES_MAX);
+    if (!jwt_is_like(text))
+        return problem(why, STATUS_MALFORMED, "it has no three parts");
+    head = slice_take(&rest, '.');
+    body = slice_take(&rest, '.');
+    claimed.text =
+        (struct slice){text.data, (size_t)(body.data + body.size - text.data)};
+    if (!jose_base64url(signature, sizeof(signature), &size, rest))
+        return problem(why, STATUS_MALFORMED,
+                       "the signature is no base64url of at most %d bytes",
+                       SIGNATURE_MAX);
+    claimed.signature = (struct slice){(const char *)signature, size};
+    rc = read_part(&header, head, "header", why);
+    if (!rc)
+        rc = read_header(&claimed, header, why);
+    if (!rc)
+        rc = jwk_set_verify(terms->keys, &claimed, jwt->key, why);
+    if (!rc)
+        rc = read_part(&claims, body, "claims", why);
+    if (!rc)
+        rc = check_claims(jwt, claims, terms, now_us, why);
+    json_decref(header);
+    json_decref(claims);
+    return rc;
+}

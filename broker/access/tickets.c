@@ -1,0 +1,162 @@
+#include "broker/access/tickets.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "proto/resourcesync/digest.h"
+
+struct ticket_entry {
+    struct list node;     /* in tickets->all, by age */
+    struct map_node find; /* by digest */
+    struct digest digest;
+    struct principal *principal;
+    int64_t ends_us; /* steady clock */
+};
+
+struct tickets {
+    pthread_mutex_t mutex;
+    struct list all;
+    struct map by_digest;
+};
+
+struct tickets *
+tickets_new(void)
+{
+    struct tickets *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    pthread_mutex_init(&t->mutex, NULL);
+    list_init(&t->all);
+    return t;
+}
+
+static struct slice
+digest_slice(const struct digest *digest)
+{
+    return (struct slice){(const char *)digest->bytes, DIGEST_SIZE};
+}
+
+/* Takes an entry out of the table. */
+static void
+remove_entry(struct tickets *t, struct ticket_entry *e)
+{
+    list_remove(&e->node);
+    map_remove(&t->by_digest, &e->find);
+}
+
+static void
+free_entry(struct ticket_entry *e)
+{
+    principal_unref(e->principal);
+    free(e);
+}
+
+/* All hold equally long, so the oldest end first. */
+static void
+drop_old(struct tickets *t, int64_t now_us)
+{
+    struct list *node;
+
+    while ((node = list_first(&t->all))) {
+        struct ticket_entry *e = list_entry(node, struct ticket_entry, node);
+
+        if (e->ends_us > now_us)
+            return;
+        remove_entry(t, e);
+        free_entry(e);
+    }
+}
+
+void
+tickets_free(struct tickets *t)
+{
+    if (!t)
+        return;
+    drop_old(t, INT64_MAX);
+    map_fini(&t->by_digest);
+    pthread_mutex_destroy(&t->mutex);
+    free(t);
+}
+
+static enum status
+check_room(struct tickets *t, const struct principal *p, struct problem *why)
+{
+    unsigned n = 0;
+
+    if (t->by_digest.n >= TICKETS_ALL)
+        return problem(why, STATUS_BUSY, "too many tickets wait for their use");
+    for (struct list *i = t->all.next; i != &t->all && n < TICKETS_EACH;
+         i = i->next)
+        n += list_entry(i, struct ticket_entry, node)->principal == p;
+    return n < TICKETS_EACH
+               ? STATUS_OK
+               : problem(why, STATUS_LIMITED,
+                         "%d tickets of this token wait for their use, the "
+                         "most",
+                         TICKETS_EACH);
+}
+
+enum status
+tickets_add(struct tickets *t, struct principal *principal,
+            char text[TICKET_TEXT_SIZE], struct problem *why)
+{
+    struct ticket_entry *e = calloc(1, sizeof(*e));
+    int64_t now_us = clock_steady_us();
+    enum status rc;
+
+    if (!e)
+        return problem_memory(why);
+    if (!random_hex(text, TICKET_TEXT_SIZE)) {
+        free(e);
+        return problem_errno(why, "no random numbers", "for a ticket");
+    }
+    digest_sha256(&e->digest, slice_of(text));
+    e->ends_us = now_us + TICKET_US;
+    pthread_mutex_lock(&t->mutex);
+    drop_old(t, now_us);
+    rc = check_room(t, principal, why);
+    if (!rc) {
+        e->principal = principal_ref(principal);
+        list_append(&t->all, &e->node);
+        map_add(&t->by_digest, &e->find,
+                map_hash(&t->by_digest, digest_slice(&e->digest)));
+    }
+    pthread_mutex_unlock(&t->mutex);
+    if (rc)
+        free(e);
+    return rc;
+}
+
+struct principal *
+tickets_take(struct tickets *t, struct slice text)
+{
+    struct principal *found = NULL;
+    struct map_node *node;
+    struct digest digest;
+
+    digest_sha256(&digest, text);
+    pthread_mutex_lock(&t->mutex);
+    drop_old(t, clock_steady_us());
+    node =
+        map_find(&t->by_digest, map_hash(&t->by_digest, digest_slice(&digest)));
+    for (; node && !found; node = map_same(node)) {
+        struct ticket_entry *e = map_entry(node, struct ticket_entry, find);
+
+        if (CRYPTO_memcmp(e->digest.bytes, digest.bytes, DIGEST_SIZE))
+            continue;
+        found = principal_ref(e->principal);
+        remove_entry(t, e);
+        free_entry(e);
+        break;
+    }
+    pthread_mutex_unlock(&t->mutex);
+    return found;
+}

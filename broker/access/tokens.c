@@ -1,0 +1,819 @@
+#include "broker/access/tokens.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include "base/clock.h"
+#include "base/db.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "proto/resourcesync/digest.h"
+
+#define SALT_SIZE 16
+
+/* A principal's last use is written when it is newer by this. */
+#define USE_STEP_US 1000000
+
+/* How long the disk may lack a use while the broker runs. */
+#define USE_PERIOD_US 60000000
+
+struct token {
+    struct list node;                 /* in tokens->all, by row */
+    struct map_node find;             /* by ID; not of everyone */
+    struct map_node named;            /* by the principal's name */
+    struct map_node find_certificate; /* by `certificate`, if it has one */
+    int64_t row, created_us;
+    int64_t saved_us; /* the use that the database has */
+    int64_t saving_us;
+    char id[TOKEN_ID_SIZE + 1];
+    char certificate[TOKEN_CERTIFICATE_SIZE];
+    char salt[SALT_SIZE];
+    struct digest digest;
+    struct principal *principal;
+};
+
+struct tokens {
+    char path[4096];
+    pthread_mutex_t changing; /* one change at a time; `db` */
+    struct db db;             /* not open before the first token */
+
+    pthread_rwlock_t lock; /* the rest; written while `changing` is held */
+    struct list all;
+    struct map by_id, by_name, by_certificate;
+    size_t n;
+    struct principal *open; /* of an open broker; over with the first token */
+    struct principal *operator; /* may do everything, for ever */
+    struct principal *nobody;   /* everyone, without a right */
+};
+
+/* The database */
+
+static const char *const steps[] = {
+    /* AUTOINCREMENT: sqlite_sequence shows that there was a token, also when
+     * all are revoked. No id or salt: the row of everyone. */
+    "CREATE TABLE tokens (row INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " name TEXT NOT NULL, id TEXT UNIQUE, salt BLOB, digest BLOB,"
+    " publish TEXT NOT NULL, subscribe TEXT NOT NULL, manage TEXT NOT NULL,"
+    " observe INTEGER NOT NULL, admin INTEGER NOT NULL,"
+    " created_us INTEGER NOT NULL, ends_us INTEGER NOT NULL,"
+    " used_us INTEGER NOT NULL)",
+    "ALTER TABLE tokens ADD COLUMN certificate TEXT",
+};
+
+enum { SQL_ADD, SQL_REVOKE, SQL_END, SQL_USE, SQL_ALL, SQL_COUNT };
+
+static const char *const sql[SQL_COUNT] = {
+    [SQL_ADD] = "INSERT INTO tokens (name, id, salt, digest, publish, "
+                "subscribe, manage, observe, admin, created_us, ends_us, "
+                "used_us, certificate) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+                "?, 0, ?)",
+    [SQL_REVOKE] = "DELETE FROM tokens WHERE name = ?",
+    [SQL_END] = "UPDATE tokens SET ends_us = min(ends_us, ?) WHERE name = ?",
+    [SQL_USE] = "UPDATE tokens SET used_us = ? WHERE row = ?",
+    [SQL_ALL] = "SELECT row, name, id, salt, digest, publish, subscribe, "
+                "manage, observe, admin, created_us, ends_us, used_us, "
+                "certificate FROM tokens ORDER BY row",
+};
+
+const struct db_kind tokens_kind = {
+    .name = "the tokens",
+    .mode = DB_SMALL,
+    .application_id = 1415861355, /* "TdTk" */
+    .steps = steps,
+    .n_steps = sizeof(steps) / sizeof(steps[0]),
+    .sql = sql,
+    .n_sql = SQL_COUNT,
+};
+
+/* Hashing */
+
+static void
+digest_secret(struct digest *d, const char salt[SALT_SIZE], struct slice secret)
+{
+    char text[SALT_SIZE + TOKEN_SECRET_SIZE];
+
+    memcpy(text, salt, SALT_SIZE);
+    memcpy(text + SALT_SIZE, secret.data, TOKEN_SECRET_SIZE);
+    digest_sha256(d, (struct slice){text, sizeof(text)});
+    OPENSSL_cleanse(text, sizeof(text));
+}
+
+/* The table; `lock` is held, or nobody else knows `t` yet. */
+
+static struct token *
+find_id(struct tokens *t, struct slice id)
+{
+    struct map_node *node = map_find(&t->by_id, map_hash(&t->by_id, id));
+
+    for (; node; node = map_same(node)) {
+        struct token *token = map_entry(node, struct token, find);
+
+        if (slice_is(id, token->id))
+            return token;
+    }
+    return NULL;
+}
+
+/* The newest that names the certificate and is not over; NULL: there is none.
+ * After a rotation several do. */
+static struct token *
+find_certificate(struct tokens *t, struct slice certificate, int64_t now_us)
+{
+    struct map_node *node =
+        map_find(&t->by_certificate, map_hash(&t->by_certificate, certificate));
+    struct token *newest = NULL;
+
+    for (; node; node = map_same(node)) {
+        struct token *token = map_entry(node, struct token, find_certificate);
+
+        if (slice_is(certificate, token->certificate) &&
+            !principal_is_over(token->principal, now_us) &&
+            (!newest || token->row > newest->row))
+            newest = token;
+    }
+    return newest;
+}
+
+/* The newest of that name; NULL: there is none. */
+static struct token *
+find_name(struct tokens *t, struct slice name)
+{
+    struct map_node *node = map_find(&t->by_name, map_hash(&t->by_name, name));
+    struct token *newest = NULL;
+
+    for (; node; node = map_same(node)) {
+        struct token *token = map_entry(node, struct token, named);
+
+        if (slice_is(name, token->principal->name) &&
+            (!newest || token->row > newest->row))
+            newest = token;
+    }
+    return newest;
+}
+
+static void
+insert_token(struct tokens *t, struct token *token)
+{
+    list_append(&t->all, &token->node);
+    t->n++;
+    map_add(&t->by_name, &token->named,
+            map_hash(&t->by_name, slice_of(token->principal->name)));
+    if (token->id[0])
+        map_add(&t->by_id, &token->find,
+                map_hash(&t->by_id, slice_of(token->id)));
+    if (token->certificate[0])
+        map_add(&t->by_certificate, &token->find_certificate,
+                map_hash(&t->by_certificate, slice_of(token->certificate)));
+}
+
+static void
+free_token(struct token *token)
+{
+    principal_unref(token->principal);
+    free(token);
+}
+
+static void
+remove_token(struct tokens *t, struct token *token)
+{
+    list_remove(&token->node);
+    t->n--;
+    map_remove(&t->by_name, &token->named);
+    if (token->id[0])
+        map_remove(&t->by_id, &token->find);
+    if (token->certificate[0])
+        map_remove(&t->by_certificate, &token->find_certificate);
+    free_token(token);
+}
+
+/* Loading */
+
+static bool
+load_rights(sqlite3_stmt *row, struct rights *rights)
+{
+    rights->observe = sqlite3_column_int(row, 8);
+    rights->admin = sqlite3_column_int(row, 9);
+    return db_text(row, 5, rights->publish, PATTERNS_SIZE) &&
+           db_text(row, 6, rights->subscribe, PATTERNS_SIZE) &&
+           db_text(row, 7, rights->manage, PATTERNS_SIZE);
+}
+
+static enum status
+load_row(struct tokens *t, sqlite3_stmt *row, struct problem *why)
+{
+    struct token *token = calloc(1, sizeof(*token));
+    struct rights rights = {.observe = false};
+    struct slice salt = db_column(row, 3), digest = db_column(row, 4);
+    bool is_whole = load_rights(row, &rights);
+
+    if (!token)
+        return problem_memory(why);
+    token->row = sqlite3_column_int64(row, 0);
+    if (db_text(row, 2, token->id, sizeof(token->id))) {
+        is_whole &= salt.size == SALT_SIZE && digest.size == DIGEST_SIZE;
+        if (is_whole) {
+            memcpy(token->salt, salt.data, SALT_SIZE);
+            memcpy(token->digest.bytes, digest.data, DIGEST_SIZE);
+        }
+    }
+    (void)db_text(row, 13, token->certificate, sizeof(token->certificate));
+    token->created_us = sqlite3_column_int64(row, 10);
+    token->saved_us = sqlite3_column_int64(row, 12);
+    token->principal = principal_new(db_column(row, 1), &rights,
+                                     sqlite3_column_int64(row, 11));
+    if (!is_whole || !token->principal) {
+        free_token(token);
+        return is_whole ? problem_memory(why)
+                        : db_fail(&t->db, STATUS_IO, why, "row %lld is damaged",
+                                  (long long)sqlite3_column_int64(row, 0));
+    }
+    atomic_store(&token->principal->used_us, token->saved_us);
+    insert_token(t, token);
+    return STATUS_OK;
+}
+
+/* Opens the database and reads the table. */
+static enum status
+load(struct tokens *t, struct problem *why)
+{
+    enum status rc = db_open_kind(&t->db, &tokens_kind, t->path, why);
+    sqlite3_stmt *all = rc ? NULL : t->db.statements[SQL_ALL];
+    bool has_row = true;
+    int64_t n = 0;
+
+    while (!rc && has_row) {
+        rc = db_step(&t->db, all, &has_row, "read", why);
+        if (!rc && has_row)
+            rc = load_row(t, all, why);
+    }
+    if (all)
+        db_reset(all);
+    if (!rc)
+        rc = db_number(&t->db, "SELECT count(*) FROM sqlite_sequence", &n, why);
+    if (!rc && n)
+        principal_end(t->open, 0);
+    return rc;
+}
+
+enum status
+tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
+{
+    static const struct rights all = {.admin = true}, none;
+    struct tokens *t = calloc(1, sizeof(*t));
+    enum status rc = STATUS_OK;
+
+    *tokens = NULL;
+    if (!t)
+        return problem_memory(why);
+    list_init(&t->all);
+    pthread_mutex_init(&t->changing, NULL);
+    pthread_rwlock_init(&t->lock, NULL);
+    (void)map_hash(&t->by_id, SLICE("")); /* readers find the seed made */
+    (void)map_hash(&t->by_name, SLICE(""));
+    (void)map_hash(&t->by_certificate, SLICE(""));
+    snprintf(t->path, sizeof(t->path), "%s/tokens.db", dir);
+    t->open = principal_new(SLICE(""), &all, INT64_MAX);
+    t->nobody = principal_new(SLICE(PRINCIPAL_EVERYONE), &none, INT64_MAX);
+    t->operator= principal_new(SLICE(PRINCIPAL_OPERATOR), &all, INT64_MAX);
+    if (!t->open || !t->operator|| !t->nobody)
+        rc = problem_memory(why);
+    if (!rc && !access(t->path, F_OK))
+        rc = load(t, why);
+    if (rc) {
+        tokens_close(t);
+        return rc;
+    }
+    *tokens = t;
+    return STATUS_OK;
+}
+
+void
+tokens_close(struct tokens *t)
+{
+    struct list *node;
+
+    if (!t)
+        return;
+    if (t->db.handle)
+        (void)!tokens_save_uses(t, true, NULL);
+    while ((node = list_first(&t->all)))
+        remove_token(t, list_entry(node, struct token, node));
+    map_fini(&t->by_id);
+    map_fini(&t->by_name);
+    map_fini(&t->by_certificate);
+    db_close(&t->db);
+    principal_unref(t->open);
+    principal_unref(t->operator);
+    principal_unref(t->nobody);
+    pthread_rwlock_destroy(&t->lock);
+    pthread_mutex_destroy(&t->changing);
+    free(t);
+}
+
+/* Asking */
+
+bool
+tokens_are_open(struct tokens *t)
+{
+    return !principal_is_over(t->open, 0);
+}
+
+void
+tokens_end_openness(struct tokens *t)
+{
+    principal_end(t->open, 0);
+}
+
+static struct principal *
+ref_if_alive(struct principal *p, int64_t now_us)
+{
+    return p && !principal_is_over(p, now_us) ? principal_ref(p) : NULL;
+}
+
+/* Splits "td_ID_SECRET". */
+static bool
+split_text(struct slice text, struct slice *id, struct slice *secret)
+{
+    if (text.size != TOKEN_TEXT_SIZE - 1 || !slice_starts(text, "td_") ||
+        text.data[3 + TOKEN_ID_SIZE] != '_')
+        return false;
+    *id = (struct slice){text.data + 3, TOKEN_ID_SIZE};
+    *secret = (struct slice){text.data + 4 + TOKEN_ID_SIZE, TOKEN_SECRET_SIZE};
+    return true;
+}
+
+struct principal *
+tokens_find(struct tokens *t, struct slice text, int64_t now_us)
+{
+    static const struct token nobody;
+    struct slice id, secret;
+    struct principal *found = NULL;
+    const struct token *token;
+    struct digest digest;
+
+    if (!split_text(text, &id, &secret))
+        return NULL;
+    pthread_rwlock_rdlock(&t->lock);
+    token = find_id(t, id);
+    if (!token)
+        token = &nobody;
+    digest_secret(&digest, token->salt, secret);
+    if (!CRYPTO_memcmp(digest.bytes, token->digest.bytes, DIGEST_SIZE))
+        found = ref_if_alive(token->principal, now_us);
+    pthread_rwlock_unlock(&t->lock);
+    if (found)
+        atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
+    return found;
+}
+
+struct principal *
+tokens_find_certificate(struct tokens *t, struct slice certificate,
+                        int64_t now_us)
+{
+    struct principal *found = NULL;
+    struct token *token;
+
+    pthread_rwlock_rdlock(&t->lock);
+    token = find_certificate(t, certificate, now_us);
+    if (token)
+        found = principal_ref(token->principal);
+    pthread_rwlock_unlock(&t->lock);
+    if (found)
+        atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
+    return found;
+}
+
+struct principal *
+tokens_named(struct tokens *t, struct slice name, int64_t now_us)
+{
+    struct principal *found;
+    struct token *token;
+
+    pthread_rwlock_rdlock(&t->lock);
+    token = name.size ? find_name(t, name) : NULL;
+    found = ref_if_alive(token       ? token->principal
+                         : name.size ? NULL
+                                     : t->open,
+                         now_us);
+    pthread_rwlock_unlock(&t->lock);
+    return found;
+}
+
+struct principal *
+tokens_anonymous(struct tokens *t, int64_t now_us)
+{
+    struct principal *found = tokens_named(t, SLICE(""), now_us);
+
+    if (!found)
+        found = tokens_named(t, SLICE(PRINCIPAL_EVERYONE), now_us);
+    return found ? found : principal_ref(t->nobody);
+}
+
+struct principal *
+tokens_operator(struct tokens *t)
+{
+    return principal_ref(t->operator);
+}
+
+/* Changing */
+
+enum status
+token_certificate_read(char to[TOKEN_CERTIFICATE_SIZE], struct slice text,
+                       struct problem *why)
+{
+    size_t n = 0, i = 0;
+
+    for (; i < text.size; i++) {
+        char c = text.data[i];
+
+        if (c == ':' && n && n % 2 == 0)
+            continue;
+        if (!isxdigit((unsigned char)c) || n == TOKEN_CERTIFICATE_SIZE - 1)
+            break;
+        to[n++] = (char)tolower((unsigned char)c);
+    }
+    to[n] = '\0';
+    if (i == text.size && n == TOKEN_CERTIFICATE_SIZE - 1)
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "\"%s\" is no SHA-256 of a certificate: 64 hexadecimal "
+                   "digits",
+                   problem_quote(text).text);
+}
+
+static enum status
+check_name(const char *name, struct problem *why)
+{
+    size_t size = strlen(name);
+
+    if (!strcmp(name, "self")) /* /tokens/self */
+        return problem(why, STATUS_INVALID, "no token can be called \"self\"");
+    if (size && size <= TOKEN_NAME_MAX && !strchr("._-", name[0]) &&
+        strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") == size)
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "no token can be called \"%s\": a name is 1 to %d of a-z "
+                   "0-9 . _ - and begins with a letter or digit",
+                   problem_quote(slice_of(name)).text, TOKEN_NAME_MAX);
+}
+
+static enum status
+check_terms(const struct token_terms *terms, struct problem *why)
+{
+    bool is_everyone = !strcmp(terms->name, PRINCIPAL_EVERYONE);
+    enum status rc = check_name(terms->name, why);
+
+    if (rc)
+        return rc;
+    if (!rights_include(&terms->rights, RIGHTS_ALL, (struct slice){NULL, 0}))
+        return problem(why, STATUS_INVALID,
+                       "the token would have no right: give it patterns to "
+                       "publish, subscribe or manage, or observe, or admin");
+    if (is_everyone && terms->rights.admin)
+        return problem(why, STATUS_INVALID,
+                       "everyone cannot be an administrator");
+    if (is_everyone && terms->certificate[0])
+        return problem(why, STATUS_INVALID, "everyone has no certificate");
+    if (terms->ends_us <= clock_now_us())
+        return problem(why, STATUS_INVALID, "the token would have expired");
+    return STATUS_OK;
+}
+
+/* Makes an ID and a secret, and writes the token's text. */
+static enum status
+make_secret(struct token *token, char text[TOKEN_TEXT_SIZE],
+            struct problem *why)
+{
+    char secret[TOKEN_SECRET_SIZE + 1], salt[2 * SALT_SIZE + 1];
+
+    if (!random_hex(token->id, sizeof(token->id)) ||
+        !random_hex(secret, sizeof(secret)) || !random_hex(salt, sizeof(salt)))
+        return problem_errno(why, "no random numbers", "for a token");
+    memcpy(token->salt, salt, SALT_SIZE);
+    digest_secret(&token->digest, token->salt, slice_of(secret));
+    snprintf(text, TOKEN_TEXT_SIZE, "td_%s_%s", token->id, secret);
+    OPENSSL_cleanse(secret, sizeof(secret));
+    return STATUS_OK;
+}
+
+static enum status
+make_token(const struct token_terms *terms, struct token **made,
+           char text[TOKEN_TEXT_SIZE], struct problem *why)
+{
+    struct token *token = calloc(1, sizeof(*token));
+    enum status rc = STATUS_OK;
+
+    *made = NULL;
+    text[0] = '\0';
+    if (!token)
+        return problem_memory(why);
+    token->created_us = clock_now_us();
+    memcpy(token->certificate, terms->certificate, sizeof(token->certificate));
+    token->principal =
+        principal_new(slice_of(terms->name), &terms->rights, terms->ends_us);
+    if (!token->principal)
+        rc = problem_memory(why);
+    if (!rc && !token->principal->is_everyone)
+        rc = make_secret(token, text, why);
+    if (rc) {
+        free_token(token);
+        return rc;
+    }
+    *made = token;
+    return STATUS_OK;
+}
+
+static enum status
+store_token(struct tokens *t, struct token *token,
+            const struct token_terms *terms, struct problem *why)
+{
+    sqlite3_stmt *add = t->db.statements[SQL_ADD];
+    const struct rights *rights = &terms->rights;
+    enum status rc;
+
+    db_bind_text(add, 1, slice_of(terms->name));
+    if (token->id[0]) {
+        db_bind_text(add, 2, slice_of(token->id));
+        db_bind_bytes(add, 3, (struct slice){token->salt, SALT_SIZE});
+        db_bind_bytes(
+            add, 4,
+            (struct slice){(const char *)token->digest.bytes, DIGEST_SIZE});
+    }
+    db_bind_text(add, 5, slice_of(rights->publish));
+    db_bind_text(add, 6, slice_of(rights->subscribe));
+    db_bind_text(add, 7, slice_of(rights->manage));
+    sqlite3_bind_int(add, 8, rights->observe);
+    sqlite3_bind_int(add, 9, rights->admin);
+    sqlite3_bind_int64(add, 10, token->created_us);
+    sqlite3_bind_int64(add, 11, terms->ends_us);
+    if (token->certificate[0])
+        db_bind_text(add, 12, slice_of(token->certificate));
+    rc = db_run(&t->db, add, "add a token", why);
+    if (!rc)
+        token->row = sqlite3_last_insert_rowid(t->db.handle);
+    db_reset(add);
+    return rc;
+}
+
+/* `changing` is held; so the table stays as it is. */
+static enum status
+begin_change(struct tokens *t, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (!t->db.handle)
+        rc = load(t, why);
+    return rc ? rc : db_begin(&t->db, why);
+}
+
+enum status
+tokens_add(struct tokens *t, const struct token_terms *terms,
+           char text[TOKEN_TEXT_SIZE], struct problem *why)
+{
+    struct token *token = NULL, *named;
+    enum status rc = check_terms(terms, why);
+
+    text[0] = '\0';
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&t->changing);
+    if (find_name(t, slice_of(terms->name)))
+        rc = problem(why, STATUS_CONFLICT,
+                     "there is a token \"%s\": rotate it, or revoke it first",
+                     terms->name);
+    else if (terms->certificate[0] &&
+             (named = find_certificate(t, slice_of(terms->certificate),
+                                       clock_now_us())))
+        rc = problem(why, STATUS_CONFLICT,
+                     "the token \"%s\" names the same certificate",
+                     named->principal->name);
+    else if (t->n >= TOKENS_MAX)
+        rc = problem(why, STATUS_CONFLICT, "there are %d tokens, the most",
+                     TOKENS_MAX);
+    if (!rc)
+        rc = make_token(terms, &token, text, why);
+    if (!rc)
+        rc = begin_change(t, why);
+    if (!rc)
+        rc = db_end(&t->db, store_token(t, token, terms, why), why);
+    if (!rc) {
+        pthread_rwlock_wrlock(&t->lock);
+        insert_token(t, token);
+        principal_end(t->open, 0);
+        pthread_rwlock_unlock(&t->lock);
+    } else if (token) {
+        free_token(token);
+        OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
+    }
+    pthread_mutex_unlock(&t->changing);
+    return rc;
+}
+
+static enum status
+missing_token(struct slice name, struct problem *why)
+{
+    return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
+                   problem_quote(name).text);
+}
+
+/* Ends all principals of that name; removes their tokens if `is_removed`. */
+static void
+end_tokens(struct tokens *t, struct slice name, int64_t at_us, bool is_removed)
+{
+    struct list *next;
+
+    pthread_rwlock_wrlock(&t->lock);
+    for (struct list *i = t->all.next; i != &t->all; i = next) {
+        struct token *token = list_entry(i, struct token, node);
+
+        next = i->next;
+        if (!slice_is(name, token->principal->name))
+            continue;
+        principal_end(token->principal, at_us);
+        if (is_removed)
+            remove_token(t, token);
+    }
+    pthread_rwlock_unlock(&t->lock);
+}
+
+enum status
+tokens_revoke(struct tokens *t, struct slice name, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&t->changing);
+    if (!find_name(t, name))
+        rc = missing_token(name, why);
+    if (!rc)
+        rc = begin_change(t, why);
+    if (!rc) {
+        db_bind_text(t->db.statements[SQL_REVOKE], 1, name);
+        rc =
+            db_run(&t->db, t->db.statements[SQL_REVOKE], "revoke a token", why);
+        rc = db_end(&t->db, rc, why);
+    }
+    if (!rc)
+        end_tokens(t, name, 0, true);
+    pthread_mutex_unlock(&t->changing);
+    return rc;
+}
+
+static enum status
+store_end(struct tokens *t, struct slice name, int64_t at_us,
+          struct problem *why)
+{
+    sqlite3_stmt *end = t->db.statements[SQL_END];
+
+    sqlite3_bind_int64(end, 1, at_us);
+    db_bind_text(end, 2, name);
+    return db_run(&t->db, end, "end a token", why);
+}
+
+enum status
+tokens_rotate(struct tokens *t, struct slice name, int64_t grace_us,
+              char text[TOKEN_TEXT_SIZE], struct problem *why)
+{
+    struct token *former, *token = NULL;
+    struct token_terms terms = {.ends_us = INT64_MAX};
+    int64_t end_us = clock_now_us() + grace_us;
+    enum status rc = STATUS_OK;
+
+    text[0] = '\0';
+    pthread_mutex_lock(&t->changing);
+    former = find_name(t, name);
+    if (!former) {
+        rc = missing_token(name, why);
+    } else if (former->principal->is_everyone) {
+        rc = problem(why, STATUS_INVALID, "everyone has no secret");
+    } else if (principal_is_over(former->principal, clock_now_us())) {
+        rc = problem(why, STATUS_CONFLICT,
+                     "the token \"%s\" has expired: revoke it and add it again",
+                     former->principal->name);
+    } else {
+        terms.rights = former->principal->rights;
+        terms.ends_us = atomic_load(&former->principal->ends_us);
+        memcpy(terms.certificate, former->certificate,
+               sizeof(terms.certificate));
+        memcpy(terms.name, name.data, name.size);
+        rc = make_token(&terms, &token, text, why);
+    }
+    if (!rc)
+        rc = begin_change(t, why);
+    if (!rc) {
+        rc = store_end(t, name, end_us, why);
+        if (!rc)
+            rc = store_token(t, token, &terms, why);
+        rc = db_end(&t->db, rc, why);
+    }
+    if (!rc) {
+        end_tokens(t, name, end_us, false);
+        pthread_rwlock_wrlock(&t->lock);
+        insert_token(t, token);
+        pthread_rwlock_unlock(&t->lock);
+    } else if (token) {
+        free_token(token);
+        OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
+    }
+    pthread_mutex_unlock(&t->changing);
+    return rc;
+}
+
+/* Showing */
+
+static void
+view_token(const struct token *token, struct token_view *view)
+{
+    const struct principal *p = token->principal;
+
+    snprintf(view->terms.name, sizeof(view->terms.name), "%.*s", TOKEN_NAME_MAX,
+             p->name);
+    view->terms.rights = p->rights;
+    memcpy(view->terms.certificate, token->certificate,
+           sizeof(view->terms.certificate));
+    view->terms.ends_us = atomic_load(&p->ends_us);
+    memcpy(view->id, token->id, sizeof(view->id));
+    view->created_us = token->created_us;
+    view->used_us = atomic_load(&p->used_us);
+}
+
+enum status
+tokens_each(struct tokens *t, token_view_fn *fn, void *user)
+{
+    enum status rc = STATUS_OK;
+    struct token_view view;
+
+    pthread_mutex_lock(&t->changing);
+    for (struct list *i = t->all.next; !rc && i != &t->all; i = i->next) {
+        view_token(list_entry(i, struct token, node), &view);
+        rc = fn(&view, user);
+    }
+    pthread_mutex_unlock(&t->changing);
+    return rc;
+}
+
+/* True if the disk lacks a use that is `step_us` newer than the one it has. */
+static bool
+has_news(const struct token *token, int64_t step_us)
+{
+    return atomic_load(&token->principal->used_us) >= token->saved_us + step_us;
+}
+
+/* `changing` is held. */
+static bool
+is_saving_due(const struct tokens *t, int64_t step_us)
+{
+    for (struct list *i = t->all.next; i != &t->all; i = i->next)
+        if (has_news(list_entry(i, struct token, node), step_us))
+            return true;
+    return false;
+}
+
+/* Writes all uses that are newer, and notes them in token->saving_us. */
+static enum status
+write_uses(struct tokens *t, struct problem *why)
+{
+    sqlite3_stmt *use = t->db.statements[SQL_USE];
+    enum status rc = db_begin(&t->db, why);
+
+    if (rc)
+        return rc;
+    for (struct list *i = t->all.next; !rc && i != &t->all; i = i->next) {
+        struct token *token = list_entry(i, struct token, node);
+
+        token->saving_us = token->saved_us;
+        if (!has_news(token, USE_STEP_US))
+            continue;
+        token->saving_us = atomic_load(&token->principal->used_us);
+        sqlite3_bind_int64(use, 1, token->saving_us);
+        sqlite3_bind_int64(use, 2, token->row);
+        rc = db_run(&t->db, use, "note the use of tokens", why);
+    }
+    return db_end(&t->db, rc, why);
+}
+
+enum status
+tokens_save_uses(struct tokens *t, bool is_end, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&t->changing);
+    if (t->db.handle &&
+        is_saving_due(t, is_end ? USE_STEP_US : USE_PERIOD_US)) {
+        rc = write_uses(t, why);
+        for (struct list *i = t->all.next; !rc && i != &t->all; i = i->next) {
+            struct token *token = list_entry(i, struct token, node);
+
+            token->saved_us = token->saving_us;
+        }
+    }
+    pthread_mutex_unlock(&t->changing);
+    return rc;
+}

@@ -1,0 +1,139 @@
+/*
+ * tokens.h - bearer tokens (RFC 6750), in DIR/tokens.db.
+ *
+ *     td_0123456789ab_<64 hexadecimal digits>
+ *        ID            SECRET: 256 random bits
+ *
+ * The database keeps no secret: a token is found by its ID and compared with
+ * SHA-256 of a salt and the secret, in constant time; an unknown ID costs the
+ * same. A plain hash is enough, because nobody can guess 256 bits.
+ *
+ * A token may name a client certificate: a client that proves to have it is the
+ * holder of the token, without the secret.
+ *
+ * Until the first token is made the broker is open: every request that comes in
+ * has all rights. From then on it stays closed, also when all tokens are
+ * revoked. The file is made with the first token.
+ *
+ * Readers take a lock that only changes of the table hold, for microseconds.
+ * Changes are serial, commit first, and take effect then; they wait for the
+ * disk, so no service thread calls them.
+ */
+#ifndef BROKER_ACCESS_TOKENS_H
+#define BROKER_ACCESS_TOKENS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/db.h"
+#include "broker/access/principal.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+#define TOKEN_NAME_MAX 64
+
+/* "td_", ID, "_", SECRET, NUL */
+#define TOKEN_ID_SIZE     12
+#define TOKEN_SECRET_SIZE 64
+#define TOKEN_TEXT_SIZE   (3 + TOKEN_ID_SIZE + 1 + TOKEN_SECRET_SIZE + 1)
+
+/* The most tokens; each request for more is refused. */
+#define TOKENS_MAX 10000
+
+/* SHA-256 of a certificate: 64 small hexadecimal digits, NUL. */
+#define TOKEN_CERTIFICATE_SIZE (2 * 32 + 1)
+
+/* What a token is made of. */
+struct token_terms {
+    char name[TOKEN_NAME_MAX + 1];
+    char certificate[TOKEN_CERTIFICATE_SIZE]; /* of a client that needs no
+                                                 secret; "": none */
+    struct rights rights;
+    int64_t ends_us; /* INT64_MAX: never */
+};
+
+/* Reads the SHA-256 of a certificate, also as OpenSSL prints it (AB:CD:...).
+ * STATUS_INVALID: it is none. */
+MUST_CHECK enum status token_certificate_read(char to[TOKEN_CERTIFICATE_SIZE],
+                                              struct slice text,
+                                              struct problem *why);
+
+/* A token as it is shown. */
+struct token_view {
+    struct token_terms terms;
+    char id[TOKEN_ID_SIZE + 1]; /* "": of everyone */
+    int64_t created_us;
+    int64_t used_us; /* to about a minute; 0: never */
+};
+
+struct tokens;
+
+/* Describes tokens.db. */
+extern const struct db_kind tokens_kind;
+
+/* Reads the tokens of a data directory. The caller has the directory's lock. */
+MUST_CHECK enum status tokens_open(struct tokens **tokens, const char *dir,
+                                   struct problem *why);
+void tokens_close(struct tokens *tokens); /* saves uses; NULL is allowed */
+
+/* True until the first token is made. Any thread. */
+bool tokens_are_open(struct tokens *tokens);
+
+/* Ends that: somebody else gives tokens, too. Any thread. */
+void tokens_end_openness(struct tokens *tokens);
+
+/* Returns a reference to the principal of a token, which is not over. NULL:
+ * none. Any thread. */
+struct principal *tokens_find(struct tokens *tokens, struct slice text,
+                              int64_t now_us);
+
+/* The same for the client certificate that a token names. */
+struct principal *tokens_find_certificate(struct tokens *tokens,
+                                          struct slice certificate,
+                                          int64_t now_us);
+
+/* Returns a reference to that of a request without a token: of the open broker,
+ * or everyone, perhaps without a right. Any thread. */
+struct principal *tokens_anonymous(struct tokens *tokens, int64_t now_us);
+
+/* Returns a reference to the principal of requests on the control socket. */
+struct principal *tokens_operator(struct tokens *tokens);
+
+/* A principal that has a name and may act again after a restart: of a token
+ * that is not over, or of everyone; "": of an open broker. Returns a reference;
+ * NULL: there is none. Any thread. */
+struct principal *tokens_named(struct tokens *tokens, struct slice name,
+                               int64_t now_us);
+
+/* Changes; any thread that may wait for the disk. `text`: the new token, or ""
+ * for everyone. STATUS_INVALID: a bad name, no right at all, an end in the
+ * past. STATUS_CONFLICT: the name exists, or another token names the
+ * certificate. STATUS_NOT_FOUND: it does not.
+ * STATUS_IO, STATUS_BUSY: the disk; nothing has changed. */
+MUST_CHECK enum status tokens_add(struct tokens *tokens,
+                                  const struct token_terms *terms,
+                                  char text[TOKEN_TEXT_SIZE],
+                                  struct problem *why);
+MUST_CHECK enum status tokens_revoke(struct tokens *tokens, struct slice name,
+                                     struct problem *why);
+
+/* Makes a new secret; the former ones hold for `grace_us` more. */
+MUST_CHECK enum status tokens_rotate(struct tokens *tokens, struct slice name,
+                                     int64_t grace_us,
+                                     char text[TOKEN_TEXT_SIZE],
+                                     struct problem *why);
+
+/* Calls `fn` for each token, those that have ended as well; the newest of a
+ * name is the last. A status of `fn` other than 0 ends it. */
+typedef enum status token_view_fn(const struct token_view *view, void *user);
+MUST_CHECK enum status tokens_each(struct tokens *tokens, token_view_fn *fn,
+                                   void *user);
+
+/* Writes the last uses to the disk, if one is a minute newer than the one that
+ * the disk has; with `is_end` anyway. A failure leaves them for the next call.
+ */
+MUST_CHECK enum status tokens_save_uses(struct tokens *tokens, bool is_end,
+                                        struct problem *why);
+
+#endif

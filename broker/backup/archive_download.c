@@ -1,0 +1,350 @@
+#include "broker/backup/archive_download.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <curl/curl.h>
+
+#include "base/token_file.h"
+#include "broker/backup/published_list.h"
+#include "broker/backup/published_text.h"
+#include "proto/buf.h"
+#include "proto/http/websub.h"
+#include "proto/slice.h"
+#include "proto/uri.h"
+
+/* The Source Description, and its index. */
+#define DESCRIPTION     "/.well-known/resourcesync"
+#define DOCUMENT_MAX    ((size_t)64 << 20)
+#define CONNECT_SECONDS 30L
+
+/* A server that sends fewer bytes a second for so long is given up. */
+#define SLOW_BYTES   100L
+#define SLOW_SECONDS 60L
+
+struct download {
+    CURL *curl;
+    char base[2048]; /* "http://host", without a slash at the end */
+    const char *dir;
+    unsigned n_sets;
+    const char *set; /* the owner of the parts */
+    unsigned n_parts;
+    struct token token; /* text "": none */
+};
+
+static size_t
+take_bytes(char *bytes, size_t size, size_t n, void *user)
+{
+    struct buf *to = user;
+
+    buf_add(to, bytes, size * n);
+    return to->failed ? 0 : size * n;
+}
+
+/* Gets `path` of the broker. STATUS_GONE: it has no such document. */
+static enum status
+get_document(struct download *d, const char *path, struct buf *to,
+             struct problem *why)
+{
+    char url[4096], reason[CURL_ERROR_SIZE] = "";
+    long status = 0;
+    CURLcode rc;
+
+    snprintf(url, sizeof(url), "%s%s", d->base, path);
+    buf_clear(to);
+    curl_easy_reset(d->curl);
+    curl_easy_setopt(d->curl, CURLOPT_URL, url);
+    curl_easy_setopt(d->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(d->curl, CURLOPT_ACCEPT_ENCODING, "gzip");
+    if (d->token.text[0]) {
+        curl_easy_setopt(d->curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+        curl_easy_setopt(d->curl, CURLOPT_XOAUTH2_BEARER, d->token.text);
+    }
+    curl_easy_setopt(d->curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
+    curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES);
+    curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_TIME, SLOW_SECONDS);
+    curl_easy_setopt(d->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(d->curl, CURLOPT_ERRORBUFFER, reason);
+    curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(d->curl, CURLOPT_WRITEDATA, to);
+    rc = curl_easy_perform(d->curl);
+    if (to->failed)
+        return problem(why, STATUS_TOO_LARGE, "%s is too large", url);
+    if (rc)
+        return problem(why, STATUS_UNREACHABLE, "%s: %s", url,
+                       *reason ? reason : curl_easy_strerror(rc));
+    curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 200)
+        return STATUS_OK;
+    return problem(
+        why, status == 404 || status == 410 ? STATUS_GONE : STATUS_REFUSED,
+        "%s: the answer is %ld", url, status);
+}
+
+static enum status
+write_text(const char *path, struct slice text, struct problem *why)
+{
+    FILE *to = fopen(path, "wxe");
+    bool is_written;
+
+    if (!to)
+        return problem_errno(why, "cannot write", path);
+    is_written = fwrite(text.data, 1, text.size, to) == text.size;
+    if (fclose(to) || !is_written)
+        return problem_errno(why, "cannot write", path);
+    return STATUS_OK;
+}
+
+/* Gets a list into a file, and reads its header. */
+static enum status
+get_list(struct download *d, const char *path, const char *file,
+         struct published_list *list, struct problem *why)
+{
+    struct buf text;
+    bool is_list = false;
+    enum status rc;
+
+    buf_init(&text, DOCUMENT_MAX);
+    rc = get_document(d, path, &text, why);
+    if (!rc)
+        rc = write_text(file, buf_slice(&text), why);
+    buf_fini(&text);
+    if (!rc)
+        rc = published_list_look(file, list, &is_list, why);
+    if (!rc && !is_list)
+        rc = problem(why, STATUS_REFUSED, "%s%s is no Change List of Tidings",
+                     d->base, path);
+    return rc;
+}
+
+/* Calls `fn` for each <loc> of a document, until it fails. */
+static enum status
+each_loc(struct download *d, struct slice text,
+         enum status (*fn)(struct download *d, struct slice loc,
+                           struct problem *why),
+         struct problem *why)
+{
+    static const char begin[] = "<loc>", end[] = "</loc>";
+    const char *at = text.data, *last = text.data + text.size, *to;
+    enum status rc = STATUS_OK;
+
+    while (!rc && at &&
+           (at = memmem(at, (size_t)(last - at), begin, sizeof(begin) - 1))) {
+        at += sizeof(begin) - 1;
+        to = memmem(at, (size_t)(last - at), end, sizeof(end) - 1);
+        if (to)
+            rc = fn(d, (struct slice){at, (size_t)(to - at)}, why);
+        at = to;
+    }
+    return rc;
+}
+
+static bool
+is_index(const struct buf *document)
+{
+    static const char root[] = "<sitemapindex";
+
+    return document->size > 0 &&
+           memmem(document->data, document->size, root, sizeof(root) - 1);
+}
+
+/* Gets the latest Resource List, before the Change Lists: so these reach its
+ * position. A set need not have one. */
+static enum status
+get_resources(struct download *d, const char *name, struct problem *why)
+{
+    char path[SET_NAME_MAX + 64], file[4400];
+    struct buf text;
+    enum status rc;
+
+    snprintf(path, sizeof(path), "/sets/%s/resourcelist.xml", name);
+    snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
+    buf_init(&text, DOCUMENT_MAX);
+    rc = get_document(d, path, &text, why);
+    if (!rc)
+        rc = write_text(file, buf_slice(&text), why);
+    buf_fini(&text);
+    return rc == STATUS_GONE ? STATUS_OK : rc;
+}
+
+/* Gets a part of a Resource List. */
+static enum status
+get_part(struct download *d, struct slice loc, struct problem *why)
+{
+    char path[2048], file[4400];
+    const char *at =
+        loc.size > 0 ? memmem(loc.data, loc.size, "/sets/", 6) : NULL;
+    struct buf text;
+    enum status rc;
+
+    if (!at ||
+        !slice_copy(path, sizeof(path),
+                    (struct slice){at, (size_t)(loc.data + loc.size - at)}))
+        return problem(why, STATUS_REFUSED, "a Resource List names %s",
+                       problem_quote(loc).text);
+    snprintf(file, sizeof(file), "%s/%s-resources-%09u.xml", d->dir, d->set,
+             ++d->n_parts);
+    buf_init(&text, DOCUMENT_MAX);
+    rc = get_document(d, path, &text, why);
+    if (!rc)
+        rc = write_text(file, buf_slice(&text), why);
+    buf_fini(&text);
+    return rc == STATUS_GONE ? STATUS_OK : rc; /* the list is incomplete */
+}
+
+/* Gets the parts of the Resource List, if it has an index. */
+static enum status
+get_parts(struct download *d, const char *name, struct problem *why)
+{
+    char file[4400];
+    struct buf text;
+    enum status rc = STATUS_OK;
+
+    d->set = name;
+    d->n_parts = 0;
+    snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
+    buf_init(&text, PUBLISHED_MAX);
+    if (!access(file, F_OK))
+        rc = published_read(file, PUBLISHED_MAX, &text, why);
+    if (!rc && is_index(&text))
+        rc = each_loc(d, buf_slice(&text), get_part, why);
+    buf_fini(&text);
+    return rc;
+}
+
+static enum status
+get_lists(struct download *d, const char *name, struct problem *why)
+{
+    char path[SET_NAME_MAX + 64], file[4400];
+    struct published_list list = {.info = {.after = 0}};
+    enum status rc;
+
+    snprintf(path, sizeof(path), "/sets/%s/changes/latest.xml", name);
+    snprintf(file, sizeof(file), "%s/%s-latest.xml", d->dir, name);
+    rc = get_list(d, path, file, &list, why);
+    while (!rc && list.info.after > 0) {
+        uint64_t number = list.info.number - 1;
+
+        snprintf(path, sizeof(path), "/sets/%s/changes/%012" PRIu64 ".xml",
+                 name, number);
+        snprintf(file, sizeof(file), "%s/%s-%" PRIu64 ".xml", d->dir, name,
+                 number);
+        rc = get_list(d, path, file, &list, why);
+        if (rc == STATUS_GONE)
+            break; /* no longer retained */
+        if (!rc && list.info.number != number)
+            rc = problem(why, STATUS_REFUSED, "%s%s is another Change List",
+                         d->base, path);
+    }
+    if (rc == STATUS_GONE && list.info.after > 0)
+        rc = get_parts(d, name, why);
+    return rc;
+}
+
+static enum status
+get_set(struct download *d, const char *name, struct problem *why)
+{
+    enum status rc = get_resources(d, name, why);
+
+    d->n_sets++;
+    return rc ? rc : get_lists(d, name, why);
+}
+
+/* The Capability List of a set, or a part of the Source Description. */
+static enum status
+take_loc(struct download *d, struct slice loc, struct problem *why)
+{
+    static const char capabilities[] = "/capabilitylist.xml";
+    char text[2048], path[2048], *part, *name;
+    struct buf document;
+    enum status rc;
+
+    if (!slice_copy(text, sizeof(text), loc))
+        return problem(why, STATUS_REFUSED, "%s%s names no set: %s", d->base,
+                       DESCRIPTION, problem_quote(loc).text);
+    part = strstr(text, DESCRIPTION "/");
+    if (part) {
+        snprintf(path, sizeof(path), "%s", part);
+        buf_init(&document, DOCUMENT_MAX);
+        rc = get_document(d, path, &document, why);
+        if (!rc && is_index(&document))
+            rc = problem(why, STATUS_REFUSED, "%s%s is an index of indexes",
+                         d->base, path);
+        if (!rc)
+            rc = each_loc(d, buf_slice(&document), take_loc, why);
+        buf_fini(&document);
+        return rc;
+    }
+    part = strstr(text, capabilities);
+    if (part)
+        *part = '\0';
+    name = strrchr(text, '/');
+    if (!part || !name || !set_name_is_valid(slice_of(name + 1)))
+        return problem(why, STATUS_REFUSED, "%s%s names no set: %s", d->base,
+                       DESCRIPTION, problem_quote(loc).text);
+    return get_set(d, name + 1, why);
+}
+
+static enum status
+get_sets(struct download *d, struct problem *why)
+{
+    struct buf document;
+    enum status rc;
+
+    buf_init(&document, DOCUMENT_MAX);
+    rc = get_document(d, DESCRIPTION, &document, why);
+    if (!rc)
+        rc = each_loc(d, buf_slice(&document), take_loc, why);
+    buf_fini(&document);
+    if (!rc && d->n_sets == 0)
+        rc = problem(why, STATUS_NOT_FOUND, "%s has no sets", d->base);
+    return rc;
+}
+
+static enum status
+read_token(struct download *d, const char *file, struct problem *why)
+{
+    if (!*file)
+        return STATUS_OK;
+    if (strncmp(d->base, "https://", 8) != 0 &&
+        !websub_is_loopback(slice_of(d->base)))
+        return problem(why, STATUS_INVALID,
+                       "a token is not sent without TLS: %s", d->base);
+    return token_file_read(file, false, &d->token, why);
+}
+
+enum status
+archive_download(const char *url, const char *token_file, const char *dir,
+                 struct problem *why)
+{
+    struct download d = {.dir = dir};
+    char *set;
+    enum status rc;
+
+    if (!slice_copy(d.base, sizeof(d.base), slice_of(url)))
+        return problem(why, STATUS_INVALID, "the URL is too long");
+    for (size_t n = strlen(d.base); n > 0 && d.base[n - 1] == '/';)
+        d.base[--n] = '\0';
+    set = strstr(d.base, "/sets/");
+    if (set) {
+        *set = '\0';
+        set += strlen("/sets/");
+        if (!set_name_is_valid(slice_of(set)))
+            return problem(why, STATUS_INVALID,
+                           "the URL of a set ends with its name: %s", url);
+    }
+    rc = read_token(&d, token_file, why);
+    if (rc)
+        return rc;
+    d.curl = curl_easy_init();
+    if (!d.curl)
+        return problem_memory(why);
+    rc = set ? get_set(&d, set, why) : get_sets(&d, why);
+    curl_easy_cleanup(d.curl);
+    explicit_bzero(d.token.text, sizeof(d.token.text));
+    return rc;
+}

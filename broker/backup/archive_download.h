@@ -1,0 +1,23 @@
+/*
+ * archive_download.h - downloads all Change Lists of a Tidings broker.
+ *
+ * A set begins with its open list, which is its moment, and goes back from
+ * number to number, until a list says that it is the first one, or the broker
+ * says that it no longer has the earlier ones. Lists name the public URL that
+ * the broker had when it closed them; so addresses are made of the given URL.
+ */
+#ifndef BROKER_BACKUP_ARCHIVE_DOWNLOAD_H
+#define BROKER_BACKUP_ARCHIVE_DOWNLOAD_H
+
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* Downloads the lists of the broker at `url`, or of one set,
+ * "http://HOST/sets/NAME", into files of `dir`. `token_file` "": none; over
+ * http a token is sent to loopback only: else STATUS_INVALID.
+ * STATUS_UNREACHABLE: no answer; STATUS_REFUSED: another one than the list;
+ * both name the URL. */
+MUST_CHECK enum status archive_download(const char *url, const char *token_file,
+                                        const char *dir, struct problem *why);
+
+#endif

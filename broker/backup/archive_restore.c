@@ -1,0 +1,659 @@
+#include "broker/backup/archive_restore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "broker/backup/archive_download.h"
+#include "broker/backup/new_data.h"
+#include "broker/backup/published_list.h"
+#include "broker/backup/published_resources.h"
+#include "broker/log/engine.h"
+#include "broker/log/list_file.h"
+#include "broker/log/log.h"
+#include "broker/store/store.h"
+#include "proto/datetime.h"
+
+/* In the new data directory, while it is made: its database, and lists that
+ * were downloaded. */
+#define BUILDING "building"
+
+struct found {
+    struct published_list list;
+    char *path;
+};
+
+/* Resource Lists: for sets whose first Change Lists are not published. */
+struct found_resources {
+    struct published_resources list;
+    char *path;
+};
+
+struct archive {
+    const struct archive_options *options;
+    struct archive_report *report;
+    struct new_data data;
+    char building[PATH_MAX];
+    struct found *all;
+    size_t n, capacity;
+    struct found_resources *resources;
+    size_t n_resources, resources_capacity;
+
+    struct engine *engine;
+    atomic_size_t forms;
+};
+
+/* Finding lists */
+
+static bool
+is_open(const struct found *f)
+{
+    return f->list.info.until_us == DATETIME_NONE;
+}
+
+/* By set and number; of one number, the closed list comes first, then the
+ * longest. */
+static int
+compare_found(const void *x, const void *y)
+{
+    const struct found *a = x, *b = y;
+    int order = strcmp(a->list.set, b->list.set);
+
+    if (order)
+        return order;
+    if (a->list.info.number != b->list.info.number)
+        return a->list.info.number < b->list.info.number ? -1 : 1;
+    if (is_open(a) != is_open(b))
+        return is_open(a) ? 1 : -1;
+    if (a->list.info.last != b->list.info.last)
+        return a->list.info.last > b->list.info.last ? -1 : 1;
+    return strcmp(a->path, b->path);
+}
+
+/* Parts follow each other by their names. */
+static int
+compare_resources(const void *x, const void *y)
+{
+    const struct found_resources *a = x, *b = y;
+
+    return strcmp(a->path, b->path);
+}
+
+static enum status
+add_found(struct archive *a, const char *path, struct problem *why)
+{
+    struct found *all = ONE_MORE(a->all, &a->capacity, a->n);
+    bool is_list = false;
+    enum status rc;
+
+    if (!all)
+        return problem_memory(why);
+    a->all = all;
+    rc = published_list_look(path, &all[a->n].list, &is_list, why);
+    if (rc || !is_list)
+        return rc;
+    all[a->n].path = strdup(path);
+    if (!all[a->n].path)
+        return problem_memory(why);
+    a->n++;
+    return STATUS_OK;
+}
+
+static enum status
+add_found_resources(struct archive *a, const char *path, struct problem *why)
+{
+    struct found_resources *all =
+        ONE_MORE(a->resources, &a->resources_capacity, a->n_resources);
+    struct found_resources *f;
+    bool is_list = false;
+    enum status rc;
+
+    if (!all)
+        return problem_memory(why);
+    a->resources = all;
+    f = &all[a->n_resources];
+    rc = published_resources_look(path, &f->list, &is_list, why);
+    if (rc || !is_list)
+        return rc;
+    f->path = strdup(path);
+    if (!f->path)
+        return problem_memory(why);
+    a->n_resources++;
+    return STATUS_OK;
+}
+
+static bool
+may_be_list(const char *name)
+{
+    size_t size = strlen(name);
+
+    return (size > 4 && !strcmp(name + size - 4, ".xml")) ||
+           (size > 7 && !strcmp(name + size - 7, ".xml.gz"));
+}
+
+static enum status
+find_lists(struct archive *a, const char *dir, struct problem *why)
+{
+    char *roots[] = {(char *)(uintptr_t)dir, NULL};
+    FTS *tree =
+        fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, NULL);
+    enum status rc = STATUS_OK;
+    FTSENT *at;
+
+    if (!tree)
+        return problem_errno(why, "cannot open", dir);
+    while (!rc && (errno = 0, at = fts_read(tree))) {
+        if (at->fts_info == FTS_F && may_be_list(at->fts_name)) {
+            rc = add_found(a, at->fts_path, why);
+            if (!rc)
+                rc = add_found_resources(a, at->fts_path, why);
+        } else if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR ||
+                   at->fts_info == FTS_NS) {
+            errno = at->fts_errno;
+            rc = problem_errno(why, "cannot read", at->fts_path);
+        }
+    }
+    fts_close(tree);
+    if (rc)
+        return rc;
+    if (a->n == 0)
+        return problem(why, STATUS_NOT_FOUND,
+                       "%s has no Change List of Tidings", dir);
+    qsort(a->all, a->n, sizeof(*a->all), compare_found);
+    if (a->n_resources > 0)
+        qsort(a->resources, a->n_resources, sizeof(*a->resources),
+              compare_resources);
+    return STATUS_OK;
+}
+
+/* Keeps one of each list. Two closed ones must be the same. */
+static enum status
+drop_copies(struct archive *a, struct problem *why)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < a->n; i++) {
+        const struct found *last = n > 0 ? &a->all[n - 1] : NULL;
+        struct found *f = &a->all[i];
+
+        if (!last || strcmp(last->list.set, f->list.set) != 0 ||
+            last->list.info.number != f->list.info.number) {
+            a->all[n++] = *f;
+            continue;
+        }
+        if (strcmp(last->list.epoch, f->list.epoch) != 0 ||
+            (!is_open(f) &&
+             memcmp(last->list.info.digest.bytes, f->list.info.digest.bytes,
+                    DIGEST_SIZE) != 0))
+            return problem(why, STATUS_DIFFERENT,
+                           "%s and %s are of different histories", last->path,
+                           f->path);
+        free(f->path);
+        f->path = NULL;
+    }
+    a->n = n;
+    return STATUS_OK;
+}
+
+/* Checks that `f` follows `last`. */
+static enum status
+check_next(const struct found *last, const struct found *f, struct problem *why)
+{
+    const struct list_info *one = &last->list.info, *two = &f->list.info;
+
+    if (strcmp(last->list.epoch, f->list.epoch) != 0)
+        return problem(why, STATUS_DIFFERENT,
+                       "%s and %s are of different histories", last->path,
+                       f->path);
+    if (one->number + 1 != two->number || is_open(last))
+        return problem(why, STATUS_DIFFERENT,
+                       "the set %s lacks its closed Change List %" PRIu64
+                       ": %s is not the next one behind %s",
+                       f->list.set,
+                       is_open(last) ? one->number : one->number + 1, f->path,
+                       last->path);
+    if (one->last != two->after || one->until_us != two->from_us ||
+        memcmp(one->digest.bytes, two->before.bytes, DIGEST_SIZE) != 0)
+        return problem(why, STATUS_DIFFERENT, "%s does not follow %s: %s",
+                       f->path, last->path,
+                       one->last != two->after ? "entries are missing"
+                                               : "its digest is another one");
+    return STATUS_OK;
+}
+
+static enum status
+check_order(struct archive *a, struct problem *why)
+{
+    enum status rc = drop_copies(a, why);
+
+    for (size_t i = 1; !rc && i < a->n; i++)
+        if (!strcmp(a->all[i - 1].list.set, a->all[i].list.set))
+            rc = check_next(&a->all[i - 1], &a->all[i], why);
+    return rc;
+}
+
+/* Writing the log */
+
+static enum status
+commit_act(struct archive *a, const struct act *act, struct problem *why)
+{
+    const struct commit commit = {.at_us = clock_now_us(), .acts = act, .n = 1};
+    bool is_more;
+
+    return a->engine->ops->commit(a->engine, &commit, &is_more, why);
+}
+
+/* Where the next batch of a list begins. */
+struct entries {
+    const struct published_list *list;
+    struct slice rest;
+    uint64_t after;
+    int64_t us;
+    struct digest digest;
+    uint64_t list_bytes; /* before it */
+};
+
+static void
+begin_entries(struct entries *e, const struct published_list *list,
+              struct slice fragments)
+{
+    *e = (struct entries){
+        .list = list,
+        .rest = fragments,
+        .after = list->info.after,
+        .us = list->info.from_us,
+        .digest = list->info.before,
+    };
+}
+
+/* Makes the next batch; NULL at the end. The entries are checked. */
+static enum status
+next_batch(void *user, uint64_t after, struct batch **batch,
+           struct problem *why)
+{
+    struct entries *e = user;
+    struct slice part = {e->rest.data, 0};
+    struct digest digest = e->digest;
+    struct fragment_view view;
+    struct batch *b;
+    enum status rc;
+
+    *batch = NULL;
+    while (part.size < e->rest.size &&
+           !fragment_view(
+               (struct slice){part.data + part.size, e->rest.size - part.size},
+               &view) &&
+           part.size + view.size <= BATCH_BYTES_MAX) {
+        digest_add(&digest, (struct slice){part.data + part.size, view.size});
+        part.size += view.size;
+    }
+    if (part.size == 0)
+        return STATUS_OK;
+    b = batch_new(after, e->us, &e->digest, NULL);
+    if (!b)
+        return problem_memory(why);
+    rc = batch_append(b, part, &digest, why);
+    if (rc) {
+        batch_unref(b);
+        return rc;
+    }
+    slice_skip(&e->rest, part.size);
+    e->after = b->last;
+    e->us = b->last_us;
+    e->digest = digest;
+    e->list_bytes += part.size;
+    b->list = e->list->info.number;
+    b->list_bytes = e->list_bytes;
+    *batch = b;
+    return STATUS_OK;
+}
+
+/* The set as it was before its first list; earlier lists are retired. */
+static enum status
+write_birth(struct archive *a, const struct published_list *first, uint32_t id,
+            struct problem *why)
+{
+    struct act act = {
+        .kind = ACT_BIRTH,
+        .set_id = id,
+        .name = first->set,
+        .birth = {.created_us = first->info.from_us,
+                  .start_list = first->info.after > 0 ? 1 : first->info.number},
+    };
+    enum status rc;
+
+    memcpy(act.birth.epoch, first->epoch, sizeof(act.birth.epoch));
+    rc = commit_act(a, &act, why);
+    if (rc || first->info.after == 0)
+        return rc;
+    act = (struct act){
+        .kind = ACT_RETIREMENT,
+        .set_id = id,
+        .name = first->set,
+        .retirement = {.first = 1,
+                       .last = first->info.number - 1,
+                       .earliest = first->info.after,
+                       .open_list = first->info.number},
+    };
+    return commit_act(a, &act, why);
+}
+
+static enum status
+write_open(struct archive *a, const struct found *f, struct slice fragments,
+           uint32_t id, struct problem *why)
+{
+    struct act act = {.kind = ACT_BATCH, .set_id = id, .name = f->list.set};
+    struct entries entries;
+    struct batch *batch = NULL;
+    enum status rc = STATUS_OK;
+
+    begin_entries(&entries, &f->list, fragments);
+    while (!rc && !(rc = next_batch(&entries, entries.after, &batch, why)) &&
+           batch) {
+        act.entries.batch = batch;
+        act.entries.commit_after = batch->first - 1;
+        rc = commit_act(a, &act, why);
+        batch_unref(batch);
+    }
+    return rc;
+}
+
+/* Opens the folder of the lists of a set. */
+static enum status
+open_folder(struct archive *a, const char *set, int *fd, struct problem *why)
+{
+    char path[PATH_MAX];
+    enum status rc;
+
+    snprintf(path, sizeof(path), "%s/sets/%s/" LOG_CHANGES, a->options->data,
+             set);
+    rc = file_make_dirs(path, why);
+    *fd = rc ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return !rc && *fd < 0 ? problem_errno(why, "cannot open", path) : rc;
+}
+
+static enum status
+write_closed(struct archive *a, const struct found *f,
+             const struct published_text *text, uint32_t id,
+             uint64_t *file_bytes, struct problem *why)
+{
+    struct list_file file = {.dir_fd = -1, .info = f->list.info};
+    struct act act = {
+        .kind = ACT_LIST_END,
+        .set_id = id,
+        .name = f->list.set,
+        .list_end = {.info = f->list.info,
+                     .header = text->header,
+                     .commit_after = f->list.info.last - 1},
+    };
+    struct entries entries;
+    enum status rc = commit_act(a, &act, why);
+
+    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
+    begin_entries(&entries, &f->list, text->fragments);
+    if (!rc)
+        rc = open_folder(a, f->list.set, &file.dir_fd, why);
+    if (!rc)
+        rc = list_file_write(&file, text->header, next_batch, &entries, why);
+    if (!rc) {
+        *file_bytes += list_file_size(file.dir_fd, f->list.info.number);
+        act = (struct act){
+            .kind = ACT_FILED,
+            .set_id = id,
+            .name = f->list.set,
+            .filed = {.list = f->list.info.number,
+                      .marks = buf_slice(&file.marks),
+                      .file_bytes = *file_bytes},
+        };
+        rc = commit_act(a, &act, why);
+    }
+    file_close(&file.dir_fd);
+    buf_fini(&file.marks);
+    return rc;
+}
+
+/* States */
+
+/* True if both belong to the list of the same state. */
+static bool
+is_same_state(const struct published_resources *one,
+              const struct published_resources *two)
+{
+    return !strcmp(one->set, two->set) && !strcmp(one->epoch, two->epoch) &&
+           one->seq == two->seq && one->us == two->us;
+}
+
+static uint64_t
+count_parts(const struct archive *a, const struct published_resources *of)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < a->n_resources; i++)
+        n += a->resources[i].list.role == PUBLISHED_PART &&
+             is_same_state(&a->resources[i].list, of);
+    return n;
+}
+
+/* True if it is a whole list, or an index whose parts are there. */
+static enum status
+check_complete(const struct archive *a, const struct found_resources *f,
+               bool *is_complete, struct problem *why)
+{
+    uint64_t n = 0;
+    enum status rc = STATUS_OK;
+
+    *is_complete = f->list.role == PUBLISHED_WHOLE;
+    if (f->list.role == PUBLISHED_INDEX) {
+        rc = published_resources_count(f->path, &n, why);
+        *is_complete = !rc && n > 0 && n == count_parts(a, &f->list);
+    }
+    return rc;
+}
+
+/* Finds the newest complete list of a state of the set that the log reaches,
+ * from its first list to entry `last`; NULL: there is none. */
+static enum status
+find_state(const struct archive *a, const struct published_list *first,
+           uint64_t last, const struct found_resources **state,
+           struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    *state = NULL;
+    for (size_t i = 0; !rc && i < a->n_resources; i++) {
+        const struct found_resources *f = &a->resources[i];
+        bool is_complete = false;
+
+        if (strcmp(f->list.set, first->set) != 0 ||
+            strcmp(f->list.epoch, first->epoch) != 0 ||
+            f->list.seq < first->info.after || f->list.seq > last ||
+            (*state && (*state)->list.seq >= f->list.seq))
+            continue;
+        rc = check_complete(a, f, &is_complete, why);
+        if (!rc && is_complete)
+            *state = f;
+    }
+    return rc;
+}
+
+static enum status
+fill_state(const struct archive *a, const struct found_resources *state,
+           struct resources *resources, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (state->list.role == PUBLISHED_WHOLE)
+        rc =
+            published_resources_fill(state->path, &state->list, resources, why);
+    else
+        for (size_t i = 0; !rc && i < a->n_resources; i++) {
+            const struct found_resources *f = &a->resources[i];
+
+            if (f->list.role == PUBLISHED_PART &&
+                is_same_state(&f->list, &state->list))
+                rc =
+                    published_resources_fill(f->path, &f->list, resources, why);
+        }
+    return rc ? rc
+              : resources_fill_end(resources, state->list.seq, state->list.us,
+                                   why);
+}
+
+static enum status
+write_state(struct archive *a, const struct found_resources *state,
+            struct problem *why)
+{
+    struct resources *resources = NULL;
+    char dir[PATH_MAX];
+    enum status rc;
+
+    snprintf(dir, sizeof(dir), "%s/sets/%s", a->options->data, state->list.set);
+    rc = file_make_dirs(dir, why);
+    if (!rc)
+        rc = resources_open(&resources, dir, state->list.epoch, why);
+    if (!rc)
+        rc = fill_state(a, state, resources, why);
+    resources_close(resources);
+    return rc;
+}
+
+static void
+report_beginning(struct archive *a, const struct published_list *first)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text),
+             "%s: the entries up to %" PRIu64 "; of resources that have not "
+             "changed since the broker knows nothing until its source puts "
+             "all of them",
+             first->set, first->info.after);
+    a->report->n_missing++;
+    a->options->on_missing(text, a->options->user);
+}
+
+/* Writes the `n` lists of one set. */
+static enum status
+write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
+          struct problem *why)
+{
+    const struct found_resources *state;
+    uint64_t file_bytes = 0;
+    enum status rc = write_birth(a, &lists[0].list, id, why);
+
+    for (size_t i = 0; !rc && i < n; i++) {
+        struct published_text text;
+
+        rc = published_list_read(lists[i].path, &lists[i].list, &text, why);
+        if (!rc && is_open(&lists[i]))
+            rc = write_open(a, &lists[i], text.fragments, id, why);
+        else if (!rc)
+            rc = write_closed(a, &lists[i], &text, id, &file_bytes, why);
+        buf_fini(&text.text);
+        a->report->n_lists++;
+        a->report->n_entries +=
+            lists[i].list.info.last - lists[i].list.info.after;
+    }
+    a->report->n_sets++;
+    if (rc || lists[0].list.info.after == 0)
+        return rc;
+    rc =
+        find_state(a, &lists[0].list, lists[n - 1].list.info.last, &state, why);
+    if (!rc && state)
+        rc = write_state(a, state, why);
+    else if (!rc)
+        report_beginning(a, &lists[0].list);
+    return rc;
+}
+
+static enum status
+write_sets(struct archive *a, struct problem *why)
+{
+    enum status rc = store_open(&a->engine, a->building, &a->forms, why);
+    uint32_t id = 1;
+
+    for (size_t i = 0, n; !rc && i < a->n; i += n) {
+        for (n = 1; i + n < a->n &&
+                    !strcmp(a->all[i + n].list.set, a->all[i].list.set);)
+            n++;
+        rc = write_set(a, &a->all[i], n, id++, why);
+    }
+    if (a->engine)
+        a->engine->ops->close(a->engine);
+    return rc;
+}
+
+/* The database comes to its place: closed, it has no WAL. */
+static enum status
+place_database(struct archive *a, struct problem *why)
+{
+    size_t n_files = SIZE_MAX;
+
+    if (renameat(a->data.fd, BUILDING "/tidings.db", a->data.fd, "tidings.db"))
+        return problem_errno(why, "cannot place", "tidings.db");
+    return file_clear(a->data.fd, BUILDING, &n_files, why);
+}
+
+static bool
+is_url(const char *from)
+{
+    return !strncmp(from, "http://", 7) || !strncmp(from, "https://", 8);
+}
+
+static enum status
+restore_all(struct archive *a, struct problem *why)
+{
+    const char *from = a->options->from;
+    enum status rc;
+
+    snprintf(a->building, sizeof(a->building), "%s/" BUILDING,
+             a->options->data);
+    rc = file_make_dirs(a->building, why);
+    if (!rc && is_url(from)) {
+        rc = archive_download(from, a->options->token_file, a->building, why);
+        from = a->building;
+    }
+    if (!rc)
+        rc = find_lists(a, from, why);
+    if (!rc)
+        rc = check_order(a, why);
+    if (!rc)
+        rc = write_sets(a, why);
+    if (!rc)
+        rc = place_database(a, why);
+    return rc ? rc : new_data_end(&a->data, why);
+}
+
+enum status
+archive_restore(const struct archive_options *options,
+                struct archive_report *report, struct problem *why)
+{
+    struct archive a = {.options = options, .report = report};
+    enum status rc;
+
+    *report = (struct archive_report){.n_sets = 0};
+    atomic_init(&a.forms, 0);
+    rc = new_data_begin(&a.data, options->data, why);
+    if (!rc)
+        rc = restore_all(&a, why);
+    if (rc)
+        new_data_undo(&a.data);
+    new_data_close(&a.data);
+    for (size_t i = 0; i < a.n; i++)
+        free(a.all[i].path);
+    free(a.all);
+    for (size_t i = 0; i < a.n_resources; i++)
+        free(a.resources[i].path);
+    free(a.resources);
+    return rc;
+}

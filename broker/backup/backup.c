@@ -1,0 +1,702 @@
+#include "broker/backup/backup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/db.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "broker/backup/copied_file.h"
+#include "broker/backup/manifest.h"
+#include "broker/log/deletion_lock.h"
+#include "broker/log/list_file.h"
+#include "broker/log/log.h"
+#include "broker/sets/links.h"
+#include "broker/state/content.h"
+#include "broker/state/content_files.h"
+#include "broker/store/store_files.h"
+
+#define LOG_FILE "tidings.db"
+
+/* A file of a backup. */
+struct known {
+    struct map_node node; /* by its path */
+    struct digest digest;
+    unsigned folder;
+    char path[];
+};
+
+struct backup {
+    const struct backup_options *options;
+    struct backup_report *report;
+    int dir_fd, lock, deletions;
+    bool is_first;           /* there is no former backup */
+    struct map former, here; /* files of the former backup, and of this one */
+    unsigned folder;
+    struct manifest_writer writer;
+};
+
+/* Paths */
+
+static void
+name_source(const struct backup *b, const char *path, char to[PATH_MAX])
+{
+    snprintf(to, PATH_MAX, "%s/%s", b->options->data, path);
+}
+
+/* "000001/sets/..." */
+static void
+name_in_backup(unsigned folder, const char *path, char to[PATH_MAX])
+{
+    char name[MANIFEST_FOLDER_SIZE];
+
+    manifest_folder(name, folder);
+    snprintf(to, PATH_MAX, "%s/%s", name, path);
+}
+
+static void
+name_copy(const struct backup *b, unsigned folder, const char *path,
+          char to[PATH_MAX])
+{
+    char name[MANIFEST_FOLDER_SIZE];
+
+    manifest_folder(name, folder);
+    snprintf(to, PATH_MAX, "%s/%s/%s", b->options->dir, name, path);
+}
+
+/* The number of a folder of a backup; 0: it is none. */
+static unsigned
+read_folder(const char *name)
+{
+    char *end;
+    unsigned long number = strtoul(name, &end, 10);
+
+    return *name >= '0' && *name <= '9' && !*end && number < UINT_MAX
+               ? (unsigned)number
+               : 0;
+}
+
+/* Known files */
+
+static struct known *
+find_known(struct map *map, const char *path)
+{
+    struct map_node *node = map_find(map, map_hash(map, slice_of(path)));
+
+    for (; node; node = map_same(node)) {
+        struct known *known = map_entry(node, struct known, node);
+
+        if (!strcmp(known->path, path))
+            return known;
+    }
+    return NULL;
+}
+
+static enum status
+add_known(struct map *map, const struct manifest_file *file,
+          struct problem *why)
+{
+    size_t size = strlen(file->path) + 1;
+    struct known *known = malloc(sizeof(*known) + size);
+
+    if (!known)
+        return problem_memory(why);
+    known->digest = file->digest;
+    known->folder = file->folder;
+    memcpy(known->path, file->path, size);
+    map_add(map, &known->node, map_hash(map, slice_of(file->path)));
+    return STATUS_OK;
+}
+
+static void
+free_known(struct map *map)
+{
+    struct map_node *node, *after;
+
+    map_foreach (node, after, map) {
+        map_remove(map, node);
+        free(map_entry(node, struct known, node));
+    }
+    map_fini(map);
+}
+
+/* Deletes all files in folders of backups that `map` does not have. */
+static void
+prune(struct backup *b, struct map *map)
+{
+    size_t skipped = strlen(b->options->dir) + 1;
+    char *roots[] = {(char *)(uintptr_t)b->options->dir, NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    FTSENT *at;
+
+    while (tree && (at = fts_read(tree))) {
+        const char *name = at->fts_path + skipped, *slash;
+        const struct known *known;
+
+        if (at->fts_level == 1 && !read_folder(at->fts_name)) {
+            fts_set(tree, at, FTS_SKIP);
+        } else if (at->fts_info == FTS_DP && at->fts_level > 0) {
+            rmdir(at->fts_path); /* if it is empty */
+        } else if (at->fts_level > 1 && at->fts_info != FTS_D) {
+            slash = strchr(name, '/');
+            known = find_known(map, slash + 1);
+            if (!known || known->folder != strtoul(name, NULL, 10))
+                unlink(at->fts_path);
+        }
+    }
+    if (tree)
+        fts_close(tree);
+}
+
+/* Copying */
+
+/* A path that cannot stand in a line. */
+static bool
+is_odd(const char *path)
+{
+    for (const char *c = path; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '\\')
+            return true;
+    return strlen(path) > MANIFEST_PATH_MAX;
+}
+
+static enum status
+miss(struct backup *b, const char *path, const char *reason,
+     struct problem *why)
+{
+    char quoted[MANIFEST_PATH_MAX + 1];
+    struct problem text;
+
+    snprintf(quoted, sizeof(quoted), "%s", path);
+    problem(&text, STATUS_GONE, "%s: %s",
+            is_odd(path) ? problem_quote(slice_of(path)).text : quoted, reason);
+    b->report->n_missing++;
+    b->options->on_missing(text.text, b->options->user);
+    return manifest_add_missing(&b->writer, is_odd(path) ? "a file" : path,
+                                reason, why);
+}
+
+static enum status
+add_file(struct backup *b, const char *path, const struct digest *digest,
+         unsigned folder, struct problem *why)
+{
+    const struct manifest_file file = {*digest, folder, path};
+    enum status rc = manifest_add(&b->writer, &file, why);
+
+    return rc ? rc : add_known(&b->here, &file, why);
+}
+
+/* Makes the directories for a copy, and its name. */
+static enum status
+prepare_copy(struct backup *b, const char *path, char to[PATH_MAX],
+             struct problem *why)
+{
+    char name[PATH_MAX];
+
+    name_in_backup(b->folder, path, name);
+    name_copy(b, b->folder, path, to);
+    return copied_file_make_dirs(b->options->dir, name, why);
+}
+
+/* Copies a file that never changes, or finds it in the former backup. `hash`
+ * is the digest that it must have; NULL: any. STATUS_GONE: it cannot be read,
+ * or has another digest. */
+static enum status
+copy_file(struct backup *b, const char *path, const struct digest *hash,
+          struct problem *why)
+{
+    const struct known *known = find_known(&b->former, path);
+    char from[PATH_MAX], to[PATH_MAX];
+    struct digest digest;
+    uint64_t size = 0;
+    enum status rc;
+
+    name_source(b, path, from);
+    if (known) {
+        name_copy(b, known->folder, path, to);
+        if (copied_file_is_same(from, to, &size)) {
+            b->report->n_kept++;
+            b->report->kept_bytes += size;
+            return add_file(b, path, &known->digest, known->folder, why);
+        }
+    }
+    rc = prepare_copy(b, path, to, why);
+    if (!rc)
+        rc = copied_file_make(from, to, true, &digest, &size, why);
+    if (rc)
+        return rc;
+    if (hash && memcmp(hash->bytes, digest.bytes, DIGEST_SIZE) != 0) {
+        unlink(to);
+        return problem(why, STATUS_GONE,
+                       "it is damaged: its bytes have another digest");
+    }
+    b->report->n_copied++;
+    b->report->copied_bytes += size;
+    return add_file(b, path, &digest, b->folder, why);
+}
+
+static enum status
+take_file(struct backup *b, const char *path, const struct digest *hash,
+          struct problem *why)
+{
+    struct problem reason = {""};
+    enum status rc = copy_file(b, path, hash, &reason);
+
+    if (rc == STATUS_GONE)
+        return miss(b, path, reason.text, why);
+    if (rc && why)
+        *why = reason;
+    return rc;
+}
+
+/* STATUS_GONE: it cannot be read, or is damaged. */
+static enum status
+copy_database(struct backup *b, const char *path, struct problem *why)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    struct digest digest;
+    uint64_t size = 0;
+    enum status rc = prepare_copy(b, path, to, why);
+
+    name_source(b, path, from);
+    if (!rc)
+        rc = db_copy(from, to, why);
+    if (!rc)
+        rc = copied_file_digest(to, &digest, &size, why);
+    if (rc)
+        return rc;
+    b->report->n_databases++;
+    b->report->n_copied++;
+    b->report->copied_bytes += size;
+    return add_file(b, path, &digest, b->folder, why);
+}
+
+static enum status
+take_database(struct backup *b, const char *path, struct problem *why)
+{
+    struct problem reason = {""};
+    enum status rc = is_odd(path)
+                         ? problem(&reason, STATUS_GONE, "its name is too odd")
+                         : copy_database(b, path, &reason);
+
+    if (rc == STATUS_GONE)
+        return miss(b, path, reason.text, why);
+    if (rc && why)
+        *why = reason;
+    return rc;
+}
+
+/* Folders of the data directory */
+
+static bool
+ends_with(const char *name, const char *end)
+{
+    size_t size = strlen(name), n = strlen(end);
+
+    return size > n && !strcmp(name + size - n, end);
+}
+
+typedef enum status name_fn(struct backup *b, const char *name,
+                            struct problem *why);
+
+/* Calls `fn` for "FOLDER/NAME" of each name, or for "NAME" if `folder` is "".
+ * A missing folder has none. */
+static enum status
+each_name(struct backup *b, const char *folder, name_fn *fn,
+          struct problem *why)
+{
+    char path[PATH_MAX];
+    const struct dirent *entry;
+    enum status rc = STATUS_OK;
+    DIR *dir;
+
+    name_source(b, folder, path);
+    dir = opendir(path);
+    if (!dir && errno == ENOENT)
+        return STATUS_OK;
+    if (!dir)
+        return problem_errno(why, "cannot open", path);
+    while (!rc && (errno = 0, entry = readdir(dir))) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+            continue;
+        snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "",
+                 entry->d_name);
+        rc = fn(b, path, why);
+    }
+    if (!rc && errno)
+        rc = problem_errno(why, "cannot read", folder);
+    closedir(dir);
+    return rc;
+}
+
+/* Uploads under way (state/upload_file.h): the work on one may rename or delete
+ * it now. */
+static enum status
+take_upload(struct backup *b, const char *path, struct problem *why)
+{
+    static const char whole[] = ".whole", taken[] = ".taken";
+    char other[PATH_MAX], from[PATH_MAX];
+
+    if (!ends_with(path, whole) && !ends_with(path, taken))
+        return STATUS_OK;
+    name_source(b, path, from);
+    if (!access(from, F_OK))
+        return take_database(b, path, why);
+    if (ends_with(path, taken))
+        return STATUS_OK; /* its changes are in the log */
+    snprintf(other, sizeof(other), "%.*s%s",
+             (int)(strlen(path) - strlen(whole)), path, taken);
+    name_source(b, other, from);
+    return access(from, F_OK) ? STATUS_OK : take_database(b, other, why);
+}
+
+/* Any database but the log: also one that a later version adds. */
+static enum status
+take_if_database(struct backup *b, const char *path, struct problem *why)
+{
+    return ends_with(path, ".db") && strcmp(path, LOG_FILE) != 0
+               ? take_database(b, path, why)
+               : STATUS_OK;
+}
+
+static enum status
+take_set_databases(struct backup *b, const char *path, struct problem *why)
+{
+    char from[PATH_MAX];
+    struct stat st;
+
+    name_source(b, path, from);
+    return stat(from, &st) || !S_ISDIR(st.st_mode)
+               ? STATUS_OK
+               : each_name(b, path, take_if_database, why);
+}
+
+static enum status
+take_log(struct backup *b, struct problem *why)
+{
+    struct problem reason = {""};
+    char from[PATH_MAX];
+    enum status rc = copy_database(b, LOG_FILE, &reason);
+
+    if (!rc)
+        return STATUS_OK;
+    name_source(b, LOG_FILE, from);
+    if (rc == STATUS_GONE)
+        return problem(why, STATUS_IO, "%s cannot be copied: %s", from,
+                       reason.text);
+    *why = reason;
+    return rc;
+}
+
+/* Files that the log names */
+
+struct contents_of {
+    struct backup *b;
+    const char *set;
+};
+
+static void
+name_content(const char *set, const struct digest *digest,
+             char path[MANIFEST_PATH_MAX])
+{
+    char hex[DIGEST_TEXT_SIZE + 1];
+    const char *digits;
+
+    digest_write(hex, digest);
+    digits = strchr(hex, ':') + 1;
+    snprintf(path, MANIFEST_PATH_MAX, "sets/%s/" LOG_CONTENT "/%.2s/%.*s", set,
+             digits, 2 * DIGEST_SIZE, digits);
+}
+
+/* Reports a file that content.db has and the folder has not. */
+static enum status
+check_content(const struct digest *digest, void *user, struct problem *why)
+{
+    const struct contents_of *c = user;
+    char path[MANIFEST_PATH_MAX], from[PATH_MAX], text[128];
+
+    name_content(c->set, digest, path);
+    name_source(c->b, path, from);
+    if (find_known(&c->b->here, path) || !access(from, F_OK))
+        return STATUS_OK;
+    return miss(c->b, path, strerror_r(errno, text, sizeof(text)), why);
+}
+
+static enum status
+take_content(const struct digest *digest, void *user, struct problem *why)
+{
+    const struct contents_of *c = user;
+    char path[MANIFEST_PATH_MAX];
+
+    name_content(c->set, digest, path);
+    c->b->report->n_contents++;
+    return take_file(c->b, path, digest, why);
+}
+
+static enum status
+on_set(const char *name, const char *epoch, uint64_t last, void *user,
+       struct problem *why)
+{
+    struct backup *b = user;
+    struct contents_of contents = {b, name};
+    char dir[PATH_MAX], folder[PATH_MAX], path[MANIFEST_PATH_MAX];
+    enum status rc = manifest_add_set(&b->writer, name, epoch, last, why);
+
+    b->report->n_sets++;
+    snprintf(folder, sizeof(folder), "%s/sets/%s/" LOG_CONTENT,
+             b->options->data, name);
+    snprintf(dir, sizeof(dir), "%s/sets/%s", b->options->data, name);
+    for (unsigned i = 0; !rc && !access(folder, F_OK) && i < CONTENT_FOLDERS;
+         i++)
+        rc = content_files_each(dir, i, take_content, &contents, why);
+    snprintf(path, sizeof(path), "sets/%s/" CONTENT_FILE, name);
+    if (rc || !find_known(&b->here, path))
+        return rc;
+    name_copy(b, b->folder, path, folder);
+    return content_each_told(folder, check_content, &contents, why);
+}
+
+static enum status
+on_list(const char *name, uint64_t number, void *user, struct problem *why)
+{
+    struct backup *b = user;
+    char path[MANIFEST_PATH_MAX], file[LIST_FILE_NAME_MAX];
+
+    list_file_name(file, number);
+    snprintf(path, sizeof(path), "sets/%s/" LOG_CHANGES "/%s", name, file);
+    b->report->n_lists++;
+    return take_file(b, path, NULL, why);
+}
+
+static enum status
+take_part(struct backup *b, const char *path, struct problem *why)
+{
+    return ends_with(path, ".new") ? STATUS_OK : take_file(b, path, NULL, why);
+}
+
+/* A former generation may be gone already. */
+static enum status
+on_generation(const char *name, enum generation_kind kind, uint64_t number,
+              bool is_served, void *user, struct problem *why)
+{
+    struct backup *b = user;
+    char path[MANIFEST_PATH_MAX], from[PATH_MAX];
+
+    snprintf(path, sizeof(path), "sets/%s/%s/%012" PRIu64, name,
+             links_kinds[kind].folder, number);
+    name_source(b, path, from);
+    if (access(from, F_OK)) {
+        char text[128];
+
+        return is_served
+                   ? miss(b, path, strerror_r(errno, text, sizeof(text)), why)
+                   : STATUS_OK;
+    }
+    b->report->n_builds++;
+    return each_name(b, path, take_part, why);
+}
+
+static enum status
+take_named(struct backup *b, struct problem *why)
+{
+    const struct store_files files = {
+        .on_set = on_set,
+        .on_list = on_list,
+        .on_generation = on_generation,
+        .user = b,
+    };
+    char path[PATH_MAX];
+
+    name_copy(b, b->folder, LOG_FILE, path);
+    return store_files_each(path, &files, why);
+}
+
+/* In the order that backup.h explains. */
+static enum status
+take_all(struct backup *b, struct problem *why)
+{
+    char url[PATH_MAX];
+    enum status rc = each_name(b, "uploads", take_upload, why);
+
+    if (!rc)
+        rc = each_name(b, "sets", take_set_databases, why);
+    if (!rc)
+        rc = each_name(b, "", take_if_database, why);
+    if (!rc)
+        rc = take_log(b, why);
+    if (!rc)
+        rc = take_named(b, why);
+    name_source(b, "public-url", url); /* sets/data_directory.h */
+    if (!rc && !access(url, F_OK))
+        rc = take_file(b, "public-url", NULL, why);
+    return rc;
+}
+
+/* The directory of the backup */
+
+static enum status
+remember_former(const struct manifest_file *file, void *user,
+                struct problem *why)
+{
+    struct backup *b = user;
+
+    return add_known(&b->former, file, why);
+}
+
+static enum status
+read_former(struct backup *b, struct problem *why)
+{
+    const struct manifest_reader reader = {.on_file = remember_former,
+                                           .user = b};
+    enum status rc = manifest_read(b->options->dir, &reader, why);
+
+    b->is_first = rc == STATUS_NOT_FOUND;
+    return b->is_first ? STATUS_OK : rc;
+}
+
+/* Finds the number of the next folder. Fails if the directory has other files
+ * than those of backups. */
+static enum status
+look_at_names(struct backup *b, struct problem *why)
+{
+    const char *dir = b->options->dir;
+    bool is_ours = !b->is_first || manifest_is_begun(dir);
+    const struct dirent *entry;
+    enum status rc = STATUS_OK;
+    DIR *names = opendir(dir);
+
+    if (!names)
+        return problem_errno(why, "cannot open", dir);
+    while (!rc && (entry = readdir(names))) {
+        unsigned folder = read_folder(entry->d_name);
+
+        if (folder >= b->folder)
+            b->folder = folder + 1;
+        if (!is_ours && entry->d_name[0] != '.' &&
+            strcmp(entry->d_name, "lock") != 0 &&
+            strcmp(entry->d_name, "lost+found") != 0)
+            rc = problem(why, STATUS_INVALID,
+                         "%s is not empty, and is no backup: it has %s", dir,
+                         problem_quote(slice_of(entry->d_name)).text);
+    }
+    closedir(names);
+    return rc;
+}
+
+static enum status
+open_dir(struct backup *b, struct problem *why)
+{
+    const char *dir = b->options->dir;
+    enum status rc = file_make_dirs(dir, why);
+
+    b->folder = 1;
+    if (!rc)
+        rc = read_former(b, why);
+    if (!rc && !b->is_first && !b->options->is_incremental)
+        rc = problem(why, STATUS_INVALID,
+                     "%s has a backup: --incremental adds what is new", dir);
+    if (!rc)
+        rc = look_at_names(b, why);
+    if (!rc)
+        rc = file_lock(dir, &b->lock, why);
+    if (rc)
+        return rc;
+    b->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return b->dir_fd < 0 ? problem_errno(why, "cannot open", dir) : STATUS_OK;
+}
+
+static enum status
+check_data(const struct backup *b, struct problem *why)
+{
+    char path[PATH_MAX];
+
+    name_source(b, LOG_FILE, path);
+    if (!access(path, F_OK))
+        return STATUS_OK;
+    problem_errno(why, "cannot open", path);
+    return problem_prefix(why, STATUS_IO,
+                          "%s is no data directory: ", b->options->data);
+}
+
+/* With the lock: another backup may have ended meanwhile, so it reads the
+ * manifest again. */
+static enum status
+write_backup(struct backup *b, struct problem *why)
+{
+    enum status rc;
+
+    free_known(&b->former);
+    rc = read_former(b, why);
+    if (!rc)
+        rc = look_at_names(b, why);
+    if (!rc)
+        rc = manifest_begin(&b->writer, b->dir_fd, why);
+    if (rc)
+        return rc;
+    prune(b, &b->former);
+    rc = deletion_lock_share(b->options->data, &b->deletions, why);
+    if (!rc)
+        rc = take_all(b, why);
+    file_close(&b->deletions);
+    if (!rc && syncfs(b->dir_fd))
+        rc = problem_errno(why, "cannot sync", b->options->dir);
+    if (!rc)
+        rc = manifest_finish(&b->writer, why);
+    else
+        manifest_abandon(&b->writer);
+    prune(b, rc ? &b->former : &b->here);
+    return rc;
+}
+
+/* Leaves no directory behind that had no backup and has none now. */
+static void
+remove_empty(const struct backup *b)
+{
+    if (!b->is_first || b->dir_fd < 0)
+        return;
+    unlinkat(b->dir_fd, "lock", 0);
+    rmdir(b->options->dir);
+}
+
+enum status
+backup_make(const struct backup_options *options, struct backup_report *report,
+            struct problem *why)
+{
+    char dir[PATH_MAX];
+    struct backup_options own = *options;
+    struct backup b = {
+        .options = &own,
+        .report = report,
+        .dir_fd = -1,
+        .lock = -1,
+        .deletions = -1,
+        .writer.file.fd = -1,
+    };
+    enum status rc = check_data(&b, why);
+
+    *report = (struct backup_report){.n_sets = 0};
+    own.dir = dir;
+    snprintf(dir, sizeof(dir), "%s", options->dir);
+    for (size_t n = strlen(dir); n > 1 && dir[n - 1] == '/';)
+        dir[--n] = '\0'; /* prune counts on it */
+    if (!rc)
+        rc = open_dir(&b, why);
+    if (!rc)
+        rc = write_backup(&b, why);
+    if (rc)
+        remove_empty(&b);
+    file_close(&b.dir_fd);
+    file_unlock(b.lock);
+    free_known(&b.former);
+    free_known(&b.here);
+    return rc;
+}

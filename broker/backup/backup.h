@@ -1,0 +1,63 @@
+/*
+ * backup.h - copies a data directory, also beside a running broker, as it is at
+ * one moment.
+ *
+ *     DIR/manifest      the latest complete backup (manifest.h)
+ *     DIR/000001/...    files that the first backup copied
+ *     DIR/000002/...    files that the second one copied: all databases, and
+ *                       what the first one did not have
+ *     DIR/lock          one backup at a time
+ *
+ * The log is the order, so the moment of a backup is a position of tidings.db,
+ * and the order of the copies is the guarantee:
+ *
+ *     the broker deletes nothing from here on (deletion_lock.h)
+ *      1. uploads            one that ends now has its changes in the log
+ *      2. all databases      cursors and states, no newer than
+ *      3. tidings.db         this moment
+ *      4. files that it names, and all content
+ *      5. all is synced; the manifest gets its name
+ *     the broker deletes again
+ *      6. files that this manifest does not name go
+ *
+ * A restored broker folds the entries behind an older state, repeats deliveries
+ * behind an older cursor, and writes the lists that had no file: as after a
+ * crash at that moment.
+ *
+ * Files never change once they have their name. So they are linked where that
+ * is possible, and a later backup into the same directory copies only new ones.
+ * Each backup writes into a folder of its own, so the former one stays whole.
+ */
+#ifndef BROKER_BACKUP_BACKUP_H
+#define BROKER_BACKUP_BACKUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct backup_options {
+    const char *data; /* the data directory */
+    const char *dir;
+    bool is_incremental; /* `dir` may have a backup */
+
+    /* A file that should be there cannot be read: "PATH: REASON". */
+    void (*on_missing)(const char *text, void *user);
+    void *user;
+};
+
+struct backup_report {
+    uint64_t n_sets, n_lists, n_builds, n_contents, n_databases;
+    uint64_t n_copied, copied_bytes; /* files */
+    uint64_t n_kept, kept_bytes;     /* that the former backup has */
+    uint64_t n_missing;
+};
+
+/* Makes a backup. STATUS_INVALID: `dir` has a backup, or other files. After a
+ * failure the former backup is as it was. */
+MUST_CHECK enum status backup_make(const struct backup_options *options,
+                                   struct backup_report *report,
+                                   struct problem *why);
+
+#endif

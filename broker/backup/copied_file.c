@@ -1,0 +1,211 @@
+#include "broker/backup/copied_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#define PIECE_BYTES ((size_t)256 << 10)
+
+enum status
+copied_file_make_dirs(const char *base, const char *path, struct problem *why)
+{
+    char dir[PATH_MAX];
+    int n = snprintf(dir, sizeof(dir), "%s/%s", base, path);
+
+    if (n < 0 || (size_t)n >= sizeof(dir)) {
+        errno = ENAMETOOLONG;
+        return problem_errno(why, "cannot write", path);
+    }
+    for (char *at = dir + strlen(base) + 1; (at = strchr(at, '/')); at++) {
+        *at = '\0';
+        if (mkdir(dir, S_IRWXU) && errno != EEXIST)
+            return problem_errno(why, "cannot create the directory", dir);
+        *at = '/';
+    }
+    return STATUS_OK;
+}
+
+/* Reading */
+
+static enum status
+fail_reading(struct problem *why)
+{
+    char text[128];
+
+    return problem(why, STATUS_GONE, "%s",
+                   strerror_r(errno, text, sizeof(text)));
+}
+
+/* Reads all bytes of `from`, and writes them to `to` unless that is -1. */
+static enum status
+pass_bytes(int from, int to, const char *name, struct digest_check *digests,
+           struct problem *why)
+{
+    char *piece = malloc(PIECE_BYTES);
+    enum status rc = piece ? STATUS_OK : problem_memory(why);
+
+    while (!rc) {
+        ssize_t n = read(from, piece, PIECE_BYTES);
+        struct slice bytes = {piece, n > 0 ? (size_t)n : 0};
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            rc = fail_reading(why);
+        if (n <= 0)
+            break;
+        rc = digest_check_add(digests, bytes, why);
+        if (!rc && to >= 0 && file_write(to, bytes))
+            rc = problem_errno(why, "cannot write", name);
+    }
+    free(piece);
+    return rc;
+}
+
+/* The same, and sets the digest and size of the bytes. */
+static enum status
+digest_bytes(int from, int to, const char *name, struct digest *digest,
+             uint64_t *size, struct problem *why)
+{
+    struct digest_check *digests =
+        digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    enum status rc = STATUS_OK;
+
+    if (!digests || digest_check_want_sha256(digests))
+        rc = problem_memory(why);
+    if (!rc)
+        rc = pass_bytes(from, to, name, digests, why);
+    if (!rc)
+        rc = digest_check_end(digests, why);
+    if (!rc) {
+        digest_check_sha256(digests, digest);
+        *size = digest_check_size(digests);
+    }
+    digest_check_free(digests);
+    return rc;
+}
+
+enum status
+copied_file_digest(const char *path, struct digest *digest, uint64_t *size,
+                   struct problem *why)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum status rc;
+
+    if (fd < 0)
+        return problem_errno(why, "cannot open", path);
+    rc = digest_bytes(fd, -1, path, digest, size, why);
+    if (rc == STATUS_GONE)
+        rc = problem_prefix(why, STATUS_IO, "cannot read %s: ", path);
+    close(fd);
+    return rc;
+}
+
+/* Copying */
+
+static bool
+keep_time(int from, int to)
+{
+    struct stat st;
+    struct timespec times[2];
+
+    if (fstat(from, &st))
+        return false;
+    times[0] = times[1] = st.st_mtim;
+    return !futimens(to, times);
+}
+
+/* Copies to a file of its own. */
+static enum status
+copy_bytes(int from, const char *name, struct digest *digest, uint64_t *size,
+           struct problem *why)
+{
+    int to = open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    enum status rc;
+
+    if (to < 0)
+        return problem_errno(why, "cannot write", name);
+    rc = digest_bytes(from, ioctl(to, FICLONE, from) ? to : -1, name, digest,
+                      size, why);
+    if (!rc && !keep_time(from, to))
+        rc = problem_errno(why, "cannot set the time of", name);
+    if (close(to) && !rc)
+        rc = problem_errno(why, "cannot write", name);
+    if (rc)
+        unlink(name);
+    return rc;
+}
+
+/* True if `name` is a new name of the open file now. */
+static bool
+link_file(int from, const char *path, const char *name)
+{
+    struct stat a, b;
+
+    if (linkat(AT_FDCWD, path, AT_FDCWD, name, AT_SYMLINK_FOLLOW))
+        return false;
+    if (!fstat(from, &a) && !stat(name, &b) && a.st_ino == b.st_ino &&
+        a.st_dev == b.st_dev)
+        return true;
+    unlink(name);
+    return false;
+}
+
+/* True if the file system of `name` can share blocks with `from`. */
+static bool
+can_clone(int from, const char *name)
+{
+    int to = open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    bool can;
+
+    if (to < 0)
+        return false;
+    can = !ioctl(to, FICLONE, from);
+    close(to);
+    unlink(name);
+    return can;
+}
+
+enum status
+copied_file_make(const char *from, const char *to, bool may_link,
+                 struct digest *digest, uint64_t *size, struct problem *why)
+{
+    int fd = open(from, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    enum status rc;
+
+    if (fd < 0)
+        return fail_reading(why);
+    if (!fstat(fd, &st) && !S_ISREG(st.st_mode))
+        rc = problem(why, STATUS_GONE, "it is no file");
+    else if (may_link && !can_clone(fd, to) && link_file(fd, from, to))
+        rc = digest_bytes(fd, -1, to, digest, size, why);
+    else
+        rc = copy_bytes(fd, to, digest, size, why);
+    if (rc)
+        unlink(to);
+    close(fd);
+    return rc;
+}
+
+bool
+copied_file_is_same(const char *from, const char *to, uint64_t *size)
+{
+    struct stat a, b;
+
+    if (stat(from, &a) || stat(to, &b) || !S_ISREG(b.st_mode) ||
+        a.st_size != b.st_size || a.st_mtim.tv_sec != b.st_mtim.tv_sec ||
+        a.st_mtim.tv_nsec != b.st_mtim.tv_nsec)
+        return false;
+    *size = (uint64_t)b.st_size;
+    return true;
+}

@@ -1,0 +1,334 @@
+#include "broker/backup/manifest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/buf.h"
+
+#define HEAD    "# tidings backup 1\n"
+#define MISSING "# missing "
+#define END     "# end "
+
+#define HEX_SIZE (2 * (size_t)DIGEST_SIZE)
+
+/* A line of a file: HEX, two spaces, its name. */
+#define PREFIX_SIZE (HEX_SIZE + 2)
+
+void
+manifest_folder(char to[MANIFEST_FOLDER_SIZE], unsigned folder)
+{
+    snprintf(to, MANIFEST_FOLDER_SIZE, "%06u", folder);
+}
+
+/* Writing */
+
+/* Adds the lines of `text`, and frees it. */
+static enum status
+add_text(struct manifest_writer *w, struct buf *text, struct problem *why)
+{
+    enum status rc = text->failed ? problem_memory(why) : STATUS_OK;
+
+    if (!rc)
+        rc = digest_check_add(w->digests, buf_slice(text), why);
+    if (!rc)
+        rc = file_append(&w->file, buf_slice(text), why);
+    buf_fini(text);
+    return rc;
+}
+
+enum status
+manifest_begin(struct manifest_writer *w, int dir_fd, struct problem *why)
+{
+    struct buf text;
+    enum status rc;
+
+    *w = (struct manifest_writer){
+        .file.fd = -1,
+        .digests = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE),
+    };
+    if (!w->digests || digest_check_want_sha256(w->digests))
+        rc = problem_memory(why);
+    else
+        rc = file_begin(&w->file, dir_fd, MANIFEST_NAME, why);
+    if (!rc) {
+        buf_init(&text, sizeof(HEAD));
+        BUF_ADD(&text, HEAD);
+        rc = add_text(w, &text, why);
+    }
+    if (rc)
+        manifest_abandon(w);
+    return rc;
+}
+
+enum status
+manifest_add(struct manifest_writer *w, const struct manifest_file *file,
+             struct problem *why)
+{
+    char folder[MANIFEST_FOLDER_SIZE];
+    struct buf text;
+
+    manifest_folder(folder, file->folder);
+    buf_init(&text, PREFIX_SIZE + MANIFEST_FOLDER_SIZE + MANIFEST_PATH_MAX + 2);
+    buf_add_hex(&text, file->digest.bytes, DIGEST_SIZE);
+    buf_add_format(&text, "  %s/%s\n", folder, file->path);
+    return add_text(w, &text, why);
+}
+
+enum status
+manifest_add_set(struct manifest_writer *w, const char *name, const char *epoch,
+                 uint64_t last, struct problem *why)
+{
+    struct buf text;
+
+    buf_init(&text, 4096);
+    buf_add_format(&text, "# set %s %s-%" PRIu64 "\n", name, epoch, last);
+    return add_text(w, &text, why);
+}
+
+enum status
+manifest_add_missing(struct manifest_writer *w, const char *path,
+                     const char *reason, struct problem *why)
+{
+    struct buf text;
+
+    buf_init(&text, 8192);
+    buf_add_format(&text, MISSING "%s: %s\n", path, reason);
+    return add_text(w, &text, why);
+}
+
+enum status
+manifest_finish(struct manifest_writer *w, struct problem *why)
+{
+    struct digest digest;
+    struct buf text;
+    enum status rc = digest_check_end(w->digests, why);
+
+    if (!rc) {
+        digest_check_sha256(w->digests, &digest);
+        buf_init(&text, 128);
+        BUF_ADD(&text, END);
+        buf_add_hex(&text, digest.bytes, DIGEST_SIZE);
+        BUF_ADD(&text, "\n");
+        rc = text.failed ? problem_memory(why)
+                         : file_append(&w->file, buf_slice(&text), why);
+        buf_fini(&text);
+    }
+    if (!rc)
+        rc = file_finish(&w->file, why);
+    if (!rc)
+        rc = file_sync_dir(w->file.dir_fd, why);
+    manifest_abandon(w);
+    return rc;
+}
+
+void
+manifest_abandon(struct manifest_writer *w)
+{
+    file_abandon(&w->file);
+    digest_check_free(w->digests);
+    w->digests = NULL;
+}
+
+/* Reading */
+
+/* A line at a time, of any length. */
+struct lines {
+    const char *path; /* for problems */
+    FILE *from;
+    char *line;
+    size_t room;
+    size_t size; /* of the line, with its end */
+    uint64_t number;
+};
+
+static enum status
+fail_line(const struct lines *l, struct problem *why, const char *reason)
+{
+    return problem(why, STATUS_DIFFERENT, "%s is damaged: line %" PRIu64 " %s",
+                   l->path, l->number, reason);
+}
+
+/* STATUS_NOT_FOUND: there are no more lines. */
+static enum status
+next_line(struct lines *l, struct problem *why)
+{
+    ssize_t n = getline(&l->line, &l->room, l->from);
+
+    if (n < 0 && ferror(l->from))
+        return problem_errno(why, "cannot read", l->path);
+    if (n < 0)
+        return STATUS_NOT_FOUND;
+    l->size = (size_t)n;
+    l->number++;
+    return STATUS_OK;
+}
+
+static bool
+has_prefix(const struct lines *l, const char *prefix)
+{
+    return slice_starts((struct slice){l->line, l->size}, prefix);
+}
+
+/* Checks a line behind the first; *is_end: it was the last one. */
+static enum status
+check_line(struct lines *l, struct digest_check *digests, bool *is_end,
+           struct problem *why)
+{
+    char expected[DIGEST_TEXT_SIZE + 1];
+    struct digest digest;
+    enum status rc;
+
+    *is_end = has_prefix(l, END);
+    if (!*is_end)
+        return digest_check_add(digests, (struct slice){l->line, l->size}, why);
+    rc = digest_check_end(digests, why);
+    if (rc)
+        return rc;
+    digest_check_sha256(digests, &digest);
+    digest_write(expected, &digest);
+    if (l->size == sizeof(END) - 1 + HEX_SIZE + 1 &&
+        !memcmp(l->line + sizeof(END) - 1, strchr(expected, ':') + 1,
+                HEX_SIZE) &&
+        l->line[l->size - 1] == '\n')
+        return STATUS_OK;
+    return fail_line(l, why, "has another digest than the lines before it");
+}
+
+/* Checks all lines. */
+static enum status
+check_lines(struct lines *l, struct problem *why)
+{
+    struct digest_check *digests =
+        digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    bool is_end = false;
+    enum status rc = STATUS_OK;
+
+    if (!digests || digest_check_want_sha256(digests))
+        rc = problem_memory(why);
+    while (!rc && !(rc = next_line(l, why))) {
+        if (is_end)
+            rc = fail_line(l, why, "follows the end");
+        else if (l->number == 1 && strcmp(l->line, HEAD) != 0)
+            rc = problem(why, STATUS_DIFFERENT,
+                         "%s is no manifest of a backup, or one of a newer "
+                         "version",
+                         l->path);
+        else
+            rc = check_line(l, digests, &is_end, why);
+    }
+    digest_check_free(digests);
+    if (rc != STATUS_NOT_FOUND)
+        return rc;
+    if (is_end)
+        return STATUS_OK;
+    return problem(why, STATUS_DIFFERENT, "%s is damaged: its end is missing",
+                   l->path);
+}
+
+/* True for a path that stays in its directory. */
+static bool
+is_path(const char *path)
+{
+    size_t size = strlen(path);
+
+    if (size == 0 || size > MANIFEST_PATH_MAX || path[0] == '/' ||
+        path[size - 1] == '/')
+        return false;
+    for (const char *name = path; *name;) {
+        size_t n = strcspn(name, "/");
+
+        if (n == 0 || (n == 1 && name[0] == '.') ||
+            (n == 2 && name[0] == '.' && name[1] == '.'))
+            return false;
+        name += n + (name[n] == '/');
+    }
+    return true;
+}
+
+/* Reads the line of a file, and cuts off its line end. */
+static enum status
+read_file_line(struct lines *l, struct manifest_file *file, struct problem *why)
+{
+    char text[DIGEST_TEXT_SIZE + 1];
+    unsigned long folder;
+    char *end;
+
+    if (l->size < PREFIX_SIZE + 2 || l->line[l->size - 1] != '\n' ||
+        memchr(l->line, '\0', l->size))
+        return fail_line(l, why, "names no file");
+    l->line[l->size - 1] = '\0';
+    snprintf(text, sizeof(text), "sha-256:%.*s", (int)HEX_SIZE, l->line);
+    if (digest_read(slice_of(text), &file->digest) ||
+        memcmp(l->line + HEX_SIZE, "  ", 2) != 0)
+        return fail_line(l, why, "has no digest");
+    folder = strtoul(l->line + PREFIX_SIZE, &end, 10);
+    if (*end != '/' || folder == 0 || folder > UINT32_MAX || !is_path(end + 1))
+        return fail_line(l, why, "names no file of a backup");
+    file->folder = (unsigned)folder;
+    file->path = end + 1;
+    return STATUS_OK;
+}
+
+static enum status
+report_line(struct lines *l, const struct manifest_reader *reader,
+            struct problem *why)
+{
+    struct manifest_file file;
+    enum status rc;
+
+    if (has_prefix(l, MISSING) && reader->on_missing) {
+        l->line[strcspn(l->line, "\n")] = '\0';
+        reader->on_missing(l->line + sizeof(MISSING) - 1, reader->user);
+    }
+    if (l->line[0] == '#')
+        return STATUS_OK;
+    rc = read_file_line(l, &file, why);
+    if (!rc && reader->on_file)
+        rc = reader->on_file(&file, reader->user, why);
+    return rc;
+}
+
+enum status
+manifest_read(const char *dir, const struct manifest_reader *reader,
+              struct problem *why)
+{
+    char path[4096 + sizeof(MANIFEST_NAME) + 1];
+    struct lines l = {.path = path};
+    enum status rc;
+
+    snprintf(path, sizeof(path), "%s/" MANIFEST_NAME, dir);
+    l.from = fopen(path, "re");
+    if (!l.from && errno == ENOENT)
+        return problem(why, STATUS_NOT_FOUND, "%s does not exist", path);
+    if (!l.from)
+        return problem_errno(why, "cannot open", path);
+    rc = check_lines(&l, why);
+    rewind(l.from);
+    l.number = 0;
+    while (!rc && !(rc = next_line(&l, why)))
+        rc = report_line(&l, reader, why);
+    if (rc == STATUS_NOT_FOUND)
+        rc = STATUS_OK;
+    free(l.line);
+    fclose(l.from);
+    return rc;
+}
+
+bool
+manifest_is_begun(const char *dir)
+{
+    char path[4096 + sizeof(MANIFEST_NAME) + 5], head[sizeof(HEAD)] = "";
+    FILE *from;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/" MANIFEST_NAME ".new", dir);
+    from = fopen(path, "re");
+    if (!from)
+        return false;
+    n = fread(head, 1, sizeof(HEAD) - 1, from);
+    fclose(from);
+    return !memcmp(head, HEAD, n); /* also its beginning */
+}

@@ -1,0 +1,86 @@
+/*
+ * manifest.h - the list of all files of a backup.
+ *
+ *     # tidings backup 1
+ *     # set news 4e1f...-250
+ *     HEX  000001/sets/news/changes/000000000001.xml.gz
+ *     HEX  000002/tidings.db
+ *     # missing sets/news/content/ab/HEX: No such file or directory
+ *     # end HEX
+ *
+ * A line of a file has its SHA-256, the folder of the backup that copied it
+ * (backup.h), and its path in the data directory: `sha256sum -c manifest`
+ * checks them. The last line has the SHA-256 of all lines before it. So a
+ * manifest is whole, or no manifest; its rename makes a backup the latest one.
+ */
+#ifndef BROKER_BACKUP_MANIFEST_H
+#define BROKER_BACKUP_MANIFEST_H
+
+#include <stdint.h>
+
+#include "base/file.h"
+#include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/status.h"
+
+#define MANIFEST_NAME "manifest"
+
+/* Longest path of a file in a data directory that a manifest has. */
+#define MANIFEST_PATH_MAX 1024
+
+/* "000001", and a NUL. */
+#define MANIFEST_FOLDER_SIZE 16
+void manifest_folder(char to[MANIFEST_FOLDER_SIZE], unsigned folder);
+
+struct manifest_file {
+    struct digest digest;
+    unsigned folder;
+    const char *path;
+};
+
+/* Writing: manifest.new says that a backup is under way, or was cut off. */
+struct manifest_writer {
+    struct file_new file;
+    struct digest_check *digests; /* of all lines */
+};
+
+MUST_CHECK enum status manifest_begin(struct manifest_writer *writer,
+                                      int dir_fd, struct problem *why);
+MUST_CHECK enum status manifest_add(struct manifest_writer *writer,
+                                    const struct manifest_file *file,
+                                    struct problem *why);
+
+/* A set and its last entry; a file that is not in the backup. */
+MUST_CHECK enum status manifest_add_set(struct manifest_writer *writer,
+                                        const char *name, const char *epoch,
+                                        uint64_t last, struct problem *why);
+MUST_CHECK enum status manifest_add_missing(struct manifest_writer *writer,
+                                            const char *path,
+                                            const char *reason,
+                                            struct problem *why);
+
+/* Makes it the manifest of the directory, durably. The files are on the disk.
+ * Ends the writer, also if it fails. */
+MUST_CHECK enum status manifest_finish(struct manifest_writer *writer,
+                                       struct problem *why);
+void manifest_abandon(struct manifest_writer *writer);
+
+/* Reading. Each function may be NULL. The texts are lent. */
+struct manifest_reader {
+    enum status (*on_file)(const struct manifest_file *file, void *user,
+                           struct problem *why);
+    void (*on_missing)(const char *text, void *user); /* "PATH: REASON" */
+    void *user;
+};
+
+/* Reads the manifest of `dir`, after it has checked all of it.
+ * STATUS_NOT_FOUND: there is none. STATUS_DIFFERENT: it is damaged. */
+MUST_CHECK enum status manifest_read(const char *dir,
+                                     const struct manifest_reader *reader,
+                                     struct problem *why);
+
+/* True if `dir` has the beginning of a manifest, of a backup that was cut off.
+ */
+bool manifest_is_begun(const char *dir);
+
+#endif

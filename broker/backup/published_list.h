@@ -1,0 +1,50 @@
+/*
+ * published_list.h - a Change List as a Tidings broker has published it: what
+ * its header says, and its entries, checked.
+ *
+ * The header of a list has all that the log knows of it: the set and the number
+ * (in its links), the epoch, the interval of seqs and times, and the digests of
+ * the log before and after it. So the lists of a set are its log.
+ */
+#ifndef BROKER_BACKUP_PUBLISHED_LIST_H
+#define BROKER_BACKUP_PUBLISHED_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/log/head.h"
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/resourcesync/position.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+#include "proto/uri.h"
+
+struct published_list {
+    char set[SET_NAME_MAX + 1];
+    char epoch[EPOCH_SIZE + 1];
+    struct list_info info; /* until_us DATETIME_NONE: it was open */
+};
+
+/* Reads the header of a file, plain or compressed. `info.bytes` is unknown.
+ * *is_list false: it is no Change List of a Tidings broker. */
+MUST_CHECK enum status published_list_look(const char *path,
+                                           struct published_list *list,
+                                           bool *is_list, struct problem *why);
+
+/* A whole list. Both slices lie in `text`. */
+struct published_text {
+    struct buf text;
+    struct slice header, fragments;
+};
+
+/* Reads all of the file, sets info.bytes, and checks that the entries have the
+ * digest that the header states. STATUS_DIFFERENT: they have another one, or
+ * the file is damaged; `why` names the file. The caller frees text->text, also
+ * after a failure. */
+MUST_CHECK enum status published_list_read(const char *path,
+                                           struct published_list *list,
+                                           struct published_text *text,
+                                           struct problem *why);
+
+#endif

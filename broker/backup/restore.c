@@ -1,0 +1,118 @@
+#include "broker/backup/restore.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/backup/copied_file.h"
+#include "broker/backup/manifest.h"
+#include "broker/backup/new_data.h"
+
+struct restore {
+    const struct restore_options *options;
+    struct restore_report *report;
+    struct new_data data;
+};
+
+/* Files */
+
+static void
+report_damage(struct restore *r, const char *path, const char *reason)
+{
+    struct problem text;
+
+    problem(&text, STATUS_DIFFERENT, "%s: %s", path, reason);
+    r->report->n_damaged++;
+    r->options->on_damage(text.text, r->options->user);
+}
+
+/* Goes on after a damaged file, to find the others. */
+static enum status
+restore_file(const struct manifest_file *file, void *user, struct problem *why)
+{
+    struct restore *r = user;
+    char from[PATH_MAX], to[PATH_MAX], folder[MANIFEST_FOLDER_SIZE];
+    struct problem reason = {""};
+    struct digest digest;
+    uint64_t size = 0;
+    enum status rc = copied_file_make_dirs(r->options->data, file->path, why);
+
+    if (rc)
+        return rc;
+    manifest_folder(folder, file->folder);
+    snprintf(from, sizeof(from), "%s/%s/%s", r->options->dir, folder,
+             file->path);
+    snprintf(to, sizeof(to), "%s/%s", r->options->data, file->path);
+    rc = copied_file_make(from, to, false, &digest, &size, &reason);
+    if (rc == STATUS_GONE) {
+        report_damage(r, from, reason.text);
+        return STATUS_OK;
+    }
+    if (rc) {
+        if (why)
+            *why = reason;
+        return rc;
+    }
+    if (memcmp(digest.bytes, file->digest.bytes, DIGEST_SIZE) != 0)
+        report_damage(r, from, "its bytes are not those of the backup");
+    r->report->n_files++;
+    r->report->bytes += size;
+    return STATUS_OK;
+}
+
+static void
+report_missing(const char *text, void *user)
+{
+    struct restore *r = user;
+
+    r->report->n_missing++;
+    r->options->on_missing(text, r->options->user);
+}
+
+/* Checks the manifest before the new directory is made. */
+static enum status
+check_manifest(const char *dir, struct problem *why)
+{
+    const struct manifest_reader reader = {.user = NULL};
+    enum status rc = manifest_read(dir, &reader, why);
+
+    if (rc == STATUS_NOT_FOUND && manifest_is_begun(dir))
+        return problem(why, STATUS_NOT_FOUND,
+                       "%s has no backup: the first one was not finished", dir);
+    if (rc == STATUS_NOT_FOUND)
+        return problem_prefix(why, rc, "%s has no backup: ", dir);
+    return rc;
+}
+
+static enum status
+restore_all(struct restore *r, struct problem *why)
+{
+    const struct manifest_reader reader = {
+        .on_file = restore_file, .on_missing = report_missing, .user = r};
+    enum status rc = manifest_read(r->options->dir, &reader, why);
+
+    if (!rc && r->report->n_damaged > 0)
+        rc = problem(why, STATUS_DIFFERENT,
+                     "the backup %s is damaged: nothing was restored",
+                     r->options->dir);
+    return rc ? rc : new_data_end(&r->data, why);
+}
+
+enum status
+restore_make(const struct restore_options *options,
+             struct restore_report *report, struct problem *why)
+{
+    struct restore r = {
+        .options = options, .report = report, .data = {.fd = -1, .lock = -1}};
+    enum status rc = check_manifest(options->dir, why);
+
+    *report = (struct restore_report){.n_files = 0};
+    if (!rc)
+        rc = new_data_begin(&r.data, options->data, why);
+    if (!rc)
+        rc = restore_all(&r, why);
+    if (rc)
+        new_data_undo(&r.data);
+    new_data_close(&r.data);
+    return rc;
+}

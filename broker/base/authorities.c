@@ -1,0 +1,54 @@
+#include "broker/base/authorities.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include <openssl/x509.h>
+
+#include "base/certificates.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static STACK_OF(X509) * present; /* under the mutex, as the others */
+static unsigned char digest[CERTIFICATES_DIGEST_SIZE];
+static unsigned number;
+
+bool
+authorities_replace(struct stack_st_X509 *all)
+{
+    unsigned char next[CERTIFICATES_DIGEST_SIZE];
+    STACK_OF(X509) *last = NULL;
+    bool is_new = !certificates_digest(all, next);
+
+    pthread_mutex_lock(&mutex);
+    is_new = is_new || memcmp(digest, next, sizeof(next)) != 0;
+    memcpy(digest, next, sizeof(next));
+    last = present;
+    present = all;
+    number++;
+    pthread_mutex_unlock(&mutex);
+    certificates_free(last);
+    return is_new;
+}
+
+unsigned
+authorities_number(void)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&mutex);
+    n = number;
+    pthread_mutex_unlock(&mutex);
+    return n;
+}
+
+bool
+authorities_add_to(struct x509_store_st *store)
+{
+    bool is_added = true;
+
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; present && i < sk_X509_num(present) && is_added; i++)
+        is_added = X509_STORE_add_cert(store, sk_X509_value(present, i)) == 1;
+    pthread_mutex_unlock(&mutex);
+    return is_added;
+}

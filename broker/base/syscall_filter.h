@@ -1,0 +1,38 @@
+/*
+ * syscall_filter.h - limits the system calls of the process to those that a
+ * serving broker needs (seccomp, by libseccomp). Whoever takes over a thread by
+ * a fault in a parser or a library finds no way from there to a program,
+ * another process, another user or the kernel.
+ *
+ * Each call belongs to one of three groups:
+ *
+ * - Allowed: calls of the broker, of its libraries and of the C library, some
+ *   only with certain arguments (new threads but no processes, memory that is
+ *   writable or executable but not both).
+ * - Refused, with EPERM: calls that no library here ever makes. The log gets an
+ *   error with the call's name, because somebody attacks.
+ * - All others get ENOSYS, as from an older kernel. Libraries expect that of a
+ *   call that is new to them, and then use an older one. So an update of the C
+ *   library does not stop the broker. A list of forbidden calls alone would
+ *   admit every call that a later kernel adds; killing the process would turn
+ *   an update into an outage.
+ *
+ * The filter counts files as no danger of its own: permissions of the data
+ * directory's user and the unit of systemd limit these. io_uring is among the
+ * others: its operations pass no filter.
+ */
+#ifndef BROKER_BASE_SYSCALL_FILTER_H
+#define BROKER_BASE_SYSCALL_FILTER_H
+
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* Filters the calls of all threads from now on, for ever; the process, and what
+ * it could start, also gains no privileges any more (no_new_privs). Call it
+ * when every listening socket listens: listen() is among the refused calls.
+ * STATUS_UNSUPPORTED: there is no filter for this processor, or for a build
+ * with a sanitizer. STATUS_IO: the kernel refuses; `why` has the reason.
+ * Neither changes anything. */
+MUST_CHECK enum status syscall_filter_apply(struct problem *why);
+
+#endif

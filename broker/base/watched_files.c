@@ -1,0 +1,434 @@
+#include "broker/base/watched_files.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "broker/base/diag.h"
+#include "proto/slice.h"
+
+#define QUIET_US    100000
+#define LONGEST_US  1000000
+#define PATIENCE_US 2000000
+
+/* As the kernel (path_resolution(7)). */
+#define LINKS_MAX 40
+
+/* A folder may vanish, or a link change, between two calls: then the walk
+ * begins again. */
+#define WALKS_MAX 10
+
+#define EVENTS                                                              \
+    (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | \
+     IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
+
+/* Distinguishes one content of a file from another. */
+struct mark {
+    bool is_there;
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec written, changed;
+};
+
+struct group {
+    struct watched_group of;
+    struct mark marks[WATCHED_FILES_MAX]; /* of the last look */
+    bool is_changed;                      /* to be read */
+    int64_t first_us, last_us;            /* of the changes, if is_changed */
+    int64_t report_us; /* when a bad group is reported; 0: it is not bad */
+    struct problem why;
+};
+
+/* A name in a watched folder: a part of a path, or of a link's target. */
+struct place {
+    int watch;
+    char *name;
+    bool is_needed;
+};
+
+struct watched_files {
+    int inotify; /* -1: none yet */
+    bool is_reported;
+    struct place *places;
+    size_t n_places, capacity;
+    size_t n_groups;
+    struct group groups[];
+};
+
+/* Life */
+
+struct watched_files *
+watched_files_new(const struct watched_group *groups, size_t n)
+{
+    struct watched_files *w = calloc(1, sizeof(*w) + n * sizeof(w->groups[0]));
+
+    if (!w)
+        return NULL;
+    w->inotify = -1;
+    w->n_groups = n;
+    for (size_t i = 0; i < n; i++)
+        w->groups[i].of = groups[i];
+    return w;
+}
+
+void
+watched_files_free(struct watched_files *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->n_places; i++)
+        free(w->places[i].name);
+    free(w->places);
+    if (w->inotify >= 0)
+        close(w->inotify);
+    free(w);
+}
+
+/* Folders */
+
+static void
+report_unwatched(struct watched_files *w, const char *path, int error)
+{
+    if (w->is_reported)
+        return;
+    w->is_reported = true;
+    DIAG(DIAG_WARNING, "base",
+         "files are not watched: after a change SIGHUP reads them",
+         diag_text("file", path), diag_text("error", strerror(error)));
+}
+
+/* Watches `folder` for `name`. Sets *is_new if nobody watched for it. */
+static bool
+add_place(struct watched_files *w, const char *folder, const char *name,
+          bool *is_new)
+{
+    struct place *all;
+    int watch;
+
+    if (w->inotify < 0)
+        w->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (w->inotify < 0)
+        return false;
+    watch = inotify_add_watch(w->inotify, folder[0] ? folder : ".", EVENTS);
+    if (watch < 0)
+        return false;
+    for (size_t i = 0; i < w->n_places; i++)
+        if (w->places[i].watch == watch && !strcmp(w->places[i].name, name)) {
+            w->places[i].is_needed = true;
+            return true;
+        }
+    all = ONE_MORE(w->places, &w->capacity, w->n_places);
+    if (!all)
+        return false;
+    w->places = all;
+    all[w->n_places] = (struct place){watch, slice_dup(slice_of(name)), true};
+    if (!all[w->n_places].name)
+        return false;
+    w->n_places++;
+    *is_new = true;
+    return true;
+}
+
+/* Forgets the places that the last walks did not need, and the folders without
+ * any. */
+static void
+drop_places(struct watched_files *w)
+{
+    for (size_t i = 0; i < w->n_places;) {
+        struct place *place = &w->places[i];
+        bool is_shared = false;
+
+        if (place->is_needed) {
+            i++;
+            continue;
+        }
+        for (size_t j = 0; j < w->n_places; j++)
+            if (j != i && w->places[j].watch == place->watch)
+                is_shared = true;
+        if (!is_shared) /* an error: the folder is gone */
+            inotify_rm_watch(w->inotify, place->watch);
+        free(place->name);
+        *place = w->places[--w->n_places];
+    }
+}
+
+/* A path that is being walked. */
+struct walk {
+    char folder[PATH_MAX]; /* so far, without links; "": the working folder */
+    char rest[PATH_MAX];
+};
+
+/* Replaces the name that was just taken off `rest` by the target of the link
+ * `path`. */
+static bool
+follow_link(struct walk *walk, const char *path)
+{
+    char target[PATH_MAX], rest[PATH_MAX];
+    ssize_t size = readlink(path, target, sizeof(target) - 1);
+
+    if (size <= 0)
+        return false;
+    target[size] = '\0';
+    snprintf(rest, sizeof(rest), "%s", walk->rest);
+    if (target[0] == '/')
+        memcpy(walk->folder, "/", sizeof("/"));
+    return snprintf(walk->rest, sizeof(walk->rest), "%s/%s", target, rest) <
+           (int)sizeof(walk->rest);
+}
+
+/* Takes the next name off `rest`. False: there is none. */
+static bool
+next_name(struct walk *walk, char *name, size_t size)
+{
+    char *from = walk->rest + strspn(walk->rest, "/");
+    size_t n = strcspn(from, "/");
+
+    if (!n || n >= size)
+        return false;
+    memcpy(name, from, n);
+    name[n] = '\0';
+    from += n + strspn(from + n, "/");
+    memmove(walk->rest, from, strlen(from) + 1);
+    return true;
+}
+
+/* Watches the folder of a file, and the folders of links on the way; if
+ * something is missing, the folder where it should be. False: errno says what
+ * failed. */
+static bool
+walk_once(struct watched_files *w, const char *path, bool *is_new)
+{
+    struct walk walk;
+    char name[NAME_MAX + 1], full[PATH_MAX];
+    int links = 0;
+
+    snprintf(walk.folder, sizeof(walk.folder), "%s", path[0] == '/' ? "/" : "");
+    snprintf(walk.rest, sizeof(walk.rest), "%s", path);
+    while (next_name(&walk, name, sizeof(name))) {
+        size_t size = strlen(walk.folder);
+        struct stat info;
+        bool is_there, is_link;
+
+        if (snprintf(full, sizeof(full), "%s%s%s", walk.folder,
+                     size && walk.folder[size - 1] != '/' ? "/" : "",
+                     name) >= (int)sizeof(full))
+            return true; /* no file has such a path */
+        is_there = !lstat(full, &info);
+        is_link = is_there && S_ISLNK(info.st_mode);
+        if ((!is_there || is_link || !walk.rest[0]) &&
+            !add_place(w, walk.folder, name, is_new))
+            return false;
+        if (is_link && (++links > LINKS_MAX || !follow_link(&walk, full)))
+            return true;
+        if (!is_there || (!is_link && !walk.rest[0]))
+            return true;
+        if (!is_link)
+            memcpy(walk.folder, full, strlen(full) + 1);
+    }
+    return true;
+}
+
+/* Walks again when it has begun to watch a folder: from then on no change on
+ * this way is missed. */
+static void
+watch_path(struct watched_files *w, const char *path)
+{
+    bool is_new = true, is_watched = true;
+
+    for (int i = 0; i < WALKS_MAX && (is_new || !is_watched); i++) {
+        is_new = false;
+        is_watched = walk_once(w, path, &is_new);
+        if (!is_watched && errno != ENOENT && errno != ENOTDIR)
+            break;
+    }
+    if (!is_watched)
+        report_unwatched(w, path, errno);
+}
+
+/* Looking */
+
+static struct mark
+mark_of(const char *path)
+{
+    struct stat info;
+
+    if (!path || !path[0] || stat(path, &info))
+        return (struct mark){.is_there = false};
+    return (struct mark){
+        .is_there = true,
+        .device = info.st_dev,
+        .inode = info.st_ino,
+        .size = info.st_size,
+        .written = info.st_mtim,
+        .changed = info.st_ctim,
+    };
+}
+
+static bool
+is_same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool
+is_same(const struct mark *a, const struct mark *b)
+{
+    if (!a->is_there || !b->is_there)
+        return a->is_there == b->is_there;
+    return a->device == b->device && a->inode == b->inode &&
+           a->size == b->size && is_same_time(a->written, b->written) &&
+           is_same_time(a->changed, b->changed);
+}
+
+static void
+look_at(struct group *g)
+{
+    int64_t now_us = clock_steady_us();
+
+    for (size_t i = 0; i < WATCHED_FILES_MAX; i++) {
+        struct mark mark = mark_of(g->of.paths[i]);
+
+        if (is_same(&mark, &g->marks[i]))
+            continue;
+        g->marks[i] = mark;
+        if (!g->is_changed)
+            g->first_us = now_us;
+        g->last_us = now_us;
+        g->is_changed = true;
+    }
+}
+
+void
+watched_files_look(struct watched_files *w)
+{
+    for (size_t i = 0; i < w->n_places; i++)
+        w->places[i].is_needed = false;
+    for (size_t i = 0; i < w->n_groups; i++)
+        for (size_t j = 0; j < WATCHED_FILES_MAX; j++) {
+            const char *path = w->groups[i].of.paths[j];
+
+            if (path && path[0])
+                watch_path(w, path);
+        }
+    drop_places(w);
+    for (size_t i = 0; i < w->n_groups; i++)
+        look_at(&w->groups[i]);
+}
+
+void
+watched_files_settle(struct watched_files *w)
+{
+    for (size_t i = 0; i < w->n_groups; i++) {
+        w->groups[i].is_changed = false;
+        w->groups[i].report_us = 0;
+    }
+}
+
+/* Turning */
+
+int
+watched_files_fd(const struct watched_files *w)
+{
+    return w->inotify;
+}
+
+/* When the group is due; 0: never. */
+static int64_t
+due_us(const struct group *g)
+{
+    int64_t at_us = g->last_us + QUIET_US;
+
+    if (!g->is_changed)
+        return g->report_us;
+    return at_us < g->first_us + LONGEST_US ? at_us : g->first_us + LONGEST_US;
+}
+
+int
+watched_files_wait_ms(const struct watched_files *w)
+{
+    int64_t now_us = clock_steady_us(), first_us = 0;
+
+    for (size_t i = 0; i < w->n_groups; i++) {
+        int64_t at_us = due_us(&w->groups[i]);
+
+        if (at_us && (!first_us || at_us < first_us))
+            first_us = at_us;
+    }
+    if (!first_us)
+        return -1;
+    return first_us > now_us ? (int)((first_us - now_us + 999) / 1000) : 0;
+}
+
+/* True if an event is about a file that a path names. Others change the same
+ * folders. */
+static bool
+is_of_place(const struct watched_files *w, const struct inotify_event *event)
+{
+    if (!event->len) /* of a folder itself, or too many events */
+        return !(event->mask & (IN_IGNORED | IN_ATTRIB));
+    for (size_t i = 0; i < w->n_places; i++)
+        if (w->places[i].watch == event->wd &&
+            !strcmp(w->places[i].name, event->name))
+            return true;
+    return false;
+}
+
+static bool
+take_events(struct watched_files *w)
+{
+    alignas(struct inotify_event) char bytes[16384];
+    bool is_told = false;
+    ssize_t n;
+
+    if (w->inotify < 0)
+        return false;
+    while ((n = read(w->inotify, bytes, sizeof(bytes))) > 0)
+        for (ssize_t at = 0; at < n;) {
+            const struct inotify_event *event = (const void *)(bytes + at);
+
+            is_told = is_told || is_of_place(w, event);
+            at += (ssize_t)(sizeof(*event) + event->len);
+        }
+    return is_told;
+}
+
+static void
+read_group(struct group *g)
+{
+    g->is_changed = false;
+    g->why.text[0] = '\0';
+    if (!g->of.read(g->of.user, &g->why))
+        g->report_us = 0;
+    else if (!g->report_us)
+        g->report_us = clock_steady_us() + PATIENCE_US;
+}
+
+static void
+turn_group(struct group *g, int64_t now_us)
+{
+    if (g->is_changed && due_us(g) <= now_us)
+        read_group(g);
+    if (g->is_changed || !g->report_us || g->report_us > now_us)
+        return;
+    g->report_us = 0;
+    g->of.report(g->of.user, &g->why);
+}
+
+void
+watched_files_turn(struct watched_files *w)
+{
+    if (take_events(w))
+        watched_files_look(w);
+    for (size_t i = 0; i < w->n_groups; i++)
+        turn_group(&w->groups[i], clock_steady_us());
+}

@@ -1,0 +1,77 @@
+/*
+ * watched_files.h - files that settings name, read again when they change.
+ *
+ * Files that only make sense together, such as a certificate and its key, are a
+ * group, and are read together:
+ *
+ *     calm --change--> changed --0.1 s without a change--> read
+ *                                  good: calm
+ *                                  bad:  read again after the next change,
+ *                                        reported after 2 s
+ *
+ * So nobody notices that one of two files was replaced before the other.
+ * Changes that never pause are read once a second.
+ *
+ * inotify watches the folders of the files, and each folder with a symbolic
+ * link on the way there: it sees a file that is written in place, one that is
+ * renamed over another, and a link that is redirected (as Kubernetes does with
+ * "..data"). It does not see changes that another machine makes in a network
+ * file system, or a folder further up that is renamed: for these there is
+ * SIGHUP. A file counts as changed if its inode, size or one of its times
+ * differs.
+ *
+ * Only the thread that made it may call it.
+ */
+#ifndef BROKER_BASE_WATCHED_FILES_H
+#define BROKER_BASE_WATCHED_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* The most files of a group. */
+#define WATCHED_FILES_MAX 2
+
+struct watched_group {
+    /* Lent, and read at each look, since settings may name other files. An
+     * empty name: no file. */
+    const char *paths[WATCHED_FILES_MAX];
+
+    /* Reads the files and uses them. A failure changes nothing. */
+    enum status (*read)(void *user, struct problem *why);
+
+    /* The files could not be read for a while; called once until they can. */
+    void (*report)(void *user, const struct problem *why);
+    void *user;
+};
+
+struct watched_files;
+
+/* `groups` is copied. NULL: no memory. Looks at no file yet. */
+struct watched_files *watched_files_new(const struct watched_group *groups,
+                                        size_t n);
+void watched_files_free(struct watched_files *w); /* NULL is allowed */
+
+/* Looks which files have changed since the last look. Call it before the owner
+ * reads all groups itself, and when settings name other files. If inotify fails
+ * it logs that, once, and goes on. */
+void watched_files_look(struct watched_files *w);
+
+/* The owner has read all groups since the last look, and uses them: changes
+ * that the look found are done. */
+void watched_files_settle(struct watched_files *w);
+
+/* Readable after a change; -1: nothing is watched. It may become another one
+ * with each call of a function here. */
+int watched_files_fd(const struct watched_files *w);
+
+/* Milliseconds until watched_files_turn has something to do; -1: a change comes
+ * first. */
+int watched_files_wait_ms(const struct watched_files *w);
+
+/* Takes the changes that inotify reports, and reads groups that are due. */
+void watched_files_turn(struct watched_files *w);
+
+#endif

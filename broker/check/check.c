@@ -1,0 +1,196 @@
+#include "broker/check/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/file.h"
+#include "broker/check/parts.h"
+
+/* The parts: of the whole directory, and of each set. */
+static const struct {
+    void (*run)(struct inspection *in);
+    void (*run_set)(struct inspection *in, const struct inspected_set *set);
+} parts[] = {
+    {check_names, NULL},  {check_store, NULL},   {check_hub, NULL},
+    {check_tokens, NULL}, {check_bridges, NULL}, {check_uploads, NULL},
+    {NULL, check_log},    {NULL, check_builds},  {NULL, check_content},
+};
+
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
+
+/* Beside a broker: how long after the first look the second one begins. */
+#define PAUSE_US 1000000
+
+/* What a part has found, of a set with that id (0: none). */
+struct found {
+    size_t part;
+    uint32_t set;
+    struct findings findings;
+};
+
+struct check {
+    struct inspection in;
+    FILE *to;
+    struct found *found; /* to be confirmed by a second look */
+    size_t n_found, found_capacity;
+    uint64_t n_findings;
+    bool is_short; /* no memory for all findings */
+};
+
+static void
+print_findings(struct check *c, struct findings *f)
+{
+    findings_print(f, c->to);
+    c->n_findings += f->n;
+    c->is_short |= f->is_short;
+    findings_clear(f);
+}
+
+/* Runs a part; without a broker its findings are certain. */
+static void
+run_part(struct check *c, size_t part, const struct inspected_set *set)
+{
+    struct found *found;
+
+    if (parts[part].run)
+        parts[part].run(&c->in);
+    else
+        parts[part].run_set(&c->in, set);
+    if (c->in.findings.n == 0 && !c->in.findings.is_short)
+        return;
+    found = c->in.is_live ? ONE_MORE(c->found, &c->found_capacity, c->n_found)
+                          : NULL;
+    if (!found) {
+        print_findings(c, &c->in.findings);
+        return;
+    }
+    c->found = found;
+    found[c->n_found++] =
+        (struct found){part, set ? set->id : 0, c->in.findings};
+    c->in.findings = (struct findings){NULL};
+}
+
+/* Reads the sets. False: there are none, or they cannot be read. */
+static bool
+load_sets(struct inspection *in)
+{
+    struct db db;
+    enum status rc =
+        inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db", &db);
+
+    if (rc)
+        return false;
+    rc = inspection_load(in, &db);
+    db_close(&db);
+    return !rc;
+}
+
+/* check_store has reported a database that cannot be read. */
+static void
+run_sets(struct check *c)
+{
+    bool is_loaded = load_sets(&c->in);
+
+    findings_clear(&c->in.findings);
+    if (!is_loaded)
+        return;
+    for (size_t i = 0; i < c->in.n_sets; i++)
+        for (size_t part = 0; part < PARTS; part++)
+            if (parts[part].run_set)
+                run_part(c, part, &c->in.sets[i]);
+    for (size_t i = 0; i < c->in.n_sets; i++)
+        c->in.counts.sets += !c->in.sets[i].is_removed;
+}
+
+/* Looks again. The broker's own work has ended by then. */
+static void
+confirm(struct check *c, struct found *found)
+{
+    if (parts[found->part].run) {
+        parts[found->part].run(&c->in);
+    } else if (load_sets(&c->in)) {
+        for (size_t i = 0; i < c->in.n_sets; i++)
+            if (c->in.sets[i].id == found->set)
+                parts[found->part].run_set(&c->in, &c->in.sets[i]);
+    }
+    findings_confirm(&found->findings, &c->in.findings);
+    findings_clear(&c->in.findings);
+    print_findings(c, &found->findings);
+}
+
+static void
+confirm_all(struct check *c)
+{
+    struct inspection_counts counts = c->in.counts;
+
+    if (c->n_found > 0)
+        usleep(PAUSE_US);
+    for (size_t i = 0; i < c->n_found; i++)
+        confirm(c, &c->found[i]);
+    free(c->found);
+    c->in.counts = counts;
+}
+
+static void
+print_summary(const struct check *c)
+{
+    const struct inspection_counts *n = &c->in.counts;
+
+    fprintf(c->to,
+            "checked %s%s%s: %" PRIu64 " sets, %" PRIu64
+            " closed lists, %" PRIu64 " entries, %" PRIu64
+            " lists and dumps of resources, %" PRIu64 " files, %" PRIu64
+            " bytes; ",
+            c->in.data, c->in.is_deep ? ", deep" : "",
+            c->in.is_live ? ", beside a running broker" : "", n->sets, n->lists,
+            n->entries, n->builds, n->files, n->bytes);
+    if (c->n_findings == 0)
+        fprintf(c->to, "nothing found\n");
+    else
+        fprintf(c->to, "%" PRIu64 " finding%s\n", c->n_findings,
+                c->n_findings == 1 ? "" : "s");
+}
+
+static enum status
+check_directory(const char *data, struct problem *why)
+{
+    struct stat st;
+
+    if (stat(data, &st) == 0 && S_ISDIR(st.st_mode))
+        return STATUS_OK;
+    if (errno == 0 || S_ISREG(st.st_mode))
+        errno = ENOTDIR;
+    (void)problem_errno(why, "cannot open the data directory", data);
+    return STATUS_NOT_FOUND;
+}
+
+enum status
+check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
+          struct problem *why)
+{
+    struct check c = {
+        .in = {.data = options->data, .is_deep = options->is_deep}, .to = to};
+    int lock = -1;
+    enum status rc = check_directory(options->data, why);
+
+    if (rc)
+        return rc;
+    rc = file_share_lock(options->data, &lock, why);
+    c.in.is_live = rc == STATUS_BUSY;
+    if (rc && !c.in.is_live)
+        return rc;
+    for (size_t part = 0; part < PARTS; part++)
+        if (parts[part].run)
+            run_part(&c, part, NULL);
+    run_sets(&c);
+    confirm_all(&c);
+    print_summary(&c);
+    *n_findings = c.n_findings;
+    inspection_fini(&c.in);
+    file_unlock(lock);
+    return c.is_short ? problem_memory(why) : STATUS_OK;
+}

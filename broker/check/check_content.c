@@ -1,0 +1,176 @@
+/*
+ * The content of a set: rows of content.db against each other, and each file
+ * that they refer to. Files without a row are found by check_names.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/check/parts.h"
+#include "broker/state/content.h"
+#include "broker/state/content_files.h"
+#include "broker/store/store_queries.h"
+
+#define STEP_BYTES 262144
+
+static const struct inspection_query queries[] = {
+    {FINDING_INDEX, false,
+     "SELECT printf('entry %d has the digest %s, which has no file', seq,"
+     " lower(hex(digest))) FROM entries WHERE digest IS NOT NULL AND digest"
+     " NOT IN (SELECT digest FROM files) LIMIT 20"},
+    {FINDING_INDEX, false,
+     "SELECT printf('file %s has %d entries, and counts %d',"
+     " lower(hex(f.digest)), coalesce(e.n, 0), f.n) FROM files f LEFT JOIN"
+     " (SELECT digest, count(*) n FROM entries WHERE digest IS NOT NULL"
+     " GROUP BY digest) e USING(digest) WHERE coalesce(e.n, 0) <> f.n"
+     " LIMIT 20"},
+    {FINDING_INDEX, false,
+     "SELECT printf('entry %d has no bytes, and is not listed as missing', seq)"
+     " FROM entries WHERE digest IS NULL AND seq NOT IN"
+     " (SELECT seq FROM missing) LIMIT 20"},
+    {FINDING_INDEX, false,
+     "SELECT printf('entry %d is listed as missing, and it is not', seq)"
+     " FROM missing WHERE seq NOT IN (SELECT seq FROM entries WHERE digest IS"
+     " NULL) LIMIT 20"},
+    {FINDING_INDEX, false,
+     "SELECT printf('entry %d is current, and has no row or a later entry',"
+     " c.seq) FROM current c LEFT JOIN entries e USING(seq)"
+     " WHERE e.seq IS NULL OR e.until IS NOT NULL LIMIT 20"},
+    {FINDING_INDEX, false,
+     "SELECT printf('entry %d is behind entry %d, up to which it was"
+     " computed', max(e.seq), s.seq) FROM entries e, state s GROUP BY s.id"
+     " HAVING max(e.seq) > s.seq"},
+    {FINDING_INDEX, false,
+     "SELECT printf('it has %d entries, %d missing, %d current ones, and counts"
+     " %d, %d and %d', r, m, c, rows, missing, current) FROM state,"
+     " (SELECT count(*) r FROM entries), (SELECT count(*) m FROM missing),"
+     " (SELECT count(*) c FROM current)"
+     " WHERE r <> rows OR m <> missing OR c <> current"},
+    {FINDING_INDEX, false,
+     "SELECT printf('it has %d files in %d bytes, and counts %d in %d', n, sum,"
+     " files, bytes) FROM state, (SELECT count(*) n, coalesce(sum(length), 0)"
+     " sum FROM files WHERE n > 0) WHERE n <> files OR sum <> bytes"},
+};
+
+static void
+name_file(char to[INSPECTION_PATH], const char *set,
+          const struct digest *digest)
+{
+    char text[DIGEST_TEXT_SIZE + 1], name[100];
+    const char *hex = text + sizeof("sha-256:") - 1;
+
+    digest_write(text, digest);
+    text[DIGEST_TEXT_SIZE] = '\0';
+    snprintf(name, sizeof(name), CONTENT_FOLDER "/%.2s/%s", hex, hex);
+    inspection_path(to, set, name);
+}
+
+/* Compares the bytes of an open file with its name. */
+static enum status
+compare_bytes(struct inspection *in, int fd, const struct digest *digest,
+              struct problem *why)
+{
+    char text[DIGEST_TEXT_SIZE];
+    struct digest_check *digests;
+    char *step = malloc(STEP_BYTES);
+    enum status rc = STATUS_OK;
+    ssize_t n = 1;
+
+    digest_write(text, digest);
+    digests = digest_check_new((struct slice){text, sizeof(text)}, LENGTH_NONE);
+    if (!step || !digests)
+        rc = problem_memory(why);
+    while (!rc && n > 0) {
+        n = read(fd, step, STEP_BYTES);
+        if (n < 0)
+            rc = problem_errno(why, "it cannot be read", "");
+        else
+            rc =
+                digest_check_add(digests, (struct slice){step, (size_t)n}, why);
+        in->counts.bytes += n > 0 ? (uint64_t)n : 0;
+    }
+    if (!rc && digest_check_end(digests, NULL))
+        rc =
+            problem(why, STATUS_INVALID, "its bytes are not those of its name");
+    digest_check_free(digests);
+    free(step);
+    return rc;
+}
+
+static void
+check_file(struct inspection *in, const char *set, const struct digest *digest,
+           uint64_t length)
+{
+    char set_path[INSPECTION_PATH], path[INSPECTION_PATH],
+        whole[4096 + INSPECTION_PATH];
+    struct problem why = {""};
+    uint64_t size = 0;
+    int fd = -1;
+    enum status rc;
+
+    name_file(path, set, digest);
+    inspection_path(set_path, set, "");
+    inspection_whole_path(in, set_path, whole, sizeof(whole));
+    rc = in->is_deep ? content_file_open(whole, digest, &fd, &size, &why)
+                     : content_file_look(whole, digest, &size, &why);
+    if (rc == STATUS_NOT_FOUND)
+        problem_set(&why, "it is missing");
+    if (!rc && size != length)
+        rc = problem(&why, STATUS_INVALID,
+                     "it has %" PRIu64 " bytes, and %" PRIu64 " are stored",
+                     size, length);
+    if (!rc && in->is_deep)
+        rc = compare_bytes(in, fd, digest, &why);
+    if (fd >= 0)
+        close(fd);
+    in->counts.files++;
+    if (rc)
+        inspection_find(in, FINDING_CONTENT, path, "%s", why.text);
+}
+
+static void
+check_files(struct inspection *in, const char *set, const char *path,
+            struct db *db)
+{
+    sqlite3_stmt *q = NULL;
+    struct problem why = {""};
+    bool row = false;
+    enum status rc = db_prepare(
+        db, &q, "SELECT digest, length FROM files WHERE n > 0", &why);
+
+    while (!rc && !(rc = db_step(db, q, &row, "read it", &why)) && row) {
+        struct slice bytes = db_column(q, 0);
+        struct digest digest;
+
+        if (bytes.size != DIGEST_SIZE) {
+            inspection_find(in, FINDING_INDEX, path,
+                            "a file has no digest as its name");
+            continue;
+        }
+        memcpy(digest.bytes, bytes.data, DIGEST_SIZE);
+        check_file(in, set, &digest, store_column_u64(q, 1));
+    }
+    sqlite3_finalize(q);
+    if (rc)
+        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
+}
+
+void
+check_content(struct inspection *in, const struct inspected_set *set)
+{
+    char path[INSPECTION_PATH];
+    struct db db;
+
+    inspection_path(path, set->name, CONTENT_FILE);
+    if (set->is_removed ||
+        inspection_open(in, &databases[DATABASE_CONTENT], path, &db))
+        return;
+    if (inspection_is_sound(in, path, &db)) {
+        inspection_ask(in, path, &db, queries,
+                       sizeof(queries) / sizeof(queries[0]), 0);
+        check_files(in, set->name, path, &db);
+    }
+    db_close(&db);
+}

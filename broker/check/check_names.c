@@ -1,0 +1,514 @@
+/*
+ * Every name in the data directory: is it a file that the broker makes, does a
+ * row refer to it, may the right users use it?
+ *
+ *     place          names                     the row
+ *     PLACE_DATA     databases, lock, folders
+ *     PLACE_SETS     NAME                      sets, trash or generations
+ *     PLACE_SET      databases, folders
+ *     PLACE_LISTS    000000000001.xml.gz       lists
+ *     PLACE_BUILDS   000000000001              generations
+ *     PLACE_BUILD    its parts                 (its number of parts)
+ *     PLACE_CONTENT  ab
+ *     PLACE_BYTES    HEX                       files of content.db
+ *
+ * Symbolic links are an administrator's, and are left alone.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "broker/check/parts.h"
+#include "broker/log/log.h"
+#include "broker/sets/data_directory.h"
+#include "broker/sets/links.h"
+#include "broker/state/content.h"
+#include "broker/state/content_files.h"
+#include "broker/store/store.h"
+#include "proto/uri.h"
+
+enum names_place {
+    PLACE_DATA,
+    PLACE_SETS,
+    PLACE_OF_SET,
+    PLACE_LISTS,
+    PLACE_BUILDS,
+    PLACE_BUILD,
+    PLACE_CONTENT,
+    PLACE_BYTES,
+    PLACE_STAGED,   /* uploads */
+    PLACE_ARRIVING, /* bytes on their way */
+    PLACE_NONE      /* a file */
+};
+
+enum judgement { JUDGED_KNOWN, JUDGED_ORPHAN, JUDGED_LEFT };
+
+/* Beside a broker, a file may be new, and its row not written yet. */
+#define YOUNG_S 600
+
+struct names {
+    struct inspection *in;
+    uid_t owner;
+    mode_t passing; /* bits of other users, of the data directory */
+    struct db store, content;
+    sqlite3_stmt *has_set, *has_list, *find_build, *has_bytes;
+    char set[SET_NAME_MAX + 1]; /* at hand */
+    int kind;
+    uint64_t parts;   /* of the build at hand */
+    uint64_t n_bytes; /* files of bytes without content.db */
+};
+
+/* Rows */
+
+/* True if the query has a row, or cannot be asked. */
+static bool
+has_row(struct names *n, sqlite3_stmt *q, const char *text, uint64_t number)
+{
+    int result;
+
+    (void)n;
+    if (!q)
+        return true;
+    sqlite3_bind_text(q, 1, text, -1, SQLITE_STATIC);
+    if (sqlite3_bind_parameter_count(q) > 1)
+        sqlite3_bind_int64(q, 2, (sqlite3_int64)number);
+    result = sqlite3_step(q);
+    sqlite3_reset(q);
+    return result != SQLITE_DONE;
+}
+
+/* A number behind all that have a row is that of a build under way. */
+static enum judgement
+find_build(struct names *n, uint64_t number)
+{
+    enum judgement judgement = JUDGED_KNOWN;
+
+    n->parts = UINT64_MAX;
+    if (!n->find_build)
+        return judgement;
+    sqlite3_bind_int(n->find_build, 2, n->kind);
+    sqlite3_bind_int64(n->find_build, 3, (sqlite3_int64)number);
+    sqlite3_bind_text(n->find_build, 1, n->set, -1, SQLITE_STATIC);
+    if (sqlite3_step(n->find_build) == SQLITE_ROW) {
+        n->parts = (uint64_t)sqlite3_column_int64(n->find_build, 0);
+        if (sqlite3_column_int(n->find_build, 2))
+            judgement = n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
+        else if (!sqlite3_column_int(n->find_build, 1))
+            judgement = JUDGED_ORPHAN;
+    }
+    sqlite3_reset(n->find_build);
+    return judgement;
+}
+
+static bool
+has_bytes(struct names *n, const char *hex)
+{
+    struct digest digest;
+    char text[DIGEST_TEXT_SIZE + 1];
+    int result;
+
+    snprintf(text, sizeof(text), "sha-256:%.64s", hex);
+    if (digest_read(slice_of(text), &digest))
+        return false;
+    if (!n->content.handle)
+        n->n_bytes++;
+    if (!n->has_bytes)
+        return true;
+    sqlite3_bind_blob(n->has_bytes, 1, digest.bytes, DIGEST_SIZE,
+                      SQLITE_STATIC);
+    result = sqlite3_step(n->has_bytes);
+    sqlite3_reset(n->has_bytes);
+    return result != SQLITE_DONE;
+}
+
+/* Names */
+
+static bool
+ends_with(const char *name, const char *end)
+{
+    size_t size = strlen(name), n = strlen(end);
+
+    return size > n && !strcmp(name + size - n, end);
+}
+
+/* True for `name`, a database, and the files that SQLite puts beside it; a kill
+ * may leave the journal of a new one. */
+static bool
+is_database(const char *name, const char *database)
+{
+    size_t size = strlen(database);
+
+    return !strncmp(name, database, size) &&
+           (!name[size] || !strcmp(name + size, "-wal") ||
+            !strcmp(name + size, "-shm") || !strcmp(name + size, "-journal"));
+}
+
+static bool
+is_known_database(const char *name, enum database_place place)
+{
+    for (int i = 0; i < DATABASES; i++)
+        if (databases[i].place == place && databases[i].name &&
+            is_database(name, databases[i].name))
+            return true;
+    return false;
+}
+
+/* Reads a number of at least twelve digits; `*end` is behind it. */
+static bool
+read_number(const char *name, uint64_t *number, const char **end)
+{
+    size_t digits = strspn(name, "0123456789");
+
+    *number = strtoull(name, NULL, 10);
+    *end = name + digits;
+    return digits >= 12;
+}
+
+struct entry {
+    const char *name;
+    bool is_dir;
+    enum names_place next; /* set by the judge: of a directory */
+};
+
+static const struct {
+    const char *name;
+    enum names_place next;
+} folders[] = {
+    {"sets", PLACE_SETS},
+    {"uploads", PLACE_STAGED},
+    {"arriving", PLACE_ARRIVING},
+};
+
+static enum judgement
+judge_data(struct names *n, struct entry *e)
+{
+    (void)n;
+    for (size_t i = 0; e->is_dir && i < sizeof(folders) / sizeof(*folders);
+         i++) {
+        if (strcmp(e->name, folders[i].name) != 0)
+            continue;
+        e->next = folders[i].next;
+        return JUDGED_KNOWN;
+    }
+    if (e->is_dir)
+        return strcmp(e->name, "lost+found") ? JUDGED_ORPHAN : JUDGED_KNOWN;
+    return is_known_database(e->name, PLACE_TOP) || !strcmp(e->name, "lock") ||
+                   !strcmp(e->name, "public-url")
+               ? JUDGED_KNOWN
+               : JUDGED_ORPHAN;
+}
+
+static enum judgement
+judge_set(struct names *n, struct entry *e)
+{
+    if (!e->is_dir || !has_row(n, n->has_set, e->name, 0))
+        return JUDGED_ORPHAN;
+    e->next = PLACE_OF_SET;
+    return JUDGED_KNOWN;
+}
+
+static enum judgement
+judge_of_set(struct names *n, struct entry *e)
+{
+    if (!e->is_dir)
+        return is_known_database(e->name, PLACE_SET) ? JUDGED_KNOWN
+                                                     : JUDGED_ORPHAN;
+    e->next = PLACE_BUILDS;
+    for (n->kind = 0; n->kind < GENERATION_KINDS; n->kind++)
+        if (!strcmp(e->name, links_kinds[n->kind].folder))
+            return JUDGED_KNOWN;
+    e->next = strcmp(e->name, LOG_CHANGES) ? PLACE_CONTENT : PLACE_LISTS;
+    return e->next == PLACE_LISTS || !strcmp(e->name, CONTENT_FOLDER)
+               ? JUDGED_KNOWN
+               : JUDGED_ORPHAN;
+}
+
+static enum judgement
+judge_list(struct names *n, struct entry *e)
+{
+    const char *end;
+    uint64_t number;
+
+    return !e->is_dir && read_number(e->name, &number, &end) &&
+                   !strcmp(end, ".xml.gz") &&
+                   has_row(n, n->has_list, n->set, number)
+               ? JUDGED_KNOWN
+               : JUDGED_ORPHAN;
+}
+
+static enum judgement
+judge_builds(struct names *n, struct entry *e)
+{
+    const char *end;
+    uint64_t number;
+
+    e->next = PLACE_BUILD;
+    return e->is_dir && read_number(e->name, &number, &end) && !*end
+               ? find_build(n, number)
+               : JUDGED_ORPHAN;
+}
+
+/* check_builds finds parts that are missing. */
+static enum judgement
+judge_build(struct names *n, struct entry *e)
+{
+    const char *end;
+    uint64_t number;
+    bool is_dump = n->kind != GENERATION_RESOURCELIST;
+
+    if (e->is_dir || !read_number(e->name, &number, &end) || number > n->parts)
+        return JUDGED_ORPHAN;
+    if (!strcmp(end, ".xml.gz"))
+        return is_dump && number != 1 ? JUDGED_ORPHAN : JUDGED_KNOWN;
+    return is_dump && number > 0 &&
+                   (!strcmp(end, ".zip") || !strcmp(end, "-manifest.xml.gz"))
+               ? JUDGED_KNOWN
+               : JUDGED_ORPHAN;
+}
+
+static enum judgement
+judge_content(struct names *n, struct entry *e)
+{
+    (void)n;
+    e->next = PLACE_BYTES;
+    return e->is_dir && strlen(e->name) == 2 &&
+                   strspn(e->name, "0123456789abcdef") == 2
+               ? JUDGED_KNOWN
+               : JUDGED_ORPHAN;
+}
+
+static enum judgement
+judge_bytes(struct names *n, struct entry *e)
+{
+    return !e->is_dir && strlen(e->name) == (size_t)2 * DIGEST_SIZE &&
+                   has_bytes(n, e->name)
+               ? JUDGED_KNOWN
+               : JUDGED_ORPHAN;
+}
+
+static enum judgement
+judge_staged(struct names *n, struct entry *e)
+{
+    if (ends_with(e->name, ".new") || ends_with(e->name, ".work"))
+        return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
+    return !e->is_dir && (ends_with(e->name, ".whole") ||
+                          ends_with(e->name, ".taken"))
+               ? JUDGED_KNOWN
+               : JUDGED_ORPHAN;
+}
+
+static enum judgement
+judge_arriving(struct names *n, struct entry *e)
+{
+    (void)e;
+    return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
+}
+
+static enum judgement (*const judges[PLACE_NONE])(struct names *n,
+                                                  struct entry *e) = {
+    [PLACE_DATA] = judge_data,       [PLACE_SETS] = judge_set,
+    [PLACE_OF_SET] = judge_of_set,   [PLACE_LISTS] = judge_list,
+    [PLACE_BUILDS] = judge_builds,   [PLACE_BUILD] = judge_build,
+    [PLACE_CONTENT] = judge_content, [PLACE_BYTES] = judge_bytes,
+    [PLACE_STAGED] = judge_staged,   [PLACE_ARRIVING] = judge_arriving,
+};
+
+/* Permissions */
+
+static void
+check_mode(struct names *n, const char *path, const struct stat *st,
+           enum data_directory_place place)
+{
+    bool is_dir = S_ISDIR(st->st_mode);
+    mode_t own = is_dir ? S_IRWXU : S_IRUSR | S_IWUSR;
+    mode_t others = data_directory_others(place, is_dir, n->passing);
+
+    if (st->st_uid != n->owner)
+        inspection_find(n->in, FINDING_OWNER, path,
+                        "it belongs to user %u, and the data directory to %u",
+                        st->st_uid, n->owner);
+    else if ((st->st_mode & own) != own ||
+             (st->st_mode & (S_IRWXG | S_IRWXO)) != others)
+        inspection_find(n->in, FINDING_MODE, path,
+                        "its mode is %04o, and should be %04o",
+                        st->st_mode & 0777, own | others);
+}
+
+static enum data_directory_place
+mode_place(enum names_place place, enum names_place next)
+{
+    switch (place == PLACE_OF_SET ? next : place) {
+    case PLACE_DATA:
+    case PLACE_SETS:
+        return DATA_DIRECTORY_WAY;
+    case PLACE_LISTS:
+    case PLACE_BUILDS:
+    case PLACE_BUILD:
+        return DATA_DIRECTORY_LISTS;
+    default:
+        return DATA_DIRECTORY_OTHER;
+    }
+}
+
+/* The walk */
+
+static void walk_dir(struct names *n, int above, const char *name,
+                     const char *path, enum names_place place);
+
+/* Opens what the files of a set are compared with. */
+static void
+enter_set(struct names *n, const char *name)
+{
+    char path[INSPECTION_PATH];
+
+    snprintf(n->set, sizeof(n->set), "%s", name);
+    n->n_bytes = 0;
+    inspection_path(path, n->set, CONTENT_FILE);
+    if (!inspection_open(n->in, &databases[DATABASE_CONTENT], path,
+                         &n->content) &&
+        db_prepare(&n->content, &n->has_bytes,
+                   "SELECT 1 FROM files WHERE digest = ?", NULL))
+        n->has_bytes = NULL;
+}
+
+static void
+leave_set(struct names *n)
+{
+    char path[INSPECTION_PATH];
+
+    inspection_path(path, n->set, CONTENT_FILE);
+    if (n->n_bytes > 0)
+        inspection_find(n->in, FINDING_INDEX, path,
+                        "it cannot be read, and there are %" PRIu64
+                        " files of bytes",
+                        n->n_bytes);
+    sqlite3_finalize(n->has_bytes);
+    n->has_bytes = NULL;
+    db_close(&n->content);
+}
+
+static void
+check_entry(struct names *n, int fd, const char *above, const char *name,
+            enum names_place place)
+{
+    struct entry e = {.name = name, .next = PLACE_NONE};
+    char path[INSPECTION_PATH];
+    enum judgement judgement;
+    bool is_young;
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s%s%s", above, *above ? "/" : "", name);
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) ||
+        (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+        return;
+    e.is_dir = S_ISDIR(st.st_mode);
+    is_young = n->in->is_live && time(NULL) - st.st_mtime < YOUNG_S;
+    judgement = judges[place](n, &e);
+    if (judgement != JUDGED_LEFT && !e.is_dir && ends_with(name, ".new"))
+        judgement = place == PLACE_STAGED ? judgement : JUDGED_LEFT;
+    if (place == PLACE_DATA && !strcmp(name, STORE_RESTORING)) {
+        inspection_find(n->in, FINDING_RESTORE, path,
+                        "a restore is under way, or was cut off");
+        return;
+    }
+    if (judgement != JUDGED_KNOWN && !is_young)
+        inspection_find(
+            n->in, judgement == JUDGED_LEFT ? FINDING_LEFT : FINDING_ORPHAN,
+            path, "the %s %s", e.is_dir ? "folder" : "file",
+            judgement == JUDGED_LEFT ? "is not complete" : "is of no use here");
+    if (judgement == JUDGED_ORPHAN || !strcmp(name, "lost+found"))
+        return;
+    check_mode(n, path, &st, mode_place(place, e.next));
+    if (!e.is_dir)
+        return;
+    if (e.next == PLACE_OF_SET)
+        enter_set(n, name);
+    walk_dir(n, fd, name, path, e.next);
+    if (e.next == PLACE_OF_SET)
+        leave_set(n);
+}
+
+static void
+walk_dir(struct names *n, int above, const char *name, const char *path,
+         enum names_place place)
+{
+    int fd =
+        openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    if (!dir) {
+        if (errno != ENOENT) /* a broker has deleted it */
+            inspection_find(n->in, FINDING_UNREAD, path,
+                            "the folder cannot be read: %s", strerror(errno));
+        file_close(&fd);
+        return;
+    }
+    while (place != PLACE_NONE && (entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            check_entry(n, fd, path, entry->d_name, place);
+    closedir(dir);
+}
+
+static void
+prepare_rows(struct names *n)
+{
+    struct problem why = {""};
+    enum status rc = inspection_open(n->in, &databases[DATABASE_TIDINGS],
+                                     "tidings.db", &n->store);
+
+    if (rc)
+        return; /* the store's finding; all names count as known */
+    rc = db_prepare(&n->store, &n->has_set,
+                    "SELECT name FROM sets WHERE name = ?1 UNION ALL"
+                    " SELECT name FROM trash WHERE name = ?1 UNION ALL"
+                    " SELECT name FROM generations WHERE name = ?1",
+                    &why);
+    if (!rc)
+        rc = db_prepare(&n->store, &n->has_list,
+                        "SELECT 1 FROM lists WHERE number = ?2 AND set_id IN"
+                        " (SELECT id FROM sets WHERE name = ?1 UNION"
+                        " SELECT set_id FROM trash WHERE name = ?1)",
+                        &why);
+    if (!rc)
+        rc = db_prepare(&n->store, &n->find_build,
+                        "SELECT coalesce(max(iif(number = ?3, parts, NULL)),"
+                        " 9e18), coalesce(max(number = ?3), 0),"
+                        " coalesce(max(number), 0) < ?3 FROM generations"
+                        " WHERE name = ?1 AND kind = ?2",
+                        &why);
+    if (rc)
+        inspection_find(n->in, FINDING_DATABASE, "tidings.db", "%s", why.text);
+}
+
+void
+check_names(struct inspection *in)
+{
+    struct names n = {.in = in};
+    struct stat st;
+
+    if (stat(in->data, &st)) {
+        inspection_find(in, FINDING_UNREAD, "", "%s", strerror(errno));
+        return;
+    }
+    n.owner = st.st_uid;
+    n.passing = st.st_mode & (S_IXGRP | S_IXOTH);
+    if (!(n.passing & S_IXGRP)) /* 0700, 0710 or 0711 */
+        n.passing = 0;
+    check_mode(&n, "", &st, DATA_DIRECTORY_WAY);
+    prepare_rows(&n);
+    walk_dir(&n, AT_FDCWD, in->data, "", PLACE_DATA);
+    sqlite3_finalize(n.has_set);
+    sqlite3_finalize(n.has_list);
+    sqlite3_finalize(n.find_build);
+    db_close(&n.store);
+}

@@ -1,0 +1,53 @@
+/*
+ * Uploads of all resources of a set, which wait to become changes.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/check/parts.h"
+
+static const struct inspection_query queries[] = {
+    {FINDING_DATABASE, false,
+     "SELECT printf('it has %d resources, and announces %d', rows, n) FROM"
+     " about, (SELECT count(*) rows FROM staged) WHERE rows <> n"},
+    {FINDING_DATABASE, false,
+     "SELECT printf('it has %d rows about itself', count(*)) FROM about"
+     " HAVING count(*) <> 1"},
+    {FINDING_DATABASE, false,
+     "SELECT printf('it has %d resources and %d keys', rows, n) FROM"
+     " (SELECT count(*) rows FROM staged), (SELECT count(*) n FROM keys)"
+     " WHERE rows <> n"},
+};
+
+static bool
+is_complete(const char *name)
+{
+    const char *end = strrchr(name, '.');
+
+    return end && (!strcmp(end, ".whole") || !strcmp(end, ".taken"));
+}
+
+void
+check_uploads(struct inspection *in)
+{
+    char path[INSPECTION_PATH], whole[4096 + INSPECTION_PATH];
+    const struct dirent *entry;
+    struct db db;
+    DIR *dir;
+
+    inspection_whole_path(in, "uploads", whole, sizeof(whole));
+    dir = opendir(whole);
+    while (dir && (entry = readdir(dir))) {
+        snprintf(path, sizeof(path), "uploads/%s", entry->d_name);
+        if (!is_complete(path) ||
+            inspection_open(in, &databases[DATABASE_UPLOAD], path, &db))
+            continue;
+        if (inspection_is_sound(in, path, &db))
+            inspection_ask(in, path, &db, queries,
+                           sizeof(queries) / sizeof(queries[0]), 0);
+        db_close(&db);
+    }
+    if (dir)
+        closedir(dir);
+}

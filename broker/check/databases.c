@@ -1,0 +1,107 @@
+#include "broker/check/databases.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "broker/access/tokens.h"
+#include "broker/bridge/mqtt_db.h"
+#include "broker/hub/hub_db.h"
+#include "broker/state/content.h"
+#include "broker/state/resources.h"
+#include "broker/state/upload_file.h"
+#include "broker/store/store_rows.h"
+
+const struct database databases[DATABASES] = {
+    [DATABASE_TIDINGS] = {PLACE_TOP, "tidings.db", &store_kind, 7},
+    [DATABASE_HUB] = {PLACE_TOP, "hub.db", &hub_db_kind, 3},
+    [DATABASE_MQTT] = {PLACE_TOP, "mqtt.db", &mqtt_db_kind, 1},
+    [DATABASE_TOKENS] = {PLACE_TOP, "tokens.db", &tokens_kind, 1},
+    [DATABASE_RESOURCES] = {PLACE_SET, RESOURCES_FILE, &resources_kind, 2},
+    [DATABASE_CONTENT] = {PLACE_SET, CONTENT_FILE, &content_kind, 1},
+    [DATABASE_UPLOAD] = {PLACE_UPLOADS, NULL, &upload_file_kind, 0},
+};
+
+#define PATH_SIZE 4700
+
+enum status
+databases_refuse(const struct database *database, const char *path,
+                 int64_t version, struct problem *why)
+{
+    return problem(why, STATUS_IO,
+                   "%s: the database is of version %" PRId64
+                   ", and this program knows versions up to %d: a newer "
+                   "tidingsd has used the data directory; start that one, or "
+                   "restore an older backup",
+                   path, version, database->kind->n_steps);
+}
+
+static enum status
+check_file(const struct database *database, const char *path,
+           struct problem *why)
+{
+    int64_t version;
+
+    if (db_look_version(path, &version, NULL) ||
+        version <= database->kind->n_steps)
+        return STATUS_OK;
+    return databases_refuse(database, path, version, why);
+}
+
+/* Checks the databases of a place in the folder `path`. `name`: of the entry of
+ * an upload. */
+static enum status
+check_place(enum database_place place, const char *path, const char *name,
+            struct problem *why)
+{
+    char file[PATH_SIZE];
+    enum status rc = STATUS_OK;
+
+    for (int i = 0; !rc && i < DATABASES; i++) {
+        if (databases[i].place != place)
+            continue;
+        snprintf(file, sizeof(file), "%s/%s", path,
+                 databases[i].name ? databases[i].name : name);
+        rc = check_file(&databases[i], file, why);
+    }
+    return rc;
+}
+
+/* Checks the databases of a place in or under each entry of DIR/FOLDER. */
+static enum status
+check_entries(const char *dir, const char *folder, enum database_place place,
+              struct problem *why)
+{
+    char path[PATH_SIZE], entry_path[PATH_SIZE];
+    const struct dirent *entry;
+    enum status rc = STATUS_OK;
+    DIR *opened;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, folder);
+    opened = opendir(path);
+    if (!opened && (errno == ENOENT || errno == ENOTDIR))
+        return STATUS_OK;
+    if (!opened)
+        return problem_errno(why, "cannot read", path);
+    while (!rc && (entry = readdir(opened))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(entry_path, sizeof(entry_path), "%.4096s/%s/%s", dir, folder,
+                 entry->d_name);
+        rc = check_place(place, place == PLACE_SET ? entry_path : path,
+                         entry->d_name, why);
+    }
+    closedir(opened);
+    return rc;
+}
+
+enum status
+databases_check_versions(const char *dir, struct problem *why)
+{
+    enum status rc = check_place(PLACE_TOP, dir, NULL, why);
+
+    if (!rc)
+        rc = check_entries(dir, "sets", PLACE_SET, why);
+    return rc ? rc : check_entries(dir, "uploads", PLACE_UPLOADS, why);
+}

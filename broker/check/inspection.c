@@ -1,0 +1,273 @@
+#include "broker/check/inspection.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "broker/store/store_queries.h"
+
+/* Faults that one database reports. */
+#define FAULTS_MAX "20"
+
+/* A data directory and a path below it. */
+#define WHOLE_PATH (4096 + INSPECTION_PATH)
+
+void
+inspection_find(struct inspection *in, enum finding_kind kind, const char *path,
+                const char *format, ...)
+{
+    char what[2048];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    findings_add(&in->findings, kind, in->data, path, what);
+}
+
+void
+inspection_path(char to[INSPECTION_PATH], const char *set, const char *name)
+{
+    snprintf(to, INSPECTION_PATH, "sets/%s%s%s", set, *name ? "/" : "", name);
+}
+
+void
+inspection_whole_path(const struct inspection *in, const char *path, char *to,
+                      size_t size)
+{
+    snprintf(to, size, "%s/%s", in->data, path);
+}
+
+/* Databases */
+
+/* Beside a broker, a database that it does not have open has no -shm: SQLite's
+ * locks would make one. */
+static enum db_mode
+mode_of(const struct inspection *in, const char *path)
+{
+    char shm[WHOLE_PATH + 8];
+
+    snprintf(shm, sizeof(shm), "%s-shm", path);
+    return in->is_live && !access(shm, F_OK) ? DB_READER : DB_LOOK;
+}
+
+static enum status
+check_version(struct inspection *in, const struct database *database,
+              const char *path, struct db *db, struct problem *why)
+{
+    int64_t version, n_tables = 1;
+    enum status rc = db_number(db, "PRAGMA user_version", &version, why);
+
+    if (!rc && version == 0)
+        rc =
+            db_number(db, "SELECT count(*) FROM sqlite_schema", &n_tables, why);
+    if (!rc && n_tables == 0)
+        return STATUS_NOT_FOUND; /* a kill came before the first table */
+    if (rc)
+        return rc;
+    if (version > database->kind->n_steps) {
+        inspection_find(in, FINDING_NEWER, path,
+                        "the database is of version %" PRId64
+                        ", and this program knows versions up to %d",
+                        version, database->kind->n_steps);
+        return STATUS_INVALID;
+    }
+    if (version < database->oldest) {
+        inspection_find(in, FINDING_OLDER, path,
+                        "the database is of version %" PRId64
+                        ", and this program checks versions from %d on",
+                        version, database->oldest);
+        return STATUS_INVALID;
+    }
+    return STATUS_OK;
+}
+
+enum status
+inspection_open(struct inspection *in, const struct database *database,
+                const char *path, struct db *db)
+{
+    char whole[WHOLE_PATH];
+    struct problem why = {""};
+    struct stat st;
+    enum status rc;
+
+    *db = (struct db){NULL};
+    inspection_whole_path(in, path, whole, sizeof(whole));
+    if (stat(whole, &st) || st.st_size == 0)
+        return STATUS_NOT_FOUND;
+    rc = db_open(db, whole, mode_of(in, whole), &why);
+    if (!rc && in->is_live)
+        rc = db_exec(db, "BEGIN", &why);
+    /* Our temporary tables are no files. */
+    if (!rc)
+        rc = db_exec(db, "PRAGMA temp_store=MEMORY", &why);
+    if (!rc)
+        rc = check_version(in, database, path, db, &why);
+    if (rc && rc != STATUS_INVALID && rc != STATUS_NOT_FOUND)
+        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
+    if (rc)
+        db_close(db);
+    return rc;
+}
+
+bool
+inspection_is_sound(struct inspection *in, const char *path, struct db *db)
+{
+    sqlite3_stmt *q = NULL;
+    struct problem why = {""};
+    bool row = false, is_sound = true;
+    char whole[WHOLE_PATH];
+    struct stat st;
+    enum status rc =
+        db_prepare(db, &q,
+                   in->is_deep ? "PRAGMA integrity_check(" FAULTS_MAX ")"
+                               : "PRAGMA quick_check(" FAULTS_MAX ")",
+                   &why);
+
+    while (!rc && !(rc = db_step(db, q, &row, "check it", &why)) && row) {
+        struct slice text = db_column(q, 0);
+
+        if (slice_is(text, "ok"))
+            continue;
+        is_sound = false;
+        inspection_find(in, FINDING_DATABASE, path, "it is damaged: %.*s",
+                        SLICE_ARG(text));
+    }
+    sqlite3_finalize(q);
+    if (rc)
+        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
+    inspection_whole_path(in, path, whole, sizeof(whole));
+    if (!stat(whole, &st))
+        in->counts.bytes += (uint64_t)st.st_size;
+    in->counts.files++;
+    return is_sound && !rc;
+}
+
+static enum status
+ask_one(struct inspection *in, const char *path, struct db *db,
+        const struct inspection_query *query, uint32_t set, struct problem *why)
+{
+    sqlite3_stmt *q = NULL;
+    bool row = false;
+    enum status rc = db_prepare(db, &q, query->sql, why);
+
+    if (!rc && sqlite3_bind_parameter_count(q) > 0)
+        sqlite3_bind_int64(q, 1, set);
+    while (!rc && !(rc = db_step(db, q, &row, "read it", why)) && row)
+        inspection_find(in, query->kind, path, "%.*s",
+                        SLICE_ARG(db_column(q, 0)));
+    sqlite3_finalize(q);
+    return rc;
+}
+
+void
+inspection_ask(struct inspection *in, const char *path, struct db *db,
+               const struct inspection_query *queries, size_t n, uint32_t set)
+{
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < n; i++)
+        if (in->is_deep || !queries[i].is_deep)
+            rc = ask_one(in, path, db, &queries[i], set, &why);
+    if (rc)
+        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
+}
+
+/* Sets */
+
+/* A removed set has rows until its files are gone. */
+static const char load[] =
+    "SELECT id, name, epoch, created_us, start_list, first_list, earliest,"
+    " file_bytes, 0, max("
+    "  coalesce((SELECT max(last) FROM batches WHERE set_id = sets.id), 0),"
+    "  coalesce((SELECT max(last) FROM lists WHERE set_id = sets.id), 0))"
+    " FROM sets UNION ALL "
+    "SELECT DISTINCT set_id, name, '', 0, 0, 0, 0, 0, 1, 0 FROM trash"
+    " WHERE set_id NOT IN (SELECT id FROM sets) ORDER BY name, id";
+
+static void
+read_set(sqlite3_stmt *q, struct inspected_set *set)
+{
+    *set = (struct inspected_set){.id = (uint32_t)store_column_u64(q, 0)};
+    db_text(q, 1, set->name, sizeof(set->name));
+    db_text(q, 2, set->epoch, sizeof(set->epoch));
+    set->created_us = sqlite3_column_int64(q, 3);
+    set->start_list = store_column_u64(q, 4);
+    set->first_list = store_column_u64(q, 5);
+    set->earliest = store_column_u64(q, 6);
+    set->file_bytes = store_column_u64(q, 7);
+    set->is_removed = sqlite3_column_int(q, 8) != 0;
+    set->last = store_column_u64(q, 9);
+    if (set->first_list == 0)
+        set->first_list = set->start_list;
+}
+
+enum status
+inspection_load(struct inspection *in, struct db *db)
+{
+    sqlite3_stmt *q = NULL;
+    struct problem why = {""};
+    bool row = false;
+    enum status rc = db_prepare(db, &q, load, &why);
+
+    in->n_sets = 0;
+    while (!rc && !(rc = db_step(db, q, &row, "read the sets", &why)) && row) {
+        struct inspected_set *sets =
+            ONE_MORE(in->sets, &in->sets_capacity, in->n_sets);
+
+        if (!sets) {
+            rc = problem_memory(&why);
+            break;
+        }
+        in->sets = sets;
+        read_set(q, &sets[in->n_sets++]);
+    }
+    sqlite3_finalize(q);
+    if (rc)
+        inspection_find(in, FINDING_DATABASE, databases[DATABASE_TIDINGS].name,
+                        "%s", why.text);
+    return rc;
+}
+
+enum status
+inspection_lend_logs(struct inspection *in, struct db *db)
+{
+    sqlite3_stmt *q = NULL;
+    struct problem why = {""};
+    enum status rc = db_exec(db,
+                             "CREATE TEMP TABLE logs(name TEXT PRIMARY KEY,"
+                             " epoch TEXT, earliest INTEGER, last INTEGER)",
+                             &why);
+
+    if (!rc)
+        rc = db_prepare(db, &q, "INSERT INTO temp.logs VALUES(?, ?, ?, ?)",
+                        &why);
+    for (size_t i = 0; !rc && i < in->n_sets; i++) {
+        const struct inspected_set *set = &in->sets[i];
+
+        if (set->is_removed)
+            continue;
+        db_bind_text(q, 1, slice_of(set->name));
+        db_bind_text(q, 2, slice_of(set->epoch));
+        sqlite3_bind_int64(q, 3, (sqlite3_int64)set->earliest);
+        sqlite3_bind_int64(q, 4, (sqlite3_int64)set->last);
+        rc = db_run(db, q, "lend the sets", &why);
+    }
+    sqlite3_finalize(q);
+    if (rc)
+        inspection_find(in, FINDING_UNREAD, "", "%s", why.text);
+    return rc;
+}
+
+void
+inspection_fini(struct inspection *in)
+{
+    findings_clear(&in->findings);
+    free(in->sets);
+}

@@ -1,0 +1,96 @@
+/*
+ * inspection.h - one look at a data directory: its findings, and how much of
+ * the directory it has read.
+ *
+ * A broker may serve the directory meanwhile (is_live). Then databases are read
+ * through SQLite's locks, in short transactions; else without any lock and
+ * without a new file, while a lock of ours keeps brokers from starting.
+ */
+#ifndef BROKER_CHECK_INSPECTION_H
+#define BROKER_CHECK_INSPECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/db.h"
+#include "broker/check/databases.h"
+#include "broker/check/findings.h"
+#include "broker/log/head.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* Room for a path below the data directory. */
+#define INSPECTION_PATH 600
+
+/* A set that tidings.db has, or of which it still has rows. */
+struct inspected_set {
+    uint32_t id;
+    char name[SET_NAME_MAX + 1];
+    bool is_removed; /* the rest is empty */
+    char epoch[EPOCH_SIZE + 1];
+    int64_t created_us;
+    uint64_t start_list, first_list, earliest, file_bytes;
+    uint64_t last; /* seq of the last entry */
+};
+
+struct inspection_counts {
+    uint64_t sets, lists, builds, entries, files, bytes;
+};
+
+struct inspection {
+    const char *data;
+    bool is_deep;
+    bool is_live;
+    struct inspected_set *sets; /* as of the last inspection_load */
+    size_t n_sets, sets_capacity;
+    struct findings findings; /* of the part at hand */
+    struct inspection_counts counts;
+};
+
+/* Adds a finding about `path`, which is below the data directory. */
+void inspection_find(struct inspection *in, enum finding_kind kind,
+                     const char *path, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Opens a database to read it, and begins a transaction if a broker runs.
+ * STATUS_NOT_FOUND: it is missing, or empty. Otherwise a failure is a finding
+ * already: it is damaged, too new, or too old. */
+MUST_CHECK enum status inspection_open(struct inspection *in,
+                                       const struct database *database,
+                                       const char *path, struct db *db);
+
+/* Finds damage that SQLite can see. False: there is some. */
+bool inspection_is_sound(struct inspection *in, const char *path,
+                         struct db *db);
+
+/* A query that returns one sentence for each fault; ?1 is a set's id. */
+struct inspection_query {
+    enum finding_kind kind;
+    bool is_deep; /* reads all rows of a database that may be large */
+    const char *sql;
+};
+
+/* Runs the queries; each sentence is a finding about `path`. */
+void inspection_ask(struct inspection *in, const char *path, struct db *db,
+                    const struct inspection_query *queries, size_t n,
+                    uint32_t set);
+
+/* Reads the sets of tidings.db. */
+MUST_CHECK enum status inspection_load(struct inspection *in, struct db *db);
+
+/* The same into the connection of another database: a table
+ * logs(name, epoch, earliest, last), for queries that compare positions. */
+MUST_CHECK enum status inspection_lend_logs(struct inspection *in,
+                                            struct db *db);
+
+/* The path of the folder, or of a file, of a set. */
+void inspection_path(char to[INSPECTION_PATH], const char *set,
+                     const char *name);
+
+/* The same, absolute. */
+void inspection_whole_path(const struct inspection *in, const char *path,
+                           char *to, size_t size);
+
+void inspection_fini(struct inspection *in);
+
+#endif

@@ -1,0 +1,661 @@
+/*
+ * token_command.c - tidingsd token: makes and shows tokens, beside a running
+ * broker and without one.
+ *
+ * Only the owner of the data directory's lock changes tokens.db. So the command
+ * takes the lock and changes it; if a broker has it, the command asks the
+ * broker, by HTTP over its control socket, which only the broker's user may
+ * open.
+ */
+#include "broker/access/token_command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <curl/curl.h>
+#include <openssl/crypto.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/socket_path.h"
+#include "broker/commands/subcommand.h"
+#include "broker/config/config.h"
+#include "proto/datetime.h"
+#include "proto/number.h"
+
+/* The longest wait for a broker: it may wait for its disk. */
+#define ANSWER_S 60
+
+struct values {
+    char data[4096];
+    char publish[PATTERNS_SIZE], subscribe[PATTERNS_SIZE];
+    char manage[PATTERNS_SIZE];
+    char certificate[TOKEN_CERTIFICATE_SIZE];
+    bool observe, admin, is_json;
+    int64_t span_us; /* of --expires or --grace; 0: not given */
+};
+
+/* Options */
+
+/* "90d", "1h", "30s": a number and a unit. */
+static enum status
+read_span(const char *text, void *to, struct problem *why)
+{
+    static const struct {
+        char unit;
+        int64_t us;
+    } units[] = {{'s', 1000000},
+                 {'m', 60000000},
+                 {'h', 3600000000},
+                 {'d', 86400000000},
+                 {'w', 604800000000}};
+    struct values *values = to;
+    size_t size = strlen(text);
+    uint64_t n;
+
+    for (size_t i = 0; size > 1 && i < sizeof(units) / sizeof(units[0]); i++)
+        if (text[size - 1] == units[i].unit &&
+            number_read((struct slice){text, size - 1}, &n) && n &&
+            n <= 36500 * (86400000000ULL / (uint64_t)units[i].us)) {
+            values->span_us = (int64_t)n * units[i].us;
+            return STATUS_OK;
+        }
+    return problem(why, STATUS_INVALID,
+                   "\"%s\" is no number of s, m, h, d or w, such as 90d",
+                   problem_quote(slice_of(text)).text);
+}
+
+static enum status
+read_certificate(const char *text, void *to, struct problem *why)
+{
+    struct values *values = to;
+
+    return token_certificate_read(values->certificate, slice_of(text), why);
+}
+
+#define ROW_OF struct values
+#include "base/option_rows.h"
+
+#define DATA_ROW                                     \
+    {                                                \
+        "data", "DIR", TEXT(data), "./tidings-data", \
+            "the broker's data directory"            \
+    }
+#define JSON_ROW                                        \
+    {                                                   \
+        "json", NULL, FLAG(is_json), NULL, "print JSON" \
+    }
+
+static const struct option add_rows[] = {
+    {"publish", "PATTERNS", TEXT(publish), NULL,
+     "may post to these sets: news, news-*, *, with commas between; a ! before "
+     "a pattern denies, and wins"},
+    {"subscribe", "PATTERNS", TEXT(subscribe), NULL,
+     "may read these sets and subscribe to them"},
+    {"manage", "PATTERNS", TEXT(manage), NULL,
+     "may create, configure and remove these sets, and end their "
+     "subscriptions"},
+    {"observe", NULL, FLAG(observe), NULL,
+     "may read metrics, bridges, relays and subscriptions"},
+    {"admin", NULL, FLAG(admin), NULL, "may do everything, also with tokens"},
+    {"expires", "TIME", OWN(read_span), NULL,
+     "ends after so long: 90d, 12h; never if not given"},
+    {"certificate", "SHA256", OWN(read_certificate), NULL,
+     "a client with this certificate (tidingsd --tls-client-ca) needs no "
+     "token; "
+     "as printed by openssl x509 -noout -fingerprint -sha256"},
+    DATA_ROW,
+    JSON_ROW,
+    SUBCOMMAND_HELP,
+};
+
+static const struct option list_rows[] = {DATA_ROW, JSON_ROW, SUBCOMMAND_HELP};
+static const struct option revoke_rows[] = {DATA_ROW, SUBCOMMAND_HELP};
+
+static const struct option rotate_rows[] = {
+    {"grace", "TIME", OWN(read_span), NULL,
+     "the former token holds for so long: 1h; not at all if not given"},
+    DATA_ROW,
+    JSON_ROW,
+    SUBCOMMAND_HELP,
+};
+
+/* Asking a broker */
+
+struct asked {
+    const struct token_command *command;
+    struct slice
+        bearer; /* instead of a command: show the rights of this token */
+    struct buf *answer;
+};
+
+static size_t
+take_answer(char *bytes, size_t size, size_t n, void *user)
+{
+    struct buf *answer = user;
+
+    buf_add(answer, bytes, size * n);
+    return answer->failed ? 0 : size * n;
+}
+
+/* Sets method and path. */
+static void
+set_request(CURL *curl, const struct asked *a)
+{
+    const struct token_command *c = a->command;
+    char url[300];
+
+    if (!c)
+        snprintf(url, sizeof(url), "http://localhost/tokens/self");
+    else if (c->act == TOKEN_ADD || c->act == TOKEN_LIST)
+        snprintf(url, sizeof(url), "http://localhost/tokens");
+    else if (c->act == TOKEN_ROTATE)
+        snprintf(url, sizeof(url),
+                 "http://localhost/tokens/%.*s/rotate?grace=%lld",
+                 SLICE_ARG(c->name), (long long)(c->grace_us / 1000000));
+    else
+        snprintf(url, sizeof(url), "http://localhost/tokens/%.*s",
+                 SLICE_ARG(c->name));
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    if (c && (c->act == TOKEN_ADD || c->act == TOKEN_ROTATE)) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)c->json.size);
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS,
+                         c->json.size ? c->json.data : "");
+    }
+    if (c && c->act == TOKEN_REVOKE)
+        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "DELETE");
+}
+
+/* Takes the sentence out of {"detail":"..."}. */
+static void
+say_detail(struct slice json, long http, struct problem *why)
+{
+    const char *from = json.size ? memmem(json.data, json.size, "\"detail\":\"",
+                                          strlen("\"detail\":\""))
+                                 : NULL;
+    struct slice text = {NULL, 0};
+
+    if (from) {
+        from += strlen("\"detail\":\"");
+        text = (struct slice){from, (size_t)(json.data + json.size - from)};
+        for (size_t i = 0; i < text.size; i++)
+            if (text.data[i] == '"' && text.data[i - 1] != '\\')
+                text.size = i;
+    }
+    problem_set(why, "%.*s", SLICE_ARG(text));
+    for (char *c = why->text; *c; c++)
+        if (*c == '\\')
+            memmove(c, c + 1, strlen(c));
+    if (!text.size)
+        problem_set(why, "the broker answered %ld", http);
+}
+
+static enum status
+perform(CURL *curl, const struct asked *a, struct curl_slist **headers,
+        struct problem *why)
+{
+    char bearer[TOKEN_TEXT_SIZE + 64];
+    CURLcode result;
+    long http = 0;
+
+    *headers = curl_slist_append(NULL, "Content-Type: application/json");
+    if (a->bearer.size) {
+        snprintf(bearer, sizeof(bearer), "Authorization: Bearer %.*s",
+                 SLICE_ARG(a->bearer));
+        *headers = curl_slist_append(*headers, bearer);
+        OPENSSL_cleanse(bearer, sizeof(bearer));
+    }
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, *headers);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, a->answer);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)ANSWER_S);
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    set_request(curl, a);
+    result = curl_easy_perform(curl);
+    if (result != CURLE_OK)
+        return problem(why, STATUS_UNREACHABLE,
+                       "another process has the data directory, and no broker "
+                       "answers at its " CONTROL_SOCKET
+                       " (%s): it may be starting or ending",
+                       curl_easy_strerror(result));
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http);
+    if (http < 300)
+        return STATUS_OK;
+    say_detail(buf_slice(a->answer), http, why);
+    return http == 401 || http == 404   ? STATUS_NOT_FOUND
+           : http == 400 || http == 422 ? STATUS_INVALID
+                                        : STATUS_REFUSED;
+}
+
+/* A name that no token can have would change the path of the request. */
+static bool
+is_name(struct slice name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789._-", name.data[i]))
+            return false;
+    return true;
+}
+
+static enum status
+ask_broker(const char *data, const struct asked *a, struct problem *why)
+{
+    struct curl_slist *headers = NULL;
+    struct socket_path socket;
+    CURL *curl = NULL;
+    char path[4200];
+    enum status rc;
+
+    if (a->command && !is_name(a->command->name))
+        return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
+                       problem_quote(a->command->name).text);
+    snprintf(path, sizeof(path), "%s/" CONTROL_SOCKET, data);
+    rc = socket_path_open(&socket, path, why);
+    if (rc)
+        return rc;
+    curl = curl_easy_init();
+    if (curl) {
+        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH,
+                         socket.address.sun_path);
+        rc = perform(curl, a, &headers, why);
+    } else {
+        rc = problem_memory(why);
+    }
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    socket_path_close(&socket);
+    return rc;
+}
+
+/* Without a broker */
+
+static enum status
+describe_bearer(struct tokens *tokens, const struct asked *a,
+                struct problem *why)
+{
+    struct principal *p = tokens_find(tokens, a->bearer, clock_now_us());
+
+    if (!p)
+        return problem(why, STATUS_NOT_FOUND,
+                       "the token is unknown, or has expired");
+    token_command_self(a->answer, p);
+    principal_unref(p);
+    return STATUS_OK;
+}
+
+static enum status
+do_it_here(const char *data, const struct asked *a, struct problem *why)
+{
+    struct tokens *tokens = NULL;
+    enum status rc = tokens_open(&tokens, data, why);
+
+    if (!rc && a->command)
+        rc = token_command_run(tokens, a->command, a->answer, why);
+    else if (!rc)
+        rc = describe_bearer(tokens, a, why);
+    tokens_close(tokens);
+    return rc;
+}
+
+/* Only a new token makes the directory. */
+static enum status
+ask(const char *data, const struct asked *a, struct problem *why)
+{
+    bool makes = a->command && a->command->act == TOKEN_ADD;
+    int lock = -1;
+    enum status rc = STATUS_OK;
+
+    umask(S_IRWXG | S_IRWXO);
+    if (makes)
+        rc = file_make_dirs(data, why);
+    else if (access(data, F_OK))
+        rc =
+            problem(why, STATUS_NOT_FOUND,
+                    "there is no data directory \"%s\": --data names it", data);
+    if (!rc)
+        rc = file_lock(data, &lock, why);
+    if (rc == STATUS_BUSY)
+        return ask_broker(data, a, why);
+    if (!rc)
+        rc = do_it_here(data, a, why);
+    if (lock >= 0)
+        file_unlock(lock);
+    return rc;
+}
+
+/* Printing */
+
+static void
+print_time(int64_t us, const char *none)
+{
+    char text[DATETIME_SIZE];
+
+    if (us <= 0 || us == INT64_MAX)
+        printf("%-20s  ", none);
+    else
+        printf("%.*sZ  ", (int)strlen("2026-11-22T12:00:00"),
+               (datetime_write(text, us), text));
+}
+
+static void
+print_rights(FILE *to, const struct rights *rights)
+{
+    const char *before = "";
+
+    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_MANAGE; bit <<= 1) {
+        const char *patterns =
+            rights_patterns((struct rights *)rights, (enum right)bit);
+
+        if (!patterns[0])
+            continue;
+        fprintf(to, "%s%s %s", before, rights_word((enum right)bit), patterns);
+        before = "; ";
+    }
+    fprintf(to, "%s%s", rights->observe ? before : "",
+            rights->observe ? "observe" : "");
+    if (rights->observe)
+        before = "; ";
+    fprintf(to, "%s%s\n", rights->admin ? before : "",
+            rights->admin ? "admin" : "");
+}
+
+static void
+print_view(const struct token_view *view, struct slice text, void *user)
+{
+    size_t *n = user;
+
+    (void)text;
+    if (!(*n)++)
+        printf("%-20s  %-8s %-20s  %-20s  %s\n", "NAME", "STATE", "LAST USE",
+               "EXPIRES", "RIGHTS");
+    printf("%-20s  %-8s ", view->terms.name,
+           view->terms.ends_us > clock_now_us() ? "active" : "expired");
+    print_time(view->used_us, "never");
+    print_time(view->terms.ends_us, "never");
+    print_rights(stdout, &view->terms.rights);
+}
+
+/* The token alone goes to standard output, so that scripts can take it. */
+static void
+print_new(const struct token_view *view, struct slice text, void *user)
+{
+    (void)user;
+    if (text.size)
+        printf("%.*s\n", SLICE_ARG(text));
+    fflush(stdout);
+    fprintf(stderr, "%s may now: ", view->terms.name);
+    print_rights(stderr, &view->terms.rights);
+    if (text.size)
+        fprintf(stderr, "Keep the token: nothing shows it again.\n");
+}
+
+/* Commands */
+
+/* Runs the command and prints its answer with `print`. */
+static int
+finish(const struct subcommand *subcommand, const struct values *values,
+       const struct token_command *command, token_shown_fn *print)
+{
+    struct problem why = {""};
+    struct buf answer;
+    struct asked a = {.command = command, .answer = &answer};
+    enum status rc;
+    size_t n = 0;
+
+    buf_init(&answer, TOKENS_JSON_MAX);
+    rc = ask(values->data, &a, &why);
+    if (!rc && answer.failed)
+        rc = problem_memory(&why);
+    if (!rc && print && values->is_json)
+        printf("%.*s", SLICE_ARG(buf_slice(&answer)));
+    else if (!rc && print)
+        rc = token_command_read(buf_slice(&answer), print, &n, &why);
+    if (!rc && print == print_view && !values->is_json && !n)
+        printf("There is no token yet: the broker is open to its own "
+               "machine.\n");
+    if (answer.data)
+        OPENSSL_cleanse(answer.data, answer.size);
+    buf_fini(&answer);
+    return rc ? subcommand_fail(subcommand, rc, &why)
+              : subcommand_end(subcommand);
+}
+
+static int
+run_add(const struct arguments *given, void *user)
+{
+    const struct values *values = user;
+    struct token_terms terms = {.ends_us = INT64_MAX};
+    struct token_command command = {.act = TOKEN_ADD};
+    struct problem why = {""};
+    struct buf json;
+    enum status rc;
+    int result;
+
+    snprintf(terms.name, sizeof(terms.name), "%s", given->operands[0]);
+    if (strlen(given->operands[0]) > TOKEN_NAME_MAX)
+        return subcommand_fail(&token_add_command,
+                               problem(&why, STATUS_INVALID,
+                                       "the name has more than %d characters",
+                                       TOKEN_NAME_MAX),
+                               &why);
+    rc = rights_add(&terms.rights, RIGHT_PUBLISH, slice_of(values->publish),
+                    &why);
+    if (!rc)
+        rc = rights_add(&terms.rights, RIGHT_SUBSCRIBE,
+                        slice_of(values->subscribe), &why);
+    if (!rc)
+        rc = rights_add(&terms.rights, RIGHT_MANAGE, slice_of(values->manage),
+                        &why);
+    if (rc)
+        return subcommand_fail(&token_add_command, rc, &why);
+    terms.rights.observe = values->observe;
+    terms.rights.admin = values->admin;
+    memcpy(terms.certificate, values->certificate, sizeof(terms.certificate));
+    if (values->span_us)
+        terms.ends_us = clock_now_us() + values->span_us;
+    buf_init(&json, TOKEN_JSON_MAX);
+    token_command_write(&json, &terms);
+    command.json = buf_slice(&json);
+    result = finish(&token_add_command, values, &command, print_new);
+    buf_fini(&json);
+    return result;
+}
+
+static int
+run_list(const struct arguments *given, void *user)
+{
+    struct token_command command = {.act = TOKEN_LIST};
+
+    (void)given;
+    return finish(&token_list_command, user, &command, print_view);
+}
+
+static int
+run_show(const struct arguments *given, void *user)
+{
+    struct token_command command = {.act = TOKEN_SHOW,
+                                    .name = slice_of(given->operands[0])};
+
+    return finish(&token_show_command, user, &command, print_view);
+}
+
+static int
+run_revoke(const struct arguments *given, void *user)
+{
+    struct token_command command = {.act = TOKEN_REVOKE,
+                                    .name = slice_of(given->operands[0])};
+
+    return finish(&token_revoke_command, user, &command, NULL);
+}
+
+static int
+run_rotate(const struct arguments *given, void *user)
+{
+    const struct values *values = user;
+    struct token_command command = {.act = TOKEN_ROTATE,
+                                    .name = slice_of(given->operands[0]),
+                                    .grace_us = values->span_us};
+
+    return finish(&token_rotate_command, values, &command, print_new);
+}
+
+/* token check */
+
+static void
+take_rights(const struct token_view *view, struct slice text, void *user)
+{
+    struct rights *rights = user;
+
+    (void)text;
+    *rights = view->terms.rights;
+}
+
+/* Reads the first line of a file. */
+static enum status
+read_token(const char *path, char *to, size_t size, struct problem *why)
+{
+    FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+    char *line;
+
+    if (!file)
+        return problem_errno(why, "cannot open", path);
+    line = fgets(to, (int)size, file);
+    if (file != stdin)
+        fclose(file);
+    if (!line)
+        return problem(why, STATUS_INVALID, "%s has no token", path);
+    to[strcspn(to, "\r\n")] = '\0';
+    return STATUS_OK;
+}
+
+static enum status
+read_right(const char *word, enum right *right, struct problem *why)
+{
+    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1)
+        if (!strcmp(word, rights_word((enum right)bit))) {
+            *right = (enum right)bit;
+            return STATUS_OK;
+        }
+    return problem(why, STATUS_INVALID,
+                   "\"%s\" is no right: publish, subscribe, manage, observe, "
+                   "admin are",
+                   problem_quote(slice_of(word)).text);
+}
+
+static int
+run_check(const struct arguments *given, void *user)
+{
+    const struct values *values = user;
+    struct rights rights = {.observe = false};
+    struct problem why = {""};
+    char text[256];
+    struct buf answer;
+    struct asked a = {.answer = &answer};
+    enum right right = RIGHT_ADMIN;
+    enum status rc = read_right(given->operands[2], &right, &why);
+    bool may = false;
+
+    buf_init(&answer, TOKEN_JSON_MAX);
+    if (!rc)
+        rc = read_token(given->operands[0], text, sizeof(text), &why);
+    if (!rc) {
+        a.bearer = slice_of(text);
+        rc = ask(values->data, &a, &why);
+        OPENSSL_cleanse(text, sizeof(text));
+    }
+    if (!rc)
+        rc = token_command_read(buf_slice(&answer), take_rights, &rights, &why);
+    buf_fini(&answer);
+    if (rc)
+        return subcommand_fail(&token_check_command, rc, &why);
+    may = rights_include(&rights, right, slice_of(given->operands[1]));
+    printf("%s\n", may ? "yes" : "no");
+    return subcommand_end(&token_check_command) || !may ? SUBCOMMAND_FAILED
+                                                        : SUBCOMMAND_DONE;
+}
+
+/* Rows */
+
+#define ROWS(rows)                             \
+    {                                          \
+        rows, sizeof(rows) / sizeof((rows)[0]) \
+    }
+
+const struct subcommand token_add_command = {
+    "token add",
+    "NAME",
+    "Makes a token: whoever sends it (Authorization: Bearer TOKEN) has its\n"
+    "rights. The first token closes the broker to requests without one; the\n"
+    "name \"everyone\" gives rights to these. Works beside a running broker, "
+    "too.\n"
+    "\n"
+    "  tidingsd token add press --publish 'news-*' --manage 'news-*'\n"
+    "  tidingsd token add everyone --subscribe '*,!internal'",
+    ROWS(add_rows),
+    1,
+    1,
+    run_add,
+    sizeof(struct values),
+};
+
+const struct subcommand token_list_command = {
+    "token list",
+    "",
+    "Lists all tokens, without their secrets.",
+    ROWS(list_rows),
+    0,
+    0,
+    run_list,
+    sizeof(struct values),
+};
+
+const struct subcommand token_show_command = {
+    "token show",
+    "NAME",
+    "Shows one token, without its secret.",
+    ROWS(list_rows),
+    1,
+    1,
+    run_show,
+    sizeof(struct values),
+};
+
+const struct subcommand token_revoke_command = {
+    "token revoke",
+    "NAME",
+    "Ends a token, and what acts for it. The last one leaves the broker "
+    "closed.",
+    ROWS(revoke_rows),
+    1,
+    1,
+    run_revoke,
+    sizeof(struct values),
+};
+
+const struct subcommand token_rotate_command = {
+    "token rotate",
+    "NAME",
+    "Makes a new secret for a token.",
+    ROWS(rotate_rows),
+    1,
+    1,
+    run_rotate,
+    sizeof(struct values),
+};
+
+const struct subcommand token_check_command = {
+    "token check",
+    "FILE SET RIGHT",
+    "Says whether the token in FILE (- is standard input) has the right "
+    "publish,\n"
+    "subscribe, manage, observe or admin to SET: \"yes\" and 0, or \"no\" and "
+    "1.",
+    ROWS(revoke_rows),
+    3,
+    3,
+    run_check,
+    sizeof(struct values),
+};

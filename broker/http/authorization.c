@@ -1,0 +1,200 @@
+#include "broker/http/authorization.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "broker/access/jwt.h"
+#include "broker/access/tickets.h"
+#include "broker/http/answers.h"
+#include "broker/http/route_table.h"
+#include "broker/net/response.h"
+#include "proto/buf.h"
+#include "proto/resourcesync/json.h"
+
+/* RFC 6750 section 3. No error code: whether a token was sent, is unknown or
+ * has expired is nobody's business. */
+static void
+answer_unauthorized(struct request *rq)
+{
+    struct problem why = {"this needs a token that is valid: Authorization: "
+                          "Bearer TOKEN"};
+    struct response r;
+
+    response_init(&r, 401, NULL);
+    response_header(&r, "WWW-Authenticate", "Bearer");
+    response_answer_problem(rq, &r, &why, NULL);
+}
+
+/* The credentials of "Bearer TOKEN"; empty: another scheme. */
+static struct slice
+bearer_of(struct slice value)
+{
+    struct slice scheme = slice_take(&value, ' ');
+
+    if (scheme.size != 6 || strncasecmp(scheme.data, "bearer", 6) != 0)
+        return (struct slice){NULL, 0};
+    return slice_trimmed(value);
+}
+
+/* A request without a token: of the client that its certificate names, or of
+ * everyone; on an open broker the open principal. */
+static struct principal *
+find_certificate(struct http *http, struct request *rq, int64_t now_us)
+{
+    char certificate[CERTIFICATE_PROOF_SIZE];
+    struct principal *found = NULL;
+
+    if (!tokens_are_open(http->tokens) && request_certificate(rq, certificate))
+        found = tokens_find_certificate(http->tokens, slice_of(certificate),
+                                        now_us);
+    return found ? found : tokens_anonymous(http->tokens, now_us);
+}
+
+static struct principal *
+find_token(struct http *http, struct slice token, int64_t now_us)
+{
+    return jwt_is_like(token)
+               ? identity_provider_find(http->provider, token, now_us)
+               : tokens_find(http->tokens, token, now_us);
+}
+
+/* The token among the subprotocols that a WebSocket offers; empty: none. */
+static struct slice
+bearer_of_upgrade(struct request *rq)
+{
+    struct slice offer, one;
+
+    if (!request_is_upgrade(rq) ||
+        !request_header(rq, "sec-websocket-protocol", &offer))
+        return (struct slice){NULL, 0};
+    while (offer.size) {
+        one = slice_trimmed(slice_take(&offer, ','));
+        if (slice_starts(one, "bearer."))
+            return (struct slice){one.data + strlen("bearer."),
+                                  one.size - strlen("bearer.")};
+    }
+    return (struct slice){NULL, 0};
+}
+
+bool
+authorization_is_sent(struct request *rq, struct slice *text)
+{
+    if (request_header(rq, "authorization", text))
+        return true;
+    *text = bearer_of_upgrade(rq);
+    return text->size || (request_method(rq) == METHOD_GET &&
+                          request_parameter(rq, "ticket", text));
+}
+
+/* The principal of a ticket, if it may still act. */
+static struct principal *
+find_ticket(struct http *http, struct slice text, int64_t now_us)
+{
+    struct principal *found = tickets_take(http->tickets, text);
+
+    if (!found || !principal_is_over(found, now_us))
+        return found;
+    principal_unref(found);
+    return NULL;
+}
+
+struct principal *
+authorization_find(struct http *http, struct request *rq)
+{
+    int64_t now_us = clock_now_us();
+    struct slice value, bearer;
+    struct principal *found;
+
+    if (tokens_are_open(http->tokens) || !authorization_is_sent(rq, &value))
+        return request_listener(rq) == LISTENER_CONTROL
+                   ? tokens_operator(http->tokens)
+                   : find_certificate(http, rq, now_us);
+    bearer = bearer_of_upgrade(rq);
+    if (request_header(rq, "authorization", &value))
+        found = find_token(http, bearer_of(value), now_us);
+    else if (bearer.size)
+        found = find_token(http, bearer, now_us);
+    else
+        found = find_ticket(http, value, now_us);
+    if (!found)
+        answer_unauthorized(rq);
+    return found;
+}
+
+bool
+authorization_everyone_reads(struct http *http, const struct set *set)
+{
+    struct principal *everyone = tokens_anonymous(http->tokens, clock_now_us());
+    bool reads =
+        set_is_visible(set, everyone) &&
+        rights_include(&everyone->rights, RIGHT_SUBSCRIBE, slice_of(set->name));
+
+    principal_unref(everyone);
+    return reads;
+}
+
+/* "publish" or "subscribe or manage" */
+static void
+write_rights(struct buf *to, unsigned rights)
+{
+    const char *before = "";
+
+    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1) {
+        if (!(rights & bit))
+            continue;
+        buf_add_format(to, "%s%s", before, rights_word((enum right)bit));
+        before = " or ";
+    }
+}
+
+void
+authorization_refuse(struct request *rq, const struct principal *principal,
+                     unsigned rights, struct slice name)
+{
+    struct problem why = {""};
+    struct buf words, members;
+
+    if (principal->is_everyone ||
+        principal_is_over(principal, clock_now_us())) {
+        answer_unauthorized(rq);
+        return;
+    }
+    buf_init(&words, 256);
+    buf_init(&members, 512);
+    write_rights(&words, rights);
+    problem_set(&why, "this token has no right to %.*s%s%s%s", (int)words.size,
+                words.data, name.size ? " \"" : "", problem_quote(name).text,
+                name.size ? "\"" : "");
+    BUF_ADD(&members, ",\"right\":");
+    json_text(&members, buf_slice(&words));
+    BUF_ADD(&members, "\0");
+    request_answer_problem(rq, 403, &why, NULL,
+                           members.failed ? NULL : members.data);
+    buf_fini(&members);
+    buf_fini(&words);
+}
+
+/* A token without a right to a set learns that the set does not exist, if it
+ * does not, or is private and out of its sight; who has no token learns
+ * nothing. */
+bool
+authorization_check(struct http *http, struct request *rq,
+                    const struct route_found *found,
+                    const struct principal *principal)
+{
+    const struct route *route = found->route;
+    bool is_of_set =
+        route->of == OF_SET || (route == &route_documents && found->name.size);
+
+    if (!found->rights ||
+        rights_include(&principal->rights, found->rights, found->name))
+        return true;
+    if (!principal->is_everyone && is_of_set &&
+        !answers_find_set(http, rq, found->name, principal, found->rights,
+                          NULL))
+        return false;
+    authorization_refuse(rq, principal, found->rights, found->name);
+    return false;
+}

@@ -1,0 +1,270 @@
+/*
+ * handle_tokens.c - tokens, for administrators, and what a principal may know
+ * of itself.
+ *
+ *     GET    /tokens                        all, without their secrets
+ *     POST   /tokens                        makes one (token_command.h)
+ *     GET    /tokens/self
+ *     GET    /tokens/press
+ *     DELETE /tokens/press
+ *     POST   /tokens/press/rotate?grace=3600
+ *     POST   /tickets                       a pass for one request (tickets.h)
+ *
+ * Changes wait for the disk, so a worker makes them:
+ *
+ *     new_request --> receive --> on_end --> [worker] --> on_done --> answered
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+
+#include "broker/access/tickets.h"
+#include "broker/access/token_command.h"
+#include "broker/http/answers.h"
+#include "broker/http/routes.h"
+#include "broker/net/response.h"
+#include "proto/number.h"
+
+/* The longest grace, in seconds: a year. */
+#define GRACE_MAX 31536000
+
+struct token_request {
+    struct job job;
+    struct ticket ticket;
+    struct tokens *tokens;
+    struct token_command command;
+    char name[TOKEN_NAME_MAX + 1];
+    struct buf body; /* of the request, then the answer: it may have a secret */
+    struct buf text;
+    enum status status;
+    struct problem why;
+};
+
+static void
+wipe(struct buf *text)
+{
+    if (text->data)
+        OPENSSL_cleanse(text->data, text->capacity);
+    buf_fini(text);
+}
+
+static void
+free_request(struct token_request *t)
+{
+    wipe(&t->body);
+    wipe(&t->text);
+    free(t);
+}
+
+static void
+answer(struct request *rq, struct token_request *t)
+{
+    bool is_new = t->command.act == TOKEN_ADD;
+    struct response r;
+
+    if (t->status) {
+        request_answer_problem(rq, response_status_of(t->status), &t->why, NULL,
+                               NULL);
+        return;
+    }
+    response_init(&r,
+                  is_new                           ? 201
+                  : t->command.act == TOKEN_REVOKE ? 204
+                                                   : 200,
+                  t->text.size ? "application/json" : NULL);
+    response_header(&r, "Cache-Control", "no-store");
+    r.text = buf_slice(&t->text);
+    request_answer(rq, &r);
+}
+
+/* On the service thread. */
+static void
+on_done(struct job *job)
+{
+    struct token_request *t = list_entry(job, struct token_request, job);
+    struct request *rq = ticket_request(t->ticket);
+
+    if (rq)
+        answer(rq, t);
+    free_request(t);
+}
+
+/* On a worker. */
+static void
+on_work(struct job *job)
+{
+    struct token_request *t = list_entry(job, struct token_request, job);
+
+    t->command.json = buf_slice(&t->body);
+    t->status = token_command_run(t->tokens, &t->command, &t->text, &t->why);
+    if (!t->status && t->text.failed)
+        t->status = problem_memory(&t->why);
+}
+
+static void
+start_work(struct request *rq, struct token_request *t)
+{
+    request_set_user(rq, NULL); /* the job owns it now */
+    t->ticket = request_ticket(rq);
+    t->job.work = on_work;
+    t->job.done = on_done;
+    service_work(request_service(rq), &t->job);
+}
+
+static void
+on_data(struct request *rq, struct slice bytes)
+{
+    struct token_request *t = request_user(rq);
+
+    buf_add_slice(&t->body, bytes);
+}
+
+static void
+on_end(struct request *rq)
+{
+    start_work(rq, request_user(rq));
+}
+
+static void
+on_gone(struct request *rq)
+{
+    if (request_user(rq))
+        free_request(request_user(rq));
+}
+
+static const struct request_handlers handlers = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gone = on_gone,
+};
+
+/* NULL: it was answered. */
+static struct token_request *
+new_request(struct http *http, struct request *rq,
+            const struct route_target *target, enum token_act act)
+{
+    struct token_request *t = calloc(1, sizeof(*t));
+    struct problem why = PROBLEM_MEMORY;
+
+    if (t && target->name.size <= TOKEN_NAME_MAX) {
+        t->tokens = http->tokens;
+        t->command.act = act;
+        if (target->name.size) /* else it has no data */
+            memcpy(t->name, target->name.data, target->name.size);
+        t->command.name = slice_of(t->name);
+        buf_init(&t->body, TOKEN_JSON_MAX);
+        buf_init(&t->text, TOKENS_JSON_MAX);
+        return t;
+    }
+    if (t)
+        problem_set(&why, "there is no token \"%s\"",
+                    problem_quote(target->name).text);
+    request_answer_problem(rq, t ? 404 : 503, &why, NULL, NULL);
+    free(t);
+    return NULL;
+}
+
+static void
+receive(struct http *http, struct request *rq,
+        const struct route_target *target, enum token_act act, int64_t grace_us)
+{
+    struct token_request *t = new_request(http, rq, target, act);
+
+    if (!t)
+        return;
+    t->command.grace_us = grace_us;
+    request_set_user(rq, t);
+    if (request_has_body(rq))
+        request_receive(rq, &handlers, target->body_max);
+    else
+        start_work(rq, t);
+}
+
+void
+handle_tokens_get(struct http *http, struct request *rq,
+                  const struct route_target *target)
+{
+    receive(http, rq, target, TOKEN_LIST, 0);
+}
+
+void
+handle_tokens_post(struct http *http, struct request *rq,
+                   const struct route_target *target)
+{
+    receive(http, rq, target, TOKEN_ADD, 0);
+}
+
+void
+handle_token_get(struct http *http, struct request *rq,
+                 const struct route_target *target)
+{
+    receive(http, rq, target, TOKEN_SHOW, 0);
+}
+
+void
+handle_token_delete(struct http *http, struct request *rq,
+                    const struct route_target *target)
+{
+    receive(http, rq, target, TOKEN_REVOKE, 0);
+}
+
+void
+handle_token_rotate(struct http *http, struct request *rq,
+                    const struct route_target *target)
+{
+    struct problem why = {""};
+    struct slice grace;
+    uint64_t seconds = 0;
+
+    if (request_parameter(rq, "grace", &grace) &&
+        (!number_read(grace, &seconds) || seconds > GRACE_MAX)) {
+        problem_set(&why, "grace: \"%s\" is not a number of seconds up to %d",
+                    problem_quote(grace).text, GRACE_MAX);
+        request_answer_problem(rq, 400, &why, NULL, NULL);
+        return;
+    }
+    receive(http, rq, target, TOKEN_ROTATE, (int64_t)seconds * 1000000);
+}
+
+void
+handle_token_self(struct http *http, struct request *rq,
+                  const struct route_target *target)
+{
+    struct response r;
+    struct buf text;
+
+    (void)http;
+    buf_init(&text, TOKEN_JSON_MAX);
+    token_command_self(&text, target->principal);
+    response_init(&r, 200, "application/json");
+    response_header(&r, "Cache-Control", "no-store");
+    r.text = buf_slice(&text);
+    request_answer(rq, &r);
+    buf_fini(&text);
+}
+
+/* {"ticket":"...","seconds":60} */
+void
+handle_tickets_post(struct http *http, struct request *rq,
+                    const struct route_target *target)
+{
+    char text[TICKET_TEXT_SIZE], json[TICKET_TEXT_SIZE + 64];
+    struct problem why = {""};
+    struct response r;
+    enum status rc = tickets_add(http->tickets, target->principal, text, &why);
+
+    if (rc) {
+        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        return;
+    }
+    snprintf(json, sizeof(json), "{\"ticket\":\"%s\",\"seconds\":%d}\n", text,
+             TICKET_US / 1000000);
+    response_init(&r, 201, "application/json");
+    response_header(&r, "Cache-Control", "no-store");
+    r.text = slice_of(json);
+    request_answer(rq, &r);
+    OPENSSL_cleanse(text, sizeof(text));
+    OPENSSL_cleanse(json, sizeof(json));
+}

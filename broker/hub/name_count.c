@@ -1,0 +1,62 @@
+#include "broker/hub/name_count.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct name_count {
+    struct map_node node;
+    unsigned n;
+    size_t size;
+    char name[];
+};
+
+static struct name_count *
+find_count(struct map *counts, struct slice name, uint64_t hash)
+{
+    struct map_node *node = map_find(counts, hash);
+
+    for (; node; node = map_same(node)) {
+        struct name_count *count = map_entry(node, struct name_count, node);
+
+        if (slice_equal((struct slice){count->name, count->size}, name))
+            return count;
+    }
+    return NULL;
+}
+
+unsigned
+name_count_of(struct map *counts, struct slice name)
+{
+    const struct name_count *count =
+        find_count(counts, name, map_hash(counts, name));
+
+    return count ? count->n : 0;
+}
+
+struct name_count *
+name_count_add(struct map *counts, struct slice name)
+{
+    uint64_t hash = map_hash(counts, name);
+    struct name_count *count = find_count(counts, name, hash);
+
+    if (!count) {
+        count = calloc(1, sizeof(*count) + name.size);
+        if (!count)
+            return NULL;
+        count->size = name.size;
+        if (name.size > 0)
+            memcpy(count->name, name.data, name.size);
+        map_add(counts, &count->node, hash);
+    }
+    count->n++;
+    return count;
+}
+
+void
+name_count_take(struct map *counts, struct name_count *count)
+{
+    if (!count || --count->n > 0)
+        return;
+    map_remove(counts, &count->node);
+    free(count);
+}

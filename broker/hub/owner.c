@@ -1,0 +1,58 @@
+#include "broker/hub/owner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum status
+owner_init(struct owner *owner, struct slice name, int64_t ends_us)
+{
+    *owner = (struct owner){.ends_us = ends_us};
+    if (name.size > 0)
+        owner->name = slice_dup(name);
+    return name.size > 0 && !owner->name ? STATUS_MEMORY : STATUS_OK;
+}
+
+void
+owner_fini(struct owner *owner)
+{
+    free(owner->name);
+    principal_unref(owner->principal);
+    *owner = (struct owner){NULL, 0, NULL};
+}
+
+const char *
+owner_name(const struct owner *owner)
+{
+    return owner->name ? owner->name : "";
+}
+
+static struct principal *
+find_principal(const char *name, struct tokens *tokens, int64_t now_us)
+{
+    return !name[0] || !strcmp(name, PRINCIPAL_EVERYONE)
+               ? tokens_anonymous(tokens, now_us)
+               : tokens_named(tokens, slice_of(name), now_us);
+}
+
+bool
+owner_may_subscribe(struct owner *owner, struct tokens *tokens,
+                    struct slice name, bool is_private, int64_t now_us)
+{
+    struct principal *p = owner->principal;
+
+    if (!tokens || (p && !principal_is_over(p, now_us)))
+        return true;
+    if (p)
+        owner->ends_us = 0;
+    principal_unref(p);
+    owner->principal = NULL;
+    if (principal_is_outside(owner_name(owner)))
+        return now_us < owner->ends_us;
+    p = find_principal(owner_name(owner), tokens, now_us);
+    if (p && principal_sees(p, name, is_private)) {
+        owner->principal = p;
+        return true;
+    }
+    principal_unref(p);
+    return false;
+}

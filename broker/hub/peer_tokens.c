@@ -1,0 +1,128 @@
+#include "broker/hub/peer_tokens.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/token_file.h"
+#include "broker/base/diag.h"
+#include "proto/http/websub.h"
+#include "proto/slice.h"
+
+#define BLANKS " \t\r\n"
+
+/* Takes a line apart. *url NULL: it has nothing to say. */
+static enum status
+read_line(char *line, const char **url, const char **file, struct problem *why)
+{
+    char *rest = NULL;
+
+    *url = line[strspn(line, BLANKS)] == '#' ? NULL
+                                             : strtok_r(line, BLANKS, &rest);
+    if (!*url)
+        return STATUS_OK;
+    *file = strtok_r(NULL, BLANKS, &rest);
+    if (!*file || **file != '/' || strtok_r(NULL, BLANKS, &rest))
+        return problem(why, STATUS_INVALID,
+                       "a line is a URL and the absolute path of a token file");
+    if (websub_check_url(slice_of(*url), "the URL", why))
+        return STATUS_INVALID;
+    if (strncasecmp(*url, "https:", 6) != 0 &&
+        !websub_is_loopback(slice_of(*url)))
+        return problem(why, STATUS_INVALID,
+                       "a token is sent over https, or over http to this "
+                       "machine itself");
+    return STATUS_OK;
+}
+
+/* Reads the file until the line whose URL is `wanted`, and sets *found to its
+ * token file, or NULL; the caller frees it. `wanted` NULL: reads all, and the
+ * token files, too. */
+static enum status
+read_lines(const char *path, const char *wanted, char **found,
+           struct problem *why)
+{
+    FILE *file = fopen(path, "re");
+    struct problem inner = {.text = ""};
+    enum status rc = STATUS_OK;
+    char *line = NULL;
+    size_t size = 0;
+    unsigned n = 0;
+
+    if (!file)
+        return problem(why, STATUS_IO, "cannot read %s: %s", path,
+                       strerror(errno));
+    while (!rc && !*found && getline(&line, &size, file) >= 0) {
+        const char *url, *token_path;
+        char *comparable = NULL;
+        struct token token;
+
+        n++;
+        rc = read_line(line, &url, &token_path, &inner);
+        if (rc || !url)
+            continue;
+        if (!wanted) {
+            rc = token_file_read(token_path, true, &token, &inner);
+            explicit_bzero(&token, sizeof(token));
+            continue;
+        }
+        comparable = websub_comparable_dup(slice_of(url));
+        if (!comparable)
+            rc = problem_memory(&inner);
+        else if (!strcmp(comparable, wanted) && !(*found = strdup(token_path)))
+            rc = problem_memory(&inner);
+        free(comparable);
+    }
+    if (rc)
+        problem(why, rc, "%s:%u: %s", path, n, inner.text);
+    else if (ferror(file))
+        rc = problem(why, STATUS_IO, "cannot read %s", path);
+    free(line);
+    fclose(file);
+    return rc;
+}
+
+enum status
+peer_tokens_check(const char *path, struct problem *why)
+{
+    char *found = NULL;
+
+    return read_lines(path, NULL, &found, why);
+}
+
+char *
+peer_tokens_header(const char *path, const char *url)
+{
+    struct problem why = {.text = ""};
+    struct token token;
+    char *wanted, *found = NULL, *header = NULL;
+    enum status rc;
+
+    if (!path[0])
+        return NULL;
+    wanted = websub_comparable_dup(slice_of(url));
+    rc = wanted ? read_lines(path, wanted, &found, &why) : problem_memory(&why);
+    if (!rc && found)
+        rc = token_file_read(found, true, &token, &why);
+    if (!rc && found &&
+        asprintf(&header, "Authorization: Bearer %s", token.text) < 0) {
+        header = NULL;
+        rc = problem_memory(&why);
+    }
+    if (rc)
+        diag(DIAG_WARNING, "hub", "no token for %s: %s", url, why.text);
+    explicit_bzero(&token, sizeof(token));
+    free(wanted);
+    free(found);
+    return header;
+}
+
+void
+peer_tokens_free(char *header)
+{
+    if (header)
+        explicit_bzero(header, strlen(header));
+    free(header);
+}

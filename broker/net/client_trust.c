@@ -1,0 +1,113 @@
+#include "broker/net/client_trust.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+
+#include "base/certificates.h"
+#include "broker/base/diag.h"
+
+struct client_trust {
+    STACK_OF(X509) * authorities;
+    X509_STORE *store;
+    STACK_OF(X509_NAME) * names; /* sent to clients: which to choose */
+    unsigned char id[CERTIFICATES_DIGEST_SIZE]; /* tickets are good for the same
+                                                   authorities alone */
+};
+
+static bool
+add_authorities(struct client_trust *t)
+{
+    for (int i = 0; i < sk_X509_num(t->authorities); i++) {
+        X509 *one = sk_X509_value(t->authorities, i);
+        X509_NAME *name = X509_NAME_dup(X509_get_subject_name(one));
+
+        if (!name || !sk_X509_NAME_push(t->names, name)) {
+            X509_NAME_free(name);
+            return false;
+        }
+        if (X509_STORE_add_cert(t->store, one) != 1)
+            return false;
+    }
+    return true;
+}
+
+struct client_trust *
+client_trust_new(struct stack_st_X509 *authorities)
+{
+    struct client_trust *t = calloc(1, sizeof(*t));
+
+    if (!t) {
+        certificates_free(authorities);
+        return NULL;
+    }
+    t->authorities = authorities;
+    t->store = X509_STORE_new();
+    t->names = sk_X509_NAME_new_null();
+    if (t->store && t->names && add_authorities(t) &&
+        certificates_digest(authorities, t->id))
+        return t;
+    client_trust_free(t);
+    return NULL;
+}
+
+void
+client_trust_free(struct client_trust *t)
+{
+    if (!t)
+        return;
+    certificates_free(t->authorities);
+    X509_STORE_free(t->store);
+    sk_X509_NAME_pop_free(t->names, X509_NAME_free);
+    free(t);
+}
+
+bool
+client_trust_is_same(const struct client_trust *a, const struct client_trust *b)
+{
+    return a && b ? !memcmp(a->id, b->id, sizeof(a->id)) : a == b;
+}
+
+bool
+client_trust_ask(const struct client_trust *t, struct ssl_st *ssl)
+{
+    STACK_OF(X509_NAME) *names = SSL_dup_CA_list(t->names);
+
+    if (!names)
+        return false;
+    SSL_set0_CA_list(ssl, names);
+    SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+    return SSL_set1_verify_cert_store(ssl, t->store) == 1 &&
+           SSL_set_session_id_context(ssl, t->id, sizeof(t->id)) == 1;
+}
+
+bool
+client_trust_proof(const struct ssl_st *ssl, char *fingerprint)
+{
+    const X509 *cert = SSL_get0_peer_certificate(ssl);
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+
+    /* A resumed session, and a connection that stays, outlive the certificate's
+     * last day. */
+    if (!cert || SSL_get_verify_result(ssl) != X509_V_OK ||
+        X509_cmp_current_time(X509_get0_notAfter(cert)) <= 0 ||
+        X509_digest(cert, EVP_sha256(), digest, &size) != 1)
+        return false;
+    for (unsigned i = 0; i < size; i++)
+        snprintf(fingerprint + (size_t)2 * i, 3, "%02x", digest[i]);
+    return true;
+}
+
+void
+client_trust_report(const struct ssl_st *ssl)
+{
+    long error = SSL_get_verify_result(ssl);
+
+    if (error != X509_V_OK)
+        DIAG(DIAG_INFO, "net", "the certificate of a client is refused",
+             diag_text("error", X509_verify_cert_error_string(error)));
+}

@@ -1,0 +1,146 @@
+#include "broker/net/unix_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+/* Why a path cannot be listened on. */
+static enum status
+fail(struct problem *why, const char *path)
+{
+    return problem_errno(why, "cannot listen on", path);
+}
+
+/* Connects, without waiting for room in the backlog. 0, or an errno. */
+static int
+try_connect(const struct socket_path *at)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = 0;
+
+    if (fd < 0 ||
+        connect(fd, (const struct sockaddr *)&at->address, sizeof(at->address)))
+        error = errno;
+    file_close(&fd);
+    return error;
+}
+
+/* Looks at the file that has the name. Sets *is_left: it is a socket that
+ * nobody listens on. Success without that: there is no file. */
+static enum status
+look_at_file(const struct socket_path *at, const char *path, bool *is_left,
+             struct problem *why)
+{
+    struct stat st;
+
+    *is_left = false;
+    if (fstatat(at->dir_fd, at->name, &st, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? STATUS_OK : fail(why, path);
+    if (!S_ISSOCK(st.st_mode))
+        return problem(why, STATUS_IO,
+                       "cannot listen on %s: a file that is no socket has that "
+                       "name",
+                       path);
+    switch (try_connect(at)) {
+    case ECONNREFUSED:
+        *is_left = true;
+        return STATUS_OK;
+    case 0:
+    case EAGAIN:
+        errno = EADDRINUSE;
+        break;
+    default:
+        break;
+    }
+    return fail(why, path);
+}
+
+static enum status
+bind_file(const struct unix_socket *socket, struct unix_file *file, int fd)
+{
+    const struct socket_path *at = &file->at;
+    struct stat st;
+
+    /* A file gets the mode of its socket, less the umask. */
+    if (fchmod(fd, socket->mode) ||
+        bind(fd, (const struct sockaddr *)&at->address, sizeof(at->address)))
+        return STATUS_IO;
+    if (!fstatat(at->dir_fd, at->name, &st, AT_SYMLINK_NOFOLLOW)) {
+        file->dev = st.st_dev;
+        file->ino = st.st_ino;
+    }
+    return fchmodat(at->dir_fd, at->name, socket->mode, AT_SYMLINK_NOFOLLOW)
+               ? STATUS_IO
+               : STATUS_OK;
+}
+
+enum status
+unix_socket_listen(const struct unix_socket *unix_socket, int backlog,
+                   struct unix_file *file, int *fd, struct problem *why)
+{
+    const char *path = unix_socket->path;
+    enum status rc = socket_path_open(&file->at, path, why);
+    bool is_left = false;
+
+    *fd = -1;
+    if (rc)
+        return rc;
+    file->ino = 0;
+    rc = look_at_file(&file->at, path, &is_left, why);
+    if (rc)
+        goto failed;
+    if (is_left && unlinkat(file->at.dir_fd, file->at.name, 0)) {
+        rc = fail(why, path);
+        goto failed;
+    }
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (*fd >= 0 && !bind_file(unix_socket, file, *fd) && !listen(*fd, backlog))
+        return STATUS_OK;
+    rc = fail(why, path);
+
+failed:
+    file_close(fd);
+    unix_socket_remove(file);
+    return rc;
+}
+
+void
+unix_socket_remove(struct unix_file *file)
+{
+    const struct socket_path *at = &file->at;
+    struct stat st;
+
+    if (file->ino && !fstatat(at->dir_fd, at->name, &st, AT_SYMLINK_NOFOLLOW) &&
+        st.st_dev == file->dev && st.st_ino == file->ino)
+        unlinkat(at->dir_fd, at->name, 0);
+    socket_path_close(&file->at);
+}
+
+enum status
+unix_socket_check(const struct unix_socket *socket, struct problem *why)
+{
+    struct socket_path at;
+    bool is_left = false;
+    enum status rc = socket_path_open(&at, socket->path, why);
+
+    if (rc)
+        return rc;
+    rc = look_at_file(&at, socket->path, &is_left, why);
+    if (!rc && faccessat(at.dir_fd, ".", W_OK | X_OK, AT_EACCESS))
+        rc = fail(why, socket->path);
+    socket_path_close(&at);
+    return rc;
+}
+
+uid_t
+unix_socket_peer(int fd)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t size = sizeof(peer);
+
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    return peer.uid;
+}

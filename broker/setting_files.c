@@ -1,0 +1,316 @@
+#include "broker/setting_files.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/certificates.h"
+#include "broker/access/identity_provider.h"
+#include "broker/base/authorities.h"
+#include "broker/base/diag.h"
+#include "broker/base/watched_files.h"
+#include "broker/net/server.h"
+
+struct row {
+    /* Offsets of the file names in struct config. 0: none. */
+    size_t paths[WATCHED_FILES_MAX];
+
+    /* Reads *content; NULL if the settings name no file. */
+    enum status (*read)(const struct config *config, void **content,
+                        struct problem *why);
+
+    /* Takes over `content`, which may be NULL. `config`: the settings of which
+     * it was read. */
+    void (*use)(struct setting_files *f, const struct config *config,
+                void *content);
+    void (*free)(void *content); /* NULL is allowed */
+
+    bool is_of_server; /* server_open has read it */
+};
+
+/* A row that is watched. */
+struct watched_row {
+    struct setting_files *files;
+    const struct row *row;
+};
+
+struct setting_files {
+    const struct config *config;
+    struct server *server;
+    struct identity_provider *provider;
+    bool is_begun;
+    struct watched_files *watched;
+    struct watched_row rows[SETTING_FILES_MAX];
+};
+
+/* --tls-cert and --tls-key */
+
+static enum status
+read_identity(const struct config *config, void **content, struct problem *why)
+{
+    struct identity *identity = NULL;
+    enum status rc =
+        config->tls_cert[0]
+            ? identity_read(&identity, config->tls_cert, config->tls_key, why)
+            : STATUS_OK;
+
+    *content = identity;
+    return rc;
+}
+
+static void
+free_identity(void *content)
+{
+    identity_free(content);
+}
+
+/* Whether there is TLS is fixed from start to end (config_compare). */
+static void
+use_identity(struct setting_files *f, const struct config *config,
+             void *content)
+{
+    if (!content || !f->config->tls_cert[0])
+        identity_free(content);
+    else if (server_show(f->server, content))
+        DIAG_REPORT(DIAG_INFO, "broker",
+                    "new connections get a new certificate",
+                    diag_text("file", config->tls_cert));
+}
+
+/* --ca-file */
+
+static enum status
+read_authorities(const struct config *config, void **content,
+                 struct problem *why)
+{
+    struct stack_st_X509 *all = NULL;
+    enum status rc = STATUS_OK;
+
+    if (config->ca_file[0])
+        rc = certificates_read(&all, config->ca_file,
+                               "certificates of authorities", why);
+    *content = all;
+    return rc;
+}
+
+static void
+free_authorities(void *content)
+{
+    certificates_free(content);
+}
+
+static void
+use_authorities(struct setting_files *f, const struct config *config,
+                void *content)
+{
+    if (authorities_replace(content) && f->is_begun)
+        DIAG_REPORT(DIAG_INFO, "broker",
+                    "new connections to others trust other authorities",
+                    diag_text("file", config->ca_file));
+}
+
+/* --tls-client-ca */
+
+static enum status
+read_client_authorities(const struct config *config, void **content,
+                        struct problem *why)
+{
+    struct stack_st_X509 *all = NULL;
+    enum status rc = STATUS_OK;
+
+    if (config->tls_client_ca[0])
+        rc = certificates_read(&all, config->tls_client_ca,
+                               "certificates of authorities", why);
+    *content = all;
+    return rc;
+}
+
+static void
+use_client_authorities(struct setting_files *f, const struct config *config,
+                       void *content)
+{
+    struct problem why = {""};
+    bool is_new;
+
+    if (server_trust(f->server, content, &is_new, &why))
+        diag(DIAG_ERROR, "broker", "%s: %s", config->tls_client_ca, why.text);
+    else if (is_new && f->is_begun)
+        DIAG_REPORT(DIAG_INFO, "broker",
+                    "clients of new connections need other authorities",
+                    diag_text("file", config->tls_client_ca));
+}
+
+/* --jwt-keys: a URL is read, too, but names no file. The settings beside it
+ * come with its content. */
+
+static enum status
+read_provider(const struct config *config, void **content, struct problem *why)
+{
+    struct provider_options options = {config->jwt_keys, config->jwt_issuer,
+                                       config->jwt_audience};
+    struct provider_settings *settings = NULL;
+    enum status rc = provider_settings_read(&settings, &options, why);
+
+    *content = settings;
+    return rc;
+}
+
+static void
+free_provider(void *content)
+{
+    provider_settings_free(content);
+}
+
+static void
+use_provider(struct setting_files *f, const struct config *config,
+             void *content)
+{
+    (void)config;
+    identity_provider_use(f->provider, content);
+}
+
+/* The table */
+
+#define PATH(member) offsetof(struct config, member)
+
+static const struct row rows[] = {
+    {{PATH(tls_cert), PATH(tls_key)},
+     read_identity,
+     use_identity,
+     free_identity,
+     true},
+    {{PATH(ca_file)},
+     read_authorities,
+     use_authorities,
+     free_authorities,
+     false},
+    {{PATH(tls_client_ca)},
+     read_client_authorities,
+     use_client_authorities,
+     free_authorities,
+     false},
+    {{PATH(jwt_keys)}, read_provider, use_provider, free_provider, false},
+};
+
+#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+_Static_assert(N_ROWS <= SETTING_FILES_MAX, "raise SETTING_FILES_MAX");
+
+enum status
+setting_contents_read(struct setting_contents *contents,
+                      const struct config *config, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    *contents = (struct setting_contents){.of = {NULL}};
+    for (size_t i = 0; i < N_ROWS && !rc; i++)
+        rc = rows[i].read(config, &contents->of[i], why);
+    if (rc)
+        setting_contents_free(contents);
+    return rc;
+}
+
+void
+setting_contents_free(struct setting_contents *contents)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        rows[i].free(contents->of[i]);
+        contents->of[i] = NULL;
+    }
+}
+
+/* Changes */
+
+static enum status
+read_row(void *user, struct problem *why)
+{
+    struct watched_row *watched = user;
+    struct setting_files *f = watched->files;
+    void *content = NULL;
+    enum status rc = watched->row->read(f->config, &content, why);
+
+    if (!rc)
+        watched->row->use(f, f->config, content);
+    return rc;
+}
+
+static void
+report_row(void *user, const struct problem *why)
+{
+    (void)user;
+    DIAG_REPORT(DIAG_ERROR, "broker",
+                "a file has changed, the old content stays",
+                diag_text("error", why->text));
+}
+
+struct setting_files *
+setting_files_new(const struct config *config)
+{
+    struct setting_files *f = calloc(1, sizeof(*f));
+    struct watched_group groups[N_ROWS];
+
+    if (!f)
+        return NULL;
+    f->config = config;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        groups[i] = (struct watched_group){
+            .read = read_row, .report = report_row, .user = &f->rows[i]};
+        f->rows[i] = (struct watched_row){f, &rows[i]};
+        for (size_t j = 0; j < WATCHED_FILES_MAX; j++)
+            if (rows[i].paths[j])
+                groups[i].paths[j] = (const char *)config + rows[i].paths[j];
+    }
+    f->watched = watched_files_new(groups, N_ROWS);
+    if (!f->watched) {
+        free(f);
+        return NULL;
+    }
+    watched_files_look(f->watched);
+    return f;
+}
+
+void
+setting_files_free(struct setting_files *f)
+{
+    if (!f)
+        return;
+    watched_files_free(f->watched);
+    free(f);
+}
+
+enum status
+setting_files_begin(struct setting_files *f, struct server *server,
+                    struct identity_provider *provider, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    f->server = server;
+    f->provider = provider;
+    for (size_t i = 0; i < N_ROWS && !rc; i++)
+        if (!rows[i].is_of_server)
+            rc = read_row(&f->rows[i], why);
+    f->is_begun = true;
+    watched_files_settle(f->watched);
+    return rc;
+}
+
+void
+setting_files_look(struct setting_files *f)
+{
+    watched_files_look(f->watched);
+}
+
+void
+setting_files_use(struct setting_files *f, const struct config *next,
+                  struct setting_contents *contents)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        rows[i].use(f, next, contents->of[i]);
+        contents->of[i] = NULL;
+    }
+    watched_files_settle(f->watched);
+}
+
+struct watched_files *
+setting_files_watched(struct setting_files *f)
+{
+    return f->watched;
+}

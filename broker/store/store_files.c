@@ -1,0 +1,143 @@
+#include "broker/store/store_files.h"
+
+#include <stdio.h>
+
+#include "base/db.h"
+#include "broker/store/store_queries.h"
+#include "broker/store/store_rows.h"
+#include "proto/uri.h"
+
+enum { SETS, LISTS, GENERATIONS, STATEMENTS };
+
+static const char *const sql[STATEMENTS] = {
+    [SETS] =
+        "SELECT name, epoch, max(coalesce((SELECT last FROM batches WHERE"
+        " set_id = sets.id ORDER BY first DESC LIMIT 1), 0),"
+        " coalesce((SELECT max(last) FROM lists WHERE set_id = sets.id), 0)),"
+        " id, max(start_list, first_list) FROM sets ORDER BY name",
+    [LISTS] = "SELECT number FROM lists WHERE set_id = ? AND number >= ?"
+              " AND filed ORDER BY number",
+    [GENERATIONS] = "SELECT name, kind, number, due_us IS NULL"
+                    " FROM generations ORDER BY set_id, kind, number",
+};
+
+struct reading {
+    const struct store_files *files;
+    struct db db;
+    sqlite3_stmt *q[STATEMENTS];
+    char name[SET_NAME_MAX + 1];
+};
+
+static enum status
+next_row(struct reading *r, int which, bool *row, struct problem *why)
+{
+    return db_step(&r->db, r->q[which], row, "read tidings.db", why);
+}
+
+/* Reads the name of the row at hand. */
+static enum status
+read_name(struct reading *r, int which, struct problem *why)
+{
+    return db_text(r->q[which], 0, r->name, sizeof(r->name))
+               ? STATUS_OK
+               : problem(why, STATUS_IO, "it is damaged: a set has no name");
+}
+
+static enum status
+read_lists(struct reading *r, struct problem *why)
+{
+    sqlite3_stmt *q = r->q[LISTS];
+    const struct store_files *files = r->files;
+    bool row = false;
+    enum status rc = STATUS_OK;
+
+    sqlite3_bind_int64(q, 1, sqlite3_column_int64(r->q[SETS], 3));
+    sqlite3_bind_int64(q, 2, sqlite3_column_int64(r->q[SETS], 4));
+    while (!rc && !(rc = next_row(r, LISTS, &row, why)) && row)
+        rc = files->on_list(r->name, store_column_u64(q, 0), files->user, why);
+    db_reset(q);
+    return rc;
+}
+
+static enum status
+read_set(struct reading *r, struct problem *why)
+{
+    sqlite3_stmt *q = r->q[SETS];
+    const struct store_files *files = r->files;
+    char epoch[EPOCH_SIZE + 1];
+    enum status rc = read_name(r, SETS, why);
+
+    if (!rc && !db_text(q, 1, epoch, sizeof(epoch)))
+        rc = problem(why, STATUS_IO, "it is damaged: the set %s has no epoch",
+                     r->name);
+    if (!rc && files->on_set)
+        rc = files->on_set(r->name, epoch, store_column_u64(q, 2), files->user,
+                           why);
+    return rc || !files->on_list ? rc : read_lists(r, why);
+}
+
+static enum status
+read_generation(struct reading *r, struct problem *why)
+{
+    sqlite3_stmt *q = r->q[GENERATIONS];
+    int kind = sqlite3_column_int(q, 1);
+    enum status rc = read_name(r, GENERATIONS, why);
+
+    if (!rc && (kind < 0 || kind >= GENERATION_KINDS))
+        rc = problem(why, STATUS_IO,
+                     "it is damaged: a build of the set %s is "
+                     "of an unknown kind",
+                     r->name);
+    return rc ? rc
+              : r->files->on_generation(
+                    r->name, (enum generation_kind)kind, store_column_u64(q, 2),
+                    sqlite3_column_int(q, 3) != 0, r->files->user, why);
+}
+
+/* A row of an older format may lack columns. */
+static enum status
+check_version(struct reading *r, struct problem *why)
+{
+    int64_t version = 0;
+    enum status rc = db_check_version(&r->db, store_kind.n_steps, why);
+
+    if (!rc)
+        rc = db_number(&r->db, "PRAGMA user_version", &version, why);
+    if (!rc && version < store_kind.n_steps)
+        rc = problem(why, STATUS_IO,
+                     "it is of an earlier version of Tidings: "
+                     "start this version on the data directory once");
+    return rc;
+}
+
+static enum status
+read_all(struct reading *r, struct problem *why)
+{
+    bool row = false;
+    enum status rc = check_version(r, why);
+
+    for (int i = 0; !rc && i < STATEMENTS; i++)
+        rc = db_prepare(&r->db, &r->q[i], sql[i], why);
+    while (!rc && !(rc = next_row(r, SETS, &row, why)) && row)
+        rc = read_set(r, why);
+    row = r->files->on_generation != NULL;
+    while (!rc && row && !(rc = next_row(r, GENERATIONS, &row, why)) && row)
+        rc = read_generation(r, why);
+    return rc;
+}
+
+enum status
+store_files_each(const char *path, const struct store_files *files,
+                 struct problem *why)
+{
+    struct reading r = {.files = files};
+    enum status rc = db_open(&r.db, path, DB_LOOK, why);
+
+    if (!rc)
+        rc = read_all(&r, why);
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(r.q[i]);
+    db_close(&r.db);
+    return rc == STATUS_INVALID ? problem_prefix(why, STATUS_IO, "%s: ", path)
+                                : rc;
+}

@@ -1,0 +1,37 @@
+/*
+ * store_files.h - the sets of a tidings.db that nobody has open, and the files
+ * that it says are there.
+ */
+#ifndef BROKER_STORE_STORE_FILES_H
+#define BROKER_STORE_STORE_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/log/head.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct store_files {
+    /* A set and its last entry; then its closed lists that have files and are
+     * retained, in order. Each may be NULL. */
+    enum status (*on_set)(const char *name, const char *epoch, uint64_t last,
+                          void *user, struct problem *why);
+    enum status (*on_list)(const char *name, uint64_t number, void *user,
+                           struct problem *why);
+
+    /* A generation, also of a removed set; `is_served`: it is current or
+     * archived, else it may be deleted soon. May be NULL. */
+    enum status (*on_generation)(const char *name, enum generation_kind kind,
+                                 uint64_t number, bool is_served, void *user,
+                                 struct problem *why);
+    void *user;
+};
+
+/* Reads the database `path`, until a function fails. STATUS_IO: the
+ * database is damaged, or its version is not ours. */
+MUST_CHECK enum status store_files_each(const char *path,
+                                        const struct store_files *files,
+                                        struct problem *why);
+
+#endif

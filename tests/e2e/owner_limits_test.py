@@ -1,0 +1,86 @@
+"""Limits of a token: what its owner uses up costs nobody else, wherever its requests
+come from."""
+
+import pytest
+
+from tidings_test.http import JSON, check_refused
+
+ENTRY = '{"loc":"http://example.com/a","change":"updated"}'
+OTHERS = 20
+
+
+class Crowd:
+    """A broker with a token for each of many owners, all of one address."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        broker.add_token("root", admin=True)
+        every = {right: ["*"] for right in ("publish", "subscribe", "manage")}
+        names = ["greedy", *(f"other{i}" for i in range(OTHERS))]
+        self.fields = {
+            name: f"Bearer {broker.add_token(name, **every)}" for name in names
+        }
+        for name in names:
+            assert broker.put(f"/sets/{name}", {}).status == 201
+
+    def post(self, name, body=ENTRY, **fields):
+        field = self.fields[name]
+        path = f"/sets/{name}/changes"
+        return self.broker.post(path, body, JSON, authorization=field, **fields)
+
+    def check_others(self):
+        for name in self.fields:
+            if name != "greedy":
+                assert self.post(name).status == 200, name
+
+
+def post_until_refused(crowd, body=ENTRY):
+    for _ in range(1000):
+        answer = crowd.post("greedy", body)
+        if answer.status != 200:
+            return answer
+    raise AssertionError("1000 posts were taken")
+
+
+RATES = (
+    ("--client-post-rate", "1", '"posts"', ENTRY),
+    ("--client-byte-rate", "1K", '"bytes"', f"[{','.join(30 * [ENTRY])}]"),
+)
+
+
+@pytest.mark.parametrize("option, value, policy, body", RATES)
+def test_a_rate_is_that_of_one_owner(start_broker, option, value, policy, body):
+    crowd = Crowd(start_broker(option, value))
+    refused = post_until_refused(crowd, f'{{"changes":{body}}}' if body[0] == "[" else body)
+    check_refused(refused, 429)
+    assert int(refused["Retry-After"]) > 0
+    assert refused["RateLimit"].startswith(f"{policy};r=0;t=")
+    assert refused["RateLimit-Policy"].startswith(f"{policy};q=")
+    crowd.check_others()
+    # Neither another connection nor another address that it claims helps.
+    crowd.broker.disconnect()
+    check_refused(crowd.post("greedy", x_forwarded_for="192.0.2.9"), 429)
+    label = "post-rate" if "post" in option else "byte-rate"
+    name = f'tidings_client_refusals_total{{limit="{label}"}}'
+    assert f"{name} 2" in crowd.broker.get("/metrics").text
+
+
+def test_streams_count_for_their_owner(start_broker):
+    crowd = Crowd(start_broker("--client-streams", "2"))
+    broker = crowd.broker
+    streams = []
+    for name in ("greedy", "greedy", "other1", "other2"):
+        stream = broker.connect()
+        streams.append(stream)
+        fields = {"accept": "text/event-stream", "authorization": crowd.fields[name]}
+        stream.ask(f"/sets/{name}/stream", **fields)
+        assert stream.answer_head().status == 200, name
+    with broker.connect() as stream:
+        fields = {
+            "accept": "text/event-stream",
+            "authorization": crowd.fields["greedy"],
+        }
+        answer = stream.request("/sets/greedy/stream", **fields)
+        check_refused(answer, 429, "your token")
+    for stream in streams:
+        stream.close()
