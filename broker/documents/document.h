@@ -26,6 +26,8 @@ enum document_form {
     DOCUMENT_HTML   /* a page for people */
 };
 
+struct web_file;
+
 /* A request for a document. */
 struct document_wish {
     struct registry *registry;
@@ -41,6 +43,7 @@ struct document_wish {
     enum document_form form;
     uint64_t page; /* of DOCUMENT_HTML, from 1 on */
     enum log_patience patience;
+    const struct web_file *file; /* for web_file_open */
 };
 
 #define DOCUMENT_COVERED_MAX 900

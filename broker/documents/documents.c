@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/path_pattern.h"
+#include "broker/documents/web_files.h"
 
 /* "{set}" stands for a set's name, "{list}" for the number of a Change List, a
  * generation or a set, "{last}" for the last one of several, or the number of a
@@ -15,10 +16,13 @@ static const struct row {
     bool has_forms;
     enum generation_kind kind;
     bool is_public;
+    const struct web_file *file; /* for web_file_open */
 } documents[] = {
     {"/", landing_open, "text/html; charset=utf-8", .is_public = true},
     {"/robots.txt", robots_open, "text/plain; charset=utf-8",
      .is_public = true},
+    {"/tidings.js", web_file_open, "text/javascript; charset=utf-8",
+     .is_public = true, .file = &web_tidings_js},
     {"/.well-known/resourcesync", source_description_open, "application/xml"},
     {"/descriptions/{list}-{last}.xml", source_description_part_open,
      "application/xml"},
@@ -102,6 +106,7 @@ describe_row(const struct row *row, struct document_found *found)
         .is_public = row->is_public,
         .has_set = strstr(row->path, "{set}"),
         .kind = row->kind,
+        .file = row->file,
     };
 }
 

@@ -24,6 +24,7 @@ struct document_found {
     struct slice set; /* as in the path */
     enum generation_kind kind;
     uint64_t number, last;
+    const struct web_file *file; /* for web_file_open; or NULL */
 };
 
 /* Returns row `i` of the table, for printing: its path, with {set} and other
@@ -58,5 +59,6 @@ document_links_fn notifications_changes_links;
 document_links_fn notifications_framework_links;
 document_open_fn landing_open;
 document_open_fn robots_open;
+document_open_fn web_file_open;
 
 #endif

@@ -303,6 +303,7 @@ handle_documents_get(struct http *http, struct request *rq,
     o.wish.kind = o.found.kind;
     o.wish.number = o.found.number;
     o.wish.last = o.found.last;
+    o.wish.file = o.found.file;
     if (!o.status)
         o.status = read_form(rq, &o);
     o.conditions = conditional_read(rq);

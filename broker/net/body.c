@@ -15,7 +15,8 @@
 /* Bytes in memory are one piece. */
 struct memory {
     struct body body; /* first: a pointer to it is a pointer to this */
-    struct buf text;
+    struct buf text;  /* owns the bytes; empty if they are constant */
+    struct slice piece;
     bool is_lent;
 };
 
@@ -25,10 +26,10 @@ memory_next(struct body *body, bool may_block, struct slice *piece)
     struct memory *m = (struct memory *)body;
 
     (void)may_block;
-    if (m->is_lent || m->text.size == 0)
+    if (m->is_lent || m->piece.size == 0)
         return BODY_END;
     m->is_lent = true;
-    *piece = buf_slice(&m->text);
+    *piece = m->piece;
     return BODY_DATA;
 }
 
@@ -42,22 +43,32 @@ memory_free(struct body *body)
 }
 
 struct body *
+body_of_constant(struct slice bytes)
+{
+    struct memory *m = calloc(1, sizeof(*m));
+
+    if (!m)
+        return NULL;
+    m->body.size = bytes.size;
+    m->body.next = memory_next;
+    m->body.free = memory_free;
+    m->piece = bytes;
+    return &m->body;
+}
+
+struct body *
 body_of_buf(struct buf *text)
 {
-    struct memory *m;
+    struct body *body;
 
     if (text->failed)
         return NULL;
-    m = calloc(1, sizeof(*m));
-    if (!m)
+    body = body_of_constant(buf_slice(text));
+    if (!body)
         return NULL;
-
-    m->body.size = text->size;
-    m->body.next = memory_next;
-    m->body.free = memory_free;
-    m->text = *text;
+    ((struct memory *)body)->text = *text;
     buf_init(text, text->max);
-    return &m->body;
+    return body;
 }
 
 /* A file */

@@ -54,6 +54,9 @@ struct body {
  * afterwards). NULL: no memory, or text->failed. */
 struct body *body_of_buf(struct buf *text);
 
+/* A body of bytes that stay as long as the program. NULL: no memory. */
+struct body *body_of_constant(struct slice bytes);
+
 /* The first `size` bytes of an open file, which is taken over. NULL: no memory;
  * then the file is still the caller's. */
 struct body *body_of_file(int fd, uint64_t size);

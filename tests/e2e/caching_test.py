@@ -6,12 +6,19 @@ import gzip
 
 import pytest
 
+from tidings_test.broker import ROOT
+
 SOURCE = "/.well-known/resourcesync"
 INDEX = "/sets/news/changelist.xml"
 ARCHIVE = "/sets/news/changelist-archive.xml"
 LATEST = "/sets/news/changes/latest.xml"
 LISTS = [f"/sets/news/changes/{number:012}.xml" for number in (1, 2, 3)]
-DOCUMENTS = [SOURCE, "/sets/news/capabilitylist.xml", INDEX, ARCHIVE, LATEST, *LISTS]
+MODULE = "/tidings.js"
+PACKED = [*LISTS, MODULE]
+DOCUMENTS = [
+    *(SOURCE, "/sets/news/capabilitylist.xml", INDEX, ARCHIVE, LATEST, *LISTS),
+    MODULE,
+]
 
 DESCRIBING = [
     *("Content-Type", "Content-Length", "Content-Encoding", "ETag", "Last-Modified"),
@@ -72,7 +79,7 @@ def test_caches_are_told_what_they_may_keep(broker):
         final = "public, max-age=31536000, immutable"
         assert answer.status == 200
         assert answer["Cache-Control"] == (final if is_closed else "no-cache")
-        assert answer["Vary"] == ("Accept-Encoding" if path in LISTS else None)
+        assert answer["Vary"] == ("Accept-Encoding" if path in PACKED else None)
         assert answer["Accept-Ranges"] == "bytes"
         assert bool(answer["Last-Modified"]) == is_closed
 
@@ -189,6 +196,15 @@ def test_gzip_is_the_file_and_the_file_is_the_list(start_ahead):
     assert packed["Content-Encoding"] == "gzip"
     assert packed["Content-Type"] == "application/xml"
     assert gzip.decompress(packed.body) == news.get(news.list_path(1)).body
+
+
+# The broker has the files of web/ in its program.
+def test_a_file_of_the_program_is_the_file_of_the_checkout(broker):
+    plain, packed = (broker.get(MODULE, accept_encoding=coding) for coding in (None, "gzip"))
+    assert plain.body == (ROOT / "web/tidings.js").read_bytes()
+    assert plain["Content-Type"] == "text/javascript; charset=utf-8"
+    assert gzip.decompress(packed.body) == plain.body
+    assert packed["Content-Encoding"] == "gzip"
 
 
 # RFC 9110 section 12.5.3

@@ -1,0 +1,23 @@
+/*
+ * web_files.h - files for browsers, which are part of the program.
+ *
+ * tools/embed.cmake makes one struct web_file of each file in web/ that
+ * CMakeLists.txt names. A row of documents.c gives a file its path, so a file
+ * is a document as every other: with an ETag, conditions, ranges and HEAD.
+ */
+#ifndef BROKER_DOCUMENTS_WEB_FILES_H
+#define BROKER_DOCUMENTS_WEB_FILES_H
+
+#include "proto/resourcesync/digest.h"
+#include "proto/slice.h"
+
+struct web_file {
+    struct slice plain;
+    struct slice gzip; /* the same, compressed */
+    struct digest tag; /* SHA-256 of `plain` */
+};
+
+/* web/tidings.js */
+extern const struct web_file web_tidings_js;
+
+#endif
