@@ -153,25 +153,15 @@ enum status
 published_list_read(const char *path, struct published_list *list,
                     struct published_text *to, struct problem *why)
 {
-    struct slice footer = document_footer_of(DOCUMENT_URLSET);
-    struct slice text;
     enum status rc;
 
     buf_init(&to->text, PUBLISHED_MAX);
-    rc = published_read(path, PUBLISHED_MAX, &to->text, why);
+    rc = published_cut(path, DOCUMENT_URLSET, &to->text, &to->header,
+                       &to->fragments, why);
     if (rc)
         return rc;
-    text = buf_slice(&to->text);
-    to->header = published_header(text);
-    if (to->header.size == 0 ||
-        !read_header(to->header, number_of_name(path), list))
+    if (!read_header(to->header, number_of_name(path), list))
         return published_fail(path, why, "its header is none of a Change List");
-    if (text.size < to->header.size + footer.size ||
-        memcmp(text.data + text.size - footer.size, footer.data, footer.size) !=
-            0)
-        return published_fail(path, why, "its end is missing");
-    to->fragments = (struct slice){text.data + to->header.size,
-                                   text.size - to->header.size - footer.size};
     list->info.bytes = to->fragments.size;
     return check_entries(path, &list->info, to->fragments, why);
 }

@@ -47,28 +47,6 @@ published_resources_look(const char *path, struct published_resources *list,
     return rc;
 }
 
-/* Reads all of a document, and cuts its header and footer off. */
-static enum status
-read_entries(const char *path, enum document_root root, struct buf *text,
-             struct slice *entries, struct problem *why)
-{
-    struct slice footer = document_footer_of(root), all;
-    enum status rc = published_read(path, PUBLISHED_MAX, text, why);
-    size_t header;
-
-    if (rc)
-        return rc;
-    all = buf_slice(text);
-    header = published_header(all).size;
-    if (header == 0 || all.size < header + footer.size ||
-        memcmp(all.data + all.size - footer.size, footer.data, footer.size) !=
-            0)
-        return published_fail(path, why, "its end is missing");
-    *entries =
-        (struct slice){all.data + header, all.size - header - footer.size};
-    return STATUS_OK;
-}
-
 /* Takes the next line. */
 static struct slice
 next_line(struct slice *rest)
@@ -84,13 +62,13 @@ next_line(struct slice *rest)
 enum status
 published_resources_count(const char *path, uint64_t *n, struct problem *why)
 {
-    struct slice rest = {NULL, 0};
+    struct slice header, rest = {NULL, 0};
     struct buf text;
     enum status rc;
 
     *n = 0;
     buf_init(&text, PUBLISHED_MAX);
-    rc = read_entries(path, DOCUMENT_SITEMAPINDEX, &text, &rest, why);
+    rc = published_cut(path, DOCUMENT_SITEMAPINDEX, &text, &header, &rest, why);
     while (!rc && rest.size > 0)
         *n += slice_starts(next_line(&rest), "<sitemap>");
     buf_fini(&text);
@@ -117,12 +95,12 @@ published_resources_fill(const char *path,
                          struct resources *resources, struct problem *why)
 {
     struct problem reason = {""};
-    struct slice rest = {NULL, 0};
+    struct slice header, rest = {NULL, 0};
     struct buf text;
     enum status rc;
 
     buf_init(&text, PUBLISHED_MAX);
-    rc = read_entries(path, DOCUMENT_URLSET, &text, &rest, why);
+    rc = published_cut(path, DOCUMENT_URLSET, &text, &header, &rest, why);
     while (!rc && rest.size > 0) {
         struct slice entry = next_line(&rest);
         uint64_t seq;

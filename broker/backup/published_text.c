@@ -42,6 +42,28 @@ published_read(const char *path, size_t max, struct buf *text,
     return rc;
 }
 
+enum status
+published_cut(const char *path, enum document_root root, struct buf *text,
+              struct slice *header, struct slice *entries, struct problem *why)
+{
+    struct slice footer = document_footer_of(root), all;
+    enum status rc = published_read(path, PUBLISHED_MAX, text, why);
+
+    if (rc)
+        return rc;
+    all = buf_slice(text);
+    *header = published_header(all);
+    if (header->size == 0)
+        return published_fail(path, why, "it has no header");
+    if (all.size < header->size + footer.size ||
+        memcmp(all.data + all.size - footer.size, footer.data, footer.size) !=
+            0)
+        return published_fail(path, why, "its end is missing");
+    *entries = (struct slice){all.data + header->size,
+                              all.size - header->size - footer.size};
+    return STATUS_OK;
+}
+
 struct slice
 published_element(struct slice header, const char *start)
 {

@@ -31,6 +31,13 @@ MUST_CHECK enum status published_read(const char *path, size_t max,
 /* The header: up to the first entry, or the end of the root; empty: none. */
 struct slice published_header(struct slice text);
 
+/* Reads all of a document into `text`, in which `header` and `entries` point.
+ */
+MUST_CHECK enum status published_cut(const char *path, enum document_root root,
+                                     struct buf *text, struct slice *header,
+                                     struct slice *entries,
+                                     struct problem *why);
+
 /* The first element that begins with `start`, up to its end; empty: none. */
 struct slice published_element(struct slice header, const char *start);
 

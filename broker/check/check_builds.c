@@ -22,8 +22,6 @@
 #include "broker/sets/links.h"
 #include "broker/store/store_queries.h"
 
-#define STEP_BYTES 262144
-
 struct build_check {
     struct inspection *in;
     struct generation build;
@@ -74,30 +72,6 @@ on_plain(struct slice bytes, void *user, struct problem *why)
     return digest_check_add(p->digests, bytes, why);
 }
 
-/* Passes all bytes of a file to `fn`. */
-static enum status
-read_file(struct inspection *in, int fd,
-          enum status (*fn)(struct slice bytes, void *user,
-                            struct problem *why),
-          void *user, struct problem *why)
-{
-    char *step = malloc(STEP_BYTES);
-    enum status rc = step ? STATUS_OK : problem_memory(why);
-    ssize_t n = 1;
-
-    while (!rc && n > 0) {
-        n = read(fd, step, STEP_BYTES);
-        if (n < 0)
-            rc = problem(why, STATUS_IO, "it cannot be read: %s",
-                         strerror(errno));
-        else if (n > 0)
-            rc = fn((struct slice){step, (size_t)n}, user, why);
-        in->counts.bytes += n > 0 ? (uint64_t)n : 0;
-    }
-    free(step);
-    return rc;
-}
-
 static enum status
 inflate_step(struct slice bytes, void *user, struct problem *why)
 {
@@ -116,7 +90,7 @@ inflate_document(struct build_check *b, int fd, const struct zfile *zfile,
     if (!rc && lseek(fd, 0, SEEK_SET))
         rc = problem(why, STATUS_IO, "%s", strerror(errno));
     if (!rc)
-        rc = read_file(b->in, fd, inflate_step, g, why);
+        rc = inspection_read(b->in, fd, inflate_step, g, why);
     if (!rc)
         rc = gunzip_end(g, why);
     if (!rc)
@@ -204,7 +178,7 @@ check_package(struct build_check *b, uint64_t part, struct slice line)
                     (uint64_t)st.st_size, size);
     if (!rc && b->in->is_deep) {
         digests = digest_check_new(value_of(line, " hash=\""), size);
-        rc = digests ? read_file(b->in, fd, digest_step, digests, &why)
+        rc = digests ? inspection_read(b->in, fd, digest_step, digests, &why)
                      : problem_memory(&why);
         if (!rc)
             rc = digest_check_end(digests, &why);
@@ -279,32 +253,34 @@ check_build(struct build_check *b, const char *set)
                         b->bytes, b->build.bytes);
 }
 
+/* The set whose builds are looked at. */
+struct builds_check {
+    struct inspection *in;
+    const char *set;
+};
+
+static void
+on_build(sqlite3_stmt *row, void *user)
+{
+    const struct builds_check *c = user;
+    struct build_check b = {.in = c->in, .build = store_column_generation(row)};
+
+    check_build(&b, c->set);
+}
+
 /* A build that is due is being deleted. */
 void
 check_builds(struct inspection *in, const struct inspected_set *set)
 {
-    sqlite3_stmt *q = NULL;
-    struct problem why = {""};
+    struct builds_check c = {in, set->name};
     struct db db;
-    bool row = false;
-    enum status rc;
 
     if (inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db", &db))
         return;
-    rc = db_prepare(&db, &q,
+    inspection_rows(in, "tidings.db", &db,
                     "SELECT " GENERATION_COLUMNS " FROM generations WHERE"
                     " set_id = ? AND due_us IS NULL AND kind BETWEEN 0 AND 2"
                     " ORDER BY kind, number",
-                    &why);
-    if (!rc)
-        sqlite3_bind_int64(q, 1, set->id);
-    while (!rc && !(rc = db_step(&db, q, &row, "read it", &why)) && row) {
-        struct build_check b = {.in = in, .build = store_column_generation(q)};
-
-        check_build(&b, set->name);
-    }
-    sqlite3_finalize(q);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, "tidings.db", "%s", why.text);
+                    set->id, on_build, &c);
     db_close(&db);
 }

@@ -4,7 +4,6 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,8 +11,6 @@
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
 #include "broker/store/store_queries.h"
-
-#define STEP_BYTES 262144
 
 static const struct inspection_query queries[] = {
     {FINDING_INDEX, false,
@@ -67,6 +64,12 @@ name_file(char to[INSPECTION_PATH], const char *set,
     inspection_path(to, set, name);
 }
 
+static enum status
+add_bytes(struct slice bytes, void *user, struct problem *why)
+{
+    return digest_check_add(user, bytes, why);
+}
+
 /* Compares the bytes of an open file with its name. */
 static enum status
 compare_bytes(struct inspection *in, int fd, const struct digest *digest,
@@ -74,28 +77,16 @@ compare_bytes(struct inspection *in, int fd, const struct digest *digest,
 {
     char text[DIGEST_TEXT_SIZE];
     struct digest_check *digests;
-    char *step = malloc(STEP_BYTES);
-    enum status rc = STATUS_OK;
-    ssize_t n = 1;
+    enum status rc;
 
     digest_write(text, digest);
     digests = digest_check_new((struct slice){text, sizeof(text)}, LENGTH_NONE);
-    if (!step || !digests)
-        rc = problem_memory(why);
-    while (!rc && n > 0) {
-        n = read(fd, step, STEP_BYTES);
-        if (n < 0)
-            rc = problem_errno(why, "it cannot be read", "");
-        else
-            rc =
-                digest_check_add(digests, (struct slice){step, (size_t)n}, why);
-        in->counts.bytes += n > 0 ? (uint64_t)n : 0;
-    }
+    rc = digests ? inspection_read(in, fd, add_bytes, digests, why)
+                 : problem_memory(why);
     if (!rc && digest_check_end(digests, NULL))
         rc =
             problem(why, STATUS_INVALID, "its bytes are not those of its name");
     digest_check_free(digests);
-    free(step);
     return rc;
 }
 
@@ -130,37 +121,33 @@ check_file(struct inspection *in, const char *set, const struct digest *digest,
         inspection_find(in, FINDING_CONTENT, path, "%s", why.text);
 }
 
+/* The set whose files are looked at. */
+struct content_check {
+    struct inspection *in;
+    const char *set, *path; /* of content.db */
+};
+
 static void
-check_files(struct inspection *in, const char *set, const char *path,
-            struct db *db)
+on_file(sqlite3_stmt *row, void *user)
 {
-    sqlite3_stmt *q = NULL;
-    struct problem why = {""};
-    bool row = false;
-    enum status rc = db_prepare(
-        db, &q, "SELECT digest, length FROM files WHERE n > 0", &why);
+    const struct content_check *c = user;
+    struct slice bytes = db_column(row, 0);
+    struct digest digest;
 
-    while (!rc && !(rc = db_step(db, q, &row, "read it", &why)) && row) {
-        struct slice bytes = db_column(q, 0);
-        struct digest digest;
-
-        if (bytes.size != DIGEST_SIZE) {
-            inspection_find(in, FINDING_INDEX, path,
-                            "a file has no digest as its name");
-            continue;
-        }
-        memcpy(digest.bytes, bytes.data, DIGEST_SIZE);
-        check_file(in, set, &digest, store_column_u64(q, 1));
+    if (bytes.size != DIGEST_SIZE) {
+        inspection_find(c->in, FINDING_INDEX, c->path,
+                        "a file has no digest as its name");
+        return;
     }
-    sqlite3_finalize(q);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
+    memcpy(digest.bytes, bytes.data, DIGEST_SIZE);
+    check_file(c->in, c->set, &digest, store_column_u64(row, 1));
 }
 
 void
 check_content(struct inspection *in, const struct inspected_set *set)
 {
     char path[INSPECTION_PATH];
+    struct content_check c = {in, set->name, path};
     struct db db;
 
     inspection_path(path, set->name, CONTENT_FILE);
@@ -170,7 +157,9 @@ check_content(struct inspection *in, const struct inspected_set *set)
     if (inspection_is_sound(in, path, &db)) {
         inspection_ask(in, path, &db, queries,
                        sizeof(queries) / sizeof(queries[0]), 0);
-        check_files(in, set->name, path, &db);
+        inspection_rows(in, path, &db,
+                        "SELECT digest, length FROM files WHERE n > 0", 0,
+                        on_file, &c);
     }
     db_close(&db);
 }

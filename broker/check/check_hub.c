@@ -133,30 +133,19 @@ lend_logs(struct inspection *in, struct db *db)
     return !rc && !inspection_lend_logs(in, db);
 }
 
-/* Compares the documents of relays with their digests. */
+/* Compares a document of a relay with its digest. */
 static void
-check_documents(struct inspection *in, const char *path, struct db *db)
+on_document(sqlite3_stmt *row, void *user)
 {
-    sqlite3_stmt *q = NULL;
-    struct problem why = {""};
-    bool row = false;
-    enum status rc =
-        db_prepare(db, &q, "SELECT id, digest, body FROM documents", &why);
+    struct digest stored = store_column_digest(row, 1), digest;
 
-    while (!rc && !(rc = db_step(db, q, &row, "read it", &why)) && row) {
-        struct digest stored = store_column_digest(q, 1), digest;
-
-        digest_sha256(&digest, db_column(q, 2));
-        if (memcmp(&stored, &digest, sizeof(digest)) != 0)
-            inspection_find(in, FINDING_HUB, path,
-                            "document %" PRIu64
-                            " is not the one that was stored: its digest is "
-                            "wrong",
-                            store_column_u64(q, 0));
-    }
-    sqlite3_finalize(q);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
+    digest_sha256(&digest, db_column(row, 2));
+    if (memcmp(&stored, &digest, sizeof(digest)) != 0)
+        inspection_find(user, FINDING_HUB, databases[DATABASE_HUB].name,
+                        "document %" PRIu64
+                        " is not the one that was stored: its digest is "
+                        "wrong",
+                        store_column_u64(row, 0));
 }
 
 void
@@ -175,44 +164,31 @@ check_hub(struct inspection *in)
     if (inspection_is_sound(in, path, &db) && lend_logs(in, &db)) {
         inspection_ask(in, path, &db, hub_queries,
                        sizeof(hub_queries) / sizeof(hub_queries[0]), 0);
-        check_documents(in, path, &db);
+        inspection_rows(in, path, &db, "SELECT id, digest, body FROM documents",
+                        0, on_document, in);
     }
     db_close(&db);
 }
 
-/* Compares the ends of the messages that each lane has begun with its log. */
+/* Compares the ends of the messages that a lane has begun with its log. */
 static void
-check_lanes(struct inspection *in, const char *path, struct db *db)
+on_lane(sqlite3_stmt *row, void *user)
 {
-    sqlite3_stmt *q = NULL;
-    struct problem why = {""};
-    bool row = false;
-    enum status rc = db_prepare(
-        db, &q,
-        "SELECT l.bridge, l.name, acked, ends, coalesce(last, -1) FROM lanes l"
-        " LEFT JOIN logs g ON g.name = l.name AND g.epoch = l.epoch",
-        &why);
+    const char *path = databases[DATABASE_MQTT].name;
+    uint64_t last = store_column_u64(row, 2);
 
-    while (!rc && !(rc = db_step(db, q, &row, "read it", &why)) && row) {
-        uint64_t last = store_column_u64(q, 2);
-
-        if (!mqtt_db_last_end(&last, db_column(q, 3)))
-            inspection_find(in, FINDING_BRIDGE, path,
-                            "bridge %.*s: the messages of set %.*s are damaged",
-                            SLICE_ARG(db_column(q, 0)),
-                            SLICE_ARG(db_column(q, 1)));
-        else if (last > store_column_u64(q, 2) &&
-                 sqlite3_column_int64(q, 4) >= 0 &&
-                 last > store_column_u64(q, 4))
-            inspection_find(in, FINDING_AHEAD, path,
-                            "bridge %.*s has begun messages of set %.*s up to "
-                            "entry %" PRIu64,
-                            SLICE_ARG(db_column(q, 0)),
-                            SLICE_ARG(db_column(q, 1)), last);
-    }
-    sqlite3_finalize(q);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
+    if (!mqtt_db_last_end(&last, db_column(row, 3)))
+        inspection_find(user, FINDING_BRIDGE, path,
+                        "bridge %.*s: the messages of set %.*s are damaged",
+                        SLICE_ARG(db_column(row, 0)),
+                        SLICE_ARG(db_column(row, 1)));
+    else if (last > store_column_u64(row, 2) &&
+             sqlite3_column_int64(row, 4) >= 0 &&
+             last > store_column_u64(row, 4))
+        inspection_find(
+            user, FINDING_AHEAD, path,
+            "bridge %.*s has begun messages of set %.*s up to entry %" PRIu64,
+            SLICE_ARG(db_column(row, 0)), SLICE_ARG(db_column(row, 1)), last);
 }
 
 void
@@ -226,7 +202,11 @@ check_bridges(struct inspection *in)
     if (inspection_is_sound(in, path, &db) && lend_logs(in, &db)) {
         inspection_ask(in, path, &db, bridge_queries,
                        sizeof(bridge_queries) / sizeof(bridge_queries[0]), 0);
-        check_lanes(in, path, &db);
+        inspection_rows(in, path, &db,
+                        "SELECT l.bridge, l.name, acked, ends,"
+                        " coalesce(last, -1) FROM lanes l LEFT JOIN logs g"
+                        " ON g.name = l.name AND g.epoch = l.epoch",
+                        0, on_lane, in);
     }
     db_close(&db);
 }

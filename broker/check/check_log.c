@@ -318,37 +318,22 @@ claim_content(struct log_walk *w)
 }
 
 static void
-claim_builds(struct log_walk *w)
+claim_build(sqlite3_stmt *row, void *user)
 {
-    sqlite3_stmt *q = NULL;
-    struct problem why = {""};
-    bool row = false;
-    enum status rc = db_prepare(w->db, &q,
-                                "SELECT kind, number, seq, at_us FROM"
-                                " generations WHERE set_id = ? AND"
-                                " due_us IS NULL",
-                                &why);
+    struct log_walk *w = user;
+    struct log_claim *claim = log_walk_claim(w);
 
-    if (!rc)
-        sqlite3_bind_int64(q, 1, w->set->id);
-    while (!rc && !(rc = db_step(w->db, q, &row, "read it", &why)) && row) {
-        struct log_claim *claim = log_walk_claim(w);
-
-        if (!claim)
-            break;
-        claim->seq = store_column_u64(q, 2);
-        claim->us = sqlite3_column_int64(q, 3);
-        claim->has_us = true;
-        claim->kind = FINDING_LOG;
-        snprintf(claim->path, sizeof(claim->path), "%s",
-                 databases[DATABASE_TIDINGS].name);
-        snprintf(claim->what, sizeof(claim->what),
-                 "set %u: build %" PRIu64 " of kind %d", w->set->id,
-                 store_column_u64(q, 1), sqlite3_column_int(q, 0));
-    }
-    sqlite3_finalize(q);
-    if (rc)
-        inspection_find(w->in, FINDING_DATABASE, "tidings.db", "%s", why.text);
+    if (!claim)
+        return;
+    claim->seq = store_column_u64(row, 2);
+    claim->us = sqlite3_column_int64(row, 3);
+    claim->has_us = true;
+    claim->kind = FINDING_LOG;
+    snprintf(claim->path, sizeof(claim->path), "%s",
+             databases[DATABASE_TIDINGS].name);
+    snprintf(claim->what, sizeof(claim->what),
+             "set %u: build %" PRIu64 " of kind %d", w->set->id,
+             store_column_u64(row, 1), sqlite3_column_int(row, 0));
 }
 
 void
@@ -365,7 +350,10 @@ check_log(struct inspection *in, const struct inspected_set *set)
     if (!set->is_removed) {
         open_state(&state, &walk);
         claim_content(&walk);
-        claim_builds(&walk);
+        inspection_rows(in, "tidings.db", &db,
+                        "SELECT kind, number, seq, at_us FROM generations"
+                        " WHERE set_id = ? AND due_us IS NULL",
+                        set->id, claim_build, &walk);
     }
     log_walk_run(&walk);
     end_state(&state, &walk);

@@ -1,5 +1,6 @@
 #include "broker/check/inspection.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,68 +116,103 @@ inspection_open(struct inspection *in, const struct database *database,
     return rc;
 }
 
-bool
-inspection_is_sound(struct inspection *in, const char *path, struct db *db)
+void
+inspection_rows(struct inspection *in, const char *path, struct db *db,
+                const char *sql, uint32_t set, inspection_row_fn *fn,
+                void *user)
 {
     sqlite3_stmt *q = NULL;
     struct problem why = {""};
-    bool row = false, is_sound = true;
-    char whole[WHOLE_PATH];
-    struct stat st;
-    enum status rc =
-        db_prepare(db, &q,
-                   in->is_deep ? "PRAGMA integrity_check(" FAULTS_MAX ")"
-                               : "PRAGMA quick_check(" FAULTS_MAX ")",
-                   &why);
-
-    while (!rc && !(rc = db_step(db, q, &row, "check it", &why)) && row) {
-        struct slice text = db_column(q, 0);
-
-        if (slice_is(text, "ok"))
-            continue;
-        is_sound = false;
-        inspection_find(in, FINDING_DATABASE, path, "it is damaged: %.*s",
-                        SLICE_ARG(text));
-    }
-    sqlite3_finalize(q);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
-    inspection_whole_path(in, path, whole, sizeof(whole));
-    if (!stat(whole, &st))
-        in->counts.bytes += (uint64_t)st.st_size;
-    in->counts.files++;
-    return is_sound && !rc;
-}
-
-static enum status
-ask_one(struct inspection *in, const char *path, struct db *db,
-        const struct inspection_query *query, uint32_t set, struct problem *why)
-{
-    sqlite3_stmt *q = NULL;
     bool row = false;
-    enum status rc = db_prepare(db, &q, query->sql, why);
+    enum status rc = db_prepare(db, &q, sql, &why);
 
     if (!rc && sqlite3_bind_parameter_count(q) > 0)
         sqlite3_bind_int64(q, 1, set);
-    while (!rc && !(rc = db_step(db, q, &row, "read it", why)) && row)
-        inspection_find(in, query->kind, path, "%.*s",
-                        SLICE_ARG(db_column(q, 0)));
+    while (!rc && !(rc = db_step(db, q, &row, "read it", &why)) && row)
+        fn(q, user);
     sqlite3_finalize(q);
-    return rc;
+    if (rc)
+        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
+}
+
+/* What a query finds in a database. */
+struct asking {
+    struct inspection *in;
+    const char *path;
+    enum finding_kind kind;
+};
+
+static void
+on_sentence(sqlite3_stmt *row, void *user)
+{
+    const struct asking *a = user;
+
+    inspection_find(a->in, a->kind, a->path, "%.*s",
+                    SLICE_ARG(db_column(row, 0)));
 }
 
 void
 inspection_ask(struct inspection *in, const char *path, struct db *db,
                const struct inspection_query *queries, size_t n, uint32_t set)
 {
-    struct problem why = {""};
-    enum status rc = STATUS_OK;
+    for (size_t i = 0; i < n; i++) {
+        struct asking a = {in, path, queries[i].kind};
 
-    for (size_t i = 0; !rc && i < n; i++)
         if (in->is_deep || !queries[i].is_deep)
-            rc = ask_one(in, path, db, &queries[i], set, &why);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
+            inspection_rows(in, path, db, queries[i].sql, set, on_sentence, &a);
+    }
+}
+
+static void
+on_damage(sqlite3_stmt *row, void *user)
+{
+    const struct asking *a = user;
+
+    if (!slice_is(db_column(row, 0), "ok"))
+        inspection_find(a->in, FINDING_DATABASE, a->path, "it is damaged: %.*s",
+                        SLICE_ARG(db_column(row, 0)));
+}
+
+bool
+inspection_is_sound(struct inspection *in, const char *path, struct db *db)
+{
+    size_t before = in->findings.n;
+    struct asking a = {in, path, FINDING_DATABASE};
+    char whole[WHOLE_PATH];
+    struct stat st;
+
+    inspection_rows(in, path, db,
+                    in->is_deep ? "PRAGMA integrity_check(" FAULTS_MAX ")"
+                                : "PRAGMA quick_check(" FAULTS_MAX ")",
+                    0, on_damage, &a);
+    inspection_whole_path(in, path, whole, sizeof(whole));
+    if (!stat(whole, &st))
+        in->counts.bytes += (uint64_t)st.st_size;
+    in->counts.files++;
+    return in->findings.n == before && !in->findings.is_short;
+}
+
+/* Files */
+
+enum status
+inspection_read(struct inspection *in, int fd, inspection_bytes_fn *fn,
+                void *user, struct problem *why)
+{
+    char *step = malloc(INSPECTION_STEP);
+    enum status rc = step ? STATUS_OK : problem_memory(why);
+    ssize_t n = 1;
+
+    while (!rc && n > 0) {
+        n = read(fd, step, INSPECTION_STEP);
+        if (n < 0)
+            rc = problem(why, STATUS_IO, "it cannot be read: %s",
+                         strerror(errno));
+        else if (n > 0)
+            rc = fn((struct slice){step, (size_t)n}, user, why);
+        in->counts.bytes += n > 0 ? (uint64_t)n : 0;
+    }
+    free(step);
+    return rc;
 }
 
 /* Sets */

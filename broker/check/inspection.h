@@ -17,6 +17,7 @@
 #include "broker/check/findings.h"
 #include "broker/log/head.h"
 #include "proto/problem.h"
+#include "proto/slice.h"
 #include "proto/status.h"
 
 /* Room for a path below the data directory. */
@@ -63,6 +64,15 @@ MUST_CHECK enum status inspection_open(struct inspection *in,
 bool inspection_is_sound(struct inspection *in, const char *path,
                          struct db *db);
 
+/* Receives one row of a query. */
+typedef void inspection_row_fn(sqlite3_stmt *row, void *user);
+
+/* Passes each row of a query to `fn`; ?1, if the query has it, is `set`. A
+ * failure is a finding about `path`. */
+void inspection_rows(struct inspection *in, const char *path, struct db *db,
+                     const char *sql, uint32_t set, inspection_row_fn *fn,
+                     void *user);
+
 /* A query that returns one sentence for each fault; ?1 is a set's id. */
 struct inspection_query {
     enum finding_kind kind;
@@ -82,6 +92,17 @@ MUST_CHECK enum status inspection_load(struct inspection *in, struct db *db);
  * logs(name, epoch, earliest, last), for queries that compare positions. */
 MUST_CHECK enum status inspection_lend_logs(struct inspection *in,
                                             struct db *db);
+
+/* Receives bytes of a file; a status other than STATUS_OK ends the reading. */
+typedef enum status inspection_bytes_fn(struct slice bytes, void *user,
+                                        struct problem *why);
+
+/* Passes the bytes of an open file from its position on to `fn`, at most
+ * INSPECTION_STEP of them at a time, and counts them. */
+#define INSPECTION_STEP 262144
+MUST_CHECK enum status inspection_read(struct inspection *in, int fd,
+                                       inspection_bytes_fn *fn, void *user,
+                                       struct problem *why);
 
 /* The path of the folder, or of a file, of a set. */
 void inspection_path(char to[INSPECTION_PATH], const char *set,

@@ -18,9 +18,6 @@
 
 #define STORE "tidings.db"
 
-/* The file of a list is read in steps of this size. */
-#define STEP_BYTES 262144
-
 /* Each block but the first follows a full flush of deflate, which ends so. */
 #define FLUSH_BYTES "\0\0\xff\xff"
 #define FLUSH_SIZE  4
@@ -222,28 +219,23 @@ check_list_end(struct list_reading *r, struct problem *why)
 }
 
 static enum status
+inflate_step(struct slice bytes, void *user, struct problem *why)
+{
+    return gunzip_all(user, bytes, why);
+}
+
+static enum status
 inflate_file(struct list_reading *r, int fd, struct problem *why)
 {
     /* More would be no list: its footer has a few bytes. */
     struct gunzip *g =
         gunzip_new(r->header.size + r->info.bytes + 1024, false, on_bytes, r);
-    char *step = malloc(STEP_BYTES);
-    enum status rc = g && step ? STATUS_OK : problem_memory(why);
-    ssize_t n = 1;
+    enum status rc = g ? inspection_read(r->walk->in, fd, inflate_step, g, why)
+                       : problem_memory(why);
 
-    while (!rc && n > 0) {
-        n = read(fd, step, STEP_BYTES);
-        if (n < 0)
-            rc = problem(why, STATUS_IO, "it cannot be read: %s",
-                         strerror(errno));
-        else if (n > 0)
-            rc = gunzip_all(g, (struct slice){step, (size_t)n}, why);
-        r->walk->in->counts.bytes += n > 0 ? (uint64_t)n : 0;
-    }
     if (!rc)
         rc = gunzip_end(g, why);
     gunzip_free(g);
-    free(step);
     return rc;
 }
 
@@ -310,7 +302,7 @@ walk_file(struct log_walk *w, sqlite3_stmt *q, bool is_needed)
     list_file_name(name, r.info.number);
     snprintf(folder, sizeof(folder), LOG_CHANGES "/%s", name);
     inspection_path(r.path, w->set->name, folder);
-    buf_init(&r.text, r.header.size + 2 * FRAGMENT_MAX + 2 * STEP_BYTES);
+    buf_init(&r.text, r.header.size + 2 * FRAGMENT_MAX + 2 * INSPECTION_STEP);
     move_to(w, r.info.after, r.info.from_us, &r.info.before);
     rc = read_list_file(&r, &why);
     buf_fini(&r.text);
