@@ -61,7 +61,7 @@ struct broker {
     struct chore use_saving; /* of the tokens */
     bool cannot_save_uses;   /* the last time; archive thread */
     struct identity_provider *provider;
-    struct tickets *tickets;
+    struct tickets *tickets, *sessions;
     struct networks callable; /* beside public addresses: --allow-callbacks */
     struct networks trusted;  /* --trusted-proxies */
     struct origins origins;   /* --allow-origins */
@@ -501,7 +501,8 @@ open_floors(struct broker *b, const struct registry_options *sets,
         rc = registry_open(&b->registry, sets, why);
     if (!rc)
         rc = tokens_open(&b->tokens, b->config->data, why);
-    if (!rc && !(b->tickets = tickets_new()))
+    if (!rc && (!(b->tickets = tickets_new(&tickets_of_requests)) ||
+                !(b->sessions = tickets_new(&tickets_of_sessions))))
         rc = problem_memory(why);
     if (!rc)
         rc = read_origins(b->config, &b->origins, why);
@@ -608,6 +609,7 @@ broker_open(struct broker **broker, const struct config *config,
     b->http.tokens = b->tokens;
     b->http.provider = b->provider;
     b->http.tickets = b->tickets;
+    b->http.sessions = b->sessions;
     b->http.hub = b->hub;
     b->http.bridges = b->bridges;
     if (http_is_local(&b->http))
@@ -780,6 +782,7 @@ broker_close(struct broker *b)
     bridges_close(b->bridges);
     hub_close(b->hub);
     push_close(b->push);
+    tickets_free(b->sessions);
     tickets_free(b->tickets);
     tokens_close(b->tokens);
     registry_close(b->registry);

@@ -20,19 +20,28 @@ struct ticket_entry {
     int64_t ends_us; /* steady clock */
 };
 
+const struct ticket_kind tickets_of_requests = {"tickets", TICKET_US,
+                                                TICKETS_EACH, TICKETS_ALL,
+                                                false},
+                         tickets_of_sessions = {"sessions", SESSION_US,
+                                                SESSIONS_EACH, SESSIONS_ALL,
+                                                true};
+
 struct tickets {
+    const struct ticket_kind *kind;
     pthread_mutex_t mutex;
     struct list all;
     struct map by_digest;
 };
 
 struct tickets *
-tickets_new(void)
+tickets_new(const struct ticket_kind *kind)
 {
     struct tickets *t = calloc(1, sizeof(*t));
 
     if (!t)
         return NULL;
+    t->kind = kind;
     pthread_mutex_init(&t->mutex, NULL);
     list_init(&t->all);
     return t;
@@ -57,6 +66,25 @@ free_entry(struct ticket_entry *e)
 {
     principal_unref(e->principal);
     free(e);
+}
+
+/* Drops the tickets of principals that have ended, which a session may outlive
+ * for hours. */
+static void
+drop_ended(struct tickets *t)
+{
+    int64_t now_us = clock_now_us();
+    struct list *node, *next;
+
+    for (node = t->all.next; node != &t->all; node = next) {
+        struct ticket_entry *e = list_entry(node, struct ticket_entry, node);
+
+        next = node->next;
+        if (!principal_is_over(e->principal, now_us))
+            continue;
+        remove_entry(t, e);
+        free_entry(e);
+    }
 }
 
 /* All hold equally long, so the oldest end first. */
@@ -86,22 +114,36 @@ tickets_free(struct tickets *t)
     free(t);
 }
 
+/* Checks the bounds, or makes room. */
 static enum status
 check_room(struct tickets *t, const struct principal *p, struct problem *why)
 {
+    struct ticket_entry *oldest = NULL;
     unsigned n = 0;
 
-    if (t->by_digest.n >= TICKETS_ALL)
-        return problem(why, STATUS_BUSY, "too many tickets wait for their use");
-    for (struct list *i = t->all.next; i != &t->all && n < TICKETS_EACH;
-         i = i->next)
-        n += list_entry(i, struct ticket_entry, node)->principal == p;
-    return n < TICKETS_EACH
+    if (t->by_digest.n >= t->kind->all)
+        drop_ended(t);
+    for (struct list *i = t->all.next; i != &t->all && n < t->kind->each;
+         i = i->next) {
+        struct ticket_entry *e = list_entry(i, struct ticket_entry, node);
+
+        if (e->principal != p)
+            continue;
+        if (!oldest)
+            oldest = e;
+        n++;
+    }
+    if (n >= t->kind->each && t->kind->replaces) {
+        remove_entry(t, oldest);
+        free_entry(oldest);
+    } else if (n >= t->kind->each) {
+        return problem(why, STATUS_LIMITED, "this token has %u %s, the most",
+                       t->kind->each, t->kind->plural);
+    }
+    return t->by_digest.n < t->kind->all
                ? STATUS_OK
-               : problem(why, STATUS_LIMITED,
-                         "%d tickets of this token wait for their use, the "
-                         "most",
-                         TICKETS_EACH);
+               : problem(why, STATUS_BUSY, "there are too many %s",
+                         t->kind->plural);
 }
 
 enum status
@@ -119,7 +161,7 @@ tickets_add(struct tickets *t, struct principal *principal,
         return problem_errno(why, "no random numbers", "for a ticket");
     }
     digest_sha256(&e->digest, slice_of(text));
-    e->ends_us = now_us + TICKET_US;
+    e->ends_us = now_us + t->kind->lasts_us;
     pthread_mutex_lock(&t->mutex);
     drop_old(t, now_us);
     rc = check_room(t, principal, why);
@@ -135,8 +177,8 @@ tickets_add(struct tickets *t, struct principal *principal,
     return rc;
 }
 
-struct principal *
-tickets_take(struct tickets *t, struct slice text)
+static struct principal *
+find_principal(struct tickets *t, struct slice text, bool uses_up)
 {
     struct principal *found = NULL;
     struct map_node *node;
@@ -153,10 +195,24 @@ tickets_take(struct tickets *t, struct slice text)
         if (CRYPTO_memcmp(e->digest.bytes, digest.bytes, DIGEST_SIZE))
             continue;
         found = principal_ref(e->principal);
-        remove_entry(t, e);
-        free_entry(e);
+        if (uses_up) {
+            remove_entry(t, e);
+            free_entry(e);
+        }
         break;
     }
     pthread_mutex_unlock(&t->mutex);
     return found;
+}
+
+struct principal *
+tickets_find(struct tickets *t, struct slice text)
+{
+    return find_principal(t, text, false);
+}
+
+struct principal *
+tickets_take(struct tickets *t, struct slice text)
+{
+    return find_principal(t, text, true);
 }

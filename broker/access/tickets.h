@@ -1,45 +1,72 @@
 /*
- * tickets.h - one-time passes for requests of browsers, which cannot set the
- * field Authorization on an EventSource or a WebSocket.
+ * tickets.h - random texts that stand for a principal, because a browser cannot
+ * always set the field Authorization.
  *
- * Whoever has a right gets a ticket (POST /tickets) and puts it into the query
- * of one request: ?ticket=... It holds for TICKET_US and for one use, because
- * queries end up in logs and histories. A ticket acts for the principal that
- * got it, and ends with that principal. Tickets are only in memory, as digests;
- * a restart ends them.
+ *     ticket    in the query of one EventSource or WebSocket: ?ticket=...
+ *               POST /tickets gives it, for a minute and for one use, because
+ *               queries end up in logs and histories
+ *     session   in the cookie of the console: POST /session gives it, for
+ *               SESSION_US
+ *
+ * Both act for the principal that got them, and end with it. They are only in
+ * memory, as digests; a restart ends them.
  *
  * Any thread.
  */
 #ifndef BROKER_ACCESS_TICKETS_H
 #define BROKER_ACCESS_TICKETS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "broker/access/principal.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
-#define TICKET_US 60000000
+#define TICKET_US  60000000
+#define SESSION_US (12 * 3600 * INT64_C(1000000))
 
 /* The most tickets of one principal, and of all, that wait for their use. */
 #define TICKETS_EACH 1000
 #define TICKETS_ALL  10000
 
+/* The most sessions. A browser has one; a principal's next one replaces its
+ * oldest. */
+#define SESSIONS_EACH 100
+#define SESSIONS_ALL  10000
+
 /* 256 random bits in hexadecimal, and a NUL. */
 #define TICKET_TEXT_SIZE 65
 
+/* The bounds of one table. */
+struct ticket_kind {
+    const char *plural;
+    int64_t lasts_us;
+    unsigned each, all;
+    bool replaces; /* the oldest of the principal, instead of a refusal */
+};
+
+extern const struct ticket_kind tickets_of_requests, tickets_of_sessions;
+
 struct tickets;
 
-struct tickets *tickets_new(void);          /* NULL: no memory */
+/* NULL: no memory */
+struct tickets *tickets_new(const struct ticket_kind *kind);
 void tickets_free(struct tickets *tickets); /* NULL is allowed */
 
-/* Makes a ticket of `principal`. STATUS_LIMITED, STATUS_BUSY: too many wait. */
+/* Makes a ticket of `principal`. STATUS_LIMITED, STATUS_BUSY: there are too
+ * many. */
 MUST_CHECK enum status tickets_add(struct tickets *tickets,
                                    struct principal *principal,
                                    char text[TICKET_TEXT_SIZE],
                                    struct problem *why);
 
-/* Uses a ticket up: returns a reference to its principal, which may be over.
- * NULL: there is no such ticket, or it is used or too old. */
+/* Returns a reference to the principal of a ticket, which may be over. NULL:
+ * there is no such ticket, or it is too old. */
+struct principal *tickets_find(struct tickets *tickets, struct slice text);
+
+/* The same, and uses the ticket up. */
 struct principal *tickets_take(struct tickets *tickets, struct slice text);
 
 #endif

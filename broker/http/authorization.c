@@ -9,14 +9,15 @@
 #include "broker/access/tickets.h"
 #include "broker/http/answers.h"
 #include "broker/http/route_table.h"
+#include "broker/http/session.h"
 #include "broker/net/response.h"
 #include "proto/buf.h"
 #include "proto/resourcesync/json.h"
 
 /* RFC 6750 section 3. No error code: whether a token was sent, is unknown or
  * has expired is nobody's business. */
-static void
-answer_unauthorized(struct request *rq)
+void
+authorization_require(struct request *rq)
 {
     struct problem why = {"this needs a token that is valid: Authorization: "
                           "Bearer TOKEN"};
@@ -50,6 +51,18 @@ find_certificate(struct http *http, struct request *rq, int64_t now_us)
         found = tokens_find_certificate(http->tokens, slice_of(certificate),
                                         now_us);
     return found ? found : tokens_anonymous(http->tokens, now_us);
+}
+
+static struct principal *
+find_without_token(struct http *http, struct request *rq, int64_t now_us)
+{
+    struct principal *found = NULL;
+
+    if (request_listener(rq) == LISTENER_CONTROL)
+        return tokens_operator(http->tokens);
+    if (!tokens_are_open(http->tokens))
+        found = session_find(http, rq);
+    return found ? found : find_certificate(http, rq, now_us);
 }
 
 static struct principal *
@@ -108,9 +121,7 @@ authorization_find(struct http *http, struct request *rq)
     struct principal *found;
 
     if (tokens_are_open(http->tokens) || !authorization_is_sent(rq, &value))
-        return request_listener(rq) == LISTENER_CONTROL
-                   ? tokens_operator(http->tokens)
-                   : find_certificate(http, rq, now_us);
+        return find_without_token(http, rq, now_us);
     bearer = bearer_of_upgrade(rq);
     if (request_header(rq, "authorization", &value))
         found = find_token(http, bearer_of(value), now_us);
@@ -119,7 +130,7 @@ authorization_find(struct http *http, struct request *rq)
     else
         found = find_ticket(http, value, now_us);
     if (!found)
-        answer_unauthorized(rq);
+        authorization_require(rq);
     return found;
 }
 
@@ -158,7 +169,7 @@ authorization_refuse(struct request *rq, const struct principal *principal,
 
     if (principal->is_everyone ||
         principal_is_over(principal, clock_now_us())) {
-        answer_unauthorized(rq);
+        authorization_require(rq);
         return;
     }
     buf_init(&words, 256);

@@ -3,6 +3,8 @@
  *
  *     Authorization: Bearer td_...  --> the principal of a token
  *                    Bearer A.B.C   --> that of a JSON Web Token
+ *     Cookie: tidings=...           --> the principal that signed in with a
+ *                                       browser (session.h)
  *     none, but a certificate       --> the principal of the token that names
  *                                       the certificate
  *     Sec-WebSocket-Protocol: bearer.td_...  --> the same, of browsers
@@ -39,6 +41,9 @@ bool authorization_everyone_reads(struct http *http, const struct set *set);
 bool authorization_check(struct http *http, struct request *rq,
                          const struct route_found *found,
                          const struct principal *principal);
+
+/* Answers 401: this needs a token. */
+void authorization_require(struct request *rq);
 
 /* Answers that `principal` lacks the right, or has ended: 401 or 403. `name`:
  * of the set or relay; empty: none. */

@@ -9,6 +9,8 @@
  *     DELETE /tokens/press
  *     POST   /tokens/press/rotate?grace=3600
  *     POST   /tickets                       a pass for one request (tickets.h)
+ *     POST   /session                       signs a browser in (session.h)
+ *     DELETE /session
  *
  * Changes wait for the disk, so a worker makes them:
  *
@@ -23,7 +25,9 @@
 #include "broker/access/tickets.h"
 #include "broker/access/token_command.h"
 #include "broker/http/answers.h"
+#include "broker/http/authorization.h"
 #include "broker/http/routes.h"
+#include "broker/http/session.h"
 #include "broker/net/response.h"
 #include "proto/number.h"
 
@@ -267,4 +271,70 @@ handle_tickets_post(struct http *http, struct request *rq,
     request_answer(rq, &r);
     OPENSSL_cleanse(text, sizeof(text));
     OPENSSL_cleanse(json, sizeof(json));
+}
+
+/* True if a session may begin. An open broker needs none, and gives none. */
+static bool
+may_sign_in(struct http *http, struct request *rq)
+{
+    struct problem why = {"only the broker's own pages sign in here"};
+    struct slice token;
+
+    if (session_is_foreign(http, rq))
+        request_answer_problem(rq, 403, &why, NULL, NULL);
+    else if (!tokens_are_open(http->tokens) &&
+             !request_header(rq, "authorization", &token))
+        authorization_require(rq);
+    else
+        return true;
+    return false;
+}
+
+void
+handle_session_post(struct http *http, struct request *rq,
+                    const struct route_target *target)
+{
+    bool is_open = tokens_are_open(http->tokens);
+    char cookie[TICKET_TEXT_SIZE];
+    struct problem why = {""};
+    struct response r;
+    struct buf text;
+    enum status rc;
+
+    if (!may_sign_in(http, rq))
+        return;
+    rc = is_open ? STATUS_OK
+                 : tickets_add(http->sessions, target->principal, cookie, &why);
+    if (rc) {
+        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        return;
+    }
+    session_end(http, rq); /* the session of the same browser */
+    buf_init(&text, TOKEN_JSON_MAX);
+    token_command_self(&text, target->principal);
+    response_init(&r, 201, "application/json");
+    response_header(&r, "Cache-Control", "no-store");
+    if (!is_open) {
+        session_add_cookie(http, rq, &r, cookie);
+        OPENSSL_cleanse(cookie, sizeof(cookie));
+    }
+    r.text = buf_slice(&text);
+    request_answer(rq, &r);
+    OPENSSL_cleanse(r.headers, sizeof(r.headers));
+    buf_fini(&text);
+}
+
+void
+handle_session_delete(struct http *http, struct request *rq,
+                      const struct route_target *target)
+{
+    struct response r;
+
+    (void)target;
+    session_end(http, rq);
+    response_init(&r, 204, NULL);
+    response_header(&r, "Cache-Control", "no-store");
+    if (!session_is_foreign(http, rq))
+        session_add_cookie(http, rq, &r, NULL);
+    request_answer(rq, &r);
 }

@@ -5,77 +5,20 @@
 
 #include "broker/http/authorization.h"
 #include "broker/http/cors.h"
+#include "broker/http/own_names.h"
 #include "broker/http/route_table.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
-
-/* The host and port of a URL: the text between "://" and the next slash. */
-static struct slice
-authority_of(struct slice url)
-{
-    for (size_t i = 0; i + 2 < url.size; i++) {
-        if (memcmp(url.data + i, "://", 3))
-            continue;
-        url.data += i + 3;
-        url.size -= i + 3;
-        for (i = 0; i < url.size && url.data[i] != '/'; i++)
-            ;
-        return (struct slice){url.data, i};
-    }
-    return (struct slice){NULL, 0};
-}
-
-/* The host of "host:port", with the brackets of an IPv6 address. */
-static struct slice
-host_of(struct slice authority)
-{
-    char end = authority.size && *authority.data == '[' ? ']' : ':';
-    const char *at =
-        authority.size ? memchr(authority.data, end, authority.size) : NULL;
-
-    if (at)
-        authority.size = (size_t)(at - authority.data) + (end == ']');
-    return authority;
-}
-
-static void
-add_host(struct http *http, struct slice host)
-{
-    bool is_bare_ipv6 = host.size && *host.data != '[' &&
-                        memchr(host.data, ':', host.size) != NULL;
-
-    snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]),
-             is_bare_ipv6 ? "[%.*s]" : "%.*s", SLICE_ARG(host));
-}
 
 void
 http_init(struct http *http, struct registry *registry, struct push *push,
           const char *listen_host)
 {
-    struct slice url = slice_of(registry_public_url(registry));
-
     http->registry = registry;
     http->push = push;
     /* broker_check has refused other cases */
     http->is_near = !registry_config(registry)->insecure_open;
-    add_host(http, slice_of(listen_host));
-    add_host(http, SLICE("localhost"));
-    add_host(http, SLICE("127.0.0.1"));
-    add_host(http, SLICE("::1"));
-    add_host(http, host_of(authority_of(url)));
-}
-
-/* Ignores the port: an attacking page can only forge the name. */
-static bool
-is_ours(const struct http *http, struct slice authority)
-{
-    struct slice host = host_of(authority);
-
-    for (unsigned i = 0; i < http->n_hosts; i++)
-        if (host.size == strlen(http->hosts[i]) &&
-            !strncasecmp(host.data, http->hosts[i], host.size))
-            return true;
-    return false;
+    own_names_init(http, listen_host);
 }
 
 /* Returns the sign that a proxy sent the request: a header about its client, or
@@ -98,20 +41,6 @@ sign_of_proxy(struct request *rq)
     return request_is_1_0(rq) ? "HTTP/1.0" : NULL;
 }
 
-/* True for an origin of the broker itself: one of its names, and the Host of
- * the request or the public URL. (Host alone proves nothing: a page can give
- * any name our address. With --insecure-open the broker has any name.) */
-static bool
-is_own_origin(const struct http *http, struct slice origin, struct slice host)
-{
-    struct slice authority = authority_of(origin);
-    struct slice url =
-        authority_of(slice_of(registry_public_url(http->registry)));
-
-    return authority.size && (!http->is_near || is_ours(http, authority)) &&
-           (slice_equal(authority, host) || slice_equal(authority, url));
-}
-
 /* Pages that may only read do so without a token. */
 static bool
 may_read(struct request *rq)
@@ -130,7 +59,7 @@ may_come_from(const struct http *http, struct request *rq, struct slice origin,
 {
     enum cors_verdict verdict;
 
-    if (is_own_origin(http, origin, host))
+    if (own_names_have_origin(http, origin, host))
         return true;
     verdict = http->origins ? cors_judge(http->origins, origin) : CORS_FOREIGN;
     return verdict == CORS_ALLOWED || (verdict == CORS_READER && may_read(rq));
@@ -165,7 +94,7 @@ may_come_in(const struct http *http, struct request *rq, struct problem *why)
         return false;
     }
     request_header(rq, "host", &host);
-    if (is_local && !is_ours(http, host)) {
+    if (is_local && !own_names_have_host(http, host)) {
         problem_set(why,
                     "this broker is open to its own machine only, and is not "
                     "called \"%s\": give tidingsd --public-url if it should be",
@@ -192,7 +121,7 @@ may_be_called(const struct http *http, struct request *rq,
         request_listener(rq) != LISTENER_TCP || request_is_proxied(rq))
         return true;
     request_header(rq, "host", &host);
-    if (is_ours(http, host))
+    if (own_names_have_host(http, host))
         return true;
     problem_set(why,
                 "without a token the broker does not answer to \"%s\": "

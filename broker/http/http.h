@@ -25,8 +25,9 @@ struct tickets;
 struct http {
     struct registry *registry;
     struct push *push;
-    const struct origins *origins; /* --allow-origins; NULL: none */
-    struct tickets *tickets;
+    const struct origins *origins;      /* --allow-origins; NULL: none */
+    struct tickets *tickets;            /* passes of requests */
+    struct tickets *sessions;           /* cookies of the console */
     struct tokens *tokens;              /* valid when is_ready is true */
     struct identity_provider *provider; /* likewise */
     struct posts *posts;                /* likewise */

@@ -252,6 +252,14 @@ const struct route route_table[] = {
      .rights = RIGHTS_OF_SETS | RIGHT_OBSERVE,
      .bodies = {{NULL, .bytes = IGNORED_MAX}}, .statuses = {{201, JSON}}},
 
+    {METHOD_POST, "/session", handle_session_post,
+     .rights = RIGHTS_OF_SETS | RIGHT_OBSERVE,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{201, JSON},
+                  {401, "the request has no token"},
+                  {403, "a page of another origin sends it"}}},
+    {METHOD_DELETE, "/session", handle_session_delete, .statuses = {{204, ""}}},
+
     {METHOD_GET, "/healthz", handle_health_get, .statuses = {{200, TEXT}}},
     {METHOD_GET, "/readyz", handle_ready_get,
      .statuses = {{200, TEXT},

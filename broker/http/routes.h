@@ -57,6 +57,8 @@ handler_fn handle_relays_get;
 handler_fn handle_relay_get;
 handler_fn handle_relay_put;
 handler_fn handle_relay_delete;
+handler_fn handle_session_delete;
+handler_fn handle_session_post;
 handler_fn handle_tickets_post;
 handler_fn handle_tokens_get;
 handler_fn handle_tokens_post;

@@ -424,6 +424,13 @@ CASES = {
     "GET /bridges": {200: ask()},
     "GET /tokens": {200: ask()},
     "POST /tickets": {201: ask(), 413: ask(body=SHORT * 9)},
+    "POST /session": {
+        201: ask(),
+        401: ask(at="guarded", authorization=None),
+        403: ask(sec_fetch_site="same-site"),
+        413: ask(body=SHORT * 9),
+    },
+    "DELETE /session": {204: ask()},
     "POST /tokens": {
         201: ask(body=TOKEN, at="guarded"),
         400: ask(body="{", type=JSON),

@@ -3,6 +3,7 @@
  */
 #include "broker/access/tickets.h"
 
+#include "base/clock.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 
@@ -28,7 +29,7 @@ takes(struct tickets *tickets, const char *text, struct principal *wanted)
 
 TEST(a_ticket_is_good_for_one_use_and_a_minute)
 {
-    struct tickets *tickets = tickets_new();
+    struct tickets *tickets = tickets_new(&tickets_of_requests);
     struct principal *p = make_principal();
     char one[TICKET_TEXT_SIZE], other[TICKET_TEXT_SIZE];
 
@@ -49,7 +50,7 @@ TEST(a_ticket_is_good_for_one_use_and_a_minute)
 /* One principal cannot take the room of all; old tickets make room. */
 TEST(tickets_are_bounded)
 {
-    struct tickets *tickets = tickets_new();
+    struct tickets *tickets = tickets_new(&tickets_of_requests);
     struct principal *p = make_principal(), *other = make_principal();
     char text[TICKET_TEXT_SIZE];
 
@@ -62,4 +63,78 @@ TEST(tickets_are_bounded)
     principal_unref(p);
     principal_unref(other);
     tickets_free(tickets);
+}
+
+static bool
+finds(struct tickets *sessions, const char *text, struct principal *wanted)
+{
+    struct principal *found = tickets_find(sessions, slice_of(text));
+    bool is_found = found == wanted;
+
+    principal_unref(found);
+    return is_found;
+}
+
+TEST(a_session_is_good_for_many_uses_and_half_a_day)
+{
+    struct tickets *sessions = tickets_new(&tickets_of_sessions);
+    struct principal *p = make_principal();
+    char text[TICKET_TEXT_SIZE];
+
+    assert_int_equal(tickets_add(sessions, p, text, NULL), STATUS_OK);
+    clock_pass_us(SESSION_US - 1);
+    assert_true(finds(sessions, text, p));
+    assert_true(finds(sessions, text, p));
+    clock_pass_us(1);
+    assert_true(finds(sessions, text, NULL));
+    assert_int_equal(tickets_add(sessions, p, text, NULL), STATUS_OK);
+    assert_true(takes(sessions, text, p));
+    assert_true(finds(sessions, text, NULL));
+    principal_unref(p);
+    tickets_free(sessions);
+}
+
+/* A script that signs in again and again keeps nobody out: its oldest session
+ * ends. */
+TEST(a_session_replaces_the_oldest_of_its_principal)
+{
+    struct tickets *sessions = tickets_new(&tickets_of_sessions);
+    struct principal *p = make_principal(), *other = make_principal();
+    char first[TICKET_TEXT_SIZE], second[TICKET_TEXT_SIZE];
+    char text[TICKET_TEXT_SIZE], others[TICKET_TEXT_SIZE];
+
+    assert_int_equal(tickets_add(sessions, other, others, NULL), STATUS_OK);
+    assert_int_equal(tickets_add(sessions, p, first, NULL), STATUS_OK);
+    assert_int_equal(tickets_add(sessions, p, second, NULL), STATUS_OK);
+    for (int i = 2; i <= SESSIONS_EACH; i++)
+        assert_int_equal(tickets_add(sessions, p, text, NULL), STATUS_OK);
+    assert_true(finds(sessions, first, NULL));
+    assert_true(finds(sessions, second, p));
+    assert_true(finds(sessions, others, other));
+    principal_unref(p);
+    principal_unref(other);
+    tickets_free(sessions);
+}
+
+/* All sessions together are bounded; those whose tokens ended make room. */
+TEST(sessions_of_ended_tokens_make_room)
+{
+    struct tickets *sessions = tickets_new(&tickets_of_sessions);
+    struct principal *some[SESSIONS_ALL / SESSIONS_EACH], *p = make_principal();
+    char text[TICKET_TEXT_SIZE];
+
+    for (int i = 0; i < SESSIONS_ALL; i++) {
+        if (i % SESSIONS_EACH == 0)
+            some[i / SESSIONS_EACH] = make_principal();
+        assert_int_equal(
+            tickets_add(sessions, some[i / SESSIONS_EACH], text, NULL),
+            STATUS_OK);
+    }
+    assert_int_equal(tickets_add(sessions, p, text, NULL), STATUS_BUSY);
+    principal_end(some[7], clock_now_us());
+    assert_int_equal(tickets_add(sessions, p, text, NULL), STATUS_OK);
+    for (int i = 0; i < SESSIONS_ALL / SESSIONS_EACH; i++)
+        principal_unref(some[i]);
+    principal_unref(p);
+    tickets_free(sessions);
 }

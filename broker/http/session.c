@@ -1,0 +1,125 @@
+#include "broker/http/session.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "broker/access/tickets.h"
+#include "broker/http/own_names.h"
+#include "proto/http/network_address.h"
+
+#define COOKIE_NAME_SIZE 32
+
+bool
+session_is_foreign(const struct http *http, struct request *rq)
+{
+    struct slice origin, site, host = {NULL, 0};
+
+    request_header(rq, "host", &host);
+    if (request_header(rq, "origin", &origin) &&
+        !own_names_have_origin(http, origin, host))
+        return true;
+    /* Fetch Metadata: browsers of today send it to trustworthy addresses. */
+    return !request_is_upgrade(rq) &&
+           request_header(rq, "sec-fetch-site", &site) &&
+           !slice_is(site, "same-origin") && !slice_is(site, "none");
+}
+
+/* True if the cookie counts. */
+static bool
+is_own_request(const struct http *http, struct request *rq)
+{
+    bool only_reads = (request_method(rq) == METHOD_GET ||
+                       request_method(rq) == METHOD_HEAD) &&
+                      !request_is_upgrade(rq);
+    struct slice origin;
+
+    return !session_is_foreign(http, rq) &&
+           (only_reads || request_header(rq, "origin", &origin));
+}
+
+/* True unless the browser is on this machine and speaks plain HTTP. */
+static bool
+is_secure(const struct http *http, struct request *rq)
+{
+    struct slice host = {NULL, 0}, proto;
+
+    if (slice_starts(slice_of(registry_public_url(http->registry)), "https:") ||
+        registry_config(http->registry)->tls_cert[0])
+        return true;
+    if (request_is_proxied(rq) &&
+        request_header(rq, "x-forwarded-proto", &proto) &&
+        slice_is_word(proto, "https"))
+        return true;
+    request_header(rq, "host", &host);
+    return !address_is_loopback_host(own_names_host_of(host));
+}
+
+static void
+write_name(const struct http *http, bool secure, char name[COOKIE_NAME_SIZE])
+{
+    struct slice port =
+        own_names_port_of(slice_of(registry_public_url(http->registry)));
+
+    snprintf(name, COOKIE_NAME_SIZE, "%stidings%s%.*s", secure ? "__Host-" : "",
+             port.size ? "-" : "", SLICE_ARG(port));
+}
+
+/* The value of our cookie (RFC 6265 section 4.2.1); false: there is none. */
+static bool
+find_cookie(const struct http *http, struct request *rq, struct slice *value)
+{
+    char name[COOKIE_NAME_SIZE];
+    struct slice rest, one;
+
+    if (!request_header(rq, "cookie", &rest))
+        return false;
+    write_name(http, is_secure(http, rq), name);
+    while (rest.size) {
+        *value = slice_trimmed(slice_take(&rest, ';'));
+        one = slice_take(value, '=');
+        if (slice_is(one, name))
+            return true;
+    }
+    return false;
+}
+
+struct principal *
+session_find(struct http *http, struct request *rq)
+{
+    int64_t now_us = clock_now_us();
+    struct principal *found;
+    struct slice text;
+
+    if (!find_cookie(http, rq, &text) || !is_own_request(http, rq))
+        return NULL;
+    found = tickets_find(http->sessions, text);
+    if (found && principal_is_over(found, now_us)) {
+        principal_unref(found);
+        return NULL;
+    }
+    if (found) /* relaxed: principal.h */
+        atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
+    return found;
+}
+
+void
+session_end(struct http *http, struct request *rq)
+{
+    struct slice text;
+
+    if (find_cookie(http, rq, &text) && is_own_request(http, rq))
+        principal_unref(tickets_take(http->sessions, text));
+}
+
+void
+session_add_cookie(struct http *http, struct request *rq, struct response *r,
+                   const char *text)
+{
+    bool secure = is_secure(http, rq);
+    char name[COOKIE_NAME_SIZE];
+
+    write_name(http, secure, name);
+    response_header(
+        r, "Set-Cookie", "%s=%s; Path=/; HttpOnly; SameSite=Strict%s%s", name,
+        text ? text : "", secure ? "; Secure" : "", text ? "" : "; Max-Age=0");
+}
