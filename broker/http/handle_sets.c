@@ -11,6 +11,7 @@
 #include "broker/sets/alteration.h"
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
+#include "broker/sets/rates.h"
 #include "broker/sets/set_links.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
@@ -22,7 +23,8 @@
  * its bridges and hubs. */
 #define DESCRIPTION_MAX 131072
 
-/* Sets in one page of GET /sets: described without a disk, in a millisecond. */
+/* Sets in one page of GET /sets: described without a disk, in a millisecond.
+ * The last page that a request looks at may bring half as many more. */
 #define PAGE_SETS 1000
 
 /* Descriptions, which come from memory: making one reads and counts nothing. */
@@ -54,9 +56,27 @@ add_identity(struct buf *to, const struct set *set, const struct head *head,
     add_time(to, "datetime", head->last_us);
 }
 
+/* Appends "rate", the entries of the last 60 minutes, unless there were none.
+ */
+static void
+add_rate(struct buf *to, const struct set *set)
+{
+    struct rate rate;
+    bool has_any = false;
+
+    rates_read(registry_rates(set->registry), set, &rate);
+    for (unsigned i = 0; i < RATE_MINUTES && !has_any; i++)
+        has_any = rate.entries[i] > 0;
+    if (!has_any)
+        return;
+    BUF_ADD(to, ",\"rate\":");
+    rates_write_minutes(to, rate.entries);
+}
+
 /* Appends the short object that stands for a set among others. */
 static void
-add_entry(struct buf *to, const struct set *set, const struct head *head)
+add_entry(struct buf *to, const struct set *set, const struct head *head,
+          bool has_rate)
 {
     struct link_text self = link_to(registry_public_url(set->registry),
                                     LINK_SET, set->name, NULL, 0);
@@ -65,6 +85,8 @@ add_entry(struct buf *to, const struct set *set, const struct head *head)
     registry_settings(set, &settings);
     add_identity(to, set, head, &settings);
     json_text_member(to, "href", slice_of(self.text));
+    if (has_rate)
+        add_rate(to, set);
     BUF_ADD(to, "}");
 }
 
@@ -518,68 +540,128 @@ handle_set_delete(struct http *http, struct request *rq,
     }
 }
 
-/* GET /sets: {"sets":[{"name":"demo",...}],"next":"http://...?after=demo"} */
+/* GET /sets: {"sets":[{"name":"demo",...}],"next":"http://...?after=demo"}
+ *
+ * ?since=DATETIME leaves out the sets whose last change is earlier, and
+ * ?rate=yes adds the last hour of each. The next page keeps both. */
+
+struct sets_wish {
+    struct slice after;
+    int64_t since_us; /* DATETIME_NONE: any */
+    bool has_rate;
+};
 
 struct page {
     struct set *sets[PAGE_SETS];
     struct head heads[PAGE_SETS];
+    size_t n, n_written;
+    bool is_more, has_private;
 };
 
 static void
-write_page(struct buf *to, struct http *http, const struct page *page, size_t n,
-           bool is_more)
+add_next(struct buf *to, struct http *http, const char *last,
+         const struct sets_wish *wish)
 {
-    BUF_ADD(to, "{\"sets\":[");
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0)
+    struct link_text link =
+        link_to_sets(registry_public_url(http->registry), last);
+    char since[DATETIME_SIZE];
+    struct buf url;
+
+    buf_init(&url, sizeof(link.text) + 64);
+    buf_add_slice(&url, link_slice(&link));
+    if (wish->since_us != DATETIME_NONE) {
+        datetime_write(since, wish->since_us);
+        buf_add_format(&url, "&since=%.*s", DATETIME_SIZE, since);
+    }
+    if (wish->has_rate)
+        BUF_ADD(&url, "&rate=yes");
+    BUF_ADD(to, ",\"next\":");
+    json_text(to, buf_slice(&url));
+    to->failed |= url.failed;
+    buf_fini(&url);
+}
+
+static void
+write_page(struct buf *to, struct page *page, const struct sets_wish *wish)
+{
+    for (size_t i = 0; i < page->n; i++) {
+        if (page->heads[i].last_us < wish->since_us)
+            continue;
+        if (page->n_written++ > 0)
             BUF_ADD(to, ",\n");
-        add_entry(to, page->sets[i], &page->heads[i]);
+        page->has_private |= set_is_private(page->sets[i]);
+        add_entry(to, page->sets[i], &page->heads[i], wish->has_rate);
+    }
+}
+
+/* Looks at some thousand sets at most, so that a request for the few that
+ * changed does not hold the thread. */
+#define PAGES_LOOKED_AT 10
+
+static void
+write_sets(struct buf *to, struct http *http, struct page *page,
+           const struct sets_wish *wish, const struct principal *principal)
+{
+    struct slice after = wish->after;
+
+    BUF_ADD(to, "{\"sets\":[");
+    for (unsigned i = 0; i < PAGES_LOOKED_AT; i++) {
+        page->n = PAGE_SETS;
+        page->is_more = registry_page(http->registry, after, principal,
+                                      page->sets, page->heads, &page->n);
+        write_page(to, page, wish);
+        if (!page->is_more || page->n == 0 || page->n_written >= PAGE_SETS / 2)
+            break;
+        after = slice_of(page->sets[page->n - 1]->name);
     }
     BUF_ADD(to, "]");
-    if (is_more && n > 0) {
-        struct link_text next = link_to_sets(
-            registry_public_url(http->registry), page->sets[n - 1]->name);
-
-        BUF_ADD(to, ",\"next\":");
-        json_text(to, link_slice(&next));
-    }
+    if (page->is_more && page->n > 0)
+        add_next(to, http, page->sets[page->n - 1]->name, wish);
     BUF_ADD(to, "}\n");
+}
+
+static enum status
+read_sets_wish(struct request *rq, struct sets_wish *wish, struct problem *why)
+{
+    struct slice since;
+
+    if (request_parameter(rq, "after", &wish->after) && wish->after.size > 0 &&
+        !set_name_is_valid(wish->after))
+        return problem(why, STATUS_MALFORMED,
+                       "after: \"%s\" is not the name of a set",
+                       problem_quote(wish->after).text);
+    if (request_parameter(rq, "since", &since) &&
+        datetime_read_any(since, &wish->since_us))
+        return problem(why, STATUS_MALFORMED,
+                       "since: not a W3C Datetime: \"%s\"",
+                       problem_quote(since).text);
+    return read_yes(rq, "rate", &wish->has_rate, why);
 }
 
 void
 handle_sets_get(struct http *http, struct request *rq,
                 const struct route_target *target)
 {
-    struct page *page = NULL;
-    struct slice after = {"", 0};
+    struct sets_wish wish = {.after = {"", 0}, .since_us = DATETIME_NONE};
     struct problem why = {""};
-    bool is_more, has_private = false;
+    struct page *page;
     struct response r;
     struct buf text;
-    size_t n = PAGE_SETS;
 
-    if (request_parameter(rq, "after", &after) && after.size > 0 &&
-        !set_name_is_valid(after)) {
-        problem_set(&why, "after: \"%s\" is not the name of a set",
-                    problem_quote(after).text);
+    if (read_sets_wish(rq, &wish, &why)) {
         answers_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
         return;
     }
-    page = malloc(sizeof(*page));
-    buf_init(&text, (size_t)PAGE_SETS * DESCRIPTION_MAX);
-    if (page) {
-        is_more = registry_page(http->registry, after, target->principal,
-                                page->sets, page->heads, &n);
-        for (size_t i = 0; i < n; i++)
-            has_private |= set_is_private(page->sets[i]);
-        write_page(&text, http, page, n, is_more);
-    }
+    page = calloc(1, sizeof(*page));
+    buf_init(&text, (size_t)2 * PAGE_SETS * DESCRIPTION_MAX);
+    if (page)
+        write_sets(&text, http, page, &wish, target->principal);
     if (!page || text.failed) {
         answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
     } else {
         response_init(&r, 200, "application/json");
         response_header(&r, "Cache-Control", "%s",
-                        answers_cache_control(has_private));
+                        answers_cache_control(page->has_private));
         r.body = body_of_buf(&text);
         if (r.body)
             request_answer(rq, &r);

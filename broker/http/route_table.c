@@ -58,7 +58,8 @@
 
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .rights = RIGHTS_OF_SETS,
-     .parameters = "after", .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+     .parameters = "after, since, rate",
+     .statuses = {{200, JSON}, {400, BAD_QUERY}}},
     {METHOD_GET, "/sets/{set}", handle_set_get, OF_SET,
      .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE, .statuses = {{200, JSON}}},
     {METHOD_PUT, "/sets/{set}", handle_set_put, OF_NEW_SET,
@@ -142,6 +143,9 @@ const struct route route_table[] = {
                   {202, JSON},
                   {409, "content of some resources is not there (`missing`)"},
                   {410, LOST}}},
+
+    {METHOD_GET, "/sets/{set}/rate", handle_set_rate_get, OF_SET,
+     .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE, .statuses = {{200, JSON}}},
 
     {METHOD_POST, "/hub", handle_hub_form, .fields = "Link, Idempotency-Key",
      .bodies = {{FORM, .bytes = FORM_MAX},
@@ -264,6 +268,8 @@ const struct route route_table[] = {
     {METHOD_GET, "/readyz", handle_ready_get,
      .statuses = {{200, TEXT},
                   {503, "the broker refuses posts, or soon will (`reasons`)"}}},
+    {METHOD_GET, "/rate", handle_rate_get, .rights = RIGHT_OBSERVE,
+     .statuses = {{200, JSON}}},
     {METHOD_GET, "/metrics", handle_metrics_get, .rights = RIGHT_OBSERVE,
      .statuses = {{200, TEXT}}},
 };

@@ -40,6 +40,8 @@ handler_fn handle_stream_get;
 handler_fn handle_health_get;
 handler_fn handle_metrics_get;
 handler_fn handle_ready_get;
+handler_fn handle_rate_get;
+handler_fn handle_set_rate_get;
 handler_fn handle_sets_get;
 handler_fn handle_set_get;
 handler_fn handle_set_put;

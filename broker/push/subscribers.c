@@ -11,6 +11,7 @@
 #include "broker/net/stream.h"
 #include "broker/push/places.h"
 #include "broker/sets/positions.h"
+#include "broker/sets/rates.h"
 
 /* Serving a crowd costs a send each, however small the message. After a round
  * that took longer than GATHER_FROM_US, commits gather for as long again, at
@@ -419,9 +420,13 @@ look_at_all(struct push_thread *t)
         struct subscriber *s = list_entry(node, struct subscriber, idle_node);
         uint64_t head = place_of(s)->last;
 
-        if (reader_start(&s->reader) < head)
+        if (reader_start(&s->reader) < head) {
             add_lag(&lags[s->reader.kind], head - s->reader.after,
                     head - s->reader.after);
+            rates_note_lag(registry_rates(place_of(s)->set->registry),
+                           place_of(s)->set, s->reader.kind,
+                           head - s->reader.after);
+        }
         if (principal_is_over(s->principal, now_us))
             close_denied(s);
     }

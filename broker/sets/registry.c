@@ -9,6 +9,7 @@
 #include "broker/base/metrics.h"
 #include "broker/sets/changelist_header.h"
 #include "broker/sets/peers.h"
+#include "broker/sets/rates.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/table.h"
 #include "broker/sets/upstream_topics.h"
@@ -50,6 +51,7 @@ struct registry {
 
     struct filters filters;
     struct clients clients;
+    struct rates *rates;
 };
 
 /* Puts settings into effect for threads that look at all sets. */
@@ -411,6 +413,10 @@ on_acts(const struct act *acts, size_t n, struct post **post, void *user)
 {
     struct registry *r = user;
 
+    for (size_t i = 0; i < n; i++)
+        if (acts[i].kind == ACT_BATCH)
+            rates_count(r->rates, log_set_owner(acts[i].set),
+                        acts[i].entries.batch->n_entries);
     return r->options.announce
                ? r->options.announce(r->options.announcer, r, acts, n, post)
                : STATUS_OK;
@@ -466,8 +472,10 @@ registry_open(struct registry **registry,
     };
     enum status rc;
 
-    if (!r)
+    if (!r || !(r->rates = rates_new())) {
+        free(r);
         return problem_memory(why);
+    }
     r->options = *options;
     r->first_bridging = (struct bridging){config->bridges, config->n_bridges};
     atomic_init(&r->bridging, &r->first_bridging);
@@ -514,6 +522,7 @@ registry_close(struct registry *r)
         free(set);
     }
     free(r->framework);
+    rates_free(r->rates);
     table_fini(&r->tombstones);
     table_fini(&r->sets);
     filters_fini(&r->filters);
@@ -587,6 +596,12 @@ registry_content(struct registry *r, struct slice name)
     const struct set *set = registry_find(r, name, NULL);
 
     return set ? set_content_mode(set) : registry_config(r)->content;
+}
+
+struct rates *
+registry_rates(struct registry *r)
+{
+    return r->rates;
 }
 
 struct clients *
@@ -701,6 +716,7 @@ registry_set_removed(struct set *set)
     }
     pthread_rwlock_unlock(&r->lock);
     swap_settings(set, NULL);
+    rates_forget(r->rates, set);
 }
 
 void

@@ -51,6 +51,7 @@
 struct announcer;
 struct notes;
 struct peers;
+struct rates;
 struct registry;
 struct settings;
 struct upstream;
@@ -80,6 +81,8 @@ struct set {
     _Atomic(uint64_t) last_event;
     atomic_bool is_over; /* removed, with its last event readable:
                             framework_event_is_over */
+
+    unsigned rate_ring; /* of rates.c */
 
     /* The archive thread's: archive/notes.h. */
     struct notes *notes;
@@ -256,6 +259,10 @@ void registry_set_settings(struct set *set, struct settings *settings);
 /* The clients with their limits from the options. They live as long as the
  * registry. */
 struct clients *registry_clients(struct registry *registry);
+
+/* How many entries the sets got in the last hour. They live as long as the
+ * registry. */
+struct rates *registry_rates(struct registry *registry);
 
 /* Updates the metrics of the memory for posts and of the number of sets. Any
  * thread. */

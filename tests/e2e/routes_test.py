@@ -359,6 +359,7 @@ CASES = {
         415: ask(body=RESOURCE, type=JSON),
         422: ask(body='{"loc":"a"}', type=NDJSON),
     },
+    "GET /sets/{set}/rate": {200: ask(), **ask_nobody()},
     "POST /sets/{set}/rotate": {
         200: ask(body="as curl -d sends it", type=FORM),
         **ask_nobody(body=""),
@@ -452,6 +453,7 @@ CASES = {
     },
     "GET /healthz": {200: ask()},
     "GET /readyz": {200: ask(), 503: full_disk},
+    "GET /rate": {200: ask()},
     "GET /metrics": {200: ask()},
     "GET a document": {
         200: document(),

@@ -1,0 +1,83 @@
+/*
+ * handle_rate.c - the last hour, minute by minute (rates.h): of a set, and of
+ * the broker.
+ *
+ *     {"set":"news","minutes":60,"entries":[0,...,17],"lags":[0,...,250],
+ *      "readers":{"websocket-json":{"connected":2,"lag":250},...}}
+ */
+#include "broker/http/answers.h"
+#include "broker/http/routes.h"
+#include "broker/net/response.h"
+#include "broker/push/transports.h"
+#include "broker/sets/rates.h"
+#include "proto/resourcesync/json.h"
+
+/* Two rows of 60 numbers, and the transports. */
+#define RATE_TEXT_MAX 8192
+
+static void
+add_minutes(struct buf *to, const struct rate *rate)
+{
+    buf_add_format(to, "\"minutes\":%d,\"entries\":", RATE_MINUTES);
+    rates_write_minutes(to, rate->entries);
+    BUF_ADD(to, ",\"lags\":");
+    rates_write_minutes(to, rate->lags);
+}
+
+static void
+add_readers(struct buf *to, const struct set *set, const struct rate *rate)
+{
+    for (size_t i = 0; i < transports_count(); i++)
+        buf_add_format(
+            to, "%s\"%s\":{\"connected\":%u,\"lag\":%u}", i ? "," : "",
+            transports_of_number(i)->label,
+            atomic_load_explicit(&set->subscribers[i], memory_order_relaxed),
+            rate->transport_lags[i]);
+}
+
+static void
+answer_rate(struct request *rq, struct buf *text)
+{
+    struct response r;
+
+    BUF_ADD(text, "}\n");
+    response_init(&r, 200, "application/json");
+    response_header(&r, "Cache-Control", "no-store");
+    r.text = buf_slice(text);
+    request_answer(rq, &r);
+    buf_fini(text);
+}
+
+void
+handle_set_rate_get(struct http *http, struct request *rq,
+                    const struct route_target *target)
+{
+    struct rate rate;
+    struct buf text;
+
+    rates_read(registry_rates(http->registry), target->set, &rate);
+    buf_init(&text, RATE_TEXT_MAX);
+    BUF_ADD(&text, "{\"set\":");
+    json_text(&text, target->name);
+    BUF_ADD(&text, ",");
+    add_minutes(&text, &rate);
+    BUF_ADD(&text, ",\"readers\":{");
+    add_readers(&text, target->set, &rate);
+    BUF_ADD(&text, "}");
+    answer_rate(rq, &text);
+}
+
+void
+handle_rate_get(struct http *http, struct request *rq,
+                const struct route_target *target)
+{
+    struct rate rate;
+    struct buf text;
+
+    (void)target;
+    rates_read(registry_rates(http->registry), NULL, &rate);
+    buf_init(&text, RATE_TEXT_MAX);
+    BUF_ADD(&text, "{");
+    add_minutes(&text, &rate);
+    answer_rate(rq, &text);
+}

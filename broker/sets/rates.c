@@ -1,0 +1,221 @@
+#include "broker/sets/rates.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "broker/sets/registry.h"
+
+_Static_assert(RATE_TRANSPORTS >= SET_TRANSPORTS_MAX, "a lag for each");
+
+#define MINUTE_US 60000000
+#define SECOND_US 1000000
+
+/* Rings that the search for an empty hour looks at, so that it is short. */
+#define SEARCH_MAX 64
+
+/* The minute m is the element m % RATE_MINUTES. */
+struct ring {
+    struct set *owner; /* NULL: free */
+    int64_t minute;    /* the newest */
+    struct rate rate;
+    int64_t lag_seconds[RATE_TRANSPORTS]; /* when the lags were noted */
+};
+
+struct rates {
+    pthread_mutex_t mutex; /* guards everything, and set->rate_ring */
+    struct ring all;       /* of the broker */
+    struct ring *rings[RATES_MAX];
+    unsigned n;
+    unsigned hand; /* where the search goes on */
+};
+
+struct rates *
+rates_new(void)
+{
+    struct rates *r = calloc(1, sizeof(*r));
+
+    if (r)
+        pthread_mutex_init(&r->mutex, NULL);
+    return r;
+}
+
+void
+rates_free(struct rates *r)
+{
+    if (!r)
+        return;
+    for (unsigned i = 0; i < r->n; i++)
+        free(r->rings[i]);
+    pthread_mutex_destroy(&r->mutex);
+    free(r);
+}
+
+/* Empties the minutes between the newest one and `minute`. */
+static void
+advance_ring(struct ring *ring, int64_t minute)
+{
+    int64_t from = ring->minute + 1;
+
+    if (minute - from >= RATE_MINUTES)
+        from = minute - RATE_MINUTES + 1;
+    for (int64_t m = from; m <= minute; m++) {
+        ring->rate.entries[m % RATE_MINUTES] = 0;
+        ring->rate.lags[m % RATE_MINUTES] = 0;
+    }
+    if (minute > ring->minute)
+        ring->minute = minute;
+}
+
+/* A ring whose set has had nothing for an hour, or was removed; NULL: none
+ * among the next ones. */
+static struct ring *
+find_empty(struct rates *r, int64_t minute, unsigned *index)
+{
+    for (unsigned i = 0; i < SEARCH_MAX; i++) {
+        struct ring *ring = r->rings[r->hand];
+
+        *index = r->hand;
+        r->hand = (r->hand + 1) % RATES_MAX;
+        if (!ring->owner || minute - ring->minute >= RATE_MINUTES)
+            return ring;
+    }
+    return NULL;
+}
+
+/* The ring of a set, made if it has none. NULL: no memory, or all are in
+ * use. */
+static struct ring *
+make_ring(struct rates *r, struct set *set, int64_t minute)
+{
+    unsigned index = r->n;
+    struct ring *ring;
+
+    if (set->rate_ring > 0)
+        return r->rings[set->rate_ring - 1];
+    ring = r->n < RATES_MAX ? malloc(sizeof(*ring))
+                            : find_empty(r, minute, &index);
+    if (!ring)
+        return NULL;
+    if (index == r->n)
+        r->rings[r->n++] = ring;
+    else if (ring->owner)
+        ring->owner->rate_ring = 0;
+    memset(ring, 0, sizeof(*ring));
+    ring->owner = set;
+    ring->minute = minute;
+    set->rate_ring = index + 1;
+    return ring;
+}
+
+static void
+add_to(uint32_t *count, uint64_t n)
+{
+    *count = n > UINT32_MAX - *count ? UINT32_MAX : *count + (uint32_t)n;
+}
+
+static void
+raise_to(uint32_t *lag, uint64_t value)
+{
+    if (value > *lag)
+        *lag = value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+void
+rates_count(struct rates *r, struct set *set, uint64_t n)
+{
+    int64_t minute = clock_steady_us() / MINUTE_US;
+    struct ring *ring;
+
+    pthread_mutex_lock(&r->mutex);
+    ring = make_ring(r, set, minute);
+    if (ring) {
+        advance_ring(ring, minute);
+        add_to(&ring->rate.entries[minute % RATE_MINUTES], n);
+    }
+    advance_ring(&r->all, minute);
+    add_to(&r->all.rate.entries[minute % RATE_MINUTES], n);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+static void
+note_lag(struct ring *ring, unsigned transport, uint64_t lag, int64_t now_us)
+{
+    int64_t minute = now_us / MINUTE_US, second = now_us / SECOND_US;
+
+    advance_ring(ring, minute);
+    raise_to(&ring->rate.lags[minute % RATE_MINUTES], lag);
+    if (ring->lag_seconds[transport] != second)
+        ring->rate.transport_lags[transport] = 0;
+    ring->lag_seconds[transport] = second;
+    raise_to(&ring->rate.transport_lags[transport], lag);
+}
+
+void
+rates_note_lag(struct rates *r, struct set *set, unsigned transport,
+               uint64_t lag)
+{
+    int64_t now_us = clock_steady_us();
+    struct ring *ring;
+
+    pthread_mutex_lock(&r->mutex);
+    ring = make_ring(r, set, now_us / MINUTE_US);
+    if (ring)
+        note_lag(ring, transport, lag, now_us);
+    note_lag(&r->all, transport, lag, now_us);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* Copies the minutes of a ring in their order. */
+static void
+copy_ring(struct rate *rate, const struct ring *ring, int64_t now_us)
+{
+    int64_t minute = now_us / MINUTE_US;
+
+    for (int64_t i = 0; i < RATE_MINUTES; i++) {
+        int64_t m = minute - RATE_MINUTES + 1 + i;
+
+        /* An earlier minute than those of the ring has its element. */
+        if (m < 0 || m > ring->minute || m <= ring->minute - RATE_MINUTES)
+            continue;
+        rate->entries[i] = ring->rate.entries[m % RATE_MINUTES];
+        rate->lags[i] = ring->rate.lags[m % RATE_MINUTES];
+    }
+    for (unsigned t = 0; t < RATE_TRANSPORTS; t++)
+        if (now_us / SECOND_US - ring->lag_seconds[t] < RATE_LAG_S)
+            rate->transport_lags[t] = ring->rate.transport_lags[t];
+}
+
+void
+rates_read(struct rates *r, const struct set *set, struct rate *rate)
+{
+    memset(rate, 0, sizeof(*rate));
+    pthread_mutex_lock(&r->mutex);
+    if (!set)
+        copy_ring(rate, &r->all, clock_steady_us());
+    else if (set->rate_ring > 0)
+        copy_ring(rate, r->rings[set->rate_ring - 1], clock_steady_us());
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void
+rates_forget(struct rates *r, struct set *set)
+{
+    pthread_mutex_lock(&r->mutex);
+    if (set->rate_ring > 0)
+        r->rings[set->rate_ring - 1]->owner = NULL;
+    set->rate_ring = 0;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void
+rates_write_minutes(struct buf *to, const uint32_t minutes[RATE_MINUTES])
+{
+    for (unsigned i = 0; i < RATE_MINUTES; i++) {
+        buf_add(to, i ? "," : "[", 1);
+        buf_add_number(to, minutes[i]);
+    }
+    BUF_ADD(to, "]");
+}

@@ -1,0 +1,63 @@
+/*
+ * rates.h - how many entries each set got, and how far its readers lagged, in
+ * each of the last 60 minutes.
+ *
+ *     minute    -59   -58  ...   -1     now (not over)
+ *     entries     0    17         3       1
+ *     lag         0     0       250       0     of the reader that lagged most
+ *
+ * Counted from the start of the process on, in memory: for pictures, not for
+ * accounts. A round of the log whose commit fails is counted, too. A set gets a
+ * ring of 60 minutes with its first entry; RATES_MAX of them at most, some 10
+ * MB. If all are in use, the next set takes over one whose hour is empty; else
+ * it has no rate. One more ring adds up the whole broker.
+ *
+ * Any thread: one lock, held for the copy of a ring at most.
+ */
+#ifndef BROKER_SETS_RATES_H
+#define BROKER_SETS_RATES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/buf.h"
+
+struct rates;
+struct set;
+
+#define RATE_MINUTES 60
+#define RATES_MAX    10000
+
+/* A lag counts for so long: push looks at its readers once a second. */
+#define RATE_LAG_S 3
+
+/* At least SET_TRANSPORTS_MAX (registry.h). */
+#define RATE_TRANSPORTS 8
+
+/* The last 60 minutes; the last element is the present one. */
+struct rate {
+    uint32_t entries[RATE_MINUTES];
+    uint32_t lags[RATE_MINUTES];              /* the largest; in entries */
+    uint32_t transport_lags[RATE_TRANSPORTS]; /* now; likewise */
+};
+
+struct rates *rates_new(void);        /* NULL: no memory */
+void rates_free(struct rates *rates); /* NULL is allowed */
+
+/* The set got `n` entries. Without memory their minutes stay empty. */
+void rates_count(struct rates *rates, struct set *set, uint64_t n);
+
+/* A reader of the set, by this transport, is `lag` entries behind. */
+void rates_note_lag(struct rates *rates, struct set *set, unsigned transport,
+                    uint64_t lag);
+
+/* Copies the minutes of a set; NULL: of the whole broker. */
+void rates_read(struct rates *rates, const struct set *set, struct rate *rate);
+
+/* Forgets a set that was removed. */
+void rates_forget(struct rates *rates, struct set *set);
+
+/* Appends "[0,17,...]". */
+void rates_write_minutes(struct buf *to, const uint32_t minutes[RATE_MINUTES]);
+
+#endif

@@ -1,0 +1,94 @@
+"""The last hour of a set and of the broker, minute by minute (GET /rate,
+/sets/{set}/rate), and the sets that have changed lately (GET /sets?since=)."""
+
+import datetime
+
+from tidings_test.http import check_refused
+from tidings_test.waiting import wait_for
+
+
+def rate(broker, path):
+    answer = broker.get(path)
+    assert (answer.status, answer["Cache-Control"]) == (200, "no-store"), answer
+    found = answer.json()
+    assert found["minutes"] == len(found["entries"]) == len(found["lags"]) == 60
+    return found
+
+
+# The minute may end between two posts.
+def test_entries_are_counted_by_set_and_minute(start_broker):
+    broker = start_broker()
+    news, other = broker.set("news").create(), broker.set("other").create()
+    news.post(3)
+    news.post(2)
+    other.post(4)
+    found = rate(broker, "/sets/news/rate")
+    assert (found["set"], sum(found["entries"])) == ("news", 5)
+    assert sum(found["entries"][-3:]) == 5
+    assert sum(rate(broker, "/rate")["entries"]) == 9
+
+
+# Made with a reader that reads nothing.
+def test_readers_have_a_lag(news, broker):
+    follower = news.websocket("after=0", narrow=True)
+    for _ in range(30):
+        news.post(200, size=1000)
+
+    def lag():
+        found = rate(broker, f"{news.path}/rate")
+        return found["readers"]["websocket-json"]["lag"] > 0 and max(found["lags"]) > 0
+
+    wait_for("a lag", lag)
+    readers = rate(broker, f"{news.path}/rate")["readers"]
+    assert readers["websocket-json"]["connected"] == 1
+    assert readers["eventsource"] == {"connected": 0, "lag": 0}
+    assert max(rate(broker, "/rate")["lags"]) > 0
+    follower.leave()
+
+
+def names(answer):
+    assert answer.status == 200, answer
+    return [each["name"] for each in answer.json()["sets"]]
+
+
+def test_only_the_sets_that_have_changed_since(start_broker):
+    broker = start_broker()
+    for name in ("a", "b", "c"):
+        broker.set(name).create()
+    broker.set("b").post(2)
+    since = broker.get("/sets/b").json()["datetime"]
+    assert names(broker.get(f"/sets?since={since}")) == ["b"]
+    broker.set("c").post(1)
+    assert names(broker.get(f"/sets?since={since}")) == ["b", "c"]
+    assert names(broker.get(f"/sets?since={since}&after=b")) == ["c"]
+    assert names(broker.get("/sets?since=2000")) == ["a", "b", "c"]
+    next_year = datetime.datetime.now().year + 1
+    assert names(broker.get(f"/sets?since={next_year}")) == []
+    check_refused(broker.get("/sets?since=soon"), 400, "since")
+
+
+def test_a_page_of_sets_has_their_rates(start_broker):
+    broker = start_broker()
+    broker.set("a").create()
+    broker.set("b").post(2)
+    a, b = broker.get("/sets?rate=yes").json()["sets"]
+    assert "rate" not in a
+    assert (len(b["rate"]), sum(b["rate"])) == (60, 2)
+    assert all("rate" not in each for each in broker.get("/sets").json()["sets"])
+    check_refused(broker.get("/sets?rate=often"), 400, "rate")
+
+
+# Each page names the next, with the same parameters.
+def test_the_next_page_keeps_the_wish(start_broker):
+    broker = start_broker()
+    for i in range(1001):
+        broker.put(f"/sets/s{i:04}", {})
+    broker.set("s1000").post(1)
+    first = broker.get("/sets?since=2000&rate=yes").json()
+    assert len(first["sets"]) == 1000
+    last = broker.get(broker.path_of(first["next"])).json()
+    assert [each["name"] for each in last["sets"]] == ["s1000"]
+    assert sum(last["sets"][0]["rate"]) == 1
+    # One request looks at several pages for the few that have changed.
+    since = broker.get("/sets/s1000").json()["datetime"]
+    assert names(broker.get(f"/sets?since={since}")) == ["s1000"]
