@@ -135,6 +135,16 @@ def mirrored(broker, site, tmp_path, run, start):
 # The peers of a test
 
 
+@pytest.fixture(scope="module")
+def browser(module_path):
+    """A browser, for the pages of all tests of the file."""
+    from tidings_test.browser import Browser
+
+    browser = Browser(module_path / "profile")
+    yield browser
+    browser.end()
+
+
 @pytest.fixture
 def start_callbacks():
     """start_callbacks("127.0.0.3"): subscribers of a hub, at that address."""

@@ -1,69 +1,974 @@
 /**
- * tidings.js - follows sets of a Tidings broker, in browsers and Node.
+ * tidings.js - follows sets of a Tidings broker, in browsers and in Node 18 and later: each
+ * change once, in order.
+ *
+ *     for await (const change of follow('/sets/news', { store: localStorage }))
+ *         console.log(change.change, change.loc);
+ *
+ *     server-sent events, or long polls -- the message begins at the position? -- yield -- store
+ *                                             |                                   the position
+ *                                             gap: change memory
+ *                                             position gone: Change Lists, else onGone
+ *
+ * Nobody reads ahead: the next piece of an answer is read when the consumer asks for more. So a
+ * slow consumer holds the connection back, and memory has one piece and one message. Every byte
+ * may come from a hostile server: an event, a page and a line have a largest size, and what does
+ * not fit counts as a lost connection.
  */
 
-/** Most characters of one event; a broker's messages have 16 MiB at most. */
-const EVENT_MAX = 32 * 1024 * 1024;
+const EVENT_MAX = 32 << 20; // characters; a broker's messages have 16 MiB at most
+const PAGE_MAX = 64 << 20; // characters of an answer in JSON
+const LINE_MAX = 4 << 20; // characters of a line in a Change List
+const LISTS_MAX = 100_000; // Change Lists between a position and the newest
+const LIST_BATCH = 1000; // entries of a message that is made of a Change List
+
+const PAUSE_MS = 1000; // before the second attempt; twice that before each further one
+const PAUSE_MAX_MS = 30_000;
+const RETRY_MAX_MS = 3_600_000; // longest pause that a server may ask for
+const TICK_MS = 1000; // how often silence is looked at
+const LIVE_MS = 1000; // a connection that is silent for so long has nothing more to send
+const ANSWER_MS = 30_000; // longest silence before an answer has begun
+const FIRST_EVENT_MS = 10_000; // later a proxy holds events back
+const HEARTBEAT_MS = 20_000; // until the broker has said how often it sends one
+const POLL_S = 45; // proxies often end a request after 60
 
 /**
- * Makes a reader of server-sent events (HTML section 9.2.6): a function that takes the next
- * piece of the stream's text, and returns the events that end in it. Where a piece ends does
- * not matter. A block without data is returned if it has an id. Throws a RangeError when an
- * event or a line is longer than `max` characters.
- *
- * @param {number} [max]
- * @returns {(text: string) => {event: string, data?: string, id?: string}[]}
+ * The end of a set, or of all. `code` is "gone" (the broker cannot serve the position: `earliest`
+ * and `last` are positions that it can serve, `restart` is the URL of the set's Capability List),
+ * "removed", "unknown" (there is no such set, or the reader may not know of it), "denied" or
+ * "refused" (`status` says more).
  */
-export function eventReader(max = EVENT_MAX) {
-    let line = '', afterCr = false, isFirst = true, size = 0;
-    let event = '', data = [], id;
+export class TidingsError extends Error {
+    constructor(code, message, members) {
+        super(message);
+        this.name = 'TidingsError';
+        this.code = code;
+        Object.assign(this, members);
+    }
+}
 
-    function endOfEvent(events) {
-        if (data.length || id !== undefined) {
-            const text = data.length ? data.join('\n') : undefined;
-            events.push({ event: event || 'message', data: text, id });
-        }
-        event = '';
-        data = [];
-        id = undefined;
-        size = 0;
+/** A connection that has failed: there will be another one, after `pause` milliseconds at least. */
+class Lost extends Error {
+    constructor(message, pause = 0) {
+        super(message);
+        this.pause = pause;
+    }
+}
+
+class Silence extends Lost {}
+
+/* Server-sent events */
+
+/**
+ * Reads server-sent events (HTML section 9.2.6) as their text arrives, wherever a piece of it
+ * ends.
+ */
+export class EventReader {
+    #max;
+    #line = '';
+    #isAfterCr = false;
+    #isFirst = true;
+    #event = '';
+    #data = [];
+    #id;
+
+    /** The milliseconds of the last `retry` field. */
+    retry;
+
+    /** Characters kept of an event that has not ended. */
+    size = 0;
+
+    /** @param {number} [max] characters of the largest event or line */
+    constructor(max = EVENT_MAX) {
+        this.#max = max;
     }
 
-    function endOfLine(events) {
+    /**
+     * Takes the next piece, and returns the events that end in it. A block without data is one
+     * if it has an id. Throws a RangeError if an event or a line is too long.
+     *
+     * @param {string} text
+     * @returns {{event: string, data?: string, id?: string}[]}
+     */
+    push(text) {
+        const events = [];
+        if (!text)
+            return events;
+        if (this.#isFirst)
+            text = text.replace(/^\ufeff/, '');
+        this.#isFirst = false;
+        if (this.#isAfterCr && text.startsWith('\n'))
+            text = text.slice(1);
+        this.#isAfterCr = text ? text.endsWith('\r') : false;
+        text.split(/\r\n|\n|\r/).forEach((part, i) => {
+            if (i)
+                this.#endLine(events);
+            this.#line += part;
+            if (this.size + this.#line.length > this.#max)
+                throw new RangeError(`an event has more than ${this.#max} characters`);
+        });
+        return events;
+    }
+
+    #endLine(events) {
+        const line = this.#line;
+        this.#line = '';
         if (!line)
-            return endOfEvent(events);
+            return this.#endEvent(events);
         const colon = line.indexOf(':');
         const name = colon < 0 ? line : line.slice(0, colon);
         const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '');
-        if (name === 'data')
-            data.push(value);
-        else if (name === 'event')
-            event = value;
-        else if (name === 'id' && !value.includes('\0'))
-            id = value;
-        else
-            return; // costs nothing: it is not kept
-        size += line.length;
+        if (name === 'data') {
+            this.#data.push(value);
+            this.size += line.length;
+        } else if (name === 'event') {
+            this.#event = value;
+        } else if (name === 'id' && !value.includes('\0')) {
+            this.#id = value;
+        } else if (name === 'retry' && /^\d+$/.test(value)) {
+            this.retry = Number(value);
+        }
     }
 
-    return text => {
-        const events = [];
-        if (isFirst && text) {
-            text = text.replace(/^\ufeff/, '');
-            isFirst = false;
-        }
-        if (afterCr && text.startsWith('\n'))
-            text = text.slice(1);
-        afterCr = text ? text.endsWith('\r') : afterCr;
-        text.split(/\r\n|\n|\r/).forEach((part, i) => {
-            if (i) {
-                endOfLine(events);
-                line = '';
-            }
-            line += part;
-            if (size + line.length > max)
-                throw new RangeError(`an event has more than ${max} characters`);
+    #endEvent(events) {
+        const data = this.#data.length ? this.#data.join('\n') : undefined;
+        if (data !== undefined || this.#id !== undefined)
+            events.push({ event: this.#event || 'message', data, id: this.#id });
+        this.#event = '';
+        this.#data = [];
+        this.#id = undefined;
+        this.size = 0;
+    }
+}
+
+/* Positions and messages */
+
+const POSITION = /^(?:([0-9a-f]{1,64})-)?(\d{1,15})$/;
+
+function positionOf(text) {
+    const [, epoch, seq] = POSITION.exec(text) ?? [];
+    if (seq === undefined)
+        throw new TypeError(`"${text}" is no position`);
+    return { epoch, seq: Number(seq) };
+}
+
+function positionText({ epoch, seq }) {
+    return epoch ? `${epoch}-${seq}` : `${seq}`;
+}
+
+/**
+ * Checks that the entries of a message follow each other from `after` to `last`; of a filtered
+ * one, that they lie in between and in order.
+ */
+export function isWhole(message, isFiltered) {
+    const isSeq = n => Number.isSafeInteger(n) && n >= 0;
+    if (!/^[0-9a-f]{1,64}$/.test(message?.epoch) || !isSeq(message.after) ||
+        !isSeq(message.last) || !Array.isArray(message.changes))
+        return false;
+    let seq = message.after;
+    for (const change of message.changes) {
+        if (!isSeq(change?.seq) || !(isFiltered ? change.seq > seq : change.seq === seq + 1))
+            return false;
+        seq = change.seq;
+    }
+    return isFiltered ? seq <= message.last : seq === message.last;
+}
+
+/**
+ * Returns the part of a message that comes after the position: all of it, its end, or null if it
+ * has nothing new. "gap": there are changes in between. "epoch": it is of another log.
+ *
+ * @param {{epoch?: string, seq: number} | undefined} position undefined: the message begins it
+ */
+export function newsOf(message, position) {
+    if (!position)
+        return message;
+    if (position.epoch && position.epoch !== message.epoch)
+        return 'epoch';
+    if (message.after > position.seq)
+        return 'gap';
+    if (message.last < position.seq || (message.last === position.seq && position.epoch))
+        return null;
+    if (message.after === position.seq)
+        return message;
+    const changes = message.changes.filter(change => change.seq > position.seq);
+    return { ...message, after: position.seq, changes };
+}
+
+/* Change Lists, as a broker writes them: an entry a line. Anything else is refused. */
+
+const ATTRIBUTES = '(?: [^\\s="<>]+="[^"<]*")';
+const ENTRY = new RegExp(
+    '^<url><loc>([^<]+)</loc>(?:<lastmod>([^<]*)</lastmod>)?' +
+    '(?:<changefreq>([^<]*)</changefreq>)?(?:<priority>([^<]*)</priority>)?' +
+    `<rs:md(${ATTRIBUTES}+)/>((?:<rs:ln${ATTRIBUTES}+/>)*)</url>$`);
+const ESCAPES = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+
+function unescapeXml(text) {
+    return text.replace(/&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(\w+));|&/g, (all, ten, hex, name) => {
+        if (name in ESCAPES)
+            return ESCAPES[name];
+        if (!ten && !hex)
+            throw new Lost(`"${all}" is no reference`);
+        return String.fromCodePoint(ten ? Number(ten) : parseInt(hex, 16));
+    });
+}
+
+function attributesOf(text) {
+    const found = new Map();
+    for (const [, name, value] of text.matchAll(/ ([^\s="<>]+)="([^"<]*)"/g))
+        found.set(name, unescapeXml(value));
+    return found;
+}
+
+/** Moves attributes to members of the JSON form; those of foreign namespaces to `attributes`. */
+function describe(to, found, own) {
+    const foreign = [];
+    for (const [name, value] of found) {
+        const [prefix, local] = name.split(':');
+        if (name === 'hash')
+            to.hash = Object.fromEntries(value.split(' ').map(one => one.split(/:(.*)/, 2)));
+        else if (name === 'length' || name === 'pri')
+            to[name] = Number(value);
+        else if (name === 'td:tags')
+            to.tags = value.split(' ');
+        else if (name === 'td:seq')
+            to.seq = Number(value);
+        else if (name === 'td:datetime')
+            to.sourceDatetime = value;
+        else if (own.includes(name))
+            to[name] = value;
+        else if (local && prefix !== 'xmlns')
+            foreign.push({
+                ns: prefix === 'xml' ? 'http://www.w3.org/XML/1998/namespace'
+                    : found.get(`xmlns:${prefix}`),
+                name: local, value,
+            });
+    }
+    if (foreign.length)
+        to.attributes = foreign;
+    return to;
+}
+
+/**
+ * Reads an entry of a Change List, and returns it in the JSON form. Throws if it is not what a
+ * broker writes.
+ *
+ * @param {string} line from `<url>` to `</url>`
+ */
+export function entryOf(line) {
+    const [, loc, lastmod, changefreq, priority, md, links] = ENTRY.exec(line) ?? [];
+    if (!loc)
+        throw new Lost('a Change List has a malformed entry');
+    const entry = { loc: unescapeXml(loc) };
+    for (const [name, value] of Object.entries({ lastmod, changefreq, priority }))
+        if (value)
+            entry[name] = unescapeXml(value);
+    describe(entry, attributesOf(md), ['change', 'datetime', 'type', 'encoding']);
+    if (links)
+        entry.links = links.split('/>').slice(0, -1).map(link =>
+            describe({}, attributesOf(link), ['rel', 'href', 'modified', 'type', 'encoding']));
+    if (!Number.isSafeInteger(entry.seq))
+        throw new Lost('an entry of a Change List has no number');
+    return entry;
+}
+
+/** True if the entry passes the filter, as the broker would judge it. */
+export function passes(entry, filter) {
+    const some = (name, test) => !filter[name]?.length || filter[name].some(test);
+    const type = (entry.type ?? '').split(';')[0].trim().toLowerCase();
+    return some('change', value => value === entry.change) &&
+        some('prefix', value => entry.loc.startsWith(value)) &&
+        some('type', value => value === '*/*' ? type !== '' : value.endsWith('/*')
+            ? type.startsWith(value.slice(0, -1).toLowerCase()) : type === value.toLowerCase()) &&
+        some('tag', value => entry.tags?.includes(value));
+}
+
+/* Where positions are kept */
+
+/**
+ * Makes a store of positions in IndexedDB, for `options.store`.
+ *
+ * @param {string} [name] of the database
+ */
+export function indexedDBStore(name = 'tidings') {
+    let opened;
+    const open = () => opened ??= new Promise((done, fail) => {
+        const request = indexedDB.open(name, 1);
+        request.onupgradeneeded = () => request.result.createObjectStore('positions');
+        request.onsuccess = () => done(request.result);
+        request.onerror = () => fail(request.error);
+    });
+    const run = async (mode, use) => {
+        const transaction = (await open()).transaction('positions', mode);
+        const request = use(transaction.objectStore('positions'));
+        return new Promise((done, fail) => {
+            transaction.oncomplete = () => done(request.result);
+            transaction.onabort = () => fail(transaction.error);
         });
-        return events;
+    };
+    return {
+        get: key => run('readonly', positions => positions.get(key)),
+        set: (key, position) => run('readwrite', positions => positions.put(position, key)),
     };
 }
+
+function storeOf(store) {
+    if (!store || store.get)
+        return store;
+    return { // a Storage
+        get: key => store.getItem(key),
+        set: (key, position) => store.setItem(key, position),
+    };
+}
+
+/* Connections */
+
+/**
+ * The connection of one source, over all of its attempts: its state, its pauses, and how long it
+ * has been silent.
+ *
+ *     connecting --> catching up --> live
+ *                      ^    |         |
+ *                      |    v         |
+ *                      +- stale <-----+
+ */
+class Link {
+    state = 'connecting';
+    since = new Date();
+    heard = this.since; // when the last message came
+    heartbeat = HEARTBEAT_MS;
+    isPolling = false; // server-sent events do not come through
+    failures = 0; // since the last message
+    retry = PAUSE_MS;
+    #from = 0; // since when an answer is waited for; 0: the consumer is at work
+    #quiet = 0; // milliseconds of waiting before that, since the last message
+    #limit = 0;
+    #isNews = false; // silence means that there is no news
+    #controller = null;
+    #report;
+
+    constructor(report) {
+        this.#report = report;
+    }
+
+    /** Begins an attempt. */
+    begin() {
+        this.#controller = new AbortController();
+        this.ended = new Promise((_, fail) =>
+            this.signal.addEventListener('abort', () => fail(this.signal.reason)));
+        this.ended.catch(() => {});
+        this.allow(ANSWER_MS);
+    }
+
+    get signal() {
+        return this.#controller.signal;
+    }
+
+    /** Sets the silence that is allowed from now on, in milliseconds, and whether it means that
+     * there is no news. */
+    allow(ms, isNews = false) {
+        this.#quiet = 0;
+        this.#limit = ms;
+        this.#isNews = isNews;
+    }
+
+    /** Ends the attempt. */
+    abort(reason) {
+        this.#controller?.abort(reason);
+    }
+
+    /** Waits for something of the server. */
+    async wait(promise) {
+        this.#from = Date.now();
+        try {
+            return await promise;
+        } catch (error) {
+            throw this.signal.aborted ? this.signal.reason : new Lost(error.message);
+        } finally {
+            this.#quiet += Date.now() - this.#from;
+            this.#from = 0;
+        }
+    }
+
+    /** Looks at the clock: after the sleep of a machine, much time has passed. */
+    tick() {
+        const quiet = this.#quiet + Date.now() - this.#from;
+        if (!this.#from)
+            return;
+        if (quiet > this.#limit)
+            this.abort(new Silence(`nothing came for ${Math.round(quiet / 1000)} seconds`));
+        else if (quiet >= LIVE_MS && this.#isNews && this.state === 'catching up')
+            this.enter('live');
+    }
+
+    /** Notes that bytes of use have come. */
+    progress() {
+        this.#quiet = 0;
+    }
+
+    /** Notes that a message has come. */
+    came() {
+        this.progress();
+        this.heard = new Date();
+        this.failures = 0;
+        if (this.state !== 'live')
+            this.enter('catching up');
+    }
+
+    /** Notes that the attempt has failed; returns how long to wait before the next one. */
+    failed(error) {
+        this.abort(error);
+        if (this.state === 'live' || this.state === 'catching up')
+            this.enter('stale', error);
+        else
+            this.#report(this, error);
+        const most = Math.min(this.retry * 2 ** this.failures++, PAUSE_MAX_MS);
+        return Math.max(error.pause ?? 0, most * (0.5 + Math.random() / 2));
+    }
+
+    enter(state, error) {
+        if (state === this.state)
+            return;
+        this.state = state;
+        this.since = state === 'stale' ? this.heard : new Date();
+        this.#report(this, error);
+    }
+}
+
+/** Milliseconds that a Retry-After asks for. */
+function retryAfter(answer) {
+    const text = answer.headers.get('Retry-After') ?? '';
+    const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
+    return ms > 0 ? Math.min(ms, RETRY_MAX_MS) : 0;
+}
+
+/* Of several links, the worst one speaks for all. */
+const STATES = ['stale', 'connecting', 'catching up', 'live'];
+
+/** Everything of one call of follow(). */
+class Following {
+    #options;
+    #filter = {};
+    #sets;
+    #links = [];
+    #store;
+    #storeError;
+    #end = new AbortController();
+    #token;
+    #told = '';
+
+    constructor(source, options) {
+        this.#options = options;
+        for (const name of ['change', 'prefix', 'type', 'tag'])
+            if (options.filter?.[name] !== undefined)
+                this.#filter[name] = [options.filter[name]].flat();
+        this.#sets = [source].flat().flatMap(one => {
+            const url = new URL(one, globalThis.location?.href);
+            url.search = url.hash = '';
+            if (options.sets)
+                return options.sets.map(name => ({ url: new URL(`sets/${name}`, url).href, name }));
+            return [{ url: url.href.replace(/\/$/, ''), name: url.pathname.split('/').pop() }];
+        });
+        this.#store = storeOf(options.store);
+    }
+
+    get #isFiltered() {
+        return Object.keys(this.#filter).length > 0;
+    }
+
+    /** Yields [set, message]: all changes, in order, and ends of ranges that had none. */
+    async *run() {
+        const { signal } = this.#options;
+        const stop = () => this.#stop(signal.reason);
+        const tick = () => this.#links.forEach(link => link.tick());
+        const online = () => this.#links.forEach(link => link.abort(new Lost('the network is back')));
+        signal?.throwIfAborted();
+        const timer = setInterval(tick, TICK_MS);
+        signal?.addEventListener('abort', stop);
+        globalThis.addEventListener?.('online', online);
+        globalThis.document?.addEventListener('visibilitychange', tick);
+        try {
+            await Promise.all(this.#sets.map(set => this.#load(set)));
+            yield* merge(this.#sets.map(set => this.#follow(set)), () => this.#stop());
+        } finally {
+            clearInterval(timer);
+            signal?.removeEventListener('abort', stop);
+            globalThis.removeEventListener?.('online', online);
+            globalThis.document?.removeEventListener('visibilitychange', tick);
+            this.#stop();
+            await Promise.all(this.#sets.map(set => set.writing));
+        }
+    }
+
+    #stop(reason = new Lost('the consumer has ended')) {
+        this.#end.abort(reason);
+        this.#links.forEach(link => link.abort(reason));
+    }
+
+    /** Throws the reason of the signal once it is aborted. */
+    check() {
+        if (this.#end.signal.aborted)
+            throw this.#end.signal.reason;
+        if (this.#storeError)
+            throw this.#storeError;
+    }
+
+    /* Positions */
+
+    async #load(set) {
+        const { position, since } = this.#options;
+        const wish = typeof position === 'object' ? position?.[set.name] : position;
+        set.key = `tidings:${set.url}`;
+        set.kept = await this.#store?.get(set.key) ?? undefined;
+        if (set.kept || (wish && wish !== 'now'))
+            set.position = positionOf(set.kept || wish);
+        else if (since)
+            set.since = new Date(since).toISOString();
+    }
+
+    /** Stores a position that the consumer has passed. One write is under way at a time; the
+     * next one is of the newest position. */
+    keep(set, position) {
+        set.passed = position;
+        if (this.#store && !set.writing && position !== set.kept)
+            set.writing = this.#write(set);
+        this.check();
+    }
+
+    async #write(set) {
+        try {
+            while (set.passed !== set.kept) {
+                const position = set.passed;
+                await this.#store.set(set.key, position);
+                set.kept = position;
+            }
+        } catch (error) {
+            this.#storeError = error;
+        }
+        set.writing = undefined;
+    }
+
+    /* State */
+
+    #report(error) {
+        const { onState } = this.#options;
+        const worst = this.#links.reduce((worst, link) => {
+            const order = STATES.indexOf(link.state) - STATES.indexOf(worst.state);
+            return order < 0 || (!order && link.since < worst.since) ? link : worst;
+        });
+        const now = `${worst.state} ${worst.since.getTime()} ${error?.message}`;
+        if (now !== this.#told)
+            onState?.({ state: worst.state, since: worst.since, error });
+        this.#told = now;
+    }
+
+    /* Requests */
+
+    async #authorization(link) {
+        const { token } = this.#options;
+        if (typeof token !== 'function')
+            return token;
+        this.#token ??= Promise.resolve().then(token);
+        try {
+            const text = await link.wait(Promise.race([this.#token, link.ended]));
+            if (text)
+                return text;
+        } catch (error) {
+            this.#token = undefined;
+            throw error;
+        }
+        throw new TidingsError('denied', 'there is no token');
+    }
+
+    /** Asks the broker. Returns the answer if it is a success, else throws. */
+    async #request(link, url, accept, set) {
+        for (let isRepeat = false; ; isRepeat = true) {
+            const token = await this.#authorization(link);
+            const headers = { Accept: accept };
+            if (token)
+                headers.Authorization = `Bearer ${token}`;
+            const answer = await link.wait(fetch(url, { headers, signal: link.signal }));
+            if (answer.ok)
+                return answer;
+            if (answer.status === 401 && typeof this.#options.token === 'function' && !isRepeat) {
+                answer.body?.cancel().catch(() => {});
+                this.#token = undefined;
+                continue;
+            }
+            throw await this.#refusal(link, answer, set);
+        }
+    }
+
+    async #refusal(link, answer, set) {
+        const { status } = answer;
+        let problem = {};
+        try {
+            problem = JSON.parse(await this.#text(link, answer, 1 << 20)) ?? {};
+        } catch { /* a proxy's page */ }
+        const detail = String(problem.detail ?? `the server answers ${status}`);
+        if (status === 408 || status === 425 || status === 429 || status >= 500)
+            return new Lost(detail, retryAfter(answer));
+        if (status === 410 && problem.earliest)
+            return this.#gone(set, problem);
+        const code = { 401: 'denied', 403: 'denied', 404: 'unknown', 410: 'removed' }[status];
+        return new TidingsError(code ?? 'refused', detail, { status, set: set.name });
+    }
+
+    #gone(set, { detail, earliest, last, restart }) {
+        if (!POSITION.test(earliest))
+            return new Lost('the server names no earliest position');
+        return new TidingsError('gone', String(detail), { set: set.name, earliest, last, restart });
+    }
+
+    /** Yields the text of an answer as it arrives. */
+    async *#pieces(link, answer) {
+        const reader = answer.body.getReader();
+        const decoder = new TextDecoder();
+        try {
+            for (;;) {
+                const { done, value } = await link.wait(reader.read());
+                if (done)
+                    return;
+                yield decoder.decode(value, { stream: true });
+            }
+        } finally {
+            reader.cancel().catch(() => {});
+        }
+    }
+
+    async #text(link, answer, max) {
+        const parts = [];
+        let size = 0;
+        for await (const piece of this.#pieces(link, answer)) {
+            link.progress();
+            parts.push(piece);
+            size += piece.length;
+            if (size > max)
+                throw new Lost(`an answer has more than ${max} characters`);
+        }
+        return parts.join('');
+    }
+
+    async #json(link, url, set) {
+        const answer = await this.#request(link, url, 'application/json', set);
+        return parse(await this.#text(link, answer, PAGE_MAX));
+    }
+
+    /** The URL of the set's stream or change memory, from the position on. */
+    #address(set, name, parameters = {}) {
+        const url = new URL(`${set.url}/${name}`);
+        if (set.position)
+            url.searchParams.set('after', positionText(set.position));
+        else if (set.since)
+            url.searchParams.set('since', set.since);
+        for (const [key, values] of Object.entries({ ...this.#filter, ...parameters }))
+            [values].flat().forEach(value => url.searchParams.append(key, value));
+        return url;
+    }
+
+    /* One set */
+
+    async *#follow(set) {
+        const link = new Link((_, error) => this.#report(error));
+        this.#links.push(link);
+        for (;;) {
+            this.check();
+            link.begin();
+            try {
+                if (set.gone)
+                    yield* this.#restart(link, set);
+                yield* link.isPolling ? this.#poll(link, set) : this.#stream(link, set);
+            } catch (error) {
+                this.check();
+                if (error.code === 'gone' && error !== set.gone)
+                    set.gone = error;
+                else if (!(error instanceof Lost))
+                    throw error;
+                await this.#pause(link, error);
+            }
+        }
+    }
+
+    async #pause(link, error) {
+        const isFirstGone = error.code === 'gone' && !link.failures;
+        const ms = link.failed(error);
+        if (isFirstGone)
+            return;
+        link.begin(); // `online` ends the pause, too
+        link.allow(Infinity);
+        await new Promise(done => {
+            const timer = setTimeout(done, ms);
+            link.signal.addEventListener('abort', () => {
+                clearTimeout(timer);
+                done();
+            });
+        });
+    }
+
+    async *#stream(link, set) {
+        const reader = new EventReader();
+        let size = 0, isBegun = false;
+        try {
+            const url = this.#address(set, 'stream');
+            const answer = await this.#request(link, url, 'text/event-stream', set);
+            if (!answer.headers.get('Content-Type')?.startsWith('text/event-stream'))
+                throw new Silence('the answer is no event stream');
+            link.allow(FIRST_EVENT_MS);
+            for await (const text of this.#pieces(link, answer)) {
+                for (const event of read(reader, text)) {
+                    isBegun = true;
+                    yield* this.#take(link, set, event);
+                }
+                if (reader.size > size)
+                    link.progress();
+                size = reader.size;
+                link.retry = Math.min(reader.retry ?? link.retry, PAUSE_MAX_MS);
+            }
+        } catch (error) {
+            link.isPolling = error instanceof Silence && !isBegun;
+            throw error;
+        }
+        throw new Lost('the stream has ended');
+    }
+
+    async *#take(link, set, { event, data }) {
+        if (data === undefined)
+            return;
+        const fact = parse(data);
+        if (event === 'changes' || event === 'heartbeat') {
+            link.came();
+            link.heartbeat = fact.heartbeat > 0 ? fact.heartbeat * 1000 : link.heartbeat;
+            yield* this.#deliver(link, set, fact);
+            link.allow(Math.max(3 * link.heartbeat, TICK_MS), true);
+        } else if (event === 'gone') {
+            throw this.#gone(set, fact);
+        } else if (event === 'removed') {
+            throw new TidingsError('removed', String(fact.detail), { set: set.name });
+        } else if (['denied', 'farewell', 'failed'].includes(event)) {
+            this.#token = event === 'denied' ? undefined : this.#token;
+            throw new Lost(String(fact.detail));
+        }
+    }
+
+    async *#poll(link, set) {
+        link.isPolling = false; // when this fails
+        if (!set.position && !set.since) {
+            const { position } = await this.#json(link, set.url, set);
+            set.position = positionOf(position);
+        }
+        for (let wait = 0; ; wait = POLL_S) {
+            link.allow(wait * 1000 + ANSWER_MS, wait > 0);
+            const page = await this.#json(link, this.#address(set, 'changes', { wait }), set);
+            link.came();
+            yield* this.#deliver(link, set, page);
+            if (page.after === page.last)
+                link.enter('live');
+        }
+    }
+
+    /** Yields what is new in a message, after what is missing before it. */
+    async *#deliver(link, set, message) {
+        if (!isWhole(message, this.#isFiltered))
+            throw new Lost('a message has holes');
+        let news = newsOf(message, set.position);
+        if (news === 'gap') {
+            yield* this.#fill(link, set, message.after);
+            news = newsOf(message, set.position);
+        }
+        yield* this.#advance(set, news);
+    }
+
+    /** Yields the changes up to `seq`, from the change memory. */
+    async *#fill(link, set, seq) {
+        link.allow(ANSWER_MS);
+        while (set.position.seq < seq) {
+            const page = await this.#json(link, this.#address(set, 'changes'), set);
+            const news = isWhole(page, this.#isFiltered) && newsOf(page, set.position);
+            if (!news?.epoch)
+                throw new Lost('the change memory has a hole');
+            link.came();
+            yield* this.#advance(set, news);
+        }
+    }
+
+    async *#advance(set, news) {
+        if (typeof news === 'string')
+            throw new Lost(`a message is of another ${news === 'gap' ? 'place' : 'log'}`);
+        if (!news)
+            return;
+        set.position = { epoch: news.epoch, seq: news.last };
+        yield [set, news];
+    }
+
+    /* A position that is gone */
+
+    async *#restart(link, set) {
+        const { onGone } = this.#options;
+        const { epoch, seq } = positionOf(set.gone.earliest);
+        const isBehind = () => set.position?.epoch === epoch && set.position.seq < seq;
+        const hasLists = isBehind();
+        if (hasLists)
+            yield* this.#readLists(link, set, seq);
+        if (!hasLists || isBehind()) {
+            const position = await onGone?.(set.gone);
+            if (!position)
+                throw set.gone;
+            set.position = positionOf(position);
+        }
+        set.gone = undefined;
+    }
+
+    /** Yields the changes from the position to `seq`, from Change Lists: walks back from the
+     * newest by their links `prev`, then reads forward. Yields nothing if they do not reach
+     * back to the position. */
+    async *#readLists(link, set, seq) {
+        const lists = [];
+        let path = `${new URL(set.url).pathname}/changes/latest.xml`;
+        for (let after = Infinity; after > set.position.seq;) {
+            const head = path && lists.length < LISTS_MAX && await this.#listHead(link, set, path);
+            if (head?.epoch !== set.position.epoch || !(head.after < after))
+                return;
+            lists.push(path);
+            ({ after, prev: path } = head);
+        }
+        while (lists.length && set.position.seq < seq)
+            yield* this.#readList(link, set, lists.pop());
+    }
+
+    /** Opens a Change List on this server: only there may the token go. Yields its lines. */
+    async *#lines(link, set, path) {
+        const answer = await this.#request(link, new URL(path, set.url), 'application/xml', set);
+        let line = '';
+        for await (const text of this.#pieces(link, answer)) {
+            link.progress();
+            const parts = (line + text).split('\n');
+            line = parts.pop();
+            if (line.length > LINE_MAX)
+                throw new Lost('a Change List has an endless line');
+            yield* parts;
+        }
+        yield line;
+    }
+
+    async #listHead(link, set, path) {
+        try {
+            return await headOf(this.#lines(link, set, path));
+        } catch (error) {
+            if (error.code !== 'unknown' && error.code !== 'removed')
+                throw error;
+        }
+    }
+
+    async *#readList(link, set, path) {
+        const lines = this.#lines(link, set, path);
+        const head = await headOf(lines, false);
+        let { after } = head, changes = [], isEnded = false;
+        const take = async function* (last) {
+            const news = { set: set.name, epoch: head.epoch, after, last, changes };
+            after = last;
+            changes = [];
+            if (!isWhole(news, false))
+                throw new Lost('a Change List has a hole');
+            news.changes = news.changes.filter(entry => passes(entry, this.#filter));
+            link.came();
+            yield* this.#advance(set, newsOf(news, set.position));
+        }.bind(this);
+        for await (const line of lines) {
+            isEnded ||= line === '</urlset>';
+            if (isEnded)
+                continue;
+            changes.push(entryOf(line));
+            if (changes.length === LIST_BATCH)
+                yield* take(changes.at(-1).seq);
+        }
+        if (!isEnded)
+            throw new Lost('a Change List is cut off');
+        yield* take(head.last);
+    }
+}
+
+/** Reads the lines of a Change List up to its `rs:md`: its epoch, the numbers `after` which it
+ * begins and with which it ends, and the path of the list before it. */
+async function headOf(lines, isWholeHead = true) {
+    let prev;
+    for (;;) {
+        const { done, value: line } = await lines.next();
+        const found = attributesOf(line ?? '');
+        if (done || line.startsWith('<url>'))
+            throw new Lost('a Change List has no head');
+        if (found.get('rel') === 'prev')
+            prev = new URL(found.get('href')).pathname;
+        if (found.get('capability') !== 'changelist')
+            continue;
+        if (isWholeHead)
+            await lines.return();
+        const [after, last] = ['td:after', 'td:last'].map(name => Number(found.get(name)));
+        return { epoch: found.get('td:epoch'), after, last, prev };
+    }
+}
+
+function parse(text) {
+    try {
+        const object = JSON.parse(text);
+        if (object && typeof object === 'object')
+            return object;
+    } catch { /* below */ }
+    throw new Lost('an answer is no JSON object');
+}
+
+function read(reader, text) {
+    try {
+        return reader.push(text);
+    } catch (error) {
+        throw new Lost(error.message);
+    }
+}
+
+/** Yields what the generators yield, as it comes. `stop` ends what they wait for. */
+async function* merge(generators, stop) {
+    const waiting = new Map();
+    const next = one => waiting.set(one, one.next().then(result => [one, result]));
+    generators.forEach(next);
+    try {
+        while (waiting.size) {
+            const [one, { done, value }] = await Promise.race(waiting.values());
+            waiting.delete(one); // to the end: all have their turn
+            if (done)
+                continue;
+            yield value;
+            next(one);
+        }
+    } finally {
+        stop();
+        await Promise.allSettled([...waiting.values()]);
+        await Promise.allSettled(generators.map(one => one.return()));
+    }
+}
+
+/**
+ * Follows one set or several: yields each change once, those of one set in order. tidings.d.ts
+ * describes the options and the changes.
+ */
+export async function* follow(source, options = {}) {
+    const following = new Following(source, options);
+    for await (const [set, message] of following.run()) {
+        for (const change of message.changes) {
+            const position = `${message.epoch}-${change.seq}`;
+            following.check();
+            yield { ...change, set: set.name, source: set.url, position };
+            following.keep(set, position);
+        }
+        following.keep(set, `${message.epoch}-${message.last}`);
+    }
+}
+
+/** The same, but yields messages: several changes that came together. */
+follow.messages = async function* (source, options = {}) {
+    const following = new Following(source, options);
+    for await (const [set, message] of following.run()) {
+        if (message.changes.length)
+            yield { ...message, set: set.name, source: set.url };
+        following.keep(set, `${message.epoch}-${message.last}`);
+    }
+};

@@ -23,6 +23,8 @@ static const struct row {
      .is_public = true},
     {"/tidings.js", web_file_open, "text/javascript; charset=utf-8",
      .is_public = true, .file = &web_tidings_js},
+    {"/tidings.d.ts", web_file_open, "text/plain; charset=utf-8",
+     .is_public = true, .file = &web_tidings_d_ts},
     {"/.well-known/resourcesync", source_description_open, "application/xml"},
     {"/descriptions/{list}-{last}.xml", source_description_part_open,
      "application/xml"},

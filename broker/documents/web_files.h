@@ -17,7 +17,7 @@ struct web_file {
     struct digest tag; /* SHA-256 of `plain` */
 };
 
-/* web/tidings.js */
 extern const struct web_file web_tidings_js;
+extern const struct web_file web_tidings_d_ts;
 
 #endif

@@ -1,22 +1,12 @@
 """Pages of a real browser follow a set: EventSource, WebSocket, and fetch with wait=.
 
 An open broker lets in pages of its own origin only; so the page is one of its
-documents, and the scripts come from here. Debian's chromium speaks the DevTools
-protocol on two pipes: JSON and a NUL byte each way.
+documents, and the scripts come from here.
 """
-
-import json
 
 import pytest
 
-from tidings_test.process import Process
-
-# Chromium's sandbox does not work for root, and root may run a test. Commands come on
-# descriptor 3, answers go to 4.
-CHROMIUM = """exec /usr/bin/chromium --headless --no-sandbox --disable-gpu \
---disable-dev-shm-usage --no-first-run --disable-background-networking \
---no-proxy-server --remote-debugging-pipe --user-data-dir="$0" about:blank \
-3<&0 4>&1 </dev/null >/dev/null 2>/dev/null"""
+from tidings_test.browser import Page
 
 # `seqs` are all that came, in order; `until(n)` waits for entry n.
 HELPERS = """
@@ -31,80 +21,19 @@ function until(n) {
         if (!w()) waiting.push(w);
     });
 }
-new Promise(done => {
-    if (document.readyState == 'complete') done(location.href);
-    addEventListener('load', () => done(location.href));
-})
+1
 """
 
 
-class Browser:
-    """A browser without a window, for pages of all tests."""
-
-    def __init__(self, profile):
-        self.calls = 0
-        command = ("/bin/sh", "-c", CHROMIUM, profile)
-        self.process = Process(*command, reads_output=False)
-
-    def call(self, method, session=None, **parameters):
-        """Call a method of the protocol; its result. Events are dropped."""
-        self.calls += 1
-        command = {"id": self.calls, "method": method, "params": parameters}
-        if session:
-            command["sessionId"] = session
-        self.process.give(json.dumps(command) + "\0")
-        while (answer := self._read()).get("id") != self.calls:
-            pass
-        assert "error" not in answer, (method, answer)
-        return answer["result"]
-
-    def _read(self):
-        text = bytearray()
-        while (byte := self.process.popen.stdout.read(1)) != b"\0":
-            assert byte, f"the browser has ended: {bytes(text)}"
-            text += byte
-        return json.loads(text)
-
-    def end(self):
-        """Close it, and wait for all of its processes: the pipe ends with the last."""
-        self.process.give('{"id": 0, "method": "Browser.close"}\0')
-        self.process.popen.stdout.read()
-        self.process.wait()
-
-
-class Page:
-    """A page of a broker."""
-
-    def __init__(self, browser, broker):
-        self.browser = browser
-        self.target = browser.call("Target.createTarget", url="about:blank")
-        attached = browser.call("Target.attachToTarget", flatten=True, **self.target)
-        self.session = attached["sessionId"]
-        url = f"{broker.url}/healthz"
-        browser.call("Page.navigate", self.session, url=url)
-        self.expect(HELPERS, url)
-
-    def expect(self, expression, value):
-        """The expression has that value; a promise is awaited."""
-        call = {"expression": expression, "awaitPromise": True, "returnByValue": True}
-        result = self.browser.call("Runtime.evaluate", self.session, **call)
-        assert "exceptionDetails" not in result, result
-        assert result["result"]["value"] == value
-
-    def close(self):
-        self.browser.call("Target.closeTarget", **self.target)
-
-
-@pytest.fixture(scope="module")
-def browser(module_path):
-    browser = Browser(module_path / "profile")
-    yield browser
-    browser.end()
+def open_page(browser, broker):
+    page = Page(browser, broker)
+    page.expect(HELPERS, 1)
+    return page
 
 
 @pytest.fixture
 def page(browser, broker):
-    page = Page(browser, broker)
+    page = open_page(browser, broker)
     yield page
     page.close()
 
@@ -130,7 +59,7 @@ EVENT_SOURCE = """
 def test_an_event_source_survives_a_restart(start_broker, browser):
     stopped, killed = brokers = [start_broker(), start_broker()]
     sets = [broker.set() for broker in brokers]
-    pages = [Page(browser, broker) for broker in brokers]
+    pages = [open_page(browser, broker) for broker in brokers]
     for news, page in zip(sets, pages):
         news.post(3)
         page.expect(EVENT_SOURCE % news.stream, "2 3")
@@ -235,7 +164,7 @@ def guarded_news(start_broker, *options):
 
 def test_a_page_of_an_allowed_origin_streams_and_posts(start_broker, broker, browser):
     guarded, root = guarded_news(start_broker, "--allow-origins", broker.url)
-    page = Page(browser, broker)
+    page = open_page(browser, broker)
     page.expect(GUEST % (guarded.url, root), 1)
     page.expect("events(0); until(3)", "1 2 3")
     page.expect("post()", 200)
@@ -246,7 +175,7 @@ def test_a_page_of_an_allowed_origin_streams_and_posts(start_broker, broker, bro
 
 def test_a_page_of_a_foreign_origin_gets_nothing(start_broker, broker, browser):
     guarded, root = guarded_news(start_broker)
-    page = Page(browser, broker)
+    page = open_page(browser, broker)
     page.expect(GUEST % (guarded.url, root), 1)
     page.expect("outcome(post)", "TypeError")
     page.expect("outcome(ticket)", "TypeError")

@@ -1,0 +1,94 @@
+"""A real browser, and its pages. Debian's chromium speaks the DevTools protocol on two
+pipes: JSON and a NUL byte each way.
+
+    def test_something(browser, broker):
+        page = Page(browser, broker)              a document of that broker, or proxy
+        page.expect("location.pathname", "/healthz")
+        page.close()
+"""
+
+import json
+
+from tidings_test.process import Process
+
+# Chromium's sandbox does not work for root, and root may run a test. Commands come on
+# descriptor 3, answers go to 4.
+CHROMIUM = """exec /usr/bin/chromium --headless --no-sandbox --disable-gpu \
+--disable-dev-shm-usage --no-first-run --disable-background-networking \
+--no-proxy-server --remote-debugging-pipe --user-data-dir="$0" about:blank \
+3<&0 4>&1 </dev/null >/dev/null 2>/dev/null"""
+
+
+class Browser:
+    """A browser without a window, for pages of all tests."""
+
+    def __init__(self, profile):
+        self.calls = 0
+        command = ("/bin/sh", "-c", CHROMIUM, profile)
+        self.process = Process(*command, reads_output=False)
+
+    def call(self, method, session=None, **parameters):
+        """Call a method of the protocol; its result. Events are dropped."""
+        self.calls += 1
+        command = {"id": self.calls, "method": method, "params": parameters}
+        if session:
+            command["sessionId"] = session
+        self.process.give(json.dumps(command) + "\0")
+        while (answer := self._read()).get("id") != self.calls:
+            pass
+        assert "error" not in answer, (method, answer)
+        return answer["result"]
+
+    def _read(self):
+        text = bytearray()
+        while (byte := self.process.popen.stdout.read(1)) != b"\0":
+            assert byte, f"the browser has ended: {bytes(text)}"
+            text += byte
+        return json.loads(text)
+
+    def end(self):
+        """Close it, and wait for all of its processes: the pipe ends with the last."""
+        self.process.give('{"id": 0, "method": "Browser.close"}\0')
+        self.process.popen.stdout.read()
+        self.process.wait()
+
+
+# The document is there.
+LOADED = """
+new Promise(done => {
+    if (document.readyState == 'complete') done(location.href);
+    addEventListener('load', () => done(location.href));
+})
+"""
+
+
+class Page:
+    """A page of a broker, or of a proxy before one: a document that has no script."""
+
+    def __init__(self, browser, broker):
+        self.browser = browser
+        self.broker = broker
+        self.target = browser.call("Target.createTarget", url="about:blank")
+        attached = browser.call("Target.attachToTarget", flatten=True, **self.target)
+        self.session = attached["sessionId"]
+        self.open()
+
+    def open(self, path="/healthz"):
+        """Leave the document, and open this one; also the same again."""
+        url = f"{self.broker.url}{path}"
+        self.browser.call("Page.navigate", self.session, url=url)
+        self.expect(LOADED, url)
+
+    def value(self, expression):
+        """The value of an expression; a promise is awaited."""
+        call = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+        result = self.browser.call("Runtime.evaluate", self.session, **call)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def expect(self, expression, value):
+        """The expression has that value."""
+        assert self.value(expression) == value
+
+    def close(self):
+        self.browser.call("Target.closeTarget", **self.target)

@@ -1,0 +1,126 @@
+/**
+ * A broker that a test plays: it takes the place of fetch(), and of time. A pause is over at
+ * once, and the clock stands until the test moves it.
+ *
+ *     const broker = new FakeBroker(message(0, 3), 502, ...)     an answer for each request
+ *     await broker.follow({ position: '0' }, 3)                  takes three changes
+ *     broker.requests                                            what was asked
+ */
+import { follow } from '../../web/tidings.js';
+
+export const EPOCH = '9f2c5b7d01e4a683';
+export const SET = 'http://broker.example/sets/news';
+
+export function entry(seq, more = {}) {
+    return { loc: `http://example.com/${seq}`, change: 'created', seq, ...more };
+}
+
+/** The message of the changes after `after`, up to `last`. */
+export function message(after, last, more = {}) {
+    const changes = [];
+    for (let seq = after + 1; seq <= last; seq++)
+        changes.push(entry(seq));
+    return { set: 'news', epoch: EPOCH, after, last, changes, ...more };
+}
+
+export function event(name, data) {
+    return `event: ${name}\ndata: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
+}
+
+/** A stream that begins with a heartbeat at `after`, then has these messages or texts, and ends.
+ * `isOpen`: it does not end. */
+export function stream(after, parts, { isOpen = false, heartbeat = 20 } = {}) {
+    const first = event('heartbeat', message(after, after, { heartbeat }));
+    const texts = [first, ...parts.map(one => typeof one === 'string' ? one : event('changes', one))];
+    return () => eventStream(texts, isOpen);
+}
+
+export function eventStream(texts, isOpen, onPull = () => {}) {
+    const bytes = texts.map(text => new TextEncoder().encode(text));
+    const body = new ReadableStream({
+        pull(controller) {
+            onPull();
+            if (bytes.length)
+                controller.enqueue(bytes.shift());
+            else if (!isOpen)
+                controller.close();
+            else
+                return new Promise(() => {});
+        },
+    }, { highWaterMark: 0 });
+    return new Response(body, { headers: { 'Content-Type': 'text/event-stream' } });
+}
+
+export function json(object, status = 200, headers = {}) {
+    return () => new Response(JSON.stringify(object), { status, headers });
+}
+
+/** A problem, as the broker answers it. */
+export function problem(status, members = {}, headers = {}) {
+    return json({ title: 'a problem', status, detail: `status ${status}`, ...members }, status, headers);
+}
+
+export class FakeBroker {
+    requests = []; // "PATH?QUERY"
+    tokens = []; // of the requests
+    states = [];
+    pauses = []; // milliseconds
+    #real = {};
+
+    /** Answers: a function of the request, or the status of a proxy. */
+    constructor(...answers) {
+        this.answers = answers;
+        this.now = Date.now();
+        const put = (object, name, value) => {
+            this.#real[name] = [object, object[name]];
+            object[name] = value;
+        };
+        put(globalThis, 'fetch', (url, init) => this.#answer(url, init));
+        put(globalThis, 'setInterval', tick => { this.tick = tick; });
+        put(globalThis, 'clearInterval', () => {});
+        put(globalThis, 'setTimeout', (done, ms) => {
+            this.pauses.push(ms);
+            queueMicrotask(done);
+        });
+        put(globalThis, 'clearTimeout', () => {});
+        put(Date, 'now', () => this.now);
+    }
+
+    end() {
+        for (const [name, [object, value]] of Object.entries(this.#real))
+            object[name] = value;
+    }
+
+    async #answer(url, { headers, signal }) {
+        const { pathname, search } = new URL(url);
+        this.requests.push(decodeURIComponent(pathname.replace('/sets/news', '') + search));
+        this.tokens.push(headers.Authorization);
+        const answer = this.answers.shift();
+        if (answer === undefined)
+            return new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)));
+        const response = typeof answer === 'number'
+            ? new Response('<html>', { status: answer }) : await answer(url, headers);
+        const body = response.body.pipeThrough(new TransformStream(), { signal });
+        return new Response(body, response);
+    }
+
+    /** Moves the clock, and has it looked at. */
+    pass(ms) {
+        this.now += ms;
+        this.tick();
+    }
+
+    /** Follows until `n` changes were taken; their seqs. Then the loop breaks. */
+    async follow(options, n, source = SET) {
+        const seqs = [];
+        const onState = state => this.states.push(state.state);
+        if (n === 0)
+            return seqs;
+        for await (const change of follow(source, { onState, ...options })) {
+            seqs.push(change.seq);
+            if (seqs.length === n)
+                break;
+        }
+        return seqs;
+    }
+}

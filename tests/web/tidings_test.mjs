@@ -1,0 +1,563 @@
+/** tidings.js without a broker: its readers, and what follow() does with hostile answers. */
+import assert from 'node:assert/strict';
+import { afterEach, test } from 'node:test';
+
+import { EventReader, TidingsError, entryOf, follow, isWhole, newsOf, passes }
+    from '../../web/tidings.js';
+import { EPOCH, FakeBroker, SET, entry, event, eventStream, json, message, problem, stream }
+    from './broker.mjs';
+
+let broker;
+
+function plays(...answers) {
+    broker = new FakeBroker(...answers);
+    return broker;
+}
+
+afterEach(() => {
+    broker?.end();
+    broker = undefined;
+});
+
+/* Server-sent events */
+
+const STREAMS = [
+    ['data: a\n\n', [['message', 'a']]],
+    ['event: x\r\ndata: a\r\ndata:  b\r\n\r\n', [['x', 'a\n b']]],
+    ['\ufeffdata: a\r\rdata\r\r', [['message', 'a'], ['message', '']]],
+    [': comment\nretry: 5\n\nid: 7\n\n', [['message', undefined, '7']]],
+    ['id: 7\0\nother: x\ndata: a\n\ndata: cut off\n', [['message', 'a']]],
+];
+
+test('an event is the same wherever its pieces end', () => {
+    for (const [text, wanted] of STREAMS)
+        for (let size = 1; size <= text.length; size++) {
+            const reader = new EventReader();
+            const events = [];
+            for (let at = 0; at < text.length; at += size)
+                events.push(...reader.push(text.slice(at, at + size)));
+            assert.deepEqual(events, wanted.map(([name, data, id]) => ({ event: name, data, id })));
+        }
+});
+
+test('an event has a largest size, and so has a line', () => {
+    for (const piece of ['data: 0123456789\n', ': 0123456789', 'x'])
+        assert.throws(() => {
+            const reader = new EventReader(100);
+            for (let i = 0; i < 101; i++)
+                reader.push(piece);
+        }, RangeError);
+});
+
+test('comments without end cost nothing', () => {
+    const reader = new EventReader(100);
+    for (let i = 0; i < 1000; i++)
+        reader.push(': 0123456789\n');
+    assert.equal(reader.size, 0);
+});
+
+/* Messages */
+
+test('a message is whole if its entries follow each other', () => {
+    const [a, b, c] = [entry(1), entry(2), entry(3)];
+    const rows = [
+        [{}, true, true],
+        [{ changes: [a, c] }, false, true],
+        [{ changes: [a, b] }, false, true],
+        [{ changes: [a, c, b] }, false, false],
+        [{ changes: [a, a, b, c] }, false, false],
+        [{ changes: [a, b, c, entry(4)] }, false, false],
+        [{ after: -1 }, false, false],
+        [{ last: 2 ** 60 }, false, false],
+        [{ epoch: '../x' }, false, false],
+        [{ changes: null }, false, false],
+        [{ changes: [null] }, false, false],
+    ];
+    for (const [more, plain, filtered] of rows) {
+        const made = { ...message(0, 3), ...more };
+        assert.equal(isWhole(made, false), plain, JSON.stringify(more));
+        assert.equal(isWhole(made, true), filtered, JSON.stringify(more));
+    }
+    assert.equal(isWhole(null, false), false);
+});
+
+test('of a message, what comes after the position is new', () => {
+    const at = (seq, epoch = EPOCH) => ({ epoch, seq });
+    const seqs = news => news?.changes?.map(change => change.seq) ?? news;
+    const rows = [
+        [undefined, [4, 5]],
+        [at(3), [4, 5]],
+        [at(4), [5]],
+        [at(5), null],
+        [at(9), null],
+        [at(2), 'gap'],
+        [at(3, 'abc'), 'epoch'],
+        [{ seq: 3 }, [4, 5]],
+        [{ seq: 5 }, []], // its epoch is news
+    ];
+    for (const [position, wanted] of rows)
+        assert.deepEqual(seqs(newsOf(message(3, 5), position)), wanted, JSON.stringify(position));
+});
+
+/* Entries of Change Lists */
+
+const MD = 'change="updated" datetime="2026-11-23T03:45:28.578498Z" td:seq="7"';
+
+test('an entry of a Change List becomes that of a message', () => {
+    const line = '<url><loc>http://e.example/q?a=1&amp;b=&quot;&#65;&#x42;</loc>' +
+        '<lastmod>2026-01-01</lastmod><changefreq>daily</changefreq><priority>0.5</priority>' +
+        `<rs:md ${MD} td:datetime="2026-01-02" hash="md5:aa sha-256:bb" length="5"` +
+        ' type="text/csv" td:tags="a b" xmlns:x="urn:x" x:y="&lt;z&gt;"/>' +
+        '<rs:ln rel="describedby" href="http://e.example/d" modified="2026-01-03" pri="2"' +
+        ' length="0"/><rs:ln rel="via" href="http://e.example/v"/></url>';
+    assert.deepEqual(entryOf(line), {
+        loc: 'http://e.example/q?a=1&b="AB',
+        lastmod: '2026-01-01',
+        changefreq: 'daily',
+        priority: '0.5',
+        change: 'updated',
+        datetime: '2026-11-23T03:45:28.578498Z',
+        seq: 7,
+        sourceDatetime: '2026-01-02',
+        hash: { md5: 'aa', 'sha-256': 'bb' },
+        length: 5,
+        type: 'text/csv',
+        tags: ['a', 'b'],
+        attributes: [{ ns: 'urn:x', name: 'y', value: '<z>' }],
+        links: [
+            { rel: 'describedby', href: 'http://e.example/d', modified: '2026-01-03', pri: 2, length: 0 },
+            { rel: 'via', href: 'http://e.example/v' },
+        ],
+    });
+});
+
+test('an entry in any other form is refused', () => {
+    const lines = [
+        '',
+        '<url></url>',
+        `<url><loc>a</loc><rs:md ${MD}></rs:md></url>`,
+        `<url><loc>a</loc><rs:md ${MD}/></url><url>`,
+        `<url><loc>a</loc><!-- --><rs:md ${MD}/></url>`,
+        `<url><loc>a&b;</loc><rs:md ${MD}/></url>`,
+        `<url><loc>a&</loc><rs:md ${MD}/></url>`,
+        '<url><loc>a</loc><rs:md change="created"/></url>',
+    ];
+    for (const line of lines)
+        assert.throws(() => entryOf(line), Error, line);
+});
+
+test('a filter lets through what the broker would', () => {
+    const it = { ...entry(1), type: 'Image/PNG; q=1', tags: ['a', 'b'] };
+    const rows = [
+        [{}, true],
+        [{ change: ['created', 'deleted'] }, true],
+        [{ change: ['deleted'] }, false],
+        [{ prefix: ['http://example.com/'] }, true],
+        [{ prefix: ['http://example.org/'] }, false],
+        [{ type: ['image/*'] }, true],
+        [{ type: ['image/png'] }, true],
+        [{ type: ['*/*'] }, true],
+        [{ type: ['text/*'] }, false],
+        [{ tag: ['b', 'c'] }, true],
+        [{ tag: ['c'] }, false],
+        [{ tag: ['a'], change: ['updated'] }, false],
+    ];
+    for (const [filter, wanted] of rows)
+        assert.equal(passes(it, filter), wanted, JSON.stringify(filter));
+    assert.equal(passes(entry(1), { type: ['*/*'] }), false);
+});
+
+/* Each change once, in order */
+
+test('a stream that ends goes on where it ended', async () => {
+    plays(stream(0, [message(0, 2)]), stream(2, [message(2, 3)]));
+    assert.deepEqual(await broker.follow({ position: '0' }, 3), [1, 2, 3]);
+    assert.deepEqual(broker.requests, ['/stream?after=0', `/stream?after=${EPOCH}-2`]);
+});
+
+test('repeats are dropped, and of half a repeat the new half comes', async () => {
+    plays(stream(0, [message(0, 3), message(0, 2), message(1, 5), message(3, 6)]));
+    assert.deepEqual(await broker.follow({ position: '0' }, 6), [1, 2, 3, 4, 5, 6]);
+});
+
+test('without a position it begins now', async () => {
+    plays(stream(7, []), stream(7, [message(7, 8)]));
+    assert.deepEqual(await broker.follow({}, 1), [8]);
+    assert.deepEqual(broker.requests, ['/stream', `/stream?after=${EPOCH}-7`]);
+});
+
+test('a gap is filled from the change memory', async () => {
+    plays(stream(0, [message(0, 1), message(5, 6)]),
+        json(message(1, 3)), json(message(3, 5)));
+    assert.deepEqual(await broker.follow({ position: '0' }, 6), [1, 2, 3, 4, 5, 6]);
+    assert.deepEqual(broker.requests.slice(1),
+        [`/changes?after=${EPOCH}-1`, `/changes?after=${EPOCH}-3`]);
+});
+
+test('a filter stands in every request', async () => {
+    const some = { ...message(0, 4), changes: [entry(2)] };
+    const rest = { ...message(5, 9), changes: [entry(8)] };
+    plays(stream(0, [some, rest]), json({ ...message(4, 5), changes: [] }));
+    const filter = { tag: ['a', 'b'], prefix: 'http://example.com/' };
+    assert.deepEqual(await broker.follow({ position: '0', filter }, 2), [2, 8]);
+    const query = 'prefix=http://example.com/&tag=a&tag=b';
+    assert.deepEqual(broker.requests, [`/stream?after=0&${query}`, `/changes?after=${EPOCH}-4&${query}`]);
+});
+
+const HOSTILE = [
+    event('changes', message(0, 3, { changes: [entry(1), entry(3)] })),
+    event('changes', message(0, 1, { epoch: 'abc' })),
+    event('changes', '{'),
+    event('changes', 'null'),
+    event('changes', '"text"'),
+    event('gone', {}),
+    event('farewell', { detail: {} }),
+    `data: ${'x'.repeat(1 << 20)}\n`.repeat(33),
+];
+
+test('what a broker would not send counts as a lost connection', async () => {
+    for (const text of HOSTILE) {
+        plays(stream(0, [text, message(0, 1)]), stream(0, [message(0, 1)]));
+        assert.deepEqual(await broker.follow({ position: `${EPOCH}-0` }, 1), [1]);
+        assert.equal(broker.requests.length, 2, text.slice(0, 80));
+        broker.end();
+    }
+});
+
+test('a page without news or with a hole fills no gap', async () => {
+    for (const page of [message(1, 1), message(2, 3), message(0, 1), { changes: [] }]) {
+        plays(stream(0, [message(0, 1), message(3, 4)]), json(page), stream(1, [message(1, 4)]));
+        assert.deepEqual(await broker.follow({ position: '0' }, 4), [1, 2, 3, 4]);
+        broker.end();
+    }
+});
+
+/* Failures */
+
+test('it survives answers of proxies and of a busy broker', async () => {
+    plays(502, 503, 504, 408, problem(429), () => { throw new TypeError('fetch failed'); },
+        stream(0, [message(0, 1)]));
+    assert.deepEqual(await broker.follow({ position: '0' }, 1), [1]);
+    assert.equal(broker.requests.length, 7);
+    broker.pauses.forEach((ms, i) => assert.ok(ms >= 500 * 2 ** i && ms <= 1000 * 2 ** i, `${ms}`));
+});
+
+test('it waits as long as Retry-After says, an hour at most', async () => {
+    const later = new Date(Date.now() + 60_000).toUTCString();
+    plays(problem(429, {}, { 'Retry-After': '7' }), problem(503, {}, { 'Retry-After': later }),
+        problem(503, {}, { 'Retry-After': '99999999' }), stream(0, [message(0, 1)]));
+    await broker.follow({ position: '0' }, 1);
+    const [first, second, third] = broker.pauses;
+    assert.equal(first, 7000);
+    assert.ok(second > 50_000 && second <= 60_000);
+    assert.equal(third, 3_600_000);
+});
+
+/** Waits until the follower waits. */
+async function settle() {
+    for (let i = 0; i < 50; i++)
+        await new Promise(done => setImmediate(done));
+}
+
+test('after three heartbeats of silence it connects again', async () => {
+    plays(stream(0, [message(0, 1)], { isOpen: true, heartbeat: 20 }), stream(1, [message(1, 2)]));
+    const took = broker.follow({ position: '0' }, 2);
+    await settle();
+    broker.pass(2000);
+    broker.pass(57_000);
+    await settle();
+    assert.equal(broker.requests.length, 1);
+    broker.pass(2000);
+    assert.deepEqual(await took, [1, 2]);
+    assert.deepEqual(broker.states, ['catching up', 'live', 'stale', 'catching up']);
+});
+
+test('a consumer that takes its time is no silence', async () => {
+    plays(stream(0, [message(0, 1), message(1, 2)]));
+    const changes = follow(SET, { position: '0' });
+    await changes.next();
+    broker.pass(3_600_000);
+    assert.equal((await changes.next()).value.seq, 2);
+    assert.equal(broker.requests.length, 1);
+    await changes.return();
+});
+
+test('a slow consumer holds the answer back', async () => {
+    let pulls = 0;
+    const texts = [event('heartbeat', message(0, 0)),
+        ...Array.from({ length: 100 }, (_, i) => event('changes', message(i, i + 1)))];
+    plays(() => eventStream(texts, true, () => pulls++));
+    const changes = follow(SET, { position: '0' });
+    await changes.next();
+    await changes.next();
+    await settle();
+    assert.ok(pulls <= 4, `${pulls} pieces were read`);
+    await changes.return();
+});
+
+test('where no events come through it polls, and later it tries again', async () => {
+    const html = () => new Response('<html>', { headers: { 'Content-Type': 'text/html' } });
+    plays(html, json({ position: `${EPOCH}-4` }), json(message(4, 4)), json(message(4, 5)), 502,
+        stream(5, [message(5, 6)]));
+    assert.deepEqual(await broker.follow({}, 2), [5, 6]);
+    assert.deepEqual(broker.requests, ['/stream', '', `/changes?after=${EPOCH}-4&wait=0`,
+        `/changes?after=${EPOCH}-4&wait=45`, `/changes?after=${EPOCH}-5&wait=45`,
+        `/stream?after=${EPOCH}-5`]);
+});
+
+test('where a proxy holds events back it polls', async () => {
+    plays(() => eventStream([], true), json(message(0, 1)));
+    const took = broker.follow({ position: '0' }, 1);
+    await settle();
+    broker.pass(11_000);
+    assert.deepEqual(await took, [1]);
+    assert.equal(broker.requests[1], '/changes?after=0&wait=0');
+});
+
+test('a broker that ends at once gets no polls', async () => {
+    plays(() => eventStream([], false), stream(0, [message(0, 1)]));
+    assert.deepEqual(await broker.follow({ position: '0' }, 1), [1]);
+    assert.deepEqual(broker.requests, ['/stream?after=0', '/stream?after=0']);
+});
+
+/* Tokens */
+
+test('a function for the token is asked again after 401', async () => {
+    let n = 0;
+    const token = async () => `token${++n}`;
+    plays(problem(401), stream(0, [message(0, 1), event('denied', { detail: 'over' })]),
+        stream(1, [message(1, 2)]));
+    assert.deepEqual(await broker.follow({ position: '0', token }, 2), [1, 2]);
+    assert.deepEqual(broker.tokens, ['Bearer token1', 'Bearer token2', 'Bearer token3']);
+});
+
+test('a function for the token may fail, as the network does', async () => {
+    let n = 0;
+    const token = () => {
+        if (n++ === 0)
+            throw new Error('no network');
+        return 'token';
+    };
+    plays(stream(0, [message(0, 1)]));
+    assert.deepEqual(await broker.follow({ position: '0', token }, 1), [1]);
+});
+
+async function failure(options, ...answers) {
+    plays(...answers);
+    try {
+        await broker.follow(options, 100);
+    } catch (error) {
+        return error;
+    } finally {
+        broker.end();
+    }
+    return assert.fail('it did not end');
+}
+
+test('an end that no attempt can change is an error', async () => {
+    const rows = [
+        [{ token: 'x' }, [problem(401)], 'denied'],
+        [{ token: () => 'x' }, [problem(401), problem(401)], 'denied'],
+        [{ token: () => null }, [], 'denied'],
+        [{}, [problem(403)], 'denied'],
+        [{}, [404], 'unknown'],
+        [{}, [problem(410)], 'removed'],
+        [{}, [problem(400)], 'refused'],
+        [{}, [stream(0, [event('removed', { detail: 'x' })])], 'removed'],
+    ];
+    for (const [options, answers, code] of rows) {
+        const error = await failure(options, ...answers);
+        assert.ok(error instanceof TidingsError, `${error.stack}`);
+        assert.deepEqual([error.code, error.set], code === 'denied' && !error.set
+            ? [code, undefined] : [code, 'news']);
+    }
+});
+
+/* Positions that are gone */
+
+const GONE = { earliest: `${EPOCH}-6`, last: `${EPOCH}-9`, restart: 'http://broker.example/r' };
+
+test('a position that is gone is an error that names the earliest', async () => {
+    const rows = [
+        [`${'a'.repeat(16)}-3`, problem(410, GONE)],
+        ['4', stream(0, [event('gone', { detail: 'x', ...GONE })])],
+        [`${EPOCH}-12`, problem(410, GONE)], // ahead of the log
+    ];
+    for (const [position, answer] of rows) {
+        const error = await failure({ position }, answer);
+        const { code, earliest, last, restart } = error;
+        assert.deepEqual({ code, earliest, last, restart }, { code: 'gone', ...GONE });
+    }
+});
+
+test('onGone says where to go on', async () => {
+    plays(problem(410, GONE), stream(6, [message(6, 7)]));
+    const onGone = async error => error.earliest;
+    assert.deepEqual(await broker.follow({ position: 'abc-3', onGone }, 1), [7]);
+    assert.equal(broker.requests[1], `/stream?after=${EPOCH}-6`);
+    assert.deepEqual(broker.pauses, []);
+});
+
+test('a position that is gone for ever is not asked for without pauses', async () => {
+    plays(problem(410, GONE), problem(410, GONE), problem(410, GONE), stream(6, [message(6, 7)]));
+    await broker.follow({ position: 'abc-3', onGone: error => error.earliest }, 1);
+    assert.equal(broker.pauses.length, 2);
+});
+
+/** A Change List as the broker writes it; `prev`: the number of the one before. */
+function list(after, last, { prev, epoch = EPOCH, end = '</urlset>\n' } = {}) {
+    const path = `http://elsewhere.example/sets/news/changes/${prev}.xml`;
+    const entries = message(after, last).changes.map(({ loc, change, seq }) =>
+        `<url><loc>${loc}</loc><rs:md change="${change}" td:seq="${seq}"/></url>\n`);
+    return () => new Response('<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="x">\n' +
+        (prev ? `<rs:ln rel="prev" href="${path}"/>\n` : '') +
+        `<rs:md capability="changelist" td:epoch="${epoch}" td:after="${after}" td:last="${last}"/>\n` +
+        entries.join('') + end);
+}
+
+test('behind the change memory there are Change Lists', async () => {
+    const lists = [list(7, 9, { prev: 3 }), list(4, 7, { prev: 2 }), list(0, 4)];
+    plays(problem(410, GONE), ...lists, lists[2], lists[1], stream(7, [message(7, 9)]));
+    assert.deepEqual(await broker.follow({ position: `${EPOCH}-2` }, 7), [3, 4, 5, 6, 7, 8, 9]);
+    assert.deepEqual(broker.requests.slice(1), [
+        '/changes/latest.xml', '/changes/3.xml', '/changes/2.xml', // back
+        '/changes/2.xml', '/changes/3.xml', // forward, as far as needed
+        `/stream?after=${EPOCH}-7`,
+    ]);
+});
+
+test('Change Lists that do not reach back are no help', async () => {
+    const rows = [
+        [list(7, 9), 1],
+        [list(7, 9, { epoch: 'abc' }), 1],
+        [problem(404), 1],
+        [list(7, 9, { prev: 3 }), 2, list(7, 9, { prev: 3 })], // a circle
+    ];
+    for (const [first, n, ...more] of rows) {
+        const error = await failure({ position: `${EPOCH}-2` }, problem(410, GONE), first, ...more);
+        assert.equal(error.code, 'gone');
+        assert.equal(broker.requests.length, 1 + n);
+    }
+});
+
+test('a damaged Change List is read again', async () => {
+    const good = list(0, 9);
+    const damaged = [
+        list(0, 9, { end: '' }),
+        list(0, 9, { end: '<url><loc>x</loc></url>\n</urlset>\n' }),
+        list(0, 5, { end: '<url><loc>x</loc><rs:md change="created" td:seq="7"/></url>\n</urlset>\n' }),
+    ];
+    for (const bad of damaged) {
+        plays(problem(410, GONE), good, bad, good, good, stream(9, [message(9, 10)]));
+        const seqs = await broker.follow({ position: `${EPOCH}-2` }, 8);
+        assert.deepEqual(seqs, [3, 4, 5, 6, 7, 8, 9, 10]);
+        broker.end();
+    }
+});
+
+/* Stores */
+
+function store(position) {
+    const kept = new Map(position ? [[`tidings:${SET}`, position]] : []);
+    return { kept, writes: [], get: key => kept.get(key),
+        set(key, text) { this.writes.push(text); kept.set(key, text); } };
+}
+
+test('a position is stored after the consumer has taken the change', async () => {
+    const kept = store();
+    plays(stream(4, [message(4, 6)], { isOpen: true }));
+    const changes = follow(SET, { store: kept });
+    for (const before of [[4], [4, 5]]) {
+        await changes.next();
+        assert.deepEqual(kept.writes, before.map(seq => `${EPOCH}-${seq}`));
+    }
+    await changes.return();
+    assert.deepEqual(kept.writes.length, 2); // the last one was not taken
+});
+
+test('the stored position counts, not the option', async () => {
+    plays(stream(5, [message(5, 6)]));
+    await broker.follow({ store: store(`${EPOCH}-5`), position: '0' }, 1);
+    assert.deepEqual(broker.requests, [`/stream?after=${EPOCH}-5`]);
+});
+
+test('a store may be a Storage, and may be slow', async () => {
+    const writes = [];
+    let release;
+    const slow = {
+        get: async () => null,
+        set: (key, text) => new Promise(done => {
+            writes.push(text);
+            release = done;
+        }),
+    };
+    plays(stream(0, [message(0, 5)]));
+    const changes = follow(SET, { store: slow, position: '0' });
+    for (let i = 0; i < 5; i++)
+        await changes.next();
+    assert.deepEqual(writes, [`${EPOCH}-0`]);
+    release();
+    await settle();
+    assert.deepEqual(writes, [`${EPOCH}-0`, `${EPOCH}-4`]); // one at a time, then the newest
+    release();
+    await changes.return();
+    broker.end();
+
+    const storage = { getItem: () => `${EPOCH}-3`, setItem: (...pair) => writes.push(pair) };
+    plays(stream(3, [message(3, 5)]));
+    await broker.follow({ store: storage }, 2);
+    assert.deepEqual(writes.at(-1), [`tidings:${SET}`, `${EPOCH}-4`]);
+});
+
+test('a store that fails ends it', async () => {
+    const full = { get: () => null, set: async () => { throw new Error('full'); } };
+    const error = await failure({ store: full, position: '0' }, stream(0, [message(0, 5)]));
+    assert.equal(error.message, 'full');
+});
+
+/* The rest */
+
+test('a signal ends it, whatever it waits for', async () => {
+    const waits = [
+        [[], {}], // for an answer
+        [[stream(0, [], { isOpen: true })], {}], // for an event
+        [[], { token: () => new Promise(() => {}) }],
+    ];
+    for (const [answers, more] of waits) {
+        plays(...answers);
+        const ending = new AbortController();
+        const took = broker.follow({ signal: ending.signal, ...more }, 1);
+        await settle();
+        ending.abort(new Error('enough'));
+        await assert.rejects(took, { message: 'enough' });
+        broker.end();
+    }
+});
+
+test('several sets come on one iterator', async () => {
+    const other = message(0, 2, { set: 'b' });
+    const answers = { '/sets/a/stream': stream(0, [message(0, 2)], { isOpen: true })(),
+        '/sets/b/stream': stream(0, [other], { isOpen: true })() };
+    plays(...[0, 1].map(() => url => answers[new URL(url).pathname]));
+    const got = [];
+    const positions = { a: '0', b: '0' };
+    for await (const change of follow('http://broker.example/', { sets: ['a', 'b'], position: positions })) {
+        got.push(`${change.set}${change.seq}`);
+        if (got.length === 4)
+            break;
+    }
+    assert.deepEqual(got.sort(), ['a1', 'a2', 'b1', 'b2']);
+});
+
+test('messages come whole', async () => {
+    const kept = store();
+    plays(stream(0, [message(0, 2), message(2, 5)], { isOpen: true }));
+    const got = [];
+    for await (const { set, after, last, changes } of follow.messages(SET, { position: '0', store: kept })) {
+        got.push([set, after, last, changes.length]);
+        if (last === 5)
+            break;
+    }
+    assert.deepEqual(got, [['news', 0, 2, 2], ['news', 2, 5, 3]]);
+    assert.equal(kept.kept.get(`tidings:${SET}`), `${EPOCH}-2`);
+});
