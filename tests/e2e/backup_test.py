@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from tidings_test import hub
-from tidings_test.backups import Backups, wait_filed
+from tidings_test.backups import Backups
 from tidings_test.content import check_kept, multipart
 from tidings_test.mqtt import Reader
 from tidings_test.publishers import Publishers
@@ -147,7 +147,7 @@ def test_a_later_backup_copies_what_is_new(start_broker, backups, run):
     broker = start_broker(*ROTATING)
     news = broker.set()
     news.post(80)
-    wait_filed(news, 2)
+    news.wait_list_files(2)
     news.build("resourcelist")
     broker.stop()
     first = backups.make(broker)
@@ -166,7 +166,7 @@ def test_a_later_backup_copies_what_is_new(start_broker, backups, run):
 
     broker.restart()
     news.post(40)
-    wait_filed(news, 3)
+    news.wait_list_files(3)
     second = backups.make(broker, "--incremental")
     backups.check_whole()
     assert second.kept == 4  # and the Resource List, and public-url
@@ -193,7 +193,7 @@ def test_a_damaged_backup_is_refused(start_broker, backups, run, tmp_path):
     broker = start_broker(*ROTATING)
     news = broker.set()
     news.post(80)
-    wait_filed(news, 2)
+    news.wait_list_files(2)
     backups.make(broker)
     broker.stop()
     new = tmp_path / "new"
@@ -241,7 +241,7 @@ def test_a_missing_file_is_named(start_broker, backups):
     broker = start_broker(*ROTATING)
     news = broker.set()
     news.post(80)
-    wait_filed(news, 2)
+    news.wait_list_files(2)
     broker.stop()
     news.list_file(1).unlink()
     backups.make(broker, status=1)
@@ -316,7 +316,7 @@ def test_nothing_is_deleted_during_a_backup(start_broker):
         body, type = multipart([update], [(loc, "text/plain", text)])
         assert news.send(body, type).status == 200
         news.build("resourcelist")
-    wait_filed(news, 2)
+    news.wait_list_files(2)
     assert [len(files) for files in kept_files(news)] == [5, 5, 2]
     assert news.get(news.list_path(1)).status == 200
     os.close(copying)

@@ -54,16 +54,7 @@ class Source:
 
     def wait_dumps(self):
         """Wait until they reach the last entry."""
-        wait_for("the Change Dump", lambda: self._reached() >= self.last)
-
-    def _reached(self):
-        url = self.set.offered("changedump")
-        if not url:
-            return 0
-        document = self.document(url)
-        if document.is_index:
-            document = self.document(document.entries[-1].loc)
-        return document.last
+        self.set.wait_dumps(self.last)
 
     def document(self, url):
         document = self.set.get_url(url).document()

@@ -812,6 +812,7 @@ def test_a_broker_is_sound_running_stopped_and_killed(start_broker, options):
             one.rotate()
         one.build("resourcelist")
     news.build("resourcedump")
+    again.wait_list_files(4)  # a removed set gets no more
     again.delete()
     again.post()
     again.rotate()
@@ -826,6 +827,7 @@ def test_a_broker_is_sound_running_stopped_and_killed(start_broker, options):
     assert [line for line in findings if "is not complete" not in line] == []
     broker.start()
     again.post()
+    news.wait_dumps(4)
     broker.stop()
     status, findings, summary = check(broker.data, *options)
     assert (status, findings) == (0, [])
@@ -845,7 +847,7 @@ def test_damage_is_found_beside_a_broker(start_broker):
     news.post(3)
     news.rotate()
     # The file has its row, too. While it has none, both looks find a different fault.
-    news.wait_dated(1)
+    news.wait_list_files(1)
     path = news.list_file(1)
     path.write_bytes(path.read_bytes()[:-20])
     status, findings, _ = check(broker.data)

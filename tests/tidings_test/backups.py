@@ -9,21 +9,12 @@
 import collections
 import re
 
-from tidings_test.waiting import wait_for
-
 Did = collections.namedtuple("Did", "copied copied_bytes kept kept_bytes")
 
 FIGURES = re.compile(
     r"copied (\d+) files of (\d+) bytes; "
     r"the former backup has (\d+) more, of (\d+) bytes"
 )
-
-
-def wait_filed(news, n):
-    """Wait until `n` closed lists have files, and the log knows of them."""
-    news.wait_list_files(n)
-    size = sum(path.stat().st_size for path in news.list_files())
-    wait_for("files", lambda: news.state()["lists"]["fileBytes"] == size)
 
 
 class Backups:

@@ -171,9 +171,9 @@ class Set:
         return self.broker.get(self.broker.path_of(url), **headers)
 
     def state(self):
-        """The answer to GET of the set; None if the set does not exist."""
+        """The answer to GET of the set; None if there is none, or it was removed."""
         answer = self.get(accept=JSON)
-        if answer.status == 404:
+        if answer.status in (404, 410):
             return None
         assert answer.status == 200, answer
         return answer.json()
@@ -204,6 +204,19 @@ class Set:
         """The Change List or its index; the list of that number."""
         path = self.list_path(number) if number else "changelist.xml"
         return self.get(path).document()
+
+    def wait_dumps(self, last):
+        """Wait until the Change Dumps reach entry `last`."""
+        wait_for(f"a dump of entry {last}", lambda: self._dumped() >= last)
+
+    def _dumped(self):
+        url = self.offered("changedump")
+        if not url:
+            return 0
+        document = self.get_url(url).document()
+        if document.is_index:
+            document = self.get_url(document.entries[-1].loc).document()
+        return document.last
 
     def list_file(self, number):
         """The file of a closed list on the disk."""
@@ -237,8 +250,23 @@ class Set:
         return in_the_way
 
     def wait_list_files(self, n):
-        """Wait until there are so many of them."""
-        wait_for(f"{n} files of lists", lambda: len(self.list_files()) == n)
+        """Wait until there are so many of them, each closed list has one, and the log
+        knows of it: the file is there before the commit that records it."""
+        wait_for(f"{n} files of lists", lambda: self._has_list_files(n))
+
+    def _has_list_files(self, n):
+        if len(self.list_files()) != n:
+            return False
+        state = self.state()
+        if not state:
+            return True  # removed
+        lists = state["lists"]
+        numbers = range(lists["open"] - lists["closed"], lists["open"])
+        try:
+            sizes = [self.list_file(number).stat().st_size for number in numbers]
+        except FileNotFoundError:
+            return False
+        return lists["fileBytes"] == sum(sizes)
 
     def page(self, query="", **headers):
         """The change memory: page("after=3")."""
