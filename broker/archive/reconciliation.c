@@ -22,7 +22,8 @@ struct reconciliation {
     const char *dir; /* lent */
     char name[SET_NAME_MAX + 1];
     bool is_accepted;
-    struct set *set; /* NULL: it does not exist */
+    struct client *client; /* lent */
+    struct set *set;       /* NULL: it does not exist */
     struct resource_diff *difference;
     enum phase phase;
     bool is_waiting;
@@ -35,7 +36,8 @@ struct reconciliation {
 
 enum status
 reconciliation_open(struct reconciliation **taking, struct registry *registry,
-                    const char *dir, const char *name, struct problem *why)
+                    const char *dir, const char *name, struct client *client,
+                    struct problem *why)
 {
     struct reconciliation *t = calloc(1, sizeof(*t));
     char path[UPLOAD_FILE_PATH_MAX];
@@ -45,6 +47,7 @@ reconciliation_open(struct reconciliation **taking, struct registry *registry,
         return problem_memory(why);
     t->registry = registry;
     t->dir = dir;
+    t->client = client;
     snprintf(t->name, sizeof(t->name), "%s", name);
     buf_init(&t->part.bytes, TAKING_BYTES);
     t->part.max = RECONCILIATION_ENTRIES;
@@ -254,10 +257,12 @@ post_part(struct reconciliation *t, struct problem *why)
                         .n_fragments = t->part.n};
     enum status rc;
 
-    if (!t->set)
-        t->set = registry_make(t->registry, slice_of(t->name));
-    if (!t->set)
-        return registry_full(why);
+    if (!t->set) {
+        rc = registry_make(t->registry, slice_of(t->name), t->client, &t->set,
+                           why);
+        if (rc)
+            return rc;
+    }
     post.set = t->set->log;
     rc = log_post_and_wait(registry_log(t->registry), &post, why);
     if (rc)

@@ -44,6 +44,7 @@ drop_upload(struct uploads *u, struct upload *upload)
     list_remove(&upload->node);
     u->n--;
     metrics_set(METRIC_UPLOADS_AT_WORK, u->n);
+    client_unref(upload->client);
     free(upload);
 }
 
@@ -59,8 +60,8 @@ is_at_work(struct uploads *u, struct slice name)
 }
 
 enum status
-uploads_begin(struct uploads *u, struct slice name, struct upload **upload,
-              struct problem *why)
+uploads_begin(struct uploads *u, struct slice name, struct client *client,
+              struct upload **upload, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -74,7 +75,9 @@ uploads_begin(struct uploads *u, struct slice name, struct upload **upload,
                      "requests put the resources of %u sets already", u->n);
     } else {
         *upload = add_upload(u, name);
-        if (!*upload)
+        if (*upload)
+            (*upload)->client = client_ref(client);
+        else
             rc = problem_memory(why);
     }
     pthread_mutex_unlock(&u->mutex);
@@ -224,8 +227,9 @@ uploads_some(struct chore *chore)
         u->taken = next_whole(u);
         if (!u->taken)
             return false;
-        rc = reconciliation_open(&u->taking, u->registry, u->dir,
-                                 u->taken->name, &outcome.why);
+        rc =
+            reconciliation_open(&u->taking, u->registry, u->dir, u->taken->name,
+                                u->taken->client, &outcome.why);
     }
     if (!rc)
         rc = reconciliation_step(u->taking, u->folding, &is_done, &outcome.why);

@@ -57,7 +57,9 @@ struct upload_outcome {
 struct upload {
     struct list node;
     char name[SET_NAME_MAX + 1];
-    bool is_whole; /* the archive thread's from now on */
+    struct client *client; /* creator of the set, if the upload makes it; owned
+                              reference; NULL: the last process began it */
+    bool is_whole;         /* the archive thread's from now on */
     int64_t not_before_us;
     void (*on_done)(const struct upload_outcome *outcome, void *user);
     void *user;
@@ -91,10 +93,11 @@ void uploads_fini(struct uploads *uploads);
 /* The folder of the uploads' files. */
 const char *uploads_dir(const struct uploads *uploads);
 
-/* Begins an upload. STATUS_RUNNING: the set has one at work; STATUS_BUSY: too
- * many are at work.
+/* Begins an upload of `client`. STATUS_RUNNING: the set has one at work;
+ * STATUS_BUSY: too many are at work.
  */
 MUST_CHECK enum status uploads_begin(struct uploads *uploads, struct slice name,
+                                     struct client *client,
                                      struct upload **upload,
                                      struct problem *why);
 

@@ -72,6 +72,19 @@ static const struct {
         {"uploads",
          "puts the resources of as many sets as one client may at a time", "",
          "requests put the resources of too many sets at a time"},
+    [CLIENT_SETS] = {"sets",
+                     "has created as many sets as one client may have (delete "
+                     "one to make room)",
+                     "", "there are too many sets"},
+    [CLIENT_SET_NAMES] =
+        {"set-names",
+         "has created sets of as many names as one client may, and removed "
+         "ones count",
+         "", "the broker remembers too many names of sets"},
+    [CLIENT_KEYS] = {"keys",
+                     "has posted with as many Idempotency-Keys as one client "
+                     "may in a day or two",
+                     "", "the broker remembers too many Idempotency-Keys"},
 };
 
 /* The table */
@@ -274,12 +287,41 @@ client_of_owner(struct clients *c, struct slice name)
     return client;
 }
 
+struct slice
+client_store(const struct client *client, char to[CLIENT_STORED_SIZE])
+{
+    if (!client)
+        return (struct slice){NULL, 0};
+    to[0] = (char)client->key.kind;
+    memcpy(to + 1, client->key.address, sizeof(client->key.address));
+    return (struct slice){to, CLIENT_STORED_SIZE};
+}
+
+struct client *
+client_of_stored(struct clients *c, struct slice stored)
+{
+    struct client_key key;
+
+    if (stored.size != CLIENT_STORED_SIZE)
+        return NULL;
+    memset(&key, 0, sizeof(key));
+    key.kind = (unsigned char)stored.data[0];
+    memcpy(key.address, stored.data + 1, sizeof(key.address));
+    return client_of(c, &key);
+}
+
 struct client *
 client_ref(struct client *client)
 {
     if (client)
         atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
     return client;
+}
+
+struct clients *
+clients_of(const struct client *client)
+{
+    return client->clients;
 }
 
 /* Call with the mutex held. True: it was the last reference, and the client is
@@ -531,6 +573,17 @@ holding_init(struct holding *h, struct clients *clients, struct client *client,
              enum client_kind kind)
 {
     *h = (struct holding){clients, client_ref(client), kind, 0};
+}
+
+void
+holding_restore(struct holding *h, struct clients *clients,
+                struct client *client, enum client_kind kind, uint64_t n)
+{
+    holding_init(h, clients, client, kind);
+    h->n = n;
+    if (client)
+        add_relaxed(&client->held[kind], n);
+    add_relaxed(&clients->held[kind], n);
 }
 
 enum status

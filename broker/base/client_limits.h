@@ -50,12 +50,18 @@ enum client_kind {
                            another: --client-half-heads */
     CLIENT_STREAMS,     /* of the connections, the streams: --client-streams */
     CLIENT_POSTS,       /* bytes of memory for posts; of all: --ingest-bytes */
-    CLIENT_DISK,    /* bytes on the disk of posts that wait for their commit,
-                       and of uploads; of all: the room on the disk */
-    CLIENT_ANSWERS, /* bytes of pages of change memory on their way */
-    CLIENT_FILTERS, /* filter classes (sets/filters.h) */
-    CLIENT_UPLOADS, /* uploads of all resources of a set
-                       (archive/uploads.h) */
+    CLIENT_DISK,      /* bytes on the disk of posts that wait for their commit,
+                         and of uploads; of all: the room on the disk */
+    CLIENT_ANSWERS,   /* bytes of pages of change memory on their way */
+    CLIENT_FILTERS,   /* filter classes (sets/filters.h) */
+    CLIENT_UPLOADS,   /* uploads of all resources of a set
+                         (archive/uploads.h) */
+    CLIENT_SETS,      /* sets that a request of the client has created:
+                         --client-sets */
+    CLIENT_SET_NAMES, /* names of sets that it has created, of removed ones too;
+                         of all: SETS_MADE_MAX (sets/registry.h) */
+    CLIENT_KEYS,      /* idempotency keys that the log remembers:
+                         --client-keys */
     CLIENT_KINDS
 };
 
@@ -71,9 +77,13 @@ enum client_rate {
 
 #define CLIENT_NO_LIMIT ((uint64_t)INT64_MAX)
 
+/* Bytes of a stored client: its kind and the bytes of its key. */
+#define CLIENT_STORED_SIZE 17
+
 struct client;
 
-/* The key of a client. The zeros behind an address count. */
+/* The key of a client. The zeros behind an address count. Data directories have
+ * the numbers of the kinds: none ever changes. */
 struct client_key {
     enum {
         CLIENT_IS_ADDRESS,
@@ -139,7 +149,15 @@ struct client *client_at(struct clients *clients,
 struct client *client_of_user(struct clients *clients, uid_t uid);
 struct client *client_of_owner(struct clients *clients, struct slice name);
 struct client *client_ref(struct client *client); /* NULL is allowed */
-void client_unref(struct client *client);         /* NULL is allowed */
+struct clients *clients_of(const struct client *client);
+void client_unref(struct client *client); /* NULL is allowed */
+
+/* Writes the key of a client into `to`, for the store, and returns it; an empty
+ * slice for NULL. client_of_stored finds or makes that client, as client_of;
+ * NULL for an empty slice. */
+struct slice client_store(const struct client *client,
+                          char to[CLIENT_STORED_SIZE]);
+struct client *client_of_stored(struct clients *clients, struct slice stored);
 
 /* The amount that a client holds; NULL: 0. */
 uint64_t client_held(const struct client *client, enum client_kind kind);
@@ -199,6 +217,10 @@ struct holding {
 
 void holding_init(struct holding *holding, struct clients *clients,
                   struct client *client, enum client_kind kind);
+
+/* The same with a holding of `n`, which no limit refuses. */
+void holding_restore(struct holding *holding, struct clients *clients,
+                     struct client *client, enum client_kind kind, uint64_t n);
 
 /* As clients_take. _try writes no message, and does not count a refusal. */
 MUST_CHECK enum status holding_add(struct holding *holding, uint64_t n,

@@ -40,7 +40,8 @@ static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
     [LABEL_REASON] = {"refused", "unreachable", "timeout", "broken", "status",
                       "differs", "too-large", "room"},
     [LABEL_LIMIT] = {"connections", "half-heads", "streams", "posts", "disk",
-                     "answers", "filters", "uploads", "post-rate", "byte-rate"},
+                     "answers", "filters", "uploads", "sets", "set-names",
+                     "keys", "post-rate", "byte-rate"},
 };
 
 /* Upper bounds of a histogram's buckets: from a push within one machine to a

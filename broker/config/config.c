@@ -148,9 +148,14 @@ static const struct option rows[] = {
      "posts of one client in a second, over ten seconds; 0 is any number"},
     {"client-byte-rate", "BYTES", BYTES(client_byte_rate, 0, 1024 * GIB), "0",
      "bytes of its posts in a second, likewise"},
+    {"client-sets", "N", COUNT(client_sets, 1, 1000000), "10000",
+     "sets that one client may have created and not deleted"},
+    {"client-keys", "N", COUNT(client_keys, 1, 100000000), "1000000",
+     "Idempotency-Keys of one client that the broker remembers, of a day or "
+     "two"},
     {"client-share", "PERCENT", COUNT(client_share, 1, 100), "25",
      "what one client may have of the memory for posts and for answers, of the "
-     "disk and of the filters"},
+     "disk, of the filters and of the names of sets"},
     {"allow-origins", "ORIGIN,...", TEXT(allow_origins), NULL,
      "pages of these origins may use the broker from a browser: "
      "https://host, https://host:port; * lets all pages read what needs no "

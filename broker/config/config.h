@@ -85,6 +85,8 @@ struct config {
     uint64_t client_streams;     /* likewise */
     uint64_t client_post_rate;   /* posts a second; 0: any */
     uint64_t client_byte_rate;   /* bytes of posts a second; 0: any */
+    uint64_t client_sets;        /* sets that one client may have created */
+    uint64_t client_keys;        /* idempotency keys of one client */
     uint64_t client_share;       /* percent of a common limit */
     char jwt_keys[4096];         /* file or URL of a JWK set; "": no provider */
     char jwt_issuer[512];        /* "" if jwt_keys is "", and only then */

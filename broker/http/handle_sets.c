@@ -407,7 +407,7 @@ on_end(struct request *rq)
 {
     struct putting *p = request_user(rq);
     struct alter_wish wish = {p->mode, p->may_discard, slice_of(p->name),
-                              buf_slice(&p->body)};
+                              buf_slice(&p->body), request_client(rq)};
     struct problem why = {""};
     enum status rc;
 

@@ -335,7 +335,8 @@ static const struct {
      "names 13"},
     {429, "any",
      "the client has its share of streams, memory or other things "
-     "(`--client-streams`, `--client-share`), or posts faster than it may "
+     "(`--client-streams`, `--client-sets`, `--client-keys`, "
+     "`--client-share`), or posts faster than it may "
      "(`--client-post-rate`, `--client-byte-rate`: `Retry-After` and "
      "`RateLimit` "
      "say when it may again)"},

@@ -66,8 +66,10 @@ struct act {
     union {
         struct {
             char epoch[EPOCH_SIZE + 1];
-            int64_t created_us;  /* T(0) */
-            uint64_t start_list; /* number of the first list */
+            int64_t created_us;   /* T(0) */
+            uint64_t start_list;  /* number of the first list */
+            struct slice creator; /* client_store of the client whose request
+                                     made the set; empty: none */
         } birth;
 
         struct {
@@ -114,6 +116,7 @@ struct act {
                                    behind those of all lists and generations */
             int64_t removed_us;
             int64_t due_us;
+            struct slice creator; /* as of its birth */
         } removal;
 
         struct {

@@ -43,6 +43,7 @@ struct engine_set {
     const char *name;
     struct head head;
     struct slice settings; /* as given; empty: none */
+    struct slice creator;  /* of its birth; of a removed one, too */
     int64_t removed_us;    /* 0: it exists. Else id is 0, and of head only
                               `list` counts, the next one's number */
 };
@@ -68,6 +69,11 @@ struct engine_ops {
 
     /* Is there room for `n` keys in a commit at `at_us`? Log thread. */
     bool (*has_key_room)(struct engine *engine, size_t n, int64_t at_us);
+
+    /* Since when the engine collects the keys for which has_key_room has a
+     * limit, with a commit at `at_us`: at another time it begins anew. Log
+     * thread. */
+    int64_t (*keys_since)(struct engine *engine, int64_t at_us);
 
     /* The id for the first birth of the next commit; further births get the ids
      * that follow. A commit that was refused uses up none. Log thread. */

@@ -64,6 +64,21 @@ log_set_new(struct log *log, const char *name, uint64_t list, void *owner)
     return set;
 }
 
+void
+log_set_begin_for(struct log_set *set, struct slice creator)
+{
+    set->creator_size =
+        creator.size == CLIENT_STORED_SIZE ? CLIENT_STORED_SIZE : 0;
+    if (set->creator_size)
+        memcpy(set->creator, creator.data, creator.size);
+}
+
+struct slice
+log_set_creator(const struct log_set *set)
+{
+    return (struct slice){set->creator, set->creator_size};
+}
+
 const char *
 log_set_name(const struct log_set *set)
 {
@@ -754,12 +769,13 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
     if (loaded->removed_us)
         return log->options.on_removed
                    ? log->options.on_removed(loaded->name, loaded->head.list,
-                                             log->options.user)
+                                             loaded->creator, log->options.user)
                    : STATUS_OK;
     set = log_set_new(log, loaded->name, 0, NULL);
 
     if (set) {
         set->id = loaded->id;
+        log_set_begin_for(set, loaded->creator);
         atomic_store_explicit(&set->public_id, loaded->id,
                               memory_order_relaxed);
         set->draft = set->tail.head = loaded->head;

@@ -59,8 +59,10 @@ struct log_options {
                     struct list_limits *limits, void *user);
 
     /* Called likewise for every name of a removed set, with the number of the
-     * first list of the next set of that name. May be NULL. */
-    enum status (*on_removed)(const char *name, uint64_t list, void *user);
+     * first list of the next set of that name, and the creator of the removed
+     * one (log_set_creator). May be NULL. */
+    enum status (*on_removed)(const char *name, uint64_t list,
+                              struct slice creator, void *user);
 
     /* The final header of the list that ends. Log thread. */
     void (*on_header)(struct log_set *set, const char *epoch,
@@ -118,6 +120,12 @@ void log_close(struct log *log);
  * (on_removed), else 0. The caller gives no name twice. NULL: no memory. */
 struct log_set *log_set_new(struct log *log, const char *name, uint64_t list,
                             void *owner);
+
+/* Sets and returns the client whose request makes the set: client_store
+ * (client_limits.h), empty: none. The store keeps it from the first post on.
+ * Setting is for a set from log_set_new without a post. */
+void log_set_begin_for(struct log_set *set, struct slice creator);
+struct slice log_set_creator(const struct log_set *set);
 
 const char *log_set_name(const struct log_set *set);
 

@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "broker/base/client_limits.h"
 #include "broker/log/batch.h"
 #include "broker/log/tail.h"
 #include "proto/uri.h"
@@ -28,6 +29,8 @@ struct log_set {
     _Atomic(uint32_t) public_id;
 
     uint64_t start_list; /* number of its first list; 0: 1, or it has begun */
+    char creator[CLIENT_STORED_SIZE]; /* act.birth.creator */
+    size_t creator_size;
 
     /* When its lists are full; all zero: as the log's options say. The log
      * thread's, once that runs. */

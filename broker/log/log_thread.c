@@ -215,6 +215,10 @@ judge_post(struct log_thread *t, struct post *post, uint64_t room)
         if (post->status)
             verdict = IDEMPOTENCY_SETTLED;
     }
+    if (verdict == IDEMPOTENCY_NEW && post->key.size > 0 &&
+        key_shares_take(&t->key_shares, t->engine, t->sequencer.acts.at_us,
+                        post))
+        verdict = IDEMPOTENCY_SETTLED;
     return verdict;
 }
 
@@ -357,6 +361,7 @@ commit_round(struct log_thread *t, bool *is_more)
         if (rc) { /* else what it was judged to be */
             post->status = rc;
             post->why = why;
+            key_shares_give(post);
         }
         if (!rc && post->kind == POST_SETTINGS)
             post->set->limits = post->limits; /* from the next round on */
@@ -469,5 +474,6 @@ log_thread_stop(struct log_thread *t)
 void
 log_thread_fini(struct log_thread *t)
 {
+    key_shares_fini(&t->key_shares);
     acts_fini(&t->sequencer.acts);
 }

@@ -32,6 +32,7 @@
 #include "base/list.h"
 #include "base/thread.h"
 #include "broker/log/engine.h"
+#include "broker/log/key_shares.h"
 #include "broker/log/log.h"
 #include "broker/log/sequencer.h"
 #include "broker/log/tail.h"
@@ -66,6 +67,7 @@ struct log_thread {
     int64_t committed_us; /* on the steady clock */
     struct list waiting;  /* posts of later rounds */
     struct sequencer sequencer;
+    struct key_shares key_shares;
     struct post *announcement; /* the last of its posts; or NULL */
 };
 

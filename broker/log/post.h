@@ -19,6 +19,8 @@
 #include "proto/resourcesync/position.h"
 #include "proto/status.h"
 
+struct client;
+struct key_share;
 struct log_set;
 
 enum post_kind {
@@ -55,6 +57,10 @@ struct post {
      * the same (idempotency.h). */
     struct slice key, key_owner;
     struct digest entries;
+
+    /* POST_CHANGES: the key counts for this client, lent; NULL: for none. */
+    struct client *client;
+    struct key_share *key_share; /* the log thread's: key_shares.h */
 
     struct post_line *line; /* POST_CHANGES; lent; NULL: in none */
 

@@ -24,6 +24,7 @@ give_birth(struct sequencer *s, struct log_set *set, struct post *post)
     if (set->start_list)
         head_number_lists(&set->draft, set->start_list);
     act.birth.start_list = set->draft.start_list;
+    act.birth.creator = log_set_creator(set);
     set->id =
         s->engine->ops->next_id(s->engine) + (uint32_t)s->acts.n_of[ACT_BIRTH];
     post->is_birth = true;
@@ -226,7 +227,8 @@ place_removal(struct acts *acts, const struct post *post)
                     .last = draft->list - 1,
                     .next_list = last_number(draft) + 1,
                     .removed_us = acts->at_us,
-                    .due_us = acts->at_us + post->grace_us},
+                    .due_us = acts->at_us + post->grace_us,
+                    .creator = log_set_creator(post->set)},
     };
 
     draft->exists = false;

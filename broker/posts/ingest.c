@@ -376,14 +376,19 @@ static enum status
 choose_set(struct ingest *in, struct problem *why)
 {
     struct set *before = in->set;
+    enum status rc;
 
+    in->post.client = in->holding->client;
     if (in->claim) {
         in->post.set = in->set->log;
         return STATUS_OK;
     }
-    in->set = registry_make(in->posts->registry, in->set_name);
+    rc = registry_make(in->posts->registry, in->set_name, in->holding->client,
+                       &in->set, why);
+    if (rc)
+        return rc;
     /* The removed one again: there was no memory to bury it (registry.c). */
-    if (!in->set || in->set == before)
+    if (in->set == before)
         return registry_full(why);
     in->post.set = in->set->log;
     return STATUS_OK;

@@ -548,7 +548,7 @@ make_set(struct multipart_post *c, struct problem *why)
 
     if (c->set)
         return STATUS_OK;
-    rc = alter_make(c->posts->registry, name, &c->set, why);
+    rc = alter_make(c->posts->registry, name, c->holding->client, &c->set, why);
     /* Another thread may have been first. */
     if (!rc && registry_content(c->posts->registry, name) != CONTENT_INLINE)
         rc = refuse_set(name, why);

@@ -253,6 +253,7 @@ alter_free(struct alteration *a)
         return;
     buf_fini(&a->text);
     settings_free(a->settings);
+    client_unref(a->client);
     free(a);
 }
 
@@ -269,6 +270,7 @@ static enum status
 submit_settings(struct alteration *a, struct problem *why)
 {
     struct set *before = a->set;
+    enum status rc;
 
     if (a->mode == ALTER_CHANGE) {
         a->set = registry_find(a->registry, slice_of(a->name), NULL);
@@ -278,9 +280,11 @@ submit_settings(struct alteration *a, struct problem *why)
         a->post.set = a->set->log;
         return submit_alteration(a, why);
     }
-    a->set = registry_make(a->registry, slice_of(a->name));
+    rc = registry_make(a->registry, slice_of(a->name), a->client, &a->set, why);
+    if (rc)
+        return rc;
     /* The removed one again: there was no memory to bury it (registry.c). */
-    if (!a->set || a->set == before)
+    if (a->set == before)
         return registry_full(why);
     a->post.set = a->set->log;
     return submit_alteration(a, why);
@@ -451,6 +455,7 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
     a->registry = registry;
     a->mode = wish->mode;
     a->may_discard = wish->may_discard;
+    a->client = client_ref(wish->client);
     a->on_done = on_done;
     a->user = user;
     rc = alter_read(registry, wish, a->settings, why);
@@ -498,13 +503,14 @@ on_made(struct alteration *a, void *user)
 }
 
 enum status
-alter_make(struct registry *registry, struct slice name, struct set **set,
-           struct problem *why)
+alter_make(struct registry *registry, struct slice name, struct client *client,
+           struct set **set, struct problem *why)
 {
     struct awaited w = {.mutex = PTHREAD_MUTEX_INITIALIZER,
                         .changed = PTHREAD_COND_INITIALIZER,
                         .why = why};
-    struct alter_wish wish = {.mode = ALTER_CREATE, .name = name};
+    struct alter_wish wish = {
+        .mode = ALTER_CREATE, .name = name, .client = client};
     enum status rc = alter_settings(registry, &wish, on_made, &w, why);
 
     if (rc)

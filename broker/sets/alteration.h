@@ -40,9 +40,10 @@ enum alter_mode {
 /* Settings for a set. */
 struct alter_wish {
     enum alter_mode mode;
-    bool may_discard;  /* allowed to delete stored bytes */
-    struct slice name; /* the set's */
-    struct slice body; /* a JSON document */
+    bool may_discard;      /* allowed to delete stored bytes */
+    struct slice name;     /* the set's */
+    struct slice body;     /* a JSON document */
+    struct client *client; /* creator of a new set; NULL: none */
 };
 
 /* The stored bytes of a set that new settings would delete. */
@@ -66,7 +67,8 @@ struct alteration {
     struct registry *registry;
     enum alter_mode mode;
     bool may_discard;
-    bool has_marked; /* set_mark_private */
+    bool has_marked;       /* set_mark_private */
+    struct client *client; /* owned reference */
     char name[SET_NAME_MAX + 1];
     struct settings *settings;
     struct buf text;
@@ -77,7 +79,8 @@ struct alteration {
 /* Gives a set settings. `wish` is borrowed until return; `on_done` gets the
  * alteration back, on the log thread. STATUS_NOT_FOUND: no set can have that
  * name, or the set to be changed does not exist; STATUS_MALFORMED and
- * STATUS_INVALID as by settings_read; STATUS_BUSY, STATUS_STOPPED. In the
+ * STATUS_INVALID as by settings_read; STATUS_LIMITED as by registry_make;
+ * STATUS_BUSY, STATUS_STOPPED. In the
  * outcome also STATUS_CONFLICT: ALTER_CREATE of a set that exists, or stored
  * bytes would be deleted. STATUS_GONE: the set to be changed was removed. */
 MUST_CHECK enum status
@@ -92,11 +95,12 @@ MUST_CHECK enum status alter_read(struct registry *registry,
                                   struct settings *settings,
                                   struct problem *why);
 
-/* Makes the set `name` without settings of its own, unless it exists, and waits
- * until it is durable. Not from a service thread, nor from the log thread.
- * Errors as those of alter_settings and its outcome. */
+/* Makes the set `name` for `client` without settings of its own, unless it
+ * exists, and waits until it is durable. Not from a service thread, nor from
+ * the log thread. Errors as those of alter_settings and its outcome. */
 MUST_CHECK enum status alter_make(struct registry *registry, struct slice name,
-                                  struct set **set, struct problem *why);
+                                  struct client *client, struct set **set,
+                                  struct problem *why);
 
 /* Removes a set that exists. The log commits earlier posts first; a later post
  * makes a new set of that name. STATUS_GONE in the outcome: another request has

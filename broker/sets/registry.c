@@ -25,7 +25,9 @@
 /* A name whose set was removed; it stays when the set is made again. */
 struct tombstone {
     char name[SET_NAME_MAX + 1];
-    uint64_t list; /* the first list of the next set */
+    uint64_t list;             /* the first list of the next set */
+    struct holding name_place; /* of the creator; empty unless the start has
+                                  read this tombstone */
 };
 
 struct registry {
@@ -282,12 +284,23 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
     return STATUS_OK;
 }
 
+/* NULL is allowed. */
+static void
+set_free(struct set *set)
+{
+    if (!set)
+        return;
+    holding_end(&set->place);
+    holding_end(&set->name_place);
+    free(set);
+}
+
 /* NULL, and the set freed: no memory for its log. */
 static struct set *
 set_with_log(struct set *set, struct log_set *log)
 {
     if (!log) {
-        free(set);
+        set_free(set);
         return NULL;
     }
     set->log = log;
@@ -305,7 +318,7 @@ insert_set(struct registry *r, struct set *set)
     if (!set)
         return NULL;
     if (table_add(&r->sets, set->name, set)) {
-        free(set);
+        set_free(set);
         return NULL;
     }
     r->n_made++;
@@ -333,12 +346,20 @@ bury_set(struct registry *r, const char *name, uint64_t list)
 }
 
 static enum status
-on_removed(const char *name, uint64_t list, void *user)
+on_removed(const char *name, uint64_t list, struct slice creator, void *user)
 {
     struct registry *r = user;
+    struct client *client = client_of_stored(&r->clients, creator);
+    struct tombstone *t;
+    enum status rc = bury_set(r, name, list);
 
     r->n_made++;
-    return bury_set(r, name, list);
+    t = rc ? NULL : table_find(&r->tombstones, slice_of(name));
+    if (t)
+        holding_restore(&t->name_place, &r->clients, client, CLIENT_SET_NAMES,
+                        1);
+    client_unref(client);
+    return rc;
 }
 
 /* Makes the set of the framework log. For any options, it ends its lists by
@@ -383,6 +404,7 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
 {
     struct registry *r = user;
     struct slice name = slice_of(log_set_name(log));
+    struct client *client;
     struct set *set;
 
     if (slice_is(name, FRAMEWORK_NAME)) {
@@ -393,7 +415,13 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
     set = set_new(r);
     if (set)
         set = insert_set(r, set_with_log(set, log));
-    if (set && text.size > 0 && restore_settings(set, text, limits))
+    if (!set)
+        return NULL;
+    client = client_of_stored(&r->clients, log_set_creator(log));
+    holding_restore(&set->place, &r->clients, client, CLIENT_SETS, 1);
+    holding_restore(&set->name_place, &r->clients, client, CLIENT_SET_NAMES, 1);
+    client_unref(client);
+    if (text.size > 0 && restore_settings(set, text, limits))
         return NULL;
     return set;
 }
@@ -449,6 +477,15 @@ limit_clients(struct clients *c, const struct config *config)
     clients_limit_all(c, CLIENT_POSTS, config->ingest_bytes);
     clients_limit_all(c, CLIENT_ANSWERS, ANSWERS_BYTES);
     clients_limit_all(c, CLIENT_FILTERS, FILTERS_MAX);
+    clients_limit_each(c, CLIENT_KEYS, config->client_keys);
+}
+
+/* Once the stored sets have their places, also beyond a lower limit. */
+static void
+limit_sets(struct clients *c, const struct config *config)
+{
+    clients_limit_each(c, CLIENT_SETS, config->client_sets);
+    clients_limit_all(c, CLIENT_SET_NAMES, SETS_MADE_MAX);
 }
 
 enum status
@@ -491,6 +528,7 @@ registry_open(struct registry **registry,
         registry_close(r);
         return rc;
     }
+    limit_sets(&r->clients, config);
     *registry = r;
     return STATUS_OK;
 }
@@ -511,17 +549,21 @@ registry_close(struct registry *r)
         struct set *set = r->sets.rows[i].thing;
 
         settings_free(set->settings);
-        free(set);
+        set_free(set);
     }
-    for (size_t i = 0; i < r->tombstones.n; i++)
-        free(r->tombstones.rows[i].thing);
+    for (size_t i = 0; i < r->tombstones.n; i++) {
+        struct tombstone *t = r->tombstones.rows[i].thing;
+
+        holding_end(&t->name_place);
+        free(t);
+    }
     while (r->removed) {
         struct set *set = r->removed;
 
         r->removed = set->next_removed;
-        free(set);
+        set_free(set);
     }
-    free(r->framework);
+    set_free(r->framework);
     rates_free(r->rates);
     table_fini(&r->tombstones);
     table_fini(&r->sets);
@@ -647,28 +689,62 @@ registry_find(struct registry *r, struct slice name, struct head *head)
     return registry_look(r, name, head, &was_removed);
 }
 
-struct set *
-registry_make(struct registry *r, struct slice name)
+/* Takes both places of a client for a new set. */
+static enum status
+take_places(struct registry *r, struct set *set, struct client *client,
+            struct problem *why)
 {
-    char text[SET_NAME_MAX + 1] = "";
+    enum status rc;
+
+    holding_init(&set->place, &r->clients, client, CLIENT_SETS);
+    holding_init(&set->name_place, &r->clients, client, CLIENT_SET_NAMES);
+    rc = holding_add(&set->place, 1, why);
+    return rc ? rc : holding_add(&set->name_place, 1, why);
+}
+
+/* The caller holds the lock for writing. */
+static enum status
+make_set(struct registry *r, struct slice name, struct client *client,
+         struct set **made, struct problem *why)
+{
+    const struct tombstone *t = table_find(&r->tombstones, name);
+    char text[SET_NAME_MAX + 1] = "", creator[CLIENT_STORED_SIZE];
     struct set *set;
+    enum status rc;
 
-    if (name.size > SET_NAME_MAX)
-        return NULL;
-    memcpy(text, name.data, name.size);
-    pthread_rwlock_wrlock(&r->lock);
-    set = table_find(&r->sets, name);
-    if (!set && r->sets.n < SETS_MAX && r->n_made < SETS_MADE_MAX) {
-        const struct tombstone *t = table_find(&r->tombstones, name);
-
-        set = set_new(r);
-        if (set)
-            set = set_with_log(set,
-                               log_set_new(r->log, text, t ? t->list : 0, set));
-        set = insert_set(r, set);
+    if (r->sets.n >= SETS_MAX || r->n_made >= SETS_MADE_MAX)
+        return registry_full(why);
+    set = set_new(r);
+    if (!set)
+        return problem_memory(why);
+    rc = take_places(r, set, client, why);
+    if (rc) {
+        set_free(set);
+        return rc;
     }
+    memcpy(text, name.data, name.size);
+    set = set_with_log(set, log_set_new(r->log, text, t ? t->list : 0, set));
+    if (set)
+        log_set_begin_for(set->log, client_store(client, creator));
+    *made = insert_set(r, set);
+    return *made ? STATUS_OK : problem_memory(why);
+}
+
+enum status
+registry_make(struct registry *r, struct slice name, struct client *client,
+              struct set **set, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    *set = NULL;
+    if (name.size > SET_NAME_MAX)
+        return problem(why, STATUS_INVALID, "the name is too long");
+    pthread_rwlock_wrlock(&r->lock);
+    *set = table_find(&r->sets, name);
+    if (!*set)
+        rc = make_set(r, name, client, set, why);
     pthread_rwlock_unlock(&r->lock);
-    return set;
+    return rc;
 }
 
 size_t
@@ -713,6 +789,7 @@ registry_set_removed(struct set *set)
             atomic_fetch_sub(&r->n_private, 1);
         set->next_removed = r->removed;
         r->removed = set;
+        holding_end(&set->place);
     }
     pthread_rwlock_unlock(&r->lock);
     swap_settings(set, NULL);

@@ -87,6 +87,10 @@ struct set {
     /* The archive thread's: archive/notes.h. */
     struct notes *notes;
 
+    /* The client whose request made the set: its place among the sets, until
+     * the removal, and among their names. */
+    struct holding place, name_place;
+
     /* The content of the set: the seq up to which the other three count, files,
      * their bytes, and entries without their bytes. The archive thread stores
      * them. Relaxed: they order nothing. */
@@ -166,9 +170,14 @@ struct set *registry_find(struct registry *registry, struct slice name,
 struct set *registry_look(struct registry *registry, struct slice name,
                           struct head *head, bool *was_removed);
 
-/* Returns the set of that name, made for a post if it does not exist. NULL: no
- * memory, or SETS_MAX or SETS_MADE_MAX is reached. The name is valid. */
-struct set *registry_make(struct registry *registry, struct slice name);
+/* Finds the set of that name, or makes it for a post of `client` (NULL: of no
+ * client). It takes a place of the client at once, until its removal: a set
+ * without a post has one until the end of the process. STATUS_LIMITED: the
+ * client has its share of sets, or of their names; STATUS_INVALID: SETS_MAX or
+ * SETS_MADE_MAX is reached, or the name is too long; STATUS_MEMORY. */
+MUST_CHECK enum status registry_make(struct registry *registry,
+                                     struct slice name, struct client *client,
+                                     struct set **set, struct problem *why);
 
 /* The number of sets, including those about to begin. */
 size_t registry_count(struct registry *registry);
@@ -176,7 +185,7 @@ size_t registry_count(struct registry *registry);
 /* The number of those that are not private. */
 size_t registry_count_public(struct registry *registry);
 
-/* Fails with the reason why registry_make returned NULL: both limits. */
+/* Fails with the reason of registry_make for STATUS_INVALID: both limits. */
 MUST_CHECK enum status registry_full(struct problem *why);
 
 /* The removal of a set was committed. Log thread. */

@@ -183,6 +183,12 @@ store_has_key_room(struct engine *engine, size_t n, int64_t at_us)
     return store_keys_has_room(&store_of(engine)->keys, n, at_us);
 }
 
+static int64_t
+store_keys_begun(struct engine *engine, int64_t at_us)
+{
+    return store_keys_since(&store_of(engine)->keys, at_us);
+}
+
 static void
 store_tidy(struct engine *engine)
 {
@@ -398,6 +404,7 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
     s->ops.room = store_room;
     s->ops.find_key = store_find_key;
     s->ops.has_key_room = store_has_key_room;
+    s->ops.keys_since = store_keys_begun;
     s->ops.next_id = store_next_id;
     s->ops.commit = store_commit;
     s->ops.tidy = store_tidy;

@@ -122,6 +122,15 @@ store_keys_has_room(const struct store_keys *k, size_t n, int64_t at_us)
            (is_swap_due(s, at_us, n) && at_us >= s->since_us);
 }
 
+int64_t
+store_keys_since(const struct store_keys *k, int64_t at_us)
+{
+    bool is_new =
+        is_swap_due(&k->state, at_us, 1) && at_us >= k->state.since_us;
+
+    return is_new ? at_us : k->state.since_us;
+}
+
 /* Swaps the tables; or, where the clock was set back, begins the time of the
  * current one anew. */
 static enum status

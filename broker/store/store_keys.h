@@ -67,6 +67,9 @@ MUST_CHECK enum status store_keys_find(struct store_keys *k,
                                        struct problem *why);
 bool store_keys_has_room(const struct store_keys *k, size_t n, int64_t at_us);
 
+/* The time at which the current table began, with a commit at `at_us`. */
+int64_t store_keys_since(const struct store_keys *k, int64_t at_us);
+
 /* In every transaction, before its keys: swaps the tables if that is due. */
 MUST_CHECK enum status store_keys_begin(struct store_keys *k, int64_t at_us,
                                         struct problem *why);

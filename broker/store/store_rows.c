@@ -76,6 +76,12 @@ static const char *const steps[] = {
      * last entry; NULL: older than this step. */
     "ALTER TABLE batches ADD COLUMN commit_after INTEGER;"
     "ALTER TABLE lists ADD COLUMN commit_after INTEGER;",
+
+    /* Client whose request made the set (client_store); empty: none, or older
+     * than this step. Earlier programs ignore the setting `private` and
+     * tokens.db, so they must refuse the file. */
+    "ALTER TABLE sets ADD COLUMN creator BLOB NOT NULL DEFAULT x'';"
+    "ALTER TABLE tombstones ADD COLUMN creator BLOB NOT NULL DEFAULT x'';",
 };
 
 enum {
@@ -122,8 +128,8 @@ static const char *const sql[STATEMENTS] = {
     [STORE_COMMIT] = "COMMIT",
     [STORE_ROLLBACK] = "ROLLBACK",
     [STORE_FREE_PAGES] = "PRAGMA freelist_count",
-    [S_BIRTH] = "INSERT INTO sets(id, name, epoch, created_us, start_list)"
-                " VALUES(?, ?, ?, ?, ?)",
+    [S_BIRTH] = "INSERT INTO sets(id, name, epoch, created_us, start_list,"
+                " creator) VALUES(?, ?, ?, ?, ?, ?)",
     [S_SETTINGS] = "UPDATE sets SET settings = ?2, changed_us = ?3"
                    " WHERE id = ?1",
     [S_FILE_BYTES] = "UPDATE sets SET file_bytes = ?2 WHERE id = ?1",
@@ -133,8 +139,8 @@ static const char *const sql[STATEMENTS] = {
                   " (SELECT coalesce(max(set_id), 0) FROM trash),"
                   " (SELECT coalesce(max(set_id), 0) FROM generations))",
     [S_REMOVE] = "DELETE FROM sets WHERE id = ?",
-    [S_TOMBSTONE] = "INSERT OR REPLACE INTO tombstones(name, list, removed_us)"
-                    " VALUES(?, ?, ?)",
+    [S_TOMBSTONE] = "INSERT OR REPLACE INTO tombstones(name, list, removed_us,"
+                    " creator) VALUES(?, ?, ?, ?)",
     [S_TRASH] = "INSERT INTO trash(set_id, name, first, last, is_whole, due_us)"
                 " VALUES(?, ?, ?, ?, ?, ?)",
     [S_TRASH_OF] = "SELECT set_id, is_whole FROM trash WHERE id = ?",
@@ -149,7 +155,7 @@ static const char *const sql[STATEMENTS] = {
     [S_TRASH_GONE] = "DELETE FROM trash WHERE id = ?1 AND first > last",
     [S_LOAD] =
         "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes,"
-        " start_list, first_list, earliest FROM sets ORDER BY name",
+        " start_list, first_list, earliest, creator FROM sets ORDER BY name",
     [S_LAST_LIST] =
         "SELECT " LIST_COLUMNS ", commit_after FROM lists WHERE set_id = ?"
         " ORDER BY number DESC LIMIT 1",
@@ -160,7 +166,7 @@ static const char *const sql[STATEMENTS] = {
                       " WHERE set_id = ? AND first > ?"
                       " ORDER BY first LIMIT 1",
     [S_TOMBSTONES] =
-        "SELECT name, list, removed_us FROM tombstones ORDER BY name",
+        "SELECT name, list, removed_us, creator FROM tombstones ORDER BY name",
     [B_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
                 " list, list_bytes, before, digest, body, accepted_us,"
                 " commit_after) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -357,6 +363,7 @@ apply_birth(struct store_rows *s, const struct act *act, struct problem *why)
         store_text(slice_of(act->birth.epoch)),
         store_i64(act->birth.created_us),
         store_u64(act->birth.start_list),
+        store_bytes(act->birth.creator),
     };
 
     return run_row(s, S_BIRTH, row, "store a set", why);
@@ -403,6 +410,7 @@ apply_removal(struct store_rows *s, const struct act *act, struct problem *why)
         store_text(slice_of(act->name)),
         store_u64(act->removal.next_list),
         store_i64(act->removal.removed_us),
+        store_bytes(act->removal.creator),
     };
     enum status rc = run_row(s, S_REMOVE, generations, "remove a set", why);
 
@@ -739,6 +747,7 @@ load_tombstones(struct store_rows *s, engine_set_fn *on_set, void *user,
             .name = (const char *)sqlite3_column_text(q, 0),
             .head = {.is_removed = true, .list = store_column_u64(q, 1)},
             .removed_us = sqlite3_column_int64(q, 2),
+            .creator = db_column(q, 3),
         };
 
         rc = on_set(&set, user, why);
@@ -759,6 +768,7 @@ load_set(struct store_rows *s, sqlite3_stmt *q, struct engine_set *set,
     set->id = (uint32_t)store_column_u64(q, 0);
     set->name = (const char *)sqlite3_column_text(q, 1);
     set->settings = db_column(q, 4);
+    set->creator = db_column(q, 10);
     head_start(&set->head, epoch, sqlite3_column_int64(q, 3));
     head_number_lists(&set->head, store_column_u64(q, 7));
     if (store_column_u64(q, 8))

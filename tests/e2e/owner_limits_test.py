@@ -21,7 +21,8 @@ class Crowd:
             name: f"Bearer {broker.add_token(name, **every)}" for name in names
         }
         for name in names:
-            assert broker.put(f"/sets/{name}", {}).status == 201
+            field = {"authorization": self.fields[name]}
+            assert broker.put(f"/sets/{name}", {}, **field).status == 201
 
     def post(self, name, body=ENTRY, **fields):
         field = self.fields[name]
@@ -84,3 +85,61 @@ def test_streams_count_for_their_owner(start_broker):
         check_refused(answer, 429, "your token")
     for stream in streams:
         stream.close()
+
+
+def check_counted(broker, limit):
+    metrics = broker.get("/metrics").text
+    assert f'tidings_client_refusals_total{{limit="{limit}"}} ' in metrics
+    assert f'tidings_client_refusals_total{{limit="{limit}"}} 0' not in metrics
+
+
+def check_no_more_sets(crowd):
+    """Each way to a new set is closed to the greedy owner, and open to the others."""
+    broker = crowd.broker
+    field = {"authorization": crowd.fields["greedy"]}
+    lines = "application/x-ndjson"
+    ways = (
+        broker.put("/sets/more", {}, **field),
+        broker.post("/sets/more/changes", ENTRY, JSON, **field),
+        broker.put("/sets/more/resources", '{"loc":"http://example.com/a"}', lines, **field),
+    )
+    for answer in ways:
+        check_refused(answer, 429, "your token has created as many sets")
+    assert broker.get("/sets/more", **field).status == 404
+
+
+def test_sets_count_for_their_owner(start_broker):
+    crowd = Crowd(start_broker("--client-sets", "3"))
+    broker = crowd.broker
+    field = {"authorization": crowd.fields["greedy"]}
+    for name in ("a", "b"):
+        assert broker.post(f"/sets/{name}/changes", ENTRY, JSON, **field).status == 200
+    check_no_more_sets(crowd)
+    assert crowd.post("greedy").status == 200
+    assert broker.put("/sets/a", {"title": "A"}, **field).status == 200
+    for name, other in crowd.fields.items():
+        if name != "greedy":
+            path = f"/sets/{name}-2/changes"
+            assert broker.post(path, ENTRY, JSON, authorization=other).status == 200
+    check_counted(broker, "sets")
+
+    broker.kill()
+    broker.start()
+    check_no_more_sets(crowd)
+    # Whoever deletes the set, its creator gets the place back.
+    other = {"authorization": crowd.fields["other1"]}
+    assert broker.request("DELETE", "/sets/a", **other).status == 204
+    assert broker.put("/sets/more", {}, **field).status == 201
+
+
+def test_idempotency_keys_count_for_their_owner(start_broker):
+    crowd = Crowd(start_broker("--client-keys", "2"))
+    for key in ("k1", "k2", "k1"):
+        assert crowd.post("greedy", idempotency_key=key).status == 200
+    refused = crowd.post("greedy", idempotency_key="k3")
+    check_refused(refused, 429, "your token has posted with as many Idempotency-Keys")
+    assert crowd.post("greedy").status == 200
+    for name in crowd.fields:
+        if name != "greedy":
+            assert crowd.post(name, idempotency_key="k3").status == 200, name
+    check_counted(crowd.broker, "keys")

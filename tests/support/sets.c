@@ -124,12 +124,22 @@ sets_post_body(struct sets *s, const char *name, const char *type,
     return o;
 }
 
+struct set *
+sets_unborn(struct sets *s, const char *name)
+{
+    struct set *set;
+
+    assert_int_equal(
+        registry_make(s->registry, slice_of(name), NULL, &set, NULL),
+        STATUS_OK);
+    return set;
+}
+
 static struct set *
 submit(struct sets *s, const char *name, struct posted *p)
 {
-    struct set *set = registry_make(s->registry, slice_of(name));
+    struct set *set = sets_unborn(s, name);
 
-    assert_non_null(set);
     p->post.set = set->log;
     assert_int_equal(log_submit(registry_log(s->registry), &p->post),
                      STATUS_OK);

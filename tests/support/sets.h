@@ -55,6 +55,9 @@ struct set *sets_post(struct sets *s, const char *name, unsigned from,
 struct set *sets_post_heavy(struct sets *s, const char *name, unsigned from,
                             unsigned n, size_t weight);
 
+/* Makes a set without a post. */
+struct set *sets_unborn(struct sets *s, const char *name);
+
 /* The set of that name, which must exist. */
 struct set *sets_find(struct sets *s, const char *name);
 

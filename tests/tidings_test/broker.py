@@ -43,6 +43,7 @@ DEFAULTS = {
     "--client-connections": "1000000",
     "--client-half-heads": "1000000",
     "--client-streams": "1000000",
+    "--client-sets": "1000000",
     "--client-share": "100",
 }
 

@@ -100,7 +100,8 @@ begin(void)
 {
     reconciliation_close(s.taking);
     s.taking = NULL;
-    if (reconciliation_open(&s.taking, s.sets.registry, s.dir, NAME, &s.why))
+    if (reconciliation_open(&s.taking, s.sets.registry, s.dir, NAME, NULL,
+                            &s.why))
         fail_msg("%s", s.why.text);
 }
 

@@ -178,7 +178,7 @@ TEST(describes_the_source, stage_setup, stage_teardown)
 
     sets_post(s, "b", 1, 1);
     sets_post(s, "a", 1, 1);
-    assert_non_null(registry_make(s->registry, SLICE("unborn")));
+    sets_unborn(s, "unborn");
     open_source(s, &x);
     assert_xpath_count(
         &x, "/s:urlset/s:url[rs:md/@capability='capabilitylist']", 2);

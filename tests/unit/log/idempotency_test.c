@@ -3,6 +3,7 @@
  */
 #include "broker/log/idempotency.h"
 
+#include "broker/base/client_limits.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
@@ -228,4 +229,58 @@ TEST(a_round_takes_a_bounded_number_of_keys)
     assert_true(count(w, &w->fake.n_commits) >= before + 3); /* held, 2 more */
     assert_int_equal(head_of(&w->a).last, 502);
     assert_int_equal(w->fake.n_keys, 500);
+}
+
+/* Posts one entry with a key of `client`; expects that status. */
+static struct posted *
+post_of(struct world *w, struct client *client, const char *key,
+        enum status status)
+{
+    struct posted *p = keyed(w, &w->a, key, 1);
+
+    p->post.client = client;
+    assert_int_equal(posts_wait(submit(w, p)), status);
+    return p;
+}
+
+/* key_shares.h: one client brings as many keys as it may, and 20 others notice
+ * nothing. A repeat needs no place, a post without a key neither, and a refused
+ * commit gives it back. The count begins anew with the engine's. */
+TEST(keys_have_a_limit_for_each_client)
+{
+    struct world *w = *state;
+    struct clients clients;
+    struct client *greedy, *other;
+    struct posted *refused;
+
+    clients_init(&clients, 25);
+    clients_limit_each(&clients, CLIENT_KEYS, 2);
+    greedy = client_of_owner(&clients, SLICE("greedy"));
+    refuse(w, 1);
+    post_of(w, greedy, "k0", STATUS_BUSY);
+    assert_int_equal(client_held(greedy, CLIENT_KEYS), 0);
+    post_of(w, greedy, "k1", STATUS_OK);
+    post_of(w, greedy, "k2", STATUS_OK);
+    refused = post_of(w, greedy, "k3", STATUS_LIMITED);
+    assert_non_null(strstr(refused->post.why.text, "Idempotency-Keys"));
+    post_of(w, greedy, "k2", STATUS_OK);
+    post_of(w, NULL, "k4", STATUS_OK);
+    assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
+    for (unsigned i = 0; i < 20; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "other%u", i);
+        other = client_of_owner(&clients, slice_of(name));
+        post_of(w, other, name, STATUS_OK);
+        client_unref(other);
+    }
+    assert_int_equal(clients_held(&clients, CLIENT_KEYS), 22);
+
+    w->fake.keys_since_us = 1;
+    post_of(w, greedy, "k3", STATUS_OK);
+    assert_int_equal(clients_held(&clients, CLIENT_KEYS), 1);
+    log_thread_stop(&w->log_thread);
+    key_shares_fini(&w->log_thread.key_shares);
+    client_unref(greedy);
+    clients_fini(&clients);
 }

@@ -60,11 +60,13 @@ stage_teardown(void **state)
 }
 
 static inline enum status
-stage_on_removed(const char *name, uint64_t list, void *user)
+stage_on_removed(const char *name, uint64_t list, struct slice creator,
+                 void *user)
 {
     struct stage *s = (struct stage *)(void *)(struct logs *)user;
 
     assert_string_equal(name, STAGE_SET);
+    (void)creator;
     s->again = list;
     return STATUS_OK;
 }

@@ -131,7 +131,7 @@ TEST(is_nothing_where_nothing_is_there)
     latest(set, false, MIB);
     assert_int_equal(text.size, 0);
 
-    set = registry_make(s.registry, SLICE("never"));
+    set = sets_unborn(&s, "never");
     latest(set, false, MIB);
     assert_int_equal(text.size, 0);
 }

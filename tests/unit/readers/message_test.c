@@ -189,7 +189,7 @@ TEST(is_empty_at_the_head)
 TEST(refuses_what_the_log_does_not_have)
 {
     struct set *set = post_each(1, 3);
-    struct set *unborn = registry_make(s.registry, SLICE("unborn"));
+    struct set *unborn = sets_unborn(&s, "unborn");
     for (size_t f = 0; f < 2; f++) {
         assert_int_equal(try_part(set, forms[f], 4, UINT64_MAX, LOG_DISK),
                          STATUS_GONE);

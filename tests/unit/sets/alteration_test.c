@@ -344,7 +344,7 @@ hold_log_thread(const char *name, struct outcome *first)
 static void
 on_removed_taking(struct alteration *a, void *user)
 {
-    assert_non_null(registry_make(a->set->registry, SLICE("taken")));
+    sets_unborn(&s, "taken");
     on_done(a, user);
 }
 
@@ -353,15 +353,18 @@ on_removed_taking(struct alteration *a, void *user)
 TEST(settings_find_no_place_behind_a_removal)
 {
     struct outcome first = OUTCOME, settings = OUTCOME, removal = OUTCOME;
+    struct set *more;
 
     sets_post(&s, "demo", 1, 1);
     for (unsigned i = 1; i < SETS_MAX; i++) {
         char name[16];
 
         snprintf(name, sizeof(name), "s%05u", i);
-        assert_non_null(registry_make(s.registry, slice_of(name)));
+        sets_unborn(&s, name);
     }
-    assert_null(registry_make(s.registry, SLICE("one-more")));
+    assert_int_equal(
+        registry_make(s.registry, SLICE("one-more"), NULL, &more, NULL),
+        STATUS_INVALID);
     hold_log_thread("demo", &first);
     assert_int_equal(
         alter_remove(sets_find(&s, "demo"), on_removed_taking, &removal, NULL),
@@ -440,12 +443,12 @@ TEST(a_set_is_made_unless_it_is_there)
     struct set *made = NULL, *again = NULL;
     struct problem why = {""};
 
-    assert_int_equal(alter_make(s.registry, SLICE("demo"), &made, &why),
+    assert_int_equal(alter_make(s.registry, SLICE("demo"), NULL, &made, &why),
                      STATUS_OK);
     assert_ptr_equal(sets_find(&s, "demo"), made);
     put("demo", "{\"title\":\"A title\",\"rotateEntries\":7}");
 
-    assert_int_equal(alter_make(s.registry, SLICE("demo"), &again, &why),
+    assert_int_equal(alter_make(s.registry, SLICE("demo"), NULL, &again, &why),
                      STATUS_OK);
     assert_ptr_equal(again, made);
     registry_settings(made, &settings);
@@ -459,10 +462,10 @@ TEST(a_set_is_made_unless_it_is_there)
     assert_string_equal(settings.title, "A title");
 
     end_set("demo");
-    assert_int_equal(alter_make(s.registry, SLICE("demo"), &again, &why),
+    assert_int_equal(alter_make(s.registry, SLICE("demo"), NULL, &again, &why),
                      STATUS_OK);
     registry_settings(again, &settings);
     assert_string_equal(settings.title, "");
-    assert_int_equal(alter_make(s.registry, SLICE("-"), &again, &why),
+    assert_int_equal(alter_make(s.registry, SLICE("-"), NULL, &again, &why),
                      STATUS_NOT_FOUND);
 }

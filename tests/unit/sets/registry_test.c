@@ -17,9 +17,8 @@ TEST(finds_a_set_once_its_first_post_is_committed)
     struct head head;
 
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    set = registry_make(s.registry, SLICE("demo"));
-    assert_non_null(set);
-    assert_ptr_equal(registry_make(s.registry, SLICE("demo")), set);
+    set = sets_unborn(&s, "demo");
+    assert_ptr_equal(sets_unborn(&s, "demo"), set);
     assert_null(registry_find(s.registry, SLICE("demo"), &head));
 
     assert_ptr_equal(sets_post(&s, "demo", 1, 3), set);
@@ -88,7 +87,7 @@ TEST(walks_existing_sets_in_order_of_names)
     sets_post(&s, "c", 1, 1);
     sets_post(&s, "a.b", 1, 1);
     sets_post(&s, "a", 1, 1);
-    assert_non_null(registry_make(s.registry, SLICE("b"))); /* no post yet */
+    sets_unborn(&s, "b");
     registry_each(s.registry, note, &all);
     assert_string_equal(all.names, "a a.b c ");
     registry_each(s.registry, note, &two);
@@ -98,13 +97,16 @@ TEST(walks_existing_sets_in_order_of_names)
 /* A name longer than any set's makes no set. */
 TEST(makes_no_set_of_a_name_that_is_too_long)
 {
-    char name[SET_NAME_MAX + 2];
+    char name[SET_NAME_MAX + 2] = "";
+    struct set *set;
 
-    memset(name, 'n', sizeof(name));
-    assert_null(
-        registry_make(s.registry, (struct slice){name, SET_NAME_MAX + 1}));
-    assert_non_null(
-        registry_make(s.registry, (struct slice){name, SET_NAME_MAX}));
+    memset(name, 'n', SET_NAME_MAX + 1);
+    assert_int_equal(
+        registry_make(s.registry, slice_of(name), NULL, &set, NULL),
+        STATUS_INVALID);
+    assert_null(set);
+    name[SET_NAME_MAX] = '\0';
+    sets_unborn(&s, name);
 }
 
 /* Design rule 8: the limits of the options are those of all clients. */
@@ -115,11 +117,91 @@ TEST(limits_clients_as_the_options_say, stage_configure, stage_close)
     s.config.ingest_bytes = 1000;
     s.config.client_share = 10;
     s.config.client_streams = 7;
+    s.config.client_sets = 8;
+    s.config.client_keys = 9;
     sets_open(&s);
     clients = registry_clients(s.registry);
     assert_int_equal(clients_limit_of_all(clients, CLIENT_POSTS), 1000);
     assert_int_equal(clients_limit_of_each(clients, CLIENT_POSTS), 100);
     assert_int_equal(clients_limit_of_each(clients, CLIENT_STREAMS), 7);
+    assert_int_equal(clients_limit_of_each(clients, CLIENT_SETS), 8);
+    assert_int_equal(clients_limit_of_each(clients, CLIENT_KEYS), 9);
+    assert_int_equal(clients_limit_of_each(clients, CLIENT_SET_NAMES),
+                     SETS_MADE_MAX / 10);
+}
+
+static enum status
+make_for(const char *owner, const char *name)
+{
+    struct client *client =
+        client_of_owner(registry_clients(s.registry), slice_of(owner));
+    struct set *set;
+    enum status rc =
+        registry_make(s.registry, slice_of(name), client, &set, NULL);
+
+    client_unref(client);
+    return rc;
+}
+
+static void
+remove_set(const char *name)
+{
+    struct set *set = sets_find(&s, name);
+    struct act removal = {.kind = ACT_REMOVAL};
+    struct post post = {.kind = POST_ACT, .act = &removal, .set = set->log};
+
+    assert_int_equal(log_post_and_wait(registry_log(s.registry), &post, NULL),
+                     STATUS_OK);
+    registry_set_removed(set);
+}
+
+/* Issue: one owner exhausts the sets, and others notice nothing. The set's
+ * creator is stored with the set, so a start changes nothing; a removed set
+ * gives its place back. */
+TEST(sets_count_for_their_creators, stage_configure, stage_close)
+{
+    s.config.client_sets = 2;
+    sets_open(&s);
+    assert_int_equal(make_for("greedy", "a"), STATUS_OK);
+    assert_int_equal(make_for("greedy", "b"), STATUS_OK);
+    assert_int_equal(make_for("greedy", "c"), STATUS_LIMITED);
+    assert_int_equal(make_for("greedy", "a"), STATUS_OK);
+    for (unsigned i = 0; i < 20; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "other%u", i);
+        assert_int_equal(make_for(name, name), STATUS_OK);
+    }
+    sets_post(&s, "a", 1, 1);
+    sets_post(&s, "b", 1, 1);
+
+    sets_close(&s);
+    sets_open(&s);
+    assert_int_equal(make_for("greedy", "c"), STATUS_LIMITED);
+    remove_set("a");
+    assert_int_equal(make_for("greedy", "c"), STATUS_OK);
+    assert_int_equal(make_for("greedy", "d"), STATUS_LIMITED);
+}
+
+/* The broker remembers the names of removed sets for ever, so a client that
+ * makes and removes sets in turn has a limit, too. */
+TEST(names_of_removed_sets_count_for_their_creators, stage_configure,
+     stage_close)
+{
+    sets_open(&s);
+    clients_limit_each(registry_clients(s.registry), CLIENT_SET_NAMES, 2);
+    for (int round = 0; round < 2; round++) {
+        const char *name = round ? "b" : "a";
+
+        assert_int_equal(make_for("greedy", name), STATUS_OK);
+        sets_post(&s, name, 1, 1);
+        remove_set(name);
+        sets_close(&s);
+        sets_open(&s);
+        clients_limit_each(registry_clients(s.registry), CLIENT_SET_NAMES, 2);
+    }
+    assert_int_equal(make_for("greedy", "c"), STATUS_LIMITED);
+    assert_int_equal(make_for("modest", "c"), STATUS_OK);
 }
 
 #define THREADS 4
@@ -142,7 +224,9 @@ make_all(void *user)
         char name[16];
 
         snprintf(name, sizeof(name), "s%u", at);
-        m->made[at] = registry_make(m->registry, slice_of(name));
+        assert_int_equal(registry_make(m->registry, slice_of(name), NULL,
+                                       &m->made[at], NULL),
+                         STATUS_OK);
         registry_find(m->registry, slice_of(name), NULL);
         registry_each(m->registry, note, &w);
     }
