@@ -717,8 +717,10 @@ class Following {
             link.allow(FIRST_EVENT_MS);
             for await (const text of this.#pieces(link, answer)) {
                 for (const event of read(reader, text)) {
-                    isBegun = true;
                     yield* this.#take(link, set, event);
+                    if (isBegun && event.event === 'heartbeat')
+                        link.enter('live'); // nothing else was to be sent
+                    isBegun = true;
                 }
                 if (reader.size > size)
                     link.progress();

@@ -272,6 +272,12 @@ test('after three heartbeats of silence it connects again', async () => {
     assert.deepEqual(broker.states, ['catching up', 'live', 'stale', 'catching up']);
 });
 
+test('a second heartbeat says that nothing else was to be sent', async () => {
+    plays(stream(0, [message(0, 1), event('heartbeat', message(1, 1)), message(1, 2)]));
+    await broker.follow({ position: '0' }, 2);
+    assert.deepEqual(broker.states, ['catching up', 'live']);
+});
+
 test('a consumer that takes its time is no silence', async () => {
     plays(stream(0, [message(0, 1), message(1, 2)]));
     const changes = follow(SET, { position: '0' });

@@ -1,0 +1,338 @@
+"""Pages of a real browser follow sets by tidings.js, behind a real nginx: each change once,
+in order, whatever happens to the broker, the token or the page."""
+
+import json
+import re
+
+import pytest
+
+from tidings_test.browser import Page
+from tidings_test.broker import ROOT
+from tidings_test.frontends import Nginx, page_lines
+from tidings_test.http import XML
+from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
+
+# `seqs` are all that came, in order; `statuses` those of all answers. `until` waits.
+HELPERS = """
+var seqs = [], statuses = [], states = [], waiting = [], ended;
+var real = fetch;
+fetch = async (...request) => {
+    const answer = await real(...request);
+    statuses.push(answer.status);
+    look();
+    return answer;
+};
+function look() { waiting = waiting.filter(isOver => !isOver()); }
+function until(test) {
+    return new Promise(done => {
+        const isOver = () => test() && (done(true), true);
+        if (!isOver()) waiting.push(isOver);
+    });
+}
+async function start(source, options) {
+    const onState = state => { states.push(state.state); look(); };
+    try {
+        const { follow } = await import('/tidings.js');
+        for await (const change of follow(source, { onState, ...options })) {
+            seqs.push(change.seq);
+            look();
+        }
+    } catch (error) {
+        ended = error;
+        look();
+    }
+}
+function areAll(first, last) {
+    return seqs.length == last - first + 1 && seqs.every((seq, i) => seq == first + i);
+}
+1
+"""
+
+
+@pytest.fixture
+def start_behind(start_broker, tmp_path):
+    """start_behind("--rotate-entries", "10"): a broker and the nginx before it, as
+    doc/operating.md has both."""
+    started = []
+
+    def start(*options):
+        broker = start_broker("--insecure-open", "--heartbeat", "0.5", *options)
+        directory = tmp_path / f"nginx{len(started)}"
+        proxy = Nginx(directory, broker, page_lines("nginx"))
+        started.append(proxy)
+        broker.stop()
+        broker.options += ["--public-url", proxy.url]
+        broker.restart()
+        return broker, proxy
+
+    yield start
+    for proxy in started:
+        proxy.end()
+
+
+@pytest.fixture
+def open_page(browser):
+    """open_page(proxy): a page of it that can follow."""
+    opened = []
+
+    def make(proxy):
+        opened.append(Page(browser, proxy))
+        opened[-1].expect(HELPERS, 1)
+        return opened[-1]
+
+    yield make
+    for page in opened:
+        page.close()
+
+
+def follow(page, source, **options):
+    page.expect(f"void start({json.dumps(source)}, {json.dumps(options)})", None)
+
+
+def expect_all(page, first, last):
+    """All changes from the first to the last came, once and in order."""
+    page.expect(f"until(() => seqs.at(-1) >= {last})", True)
+    page.expect(f"areAll({first}, {last}) || seqs.join(' ')", True)
+
+
+EVENT_SOURCE = """
+    var es = new EventSource('%s?after=0'), esSeqs = [];
+    es.addEventListener('changes', e => {
+        for (const change of JSON.parse(e.data).changes) esSeqs.push(change.seq);
+        look();
+    });
+    es.onerror = look;
+    until(() => esSeqs.length == 3)
+"""
+
+
+# An EventSource never connects again after the first 502; tidings.js does, and misses
+# nothing. The long form has the broker away for more than 30 seconds.
+def test_a_page_survives_the_absence_of_the_broker(start_behind, open_page):
+    broker, proxy = start_behind()
+    news = broker.set("news")
+    news.post(3)
+    page = open_page(proxy)
+    page.expect(EVENT_SOURCE % news.stream, True)
+    follow(page, news.path, position="0")
+    expect_all(page, 1, 3)
+    page.expect("until(() => states.at(-1) == 'live')", True)
+    broker.kill()
+    page.expect(f"until(() => statuses.filter(s => s == 502).length >= {soak(2, 6)})", True)
+    page.expect("until(() => es.readyState == EventSource.CLOSED)", True)
+    page.expect("states.at(-1)", "stale")
+    broker.restart()
+    news.post(2)
+    expect_all(page, 1, 5)
+    page.expect("until(() => states.at(-1) == 'live')", True)
+    page.expect("[es.readyState, esSeqs.join(' ')].join()", "2,1 2 3")
+
+
+# Lists are closed and dropped behind its back.
+def test_a_page_catches_up_with_many_changes(start_behind, open_page):
+    broker, proxy = start_behind("--rotate-entries", "1000")
+    news = broker.set("news")
+    news.post(10)
+    page = open_page(proxy)
+    follow(page, news.path, position="0")
+    expect_all(page, 1, 10)
+    broker.stop()
+    page.expect("until(() => statuses.includes(502))", True)
+    broker.restart()
+    for _ in range(10):
+        news.post(999)
+    expect_all(page, 1, 10_000)
+
+
+def test_a_page_hears_that_its_position_is_gone(start_behind, open_page):
+    broker, proxy = start_behind("--rotate-entries", "10", "--retain-lists", "1")
+    news = broker.set("news")
+    news.post(35)
+    earliest = f"{news.state()['epoch']}-20"
+    wait_for("lists to be dropped", lambda: news.state()["earliest"] == earliest)
+    page = open_page(proxy)
+    follow(page, news.path, position=f"{news.state()['epoch']}-3")
+    page.expect("until(() => ended).then(() => ended.code)", "gone")
+    page.expect("ended.earliest", earliest)
+    follow(page, news.path, position=earliest)
+    expect_all(page, 21, 35)
+
+
+TOKENS = """
+    var names = %s;
+    void start('%s', {position: '0', token: () => names.shift()})
+"""
+
+
+def test_a_page_asks_for_another_token(start_behind, open_page):
+    broker, proxy = start_behind()
+    broker.add_token("root", admin=True)
+    tokens = [broker.add_token(name, subscribe=["*"]) for name in ("one", "two")]
+    news = broker.set("news").create()
+    news.post(3)
+    page = open_page(proxy)
+    page.expect(TOKENS % (json.dumps(["wrong", *tokens]), news.path), None)
+    expect_all(page, 1, 3)
+    assert broker.delete("/tokens/one").status == 204
+    page.expect("until(() => names.length == 0)", True)
+    news.post(2)
+    expect_all(page, 1, 5)
+    assert broker.delete("/tokens/two").status == 204
+    page.expect("until(() => ended).then(() => ended.code)", "denied")
+
+
+STORED = """
+(async () => {
+    const { indexedDBStore } = await import('/tidings.js');
+    var kept = %s, key = 'tidings:' + location.origin + '%s';
+    void start('%s', {store: kept, position: '0'});
+    const stored = () => kept.get ? kept.get(key) : kept.getItem(key);
+    await until(() => seqs.at(-1) == %d);
+    while (!(await stored())?.endsWith('-%d'))
+        await new Promise(done => setTimeout(done, 10));
+    return seqs.join(' ');
+})()
+"""
+
+
+# Two tabs, one with positions of its own; both are loaded again.
+@pytest.mark.parametrize("store", ["localStorage", "sessionStorage", "indexedDBStore()"])
+def test_a_page_goes_on_where_it_was(start_behind, open_page, store):
+    broker, proxy = start_behind()
+    news = broker.set("news")
+    news.post(3)
+    tabs = [open_page(proxy) for _ in range(2 if store == "sessionStorage" else 1)]
+    for page in tabs:
+        page.expect(STORED % (store, news.path, news.path, 3, 3), "1 2 3")
+        page.open()
+    news.post(2)
+    for page in tabs:
+        page.expect(HELPERS, 1)
+        page.expect(STORED % (store, news.path, news.path, 5, 5), "4 5")
+
+
+# Four sets, and the page has connections left to ask with.
+def test_a_page_follows_several_sets(start_behind, open_page):
+    broker, proxy = start_behind()
+    sets = [broker.set() for _ in range(4)]
+    for one in sets:
+        one.post(2)
+    page = open_page(proxy)
+    names = [one.name for one in sets]
+    follow(page, "/", sets=names, position=dict.fromkeys(names, "0"))
+    page.expect("until(() => seqs.length == 8).then(() => seqs.sort().join(''))", "11112222")
+    for one in sets:
+        one.post(1)
+    page.expect("until(() => seqs.length == 12).then(() => seqs.slice(8).join(''))", "3333")
+
+
+# R-101, and every member that an entry may have.
+WILD = """<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+    xmlns:rs="http://www.openarchives.org/rs/terms/" xmlns:td="urn:tidings:1">
+<rs:md capability="changelist"/>
+<url><loc>http://example.com/a?b=1&amp;c='%22é</loc><lastmod>2026-01-02</lastmod>
+<changefreq>daily</changefreq><priority>0.5</priority>
+<rs:md change="updated" datetime="2026-01-01T00:00:00.5Z" length="12" type="text/plain; charset=x"
+    hash="md5:d41d8cd98f00b204e9800998ecf8427e sha-1:da39a3ee5e6b4b0d3255bfef95601890afd80709"
+    encoding="gzip" td:tags="a b&amp;c" xml:lang="en" xmlns:x="urn:x" x:y="&lt;&quot;&gt;'"/>
+<rs:ln rel="describedby" href="http://example.com/d" modified="2026-01-01T00:00:00Z" pri="3" length="0"
+    hash="md5:d41d8cd98f00b204e9800998ecf8427e" type="text/html" xmlns:q="urn:q" q:r="&#233;"/>
+<rs:ln rel="via" href="http://example.com/via"/></url>
+<url><loc>http://example.com/plain</loc><rs:md change="deleted"/></url>
+</urlset>"""
+
+COMPARE = """
+(async () => {
+    const { entryOf } = await import('/tidings.js');
+    const text = async path => (await fetch(path)).text();
+    const list = await text('%s/changes/latest.xml');
+    const page = JSON.parse(await text('%s/changes?after=0'));
+    const ordered = object => JSON.stringify(object, (_, value) =>
+        value && typeof value == 'object' && !Array.isArray(value)
+            ? Object.fromEntries(Object.entries(value).sort()) : value);
+    const entries = list.split('\\n').filter(line => line.startsWith('<url>')).map(entryOf);
+    return ordered(entries) == ordered(page.changes) || ordered(entries) + ordered(page.changes);
+})()
+"""
+
+
+def test_entries_of_lists_are_those_of_messages(start_behind, open_page):
+    broker, proxy = start_behind()
+    news = broker.set("news")
+    assert news.send(WILD.encode(), XML).status == 200
+    page = open_page(proxy)
+    page.expect(COMPARE % (news.path, news.path), True)
+
+
+# doc/browser.md
+
+
+PAGE_BLOCKS = [
+    [line[4:] for line in block.split("\n")]
+    for block in re.findall(
+        r"\n\n((?:    .*\n|\n(?=    ))+)", (ROOT / "doc/browser.md").read_text()
+    )
+]
+SHOWN = """
+new Promise(done => {
+    const shown = () => {
+        const items = [...document.querySelectorAll('li')].map(item => item.textContent);
+        const is = document.getElementById('state').textContent;
+        if (is.startsWith('%s') && items.length >= %d) done(items.sort().join('\\n'));
+        else setTimeout(shown, 20);
+    };
+    shown();
+})
+"""
+
+
+# The page as a user copies it, behind the nginx that it names. The broker goes away and
+# comes back, and the token ends.
+def test_the_page_of_the_documentation_misses_nothing(start_broker, browser, tmp_path):
+    html, nginx = PAGE_BLOCKS[:2]
+    (tmp_path / "news.html").write_text("\n".join(html))
+    broker = start_broker("--insecure-open", "--heartbeat", "0.5")
+    lines = [line.replace("/var/www/news", str(tmp_path)) for line in nginx]
+    proxy = Nginx(tmp_path / "nginx", broker, lines)
+    broker.stop()
+    broker.options += ["--public-url", proxy.url]
+    broker.restart()
+    broker.add_token("root", admin=True)
+    tokens = [broker.add_token(name, subscribe=["*"]) for name in ("one", "two")]
+    (tmp_path / "token.txt").write_text(tokens[0])
+    names = re.search(r"sets = \[(.*)\]", "".join(html))[1].replace("'", "").split(", ")
+    sets = [broker.set(name) for name in names]
+    locs = []
+
+    def post():
+        for one in sets:
+            locs.append(f"{one.name}: created http://example.com/{one.name}/{len(locs)}")
+            one.post_change(locs[-1].split(" ")[-1])
+
+    post()
+    page = Page(browser, proxy)
+    page.open("/news.html")
+    page.expect(SHOWN % ("live", len(locs)), "\n".join(sorted(locs)))
+    broker.kill()
+    page.value(SHOWN % ("stale", len(locs)))
+    broker.restart()
+    post()
+    page.expect(SHOWN % ("live", len(locs)), "\n".join(sorted(locs)))
+    (tmp_path / "token.txt").write_text(tokens[1])
+    assert broker.delete("/tokens/one").status == 204
+    page.value(SHOWN % ("stale", len(locs)))
+    post()
+    page.expect(SHOWN % ("live", len(locs)), "\n".join(sorted(locs)))
+    page.close()
+    proxy.end()
+
+
+# The package of npm
+
+
+def test_the_package_has_the_version_of_the_broker(run):
+    package = json.loads((ROOT / "web/package.json").read_text())
+    assert package["version"] in run("tidingsd", "--version").output()
+    for name in (package["main"], package["types"], *package["files"]):
+        assert (ROOT / "web" / name).is_file()
