@@ -227,7 +227,7 @@ def test_a_page_follows_several_sets(start_behind, open_page):
     page.expect("until(() => seqs.length == 12).then(() => seqs.slice(8).join(''))", "3333")
 
 
-# R-101, and every member that an entry may have.
+# Every member that an entry may have.
 WILD = """<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
     xmlns:rs="http://www.openarchives.org/rs/terms/" xmlns:td="urn:tidings:1">
 <rs:md capability="changelist"/>
