@@ -218,6 +218,10 @@ take_text(struct reading *r, struct slice text, struct problem *why)
         return take_time(r, text, &view->created_us, why);
     if (!strcmp(r->member, "used"))
         return take_time(r, text, &view->used_us, why);
+    /* The name of a JSON Web Token's holder may be longer. */
+    if (r->is_answer && !strcmp(r->member, "name") &&
+        text.size >= sizeof(view->terms.name))
+        text.size = sizeof(view->terms.name) - 1;
     if (!strcmp(r->member, "name") && text.size < sizeof(view->terms.name)) {
         memcpy(view->terms.name, text.data, text.size);
         view->terms.name[text.size] = '\0';

@@ -21,6 +21,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/socket_path.h"
+#include "broker/access/identity_provider.h"
+#include "broker/access/jwt.h"
 #include "broker/commands/subcommand.h"
 #include "broker/config/config.h"
 #include "proto/datetime.h"
@@ -36,6 +38,8 @@ struct values {
     char certificate[TOKEN_CERTIFICATE_SIZE];
     bool observe, admin, is_json;
     int64_t span_us; /* of --expires or --grace; 0: not given */
+    char jwt_keys[4096], jwt_issuer[512], jwt_audience[512];
+    char public_url[4096];
 };
 
 /* Options */
@@ -115,6 +119,18 @@ static const struct option add_rows[] = {
 static const struct option list_rows[] = {DATA_ROW, JSON_ROW, SUBCOMMAND_HELP};
 static const struct option revoke_rows[] = {DATA_ROW, SUBCOMMAND_HELP};
 
+static const struct option check_rows[] = {
+    {"jwt-keys", "FILE|URL", TEXT(jwt_keys), NULL,
+     "without a running broker: its keys for a JSON Web Token in FILE; needs "
+     "--jwt-issuer and --jwt-audience"},
+    {"jwt-issuer", "TEXT", TEXT(jwt_issuer), NULL, "as the broker has it"},
+    {"jwt-audience", "TEXT", TEXT(jwt_audience), NULL, "likewise"},
+    {"public-url", "URL", TEXT(public_url), NULL,
+     "likewise, for claims that name sets by URL"},
+    DATA_ROW,
+    SUBCOMMAND_HELP,
+};
+
 static const struct option rotate_rows[] = {
     {"grace", "TIME", OWN(read_span), NULL,
      "the former token holds for so long: 1h; not at all if not given"},
@@ -129,6 +145,8 @@ struct asked {
     const struct token_command *command;
     struct slice
         bearer; /* instead of a command: show the rights of this token */
+    struct provider_options provider; /* of `bearer` */
+    const char *public_url;           /* likewise */
     struct buf *answer;
 };
 
@@ -197,7 +215,7 @@ static enum status
 perform(CURL *curl, const struct asked *a, struct curl_slist **headers,
         struct problem *why)
 {
-    char bearer[TOKEN_TEXT_SIZE + 64];
+    char bearer[JWT_BYTES_MAX + 64];
     CURLcode result;
     long http = 0;
 
@@ -272,15 +290,56 @@ ask_broker(const char *data, const struct asked *a, struct problem *why)
 
 /* Without a broker */
 
+/* Finds the principal of a JSON Web Token as a broker with these options would.
+ */
+static enum status
+find_jwt(const struct asked *a, struct principal **found, struct problem *why)
+{
+    struct provider_settings *settings = NULL;
+    struct identity_provider *provider;
+    enum status rc = provider_options_check(&a->provider, why);
+
+    if (!rc && !a->provider.keys[0])
+        return problem(why, STATUS_INVALID,
+                       "this is a JSON Web Token: without a running broker, "
+                       "--jwt-keys, --jwt-issuer and --jwt-audience say which "
+                       "ones count");
+    if (!rc)
+        rc = provider_settings_read(&settings, &a->provider, why);
+    if (rc)
+        return rc;
+    provider = identity_provider_new(a->public_url);
+    if (!provider) {
+        provider_settings_free(settings);
+        return problem_memory(why);
+    }
+    identity_provider_use(provider, settings);
+    identity_provider_await(provider);
+    *found = identity_provider_find(provider, a->bearer, clock_now_us());
+    if (!*found)
+        rc = problem(why, STATUS_NOT_FOUND,
+                     "the JSON Web Token does not count: its key, signature, "
+                     "issuer, audience or time is wrong");
+    identity_provider_free(provider);
+    return rc;
+}
+
 static enum status
 describe_bearer(struct tokens *tokens, const struct asked *a,
                 struct problem *why)
 {
-    struct principal *p = tokens_find(tokens, a->bearer, clock_now_us());
+    struct principal *p = NULL;
+    enum status rc = STATUS_OK;
 
-    if (!p)
-        return problem(why, STATUS_NOT_FOUND,
-                       "the token is unknown, or has expired");
+    if (jwt_is_like(a->bearer))
+        rc = find_jwt(a, &p, why);
+    else
+        p = tokens_find(tokens, a->bearer, clock_now_us());
+    if (!rc && !p)
+        rc = problem(why, STATUS_NOT_FOUND,
+                     "the token is unknown, or has expired");
+    if (rc)
+        return rc;
     token_command_self(a->answer, p);
     principal_unref(p);
     return STATUS_OK;
@@ -551,9 +610,12 @@ run_check(const struct arguments *given, void *user)
     const struct values *values = user;
     struct rights rights = {.observe = false};
     struct problem why = {""};
-    char text[256];
+    char text[JWT_BYTES_MAX + 2];
     struct buf answer;
-    struct asked a = {.answer = &answer};
+    struct asked a = {.answer = &answer,
+                      .provider = {values->jwt_keys, values->jwt_issuer,
+                                   values->jwt_audience},
+                      .public_url = values->public_url};
     enum right right = RIGHT_ADMIN;
     enum status rc = read_right(given->operands[2], &right, &why);
     bool may = false;
@@ -652,8 +714,9 @@ const struct subcommand token_check_command = {
     "Says whether the token in FILE (- is standard input) has the right "
     "publish,\n"
     "subscribe, manage, observe or admin to SET: \"yes\" and 0, or \"no\" and "
-    "1.",
-    ROWS(revoke_rows),
+    "1.\n"
+    "A running broker answers for itself, also for a JSON Web Token.",
+    ROWS(check_rows),
     3,
     3,
     run_check,

@@ -311,3 +311,40 @@ def test_streams_end_with_their_token(start_with, provider, keys, faults, end):
     assert mine.get().status == 401
     news.post(1)
     rest.until(1)
+
+
+# A running broker answers by its own options; without one, the command has them.
+@pytest.mark.parametrize("beside", [True, False], ids=["beside a broker", "without one"])
+def test_the_command_says_what_a_token_may_do(
+    start_with, provider, keys, run, tmp_path, beside
+):
+    broker = start_with(keys)
+    command = ["tidingsd", "token", "check"]
+    options = ["--data", broker.data]
+    if not beside:
+        broker.stop()
+        options += ["--jwt-keys", keys, *OPTIONS]
+    file = tmp_path / "token"
+
+    def check(token, *what, status=0):
+        file.write_text(token)
+        return run(*command, file, *what, *options, status=status)
+
+    long = {"sub": "a" * 150, "tidings": {"publish": ["n*"]}}
+    good = provider.token("a", **long)
+    assert check(good, "news", "publish").output() == "yes"
+    assert check(good, "blog", "publish", status=1).output() == "no"
+    assert check(good, "news", "subscribe", status=1).output() == "no"
+    bad = (
+        provider.token("a", **long, iss="https://other.example"),
+        provider.token("a", lasts=-1, **long),
+        good[:-8] + "AAAAAAAA",
+    )
+    for token in bad:
+        assert check(token, "news", "publish", status=1).output() == ""
+    if not beside:
+        options[2:] = []
+        refused = check(good, "news", "publish", status=2).errors()
+        assert "--jwt-keys" in refused
+        options += ["--jwt-keys", keys]
+        assert "--jwt-issuer" in check(good, "news", "publish", status=2).errors()
