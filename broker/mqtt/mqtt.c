@@ -147,7 +147,7 @@ await_answer(struct mqtt *mqtt, const struct look_up *l, int64_t deadline_us,
              struct problem *why)
 {
     while (!atomic_load_explicit(&l->is_done, memory_order_acquire)) {
-        if (is_stopping(mqtt))
+        if (!mqtt_is_wanted(mqtt))
             return STATUS_STOPPED;
         if (clock_steady_us() >= deadline_us)
             return problem(why, STATUS_IO,
@@ -211,7 +211,7 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
     mqtt->limits = (struct mqtt_limits){0};
     if (mqtt_connect(mqtt, &why))
         mqtt_end(mqtt, "%s", why.text);
-    while (!mqtt->is_connected && !mqtt->is_ending && !is_stopping(mqtt)) {
+    while (!mqtt->is_connected && !mqtt->is_ending && mqtt_is_wanted(mqtt)) {
         end_us = mqtt->is_reached ? deadline_us : reach_us;
         if (clock_steady_us() >= end_us)
             end_unanswered(mqtt);
@@ -227,7 +227,7 @@ try_addresses(struct mqtt *mqtt, const struct look_up *l, int64_t deadline_us)
 {
     int64_t reach_us;
 
-    for (size_t i = 0; i < l->n && !is_stopping(mqtt); i++) {
+    for (size_t i = 0; i < l->n && mqtt_is_wanted(mqtt); i++) {
         reach_us = i + 1 == l->n
                        ? deadline_us
                        : clock_steady_us() + CONNECT_US / (int64_t)l->n;
@@ -236,7 +236,7 @@ try_addresses(struct mqtt *mqtt, const struct look_up *l, int64_t deadline_us)
                     deadline_us);
         if (mqtt->is_reached || clock_steady_us() >= deadline_us)
             break;
-        if (!is_stopping(mqtt) && i + 1 < l->n)
+        if (mqtt_is_wanted(mqtt) && i + 1 < l->n)
             hang_up(mqtt);
     }
     mqtt->address = NULL; /* belongs to the look-up */
@@ -310,36 +310,67 @@ say_farewell(struct mqtt *mqtt)
     }
 }
 
-/* The only way back to the beginning goes through a pause. */
+/* From the look-up to the end of the connection. Returns true if it was
+ * accepted. */
+static bool
+run_connection(struct mqtt *mqtt)
+{
+    bool was_connected;
+
+    mqtt->is_ending = false;
+    mqtt_set_condition(mqtt, MQTT_CONNECTING);
+    connect_somewhere(mqtt);
+    while (mqtt->is_connected && !mqtt->is_ending && mqtt_is_wanted(mqtt))
+        mqtt_loop(mqtt, MQTT_NEVER, -1);
+    if (mqtt->is_connected && !mqtt->is_ending)
+        say_farewell(mqtt);
+
+    was_connected = mqtt->is_connected;
+    hang_up(mqtt);
+    return was_connected;
+}
+
+/* Runs rounds without a connection, at most until `end_us` (steady). */
+static void
+wait_until(struct mqtt *mqtt, int64_t end_us)
+{
+    mqtt->is_ending = false;
+    while (clock_steady_us() < end_us && mqtt_is_wanted(mqtt))
+        mqtt_loop(mqtt, end_us, -1);
+}
+
+static void
+wait_for_resume(struct mqtt *mqtt)
+{
+    mqtt->is_ending = false;
+    mqtt->why = mqtt->suspended_for;
+    mqtt_set_condition(mqtt, MQTT_WAITING);
+    while (!mqtt->is_resumed && !is_stopping(mqtt))
+        mqtt_loop(mqtt, MQTT_NEVER, -1);
+    mqtt->is_suspended = false;
+}
+
+/* The only way back to the beginning goes through a pause, or a suspension. */
 static void
 run_client(struct thread *t)
 {
     struct mqtt *mqtt = t->user;
     bool was_connected;
-    int64_t end_us;
 
     while (!is_stopping(mqtt)) {
-        mqtt->is_ending = false;
-        mqtt_set_condition(mqtt, MQTT_CONNECTING);
-        connect_somewhere(mqtt);
-        while (mqtt->is_connected && !mqtt->is_ending && !is_stopping(mqtt))
-            mqtt_loop(mqtt, MQTT_NEVER, -1);
-        if (mqtt->is_connected && !mqtt->is_ending)
-            say_farewell(mqtt);
-
-        was_connected = mqtt->is_connected;
-        hang_up(mqtt);
-        if (is_stopping(mqtt))
-            problem_set(&mqtt->why, "the bridge has ended");
+        if (mqtt->is_suspended) {
+            wait_for_resume(mqtt);
+            continue;
+        }
+        was_connected = run_connection(mqtt);
+        if (!mqtt_is_wanted(mqtt))
+            continue;
         mqtt_set_condition(mqtt, MQTT_WAITING);
-        if (is_stopping(mqtt))
-            break;
-
-        mqtt->is_ending = false;
-        end_us = clock_steady_us() + mqtt_count_failure(mqtt, was_connected);
-        while (clock_steady_us() < end_us && !is_stopping(mqtt))
-            mqtt_loop(mqtt, end_us, -1);
+        wait_until(mqtt,
+                   clock_steady_us() + mqtt_count_failure(mqtt, was_connected));
     }
+    problem_set(&mqtt->why, "the bridge has ended");
+    mqtt_set_condition(mqtt, MQTT_WAITING);
 }
 
 /* Life cycle */
@@ -370,6 +401,8 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
         return problem_memory(why);
     mqtt->options = *options;
     pthread_mutex_init(&mqtt->lock, NULL);
+    if (options->suspended)
+        mqtt_suspend(mqtt, options->suspended);
     atomic_init(&mqtt->is_woken, false);
     atomic_init(&mqtt->is_stopping, false);
     mqtt->state.since_us = clock_now_us();

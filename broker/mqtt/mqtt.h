@@ -7,6 +7,7 @@
  *       MQTT_WAITING <--- refused, cut, silent ---- MQTT_CONNECTING
  *            ^                                           | CONNACK: accepted
  *            +--------- cut, silent, mqtt_drop ---- MQTT_CONNECTED
+ *                       mqtt_suspend
  *
  * Every connection is a new client of libmosquitto, without any state of the
  * one before: the owner must remember the messages in flight, and send them
@@ -126,6 +127,8 @@ struct mqtt_options { /* all pointers are lent until mqtt_close */
     const char *will_payload; /* retained, at QoS 1 */
     const struct mqtt_calls *calls;
     void *user;
+    const struct problem *suspended; /* lent for mqtt_open: begins as by
+                                        mqtt_suspend; NULL: connects */
 };
 
 /* Checks that the password can be read, and that TLS accepts its files, as far
@@ -185,6 +188,13 @@ bool mqtt_takes_retained(const struct mqtt *mqtt);
 /* Has the connection cut for this reason before anything else is written. The
  * client tries the next one after a pause. */
 void mqtt_drop(struct mqtt *mqtt, const struct problem *why);
+
+/* Has the connection end, after the farewell of the owner unless it was
+ * dropped, and none made before mqtt_resume: `why` is the reason until then.
+ * `turn` is called as before. No failure is counted. Repeated calls do
+ * nothing. */
+void mqtt_suspend(struct mqtt *mqtt, const struct problem *why);
+void mqtt_resume(struct mqtt *mqtt);
 
 /* Notes that this connection has worked: the next failure counts as the
  * first. */

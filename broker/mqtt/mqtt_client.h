@@ -55,6 +55,11 @@ struct mqtt {
     int wake_fd;
     atomic_bool is_woken, is_stopping;
 
+    /* Suspended for this reason; stays so until the connection has ended, even
+     * if the owner resumes it during the farewell. */
+    bool is_suspended, is_resumed;
+    struct problem suspended_for;
+
     /* The connection */
     struct mosquitto *client; /* NULL: none */
     const char *address;      /* numeric: the address being tried */
@@ -119,6 +124,9 @@ void mqtt_set_condition(struct mqtt *mqtt, enum mqtt_condition condition);
 /* Marks the connection to be given up; the first reason counts. */
 void mqtt_end(struct mqtt *mqtt, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* True if the client wants a connection: it neither stops nor is suspended. */
+bool mqtt_is_wanted(const struct mqtt *mqtt);
 
 /* True if the TLS handshake is not finished. */
 bool mqtt_is_shaking(const struct mqtt *mqtt);

@@ -55,6 +55,32 @@ mqtt_end(struct mqtt *mqtt, const char *format, ...)
 }
 
 bool
+mqtt_is_wanted(const struct mqtt *mqtt)
+{
+    return !mqtt->is_suspended &&
+           !atomic_load_explicit(&mqtt->is_stopping, memory_order_acquire);
+}
+
+void
+mqtt_suspend(struct mqtt *mqtt, const struct problem *why)
+{
+    mqtt->is_resumed = false;
+    if (mqtt->is_suspended)
+        return;
+    mqtt->is_suspended = true;
+    mqtt->suspended_for = *why;
+    pthread_mutex_lock(&mqtt->lock);
+    mqtt->state.why = *why; /* also during the farewell */
+    pthread_mutex_unlock(&mqtt->lock);
+}
+
+void
+mqtt_resume(struct mqtt *mqtt)
+{
+    mqtt->is_resumed = true;
+}
+
+bool
 mqtt_is_shaking(const struct mqtt *mqtt)
 {
     SSL *ssl = mosquitto_ssl_get(mqtt->client);

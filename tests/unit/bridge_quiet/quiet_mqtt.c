@@ -41,25 +41,33 @@ mqtt_open(struct mqtt **mqtt, const struct mqtt_options *options,
     m->takes_retained = true;
     m->max_qos = 2;
     m->state.condition = MQTT_CONNECTING;
+    if (options->suspended)
+        mqtt_suspend(m, options->suspended);
     quiet_mqtt = *mqtt = m;
     return STATUS_OK;
 }
 
 /* As the thread would: rounds, in which everything is acknowledged, until they
  * change nothing any more. */
-void
-mqtt_stop(struct mqtt *m)
+static void
+say_farewell(struct mqtt *m)
 {
     size_t before;
 
-    if (!m || m->has_stopped)
-        return;
     do {
         before = m->n_published;
         if (!m->is_connected || !m->options.calls->farewell ||
             m->options.calls->farewell(m->options.user))
             break;
     } while (quiet_mqtt_acknowledge_all() > 0 || m->n_published > before);
+}
+
+void
+mqtt_stop(struct mqtt *m)
+{
+    if (!m || m->has_stopped)
+        return;
+    say_farewell(m);
     m->has_stopped = true;
     m->is_connected = false;
 }
@@ -237,6 +245,19 @@ mqtt_drop(struct mqtt *m, const struct problem *why)
 }
 
 void
+mqtt_suspend(struct mqtt *m, const struct problem *why)
+{
+    m->is_suspended = true;
+    m->state.why = *why;
+}
+
+void
+mqtt_resume(struct mqtt *m)
+{
+    m->is_suspended = false;
+}
+
+void
 mqtt_prove(struct mqtt *m)
 {
     m->n_proofs++;
@@ -284,6 +305,14 @@ quiet_mqtt_lose(void)
         m->published[i].mid = 0; /* it means nothing any more */
     if (m->options.calls->lost)
         m->options.calls->lost(m->options.user);
+}
+
+void
+quiet_mqtt_part(void)
+{
+    assert_true(quiet_mqtt->is_suspended);
+    say_farewell(quiet_mqtt);
+    quiet_mqtt_lose();
 }
 
 void

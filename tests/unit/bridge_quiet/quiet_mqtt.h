@@ -69,6 +69,8 @@ struct mqtt {
     unsigned n_proofs;    /* calls of mqtt_prove */
     bool was_dropped;     /* by mqtt_drop; lost comes with the next round */
     struct problem why_dropped;
+    bool
+        is_suspended; /* by mqtt_suspend, for state.why; the test disconnects */
     struct mqtt_state state; /* the answer of mqtt_state */
     bool has_stopped;
 };
@@ -79,6 +81,9 @@ extern struct mqtt *quiet_mqtt;
 /* CONNACK, and lost. No turn is made. */
 void quiet_mqtt_connect(bool has_session);
 void quiet_mqtt_lose(void);
+
+/* The end of a connection by mqtt_suspend: farewell, all acknowledged, lost. */
+void quiet_mqtt_part(void);
 
 /* A turn, and further ones as long as the client was woken meanwhile or wants
  * one at once.

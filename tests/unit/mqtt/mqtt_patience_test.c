@@ -269,3 +269,103 @@ TEST(is_woken_from_anywhere, owner_set_met, owner_clear)
         pthread_join(threads[i], NULL);
     owner_do(o, owner_look);
 }
+
+/* Suspension */
+
+static struct problem for_now = {"not for now"};
+
+static void
+suspend(struct owner *o)
+{
+    mqtt_suspend(o->mqtt, &for_now);
+}
+
+static void
+resume(struct owner *o)
+{
+    mqtt_resume(o->mqtt);
+}
+
+/* It waits for no pause, which the clock would not end. */
+static void
+assert_resumes(struct owner *o, unsigned n)
+{
+    struct mqtt_state state;
+
+    owner_await_pause(o);
+    owner_await_why(o, for_now.text);
+    owner_do(o, resume);
+    fake_mqtt_welcome(&o->fake, true);
+    owner_await(o, &o->n_connected, n);
+    AWAIT((mqtt_state(o->mqtt, &state), state.condition == MQTT_CONNECTED));
+    assert_string_equal(state.why.text, "");
+    assert_int_equal(state.connections, n);
+}
+
+TEST(says_farewell_when_it_is_suspended, owner_set_met, owner_clear)
+{
+    struct owner *o = *state;
+
+    owner_do(o, suspend);
+    fake_mqtt_read(&o->fake, 0xe0);
+    fake_mqtt_hang_up(&o->fake);
+    owner_await(o, &o->n_lost, 1);
+    assert_int_equal(owner_now(o, &o->n_farewells), 1);
+    assert_resumes(o, 2);
+}
+
+/* A message that must not be acknowledged has had the connection dropped. */
+static void
+drop_and_suspend(struct owner *o)
+{
+    owner_drop(o);
+    suspend(o);
+}
+
+TEST(writes_nothing_if_it_was_dropped_as_well, owner_set_met, owner_clear)
+{
+    struct owner *o = *state;
+
+    owner_do(o, drop_and_suspend);
+    fake_mqtt_assert_end(&o->fake);
+    assert_int_equal(owner_now(o, &o->n_farewells), 0);
+    assert_resumes(o, 2);
+}
+
+TEST(gives_up_a_try_when_it_is_suspended, owner_set, owner_clear)
+{
+    struct owner *o = *state;
+
+    owner_ask(o, true);
+    owner_do(o, suspend);
+    fake_mqtt_assert_end(&o->fake);
+    assert_resumes(o, 1);
+}
+
+TEST(begins_suspended, owner_set, owner_clear)
+{
+    struct owner *o = *state;
+
+    o->options.suspended = &for_now;
+    owner_open(o);
+    assert_resumes(o, 1);
+}
+
+/* A farewell that has begun goes on to its end. */
+static void
+suspend_and_resume(struct owner *o)
+{
+    suspend(o);
+    resume(o);
+}
+
+TEST(connects_anew_if_it_is_resumed_in_its_farewell, owner_set_met, owner_clear)
+{
+    struct owner *o = *state;
+
+    owner_do(o, suspend_and_resume);
+    fake_mqtt_read(&o->fake, 0xe0);
+    fake_mqtt_hang_up(&o->fake);
+    fake_mqtt_welcome(&o->fake, true);
+    owner_await(o, &o->n_connected, 2);
+}
