@@ -501,6 +501,8 @@ open_floors(struct broker *b, const struct registry_options *sets,
         rc = registry_open(&b->registry, sets, why);
     if (!rc)
         rc = tokens_open(&b->tokens, b->config->data, why);
+    if (!rc)
+        registry_set_tokens(b->registry, b->tokens);
     if (!rc && (!(b->tickets = tickets_new(&tickets_of_requests)) ||
                 !(b->sessions = tickets_new(&tickets_of_sessions))))
         rc = problem_memory(why);

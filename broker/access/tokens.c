@@ -408,12 +408,21 @@ tokens_named(struct tokens *t, struct slice name, int64_t now_us)
 }
 
 struct principal *
+tokens_owner(struct tokens *t, struct slice name, int64_t now_us)
+{
+    struct principal *found = NULL;
+
+    if (name.size && !slice_is(name, PRINCIPAL_EVERYONE))
+        return tokens_named(t, name, now_us);
+    found = tokens_named(t, SLICE(""), now_us);
+    return found ? found : tokens_named(t, SLICE(PRINCIPAL_EVERYONE), now_us);
+}
+
+struct principal *
 tokens_anonymous(struct tokens *t, int64_t now_us)
 {
-    struct principal *found = tokens_named(t, SLICE(""), now_us);
+    struct principal *found = tokens_owner(t, SLICE(""), now_us);
 
-    if (!found)
-        found = tokens_named(t, SLICE(PRINCIPAL_EVERYONE), now_us);
     return found ? found : principal_ref(t->nobody);
 }
 

@@ -106,6 +106,13 @@ struct principal *tokens_operator(struct tokens *tokens);
 struct principal *tokens_named(struct tokens *tokens, struct slice name,
                                int64_t now_us);
 
+/* The principal of a subscription or a bridge that acts under a name: that of
+ * the token; for "everyone" and "" that of the open broker, or else of
+ * everyone, if it has rights. Returns a reference; NULL: there is none. Any
+ * thread. */
+struct principal *tokens_owner(struct tokens *tokens, struct slice name,
+                               int64_t now_us);
+
 /* Changes; any thread that may wait for the disk. `text`: the new token, or ""
  * for everyone. STATUS_INVALID: a bad name, no right at all, an end in the
  * past. STATUS_CONFLICT: the name exists, or another token names the

@@ -173,6 +173,8 @@ enum metric_kind {
         "Connections to MQTT brokers that were accepted") \
     ROW(MQTT_FAILURES, COUNTER, LABEL_NONE, "tidings_mqtt_failures_total", \
         "Connections to MQTT brokers that failed or were lost") \
+    ROW(MQTT_WITHOUT_TOKEN, GAUGE, LABEL_NONE, "tidings_mqtt_without_token", \
+        "Directions of bridges that wait because their token is missing") \
     ROW(MQTT_PUBLISHED, COUNTER, LABEL_NONE, "tidings_mqtt_published_total", \
         "Messages that were published, repeats included") \
     ROW(MQTT_ACKNOWLEDGED, COUNTER, LABEL_NONE, \

@@ -356,6 +356,8 @@ bridge_report_write(struct buf *to, const struct bridge_config *config,
         to, "version",
         slice_of(config->version == BRIDGE_MQTT_311 ? "3.1.1" : "5"));
     json_text_member(to, "prefix", slice_of(config->prefix));
+    if (config->as[0])
+        json_text_member(to, "as", slice_of(config->as));
     if (out)
         add_out(to, out);
     if (in)
@@ -410,7 +412,7 @@ unlock_bridges(struct bridges *b)
 }
 
 void
-bridges_write(struct bridges *b, struct buf *to)
+bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
 {
     struct outbound_report out;
     struct inbound_report in;
@@ -421,7 +423,7 @@ bridges_write(struct bridges *b, struct buf *to)
         const struct bridge *bridge = &b->all[i];
 
         if (bridge->out)
-            outbound_report(bridge->out, &out);
+            outbound_report(bridge->out, reader, &out);
         if (bridge->in)
             inbound_report(bridge->in, &in);
         if (i > 0)
@@ -466,7 +468,7 @@ bridges_measure(struct bridges *b)
     for (size_t i = 0; b && i < b->n; i++) {
         if (!b->all[i].out)
             continue;
-        outbound_report(b->all[i].out, &out);
+        outbound_report(b->all[i].out, NULL, &out);
         in_flight += out.in_flight;
         lag += out.lag;
     }

@@ -23,6 +23,7 @@
  *               bad messages
  *     inbox     the received messages of a turn, on their way into the log
  *     mqtt_topics  names of topics
+ *     bridge_rights  the rights of a direction
  *     mqtt_db   mqtt.db: state that outlives the process
  *
  * broker/mqtt makes, keeps and makes again the connections.
@@ -109,9 +110,10 @@ void bridges_stop(struct bridges *bridges);
 /* Calls bridges_stop, and frees. */
 void bridges_close(struct bridges *bridges);
 
-/* Appends the answer to GET /bridges, an object with a member "bridges". Any
- * thread. */
-void bridges_write(struct bridges *bridges, struct buf *to);
+/* Appends the answer to GET /bridges, an object with a member "bridges", with
+ * the sets that `reader` sees. Any thread. */
+void bridges_write(struct bridges *bridges, const struct principal *reader,
+                   struct buf *to);
 
 /* Appends a line "warning: ..." for /readyz for every direction that is not
  * connected, or is stuck. Any thread, cheap. */
@@ -125,7 +127,7 @@ void bridges_measure(struct bridges *bridges);
 /* Appends the report of a bridge; `out` or `in` NULL: it has no such direction.
  *
  *   {"name":"plant","url":"mqtts://mqtt.example.org:8883","version":"5",
- *    "prefix":"tidings",
+ *    "prefix":"tidings","as":"plant",
  *    "out":{"state":"connected","since":"2026-11-20T10:00:00Z",
  *           "connections":1,"published":120,"acknowledged":118,"inFlight":2,
  *           "refused":0,"leftOut":0,"sets":3,"setsBehind":1,"lag":40,

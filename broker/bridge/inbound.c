@@ -87,6 +87,7 @@ struct inbound {
     struct registry *registry;
     struct mqtt_db *db;
     const struct bridge_config *config;
+    struct bridge_rights rights;
     struct mqtt *mqtt;
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
     struct subscriptions subscriptions;
@@ -143,6 +144,7 @@ static const struct answer {
     const char *title;
 } answers[] = {
     {STATUS_MALFORMED, 400, "Bad Request"},
+    {STATUS_FORBIDDEN, 403, "Forbidden"},
     {STATUS_NOT_FOUND, 404, "Not Found"},
     {STATUS_TOO_LARGE, 413, "Content Too Large"},
     {STATUS_UNSUPPORTED, 415, "Unsupported Media Type"},
@@ -290,6 +292,8 @@ settle_inbox(struct inbound *in)
     struct problem why = {""};
 
     if (in->is_dropped || inbox_is_empty(&in->inbox))
+        return;
+    if (in->rights.is_waiting)
         return;
     if (inbox_settle(&in->inbox, mqtt_keepalive_us(in->mqtt) / 4, &why)) {
         drop_connection(in, &why);
@@ -530,6 +534,7 @@ on_received(void *user, const struct mqtt_received *message)
         drop_connection(in, &why);
         return;
     }
+    snprintf(h->key.owner, sizeof(h->key.owner), "%s", in->config->as);
     inbox_add(&in->inbox, h);
     if (inbox_is_full(&in->inbox))
         settle_inbox(in);
@@ -545,14 +550,30 @@ on_lost(void *user)
     in->telling = 0;
 }
 
+/* Messages that came after the end of the token are not acknowledged: the
+ * connection is cut, and they come again. Without such messages it ends with
+ * DISCONNECT, behind all acknowledgements. */
+static void
+suspend(struct inbound *in)
+{
+    if (!inbox_is_empty(&in->inbox))
+        drop_connection(in, &in->rights.why);
+    mqtt_suspend(in->mqtt, &in->rights.why);
+}
+
 static int64_t
 on_turn(void *user, bool is_connected)
 {
     struct inbound *in = user;
 
-    if (is_connected)
+    bridge_rights_renew(&in->rights);
+    if (is_connected && !in->rights.is_waiting)
         settle_inbox(in);
-    return -1;
+    if (in->rights.is_waiting)
+        suspend(in);
+    else
+        mqtt_resume(in->mqtt);
+    return bridge_rights_wait_us(&in->rights);
 }
 
 static bool
@@ -586,6 +607,7 @@ start_client(struct inbound *in, struct problem *why)
         .calls = &calls,
         .user = in,
         .client_id = in->client_id,
+        .suspended = in->rights.is_waiting ? &in->rights.why : NULL,
     };
     enum status rc;
 
@@ -614,8 +636,10 @@ inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
     in->db = db;
     in->config = config;
     pthread_mutex_init(&in->mutex, NULL);
-    rc = inbox_init(&in->inbox, posts, why);
+    bridge_rights_init(&in->rights, posts->registry, config, "in");
+    rc = inbox_init(&in->inbox, posts, &in->rights, why);
     if (rc) {
+        bridge_rights_fini(&in->rights);
         pthread_mutex_destroy(&in->mutex);
         free(in);
         return rc;
@@ -649,6 +673,7 @@ inbound_close(struct inbound *in)
     inbound_stop(in);
     mqtt_close(in->mqtt);
     inbox_fini(&in->inbox);
+    bridge_rights_fini(&in->rights);
     free(in->subscriptions.stale);
     pthread_mutex_destroy(&in->mutex);
     free(in);

@@ -185,10 +185,26 @@ is_passing(enum status rc)
     return true;
 }
 
+static void
+count_pending(struct inbox *r, int by)
+{
+    pthread_mutex_lock(&r->mutex);
+    r->pending += (unsigned)by;
+    if (r->pending == 0)
+        pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* On the log thread; if there is nothing to commit, on the client's. */
+static void
+on_done(struct ingest *ingest, void *user)
+{
+    (void)ingest;
+    count_pending(user, -1);
+}
+
 static enum status
-begin_ingest(struct inbox_message *h, struct posts *posts,
-             struct post_line *line, void (*on_done)(struct ingest *, void *),
-             void *user)
+begin_ingest(struct inbox *r, struct inbox_message *h)
 {
     enum status rc;
 
@@ -198,18 +214,20 @@ begin_ingest(struct inbox_message *h, struct posts *posts,
                        "with \"{\" or \"[\", unless its content type says that "
                        "it is another of %s",
                        formats_offered());
-    rc = ingest_begin(&h->ingest, posts, h->set, h->type, h->payload.size,
+    rc = ingest_begin(&h->ingest, r->posts, h->set, h->type, h->payload.size,
                       &h->why);
+    if (!rc)
+        rc = bridge_rights_check_post(r->rights, h->set, &h->why);
     if (rc)
         return rc;
-    ingest_take_message(h->ingest);
-    ingest_join(h->ingest, line);
+    ingest_take_message(h->ingest, r->rights->config->as);
+    ingest_join(h->ingest, &r->line);
     if (h->key.size > 0)
         rc = ingest_set_key(h->ingest, &h->key, &h->why);
     if (!rc)
         rc = ingest_feed(h->ingest, h->payload, &h->why);
     if (!rc)
-        rc = ingest_end(h->ingest, on_done, user, &h->why);
+        rc = ingest_end(h->ingest, on_done, r, &h->why);
     return rc;
 }
 
@@ -221,20 +239,18 @@ is_alone(struct registry *registry)
                              registry_config(registry)->ingest_bytes);
 }
 
-/* Makes the ingest, and hands it to the log, in the order of `line`. on_done is
- * that of ingest_end; it is not called on failure. */
+/* Makes the ingest, and hands it to the log, in the order of r->line. Nothing
+ * calls on_done after a failure. */
 static enum status
-begin_message(struct inbox_message *h, struct posts *posts,
-              struct post_line *line, void (*on_done)(struct ingest *, void *),
-              void *user)
+begin_message(struct inbox *r, struct inbox_message *h)
 {
-    struct registry *registry = posts->registry;
+    struct registry *registry = r->posts->registry;
     bool was_alone = is_alone(registry), was_made;
 
     if (h->rc && !is_passing(h->rc))
         return h->rc;
     h->why = (struct problem){""};
-    h->rc = begin_ingest(h, posts, line, on_done, user);
+    h->rc = begin_ingest(r, h);
     if (!h->rc)
         return STATUS_OK;
     was_made = h->ingest != NULL; /* it failed while reading the payload */
@@ -251,9 +267,10 @@ begin_message(struct inbox_message *h, struct posts *posts,
 /* The inbox */
 
 enum status
-inbox_init(struct inbox *r, struct posts *posts, struct problem *why)
+inbox_init(struct inbox *r, struct posts *posts, struct bridge_rights *rights,
+           struct problem *why)
 {
-    *r = (struct inbox){.posts = posts};
+    *r = (struct inbox){.posts = posts, .rights = rights};
     list_init(&r->messages);
     errno = pthread_mutex_init(&r->mutex, NULL);
     if (errno)
@@ -326,24 +343,6 @@ inbox_forget(struct inbox *r)
         drop_message(r, list_entry(node, struct inbox_message, node));
 }
 
-static void
-count_pending(struct inbox *r, int by)
-{
-    pthread_mutex_lock(&r->mutex);
-    r->pending += (unsigned)by;
-    if (r->pending == 0)
-        pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->mutex);
-}
-
-/* On the log thread; if there is nothing to commit, on the client's. */
-static void
-on_done(struct ingest *ingest, void *user)
-{
-    (void)ingest;
-    count_pending(user, -1);
-}
-
 /* Hands messages to the log, up to the first one that it cannot take now. */
 static void
 hand_over(struct inbox *r)
@@ -354,7 +353,7 @@ hand_over(struct inbox *r)
         struct inbox_message *h = list_entry(node, struct inbox_message, node);
 
         count_pending(r, 1);
-        if (!begin_message(h, r->posts, &r->line, on_done, r))
+        if (!begin_message(r, h))
             continue;
         count_pending(r, -1);
         if (is_passing(h->rc))
@@ -433,6 +432,8 @@ inbox_settle(struct inbox *r, int64_t patience_us, struct problem *why)
             pause_us = INBOX_PAUSE_US;
             continue;
         }
+        if (r->rights->is_waiting)
+            return STATUS_STOPPED;
         r->on_stuck(why, r->user);
         if (clock_steady_us() + pause_us > until_us ||
             !pause_round(r, pause_us))

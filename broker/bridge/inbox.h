@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/bridge/bridge_rights.h"
 #include "broker/config/bridge_config.h"
 #include "broker/log/post.h"
 #include "broker/mqtt/mqtt.h"
@@ -82,7 +83,8 @@ struct slice inbox_message_key(const struct inbox_message *h);
 
 struct inbox {
     struct posts *posts;
-    struct list messages; /* struct inbox_message */
+    struct bridge_rights *rights; /* of every message */
+    struct list messages;         /* struct inbox_message */
     size_t n, bytes;
     struct post_line line;
 
@@ -102,7 +104,9 @@ struct inbox {
     bool is_ending;
 };
 
+/* `rights` are lent until inbox_fini. */
 MUST_CHECK enum status inbox_init(struct inbox *r, struct posts *posts,
+                                  struct bridge_rights *rights,
                                   struct problem *why);
 void inbox_fini(struct inbox *r);
 
@@ -115,8 +119,8 @@ bool inbox_is_full(const struct inbox *r);
 bool inbox_is_empty(const struct inbox *r);
 
 /* Settles all messages. After a passing failure it gives up when its pauses add
- * up to `patience_us`, or at once after inbox_end: `why` has the reason, and
- * unsettled messages stay in the round. */
+ * up to `patience_us`, or at once after inbox_end or without a token: `why` has
+ * the reason, and unsettled messages stay in the round. */
 MUST_CHECK enum status inbox_settle(struct inbox *r, int64_t patience_us,
                                     struct problem *why);
 

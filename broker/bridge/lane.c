@@ -170,7 +170,8 @@ lane_ready(struct lane *lane)
 {
     bool is_paused = lane->resume_us > 0;
 
-    if (lane->set && !is_paused && list_is_empty(&lane->queue))
+    if (lane->set && !lane->is_withheld && !is_paused &&
+        list_is_empty(&lane->queue))
         list_append(&lane->out->queues.ready, &lane->queue);
 }
 
@@ -212,6 +213,8 @@ lane_note_position(struct lane *lane)
 {
     struct lane_position *p = &lane->position;
 
+    if (lane->is_withheld && !p->is_clearing)
+        return;
     p->is_due = true;
     if (!p->is_resting && list_is_empty(&p->node))
         list_append(&lane->out->queues.due, &p->node);
@@ -244,6 +247,8 @@ lane_set_refused(struct lane *lane, int reason)
 static void
 note_beginning(struct lane *lane, bool is_firm)
 {
+    if (lane->is_unseen)
+        return;
     lane_note(lane);
     lane->out->unkept.must_keep = true;
     lane->out->unkept.must_be_firm |= is_firm;
@@ -325,7 +330,7 @@ on_births(struct watch *watch)
 static void
 watch_log(struct lane *lane)
 {
-    if (!lane->out->news.is_watching || !lane->set)
+    if (!lane->out->news.is_watching || !lane->set || lane->is_withheld)
         return;
     watched_listen(&lane->watched, lane->set->log);
     lane_ready(lane); /* for entries from before */
@@ -430,6 +435,7 @@ change_set(struct lane *lane, struct set *set)
     list_remove(&lane->queue);
     pthread_mutex_lock(&out->mutex);
     lane->set = set;
+    lane->is_withheld = set != NULL;
     pthread_mutex_unlock(&out->mutex);
     lane_set_refused(lane, 0);
     lane->failures = 0;
@@ -437,16 +443,98 @@ change_set(struct lane *lane, struct set *set)
     lane->position.is_clearing = false;
 }
 
+/* Rights */
+
+static void
+set_withheld(struct lane *lane, bool is_withheld)
+{
+    pthread_mutex_lock(&lane->out->mutex);
+    lane->is_withheld = is_withheld;
+    pthread_mutex_unlock(&lane->out->mutex);
+}
+
+/* The bridge may publish the set: goes on at the cursor. */
+static void
+release_lane(struct lane *lane)
+{
+    lane->position.is_clearing = false;
+    if (!lane->is_withheld)
+        return;
+    set_withheld(lane, false);
+    if (lane->is_unseen) {
+        lane->is_unseen = false;
+        note_beginning(lane, lane_acked(lane) > 0);
+    }
+    watch_log(lane);
+    lane_note_position(lane);
+}
+
+static void
+clear_position(struct lane *lane)
+{
+    lane->position.is_clearing = true;
+    lane_note_position(lane);
+}
+
+/* The bridge may not publish the set. Messages in flight may still be
+ * acknowledged. The position of a public set stays at the MQTT broker. */
+static void
+withhold_lane(struct lane *lane)
+{
+    struct lane_position *p = &lane->position;
+
+    if (!lane->is_withheld) {
+        watched_end(&lane->watched);
+        list_remove(&lane->queue);
+        lane->resume_us = 0;
+        lane_set_refused(lane, 0);
+        set_withheld(lane, true);
+    }
+    if (!p->is_clearing) {
+        if (!p->is_resting)
+            list_remove(&p->node);
+        p->is_due = false;
+    }
+    if (set_is_private(lane->set) && !lane->is_unseen && !p->is_clearing &&
+        !p->is_cleared)
+        clear_position(lane);
+}
+
+bool
+lane_is_hidden(const struct lane *lane)
+{
+    return !lane->set || lane->is_withheld ||
+           (lane->out->rights.is_waiting && set_is_private(lane->set));
+}
+
+void
+lane_list_hide(struct outbound *out)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &out->lanes) {
+        struct lane *lane = list_entry(node, struct lane, node);
+
+        if (lane->set && !lane->is_withheld && set_is_private(lane->set))
+            clear_position(lane);
+    }
+}
+
 static void
 attach_set(struct lane *lane, struct set *set, const struct head *head)
 {
+    const struct bridge_rights *rights = &lane->out->rights;
+
     lane->is_there = true;
-    if (lane->set == set)
-        return;
-    change_set(lane, set);
-    begin_lane(lane, head);
-    watch_log(lane);
-    lane_note_position(lane);
+    if (lane->set != set) {
+        change_set(lane, set);
+        lane->is_unseen = lane->is_unseen && set_is_private(set);
+        begin_lane(lane, head);
+    }
+    if (bridge_rights_include(rights, set))
+        release_lane(lane);
+    else if (!rights->is_waiting)
+        withhold_lane(lane);
 }
 
 /* After the removal of its set: removes its position, too. */
@@ -454,8 +542,7 @@ static void
 detach_set(struct lane *lane)
 {
     change_set(lane, NULL);
-    lane->position.is_clearing = true;
-    lane_note_position(lane);
+    clear_position(lane);
 }
 
 /* Looking for sets */
@@ -494,7 +581,7 @@ look_at(struct set *set, const struct head *head, void *user)
     struct lane *lane = NULL;
     int order = -1;
 
-    if (set_is_private(set) || !bridge_tells(look->out->config, set->name))
+    if (!bridge_tells(look->out->config, set->name))
         return true;
     for (; look->at != &look->out->lanes; look->at = look->at->next) {
         lane = list_entry(look->at, struct lane, node);
@@ -502,10 +589,13 @@ look_at(struct set *set, const struct head *head, void *user)
         if (order >= 0)
             break;
     }
-    if (order != 0)
+    if (order != 0) {
         lane = insert_lane(look->out, look->at, slice_of(set->name));
-    else
+        if (lane)
+            lane->is_unseen = set_is_private(set);
+    } else {
         look->at = look->at->next;
+    }
     if (lane)
         attach_set(lane, set, head);
     look->has_failed |= !lane;
@@ -561,10 +651,11 @@ handle_missing(struct lane *lane)
     struct outbound *out = lane->out;
     struct set *set = registry_find(out->registry, slice_of(lane->name), NULL);
 
-    if (!set && !lane->position.is_clearing)
+    if (!set && lane->is_unseen)
+        forget_lane(lane);
+    else if (!set && (lane->set || !lane->position.is_clearing))
         detach_set(lane);
-    else if (set && !lane->set &&
-             (set_is_private(set) || !bridge_tells(out->config, lane->name)))
+    else if (set && !lane->set && !bridge_tells(out->config, lane->name))
         forget_lane(lane); /* in memory only: a new configuration may
                                include it again */
 }
@@ -577,6 +668,7 @@ lane_list_look(struct outbound *out)
     struct list *node, *after;
 
     atomic_store(&out->news.has_births, false);
+    out->news.private_births = registry_private_births(out->registry);
     list_foreach (node, after, &out->lanes)
         list_entry(node, struct lane, node)->is_there = false;
     registry_each(out->registry, look_at, &look);

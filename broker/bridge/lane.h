@@ -23,6 +23,11 @@
  *
  *     none --its set was removed, and its position--> leaving --> freed
  *
+ * A lane is withheld while the bridge has no right to publish its set
+ * (bridge_rights.h): it keeps its cursor, and goes on from there. While the
+ * bridge waits for its token, its lanes stay as they were; it has no
+ * connection then.
+ *
  * It also notes when its row in mqtt.db or its published position is out of
  * date.
  *
@@ -55,7 +60,10 @@ struct lane_position {
     uint8_t reason;    /* of the MQTT broker's refusal; 0: none */
     bool is_due;       /* it was not published yet */
     bool is_resting;   /* it was published less than a second ago */
-    bool is_clearing;  /* the set is gone, and its position is being removed */
+    bool is_clearing;  /* the MQTT broker must forget the position: the set
+                          is gone, or private and withheld */
+    bool is_cleared;   /* the MQTT broker has forgotten it, of a set that
+                          exists */
 };
 
 struct lane {
@@ -85,8 +93,13 @@ struct lane {
     uint8_t reason; /* of the MQTT broker's refusal; 0: none; under
                        out->mutex */
     bool has_made_digest;
-    bool is_there; /* the last look at all sets found it */
-    bool is_kept;  /* mqtt.db has a row */
+    bool is_there;    /* the last look at all sets found it */
+    bool is_kept;     /* mqtt.db has a row */
+    bool is_withheld; /* it has a set, without the right to publish that; under
+                         out->mutex */
+    bool is_unseen;   /* it is withheld, and of a private set that the bridge
+                         never had the right to publish: neither the MQTT
+                         broker nor mqtt.db has the name */
     struct lane_position position;
     char name[];
 };
@@ -135,8 +148,12 @@ void lane_set_refused(struct lane *lane, int reason);
  * keep the beginnings of lanes firmly. */
 MUST_CHECK enum status lane_list_learn(struct outbound *out,
                                        struct problem *why);
-/* Looks at all sets for new and removed ones. */
+/* Looks at all sets for new and removed ones, and those that the bridge has the
+ * right to publish. */
 void lane_list_look(struct outbound *out);
+/* Has the positions of private sets removed, because the bridge waits for its
+ * token. */
+void lane_list_hide(struct outbound *out);
 /* Watches the logs of all sets from now on. */
 void lane_list_watch(struct outbound *out);
 void lane_list_unwatch(struct outbound *out);
@@ -145,6 +162,10 @@ void lane_list_keep(struct outbound *out, int64_t now_us);
 /* Frees the lanes that leave, and their rows. */
 void lane_list_forget(struct outbound *out);
 void lane_list_free(struct outbound *out);
+
+/* True if the MQTT broker must have no position of the lane: its set is gone,
+ * or the bridge has no right to publish it. */
+bool lane_is_hidden(const struct lane *lane);
 
 static inline uint64_t
 lane_acked(const struct lane *lane)

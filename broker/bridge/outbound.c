@@ -47,6 +47,7 @@ on_connected(void *user, bool has_session)
     struct list *node, *after;
 
     (void)has_session;
+    out->farewell = (struct farewell){0}; /* that of a token's end */
     out->is_proven = false;
     out->window.max = mqtt_window(out->mqtt);
     out->takes_retained = mqtt_takes_retained(out->mqtt);
@@ -117,6 +118,8 @@ next_time(const struct outbound *out, int64_t now_us, bool is_connected)
     if (out->farewell.begun_us > 0 &&
         out->farewell.begun_us + MQTT_FAREWELL_US / 2 > now_us)
         make_earlier(&at_us, out->farewell.begun_us + MQTT_FAREWELL_US / 2);
+    if (bridge_rights_wait_us(&out->rights) >= 0)
+        make_earlier(&at_us, now_us + bridge_rights_wait_us(&out->rights));
     return at_us;
 }
 
@@ -130,9 +133,27 @@ make_and_send(struct outbound *out, int64_t now_us)
     resume_lanes(out, now_us);
     retained_send(out, now_us);
     outbound_messages_make(out);
+    if (out->turn.n_made > 0)
+        bridge_rights_use(&out->rights);
     lane_list_keep(out, now_us);
     flights_send(out);
     retained_send(out, now_us);
+}
+
+/* Without a token, the connection ends with a farewell, which removes the
+ * positions of private sets. */
+static void
+renew_rights(struct outbound *out)
+{
+    if (!bridge_rights_renew(&out->rights))
+        return;
+    if (out->rights.is_waiting) {
+        lane_list_hide(out);
+        mqtt_suspend(out->mqtt, &out->rights.why);
+    } else {
+        lane_list_look(out);
+        mqtt_resume(out->mqtt);
+    }
 }
 
 static int64_t
@@ -143,9 +164,13 @@ on_turn(void *user, bool is_connected)
 
     if (!out->news.is_watching)
         lane_list_watch(out);
+    renew_rights(out);
+    if (out->news.private_births != registry_private_births(out->registry))
+        atomic_store(&out->news.has_births, true);
     if (atomic_load(&out->news.has_births) && now_us >= out->news.look_at_us)
         lane_list_look(out);
-    is_connected = is_connected && out->farewell.begun_us == 0;
+    is_connected =
+        is_connected && out->farewell.begun_us == 0 && !out->rights.is_waiting;
     if (is_connected)
         make_and_send(out, now_us);
     else /* lanes stay marked: none is woken twice */
@@ -213,6 +238,7 @@ outbound_new(struct registry *registry, struct mqtt_db *db,
     out->db = db;
     out->config = config;
     out->status_topic = topic_status(config->prefix);
+    bridge_rights_init(&out->rights, registry, config, "out");
     pthread_mutex_init(&out->mutex, NULL);
     watcher_init(&out->news.watcher, wake_client);
     list_init(&out->lanes);
@@ -241,6 +267,7 @@ start_client(struct outbound *out, struct problem *why)
         .will_payload = "offline",
         .calls = &calls,
         .user = out,
+        .suspended = out->rights.is_waiting ? &out->rights.why : NULL,
     };
     enum status rc;
 
@@ -291,6 +318,7 @@ outbound_close(struct outbound *out)
     mqtt_close(out->mqtt);
     lane_list_free(out);
     flight_window_fini(&out->window);
+    bridge_rights_fini(&out->rights);
     buf_fini(&out->turn.payloads);
     buf_fini(&out->turn.position);
     pthread_mutex_destroy(&out->mutex);
@@ -299,29 +327,37 @@ outbound_close(struct outbound *out)
 
 /* Reports */
 
-/* Explains the refusal that has lasted longest. */
+/* Explains the refusal of a public set that has lasted longest. */
 static void
 explain_refusal(struct outbound *out, struct problem *why)
 {
-    const struct list *node;
-    const struct lane *lane;
+    struct list *node, *after;
 
     pthread_mutex_lock(&out->mutex);
-    node = list_first(&out->refused);
-    lane = node ? list_entry(node, struct lane, refused) : NULL;
-    if (lane)
+    list_foreach (node, after, &out->refused) {
+        const struct lane *lane = list_entry(node, struct lane, refused);
+
+        if (lane->set && set_is_private(lane->set))
+            continue;
         problem_set(why, "the MQTT broker refuses messages about %s: %s",
                     lane->name, mqtt_reason(lane->reason));
+        break;
+    }
     pthread_mutex_unlock(&out->mutex);
 }
 
 static void
-measure_lane(struct outbound_report *report, const struct lane *lane)
+measure_lane(struct outbound_report *report, const struct lane *lane,
+             const struct principal *reader)
 {
     uint64_t acked = lane_acked(lane), lag;
     struct head head;
 
-    if (!lane->set || !log_head(lane->set->log, &head) || head.last <= acked)
+    if (!lane->set || lane->is_withheld ||
+        (reader && !set_is_visible(lane->set, reader)))
+        return;
+    report->sets++;
+    if (!log_head(lane->set->log, &head) || head.last <= acked)
         return;
     lag = head.last - acked;
     report->lag += lag;
@@ -339,19 +375,16 @@ load_count(atomic_uint_least64_t *count)
 }
 
 void
-outbound_report(struct outbound *out, struct outbound_report *report)
+outbound_report(struct outbound *out, const struct principal *reader,
+                struct outbound_report *report)
 {
     struct list *node, *after;
 
     *report = (struct outbound_report){.sets = 0};
     outbound_state(out, &report->mqtt);
     pthread_mutex_lock(&out->mutex);
-    list_foreach (node, after, &out->lanes) {
-        const struct lane *lane = list_entry(node, struct lane, node);
-
-        report->sets += lane->set != NULL;
-        measure_lane(report, lane);
-    }
+    list_foreach (node, after, &out->lanes)
+        measure_lane(report, list_entry(node, struct lane, node), reader);
     pthread_mutex_unlock(&out->mutex);
     report->in_flight = load_count(&out->counts.in_flight);
     report->published = load_count(&out->counts.published);

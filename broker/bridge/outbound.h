@@ -52,7 +52,7 @@ void outbound_close(struct outbound *out);
 
 struct outbound_report {
     struct mqtt_state mqtt; /* as outbound_state */
-    uint64_t sets;          /* lanes */
+    uint64_t sets;          /* lanes that are not withheld; so are the next */
     uint64_t lag;           /* unacknowledged entries of all sets */
     uint64_t sets_behind;   /* lanes with unacknowledged entries */
     char slowest[65];       /* the set with the largest lag; "": none */
@@ -65,11 +65,13 @@ struct outbound_report {
                               longer retained */
 };
 
-/* Fills in the report. Any thread. Looks at every lane. */
-void outbound_report(struct outbound *out, struct outbound_report *report);
+/* Fills in the report, with the sets that `reader` sees; NULL: with all of
+ * them. Any thread. Looks at every lane. */
+void outbound_report(struct outbound *out, const struct principal *reader,
+                     struct outbound_report *report);
 
 /* Fills in `mqtt` only, quickly. If the connection stands, `why` names a set
- * whose messages the MQTT broker refuses. */
+ * whose messages the MQTT broker refuses, never a private one. */
 void outbound_state(struct outbound *out, struct mqtt_state *state);
 
 #endif

@@ -12,7 +12,9 @@
  *
  * A turn:
  *
- *     lane_list_look           if sets were created or removed
+ *     bridge_rights_renew      if its token has ended
+ *     lane_list_look           if sets were created or removed, or its rights
+ *                              changed
  *     outbound_messages_make   makes messages of the ready lanes, in one buffer
  *     lane_list_keep           writes their ends in one transaction
  *     flights_send             publishes them only now
@@ -30,6 +32,7 @@
 
 #include "base/list.h"
 #include "broker/base/metrics.h"
+#include "broker/bridge/bridge_rights.h"
 #include "broker/bridge/flight_window.h"
 #include "broker/bridge/lane.h"
 #include "broker/bridge/mqtt_db.h"
@@ -67,8 +70,9 @@ struct outbound_news {
     bool has_looked; /* at all sets: later sets are new */
     struct watch births;
     atomic_bool has_births;
-    int64_t look_at_us;     /* steady: not before that */
-    struct watcher watcher; /* of the lanes */
+    uint64_t private_births; /* of the registry, at the last look */
+    int64_t look_at_us;      /* steady: not before that */
+    struct watcher watcher;  /* of the lanes */
 };
 
 /* A lane waits in one of the first three, its position in one of the last
@@ -115,6 +119,7 @@ struct outbound {
     struct registry *registry;
     struct mqtt_db *db;
     const struct bridge_config *config;
+    struct bridge_rights rights;
     struct bridge_row row;
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
     struct topic_name status_topic;

@@ -61,6 +61,18 @@ judge_position(struct lane *lane, int reason)
     lane->position.reason = (uint8_t)reason;
 }
 
+/* The MQTT broker has no position of the lane any more. */
+static void
+end_clearing(struct lane *lane)
+{
+    if (lane->position.is_clearing && !lane->set) {
+        lane_leave(lane);
+        return;
+    }
+    lane->position.is_cleared |= lane->position.is_clearing;
+    lane->position.is_clearing = false;
+}
+
 void
 retained_acknowledged(struct outbound *out, struct flight *flight, int reason)
 {
@@ -74,8 +86,8 @@ retained_acknowledged(struct outbound *out, struct flight *flight, int reason)
         judge_status(out, reason);
     else if (lane)
         judge_position(lane, reason);
-    if (lane && lane->position.is_clearing && flight->bytes == 0)
-        lane_leave(lane);
+    if (lane && flight->bytes == 0)
+        end_clearing(lane);
     flight_window_release(&out->window, flight);
 }
 
@@ -189,23 +201,25 @@ write_position(struct buf *to, const struct lane *lane)
     BUF_ADD(to, "}");
 }
 
-/* Publishes the position; for a removed set an empty message, which deletes the
+/* Publishes the position; of a hidden lane an empty message, which deletes the
  * retained one. */
 static enum status
 send_position(struct lane *lane, struct problem *why)
 {
     struct outbound *out = lane->out;
+    bool is_hidden = lane_is_hidden(lane);
     struct topic_name topic = topic_position(out->config->prefix, lane->name);
     struct mqtt_message message = {
         .topic = topic.text,
         .qos = qos_of(out),
         .is_retained = true,
-        .content_type = lane->set ? "application/json" : NULL,
+        .content_type = is_hidden ? NULL : "application/json",
     };
     struct flight *flight;
 
+    lane->position.is_cleared = lane->position.is_cleared && is_hidden;
     buf_clear(&out->turn.position);
-    if (lane->set)
+    if (!is_hidden)
         write_position(&out->turn.position, lane);
     message.payload = buf_slice(&out->turn.position);
     flight = out->turn.position.failed
@@ -229,8 +243,7 @@ send_none(struct outbound *out)
 
         list_remove(node);
         lane->position.is_due = false;
-        if (lane->position.is_clearing)
-            lane_leave(lane);
+        end_clearing(lane);
     }
 }
 

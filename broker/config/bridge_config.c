@@ -192,6 +192,23 @@ read_prefix(const char *text, void *values, struct problem *why)
     return STATUS_OK;
 }
 
+/* Names of tokens follow the rules of names of sets (access/tokens.c). The
+ * problem does not quote the value, which may be a token. */
+static enum status
+read_as(const char *text, void *values, struct problem *why)
+{
+    struct bridge_config *bridge = values;
+
+    if (!set_name_is_valid(slice_of(text)))
+        return problem(why, STATUS_INVALID,
+                       "is not the name of a token (tidingsd token list), "
+                       "which has 1 to %zu of a-z 0-9 . _ -; the token itself "
+                       "does not belong here",
+                       sizeof(bridge->as) - 1);
+    snprintf(bridge->as, sizeof(bridge->as), "%s", text);
+    return STATUS_OK;
+}
+
 static enum status
 add_out(struct bridge_config *bridge, struct slice name, struct problem *why)
 {
@@ -307,6 +324,10 @@ static const struct option rows[] = {
     {"url", "URL", OWN(read_url), NULL,
      "the MQTT broker: mqtt://HOST[:PORT] (1883 if not given), or mqtts:// for "
      "TLS (8883)"},
+    {"as", "TOKEN", OWN(read_as), NULL,
+     "the name of a token, whose rights the bridge has; \"everyone\": those of "
+     "requests without a token; all rights, but no private set goes out, if "
+     "not given"},
     {"user", "NAME", OWN(read_user), NULL, "who we are to it"},
     {"password-file", "FILE", TEXT(password_file), NULL,
      "the first line of it is the user's password"},
@@ -422,7 +443,7 @@ bool
 bridge_is_same(const struct bridge_config *a, const struct bridge_config *b)
 {
     if (strcmp(a->name, b->name) != 0 || strcmp(a->url, b->url) != 0 ||
-        strcmp(a->user, b->user) != 0 ||
+        strcmp(a->as, b->as) != 0 || strcmp(a->user, b->user) != 0 ||
         strcmp(a->client_id, b->client_id) != 0 ||
         strcmp(a->prefix, b->prefix) != 0 || strcmp(a->out, b->out) != 0 ||
         strcmp(a->public_url, b->public_url) != 0 || !are_inputs_same(a, b))

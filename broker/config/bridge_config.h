@@ -6,6 +6,7 @@
  *     url = mqtts://mqtt.example.org:8883
  *     user = tidings
  *     password-file = /etc/tidings/mqtt.password
+ *     as = plant
  *     out = *
  *     in = plant/+/changes -> plant
  *     in = library/# -> books
@@ -51,6 +52,9 @@ struct bridge_input {
 struct bridge_config {
     char name[BRIDGE_NAME_MAX + 1]; /* a-z 0-9 _ -; of --mqtt: "mqtt" */
     unsigned line;                  /* line of the section; 0: --mqtt */
+
+    char as[65]; /* name of the token whose rights the bridge has, or
+                    "everyone"; "": all rights, but no private set goes out */
 
     char url[512]; /* mqtt://HOST[:PORT] or mqtts://..., without a path */
     char host[256];

@@ -164,7 +164,9 @@ struct written_text {
     struct ticket ticket;
     struct http *http;
     const char *content_type;
-    void (*write)(struct http *http, struct buf *to);
+    struct principal *principal; /* a reference */
+    void (*write)(struct http *http, const struct principal *principal,
+                  struct buf *to);
     struct buf text;
 };
 
@@ -173,7 +175,7 @@ write_text(struct job *job)
 {
     struct written_text *m = list_entry(job, struct written_text, job);
 
-    m->write(m->http, &m->text);
+    m->write(m->http, m->principal, &m->text);
 }
 
 static void
@@ -192,12 +194,15 @@ answer_text(struct job *job)
         request_answer(rq, &r);
     }
     buf_fini(&m->text);
+    principal_unref(m->principal);
     free(m);
 }
 
 void
 answers_text(struct http *http, struct request *rq, const char *content_type,
-             size_t max, void (*write)(struct http *http, struct buf *to))
+             size_t max, struct principal *principal,
+             void (*write)(struct http *http, const struct principal *principal,
+                           struct buf *to))
 {
     struct written_text *m = calloc(1, sizeof(*m));
 
@@ -209,6 +214,7 @@ answers_text(struct http *http, struct request *rq, const char *content_type,
     m->ticket = request_ticket(rq);
     m->http = http;
     m->content_type = content_type;
+    m->principal = principal_ref(principal);
     m->write = write;
     buf_init(&m->text, max);
     service_work(request_service(rq), &m->job);

@@ -47,12 +47,15 @@ void answers_failure(struct request *rq, enum status rc,
 void answers_json(struct request *rq, unsigned status, struct buf *text);
 
 /* Answers 200 with the text that `write` appends, at most `max` bytes of
- * `content_type`, which no cache keeps; 503 if there is no memory. `write` runs
+ * `content_type`, for `principal`, which no cache keeps; 503 if there is no
+ * memory. `write` runs
  * on a worker, because it looks at every set, reads the disk, or waits for a
  * lock. */
-void answers_text(struct http *http, struct request *rq,
-                  const char *content_type, size_t max,
-                  void (*write)(struct http *http, struct buf *to));
+void
+answers_text(struct http *http, struct request *rq, const char *content_type,
+             size_t max, struct principal *principal,
+             void (*write)(struct http *http, const struct principal *principal,
+                           struct buf *to));
 
 /* Posts of changes */
 

@@ -126,8 +126,10 @@ handle_ready_get(struct http *http, struct request *rq,
 
 /* process_measure reads /proc. */
 static void
-write_metrics(struct http *http, struct buf *to)
+write_metrics(struct http *http, const struct principal *principal,
+              struct buf *to)
 {
+    (void)principal; /* sums of all sets */
     metrics_set(METRIC_BUILD_INFO, 1);
     registry_measure(http->registry);
     push_measure(http->push);
@@ -140,8 +142,8 @@ void
 handle_metrics_get(struct http *http, struct request *rq,
                    const struct route_target *target)
 {
-    (void)target;
-    answers_text(http, rq, METRICS_TYPE, METRICS_TEXT_MAX, write_metrics);
+    answers_text(http, rq, METRICS_TYPE, METRICS_TEXT_MAX, target->principal,
+                 write_metrics);
 }
 
 /* Bridges */
@@ -151,15 +153,16 @@ handle_metrics_get(struct http *http, struct request *rq,
 
 /* On a worker, because each bridge looks at the heads of all its sets. */
 static void
-write_bridges(struct http *http, struct buf *to)
+write_bridges(struct http *http, const struct principal *principal,
+              struct buf *to)
 {
-    bridges_write(http->bridges, to);
+    bridges_write(http->bridges, principal, to);
 }
 
 void
 handle_bridges_get(struct http *http, struct request *rq,
                    const struct route_target *target)
 {
-    (void)target;
-    answers_text(http, rq, "application/json", BRIDGES_TEXT_MAX, write_bridges);
+    answers_text(http, rq, "application/json", BRIDGES_TEXT_MAX,
+                 target->principal, write_bridges);
 }

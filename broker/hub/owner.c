@@ -1,7 +1,6 @@
 #include "broker/hub/owner.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum status
 owner_init(struct owner *owner, struct slice name, int64_t ends_us)
@@ -26,14 +25,6 @@ owner_name(const struct owner *owner)
     return owner->name ? owner->name : "";
 }
 
-static struct principal *
-find_principal(const char *name, struct tokens *tokens, int64_t now_us)
-{
-    return !name[0] || !strcmp(name, PRINCIPAL_EVERYONE)
-               ? tokens_anonymous(tokens, now_us)
-               : tokens_named(tokens, slice_of(name), now_us);
-}
-
 bool
 owner_may_subscribe(struct owner *owner, struct tokens *tokens,
                     struct slice name, bool is_private, int64_t now_us)
@@ -48,7 +39,7 @@ owner_may_subscribe(struct owner *owner, struct tokens *tokens,
     owner->principal = NULL;
     if (principal_is_outside(owner_name(owner)))
         return now_us < owner->ends_us;
-    p = find_principal(owner_name(owner), tokens, now_us);
+    p = tokens_owner(tokens, slice_of(owner_name(owner)), now_us);
     if (p && principal_sees(p, name, is_private)) {
         owner->principal = p;
         return true;

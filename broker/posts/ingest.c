@@ -305,12 +305,13 @@ ingest_take_any_capability(struct ingest *in)
  * the same epoch, unless the set was removed since then and another one has its
  * name. */
 void
-ingest_take_message(struct ingest *in)
+ingest_take_message(struct ingest *in, const char *owner)
 {
     struct head head;
 
     input_reader_take_message(in->reader);
     in->is_message = true;
+    snprintf(in->key.owner, sizeof(in->key.owner), "%s", owner);
     if (registry_find(in->posts->registry, in->set_name, &head))
         memcpy(in->target_epoch, head.epoch, sizeof(in->target_epoch));
     digest_start(&in->post.entries, SLICE(""));

@@ -64,9 +64,9 @@ void ingest_take_any_capability(struct ingest *ingest);
 /* Accepts a message of an MQTT broker, sent perhaps by another Tidings. Before
  * the first byte. Then
  *
- *   - the member "id" at the top of its JSON is its key, unless ingest_set_key
- *     gives it one; it is known at the end, so STATUS_RUNNING can be what
- *     ingest_end returns;
+ *   - the member "id" at the top of its JSON is its key, and belongs to `owner`
+ *     (idempotency_key.h), unless ingest_set_key gives it one; it is known at
+ * the end, so STATUS_RUNNING can be what ingest_end returns;
  *   - its capability may have any name, and it may have no change at all, as a
  *   heartbeat: then the ingest commits nothing, and ingest_end calls on_done
  *   itself, before it returns, with first = last = 0;
@@ -77,7 +77,7 @@ void ingest_take_any_capability(struct ingest *ingest);
  *   an epoch behind the changes (STATUS_INVALID).
  *
  * The ingest checks entries that it passes over, too. */
-void ingest_take_message(struct ingest *ingest);
+void ingest_take_message(struct ingest *ingest, const char *owner);
 
 /* Joins a line of posts, which the log commits in the order of ingest_end. If
  * one fails for a passing reason (post.h: line.is_broken), all behind it in the

@@ -42,8 +42,10 @@ struct registry {
     struct table sets;
     struct table tombstones;
     atomic_size_t n_private; /* in the table */
-    struct set *removed;     /* a chain, of this process */
-    size_t n_made;           /* structs of sets, and tombstones read */
+    atomic_uint_least64_t private_births;
+    struct tokens *tokens;
+    struct set *removed; /* a chain, of this process */
+    size_t n_made;       /* structs of sets, and tombstones read */
 
     struct set *framework; /* not in the table */
 
@@ -151,11 +153,20 @@ swap_settings(struct set *set, struct settings *settings)
     settings_free(old);
 }
 
+/* Call it after each commit that makes, changes or removes the set. */
+static void
+count_private_birth(const struct set *set)
+{
+    if (set_is_private(set))
+        atomic_fetch_add(&set->registry->private_births, 1);
+}
+
 void
 registry_set_settings(struct set *set, struct settings *settings)
 {
     store_rules(set, settings);
     swap_settings(set, settings);
+    count_private_birth(set);
 }
 
 void
@@ -612,6 +623,18 @@ registry_set_bridging(struct registry *r, const struct bridging *bridging)
     atomic_store_explicit(&r->bridging, bridging, memory_order_release);
 }
 
+void
+registry_set_tokens(struct registry *r, struct tokens *tokens)
+{
+    r->tokens = tokens;
+}
+
+struct tokens *
+registry_tokens(const struct registry *r)
+{
+    return r->tokens;
+}
+
 const char *
 registry_public_url(const struct registry *r)
 {
@@ -764,6 +787,12 @@ registry_count_public(struct registry *r)
     return registry_count(r) - atomic_load(&r->n_private);
 }
 
+uint64_t
+registry_private_births(const struct registry *r)
+{
+    return atomic_load(&r->private_births);
+}
+
 enum status
 registry_full(struct problem *why)
 {
@@ -794,6 +823,7 @@ registry_set_removed(struct set *set)
     pthread_rwlock_unlock(&r->lock);
     swap_settings(set, NULL);
     rates_forget(r->rates, set);
+    count_private_birth(set);
 }
 
 void

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "broker/access/principal.h"
+#include "broker/access/tokens.h"
 #include "broker/base/client_limits.h"
 #include "broker/config/config.h"
 #include "broker/log/log.h"
@@ -153,6 +153,11 @@ void registry_set_bridging(struct registry *registry,
                            const struct bridging *bridging);
 struct filters *registry_filters(struct registry *registry);
 
+/* The tokens, lent as long as the registry lives; NULL: there are none, and
+ * nobody can act in the name of one. Set them before the bridges open. */
+void registry_set_tokens(struct registry *registry, struct tokens *tokens);
+struct tokens *registry_tokens(const struct registry *registry);
+
 /* "DATA/sets/NAME": the files of a set. Any thread. */
 #define SET_DIR_MAX (4096 + SET_NAME_MAX + 32)
 void set_dir(const struct set *set, char dir[SET_DIR_MAX]);
@@ -184,6 +189,10 @@ size_t registry_count(struct registry *registry);
 
 /* The number of those that are not private. */
 size_t registry_count_public(struct registry *registry);
+
+/* Grows after the commit that makes, changes or removes a private set: no
+ * framework event announces it. Any thread. */
+uint64_t registry_private_births(const struct registry *registry);
 
 /* Fails with the reason of registry_make for STATUS_INVALID: both limits. */
 MUST_CHECK enum status registry_full(struct problem *why);

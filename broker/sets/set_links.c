@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "proto/uri.h"
 
 void
@@ -56,19 +57,35 @@ write_link(struct mqtt_link *link, const struct bridge_config *bridge,
         bridge->form == BRIDGE_XML ? "application/xml" : "application/json";
 }
 
+static bool
+publishes(const struct bridge_config *bridge, const struct set *set)
+{
+    struct tokens *tokens = registry_tokens(set->registry);
+    struct principal *principal = NULL;
+    bool sees;
+
+    if (!bridge_tells(bridge, set->name))
+        return false;
+    if (!bridge->as[0])
+        return !set_is_private(set);
+    if (tokens)
+        principal = tokens_owner(tokens, slice_of(bridge->as), clock_now_us());
+    sees = principal &&
+           principal_sees(principal, slice_of(set->name), set_is_private(set));
+    principal_unref(principal);
+    return sees;
+}
+
 void
 set_links_mqtt(const struct set *set, struct mqtt_links *mqtt)
 {
     const struct bridging *bridging = registry_bridging(set->registry);
 
     mqtt->n = 0;
-    if (set_is_private(set))
-        return; /* no bridge publishes it */
     for (size_t i = 0; i < bridging->n; i++) {
         const struct bridge_config *bridge = &bridging->all[i];
 
-        if (bridge_tells(bridge, set->name) &&
-            strcmp(bridge->public_url, "none"))
+        if (strcmp(bridge->public_url, "none") && publishes(bridge, set))
             write_link(&mqtt->links[mqtt->n++], bridge, set->name);
     }
 }

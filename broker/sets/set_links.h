@@ -44,10 +44,11 @@ struct mqtt_links {
     size_t n;
 };
 
-/* One link for each bridge that publishes the set, in the order of the
- * configuration (R-353). The path is the MQTT topic, percent-encoded level by
- * level. If a bridge publishes single changes only, the path is the filter of
- * their topics, ".../tidings/demo/changes/+". */
+/* One link for each bridge that publishes the set now, by its rights
+ * (bridge_config.as), in the order of the configuration (R-353). The path is
+ * the MQTT topic, percent-encoded level by level. If a bridge publishes single
+ * changes only, the path is the filter of their topics,
+ * ".../tidings/demo/changes/+". */
 void set_links_mqtt(const struct set *set, struct mqtt_links *mqtt);
 
 #endif

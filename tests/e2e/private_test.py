@@ -1,6 +1,7 @@
 """A private set exists for nobody without the right to subscribe to it: a crawl of every
 address finds no byte that the same broker without the set would not send."""
 
+import json
 import re
 import shutil
 import urllib.parse
@@ -10,6 +11,7 @@ import pytest
 from tidings_test import hub, routes
 from tidings_test.content import multipart
 from tidings_test.http import FORM, JSON, check_refused
+from tidings_test.mqtt import QUICK, Reader, wait_half
 from tidings_test.sets import Set, change
 from tidings_test.waiting import wait_for
 
@@ -335,6 +337,62 @@ def test_no_bridge_publishes_it(start_broker):
     report = wait_for("the lane of news", lambda: find_lane(broker))
     assert (report["lag"], report["slowest"]["set"]) == (1, NEWS)
     assert "mqtt" in news.get().text and "mqtt" not in hidden.get().text
+
+
+# With the rights of a token, as far as they go; and nobody else learns of it.
+def test_a_bridge_with_a_token_publishes_it(start_bridge, mosquitto):
+    topics = {name: f"a/{name}/notifications" for name in (HIDDEN, NEWS)}
+    hearer = mosquitto.hear("a/#")
+    readers = {name: Reader(hearer, topic) for name, topic in topics.items()}
+    broker = start_bridge(mosquitto, QUICK, "as = press", "out = *")
+    broker.add_token("root", admin=True)
+    hidden = Set(broker, HIDDEN).create(private=True)
+    news = Set(broker, NEWS).create()
+    gone = Set(broker, GONE).create(private=True)
+    gone.post()
+    hidden.post(2)
+    news.post(2)
+    broker.add_token("press", subscribe=["*", f"!{GONE}"])
+    for reader in readers.values():
+        reader.until(2)
+    assert gone.delete().status == 204
+    link = f"/{topics[HIDDEN]}"
+    assert link in hidden.get().text and link in hidden.get("capabilitylist.xml").text
+    hearer.find(f"a/{HIDDEN}/position", lambda text: text and json.loads(text)["seq"] == 2)
+
+    # The MQTT broker is away: the set that lags most is the private one.
+    mosquitto.stop()
+    hidden.post(3)
+    news.post()
+    seen = wait_for("the lag", lambda: (out := find_lane(broker))["lag"] == 4 and out)
+    assert (seen["sets"], seen["slowest"]["set"]) == (2, HIDDEN)
+    for who in ("reader", "observer"):
+        rights = {**FOREIGN[who], "observe": True}
+        seen = find_lane(broker.holder(broker.add_token(who, **rights)))
+        assert (seen["sets"], seen["setsBehind"], seen["lag"]) == (1, 1, 1)
+        assert seen["slowest"]["set"] == NEWS
+    mosquitto.restart()
+    readers[HIDDEN].until(5)
+    readers[NEWS].until(3)
+
+    # Without the token its position goes; with fewer rights it stays away.
+    assert broker.delete("/tokens/press").status == 204
+    hearer.find(f"a/{HIDDEN}/position", lambda text: not text)
+    wait_half(broker, "out", state="waiting")
+    assert HIDDEN not in broker.get("/readyz").text and link not in hidden.get().text
+    hidden.post(1)
+    broker.add_token("press", subscribe=[NEWS])
+    news.post()
+    readers[NEWS].until(4)
+    late = mosquitto.hear("a/+/position")
+    late.wait(f"a/{NEWS}/position")
+    assert not late.on(f"a/{HIDDEN}/position")
+
+    assert broker.delete("/tokens/press").status == 204
+    broker.add_token("press", subscribe=["*", f"!{GONE}"])
+    readers[HIDDEN].until(6)
+    late.find(f"a/{HIDDEN}/position", lambda text: text and json.loads(text)["seq"] == 6)
+    assert not any(GONE in message.topic for message in hearer.messages)
 
 
 def find_lane(broker):

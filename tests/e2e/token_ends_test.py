@@ -1,5 +1,5 @@
 """What a token has opened ends with it: streams, long polls and subscriptions, whichever
-way the token ends."""
+way the token ends. A bridge waits until there is a token of that name again."""
 
 import datetime
 
@@ -7,6 +7,7 @@ import pytest
 
 from tidings_test import hub
 from tidings_test.callbacks import hang, parameter
+from tidings_test.mqtt import QUICK, Reader, half, wait_half
 from tidings_test.sets import Set
 
 HOUR = datetime.timedelta(hours=1)
@@ -161,3 +162,36 @@ def test_everyone_keeps_the_subscriptions_of_an_open_broker(broker, callbacks):
     news = Set(broker.client_at(broker.control), "news")
     kept.wait_last(news.post().last)
     assert not len(kept.denials)
+
+
+# A rotation leaves the name, so it does not stop a bridge.
+@pytest.mark.parametrize("way", WAYS)
+def test_bridges_wait_until_their_token_is_back(start_bridge, mosquitto, faults, way):
+    hearer = mosquitto.hear("a/#")
+    reader = Reader(hearer, "a/news/notifications")
+    name = "everyone" if way.__name__.startswith("closed") else "one"
+    lines = (QUICK, f"as = {name}", "out = *")
+    broker = start_bridge(mosquitto, *lines, env=faults.env)
+    _, end = way(broker, faults)
+    news = Set(broker, "news").create()
+    news.post(3)
+    reader.until(3)
+    end()
+    if way in (rotated, rotated_with_grace):
+        news.post(2)
+        reader.until(5)
+        assert [m.payload for m in hearer.on("a/status")] == [b"online"]
+        return
+    assert hearer.wait("a/status", 2).payload == b"offline"
+    why = f'there is no token "{name}": it was revoked, has expired, or was not made yet'
+    wait_half(broker, "out", state="waiting", why=why)
+    assert broker.metrics()["tidings_mqtt_without_token"] == 1
+    news.post(2)
+    assert half(broker, "out")["lag"] == 2
+    assert broker.delete(f"/tokens/{name}").status in (204, 404)
+    broker.add_token(name, subscribe=["*"])
+    assert hearer.wait("a/status", 3).payload == b"online"
+    reader.until(5)
+    assert not reader.repeats
+    broker.wait_said("the bridge goes on: it has its token again")
+    assert broker.metrics()["tidings_mqtt_without_token"] == 0

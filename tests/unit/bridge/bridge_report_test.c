@@ -19,6 +19,7 @@ static const struct bridge_config plant = {
     .user = "tidings",
     .password_file = "/etc/tidings/secret",
     .prefix = "tidings",
+    .as = "press",
 };
 
 static struct outbound_report
@@ -88,6 +89,7 @@ TEST(a_report_tells_of_both_directions)
     assert_string_equal(jsonpath_text(&j, "url"), plant.url);
     assert_string_equal(jsonpath_text(&j, "version"), "5");
     assert_string_equal(jsonpath_text(&j, "prefix"), "tidings");
+    assert_string_equal(jsonpath_text(&j, "as"), "press");
     assert_string_equal(jsonpath_text(&j, "out.state"), "connected");
     assert_string_equal(jsonpath_text(&j, "out.since"), "2026-11-20T10:00:00Z");
     assert_false(jsonpath_has(&j, "out.why"));

@@ -1,5 +1,6 @@
 #include "tests/unit/bridge_quiet/inbound_stage.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ in_stage_start(struct in_stage *s)
     struct problem why = {""};
 
     sets_open(&s->sets);
+    registry_set_tokens(s->sets.registry, s->tokens);
     if (mqtt_db_open(&s->db, s->dir.path, &why) ||
         inbound_open(&s->in, &s->sets.posts, s->db, &s->config, &why))
         fail_msg("%s", why.text);
@@ -67,9 +69,25 @@ in_stage_teardown(void **state)
 
     if (s->in)
         in_stage_close(s);
+    tokens_close(s->tokens);
     tempdir_close(&s->dir);
     free(s);
     return 0;
+}
+
+void
+in_stage_add_token(struct in_stage *s, const char *name, const char *publish,
+                   const char *manage)
+{
+    struct token_terms terms = {.ends_us = INT64_MAX};
+    char text[TOKEN_TEXT_SIZE];
+
+    if (!s->tokens)
+        assert_int_equal(tokens_open(&s->tokens, s->dir.path, NULL), STATUS_OK);
+    snprintf(terms.name, sizeof(terms.name), "%s", name);
+    snprintf(terms.rights.publish, PATTERNS_SIZE, "%s", publish);
+    snprintf(terms.rights.manage, PATTERNS_SIZE, "%s", manage);
+    assert_int_equal(tokens_add(s->tokens, &terms, text, NULL), STATUS_OK);
 }
 
 struct mqtt_received

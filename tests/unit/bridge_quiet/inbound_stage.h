@@ -19,6 +19,7 @@ struct in_stage {
     struct tempdir dir;
     struct sets sets;
     struct mqtt_db *db;
+    struct tokens *tokens; /* NULL before in_stage_add_token */
     struct bridge_config config;
     struct bridge_input inputs[3];
     struct inbound *in;   /* NULL: closed */
@@ -34,6 +35,10 @@ int in_stage_teardown(void **state);
 
 void in_stage_start(struct in_stage *s); /* it is connected then, not granted */
 void in_stage_close(struct in_stage *s);
+
+/* Makes a token with these rights. */
+void in_stage_add_token(struct in_stage *s, const char *name,
+                        const char *publish, const char *manage);
 
 /* A message of QoS 1, with nothing that is of MQTT 5 alone. */
 struct mqtt_received in_stage_message(const char *topic, const char *payload);

@@ -300,13 +300,16 @@ TEST(ends_in_a_pause)
     atomic_bool is_stuck = false;
     struct mqtt_received m;
     struct in_stage *s = *state;
+    struct bridge_rights rights;
     struct inbox round;
     pthread_t id;
     size_t taken;
     void *rc;
 
     taken = take_budget(s, 0);
-    assert_int_equal(inbox_init(&round, &s->sets.posts, NULL), STATUS_OK);
+    bridge_rights_init(&rights, s->sets.registry, &s->config, "in");
+    assert_int_equal(inbox_init(&round, &s->sets.posts, &rights, NULL),
+                     STATUS_OK);
     round.on_settled = never;
     round.on_stuck = note;
     round.user = &is_stuck;
@@ -339,9 +342,12 @@ TEST(hands_its_messages_over_in_one_line)
     struct problem why = {""};
     struct mqtt_received m;
     struct in_stage *s = *state;
+    struct bridge_rights rights;
     struct inbox round;
 
-    assert_int_equal(inbox_init(&round, &s->sets.posts, NULL), STATUS_OK);
+    bridge_rights_init(&rights, s->sets.registry, &s->config, "in");
+    assert_int_equal(inbox_init(&round, &s->sets.posts, &rights, NULL),
+                     STATUS_OK);
     round.on_settled = settled;
     round.on_stuck = note;
     round.user = &is_stuck;

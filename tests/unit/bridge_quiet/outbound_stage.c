@@ -28,6 +28,8 @@ outs_setup(void **state)
     tempdir_open(&o->dir);
     sets_configure(&o->sets, o->dir.path);
     sets_open(&o->sets);
+    assert_int_equal(tokens_open(&o->tokens, o->dir.path, NULL), STATUS_OK);
+    registry_set_tokens(o->sets.registry, o->tokens);
     o->config = (struct bridge_config){.name = "site",
                                        .prefix = "tidings",
                                        .out = "*",
@@ -48,6 +50,7 @@ outs_teardown(void **state)
     outbound_close(o->out);
     mqtt_db_close(o->db);
     sets_close(&o->sets);
+    tokens_close(o->tokens);
     tempdir_close(&o->dir);
     free(o);
     return 0;
@@ -190,7 +193,7 @@ outs_report(struct outs *o)
 {
     struct outbound_report report;
 
-    outbound_report(o->out, &report);
+    outbound_report(o->out, NULL, &report);
     return report;
 }
 
@@ -239,6 +242,17 @@ kill_it(struct outs *o)
 }
 
 static void
+add_token(struct outs *o, const char *name, const char *subscribe)
+{
+    struct token_terms terms = {.ends_us = INT64_MAX};
+    char text[TOKEN_TEXT_SIZE];
+
+    snprintf(terms.name, sizeof(terms.name), "%s", name);
+    snprintf(terms.rights.subscribe, PATTERNS_SIZE, "%s", subscribe);
+    assert_int_equal(tokens_add(o->tokens, &terms, text, NULL), STATUS_OK);
+}
+
+static void
 refuse(struct outs *o, char *rest)
 {
     const char *word = script_word(&rest);
@@ -266,9 +280,10 @@ act(struct outs *o, const char *verb, char *rest)
     const char *set = "";
     unsigned n;
 
-    if (IS("add") || IS("post") || IS("heavy") || IS("rotate") || IS("remove"))
+    if (IS("add") || IS("post") || IS("heavy") || IS("rotate") ||
+        IS("remove") || IS("private") || IS("token") || IS("revoke"))
         set = script_word(&rest);
-    n = *set && *rest ? (unsigned)script_number(&rest) : 0;
+    n = *set && *rest && !IS("token") ? (unsigned)script_number(&rest) : 0;
     if (IS("add") || IS("post"))
         sets_post(&o->sets, set, 0, n);
     else if (IS("heavy"))
@@ -277,6 +292,13 @@ act(struct outs *o, const char *verb, char *rest)
         sets_rotate(&o->sets, set);
     else if (IS("remove"))
         alterations_remove(&o->sets, set);
+    else if (IS("private"))
+        alterations_put(&o->sets, set, "{\"private\":true}");
+    else if (IS("token"))
+        add_token(o, set, rest);
+    else if (IS("revoke"))
+        assert_int_equal(tokens_revoke(o->tokens, slice_of(set), NULL),
+                         STATUS_OK);
     else if (IS("start") || IS("begin"))
         start(o);
     else if (IS("stop") || IS("cut"))
@@ -302,6 +324,8 @@ answer(struct outs *o, const char *verb, char *rest)
         quiet_mqtt_connect(false);
     else if (IS("lose"))
         quiet_mqtt_lose();
+    else if (IS("part"))
+        quiet_mqtt_part();
     else if (IS("turn"))
         quiet_mqtt_turn();
     else if (IS("await"))
@@ -380,6 +404,8 @@ expect(struct outs *o, const char *verb, char *rest)
         expect_why(o, rest);
     } else if (IS("waits")) {
         assert_in_range(quiet_mqtt->wait_us, 1, SECOND);
+    } else if (IS("suspended") || IS("goes-on")) {
+        assert_int_equal(quiet_mqtt->is_suspended, IS("suspended"));
     } else if (IS("rests")) {
         assert_true(quiet_mqtt->wait_us < 0);
     } else {

@@ -26,6 +26,7 @@ struct outs {
     struct sets sets;
     struct bridge_config config;
     struct mqtt_db *db;
+    struct tokens *tokens;
     struct outbound *out;
     size_t seen; /* messages that outs_told has returned */
     char text[65536];
@@ -44,10 +45,13 @@ int outs_setup_demo(void **state);
  *
  *     add SET N | heavy SET N BYTES      commits N changes; post: and a turn
  *     rotate SET | remove SET
+ *     private SET                        makes a private set
+ *     token NAME PATTERNS | revoke NAME  a token that may subscribe to these
  *     start | begin                      the bridge; begin: and connects
  *     stop | cut                         it ends; its connection before it
  *     kill                               the next start has what is kept now
  *     connect | lose | turn | await      quiet_mqtt_connect(false), ...
+ *     part                               quiet_mqtt_part, as it is suspended
  *     window N | packet BYTES            of quiet_mqtt
  *     pass N | pass Ns                   microseconds or seconds, and a turn
  *     ack WORD | refuse WORD [NTH [CODE]] | ackall
@@ -57,6 +61,7 @@ int outs_setup_demo(void **state);
  *     has COUNTER N, until COUNTER N     of struct outbound_report
  *     why TEXT                           what is wrong with the connection
  *     waits, rests                       what the last turn answered
+ *     suspended, goes-on                  it is suspended, or not
  */
 void play(struct outs *o, const char *script);
 

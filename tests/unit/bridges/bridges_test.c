@@ -91,8 +91,10 @@ outbound_close(struct outbound *out)
 }
 
 void
-outbound_report(struct outbound *out, struct outbound_report *report)
+outbound_report(struct outbound *out, const struct principal *reader,
+                struct outbound_report *report)
 {
+    (void)reader;
     *report = (struct outbound_report){.in_flight = 3, .lag = 100};
     outbound_state(out, &report->mqtt);
 }
@@ -226,7 +228,7 @@ TEST(each_section_has_the_directions_that_it_says)
 
     open_all();
     assert_int_equal(doubles.n_opened, 4);
-    bridges_write(s.bridges, &s.text);
+    bridges_write(s.bridges, NULL, &s.text);
 
     jsonpath_open(&j, buf_slice(&s.text));
     assert_int_equal(jsonpath_count(&j, "bridges"), 3);
@@ -250,7 +252,7 @@ TEST(without_a_section_nothing_is_made)
     open_all();
 
     assert_no_file(tempdir_fd(state), "mqtt.db");
-    bridges_write(s.bridges, &s.text);
+    bridges_write(s.bridges, NULL, &s.text);
     bridges_warn(s.bridges, &s.text);
     bridges_measure(s.bridges);
     bridges_stop(s.bridges);
@@ -266,7 +268,8 @@ TEST(all_end_at_the_same_time_and_only_once)
 
     bridges_stop(s.bridges);
     bridges_stop(s.bridges);
-    bridges_write(s.bridges, &s.text); /* they can be asked all the same */
+    bridges_write(s.bridges, NULL,
+                  &s.text); /* they can be asked all the same */
     assert_int_equal(doubles.n_closed, 0);
     close_all();
     pthread_barrier_destroy(&doubles.barrier);
@@ -352,7 +355,7 @@ TEST(a_reload_begins_what_could_not_begin_again_before)
     assert_int_equal(bridges_reload(s.bridges, &next, NULL), STATUS_IO);
 
     assert_int_equal(bridges_reload(s.bridges, earlier, NULL), STATUS_OK);
-    bridges_write(s.bridges, &s.text);
+    bridges_write(s.bridges, NULL, &s.text);
     jsonpath_open(&j, buf_slice(&s.text));
     assert_true(jsonpath_has(&j, "bridges.0.out"));
     assert_true(jsonpath_has(&j, "bridges.0.in"));

@@ -36,6 +36,7 @@ TEST(a_section_is_a_bridge_with_defaults)
     assert_string_equal(b->host, "a.org");
     assert_int_equal(b->port, 1883);
     assert_false(b->is_tls);
+    assert_string_equal(b->as, "");
     assert_string_equal(b->user, "");
     assert_string_equal(b->password_file, "");
     assert_string_equal(b->ca, "");
@@ -70,6 +71,7 @@ TEST(a_section_says_everything_of_its_bridge)
     read_file(state, &config,
               "[mqtt b-2_x] ; the plant's\n"
               "url = mqtts://[2001:db8::1]:18883/\n"
+              "as = press.7_x-y\n"
               "user = tidings\n"
               "password-file = /etc/tidings/mqtt.password\n"
               "ca = ca.pem\n"
@@ -102,6 +104,7 @@ TEST(a_section_says_everything_of_its_bridge)
     assert_string_equal(b->host, "2001:db8::1");
     assert_int_equal(b->port, 18883);
     assert_true(b->is_tls);
+    assert_string_equal(b->as, "press.7_x-y");
     assert_string_equal(b->user, "tidings");
     assert_string_equal(b->password_file, "/etc/tidings/mqtt.password");
     assert_string_equal(b->ca, "ca.pem");
@@ -334,6 +337,13 @@ TEST(a_bad_value_is_told_with_its_line)
         {"packet-bytes = 1023",
          "packet-bytes: 1023 is not between 1K and 256M"},
         {"user = \xff", "user: \"?\" is not UTF-8 without control characters"},
+        {"as = td_0123456789ab_"
+         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+         "as: is not the name of a token (tidingsd token list), which has 1 to "
+         "64 of a-z 0-9 . _ -; the token itself does not belong here"},
+        {"as =", "as: is not the name of a token (tidingsd token list), which "
+                 "has 1 to 64 of a-z 0-9 . _ -; the token itself does not "
+                 "belong here"},
         {"client-id = a\x01", "client-id: \"a?\" is not UTF-8 without control "
                               "characters"},
         {"client-id =", "client-id: is empty"},
@@ -499,6 +509,8 @@ TEST(sections_are_the_same_if_all_keys_are)
         "[mqtt a]\nurl = mqtts://a.org\nin = f -> s\n",
     };
     static const char *const keys[] = {
+        "as = t",
+        "as = everyone",
         "user = u",
         "password-file = p\nuser = v",
         "ca = c",

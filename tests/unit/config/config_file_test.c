@@ -300,10 +300,10 @@ keep_key(const char *name, const char *line, void *user)
     static const struct {
         const char *name, *value;
     } given[] = {
-        {"[mqtt", NULL},        {"url", "mqtts://a.org"}, {"user", "u"},
-        {"password-file", "p"}, {"ca", "ca.pem"},         {"cert", "cert.pem"},
-        {"key", "key.pem"},     {"client-id", "id"},      {"out", "*"},
-        {"public-url", "none"}, {"in", "a/+ -> +"},
+        {"[mqtt", NULL},      {"url", "mqtts://a.org"}, {"user", "u"},
+        {"as", "press"},      {"password-file", "p"},   {"ca", "ca.pem"},
+        {"cert", "cert.pem"}, {"key", "key.pem"},       {"client-id", "id"},
+        {"out", "*"},         {"public-url", "none"},   {"in", "a/+ -> +"},
     };
 
     struct examined *e = user;

@@ -21,7 +21,7 @@ arrival_begin(struct arrival *a, const char *name, const char *type)
     assert_int_equal(ingest_begin(&a->ingest, &s.posts, slice_of(name),
                                   slice_of(type), 0, &a->outcome.why),
                      STATUS_OK);
-    ingest_take_message(a->ingest);
+    ingest_take_message(a->ingest, "");
 }
 
 enum status

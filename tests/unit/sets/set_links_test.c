@@ -1,14 +1,16 @@
 /* Links to the channels of a set at MQTT brokers. */
 #include "broker/sets/set_links.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/uri.h"
+#include "tests/support/alterations.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
 /* The bridges of the registry; the set "demo" exists. */
-static struct bridge_config bridges[3];
+static struct bridge_config bridges[4];
 static struct set *set;
 
 static void
@@ -70,6 +72,57 @@ TEST(names_the_public_address_or_none)
     memcpy(bridges[0].public_url, "none", 5);
     set_links_mqtt(set, &mqtt);
     assert_int_equal(mqtt.n, 0);
+}
+
+static void
+add_token(const char *name, const char *subscribe)
+{
+    struct token_terms terms = {.ends_us = INT64_MAX};
+    char text[TOKEN_TEXT_SIZE];
+
+    snprintf(terms.name, sizeof(terms.name), "%s", name);
+    snprintf(terms.rights.subscribe, PATTERNS_SIZE, "%s", subscribe);
+    assert_int_equal(
+        tokens_add(registry_tokens(s.registry), &terms, text, NULL), STATUS_OK);
+}
+
+/* The first is the operator's, which publishes no private set. */
+TEST(names_what_a_bridge_may_publish)
+{
+    static const struct {
+        const char *name, *subscribe; /* a token that is made */
+        size_t of_public, of_private; /* links of the set then */
+    } rows[] = {
+        {"root", "*", 1, 0},
+        {"press", "demo", 2, 0},
+        {"all", "*", 3, 1},
+        {"everyone", "*", 4, 1},
+    };
+    struct tokens *tokens;
+    struct mqtt_links mqtt;
+    struct set *plans;
+
+    open_with(4);
+    memcpy(bridges[1].as, "press", 6);
+    memcpy(bridges[2].as, "all", 4);
+    memcpy(bridges[3].as, "everyone", 9);
+    alterations_put(&s, "plans", "{\"private\":true}");
+    plans = sets_find(&s, "plans");
+    set_links_mqtt(set, &mqtt);
+    assert_int_equal(mqtt.n, 1); /* without tokens at all */
+    assert_int_equal(tokens_open(&tokens, s.config.data, NULL), STATUS_OK);
+    registry_set_tokens(s.registry, tokens);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        add_token(rows[i].name, rows[i].subscribe);
+        set_links_mqtt(set, &mqtt);
+        assert_int_equal(mqtt.n, rows[i].of_public);
+        set_links_mqtt(plans, &mqtt);
+        assert_int_equal(mqtt.n, rows[i].of_private);
+    }
+    assert_int_equal(tokens_revoke(tokens, SLICE("all"), NULL), STATUS_OK);
+    set_links_mqtt(plans, &mqtt);
+    assert_int_equal(mqtt.n, 0);
+    tokens_close(tokens);
 }
 
 /* Where there are no notifications none are named. */
