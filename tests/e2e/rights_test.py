@@ -9,6 +9,7 @@ import urllib.parse
 import pytest
 
 from tidings_test import routes
+from tidings_test.broker import ROOT
 from tidings_test.http import FORM, check_refused
 from tidings_test.waiting import wait_for
 
@@ -19,6 +20,32 @@ DOCUMENTS = routes.DOCUMENT_RIGHTS
 LIST = "000000000001"
 BAD = ("unknown", "no token at all", "revoked", "expired")
 NOBODY = "td_000000000000_" + 64 * "0"
+OF_A_SET = "every other document of `/sets/{set}`"
+
+
+def requests_of_rights():
+    """The table of doc/security.md: the requests of each right, from the rows of the
+    router."""
+    table = {}
+    for route in routes.ROUTES.values():
+        if route.path[0] == "/":
+            methods = [method for method in route.methods if method != "HEAD"]
+            paths = table.setdefault(tuple(route.rights), {})
+            paths.setdefault(f"`{route.path}`", []).extend(methods)
+    for path, rights in DOCUMENTS.items():
+        path = OF_A_SET if path.startswith("/sets/{set}/") else f"`{path}`"
+        table.setdefault(tuple(rights), {})[path] = ["GET"]
+    lines = ["| right | requests |", "| --- | --- |"]
+    for rights, paths in sorted(table.items()):
+        right = " or ".join(f"`{right}`" for right in rights) or "none"
+        requests = [f"{', '.join(methods)} {path}" for path, methods in paths.items()]
+        lines.append(f"| {right} | {'; '.join(requests)} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_has_the_requests_of_each_right():
+    page = (ROOT / "doc/security.md").read_text()
+    assert requests_of_rights() in page, requests_of_rights()
 
 
 class Guarded:
