@@ -52,6 +52,13 @@ is_pattern(struct slice text)
     return text.size > 0;
 }
 
+bool
+rights_is_pattern(struct slice text)
+{
+    return text.size <= PATTERN_MAX && text.size > 0 && *text.data != '!' &&
+           is_pattern(text);
+}
+
 static struct slice
 next_pattern(struct slice *rest)
 {
@@ -101,8 +108,8 @@ rights_add(struct rights *rights, enum right right, struct slice text,
 /* Matching */
 
 /* Goes back to the last star only, so the cost is the product of both sizes. */
-static bool
-matches(struct slice pattern, struct slice name)
+bool
+rights_match(struct slice pattern, struct slice name)
 {
     size_t p = 0, n = 0, star = SIZE_MAX, from = 0;
 
@@ -138,7 +145,7 @@ list_includes(const char *patterns, struct slice name)
             one.data++;
             one.size--;
         }
-        if (name.size && !matches(one, name))
+        if (name.size && !rights_match(one, name))
             continue;
         if (is_denial && name.size)
             return false;

@@ -56,6 +56,15 @@ const char *rights_word(enum right right);
 MUST_CHECK enum status rights_add(struct rights *rights, enum right right,
                                   struct slice text, struct problem *why);
 
+/* The longest pattern outside of rights: that of a stream of many sets. */
+#define PATTERN_MAX 64
+
+/* True if `text` is a pattern without "!", of at most PATTERN_MAX bytes. */
+bool rights_is_pattern(struct slice text);
+
+/* True if the pattern, without "!", matches the name. */
+bool rights_match(struct slice pattern, struct slice name);
+
 /* True if one of the rights in `any_of` is held for the set or relay `name`;
  * with an empty name: for any name. An administrator holds all. */
 bool rights_include(const struct rights *rights, unsigned any_of,

@@ -85,6 +85,10 @@ static const struct {
                      "has posted with as many Idempotency-Keys as one client "
                      "may in a day or two",
                      "", "the broker remembers too many Idempotency-Keys"},
+    [CLIENT_FOLLOWED] = {"followed",
+                         "follows as many sets on streams of many sets as one "
+                         "client may (--client-followed)",
+                         "", "streams of many sets follow too many sets"},
 };
 
 /* The table */

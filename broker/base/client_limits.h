@@ -62,6 +62,8 @@ enum client_kind {
                          of all: SETS_MADE_MAX (sets/registry.h) */
     CLIENT_KEYS,      /* idempotency keys that the log remembers:
                          --client-keys */
+    CLIENT_FOLLOWED,  /* sets of its streams of many sets:
+                         --client-followed */
     CLIENT_KINDS
 };
 

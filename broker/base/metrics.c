@@ -41,7 +41,7 @@ static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
                       "differs", "too-large", "room"},
     [LABEL_LIMIT] = {"connections", "half-heads", "streams", "posts", "disk",
                      "answers", "filters", "uploads", "sets", "set-names",
-                     "keys", "post-rate", "byte-rate"},
+                     "keys", "followed", "post-rate", "byte-rate"},
 };
 
 /* Upper bounds of a histogram's buckets: from a push within one machine to a

@@ -144,6 +144,9 @@ static const struct option rows[] = {
      "of these, connections whose request has not come whole"},
     {"client-streams", "N", COUNT(client_streams, 1, 1000000), "2000",
      "of these, streams"},
+    {"client-followed", "N", COUNT(client_followed, 1, 10000000), "20000",
+     "sets that its streams of many sets follow together, each set counted "
+     "once for each stream"},
     {"client-post-rate", "N", COUNT(client_post_rate, 0, 1000000), "0",
      "posts of one client in a second, over ten seconds; 0 is any number"},
     {"client-byte-rate", "BYTES", BYTES(client_byte_rate, 0, 1024 * GIB), "0",

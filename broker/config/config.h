@@ -83,6 +83,7 @@ struct config {
     uint64_t client_connections; /* the most of one client (client_limits.h) */
     uint64_t client_half_heads;  /* likewise */
     uint64_t client_streams;     /* likewise */
+    uint64_t client_followed;    /* likewise */
     uint64_t client_post_rate;   /* posts a second; 0: any */
     uint64_t client_byte_rate;   /* bytes of posts a second; 0: any */
     uint64_t client_sets;        /* sets that one client may have created */

@@ -120,7 +120,8 @@ free_description(struct pieces *pieces)
     free(((struct description *)(void *)pieces)->picked.sets);
 }
 
-/* Writes the head with a link to the landing page for people (R-045). `index`
+/* Writes the head with links to the landing page for people (R-045), and to the
+ * stream of many sets, whose address no client has to build (R-353). `index`
  * covers this document; or NULL. */
 static void
 write_head(struct buf *text, enum document_root root,
@@ -128,12 +129,16 @@ write_head(struct buf *text, enum document_root root,
 {
     struct link_text about = link_to(registry_public_url(wish->registry),
                                      LINK_LANDING, NULL, NULL, 0);
-    struct document_link links[2] = {{"describedby", link_slice(&about), NULL}};
+    struct link_text stream = link_to(registry_public_url(wish->registry),
+                                      LINK_STREAM, NULL, NULL, 0);
+    struct document_link links[3] = {
+        {"describedby", link_slice(&about), NULL},
+        {LINK_STREAM_OF_MANY, link_slice(&stream), NULL}};
     struct document_head head = {
         .root = root,
         .capability = CAP_DESCRIPTION,
         .links = links,
-        .n_links = 1,
+        .n_links = 2,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
     };

@@ -603,6 +603,7 @@ write_sets(struct buf *to, struct http *http, struct page *page,
            const struct sets_wish *wish, const struct principal *principal)
 {
     struct slice after = wish->after;
+    struct link_text stream;
 
     BUF_ADD(to, "{\"sets\":[");
     for (unsigned i = 0; i < PAGES_LOOKED_AT; i++) {
@@ -615,6 +616,9 @@ write_sets(struct buf *to, struct http *http, struct page *page,
         after = slice_of(page->sets[page->n - 1]->name);
     }
     BUF_ADD(to, "]");
+    stream = link_to(registry_public_url(http->registry), LINK_STREAM, NULL,
+                     NULL, 0);
+    json_text_member(to, "stream", link_slice(&stream));
     if (page->is_more && page->n > 0)
         add_next(to, http, page->sets[page->n - 1]->name, wish);
     BUF_ADD(to, "}\n");

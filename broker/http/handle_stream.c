@@ -1,6 +1,8 @@
 /*
- * handle_stream.c - hands a connection to push.
+ * handle_stream.c - hands a connection to push: for the stream of a set, or of
+ * many.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "broker/http/answers.h"
@@ -65,32 +67,30 @@ has_got_gone(struct request *rq)
            slice_is(id, EVENTSOURCE_GONE_ID);
 }
 
+/* A WebSocket's subprotocol; `terms` are those of its answer. */
 static enum status
-wanted_transport(struct request *rq, struct push_wish *wish,
-                 struct problem *why)
+choose_subprotocol(struct request *rq, const struct config *config,
+                   const struct transport **transport,
+                   struct stream_terms *terms, struct problem *why)
 {
     struct slice offer = {NULL, 0}, extensions;
     struct buf ours;
     bool has_offer;
     enum status rc;
 
-    if (!request_is_upgrade(rq)) {
-        wish->transport = transports_of_events(request_is_1_0(rq));
-        return STATUS_OK;
-    }
     if (request_header(rq, "sec-websocket-extensions", &extensions)) {
-        rc = ws_deflate_agree(extensions, &wish->terms.deflate, why);
+        rc = ws_deflate_agree(extensions, &terms->deflate, why);
         if (rc)
             return rc;
-        if (!registry_config(wish->set->registry)->compress_streams)
-            wish->terms.deflate = NULL;
+        if (!config->compress_streams)
+            terms->deflate = NULL;
     }
     has_offer = request_header(rq, "sec-websocket-protocol", &offer);
-    wish->transport =
-        transports_of_websocket(has_offer, offer, wish->terms.deflate != NULL);
-    if (wish->transport && has_offer)
-        wish->terms.subprotocol = wish->transport->subprotocol;
-    if (wish->transport)
+    *transport =
+        transports_of_websocket(has_offer, offer, terms->deflate != NULL);
+    if (*transport && has_offer)
+        terms->subprotocol = (*transport)->subprotocol;
+    if (*transport)
         return STATUS_OK;
     buf_init(&ours, OFFER_MAX);
     transports_offer(&ours);
@@ -103,6 +103,42 @@ wanted_transport(struct request *rq, struct push_wish *wish,
     return STATUS_MALFORMED;
 }
 
+static enum status
+choose_transport(struct http *http, struct request *rq, bool is_of_many,
+                 const struct transport **transport, struct stream_terms *terms,
+                 struct problem *why)
+{
+    if (request_is_upgrade(rq))
+        return choose_subprotocol(rq, registry_config(http->registry),
+                                  transport, terms, why);
+    *transport = transports_of_events(request_is_1_0(rq), is_of_many);
+    return STATUS_OK;
+}
+
+/* Returns false after an answer. */
+static bool
+check_kind(struct request *rq)
+{
+    struct problem why = {""};
+
+    if (request_is_upgrade(rq) || is_for_events(rq))
+        return true;
+    problem_set(&why, "a stream is a WebSocket (ask with Upgrade) or an "
+                      "event stream (Accept: text/event-stream)");
+    request_answer_problem(rq, 426, &why, NULL, NULL);
+    return false;
+}
+
+/* HEAD: the head of the answer alone. */
+static void
+answer_head(struct request *rq)
+{
+    struct response r;
+
+    eventsource_head(&r);
+    request_answer(rq, &r);
+}
+
 void
 handle_stream_get(struct http *http, struct request *rq,
                   const struct route_target *target)
@@ -113,25 +149,163 @@ handle_stream_get(struct http *http, struct request *rq,
     struct response r;
     enum status rc;
 
-    if (!request_is_upgrade(rq) && !is_for_events(rq)) {
-        problem_set(&why, "a stream is a WebSocket (ask with Upgrade) or an "
-                          "event stream (Accept: text/event-stream)");
-        request_answer_problem(rq, 426, &why, NULL, NULL);
+    if (!check_kind(rq))
         return;
-    }
     if (!request_is_upgrade(rq) && has_got_gone(rq)) {
         /* For this client only: from a cache it would stop all others. */
         response_init(&r, 204, NULL);
         response_header(&r, "Cache-Control", "no-store");
         request_answer(rq, &r);
-    } else if ((rc = wanted_transport(rq, &wish, &why)) ||
+    } else if ((rc = choose_transport(http, rq, false, &wish.transport,
+                                      &wish.terms, &why)) ||
                (rc = read_wish(rq, &target->head, &wish, &why))) {
         answers_failure(rq, rc, &why, NULL, NULL);
     } else if (request_method(rq) == METHOD_HEAD) {
         filters_leave(wish.filter);
-        eventsource_head(&r);
-        request_answer(rq, &r);
+        answer_head(rq);
     } else {
         push_accept(http->push, rq, &wish);
     }
+}
+
+/* Many sets */
+
+/* A body that names sets. */
+struct following {
+    struct http *http;
+    struct principal *principal; /* a reference */
+    struct buf body;
+    struct holding held; /* the memory of the body */
+};
+
+static void
+free_following(struct following *f)
+{
+    buf_fini(&f->body);
+    holding_end(&f->held);
+    principal_unref(f->principal);
+    free(f);
+}
+
+/* Reads the query, and what a body added to `follow`. */
+static enum status
+accept_many(struct http *http, struct request *rq, struct principal *principal,
+            struct follow_request *follow, struct problem *why)
+{
+    struct push_many_wish wish = {.follow = follow, .principal = principal};
+    struct filter filter;
+    enum status rc =
+        choose_transport(http, rq, true, &wish.transport, &wish.terms, why);
+
+    if (!rc)
+        rc = follow_request_query(follow, request_query(rq), why);
+    if (!rc)
+        rc = filter_read(&filter, request_query(rq), why);
+    if (!rc && request_method(rq) == METHOD_HEAD) {
+        answer_head(rq);
+        return STATUS_OK;
+    }
+    if (!rc)
+        rc = filters_enter(registry_filters(http->registry), &filter,
+                           request_client(rq), &wish.filter, why);
+    return rc ? rc : push_accept_many(http->push, rq, &wish, why);
+}
+
+/* What is well-formed JSON, but no such request, is malformed for a stream. */
+static void
+start_many(struct http *http, struct request *rq, struct principal *principal,
+           struct slice json)
+{
+    struct follow_request follow = {NULL, 0, 0};
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    if (json.size > 0)
+        rc = follow_request_json(&follow, json, &why);
+    if (!rc)
+        rc = accept_many(http, rq, principal, &follow, &why);
+    follow_request_fini(&follow);
+    if (rc)
+        answers_failure(rq, rc == STATUS_INVALID ? STATUS_MALFORMED : rc, &why,
+                        NULL, NULL);
+}
+
+void
+handle_many_get(struct http *http, struct request *rq,
+                const struct route_target *target)
+{
+    if (check_kind(rq))
+        start_many(http, rq, target->principal, SLICE(""));
+}
+
+static void
+on_gone(struct request *rq)
+{
+    if (request_user(rq))
+        free_following(request_user(rq));
+}
+
+static void
+refuse_body(struct request *rq, enum status rc, const struct problem *why)
+{
+    struct following *f = request_user(rq);
+
+    request_set_user(rq, NULL);
+    free_following(f);
+    answers_failure(rq, rc, why, NULL, NULL);
+}
+
+static void
+on_data(struct request *rq, struct slice bytes)
+{
+    struct following *f = request_user(rq);
+    struct problem why = PROBLEM_MEMORY;
+    enum status rc = STATUS_MEMORY;
+
+    buf_add_slice(&f->body, bytes);
+    if (!f->body.failed)
+        rc = f->body.capacity > f->held.n
+                 ? holding_add(&f->held, f->body.capacity - f->held.n, &why)
+                 : STATUS_OK;
+    if (rc)
+        refuse_body(rq, rc, &why);
+}
+
+static void
+on_end(struct request *rq)
+{
+    struct following *f = request_user(rq);
+
+    request_set_user(rq, NULL);
+    start_many(f->http, rq, f->principal, buf_slice(&f->body));
+    free_following(f);
+}
+
+void
+handle_many_post(struct http *http, struct request *rq,
+                 const struct route_target *target)
+{
+    static const struct request_handlers handlers = {
+        .on_data = on_data,
+        .on_end = on_end,
+        .on_gone = on_gone,
+        .on_broken = refuse_body,
+    };
+    struct problem why = PROBLEM_MEMORY;
+    struct following *f;
+
+    if (!check_kind(rq))
+        return;
+    f = calloc(1, sizeof(*f));
+    if (!f) {
+        answers_failure(rq, STATUS_MEMORY, &why, NULL, NULL);
+        return;
+    }
+    f->http = http;
+    f->principal = principal_ref(target->principal);
+    buf_init(&f->body, target->body_max);
+    holding_init(&f->held, registry_clients(http->registry), request_client(rq),
+                 CLIENT_POSTS);
+    request_set_user(rq, f);
+    request_receive(rq, &handlers, target->body_max);
 }

@@ -6,6 +6,7 @@
 #include "broker/access/token_command.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
+#include "broker/net/stream.h"
 #include "broker/sets/settings.h"
 #include "proto/http/request_head.h"
 
@@ -53,8 +54,12 @@
 #define BAD_SETTING "a setting that the broker cannot take"
 #define NO_SERVICE \
     "a topic, callback, secret or filter that the hub cannot serve"
-#define NO_TOKEN "there is no such token"
-#define FLOOD    "too many requests wait for their verification"
+#define NO_TOKEN  "there is no such token"
+#define NO_STREAM "neither a WebSocket nor an event stream"
+#define BAD_STREAM                                                     \
+    "a parameter or the JSON is malformed, or the broker speaks none " \
+    "of the subprotocols"
+#define FLOOD "too many requests wait for their verification"
 
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .rights = RIGHTS_OF_SETS,
@@ -117,7 +122,21 @@ const struct route route_table[] = {
                   {204, ""},
                   {400, "a parameter is malformed, or the broker speaks none "
                         "of the subprotocols"},
-                  {426, "neither a WebSocket nor an event stream"}}},
+                  {426, NO_STREAM}}},
+    {METHOD_GET, "/stream", handle_many_get, .rights = RIGHT_SUBSCRIBE,
+     .is_stream = true, .parameters = "set, " FILTERS,
+     .fields = "Upgrade, Sec-WebSocket-Protocol, "
+               "Sec-WebSocket-Extensions, Accept",
+     .statuses = {{101, "WebSocket"},
+                  {200, "text/event-stream"},
+                  {400, BAD_STREAM},
+                  {426, NO_STREAM}}},
+    {METHOD_POST, "/stream", handle_many_post, .rights = RIGHT_SUBSCRIBE,
+     .parameters = "set, " FILTERS, .fields = "Accept",
+     .bodies = {{JSON, .bytes = STREAM_MESSAGE_MAX}},
+     .statuses = {{200, "text/event-stream"},
+                  {400, BAD_STREAM},
+                  {426, NO_STREAM}}},
     {METHOD_PUT, "/sets/{set}/resources", handle_resources_put, OF_NEW_SET,
      .rights = RIGHT_PUBLISH, .rejected = METRIC_UPLOADS_REJECTED,
      .parameters = "max-delete",
@@ -335,8 +354,8 @@ static const struct {
      "names 13"},
     {429, "any",
      "the client has its share of streams, memory or other things "
-     "(`--client-streams`, `--client-sets`, `--client-keys`, "
-     "`--client-share`), or posts faster than it may "
+     "(`--client-streams`, `--client-followed`, `--client-sets`, "
+     "`--client-keys`, `--client-share`), or posts faster than it may "
      "(`--client-post-rate`, `--client-byte-rate`: `Retry-After` and "
      "`RateLimit` "
      "say when it may again)"},

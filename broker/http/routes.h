@@ -37,6 +37,8 @@ handler_fn handle_rotate_post;
 handler_fn handle_resourcelist_post;
 handler_fn handle_resourcedump_post;
 handler_fn handle_stream_get;
+handler_fn handle_many_get;
+handler_fn handle_many_post;
 handler_fn handle_health_get;
 handler_fn handle_metrics_get;
 handler_fn handle_ready_get;

@@ -195,6 +195,12 @@ log_health(struct log *log, struct log_health *health)
     health->ahead_us = latest_us > now_us ? latest_us - now_us : 0;
 }
 
+uint64_t
+log_births(const struct log *log)
+{
+    return atomic_load_explicit(&log->log_thread.births, memory_order_acquire);
+}
+
 /* Reading */
 
 enum status

@@ -133,6 +133,11 @@ const char *log_set_name(const struct log_set *set);
  * as they are there; 0: it has not begun. Any thread. */
 uint64_t log_set_number(const struct log_set *set);
 
+/* How many sets have begun in this process. A set is counted after all threads
+ * see it, and every other set that began in the same commit: a thread that
+ * finds the number unchanged has missed none. Any thread. */
+uint64_t log_births(const struct log *log);
+
 /* The owner from log_set_new or on_set. */
 void *log_set_owner(const struct log_set *set);
 

@@ -105,6 +105,7 @@ conclude_round(struct log_thread *t, enum status rc, bool *is_more,
                struct problem *why)
 {
     bool has_ended = t->sequencer.acts.n_of[ACT_LIST_END] > 0;
+    size_t n_births = t->sequencer.acts.n_of[ACT_BIRTH];
     struct list *node, *after;
 
     if (rc) {
@@ -128,6 +129,8 @@ conclude_round(struct log_thread *t, enum status rc, bool *is_more,
         if (!t->announcement || set != t->announcement->set)
             publish_set(t, set);
     }
+    if (!rc && n_births > 0)
+        atomic_fetch_add_explicit(&t->births, n_births, memory_order_release);
     if (!rc && has_ended)
         t->options->on_closed(t->options->user);
     acts_clear(&t->sequencer.acts);

@@ -53,6 +53,10 @@ struct log_thread {
     atomic_bool has_room;
     _Atomic(int64_t) latest_us; /* the last event time of any set */
 
+    /* For log_births. Release: a reader that sees a round counted also sees its
+     * sets begun. */
+    _Atomic(uint64_t) births;
+
     pthread_mutex_t mutex; /* guards the next two */
     struct list queue;     /* of posts */
     bool is_ending;

@@ -168,10 +168,10 @@ end_body(struct connection *c)
     rq->handlers->on_end(rq);
 }
 
-/* Continues after the handler's decision: waits for the body, the answer, or
- * nothing. */
+/* Continues as the stream that answers the request, if there is one, or sends
+ * the answer. */
 static void
-follow_decision(struct connection *c)
+follow_answer(struct connection *c)
 {
     struct request *rq = c->request;
 
@@ -180,18 +180,29 @@ follow_decision(struct connection *c)
         request_free(rq);
         if (!connection_is_gone(c))
             stream_begin(c);
+    } else if (!connection_is_gone(c) && rq->is_answered) {
+        response_send(c);
+    }
+}
+
+/* Continues after the handler's decision: waits for the body, the answer, or
+ * nothing. */
+static void
+follow_decision(struct connection *c)
+{
+    struct request *rq = c->request;
+
+    if (c->stream || connection_is_gone(c)) {
+        follow_answer(c);
         return;
     }
-    if (connection_is_gone(c))
-        return;
     if (!rq->is_answered && rq->in.is_wanted && rq->has_body)
         await_body(c);
     else if (!rq->is_answered && rq->in.is_wanted)
         end_body(c);
     else if (!rq->is_answered)
         await_answer(c);
-    if (!connection_is_gone(c) && rq->is_answered)
-        response_send(c);
+    follow_answer(c);
 }
 
 /* Reads a head. A client that does not speak TLS to a TLS listener is refused
@@ -326,12 +337,10 @@ read_plain(struct connection *c, struct slice bytes)
 static size_t
 take_body(struct connection *c, struct slice bytes)
 {
-    struct request *rq = c->request;
-    size_t n =
-        rq->in.is_chunked ? read_chunked(c, bytes) : read_plain(c, bytes);
+    size_t n = c->request->in.is_chunked ? read_chunked(c, bytes)
+                                         : read_plain(c, bytes);
 
-    if (!connection_is_gone(c) && rq->is_answered)
-        response_send(c);
+    follow_answer(c);
     return n;
 }
 

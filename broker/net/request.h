@@ -197,11 +197,11 @@ struct stream_terms;
 void request_accept_stream(struct request *rq, const struct stream_terms *terms,
                            const struct stream_handlers *handlers, void *user);
 
-/* Begins an answer without a known end, within on_request of a GET: its head,
- * and `opening`, the first bytes of its body (less than 1 KB, copied). From
- * there it is a stream: stream.h. The body goes out as it is written. Unless
- * request_is_1_0 the head says that the body is chunked, so the owner must
- * write chunks. The connection ends with the answer. */
+/* Begins an answer without a known end, within on_request, or within on_end of
+ * a body: its head, and `opening`, the first bytes of its body (less than 1 KB,
+ * copied). From there it is a stream: stream.h. The body goes out as it is
+ * written. Unless request_is_1_0 the head says that the body is chunked, so the
+ * owner must write chunks. The connection ends with the answer. */
 void request_accept_long(struct request *rq, const struct response *head,
                          struct slice opening,
                          const struct stream_handlers *handlers, void *user);

@@ -13,8 +13,11 @@
 #include "proto/http/ws_frames.h"
 #include "proto/http/ws_handshake.h"
 
-/* The longest message of a client; its content is ignored. */
-#define MESSAGE_MAX 65536
+/* The longest message of a client, if nobody takes messages. */
+#define DROPPED_MAX 65536
+
+/* Not in RFC 6455, but registered: try again later. */
+#define CLOSE_TRY_AGAIN 1013
 
 #define REASON_MAX 123
 
@@ -23,10 +26,18 @@ enum {
     OPCODE_PONG = 0x8a
 };
 
+/* The bytes of a message that has begun. */
+struct incoming_message {
+    struct buf bytes;
+    struct holding held;
+};
+
 struct stream {
     struct connection *connection;
     const struct stream_handlers *handlers;
     void *user;
+    struct incoming_message
+        *incoming;   /* NULL: in no message, or they are dropped */
     bool is_long;    /* an HTTP answer */
     bool is_open;    /* on_open was called */
     bool is_waiting; /* for room */
@@ -40,11 +51,23 @@ static const struct phase stream_phase, long_phase, stream_farewell,
     long_farewell;
 
 static void
+drop_incoming(struct stream *s)
+{
+    if (!s->incoming)
+        return;
+    buf_fini(&s->incoming->bytes);
+    holding_end(&s->incoming->held);
+    free(s->incoming);
+    s->incoming = NULL;
+}
+
+static void
 on_gone(struct connection *c)
 {
     struct stream *s = c->stream;
 
     c->stream = NULL;
+    drop_incoming(s);
     s->handlers->on_gone(s, s->user);
     free(s);
 }
@@ -90,7 +113,9 @@ request_accept_stream(struct request *rq, const struct stream_terms *terms,
 
     if (!stream)
         return;
-    ws_frames_init(&stream->frames, MESSAGE_MAX, terms->deflate != NULL);
+    ws_frames_init(&stream->frames,
+                   handlers->on_message ? STREAM_MESSAGE_MAX : DROPPED_MAX,
+                   terms->deflate != NULL);
     if (request_header(rq, "sec-websocket-key", &sent) &&
         sent.size < sizeof(key))
         memcpy(key, sent.data, sent.size);
@@ -169,8 +194,67 @@ on_close(struct connection *c, const struct ws_frame *frame)
         connection_linger(c);
 }
 
+/* Reads frames. Where the owner takes messages, their bytes are kept until the
+ * end of each. */
+static enum ws_frames_next
+read_frames(struct connection *c, struct slice *bytes, struct ws_frame *frame)
+{
+    struct stream *s = c->stream;
+    struct incoming_message *in = s->incoming;
+
+    if (!s->handlers->on_message || c->phase != &stream_phase)
+        return ws_frames_read(&s->frames, bytes, frame);
+    if (!in) {
+        in = calloc(1, sizeof(*in));
+        if (!in) {
+            *frame = (struct ws_frame){.code = WS_CLOSE_ERROR,
+                                       .reason = "no memory left"};
+            return WS_FRAMES_BROKEN;
+        }
+        buf_init(&in->bytes, STREAM_MESSAGE_MAX);
+        holding_init(&in->held, c->service->server->clients, stream_client(s),
+                     CLIENT_POSTS);
+        s->incoming = in;
+    }
+    return ws_frames_read_into(&s->frames, bytes, &in->bytes, frame);
+}
+
+/* Counts the memory of a message that is not whole. False: the client has its
+ * share, and the stream is closed. */
+static bool
+count_incoming(struct stream *s)
+{
+    struct incoming_message *in = s->incoming;
+
+    if (!in)
+        return true;
+    if (in->bytes.size == 0) {
+        drop_incoming(s);
+        return true;
+    }
+    if (in->bytes.capacity > in->held.n &&
+        holding_add(&in->held, in->bytes.capacity - in->held.n, NULL)) {
+        stream_close(s, CLOSE_TRY_AGAIN, "no room for the message");
+        return false;
+    }
+    return true;
+}
+
+/* Hands over a whole message. */
+static void
+take_message(struct stream *s, const struct ws_frame *frame)
+{
+    struct stream_message message = {.bytes = buf_slice(&s->incoming->bytes),
+                                     .is_text = frame->is_text,
+                                     .is_deflated = frame->is_deflated};
+
+    if (!s->is_closing)
+        s->handlers->on_message(s, &message, s->user);
+    drop_incoming(s);
+}
+
 /* Of several pings at once the last one is answered (RFC 6455 section 5.5.3).
- */
+ * After a message the connection decides whether to read on. */
 static size_t
 take_frames(struct connection *c, struct slice bytes)
 {
@@ -179,9 +263,10 @@ take_frames(struct connection *c, struct slice bytes)
     struct ws_frame frame, ping = {.size = 0};
     bool is_pinged = false;
 
-    metrics_add(METRIC_RECEIVED, (int64_t)bytes.size);
     for (;;) {
-        switch (ws_frames_read(&s->frames, &rest, &frame)) {
+        enum ws_frames_next next = read_frames(c, &rest, &frame);
+
+        switch (next) {
         case WS_FRAMES_PING:
             ping = frame;
             is_pinged = true;
@@ -189,14 +274,22 @@ take_frames(struct connection *c, struct slice bytes)
         case WS_FRAMES_PONG:
             break;
         case WS_FRAMES_CLOSE:
+            metrics_add(METRIC_RECEIVED, (int64_t)bytes.size);
             on_close(c, &frame);
             return bytes.size;
         case WS_FRAMES_BROKEN:
+            metrics_add(METRIC_RECEIVED, (int64_t)bytes.size);
             stream_close(s, frame.code, frame.reason);
             return bytes.size;
+        case WS_FRAMES_MESSAGE:
         case WS_FRAMES_MORE:
             if (is_pinged && c->phase == &stream_phase)
                 send_control(c, OPCODE_PONG, ping.payload, ping.size);
+            if (next == WS_FRAMES_MESSAGE)
+                take_message(s, &frame);
+            else
+                (void)count_incoming(s);
+            metrics_add(METRIC_RECEIVED, (int64_t)(bytes.size - rest.size));
             return bytes.size - rest.size;
         }
     }
@@ -307,6 +400,14 @@ begin_farewell(struct stream *stream, const struct phase *farewell)
     stream->is_waiting = false;
     connection_enter(stream->connection, farewell,
                      clock_steady_us() + FAREWELL_US);
+}
+
+struct client *
+stream_client(const struct stream *stream)
+{
+    const struct connection *c = stream->connection;
+
+    return c->owner ? c->owner : c->client;
 }
 
 void

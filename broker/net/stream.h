@@ -25,6 +25,7 @@
 #include "broker/net/server.h"
 #include "proto/slice.h"
 
+struct client;
 struct stream;
 
 /* The largest frame or chunk of a write, its header included: the connection
@@ -42,6 +43,16 @@ struct stream;
 /* Longest header of a frame that the server sends. */
 #define STREAM_FRAME_HEADER_MAX 10
 
+/* Most bytes of a client's message on the wire, if the owner takes messages. */
+#define STREAM_MESSAGE_MAX 262144
+
+/* A message of a WebSocket's client; lent. */
+struct stream_message {
+    struct slice bytes;
+    bool is_text;     /* UTF-8, unless it is deflated */
+    bool is_deflated; /* to be inflated (RFC 7692 section 7.2.2) */
+};
+
 /* The fields of the answer to a WebSocket's handshake; NULL: none. */
 struct stream_terms {
     const char *subprotocol; /* from the client's list */
@@ -55,6 +66,13 @@ struct stream_handlers {
     /* The connection has ended, or failed after it was accepted. Once. The
      * stream must not be touched afterwards. */
     void (*on_gone)(struct stream *stream, void *user);
+    /* The client has sent a message, of at most STREAM_MESSAGE_MAX bytes; a
+     * larger one closes the stream (1009). The next one is not read before
+     * this returns, nor while the stream is choked. The bytes of a message
+     * that is not whole count as memory for posts of its client. NULL:
+     * messages of at most 64 KB are checked, and dropped. */
+    void (*on_message)(struct stream *stream,
+                       const struct stream_message *message, void *user);
 };
 
 enum stream_result {
@@ -84,6 +102,10 @@ size_t stream_chunk_header(char to[STREAM_CHUNK_HEADER_MAX], size_t size);
 
 /* Requests on_room. */
 void stream_want_room(struct stream *stream);
+
+/* The client or the owner of the token that the stream counts for; NULL: none.
+ * Lent. */
+struct client *stream_client(const struct stream *stream);
 
 /* WebSocket: sends a close frame with `code` and `reason` (at most 123 bytes),
  * then ends; on_gone comes later. Nothing may be written after it. */

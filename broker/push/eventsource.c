@@ -64,13 +64,40 @@ eventsource_wrap(struct buf *to, const struct message *message,
     (void)deflater;
     position_write(position, c->epoch, c->last);
     part.size = (size_t)snprintf(
-        head, sizeof(head), "id: %s\nevent: %s\ndata: ", position,
+        head, sizeof(head),
+        "%s%s%sevent: %s\ndata: ", transport->is_of_many ? "" : "id: ",
+        transport->is_of_many ? "" : position,
+        transport->is_of_many ? "" : "\n",
         c->now_us == DATETIME_NONE ? "changes" : "heartbeat");
     wire_begin(&wire, to, framing_of(transport->is_1_0),
                part.size + message->size + 1);
     wire_add(&wire, part);
     wire_add_message(&wire, message);
     wire_add(&wire, SLICE("\n"));
+}
+
+void
+eventsource_note(struct buf *to, const char *event, struct slice json,
+                 struct slice id, const struct transport *transport)
+{
+    struct buf text;
+
+    buf_init(&text, STREAM_FRAME_MAX);
+    if (id.size > 0) {
+        BUF_ADD(&text, "id: ");
+        buf_add_slice(&text, id);
+        BUF_ADD(&text, "\n");
+    }
+    if (json.size > 0) {
+        buf_add_format(&text, "event: %s\ndata: ", event);
+        buf_add_slice(&text, json);
+        BUF_ADD(&text, "\n");
+    }
+    BUF_ADD(&text, "\n");
+    to->failed |= text.failed;
+    if (!text.failed)
+        add_text(to, framing_of(transport->is_1_0), buf_slice(&text));
+    buf_fini(&text);
 }
 
 /* no-store: each answer to the same request differs, and would fill a cache.

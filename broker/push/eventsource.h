@@ -32,6 +32,12 @@
  * EVENTSOURCE_GONE_ID, and the broker answers a request with it by 204: in HTML
  * that means "do not connect again".
  *
+ * A stream of many sets (members.h) has the same events without `id`, because
+ * the position of one set is not that of the stream, and further ones:
+ *
+ *     event: end         one set has ended: its data says which, and why
+ *     event: heartbeat   of the whole stream
+ *
  * The bytes go out as chunks (HTTP/1.1) or as they are (HTTP/1.0), in pieces of
  * at most STREAM_FRAME_MAX bytes: see wire.h.
  */
@@ -51,5 +57,6 @@ void eventsource_head(struct response *r);
 accept_fn eventsource_accept;
 wrap_fn eventsource_wrap;
 close_fn eventsource_close;
+note_fn eventsource_note;
 
 #endif

@@ -1,6 +1,7 @@
 #include "broker/push/places.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Messages */
 
@@ -41,7 +42,7 @@ places_init(struct places *places)
     readers_init(&places->readers, &calls, SIZE_MAX, wake_service);
     deflater_init(&places->deflater);
     places->service = NULL;
-    list_init(&places->all);
+    memset(&places->all, 0, sizeof(places->all));
 }
 
 void
@@ -49,6 +50,7 @@ places_fini(struct places *places)
 {
     readers_fini(&places->readers);
     deflater_fini(&places->deflater);
+    map_fini(&places->all);
 }
 
 static void
@@ -61,21 +63,20 @@ look_at_head(struct place *p)
     p->is_removed = head.is_removed;
 }
 
-static struct place *
-find_place(struct places *places, const struct set *set)
+/* Fibonacci hashing: sets of equal size would share the low bits of their
+ * addresses. No client chooses these. */
+static uint64_t
+hash_of(const struct set *set)
 {
-    struct list *node, *next;
+    return ((uint64_t)(uintptr_t)set * 0x9e3779b97f4a7c15u) >> 24;
+}
 
-    list_foreach (node, next, &places->all) {
-        struct place *p = list_entry(node, struct place, node);
+static struct place *
+find_place(const struct places *places, const struct set *set)
+{
+    struct map_node *node = map_find(&places->all, hash_of(set));
 
-        if (p->set == set) {
-            list_remove(node); /* to the front: found soon again */
-            list_prepend(&places->all, node);
-            return p;
-        }
-    }
-    return NULL;
+    return node ? map_entry(node, struct place, node) : NULL;
 }
 
 struct place *
@@ -91,7 +92,7 @@ places_enter(struct places *places, struct service *service, struct set *set)
         p->places = places;
         p->set = set;
         watched_channel_init(&p->channel, &places->readers);
-        list_append(&places->all, &p->node);
+        map_add(&places->all, &p->node, hash_of(set));
         watched_listen(&p->channel.watched, set->log);
         look_at_head(p);
     }
@@ -117,7 +118,7 @@ places_leave(struct place *p)
         return;
     drop_heartbeats(p);
     watched_end(&p->channel.watched);
-    list_remove(&p->node);
+    map_remove(&p->places->all, &p->node);
     free(p);
 }
 
@@ -161,8 +162,8 @@ places_heartbeat(struct reader *r)
 void
 places_new_tick(struct places *places)
 {
-    struct list *node, *next;
+    struct map_node *node, *next;
 
-    list_foreach (node, next, &places->all)
-        drop_heartbeats(list_entry(node, struct place, node));
+    map_foreach (node, next, &places->all)
+        drop_heartbeats(map_entry(node, struct place, node));
 }

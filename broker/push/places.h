@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "base/list.h"
+#include "base/map.h"
 #include "broker/net/server.h"
 #include "broker/push/deflater.h"
 #include "broker/push/transports.h"
@@ -22,13 +22,13 @@ struct places {
     struct service *service; /* NULL until the first place */
     struct readers readers;
     struct deflater deflater;
-    struct list all;
+    struct map all; /* by set */
 };
 
 /* A set on one thread. A reader of it has the number of its transport as its
  * kind. */
 struct place {
-    struct list node;
+    struct map_node node;
     struct places *places;
     struct watched_channel channel;
     struct set *set;

@@ -9,9 +9,14 @@
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/net/stream.h"
+#include "broker/push/inflater.h"
+#include "broker/push/members.h"
 #include "broker/push/places.h"
 #include "broker/sets/positions.h"
 #include "broker/sets/rates.h"
+#include "proto/datetime.h"
+#include "proto/number.h"
+#include "proto/resourcesync/json.h"
 
 /* Serving a crowd costs a send each, however small the message. After a round
  * that took longer than GATHER_FROM_US, commits gather for as long again, at
@@ -35,7 +40,9 @@
 
 /* A connected client. */
 struct subscriber {
-    struct reader reader;  /* holds the message that is being sent */
+    struct reader *reader; /* holds the message that is being sent: `own`; of
+                              many sets that of a member, NULL between two
+                              messages */
     struct list idle_node; /* in the thread's idle list, by last_sent_us */
     struct principal *principal; /* a reference */
     struct stream *stream;
@@ -45,8 +52,21 @@ struct subscriber {
     int64_t last_sent_us;
     uint16_t close_code; /* the code to close with behind its message, when
                             there is room; 0: stays open */
+    uint8_t kind;        /* the number of its transport */
     bool is_gone;        /* the requested position cannot be served */
     bool is_closing;
+    bool is_many;
+    struct reader own; /* of a stream of one set */
+};
+
+/* A connected client of many sets. */
+struct many {
+    struct subscriber subscriber;
+    struct members members;
+    struct push_thread *thread;
+    struct list node;            /* in the thread's list of them */
+    struct filter_class *filter; /* of all members; entered */
+    bool is_waiting;             /* for room, or for on_open */
 };
 
 /* The subscribers' lags behind their logs, in entries. */
@@ -63,6 +83,11 @@ struct push_thread {
     struct places places;
     struct polls polls;
     struct list idle; /* of subscribers, by the time of the last sending */
+    struct list many; /* those of many sets */
+    uint64_t births;  /* the sets that had begun at the last search for new
+                         ones: log_births */
+    uint64_t newest, newest_before; /* the highest number of a set found in
+                                       that search, and in the one before */
     int64_t gather_until_us;
     int64_t looked_us;
     struct shown_lag lags[SET_TRANSPORTS_MAX];
@@ -76,33 +101,46 @@ struct push {
     struct push_thread threads[];
 };
 
+/* The place of the set whose message is being sent. */
 static struct place *
 place_of(const struct subscriber *s)
 {
-    return places_of_reader(&s->reader);
+    return places_of_reader(s->reader);
+}
+
+static struct many *
+many_of(const struct subscriber *s)
+{
+    return list_entry(s, struct many, subscriber);
 }
 
 static struct push_thread *
 thread_of(const struct subscriber *s)
 {
-    return list_entry(place_of(s)->places, struct push_thread, places);
+    return s->is_many
+               ? many_of(s)->thread
+               : list_entry(place_of(s)->places, struct push_thread, places);
 }
 
 static const struct transport *
 transport_of(const struct subscriber *s)
 {
-    return transports_of_number(s->reader.kind);
+    return transports_of_number(s->kind);
 }
 
-/* Counts connected clients for the metrics and the set's description. */
+/* Counts connected clients for the metrics. */
 static void
-count_subscriber(struct subscriber *s, int n)
+count_subscriber(const struct subscriber *s, int n)
 {
-    unsigned transport = s->reader.kind;
+    metrics_add_label(METRIC_SUBSCRIBERS, s->kind, n);
+}
 
-    metrics_add_label(METRIC_SUBSCRIBERS, transport, n);
-    atomic_fetch_add_explicit(&place_of(s)->set->subscribers[transport],
-                              (unsigned)n, memory_order_relaxed);
+/* Counts those of one set for its description. */
+static void
+count_of_set(struct set *set, unsigned kind, int n)
+{
+    atomic_fetch_add_explicit(&set->subscribers[kind], (unsigned)n,
+                              memory_order_relaxed);
 }
 
 /* Closing */
@@ -113,7 +151,12 @@ close_now(struct subscriber *s, unsigned code, const char *reason,
 {
     const struct ending ending = {code, reason, members, s->offset > 0};
 
-    reader_release(&s->reader);
+    if (s->is_many) {
+        s->reader = NULL;
+        members_clear(&many_of(s)->members);
+    } else {
+        reader_release(s->reader);
+    }
     s->is_closing = true;
     transport_of(s)->close(s->stream, &ending, transport_of(s));
 }
@@ -126,6 +169,8 @@ reason_of(unsigned code)
         return "the set was removed";
     case CLOSE_DENIED:
         return "the token has ended";
+    case CLOSE_REFUSED:
+        return "no room for a new set that matches a pattern";
     default:
         return "the broker is ending";
     }
@@ -148,9 +193,10 @@ close_with(struct subscriber *s, unsigned code)
 static void
 close_behind_message(struct subscriber *s, unsigned code)
 {
-    const struct reader *r = &s->reader;
+    const struct reader *r = s->reader;
     bool waits_for_room =
-        r->state == READER_READY && (r->message || r->upto == 0);
+        r ? r->state == READER_READY && (r->message || r->upto == 0)
+          : many_of(s)->is_waiting; /* perhaps for on_open */
 
     if (s->is_closing || s->close_code)
         return;
@@ -179,16 +225,18 @@ close_gone(struct subscriber *s)
     buf_fini(&members);
 }
 
-/* Its reader does not get the next message: closes it at once. */
+/* Its reader does not get the next message: closes it at once. A stream of many
+ * sets cannot go on within a message. */
 static void
 close_failed(struct subscriber *s)
 {
-    struct head head;
+    struct head head = {.is_removed = false};
 
-    log_head(place_of(s)->set->log, &head);
+    if (!s->is_many)
+        log_head(place_of(s)->set->log, &head);
     if (head.is_removed)
         close_with(s, CLOSE_SET_REMOVED);
-    else if (s->reader.state == READER_GONE)
+    else if (!s->is_many && s->reader->state == READER_GONE)
         close_gone(s);
     else
         close_now(s, CLOSE_FAILED,
@@ -215,9 +263,9 @@ note_sent(struct subscriber *s, int64_t now_us)
 static void
 count_sent(const struct subscriber *s, int64_t now_us)
 {
-    int64_t committed_us = s->reader.message->committed_us;
+    int64_t committed_us = s->reader->message->committed_us;
 
-    metrics_add_label(METRIC_MESSAGES, s->reader.kind, 1);
+    metrics_add_label(METRIC_MESSAGES, s->kind, 1);
     if (committed_us > s->opened_us)
         metrics_observe_us(METRIC_PUSH_LATENCY, now_us - committed_us);
 }
@@ -228,7 +276,7 @@ count_sent(const struct subscriber *s, int64_t now_us)
 static void
 let_go(struct subscriber *s)
 {
-    struct reader *r = &s->reader;
+    struct reader *r = s->reader;
 
     if (shared_messages_bytes(&place_of(s)->places->readers.messages) <=
             MESSAGES_BUDGET ||
@@ -249,7 +297,7 @@ enum sent {
 static enum sent
 send_rest(struct subscriber *s)
 {
-    struct slice message = shared_message_slice(s->reader.message);
+    struct slice message = shared_message_slice(s->reader->message);
     enum stream_result sent = STREAM_SENT;
     int64_t now_us;
 
@@ -271,24 +319,153 @@ send_rest(struct subscriber *s)
     note_sent(s, now_us);
     count_sent(s, now_us);
     s->offset = 0;
-    reader_advance(&s->reader);
+    if (!s->is_many)
+        reader_advance(s->reader);
     return sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE;
 }
+
+/* Many sets */
+
+static void
+want_room(struct many *many)
+{
+    many->is_waiting = true;
+    stream_want_room(many->subscriber.stream);
+}
+
+/* After something was sent to its last byte: waits for room, if the stream is
+ * choked, or if more is to be sent; one message per turn of the event loop, as
+ * for one set. */
+static void
+go_on(struct many *many, enum sent sent)
+{
+    if (sent == SENT_CHOKED)
+        many->is_waiting = true; /* on_room comes */
+    else if (many->subscriber.close_code || members_are_waiting(&many->members))
+        want_room(many);
+}
+
+/* Sends a text between two messages. It is small, and one write takes it whole.
+ */
+static void
+send_note(struct many *many, const char *event, struct slice json,
+          struct slice id)
+{
+    struct subscriber *s = &many->subscriber;
+    enum stream_result sent = STREAM_DEAD;
+    struct buf wire;
+
+    buf_init(&wire, STREAM_FRAME_MAX);
+    transport_of(s)->note(&wire, event, json, id, transport_of(s));
+    if (!wire.failed)
+        sent = stream_write(s->stream, wire.data, wire.size);
+    else
+        close_now(s, CLOSE_FAILED, NO_MEMORY, NULL);
+    buf_fini(&wire);
+    if (sent == STREAM_DEAD) {
+        s->is_closing = true;
+        return;
+    }
+    note_sent(s, clock_steady_us());
+    go_on(many, sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE);
+}
+
+/* Most bytes of what the broker says of one set. */
+#define END_MAX 8192
+
+/* The stream ends for one set. */
+static void
+send_end(struct many *many, struct member *member)
+{
+    struct buf json;
+
+    buf_init(&json, END_MAX);
+    members_write_end(&json, member);
+    members_remove(member);
+    if (json.failed)
+        close_now(&many->subscriber, CLOSE_FAILED, NO_MEMORY, NULL);
+    else
+        send_note(many, "end", buf_slice(&json), SLICE(""));
+    buf_fini(&json);
+}
+
+static bool
+is_busy(const struct members *members)
+{
+    const struct many *many = list_entry(members, struct many, members);
+
+    return many->is_waiting || many->subscriber.reader ||
+           many->subscriber.is_closing;
+}
+
+static void send_message(struct subscriber *s);
+
+/* Serves the member whose turn it is. */
+static void
+serve_member(struct many *many)
+{
+    struct subscriber *s = &many->subscriber;
+    struct member *member;
+
+    if (is_busy(&many->members))
+        return;
+    member = members_next(&many->members);
+    if (!member)
+        return;
+    if (member->end) {
+        send_end(many, member);
+        return;
+    }
+    s->reader = &member->reader;
+    send_message(s);
+}
+
+/* A heartbeat of the stream itself. */
+static void
+send_heartbeat_of_many(struct many *many)
+{
+    int64_t heartbeat_us =
+        registry_config(many->members.registry)->heartbeat_us;
+    char now[DATETIME_SIZE], seconds[SECONDS_SIZE_MAX];
+    struct buf json;
+
+    buf_init(&json, END_MAX);
+    datetime_write(now, clock_now_us());
+    BUF_ADD(&json, "{\"now\":");
+    json_text(&json, (struct slice){now, DATETIME_SIZE});
+    BUF_ADD(&json, ",\"heartbeat\":");
+    buf_add(&json, seconds, seconds_write(seconds, heartbeat_us));
+    BUF_ADD(&json, "}");
+    if (!json.failed)
+        send_note(many, "heartbeat", buf_slice(&json), SLICE(""));
+    buf_fini(&json);
+}
+
+/* Sending a message */
 
 /* Sends the message that its reader holds. */
 static void
 send_message(struct subscriber *s)
 {
-    struct reader *r = &s->reader;
+    struct reader *r = s->reader;
+    enum sent sent;
 
     if (s->message_size > 0 && r->message->size != s->message_size) {
         close_failed(s); /* the message made again is another one */
         return;
     }
     s->message_size = 0;
-    if (send_rest(s) == SENT_WHOLE &&
-        (s->close_code || reader_rest(r) != READER_HEAD))
+    sent = send_rest(s);
+    if (s->is_many && sent == SENT_PART) {
+        many_of(s)->is_waiting = true;
+    } else if (s->is_many) {
+        s->reader = NULL;
+        members_sent(&many_of(s)->members);
+        go_on(many_of(s), sent);
+    } else if (sent == SENT_WHOLE &&
+               (s->close_code || reader_rest(r) != READER_HEAD)) {
         stream_want_room(s->stream);
+    }
 }
 
 /* Sends the next message, or decides what to wait for. One message per call: a
@@ -297,12 +474,16 @@ send_message(struct subscriber *s)
 static void
 advance_subscriber(struct subscriber *s)
 {
-    struct reader *r = &s->reader;
+    struct reader *r = s->reader;
 
     if (s->is_closing)
         return;
-    if (!r->message && s->close_code) {
+    if (!(r && r->message) && s->close_code) {
         close_with(s, s->close_code);
+        return;
+    }
+    if (!r) {
+        serve_member(many_of(s));
         return;
     }
     switch (reader_next(r)) {
@@ -323,13 +504,24 @@ advance_subscriber(struct subscriber *s)
 static void
 on_ready(struct reader *reader)
 {
-    advance_subscriber(list_entry(reader, struct subscriber, reader));
+    advance_subscriber(list_entry(reader, struct subscriber, own));
+}
+
+/* The message that was begun is there again, or a member has news. */
+static void
+on_member_ready(struct members *members, struct member *member)
+{
+    struct many *many = list_entry(members, struct many, members);
+
+    if (member == members->current || !is_busy(members))
+        advance_subscriber(&many->subscriber);
 }
 
 /* Waking */
 
 /* Closes all subscribers of a set that has ended, wherever they are in it. This
- * is rare, so it may look at all subscribers of the thread. */
+ * is rare, so it may look at all subscribers of the thread. (Members find out
+ * when they ask for their next message.) */
 static void
 serve_removal(struct push_thread *t, const struct place *p)
 {
@@ -338,7 +530,7 @@ serve_removal(struct push_thread *t, const struct place *p)
     list_foreach (node, next, &t->idle) {
         struct subscriber *s = list_entry(node, struct subscriber, idle_node);
 
-        if (place_of(s) == p)
+        if (!s->is_many && place_of(s) == p)
             close_behind_message(s, CLOSE_SET_REMOVED);
     }
 }
@@ -356,9 +548,11 @@ push_on_wake(struct push *push, struct service *service)
     }
     watcher_take(&t->places.readers.watcher);
     while ((p = places_next(&t->places))) {
+        p->n_readers++; /* keeps it while members leave it */
         if (p->is_removed)
             serve_removal(t, p);
         watched_channel_wake(&p->channel, UINT_MAX);
+        places_leave(p);
     }
     cost_us = clock_steady_us() - now_us;
     if (cost_us >= GATHER_FROM_US)
@@ -386,7 +580,7 @@ close_denied(struct subscriber *s)
 static void
 send_heartbeat(struct subscriber *s)
 {
-    struct reader *r = &s->reader;
+    struct reader *r = s->reader;
     struct shared_message *heartbeat = places_heartbeat(r);
 
     if (heartbeat) {
@@ -408,6 +602,22 @@ add_lag(struct lag *to, uint64_t sum, uint64_t max)
         to->max = max;
 }
 
+/* Also notes it for the rates of the sets. */
+static struct lag
+lag_of(const struct subscriber *s)
+{
+    struct lag lag = {0, 0};
+
+    if (s->is_many) {
+        members_lag(&many_of(s)->members, &lag.sum, &lag.max);
+    } else if (reader_start(s->reader) < place_of(s)->last) {
+        lag.sum = lag.max = place_of(s)->last - s->reader->after;
+        rates_note_lag(registry_rates(place_of(s)->set->registry),
+                       place_of(s)->set, s->kind, lag.sum);
+    }
+    return lag;
+}
+
 /* Adds up the lags, and closes subscribers whose principal has ended. */
 static void
 look_at_all(struct push_thread *t)
@@ -418,15 +628,9 @@ look_at_all(struct push_thread *t)
 
     list_foreach (node, next, &t->idle) {
         struct subscriber *s = list_entry(node, struct subscriber, idle_node);
-        uint64_t head = place_of(s)->last;
+        struct lag lag = lag_of(s);
 
-        if (reader_start(&s->reader) < head) {
-            add_lag(&lags[s->reader.kind], head - s->reader.after,
-                    head - s->reader.after);
-            rates_note_lag(registry_rates(place_of(s)->set->registry),
-                           place_of(s)->set, s->reader.kind,
-                           head - s->reader.after);
-        }
+        add_lag(&lags[s->kind], lag.sum, lag.max);
         if (principal_is_over(s->principal, now_us))
             close_denied(s);
     }
@@ -456,6 +660,70 @@ push_measure(struct push *push)
     }
 }
 
+/* New sets */
+
+struct search {
+    struct push_thread *t;
+    uint64_t newest;
+};
+
+static bool
+note_number(struct set *set, const struct head *head, void *user)
+{
+    uint64_t number = log_set_number(set->log), *newest = user;
+
+    (void)head;
+    if (number > *newest)
+        *newest = number;
+    return true;
+}
+
+/* Lets a new set join the streams with patterns that match it. A stream whose
+ * client has its share ends: it would miss the set in silence. */
+static bool
+join_new_set(struct set *set, const struct head *head, void *user)
+{
+    struct search *search = user;
+    uint64_t number = log_set_number(set->log);
+    struct list *node, *next;
+
+    note_number(set, head, &search->newest);
+    if (number <= search->t->newest_before)
+        return true;
+    list_foreach (node, next, &search->t->many) {
+        struct many *many = list_entry(node, struct many, node);
+        struct problem why = {""};
+
+        if (many->subscriber.is_closing)
+            continue;
+        if (!members_join(&many->members, set, &why))
+            serve_member(many);
+        else
+            close_behind_message(&many->subscriber, CLOSE_REFUSED);
+    }
+    return true;
+}
+
+/* Lets the sets that have begun since the last search join. Sets get their
+ * numbers in the order in which they begin, but the sets of one commit appear
+ * one by one: a search may see the second and not yet the first. So a search
+ * looks at all sets behind the newest one of the search before the last one;
+ * log_births counts a commit when all its sets are there, so another search
+ * follows that sees them all. */
+static void
+join_new_sets(struct push *push, struct push_thread *t)
+{
+    uint64_t births = log_births(registry_log(push->registry));
+    struct search search = {t, t->newest};
+
+    if (births == t->births)
+        return;
+    t->births = births;
+    registry_each(push->registry, join_new_set, &search);
+    t->newest_before = t->newest;
+    t->newest = search.newest;
+}
+
 void
 push_on_tick(struct push *push, struct service *service)
 {
@@ -477,11 +745,16 @@ push_on_tick(struct push *push, struct service *service)
             break;
         note_sent(s, now_us); /* also if it cannot be sent to: asked again
                                  later */
-        if (s->reader.state == READER_HEAD)
+        if (s->is_many && is_busy(&many_of(s)->members))
+            continue;
+        if (s->is_many)
+            send_heartbeat_of_many(many_of(s));
+        else if (s->reader->state == READER_HEAD)
             send_heartbeat(s);
-        else if (s->reader.filter) /* it may be passing over entries */
-            s->reader.wants_heartbeat = true;
+        else if (s->reader->filter) /* it may be passing over entries */
+            s->reader->wants_heartbeat = true;
     }
+    join_new_sets(push, t);
 }
 
 /* Connections */
@@ -498,10 +771,23 @@ on_open(struct stream *stream, void *user)
         close_gone(s);
     else if (thread_of(s)->is_ending)
         close_with(s, CLOSE_GOING_AWAY);
-    else if (place_of(s)->is_removed)
+    else if (!s->is_many && place_of(s)->is_removed)
         close_with(s, CLOSE_SET_REMOVED);
     else
         advance_subscriber(s);
+}
+
+static void
+on_open_many(struct stream *stream, void *user)
+{
+    struct many *many = user;
+
+    on_open(stream, &many->subscriber);
+    many->is_waiting = false;
+    if (!many->subscriber.is_closing)
+        send_heartbeat_of_many(many);
+    if (!is_busy(&many->members))
+        serve_member(many);
 }
 
 static void
@@ -510,22 +796,32 @@ on_room(struct stream *stream, void *user)
     struct subscriber *s = user;
 
     (void)stream;
-    if (s->reader.state == READER_READY)
+    if (s->is_many)
+        many_of(s)->is_waiting = false;
+    if (!s->reader || s->reader->state == READER_READY)
         advance_subscriber(s);
+}
+
+static void
+forget_subscriber(struct subscriber *s)
+{
+    list_remove(&s->idle_node);
+    count_subscriber(s, -1);
+    principal_unref(s->principal);
 }
 
 static void
 on_gone(struct stream *stream, void *user)
 {
     struct subscriber *s = user;
+    struct place *place = place_of(s);
 
     (void)stream;
-    list_remove(&s->idle_node);
-    reader_release(&s->reader);
-    filters_leave(s->reader.filter);
-    count_subscriber(s, -1);
-    places_leave(place_of(s));
-    principal_unref(s->principal);
+    forget_subscriber(s);
+    reader_release(s->reader);
+    filters_leave(s->reader->filter);
+    count_of_set(place->set, s->kind, -1);
+    places_leave(place);
     free(s);
 }
 
@@ -555,15 +851,136 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     }
     list_init(&s->idle_node);
     s->principal = principal_ref(wish->principal);
-    reader_init(&s->reader, &place->channel, wish->after, on_ready);
-    s->reader.kind = (uint8_t)transports_number(wish->transport);
-    s->reader.filter = wish->filter;
-    s->reader.wants_heartbeat = true;
+    s->reader = &s->own;
+    s->kind = (uint8_t)transports_number(wish->transport);
+    reader_init(s->reader, &place->channel, wish->after, on_ready);
+    s->reader->kind = s->kind;
+    s->reader->filter = wish->filter;
+    s->reader->wants_heartbeat = true;
     if (wish->has_since)
-        s->reader.since_us = wish->since_us;
+        s->reader->since_us = wish->since_us;
     s->is_gone = wish->is_gone;
     count_subscriber(s, 1);
+    count_of_set(wish->set, s->kind, 1);
     wish->transport->accept(rq, &wish->terms, &stream_handlers, s);
+}
+
+static void
+on_gone_many(struct stream *stream, void *user)
+{
+    struct many *many = user;
+
+    (void)stream;
+    forget_subscriber(&many->subscriber);
+    list_remove(&many->node);
+    members_fini(&many->members);
+    filters_leave(many->filter);
+    free(many);
+}
+
+/* RFC 6455 section 7.4.1: 1007 for data that is not what it claims to be. */
+static unsigned
+code_of(enum status rc)
+{
+    switch (rc) {
+    case STATUS_MALFORMED:
+        return CLOSE_MALFORMED;
+    case STATUS_TOO_LARGE:
+        return CLOSE_TOO_LARGE;
+    case STATUS_MEMORY:
+        return CLOSE_FAILED;
+    default:
+        return CLOSE_REFUSED;
+    }
+}
+
+static enum status
+take_request(struct many *many, const struct stream_message *message,
+             struct problem *why)
+{
+    struct follow_request request = {NULL, 0, 0};
+    struct slice text = message->bytes;
+    struct buf inflated;
+    enum status rc = STATUS_OK;
+
+    buf_init(&inflated, STREAM_MESSAGE_MAX);
+    if (message->is_deflated) {
+        rc = inflate_message(message->bytes, &inflated, why);
+        text = buf_slice(&inflated);
+    }
+    if (!rc && !message->is_text)
+        rc = problem(why, STATUS_INVALID, "a binary message");
+    if (!rc)
+        rc = follow_request_json(&request, text, why);
+    if (!rc)
+        rc = members_follow(&many->members, &request, why);
+    follow_request_fini(&request);
+    buf_fini(&inflated);
+    return rc;
+}
+
+/* A client that says what nobody understands would miss a set: its stream ends.
+ * At once, also within a message, for it must not go on waiting. */
+static void
+on_message(struct stream *stream, const struct stream_message *message,
+           void *user)
+{
+    struct many *many = user;
+    struct problem why = {""};
+    enum status rc;
+
+    (void)stream;
+    if (many->subscriber.is_closing)
+        return;
+    rc = take_request(many, message, &why);
+    if (rc)
+        close_now(&many->subscriber, code_of(rc), why.text, NULL);
+    else
+        serve_member(many);
+}
+
+static const struct stream_handlers many_handlers = {
+    .on_open = on_open_many,
+    .on_room = on_room,
+    .on_message = on_message,
+    .on_gone = on_gone_many,
+};
+
+enum status
+push_accept_many(struct push *push, struct request *rq,
+                 const struct push_many_wish *wish, struct problem *why)
+{
+    struct service *service = request_service(rq);
+    struct push_thread *t = &push->threads[service_number(service)];
+    struct many *many = calloc(1, sizeof(*many));
+    struct subscriber *s = &many->subscriber;
+    enum status rc;
+
+    if (!many) {
+        filters_leave(wish->filter);
+        return problem_memory(why);
+    }
+    s->is_many = true;
+    s->kind = (uint8_t)transports_number(wish->transport);
+    s->principal = principal_ref(wish->principal);
+    list_init(&s->idle_node);
+    list_init(&many->node);
+    many->thread = t;
+    many->is_waiting = true; /* for on_open */
+    many->filter = wish->filter;
+    members_init(&many->members, push->registry, &t->places, service,
+                 s->principal, request_client(rq), s->kind);
+    many->members.filter = wish->filter;
+    many->members.on_ready = on_member_ready;
+    many->members.is_busy = is_busy;
+    list_append(&t->many, &many->node);
+    count_subscriber(s, 1);
+    rc = members_follow(&many->members, wish->follow, why);
+    if (rc)
+        on_gone_many(NULL, many);
+    else
+        wish->transport->accept(rq, &wish->terms, &many_handlers, many);
+    return rc;
 }
 
 bool
@@ -605,9 +1022,12 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
 {
     struct push *push =
         calloc(1, sizeof(*push) + threads * sizeof(push->threads[0]));
+    uint64_t births, newest = 0;
 
     if (!push)
         return problem_memory(why);
+    births = log_births(registry_log(registry));
+    registry_each(registry, note_number, &newest);
     push->registry = registry;
     push->n_threads = threads;
     for (size_t i = 0; i < transports_count(); i++)
@@ -615,9 +1035,12 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
     for (unsigned i = 0; i < threads; i++) {
         struct push_thread *t = &push->threads[i];
 
+        t->births = births;
+        t->newest = t->newest_before = newest;
         places_init(&t->places);
         polls_init(&t->polls);
         list_init(&t->idle);
+        list_init(&t->many);
     }
     *result = push;
     return STATUS_OK;

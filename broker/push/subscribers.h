@@ -21,6 +21,10 @@
  * message in flight. When its principal has ended, too, within two seconds: if
  * the message is not sent by then, within it.
  *
+ * A stream of many sets is a subscriber, too: its readers are in members.h, and
+ * one of them after the other sends a message. The end of one set is a message
+ * of its own, and ends no other.
+ *
  * Everything here belongs to one service thread, unless stated otherwise.
  */
 #ifndef BROKER_PUSH_SUBSCRIBERS_H
@@ -33,6 +37,7 @@
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
+#include "broker/push/follow_request.h"
 #include "broker/push/longpoll.h"
 #include "broker/push/transports.h"
 #include "broker/sets/registry.h"
@@ -64,6 +69,22 @@ struct push_wish {
 /* Accepts a WebSocket or an event stream; within on_request. */
 void push_accept(struct push *push, struct request *rq,
                  const struct push_wish *wish);
+
+/* A client's request for a stream of many sets. */
+struct push_many_wish {
+    const struct follow_request *follow; /* lent */
+    struct principal *principal;         /* lent; its end ends the stream */
+    const struct transport *transport;
+    struct stream_terms terms;   /* of a WebSocket */
+    struct filter_class *filter; /* entered; of all sets; push leaves it */
+};
+
+/* Accepts a WebSocket, whose client may send further requests as messages, or
+ * an event stream. An error leaves the request to its owner, with its filter
+ * left: STATUS_LIMITED, STATUS_INVALID, STATUS_MEMORY. */
+MUST_CHECK enum status push_accept_many(struct push *push, struct request *rq,
+                                        const struct push_many_wish *wish,
+                                        struct problem *why);
 
 /* Lets a request wait until its set has more: polls_wait. */
 MUST_CHECK bool push_wait(struct push *push, struct request *rq,

@@ -8,18 +8,22 @@
 /* An event stream carries JSON only: every client would have to take the lines
  * of XML apart and put them together again. */
 static const struct transport transports[] = {
-    {"websocket-json", "resourcesync.json", MESSAGE_JSON, false, false,
-     websocket_accept, websocket_wrap, websocket_close},
-    {"websocket-xml", "resourcesync.xml", MESSAGE_XML, false, false,
-     websocket_accept, websocket_wrap, websocket_close},
+    {"websocket-json", "resourcesync.json", MESSAGE_JSON, false, false, false,
+     websocket_accept, websocket_wrap, websocket_close, websocket_note},
+    {"websocket-xml", "resourcesync.xml", MESSAGE_XML, false, false, false,
+     websocket_accept, websocket_wrap, websocket_close, websocket_note},
     {"websocket-json-deflate", "resourcesync.json", MESSAGE_JSON, true, false,
-     websocket_accept, websocket_wrap, websocket_close},
+     false, websocket_accept, websocket_wrap, websocket_close, websocket_note},
     {"websocket-xml-deflate", "resourcesync.xml", MESSAGE_XML, true, false,
-     websocket_accept, websocket_wrap, websocket_close},
-    {"eventsource", NULL, MESSAGE_JSON, false, false, eventsource_accept,
-     eventsource_wrap, eventsource_close},
-    {"eventsource-1.0", NULL, MESSAGE_JSON, false, true, eventsource_accept,
-     eventsource_wrap, eventsource_close},
+     false, websocket_accept, websocket_wrap, websocket_close, websocket_note},
+    {"eventsource", NULL, MESSAGE_JSON, false, false, false, eventsource_accept,
+     eventsource_wrap, eventsource_close, eventsource_note},
+    {"eventsource-1.0", NULL, MESSAGE_JSON, false, true, false,
+     eventsource_accept, eventsource_wrap, eventsource_close, eventsource_note},
+    {"eventsource-many", NULL, MESSAGE_JSON, false, false, true,
+     eventsource_accept, eventsource_wrap, eventsource_close, eventsource_note},
+    {"eventsource-many-1.0", NULL, MESSAGE_JSON, false, true, true,
+     eventsource_accept, eventsource_wrap, eventsource_close, eventsource_note},
 };
 
 #define N_TRANSPORTS (sizeof(transports) / sizeof(transports[0]))
@@ -82,11 +86,12 @@ transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated)
 }
 
 const struct transport *
-transports_of_events(bool is_1_0)
+transports_of_events(bool is_1_0, bool is_of_many)
 {
     const struct transport *t = transports;
 
-    while (t->accept != eventsource_accept || t->is_1_0 != is_1_0)
+    while (t->accept != eventsource_accept || t->is_1_0 != is_1_0 ||
+           t->is_of_many != is_of_many)
         t++;
     return t;
 }

@@ -19,6 +19,9 @@ struct transport;
 /* Why a stream ends. The codes are those of RFC 6455 section 7.4, and three of
  * our own. */
 #define CLOSE_GOING_AWAY    1001
+#define CLOSE_MALFORMED     1007
+#define CLOSE_REFUSED       1008
+#define CLOSE_TOO_LARGE     1009
 #define CLOSE_FAILED        1011
 #define CLOSE_DENIED        4401
 #define CLOSE_SET_REMOVED   4404
@@ -47,6 +50,13 @@ typedef void wrap_fn(struct buf *to, const struct message *message,
 typedef void close_fn(struct stream *stream, const struct ending *ending,
                       const struct transport *transport);
 
+/* Appends, in its form on the wire, what the broker says between messages of a
+ * stream of many sets. `event`: its name in an event stream; `json`: the data,
+ * one object; `id`: for Last-Event-ID, or empty. With an empty `json` an event
+ * stream gets a block of its `id` alone. At most STREAM_FRAME_MAX bytes. */
+typedef void note_fn(struct buf *to, const char *event, struct slice json,
+                     struct slice id, const struct transport *transport);
+
 struct transport {
     const char *label;       /* in the metrics; each has its own */
     const char *subprotocol; /* of a WebSocket: offered by the client, and
@@ -54,9 +64,12 @@ struct transport {
     enum message_form form;
     bool is_deflated; /* sends compressed messages (deflater.h) */
     bool is_1_0;      /* for a client of HTTP/1.0 */
+    bool is_of_many;  /* events of many sets: the position of one is not that
+                         of the stream */
     accept_fn *accept;
     wrap_fn *wrap;
     close_fn *close;
+    note_fn *note;
 };
 
 /* The transport of a WebSocket whose client offers these subprotocols (the
@@ -66,8 +79,8 @@ struct transport {
 const struct transport *
 transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated);
 
-/* The transport of an event stream. */
-const struct transport *transports_of_events(bool is_1_0);
+/* The transport of an event stream, of one set or of many. */
+const struct transport *transports_of_events(bool is_1_0, bool is_of_many);
 
 /* How many there are, at most SET_TRANSPORTS_MAX; the number of one, below it;
  * and the transport of a number. */

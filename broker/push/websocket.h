@@ -16,5 +16,6 @@
 accept_fn websocket_accept;
 wrap_fn websocket_wrap;
 close_fn websocket_close;
+note_fn websocket_note;
 
 #endif

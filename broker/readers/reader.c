@@ -156,10 +156,10 @@ find_message(struct reader *r, const struct shared_wish *wish, uint64_t head,
 }
 
 /* Finds the next message in memory, or makes it if `may_make`. If it can do
- * neither, the worker pool makes it. After READER_LATER the reader may have
- * been freed. */
+ * neither, the worker pool makes it, if `may_load`. After READER_LATER the
+ * reader may have been freed. */
 static enum reader_state
-search_message(struct reader *r, bool may_make)
+search_further(struct reader *r, bool may_make, bool may_load)
 {
     struct readers *readers = r->channel->readers;
 
@@ -179,7 +179,8 @@ search_message(struct reader *r, bool may_make)
         if (rc == STATUS_BUSY)
             return wait_in(&readers->starving[r->is_suspect], r, READER_LATER);
         if (rc == STATUS_AGAIN)
-            return load_message(r, &wish);
+            return may_load ? load_message(r, &wish)
+                            : set_state(r, READER_READY);
         if (rc)
             return fail_reader(r, rc);
         is_taken = take_message(r, message);
@@ -189,12 +190,28 @@ search_message(struct reader *r, bool may_make)
     }
 }
 
+static enum reader_state
+search_message(struct reader *r, bool may_make)
+{
+    return search_further(r, may_make, true);
+}
+
+static bool
+is_decided(const struct reader *r)
+{
+    return r->state != READER_READY || r->message;
+}
+
 enum reader_state
 reader_next(struct reader *r)
 {
-    if (r->state != READER_READY || r->message)
-        return r->state;
-    return search_message(r, true);
+    return is_decided(r) ? r->state : search_message(r, true);
+}
+
+enum reader_state
+reader_try(struct reader *r)
+{
+    return is_decided(r) ? r->state : search_further(r, true, false);
 }
 
 enum reader_state

@@ -132,6 +132,10 @@ reader_start(const struct reader *reader)
 /* Decides what comes next. A reader that waits, or has failed, still does. */
 enum reader_state reader_next(struct reader *reader);
 
+/* The same from memory only. READY without a message: it must be loaded
+ * (reader_next does). */
+enum reader_state reader_try(struct reader *reader);
+
 /* HEAD: it has everything, and rests. READY: it has not; it does not look for
  * a message yet. REMOVED: it does not rest. For a reader that asks. */
 enum reader_state reader_rest(struct reader *reader);

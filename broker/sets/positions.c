@@ -6,6 +6,29 @@
 #include "proto/resourcesync/json.h"
 
 enum status
+positions_judge_read(const struct head *head, const struct position *p,
+                     uint64_t *seq, struct problem *why)
+{
+    if (p->epoch[0] != '\0' && !slice_is(slice_of(p->epoch), head->epoch))
+        return problem(why, STATUS_GONE,
+                       "position %s-%" PRIu64 " belongs to another log: the "
+                       "set's epoch is %s",
+                       p->epoch, p->seq, head->epoch);
+    if (p->seq > head->last)
+        return problem(why, STATUS_GONE,
+                       "position %" PRIu64 " is ahead of the log, which ends "
+                       "at %" PRIu64,
+                       p->seq, head->last);
+    if (p->seq < head->earliest)
+        return problem(why, STATUS_GONE,
+                       "what follows position %" PRIu64 " is no longer "
+                       "retained: the earliest is %" PRIu64,
+                       p->seq, head->earliest);
+    *seq = p->seq;
+    return STATUS_OK;
+}
+
+enum status
 positions_judge(const struct head *head, struct slice text, uint64_t *seq,
                 struct problem *why)
 {
@@ -15,23 +38,7 @@ positions_judge(const struct head *head, struct slice text, uint64_t *seq,
         return problem(why, STATUS_MALFORMED,
                        "\"%s\" is not a position: that is EPOCH-SEQ, or a seq",
                        problem_quote(text).text);
-    if (p.epoch[0] != '\0' && !slice_is(slice_of(p.epoch), head->epoch))
-        return problem(why, STATUS_GONE,
-                       "position %s-%" PRIu64 " belongs to another log: the "
-                       "set's epoch is %s",
-                       p.epoch, p.seq, head->epoch);
-    if (p.seq > head->last)
-        return problem(why, STATUS_GONE,
-                       "position %" PRIu64 " is ahead of the log, which ends "
-                       "at %" PRIu64,
-                       p.seq, head->last);
-    if (p.seq < head->earliest)
-        return problem(why, STATUS_GONE,
-                       "what follows position %" PRIu64 " is no longer "
-                       "retained: the earliest is %" PRIu64,
-                       p.seq, head->earliest);
-    *seq = p.seq;
-    return STATUS_OK;
+    return positions_judge_read(head, &p, seq, why);
 }
 
 void

@@ -22,6 +22,11 @@ MUST_CHECK enum status positions_judge(const struct head *head,
                                        struct slice text, uint64_t *seq,
                                        struct problem *why);
 
+/* The same for a position that was read; only STATUS_GONE. */
+MUST_CHECK enum status positions_judge_read(const struct head *head,
+                                            const struct position *position,
+                                            uint64_t *seq, struct problem *why);
+
 /* Writes the earliest position that the broker can serve. */
 void positions_earliest(const struct head *head, char to[POSITION_MAX]);
 

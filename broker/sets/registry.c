@@ -483,6 +483,7 @@ limit_clients(struct clients *c, const struct config *config)
     clients_limit_each(c, CLIENT_CONNECTIONS, config->client_connections);
     clients_limit_each(c, CLIENT_HALF_HEADS, config->client_half_heads);
     clients_limit_each(c, CLIENT_STREAMS, config->client_streams);
+    clients_limit_each(c, CLIENT_FOLLOWED, config->client_followed);
     clients_limit_rate(c, CLIENT_POST_RATE, config->client_post_rate);
     clients_limit_rate(c, CLIENT_BYTE_RATE, config->client_byte_rate);
     clients_limit_all(c, CLIENT_POSTS, config->ingest_bytes);

@@ -51,7 +51,9 @@ enum {
     STATE_HAS_DEFLATE = 1,
     STATE_TEXT = 2,  /* the message is a text that can be checked */
     STATE_FINAL = 4, /* the frame is the last one of its message */
-    STATE_OVER = 8   /* nothing counts any more */
+    STATE_OVER = 8,  /* nothing counts any more */
+    STATE_BINARY = 16,
+    STATE_DEFLATED = 32 /* the message is compressed */
 };
 
 #define MASK_SIZE 4
@@ -209,8 +211,11 @@ begin_data(struct ws_frames *f, const struct header *h)
     if (opcode != OPCODE_CONTINUATION) {
         bool is_text = opcode == OPCODE_TEXT && !(h->first & BIT_COMPRESSED);
 
-        f->state =
-            (uint8_t)((f->state & ~STATE_TEXT) | (is_text ? STATE_TEXT : 0));
+        f->state = (uint8_t)((f->state &
+                              ~(STATE_TEXT | STATE_BINARY | STATE_DEFLATED)) |
+                             (is_text ? STATE_TEXT : 0) |
+                             (opcode == OPCODE_BINARY ? STATE_BINARY : 0) |
+                             (h->first & BIT_COMPRESSED ? STATE_DEFLATED : 0));
     }
     f->state = (uint8_t)((f->state & ~STATE_FINAL) |
                          (h->first & BIT_FINAL ? STATE_FINAL : 0));
@@ -220,20 +225,35 @@ begin_data(struct ws_frames *f, const struct header *h)
     memcpy(f->mask, h->mask, MASK_SIZE);
 }
 
+/* Appends a piece of the payload; false: no memory. */
+static bool
+keep_piece(const struct ws_frames *f, struct slice piece, struct buf *to)
+{
+    char *room = buf_room(to, piece.size);
+
+    if (!room)
+        return piece.size == 0 && !to->failed;
+    for (size_t i = 0; i < piece.size; i++)
+        room[i] = (char)(piece.data[i] ^ f->mask[i % MASK_SIZE]);
+    to->size += piece.size;
+    return true;
+}
+
 /* Takes the bytes of the frame's payload that have arrived. STATUS_AGAIN: more
  * of it will come. */
 static enum status
-read_data(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
+read_data(struct ws_frames *f, struct slice *bytes, struct buf *to,
+          struct ws_frame *frame)
 {
     struct slice piece = {bytes->data,
                           f->left < bytes->size ? f->left : bytes->size};
 
-    if (f->state & STATE_TEXT) {
-        if (!check_text(f, piece))
-            return refuse_frame(frame, WS_CLOSE_UTF8,
-                                "a text that is not UTF-8");
+    if ((f->state & STATE_TEXT) && !check_text(f, piece))
+        return refuse_frame(frame, WS_CLOSE_UTF8, "a text that is not UTF-8");
+    if (to && !keep_piece(f, piece, to))
+        return refuse_frame(frame, WS_CLOSE_ERROR, "no memory left");
+    if (to || (f->state & STATE_TEXT))
         turn_mask(f, piece.size);
-    }
     slice_skip(bytes, piece.size);
     f->left -= (uint32_t)piece.size;
     if (f->left > 0)
@@ -311,6 +331,31 @@ read_control(struct ws_frames *f, struct slice *bytes, const struct header *h,
 enum ws_frames_next
 ws_frames_read(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
 {
+    return ws_frames_read_into(f, bytes, NULL, frame);
+}
+
+/* True if the message has ended with the frame that was just read. */
+static bool
+is_message_over(const struct ws_frames *f)
+{
+    return f->n_frames == 0;
+}
+
+static enum ws_frames_next
+end_message(const struct ws_frames *f, struct ws_frame *frame)
+{
+    frame->code = 0;
+    frame->reason = NULL;
+    frame->size = 0;
+    frame->is_text = !(f->state & STATE_BINARY);
+    frame->is_deflated = f->state & STATE_DEFLATED;
+    return WS_FRAMES_MESSAGE;
+}
+
+enum ws_frames_next
+ws_frames_read_into(struct ws_frames *f, struct slice *bytes, struct buf *to,
+                    struct ws_frame *frame)
+{
     while (!(f->state & STATE_OVER)) {
         struct header h;
         enum status rc;
@@ -318,7 +363,7 @@ ws_frames_read(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
         if (f->left > 0) {
             if (bytes->size == 0)
                 return WS_FRAMES_MORE;
-            rc = read_data(f, bytes, frame);
+            rc = read_data(f, bytes, to, frame);
         } else {
             rc = read_header(f, *bytes, &h, frame);
             if (!rc && (h.first & BIT_CONTROL)) {
@@ -330,7 +375,7 @@ ws_frames_read(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
                 slice_skip(bytes, h.size);
                 begin_data(f, &h);
                 if (f->left == 0)
-                    rc = read_data(f, bytes, frame);
+                    rc = read_data(f, bytes, to, frame);
             }
         }
         if (rc == STATUS_AGAIN)
@@ -339,6 +384,8 @@ ws_frames_read(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
             f->state |= STATE_OVER;
             return WS_FRAMES_BROKEN;
         }
+        if (to && f->left == 0 && is_message_over(f))
+            return end_message(f, frame);
     }
     if (bytes->size > 0)
         slice_skip(bytes, bytes->size);

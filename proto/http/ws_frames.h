@@ -1,9 +1,9 @@
 /*
  * ws_frames.h - the WebSocket frames of a client (RFC 6455 section 5), for a
- * server that takes no messages.
+ * server that takes no messages, or small ones.
  *
  *     bytes --> ws_frames_read --> pings, pongs, the close frame
- *                        |-------> messages: checked and dropped
+ *                        |-------> messages: checked and dropped, or kept
  *                        +-------> a broken rule: the code to close with
  *
  * The reader holds a place within a message and no bytes: 24 bytes for each
@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/buf.h"
 #include "proto/slice.h"
 #include "proto/utf8.h"
 
@@ -43,7 +44,8 @@ enum {
     WS_CLOSE_NONE = 1005, /* never sent: the close frame is empty */
     WS_CLOSE_UTF8 = 1007,
     WS_CLOSE_POLICY = 1008,
-    WS_CLOSE_TOO_LARGE = 1009
+    WS_CLOSE_TOO_LARGE = 1009,
+    WS_CLOSE_ERROR = 1011
 };
 
 struct ws_frames {
@@ -58,10 +60,10 @@ struct ws_frames {
 
 /* `message_max`: bytes that a message may have on the wire. `has_deflate`: the
  * handshake agreed on permessage-deflate, so the client may send compressed
- * messages (RSV1). The reader drops these as they are. If it inflated what
- * nobody reads, 64 KB of small bombs would hold a thread for 70 ms (measured),
- * and each half message a window of 32 KB. RFC 6455 section 8.1 asks for UTF-8
- * where an endpoint interprets a text. */
+ * messages (RSV1). The reader keeps or drops these as they are. If it inflated
+ * what nobody reads, 64 KB of small bombs would hold a thread for 70 ms
+ * (measured), and each half message a window of 32 KB. RFC 6455 section 8.1
+ * asks for UTF-8 where an endpoint interprets a text. */
 void ws_frames_init(struct ws_frames *f, uint32_t message_max,
                     bool has_deflate);
 
@@ -70,6 +72,8 @@ struct ws_frame {
                            WS_FRAMES_BROKEN: to be sent */
     const char *reason; /* WS_FRAMES_BROKEN: a sentence, fit for the close frame
                            that is sent; else NULL */
+    bool is_text;       /* WS_FRAMES_MESSAGE: not binary */
+    bool is_deflated;   /* WS_FRAMES_MESSAGE: to be inflated (RFC 7692) */
     uint8_t size;       /* of the payload; with CLOSE: of the reason */
     char payload[WS_CONTROL_MAX]; /* unmasked; with CLOSE: the reason, UTF-8 */
 };
@@ -79,7 +83,8 @@ enum ws_frames_next {
     WS_FRAMES_PING,
     WS_FRAMES_PONG,
     WS_FRAMES_CLOSE,
-    WS_FRAMES_BROKEN
+    WS_FRAMES_BROKEN,
+    WS_FRAMES_MESSAGE /* only from ws_frames_read_into */
 };
 
 /*
@@ -92,5 +97,13 @@ enum ws_frames_next {
  */
 enum ws_frames_next ws_frames_read(struct ws_frames *f, struct slice *bytes,
                                    struct ws_frame *frame);
+
+/* The same, and appends the unmasked bytes of messages to `to`, which the
+ * caller empties behind each message (WS_FRAMES_MESSAGE). A compressed message
+ * and a binary one are not checked for UTF-8. If `to` fails, so does the
+ * reader: WS_CLOSE_ERROR. */
+enum ws_frames_next ws_frames_read_into(struct ws_frames *f,
+                                        struct slice *bytes, struct buf *to,
+                                        struct ws_frame *frame);
 
 #endif

@@ -350,6 +350,19 @@ CASES = {
         **ask_nobody(**EVENTS),
         426: ask(),
     },
+    "GET /stream": {
+        101: head(**UPGRADE),
+        200: head(**EVENTS),
+        400: ask("set=.", **EVENTS),
+        426: ask(),
+    },
+    "POST /stream": {
+        200: head(body="{}", content_type=JSON, **EVENTS),
+        400: ask(body="{", type=JSON, **EVENTS),
+        413: ask(body=LONG * 5, type=JSON, **EVENTS),
+        415: ask(body="{}", type=XML, **EVENTS),
+        426: ask(body="{}", type=JSON),
+    },
     "PUT /sets/{set}/resources": {
         200: ask("max-delete=100", body=RESOURCE, type=NDJSON),
         400: ask("max-delete=101", body=RESOURCE, type=NDJSON),

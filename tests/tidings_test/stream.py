@@ -241,10 +241,7 @@ class EventSource(Follower):
         asked = f"Last-Event-ID: {last_id}\r\n" if last_id else ""
         if self.connection.token:
             asked += f"Authorization: Bearer {self.connection.token}\r\n"
-        self.connection.send(
-            f"GET {self.path} HTTP/{self.version}\r\nHost: {self.connection.host}\r\n"
-            f"Accept: text/event-stream\r\nCache-Control: no-store\r\n{asked}\r\n"
-        )
+        self.connection.send(self.request(asked))
         self.answer = answer = self.connection.answer_head()
         assert answer.status == 200, answer
         self.chunked = self.version == "1.1"
@@ -256,6 +253,13 @@ class EventSource(Follower):
         assert answer["Connection"] == "close"
         self._text = bytearray()
         self.whole = False
+
+    def request(self, asked):
+        """The request, with the lines of `asked`."""
+        return (
+            f"GET {self.path} HTTP/{self.version}\r\nHost: {self.connection.host}\r\n"
+            f"Accept: text/event-stream\r\nCache-Control: no-store\r\n{asked}\r\n"
+        )
 
     def again(self, abort=False):
         """Leave, and connect again from the last id."""

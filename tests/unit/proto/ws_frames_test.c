@@ -417,6 +417,73 @@ TEST(a_message_has_1000_frames_at_most)
     buf_fini(&bytes);
 }
 
+/* Reads `bytes` `step` at a time, and records the messages. */
+static void
+read_messages(struct slice bytes, size_t step, struct buf *seen)
+{
+    struct slice left = bytes;
+    struct ws_frames f;
+    struct buf rest, text;
+
+    buf_init(&rest, SIZE_MAX);
+    buf_init(&text, SIZE_MAX);
+    ws_frames_init(&f, MESSAGE_MAX, true);
+    while (left.size > 0) {
+        size_t size = left.size < step ? left.size : step;
+        struct slice now;
+        struct ws_frame frame;
+        enum ws_frames_next next;
+
+        buf_add(&rest, left.data, size);
+        slice_skip(&left, size);
+        now = buf_slice(&rest);
+        while ((next = ws_frames_read_into(&f, &now, &text, &frame)) !=
+               WS_FRAMES_MORE) {
+            buf_add_format(
+                seen, "%s%s%s %.*s\n",
+                next == WS_FRAMES_MESSAGE ? "message" : "frame",
+                next == WS_FRAMES_MESSAGE && !frame.is_text ? " binary" : "",
+                next == WS_FRAMES_MESSAGE && frame.is_deflated ? " deflated"
+                                                               : "",
+                SLICE_ARG(buf_slice(&text)));
+            if (next == WS_FRAMES_MESSAGE)
+                text.size = 0;
+        }
+        memmove(rest.data, now.data, now.size);
+        rest.size = now.size;
+    }
+    buf_fini(&rest);
+    buf_fini(&text);
+}
+
+TEST(keeps_messages_for_those_who_take_them)
+{
+    static const char expected[] = "message abcde\nmessage binary x\n"
+                                   "message \nframe de\nmessage def\n"
+                                   "message deflated \xf0\n";
+    struct buf bytes;
+
+    buf_init(&bytes, SIZE_MAX);
+    add_frame(&bytes, FIN | TEXT, SLICE("abcde"));
+    add_frame(&bytes, FIN | BINARY, SLICE("x"));
+    add_frame(&bytes, FIN | TEXT, SLICE(""));
+    add_frame(&bytes, TEXT, SLICE("de"));
+    add_frame(&bytes, FIN | PING, SLICE("p"));
+    add_frame(&bytes, CONT, SLICE("f"));
+    add_frame(&bytes, FIN | CONT, SLICE(""));
+    add_frame(&bytes, FIN | RSV1 | TEXT, SLICE("\xf0"));
+    for (size_t step = 1; step < 10; step++) {
+        struct buf seen;
+
+        buf_init(&seen, SIZE_MAX);
+        read_messages(buf_slice(&bytes), step, &seen);
+        if (!slice_is(buf_slice(&seen), expected))
+            fail_msg("step %zu: %.*s", step, SLICE_ARG(buf_slice(&seen)));
+        buf_fini(&seen);
+    }
+    buf_fini(&bytes);
+}
+
 /* There are 100,000 of them. */
 TEST(a_connection_costs_24_bytes)
 {

@@ -18,9 +18,9 @@ TEST(an_event_stands_where_its_subscriber_is_not_at_the_head)
     struct shared_wish wish = {
         .upto = UINT64_MAX, .is_heartbeat = true, .since_us = DATETIME_NONE};
 
-    wish.channel =
-        transports_channel(sets_post(&s, "demo", 0, 5),
-                           transports_number(transports_of_events(true)), NULL);
+    wish.channel = transports_channel(
+        sets_post(&s, "demo", 0, 5),
+        transports_number(transports_of_events(true, false)), NULL);
     for (wish.after = 0; wish.after <= 5; wish.after++) {
         struct shared_message frame = {.wish = wish};
         char id[64];

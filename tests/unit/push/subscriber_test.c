@@ -45,7 +45,7 @@ on_request(struct request *rq, void *user)
     assert_true(number_read(request_query(rq), &wish.after));
     wish.transport = request_is_upgrade(rq)
                          ? transports_of_websocket(false, SLICE(""), false)
-                         : transports_of_events(request_is_1_0(rq));
+                         : transports_of_events(request_is_1_0(rq), false);
     push_accept(world.push, rq, &wish);
 }
 

@@ -81,8 +81,8 @@ TEST(offers_what_it_speaks)
  * an event stream. */
 TEST(speaks_events_to_both_versions_of_http)
 {
-    const struct transport *chunked = transports_of_events(false);
-    const struct transport *plain = transports_of_events(true);
+    const struct transport *chunked = transports_of_events(false, false);
+    const struct transport *plain = transports_of_events(true, false);
 
     assert_ptr_not_equal(chunked, plain);
     assert_int_equal(chunked->form, MESSAGE_JSON);
@@ -101,8 +101,10 @@ TEST(numbers_them_all)
         transports_of_websocket(true, SLICE("resourcesync.xml"), false),
         transports_of_websocket(true, SLICE("resourcesync.json"), true),
         transports_of_websocket(true, SLICE("resourcesync.xml"), true),
-        transports_of_events(false),
-        transports_of_events(true),
+        transports_of_events(false, false),
+        transports_of_events(true, false),
+        transports_of_events(false, true),
+        transports_of_events(true, true),
     };
     unsigned seen = 0;
 

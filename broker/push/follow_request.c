@@ -1,0 +1,262 @@
+#include "broker/push/follow_request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "proto/datetime.h"
+#include "proto/resourcesync/json_parse.h"
+#include "proto/uri.h"
+
+/* The longest value of `set`: a name, "@", a position. */
+#define SET_VALUE_MAX (PATTERN_MAX + 1 + POSITION_MAX)
+
+void
+follow_request_fini(struct follow_request *r)
+{
+    free(r->items);
+    memset(r, 0, sizeof(*r));
+}
+
+static struct follow_item *
+add_item(struct follow_request *r)
+{
+    struct follow_item *items = ONE_MORE(r->items, &r->capacity, r->n);
+
+    if (!items)
+        return NULL;
+    r->items = items;
+    items[r->n] = (struct follow_item){.name = ""};
+    return &items[r->n++];
+}
+
+/* Values */
+
+static enum status
+read_name(struct follow_item *item, struct slice text, struct problem *why)
+{
+    item->is_pattern = text.size > 0 && memchr(text.data, '*', text.size);
+    if (item->is_pattern ? !rights_is_pattern(text) : !set_name_is_valid(text))
+        return problem_quoting(why, STATUS_INVALID,
+                               "neither the name of a set nor a pattern", text);
+    memcpy(item->name, text.data, text.size);
+    item->name[text.size] = '\0';
+    return STATUS_OK;
+}
+
+static enum status
+read_after(struct follow_item *item, struct slice text, struct problem *why)
+{
+    if (position_read(text, &item->after))
+        return problem_quoting(why, STATUS_INVALID,
+                               "not a position, which is EPOCH-SEQ or a seq",
+                               text);
+    item->has_after = true;
+    return STATUS_OK;
+}
+
+static enum status
+read_since(struct follow_item *item, struct slice text, struct problem *why)
+{
+    if (datetime_read_any(text, &item->since_us))
+        return problem_quoting(why, STATUS_INVALID, "since: not a W3C Datetime",
+                               text);
+    item->has_since = true;
+    return STATUS_OK;
+}
+
+static enum status
+check_item(const struct follow_item *item, struct problem *why)
+{
+    if (!item->name[0])
+        return problem(why, STATUS_INVALID, "an object of follow has no set");
+    if (item->has_after && item->has_since)
+        return problem(why, STATUS_INVALID,
+                       "since and after of %s contradict each other: give one",
+                       item->name);
+    if (item->is_pattern &&
+        (item->has_since ||
+         (item->has_after && (item->after.epoch[0] || item->after.seq > 0))))
+        return problem(why, STATUS_INVALID,
+                       "the sets of the pattern %s have no common position: "
+                       "they begin now, or after 0",
+                       item->name);
+    return STATUS_OK;
+}
+
+/* Queries */
+
+static enum status
+read_value(struct follow_request *r, struct slice escaped, struct problem *why)
+{
+    char decoded[3 * SET_VALUE_MAX];
+    struct follow_item *item = add_item(r);
+    struct slice text = {decoded, 0}, name;
+    enum status rc;
+    long size = -1;
+
+    if (!item)
+        return problem_memory(why);
+    if (escaped.size <= sizeof(decoded))
+        size = uri_decode(escaped, decoded);
+    if (size < 0)
+        return problem_quoting(why, STATUS_INVALID,
+                               "set: too long, or a bad escape", escaped);
+    text.size = (size_t)size;
+    name = slice_take(&text, '@');
+    rc = read_name(item, name, why);
+    if (!rc && name.size < (size_t)size)
+        rc = read_after(item, text, why);
+    return rc ? rc : check_item(item, why);
+}
+
+enum status
+follow_request_query(struct follow_request *r, struct slice query,
+                     struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    while (!rc && query.size > 0) {
+        struct slice value = slice_take(&query, '&');
+        struct slice name = slice_take(&value, '=');
+
+        if (slice_is(name, "set"))
+            rc = read_value(r, value, why);
+    }
+    return rc;
+}
+
+/* JSON */
+
+/*
+ *     ROOT --{--> MEMBERS --"follow": [--> FOLLOW --{--> ITEM --"set":--> VALUE
+ *                    |
+ *                    +------"unfollow": [--> UNFOLLOW
+ */
+enum place { ROOT, MEMBERS, FOLLOW, ITEM, UNFOLLOW };
+
+struct reading {
+    struct follow_request *request;
+    enum place place;
+    char key[16]; /* of the value that comes next; "": none */
+};
+
+static enum status
+refuse(struct problem *why)
+{
+    return problem(why, STATUS_INVALID,
+                   "not {\"follow\": [{\"set\": NAME, \"after\": POSITION}], "
+                   "\"unfollow\": [NAME]}");
+}
+
+static enum status
+begin_item(struct reading *r, struct problem *why)
+{
+    r->place = ITEM;
+    return add_item(r->request) ? STATUS_OK : problem_memory(why);
+}
+
+static struct follow_item *
+last_item(const struct reading *r)
+{
+    return &r->request->items[r->request->n - 1];
+}
+
+static enum status
+read_string(struct reading *r, struct slice text, struct problem *why)
+{
+    struct follow_item *item;
+
+    if (r->place == UNFOLLOW) {
+        item = add_item(r->request);
+        if (!item)
+            return problem_memory(why);
+        item->is_end = true;
+        return read_name(item, text, why);
+    }
+    if (r->place != ITEM)
+        return refuse(why);
+    item = last_item(r);
+    if (!strcmp(r->key, "set"))
+        return read_name(item, text, why);
+    if (!strcmp(r->key, "after"))
+        return read_after(item, text, why);
+    return strcmp(r->key, "since") != 0 ? refuse(why)
+                                        : read_since(item, text, why);
+}
+
+static enum status
+read_key(struct reading *r, struct slice text, struct problem *why)
+{
+    if (text.size >= sizeof(r->key))
+        return problem_quoting(why, STATUS_INVALID, "an unknown member", text);
+    memcpy(r->key, text.data, text.size);
+    r->key[text.size] = '\0';
+    return STATUS_OK;
+}
+
+static enum status
+begin_list(struct reading *r, struct problem *why)
+{
+    if (r->place != MEMBERS)
+        return refuse(why);
+    r->place = !strcmp(r->key, "follow") ? FOLLOW : UNFOLLOW;
+    return r->place == UNFOLLOW && strcmp(r->key, "unfollow") != 0 ? refuse(why)
+                                                                   : STATUS_OK;
+}
+
+static enum status
+begin_object(struct reading *r, struct problem *why)
+{
+    if (r->place == FOLLOW)
+        return begin_item(r, why);
+    if (r->place != ROOT)
+        return refuse(why);
+    r->place = MEMBERS;
+    return STATUS_OK;
+}
+
+static enum status
+end_object(struct reading *r, struct problem *why)
+{
+    if (r->place != ITEM)
+        return STATUS_OK;
+    r->place = FOLLOW;
+    return check_item(last_item(r), why);
+}
+
+static enum status
+on_event(void *user, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct reading *r = user;
+
+    switch (event) {
+    case JSON_OBJECT:
+        return begin_object(r, why);
+    case JSON_OBJECT_END:
+        return end_object(r, why);
+    case JSON_ARRAY:
+        return begin_list(r, why);
+    case JSON_ARRAY_END:
+        r->place = MEMBERS;
+        return STATUS_OK;
+    case JSON_KEY:
+        return read_key(r, text, why);
+    case JSON_STRING:
+        return read_string(r, text, why);
+    case JSON_NUMBER:
+    case JSON_OTHER:
+        break;
+    }
+    return refuse(why);
+}
+
+enum status
+follow_request_json(struct follow_request *request, struct slice text,
+                    struct problem *why)
+{
+    struct reading r = {.request = request};
+
+    return json_parse_text(text, on_event, &r, why);
+}

@@ -1,0 +1,62 @@
+/*
+ * follow_request.h - which sets a client of a stream of many sets wants to
+ * follow, as it says it:
+ *
+ *     GET /stream?set=a@9f2c5b7d01e4a683-4&set=b&set=news-*
+ *
+ *     {"follow": [{"set": "a", "after": "9f2c5b7d01e4a683-4"},
+ *                 {"set": "b"},
+ *                 {"set": "c", "since": "2026-11-23T04:00:00Z"},
+ *                 {"set": "news-*"}],
+ *      "unfollow": ["d"]}
+ *
+ * `after` is a position, or a plain seq; without `after` and `since` a set
+ * begins now. A pattern (rights.h) stands for all sets that it matches; with
+ * "after": "0" these begin at their beginning.
+ *
+ * A request is read as a whole, or refused. Any thread.
+ */
+#ifndef BROKER_PUSH_FOLLOW_REQUEST_H
+#define BROKER_PUSH_FOLLOW_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/access/rights.h"
+#include "proto/problem.h"
+#include "proto/resourcesync/position.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+_Static_assert(PATTERN_MAX >= SET_NAME_MAX, "a name is a pattern");
+
+/* A set, or the sets of a pattern. */
+struct follow_item {
+    char name[PATTERN_MAX + 1];
+    bool is_pattern;
+    bool is_end;           /* "unfollow" */
+    bool has_after;        /* begin after `after` */
+    bool has_since;        /* begin behind the last entry not later than this */
+    struct position after; /* of a pattern: seq 0 */
+    int64_t since_us;
+};
+
+struct follow_request {
+    struct follow_item *items; /* in the order of the text */
+    size_t n, capacity;
+};
+
+/* Read the parameters `set` of a query; or the JSON of a message or a body.
+ * `request` is empty before, all zero, and freed by its owner after any status.
+ * STATUS_MALFORMED: the escapes, or the JSON; STATUS_INVALID: well-formed, but
+ * no such request; STATUS_MEMORY. */
+MUST_CHECK enum status follow_request_query(struct follow_request *request,
+                                            struct slice query,
+                                            struct problem *why);
+MUST_CHECK enum status follow_request_json(struct follow_request *request,
+                                           struct slice text,
+                                           struct problem *why);
+void follow_request_fini(struct follow_request *request);
+
+#endif

@@ -1,0 +1,535 @@
+#include "broker/push/members.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/sets/positions.h"
+#include "broker/sets/rates.h"
+#include "proto/resourcesync/json.h"
+
+/* Life */
+
+void
+members_init(struct members *m, struct registry *registry,
+             struct places *places, struct service *service,
+             struct principal *principal, struct client *client, unsigned kind)
+{
+    *m = (struct members){
+        .registry = registry,
+        .places = places,
+        .service = service,
+        .principal = principal,
+        .kind = kind,
+    };
+    list_init(&m->ready);
+    list_init(&m->cold);
+    list_init(&m->loading);
+    m->client = client_ref(client);
+}
+
+static void
+set_turn(struct member *member, struct list *list)
+{
+    list_remove(&member->turn);
+    list_append(list, &member->turn);
+}
+
+static void
+give_place(const struct members *m)
+{
+    clients_give(registry_clients(m->registry), m->client, CLIENT_FOLLOWED, 1);
+}
+
+static void
+end_load(struct member *member)
+{
+    if (member->is_loading)
+        member->members->n_loading--;
+    member->is_loading = false;
+}
+
+/* Frees a member that is not in the map. */
+static void
+free_member(struct member *member)
+{
+    struct members *m = member->members;
+
+    end_load(member);
+    list_remove(&member->turn);
+    if (m->current == member)
+        m->current = NULL;
+    if (member->set) {
+        struct place *place = places_of_reader(&member->reader);
+
+        reader_release(&member->reader);
+        atomic_fetch_sub_explicit(&member->set->subscribers[m->kind], 1,
+                                  memory_order_relaxed);
+        places_leave(place);
+    }
+    give_place(m);
+    free(member);
+}
+
+/* Takes it from the map. A message that was begun is sent to its end. */
+static void
+leave_map(struct member *member)
+{
+    struct members *m = member->members;
+
+    map_remove(&m->by_name, &member->node);
+    if (m->current == member)
+        member->is_leaving = true;
+    else
+        free_member(member);
+}
+
+void
+members_remove(struct member *member)
+{
+    leave_map(member);
+}
+
+void
+members_clear(struct members *m)
+{
+    struct map_node *node, *next;
+
+    if (m->current && m->current->is_leaving)
+        free_member(m->current);
+    m->current = NULL;
+    map_foreach (node, next, &m->by_name) {
+        struct member *member = map_entry(node, struct member, node);
+
+        map_remove(&m->by_name, node);
+        free_member(member);
+    }
+    m->n_patterns = 0;
+}
+
+void
+members_fini(struct members *m)
+{
+    members_clear(m);
+    map_fini(&m->by_name);
+    free(m->patterns);
+    client_unref(m->client);
+}
+
+/* Following */
+
+static struct member *
+find_member(struct members *m, struct slice name)
+{
+    struct map_node *node = map_find(&m->by_name, map_hash(&m->by_name, name));
+
+    for (; node; node = map_same(node)) {
+        struct member *member = map_entry(node, struct member, node);
+
+        if (slice_is(name, member->name))
+            return member;
+    }
+    return NULL;
+}
+
+/* News, or the end of a load. A message that cannot be sent now is released: it
+ * is made again when its turn comes, so a stream holds one. */
+static void
+on_ready(struct reader *reader)
+{
+    struct member *member = list_entry(reader, struct member, reader);
+    struct members *m = member->members;
+
+    end_load(member);
+    if (m->current != member) {
+        if (reader->message && m->is_busy(m))
+            reader_release(reader);
+        set_turn(member, &m->ready);
+    }
+    m->on_ready(m, member);
+}
+
+/* Makes a member that is ready; `set` NULL: unknown. NULL: no memory. */
+static struct member *
+new_member(struct members *m, struct slice name, struct set *set,
+           uint64_t after)
+{
+    size_t size = sizeof(struct member) + (set ? 0 : name.size + 1);
+    struct member *member = calloc(1, size);
+    struct place *place = NULL;
+
+    if (member && set)
+        place = places_enter(m->places, m->service, set);
+    if (!member || (set && !place)) {
+        free(member);
+        return NULL;
+    }
+    member->members = m;
+    list_init(&member->turn);
+    if (set) {
+        member->set = set;
+        member->name = set->name;
+        reader_init(&member->reader, &place->channel, after, on_ready);
+        member->reader.kind = (uint8_t)m->kind;
+        member->reader.filter = m->filter;
+        atomic_fetch_add_explicit(&set->subscribers[m->kind], 1,
+                                  memory_order_relaxed);
+    } else {
+        memcpy(member + 1, name.data, name.size);
+        member->name = (const char *)(member + 1);
+        member->end = MEMBER_UNKNOWN;
+    }
+    map_add(&m->by_name, &member->node, map_hash(&m->by_name, name));
+    list_append(&m->ready, &member->turn);
+    return member;
+}
+
+/* The same, counted for the client. */
+static enum status
+add_member(struct members *m, struct slice name, struct set *set,
+           uint64_t after, struct member **member, struct problem *why)
+{
+    enum status rc = clients_take(registry_clients(m->registry), m->client,
+                                  CLIENT_FOLLOWED, 1, why);
+
+    if (rc)
+        return rc;
+    *member = new_member(m, name, set, after);
+    if (*member)
+        return STATUS_OK;
+    give_place(m);
+    return problem_memory(why);
+}
+
+/* True if the set exists for the principal. */
+static bool
+may_read(const struct members *m, const struct set *set)
+{
+    return rights_include(&m->principal->rights, RIGHT_SUBSCRIBE,
+                          slice_of(set->name)) &&
+           set_is_visible(set, m->principal);
+}
+
+/* Follows a set; NULL: an unknown one. */
+static enum status
+follow_set(struct members *m, const struct follow_item *item, struct slice name,
+           struct set *set, const struct head *head, struct problem *why)
+{
+    struct member *member = find_member(m, name);
+    uint64_t after = 0;
+    bool is_gone = false;
+    enum status rc;
+
+    if (member)
+        leave_map(member);
+    if (set && item->has_after)
+        is_gone = positions_judge_read(head, &item->after, &after, NULL);
+    else if (set)
+        after = head->last;
+    rc = add_member(m, name, set, after, &member, why);
+    if (rc)
+        return rc;
+    if (is_gone)
+        member->end = MEMBER_GONE;
+    if (set && item->has_since) {
+        /* The heartbeat that it begins with says where: log_since may wait for
+         * a disk, so the worker pool makes it. */
+        member->reader.since_us = item->since_us;
+        member->reader.wants_heartbeat = true;
+    }
+    return STATUS_OK;
+}
+
+static enum status
+follow_name(struct members *m, const struct follow_item *item,
+            struct problem *why)
+{
+    struct slice name = slice_of(item->name);
+    struct head head = {.last = 0};
+    struct set *set = registry_find(m->registry, name, &head);
+
+    if (set && !may_read(m, set))
+        set = NULL;
+    return follow_set(m, item, name, set, &head, why);
+}
+
+/* Patterns */
+
+struct joining {
+    struct members *members;
+    const struct follow_item *item;
+    struct problem *why;
+    enum status rc;
+};
+
+static bool
+join_existing(struct set *set, const struct head *head, void *user)
+{
+    struct joining *j = user;
+    struct slice name = slice_of(set->name);
+
+    if (rights_match(slice_of(j->item->name), name) &&
+        may_read(j->members, set) && !find_member(j->members, name))
+        j->rc = follow_set(j->members, j->item, name, set, head, j->why);
+    return !j->rc;
+}
+
+static struct follow_item *
+find_pattern(const struct members *m, const char *text)
+{
+    for (size_t i = 0; i < m->n_patterns; i++)
+        if (!strcmp(m->patterns[i].name, text))
+            return &m->patterns[i];
+    return NULL;
+}
+
+static enum status
+follow_pattern(struct members *m, const struct follow_item *item,
+               struct problem *why)
+{
+    struct joining joining = {m, item, why, STATUS_OK};
+
+    if (!find_pattern(m, item->name)) {
+        struct follow_item *patterns;
+
+        if (m->n_patterns == MEMBERS_PATTERNS_MAX)
+            return problem(why, STATUS_INVALID,
+                           "a stream has at most %d patterns",
+                           MEMBERS_PATTERNS_MAX);
+        patterns =
+            realloc(m->patterns, (m->n_patterns + 1) * sizeof(*patterns));
+        if (!patterns)
+            return problem_memory(why);
+        m->patterns = patterns;
+        patterns[m->n_patterns++] = *item;
+    }
+    registry_each(m->registry, join_existing, &joining);
+    return joining.rc;
+}
+
+enum status
+members_join(struct members *m, struct set *set, struct problem *why)
+{
+    static const struct follow_item from_beginning = {.has_after = true};
+    struct slice name = slice_of(set->name);
+    struct member *member;
+    struct head head;
+
+    for (size_t i = 0; i < m->n_patterns; i++) {
+        if (!rights_match(slice_of(m->patterns[i].name), name))
+            continue;
+        member = find_member(m, name);
+        if ((member && member->set == set) || !may_read(m, set) ||
+            !log_head(set->log, &head))
+            return STATUS_OK;
+        return follow_set(m, &from_beginning, name, set, &head, why);
+    }
+    return STATUS_OK;
+}
+
+static void
+unfollow_pattern(struct members *m, const char *text)
+{
+    struct follow_item *pattern = find_pattern(m, text);
+    struct map_node *node, *next;
+
+    if (pattern)
+        *pattern = m->patterns[--m->n_patterns];
+    map_foreach (node, next, &m->by_name) {
+        struct member *member = map_entry(node, struct member, node);
+
+        if (rights_match(slice_of(text), slice_of(member->name)))
+            leave_map(member);
+    }
+}
+
+enum status
+members_follow(struct members *m, const struct follow_request *request,
+               struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < request->n; i++) {
+        const struct follow_item *item = &request->items[i];
+        struct member *member;
+
+        if (!item->is_end)
+            rc = item->is_pattern ? follow_pattern(m, item, why)
+                                  : follow_name(m, item, why);
+        else if (item->is_pattern)
+            unfollow_pattern(m, item->name);
+        else if ((member = find_member(m, slice_of(item->name))))
+            leave_map(member);
+    }
+    return rc;
+}
+
+/* Turns */
+
+static void
+set_end(struct member *member, enum reader_state state)
+{
+    member->end = state == READER_GONE      ? MEMBER_GONE
+                  : state == READER_REMOVED ? MEMBER_REMOVED
+                                            : MEMBER_FAILED;
+}
+
+/* True if the member has something to send. */
+static bool
+decide(struct members *m, struct member *member, enum reader_state state)
+{
+    switch (state) {
+    case READER_READY:
+        if (member->reader.message) {
+            m->current = member;
+            return true;
+        }
+        list_append(&m->cold, &member->turn);
+        return false;
+    case READER_HEAD:
+    case READER_LATER:
+        return false;
+    case READER_GONE:
+    case READER_REMOVED:
+    case READER_FAILED:
+        break;
+    }
+    set_end(member, state);
+    return true;
+}
+
+/* Asks it, and has its message loaded. (The load may end at once, and then
+ * the member is ready.) */
+static bool
+load_member(struct members *m, struct member *member)
+{
+    enum reader_state state;
+
+    list_remove(&member->turn);
+    list_append(&m->loading, &member->turn);
+    member->is_loading = true;
+    m->n_loading++;
+    state = reader_next(&member->reader);
+    if (state == READER_LATER)
+        return false;
+    end_load(member);
+    list_remove(&member->turn);
+    return decide(m, member, state);
+}
+
+static struct member *
+first_of(const struct list *list)
+{
+    struct list *node = list_first(list);
+
+    return node ? list_entry(node, struct member, turn) : NULL;
+}
+
+struct member *
+members_next(struct members *m)
+{
+    struct member *member;
+
+    while ((member = first_of(&m->ready))) {
+        list_remove(&member->turn);
+        if (member->end || decide(m, member, reader_try(&member->reader)))
+            return member;
+    }
+    while (m->n_loading < MEMBERS_LOADS && (member = first_of(&m->cold)))
+        if (load_member(m, member))
+            return member;
+    return NULL;
+}
+
+bool
+members_are_waiting(const struct members *m)
+{
+    return !list_is_empty(&m->ready) ||
+           (!list_is_empty(&m->cold) && m->n_loading < MEMBERS_LOADS);
+}
+
+void
+members_sent(struct members *m)
+{
+    struct member *member = m->current;
+
+    m->current = NULL;
+    reader_advance(&member->reader);
+    if (member->is_leaving)
+        free_member(member);
+    else if (reader_rest(&member->reader) != READER_HEAD)
+        list_append(&m->ready, &member->turn);
+}
+
+/* Ends */
+
+/* Room for the members that name the positions which can be served. */
+#define MEMBERS_TEXT_MAX 4096
+
+static void
+write_gone(struct buf *to, const struct member *member)
+{
+    char earliest[POSITION_MAX], detail[100];
+    struct buf text;
+    struct head head;
+
+    log_head(member->set->log, &head);
+    positions_earliest(&head, earliest);
+    snprintf(detail, sizeof(detail), "position gone; earliest %s", earliest);
+    json_text_member(to, "detail", slice_of(detail));
+    buf_init(&text, MEMBERS_TEXT_MAX);
+    positions_members(member->set, &head, &text);
+    if (!text.failed)
+        buf_add_text(to, text.data);
+    buf_fini(&text);
+}
+
+void
+members_write_end(struct buf *to, const struct member *member)
+{
+    static const char *const words[] = {
+        [MEMBER_UNKNOWN] = "unknown",
+        [MEMBER_REMOVED] = "removed",
+        [MEMBER_GONE] = "gone",
+        [MEMBER_FAILED] = "failed",
+    };
+
+    BUF_ADD(to, "{\"set\":");
+    json_text(to, slice_of(member->name));
+    json_text_member(to, "end", slice_of(words[member->end]));
+    if (member->end == MEMBER_GONE)
+        write_gone(to, member);
+    BUF_ADD(to, "}");
+}
+
+/* Lags */
+
+static void
+add_lags(const struct list *list, uint64_t *sum, uint64_t *max)
+{
+    const struct list *node;
+
+    for (node = list->next; node != list; node = node->next) {
+        const struct member *member = list_entry(node, struct member, turn);
+        const struct reader *r = &member->reader;
+        uint64_t lag;
+
+        if (!member->set || places_of_reader(r)->last <= reader_start(r))
+            continue;
+        lag = places_of_reader(r)->last - r->after;
+        rates_note_lag(registry_rates(member->set->registry), member->set,
+                       r->kind, lag);
+        *sum += lag;
+        if (lag > *max)
+            *max = lag;
+    }
+}
+
+void
+members_lag(const struct members *m, uint64_t *sum, uint64_t *max)
+{
+    *sum = *max = 0;
+    add_lags(&m->ready, sum, max);
+    add_lags(&m->cold, sum, max);
+    add_lags(&m->loading, sum, max);
+}

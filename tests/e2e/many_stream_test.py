@@ -1,0 +1,416 @@
+"""A stream of many sets (GET and POST /stream): which sets, their messages, their ends,
+and what a client may say."""
+
+import json
+
+import pytest
+
+from websockets.frames import Opcode
+
+from tidings_test.http import JSON, check_refused
+from tidings_test.soak import soak
+from tidings_test.stream import EventSource, WebSocket
+
+pytestmark = pytest.mark.broker("--heartbeat", "3600")
+
+
+class Many(WebSocket):
+    """A WebSocket of many sets, which begins with a heartbeat of the stream."""
+
+    def __init__(self, broker, query="", **options):
+        super().__init__(broker, f"/stream?{query}", **options)
+        self.said = {}
+        assert self.take()["heartbeat"] == 3600
+
+    def say(self, **request):
+        """Send a request."""
+        self.protocol.send_text(json.dumps(request).encode())
+        self.flush()
+
+    def take(self):
+        """The next message, as it is; None: the stream is closed."""
+        text = self.read_text()
+        self.said = text and json.loads(text)
+        return self.said
+
+    def seqs(self):
+        """The set and the seqs of the next message."""
+        said = self.take()
+        assert "changes" in said, said
+        return said["set"], [change["seq"] for change in said["changes"]]
+
+    def end(self):
+        """The set and the end that the next message says."""
+        said = self.take()
+        return said["set"], said["end"]
+
+
+class ManyEvents(EventSource):
+    """The same by server-sent events; `body` is posted."""
+
+    def __init__(self, broker, query="", body=None, **options):
+        self.body = None if body is None else json.dumps(body).encode()
+        super().__init__(broker, f"/stream?{query}", **options)
+        assert self.take()["heartbeat"] == 3600
+
+    def request(self, asked):
+        head = super().request(asked)
+        if self.body is None:
+            return head
+        return head.replace("GET", "POST", 1).replace(
+            "\r\n\r\n",
+            f"\r\nContent-Type: application/json\r\nContent-Length: {len(self.body)}"
+            f"\r\n\r\n{self.body.decode()}",
+        )
+
+    def take(self):
+        if not self.read_event():
+            return None
+        said = json.loads(self.data)
+        assert not self.last_id
+        if "end" in said:
+            assert self.event == "end"
+        else:
+            assert self.event == ("changes" if said.get("changes") else "heartbeat")
+        return said
+
+    seqs, end = Many.seqs, Many.end
+
+
+KINDS = pytest.mark.parametrize("kind", [Many, ManyEvents])
+
+
+def everything(follower, n):
+    """The seqs of the next `n` entries, by set."""
+    seqs = {}
+    while n > 0:
+        name, more = follower.seqs()
+        seqs.setdefault(name, []).extend(more)
+        n -= len(more)
+    assert n == 0
+    return seqs
+
+
+# Which sets
+
+
+@KINDS
+def test_follows_sets_from_their_own_positions(broker, kind):
+    a, b, c = (broker.set() for _ in range(3))
+    epoch = a.post(3).epoch
+    b.post(2)
+    c.post(2)
+    many = kind(broker, f"set={a.name}%40{epoch}-1&set={b.name}@0&set={c.name}")
+    assert [many.seqs(), many.seqs()] == [(a.name, [2, 3]), (b.name, [1, 2])]
+    c.post(1)
+    a.post(1)
+    assert [many.seqs(), many.seqs()] == [(c.name, [3]), (a.name, [4])]
+
+
+@pytest.mark.parametrize("form", ["json", "xml"])
+def test_sends_the_bytes_of_the_streams_of_the_sets(broker, form):
+    news = broker.set()
+    news.post(3)
+    many = Many(broker, f"set={news.name}@0", form=form)
+    one = news.websocket("after=0", form)
+    one.next()
+    one.next()
+    assert many.read_text() == one.text
+
+
+@pytest.mark.parametrize("deflate", [False, True])
+def test_adds_moves_and_ends_sets_while_it_runs(broker, deflate):
+    a, b = broker.set(), broker.set()
+    a.post(2)
+    b.post(2)
+    many = Many(broker, deflate=deflate)
+    many.say(follow=[{"set": a.name, "after": "1"}, {"set": b.name}])
+    assert many.seqs() == (a.name, [2])
+    many.say(follow=[{"set": a.name, "after": "0"}])
+    assert many.seqs() == (a.name, [1, 2])
+    many.say(unfollow=[a.name, "nothing"])
+    many.say(follow=[{"set": "there-is-no-such-set"}])
+    assert many.end() == ("there-is-no-such-set", "unknown")  # so both were heard
+    a.post(1)
+    b.post(1)
+    assert many.seqs() == (b.name, [3])
+
+
+# The heartbeat of a set that begins at a time says at which entry that is.
+def test_begins_at_a_time(broker):
+    news = broker.set()
+    news.post(2)
+    since = news.post(1).datetime
+    news.post(2)
+    many = Many(broker)
+    many.say(follow=[{"set": news.name, "since": since}])
+    first = many.take()
+    assert (first["set"], first["after"], first["last"]) == (news.name, 3, 3)
+    assert many.seqs() == (news.name, [4, 5])
+
+
+@KINDS
+def test_takes_the_filters_of_a_stream(broker, kind):
+    a, b = broker.set(), broker.set()
+    b.post(1)
+    many = kind(broker, f"set={a.name}-*&set={b.name}&change=deleted&set={a.name}*")
+    b.post(1)
+    b.post_change("http://example.com/r/1", "deleted")
+    assert many.seqs() == (b.name, [3])
+
+
+@KINDS
+def test_takes_the_sets_of_a_pattern_and_those_made_later(broker, kind):
+    old, other, new = (broker.set(f"{name}-{kind.__name__.lower()}") for name in "abc")
+    old.post(3)
+    query = f"set=a-{kind.__name__.lower()}&set=*c-{kind.__name__.lower()}*"
+    many = kind(broker, query)
+    other.post(1)
+    new.post(2)
+    assert many.seqs() == (new.name, [1, 2])
+    old.post(1)
+    assert many.seqs() == (old.name, [4])
+    new.delete()
+    assert many.end() == (new.name, "removed")
+    new.post(1)
+    assert many.seqs() == (new.name, [1])
+
+
+def test_begins_all_sets_of_a_pattern_at_their_beginning(broker):
+    sets = [broker.set(f"begin-{i}") for i in range(3)]
+    for one in sets:
+        one.post(2)
+    many = Many(broker)
+    many.say(follow=[{"set": "begin-*", "after": "0"}])
+    assert everything(many, 6) == {one.name: [1, 2] for one in sets}
+    many.say(unfollow=["begin-*"])
+    many.say(follow=[{"set": sets[0].name}])
+    broker.set("begin-3").post(1)
+    sets[1].post(1)
+    sets[0].post(1)
+    assert many.seqs() == (sets[0].name, [3])
+
+
+# The end of one
+
+
+@KINDS
+def test_the_end_of_one_set_ends_no_other(broker, kind):
+    a, b, c = (broker.set() for _ in range(3))
+    for one in (a, b, c):
+        one.post(2)
+    epoch = a.get().json()["epoch"]
+    many = kind(broker, f"set={a.name}&set={b.name}@{epoch}-1&set={c.name}")
+    gone = many.take()
+    assert (gone["set"], gone["end"]) == (b.name, "gone")
+    head = b.get().json()
+    assert (gone["earliest"], gone["last"]) == (head["earliest"], head["position"])
+    assert gone["restart"] == f"{b.url}/capabilitylist.xml"
+    a.delete()
+    assert many.end() == (a.name, "removed")
+    c.post(1)
+    assert many.seqs() == (c.name, [3])
+
+
+# Byte for byte: of a private set, of one that the token may not read, and of none.
+@pytest.mark.broker("--heartbeat", "3600")
+def test_a_set_that_may_not_be_read_is_unknown(start_broker):
+    broker = start_broker("--heartbeat", "3600")
+    broker.add_token("admin", admin=True)
+    texts = {"everyone": None}
+    texts["reader"] = broker.add_token("reader", subscribe=["open-*", "none-*", "kept-*"])
+    broker.add_token("everyone", subscribe=["open-*", "none-*", "kept-*"])
+    broker.set("open-1").post(1)
+    kept = broker.set("kept-1")
+    kept.create(private=True)
+    kept.post(1)
+    broker.set("shut-1").post(1)
+    names = ["none-1", "kept-1", "shut-1"]
+    for who, token in texts.items():
+        many = Many(broker.holder(token))
+        many.say(follow=[{"set": name, "after": "0"} for name in names])
+        for name in names:
+            said = many.read_text()
+            if (who, name) == ("reader", "kept-1"):
+                assert json.loads(said)["changes"]
+            else:
+                assert said == b'{"set":"%s","end":"unknown"}' % name.encode()
+        many.say(follow=[{"set": "*1", "after": "0"}, {"set": f"*-{who}"}])
+        assert many.seqs() == ("open-1", [1])
+        broker.set(f"kept-{who}").create(private=True)
+        broker.set(f"shut-{who}").post(1)
+        broker.set(f"open-{who}").post(1)
+        assert many.seqs() == (f"open-{who}", [1])
+    nobody = start_broker()
+    nobody.add_token("admin", admin=True)
+    refused = nobody.holder(None).get("/stream", accept="text/event-stream")
+    assert refused.status == 401
+
+
+def test_the_end_of_a_token_ends_the_stream(start_broker):
+    broker = start_broker("--heartbeat", "3600")
+    broker.add_token("admin", admin=True)
+    token = broker.add_token("reader", subscribe=["*"])
+    broker.set("a").post(1)
+    many = Many(broker.holder(token), "set=a&set=*")
+    events = ManyEvents(broker.holder(token), "set=a")
+    assert broker.delete("/tokens/reader").status == 204
+    assert many.wait_close(4401)
+    assert events.wait_end("denied")
+
+
+def test_says_farewell(start_broker):
+    broker = start_broker("--heartbeat", "3600")
+    many, events = Many(broker, "set=a*"), ManyEvents(broker, "set=a*")
+    broker.terminate()
+    assert many.wait_close(1001)
+    assert events.wait_end("farewell")
+
+
+# Hostile clients
+
+REFUSED = {
+    "{": 1007,
+    "": 1007,
+    "[]": 1008,
+    '"follow"': 1008,
+    "{} {}": 1007,
+    '{"follow": {"set": "a"}}': 1008,
+    '{"follow": ["a"]}': 1008,
+    '{"follow": [{}]}': 1008,
+    '{"follow": [{"set": "A"}]}': 1008,
+    '{"follow": [{"set": 7}]}': 1008,
+    '{"follow": [{"set": "a", "after": "x"}]}': 1008,
+    '{"follow": [{"set": "a", "after": 7}]}': 1008,
+    '{"follow": [{"set": "a", "since": "x"}]}': 1008,
+    '{"follow": [{"set": "a", "after": "0", "since": "2026"}]}': 1008,
+    '{"follow": [{"set": "a*", "after": "1"}]}': 1008,
+    '{"follow": [{"set": "!a*"}]}': 1008,
+    '{"follow": [{"set": "a", "before": "1"}]}': 1008,
+    '{"unfollow": "a"}': 1008,
+    '{"unfollow": [["a"]]}': 1008,
+    '{"folow": []}': 1008,
+    '{"follow": [{"set": "\\ud800"}]}': 1008,
+    "[" * 100: 1008,
+}
+
+
+@pytest.mark.parametrize("deflate", [False, True])
+def test_a_malformed_message_closes_the_stream(broker, deflate):
+    for text, code in REFUSED.items():
+        many = Many(broker, deflate=deflate)
+        many.protocol.send_text(text.encode())
+        many.flush()
+        close = many.wait_close()
+        assert close.code == code, (text, close)
+        assert close.reason
+
+
+def test_a_malformed_request_is_refused(broker):
+    accept = {"accept": "text/event-stream"}
+    for text in REFUSED:
+        if text:
+            check_refused(broker.post("/stream", text.encode(), JSON, **accept), 400)
+    for query in ("set=A", "set=a@x", "set=a@", "set=%zz", "set=a*@1", "set=", "type=/"):
+        check_refused(broker.get(f"/stream?{query}", **accept), 400)
+    check_refused(broker.get("/stream"), 426)
+    check_refused(broker.post("/stream", b"{}", JSON), 426)
+    check_refused(broker.post("/stream", b"{}", "text/plain", **accept), 415)
+    large = b" " * 262145
+    check_refused(broker.post("/stream", large, JSON, **accept), 413)
+    assert broker.head("/stream?set=a", **accept).status == 200
+
+
+def test_a_message_has_a_limit(broker):
+    def close_of(*frames, deflate=False):
+        many = Many(broker, deflate=deflate)
+        for opcode, payload, fin in frames:
+            many.send_frame(opcode, payload, fin)
+        return many.wait_close().code
+
+    half = b" " * 150000
+    assert close_of((Opcode.TEXT, half, False), (Opcode.CONT, half, True)) == 1009
+    assert close_of((Opcode.BINARY, b"{}", True)) == 1008
+    assert close_of((Opcode.TEXT, b"{\xff", False)) == 1007
+    bomb = Many(broker, deflate=True)
+    bomb.protocol.send_text(b" " * 10000000)
+    bomb.flush()
+    assert bomb.wait_close().code == 1009
+    many = Many(broker)
+    many.send_frame(Opcode.TEXT, b" " * 200000, False)
+    many.send_frame(Opcode.PING, b"here")
+    many.send_frame(Opcode.CONT, b'{"follow": [{"set": "no-such', False)
+    many.send_frame(Opcode.CONT, b'-set"}]}', True)
+    assert many.end() == ("no-such-set", "unknown")
+
+
+@pytest.mark.broker("--heartbeat", "3600", "--client-followed", "3")
+def test_a_client_has_its_share_of_sets(broker):
+    accept = {"accept": "text/event-stream"}
+    many = Many(broker, "set=a&set=b")
+    assert [many.end()[0], many.end()[0]] == ["a", "b"]  # these count no more
+    for name in ("s1", "s2", "s3", "s4"):
+        broker.set(name).post(1)
+    other = Many(broker, "set=s1&set=s2")
+    check_refused(broker.get("/stream?set=s1&set=s2", **accept), 429, "--client-followed")
+    many.say(follow=[{"set": "s3"}, {"set": "s4"}])
+    assert many.wait_close(1008).reason
+    other.say(follow=[{"set": "s3*"}])
+    broker.set("s33").post(1)
+    assert other.wait_close(1008).reason
+    other.leave()
+    Many(broker, "set=s1&set=s2&set=s3").leave()
+
+
+# Crowds
+
+SETS = 1000
+ROUNDS = soak(20, 1000)
+
+
+@pytest.fixture
+def crowd(broker):
+    return [broker.set(f"crowd-{i}") for i in range(SETS)]
+
+
+# Each change once, in order, whatever the way in which the sets are named.
+def test_follows_a_thousand_sets(broker, crowd):
+    for one in crowd:
+        one.post(2)
+    follow = [{"set": one.name, "after": "1"} for one in crowd]
+    many = Many(broker)
+    many.say(follow=follow)
+    posted = ManyEvents(broker, body={"follow": follow})
+    pattern = Many(broker, "set=crowd-*")
+    for follower in (many, posted):
+        assert everything(follower, SETS) == {one.name: [2] for one in crowd}
+    for _ in range(ROUNDS):
+        for one in crowd[:: SETS // 50]:
+            one.post(1)
+    wanted = {one.name: list(range(3, 3 + ROUNDS)) for one in crowd[:: SETS // 50]}
+    for follower in (many, posted, pattern):
+        assert everything(follower, 50 * ROUNDS) == wanted
+
+
+# A client that does not read for a long time has one message of a busy set in its way,
+# and gets everything.
+def test_a_busy_set_holds_up_no_other(broker):
+    busy, quiet = broker.set(), broker.set()
+    busy.post(1)
+    quiet.post(1)
+    many = Many(broker, f"set={busy.name}&set={quiet.name}", narrow=True)
+    for _ in range(soak(40, 400)):
+        busy.post(4, size=60000)
+    quiet.post(1)
+    while many.seqs()[0] != quiet.name:
+        assert many.said["last"] < busy.posted
+    last = 0
+    while last < busy.posted:
+        many.take()
+        last = many.said["last"]
+
+
+def test_is_offered_where_clients_look(broker):
+    broker.set("offered").post(1)
+    page = broker.get("/sets")
+    assert page.json()["stream"] == f"{broker.url}/stream"
