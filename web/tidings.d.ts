@@ -114,7 +114,10 @@ export interface Options {
     /** A bearer token, or a function that returns one: asked again when the broker refuses it. */
     token?: string | (() => string | Promise<string>);
     filter?: Filter;
-    /** The names of the sets, if the source is the URL of a broker: `https://host/`. */
+    /**
+     * The names of the sets, if the source is the URL of a broker: `https://host/`. The sets of a
+     * broker share one connection.
+     */
     sets?: string[];
     /** Ends the iteration, which then throws the reason of the signal. */
     signal?: AbortSignal;
@@ -125,6 +128,11 @@ export interface Options {
      * it, or if it returns nothing, the iteration throws the error.
      */
     onGone?: (error: TidingsError) => string | undefined | Promise<string | undefined>;
+    /**
+     * Called when one set ends: "removed", "unknown", or "gone" without a position to go on from.
+     * The others go on; the iteration ends with the last one. Without it, the iteration throws.
+     */
+    onEnd?: (error: TidingsError) => void;
 }
 
 /**

@@ -31,6 +31,10 @@ const ANSWER_MS = 30_000; // longest silence before an answer has begun
 const FIRST_EVENT_MS = 10_000; // later a proxy holds events back
 const HEARTBEAT_MS = 20_000; // until the broker has said how often it sends one
 const POLL_S = 45; // proxies often end a request after 60
+const POLL_PAUSE_MS = 5000; // between polls of several sets
+const GROUP_MAX = 2000; // sets of one connection: the broker takes 256 KB of names
+const URL_MAX = 6000; // a broker takes 8,192 characters
+const EVENTS = 'text/event-stream';
 
 /**
  * The end of a set, or of all. `code` is "gone" (the broker cannot serve the position: `earliest`
@@ -490,7 +494,7 @@ class Following {
         globalThis.document?.addEventListener('visibilitychange', tick);
         try {
             await Promise.all(this.#sets.map(set => this.#load(set)));
-            yield* merge(this.#sets.map(set => this.#follow(set)), () => this.#stop());
+            yield* merge(this.#groups().map(sets => this.#follow(sets)), () => this.#stop());
         } finally {
             clearInterval(timer);
             signal?.removeEventListener('abort', stop);
@@ -504,6 +508,18 @@ class Following {
     #stop(reason = new Lost('the consumer has ended')) {
         this.#end.abort(reason);
         this.#links.forEach(link => link.abort(reason));
+    }
+
+    /** The sets that share a connection: those of a broker. */
+    #groups() {
+        const groups = new Map();
+        this.#sets.forEach((set, i) => {
+            const root = set.url.replace(/sets\/[^/]+$/, '');
+            const key = `${root} ${Math.floor(i / GROUP_MAX)}`;
+            set.root = root;
+            groups.set(key, [...groups.get(key) ?? [], set]);
+        });
+        return [...groups.values()];
     }
 
     /** Throws the reason of the signal once it is aborted. */
@@ -581,14 +597,20 @@ class Following {
         throw new TidingsError('denied', 'there is no token');
     }
 
-    /** Asks the broker. Returns the answer if it is a success, else throws. */
-    async #request(link, url, accept, set) {
+    /** Asks the broker. Returns the answer if it is a success, else throws. `body`: an object to
+     * post as JSON. */
+    async #request(link, url, accept, set, body) {
         for (let isRepeat = false; ; isRepeat = true) {
             const token = await this.#authorization(link);
             const headers = { Accept: accept };
+            const init = { headers, signal: link.signal };
             if (token)
                 headers.Authorization = `Bearer ${token}`;
-            const answer = await link.wait(fetch(url, { headers, signal: link.signal }));
+            if (body) {
+                Object.assign(init, { method: 'POST', body: JSON.stringify(body) });
+                headers['Content-Type'] = 'application/json';
+            }
+            const answer = await link.wait(fetch(url, init));
             if (answer.ok)
                 return answer;
             if (answer.status === 401 && typeof this.#options.token === 'function' && !isRepeat) {
@@ -612,7 +634,7 @@ class Following {
         if (status === 410 && problem.earliest)
             return this.#gone(set, problem);
         const code = { 401: 'denied', 403: 'denied', 404: 'unknown', 410: 'removed' }[status];
-        return new TidingsError(code ?? 'refused', detail, { status, set: set.name });
+        return new TidingsError(code ?? 'refused', detail, { status, set: set?.name });
     }
 
     #gone(set, { detail, earliest, last, restart }) {
@@ -662,38 +684,57 @@ class Following {
             url.searchParams.set('after', positionText(set.position));
         else if (set.since)
             url.searchParams.set('since', set.since);
-        for (const [key, values] of Object.entries({ ...this.#filter, ...parameters }))
-            [values].flat().forEach(value => url.searchParams.append(key, value));
+        return this.#addFilter(url, parameters);
+    }
+
+    #addFilter(url, more) {
+        for (const [name, values] of Object.entries({ ...this.#filter, ...more }))
+            [values].flat().forEach(value => url.searchParams.append(name, value));
         return url;
     }
 
-    /* One set */
+    /* Following */
 
-    async *#follow(set) {
+    /** Follows sets on one connection, until the last of them has ended. */
+    async *#follow(sets) {
         const link = new Link((_, error) => this.#report(error));
         this.#links.push(link);
-        for (;;) {
+        while (sets.length && !link.isApart) {
             this.check();
             link.begin();
             try {
-                if (set.gone)
+                for (const set of sets.filter(set => set.gone))
                     yield* this.#restart(link, set);
-                yield* link.isPolling ? this.#poll(link, set) : this.#stream(link, set);
+                yield* link.isPolling ? this.#poll(link, sets) : this.#stream(link, sets);
             } catch (error) {
                 this.check();
+                const set = sets.find(one => one.name === error.set);
                 if (error.code === 'gone' && error !== set.gone)
                     set.gone = error;
                 else if (!(error instanceof Lost))
-                    throw error;
+                    this.#drop(sets, error);
                 await this.#pause(link, error);
             }
         }
+        this.#links.splice(this.#links.indexOf(link), 1);
+        link.abort(new Lost('nothing is left to follow'));
+        if (sets.length) // a broker that has no stream of many sets
+            yield* merge(sets.map(set => this.#follow([set])), () => this.#stop());
+    }
+
+    /** Goes on without the set that has ended, if the caller knows what to do; else throws. */
+    #drop(sets, error) {
+        const i = sets.findIndex(set => set.name === error.set);
+        if (!this.#options.onEnd || i < 0)
+            throw error;
+        sets.splice(i, 1);
+        this.#options.onEnd(error);
     }
 
     async #pause(link, error) {
-        const isFirstGone = error.code === 'gone' && !link.failures;
+        const isFirst = error instanceof TidingsError && !link.failures;
         const ms = link.failed(error);
-        if (isFirstGone)
+        if (isFirst)
             return;
         link.begin(); // `online` ends the pause, too
         link.allow(Infinity);
@@ -706,18 +747,38 @@ class Following {
         });
     }
 
-    async *#stream(link, set) {
+    /** Asks for the stream of one set, or of several. */
+    async #open(link, sets) {
+        if (sets.length === 1)
+            return this.#request(link, this.#address(sets[0], 'stream'), EVENTS, sets[0]);
+        const url = new URL('stream', sets[0].root);
+        this.#addFilter(url);
+        const follow = sets.map(({ name, position }) => ({ set: name, after: positionText(position) }));
+        const short = new URL(url);
+        follow.forEach(({ set, after }) => short.searchParams.append('set', `${set}@${after}`));
+        try {
+            return await (short.href.length < URL_MAX ? this.#request(link, short, EVENTS)
+                : this.#request(link, url, EVENTS, undefined, { follow }));
+        } catch (error) {
+            link.isApart = error.status === 404 || error.status === 405;
+            throw link.isApart ? new Lost(error.message) : error;
+        }
+    }
+
+    async *#stream(link, sets) {
         const reader = new EventReader();
         let size = 0, isBegun = false;
+        if (sets.length > 1)
+            yield* this.#findPositions(link, sets);
+        const byName = new Map(sets.map(set => [set.name, set]));
         try {
-            const url = this.#address(set, 'stream');
-            const answer = await this.#request(link, url, 'text/event-stream', set);
-            if (!answer.headers.get('Content-Type')?.startsWith('text/event-stream'))
+            const answer = await this.#open(link, sets);
+            if (!answer.headers.get('Content-Type')?.startsWith(EVENTS))
                 throw new Silence('the answer is no event stream');
             link.allow(FIRST_EVENT_MS);
             for await (const text of this.#pieces(link, answer)) {
                 for (const event of read(reader, text)) {
-                    yield* this.#take(link, set, event);
+                    yield* this.#take(link, sets, byName, event);
                     if (isBegun && event.event === 'heartbeat')
                         link.enter('live'); // nothing else was to be sent
                     isBegun = true;
@@ -734,17 +795,25 @@ class Following {
         throw new Lost('the stream has ended');
     }
 
-    async *#take(link, set, { event, data }) {
+    async *#take(link, sets, byName, { event, data }) {
         if (data === undefined)
             return;
         const fact = parse(data);
+        const set = byName.get(byName.size === 1 ? sets[0].name : fact.set);
         if (event === 'changes' || event === 'heartbeat') {
             link.came();
             link.heartbeat = fact.heartbeat > 0 ? fact.heartbeat * 1000 : link.heartbeat;
-            yield* this.#deliver(link, set, fact);
+            if (set)
+                yield* this.#deliver(link, set, fact);
             link.allow(Math.max(3 * link.heartbeat, TICK_MS), true);
         } else if (event === 'gone') {
             throw this.#gone(set, fact);
+        } else if (event === 'end' && set && ['removed', 'unknown'].includes(fact.end)) {
+            this.#drop(sets, new TidingsError(fact.end, `${set.name}: ${fact.end}`, { set: set.name }));
+            if (!sets.length)
+                throw new Lost('no set is left');
+        } else if (event === 'end' && set) {
+            throw fact.end === 'gone' ? this.#gone(set, fact) : new Lost(`${set.name} has failed`);
         } else if (event === 'removed') {
             throw new TidingsError('removed', String(fact.detail), { set: set.name });
         } else if (['denied', 'farewell', 'failed'].includes(event)) {
@@ -753,19 +822,34 @@ class Following {
         }
     }
 
-    async *#poll(link, set) {
+    async *#poll(link, sets) {
+        const isAlone = sets.length === 1;
         link.isPolling = false; // when this fails
-        if (!set.position && !set.since) {
-            const { position } = await this.#json(link, set.url, set);
-            set.position = positionOf(position);
-        }
-        for (let wait = 0; ; wait = POLL_S) {
+        yield* this.#findPositions(link, sets);
+        for (let wait = 0; ; wait = isAlone ? POLL_S : 0) {
             link.allow(wait * 1000 + ANSWER_MS, wait > 0);
-            const page = await this.#json(link, this.#address(set, 'changes', { wait }), set);
-            link.came();
-            yield* this.#deliver(link, set, page);
-            if (page.after === page.last)
+            let isLive = true;
+            for (const set of sets) {
+                const page = await this.#json(link, this.#address(set, 'changes', { wait }), set);
+                link.came();
+                yield* this.#deliver(link, set, page);
+                isLive &&= page.after === page.last;
+            }
+            if (isLive)
                 link.enter('live');
+            if (isLive && !isAlone)
+                await link.wait(new Promise(done => setTimeout(done, POLL_PAUSE_MS)));
+        }
+    }
+
+    /** Finds where the sets are now, or yields what came since: a position is a place to go on
+     * from whatever happens, and "now" is not. */
+    async *#findPositions(link, sets) {
+        for (const set of sets.filter(one => !one.position)) {
+            const fact = await this.#json(link, set.since ? this.#address(set, 'changes') : set.url, set);
+            const { epoch, last } = fact;
+            link.came();
+            yield* this.#deliver(link, set, set.since ? fact : { epoch, after: last, last, changes: [] });
         }
     }
 

@@ -63,6 +63,7 @@ export function problem(status, members = {}, headers = {}) {
 export class FakeBroker {
     requests = []; // "PATH?QUERY"
     tokens = []; // of the requests
+    bodies = [];
     states = [];
     pauses = []; // milliseconds
     #real = {};
@@ -91,17 +92,17 @@ export class FakeBroker {
             object[name] = value;
     }
 
-    async #answer(url, { headers, signal }) {
+    async #answer(url, { headers, signal, body }) {
         const { pathname, search } = new URL(url);
         this.requests.push(decodeURIComponent(pathname.replace('/sets/news', '') + search));
         this.tokens.push(headers.Authorization);
+        this.bodies.push(body);
         const answer = this.answers.shift();
         if (answer === undefined)
             return new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)));
         const response = typeof answer === 'number'
             ? new Response('<html>', { status: answer }) : await answer(url, headers);
-        const body = response.body.pipeThrough(new TransformStream(), { signal });
-        return new Response(body, response);
+        return new Response(response.body.pipeThrough(new TransformStream(), { signal }), response);
     }
 
     /** Moves the clock, and has it looked at. */

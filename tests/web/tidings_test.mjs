@@ -303,7 +303,7 @@ test('a slow consumer holds the answer back', async () => {
 
 test('where no events come through it polls, and later it tries again', async () => {
     const html = () => new Response('<html>', { headers: { 'Content-Type': 'text/html' } });
-    plays(html, json({ position: `${EPOCH}-4` }), json(message(4, 4)), json(message(4, 5)), 502,
+    plays(html, json({ epoch: EPOCH, last: 4 }), json(message(4, 4)), json(message(4, 5)), 502,
         stream(5, [message(5, 6)]));
     assert.deepEqual(await broker.follow({}, 2), [5, 6]);
     assert.deepEqual(broker.requests, ['/stream', '', `/changes?after=${EPOCH}-4&wait=0`,
@@ -540,19 +540,88 @@ test('a signal ends it, whatever it waits for', async () => {
     }
 });
 
-test('several sets come on one iterator', async () => {
-    const other = message(0, 2, { set: 'b' });
-    const answers = { '/sets/a/stream': stream(0, [message(0, 2)], { isOpen: true })(),
-        '/sets/b/stream': stream(0, [other], { isOpen: true })() };
-    plays(...[0, 1].map(() => url => answers[new URL(url).pathname]));
+/** Follows sets of a broker until `n` changes were taken; "SETSEQ" of each. */
+async function followSets(sets, n, options = {}) {
     const got = [];
-    const positions = { a: '0', b: '0' };
-    for await (const change of follow('http://broker.example/', { sets: ['a', 'b'], position: positions })) {
+    for await (const change of follow('http://broker.example/', { sets, position: '0', ...options })) {
         got.push(`${change.set}${change.seq}`);
-        if (got.length === 4)
+        if (got.length === n)
             break;
     }
-    assert.deepEqual(got.sort(), ['a1', 'a2', 'b1', 'b2']);
+    return got;
+}
+
+/** A stream of several sets. */
+function streamOfMany(...parts) {
+    return () => eventStream([event('heartbeat', { heartbeat: 20 }), ...parts], false);
+}
+
+const changes = (set, after, last) => event('changes', message(after, last, { set }));
+
+test('several sets share a connection, each with its own position', async () => {
+    plays(streamOfMany(changes('a', 0, 2), changes('b', 0, 1), changes('x', 0, 1)),
+        streamOfMany(changes('b', 1, 2), event('heartbeat', { heartbeat: 20 }), changes('a', 2, 3)));
+    assert.deepEqual(await followSets(['a', 'b'], 5), ['a1', 'a2', 'b1', 'b2', 'a3']);
+    assert.deepEqual(broker.requests,
+        ['/stream?set=a@0&set=b@0', `/stream?set=a@${EPOCH}-2&set=b@${EPOCH}-1`]);
+});
+
+test('sets without a position get one before anything else', async () => {
+    const state = json({ epoch: EPOCH, last: 7 });
+    plays(state, state, 502, streamOfMany(changes('b', 7, 8)));
+    assert.deepEqual(await followSets(['a', 'b'], 1, { position: 'now' }), ['b8']);
+    assert.equal(broker.requests[3], `/stream?set=a@${EPOCH}-7&set=b@${EPOCH}-7`);
+    broker.end();
+
+    const since = new Date('2026-01-02T03:04:05Z');
+    plays(json(message(3, 4, { set: 'a' })), json(message(5, 5)), streamOfMany(changes('b', 5, 6)));
+    assert.deepEqual(await followSets(['a', 'b'], 2, { position: undefined, since }), ['a4', 'b6']);
+    assert.deepEqual(broker.requests.slice(0, 2),
+        ['a', 'b'].map(name => `/sets/${name}/changes?since=2026-01-02T03:04:05.000Z`));
+});
+
+test('names that no URL holds are posted', async () => {
+    const sets = Array.from({ length: 1000 }, (_, i) => `set${i}`);
+    plays(streamOfMany(changes('set999', 0, 1)));
+    assert.deepEqual(await followSets(sets, 1, { filter: { tag: 'x' } }), ['set9991']);
+    assert.deepEqual(broker.requests, ['/stream?tag=x']);
+    const { follow: asked } = JSON.parse(broker.bodies[0]);
+    assert.deepEqual([asked.length, asked[1]], [1000, { set: 'set1', after: '0' }]);
+});
+
+test('the end of one set does not end the others', async () => {
+    const ended = [];
+    const onEnd = error => ended.push(`${error.set} ${error.code}`);
+    plays(streamOfMany(event('end', { set: 'a', end: 'unknown' }), changes('b', 0, 1),
+        event('end', { set: 'b', end: 'gone', ...GONE, earliest: 'abc-6' })),
+    streamOfMany(event('changes', message(6, 7, { set: 'b', epoch: 'abc' })), event('end', { set: 'c', end: 'removed' }),
+        event('end', { set: 'b', end: 'removed' })));
+    const got = await followSets(['a', 'b', 'c'], 9, { onEnd, onGone: error => error.earliest });
+    assert.deepEqual(got, ['b1', 'b7']);
+    assert.deepEqual(ended, ['a unknown', 'c removed', 'b removed']);
+    assert.equal(broker.requests[1], '/stream?set=b@abc-6&set=c@0');
+    broker.end();
+
+    plays(streamOfMany(event('end', { set: 'a', end: 'unknown' })));
+    await assert.rejects(followSets(['a', 'b'], 1), { code: 'unknown', set: 'a' });
+});
+
+test('a set that fails is asked for again', async () => {
+    plays(streamOfMany(event('end', { set: 'a', end: 'failed' })), streamOfMany(changes('a', 0, 1)));
+    assert.deepEqual(await followSets(['a', 'b'], 1), ['a1']);
+});
+
+test('a broker without a stream of many sets gets a connection for each', async () => {
+    plays(404, ...[0, 1].map(() => url => stream(0, [message(0, 2)], { isOpen: true })(url)));
+    assert.deepEqual((await followSets(['a', 'b'], 4)).sort(), ['a1', 'a2', 'b1', 'b2']);
+});
+
+test('several sets are polled one after the other', async () => {
+    const html = () => new Response('<html>');
+    plays(html, json(message(0, 1)), json(message(0, 1)), json(message(1, 1)), json(message(1, 1)),
+        json(message(1, 2)));
+    assert.deepEqual(await followSets(['a', 'b'], 3), ['a1', 'b1', 'a2']);
+    assert.ok(broker.pauses.includes(5000));
 });
 
 test('messages come whole', async () => {
