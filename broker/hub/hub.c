@@ -262,13 +262,14 @@ static bool
 end_denied(struct hub *hub)
 {
     struct subscription *s = subscription_next(hub, 0);
+    int64_t now_us = clock_now_us();
     int n = 0;
 
     verification_look(hub);
     while (s && n < HUB_ENDS_AT_ONCE) {
         uint64_t id = s->id;
 
-        if (subscription_is_denied(s)) {
+        if (subscription_is_denied(s, now_us)) {
             subscription_end(s, END_OWNER);
             n++;
         }

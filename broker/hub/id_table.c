@@ -1,5 +1,6 @@
 #include "broker/hub/id_table.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* Returns the first slot whose id is not less. */
@@ -70,13 +71,26 @@ id_table_find(const struct id_table *ids, uint64_t id)
                                                       : NULL;
 }
 
-void *
-id_table_next(const struct id_table *ids, uint64_t after)
+/* True if `i` is the first slot with a greater number. */
+static bool
+is_next(const struct id_table *ids, size_t i, uint64_t after)
 {
-    size_t i = after == UINT64_MAX ? ids->n_slots : slot_from(ids, after + 1);
+    return i <= ids->n_slots && (i == 0 || ids->slots[i - 1].id <= after) &&
+           (i == ids->n_slots || ids->slots[i].id > after);
+}
 
+void *
+id_table_next(struct id_table *ids, uint64_t after)
+{
+    size_t i = ids->place;
+
+    if (after == UINT64_MAX)
+        return NULL;
+    if (!is_next(ids, i, after))
+        i = slot_from(ids, after + 1);
     while (i < ids->n_slots && !ids->slots[i].thing)
         i++;
+    ids->place = i + 1;
     return i < ids->n_slots ? ids->slots[i].thing : NULL;
 }
 
@@ -84,5 +98,5 @@ void
 id_table_fini(struct id_table *ids)
 {
     free(ids->slots);
-    *ids = (struct id_table){NULL, 0, 0, 0};
+    *ids = (struct id_table){.slots = NULL};
 }

@@ -255,12 +255,12 @@ make_subscription(struct hub *hub, struct topic *topic,
 }
 
 bool
-subscription_is_denied(struct subscription *s)
+subscription_is_denied(struct subscription *s, int64_t now_us)
 {
     return s->kind == SUBSCRIPTION_CALLBACK &&
            !owner_may_subscribe(&s->terms.owner, s->hub->tokens,
                                 topic_name(s->topic),
-                                topic_is_private(s->topic), clock_now_us());
+                                topic_is_private(s->topic), now_us);
 }
 
 static void on_lease(struct alarm *alarm);
@@ -308,7 +308,7 @@ subscription_resume(struct subscription *s)
         subscription_end(s, END_EXPIRED);
         return;
     }
-    if (subscription_is_denied(s)) {
+    if (subscription_is_denied(s, clock_now_us())) {
         subscription_end(s, END_OWNER);
         return;
     }

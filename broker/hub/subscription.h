@@ -169,7 +169,7 @@ subscription_is_over(const struct subscription *s)
 }
 
 /* True if its owner may no longer have it. */
-bool subscription_is_denied(struct subscription *s);
+bool subscription_is_denied(struct subscription *s, int64_t now_us);
 
 /* Enters a subscription that was read at the start; takes over record->terms.
  * Deliveries begin with subscription_resume, on the delivery thread.

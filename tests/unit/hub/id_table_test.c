@@ -8,7 +8,7 @@
 TEST(what_is_there_is_found_and_walked_in_order)
 {
     static int things[MANY];
-    struct id_table ids = {NULL, 0, 0, 0};
+    struct id_table ids = {.slots = NULL};
     uint64_t at = 0;
 
     assert_null(id_table_next(&ids, 0));
@@ -21,6 +21,9 @@ TEST(what_is_there_is_found_and_walked_in_order)
         assert_null(id_table_find(&ids, 3 * i + 2));
         assert_ptr_equal(id_table_next(&ids, at), &things[i]);
         at = 3 * i + 1;
+        /* Another walk, between two steps of the first. */
+        assert_ptr_equal(id_table_next(&ids, 3 * (MANY - 1 - i)),
+                         &things[MANY - 1 - i]);
     }
     assert_null(id_table_next(&ids, at));
     assert_null(id_table_next(&ids, UINT64_MAX));
@@ -32,7 +35,7 @@ TEST(what_is_there_is_found_and_walked_in_order)
 TEST(what_is_removed_is_gone)
 {
     static int things[MANY];
-    struct id_table ids = {NULL, 0, 0, 0};
+    struct id_table ids = {.slots = NULL};
 
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(id_table_add(&ids, i + 1, &things[i]), STATUS_OK);

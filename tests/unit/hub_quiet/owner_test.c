@@ -14,6 +14,9 @@
 #define B "http://b.example/cb"
 #define C "http://c.example/cb"
 
+/* doc/security.md: what a token has opened ends with it, within so long. */
+#define BOUND_US 2000000
+
 #define REASON "the token of this subscription has ended"
 
 /* The same, with the tokens of its data directory. */
@@ -118,6 +121,26 @@ TEST(ends_with_its_token)
     simulation_restart();
     assert_int_equal(subscriptions_count(sim.hub), 1);
     assert_int_equal(sim_n_calls(), 0);
+}
+
+/* Whether the token is revoked or expires just after a look of the hub. */
+TEST(ends_within_two_seconds)
+{
+    add("press", "demo", INT64_MAX);
+    ask_as_holder("press");
+    sim_active(A, "");
+    look();
+    revoke("press");
+    quiet_pass(BOUND_US);
+    assert_denied(A);
+
+    add("wire", "demo", clock_now_us() + HUB_TICK_US + 1);
+    ask_as_holder("wire");
+    sim_active(B, "");
+    look();
+    assert_non_null(sim_find(B));
+    quiet_pass(BOUND_US);
+    assert_denied(B);
 }
 
 /* Nothing else goes to the callbacks: no delivery, no verification. */
