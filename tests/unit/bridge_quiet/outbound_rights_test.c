@@ -53,6 +53,14 @@ TEST(a_cursor_waits_for_the_right_over_a_restart)
                  "begin; told new(0-1) old(2-4)");
 }
 
+/* The set is older than the bridge, and no message was sent yet. */
+TEST(a_private_set_has_a_cursor_on_disk_as_soon_as_it_is_seen)
+{
+    play(*state, "private plans; add plans 2; token press none; begin;"
+                 "revoke press; token press *; pass 1s; told ; kill;"
+                 "add plans 1; begin; told plans(2-3)");
+}
+
 TEST(a_right_that_goes_and_comes_back_leaves_nothing_out)
 {
     play(*state, "token press *; begin; add news 1; pass 1s; until sets 1;"
@@ -77,7 +85,8 @@ TEST(the_position_of_a_private_set_goes_with_the_right)
     play(*state, "token press *; begin; private plans; add plans 1; add news 1;"
                  "pass 1s; until sets 2; ackall; pass 2s; skip;"
                  "revoke press; token press none; pass 1s; all plans@-;"
-                 "ackall; pass 2s; add plans 1; pass 2s; all ;"
+                 "ackall; pass 2s; add plans 1; add other 1; await;"
+                 "pass 2s; all ;"
                  "lose; connect; pass 2s; all online;"
                  "revoke press; token press *; pass 1s;"
                  "find plans(1-2); find plans@1");
@@ -119,8 +128,9 @@ TEST(a_bridge_waits_until_its_token_is_back)
 {
     play(*state, "token press *; begin; goes-on; private plans; add plans 1;"
                  "add news 1; pass 1s; until sets 2; ackall; pass 2s; skip;"
-                 "revoke press; pass 1s; suspended;"
-                 "part; all plans@- offline; add news 2; add plans 1; pass 1s;"
+                 "revoke press; add news 1; pass 1s; suspended; told ;"
+                 "part; all plans@- offline; add other 1; await; pass 2s;"
+                 "add news 1; add plans 1; pass 1s;"
                  "has lag 3; has sets 2;"
                  "token press *; pass 1s; goes-on; connect; pass 2s;"
                  "find news(1-3); find plans(1-2); find plans@1");
@@ -153,4 +163,14 @@ TEST(a_rotation_is_no_end)
 TEST(it_looks_at_its_token_while_it_rests)
 {
     play(*state, "token press *; begin; pass 10s; waits");
+}
+
+/* Everybody may read /readyz. */
+TEST(no_refusal_names_a_private_set)
+{
+    play(*state, "token press *; begin; private plans; add plans 1; add news 1;"
+                 "pass 1s; until sets 2; refuse plans(0-1); why ;"
+                 "refuse news(0-1);"
+                 "why the MQTT broker refuses messages about news: not "
+                 "authorized");
 }
