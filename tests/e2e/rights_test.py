@@ -11,7 +11,6 @@ import pytest
 from tidings_test import routes
 from tidings_test.broker import ROOT
 from tidings_test.http import FORM, check_refused
-from tidings_test.waiting import wait_for
 
 ROUTES = {
     (tuple(r.methods), r.path): r.rights for r in routes.ROUTES.values() if r.path[0] == "/"
@@ -19,6 +18,7 @@ ROUTES = {
 DOCUMENTS = routes.DOCUMENT_RIGHTS
 LIST = "000000000001"
 BAD = ("unknown", "no token at all", "revoked", "expired")
+HOUR = datetime.timedelta(hours=1)
 NOBODY = "td_000000000000_" + 64 * "0"
 OF_A_SET = "every other document of `/sets/{set}`"
 
@@ -51,7 +51,7 @@ def test_the_page_has_the_requests_of_each_right():
 class Guarded:
     """A broker with a token of each kind. The set and the relay `news` exist."""
 
-    def __init__(self, broker, site):
+    def __init__(self, broker, site, faults):
         self.broker = broker
         self.tokens = {"none": None, "unknown": NOBODY, "no token at all": "x y"}
         self.tokens["admin"] = broker.add_token("admin", admin=True)
@@ -62,10 +62,10 @@ class Guarded:
         self.add("other", **others)
         self.add("revoked", publish=["*"], subscribe=["*"], manage=["*"], observe=True)
         assert broker.delete("/tokens/revoked").status == 204
-        soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=0.2)
-        self.add("expired", admin=True, expires=soon.isoformat())
-        ended = '"state":"expired"'
-        wait_for("its end", lambda: ended in broker.get("/tokens/expired").text)
+        end = datetime.datetime.now(datetime.UTC) + HOUR
+        self.add("expired", admin=True, expires=end.isoformat())
+        faults.set_clock(HOUR.total_seconds())
+        assert '"state":"expired"' in broker.get("/tokens/expired").text
         self.topic = site.link("/feed")
         self.make()
 
@@ -85,8 +85,8 @@ class Guarded:
 
 
 @pytest.fixture
-def guarded(start_broker, site):
-    return Guarded(start_broker(), site)
+def guarded(start_broker, site, faults):
+    return Guarded(start_broker(env=faults.env), site, faults)
 
 
 def filled(path):
