@@ -1,6 +1,5 @@
 /*
- * handle_rate.c - the last hour, minute by minute (rates.h): of a set, and of
- * the broker.
+ * handle_rate.c - the last hour of a set, minute by minute (rates.h).
  *
  *     {"set":"news","minutes":60,"entries":[0,...,17],"lags":[0,...,250],
  *      "readers":{"websocket-json":{"connected":2,"lag":250},...}}
@@ -14,15 +13,6 @@
 
 /* Two rows of 60 numbers, and the transports. */
 #define RATE_TEXT_MAX 8192
-
-static void
-add_minutes(struct buf *to, const struct rate *rate)
-{
-    buf_add_format(to, "\"minutes\":%d,\"entries\":", RATE_MINUTES);
-    rates_write_minutes(to, rate->entries);
-    BUF_ADD(to, ",\"lags\":");
-    rates_write_minutes(to, rate->lags);
-}
 
 static void
 add_readers(struct buf *to, const struct set *set, const struct rate *rate)
@@ -60,24 +50,9 @@ handle_set_rate_get(struct http *http, struct request *rq,
     BUF_ADD(&text, "{\"set\":");
     json_text(&text, target->name);
     BUF_ADD(&text, ",");
-    add_minutes(&text, &rate);
+    rates_write(&text, &rate);
     BUF_ADD(&text, ",\"readers\":{");
     add_readers(&text, target->set, &rate);
     BUF_ADD(&text, "}");
-    answer_rate(rq, &text);
-}
-
-void
-handle_rate_get(struct http *http, struct request *rq,
-                const struct route_target *target)
-{
-    struct rate rate;
-    struct buf text;
-
-    (void)target;
-    rates_read(registry_rates(http->registry), NULL, &rate);
-    buf_init(&text, RATE_TEXT_MAX);
-    BUF_ADD(&text, "{");
-    add_minutes(&text, &rate);
     answer_rate(rq, &text);
 }

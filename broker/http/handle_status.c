@@ -1,14 +1,16 @@
 /*
  * handle_status.c - the state of the broker, for operators: whether the process
- * answers, whether it takes posts, its metrics for Prometheus, and its bridges
- * to MQTT brokers.
+ * answers, whether it takes posts, its last hour and its disk, its metrics for
+ * Prometheus, and its bridges to MQTT brokers.
  */
 #include <inttypes.h>
+#include <sys/statvfs.h>
 
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
+#include "broker/sets/rates.h"
 #include "proto/resourcesync/json.h"
 
 /* Health */
@@ -117,6 +119,40 @@ handle_ready_get(struct http *http, struct request *rq,
     r.text = buf_slice(&text);
     request_answer(rq, &r);
     buf_fini(&text);
+}
+
+/* Status */
+
+#define STATUS_TEXT_MAX 4096
+
+/* {"version":"0.1.0","sets":3,"disk":{"free":1000,"total":2000},"minutes":60,
+ *  "entries":[0,...,17],"lags":[0,...,250]}. On a worker: asks the disk. */
+static void
+write_status(struct http *http, const struct principal *principal,
+             struct buf *to)
+{
+    struct statvfs disk;
+    struct rate rate;
+
+    (void)principal; /* sums of all sets */
+    buf_add_format(to, "{\"version\":\"%s\",\"sets\":%zu,", TIDINGS_VERSION,
+                   registry_count(http->registry));
+    if (!statvfs(registry_config(http->registry)->data, &disk))
+        buf_add_format(to,
+                       "\"disk\":{\"free\":%" PRIu64 ",\"total\":%" PRIu64 "},",
+                       (uint64_t)disk.f_bavail * disk.f_frsize,
+                       (uint64_t)disk.f_blocks * disk.f_frsize);
+    rates_read(registry_rates(http->registry), NULL, &rate);
+    rates_write(to, &rate);
+    BUF_ADD(to, "}\n");
+}
+
+void
+handle_status_get(struct http *http, struct request *rq,
+                  const struct route_target *target)
+{
+    answers_text(http, rq, "application/json", STATUS_TEXT_MAX,
+                 target->principal, write_status);
 }
 
 /* Metrics */

@@ -287,7 +287,7 @@ const struct route route_table[] = {
     {METHOD_GET, "/readyz", handle_ready_get,
      .statuses = {{200, TEXT},
                   {503, "the broker refuses posts, or soon will (`reasons`)"}}},
-    {METHOD_GET, "/rate", handle_rate_get, .rights = RIGHT_OBSERVE,
+    {METHOD_GET, "/status", handle_status_get, .rights = RIGHT_OBSERVE,
      .statuses = {{200, JSON}}},
     {METHOD_GET, "/metrics", handle_metrics_get, .rights = RIGHT_OBSERVE,
      .statuses = {{200, TEXT}}},

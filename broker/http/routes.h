@@ -42,7 +42,7 @@ handler_fn handle_many_post;
 handler_fn handle_health_get;
 handler_fn handle_metrics_get;
 handler_fn handle_ready_get;
-handler_fn handle_rate_get;
+handler_fn handle_status_get;
 handler_fn handle_set_rate_get;
 handler_fn handle_sets_get;
 handler_fn handle_set_get;

@@ -53,12 +53,16 @@ rates_free(struct rates *r)
     free(r);
 }
 
-/* Empties the minutes between the newest one and `minute`. */
-static void
+/* Empties the minutes between the newest one and `minute`. Returns the element
+ * of that minute; after the clock was set back by more than the ring has, that
+ * of the newest one. */
+static unsigned
 advance_ring(struct ring *ring, int64_t minute)
 {
     int64_t from = ring->minute + 1;
 
+    if (minute <= ring->minute - RATE_MINUTES)
+        minute = ring->minute;
     if (minute - from >= RATE_MINUTES)
         from = minute - RATE_MINUTES + 1;
     for (int64_t m = from; m <= minute; m++) {
@@ -67,6 +71,7 @@ advance_ring(struct ring *ring, int64_t minute)
     }
     if (minute > ring->minute)
         ring->minute = minute;
+    return (unsigned)(minute % RATE_MINUTES);
 }
 
 /* A ring whose set has had nothing for an hour, or was removed; NULL: none
@@ -126,27 +131,24 @@ raise_to(uint32_t *lag, uint64_t value)
 void
 rates_count(struct rates *r, struct set *set, uint64_t n)
 {
-    int64_t minute = clock_steady_us() / MINUTE_US;
+    int64_t minute = clock_now_us() / MINUTE_US;
     struct ring *ring;
 
     pthread_mutex_lock(&r->mutex);
     ring = make_ring(r, set, minute);
-    if (ring) {
-        advance_ring(ring, minute);
-        add_to(&ring->rate.entries[minute % RATE_MINUTES], n);
-    }
-    advance_ring(&r->all, minute);
-    add_to(&r->all.rate.entries[minute % RATE_MINUTES], n);
+    if (ring)
+        add_to(&ring->rate.entries[advance_ring(ring, minute)], n);
+    add_to(&r->all.rate.entries[advance_ring(&r->all, minute)], n);
     pthread_mutex_unlock(&r->mutex);
 }
 
 static void
 note_lag(struct ring *ring, unsigned transport, uint64_t lag, int64_t now_us)
 {
-    int64_t minute = now_us / MINUTE_US, second = now_us / SECOND_US;
+    int64_t second = now_us / SECOND_US;
+    unsigned element = advance_ring(ring, now_us / MINUTE_US);
 
-    advance_ring(ring, minute);
-    raise_to(&ring->rate.lags[minute % RATE_MINUTES], lag);
+    raise_to(&ring->rate.lags[element], lag);
     if (ring->lag_seconds[transport] != second)
         ring->rate.transport_lags[transport] = 0;
     ring->lag_seconds[transport] = second;
@@ -157,7 +159,7 @@ void
 rates_note_lag(struct rates *r, struct set *set, unsigned transport,
                uint64_t lag)
 {
-    int64_t now_us = clock_steady_us();
+    int64_t now_us = clock_now_us();
     struct ring *ring;
 
     pthread_mutex_lock(&r->mutex);
@@ -194,9 +196,9 @@ rates_read(struct rates *r, const struct set *set, struct rate *rate)
     memset(rate, 0, sizeof(*rate));
     pthread_mutex_lock(&r->mutex);
     if (!set)
-        copy_ring(rate, &r->all, clock_steady_us());
+        copy_ring(rate, &r->all, clock_now_us());
     else if (set->rate_ring > 0)
-        copy_ring(rate, r->rings[set->rate_ring - 1], clock_steady_us());
+        copy_ring(rate, r->rings[set->rate_ring - 1], clock_now_us());
     pthread_mutex_unlock(&r->mutex);
 }
 
@@ -218,4 +220,13 @@ rates_write_minutes(struct buf *to, const uint32_t minutes[RATE_MINUTES])
         buf_add_number(to, minutes[i]);
     }
     BUF_ADD(to, "]");
+}
+
+void
+rates_write(struct buf *to, const struct rate *rate)
+{
+    buf_add_format(to, "\"minutes\":%d,\"entries\":", RATE_MINUTES);
+    rates_write_minutes(to, rate->entries);
+    BUF_ADD(to, ",\"lags\":");
+    rates_write_minutes(to, rate->lags);
 }

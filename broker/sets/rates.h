@@ -60,4 +60,7 @@ void rates_forget(struct rates *rates, struct set *set);
 /* Appends "[0,17,...]". */
 void rates_write_minutes(struct buf *to, const uint32_t minutes[RATE_MINUTES]);
 
+/* Appends the members minutes (60), entries and lags of an object. */
+void rates_write(struct buf *to, const struct rate *rate);
+
 #endif

@@ -1,4 +1,4 @@
-"""The last hour of a set and of the broker, minute by minute (GET /rate,
+"""The last hour of a set and of the broker, minute by minute (GET /status,
 /sets/{set}/rate), and the sets that have changed lately (GET /sets?since=)."""
 
 import datetime
@@ -25,7 +25,9 @@ def test_entries_are_counted_by_set_and_minute(start_broker):
     found = rate(broker, "/sets/news/rate")
     assert (found["set"], sum(found["entries"])) == ("news", 5)
     assert sum(found["entries"][-3:]) == 5
-    assert sum(rate(broker, "/rate")["entries"]) == 9
+    status = rate(broker, "/status")
+    assert (sum(status["entries"]), status["sets"]) == (9, 2)
+    assert 0 < status["disk"]["free"] <= status["disk"]["total"]
 
 
 # Made with a reader that reads nothing.
@@ -42,7 +44,7 @@ def test_readers_have_a_lag(news, broker):
     readers = rate(broker, f"{news.path}/rate")["readers"]
     assert readers["websocket-json"]["connected"] == 1
     assert readers["eventsource"] == {"connected": 0, "lag": 0}
-    assert max(rate(broker, "/rate")["lags"]) > 0
+    assert max(rate(broker, "/status")["lags"]) > 0
     follower.leave()
 
 

@@ -67,6 +67,23 @@ TEST(an_hour_later_they_are_gone)
     assert_int_equal(sum_of(set), 1);
 }
 
+/* An administrator sets the clock; what was counted stays in its place. */
+TEST(a_clock_that_is_set_back_does_no_harm)
+{
+    struct set *set = sets_post(&s, "news", 1, 3);
+
+    clock_set_us(-2 * MINUTE);
+    sets_post(&s, "news", 4, 2);
+    assert_int_equal(entries_at(set, 0), 2);
+    clock_set_us(2 * MINUTE);
+    assert_int_equal(entries_at(set, 0), 3);
+    assert_int_equal(entries_at(set, 2), 2);
+    clock_set_us(-1000 * MINUTE);
+    sets_post(&s, "news", 6, 1);
+    clock_set_us(1000 * MINUTE);
+    assert_int_equal(sum_of(set), 6);
+}
+
 TEST(a_lag_is_the_largest_of_its_minute)
 {
     struct set *set = sets_post(&s, "news", 1, 9);
