@@ -5,6 +5,8 @@
 #include "base/path_pattern.h"
 #include "broker/documents/web_files.h"
 
+#define JS "text/javascript; charset=utf-8"
+
 /* "{set}" stands for a set's name, "{list}" for the number of a Change List, a
  * generation or a set, "{last}" for the last one of several, or the number of a
  * part. */
@@ -21,8 +23,18 @@ static const struct row {
     {"/", landing_open, "text/html; charset=utf-8", .is_public = true},
     {"/robots.txt", robots_open, "text/plain; charset=utf-8",
      .is_public = true},
-    {"/tidings.js", web_file_open, "text/javascript; charset=utf-8",
-     .is_public = true, .file = &web_tidings_js},
+    {"/console.js", web_file_open, JS, .is_public = true,
+     .file = &web_console_js},
+    {"/console-parts.js", web_file_open, JS, .is_public = true,
+     .file = &web_console_parts_js},
+    {"/console-set.js", web_file_open, JS, .is_public = true,
+     .file = &web_console_set_js},
+    {"/console.css", web_file_open, "text/css; charset=utf-8",
+     .is_public = true, .file = &web_console_css},
+    {"/icon.svg", web_file_open, "image/svg+xml", .is_public = true,
+     .file = &web_icon_svg},
+    {"/tidings.js", web_file_open, JS, .is_public = true,
+     .file = &web_tidings_js},
     {"/tidings.d.ts", web_file_open, "text/plain; charset=utf-8",
      .is_public = true, .file = &web_tidings_d_ts},
     {"/.well-known/resourcesync", source_description_open, "application/xml"},

@@ -1,6 +1,8 @@
 /*
  * landing_pages.c - the page at / for people (R-045, R-260), and /robots.txt
  * for crawlers (R-262, R-263). Both need no right, so they name no private set.
+ *
+ * In a browser that runs scripts the page becomes the console (web/console.js).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -99,22 +101,11 @@ write_top(struct buf *to, const struct page *p, struct link_text source)
                 "<meta name=\"viewport\" content=\"width=device-width\">\n"
                 "<title>Tidings: what changed</title>\n");
     buf_add_slice(to, buf_slice(&p->links));
-    BUF_ADD(to, "<style>\n"
-                "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;"
-                "margin:3rem auto;padding:0 1rem;color:#1b1f24;"
-                "background:#fff}\n"
-                "h1{font-weight:600;margin-bottom:0}\n"
-                "h2{font-size:1.1rem;margin-top:2.5rem}\n"
-                "table{border-collapse:collapse;width:100%}\n"
-                "th,td{text-align:left;padding:.35rem .75rem .35rem 0;"
-                "border-bottom:1px solid #d8dee4}\n"
-                ".n{text-align:right;font-variant-numeric:tabular-nums}\n"
-                "pre{background:#f4f6f8;padding:.75rem;overflow-x:auto}\n"
-                "a{color:#0a58ca}\n"
-                "@media(prefers-color-scheme:dark){body{color:#e6e9ec;"
-                "background:#16191d}pre{background:#22272e}"
-                "th,td{border-color:#3a414a}a{color:#7ab2ff}}\n"
-                "</style>\n</head>\n<body>\n<h1>Tidings</h1>\n"
+    BUF_ADD(to, "<link rel=\"icon\" href=\"icon.svg\" "
+                "type=\"image/svg+xml\">\n"
+                "<link rel=\"stylesheet\" href=\"console.css\">\n"
+                "<script type=\"module\" src=\"console.js\"></script>\n"
+                "</head>\n<body>\n<main>\n<h1>Tidings</h1>\n"
                 "<p>What changed, as ResourceSync Change Lists and as a "
                 "stream, and by POST to a callback: this is a WebSub hub. ");
     add_href(to, "The <a href=\"", source,
@@ -160,7 +151,7 @@ write_usage(struct buf *to, const char *url)
     xml_escape(to, slice_of(url));
     BUF_ADD(to, "/sets/NAME \\\n     --change updated "
                 "http://example.com/a</pre>\n"
-                "</body>\n</html>\n");
+                "</main>\n</body>\n</html>\n");
 }
 
 enum status

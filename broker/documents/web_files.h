@@ -20,4 +20,8 @@ struct web_file {
 extern const struct web_file web_tidings_js;
 extern const struct web_file web_tidings_d_ts;
 
+/* The console */
+extern const struct web_file web_console_js, web_console_parts_js,
+    web_console_set_js, web_console_css, web_icon_svg;
+
 #endif

@@ -92,8 +92,19 @@ add_links(struct response *r, const struct opening *o)
     buf_fini(&text);
 }
 
-/* Adds the link to the Capability List that covers the document (R-261). Our
- * pages run nothing and load nothing. */
+/* The Content-Security-Policy of a page: the console runs and loads files of
+ * the broker; all other pages run nothing and load nothing. */
+static const char *
+policy_of(const struct opening *o)
+{
+    return o->found.open == landing_open
+               ? "default-src 'none'; script-src 'self'; style-src 'self'; "
+                 "connect-src 'self'; img-src 'self'; base-uri 'none'; "
+                 "form-action 'none'; frame-ancestors 'none'"
+               : "default-src 'none'; style-src 'unsafe-inline'";
+}
+
+/* Adds the link to the Capability List that covers the document. */
 static void
 add_discovery(struct response *r, const struct opening *o)
 {
@@ -102,8 +113,7 @@ add_discovery(struct response *r, const struct opening *o)
     else if (o->document.covered_by[0])
         response_header(r, "Link", "%s", o->document.covered_by);
     if (!strncmp(o->found.content_type, "text/html", 9))
-        response_header(r, "Content-Security-Policy",
-                        "default-src 'none'; style-src 'unsafe-inline'");
+        response_header(r, "Content-Security-Policy", "%s", policy_of(o));
 }
 
 /* Moves the part to send into the answer; false: no memory. */

@@ -140,7 +140,9 @@ def test_each_document_asks_for_its_right(guarded):
         for method in ("GET", "HEAD"):
             check(guarded, method, path, rights)
     public = {path for path, rights in DOCUMENTS.items() if not rights}
-    assert public == {"/", "/robots.txt", "/tidings.js", "/tidings.d.ts"}
+    console = {"/console.js", "/console-parts.js", "/console-set.js", "/console.css"}
+    files = {"/robots.txt", "/tidings.js", "/tidings.d.ts", "/icon.svg"}
+    assert public == {"/"} | files | console
 
 
 # No, an unknown, a revoked and an expired token get the same answer.

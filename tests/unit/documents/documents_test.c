@@ -32,6 +32,7 @@ TEST(finds_each_document_by_its_path)
         {"/", landing_open, NULL, 0},
         {"/robots.txt", robots_open, NULL, 0},
         {"/tidings.js", web_file_open, NULL, 0},
+        {"/console.css", web_file_open, NULL, 0},
         {"/.well-known/resourcesync", source_description_open, NULL, 0},
         {"/descriptions/000000000001-000000005000.xml",
          source_description_part_open, NULL, 1},

@@ -67,7 +67,7 @@ TEST(an_hour_later_they_are_gone)
     assert_int_equal(sum_of(set), 1);
 }
 
-/* An administrator sets the clock; what was counted stays in its place. */
+/* Minutes keep their place when an administrator sets the clock. */
 TEST(a_clock_that_is_set_back_does_no_harm)
 {
     struct set *set = sets_post(&s, "news", 1, 3);

@@ -1,0 +1,458 @@
+"""The console at /: what an operator sees and does there, by keyboard, on a large window
+and on one of a phone, in light and in dark."""
+
+import math
+import os
+import pathlib
+
+import pytest
+
+from tidings_test.broker import BIN
+from tidings_test.console import LOOKS, Console
+from tidings_test.http import JSON
+from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+# Of https://github.com/dequelabs/axe-core: npm install --prefix build/axe axe-core
+AXE = pathlib.Path(
+    os.environ.get("TIDINGS_AXE", BIN.parent.parent / "axe/node_modules/axe-core/axe.min.js")
+)
+
+# Lines that a page must not run. A tag has no white space, a title may be anything.
+MARKUP = "<img/src=x/onerror=hacked=1>"
+
+
+@pytest.fixture
+def look():
+    return LOOKS[0]
+
+
+@pytest.fixture
+def open_console(browser):
+    """open_console(broker, look): the console of that broker."""
+    opened = []
+
+    def open_one(broker, look=LOOKS[0]):
+        opened.append(Console(browser, broker, look))
+        return opened[-1]
+
+    yield open_one
+    for console in opened:
+        console.close()
+
+
+PLACES = ("archive", "gallery", "harbour", "library", "museum", "press", "transit", "weather")
+KINDS = ("articles", "images", "news", "records", "stations")
+NAMES = [f"{place}-{kind}" for place in PLACES for kind in KINDS]
+CHOSEN = "transit-news"
+
+
+def busy(i, minute):
+    """How many changes the set number `i` gets in a minute: some rest for a while, some
+    come in waves, each sixth has none."""
+    wave = 1 + math.sin((minute + 9 * i) / (3 + i % 5))
+    rests = (minute + 13 * i) // 12 % 4 == 0
+    return 0 if rests or i % 6 == 5 else int(wave * (1 + 7 * i % 11))
+
+
+@pytest.fixture
+def forty(start_broker, faults):
+    """A broker with 40 sets and an hour behind it. CHOSEN has ten changes of one minute,
+    the last of all."""
+    faults.set_clock(-3600)
+    broker = start_broker("--rotate-entries", "40", env=faults.env)
+    for name in NAMES:
+        place, kind = name.split("-")
+        broker.set(name).create(title=f"{kind.capitalize()} of the {place}")
+    for minute in range(-59, 0, soak(10, 1)):
+        faults.set_clock(60 * minute)
+        for i, name in enumerate(NAMES):
+            n = busy(i, minute)
+            if n and name != CHOSEN:
+                broker.set(name).post(n)
+    faults.set_clock(0)
+    broker.set(CHOSEN).post(10)
+    return broker
+
+
+@pytest.mark.parametrize("look", LOOKS, ids="{0.width}-{0.scheme}".format)
+def test_an_operator_works_by_keyboard(forty, open_console, look):
+    console = open_console(forty, look)
+    console.wait("texts('.set .name').length > 5 && text('h1').includes('40')")
+    console.check_width()
+    console.shoot("sets")
+    console.press("Tab")
+    console.expect("focused()", "a Skip to the content")
+    console.focus("input", "Filter")
+    console.type("news of the tra")
+    console.wait(f"texts('.set .name').join() == '{CHOSEN}'")
+    console.focus("a", CHOSEN)
+    console.press("Enter")
+    console.wait(f"text('h1') == '{CHOSEN}' && texts('.tail .seq').length == 10")
+    console.wait("text('.states .badge') == 'live'")
+    # A live post
+    news = forty.set(CHOSEN)
+    news.post_change("http://example.com/page-1")
+    console.wait("texts('.tail .loc')[0] == 'http://example.com/page-1'")
+    console.check_width()
+    console.shoot("live")
+    # Paused, it waits.
+    console.focus("button", "Pause")
+    console.press("Space")
+    news.post_change("http://example.com/page-2")
+    console.wait("text('.states').includes('1 new')")
+    console.expect("texts('.tail .loc')[0]", "http://example.com/page-1")
+    console.press("Space")
+    console.wait("texts('.tail .loc')[0] == 'http://example.com/page-2'")
+    # Open an entry
+    console.focus("summary", "12")
+    console.press("Enter")
+    console.wait("texts('.tail dd').includes('http://example.com/page-2')")
+    # Post one
+    console.go(f"#/sets/{CHOSEN}/post")
+    console.focus("input", "URL of the resource")
+    console.type("http://example.com/by-form")
+    console.focus("button", "Post the change")
+    console.press("Enter")
+    console.wait("text('#announcement').startsWith('Posted as number 13')")
+    console.check_width()
+    console.shoot("post")
+    assert news.changelist(1).entries[-1].loc == "http://example.com/by-form"
+
+
+VIEWS = ("live", "history", "readers", "settings", "post")
+PAGES = ("#/", *(f"#/sets/{CHOSEN}/{view}" for view in VIEWS), "#/broker", "#/sign-in")
+
+# WCAG 2.2: names of controls, one h1, no level of headings left out, ids once, the
+# contrast of texts, and targets of 24 pixels.
+CHECKS = """
+(() => {
+    const faults = [], all = s => [...document.querySelectorAll(s)].filter(e => e.offsetParent);
+    const say = (what, e) => faults.push(what + ': ' + e.outerHTML.slice(0, 120));
+    for (const e of all('a, button, input, select, textarea, summary'))
+        if (!label(e) && !e.title) say('no name', e);
+    for (const e of all('input, select, textarea'))
+        if (!e.labels.length) say('no label', e);
+    for (const e of all('button, select, input'))
+        if (e.getBoundingClientRect().height < 24) say('small', e);
+    if (document.querySelectorAll('h1').length != 1) faults.push('not one h1');
+    let level = 1;
+    for (const e of all('h1, h2, h3, h4')) {
+        if (e.localName[1] > level + 1) say('a level is left out', e);
+        level = +e.localName[1];
+    }
+    const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
+    if (new Set(ids).size != ids.length) faults.push('an id twice');
+    if (document.documentElement.lang != 'en') faults.push('no language');
+    const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const rgb = (colour, ground) => {
+        canvas.fillStyle = ground ? `rgb(${ground})` : '#fff';
+        canvas.fillRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    const light = c => c.map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+        .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+    const ground = e => rgb(getComputedStyle(e).backgroundColor, e.parentElement && ground(e.parentElement));
+    for (const e of all('body *')) {
+        if (![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())) continue;
+        const behind = ground(e), a = light(behind), b = light(rgb(getComputedStyle(e).color, behind));
+        const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+        if (ratio < 4.5) say(`contrast ${ratio.toFixed(2)}`, e);
+    }
+    return faults;
+})()
+"""
+
+
+def visit_all(console, callbacks):
+    """Go to each page, with something on it to look at."""
+    for page in PAGES:
+        console.go(page)
+        console.wait("!document.querySelector('main').innerText.includes('Reading')")
+        if page.endswith("readers"):
+            console.wait("texts('.card').length == 1 && texts('.chart').length == 2")
+        if page.endswith("broker"):
+            console.wait("texts('.chart').length == 2")
+        yield page
+
+
+@pytest.mark.parametrize("look", LOOKS, ids="{0.width}-{0.scheme}".format)
+def test_everybody_can_use_it(forty, open_console, callbacks, look):
+    console = open_console(forty, look)
+    callbacks.join(forty.set(CHOSEN))
+    axe = AXE.read_text() if AXE.exists() else ""
+    for page in visit_all(console, callbacks):
+        assert console.value(CHECKS) == [], page
+        console.check_width()
+        if axe:
+            console.value(axe + "; 1")
+            assert console.value(RUN_AXE) == [], page
+    console.shoot("sign-in")
+
+
+# All rules of WCAG 2.2 A and AA, and best practices.
+RUN_AXE = """
+axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+    .then(found => found.violations.map(v => v.id + ': ' + v.nodes[0].html.slice(0, 200)))
+"""
+
+
+def test_markup_stays_text(start_broker, open_console):
+    broker = start_broker()
+    news = broker.set("news").create(title=MARKUP)
+    news.post_change("http://example.com/a", tags=[MARKUP])
+    console = open_console(broker)
+    console.wait(f"texts('.set .title').includes('{MARKUP}')")
+    console.go("#/sets/news")
+    console.wait("texts('.tail .loc').length == 1")
+    console.value("document.querySelector('.entry').open = true; 1")
+    console.wait(f"text('.tail').includes('{MARKUP}')")
+    console.go("#/sets/" + MARKUP.replace("/", "%2F"))
+    console.wait("text('.problem').includes('onerror')")
+    console.expect("document.images.length + typeof hacked", "0undefined")
+
+
+# The files are there without a right; everything that they show is not.
+def test_the_policy_lets_own_files_run_alone(broker):
+    page = broker.get("/")
+    assert page["Content-Security-Policy"] == POLICY
+    assert page["Cache-Control"] == "no-cache"
+    for path in ("/console.js", "/console-parts.js", "/console-set.js", "/tidings.js"):
+        answer = broker.get(path)
+        assert answer["Content-Type"] == "text/javascript; charset=utf-8"
+        for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval("):
+            assert word not in answer.text, (path, word)
+
+
+def test_without_scripts_it_is_a_list_of_sets(forty, browser):
+    console = Console(browser, forty)
+    browser.call("Emulation.setScriptExecutionDisabled", console.session, value=True)
+    browser.call("Page.navigate", console.session, url=f"{forty.url}/?plain")
+    # A page without scripts has no promises.
+    rows = "document.querySelectorAll('main tr').length"
+    wait_for("the list", lambda: console.value(rows) == 41)
+    console.expect("getComputedStyle(document.querySelector('main')).maxWidth", "800px")
+    console.shoot("without-scripts")
+    browser.call("Target.closeTarget", **console.target)
+
+
+# Rights
+
+
+@pytest.fixture
+def guarded(start_broker):
+    broker = start_broker()
+    broker.add_token("root", admin=True)
+    broker.reader = broker.add_token("reader", subscribe=["news"])
+    broker.set("news").create()
+    broker.set("news").post(2)
+    broker.set("secret").create(private=True)
+    return broker
+
+
+def sign_in(console, token):
+    console.go("#/sign-in")
+    console.focus("input", "Token")
+    console.type(token)
+    console.press("Enter")
+
+
+def test_a_user_signs_in_and_out(guarded, open_console):
+    console = open_console(guarded)
+    console.wait("text('.problem').includes('token') && text('#user') == 'Sign in'")
+    sign_in(console, "td_wrong")
+    console.wait("text('#announcement').includes('does not know this token')")
+    sign_in(console, guarded.reader)
+    console.wait("texts('.set .name').join() == 'news' && text('.who') == 'reader'")
+    # No script and no store has the token.
+    console.expect("document.cookie + localStorage.length + sessionStorage.length", "00")
+    console.open("/")
+    console.wait("texts('.set .name').join() == 'news'")
+    console.focus("button", "Sign out")
+    console.press("Enter")
+    console.wait("text('#user') == 'Sign in' && text('.problem').includes('token')")
+
+
+def views(console):
+    console.wait("texts('.views a').length > 0 && document.querySelector('.view').children.length")
+    return console.value("texts('.views a').join(' ')")
+
+
+# Actions: buttons but for those of the tail and of the head, and forms.
+ACTIONS = "document.querySelectorAll('.view button:not([aria-pressed]):not(.quiet), .view form').length"
+
+
+def test_an_action_without_its_right_is_not_shown(guarded, open_console):
+    console = open_console(guarded)
+    sign_in(console, guarded.reader)
+    console.wait("text('.who') == 'reader'")
+    for view in VIEWS:
+        console.go(f"#/sets/news/{view}")
+        assert views(console) == "Live History Readers Settings"
+        console.wait("!text('.view').includes('Reading')")
+        console.expect(ACTIONS, 0)
+    console.expect("document.body.innerText.includes('Callbacks')", False)
+    console.go("#/broker")
+    console.wait("text('.broker').includes('right to observe')")
+    console.go("#/sets/secret")
+    console.wait("text('h1') == 'Not found'")
+    sign_in(console, guarded.token)
+    console.wait("texts('.set .name').join(' ').includes('secret')")
+    console.go("#/sets/news/settings")
+    assert views(console) == "Live History Readers Settings Post"
+    console.wait(f"{ACTIONS} > 0")
+
+
+# Within two seconds for streams; the page says so.
+def test_a_session_ends_with_its_token(guarded, open_console):
+    console = open_console(guarded)
+    sign_in(console, guarded.reader)
+    console.wait("text('.who') == 'reader'")
+    console.go("#/sets/news")
+    console.wait("text('.states .badge') == 'live'")
+    guarded.delete("/tokens/reader")
+    console.wait("text('.states .badge') == 'ended'")
+    console.wait("text('#connection').includes('token')")
+
+
+# The pages
+
+
+def test_lists_can_be_opened(start_broker, open_console):
+    broker = start_broker("--rotate-entries", "2", "--index-lists", "2")
+    news = broker.set("news").create()
+    news.post(9)
+    news.wait_list_files(4)
+    console = open_console(broker)
+    console.go("#/sets/news/history")
+    states = "open closed closed archived archived"
+    console.wait(f"texts('tbody .badge').join(' ') == '{states}'")
+    console.expect("document.querySelectorAll('.timeline a').length", 5)
+    paths = console.value("[...document.querySelectorAll('tbody a')].map(a => new URL(a.href).pathname)")
+    assert [path[-5] for path in paths] == list("54321")
+    for path in paths:
+        assert broker.get(path).document().capability == "changelist"
+    console.focus("button", "Close the open list")
+    console.press("Enter")
+    console.wait("text('#announcement') == 'The open list is closed.'")
+    assert broker.get(news.path).json()["lists"]["open"] == 6
+
+
+def test_a_callback_gets_changes_again_and_ends(start_broker, callbacks, open_console):
+    broker = start_broker("--hub-retry-first", "3600")
+    news = broker.set("news").create()
+    callback = callbacks.join(news)
+    news.post(3)
+    callback.wait_last(3)
+    console = open_console(broker)
+    console.go("#/sets/news/readers")
+    console.wait("text('.card .badge') == 'active' && text('.card').includes('127.0.0.2')")
+    n = len(callback.deliveries)
+    console.focus("button", "Redeliver from here")
+    console.press("Enter")
+    callback.deliveries.wait(n + 1)
+    console.wait("text('#announcement').startsWith('The hub delivers again')")
+    assert callback.deliveries[n].after == 0
+    # A callback takes it for a fault.
+    wait_for("its judgement", lambda: callback.faults)
+    callback.faults.clear()
+    # A failure: its reason, and when the hub tries again
+    callback.next(500)
+    news.post(1)
+    console.press("Escape")
+    console.value("document.activeElement.blur(); 1")
+    console.wait("text('.card .badge').startsWith('fails') && text('.card').includes('Next try')")
+    console.expect("text('.card').includes('Last error')", True)
+    console.shoot("callback")
+    console.focus("button", "End")
+    console.press("Enter")
+    console.wait("document.querySelector('dialog[open]')")
+    console.press("Tab", "Enter")
+    console.wait("text('.view').includes('No callback subscribes')")
+    assert broker.get(f"{news.path}/subscriptions").json()["subscriptions"] == []
+
+
+def test_the_broker_says_why_it_is_not_ready(start_broker, open_console, faults):
+    broker = start_broker(env=faults.env)
+    console = open_console(broker)
+    console.go("#/broker")
+    console.wait("text('.broker .badge') == 'ready' && text('.broker').includes('are free')")
+    heads = "Health,Last hour,Disk of the data directory,Bridges,Relays"
+    console.expect("texts('.broker h2').join()", heads)
+    console.shoot("broker")
+    faults.set_disk(1)
+    wait_for("a full disk", lambda: broker.get("/readyz").status == 503)
+    console.wait("text('.broker .badge') == 'not ready'")
+    console.expect("texts('.broker li')[0]", "the disk is nearly full: posts are refused")
+
+
+def test_bridges_and_relays_show_their_state(
+    start_bridge, mosquitto, site, open_console
+):
+    broker = start_bridge(mosquitto, "out = news")
+    assert broker.put("/relays/feed", {"topic": site.link("/feed")}).status == 201
+    console = open_console(broker)
+    console.go("#/broker")
+    console.wait("text('[aria-label=Relays]').includes('/feed')")
+    console.wait("text('[aria-label=Bridges] .badge') == 'connected'")
+
+
+# The page says that it grows old, and goes on when the broker is back.
+def test_a_page_survives_a_restart(start_broker, open_console):
+    broker = start_broker()
+    news = broker.set("news").create()
+    news.post(1)
+    console = open_console(broker)
+    console.wait("texts('.set .last').join() == '1'")
+    broker.stop()
+    console.wait("text('#connection').includes('may be old')")
+    broker.start()
+    news.post(1)
+    console.wait("texts('.set .last').join() == '2' && document.querySelector('#connection').hidden")
+
+
+# Size
+
+MANY = soak(1500, 10000)
+CHANGES = soak(10000, 60000)
+HEAP_MAX = 100 << 20
+ROWS_MAX = 60
+
+
+def test_many_sets_and_changes_stay_small(start_broker, open_console):
+    broker = start_broker()
+    for i in range(MANY):
+        broker.put(f"/sets/s{i:05}", {})
+    news = broker.set("news").create()
+    console = open_console(broker)
+    console.wait(f"text('h1').replace(',', '').includes('{MANY + 1}')")
+    console.go("#/sets/news")
+    console.wait("text('.states .badge') == 'live'")
+    for i in range(CHANGES // 1000):
+        news.post(1000)
+        broker.post(f"/sets/s{i:05}/changes", '{"loc":"http://a.example/","change":"created"}', JSON)
+    last = f"{CHANGES:,}"
+    console.wait(f"texts('.tail .seq')[0] == '{last}'")
+    assert console.value("document.querySelectorAll('.tail li').length") <= 200
+    assert console.heap_bytes() < HEAP_MAX
+    # All sets: only those in sight are elements, and the keyboard reaches the last.
+    console.go("#/")
+    console.wait(f"text('h1').replace(',', '').includes('{MANY + 1}')")
+    assert console.value("document.querySelectorAll('.set').length") <= ROWS_MAX
+    console.focus("a", "")
+    console.value("document.querySelector('.set a').focus(); 1")
+    first = console.value("focused()")
+    console.press("End")
+    console.wait("focused() != %r" % first)
+    assert console.value("document.querySelectorAll('.set').length") <= ROWS_MAX
+    console.press("Home")
+    console.wait("scrollY < 300")
+    print(f"the scripts hold {console.heap_bytes() >> 10} KiB")
+    assert console.heap_bytes() < HEAP_MAX

@@ -1,0 +1,337 @@
+/**
+ * console-parts.js - what the pages of the console are made of: elements, requests, rights,
+ * numbers and times, sparklines, commands to copy.
+ *
+ * Everything that a broker sends becomes text or an attribute of an element that this file makes.
+ * Nothing is parsed as HTML.
+ */
+
+/* Elements */
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+/** Sets attributes and listeners: `onclick` is a function, `class` a text; false leaves out. */
+function equip(element, attributes) {
+    for (const [name, value] of Object.entries(attributes ?? {})) {
+        if (typeof value === 'function')
+            element.addEventListener(name.slice(2), value);
+        else if (value !== undefined && value !== false && value !== null)
+            element.setAttribute(name, value === true ? '' : value);
+    }
+}
+
+/** Makes an element. Children are elements, texts, or lists of them; empty ones are left out. */
+export function make(tag, attributes, ...children) {
+    const element = document.createElement(tag);
+    equip(element, attributes);
+    element.append(...children.flat().filter(child => child || child === 0));
+    return element;
+}
+
+function makeSvg(tag, attributes, ...children) {
+    const element = document.createElementNS(SVG, tag);
+    equip(element, attributes);
+    element.append(...children);
+    return element;
+}
+
+/** Replaces the children of an element. */
+export function fill(element, ...children) {
+    element.replaceChildren(...children.flat().filter(child => child || child === 0));
+    return element;
+}
+
+let lastId = 0;
+
+/** A text that no other element has as its id. */
+export function freshId() {
+    return `part-${++lastId}`;
+}
+
+/** A field of a form with its label. */
+export function labelled(text, control) {
+    control.id ||= freshId();
+    return make('div', { class: 'field' }, make('label', { for: control.id }, text), control);
+}
+
+export function choice(options, chosen, attributes) {
+    return make('select', attributes, options.map(([value, text]) =>
+        make('option', { value, selected: value === chosen }, text)));
+}
+
+/** A table whose cells are texts or elements; `numbers`: columns that are aligned to the right. */
+export function table(caption, heads, rows, numbers = []) {
+    const side = i => numbers.includes(i) ? 'number' : undefined;
+    return make('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': caption },
+        make('table', {},
+            make('thead', {}, make('tr', {}, heads.map((head, i) =>
+                make('th', { scope: 'col', class: side(i) }, head)))),
+            make('tbody', {}, rows.map(row => make('tr', {}, row.map((cell, i) =>
+                make('td', { class: side(i), 'data-head': heads[i] }, cell)))))));
+}
+
+/** Names and values. */
+export function facts(pairs) {
+    return make('dl', { class: 'facts' }, pairs.filter(pair => pair).map(([name, value, title]) =>
+        make('div', {}, make('dt', {}, name), make('dd', { title }, value))));
+}
+
+export function section(title, ...children) {
+    const id = freshId();
+    return make('section', { 'aria-labelledby': id }, make('h2', { id }, title), ...children);
+}
+
+/** A short word with a colour: "good", "warning" or "bad". */
+export function badge(text, kind) {
+    return make('span', { class: `badge ${kind ?? ''}` }, text);
+}
+
+/** Says something to users, and to screen readers. */
+export function announce(text, kind = '') {
+    const line = document.getElementById('announcement');
+    line.className = kind;
+    line.textContent = text;
+    clearTimeout(announce.timer);
+    announce.timer = setTimeout(() => { line.textContent = ''; }, 8000);
+}
+
+/* Requests */
+
+/** The address of the broker: the page is at its root, perhaps behind a prefix of a proxy. */
+export const root = new URL('.', document.baseURI);
+
+/** A refusal: its status, and the reason in words. */
+export class Refusal extends Error {
+    constructor(status, problem) {
+        super(problem?.detail || problem?.title || `the broker answered ${status}`);
+        this.status = status;
+        this.problem = problem ?? {};
+    }
+}
+
+/** Makes a request to a path without a slash before it; the answer, if it is a good one. */
+export async function ask(path, { method = 'GET', body, type, headers, signal, accept } = {}) {
+    const fields = { Accept: accept ?? 'application/json', ...headers };
+    if (type)
+        fields['Content-Type'] = type;
+    const answer = await fetch(new URL(path, root), {
+        method, body, headers: fields, signal, credentials: 'same-origin', cache: 'no-store',
+    });
+    if (!answer.ok)
+        throw new Refusal(answer.status, await answer.json().catch(() => undefined));
+    return answer;
+}
+
+export async function askJson(path, options) {
+    return (await ask(path, options)).json();
+}
+
+/** The path of a set, or of something of it. */
+export function setPath(name, rest = '') {
+    return `sets/${encodeURIComponent(name)}${rest}`;
+}
+
+/** A link of a document of the broker, whatever address the broker has for itself. */
+export function ownUrl(url) {
+    const at = url.indexOf('/sets/');
+    return at < 0 ? undefined : new URL(url.slice(at + 1), root).href;
+}
+
+/* Rights */
+
+/** True if a name matches a pattern, in which "*" stands for any characters. */
+function matches(pattern, name) {
+    const parts = pattern.split('*');
+    if (parts.length === 1)
+        return pattern === name;
+    const first = parts.shift(), last = parts.pop();
+    if (!name.startsWith(first) || !name.endsWith(last) || name.length < first.length + last.length)
+        return false;
+    let at = first.length;
+    for (const part of parts) {
+        at = name.indexOf(part, at);
+        if (at < 0 || at + part.length > name.length - last.length)
+            return false;
+        at += part.length;
+    }
+    return true;
+}
+
+/** True if a token, as GET /tokens/self describes it, has the right to a set. */
+export function mayDo(token, right, name) {
+    if (token.admin)
+        return true;
+    if (right === 'observe')
+        return token.observe;
+    const patterns = token[right] ?? [];
+    const denies = patterns.some(p => p.startsWith('!') && matches(p.slice(1), name));
+    return !denies && patterns.some(p => !p.startsWith('!') && matches(p, name));
+}
+
+/* Numbers and times */
+
+const numbers = new Intl.NumberFormat('en');
+const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+
+export function number(n) {
+    return numbers.format(n);
+}
+
+export function shortNumber(n) {
+    return n < 10000 ? numbers.format(n) : compact.format(n);
+}
+
+export function bytes(n) {
+    const units = ['B', 'KB', 'MB', 'GB', 'TB'];
+    let i = 0;
+    for (; n >= 1000 && i < units.length - 1; i++)
+        n /= 1000;
+    return `${i && n < 100 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+}
+
+export function duration(seconds) {
+    if (seconds < 1)
+        return 'now';
+    for (const [unit, size] of [['d', 86400], ['h', 3600], ['min', 60]])
+        if (seconds >= size)
+            return `${Math.floor(seconds / size)} ${unit}`;
+    return `${Math.floor(seconds)} s`;
+}
+
+export function ago(datetime) {
+    const seconds = (Date.now() - Date.parse(datetime)) / 1000;
+    return seconds < 1 ? 'now' : `${duration(seconds)} ago`;
+}
+
+/** "2026-10-18 20:00:00", in UTC. */
+export function clock(datetime) {
+    return datetime.slice(0, 19).replace('T', ' ');
+}
+
+/** A time, in words that change, with the exact one as its title. */
+export function time(datetime) {
+    return datetime
+        ? make('time', { datetime, title: `${clock(datetime)} UTC` }, ago(datetime))
+        : '–';
+}
+
+/** Renews the words of all times in an element. */
+export function renewTimes(element) {
+    for (const one of element.querySelectorAll('time'))
+        one.textContent = ago(one.dateTime);
+}
+
+/* Pictures */
+
+/** The path of 60 minutes in a box of 120 by 28. */
+function sparkPath(minutes) {
+    const most = Math.max(1, ...minutes);
+    return minutes.map((n, i) => {
+        const height = n ? Math.max(1.5, n / most * 26) : 0;
+        return height ? `M${i * 2 + 1} 28v-${height.toFixed(1)}` : '';
+    }).join('');
+}
+
+/** A picture of the last hour. The text beside it has to say what matters. */
+export function sparkline(minutes, className = 'spark') {
+    const path = makeSvg('path', { d: sparkPath(minutes) });
+    return makeSvg('svg', {
+        class: className, viewBox: '0 0 120 28', preserveAspectRatio: 'none', 'aria-hidden': 'true',
+    }, makeSvg('path', { class: 'ground', d: 'M0 27.5h120' }), path);
+}
+
+/** Draws other minutes into a sparkline. */
+export function redrawSparkline(svg, minutes) {
+    const d = sparkPath(minutes);
+    if (svg.lastChild.getAttribute('d') !== d)
+        svg.lastChild.setAttribute('d', d);
+}
+
+/** A larger picture with its figures: the last hour of something. */
+export function chart(title, minutes, unit) {
+    const sum = minutes.reduce((a, b) => a + b, 0), most = Math.max(...minutes);
+    const words = !most ? 'none in the last hour'
+        : unit === 'lag' ? `at most ${number(most)} entries`
+        : `${number(sum)} in the last hour, at most ${number(most)} a minute`;
+    return make('figure', { class: 'chart' },
+        make('figcaption', {}, make('strong', {}, title), ` ${words}`),
+        sparkline(minutes, 'spark large'),
+        make('div', { class: 'axis', 'aria-hidden': 'true' },
+            make('span', {}, '60 min ago'), make('span', {}, 'now')));
+}
+
+/* Commands */
+
+/** A text as one word of a shell. */
+export function quote(text) {
+    return /^[A-Za-z0-9_./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** A curl line; with the field of a token where the broker asks for one. */
+export function curl(path, { method, body, type } = {}, token) {
+    const words = ['curl'];
+    if (token && token.name !== 'everyone')
+        words.push('-H', '"Authorization: Bearer $TIDINGS_TOKEN"');
+    if (method && method !== 'GET' && !(method === 'POST' && body !== undefined))
+        words.push('-X', method);
+    if (type)
+        words.push('-H', quote(`Content-Type: ${type}`));
+    if (body !== undefined)
+        words.push('-d', quote(body));
+    words.push(quote(new URL(path, root).href));
+    return words.join(' ');
+}
+
+async function copyText(text, button) {
+    try {
+        await navigator.clipboard.writeText(text);
+        announce('Copied.', 'good');
+    } catch {
+        // Browsers have a clipboard for pages of https and of this machine only.
+        const code = button.previousElementSibling;
+        getSelection().selectAllChildren(code);
+        announce('Selected: press Ctrl+C to copy.');
+    }
+}
+
+/** Lines for a terminal, each with a button that copies it. */
+export function commands(lines) {
+    return make('details', { class: 'commands' },
+        make('summary', {}, 'In a terminal'),
+        lines.map(line => {
+            const button = make('button', {
+                type: 'button', class: 'quiet', 'aria-label': `Copy ${line.split(' ')[0]} line`,
+                onclick: () => copyText(line, button),
+            }, 'Copy');
+            return make('div', { class: 'command' }, make('code', {}, line), button);
+        }));
+}
+
+/** Asks in a dialog; true if the user agrees. */
+export function confirmed(question, action) {
+    const id = freshId();
+    const dialog = make('dialog', { 'aria-labelledby': id }, make('form', { method: 'dialog' },
+        make('p', { id }, question),
+        make('div', { class: 'buttons' },
+            make('button', { value: '', class: 'quiet' }, 'Cancel'),
+            make('button', { value: 'yes', class: 'danger' }, action))));
+    document.body.append(dialog);
+    dialog.showModal();
+    return new Promise(resolve => dialog.addEventListener('close', () => {
+        dialog.remove();
+        resolve(dialog.returnValue === 'yes');
+    }));
+}
+
+/** Does what a button asks for; says how it ended. */
+export async function perform(button, action, done) {
+    button.disabled = true;
+    try {
+        const text = await action();
+        announce(typeof text === 'string' ? text : done, 'good');
+    } catch (error) {
+        announce(error.message, 'bad');
+    } finally {
+        button.disabled = false;
+    }
+}

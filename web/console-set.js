@@ -1,0 +1,591 @@
+/**
+ * console-set.js - the page of a set in the console: its newest changes as they come, its Change
+ * Lists, readers and callbacks, settings, and a form that posts a change.
+ */
+
+import {
+    announce, ask, askJson, badge, bytes, chart, choice, clock, commands, confirmed, curl, duration,
+    facts, fill, labelled, make, mayDo, number, ownUrl, perform, quote, renewTimes, root, section, setPath,
+    table, time,
+} from './console-parts.js';
+import { follow } from './tidings.js';
+
+/* Every view is a function of the page that returns what to show. `page`: name, token, set (its
+ * description), signal (aborted when the user leaves), every(ms, work). */
+
+function setUrl(page) {
+    return new URL(setPath(page.name), root).href;
+}
+
+/* Live */
+
+/** Changes that the page keeps, and those that it shows. */
+const KEPT = 500;
+const SHOWN = 200;
+
+/** How often the page draws, in milliseconds, however many changes come. */
+const DRAW_MS = 250;
+
+/** How many changes from before the page starts with. */
+const EARLIER = 50;
+
+function describeEntry(entry) {
+    const isLink = /^https?:\/\//i.test(entry.loc);
+    const rows = Object.entries(entry).map(([name, value]) => [name,
+        name === 'loc' && isLink
+            ? make('a', { href: value, rel: 'noopener noreferrer', target: '_blank' }, value)
+            : typeof value === 'object' ? JSON.stringify(value, null, 1) : String(value)]);
+    return facts(rows);
+}
+
+function entryLine(entry) {
+    const item = make('details', { class: 'entry' },
+        make('summary', {},
+            make('span', { class: 'seq' }, number(entry.seq)),
+            make('span', { class: `change ${entry.change}` }, entry.change),
+            make('span', { class: 'loc' }, entry.loc),
+            make('span', { class: 'when' }, clock(entry.datetime).slice(11))));
+    item.addEventListener('toggle', () => {
+        if (item.open && item.childElementCount === 1)
+            item.append(describeEntry(entry));
+    });
+    return make('li', {}, item);
+}
+
+/** A list that draws its newest entries four times a second at most. */
+class Tail {
+    constructor() {
+        this.kept = []; // the newest last
+        this.lines = new Map(); // by seq, as shown
+        this.total = 0;
+        this.pausedAt = 0; // what `total` was; 0: not paused
+        this.text = '';
+        this.change = '';
+        this.list = make('ol', { class: 'tail', 'aria-label': 'Newest changes' });
+        this.counter = make('span', { class: 'muted', role: 'status' });
+    }
+
+    add(entries) {
+        this.total += entries.length;
+        this.kept.push(...entries.slice(-KEPT));
+        if (this.kept.length > KEPT)
+            this.kept.splice(0, this.kept.length - KEPT);
+        this.drawSoon();
+    }
+
+    drawSoon() {
+        this.timer ??= setTimeout(() => {
+            this.timer = undefined;
+            this.draw();
+        }, DRAW_MS);
+    }
+
+    passes(entry) {
+        return (!this.change || entry.change === this.change)
+            && (!this.text || entry.loc.toLowerCase().includes(this.text)
+                || (entry.tags ?? []).some(tag => tag.toLowerCase().includes(this.text)));
+    }
+
+    draw() {
+        const waiting = this.total - this.pausedAt;
+        this.counter.textContent = this.pausedAt
+            ? `Paused. ${number(waiting)} new.` : `${number(this.total)} received`;
+        if (!this.pausedAt)
+            this.visible = this.kept;
+        const shown = (this.visible ?? []).filter(entry => this.passes(entry)).slice(-SHOWN);
+        this.place(shown.reverse());
+    }
+
+    /** Keeps the lines that stay, so that an open one stays open and keeps the focus. */
+    place(entries) {
+        const lines = new Map();
+        for (const entry of entries)
+            lines.set(entry.seq, this.lines.get(entry.seq) ?? entryLine(entry));
+        for (const [seq, line] of this.lines)
+            if (!lines.has(seq))
+                line.remove();
+        let next = this.list.firstChild;
+        for (const line of lines.values()) {
+            if (line === next)
+                next = next.nextSibling;
+            else
+                this.list.insertBefore(line, next);
+        }
+        this.lines = lines;
+        this.list.classList.toggle('empty', !lines.size);
+    }
+
+    pause(isPaused) {
+        this.pausedAt = isPaused ? this.total || 0.5 : 0;
+        if (isPaused)
+            this.visible = [...this.kept];
+        this.draw();
+    }
+}
+
+/** The position that leaves EARLIER changes before the newest one. */
+function startPosition(page) {
+    const { last, epoch, earliest } = page.set;
+    const first = Number(earliest.slice(earliest.lastIndexOf('-') + 1));
+    return `${epoch}-${Math.max(first, last - EARLIER)}`;
+}
+
+async function runTail(page, tail, showState) {
+    // A set that gets changes all the time is live, too, once nothing older is missing.
+    const isBehind = message => message.last < page.set.last;
+    try {
+        const options = {
+            position: startPosition(page), signal: page.signal,
+            onState: ({ state, error }) =>
+                state !== 'catching up' && showState(state, error?.message),
+            onGone: error => error.earliest,
+        };
+        for await (const message of follow.messages(setUrl(page), options)) {
+            tail.add(message.changes);
+            showState(isBehind(message) ? 'catching up' : 'live');
+        }
+    } catch (error) {
+        if (!page.signal.aborted)
+            showState('ended', error.message);
+    }
+}
+
+function liveView(page) {
+    const tail = new Tail();
+    const state = make('span', { class: 'badge', role: 'status' }, 'connecting');
+    const pause = make('button', {
+        type: 'button', 'aria-pressed': 'false',
+        onclick: () => {
+            const isPaused = pause.getAttribute('aria-pressed') === 'false';
+            pause.setAttribute('aria-pressed', isPaused);
+            tail.pause(isPaused);
+        },
+    }, 'Pause');
+    const filter = make('input', {
+        type: 'search', placeholder: 'Part of the URL or of a tag',
+        oninput: () => { tail.text = filter.value.toLowerCase(); tail.draw(); },
+    });
+    const kind = choice([['', 'All'], ['created', 'Created'], ['updated', 'Updated'],
+        ['deleted', 'Deleted']], '', { onchange: () => { tail.change = kind.value; tail.draw(); } });
+    runTail(page, tail, (word, why) => {
+        state.textContent = word;
+        state.className = `badge ${{ live: 'good', stale: 'warning', ended: 'bad' }[word] ?? ''}`;
+        state.title = why ?? '';
+    });
+    const url = setUrl(page);
+    return [
+        make('div', { class: 'toolbar' }, labelled('Filter', filter), labelled('Change', kind), pause,
+            make('p', { class: 'states' }, state, ' ', tail.counter)),
+        tail.list,
+        commands([
+            `tidings follow ${quote(url)}`,
+            curl(setPath(page.name, '/changes?after=0'), {}, page.token),
+            `${curl(setPath(page.name, '/stream'), {}, page.token)} -N -H 'Accept: text/event-stream'`,
+        ]),
+    ];
+}
+
+/* History */
+
+/** The lists that the page shows: the newest. The archive has all of them. */
+const LISTS = 500;
+
+/** The lists of a document that names some: their URLs and times. */
+function readLists(xml) {
+    const parsed = new DOMParser().parseFromString(xml, 'application/xml');
+    return [...parsed.querySelectorAll('url, sitemap')].map(one => {
+        const md = one.getElementsByTagNameNS('http://www.openarchives.org/rs/terms/', 'md')[0];
+        const loc = one.querySelector('loc')?.textContent ?? '';
+        return {
+            loc, number: Number(loc.match(/\/(\d+)\.xml$/)?.[1]),
+            from: md?.getAttribute('from'), until: md?.getAttribute('until'),
+        };
+    });
+}
+
+async function askLists(page, path) {
+    const accept = 'application/xml';
+    const answer = await ask(setPath(page.name, path), { signal: page.signal, accept });
+    return readLists(await answer.text());
+}
+
+/** The closed lists, the newest first: those of the index, and older ones of the archive. */
+async function closedLists(page) {
+    if (!page.set.lists.closed)
+        return [];
+    const indexed = new Set((await askLists(page, '/changelist.xml')).map(list => list.number));
+    let lists = await askLists(page, '/changelist-archive.xml');
+    if (lists.length && !lists[0].loc.includes('/changes/')) { // an index of parts
+        const parts = lists;
+        lists = [];
+        while (parts.length && lists.length < LISTS) {
+            const { loc } = parts.pop();
+            lists.unshift(...await askLists(page, loc.slice(loc.indexOf('/changelist-archive/'))));
+        }
+    }
+    return lists.slice(-LISTS).reverse().map(list =>
+        ({ ...list, state: indexed.has(list.number) ? 'closed' : 'archived' }));
+}
+
+function openList(page, closed) {
+    const { open, entries } = page.set.lists;
+    return {
+        number: open, state: 'open', entries, until: page.set.datetime,
+        from: closed[0]?.until ?? page.set.created,
+        loc: `/sets/${page.name}/changes/${String(open).padStart(12, '0')}.xml`,
+    };
+}
+
+/** A picture of the lists in their order: each as wide as the time that it covers. */
+function timeLine(lists) {
+    const spans = lists.map(list => Math.max(1, Date.parse(list.until) - Date.parse(list.from)));
+    const widths = spans.map(span => Math.max(1, Math.sqrt(span)));
+    return make('div', { class: 'timeline', role: 'group', 'aria-label': 'Time line of Change Lists' },
+        lists.map((list, i) => {
+            const link = make('a', {
+                href: ownUrl(list.loc), class: `span ${list.state}`, target: '_blank',
+                rel: 'noopener', title: `List ${list.number}, ${list.state}: from ${clock(list.from)}`
+                    + ` until ${clock(list.until)}`,
+                'aria-label': `List ${list.number}, ${list.state}`,
+            });
+            link.style.flexGrow = widths[i];
+            return link;
+        }));
+}
+
+/** How many lists the picture has room for: each is wide enough for a finger. */
+function picturedLists() {
+    return Math.floor((Math.min(innerWidth, 1120) - 32) / 26);
+}
+
+function historyView(page) {
+    const box = make('div', {}, make('p', { class: 'muted' }, 'Reading …'));
+    closedLists(page).then(closed => {
+        const lists = [openList(page, closed), ...closed];
+        fill(box,
+            timeLine(lists.slice(0, picturedLists()).reverse()),
+            make('p', { class: 'legend' }, badge('open', 'open'), ' ', badge('closed', 'closed'), ' ',
+                badge('archived', 'archived'), make('span', { class: 'muted' },
+                    ' Wider means a longer time. The newest is on the right.')),
+            table('Change Lists', ['List', 'State', 'From (UTC)', 'Until (UTC)'],
+                lists.map(list => [
+                    make('a', { href: ownUrl(list.loc), target: '_blank', rel: 'noopener' },
+                        number(list.number)),
+                    badge(list.state, list.state), clock(list.from), clock(list.until),
+                ]), [0]),
+            page.set.lists.closed > LISTS && make('p', {}, make('a',
+                { href: ownUrl(`/sets/${page.name}/changelist-archive.xml`) }, 'All closed lists')));
+    }, error => fill(box, make('p', { class: 'problem' }, error.message)));
+    return [
+        section('Change Lists', box), documentsOf(page),
+        commands([
+            `tidings verify ${quote(setUrl(page))}`,
+            curl(setPath(page.name, '/changelist.xml'), {}, page.token),
+            ...mayDo(page.token, 'manage', page.name)
+                ? [curl(setPath(page.name, '/rotate'), { method: 'POST' }, page.token)] : [],
+        ]),
+    ];
+}
+
+const DOCUMENTS = {
+    'capabilitylist': 'Capability List',
+    'resourcelist': 'Resource List: all resources of now',
+    'resourcelist-archive': 'Resource List Archive',
+    'resourcedump': 'Resource Dump: all resources with their content',
+    'resourcedump-archive': 'Resource Dump Archive',
+    'changelist': 'Change List, or their index',
+    'changelist-archive': 'Change List Archive',
+    'changedump': 'Change Dump',
+    'changedump-archive': 'Change Dump Archive',
+};
+
+function documentsOf(page) {
+    const links = page.set.links.filter(link => DOCUMENTS[link.rel]);
+    return section('Resources and documents',
+        make('ul', { class: 'links' }, links.map(link => make('li', {},
+            make('a', { href: ownUrl(link.href), target: '_blank', rel: 'noopener' },
+                DOCUMENTS[link.rel])))),
+        mayDo(page.token, 'manage', page.name) && make('div', { class: 'buttons' },
+            actionButton(page, 'Close the open list', '/rotate', 'The open list is closed.'),
+            actionButton(page, 'Build a Resource List', '/resourcelist',
+                'A Resource List is being built.')));
+}
+
+function actionButton(page, text, path, done) {
+    const button = make('button', {
+        type: 'button', onclick: () => perform(button, async () => {
+            await ask(setPath(page.name, path), { method: 'POST' });
+            await page.reload();
+        }, done),
+    }, text);
+    return button;
+}
+
+/* Readers */
+
+const TRANSPORTS = {
+    'websocket-json': 'WebSocket, JSON', 'websocket-xml': 'WebSocket, XML',
+    'websocket-json-deflate': 'WebSocket, JSON, compressed',
+    'websocket-xml-deflate': 'WebSocket, XML, compressed',
+    'eventsource': 'Server-sent events', 'eventsource-1.0': 'Server-sent events, HTTP/1.0',
+};
+
+function readersTable(rate) {
+    const rows = Object.entries(rate.readers)
+        .filter(([, { connected, lag }]) => connected || lag)
+        .map(([transport, { connected, lag }]) =>
+            [TRANSPORTS[transport] ?? transport, number(connected), number(lag)]);
+    if (!rows.length)
+        return make('p', { class: 'muted' }, 'Nobody is connected.');
+    return table('Readers by transport', ['Transport', 'Connected', 'Largest lag, entries'], rows,
+        [1, 2]);
+}
+
+function redeliverForm(page, subscription) {
+    const { earliest } = page.set;
+    const after = make('input', { type: 'text', value: earliest, required: true, spellcheck: 'false' });
+    const path = setPath(page.name, `/subscriptions/${subscription.id}/redeliver`);
+    const button = make('button', {}, 'Redeliver from here');
+    return make('form', {
+        class: 'inline', onsubmit: event => {
+            event.preventDefault();
+            perform(button, async () => {
+                await ask(`${path}?after=${encodeURIComponent(after.value)}`, { method: 'POST' });
+                await page.redraw();
+            }, `The hub delivers again what came after ${after.value}.`);
+        },
+    }, labelled('After position', after), button);
+}
+
+function endButton(page, subscription) {
+    const path = setPath(page.name, `/subscriptions/${subscription.id}`);
+    const button = make('button', {
+        type: 'button', class: 'danger', onclick: async () => {
+            const question = `End the subscription of ${subscription.callback}? The hub sends`
+                + ' it a denial, and no further change.';
+            if (await confirmed(question, 'End subscription'))
+                await perform(button, async () => {
+                    await ask(path, { method: 'DELETE' });
+                    await page.redraw();
+                }, 'The subscription has ended.');
+        },
+    }, 'End');
+    return button;
+}
+
+function subscriptionState(subscription) {
+    if (subscription.lastError || subscription.nextTry)
+        return badge(subscription.lastStatus ? `fails: ${subscription.lastStatus}` : 'fails', 'bad');
+    if (subscription.state === 'pending')
+        return badge('pending', 'warning');
+    return badge(subscription.lag ? 'behind' : 'active', subscription.lag ? 'warning' : 'good');
+}
+
+function subscriptionCard(page, one) {
+    const isManaged = mayDo(page.token, 'manage', page.name);
+    const path = setPath(page.name, `/subscriptions/${one.id}`);
+    return make('article', { class: 'card', 'aria-label': `Callback ${one.callback}` },
+        make('h3', {}, one.callback, ' ', subscriptionState(one)),
+        facts([
+            ['Lag', `${number(one.lag ?? 0)} entries`],
+            ['Position', one.position],
+            ['Deliveries', number(one.deliveries ?? 0)],
+            ['Failed attempts', number(one.failures ?? 0)],
+            one.lastSuccess && ['Last success', time(one.lastSuccess)],
+            one.lastError && ['Last error', one.lastError],
+            one.nextTry && ['Next try', timeToCome(one.nextTry)],
+            one.leaseEnd && ['Lease ends', `${clock(one.leaseEnd)} UTC`],
+            one.owner && ['Owner', one.owner],
+            one.filter && ['Filter', one.filter],
+        ]),
+        isManaged && one.state === 'active' && make('div', { class: 'buttons' },
+            redeliverForm(page, one), endButton(page, one)),
+        isManaged && commands([
+            curl(`${path}/redeliver?after=${page.set.earliest}`, { method: 'POST' }, page.token),
+            curl(path, { method: 'DELETE' }, page.token),
+        ]));
+}
+
+/** A time to come. */
+function timeToCome(datetime) {
+    const seconds = Math.max(0, (Date.parse(datetime) - Date.now()) / 1000);
+    return `in ${Math.ceil(seconds)} s (${clock(datetime)} UTC)`;
+}
+
+async function drawSubscriptions(page, box) {
+    const { subscriptions, next } = await askJson(setPath(page.name, '/subscriptions'),
+        { signal: page.signal });
+    fill(box,
+        !subscriptions.length && make('p', { class: 'muted' }, 'No callback subscribes to this set.'),
+        subscriptions.map(one => subscriptionCard(page, one)),
+        next && make('p', { class: 'muted' }, 'There are more. `tidings` and curl list all of them.'));
+}
+
+function readersView(page) {
+    const rates = make('div', {}), callbacks = make('div', {});
+    const seesCallbacks = mayDo(page.token, 'manage', page.name) || mayDo(page.token, 'observe');
+
+    page.redraw = () => seesCallbacks && drawSubscriptions(page, callbacks)
+        .catch(error => fill(callbacks, make('p', { class: 'problem' }, error.message)));
+    page.every(5000, async () => {
+        const rate = await askJson(setPath(page.name, '/rate'), { signal: page.signal });
+        fill(rates, make('div', { class: 'charts' }, chart('Entries', rate.entries, 'rate'),
+            chart('Lag of readers', rate.lags, 'lag')), readersTable(rate));
+        // What somebody fills in stays.
+        if (!callbacks.contains(document.activeElement))
+            await page.redraw();
+    }).catch(error => fill(rates, make('p', { class: 'problem' }, error.message)));
+    return [
+        section('Connected readers', rates),
+        seesCallbacks && section('Callbacks (WebSub)', callbacks),
+        commands([
+            ...seesCallbacks ? [curl(setPath(page.name, '/subscriptions'), {}, page.token)] : [],
+            curl(setPath(page.name, '/rate'), {}, page.token),
+        ]),
+    ];
+}
+
+/* Settings */
+
+function settingText(name, value) {
+    if (/Bytes$/.test(name) && value >= 1000)
+        return `${value} (${bytes(value)})`;
+    if (/(Age|Every)$/.test(name) && value)
+        return `${value} s (${duration(value)})`;
+    return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+function settingsForm(page) {
+    const area = make('textarea', { rows: 4, spellcheck: 'false' });
+    const button = make('button', {}, 'Change settings');
+    const lines = make('div', {});
+    const drawLines = () => fill(lines, commands([curl(setPath(page.name),
+        { method: 'PATCH', body: area.value, type: 'application/merge-patch+json' }, page.token)]));
+    area.value = JSON.stringify({ title: page.set.title ?? '' });
+    area.addEventListener('input', drawLines);
+    drawLines();
+    return make('form', {
+        onsubmit: event => {
+            event.preventDefault();
+            perform(button, async () => {
+                await ask(setPath(page.name), {
+                    method: 'PATCH', body: area.value, type: 'application/merge-patch+json',
+                });
+                await page.reload();
+            }, 'The settings are changed.');
+        },
+    }, labelled('Members to change, as JSON; null restores a default', area), button, lines);
+}
+
+function settingsView(page) {
+    const { settings, lists, epoch, position, digest, created } = page.set;
+    return [
+        section('Settings', table('Settings', ['Setting', 'Value'],
+            Object.entries(settings).map(([name, value]) => [name, settingText(name, value)]))),
+        mayDo(page.token, 'manage', page.name) && section('Change settings', settingsForm(page)),
+        section('Log', table('Log', ['Fact', 'Value'], [
+            ['Position', position], ['Epoch', epoch], ['Digest', digest],
+            ['Created', `${clock(created)} UTC`],
+            ['Entries of the open list', number(lists.entries)],
+            ['Files of closed lists', bytes(lists.fileBytes)],
+        ])),
+        commands([`tidings get ${quote(setUrl(page))}`, curl(setPath(page.name), {}, page.token)]),
+    ];
+}
+
+/* Post */
+
+function postView(page) {
+    const loc = make('input', {
+        type: 'url', required: true, placeholder: 'http://example.com/page', autocomplete: 'off',
+    });
+    const change = choice([['created', 'Created'], ['updated', 'Updated'], ['deleted', 'Deleted']],
+        'updated', {});
+    const type = make('input', { type: 'text', placeholder: 'text/html', autocomplete: 'off' });
+    const tags = make('input', { type: 'text', placeholder: 'words with spaces between' });
+    const button = make('button', { class: 'primary' }, 'Post the change');
+    const lines = make('div', {}), result = make('p', { role: 'status' });
+    const entry = () => ({
+        loc: loc.value || 'http://example.com/page', change: change.value,
+        ...type.value && { type: type.value },
+        ...tags.value.trim() && { tags: tags.value.trim().split(/\s+/) },
+    });
+    const path = setPath(page.name, '/changes');
+    const request = () =>
+        ({ method: 'POST', body: JSON.stringify(entry()), type: 'application/json' });
+    const drawLines = () => fill(lines, commands([
+        `tidings publish ${quote(setUrl(page))} --change ${change.value} ${quote(entry().loc)}`,
+        curl(path, request(), page.token),
+    ]));
+    for (const field of [loc, change, type, tags])
+        field.addEventListener('input', drawLines);
+    drawLines();
+    return [section('Post a change', make('form', {
+        onsubmit: event => {
+            event.preventDefault();
+            perform(button, async () => {
+                const posted = await (await ask(path, request())).json();
+                result.textContent = `Posted as number ${number(posted.last)}, position`
+                    + ` ${posted.position}.`;
+                await page.reload();
+                return result.textContent;
+            });
+        },
+    }, labelled('URL of the resource', loc), labelled('What happened', change),
+    labelled('Media type (optional)', type), labelled('Tags (optional)', tags), button, result), lines)];
+}
+
+/* The page */
+
+const VIEWS = {
+    live: ['Live', liveView],
+    history: ['History', historyView],
+    readers: ['Readers', readersView],
+    settings: ['Settings', settingsView],
+    post: ['Post', postView, 'publish'],
+};
+
+function drawFacts(box, set) {
+    const readers = Object.values(set.subscribers).reduce((a, b) => a + b, 0);
+    fill(box, facts([
+        ['Entries', number(set.last)],
+        ['Last change', set.last ? time(set.datetime) : 'none yet'],
+        ['Closed lists', number(set.lists.closed)],
+        ['Readers', number(readers)],
+        set.content && ['Content', `${number(set.content.kept)} files, ${bytes(set.content.bytes)}`],
+    ]));
+}
+
+/** Shows a set in `main` until the signal. */
+export async function showSet(main, { name, view, token, signal, every }) {
+    const set = await askJson(setPath(name), { signal });
+    const factsBox = make('div', {});
+    const page = {
+        name, token, set, signal, every,
+        async reload() {
+            page.set = await askJson(setPath(name), { signal });
+            drawFacts(factsBox, page.set);
+        },
+    };
+    const views = Object.entries(VIEWS).filter(([, [, , right]]) =>
+        !right || mayDo(token, right, name));
+    const chosen = VIEWS[view] && views.some(([key]) => key === view) ? view : 'live';
+    drawFacts(factsBox, set);
+    document.title = `${name} – Tidings`;
+    fill(main,
+        make('nav', { class: 'crumbs', 'aria-label': 'Where you are' },
+            make('a', { href: '#/' }, 'Sets'), make('span', { 'aria-hidden': 'true' }, ' / ')),
+        make('h1', { tabindex: -1 }, name),
+        set.title && make('p', { class: 'lead' }, set.title),
+        factsBox,
+        make('nav', { class: 'views', 'aria-label': 'Views of the set' }, views.map(([key, [title]]) =>
+            make('a', {
+                href: `#/sets/${name}/${key}`, 'aria-current': key === chosen && 'page',
+            }, title))),
+        make('div', { class: 'view' }, VIEWS[chosen][1](page)));
+    every(5000, async () => {
+        await page.reload();
+        renewTimes(main);
+    }, true);
+    signal.addEventListener('abort', () => announce(''));
+}
