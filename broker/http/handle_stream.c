@@ -13,6 +13,7 @@
 #include "broker/push/subscribers.h"
 #include "broker/sets/positions.h"
 #include "proto/http/accept_header.h"
+#include "proto/http/request_head.h"
 #include "proto/http/ws_handshake.h"
 
 /* Most bytes of the text that names our subprotocols. */
@@ -174,6 +175,7 @@ handle_stream_get(struct http *http, struct request *rq,
 struct following {
     struct http *http;
     struct principal *principal; /* a reference */
+    struct buf last_id;
     struct buf body;
     struct holding held; /* the memory of the body */
 };
@@ -181,16 +183,30 @@ struct following {
 static void
 free_following(struct following *f)
 {
+    buf_fini(&f->last_id);
     buf_fini(&f->body);
     holding_end(&f->held);
     principal_unref(f->principal);
     free(f);
 }
 
-/* Reads the query, and what a body added to `follow`. */
+/* Last-Event-ID, of a client that connects again; during on_request. Empty:
+ * none. */
+static struct slice
+last_event_id(struct request *rq)
+{
+    struct slice id = {NULL, 0};
+
+    if (!request_is_upgrade(rq))
+        request_header(rq, "last-event-id", &id);
+    return id;
+}
+
+/* Adds to what a body has added to `follow`. Last-Event-ID wins. */
 static enum status
 accept_many(struct http *http, struct request *rq, struct principal *principal,
-            struct follow_request *follow, struct problem *why)
+            struct slice last_id, struct follow_request *follow,
+            struct problem *why)
 {
     struct push_many_wish wish = {.follow = follow, .principal = principal};
     struct filter filter;
@@ -199,6 +215,8 @@ accept_many(struct http *http, struct request *rq, struct principal *principal,
 
     if (!rc)
         rc = follow_request_query(follow, request_query(rq), why);
+    if (!rc && last_id.size > 0)
+        rc = follow_request_resume(follow, last_id, why);
     if (!rc)
         rc = filter_read(&filter, request_query(rq), why);
     if (!rc && request_method(rq) == METHOD_HEAD) {
@@ -214,16 +232,16 @@ accept_many(struct http *http, struct request *rq, struct principal *principal,
 /* What is well-formed JSON, but no such request, is malformed for a stream. */
 static void
 start_many(struct http *http, struct request *rq, struct principal *principal,
-           struct slice json)
+           struct slice last_id, struct slice json)
 {
-    struct follow_request follow = {NULL, 0, 0};
+    struct follow_request follow = {.n = 0};
     struct problem why = {""};
     enum status rc = STATUS_OK;
 
     if (json.size > 0)
         rc = follow_request_json(&follow, json, &why);
     if (!rc)
-        rc = accept_many(http, rq, principal, &follow, &why);
+        rc = accept_many(http, rq, principal, last_id, &follow, &why);
     follow_request_fini(&follow);
     if (rc)
         answers_failure(rq, rc == STATUS_INVALID ? STATUS_MALFORMED : rc, &why,
@@ -235,7 +253,7 @@ handle_many_get(struct http *http, struct request *rq,
                 const struct route_target *target)
 {
     if (check_kind(rq))
-        start_many(http, rq, target->principal, SLICE(""));
+        start_many(http, rq, target->principal, last_event_id(rq), SLICE(""));
 }
 
 static void
@@ -277,7 +295,8 @@ on_end(struct request *rq)
     struct following *f = request_user(rq);
 
     request_set_user(rq, NULL);
-    start_many(f->http, rq, f->principal, buf_slice(&f->body));
+    start_many(f->http, rq, f->principal, buf_slice(&f->last_id),
+               buf_slice(&f->body));
     free_following(f);
 }
 
@@ -303,6 +322,8 @@ handle_many_post(struct http *http, struct request *rq,
     }
     f->http = http;
     f->principal = principal_ref(target->principal);
+    buf_init(&f->last_id, REQUEST_FIELD_MAX);
+    buf_add_slice(&f->last_id, last_event_id(rq));
     buf_init(&f->body, target->body_max);
     holding_init(&f->held, registry_clients(http->registry), request_client(rq),
                  CLIENT_POSTS);

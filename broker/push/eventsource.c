@@ -88,7 +88,7 @@ eventsource_note(struct buf *to, const char *event, struct slice json,
         buf_add_slice(&text, id);
         BUF_ADD(&text, "\n");
     }
-    if (json.size > 0) {
+    if (event) {
         buf_add_format(&text, "event: %s\ndata: ", event);
         buf_add_slice(&text, json);
         BUF_ADD(&text, "\n");

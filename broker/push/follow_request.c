@@ -15,7 +15,24 @@ void
 follow_request_fini(struct follow_request *r)
 {
     free(r->items);
+    free(r->resume);
     memset(r, 0, sizeof(*r));
+}
+
+static enum status
+set_resume(struct follow_request *r, struct slice text, struct problem *why)
+{
+    free(r->resume);
+    r->resume = strndup(text.data ? text.data : "", text.size);
+    return r->resume ? STATUS_OK : problem_memory(why);
+}
+
+enum status
+follow_request_resume(struct follow_request *r, struct slice text,
+                      struct problem *why)
+{
+    r->resumes_all = true;
+    return set_resume(r, text, why);
 }
 
 static struct follow_item *
@@ -122,6 +139,8 @@ follow_request_query(struct follow_request *r, struct slice query,
 
         if (slice_is(name, "set"))
             rc = read_value(r, value, why);
+        else if (slice_is(name, "resume")) /* nothing in it is escaped */
+            rc = follow_request_resume(r, value, why);
     }
     return rc;
 }
@@ -146,7 +165,7 @@ refuse(struct problem *why)
 {
     return problem(why, STATUS_INVALID,
                    "not {\"follow\": [{\"set\": NAME, \"after\": POSITION}], "
-                   "\"unfollow\": [NAME]}");
+                   "\"unfollow\": [NAME], \"resume\": TEXT}");
 }
 
 static enum status
@@ -174,6 +193,8 @@ read_string(struct reading *r, struct slice text, struct problem *why)
         item->is_end = true;
         return read_name(item, text, why);
     }
+    if (r->place == MEMBERS && !strcmp(r->key, "resume"))
+        return set_resume(r->request, text, why);
     if (r->place != ITEM)
         return refuse(why);
     item = last_item(r);

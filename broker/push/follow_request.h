@@ -14,6 +14,11 @@
  * begins now. A pattern (rights.h) stands for all sets that it matches; with
  * "after": "0" these begin at their beginning.
  *
+ * A resume text (resume_text.h), as ?resume=, Last-Event-ID or "resume", gives
+ * the positions of all sets that the request names. In a URL, which is the same
+ * when a client connects again, the text wins over positions; in JSON a
+ * position wins.
+ *
  * A request is read as a whole, or refused. Any thread.
  */
 #ifndef BROKER_PUSH_FOLLOW_REQUEST_H
@@ -45,12 +50,19 @@ struct follow_item {
 struct follow_request {
     struct follow_item *items; /* in the order of the text */
     size_t n, capacity;
+    char *resume;     /* a resume text; NULL: none */
+    bool resumes_all; /* it wins over `after` and `since` */
 };
 
-/* Read the parameters `set` of a query; or the JSON of a message or a body.
- * `request` is empty before, all zero, and freed by its owner after any status.
- * STATUS_MALFORMED: the escapes, or the JSON; STATUS_INVALID: well-formed, but
- * no such request; STATUS_MEMORY. */
+/* Sets the resume text, which wins over positions. STATUS_MEMORY. */
+MUST_CHECK enum status follow_request_resume(struct follow_request *request,
+                                             struct slice text,
+                                             struct problem *why);
+
+/* Read the parameters `set` and `resume` of a query; or the JSON of a message
+ * or a body. `request` is empty before, all zero, and freed by its owner after
+ * any status. STATUS_MALFORMED: the escapes, or the JSON; STATUS_INVALID:
+ * well-formed, but no such request; STATUS_MEMORY. */
 MUST_CHECK enum status follow_request_query(struct follow_request *request,
                                             struct slice query,
                                             struct problem *why);

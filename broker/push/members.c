@@ -210,54 +210,107 @@ may_read(const struct members *m, const struct set *set)
            set_is_visible(set, m->principal);
 }
 
+/* What a request says of where its sets begin. */
+struct start {
+    const struct follow_item *item;
+    const struct resume_text *resume; /* NULL: none */
+    bool resumes_all;                 /* it wins over the item */
+};
+
+/* The position of a set in a resume text. False: it has none, or that of
+ * another set that had the number. */
+static bool
+find_resumed(const struct resume_text *resume, const struct set *set,
+             const struct head *head, struct position *position)
+{
+    const struct resume_entry *e =
+        resume_text_find(resume, log_set_number(set->log));
+
+    if (!e || e->mark != resume_mark(head->epoch) ||
+        head->created_us > resume->made_us)
+        return false;
+    snprintf(position->epoch, sizeof(position->epoch), "%s", head->epoch);
+    position->seq = e->seq;
+    return true;
+}
+
+/* Decides where a set begins; *is_since: at item->since_us. False: that cannot
+ * be served. */
+static bool
+decide_start(const struct start *start, const struct set *set,
+             const struct head *head, uint64_t *after, bool *is_since)
+{
+    const struct follow_item *item = start->item;
+    bool has_start = item->has_after || item->has_since;
+    struct position position = item->after;
+
+    *after = head->last;
+    *is_since = false;
+    if (start->resume && (start->resumes_all || !has_start)) {
+        bool is_found = find_resumed(start->resume, set, head, &position);
+
+        if (!is_found && !has_start && item->is_pattern &&
+            log_set_number(set->log) > start->resume->newest) {
+            *after = 0;
+            return head->earliest == 0;
+        }
+        if (!is_found && !has_start)
+            return false;
+        if (is_found)
+            return !positions_judge_read(head, &position, after, NULL);
+    }
+    *is_since = item->has_since;
+    return !item->has_after ||
+           !positions_judge_read(head, &position, after, NULL);
+}
+
 /* Follows a set; NULL: an unknown one. */
 static enum status
-follow_set(struct members *m, const struct follow_item *item, struct slice name,
+follow_set(struct members *m, const struct start *start, struct slice name,
            struct set *set, const struct head *head, struct problem *why)
 {
     struct member *member = find_member(m, name);
+    bool is_there = true, is_since = false;
     uint64_t after = 0;
-    bool is_gone = false;
     enum status rc;
 
     if (member)
         leave_map(member);
-    if (set && item->has_after)
-        is_gone = positions_judge_read(head, &item->after, &after, NULL);
-    else if (set)
-        after = head->last;
+    if (set)
+        is_there = decide_start(start, set, head, &after, &is_since);
     rc = add_member(m, name, set, after, &member, why);
     if (rc)
         return rc;
-    if (is_gone)
+    if (!is_there)
         member->end = MEMBER_GONE;
-    if (set && item->has_since) {
+    if (set)
+        member->mark = resume_mark(head->epoch);
+    if (is_since) {
         /* The heartbeat that it begins with says where: log_since may wait for
          * a disk, so the worker pool makes it. */
-        member->reader.since_us = item->since_us;
+        member->reader.since_us = start->item->since_us;
         member->reader.wants_heartbeat = true;
     }
     return STATUS_OK;
 }
 
 static enum status
-follow_name(struct members *m, const struct follow_item *item,
-            struct problem *why)
+follow_name(struct members *m, const struct start *start, struct problem *why)
 {
-    struct slice name = slice_of(item->name);
+    struct slice name = slice_of(start->item->name);
     struct head head = {.last = 0};
     struct set *set = registry_find(m->registry, name, &head);
 
     if (set && !may_read(m, set))
         set = NULL;
-    return follow_set(m, item, name, set, &head, why);
+    return follow_set(m, start, name, set, &head, why);
 }
 
 /* Patterns */
 
 struct joining {
     struct members *members;
-    const struct follow_item *item;
+    const struct start *start;
     struct problem *why;
     enum status rc;
 };
@@ -268,9 +321,9 @@ join_existing(struct set *set, const struct head *head, void *user)
     struct joining *j = user;
     struct slice name = slice_of(set->name);
 
-    if (rights_match(slice_of(j->item->name), name) &&
+    if (rights_match(slice_of(j->start->item->name), name) &&
         may_read(j->members, set) && !find_member(j->members, name))
-        j->rc = follow_set(j->members, j->item, name, set, head, j->why);
+        j->rc = follow_set(j->members, j->start, name, set, head, j->why);
     return !j->rc;
 }
 
@@ -284,10 +337,11 @@ find_pattern(const struct members *m, const char *text)
 }
 
 static enum status
-follow_pattern(struct members *m, const struct follow_item *item,
+follow_pattern(struct members *m, const struct start *start,
                struct problem *why)
 {
-    struct joining joining = {m, item, why, STATUS_OK};
+    const struct follow_item *item = start->item;
+    struct joining joining = {m, start, why, STATUS_OK};
 
     if (!find_pattern(m, item->name)) {
         struct follow_item *patterns;
@@ -310,7 +364,8 @@ follow_pattern(struct members *m, const struct follow_item *item,
 enum status
 members_join(struct members *m, struct set *set, struct problem *why)
 {
-    static const struct follow_item from_beginning = {.has_after = true};
+    static const struct follow_item beginning = {.has_after = true};
+    static const struct start start = {&beginning, NULL, false};
     struct slice name = slice_of(set->name);
     struct member *member;
     struct head head;
@@ -322,7 +377,7 @@ members_join(struct members *m, struct set *set, struct problem *why)
         if ((member && member->set == set) || !may_read(m, set) ||
             !log_head(set->log, &head))
             return STATUS_OK;
-        return follow_set(m, &from_beginning, name, set, &head, why);
+        return follow_set(m, &start, name, set, &head, why);
     }
     return STATUS_OK;
 }
@@ -343,24 +398,44 @@ unfollow_pattern(struct members *m, const char *text)
     }
 }
 
-enum status
-members_follow(struct members *m, const struct follow_request *request,
-               struct problem *why)
+static enum status
+follow_items(struct members *m, const struct follow_request *request,
+             const struct resume_text *resume, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < request->n; i++) {
         const struct follow_item *item = &request->items[i];
+        const struct start start = {item, resume, request->resumes_all};
         struct member *member;
 
         if (!item->is_end)
-            rc = item->is_pattern ? follow_pattern(m, item, why)
-                                  : follow_name(m, item, why);
+            rc = item->is_pattern ? follow_pattern(m, &start, why)
+                                  : follow_name(m, &start, why);
         else if (item->is_pattern)
             unfollow_pattern(m, item->name);
         else if ((member = find_member(m, slice_of(item->name))))
             leave_map(member);
     }
+    return rc;
+}
+
+enum status
+members_follow(struct members *m, const struct follow_request *request,
+               struct problem *why)
+{
+    struct resume_text resume = {.n = 0};
+    struct head framework;
+    enum status rc = STATUS_OK;
+
+    if (request->resume) {
+        log_head(registry_framework(m->registry), &framework);
+        rc = resume_text_read(&resume, framework.epoch,
+                              slice_of(request->resume), why);
+    }
+    if (!rc)
+        rc = follow_items(m, request, request->resume ? &resume : NULL, why);
+    free(resume.entries);
     return rc;
 }
 
@@ -500,6 +575,32 @@ members_write_end(struct buf *to, const struct member *member)
     if (member->end == MEMBER_GONE)
         write_gone(to, member);
     BUF_ADD(to, "}");
+}
+
+/* Positions */
+
+bool
+members_positions(const struct members *m, struct resume_entry *entries,
+                  size_t room, size_t *n)
+{
+    struct map_node *node, *next;
+
+    *n = 0;
+    map_foreach (node, next, &m->by_name) {
+        const struct member *member = map_entry(node, struct member, node);
+        const struct reader *r = &member->reader;
+
+        if (member->end)
+            continue;
+        if (r->since_us != DATETIME_NONE || *n == room)
+            return false;
+        entries[(*n)++] = (struct resume_entry){
+            .number = log_set_number(member->set->log),
+            .seq = reader_start(r),
+            .mark = member->mark,
+        };
+    }
+    return true;
 }
 
 /* Lags */

@@ -43,6 +43,7 @@
 #include "broker/base/client_limits.h"
 #include "broker/push/follow_request.h"
 #include "broker/push/places.h"
+#include "broker/push/resume_text.h"
 #include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
@@ -74,6 +75,7 @@ struct member {
     struct set *set;  /* NULL: unknown */
     const char *name; /* the set's, or behind this struct */
     enum member_end end;
+    uint8_t mark; /* resume_mark, of a known set */
     bool is_loading;
     bool is_leaving; /* not followed any more: goes behind its message */
 };
@@ -116,9 +118,10 @@ void members_fini(struct members *members);
 void members_clear(struct members *members);
 
 /* Follows, or ends following, what the request names. A set that is followed
- * already goes on from the new position. STATUS_LIMITED: the client has its
- * share; STATUS_INVALID: too many patterns; STATUS_MEMORY. After an error some
- * are followed. */
+ * already goes on from the new position. A set for which a resume text has no
+ * position is "gone", unless it is new to a pattern. STATUS_LIMITED: the client
+ * has its share; STATUS_INVALID: too many patterns, or a bad resume text;
+ * STATUS_MEMORY. After an error some are followed. */
 MUST_CHECK enum status members_follow(struct members *members,
                                       const struct follow_request *request,
                                       struct problem *why);
@@ -143,6 +146,13 @@ void members_write_end(struct buf *to, const struct member *member);
 
 /* Forgets a member. */
 void members_remove(struct member *member);
+
+/* Fills in the positions of all members but those with an end, for a resume
+ * text; `entries` has room for `room`. False: there are more, or a member has
+ * no position yet. */
+MUST_CHECK bool members_positions(const struct members *members,
+                                  struct resume_entry *entries, size_t room,
+                                  size_t *n);
 
 /* Adds up, and notes, the lags of the members that have not everything. */
 void members_lag(const struct members *members, uint64_t *sum, uint64_t *max);

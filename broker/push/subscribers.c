@@ -66,7 +66,11 @@ struct many {
     struct push_thread *thread;
     struct list node;            /* in the thread's list of them */
     struct filter_class *filter; /* of all members; entered */
+    struct list owing;           /* in the thread's list of those whose client
+                                    has no text for all that was sent */
+    int64_t resumed_us;          /* when the last resume text was sent */
     bool is_waiting;             /* for room, or for on_open */
+    bool is_due;                 /* a text is to be sent before other members */
 };
 
 /* The subscribers' lags behind their logs, in entries. */
@@ -82,10 +86,11 @@ struct shown_lag {
 struct push_thread {
     struct places places;
     struct polls polls;
-    struct list idle; /* of subscribers, by the time of the last sending */
-    struct list many; /* those of many sets */
-    uint64_t births;  /* the sets that had begun at the last search for new
-                         ones: log_births */
+    struct list idle;  /* of subscribers, by the time of the last sending */
+    struct list many;  /* those of many sets */
+    struct list owing; /* of these, those that owe a resume text */
+    uint64_t births;   /* the sets that had begun at the last search for new
+                          ones: log_births */
     uint64_t newest, newest_before; /* the highest number of a set found in
                                        that search, and in the one before */
     int64_t gather_until_us;
@@ -389,6 +394,55 @@ send_end(struct many *many, struct member *member)
     buf_fini(&json);
 }
 
+/* Resume texts */
+
+/* A text costs some 50 ns for each set, and its bytes: a client gets one after
+ * a burst of messages, but not before so long after the last one, and so spends
+ * at most 50 KB a second on them. What it owes is sent at the next tick. */
+#define TEXT_GAP_US 100 /* for each set */
+
+static void
+owe_text(struct many *many)
+{
+    list_remove(&many->owing);
+    list_append(&many->thread->owing, &many->owing);
+}
+
+/* Room for more sets than fit in a text. */
+#define TEXT_SETS_MAX 2400
+
+static int
+compare_entries(const void *a, const void *b)
+{
+    const struct resume_entry *x = a, *y = b;
+
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Appends the text for all that was sent; false: there is none now. Between two
+ * messages only. */
+static bool
+write_text(const struct many *many, struct buf *to)
+{
+    const struct members *m = &many->members;
+    size_t room = m->by_name.n < TEXT_SETS_MAX ? m->by_name.n : TEXT_SETS_MAX;
+    struct resume_text text = {
+        .made_us = clock_now_us(),
+        .newest = many->thread->newest_before,
+        .entries = calloc(room + 1, sizeof(*text.entries)),
+    };
+    struct head framework;
+    bool is_written = false;
+
+    if (text.entries && log_head(registry_framework(m->registry), &framework) &&
+        members_positions(m, text.entries, room, &text.n)) {
+        qsort(text.entries, text.n, sizeof(*text.entries), compare_entries);
+        is_written = resume_text_write(to, framework.epoch, &text);
+    }
+    free(text.entries);
+    return is_written;
+}
+
 static bool
 is_busy(const struct members *members)
 {
@@ -396,6 +450,49 @@ is_busy(const struct members *members)
 
     return many->is_waiting || many->subscriber.reader ||
            many->subscriber.is_closing;
+}
+
+/* The text was sent, or there is none; see send_text. */
+static void
+settle_text(struct many *many)
+{
+    list_remove(&many->owing);
+    many->is_due = false;
+    many->resumed_us = clock_steady_us();
+}
+
+/* Sends the text alone. False: there is none. */
+static bool
+send_text(struct many *many)
+{
+    struct buf id, json;
+    bool is_sent;
+
+    buf_init(&id, RESUME_TEXT_MAX);
+    buf_init(&json, END_MAX);
+    is_sent = write_text(many, &id);
+    settle_text(many);
+    if (is_sent) {
+        BUF_ADD(&json, "{\"resume\":");
+        json_text(&json, buf_slice(&id));
+        BUF_ADD(&json, "}");
+        send_note(many, NULL, buf_slice(&json), buf_slice(&id));
+    }
+    buf_fini(&id);
+    buf_fini(&json);
+    return is_sent;
+}
+
+/* After everything was sent. */
+static void
+send_owed_text(struct many *many)
+{
+    int64_t gap_us = (int64_t)many->members.by_name.n * TEXT_GAP_US;
+
+    if (!is_busy(&many->members) && !list_is_empty(&many->owing) &&
+        !members_are_waiting(&many->members) &&
+        clock_steady_us() - many->resumed_us >= gap_us)
+        send_text(many);
 }
 
 static void send_message(struct subscriber *s);
@@ -407,11 +504,12 @@ serve_member(struct many *many)
     struct subscriber *s = &many->subscriber;
     struct member *member;
 
-    if (is_busy(&many->members))
+    if (is_busy(&many->members) || (many->is_due && send_text(many)))
         return;
     member = members_next(&many->members);
     if (!member)
         return;
+    owe_text(many);
     if (member->end) {
         send_end(many, member);
         return;
@@ -420,24 +518,32 @@ serve_member(struct many *many)
     send_message(s);
 }
 
-/* A heartbeat of the stream itself. */
+/* A heartbeat of the stream itself, with its resume text. */
 static void
 send_heartbeat_of_many(struct many *many)
 {
     int64_t heartbeat_us =
         registry_config(many->members.registry)->heartbeat_us;
     char now[DATETIME_SIZE], seconds[SECONDS_SIZE_MAX];
-    struct buf json;
+    struct buf id, json;
+    bool has_text;
 
+    buf_init(&id, RESUME_TEXT_MAX);
     buf_init(&json, END_MAX);
+    has_text = write_text(many, &id);
+    settle_text(many);
     datetime_write(now, clock_now_us());
     BUF_ADD(&json, "{\"now\":");
     json_text(&json, (struct slice){now, DATETIME_SIZE});
     BUF_ADD(&json, ",\"heartbeat\":");
     buf_add(&json, seconds, seconds_write(seconds, heartbeat_us));
+    if (has_text)
+        json_text_member(&json, "resume", buf_slice(&id));
     BUF_ADD(&json, "}");
     if (!json.failed)
-        send_note(many, "heartbeat", buf_slice(&json), SLICE(""));
+        send_note(many, "heartbeat", buf_slice(&json),
+                  has_text ? buf_slice(&id) : SLICE(""));
+    buf_fini(&id);
     buf_fini(&json);
 }
 
@@ -540,6 +646,7 @@ push_on_wake(struct push *push, struct service *service)
 {
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us(), cost_us;
+    struct list *node, *next;
     struct place *p;
 
     if (now_us < t->gather_until_us) {
@@ -554,6 +661,8 @@ push_on_wake(struct push *push, struct service *service)
         watched_channel_wake(&p->channel, UINT_MAX);
         places_leave(p);
     }
+    list_foreach (node, next, &t->owing)
+        send_owed_text(list_entry(node, struct many, owing));
     cost_us = clock_steady_us() - now_us;
     if (cost_us >= GATHER_FROM_US)
         t->gather_until_us =
@@ -730,6 +839,7 @@ push_on_tick(struct push *push, struct service *service)
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us();
     int64_t interval_us = registry_config(push->registry)->heartbeat_us;
+    struct list *node, *next;
 
     if (now_us - t->looked_us >= LOOK_US) {
         t->looked_us = now_us;
@@ -755,6 +865,12 @@ push_on_tick(struct push *push, struct service *service)
             s->reader->wants_heartbeat = true;
     }
     join_new_sets(push, t);
+    list_foreach (node, next, &t->owing) {
+        struct many *many = list_entry(node, struct many, owing);
+
+        many->is_due = true;
+        serve_member(many);
+    }
 }
 
 /* Connections */
@@ -800,6 +916,8 @@ on_room(struct stream *stream, void *user)
         many_of(s)->is_waiting = false;
     if (!s->reader || s->reader->state == READER_READY)
         advance_subscriber(s);
+    if (s->is_many)
+        send_owed_text(many_of(s));
 }
 
 static void
@@ -873,6 +991,7 @@ on_gone_many(struct stream *stream, void *user)
     (void)stream;
     forget_subscriber(&many->subscriber);
     list_remove(&many->node);
+    list_remove(&many->owing);
     members_fini(&many->members);
     filters_leave(many->filter);
     free(many);
@@ -898,7 +1017,7 @@ static enum status
 take_request(struct many *many, const struct stream_message *message,
              struct problem *why)
 {
-    struct follow_request request = {NULL, 0, 0};
+    struct follow_request request = {.n = 0};
     struct slice text = message->bytes;
     struct buf inflated;
     enum status rc = STATUS_OK;
@@ -933,10 +1052,13 @@ on_message(struct stream *stream, const struct stream_message *message,
     if (many->subscriber.is_closing)
         return;
     rc = take_request(many, message, &why);
-    if (rc)
+    if (rc) {
         close_now(&many->subscriber, code_of(rc), why.text, NULL);
-    else
-        serve_member(many);
+        return;
+    }
+    owe_text(many);
+    serve_member(many);
+    send_owed_text(many);
 }
 
 static const struct stream_handlers many_handlers = {
@@ -965,6 +1087,7 @@ push_accept_many(struct push *push, struct request *rq,
     s->principal = principal_ref(wish->principal);
     list_init(&s->idle_node);
     list_init(&many->node);
+    list_init(&many->owing);
     many->thread = t;
     many->is_waiting = true; /* for on_open */
     many->filter = wish->filter;
@@ -1041,6 +1164,7 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
         polls_init(&t->polls);
         list_init(&t->idle);
         list_init(&t->many);
+        list_init(&t->owing);
     }
     *result = push;
     return STATUS_OK;

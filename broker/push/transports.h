@@ -52,8 +52,9 @@ typedef void close_fn(struct stream *stream, const struct ending *ending,
 
 /* Appends, in its form on the wire, what the broker says between messages of a
  * stream of many sets. `event`: its name in an event stream; `json`: the data,
- * one object; `id`: for Last-Event-ID, or empty. With an empty `json` an event
- * stream gets a block of its `id` alone. At most STREAM_FRAME_MAX bytes. */
+ * one object; `id`: for Last-Event-ID, or empty. Without an event (NULL) an
+ * event stream gets a block of the `id` alone, which dispatches nothing (HTML
+ * section 9.2.6). At most STREAM_FRAME_MAX bytes. */
 typedef void note_fn(struct buf *to, const char *event, struct slice json,
                      struct slice id, const struct transport *transport);
 

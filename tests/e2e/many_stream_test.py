@@ -8,7 +8,7 @@ import pytest
 from websockets.frames import Opcode
 
 from tidings_test.http import JSON, check_refused
-from tidings_test.soak import soak
+from tidings_test.soak import choices, soak
 from tidings_test.stream import EventSource, WebSocket
 
 pytestmark = pytest.mark.broker("--heartbeat", "3600")
@@ -17,10 +17,12 @@ pytestmark = pytest.mark.broker("--heartbeat", "3600")
 class Many(WebSocket):
     """A WebSocket of many sets, which begins with a heartbeat of the stream."""
 
-    def __init__(self, broker, query="", **options):
+    def __init__(self, broker, query="", heartbeat=3600, **options):
         super().__init__(broker, f"/stream?{query}", **options)
+        self.broker = broker
         self.said = {}
-        assert self.take()["heartbeat"] == 3600
+        self.resume = None  # the last resume text
+        assert self.take()["heartbeat"] == heartbeat
 
     def say(self, **request):
         """Send a request."""
@@ -28,10 +30,27 @@ class Many(WebSocket):
         self.flush()
 
     def take(self):
-        """The next message, as it is; None: the stream is closed."""
-        text = self.read_text()
-        self.said = text and json.loads(text)
-        return self.said
+        """The next message but resume texts; None: the stream is closed."""
+        while text := self.read_text():
+            self.said = json.loads(text)
+            self.resume = self.said.get("resume", self.resume)
+            if self.said.keys() != {"resume"}:
+                return self.said
+        return None
+
+    def next_text(self):
+        """Read to the next resume text; what came before it."""
+        before = []
+        while "resume" not in (said := json.loads(self.read_text())):
+            before.append(said)
+        self.resume = said["resume"]
+        return before
+
+    def wait_close(self, code=None):
+        while self.take():
+            pass
+        assert code is None or self.close.code == code, self.close
+        return self.close
 
     def seqs(self):
         """The set and the seqs of the next message."""
@@ -51,7 +70,23 @@ class ManyEvents(EventSource):
     def __init__(self, broker, query="", body=None, **options):
         self.body = None if body is None else json.dumps(body).encode()
         super().__init__(broker, f"/stream?{query}", **options)
-        assert self.take()["heartbeat"] == 3600
+        first = self.take()
+        assert first["heartbeat"] == 3600
+        assert first.get("resume", "") == self.last_id
+
+    @property
+    def resume(self):
+        return self.last_id
+
+    def next_text(self):
+        before, last = [], self.last_id
+        while self.last_id == last:
+            block = dict(line.split(": ", 1) for line in self._read_block())
+            if "data" in block:
+                before.append(json.loads(block["data"]))
+            self.last_id = block.get("id", self.last_id)
+        assert "data" not in block
+        return before
 
     def request(self, asked):
         head = super().request(asked)
@@ -67,7 +102,6 @@ class ManyEvents(EventSource):
         if not self.read_event():
             return None
         said = json.loads(self.data)
-        assert not self.last_id
         if "end" in said:
             assert self.event == "end"
         else:
@@ -408,6 +442,134 @@ def test_a_busy_set_holds_up_no_other(broker):
     while last < busy.posted:
         many.take()
         last = many.said["last"]
+
+
+# The resume text
+
+
+def again(follower, query="", **options):
+    """Leave, and connect again with the last resume text."""
+    follower.leave()
+    if isinstance(follower, ManyEvents):
+        return ManyEvents(follower.broker, query, last_id=follower.resume, **options)
+    return Many(follower.broker, f"{query}&resume={follower.resume}", **options)
+
+
+@KINDS
+def test_a_text_resumes_all_sets(broker, kind):
+    a, b, c = sets = [broker.set() for _ in range(3)]
+    for one in sets:
+        one.post(2)
+    # The text wins over the positions of the URL, which a browser repeats.
+    query = f"set={a.name}@0&set={b.name}@1&set={c.name}"
+    many = kind(broker, query)
+    assert len(many.next_text()) == 2
+    c.post(1)
+    assert many.next_text()[0]["after"] == 2
+    for one in sets:
+        one.post(2)
+    many = again(many, query)
+    found = everything(many, 6)
+    assert found == {a.name: [3, 4], b.name: [3, 4], c.name: [4, 5]}
+    assert not many.next_text()
+
+
+# In JSON a position wins: a client that has one knows more than the text.
+def test_a_text_in_a_message(broker):
+    a, b = broker.set(), broker.set()
+    a.post(2)
+    b.post(2)
+    many = Many(broker, f"set={a.name}@0&set={b.name}@0")
+    assert len(many.next_text()) == 2
+    a.post(2)
+    b.post(2)
+    other = Many(broker)
+    follow = [{"set": a.name, "after": "1"}, {"set": b.name}]
+    other.say(follow=follow, resume=many.resume)
+    assert everything(other, 5) == {a.name: [2, 3, 4], b.name: [3, 4]}
+    events = ManyEvents(broker, body={"follow": follow[1:], "resume": many.resume})
+    assert events.seqs() == (b.name, [3, 4])
+
+
+@KINDS
+def test_a_text_starts_nothing_anew(broker, kind):
+    prefix = f"re-{kind.__name__.lower()}-"
+    kept, gone, fresh, unnamed = (broker.set(prefix + name) for name in "abcd")
+    kept.post(2)
+    gone.post(2)
+    unnamed.post(2)
+    query = f"set={prefix}*"
+    many = kind(broker, f"{query}&set={kept.name}@0")
+    assert len(many.next_text()) == 1
+    kept.post(1)
+    gone.delete()
+    gone.post(3)
+    fresh.post(2)
+    one_by_one = "&".join(f"set={one.name}" for one in (kept, gone, fresh))
+    named = again(many, one_by_one)
+    assert [named.seqs()] == [(kept.name, [3])]
+    assert [named.end(), named.end()] == [(gone.name, "gone"), (fresh.name, "gone")]
+    by_pattern = again(many, query)
+    found = everything(by_pattern, 1 + 3 + 2)
+    assert found == {kept.name: [3], gone.name: [1, 2, 3], fresh.name: [1, 2]}
+
+
+def test_refuses_damaged_and_foreign_texts(broker, start_broker):
+    other = start_broker("--heartbeat", "3600")
+    other.set("a").post(1)
+    foreign = Many(other, "set=a@0")
+    foreign.next_text()
+    accept = {"accept": "text/event-stream"}
+    for text in ("x", "gone", foreign.resume, "x" * 7169, "%00"):
+        check_refused(broker.get(f"/stream?set=a&resume={text}", **accept), 400)
+        check_refused(broker.get("/stream?set=a", last_event_id=text, **accept), 400)
+        many = Many(broker)
+        many.say(follow=[{"set": "a"}], resume=text)
+        assert many.wait_close(1008).reason.startswith("resume: ")
+
+
+# Each change once, in order: sets get posts while the network and the broker break. What
+# a client gets again, because no text came for it, it knows by `after`.
+def test_resumes_a_thousand_sets_through_kills(start_broker):
+    chance = choices()
+    broker = start_broker("--heartbeat", "1")
+    sets = [broker.set(f"kill-{i}") for i in range(SETS)]
+    posted = dict.fromkeys((one.name for one in sets), 1)
+    for one in sets:
+        one.post(1)
+    many = Many(broker, "set=kill-*", heartbeat=1)
+    has = dict(posted)
+    again_seen = 0
+
+    def post(n):
+        for one in chance.choices(sets, k=n):
+            one.post(1)
+            posted[one.name] += 1
+
+    def take():
+        nonlocal again_seen
+        said = many.take()
+        for change in said.get("changes", ()):
+            if change["seq"] > has[said["set"]]:
+                assert change["seq"] == has[said["set"]] + 1, said
+                has[said["set"]] += 1
+            else:
+                again_seen += 1
+
+    for i in range(soak(8, 200)):
+        post(100)
+        for _ in range(chance.randrange(60)):
+            take()
+        if i % 3 == 1:
+            broker.kill()
+            many.leave()
+            broker.start()
+            broker.disconnect()
+            post(50)
+        many = again(many, "set=kill-*", heartbeat=1)
+    while has != posted:
+        take()
+    assert again_seen < sum(posted.values())
 
 
 def test_is_offered_where_clients_look(broker):

@@ -280,8 +280,8 @@ class EventSource(Follower):
             assert len(fields) == len(block), block
             assert fields.keys() <= {"id", "event", "retry", "data"}, block
             self.retry = int(fields.get("retry", 0)) or self.retry
-            if "data" in fields:  # else it counts for nothing
-                self.last_id = fields.get("id", self.last_id)
+            self.last_id = fields.get("id", self.last_id)
+            if "data" in fields:  # else nothing is dispatched
                 self.event = fields.get("event", "")
                 self.data = fields["data"]
                 return True

@@ -30,7 +30,7 @@ typedef enum status reader_fn(struct follow_request *, struct slice,
 static void
 check(reader_fn *read, const char *text, const char *expected)
 {
-    struct follow_request r = {NULL, 0, 0};
+    struct follow_request r = {.n = 0};
     struct problem why = {""};
     struct buf seen;
 
@@ -72,7 +72,7 @@ TEST(reads_queries)
 
 #define SHAPE                                                   \
     "not {\"follow\": [{\"set\": NAME, \"after\": POSITION}], " \
-    "\"unfollow\": [NAME]}"
+    "\"unfollow\": [NAME], \"resume\": TEXT}"
 
 static const struct {
     const char *text, *expected;
@@ -116,7 +116,7 @@ TEST(reads_messages)
 
 TEST(tells_bad_json_from_a_bad_request)
 {
-    struct follow_request r = {NULL, 0, 0};
+    struct follow_request r = {.n = 0};
 
     assert_int_equal(follow_request_json(&r, SLICE("{"), NULL),
                      STATUS_MALFORMED);

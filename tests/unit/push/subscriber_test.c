@@ -2,10 +2,12 @@
  * subscriber_test.c - a slow client: how its stream ends, and its lag.
  */
 #include <semaphore.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "broker/base/metrics.h"
+#include "broker/push/resume_text.h"
 #include "broker/push/subscribers.h"
 #include "proto/number.h"
 #include "tests/clock.h"
@@ -33,6 +35,24 @@ static struct world {
     struct principal *principals[2];
 } world;
 
+/* GET /many: a WebSocket of the set "demo" from its beginning, and of all sets
+ * that begin with "new". */
+static void
+accept_many(struct request *rq)
+{
+    struct follow_request follow = {.n = 0};
+    struct push_many_wish wish = {
+        .follow = &follow,
+        .principal = world.principals[0],
+        .transport = transports_of_websocket(false, SLICE(""), false),
+    };
+
+    assert_int_equal(
+        follow_request_query(&follow, SLICE("set=demo@0&set=new*"), NULL), 0);
+    assert_int_equal(push_accept_many(world.push, rq, &wish, NULL), 0);
+    follow_request_fini(&follow);
+}
+
 static void
 on_request(struct request *rq, void *user)
 {
@@ -42,6 +62,10 @@ on_request(struct request *rq, void *user)
     };
 
     (void)user;
+    if (slice_is(request_path(rq), "/many")) {
+        accept_many(rq);
+        return;
+    }
     assert_true(number_read(request_query(rq), &wish.after));
     wish.transport = request_is_upgrade(rq)
                          ? transports_of_websocket(false, SLICE(""), false)
@@ -73,8 +97,8 @@ set_up(void **state)
     sets_open(&world.sets);
     world.set = sets_post_heavy(&world.sets, "demo", 0, ENTRIES, ENTRY_BYTES);
     for (int i = 0; i < 2; i++)
-        world.principals[i] =
-            principal_new(SLICE("press"), &(struct rights){0}, INT64_MAX);
+        world.principals[i] = principal_new(
+            SLICE("press"), &(struct rights){.subscribe = "*"}, INT64_MAX);
     assert_int_equal(push_open(&world.push, world.sets.registry, 1, NULL), 0);
     assert_int_equal(server_open(&world.server, &options, NULL), 0);
     return 0;
@@ -448,4 +472,148 @@ TEST(measures_how_far_its_clients_are_behind)
     run_on_service(tick, 1);
     assert_measured("lag_entries", 0);
     assert_measured("lag_max_entries", 0);
+}
+
+/* Many sets */
+
+/* The next message of a WebSocket, its frames joined and terminated; the caller
+ * frees it. */
+static char *
+next_message(struct wire *w)
+{
+    struct wire_frame f;
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX);
+    do {
+        assert_true(wire_frame(w, &f));
+        assert_in_range(f.opcode, WIRE_CONTINUATION, WIRE_TEXT);
+        buf_add(&text, f.payload, f.size);
+    } while (!f.is_last);
+    buf_add(&text, "", 1);
+    assert_false(text.failed);
+    return text.data;
+}
+
+/* The number behind `name` in a message. */
+static unsigned long
+member_of(const char *message, const char *name)
+{
+    const char *at = strstr(message, name);
+
+    assert_non_null(at);
+    return strtoul(at + strlen(name), NULL, 10);
+}
+
+/* The seq that the resume text in `message` has for the set. */
+static uint64_t
+resumed_seq(const char *message)
+{
+    static const char name[] = "\"resume\":\"";
+    const char *at = strstr(message, name);
+    const struct resume_entry *e;
+    struct resume_text text;
+    struct head framework;
+    struct slice bytes;
+    uint64_t seq;
+
+    assert_non_null(at);
+    bytes = slice_of(at + strlen(name));
+    bytes.size = strcspn(bytes.data, "\"");
+    log_head(registry_framework(world.sets.registry), &framework);
+    assert_int_equal(resume_text_read(&text, framework.epoch, bytes, NULL), 0);
+    e = resume_text_find(&text, log_set_number(world.set->log));
+    assert_non_null(e);
+    seq = e->seq;
+    free(text.entries);
+    return seq;
+}
+
+static struct wire *
+connected_to_many(void)
+{
+    struct wire *w = connected();
+    struct wire_answer a;
+    char *heartbeat;
+
+    assert_true(wire_upgrade(w, "/many", NULL, &a));
+    heartbeat = next_message(w);
+    assert_non_null(strstr(heartbeat, "\"heartbeat\":20"));
+    assert_int_equal(resumed_seq(heartbeat), 0); /* nothing was sent */
+    free(heartbeat);
+    return w;
+}
+
+/* A text that counted a message which is on its way, or only announced, would
+ * lose it: at each text the client has exactly what the text says. */
+TEST(a_resume_text_says_no_more_than_was_sent)
+{
+    struct wire *w = connected_to_many();
+    unsigned long last = 0;
+    unsigned n_texts = 0;
+
+    run_on_service(tick, 1); /* a text is due, behind the first message */
+    widen(w);
+    while (last < ENTRIES || n_texts < 2) {
+        char *message;
+
+        clock_pass_us(SECOND);
+        run_on_service(tick, 1);
+        message = next_message(w);
+        if (strstr(message, "\"changes\"")) {
+            assert_int_equal(member_of(message, "\"after\":"), last);
+            last = member_of(message, "\"last\":");
+        } else {
+            assert_int_equal(resumed_seq(message), last);
+            n_texts++;
+        }
+        free(message);
+    }
+    wire_close(w);
+}
+
+/* A tick finds sets that have begun, and no others. */
+TEST(new_sets_join_at_a_tick)
+{
+    struct wire *w = connected_to_many();
+    char *message;
+
+    sets_post(&world.sets, "new", 0, 3);
+    sets_post(&world.sets, "other", 0, 3);
+    widen(w);
+    for (;;) {
+        clock_pass_us(SECOND);
+        run_on_service(tick, 1);
+        message = next_message(w);
+        assert_null(strstr(message, "\"set\":\"other\""));
+        if (strstr(message, "\"set\":\"new\""))
+            break;
+        free(message);
+    }
+    assert_int_equal(member_of(message, "\"after\":"), 0);
+    assert_int_equal(member_of(message, "\"last\":"), 3);
+    free(message);
+    wire_close(w);
+}
+
+/* The other sets of a client go on while one waits for a disk, or has ended. */
+TEST(says_the_end_of_a_set_behind_its_message)
+{
+    struct wire *w = connected_to_many();
+    unsigned n = 0;
+    char *message;
+
+    await_service();
+    remove_set();
+    await_service();
+    widen(w);
+    while (message = next_message(w), !strstr(message, "\"end\"")) {
+        n += strstr(message, "\"changes\"") != NULL;
+        free(message);
+    }
+    assert_string_equal(message, "{\"set\":\"demo\",\"end\":\"removed\"}");
+    assert_int_equal(n, 1); /* the one that was being sent */
+    assert_int_equal(atomic_load(&world.set->subscribers[0]), 0);
+    free(message);
+    wire_close(w);
 }
