@@ -118,6 +118,28 @@ TD_API enum td_status td_client_set_token_file(struct td_client *client,
                                                const char *path);
 
 /*
+ * Sets the certificate that the handle shows to one server, if the server asks
+ * for it (mutual TLS), and to no other.
+ *
+ * url   of the server, https; more of its path does not matter.
+ * cert  PEM file with the certificate, and behind it its chain. NULL: the
+ *       server gets none any more. Replaces the former one.
+ * key   PEM file with its private key, without a password; NULL: it is in
+ *       `cert`.
+ *
+ * Both files are read again for each connection, so they may be renewed.
+ *
+ * Memory   all texts are copied.
+ * Thread   as the handle; connections under way keep the former one.
+ * Errors   TD_INVALID: no https URL; TD_IO: the files cannot be used, or do not
+ *          fit each other; TD_MEMORY. Since 0.1.
+ */
+TD_API enum td_status td_client_set_certificate(struct td_client *client,
+                                                const char *url,
+                                                const char *cert,
+                                                const char *key);
+
+/*
  * Lets sources name every address. Without it a source may name, redirect to
  * and resolve to addresses that reach no further than its own: a source on a
  * public address public ones alone, one in a private network private ones, one

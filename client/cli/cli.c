@@ -434,6 +434,13 @@ open_client(const struct arguments *arguments, const char *url,
     *code = exit_of(client, rc);
     if (!rc && is_web_url(url)) /* a directory has no server */
         *code = give_token(client, url, &arguments->token);
+    if (!*code && arguments->cert && !strncasecmp(url, "https:", 6)) {
+        rc = td_client_set_certificate(client, url, arguments->cert,
+                                       arguments->key);
+        if (rc)
+            say("--cert: %s", td_problem(client));
+        *code = rc == TD_INVALID ? EXIT_USAGE : rc ? EXIT_FAILED : EXIT_GOOD;
+    }
     if (*code) {
         td_close(client);
         return NULL;

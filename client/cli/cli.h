@@ -52,6 +52,7 @@ struct arguments {
     const char *const *headers; /* of --header, which all commands have */
     size_t n_headers;
     struct chosen_token token; /* likewise */
+    const char *cert, *key;    /* --cert and --cert-key, or NULL; likewise */
     bool allows_private;       /* --allow-private, likewise */
     struct td_limits limits;   /* limits_read */
 };

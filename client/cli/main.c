@@ -24,6 +24,9 @@ static const struct command *const commands[] = {
 static const struct option_row common_options[] = {
     {"allow-private", NULL,
      "let a source name addresses nearer to us than its own"},
+    {"cert", "FILE", "our certificate for that server, PEM; or TIDINGS_CERT"},
+    {"cert-key", "FILE",
+     "its private key, if not in that file; or TIDINGS_CERT_KEY"},
     {"cacert", "FILE", "trust these certificates, too; or CURL_CA_BUNDLE"},
     {"header", "LINE", "\"Name: value\" for the URL's server and no other"},
     {"token-file", "FILE", "bearer token for that server; see below"},
@@ -159,12 +162,31 @@ choose_token(struct arguments *arguments, const char *file, const char *text)
     return true;
 }
 
+/* Takes the certificate of the environment if the command line has none. A key
+ * belongs to the certificate beside it. False: it has told why. */
+static bool
+choose_certificate(struct arguments *arguments)
+{
+    const char *cert = getenv("TIDINGS_CERT"),
+               *key = getenv("TIDINGS_CERT_KEY");
+
+    if (arguments->key && !arguments->cert) {
+        bad_usage("--cert-key belongs to a --cert");
+        return false;
+    }
+    if (!arguments->cert && cert && cert[0]) {
+        arguments->cert = cert;
+        arguments->key = key && key[0] ? key : NULL;
+    }
+    return true;
+}
+
 /* Runs a command with the rest of the command line. */
 static enum exit_code
 run_with_options(const struct command *command, int argc, char **argv,
                  const char *token)
 {
-    struct option longs[OPTIONS_MAX + 6] = {{0}};
+    struct option longs[OPTIONS_MAX + 8] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
     struct given *in_order = calloc((size_t)argc, sizeof(in_order[0]));
     const char **headers = calloc((size_t)argc, sizeof(headers[0]));
@@ -190,6 +212,8 @@ run_with_options(const struct command *command, int argc, char **argv,
     longs[n + 2] = (struct option){"header", required_argument, NULL, n + 2};
     longs[n + 4] =
         (struct option){"token-file", required_argument, NULL, n + 4};
+    longs[n + 5] = (struct option){"cert", required_argument, NULL, n + 5};
+    longs[n + 6] = (struct option){"cert-key", required_argument, NULL, n + 6};
 
     opterr = 0;
     while ((chosen = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
@@ -203,6 +227,10 @@ run_with_options(const struct command *command, int argc, char **argv,
             arguments.allows_private = true;
         } else if (chosen == n + 4) {
             token_file = optarg;
+        } else if (chosen == n + 5) {
+            arguments.cert = optarg;
+        } else if (chosen == n + 6) {
+            arguments.key = optarg;
         } else if (chosen == n + 2) {
             headers[arguments.n_headers++] = optarg;
         } else {
@@ -214,6 +242,7 @@ run_with_options(const struct command *command, int argc, char **argv,
     arguments.n_operands = argc - optind;
     arguments.operands = argv + optind;
     if (limits_read(command->options, given, &arguments.limits) &&
+        choose_certificate(&arguments) &&
         choose_token(&arguments, token_file, token))
         code = command->run(&arguments);
 

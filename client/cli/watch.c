@@ -103,6 +103,8 @@ run_watch(const struct arguments *arguments)
         .n_headers = arguments->n_headers,
         .token = arguments->token.text,
         .token_file = arguments->token.path,
+        .cert = arguments->cert,
+        .key = arguments->key,
         .on_ready = on_ready,
         .on_posted = on_posted,
         .on_warning = on_warning,

@@ -14,6 +14,7 @@
 
 #include "client/lib/curl_loop.h"
 #include "client/lib/headers.h"
+#include "client/lib/own_certificates.h"
 #include "client/lib/tokens.h"
 
 static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
@@ -214,6 +215,7 @@ td_close(struct td_client *client)
     handle_loop_free(client->loop);
     headers_free(client->headers);
     tokens_free(client->tokens);
+    own_certificates_free(client->certificates);
     text_set_fini(&client->found);
     address_policy_free(client->reach);
     if (client->stop_fd >= 0)
@@ -276,6 +278,20 @@ td_client_set_token_file(struct td_client *client, const char *url,
                          const char *path)
 {
     return set_token(client, url, NULL, path);
+}
+
+enum td_status
+td_client_set_certificate(struct td_client *client, const char *url,
+                          const char *cert, const char *key)
+{
+    struct problem why = {""};
+    enum status rc =
+        own_certificates_set(&client->certificates, url, cert, key, &why);
+
+    client_begin(client);
+    if (rc)
+        client_told(client, &why);
+    return client_end(client, rc);
 }
 
 void

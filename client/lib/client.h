@@ -15,6 +15,7 @@
 
 struct headers;
 struct tokens;
+struct own_certificate;
 struct address_policy;
 struct curl_loop;
 
@@ -26,6 +27,8 @@ struct td_client {
     struct curl_loop *web;   /* fetch.c's: connections, exchanges under way */
     struct headers *headers; /* headers.c's: td_header */
     struct tokens *tokens;   /* tokens.c's: td_client_set_token */
+    struct own_certificate
+        *certificates; /* own_certificates.c's: td_client_set_certificate */
     struct address_policy
         *reach; /* address_policy.c's: addresses that sources may name */
 

@@ -18,6 +18,7 @@
 #include "base/openssl.h"
 #include "base/token_file.h"
 #include "client/lib/headers.h"
+#include "client/lib/own_certificates.h"
 #include "client/lib/tokens.h"
 #include "proto/http/network_address.h"
 
@@ -411,14 +412,22 @@ raise_level(CURL *easy, void *ssl_ctx, void *user)
  * permits more. A libcurl with another library for TLS keeps to the versions
  * alone. */
 static void
-set_tls(CURL *easy)
+set_tls(struct td_client *client, CURL *easy, const char *url)
 {
+    const struct own_certificate *own =
+        own_certificates_find(client->certificates, url);
     const struct curl_tlssessioninfo *tls = NULL;
 
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (!curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &tls) && tls &&
         tls->backend == CURLSSLBACKEND_OPENSSL)
         curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, raise_level);
+    if (own) {
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, own->cert);
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, own->key);
+        /* Else OpenSSL would ask on the terminal. */
+        curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "");
+    }
     if (!ca_file())
         return;
     curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file());
@@ -481,7 +490,7 @@ curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    set_tls(easy);
+    set_tls(client, easy, transfer->url);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     set_addresses(client, transfer);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);

@@ -874,6 +874,9 @@ add_token(struct watch *w)
         rc = td_client_set_token_file(w->client, how->set_url, how->token_file);
     else if (how->token)
         rc = td_client_set_token(w->client, how->set_url, how->token);
+    if (!rc && how->cert && !strncasecmp(how->set_url, "https:", 6))
+        rc = td_client_set_certificate(w->client, how->set_url, how->cert,
+                                       how->key);
     w->is_usage = rc == TD_INVALID;
     return !rc || fail_watch(w, "%s", td_problem(w->client));
 }

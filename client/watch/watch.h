@@ -34,6 +34,8 @@ struct watch_options {
     size_t n_headers;
     const char *token;      /* the same: a bearer token, or NULL */
     const char *token_file; /* or a file that has one */
+    const char *cert, *key; /* PEM files, td_client_set_certificate; NULL: none
+                             */
     bool is_once;     /* compare, post, end; fails if the broker is away */
     bool allow_empty; /* may start with a directory without files, and post the
                          deletion of all posted ones */

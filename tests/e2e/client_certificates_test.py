@@ -170,3 +170,43 @@ def test_certificates_need_tls_and_a_good_file(run, certificate, tmp_path):
     files = (*certificate.options, "--tls-client-ca", certificate.key)
     done = run("tidingsd", *start, *files, status=1)
     assert "key.pem: there is no certificate in it" in done.errors()
+
+
+# The SDK and the command line: by options and by the environment, each command that
+# opens a connection of its own.
+def test_the_command_line_has_a_certificate(
+    broker, client, certificate, lax, run, tmp_path
+):
+    news = broker.set("news").create()
+    broker.add_token("press", publish=["news"], certificate=fingerprint(client))
+    entry = tmp_path / "entry.json"
+    entry.write_text('{"loc":"http://a.example/1","change":"created"}')
+    trust = {**lax, **certificate.env}
+    named = {**trust, "TIDINGS_CERT": client.cert, "TIDINGS_CERT_KEY": client.key}
+    options = ("--cert", client.cert, "--cert-key", client.key)
+    publish = ("publish", news.url, entry)
+    refused = run("tidings", *publish, env=trust, status=1).errors()
+    assert "401" in refused or "token" in refused
+    run("tidings", *publish, *options, env=trust)
+    run("tidings", *publish, env=named)
+    both = tmp_path / "both.pem"
+    both.write_text(client.cert.read_text() + client.key.read_text())
+    run("tidings", *publish, "--cert", both, env=trust)
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "a").write_text("a")
+    watch = ("watch", files, news.url, "--base-uri", "http://a.example/", "--once")
+    run("tidings", *watch, env=trust, status=1)
+    run("tidings", *watch, *options, env=trust)
+    assert news.last() == 4
+
+    other = Certificate(tmp_path / "other", **CLIENT)
+    locked = Certificate(tmp_path / "locked", **CLIENT, password="secret")
+    faults = (
+        ((*options[:2], "--cert-key", other.key), 1, "key values mismatch"),
+        (("--cert", "/none", *options[2:]), 1, "/none"),
+        (("--cert", locked.cert, "--cert-key", locked.key), 1, "cannot use the key"),
+        (options[2:], 2, "--cert-key belongs to a --cert"),
+    )
+    for given, status, words in faults:
+        assert words in run("tidings", *publish, *given, env=trust, status=status).errors()
