@@ -62,9 +62,12 @@ run_checkpoints(struct thread *t)
     struct checkpoint *c = t->user;
 
     while (thread_wait(t, -1)) {
-        int result = sqlite3_wal_checkpoint_v2(
-            c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        int result;
 
+        pthread_mutex_lock(&c->copying);
+        result = sqlite3_wal_checkpoint_v2(
+            c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        pthread_mutex_unlock(&c->copying);
         report_failure(&c->db, result);
         metrics_add(METRIC_CHECKPOINTS, result == SQLITE_OK);
         atomic_store_explicit(&c->is_restart_due, true, memory_order_relaxed);
@@ -84,6 +87,7 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
         return db_problem(writer, result, "recover tidings.db", why);
     c->writer = writer;
     atomic_init(&c->is_restart_due, false);
+    pthread_mutex_init(&c->copying, NULL);
     snprintf(limit, sizeof(limit), "PRAGMA journal_size_limit=%lld",
              (long long)WAL_LONG_BYTES);
     rc = db_exec(writer, limit, why);
@@ -116,9 +120,13 @@ checkpoint_complete(struct checkpoint *c)
     /* Only pages written since the PASSIVE one are left to copy. A reader that
      * still looks at old pages makes it fail; the next checkpoint tries again,
      * and waits for the reader when the WAL has become long. */
+    if (is_long)
+        pthread_mutex_lock(&c->copying);
     sqlite3_busy_timeout(c->writer->handle, is_long ? WAL_WAIT_MS : 0);
     result = sqlite3_wal_checkpoint_v2(c->writer->handle, NULL,
                                        SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    if (is_long)
+        pthread_mutex_unlock(&c->copying);
     report_failure(c->writer, result);
     sqlite3_busy_timeout(c->writer->handle, BUSY_MS);
 }

@@ -10,6 +10,7 @@
 #ifndef BROKER_STORE_CHECKPOINT_H
 #define BROKER_STORE_CHECKPOINT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -23,6 +24,11 @@ struct checkpoint {
     struct thread thread;
     struct db db;      /* the thread's own connection */
     int64_t wal_bytes; /* from SQLite after each commit; the writer's thread */
+
+    /* Held during a checkpoint of the thread, and by the writer before it
+     * copies a long log: SQLite refuses a second checkpoint at once, without
+     * waiting for the first. */
+    pthread_mutex_t copying;
 
     /* The thread has copied what it could; the writer is to copy the rest.
      * Relaxed: a late look costs a round. */

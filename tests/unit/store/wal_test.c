@@ -1,10 +1,14 @@
 /*
  * wal_test.c - the write-ahead log of the store under a load that never pauses.
  */
+#include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "broker/log/log.h"
+#include "broker/store/checkpoint.h"
 #include "tests/support/logs.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
@@ -123,4 +127,83 @@ TEST(gives_back_what_one_large_commit_has_taken)
     while (wal_size(state) > WAL_MAX)
         assert_int_equal(logs_post(&l, set, 1, 1, NULL, NULL), STATUS_OK);
     logs_close(&l);
+}
+
+/* A thread that is slow to copy: its first checkpoint ends when the writer has
+ * asked for one of its own, or sleeps until it can. */
+static struct {
+    atomic_bool is_on;
+    atomic_bool is_copying;
+    atomic_bool is_writer_there; /* it has called checkpoint_complete */
+    atomic_bool has_asked;
+    pid_t writer;
+} slow;
+
+/* True if the kernel says so of the writer. */
+static bool
+writer_sleeps(void)
+{
+    char path[64], text[256] = "";
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)slow.writer);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof(text), file));
+    fclose(file);
+    return strstr(text, ") S ") != NULL;
+}
+
+/* In place of SQLite's, which also refuses a second checkpoint at once. */
+int
+sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *n_log,
+                          int *n_copied)
+{
+    int (*real)(sqlite3 *, const char *, int, int *, int *);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "sqlite3_wal_checkpoint_v2");
+    if (mode == SQLITE_CHECKPOINT_PASSIVE &&
+        atomic_exchange(&slow.is_on, false)) {
+        atomic_store(&slow.is_copying, true);
+        for (unsigned n = 0; !atomic_load(&slow.is_writer_there) ||
+                             !(atomic_load(&slow.has_asked) || writer_sleeps());
+             n++)
+            test_yield(n);
+        atomic_store(&slow.is_copying, false);
+    }
+    if (mode == SQLITE_CHECKPOINT_RESTART && atomic_load(&slow.is_copying)) {
+        atomic_store(&slow.has_asked, true);
+        return SQLITE_BUSY;
+    }
+    return real(db, name, mode, n_log, n_copied);
+}
+
+/* A long WAL begins anew, however slowly the thread copies it. */
+TEST(stays_small_while_the_thread_is_slow)
+{
+    struct db writer = {0};
+    struct checkpoint c = {0};
+    struct problem why = {""};
+    char path[400];
+    int64_t long_bytes = 0;
+
+    snprintf(path, sizeof(path), "%s/a.db", tempdir_path(state));
+    slow.writer = gettid();
+    atomic_store(&slow.is_on, true);
+    assert_int_equal(db_open(&writer, path, DB_WRITER, &why), STATUS_OK);
+    assert_int_equal(checkpoint_start(&c, &writer, path, &why), STATUS_OK);
+    assert_int_equal(db_exec(&writer, "CREATE TABLE a (b)", &why), STATUS_OK);
+    while (!atomic_load(&slow.is_copying) || c.wal_bytes < WAL_MAX) {
+        assert_int_equal(
+            db_exec(&writer, "INSERT INTO a VALUES (zeroblob(1000000))", &why),
+            STATUS_OK);
+        long_bytes = c.wal_bytes;
+    }
+    atomic_store(&slow.is_writer_there, true);
+    checkpoint_complete(&c);
+    assert_int_equal(db_exec(&writer, "INSERT INTO a VALUES (1)", &why),
+                     STATUS_OK);
+    assert_true(c.wal_bytes < long_bytes / 10);
+    checkpoint_stop(&c);
+    db_close(&writer);
 }
