@@ -72,6 +72,7 @@ extern const struct command follow_command;
 extern const struct command set_command;
 extern const struct command watch_command;
 extern const struct command get_command;
+extern const struct command status_command;
 extern const struct command sync_command;
 extern const struct command audit_command;
 extern const struct command relay_command;

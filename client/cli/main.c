@@ -13,9 +13,9 @@
 #define HELP_COLUMN 24
 
 static const struct command *const commands[] = {
-    &publish_command, &follow_command, &sync_command,
-    &audit_command,   &verify_command, &relay_command,
-    &watch_command,   &get_command,    &set_command,
+    &publish_command, &follow_command, &sync_command,  &audit_command,
+    &verify_command,  &relay_command,  &watch_command, &get_command,
+    &status_command,  &set_command,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -2,6 +2,9 @@
 /sets/{set}/rate), and the sets that have changed lately (GET /sets?since=)."""
 
 import datetime
+import json
+
+import pytest
 
 from tidings_test.http import check_refused
 from tidings_test.waiting import wait_for
@@ -94,3 +97,58 @@ def test_the_next_page_keeps_the_wish(start_broker):
     # One request looks at several pages for the few that have changed.
     since = broker.get("/sets/s1000").json()["datetime"]
     assert names(broker.get(f"/sets?since={since}")) == ["s1000"]
+
+
+# tidings status
+
+
+def plotted(run, *arguments, locale):
+    """The lines of `tidings status --plot`, none too wide for a terminal."""
+    done = run("tidings", "status", "--plot", *arguments, env={"LC_ALL": locale})
+    lines = done.output().split("\n")
+    assert all(len(line) <= 80 for line in lines)
+    return lines
+
+
+@pytest.mark.parametrize("locale, top", (("C", "#"), ("C.UTF-8", "█")))
+def test_the_command_line_draws_the_last_hour(start_broker, faults, run, locale, top):
+    faults.set_clock(-3600)
+    broker = start_broker(env=faults.env)
+    news = broker.set("news").create()
+    for minute, n in ((-58, 12), (-30, 6), (-29, 1)):
+        faults.set_clock(60 * minute)
+        news.post(n)
+    faults.set_clock(0)
+    for url in (broker.url, f"{broker.url}/", news.url, f"{news.url}/"):
+        lines = plotted(run, url, locale=locale)
+        at = lines.index("entries in the last hour   19, at most 12 in a minute")
+        picture = [line[14:] for line in lines[at + 1 : at + 7]]
+        assert lines[at + 1].startswith("          12 |")
+        columns = ["".join(row[i : i + 1] for row in picture).strip() for i in range(60)]
+        heights = [len(column) for column in columns if column]
+        assert heights == [6, 3, 1]
+        assert picture[0].strip() == top
+        assert lines[at + 8].endswith("now") and "60 min ago" in lines[at + 8]
+        assert "lag in the last hour       at most 0 entries" in lines
+    assert "sets                       1" in plotted(run, broker.url, locale=locale)
+
+
+def test_the_command_line_tells_the_status(news, broker, run):
+    news.post(3)
+    plain = run("tidings", "status", news.url).output()
+    assert plain.startswith("entries in the last hour   3, at most 3 in a minute\n")
+    assert plain.endswith("\nlag in the last hour       at most 0 entries")
+    facts = json.loads(run("tidings", "status", broker.url, "--json").output())
+    assert (facts["minutes"], len(facts["entries"])) == (60, 60)
+
+
+def test_the_command_line_says_why_it_has_no_status(start_broker, site, run):
+    broker = start_broker()
+    broker.add_token("root", admin=True)
+    reader = broker.add_token("reader", subscribe=["*"])
+    refused = run("tidings", "status", broker.url, env={"TIDINGS_TOKEN": reader}, status=1)
+    assert "no right to observe" in refused.errors()
+    assert "401" in run("tidings", "status", broker.url, status=1).errors()
+    site.put("/status", b'{"entries":[1]}')
+    other = run("tidings", "status", site.link(""), status=1)
+    assert "not the status of a broker" in other.errors()

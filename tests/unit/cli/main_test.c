@@ -55,6 +55,7 @@ static const char *const commands[][2] = {
     {"relay", "SET-URL|SOURCE-URL SET-URL --state FILE"},
     {"watch", "DIR SET-URL"},
     {"get", "SET-URL|SOURCE-URL"},
+    {"status", "BROKER-URL|SET-URL"},
     {"set", "create|change|show|delete SET-URL"},
 };
 
@@ -161,6 +162,8 @@ TEST(refuses_bad_usage)
         {TIDINGS, "follow", "http://example.com/sets/news",
          "--callback-url=http://example.com/", NULL},
         {TIDINGS, "get", NULL},
+        {TIDINGS, "status", NULL},
+        {TIDINGS, "status", "here", NULL},
         {TIDINGS, "get", "here", NULL},
         {TIDINGS, "watch", "/tmp", NULL},
         {TIDINGS, "watch", "/tmp", "http://example.com/sets/news", NULL},
