@@ -24,6 +24,7 @@ const LIST_BATCH = 1000; // entries of a message that is made of a Change List
 
 const PAUSE_MS = 1000; // before the second attempt; twice that before each further one
 const PAUSE_MAX_MS = 30_000;
+const PAUSE_MIN_MS = 500; // whatever the server says
 const RETRY_MAX_MS = 3_600_000; // longest pause that a server may ask for
 const TICK_MS = 1000; // how often silence is looked at
 const LIVE_MS = 1000; // a connection that is silent for so long has nothing more to send
@@ -206,15 +207,16 @@ const ENTRY = new RegExp(
     '^<url><loc>([^<]+)</loc>(?:<lastmod>([^<]*)</lastmod>)?' +
     '(?:<changefreq>([^<]*)</changefreq>)?(?:<priority>([^<]*)</priority>)?' +
     `<rs:md(${ATTRIBUTES}+)/>((?:<rs:ln${ATTRIBUTES}+/>)*)</url>$`);
-const ESCAPES = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+const ESCAPES = { __proto__: null, amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
 function unescapeXml(text) {
     return text.replace(/&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(\w+));|&/g, (all, ten, hex, name) => {
         if (name in ESCAPES)
             return ESCAPES[name];
-        if (!ten && !hex)
+        const code = parseInt(ten ?? hex, ten ? 10 : 16);
+        if (!(code <= 0x10ffff))
             throw new Lost(`"${all}" is no reference`);
-        return String.fromCodePoint(ten ? Number(ten) : parseInt(hex, 16));
+        return String.fromCodePoint(code);
     });
 }
 
@@ -339,7 +341,7 @@ function storeOf(store) {
  */
 class Link {
     state = 'connecting';
-    since = new Date();
+    since = new Date(Date.now());
     heard = this.since; // when the last message came
     heartbeat = HEARTBEAT_MS;
     isPolling = false; // server-sent events do not come through
@@ -414,7 +416,7 @@ class Link {
     /** Notes that a message has come. */
     came() {
         this.progress();
-        this.heard = new Date();
+        this.heard = new Date(Date.now());
         this.failures = 0;
         if (this.state !== 'live')
             this.enter('catching up');
@@ -435,7 +437,7 @@ class Link {
         if (state === this.state)
             return;
         this.state = state;
-        this.since = state === 'stale' ? this.heard : new Date();
+        this.since = state === 'stale' ? this.heard : new Date(Date.now());
         this.#report(this, error);
     }
 }
@@ -467,13 +469,14 @@ class Following {
         for (const name of ['change', 'prefix', 'type', 'tag'])
             if (options.filter?.[name] !== undefined)
                 this.#filter[name] = [options.filter[name]].flat();
-        this.#sets = [source].flat().flatMap(one => {
+        const sets = [source].flat().flatMap(one => {
             const url = new URL(one, globalThis.location?.href);
             url.search = url.hash = '';
             if (options.sets)
                 return options.sets.map(name => ({ url: new URL(`sets/${name}`, url).href, name }));
             return [{ url: url.href.replace(/\/$/, ''), name: url.pathname.split('/').pop() }];
         });
+        this.#sets = [...new Map(sets.map(set => [set.url, set])).values()]; // each once
         this.#store = storeOf(options.store);
     }
 
@@ -628,7 +631,7 @@ class Following {
         try {
             problem = JSON.parse(await this.#text(link, answer, 1 << 20)) ?? {};
         } catch { /* a proxy's page */ }
-        const detail = String(problem.detail ?? `the server answers ${status}`);
+        const detail = reasonOf(problem, `the server answers ${status}`);
         if (status === 408 || status === 425 || status === 429 || status >= 500)
             return new Lost(detail, retryAfter(answer));
         if (status === 410 && problem.earliest)
@@ -637,10 +640,11 @@ class Following {
         return new TidingsError(code ?? 'refused', detail, { status, set: set?.name });
     }
 
-    #gone(set, { detail, earliest, last, restart }) {
+    #gone(set, fact) {
+        const { earliest, last, restart } = fact;
         if (!POSITION.test(earliest))
             return new Lost('the server names no earliest position');
-        return new TidingsError('gone', String(detail), { set: set.name, earliest, last, restart });
+        return new TidingsError('gone', reasonOf(fact), { set: set.name, earliest, last, restart });
     }
 
     /** Yields the text of an answer as it arrives. */
@@ -786,7 +790,7 @@ class Following {
                 if (reader.size > size)
                     link.progress();
                 size = reader.size;
-                link.retry = Math.min(reader.retry ?? link.retry, PAUSE_MAX_MS);
+                link.retry = Math.min(Math.max(reader.retry ?? link.retry, PAUSE_MIN_MS), PAUSE_MAX_MS);
             }
         } catch (error) {
             link.isPolling = error instanceof Silence && !isBegun;
@@ -800,25 +804,22 @@ class Following {
             return;
         const fact = parse(data);
         const set = byName.get(byName.size === 1 ? sets[0].name : fact.set);
-        if (event === 'changes' || event === 'heartbeat') {
+        const kind = event === 'end' ? set && fact.end : event;
+        if (kind === 'changes' || kind === 'heartbeat') {
             link.came();
             link.heartbeat = fact.heartbeat > 0 ? fact.heartbeat * 1000 : link.heartbeat;
             if (set)
                 yield* this.#deliver(link, set, fact);
             link.allow(Math.max(3 * link.heartbeat, TICK_MS), true);
-        } else if (event === 'gone') {
+        } else if (kind === 'gone') {
             throw this.#gone(set, fact);
-        } else if (event === 'end' && set && ['removed', 'unknown'].includes(fact.end)) {
-            this.#drop(sets, new TidingsError(fact.end, `${set.name}: ${fact.end}`, { set: set.name }));
+        } else if (kind === 'removed' || kind === 'unknown') {
+            this.#drop(sets, new TidingsError(kind, reasonOf(fact, kind), { set: set.name }));
             if (!sets.length)
                 throw new Lost('no set is left');
-        } else if (event === 'end' && set) {
-            throw fact.end === 'gone' ? this.#gone(set, fact) : new Lost(`${set.name} has failed`);
-        } else if (event === 'removed') {
-            throw new TidingsError('removed', String(fact.detail), { set: set.name });
-        } else if (['denied', 'farewell', 'failed'].includes(event)) {
-            this.#token = event === 'denied' ? undefined : this.#token;
-            throw new Lost(String(fact.detail));
+        } else if (['denied', 'farewell', 'failed'].includes(kind)) {
+            this.#token = kind === 'denied' ? undefined : this.#token;
+            throw new Lost(reasonOf(fact));
         }
     }
 
@@ -871,7 +872,7 @@ class Following {
         while (set.position.seq < seq) {
             const page = await this.#json(link, this.#address(set, 'changes'), set);
             const news = isWhole(page, this.#isFiltered) && newsOf(page, set.position);
-            if (!news?.epoch)
+            if (!news)
                 throw new Lost('the change memory has a hole');
             link.came();
             yield* this.#advance(set, news);
@@ -949,7 +950,7 @@ class Following {
     async *#readList(link, set, path) {
         const lines = this.#lines(link, set, path);
         const head = await headOf(lines, false);
-        let { after } = head, changes = [], isEnded = false;
+        let { after } = head, changes = [];
         const take = async function* (last) {
             const news = { set: set.name, epoch: head.epoch, after, last, changes };
             after = last;
@@ -961,16 +962,12 @@ class Following {
             yield* this.#advance(set, newsOf(news, set.position));
         }.bind(this);
         for await (const line of lines) {
-            isEnded ||= line === '</urlset>';
-            if (isEnded)
-                continue;
-            changes.push(entryOf(line));
+            if (line.startsWith('<url>'))
+                changes.push(entryOf(line));
             if (changes.length === LIST_BATCH)
                 yield* take(changes.at(-1).seq);
         }
-        if (!isEnded)
-            throw new Lost('a Change List is cut off');
-        yield* take(head.last);
+        yield* take(head.last); // has a hole if the list was cut off
     }
 }
 
@@ -984,7 +981,7 @@ async function headOf(lines, isWholeHead = true) {
         if (done || line.startsWith('<url>'))
             throw new Lost('a Change List has no head');
         if (found.get('rel') === 'prev')
-            prev = new URL(found.get('href')).pathname;
+            prev = /^https?:\/\/[^/]+(\/[^?#]*)/.exec(found.get('href'))?.[1];
         if (found.get('capability') !== 'changelist')
             continue;
         if (isWholeHead)
@@ -992,6 +989,10 @@ async function headOf(lines, isWholeHead = true) {
         const [after, last] = ['td:after', 'td:last'].map(name => Number(found.get(name)));
         return { epoch: found.get('td:epoch'), after, last, prev };
     }
+}
+
+function reasonOf({ detail }, otherwise = 'the broker names no reason') {
+    return typeof detail === 'string' ? detail : otherwise;
 }
 
 function parse(text) {
@@ -1019,15 +1020,16 @@ async function* merge(generators, stop) {
     try {
         while (waiting.size) {
             const [one, { done, value }] = await Promise.race(waiting.values());
-            waiting.delete(one); // to the end: all have their turn
+            waiting.delete(one);
             if (done)
                 continue;
             yield value;
             next(one);
         }
     } finally {
-        stop();
-        await Promise.allSettled([...waiting.values()]);
+        if (waiting.size)
+            stop();
+        await Promise.allSettled(waiting.values());
         await Promise.allSettled(generators.map(one => one.return()));
     }
 }

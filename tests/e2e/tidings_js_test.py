@@ -3,6 +3,7 @@ in order, whatever happens to the broker, the token or the page."""
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -329,6 +330,33 @@ def test_the_page_of_the_documentation_misses_nothing(start_broker, browser, tmp
 
 
 # The package of npm
+
+
+NODE, NPM = shutil.which("node"), shutil.which("npm")
+
+
+@pytest.mark.skipif(not NODE, reason="there is no Node")
+def test_the_package_follows_in_node(news, broker, run, start, tmp_path):
+    modules = tmp_path / "node_modules"
+    modules.mkdir()
+    if NPM:
+        packed = ("pack", ROOT / "web", "--silent", "--pack-destination", tmp_path)
+        name = run(NPM, *packed, cwd=tmp_path).out[-1]
+        run("/usr/bin/tar", "-xzf", tmp_path / name, "-C", modules)
+        (modules / "package").rename(modules / "tidings")
+    else:
+        shutil.copytree(ROOT / "web", modules / "tidings")
+    script = "\n".join(PAGE_BLOCKS[2])
+    assert "http://127.0.0.1:8787/sets/library" in script
+    script = script.replace("http://127.0.0.1:8787/sets/library", news.url)
+    (tmp_path / "example.mjs").write_text(script)
+    news.post(2)
+    node = start(NODE, tmp_path / "example.mjs")
+    node.out.wait(2)
+    news.post(1)
+    assert [line.split(" ")[:2] for line in (node.out.wait(n) for n in (1, 2, 3))] == [
+        [str(n), "created"] for n in (1, 2, 3)
+    ]
 
 
 def test_the_package_has_the_version_of_the_broker(run):

@@ -65,6 +65,7 @@ export class FakeBroker {
     tokens = []; // of the requests
     bodies = [];
     states = [];
+    sinces = []; // milliseconds since 1970
     pauses = []; // milliseconds
     #real = {};
 
@@ -93,8 +94,8 @@ export class FakeBroker {
     }
 
     async #answer(url, { headers, signal, body }) {
-        const { pathname, search } = new URL(url);
-        this.requests.push(decodeURIComponent(pathname.replace('/sets/news', '') + search));
+        const text = String(url).replace('http://broker.example', '').replace('/sets/news', '');
+        this.requests.push(decodeURIComponent(text));
         this.tokens.push(headers.Authorization);
         this.bodies.push(body);
         const answer = this.answers.shift();
@@ -114,7 +115,10 @@ export class FakeBroker {
     /** Follows until `n` changes were taken; their seqs. Then the loop breaks. */
     async follow(options, n, source = SET) {
         const seqs = [];
-        const onState = state => this.states.push(state.state);
+        const onState = ({ state, since }) => {
+            this.states.push(state);
+            this.sinces.push(since.getTime());
+        };
         if (n === 0)
             return seqs;
         for await (const change of follow(source, { onState, ...options })) {

@@ -140,10 +140,12 @@ test('an entry in any other form is refused', () => {
         `<url><loc>a</loc><!-- --><rs:md ${MD}/></url>`,
         `<url><loc>a&b;</loc><rs:md ${MD}/></url>`,
         `<url><loc>a&</loc><rs:md ${MD}/></url>`,
+        `<url><loc>&constructor;</loc><rs:md ${MD}/></url>`,
+        `<url><loc>&#x110000;</loc><rs:md ${MD}/></url>`,
         '<url><loc>a</loc><rs:md change="created"/></url>',
     ];
     for (const line of lines)
-        assert.throws(() => entryOf(line), Error, line);
+        assert.throws(() => entryOf(line), error => error.constructor.name === 'Lost', line);
 });
 
 test('a filter lets through what the broker would', () => {
@@ -211,7 +213,7 @@ const HOSTILE = [
     event('changes', 'null'),
     event('changes', '"text"'),
     event('gone', {}),
-    event('farewell', { detail: {} }),
+    event('farewell', { detail: { toString: 1 } }),
     `data: ${'x'.repeat(1 << 20)}\n`.repeat(33),
 ];
 
@@ -225,9 +227,13 @@ test('what a broker would not send counts as a lost connection', async () => {
 });
 
 test('a page without news or with a hole fills no gap', async () => {
-    for (const page of [message(1, 1), message(2, 3), message(0, 1), { changes: [] }]) {
-        plays(stream(0, [message(0, 1), message(3, 4)]), json(page), stream(1, [message(1, 4)]));
+    const holed = { ...message(1, 3), changes: [entry(3)] };
+    const padded = () => new Response(`${' '.repeat(64 << 20)}${JSON.stringify(message(1, 3))}`);
+    const pages = [message(1, 1), message(2, 3), message(0, 1), { changes: [] }, holed].map(page => json(page));
+    for (const page of [...pages, padded]) {
+        plays(stream(0, [message(0, 1), message(3, 4)]), page, stream(1, [message(1, 4)]));
         assert.deepEqual(await broker.follow({ position: '0' }, 4), [1, 2, 3, 4]);
+        assert.equal(broker.requests[2], `/stream?after=${EPOCH}-1`);
         broker.end();
     }
 });
@@ -240,6 +246,13 @@ test('it survives answers of proxies and of a busy broker', async () => {
     assert.deepEqual(await broker.follow({ position: '0' }, 1), [1]);
     assert.equal(broker.requests.length, 7);
     broker.pauses.forEach((ms, i) => assert.ok(ms >= 500 * 2 ** i && ms <= 1000 * 2 ** i, `${ms}`));
+});
+
+test('a broker may name the pause, but no short one', async () => {
+    plays(stream(0, ['retry: 3000\n\n']), stream(0, ['retry: 0\n\n']), stream(0, [message(0, 1)]));
+    await broker.follow({ position: '0' }, 1);
+    const [first, second] = broker.pauses;
+    assert.ok(first >= 1500 && first <= 3000 && second >= 250 && second <= 500, `${broker.pauses}`);
 });
 
 test('it waits as long as Retry-After says, an hour at most', async () => {
@@ -260,16 +273,28 @@ async function settle() {
 }
 
 test('after three heartbeats of silence it connects again', async () => {
-    plays(stream(0, [message(0, 1)], { isOpen: true, heartbeat: 20 }), stream(1, [message(1, 2)]));
+    plays(stream(0, [message(0, 1)], { isOpen: true, heartbeat: 10 }), stream(1, [message(1, 2)]));
+    const began = broker.now;
     const took = broker.follow({ position: '0' }, 2);
     await settle();
     broker.pass(2000);
-    broker.pass(57_000);
+    broker.pass(27_000);
     await settle();
     assert.equal(broker.requests.length, 1);
     broker.pass(2000);
     assert.deepEqual(await took, [1, 2]);
     assert.deepEqual(broker.states, ['catching up', 'live', 'stale', 'catching up']);
+    assert.deepEqual(broker.sinces, [began, began + 2000, began, began + 31_000]);
+});
+
+test('comments are silence, and a message that comes slowly is none', async () => {
+    const [first, ...slow] = [event('heartbeat', message(0, 0, { heartbeat: 10 })),
+        ...event('changes', message(0, 1)).match(/[^,]+,?/g).map(text => text.replace(',', ',\ndata: '))];
+    const slowly = texts => () => eventStream([first, ...texts], true, () => broker.pass(9000));
+    plays(slowly(Array(20).fill(': x\n\n')), slowly(slow));
+    assert.deepEqual(await broker.follow({ position: '0' }, 1), [1]);
+    assert.equal(broker.requests.length, 2);
+    assert.ok(slow.length > 4);
 });
 
 test('a second heartbeat says that nothing else was to be sent', async () => {
@@ -397,11 +422,16 @@ test('a position that is gone is an error that names the earliest', async () => 
 });
 
 test('onGone says where to go on', async () => {
-    plays(problem(410, GONE), stream(6, [message(6, 7)]));
-    const onGone = async error => error.earliest;
-    assert.deepEqual(await broker.follow({ position: 'abc-3', onGone }, 1), [7]);
+    plays(problem(410, GONE), stream(6, [message(6, 7)]), stream(7, [message(7, 8)]));
+    let n = 0;
+    const onGone = async error => {
+        n++;
+        return error.earliest;
+    };
+    assert.deepEqual(await broker.follow({ position: 'abc-3', onGone }, 2), [7, 8]);
     assert.equal(broker.requests[1], `/stream?after=${EPOCH}-6`);
-    assert.deepEqual(broker.pauses, []);
+    assert.equal(broker.pauses.length, 1); // of the stream that ended
+    assert.equal(n, 1);
 });
 
 test('a position that is gone for ever is not asked for without pauses', async () => {
@@ -446,10 +476,20 @@ test('Change Lists that do not reach back are no help', async () => {
     }
 });
 
+test('a filter holds for Change Lists, too', async () => {
+    const lists = [list(0, 9), list(0, 9)];
+    plays(problem(410, GONE), ...lists, stream(9, [message(9, 10)]));
+    const filter = { prefix: ['http://example.com/3', 'http://example.com/10'] };
+    assert.deepEqual(await broker.follow({ position: `${EPOCH}-2`, filter }, 2), [3, 10]);
+});
+
 test('a damaged Change List is read again', async () => {
     const good = list(0, 9);
+    const cut = async () => new Response((await good().text()).slice(0, -40));
+    const endless = async () => eventStream(['x'.repeat(5 << 20), `\n${await good().text()}`], false);
     const damaged = [
-        list(0, 9, { end: '' }),
+        cut,
+        endless,
         list(0, 9, { end: '<url><loc>x</loc></url>\n</urlset>\n' }),
         list(0, 5, { end: '<url><loc>x</loc><rs:md change="created" td:seq="7"/></url>\n</urlset>\n' }),
     ];
@@ -558,6 +598,24 @@ function streamOfMany(...parts) {
 
 const changes = (set, after, last) => event('changes', message(after, last, { set }));
 
+test('a signal that has ended it before lets nothing begin', async () => {
+    plays(stream(0, [message(0, 1)]));
+    const signal = AbortSignal.abort(new Error('enough'));
+    await assert.rejects(broker.follow({ position: '0', signal }, 1), { message: 'enough' });
+    assert.deepEqual(broker.requests, []);
+});
+
+test('a signal ends it within a message', async () => {
+    plays(stream(0, [message(0, 3)]));
+    const ending = new AbortController();
+    const kept = store();
+    const changes = follow(SET, { position: '0', signal: ending.signal, store: kept });
+    await changes.next();
+    ending.abort(new Error('enough'));
+    await assert.rejects(changes.next(), { message: 'enough' });
+    assert.equal(kept.writes.at(-1), `${EPOCH}-1`); // it was taken
+});
+
 test('several sets share a connection, each with its own position', async () => {
     plays(streamOfMany(changes('a', 0, 2), changes('b', 0, 1), changes('x', 0, 1)),
         streamOfMany(changes('b', 1, 2), event('heartbeat', { heartbeat: 20 }), changes('a', 2, 3)));
@@ -594,8 +652,8 @@ test('the end of one set does not end the others', async () => {
     const onEnd = error => ended.push(`${error.set} ${error.code}`);
     plays(streamOfMany(event('end', { set: 'a', end: 'unknown' }), changes('b', 0, 1),
         event('end', { set: 'b', end: 'gone', ...GONE, earliest: 'abc-6' })),
-    streamOfMany(event('changes', message(6, 7, { set: 'b', epoch: 'abc' })), event('end', { set: 'c', end: 'removed' }),
-        event('end', { set: 'b', end: 'removed' })));
+    () => eventStream([event('changes', message(6, 7, { set: 'b', epoch: 'abc' })),
+        event('end', { set: 'c', end: 'removed' }), event('end', { set: 'b', end: 'removed' })], true));
     const got = await followSets(['a', 'b', 'c'], 9, { onEnd, onGone: error => error.earliest });
     assert.deepEqual(got, ['b1', 'b7']);
     assert.deepEqual(ended, ['a unknown', 'c removed', 'b removed']);
@@ -616,12 +674,25 @@ test('a broker without a stream of many sets gets a connection for each', async 
     assert.deepEqual((await followSets(['a', 'b'], 4)).sort(), ['a1', 'a2', 'b1', 'b2']);
 });
 
+test('a set that is named twice comes once', async () => {
+    plays(stream(0, [message(0, 1)]));
+    assert.deepEqual(await broker.follow({ position: '0' }, 1, [SET, `${SET}/`, SET]), [1]);
+    assert.deepEqual(broker.requests, ['/stream?after=0']);
+});
+
 test('several sets are polled one after the other', async () => {
     const html = () => new Response('<html>');
     plays(html, json(message(0, 1)), json(message(0, 1)), json(message(1, 1)), json(message(1, 1)),
         json(message(1, 2)));
     assert.deepEqual(await followSets(['a', 'b'], 3), ['a1', 'b1', 'a2']);
-    assert.ok(broker.pauses.includes(5000));
+    assert.equal(broker.pauses.filter(ms => ms === 5000).length, 1);
+});
+
+test('a set with much to send does not hold up another one', async () => {
+    const texts = Array.from({ length: 50 }, (_, i) => message(i, i + 1));
+    plays(404, ...[texts, texts.slice(0, 1)].map(parts => stream(0, parts, { isOpen: true })));
+    const got = await followSets(['a', 'b'], 51);
+    assert.ok(got.indexOf('b1') < 25, `${got}`);
 });
 
 test('messages come whole', async () => {
