@@ -16,6 +16,7 @@
 #include "broker/base/diag.h"
 #include "broker/bridge/bridges.h"
 #include "broker/check/databases.h"
+#include "broker/documents/json_page.h"
 #include "broker/http/cors.h"
 #include "broker/http/http.h"
 #include "broker/hub/hub.h"
@@ -576,6 +577,7 @@ broker_open(struct broker **broker, const struct config *config,
         .request_timeout_us = config->request_timeout_us,
         .min_rate = config->min_rate,
         .on_request = on_request,
+        .write_problem = json_page_write_problem,
         .on_wake = on_wake,
         .tick_us = config->heartbeat_us / 4 < TICK_US ? config->heartbeat_us / 4
                                                       : TICK_US,

@@ -2,6 +2,11 @@
 
 #include <stdlib.h>
 
+#include "broker/documents/document_page.h"
+
+/* page_depth of "/sets/NAME/changes". */
+#define MEMORY_DEPTH 2
+
 /* A page of change memory. Its memory counts as held until its client has read
  * it. */
 struct page {
@@ -45,6 +50,33 @@ take_text(struct page *p, uint64_t n, const struct memory_wish *wish,
     return holding_try(&p->holding, n) ? STATUS_OK : STATUS_BUSY;
 }
 
+/* Replaces the message by a page of it. */
+static enum status
+make_page(struct buf *text, const struct memory_wish *wish, struct problem *why)
+{
+    const struct page_wish page = {
+        .public_url = registry_public_url(wish->set->registry),
+        .set = wish->set->name,
+        .depth = MEMORY_DEPTH,
+    };
+    struct lines lines;
+    struct buf html;
+    enum status rc;
+
+    lines_init(&lines, NULL);
+    lines.piece = buf_slice(text);
+    buf_init(&html, PAGE_BYTES_MAX);
+    rc = document_page_write(&html, &page, &lines, why);
+    lines_fini(&lines);
+    if (rc) {
+        buf_fini(&html);
+        return rc;
+    }
+    buf_fini(text);
+    *text = html;
+    return STATUS_OK;
+}
+
 enum status
 memory_open(const struct memory_wish *wish, struct memory_page *page,
             struct problem *why)
@@ -65,6 +97,8 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     struct page *p;
     enum status rc = STATUS_OK;
 
+    if (wish->is_page && wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN; /* it takes longer than the message */
     if (wish->has_since)
         rc = log_since(registry_log(registry), wish->set->log, wish->since_us,
                        wish->patience, &message.after, why);
@@ -80,6 +114,8 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     rc = take_text(p, message.max_bytes, wish, why);
     if (!rc)
         rc = message_write(&p->text, &message, &page->last, why);
+    if (!rc && wish->is_page && p->text.size)
+        rc = make_page(&p->text, wish, why);
     if (!rc && p->text.capacity > p->holding.n)
         rc = take_text(p, p->text.capacity - p->holding.n, wish, why);
     else if (!rc)

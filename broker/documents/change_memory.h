@@ -14,6 +14,7 @@
 struct memory_wish {
     struct set *set;
     enum message_form form;
+    bool is_page; /* made a page for people, of MESSAGE_XML */
     uint64_t after;
     bool has_since;                    /* true: the page begins behind the
                                           last */

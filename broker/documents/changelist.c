@@ -324,11 +324,15 @@ open_elsewhere(const struct document_wish *wish, uint64_t number,
                struct document *document, struct problem *why)
 {
     struct document_wish list = *wish;
+    struct link_text lasting =
+        link_to(registry_public_url(wish->registry), LINK_LIST, wish->set->name,
+                NULL, number);
     enum status rc;
 
     list.number = number;
     rc = changelist_open(&list, document, why);
     document->may_be_packed = false;
+    memcpy(document->lasting, lasting.text, sizeof(document->lasting));
     return rc;
 }
 

@@ -12,6 +12,7 @@
 
 #include "broker/log/log.h"
 #include "broker/net/body.h"
+#include "broker/sets/links.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -19,7 +20,7 @@
 #include "proto/resourcesync/document_write.h"
 #include "proto/status.h"
 
-/* The form of a document. Most have only XML. */
+/* The form of a document. All of XML have pages, too (document_page.h). */
 enum document_form {
     DOCUMENT_XML,
     DOCUMENT_PLAIN, /* a Sitemap without ResourceSync's elements */
@@ -41,7 +42,8 @@ struct document_wish {
                         several */
     uint64_t last;   /* the last of several; the part of a generation */
     enum document_form form;
-    uint64_t page; /* of DOCUMENT_HTML, from 1 on */
+    uint64_t page;  /* of DOCUMENT_HTML, from 1 on */
+    unsigned depth; /* likewise: page_depth of the request's path */
     enum log_patience patience;
     const struct web_file *file; /* for web_file_open */
 };
@@ -67,6 +69,10 @@ struct document {
     bool is_final;      /* it never changes again */
     bool may_be_packed; /* it has a gzip, or will have one */
     bool is_private;    /* it names a private set */
+
+    /* The address where the document stays, where another one will follow at
+     * the requested address; else "". */
+    char lasting[LINK_MAX];
 
     /* Other Capability Lists that cover it, beside its own set's: the value of
      * a Link header; "": none. */

@@ -1,8 +1,11 @@
 #include "broker/documents/documents.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/path_pattern.h"
+#include "broker/documents/document_page.h"
 #include "broker/documents/web_files.h"
 
 #define JS "text/javascript; charset=utf-8"
@@ -15,7 +18,7 @@ static const struct row {
     document_open_fn *open;
     const char *content_type;
     document_links_fn *links; /* or NULL */
-    bool has_forms;
+    bool has_plain;
     enum generation_kind kind;
     bool is_public;
     const struct web_file *file; /* for web_file_open */
@@ -33,6 +36,8 @@ static const struct row {
      .is_public = true, .file = &web_console_css},
     {"/icon.svg", web_file_open, "image/svg+xml", .is_public = true,
      .file = &web_icon_svg},
+    {"/tidings.css", web_file_open, "text/css; charset=utf-8",
+     .is_public = true, .file = &web_tidings_css},
     {"/tidings.js", web_file_open, JS, .is_public = true,
      .file = &web_tidings_js},
     {"/tidings.d.ts", web_file_open, "text/plain; charset=utf-8",
@@ -92,6 +97,9 @@ static const struct row {
      "application/xml", notifications_framework_links},
 };
 
+/* A number and the end of a path. */
+#define NEIGHBOUR_MAX 48
+
 /* Reads the digits that name a list in its path: twelve, or more if necessary.
  * Any other form would be a second address of the same document. */
 static enum status
@@ -112,11 +120,16 @@ number_of(struct slice digits, uint64_t *number)
 static void
 describe_row(const struct row *row, struct document_found *found)
 {
+    const char *end = strstr(row->path, "/{last}");
+
     *found = (struct document_found){
         .open = row->open,
         .content_type = row->content_type,
         .links = row->links,
-        .has_forms = row->has_forms,
+        .has_page = !strcmp(row->content_type, "application/xml"),
+        .has_plain = row->has_plain,
+        .is_range = strstr(row->path, "}-{"),
+        .end = end ? end + sizeof("/{last}") - 1 : NULL,
         .is_public = row->is_public,
         .has_set = strstr(row->path, "{set}"),
         .kind = row->kind,
@@ -157,4 +170,83 @@ documents_find(struct slice path, struct document_found *found)
         if (row_matches(&documents[i], path, found))
             return STATUS_OK;
     return STATUS_NOT_FOUND;
+}
+
+/* Writes the address of another part of the document, relative to its own;
+ * nothing if there is no such part. */
+static void
+write_neighbour(char to[NEIGHBOUR_MAX], const struct document_found *found,
+                const struct document_wish *wish, uint64_t part)
+{
+    struct document_wish other = *wish;
+    struct document document;
+    struct problem why = {""};
+
+    to[0] = '\0';
+    other.form = DOCUMENT_XML;
+    other.last = part;
+    if (part == 0 || found->open(&other, &document, &why))
+        return;
+    document_close(&document);
+    snprintf(to, NEIGHBOUR_MAX, "%012" PRIu64 "%s", part, found->end);
+}
+
+/* Replaces the XML of an open document by a page of it. After an error the
+ * document is closed. */
+static enum status
+make_page(const struct document_found *found, const struct document_wish *wish,
+          struct document *document, struct problem *why)
+{
+    struct document xml = *document;
+    char prev[NEIGHBOUR_MAX] = "", next[NEIGHBOUR_MAX] = "";
+    struct page_wish page = {
+        .public_url = registry_public_url(wish->registry),
+        .set = wish->set ? wish->set->name : NULL,
+        .depth = wish->depth,
+        .number = wish->number,
+        .last = wish->last,
+        .is_range = found->is_range,
+        .page = wish->page,
+        .lasting = xml.lasting,
+        .prev = prev,
+        .next = next,
+    };
+    struct lines lines;
+    struct buf text;
+    enum status rc;
+
+    if (found->end) {
+        write_neighbour(prev, found, wish, wish->last - 1);
+        write_neighbour(next, found, wish, wish->last + 1);
+    }
+    lines_init(&lines, xml.body);
+    buf_init(&text, PAGE_BYTES_MAX);
+    rc = document_page_write(&text, &page, &lines, why);
+    if (!rc)
+        rc = document_of_text(document, &text, why);
+    if (!rc) {
+        document->is_private = xml.is_private;
+        memcpy(document->covered_by, xml.covered_by, sizeof(xml.covered_by));
+    }
+    document_close(&xml);
+    lines_fini(&lines);
+    buf_fini(&text);
+    return rc;
+}
+
+enum status
+documents_open(const struct document_found *found,
+               const struct document_wish *wish, struct document *document,
+               struct problem *why)
+{
+    struct document_wish xml = *wish;
+    enum status rc;
+
+    if (wish->form != DOCUMENT_HTML)
+        return found->open(wish, document, why);
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN; /* even in memory it may take long */
+    xml.form = DOCUMENT_XML;
+    rc = found->open(&xml, document, why);
+    return rc ? rc : make_page(found, wish, document, why);
 }

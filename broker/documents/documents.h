@@ -18,7 +18,12 @@ struct document_found {
     const char *content_type;
     document_links_fn *links; /* links before those that all documents have; or
                                  NULL */
-    bool has_forms;           /* it has each of the forms */
+    bool has_page;            /* it has a page for people */
+    bool has_plain;           /* it has a plain form */
+    bool is_range;            /* `number` to `last`; else part `last` of
+                                 `number` */
+    const char *end;          /* of the path of a part, behind its number; NULL:
+                                 it is no part */
     bool is_public;           /* needs no right */
     bool has_set;
     struct slice set; /* as in the path */
@@ -28,13 +33,19 @@ struct document_found {
 };
 
 /* Returns row `i` of the table, for printing: its path, with {set} and other
- * placeholders, and of `found` the media type, has_forms (text/html, too),
+ * placeholders, and of `found` the media type, has_page (text/html, too),
  * is_public and has_set. NULL: there are fewer rows. */
 const char *documents_row(size_t i, struct document_found *found);
 
 /* Finds the document of a path. STATUS_NOT_FOUND: no document can have it. */
 MUST_CHECK enum status documents_find(struct slice path,
                                       struct document_found *found);
+
+/* Opens the document in the form of the wish, as document_open_fn. */
+MUST_CHECK enum status documents_open(const struct document_found *found,
+                                      const struct document_wish *wish,
+                                      struct document *document,
+                                      struct problem *why);
 
 document_open_fn source_description_open;
 document_open_fn source_description_part_open;

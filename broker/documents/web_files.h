@@ -17,6 +17,7 @@ struct web_file {
     struct digest tag; /* SHA-256 of `plain` */
 };
 
+extern const struct web_file web_tidings_css;
 extern const struct web_file web_tidings_js;
 extern const struct web_file web_tidings_d_ts;
 

@@ -65,6 +65,14 @@ answers_failure(struct request *rq, enum status rc, const struct problem *why,
     buf_fini(&members);
 }
 
+bool
+answers_prefer_page(struct request *rq)
+{
+    struct slice text;
+
+    return request_prefers_page(rq) && !request_parameter(rq, "raw", &text);
+}
+
 void
 answers_json(struct request *rq, unsigned status, struct buf *text)
 {

@@ -43,6 +43,10 @@ void answers_failure(struct request *rq, enum status rc,
                      const struct problem *why, const struct set *set,
                      const struct head *head);
 
+/* True if the answer is a page for people: the client prefers one, and the
+ * query has no `raw`, which stands for what programs get. */
+bool answers_prefer_page(struct request *rq);
+
 /* Answers with the JSON of `text`, and frees it. */
 void answers_json(struct request *rq, unsigned status, struct buf *text);
 

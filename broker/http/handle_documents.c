@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "broker/documents/documents.h"
+#include "broker/documents/page.h"
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
 #include "broker/http/routes.h"
@@ -15,7 +16,6 @@
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
-#include "proto/http/accept_header.h"
 #include "proto/number.h"
 
 /* Digits of a page's number: enough for the longest list with one entry a
@@ -92,19 +92,8 @@ add_links(struct response *r, const struct opening *o)
     buf_fini(&text);
 }
 
-/* The Content-Security-Policy of a page: the console runs and loads files of
- * the broker; all other pages run nothing and load nothing. */
-static const char *
-policy_of(const struct opening *o)
-{
-    return o->found.open == landing_open
-               ? "default-src 'none'; script-src 'self'; style-src 'self'; "
-                 "connect-src 'self'; img-src 'self'; base-uri 'none'; "
-                 "form-action 'none'; frame-ancestors 'none'"
-               : "default-src 'none'; style-src 'unsafe-inline'";
-}
-
-/* Adds the link to the Capability List that covers the document. */
+/* Adds the link to the Capability List that covers the document (R-261). The
+ * page at / is the console, which runs and loads files of the broker. */
 static void
 add_discovery(struct response *r, const struct opening *o)
 {
@@ -112,8 +101,12 @@ add_discovery(struct response *r, const struct opening *o)
         add_links(r, o);
     else if (o->document.covered_by[0])
         response_header(r, "Link", "%s", o->document.covered_by);
-    if (!strncmp(o->found.content_type, "text/html", 9))
-        response_header(r, "Content-Security-Policy", "%s", policy_of(o));
+    if (o->found.open == landing_open)
+        response_header(
+            r, "Content-Security-Policy",
+            "default-src 'none'; script-src 'self'; style-src 'self'; "
+            "connect-src 'self'; img-src 'self'; base-uri 'none'; "
+            "form-action 'none'; frame-ancestors 'none'");
 }
 
 /* Moves the part to send into the answer; false: no memory. */
@@ -149,6 +142,20 @@ refuse_document(struct request *rq, struct response *r,
     response_answer_problem(rq, r, &why, NULL);
 }
 
+/* Names the fields that choose between the forms of this address. Other forms
+ * than XML do not know whether that has a gzip. */
+static void
+add_vary(struct response *r, const struct opening *o)
+{
+    bool is_packed = o->document.may_be_packed || o->wish.form != DOCUMENT_XML;
+
+    if (o->found.has_page)
+        response_header(r, "Vary", "Accept%s",
+                        is_packed ? ", Accept-Encoding" : "");
+    else if (is_packed)
+        response_header(r, "Vary", "Accept-Encoding");
+}
+
 static void
 answer_document(struct request *rq, struct opening *o)
 {
@@ -171,10 +178,7 @@ answer_document(struct request *rq, struct opening *o)
     verdict = conditional_judge(&o->conditions, &validators);
 
     response_init(&r, verdict.status, NULL);
-    if (o->found.has_forms)
-        response_header(&r, "Vary", "Accept, Accept-Encoding");
-    else if (document->may_be_packed)
-        response_header(&r, "Vary", "Accept-Encoding");
+    add_vary(&r, o);
     if (verdict.status == 416)
         response_header(&r, "Content-Range", "bytes */%llu",
                         (unsigned long long)validators.size);
@@ -188,6 +192,8 @@ answer_document(struct request *rq, struct opening *o)
         return;
     }
     r.content_type = o->found.content_type;
+    if (o->wish.form == DOCUMENT_HTML)
+        response_page(&r);
     if (verdict.is_gzip)
         response_header(&r, "Content-Encoding", "gzip");
     response_header(&r, "Accept-Ranges", "bytes");
@@ -219,7 +225,7 @@ open_work(struct job *job)
 {
     struct opening *o = list_entry(job, struct opening, job);
 
-    o->status = o->found.open(&o->wish, &o->document, &o->why);
+    o->status = documents_open(&o->found, &o->wish, &o->document, &o->why);
 }
 
 static void
@@ -270,25 +276,21 @@ read_page(struct request *rq, uint64_t *page, struct problem *why)
     return STATUS_OK;
 }
 
-/* `?plain` chooses a form; else a client that prefers HTML, as browsers do,
- * gets a page. */
+/* `?plain` chooses a form; else a client that prefers pages, as browsers do,
+ * gets one. */
 static enum status
 read_form(struct request *rq, struct opening *o)
 {
-    static const char *const offers[] = {"application/xml", "text/html"};
-    struct slice text = {NULL, 0};
+    struct slice text;
 
-    if (!o->found.has_forms)
-        return STATUS_OK;
-    if (request_parameter(rq, "plain", &text)) {
+    if (o->found.has_plain && request_parameter(rq, "plain", &text)) {
         o->wish.form = DOCUMENT_PLAIN;
         return STATUS_OK;
     }
-    request_header(rq, "accept", &text);
-    if (accept_choose(text, offers, 2) != 1)
+    if (!o->found.has_page || !answers_prefer_page(rq))
         return STATUS_OK;
     o->wish.form = DOCUMENT_HTML;
-    o->found.content_type = "text/html; charset=utf-8";
+    o->wish.depth = page_depth(request_path(rq));
     return read_page(rq, &o->wish.page, &o->why);
 }
 
@@ -318,7 +320,7 @@ handle_documents_get(struct http *http, struct request *rq,
         o.status = read_form(rq, &o);
     o.conditions = conditional_read(rq);
     if (!o.status)
-        o.status = o.found.open(&o.wish, &o.document, &o.why);
+        o.status = documents_open(&o.found, &o.wish, &o.document, &o.why);
     if (o.status == STATUS_AGAIN)
         open_later(rq, &o);
     else

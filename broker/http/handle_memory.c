@@ -97,6 +97,8 @@ answer_memory(struct request *rq, const struct reading *r)
     response_header(&answer, "Cache-Control", "%s",
                     answers_cache_control(set_is_private(r->wish.set)));
     response_header(&answer, "Vary", "Accept");
+    if (r->wish.is_page)
+        response_page(&answer);
     answer.body = r->page.body;
     request_answer(rq, &answer);
 }
@@ -210,6 +212,11 @@ choose_form(struct request *rq, struct reading *r)
     struct problem why = {""};
     int chosen;
 
+    if (answers_prefer_page(rq)) {
+        r->wish.form = MESSAGE_XML;
+        r->wish.is_page = true;
+        return true;
+    }
     for (size_t i = 0; i < N_TYPES; i++)
         names[i] = memory_types[i].name;
     request_header(rq, "accept", &accept);

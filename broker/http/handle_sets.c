@@ -6,6 +6,7 @@
 
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"
+#include "broker/http/set_pages.h"
 #include "broker/net/response.h"
 #include "broker/push/transports.h"
 #include "broker/sets/alteration.h"
@@ -287,6 +288,8 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
 {
     struct link_text self = link_to(registry_public_url(set->registry),
                                     LINK_SET, set->name, NULL, 0);
+    enum method method = request_method(rq);
+    bool is_get = method == METHOD_GET || method == METHOD_HEAD;
     struct problem why = {""};
     struct response r;
     struct buf text;
@@ -303,6 +306,10 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
                     answers_cache_control(set_is_private(set)));
     if (status == 201)
         response_header(&r, "Location", "%s", self.text);
+    if (is_get)
+        response_header(&r, "Vary", "Accept");
+    if (is_get && answers_prefer_page(rq))
+        set_pages_one(rq, &r, set, &text);
     r.text = buf_slice(&text);
     request_answer(rq, &r);
     buf_fini(&text);
@@ -549,6 +556,7 @@ struct sets_wish {
     struct slice after;
     int64_t since_us; /* DATETIME_NONE: any */
     bool has_rate;
+    bool is_page; /* for people (set_pages.h) */
 };
 
 struct page {
@@ -558,27 +566,22 @@ struct page {
     bool is_more, has_private;
 };
 
+/* Appends the URL of the next page. */
 static void
-add_next(struct buf *to, struct http *http, const char *last,
+add_next(struct buf *url, struct http *http, const char *last,
          const struct sets_wish *wish)
 {
     struct link_text link =
         link_to_sets(registry_public_url(http->registry), last);
     char since[DATETIME_SIZE];
-    struct buf url;
 
-    buf_init(&url, sizeof(link.text) + 64);
-    buf_add_slice(&url, link_slice(&link));
+    buf_add_slice(url, link_slice(&link));
     if (wish->since_us != DATETIME_NONE) {
         datetime_write(since, wish->since_us);
-        buf_add_format(&url, "&since=%.*s", DATETIME_SIZE, since);
+        buf_add_format(url, "&since=%.*s", DATETIME_SIZE, since);
     }
     if (wish->has_rate)
-        BUF_ADD(&url, "&rate=yes");
-    BUF_ADD(to, ",\"next\":");
-    json_text(to, buf_slice(&url));
-    to->failed |= url.failed;
-    buf_fini(&url);
+        BUF_ADD(url, "&rate=yes");
 }
 
 static void
@@ -587,10 +590,13 @@ write_page(struct buf *to, struct page *page, const struct sets_wish *wish)
     for (size_t i = 0; i < page->n; i++) {
         if (page->heads[i].last_us < wish->since_us)
             continue;
-        if (page->n_written++ > 0)
+        if (page->n_written++ > 0 && !wish->is_page)
             BUF_ADD(to, ",\n");
         page->has_private |= set_is_private(page->sets[i]);
-        add_entry(to, page->sets[i], &page->heads[i], wish->has_rate);
+        if (wish->is_page)
+            set_pages_add_row(to, page->sets[i], &page->heads[i]);
+        else
+            add_entry(to, page->sets[i], &page->heads[i], wish->has_rate);
     }
 }
 
@@ -599,13 +605,11 @@ write_page(struct buf *to, struct page *page, const struct sets_wish *wish)
 #define PAGES_LOOKED_AT 10
 
 static void
-write_sets(struct buf *to, struct http *http, struct page *page,
-           const struct sets_wish *wish, const struct principal *principal)
+add_sets(struct buf *to, struct http *http, struct page *page,
+         const struct sets_wish *wish, const struct principal *principal)
 {
     struct slice after = wish->after;
-    struct link_text stream;
 
-    BUF_ADD(to, "{\"sets\":[");
     for (unsigned i = 0; i < PAGES_LOOKED_AT; i++) {
         page->n = PAGE_SETS;
         page->is_more = registry_page(http->registry, after, principal,
@@ -615,13 +619,47 @@ write_sets(struct buf *to, struct http *http, struct page *page,
             break;
         after = slice_of(page->sets[page->n - 1]->name);
     }
-    BUF_ADD(to, "]");
-    stream = link_to(registry_public_url(http->registry), LINK_STREAM, NULL,
-                     NULL, 0);
-    json_text_member(to, "stream", link_slice(&stream));
+}
+
+/* Replaces the rows by a page for people. */
+static void
+make_page(struct buf *rows, const struct request *rq, struct slice next)
+{
+    struct buf page;
+
+    buf_init(&page, rows->max);
+    set_pages_list(&page, rq, buf_slice(rows), next);
+    page.failed |= rows->failed;
+    buf_fini(rows);
+    *rows = page;
+}
+
+static void
+write_sets(struct buf *to, struct http *http, struct request *rq,
+           struct page *page, const struct sets_wish *wish,
+           const struct principal *principal)
+{
+    struct link_text stream = link_to(registry_public_url(http->registry),
+                                      LINK_STREAM, NULL, NULL, 0);
+    struct buf next;
+
+    if (!wish->is_page)
+        BUF_ADD(to, "{\"sets\":[");
+    add_sets(to, http, page, wish, principal);
+    buf_init(&next, LINK_MAX + 64);
     if (page->is_more && page->n > 0)
-        add_next(to, http, page->sets[page->n - 1]->name, wish);
-    BUF_ADD(to, "}\n");
+        add_next(&next, http, page->sets[page->n - 1]->name, wish);
+    if (wish->is_page) {
+        make_page(to, rq, buf_slice(&next));
+    } else {
+        BUF_ADD(to, "]");
+        json_text_member(to, "stream", link_slice(&stream));
+        if (next.size)
+            json_text_member(to, "next", buf_slice(&next));
+        BUF_ADD(to, "}\n");
+    }
+    to->failed |= next.failed;
+    buf_fini(&next);
 }
 
 static enum status
@@ -646,7 +684,9 @@ void
 handle_sets_get(struct http *http, struct request *rq,
                 const struct route_target *target)
 {
-    struct sets_wish wish = {.after = {"", 0}, .since_us = DATETIME_NONE};
+    struct sets_wish wish = {.after = {"", 0},
+                             .since_us = DATETIME_NONE,
+                             .is_page = answers_prefer_page(rq)};
     struct problem why = {""};
     struct page *page;
     struct response r;
@@ -659,13 +699,16 @@ handle_sets_get(struct http *http, struct request *rq,
     page = calloc(1, sizeof(*page));
     buf_init(&text, (size_t)2 * PAGE_SETS * DESCRIPTION_MAX);
     if (page)
-        write_sets(&text, http, page, &wish, target->principal);
+        write_sets(&text, http, rq, page, &wish, target->principal);
     if (!page || text.failed) {
         answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
     } else {
         response_init(&r, 200, "application/json");
         response_header(&r, "Cache-Control", "%s",
                         answers_cache_control(page->has_private));
+        response_header(&r, "Vary", "Accept");
+        if (wish.is_page)
+            response_page(&r);
         r.body = body_of_buf(&text);
         if (r.body)
             request_answer(rq, &r);

@@ -12,6 +12,7 @@
 
 #define JSON        "application/json"
 #define TEXT        "text/plain"
+#define HTML        "text/html"
 #define FORM        "application/x-www-form-urlencoded"
 #define MERGE_PATCH "application/merge-patch+json"
 
@@ -63,10 +64,11 @@
 
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .rights = RIGHTS_OF_SETS,
-     .parameters = "after, since, rate",
-     .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+     .parameters = "after, since, rate, raw", .fields = "Accept",
+     .statuses = {{200, JSON ", " HTML}, {400, BAD_QUERY}}},
     {METHOD_GET, "/sets/{set}", handle_set_get, OF_SET,
-     .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE, .statuses = {{200, JSON}}},
+     .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE, .parameters = "raw",
+     .fields = "Accept", .statuses = {{200, JSON ", " HTML}}},
     {METHOD_PUT, "/sets/{set}", handle_set_put, OF_NEW_SET,
      .rights = RIGHT_MANAGE, .parameters = "new, discard",
      .bodies = {{JSON, .bytes = SETTINGS_BYTES_MAX, .is_optional = true}},
@@ -91,9 +93,9 @@ const struct route route_table[] = {
      .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {410, GONE}}},
 
     {METHOD_GET, "/sets/{set}/changes", handle_memory_get, OF_SET,
-     .rights = RIGHT_SUBSCRIBE, .parameters = "after, since, wait, " FILTERS,
-     .fields = "Accept",
-     .statuses = {{200, JSON ", application/xml, text/xml"},
+     .rights = RIGHT_SUBSCRIBE,
+     .parameters = "after, since, wait, raw, " FILTERS, .fields = "Accept",
+     .statuses = {{200, JSON ", application/xml, text/xml, " HTML},
                   {400, BAD_QUERY},
                   {406, "`Accept` refuses JSON and XML"},
                   {410, POSITION_GONE}}},
@@ -302,7 +304,7 @@ const struct route route_documents = {
     handle_documents_get,
     .fields = "Accept, Accept-Encoding, Range, If-Range, If-Match, "
               "If-None-Match, If-Modified-Since, If-Unmodified-Since",
-    .parameters = "page, plain",
+    .parameters = "page, plain, raw",
     .statuses = {{200, "the document"},
                  {206, "the `Range` of it"},
                  {304, ""},
@@ -572,7 +574,7 @@ print_documents(FILE *to)
         fprintf(to, "| `%s` | ", path);
         print_rights(to, route_document_rights(&row));
         fprintf(to, "`%.*s`%s |\n", (int)strcspn(row.content_type, ";"),
-                row.content_type, row.has_forms ? ", `text/html`" : "");
+                row.content_type, row.has_page ? ", `text/html`" : "");
     }
 }
 

@@ -57,6 +57,7 @@ struct request {
     bool is_continue;                  /* waits for "100 Continue" */
     bool has_body;                     /* a body comes, accepted or not */
     bool is_text;                      /* refusals are text/plain */
+    bool prefers_page;                 /* rather than what programs read */
     bool is_charged;                   /* the client pays for its body */
     struct slice path, query;          /* as sent */
     struct slice lines;                /* request_add_lines */

@@ -7,6 +7,7 @@
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
+#include "proto/http/accept_header.h"
 #include "proto/uri.h"
 
 /* Slots are added so many at a time. */
@@ -44,6 +45,7 @@ request_new(struct connection *c, const struct request_head *h,
 {
     size_t size = h ? h->size : 0;
     struct request *rq = malloc(sizeof(*rq) + size);
+    struct slice accept;
 
     if (!rq)
         return NULL;
@@ -73,6 +75,8 @@ request_new(struct connection *c, const struct request_head *h,
     rq->in.is_chunked = h->is_chunked;
     rq->in.length = rq->in.left = h->length;
     chunked_init(&rq->in.chunked);
+    rq->prefers_page =
+        request_header(rq, "accept", &accept) && accept_prefers_page(accept);
     return rq;
 }
 
@@ -391,6 +395,12 @@ bool
 request_is_upgrade(const struct request *rq)
 {
     return rq->is_upgrade;
+}
+
+bool
+request_prefers_page(const struct request *rq)
+{
+    return rq->prefers_page;
 }
 
 bool

@@ -76,6 +76,10 @@ bool request_parameter(struct request *rq, const char *name,
  * value is lent until the answer. */
 bool request_header(struct request *rq, const char *name, struct slice *value);
 
+/* True if the client prefers a page for people to what programs read
+ * (accept_prefers_page). */
+bool request_prefers_page(const struct request *rq);
+
 /* The kind of listener that it came by: a request by LISTENER_CONTROL is the
  * operator's own. */
 enum listener_kind request_listener(const struct request *rq);

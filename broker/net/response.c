@@ -26,7 +26,8 @@
 #include "proto/http/accept_header.h"
 #include "proto/resourcesync/json.h"
 
-#define PROBLEM_MAX 16384
+#define PROBLEM_MAX      16384
+#define PROBLEM_PAGE_MAX 131072
 
 /* The most bytes of a write: bytes that the socket does not take must be
  * copied. */
@@ -80,6 +81,16 @@ response_header(struct response *r, const char *name, const char *format, ...)
     }
     memcpy(value + n, "\r\n", sizeof("\r\n"));
     r->headers_size += name_size + 2 + (size_t)n + 2;
+}
+
+void
+response_page(struct response *r)
+{
+    r->content_type = "text/html; charset=utf-8";
+    response_header(r, "Content-Security-Policy",
+                    "default-src 'none'; style-src 'self'; base-uri 'none'; "
+                    "form-action 'none'; frame-ancestors 'none'");
+    response_header(r, "Referrer-Policy", "same-origin");
 }
 
 unsigned
@@ -622,6 +633,30 @@ request_answer_events_later(struct request *rq)
     return true;
 }
 
+/* Turns the JSON of a problem into a page for a client that prefers one. If
+ * that fails, the JSON stays. */
+static void
+make_problem_page(struct request *rq, struct response *r, struct buf *text)
+{
+    const struct server_options *options = &rq->service->server->options;
+    struct buf page;
+
+    if (!options->write_problem)
+        return;
+    response_header(r, "Vary", "Accept");
+    if (!rq->prefers_page || text->failed)
+        return;
+    buf_init(&page, PROBLEM_PAGE_MAX);
+    options->write_problem(&page, r->status, rq->path, buf_slice(text));
+    if (page.failed || page.size == 0) {
+        buf_fini(&page);
+        return;
+    }
+    buf_fini(text);
+    *text = page;
+    response_page(r);
+}
+
 void
 response_answer_problem(struct request *rq, struct response *r,
                         const struct problem *why, const char *members)
@@ -643,6 +678,7 @@ response_answer_problem(struct request *rq, struct response *r,
         if (members)
             buf_add_text(&text, members);
         BUF_ADD(&text, "}\n");
+        make_problem_page(rq, r, &text);
     }
     if (!text.failed)
         r->text = buf_slice(&text);

@@ -38,6 +38,10 @@ void response_init(struct response *r, unsigned status,
 void response_header(struct response *r, const char *name, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));
 
+/* Makes it a page for people, which runs nothing and loads nothing but our
+ * style sheet. Browsers keep its address from other sites that it links to. */
+void response_page(struct response *r);
+
 /* The HTTP status for one of our statuses: 400 malformed, 403
  * forbidden, 404, 408 late, 409
  * running and conflict, 410, 413, 415, 422 invalid, 429 limited, 503 busy and
@@ -53,7 +57,8 @@ const char *response_reason(unsigned status);
  * send instead: methods for 405, codings for 415 of a coding (Accept-Encoding,
  * RFC 9110 section 15.5.16); else NULL. `members` is inserted unchanged before
  * the last brace (",\"earliest\":\"...\""), or NULL. No cache keeps the answer.
- * After request_refuse_in_text it is a line of text/plain. */
+ * After request_refuse_in_text it is a line of text/plain; a client that
+ * prefers pages gets one (server_options.write_problem). */
 void request_answer_problem(struct request *rq, unsigned status,
                             const struct problem *why, const char *allow,
                             const char *members);

@@ -16,7 +16,10 @@
 
 #include "base/loop.h"
 #include "proto/problem.h"
+#include "proto/slice.h"
 #include "proto/status.h"
+
+struct buf;
 
 struct clients;
 struct networks;
@@ -71,6 +74,12 @@ struct server_options {
     /* Called once per request, after its headers: answers, or sets the
      * request's handlers (request.h). */
     void (*on_request)(struct request *rq, void *user);
+
+    /* Appends a page for people that shows a refusal: `problem` is its JSON,
+     * `path` that of the request. For clients that prefer pages
+     * (request_prefers_page); NULL, and if it fails: they get the JSON. */
+    void (*write_problem)(struct buf *to, unsigned status, struct slice path,
+                          struct slice problem);
 
     /* Called on each service thread after service_wake, and every tick_us. Both
      * may be NULL. */

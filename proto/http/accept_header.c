@@ -112,3 +112,25 @@ accept_names(struct slice header, const char *type)
     }
     return false;
 }
+
+bool
+accept_prefers_page(struct slice header)
+{
+    static const char *const others[] = {
+        "application/xml",   "text/xml",
+        "application/json",  "application/problem+json",
+        "text/event-stream", "application/octet-stream",
+    };
+
+    if (!accept_names(header, "text/html"))
+        return false;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        bool is_named = accept_names(header, others[i]);
+        const char *const offers[] = {is_named ? others[i] : "text/html",
+                                      is_named ? "text/html" : others[i]};
+
+        if (accept_choose(header, offers, 2) != is_named)
+            return false;
+    }
+    return true;
+}

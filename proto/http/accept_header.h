@@ -21,4 +21,9 @@ int accept_choose(struct slice header, const char *const *offers, size_t n);
  * sends that has nothing in mind. */
 bool accept_names(struct slice header, const char *type);
 
+/* Does it prefer a page for people, as browsers do? Such a header names
+ * text/html. It gives no type for programs a higher quality, and types for
+ * programs that it names a lower one. */
+bool accept_prefers_page(struct slice header);
+
 #endif

@@ -208,8 +208,17 @@ LATER = (
 )
 
 
+def _without_page(headers):
+    """Without what later versions say: that there is a page for people, too."""
+    vary = (headers.get("Vary") or "").split(", ")
+    rest = ", ".join(name for name in vary if name not in ("", "Accept"))
+    return {**headers, "Vary": rest or None}
+
+
 def _without_later(answer):
     """An answer without those, and without the ETag of such a document."""
+    if "headers" in answer:
+        answer = {**answer, "headers": _without_page(answer["headers"])}
     for paths, text in LATER:
         if paths.search(answer["path"]) and answer["status"] == 200:
             headers = {**answer["headers"], "ETag": None}

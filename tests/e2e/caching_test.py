@@ -71,7 +71,7 @@ def test_head_says_of_each_document_what_get_does(broker):
 
 
 # A closed list is for ever; all else is to be asked for again. Documents that can come
-# as gzip say so to caches.
+# as pages or as gzip say so to caches.
 def test_caches_are_told_what_they_may_keep(broker):
     for path in DOCUMENTS:
         answer = broker.get(path)
@@ -79,7 +79,9 @@ def test_caches_are_told_what_they_may_keep(broker):
         final = "public, max-age=31536000, immutable"
         assert answer.status == 200
         assert answer["Cache-Control"] == (final if is_closed else "no-cache")
-        assert answer["Vary"] == ("Accept-Encoding" if path in PACKED else None)
+        forms = ["Accept"] if path != MODULE else []  # pages
+        coded = ["Accept-Encoding"] if path in PACKED else []
+        assert answer["Vary"] == ", ".join(forms + coded)
         assert answer["Accept-Ranges"] == "bytes"
         assert bool(answer["Last-Modified"]) == is_closed
 
@@ -130,7 +132,7 @@ def test_an_etag_survives_the_file_and_a_restart(start_ahead):
     path = LISTS[0]
     plain = broker.get(path, accept_encoding="gzip")
     assert plain["Content-Encoding"] is plain["Last-Modified"] is None
-    assert plain["Vary"] == "Accept-Encoding"
+    assert plain["Vary"] == "Accept, Accept-Encoding"
     before = plain["ETag"]
 
     in_the_way.unlink()

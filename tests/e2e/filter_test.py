@@ -264,15 +264,15 @@ def test_the_memory_is_json_or_xml_as_it_is_asked_for(news):
         ("*/*", JSON),
         (XML, XML),
         ("text/xml", "text/xml"),
-        (by_a_browser, XML),
+        (by_a_browser, "text/html; charset=utf-8"),
         ("application/json;q=0.4, application/xml;q=0.5", XML),
     ):
         answer = news.get("changes", accept=accept)
         assert (answer.status, answer["Content-Type"]) == (200, type)
         assert answer["Vary"] == "Accept"
-    answer = news.get("changes", accept="text/html, application/json;q=0")
+    answer = news.get("changes", accept="image/png, application/json;q=0")
     check_refused(answer, 406)
     assert answer.json()["detail"] == (
         "changes are served as application/json or application/xml, not as "
-        '"text/html, application/json;q=0"'
+        '"image/png, application/json;q=0"'
     )

@@ -141,7 +141,7 @@ def test_each_document_asks_for_its_right(guarded):
             check(guarded, method, path, rights)
     public = {path for path, rights in DOCUMENTS.items() if not rights}
     console = {"/console.js", "/console-parts.js", "/console-set.js", "/console.css"}
-    files = {"/robots.txt", "/tidings.js", "/tidings.d.ts", "/icon.svg"}
+    files = {"/robots.txt", "/tidings.js", "/tidings.d.ts", "/icon.svg", "/tidings.css"}
     assert public == {"/"} | files | console
 
 

@@ -94,3 +94,40 @@ TEST(does_not_count_ranges_and_other_types)
     assert_false(is_wanted("text/html;x=\"text/event-stream\""));
     assert_false(is_wanted("text/html;x=\", text/event-stream"));
 }
+
+/* RFC 9110 section 12.5.1: pages are for those who prefer them, and everyone
+ * else gets what programs read. */
+TEST(prefers_a_page)
+{
+    static const struct {
+        const char *header;
+        bool prefers;
+    } rows[] = {
+        {"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,"
+         "image/webp,*/*;q=0.8",
+         true}, /* Firefox, Chromium, Safari */
+        {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*", true},
+        {"text/html, */*; q=0.01", true},
+        {"text/html", true},
+        {"TEXT/HTML;level=1", true},
+        {"text/html;q=0.1", true},
+        {"text/html;q=0.9, application/json;q=0.8", true},
+        {"", false},
+        {"*/*", false},
+        {"text/*", false},
+        {"text/html;q=0", false},
+        {"text/html;q=0, */*", false},
+        {"text/html;q=0.5, */*", false},
+        {"application/xml, text/html", false},
+        {"text/html, text/xml", false},
+        {"text/html, application/json", false},
+        {"application/*, text/html;q=0.9", false},
+        {"application/problem+json, text/html;q=0.5", false},
+        {"text/html;q=0.4, text/event-stream;q=0.5", false},
+        {"text/htm", false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (accept_prefers_page(slice_of(rows[i].header)) != rows[i].prefers)
+            fail_msg("%s", rows[i].header);
+}

@@ -1,0 +1,485 @@
+#include "broker/documents/document_page.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/sets/links.h"
+#include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/vocab.h"
+
+/* A URL and ?page=. */
+#define ADDRESS_MAX (LINK_MAX + 32)
+
+/* From so many bytes of an entry on, the rest of its facts is left out. */
+#define ENTRY_BYTES 8192
+
+/* Tables. The names are those of attributes of rs:md. The cell of the entry
+ * itself has its address, and below it the attributes and links that have no
+ * column. */
+static const struct page_column
+    changes[] = {{"Entry", "td:seq", true},
+                 {"Change", "change"},
+                 {"Resource"},
+                 {"Time", "datetime"},
+                 {NULL}},
+    resources[] = {{"Resource"},
+                   {"Modified", "lastmod"},
+                   {"Bytes", "length", true},
+                   {"Type", "type"},
+                   {NULL}},
+    documents[] = {{"Document"}, {"Capability", "capability"}, {NULL}},
+    packages[] = {{"Package"},
+                  {"From", "from"},
+                  {"Until", "until"},
+                  {"Bytes", "length", true},
+                  {NULL}},
+    periods[] = {{"Document"}, {"From", "from"}, {"Until", "until"}, {NULL}},
+    states[] = {{"Document"},
+                {"As of", "at"},
+                {"Completed", "completed"},
+                {NULL}},
+    news[] = {{"Change", "change"}, {"Document"}, {"Time", "datetime"}, {NULL}};
+
+/* The documents, by their capability. */
+static const struct kind {
+    const char *title;
+    const struct page_column *of_list;
+    const struct page_column *of_index;
+} kinds[] = {
+    [CAP_DESCRIPTION] = {"Source Description", documents, documents},
+    [CAP_CAPABILITYLIST] = {"Capability List", documents, documents},
+    [CAP_RESOURCELIST] = {"Resource List", resources, states},
+    [CAP_RESOURCEDUMP] = {"Resource Dump", packages, states},
+    [CAP_RESOURCEDUMP_MANIFEST] = {"Resource Dump Manifest", resources,
+                                   resources},
+    [CAP_CHANGELIST] = {"Change List", changes, periods},
+    [CAP_CHANGEDUMP] = {"Change Dump", packages, periods},
+    [CAP_CHANGEDUMP_MANIFEST] = {"Change Dump Manifest", changes, changes},
+    [CAP_RESOURCELIST_ARCHIVE] = {"Resource List Archive", states, states},
+    [CAP_RESOURCEDUMP_ARCHIVE] = {"Resource Dump Archive", states, states},
+    [CAP_CHANGELIST_ARCHIVE] = {"Change List Archive", periods, periods},
+    [CAP_CHANGEDUMP_ARCHIVE] = {"Change Dump Archive", periods, periods},
+    [CAP_CHANGE_NOTIFICATION] = {"Changes", changes, changes},
+    [CAP_FRAMEWORK_NOTIFICATION] = {"Changes of documents", news, news},
+};
+
+/* How people call attributes; others have their own name. */
+static const char *const labels[][2] = {
+    {"at", "As of"},
+    {"completed", "Completed"},
+    {"from", "From"},
+    {"until", "Until"},
+    {"td:epoch", "Epoch"},
+    {"td:after", "After entry"},
+    {"td:last", "Last entry"},
+    {"td:digest", "Digest"},
+    {"td:seq", "Entry"},
+    {"td:datetime", "Source's time"},
+    {"td:tags", "Tags"},
+    {"lastmod", "Modified"},
+    {"changefreq", "Changes"},
+    {"priority", "Priority"},
+    {"capability", "Capability"},
+    {"change", "Change"},
+    {"hash", "Hash"},
+    {"length", "Bytes"},
+    {"type", "Type"},
+    {"encoding", "Encoding"},
+    {"path", "Path"},
+    /* relations */
+    {"up", "Up"},
+    {"index", "Index"},
+    {"archives", "Archive"},
+    {"prev", "Previous"},
+    {"next", "Next"},
+    {"last", "Newest"},
+    {"self", "This page"},
+    {"describedby", "About"},
+    {"contents", "Manifest"},
+    {"hub", "Hub"},
+    {"urn:tidings:1:memory", "Changes after a position"},
+    {"urn:tidings:1:stream", "WebSocket"},
+    {"urn:tidings:1:events", "Server-sent events"},
+    {LINK_STREAM_OF_MANY, "Stream of many sets"},
+    {"urn:tidings:1:set", "Set"},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct slice
+label_of(struct slice name)
+{
+    for (size_t i = 0; i < COUNT(labels); i++)
+        if (slice_is(name, labels[i][0]))
+            return slice_of(labels[i][1]);
+    return name;
+}
+
+/* Takes the next attribute of an element. The writers escape values, so that a
+ * quote ends each of them. */
+static bool
+take_attribute(struct slice *rest, struct slice *name, struct slice *value)
+{
+    slice_skip_blanks(rest);
+    *name = slice_take_until(rest, "=/<>&\"");
+    if (name->size == 0 || !slice_take_char(rest, '=') ||
+        !slice_take_char(rest, '"'))
+        return false;
+    *value = slice_take_until(rest, "\"");
+    return slice_take_char(rest, '"');
+}
+
+static struct slice
+attribute_of(struct slice element, const char *wanted)
+{
+    struct slice name, value;
+
+    while (take_attribute(&element, &name, &value))
+        if (slice_is(name, wanted))
+            return value;
+    return (struct slice){NULL, 0};
+}
+
+/* A page */
+
+struct page {
+    const struct page_wish *wish;
+    struct buf facts; /* of the header: <dt>, <dd> */
+    struct buf links; /* of the header: <li> */
+    struct buf rows;
+    struct buf other;                  /* the address of the XML */
+    const struct kind *kind;           /* NULL: the document is empty */
+    const struct page_column *columns; /* likewise */
+    bool is_index;
+    uint64_t first; /* entries before the page */
+    uint64_t n;     /* entries of the document, as far as it was read */
+    bool has_more;  /* there is an entry behind the page */
+};
+
+/* The header */
+
+static void
+add_facts(struct page *p, struct slice md)
+{
+    struct slice name, value;
+
+    while (take_attribute(&md, &name, &value)) {
+        struct slice label = label_of(name);
+
+        if (slice_is(name, "capability"))
+            continue;
+        BUF_ADD(&p->facts, "<dt>");
+        buf_add_slice(&p->facts, label);
+        BUF_ADD(&p->facts, "</dt><dd>");
+        page_value(&p->facts, value);
+        BUF_ADD(&p->facts, "</dd>\n");
+    }
+}
+
+static void
+add_header_link(struct page *p, struct slice ln)
+{
+    struct slice rel = attribute_of(ln, "rel");
+    struct slice href = attribute_of(ln, "href");
+    struct slice label = label_of(rel);
+
+    if (slice_is(rel, "self")) {
+        buf_add_slice(&p->other, href);
+        buf_add_text(&p->other,
+                     memchr(href.data, '?', href.size) ? "&amp;raw" : "?raw");
+        return;
+    }
+    BUF_ADD(&p->links, "<li>");
+    if (label.data == rel.data || !page_leads(rel)) {
+        buf_add_slice(&p->links, label);
+        BUF_ADD(&p->links, " ");
+        label = href;
+    }
+    page_link(&p->links, rel, href, label);
+    BUF_ADD(&p->links, "</li>\n");
+}
+
+static void
+read_header(struct page *p, struct slice line)
+{
+    enum capability capability;
+
+    if (slice_starts(line, "<sitemapindex"))
+        p->is_index = true;
+    else if (slice_starts(line, "<rs:ln"))
+        add_header_link(p, lines_between(line, "<rs:ln", "/>"));
+    if (!slice_starts(line, "<rs:md"))
+        return;
+    line = lines_between(line, "<rs:md", "/>");
+    if (capability_of(attribute_of(line, "capability"), &capability))
+        return;
+    p->kind = &kinds[capability];
+    p->columns = p->is_index ? p->kind->of_index : p->kind->of_list;
+    add_facts(p, line);
+}
+
+/* Entries */
+
+static bool
+has_column(const struct page *p, struct slice name)
+{
+    for (const struct page_column *c = p->columns; c->title; c++)
+        if (c->name && slice_is(name, c->name))
+            return true;
+    return false;
+}
+
+/* Adds a fact of an entry, with a dot before all but the first. False: the
+ * entry has enough of them. */
+static bool
+begin_fact(struct page *p, size_t start, bool *is_first)
+{
+    if (p->rows.size - start > ENTRY_BYTES) {
+        BUF_ADD(&p->rows, "\xe2\x80\xa6");
+        return false;
+    }
+    buf_add_text(&p->rows, *is_first ? "<small>" : " \xc2\xb7 ");
+    *is_first = false;
+    return true;
+}
+
+static bool
+add_fact(struct page *p, size_t start, bool *is_first, struct slice name,
+         struct slice value)
+{
+    if (value.size == 0 || has_column(p, name) || slice_starts(name, "xmlns"))
+        return true;
+    if (!begin_fact(p, start, is_first))
+        return false;
+    page_text(&p->rows, label_of(name));
+    BUF_ADD(&p->rows, " ");
+    page_value(&p->rows, value);
+    return true;
+}
+
+static bool
+add_entry_link(struct page *p, size_t start, bool *is_first, struct slice ln)
+{
+    struct slice rel = attribute_of(ln, "rel");
+    struct slice href = attribute_of(ln, "href");
+
+    if (!begin_fact(p, start, is_first))
+        return false;
+    page_text(&p->rows, label_of(rel));
+    BUF_ADD(&p->rows, " ");
+    page_link(&p->rows, rel, href, href);
+    return true;
+}
+
+/* Adds the facts of an entry that have no column. */
+static void
+add_details(struct page *p, struct slice line)
+{
+    static const char *const elements[][3] = {
+        {"lastmod", "<lastmod>", "</lastmod>"},
+        {"changefreq", "<changefreq>", "</changefreq>"},
+        {"priority", "<priority>", "</priority>"},
+    };
+    size_t start = p->rows.size;
+    struct slice md = lines_between(line, "<rs:md", "/>"), name, value;
+    bool is_first = true, goes_on = true;
+
+    for (size_t i = 0; i < COUNT(elements); i++)
+        goes_on = add_fact(p, start, &is_first, slice_of(elements[i][0]),
+                           lines_between(line, elements[i][1], elements[i][2]));
+    while (goes_on && take_attribute(&md, &name, &value))
+        goes_on = add_fact(p, start, &is_first, name, value);
+    while (goes_on) {
+        struct slice ln = lines_between(line, "<rs:ln", "/>");
+
+        if (ln.size == 0)
+            break;
+        slice_skip(&line, (size_t)(ln.data + ln.size - line.data));
+        goes_on = add_entry_link(p, start, &is_first, ln);
+    }
+    if (!is_first)
+        BUF_ADD(&p->rows, "</small>");
+}
+
+/* The value of a column: capabilities by the names of their documents. */
+static struct slice
+cell_of(struct slice line, struct slice md, const char *name)
+{
+    struct slice value = attribute_of(md, name);
+    enum capability capability;
+
+    if (!strcmp(name, "lastmod"))
+        return lines_between(line, "<lastmod>", "</lastmod>");
+    if (!strcmp(name, "capability") && !capability_of(value, &capability))
+        return slice_of(kinds[capability].title);
+    return value;
+}
+
+static void
+add_row(struct page *p, struct slice line)
+{
+    struct slice md = lines_between(line, "<rs:md", "/>");
+
+    BUF_ADD(&p->rows, "<tr>");
+    for (const struct page_column *c = p->columns; c->title; c++) {
+        struct slice value = c->name ? cell_of(line, md, c->name)
+                                     : lines_between(line, "<loc>", "</loc>");
+
+        page_cell(&p->rows, c);
+        page_value(&p->rows, value);
+        if (!c->name)
+            add_details(p, line);
+        BUF_ADD(&p->rows, "</td>");
+    }
+    BUF_ADD(&p->rows, "</tr>\n");
+}
+
+/* Reads the document up to the first entry behind the page. */
+static enum status
+read_document(struct page *p, struct lines *lines)
+{
+    uint64_t most = p->wish->page ? PAGE_ENTRIES : UINT64_MAX - p->first;
+    enum status rc = STATUS_OK;
+    struct slice line;
+
+    while (!rc && !p->has_more) {
+        rc = lines_next(lines, &line);
+        if (rc)
+            break;
+        if (!slice_starts(line, "<url>") && !slice_starts(line, "<sitemap>")) {
+            read_header(p, line);
+            continue;
+        }
+        p->has_more = p->n >= p->first + most;
+        if (p->n >= p->first && !p->has_more && p->columns)
+            add_row(p, line);
+        p->n++;
+    }
+    return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
+}
+
+/* The page */
+
+static void
+write_title(char *to, size_t size, const struct page *p)
+{
+    const struct page_wish *wish = p->wish;
+    int n = snprintf(to, size, "%s%s",
+                     p->kind ? p->kind->title : "No notification yet",
+                     p->is_index ? " Index" : "");
+
+    if (wish->number)
+        n += snprintf(to + n, size - (size_t)n, " %" PRIu64, wish->number);
+    if (wish->last)
+        n += snprintf(to + n, size - (size_t)n,
+                      wish->is_range ? "-%" PRIu64 : ", part %" PRIu64,
+                      wish->last);
+    if (wish->set)
+        n += snprintf(to + n, size - (size_t)n, " of %s", wish->set);
+    if (wish->page > 1)
+        snprintf(to + n, size - (size_t)n, ", page %" PRIu64, wish->page);
+}
+
+static void
+write_content(struct buf *to, const struct page *p)
+{
+    uint64_t shown = p->n - p->has_more - p->first;
+
+    if (p->facts.size) {
+        BUF_ADD(to, "<dl>\n");
+        buf_add_slice(to, buf_slice(&p->facts));
+        BUF_ADD(to, "</dl>\n");
+    }
+    if (p->links.size) {
+        BUF_ADD(to, "<nav aria-label=\"Related documents\"><ul>\n");
+        buf_add_slice(to, buf_slice(&p->links));
+        BUF_ADD(to, "</ul></nav>\n");
+    }
+    if (!p->columns || p->n == 0) {
+        buf_add_text(to, p->columns ? "<p>No entries.</p>\n" : "");
+        return;
+    }
+    page_table(to, p->columns);
+    buf_add_slice(to, buf_slice(&p->rows));
+    BUF_ADD(to, "</tbody></table>\n");
+    if (p->has_more || p->first)
+        buf_add_format(to, "<p>Entries %" PRIu64 " to %" PRIu64 ".</p>\n",
+                       p->first + 1, p->first + shown);
+}
+
+/* Writes the address of another page. Of the part before, only the first page
+ * is known without reading it. */
+static void
+write_step(char to[ADDRESS_MAX], const struct page_wish *wish, uint64_t page)
+{
+    snprintf(to, ADDRESS_MAX, page > 1 ? "%s?page=%" PRIu64 : "%s",
+             page == 1 && !wish->lasting[0] ? "?" : wish->lasting, page);
+}
+
+static void
+write_page(struct buf *to, const struct page *p)
+{
+    const struct page_wish *wish = p->wish;
+    char title[256], next[ADDRESS_MAX] = "", prev[ADDRESS_MAX] = "";
+    struct link_text list = {"", 0};
+    struct page_head head = {
+        .title = title,
+        .set = wish->set,
+        .depth = wish->depth,
+        .other = p->other.size ? buf_slice(&p->other) : SLICE("?raw"),
+        .other_name = "As XML",
+    };
+
+    write_title(title, sizeof(title), p);
+    if (wish->set)
+        list =
+            link_to(wish->public_url, LINK_CAPABILITYLIST, wish->set, NULL, 0);
+    if (p->has_more)
+        write_step(next, wish, wish->page + 1);
+    else if (wish->page)
+        snprintf(next, sizeof(next), "%s", wish->next);
+    if (wish->page > 1)
+        write_step(prev, wish, wish->page - 1);
+    else if (wish->page)
+        snprintf(prev, sizeof(prev), "%s", wish->prev);
+    head.capability = link_slice(&list);
+    head.next = slice_of(next);
+    head.prev = slice_of(prev);
+    page_begin(to, &head);
+    write_content(to, p);
+    page_end(to, &head);
+}
+
+enum status
+document_page_write(struct buf *to, const struct page_wish *wish,
+                    struct lines *lines, struct problem *why)
+{
+    struct page p = {
+        .wish = wish,
+        .first = wish->page ? (wish->page - 1) * PAGE_ENTRIES : 0,
+    };
+    enum status rc;
+
+    buf_init(&p.facts, PAGE_BYTES_MAX);
+    buf_init(&p.links, PAGE_BYTES_MAX);
+    buf_init(&p.rows, PAGE_BYTES_MAX);
+    buf_init(&p.other, 2 * PAGE_TEXT_MAX);
+    rc = read_document(&p, lines);
+    if (rc)
+        rc = problem(why, rc, "the document cannot be read");
+    else if (p.n <= p.first && wish->page > 1)
+        rc = problem(why, STATUS_NOT_FOUND, "the list has not so many pages");
+    if (!rc) {
+        write_page(to, &p);
+        to->failed |=
+            p.facts.failed | p.links.failed | p.rows.failed | p.other.failed;
+        if (to->failed)
+            rc = problem_memory(why);
+    }
+    buf_fini(&p.facts);
+    buf_fini(&p.links);
+    buf_fini(&p.rows);
+    buf_fini(&p.other);
+    return rc;
+}
