@@ -36,6 +36,7 @@ struct ingest {
     size_t fragments_capacity;
     struct holding own;      /* until ingest_count_in */
     struct holding *holding; /* this, or the caller's */
+    struct client *owner;    /* of a message; owned reference; NULL: none */
     size_t held;             /* in it */
     bool is_read;            /* to the end */
 
@@ -312,6 +313,9 @@ ingest_take_message(struct ingest *in, const char *owner)
     input_reader_take_message(in->reader);
     in->is_message = true;
     snprintf(in->key.owner, sizeof(in->key.owner), "%s", owner);
+    if (owner[0])
+        in->owner = client_of_owner(registry_clients(in->posts->registry),
+                                    slice_of(owner));
     if (registry_find(in->posts->registry, in->set_name, &head))
         memcpy(in->target_epoch, head.epoch, sizeof(in->target_epoch));
     digest_start(&in->post.entries, SLICE(""));
@@ -379,13 +383,18 @@ choose_set(struct ingest *in, struct problem *why)
     struct set *before = in->set;
     enum status rc;
 
-    in->post.client = in->holding->client;
+    if (!in->is_message)
+        in->post.client = in->holding->client;
     if (in->claim) {
         in->post.set = in->set->log;
         return STATUS_OK;
     }
-    rc = registry_make(in->posts->registry, in->set_name, in->holding->client,
+    rc = registry_make(in->posts->registry, in->set_name,
+                       in->is_message ? in->owner : in->holding->client,
                        &in->set, why);
+    /* Nobody waits for a place: later messages would wait, too. */
+    if (rc == STATUS_LIMITED && in->is_message)
+        return STATUS_INVALID;
     if (rc)
         return rc;
     /* The removed one again: there was no memory to bury it (registry.c). */
@@ -597,5 +606,6 @@ ingest_free(struct ingest *in)
     buf_fini(&in->post.bytes);
     buf_fini(&in->told);
     free(in->post.fragments);
+    client_unref(in->owner);
     free(in);
 }

@@ -76,7 +76,9 @@ void ingest_take_any_capability(struct ingest *ingest);
  *   passes over an entry with the tag of the target set. It refuses JSON with
  *   an epoch behind the changes (STATUS_INVALID).
  *
- * The ingest checks entries that it passes over, too. */
+ * The ingest checks entries that it passes over, too. A set that a message
+ * begins counts for `owner` ("": for none): STATUS_INVALID if it may create no
+ * more. */
 void ingest_take_message(struct ingest *ingest, const char *owner);
 
 /* Joins a line of posts, which the log commits in the order of ingest_end. If

@@ -144,3 +144,21 @@ def test_changes_wait_for_the_right(bridge, mosquitto):
     readers["old"].until(2)
     readers["new"].until(2)
     assert not any(reader.repeats for reader in readers.values())
+
+
+# The next message goes on: it does not wait for a place.
+def test_sets_that_messages_begin_count_for_the_token(mosquitto, start_bridge):
+    rejected = mosquitto.hear("a/rejected").messages
+    lines = ("as = press", "in = feed/+ -> +")
+    broker = start_bridge(mosquitto, QUICK, *lines, options=("--client-sets", "2"))
+    broker.add_token("root", admin=True)
+    broker.add_token("press", publish=["*"], manage=["*"])
+    mosquitto.wait_subscription("feed/+")
+    teller = mosquitto.tell()
+    for name in ("a", "b", "c", "a"):
+        say(teller, f"feed/{name}", 1)
+    problem = json.loads(rejected.next().payload)
+    assert problem["status"] == 422 and problem["set"] == "c"
+    assert "your token has created as many sets" in problem["detail"]
+    Set(broker, "a").wait_last(2)
+    assert Set(broker, "c").get().status == 404
