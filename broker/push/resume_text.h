@@ -14,13 +14,13 @@
  *
  * Why no change is lost. The text has for each set a position, not a time:
  * entries of a set are numbered without gaps, so the position says exactly what
- * was sent. (A time would not: entries may carry a time of their source, and so
- * an entry may be accepted after a text was made and yet have an earlier time.)
+ * was sent. (A time would not. Entries may carry a time of their source: the
+ * log may accept an entry after a text was made, with an earlier time.)
  * The text is made between two messages from the positions of the readers,
  * which move only when a message was written to its last byte, and it is
- * written behind these messages: a client that has the text has them all. A set
- * that is followed, and has no position yet (it begins at a time that is
- * searched on a disk), delays the text. For a set that is not in the text the
+ * written behind these messages: a client that has the text has them all. The
+ * search for a time (`since`) delays the text until the set has a position. For
+ * a set that is not in the text the
  * client gets "gone", and no start of the broker's choice, unless it is new to
  * a pattern: `newest` says so. All sets with numbers up to `newest` had been
  * offered to the patterns when the text was made.

@@ -398,7 +398,7 @@ send_end(struct many *many, struct member *member)
 
 /* A text costs some 50 ns for each set, and its bytes: a client gets one after
  * a burst of messages, but not before so long after the last one, and so spends
- * at most 50 KB a second on them. What it owes is sent at the next tick. */
+ * at most 50 KB a second on them. The next tick sends a text that is owed. */
 #define TEXT_GAP_US 100 /* for each set */
 
 static void

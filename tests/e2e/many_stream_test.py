@@ -444,6 +444,22 @@ def test_a_busy_set_holds_up_no_other(broker):
         last = many.said["last"]
 
 
+# Of sets whose changes are no longer in memory, a few at a time are read from the disk.
+@KINDS
+@pytest.mark.broker("--heartbeat", "3600", "--tail-bytes", "1M")
+def test_reads_old_changes_from_the_disk(broker, kind):
+    old = [broker.set() for _ in range(30)]
+    for one in old:
+        one.post(4, size=60000)
+    query = "&".join(f"set={one.name}@0" for one in old)
+    many = kind(broker, query, narrow=True)
+    assert everything(many, 120) == {one.name: [1, 2, 3, 4] for one in old}
+    filtered = kind(broker, f"{query}&change=deleted")
+    for one in old[::7]:
+        one.post_change("http://example.com/r/1", "deleted")
+    assert everything(filtered, 5) == {one.name: [5] for one in old[::7]}
+
+
 # The resume text
 
 
@@ -541,10 +557,12 @@ def test_resumes_a_thousand_sets_through_kills(start_broker):
     has = dict(posted)
     again_seen = 0
 
+    each = soak(1, 50)
+
     def post(n):
         for one in chance.choices(sets, k=n):
-            one.post(1)
-            posted[one.name] += 1
+            one.post(each)
+            posted[one.name] += each
 
     def take():
         nonlocal again_seen
