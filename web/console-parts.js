@@ -217,7 +217,7 @@ export function time(datetime) {
 
 /** Renews the words of all times in an element. */
 export function renewTimes(element) {
-    for (const one of element.querySelectorAll('time'))
+    for (const one of element.querySelectorAll('time[datetime]'))
         one.textContent = ago(one.dateTime);
 }
 

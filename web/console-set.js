@@ -282,7 +282,8 @@ function historyView(page) {
             `tidings verify ${quote(setUrl(page))}`,
             curl(setPath(page.name, '/changelist.xml'), {}, page.token),
             ...mayDo(page.token, 'manage', page.name)
-                ? [curl(setPath(page.name, '/rotate'), { method: 'POST' }, page.token)] : [],
+                ? [curl(setPath(page.name, '/rotate'), { method: 'POST' }, page.token),
+                    curl(setPath(page.name, '/resourcelist'), { method: 'POST' }, page.token)] : [],
         ]),
     ];
 }
@@ -387,7 +388,7 @@ function subscriptionCard(page, one) {
     return make('article', { class: 'card', 'aria-label': `Callback ${one.callback}` },
         make('h3', {}, one.callback, ' ', subscriptionState(one)),
         facts([
-            ['Lag', `${number(one.lag ?? 0)} entries`],
+            ['Lag', one.lag ? `${number(one.lag)} behind` : 'none'],
             ['Position', one.position],
             ['Deliveries', number(one.deliveries ?? 0)],
             ['Failed attempts', number(one.failures ?? 0)],
@@ -409,7 +410,7 @@ function subscriptionCard(page, one) {
 /** A time to come. */
 function timeToCome(datetime) {
     const seconds = Math.max(0, (Date.parse(datetime) - Date.now()) / 1000);
-    return `in ${Math.ceil(seconds)} s (${clock(datetime)} UTC)`;
+    return make('time', { title: `${clock(datetime)} UTC` }, `in ${duration(seconds)}`);
 }
 
 async function drawSubscriptions(page, box) {
@@ -504,7 +505,7 @@ function postView(page) {
     const type = make('input', { type: 'text', placeholder: 'text/html', autocomplete: 'off' });
     const tags = make('input', { type: 'text', placeholder: 'words with spaces between' });
     const button = make('button', { class: 'primary' }, 'Post the change');
-    const lines = make('div', {}), result = make('p', { role: 'status' });
+    const lines = make('div', {}), result = make('p', {});
     const entry = () => ({
         loc: loc.value || 'http://example.com/page', change: change.value,
         ...type.value && { type: type.value },

@@ -238,7 +238,7 @@ def test_without_scripts_it_is_a_list_of_sets(forty, browser):
     # A page without scripts has no promises.
     rows = "document.querySelectorAll('main tr').length"
     wait_for("the list", lambda: console.value(rows) == 41)
-    console.expect("getComputedStyle(document.querySelector('main')).maxWidth", "800px")
+    console.expect("getComputedStyle(document.querySelector('main')).maxWidth", "896px")
     console.shoot("without-scripts")
     browser.call("Target.closeTarget", **console.target)
 
@@ -278,6 +278,19 @@ def test_a_user_signs_in_and_out(guarded, open_console):
     console.focus("button", "Sign out")
     console.press("Enter")
     console.wait("text('#user') == 'Sign in' && text('.problem').includes('token')")
+
+
+# Browsers take a name with __Host- only with TLS, and without a domain.
+def test_the_cookie_holds_over_tls(start_broker, open_console, certificate):
+    broker = start_broker(*certificate.options, tls=certificate.trust())
+    broker.add_token("root", admin=True)
+    console = open_console(broker)
+    console.wait("text('#user') == 'Sign in'")
+    sign_in(console, broker.token)
+    console.wait("text('.who') == 'root' && text('main').includes('No set yet')")
+    broker.set("news").create().post(1)
+    console.go("#/sets/news")
+    console.wait("text('.states .badge') == 'live' && texts('.tail .loc').length == 1")
 
 
 def views(console):
@@ -449,8 +462,11 @@ def test_many_sets_and_changes_stay_small(start_broker, open_console):
     console.focus("a", "")
     console.value("document.querySelector('.set a').focus(); 1")
     first = console.value("focused()")
+    console.press(*["PageDown"] * 12)
+    assert console.value("focused()") != first
+    assert console.value("document.querySelectorAll('.set').length") <= ROWS_MAX
     console.press("End")
-    console.wait("focused() != %r" % first)
+    console.wait("focused().endsWith(texts('.set .name').at(-1))")
     assert console.value("document.querySelectorAll('.set').length") <= ROWS_MAX
     console.press("Home")
     console.wait("scrollY < 300")

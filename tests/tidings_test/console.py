@@ -45,7 +45,7 @@ new Promise(done => {
 """
 
 # Keys without a character: their virtual key codes.
-KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "End": 35, "Home": 36, "ArrowUp": 38,
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "PageDown": 34, "End": 35, "Home": 36, "ArrowUp": 38,
         "ArrowDown": 40}
 CHARACTERS = {"Enter": "\r", "Space": " "}
 
@@ -66,6 +66,12 @@ class Console(Page):
         browser.call(add, self.session, source=WATCH + HELPERS)
         self.open("/")
         self.wait("document.querySelector('main h1')")
+
+    def open(self, path="/healthz"):
+        """As of every page; the browser does not know the CA of the tests."""
+        ignore = "Security.setIgnoreCertificateErrors"
+        self.browser.call(ignore, self.session, ignore=True)
+        super().open(path)
 
     def emulate(self, look):
         size = {"width": look.width, "height": 800, "deviceScaleFactor": 1}
