@@ -2,12 +2,9 @@
 and on one of a phone, in light and in dark."""
 
 import math
-import os
-import pathlib
 
 import pytest
 
-from tidings_test.broker import BIN
 from tidings_test.console import LOOKS, Console
 from tidings_test.http import JSON
 from tidings_test.soak import soak
@@ -16,11 +13,6 @@ from tidings_test.waiting import wait_for
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-
-# Of https://github.com/dequelabs/axe-core: npm install --prefix build/axe axe-core
-AXE = pathlib.Path(
-    os.environ.get("TIDINGS_AXE", BIN.parent.parent / "axe/node_modules/axe-core/axe.min.js")
 )
 
 # Lines that a page must not run. A tag has no white space, a title may be anything.
@@ -187,21 +179,11 @@ def visit_all(console, callbacks):
 def test_everybody_can_use_it(forty, open_console, callbacks, look):
     console = open_console(forty, look)
     callbacks.join(forty.set(CHOSEN))
-    axe = AXE.read_text() if AXE.exists() else ""
     for page in visit_all(console, callbacks):
         assert console.value(CHECKS) == [], page
         console.check_width()
-        if axe:
-            console.value(axe + "; 1")
-            assert console.value(RUN_AXE) == [], page
+        console.check_axe()
     console.shoot("sign-in")
-
-
-# All rules of WCAG 2.2 A and AA, and best practices.
-RUN_AXE = """
-axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
-    .then(found => found.violations.map(v => v.id + ': ' + v.nodes[0].html.slice(0, 200)))
-"""
 
 
 def test_markup_stays_text(start_broker, open_console):

@@ -8,6 +8,7 @@ from lxml import html
 
 from tidings_test import full
 from tidings_test.broker import Broker
+from tidings_test.console import LOOKS, Console
 from tidings_test.http import JSON, XML, check_refused
 from tidings_test.sets import change
 
@@ -326,6 +327,27 @@ def test_a_deep_path_makes_a_small_page(broker):
     assert answer.status == 404
     read_page(answer)
     assert len(answer.body) < 4000
+
+
+# In a browser
+
+
+BACKS = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 25, 29)"}
+
+
+# A phone and a large window, in light and in dark. Pictures are kept.
+@pytest.mark.parametrize("look", LOOKS, ids="{0.width}-{0.scheme}".format)
+def test_people_can_read_pages(broker, browser, look):
+    window = Console(browser, broker, look)
+    for path in (*DOCUMENTS, *FACTS, "/sets/none"):
+        window.open(path)
+        window.check_width()
+        window.check_axe()
+        name = path.split("?")[0].strip("/").replace("/", "-").removesuffix(".xml")
+        window.shoot(f"page-{name}")
+        back = "getComputedStyle(document.body).backgroundColor"
+        window.expect(back, BACKS[look.scheme])  # the style sheet was found
+    window.close()
 
 
 # Private sets. (private_test.py compares every page that others get, too.)

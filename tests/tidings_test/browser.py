@@ -8,7 +8,10 @@ pipes: JSON and a NUL byte each way.
 """
 
 import json
+import os
+import pathlib
 
+from tidings_test.broker import BIN
 from tidings_test.process import Process
 
 # Chromium's sandbox does not work for root, and root may run a test. Commands come on
@@ -62,6 +65,18 @@ new Promise(done => {
 """
 
 
+# Of https://github.com/dequelabs/axe-core: npm install --prefix build/axe axe-core
+AXE = pathlib.Path(
+    os.environ.get("TIDINGS_AXE", BIN.parent.parent / "axe/node_modules/axe-core/axe.min.js")
+)
+
+# All rules of WCAG 2.2 A and AA, and best practices.
+RUN_AXE = """
+axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+    .then(found => found.violations.map(v => v.id + ': ' + v.nodes[0].html.slice(0, 200)))
+"""
+
+
 class Page:
     """A page of a broker, or of a proxy before one: a document that has no script."""
 
@@ -89,6 +104,12 @@ class Page:
     def expect(self, expression, value):
         """The expression has that value."""
         assert self.value(expression) == value
+
+    def check_axe(self):
+        """axe-core, where it is installed, finds nothing wrong."""
+        if AXE.exists():
+            self.value(AXE.read_text() + "; 1")
+            assert self.value(RUN_AXE) == [], self.value("location.href")
 
     def close(self):
         self.browser.call("Target.closeTarget", **self.target)
