@@ -360,7 +360,7 @@ async function signOut() {
     navigate();
 }
 
-function showSignIn(main) {
+function showSignIn(main, reason) {
     const input = make('input', {
         type: 'password', required: true, autocomplete: 'current-password', spellcheck: 'false',
         placeholder: 'td_…',
@@ -368,6 +368,7 @@ function showSignIn(main) {
     const button = make('button', { class: 'primary' }, 'Sign in');
     document.title = 'Sign in – Tidings';
     fill(main, make('h1', { tabindex: -1 }, 'Sign in'),
+        reason && make('p', { class: 'lead' }, reason),
         make('form', {
             class: 'card narrow', onsubmit: event => {
                 event.preventDefault();
@@ -435,14 +436,21 @@ function repeater(signal) {
 function showTrouble(error) {
     const line = document.getElementById('connection');
     line.hidden = false;
-    line.textContent = error instanceof Refusal ? error.message
-        : 'The broker does not answer. What you see may be old.';
+    if (error.status === 401 && token.name !== 'everyone') {
+        line.textContent = 'Your session has ended: sign in again with a token.';
+        readToken().catch(() => {});
+    } else if (error.status !== 401) {
+        line.textContent = error instanceof Refusal ? error.message
+            : 'The broker does not answer. What you see may be old.';
+    }
 }
 
 function showRefusal(main, error) {
-    fill(main, make('h1', { tabindex: -1 }, error.status === 404 ? 'Not found' : 'Not possible'),
-        make('p', { class: 'problem' }, error.message),
-        error.status === 401 && make('p', {}, make('a', { href: '#/sign-in' }, 'Sign in with a token')));
+    if (error.status === 401)
+        showSignIn(main, 'The broker shows this to holders of a token.');
+    else
+        fill(main, make('h1', { tabindex: -1 }, error.status === 404 ? 'Not found' : 'Not possible'),
+            make('p', { class: 'problem' }, error.message));
 }
 
 async function navigate() {

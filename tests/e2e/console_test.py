@@ -248,7 +248,7 @@ def sign_in(console, token):
 
 def test_a_user_signs_in_and_out(guarded, open_console):
     console = open_console(guarded)
-    console.wait("text('.problem').includes('token') && text('#user') == 'Sign in'")
+    console.wait("text('h1') == 'Sign in' && text('.lead').includes('token')")
     sign_in(console, "td_wrong")
     console.wait("text('#announcement').includes('does not know this token')")
     sign_in(console, guarded.reader)
@@ -259,7 +259,7 @@ def test_a_user_signs_in_and_out(guarded, open_console):
     console.wait("texts('.set .name').join() == 'news'")
     console.focus("button", "Sign out")
     console.press("Enter")
-    console.wait("text('#user') == 'Sign in' && text('.problem').includes('token')")
+    console.wait("text('#user') == 'Sign in' && text('.lead').includes('token')")
 
 
 # Browsers take a name with __Host- only with TLS, and without a domain.
@@ -314,7 +314,7 @@ def test_a_session_ends_with_its_token(guarded, open_console):
     console.wait("text('.states .badge') == 'live'")
     guarded.delete("/tokens/reader")
     console.wait("text('.states .badge') == 'ended'")
-    console.wait("text('#connection').includes('token')")
+    console.wait("text('#connection').includes('has ended') && text('#user') == 'Sign in'")
 
 
 # The pages
