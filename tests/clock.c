@@ -35,10 +35,17 @@ static _Atomic int64_t waits[WAITS_MAX];
 /* How often each of them has looked, and found nothing. */
 static _Atomic unsigned looks[WAITS_MAX];
 
+/* TEST_LATE_WAITS_MS: waits with a limit begin so many real milliseconds late.
+ */
+static struct timespec late;
+
 __attribute__((constructor(101))) static void
 begin(void)
 {
+    const char *ms = getenv("TEST_LATE_WAITS_MS");
     struct timespec now;
+
+    late.tv_nsec = ms ? strtol(ms, NULL, 10) * 1000000 : 0;
 
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
     day_ahead_us =
@@ -390,10 +397,20 @@ nanosleep(const struct timespec *pause, struct timespec *left)
     return 0;
 }
 
+/* A thread that is late on its way from a look at the clock to its wait, as on
+ * a loaded machine. */
+static void
+be_late(void)
+{
+    if (late.tv_nsec && !skip_is_idle)
+        syscall(SYS_nanosleep, &late, NULL);
+}
+
 /* Calls WAIT, which waits for `slice`, until it returns something or the time
  * has come. A first look that finds something does not count as a wait. */
 #define WAIT_IN_SLICES(us, wait)                 \
     do {                                         \
+        be_late();                               \
         int64_t end_us = steady_now_us() + (us); \
         struct timespec slice = {0, 0};          \
         _Atomic int64_t *place;                  \

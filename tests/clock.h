@@ -12,6 +12,11 @@
  *     clock_pass_us(30 * SECOND);
  *     assert_true(is_closed(w));         read until its end
  *
+ * A test that moves the clock before its thread waits may hang: the wait then
+ * begins behind the deadline. It happens on a loaded machine, and with
+ * TEST_LATE_WAITS_MS=20 in the environment, which makes each such wait begin
+ * that late.
+ *
  * The clock begins at the time of the system. A wait without a limit is as
  * ever. Other processes do not know this clock.
  */

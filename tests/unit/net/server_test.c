@@ -464,6 +464,7 @@ TEST(cuts_at_the_end_what_takes_too_long, open_alone, served_close)
     served_turn();
     assert_int_equal(atomic_load(&served.n_gone), 0);
     assert_int_equal(atomic_load(&served.n_bodies), 1);
+    clock_await_us(1000);
     clock_pass_us(1000);
     served_await(&served.n_gone, 2);
     served_await(&served.n_bodies, 0);
