@@ -196,13 +196,18 @@ def difference(recorded, answer):
 
 # Differences that later versions make on purpose. After 0.1.0 every set has a link to
 # where it is described, its own page unless its settings say otherwise (R-046, R-062);
-# and robots.txt names no Change Lists (R-262). A set counts its subscribers by
-# transport: later versions have more of these.
+# and robots.txt names no Change Lists (R-262). The Source Description and the list of
+# sets name the stream of many sets. A set counts its subscribers by transport: later
+# versions have more of these.
 LATER = (
     (
         re.compile(r"/capabilitylist\.xml$|/\.well-known/resourcesync$|^/descriptions/"),
-        re.compile(r'<rs:ln rel="describedby" href="[^"]*/sets/[^"/]*"/>\n?'),
+        re.compile(
+            r'<rs:ln rel="(describedby" href="[^"]*/sets/[^"/]*|urn:tidings:1:streams'
+            r'" href="[^"]*/stream)"/>\n?'
+        ),
     ),
+    (re.compile(r"^/sets$"), re.compile(r',"stream":"[^"]*/stream"')),
     (re.compile(r"^/robots\.txt$"), re.compile(r"Sitemap: \S*/changelist\.xml\n")),
     (re.compile(r"^/sets/[^/?]+$"), re.compile(r'"subscribers":{[^}]*},')),
 )
