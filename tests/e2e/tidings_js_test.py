@@ -54,13 +54,16 @@ function areAll(first, last) {
 @pytest.fixture
 def start_behind(start_broker, tmp_path):
     """start_behind("--rotate-entries", "10"): a broker and the nginx before it, as
-    doc/operating.md has both."""
+    doc/operating.md has both; `lets_post`: nginx lets a page post."""
     started = []
 
-    def start(*options):
+    def start(*options, lets_post=False):
         broker = start_broker("--insecure-open", "--heartbeat", "0.5", *options)
         directory = tmp_path / f"nginx{len(started)}"
-        proxy = Nginx(directory, broker, page_lines("nginx"))
+        lines = page_lines("nginx")
+        if lets_post:
+            lines = [line for line in lines if "limit_except" not in line]
+        proxy = Nginx(directory, broker, lines)
         started.append(proxy)
         broker.stop()
         broker.options += ["--public-url", proxy.url]
@@ -160,6 +163,28 @@ def test_a_page_hears_that_its_position_is_gone(start_behind, open_page):
     expect_all(page, 21, 35)
 
 
+# Stream and change memory do not have the position any more; files of lists do, as where
+# a web server keeps them.
+NO_MEMORY = """
+    var asked = fetch;
+    fetch = async (url, init) => /(stream|changes)$/.test(new URL(url).pathname)
+        ? new Response('{"detail": "x", "earliest": "%s"}', { status: 410 }) : asked(url, init);
+    1
+"""
+
+
+def test_a_page_reads_change_lists_behind_the_memory(start_behind, open_page):
+    broker, proxy = start_behind("--rotate-entries", "10")
+    news = broker.set("news")
+    news.post(35)
+    epoch = news.state()["epoch"]
+    page = open_page(proxy)
+    page.expect(NO_MEMORY % f"{epoch}-25", 1)
+    follow(page, news.path, position=f"{epoch}-3")
+    page.expect("until(() => ended).then(() => ended.code)", "gone")
+    page.expect("areAll(4, 30)", True)
+
+
 TOKENS = """
     var names = %s;
     void start('%s', {position: '0', token: () => names.shift()})
@@ -226,6 +251,28 @@ def test_a_page_follows_several_sets(start_behind, open_page):
     for one in sets:
         one.post(1)
     page.expect("until(() => seqs.length == 12).then(() => seqs.slice(8).join(''))", "3333")
+
+
+# More sets than a URL holds, on one connection.
+def test_a_page_follows_very_many_sets(start_behind, open_page):
+    n = soak(250, 1000)
+    broker, proxy = start_behind(lets_post=True)
+    sets = [broker.set(f"set-with-a-long-name-{i}") for i in range(n)]
+    names = [one.create().name for one in sets]
+    page = open_page(proxy)
+
+    def post(seq):
+        for one in sets:
+            one.post(1)
+        page.expect(f"until(() => seqs.length == {seq * n})", True)
+        page.expect(f"seqs.filter(seq => seq == {seq}).length", n)
+
+    follow(page, "/", sets=names, position=dict.fromkeys(names, "0"))
+    post(1)
+    broker.kill()
+    page.expect("until(() => statuses.includes(502))", True)
+    broker.restart()
+    post(2)
 
 
 # Every member that an entry may have.
