@@ -5,15 +5,16 @@
  *     for await (const change of follow('/sets/news', { store: localStorage }))
  *         console.log(change.change, change.loc);
  *
- *     server-sent events, or long polls -- the message begins at the position? -- yield -- store
- *                                             |                                   the position
- *                                             gap: change memory
- *                                             position gone: Change Lists, else onGone
+ *     event or page --> does it begin at the position? --yes--> yield --> store the position
+ *                           |              |
+ *                           gap            position gone
+ *                           v              v
+ *                     change memory     Change Lists, else onGone
  *
- * Nobody reads ahead: the next piece of an answer is read when the consumer asks for more. So a
- * slow consumer holds the connection back, and memory has one piece and one message. Every byte
- * may come from a hostile server: an event, a page and a line have a largest size, and what does
- * not fit counts as a lost connection.
+ * The module reads the next piece of an answer when the consumer asks for more. So a slow consumer
+ * holds the connection back, and memory has one piece and one message. Every byte may come from a
+ * hostile server: an event, a page and a line have a largest size, and anything that a broker
+ * would not send counts as a lost connection.
  */
 
 const EVENT_MAX = 32 << 20; // characters; a broker's messages have 16 MiB at most
@@ -207,6 +208,7 @@ const ENTRY = new RegExp(
     '^<url><loc>([^<]+)</loc>(?:<lastmod>([^<]*)</lastmod>)?' +
     '(?:<changefreq>([^<]*)</changefreq>)?(?:<priority>([^<]*)</priority>)?' +
     `<rs:md(${ATTRIBUTES}+)/>((?:<rs:ln${ATTRIBUTES}+/>)*)</url>$`);
+const LINK = new RegExp(`<rs:ln(${ATTRIBUTES}+)/>`, 'g');
 const ESCAPES = { __proto__: null, amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
 function unescapeXml(text) {
@@ -272,8 +274,8 @@ export function entryOf(line) {
             entry[name] = unescapeXml(value);
     describe(entry, attributesOf(md), ['change', 'datetime', 'type', 'encoding']);
     if (links)
-        entry.links = links.split('/>').slice(0, -1).map(link =>
-            describe({}, attributesOf(link), ['rel', 'href', 'modified', 'type', 'encoding']));
+        entry.links = [...links.matchAll(LINK)].map(([, found]) =>
+            describe({}, attributesOf(found), ['rel', 'href', 'modified', 'type', 'encoding']));
     if (!Number.isSafeInteger(entry.seq))
         throw new Lost('an entry of a Change List has no number');
     return entry;
@@ -461,7 +463,8 @@ class Following {
     #store;
     #storeError;
     #end = new AbortController();
-    #token;
+    #token; // what the function for the token returned
+    #asking; // its promise, until it has returned
     #told = '';
 
     constructor(source, options) {
@@ -489,7 +492,7 @@ class Following {
         const { signal } = this.#options;
         const stop = () => this.#stop(signal.reason);
         const tick = () => this.#links.forEach(link => link.tick());
-        const online = () => this.#links.forEach(link => link.abort(new Lost('the network is back')));
+        const online = () => this.#abort(new Lost('the network is back'));
         signal?.throwIfAborted();
         const timer = setInterval(tick, TICK_MS);
         signal?.addEventListener('abort', stop);
@@ -510,6 +513,10 @@ class Following {
 
     #stop(reason = new Lost('the consumer has ended')) {
         this.#end.abort(reason);
+        this.#abort(reason);
+    }
+
+    #abort(reason) {
         this.#links.forEach(link => link.abort(reason));
     }
 
@@ -588,16 +595,15 @@ class Following {
         const { token } = this.#options;
         if (typeof token !== 'function')
             return token;
-        this.#token ??= Promise.resolve().then(token);
-        try {
-            const text = await link.wait(Promise.race([this.#token, link.ended]));
-            if (text)
-                return text;
-        } catch (error) {
-            this.#token = undefined;
-            throw error;
+        if (!this.#token) {
+            this.#asking ??= Promise.resolve().then(token).finally(() => {
+                this.#asking = undefined;
+            });
+            this.#token = await link.wait(Promise.race([this.#asking, link.ended]));
         }
-        throw new TidingsError('denied', 'there is no token');
+        if (!this.#token)
+            throw new TidingsError('denied', 'there is no token');
+        return this.#token;
     }
 
     /** Asks the broker. Returns the answer if it is a success, else throws. `body`: an object to
@@ -757,7 +763,7 @@ class Following {
             return this.#request(link, this.#address(sets[0], 'stream'), EVENTS, sets[0]);
         const url = new URL('stream', sets[0].root);
         this.#addFilter(url);
-        const follow = sets.map(({ name, position }) => ({ set: name, after: positionText(position) }));
+        const follow = sets.map(set => ({ set: set.name, after: positionText(set.position) }));
         const short = new URL(url);
         follow.forEach(({ set, after }) => short.searchParams.append('set', `${set}@${after}`));
         try {
@@ -790,7 +796,8 @@ class Following {
                 if (reader.size > size)
                     link.progress();
                 size = reader.size;
-                link.retry = Math.min(Math.max(reader.retry ?? link.retry, PAUSE_MIN_MS), PAUSE_MAX_MS);
+                const retry = reader.retry ?? link.retry;
+                link.retry = Math.min(Math.max(retry, PAUSE_MIN_MS), PAUSE_MAX_MS);
             }
         } catch (error) {
             link.isPolling = error instanceof Silence && !isBegun;
@@ -847,10 +854,12 @@ class Following {
      * from whatever happens, and "now" is not. */
     async *#findPositions(link, sets) {
         for (const set of sets.filter(one => !one.position)) {
-            const fact = await this.#json(link, set.since ? this.#address(set, 'changes') : set.url, set);
+            const url = set.since ? this.#address(set, 'changes') : set.url;
+            const fact = await this.#json(link, url, set);
             const { epoch, last } = fact;
+            const here = { epoch, after: last, last, changes: [] };
             link.came();
-            yield* this.#deliver(link, set, set.since ? fact : { epoch, after: last, last, changes: [] });
+            yield* this.#deliver(link, set, set.since ? fact : here);
         }
     }
 
@@ -1014,22 +1023,30 @@ function read(reader, text) {
 
 /** Yields what the generators yield, as it comes. `stop` ends what they wait for. */
 async function* merge(generators, stop) {
-    const waiting = new Map();
-    const next = one => waiting.set(one, one.next().then(result => [one, result]));
+    const waiting = new Map(); // generator -> a promise that never fails
+    const ready = [];
+    let wake = () => {};
+    const next = one => waiting.set(one, one.next().then(
+        result => ready.push({ one, result }), error => ready.push({ one, error }),
+    ).then(() => wake()));
     generators.forEach(next);
     try {
         while (waiting.size) {
-            const [one, { done, value }] = await Promise.race(waiting.values());
+            if (!ready.length)
+                await new Promise(done => { wake = done; });
+            const { one, result, error } = ready.shift();
             waiting.delete(one);
-            if (done)
+            if (!result)
+                throw error;
+            if (result.done)
                 continue;
-            yield value;
+            yield result.value;
             next(one);
         }
     } finally {
         if (waiting.size)
             stop();
-        await Promise.allSettled(waiting.values());
+        await Promise.all(waiting.values());
         await Promise.allSettled(generators.map(one => one.return()));
     }
 }

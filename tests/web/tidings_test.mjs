@@ -109,7 +109,7 @@ test('an entry of a Change List becomes that of a message', () => {
         `<rs:md ${MD} td:datetime="2026-01-02" hash="md5:aa sha-256:bb" length="5"` +
         ' type="text/csv" td:tags="a b" xmlns:x="urn:x" x:y="&lt;z&gt;"/>' +
         '<rs:ln rel="describedby" href="http://e.example/d" modified="2026-01-03" pri="2"' +
-        ' length="0"/><rs:ln rel="via" href="http://e.example/v"/></url>';
+        ' length="0" xmlns:q="urn:q" q:r="/>"/><rs:ln rel="via" href="http://e.example/v"/></url>';
     assert.deepEqual(entryOf(line), {
         loc: 'http://e.example/q?a=1&b="AB',
         lastmod: '2026-01-01',
@@ -125,7 +125,8 @@ test('an entry of a Change List becomes that of a message', () => {
         tags: ['a', 'b'],
         attributes: [{ ns: 'urn:x', name: 'y', value: '<z>' }],
         links: [
-            { rel: 'describedby', href: 'http://e.example/d', modified: '2026-01-03', pri: 2, length: 0 },
+            { rel: 'describedby', href: 'http://e.example/d', modified: '2026-01-03', pri: 2, length: 0,
+                attributes: [{ ns: 'urn:q', name: 'r', value: '/>' }] },
             { rel: 'via', href: 'http://e.example/v' },
         ],
     });
