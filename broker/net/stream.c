@@ -296,11 +296,14 @@ take_frames(struct connection *c, struct slice bytes)
 }
 
 /* A client that does not read its output is not read either: answers to its
- * pings would pile up. */
+ * pings, and to its messages, would pile up. */
 static bool
 is_reading(const struct connection *c)
 {
-    return !connection_is_choked(c);
+    const struct stream *s = c->stream;
+
+    return !connection_is_choked(c) &&
+           !(s->handlers->is_behind && s->handlers->is_behind(s->user));
 }
 
 static void
@@ -400,6 +403,12 @@ begin_farewell(struct stream *stream, const struct phase *farewell)
     stream->is_waiting = false;
     connection_enter(stream->connection, farewell,
                      clock_steady_us() + FAREWELL_US);
+}
+
+void
+stream_read_on(struct stream *stream)
+{
+    connection_read_on(stream->connection);
 }
 
 struct client *

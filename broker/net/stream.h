@@ -73,6 +73,9 @@ struct stream_handlers {
      * messages of at most 64 KB are checked, and dropped. */
     void (*on_message)(struct stream *stream,
                        const struct stream_message *message, void *user);
+    /* True if the owner has not answered earlier messages: no further one is
+     * read until stream_read_on. NULL: false. */
+    bool (*is_behind)(const void *user);
 };
 
 enum stream_result {
@@ -102,6 +105,9 @@ size_t stream_chunk_header(char to[STREAM_CHUNK_HEADER_MAX], size_t size);
 
 /* Requests on_room. */
 void stream_want_room(struct stream *stream);
+
+/* Reads the client's messages again: after is_behind. */
+void stream_read_on(struct stream *stream);
 
 /* The client or the owner of the token that the stream counts for; NULL: none.
  * Lent. */

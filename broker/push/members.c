@@ -57,6 +57,7 @@ free_member(struct member *member)
 
     end_load(member);
     list_remove(&member->turn);
+    m->n_refused -= member->is_refused;
     if (m->current == member)
         m->current = NULL;
     if (member->set) {
@@ -283,6 +284,8 @@ follow_set(struct members *m, const struct start *start, struct slice name,
         return rc;
     if (!is_there)
         member->end = MEMBER_GONE;
+    member->is_refused = member->end != MEMBER_GOES_ON;
+    m->n_refused += member->is_refused;
     if (set)
         member->mark = resume_mark(head->epoch);
     if (is_since) {

@@ -78,6 +78,7 @@ struct member {
     uint8_t mark; /* resume_mark, of a known set */
     bool is_loading;
     bool is_leaving; /* not followed any more: goes behind its message */
+    bool is_refused; /* it had its end from the start */
 };
 
 struct members {
@@ -91,6 +92,7 @@ struct members {
     struct map by_name;
     struct list ready, cold, loading;
     unsigned n_loading;
+    size_t n_refused;       /* members that only wait to send their end */
     struct member *current; /* whose message is sent */
     struct client
         *client; /* whose share counts (CLIENT_FOLLOWED): a reference */

@@ -387,6 +387,8 @@ send_end(struct many *many, struct member *member)
     buf_init(&json, END_MAX);
     members_write_end(&json, member);
     members_remove(member);
+    if (many->members.n_refused == 0)
+        stream_read_on(many->subscriber.stream);
     if (json.failed)
         close_now(&many->subscriber, CLOSE_FAILED, NO_MEMORY, NULL);
     else
@@ -1061,10 +1063,21 @@ on_message(struct stream *stream, const struct stream_message *message,
     send_owed_text(many);
 }
 
+/* The ends of sets that a client asked for in vain are answers: a client that
+ * asks faster than it takes them is not read. */
+static bool
+is_behind(const void *user)
+{
+    const struct many *many = user;
+
+    return many->members.n_refused > 0;
+}
+
 static const struct stream_handlers many_handlers = {
     .on_open = on_open_many,
     .on_room = on_room,
     .on_message = on_message,
+    .is_behind = is_behind,
     .on_gone = on_gone_many,
 };
 

@@ -1,6 +1,7 @@
 /*
  * subscriber_test.c - a slow client: how its stream ends, and its lag.
  */
+#include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,7 @@ static struct world {
     struct principal *principals[2];
 } world;
 
-/* GET /many: a WebSocket of the set "demo" from its beginning, and of all sets
- * that begin with "new". */
+/* GET /many?set=...: a WebSocket of these sets. */
 static void
 accept_many(struct request *rq)
 {
@@ -47,8 +47,7 @@ accept_many(struct request *rq)
         .transport = transports_of_websocket(false, SLICE(""), false),
     };
 
-    assert_int_equal(
-        follow_request_query(&follow, SLICE("set=demo@0&set=new*"), NULL), 0);
+    assert_int_equal(follow_request_query(&follow, request_query(rq), NULL), 0);
     assert_int_equal(push_accept_many(world.push, rq, &wish, NULL), 0);
     follow_request_fini(&follow);
 }
@@ -529,6 +528,8 @@ resumed_seq(const char *message)
     return seq;
 }
 
+/* A WebSocket of the set "demo" from its beginning, and of all sets that begin
+ * with "new". */
 static struct wire *
 connected_to_many(void)
 {
@@ -536,7 +537,7 @@ connected_to_many(void)
     struct wire_answer a;
     char *heartbeat;
 
-    assert_true(wire_upgrade(w, "/many", NULL, &a));
+    assert_true(wire_upgrade(w, "/many?set=demo@0&set=new*", NULL, &a));
     heartbeat = next_message(w);
     assert_non_null(strstr(heartbeat, "\"heartbeat\":20"));
     assert_int_equal(resumed_seq(heartbeat), 0); /* nothing was sent */
@@ -616,4 +617,54 @@ TEST(says_the_end_of_a_set_behind_its_message)
     assert_int_equal(atomic_load(&world.set->subscribers[0]), 0);
     free(message);
     wire_close(w);
+}
+
+/* Sends the same bytes again and again, as many as the kernel takes now, from
+ * where it stopped the last time (`sent`); returns how many these were. */
+static size_t
+send_without_waiting(struct wire *w, const struct buf *bytes, size_t sent)
+{
+    size_t all = 0;
+    ssize_t n;
+
+    do {
+        size_t at = (sent + all) % bytes->size;
+
+        n = send(wire_fd(w), bytes->data + at, bytes->size - at,
+                 MSG_DONTWAIT | MSG_NOSIGNAL);
+        assert_true(n > 0 || errno == EAGAIN); /* the stream is open */
+        all += n > 0 ? (size_t)n : 0;
+    } while (n > 0);
+    return all;
+}
+
+/* Each message has a thousand answers; what comes behind it stays in the
+ * kernel. */
+TEST(reads_no_further_message_before_it_has_answered)
+{
+    struct wire *w = connected();
+    struct wire_answer a;
+    static const char header[] = "\x81\xfe\x00\x00\0\0\0\0";
+    struct buf bytes;
+    size_t sent = 0, more;
+    unsigned n_still = 0;
+
+    assert_true(wire_upgrade(w, "/many", NULL, &a));
+    buf_init(&bytes, SIZE_MAX);
+    buf_add(&bytes, header, sizeof(header) - 1);
+    BUF_ADD(&bytes, "{\"follow\":[{\"set\":\"none\"}");
+    for (unsigned i = 0; i < 1000; i++)
+        buf_add_format(&bytes, ",{\"set\":\"none-%u\"}", i);
+    BUF_ADD(&bytes, "]}");
+    bytes.data[2] = (char)((bytes.size - 8) >> 8);
+    bytes.data[3] = (char)(bytes.size - 8);
+    while (n_still < 5) {
+        more = send_without_waiting(w, &bytes, sent);
+        n_still = more > 0 ? 0 : n_still + 1;
+        sent += more;
+        assert_in_range(sent, 1, 32 << 20);
+        await_service();
+    }
+    buf_fini(&bytes);
+    wire_abort(w);
 }
