@@ -269,8 +269,15 @@ struct td_source_options {
 /*
  * Follows all sets of a source, and those that it gets later: hands over the
  * changes of each set as td_follow does; changes of different sets come in no
- * order. It streams the first 100 sets, and visits the others in turn, each
- * again after poll_ms.
+ * order.
+ *
+ * All sets share one connection, a WebSocket or server-sent events, if there
+ * are several, in TD_JSON, and their broker has a stream of many sets. Then a
+ * set's heartbeats say that the broker has sent nothing of it since the last
+ * message, and on_trouble is called once for all sets when that connection
+ * ends. Else td_follow_source streams the first 100 sets, each by a connection
+ * of its own, and visits the others in turn, each again after poll_ms. It does
+ * the same for a while after the broker has refused to send all sets together.
  *
  * url         any address of a source (td_sets); or of one set.
  * options     NULL: all zero. Lent until return.

@@ -94,9 +94,10 @@ struct td_sync_options {
  * Called for several URLs one after the other, a directory is the mirror of all
  * of them: a resource stays as long as one set has it. If one of several sets
  * fails or cannot be read, the mirror reports it (TD_SYNC_TROUBLE) and goes on
- * with the others; it returns the first failure when all have ended. It streams
- * at most 100 sets of a source, and visits the others every poll_ms; a source
- * has at most 10,000 sets (TD_BROKEN).
+ * with the others; it returns the first failure when all have ended. The sets
+ * of a source share a connection as in td_follow_source; else td_sync streams
+ * at most 100 of them, and visits the others every poll_ms. A source has at
+ * most 10,000 sets (TD_BROKEN).
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks; on_event runs on the calling thread.

@@ -130,7 +130,7 @@ write_head(struct buf *text, enum document_root root,
     struct link_text about = link_to(registry_public_url(wish->registry),
                                      LINK_LANDING, NULL, NULL, 0);
     struct link_text stream = link_to(registry_public_url(wish->registry),
-                                      LINK_STREAM, NULL, NULL, 0);
+                                      LINK_STREAMS, NULL, NULL, 0);
     struct document_link links[3] = {
         {"describedby", link_slice(&about), NULL},
         {LINK_STREAM_OF_MANY, link_slice(&stream), NULL}};

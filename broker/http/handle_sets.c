@@ -640,7 +640,7 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
            const struct principal *principal)
 {
     struct link_text stream = link_to(registry_public_url(http->registry),
-                                      LINK_STREAM, NULL, NULL, 0);
+                                      LINK_STREAMS, NULL, NULL, 0);
     struct buf next;
 
     if (!wish->is_page)

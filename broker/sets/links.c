@@ -17,6 +17,7 @@ static const char *const paths[] = {
     [LINK_LATEST] = "/changes/latest.xml",
     [LINK_CHANGES] = "/changes",
     [LINK_STREAM] = "/stream",
+    [LINK_STREAMS] = "/stream",
     [LINK_SET] = "",
     [LINK_HUB] = "/hub",
     [LINK_NOTIFICATIONS] = "/notifications",
@@ -27,6 +28,7 @@ const struct channel_link links_channels[] = {
     {"urn:tidings:1:memory", LINK_CHANGES, "application/json"},
     {"urn:tidings:1:stream", LINK_STREAM, NULL}, /* WebSocket */
     {"urn:tidings:1:events", LINK_STREAM, "text/event-stream"},
+    {LINK_STREAM_OF_MANY, LINK_STREAMS, NULL}, /* both */
     {"urn:tidings:1:set", LINK_SET, "application/json"},
     {NULL, LINK_DESCRIPTION, NULL},
 };
@@ -38,7 +40,7 @@ link_to(const char *public_url, enum link_kind kind, const char *set,
     struct link_text link;
     int n;
 
-    if (set)
+    if (set && kind != LINK_STREAMS)
         n = snprintf(link.text, sizeof(link.text), "%s/sets/%s", public_url,
                      set);
     else

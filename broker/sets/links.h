@@ -25,12 +25,13 @@ enum link_kind {
     LINK_CHANGELIST_ARCHIVE,
     LINK_MEMORY, /* change memory: the entries after seq `number` */
     LINK_LANDING,
-    LINK_LATEST,        /* the open list */
-    LINK_CHANGES,       /* change memory from its beginning; POST: changes */
-    LINK_STREAM,        /* without a set: that of many sets */
-    LINK_SET,           /* description of the set, as JSON */
-    LINK_HUB,           /* names no set */
-    LINK_NOTIFICATIONS, /* topic: the set's changes */
+    LINK_LATEST,  /* the open list */
+    LINK_CHANGES, /* change memory from its beginning; POST: changes */
+    LINK_STREAM,
+    LINK_STREAMS,                /* the stream of many sets: names none */
+    LINK_SET,                    /* description of the set, as JSON */
+    LINK_HUB,                    /* names no set */
+    LINK_NOTIFICATIONS,          /* topic: the set's changes */
     LINK_FRAMEWORK_NOTIFICATIONS /* topic: framework events of the set
                                     (R-281) */
 };
@@ -96,7 +97,7 @@ struct channel_link {
     const char *type; /* media type; NULL: no single type */
 };
 
-/* The relation of the stream of many sets, in Source Descriptions. */
+/* The relation of the stream of many sets, in Source Descriptions, too. */
 #define LINK_STREAM_OF_MANY "urn:tidings:1:streams"
 
 /* In links.c, one row each; a row with rel NULL is the end. */

@@ -150,6 +150,22 @@ deliver_new(struct td_follower *f, size_t first)
     return deliver(f, &m);
 }
 
+bool
+deliver_heartbeat(struct td_follower *f)
+{
+    const struct position *at = &f->place.order.at;
+    char position[POSITION_MAX];
+    struct td_message m = {.kind = TD_CHANGES,
+                           .after = at->seq,
+                           .last = at->seq,
+                           .position = position};
+
+    if (!f->place.order.is_placed || !at->epoch[0])
+        return true;
+    position_write(position, at->epoch, at->seq);
+    return deliver(f, &m);
+}
+
 static void
 heed_heartbeat(struct td_follower *f, int64_t heartbeat_us)
 {

@@ -3,8 +3,9 @@
  *
  * broker/push/eventsource.c sends them: the events `changes` and `heartbeat`
  * are messages, always in JSON; `farewell`, `failed`, `denied`, `removed` and
- * `gone` are the last ones, with the reason as {"detail":"..."}. Other events
- * are ignored.
+ * `gone` are the last ones, with the reason as {"detail":"..."}. A stream of
+ * many sets, which is asked for by a POST, has `end` of one set as a message.
+ * Other events are ignored.
  *
  * Comments are no sign of life: a proxy may send them for a broker that is
  * gone. The broker's heartbeats are events.
@@ -60,6 +61,13 @@ take_farewell(struct live *live, const struct sse_event *event)
     }
 }
 
+static bool
+is_message(const struct live *live, struct slice name)
+{
+    return slice_is(name, "changes") || slice_is(name, "heartbeat") ||
+           (live->body.data && slice_is(name, "end"));
+}
+
 /* Reads events. False: the connection has ended, or `e` is freed. A pause
  * leaves the rest in `*bytes`. */
 static bool
@@ -72,8 +80,7 @@ read_events(struct eventsource *e, struct slice *bytes)
 
     while (!live->is_ending && !live->is_paused &&
            !(rc = sse_read(&e->sse, bytes, &event, &why))) {
-        if (!slice_is(event.name, "changes") &&
-            !slice_is(event.name, "heartbeat"))
+        if (!is_message(live, event.name))
             take_farewell(live, &event);
         else if (!live_message(live, event.data, event.size))
             return false;
@@ -173,10 +180,14 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 static bool
 start_eventsource(struct live *live)
 {
-    static const char *const headers[] = {"Accept: text/event-stream",
-                                          "Cache-Control: no-store", NULL};
-    struct fetch_request request = {
-        .url = live->url, .headers = headers, .silence_s = SILENCE_S};
+    const char *headers[] = {
+        "Accept: text/event-stream", "Cache-Control: no-store",
+        live->body.data ? "Content-Type: application/json" : NULL, NULL};
+    struct fetch_request request = {.url = live->url,
+                                    .headers = headers,
+                                    .body =
+                                        live->body.data ? &live->body : NULL,
+                                    .silence_s = SILENCE_S};
     struct eventsource *e = live->own;
 
     e->live = live;

@@ -1,6 +1,7 @@
 /*
  * follow_source.c - td_follow_source: a follower for each set of a source; the
- * tour of the sets decides when (visit_schedule.h).
+ * tour of the sets decides when (visit_schedule.h). The followers share a
+ * connection if the broker has one for many sets.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct source {
     td_message_fn *on_message;
     void *user;
     struct source_sets *tour;
+    struct shared_stream *shared;
     struct followed **sets; /* by their numbers */
     size_t n_sets;
     struct problem why;
@@ -121,12 +123,15 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
 {
     struct source *s = set->source;
     struct td_follow_options how = s->options->follow;
+    bool is_one = source_sets_count(s->tour) == 1;
     const struct follower_plan plan = {.url = set->set_url,
                                        .options = &how,
                                        .on_message = on_message,
                                        .user = set,
                                        .on_end = on_set_end,
-                                       .end_user = set};
+                                       .end_user = set,
+                                       .shared = is_one ? NULL : s->shared,
+                                       .number = set->number};
     struct offered offered;
 
     if (!start_set(set, why))
@@ -211,6 +216,20 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
 }
 
 static void
+on_joined(size_t number, bool is_joined, void *user)
+{
+    struct source *s = user;
+
+    source_sets_share(s->tour, number, is_joined);
+}
+
+static void
+on_shared_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    on_source_trouble(NULL, why, pause_ms, user);
+}
+
+static void
 on_turn(void *user)
 {
     struct source *s = user;
@@ -238,6 +257,7 @@ free_all(struct source *s)
         free(s->sets[i]);
     }
     free(s->sets);
+    shared_stream_free(s->shared);
     source_sets_free(s->tour);
 }
 
@@ -253,6 +273,8 @@ td_follow_source(struct td_client *client, const char *url,
         .on_turn = on_turn,
         .on_end = on_end,
     };
+    static const struct shared_stream_events shared = {on_joined,
+                                                       on_shared_trouble};
     static const struct td_source_options none;
     struct source s = {.client = client,
                        .options = options ? options : &none,
@@ -272,13 +294,18 @@ td_follow_source(struct td_client *client, const char *url,
     problem_clear(&s.why);
     rc = follow_options_read(&parsed, url, how,
                              &s.why); /* before anything is sent */
+    if (!rc && !client_add_source(client, url)) {
+        s.shared = shared_stream_new(client, &parsed, &shared, &s);
+        if (s.shared)
+            s.tour = source_sets_start(client, &plan, &events, &s);
+    }
     follow_options_fini(&parsed);
     if (rc)
         return client_end(client, client_told(client, &s.why));
-    if (!client_add_source(client, url))
-        s.tour = source_sets_start(client, &plan, &events, &s);
-    if (!s.tour)
+    if (!s.tour) {
+        shared_stream_free(s.shared);
         return client_end(client, problem_memory(&client->problem));
+    }
     rc = client_until(client, &s.is_over);
     free_all(&s);
     if (!rc)

@@ -4,7 +4,8 @@
  *     follower_api.c     the public calls, and the table of phases
  *     phase_*.c          what a follower does in each state:
  *       phase_discovery.c  finds what the source offers
- *       phase_live.c       one live connection after the other
+ *       phase_live.c       one live connection after the other, its own or a
+ *                          part of a shared one (shared_stream.h)
  *       phase_gap.c        fetches entries missing before a message
  *       phase_poll.c       sources without push: their Change Lists
  *       phase_survey.c     sources without a history: their Resource Lists
@@ -33,6 +34,7 @@
 #include "client/follow/follow_options.h"
 #include "client/follow/live_connection.h"
 #include "client/follow/message_sequence.h"
+#include "client/follow/shared_stream.h"
 #include "client/follow/transport_choice.h"
 #include "client/history/history.h"
 #include "client/lib/client.h"
@@ -200,6 +202,7 @@ struct td_follower {
     bool is_held; /* page, history or baseline */
 
     struct offered offered;
+    struct shared_part shared; /* stream NULL: the follower connects alone */
     struct pusher pusher;
     struct follower_place place;
     struct follower_attempts attempts;
@@ -221,6 +224,8 @@ struct follower_plan {
     void *user;
     follower_end_fn *on_end; /* NULL: the options' on_end */
     void *end_user;
+    struct shared_stream *shared; /* which it may join, as `number`; or NULL */
+    size_t number;
 };
 
 /* Copies what `plan` points to. The follower begins in a later turn of the
@@ -275,6 +280,9 @@ bool deliver_bytes(struct td_follower *f, char *bytes, size_t size);
 /* The same for delivery.message, a page of the change memory. *is_stuck: it has
  * nothing new, so that it cannot fill the gap. */
 bool deliver_page(struct td_follower *f, bool *is_stuck);
+
+/* Hands over a heartbeat at the follower's place, if it is known by its seq. */
+bool deliver_heartbeat(struct td_follower *f);
 
 /* Hands over `message`. The caller sets its kind, coverage and changes. */
 bool deliver(struct td_follower *f, struct td_message *message);

@@ -49,6 +49,8 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->user = plan->user;
     f->on_end = plan->on_end;
     f->end_user = plan->end_user;
+    f->shared.stream = plan->shared;
+    f->shared.number = plan->number;
     f->attempts.pause_ms = PAUSE_FIRST;
     f->attempts.new_ms = clock_steady_ms();
     buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);

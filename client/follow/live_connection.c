@@ -22,6 +22,7 @@ static const struct transport *const transports[] = {
     &transport_websocket,
     &transport_events,
     &transport_long_poll,
+    &transport_shared,
 };
 
 static const struct transport *
@@ -179,7 +180,7 @@ wait_on(struct live *live)
     live->is_late = false;
     if (live->is_ending)
         return;
-    if (live->is_paused)
+    if (live->is_paused || live->transport->is_watched)
         timer_stop(live->timer);
     else
         timer_start(live->timer,
@@ -196,8 +197,12 @@ live_await(struct live *live, uint64_t more_ms)
 void
 live_heard(struct live *live)
 {
+    bool is_new = !live->is_answered;
+
     live->is_answered = true;
     wait_on(live);
+    if (is_new && live->on_open)
+        live->on_open(live->user);
 }
 
 /* A turn of the loop or two: a timer of 0 would expire in this turn. */
@@ -263,6 +268,9 @@ live_start(struct td_client *client, const struct live_request *request,
     live->form = request->form;
     live->idle_ms = request->idle_ms;
     live->answer_ms = request->answer_ms ? request->answer_ms : ANSWER_MS;
+    live->body = request->body;
+    live->shared = request->shared;
+    live->on_open = request->on_open;
     live->on_message = on_message;
     live->on_end = on_end;
     live->user = user;
@@ -278,6 +286,13 @@ live_start(struct td_client *client, const struct live_request *request,
         return NULL;
     }
     return live;
+}
+
+bool
+live_send(struct live *live, struct slice text)
+{
+    return live->transport->send && !live->is_ending &&
+           live->transport->send(live, text);
 }
 
 void

@@ -8,6 +8,7 @@
  *     TD_EVENTS      eventsource.c  server-sent events
  *     TD_LONG_POLL   longpoll.c     the change memory with wait=: one answer,
  *                                   then LIVE_AGAIN
+ *     LIVE_SHARED    shared_stream.c  a part of one connection for many sets
  *
  * The follower decides which one to try next and when, and judges messages.
  */
@@ -19,13 +20,21 @@
 
 #include "client/lib/client.h"
 #include "proto/problem.h"
+#include "proto/slice.h"
+
+struct shared_part;
+
+/* A part of a connection that carries many sets: beside those of
+ * tidings_follow.h. */
+#define LIVE_SHARED ((enum td_transport)0x100)
 
 /* Longest message: brokers send at most 1 MiB by default. */
 #define LIVE_MESSAGE_MAX (16 * 1024 * 1024)
 
 /* How it ended, and why->rc. */
 enum live_how {
-    LIVE_AGAIN,   /* OK: a long poll was answered: start the next */
+    LIVE_AGAIN,   /* OK: a long poll was answered, or the part of a shared
+                     connection is over: start the next */
     LIVE_ENOUGH,  /* OK: on_message returned false */
     LIVE_REFUSED, /* an answer other than a stream: fetch_meaning of its
                      status; why->http_status, why->text */
@@ -55,11 +64,18 @@ struct live_request {
     enum td_form form;
     const unsigned *idle_ms; /* silence that ends it; read anew each time */
     unsigned answer_ms;      /* until the server answers; 0: 20,000 */
+
+    /* TD_EVENTS: the JSON body of a POST, whose answer may end single sets
+     * ("event: end"); its bytes stay until the end. No data: a GET. */
+    struct slice body;
+    void (*on_open)(void *user); /* the server has accepted; NULL is allowed */
+    const struct shared_part *shared; /* LIVE_SHARED */
 };
 
-/* Gets a whole message. It may change the bytes, which stay until it returns,
- * even if it calls live_free. False ends the connection: LIVE_ENOUGH. Not
- * called between live_pause and live_resume. */
+/* Gets a whole message; of LIVE_SHARED no bytes, for a heartbeat. It may change
+ * the bytes, which stay until it returns, even if it calls live_free. False
+ * ends the connection: LIVE_ENOUGH. Not called between live_pause and
+ * live_resume. */
 typedef bool live_message_fn(char *bytes, size_t size, void *user);
 typedef void live_end_fn(const struct live_end *end, void *user);
 
@@ -71,6 +87,11 @@ struct live *live_start(struct td_client *client,
                         const struct live_request *request,
                         live_message_fn *on_message, live_end_fn *on_end,
                         void *user);
+
+/* TD_WEBSOCKET, after on_open: sends a text. False: no memory, or the server
+ * does not read. */
+bool live_send(struct live *live, struct slice text);
+
 void live_pause(struct live *live); /* also from on_message */
 void live_resume(struct live *live);
 void live_free(struct live *live); /* NULL is allowed; not after on_end */

@@ -6,13 +6,15 @@
  *     nothing             from now on
  *
  * A request says only this, so that any connection can continue any other, over
- * any transport.
+ * any transport. A follower that may share a connection (shared_stream.h) sends
+ * the same in a command.
  */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/pause.h"
+#include "proto/resourcesync/json.h"
 
 /* Close codes of the stream (RFC 6455 section 7.4; ours). */
 #define CLOSE_GOING_AWAY 1001
@@ -26,6 +28,14 @@
 /* After so many connections in a row without a message the follower looks for
  * the source again; after one more it considers the transport unfit. */
 #define MUTE_MAX 3
+
+/* since= begins with what is later. A set never has two entries of one time, so
+ * n_at is at most one. */
+static int64_t
+since_of(const struct source_position *place)
+{
+    return place->time_us - (place->n_at ? 0 : 1);
+}
 
 static void
 add_start(struct buf *url, const struct td_follower *f, unsigned transport)
@@ -50,9 +60,7 @@ add_start(struct buf *url, const struct td_follower *f, unsigned transport)
         BUF_ADD(url, "&");
         buf_add_text(url, f->options.since);
     } else {
-        /* since= begins with what is later. A set never has two entries of
-         * one time, so n_at is at most one. */
-        datetime_write(time, place.time_us - (place.n_at ? 0 : 1));
+        datetime_write(time, since_of(&place));
         BUF_ADD(url, "&since=");
         buf_add(url, time, sizeof(time));
     }
@@ -89,6 +97,26 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     BUF_ADD(url, "\0");
 }
 
+/* The same for a command to a shared connection. */
+static void
+write_place(struct buf *to, void *user)
+{
+    const struct td_follower *f = user;
+    struct source_position place;
+    char position[TD_POSITION_SIZE];
+    char time[DATETIME_SIZE];
+
+    if (!follower_place(f, &place))
+        return;
+    if (place.is_time) {
+        datetime_write(time, since_of(&place));
+        json_text_member(to, "since", (struct slice){time, sizeof(time)});
+    } else {
+        source_position_write(position, &place);
+        json_text_member(to, "after", slice_of(position));
+    }
+}
+
 static bool handle_end(struct td_follower *f);
 
 static bool
@@ -97,6 +125,8 @@ on_live_message(char *bytes, size_t size, void *user)
     struct td_follower *f = user;
 
     f->attempts.n_heard++;
+    if (size == 0 && f->connection.transport == LIVE_SHARED)
+        return deliver_heartbeat(f);
     return deliver_bytes(f, bytes, size);
 }
 
@@ -113,12 +143,49 @@ on_live_end(const struct live_end *end, void *user)
         handle_end(f);
 }
 
+/* Without a place a part begins at the set's present one. */
+static bool
+knows_start(const struct td_follower *f, struct source_position *start)
+{
+    return follower_place(f, start) ||
+           (f->offered.position &&
+            !source_position_read(slice_of(f->offered.position), start));
+}
+
+/* True if the follower may join the shared connection. A follower that ends at
+ * the head uses requests. */
+static bool
+may_share(const struct td_follower *f)
+{
+    struct source_position start = {.is_time = false};
+
+    return f->shared.stream && !f->options.until_caught_up &&
+           !f->pusher.close && f->offered.streams && f->offered.name &&
+           knows_start(f, &start) &&
+           shared_stream_takes(f->shared.stream, f->offered.streams,
+                               f->offered.name);
+}
+
+static void
+write_shared(struct buf *url, struct td_follower *f)
+{
+    struct source_position start = {.is_time = false};
+
+    if (knows_start(f, &start) && !follower_place(f, &start))
+        follower_set_place(f, &start);
+    f->shared.set = f->offered.name;
+    f->shared.write_place = write_place;
+    buf_add_text(url, f->offered.streams);
+    BUF_ADD(url, "\0");
+}
+
 static bool
 open_connection(struct td_follower *f, unsigned transport)
 {
     struct live_request request = {.transport = (enum td_transport)transport,
                                    .form = f->options.form,
-                                   .idle_ms = &f->connection.idle_ms};
+                                   .idle_ms = &f->connection.idle_ms,
+                                   .shared = &f->shared};
     struct buf url;
 
     follower_enter(f, FOLLOWER_LIVE);
@@ -127,7 +194,10 @@ open_connection(struct td_follower *f, unsigned transport)
     f->connection.is_news = false;
     f->connection.connected_ms = clock_steady_ms();
     buf_init(&url, SIZE_MAX / 2);
-    write_url(&url, f, transport);
+    if (transport == LIVE_SHARED)
+        write_shared(&url, f);
+    else
+        write_url(&url, f, transport);
     request.url = url.data;
     if (!url.failed)
         f->live =
@@ -168,6 +238,8 @@ choose_transport(const struct td_follower *f)
     if (f->options.until_caught_up &&
         transport_choice_choose(&memory, clock_steady_ms()))
         return TD_LONG_POLL;
+    if (may_share(f))
+        return LIVE_SHARED;
     return transport_choice_choose(&f->connection.choice, clock_steady_ms());
 }
 

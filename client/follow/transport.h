@@ -26,12 +26,14 @@ struct transport {
     void (*stop)(struct live *live);  /* frees what start made, or begun */
     void (*go_on)(void *own);         /* live->again has expired */
     void (*pause)(struct live *live); /* no more bytes; NULL: nothing to do */
+    bool (*send)(struct live *live, struct slice text); /* live_send; or NULL */
     bool is_held_back; /* silence from the beginning means LIVE_UNFIT: a proxy
                           may keep answers until they are complete */
+    bool is_watched;   /* another connection watches for silence */
 };
 
 extern const struct transport transport_websocket, transport_events,
-    transport_long_poll;
+    transport_long_poll, transport_shared;
 
 struct live {
     struct td_client *client;
@@ -41,6 +43,9 @@ struct live {
     enum td_form form;
     const unsigned *idle_ms;
     unsigned answer_ms;
+    struct slice body;
+    const struct shared_part *shared;
+    void (*on_open)(void *user);
     live_message_fn *on_message;
     live_end_fn *on_end;
     void *user;

@@ -486,6 +486,18 @@ pause_websocket(struct live *live)
         descriptor_set(w->descriptor, 0);
 }
 
+static bool
+send_websocket(struct live *live, struct slice text)
+{
+    struct websocket *w = live->own;
+
+    if (w->state != OPEN || !frames_send(w->frames, text))
+        return false;
+    if (!live->is_paused)
+        descriptor_set(w->descriptor, frames_wants(w->frames));
+    return true;
+}
+
 const struct transport transport_websocket = {
     .name = TD_WEBSOCKET,
     .size = sizeof(struct websocket),
@@ -493,4 +505,5 @@ const struct transport transport_websocket = {
     .stop = stop_websocket,
     .go_on = continue_websocket,
     .pause = pause_websocket,
+    .send = send_websocket,
 };

@@ -20,6 +20,10 @@
 /* Pongs that wait to be written; with more, the client reads nothing. */
 #define WAITING_MOST 16
 
+/* Bytes of messages that wait to be written: more than all sets of a source
+ * need to join once (shared_stream.h). */
+#define SEND_MAX (4 * 1024 * 1024)
+
 #define INBOX_MAX (LIVE_MESSAGE_MAX + 65536)
 
 struct frames {
@@ -293,6 +297,18 @@ frames_next(struct frames *f, char **bytes, size_t *size)
         if (!f->n_whole && !f->is_over && (f->is_dry || is_full(f)))
             return FRAMES_DRY;
     }
+}
+
+bool
+frames_send(struct frames *f, struct slice text)
+{
+    const struct wslay_event_msg message = {
+        WSLAY_TEXT_FRAME, (const uint8_t *)text.data, text.size};
+
+    return !f->is_over &&
+           wslay_event_get_queued_msg_length(f->wslay) + text.size <=
+               SEND_MAX &&
+           !wslay_event_queue_msg(f->wslay, &message);
 }
 
 int

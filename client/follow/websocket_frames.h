@@ -39,6 +39,10 @@ enum frames_next {
 /* Reads, and writes pending frames. */
 enum frames_next frames_next(struct frames *f, char **bytes, size_t *size);
 
+/* Queues a message, to be written by frames_next; copies it. False: no memory,
+ * or the server leaves too much unread. */
+bool frames_send(struct frames *f, struct slice text);
+
 /* The events to wait for: READY_READ, READY_WRITE. */
 int frames_wants(const struct frames *f);
 

@@ -61,6 +61,7 @@ struct run {
     const char *url;
     bool until_caught_up;
     struct source_sets *tour;
+    struct shared_stream *shared;
     int64_t begun_ms;
     struct followed **sets; /* by their numbers in `tour` */
     size_t n_sets;
@@ -434,6 +435,8 @@ static enum status
 follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
 {
     const struct td_sync_options *o = f->m->options;
+    const struct run *run = f->followed->run;
+    bool is_one = source_sets_count(run->tour) == 1;
     struct td_follow_options how = {
         .after = f->position[0] ? f->position : NULL,
         .form = TD_JSON,
@@ -452,7 +455,9 @@ follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
                                        .on_message = on_message,
                                        .user = f,
                                        .on_end = on_set_end,
-                                       .end_user = f};
+                                       .end_user = f,
+                                       .shared = is_one ? NULL : run->shared,
+                                       .number = f->followed->number};
 
     return follower_new(f->m->client, &plan, &f->follower, why);
 }
@@ -652,6 +657,20 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
                 &(struct td_sync_event){.set = url, .why = text});
 }
 
+static void
+on_joined(size_t number, bool is_joined, void *user)
+{
+    struct run *run = user;
+
+    source_sets_share(run->tour, number, is_joined);
+}
+
+static void
+on_shared_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    on_source_trouble(NULL, why, pause_ms, user);
+}
+
 /* Reports sets of the mirror that the source no longer offers. Only a mirror of
  * one source knows, and only if the tour missed none. */
 static bool
@@ -715,7 +734,11 @@ init_run(struct run *run)
 {
     static const struct source_sets_events events = {
         on_found, on_open, on_close, on_source_trouble, on_turn, on_tour_end};
+    static const struct shared_stream_events shared = {on_joined,
+                                                       on_shared_trouble};
     struct mirror *m = run->m;
+    const struct follow_options options = {
+        .form = TD_JSON, .transports = TD_WEBSOCKET | TD_EVENTS};
     const struct source_sets_plan plan = {
         .url = run->url,
         .is_once = run->until_caught_up,
@@ -724,7 +747,9 @@ init_run(struct run *run)
     };
 
     run->begun_ms = clock_steady_ms();
-    run->tour = source_sets_start(m->client, &plan, &events, run);
+    run->shared = shared_stream_new(m->client, &options, &shared, run);
+    if (run->shared)
+        run->tour = source_sets_start(m->client, &plan, &events, run);
     if (m->dir && run->tour)
         m->work = file_sync_new(m, on_idle, run);
     return run->tour && (m->work || !m->dir);
@@ -738,6 +763,7 @@ fini_run(struct run *run)
         free(run->sets[i]);
     }
     free(run->sets);
+    shared_stream_free(run->shared);
     file_sync_free(run->m->work);
     run->m->work = NULL;
     source_sets_free(run->tour);

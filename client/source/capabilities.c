@@ -17,8 +17,8 @@
             &(o)->change_dump, &(o)->resource_list_archive,              \
             &(o)->resource_dump_archive, &(o)->change_list_archive,      \
             &(o)->change_dump_archive, &(o)->topic, &(o)->memory,        \
-            &(o)->stream, &(o)->events, &(o)->position, &(o)->earliest,  \
-            &(o)->date                                                   \
+            &(o)->stream, &(o)->events, &(o)->streams, &(o)->position,   \
+            &(o)->earliest, &(o)->date                                   \
     }
 
 void
@@ -77,6 +77,7 @@ member_of(struct offered *o, struct slice rel)
         {"urn:tidings:1:memory", &o->memory},
         {"urn:tidings:1:stream", &o->stream},
         {"urn:tidings:1:events", &o->events},
+        {"urn:tidings:1:streams", &o->streams},
     };
 
     for (size_t i = 0; i < N(rows); i++)

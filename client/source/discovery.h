@@ -20,7 +20,7 @@
  *
  * It finds channels and documents by links alone, and never builds paths; the
  * exceptions are the well-known address (R-041) and /robots.txt (R-262).
- * Our own relations: urn:tidings:1:memory, :stream, :events, :set.
+ * Our own relations: urn:tidings:1:memory, :stream, :events, :streams, :set.
  */
 #ifndef CLIENT_SOURCE_DISCOVERY_H
 #define CLIENT_SOURCE_DISCOVERY_H
@@ -51,6 +51,7 @@ struct offered {
     char *memory;   /* change memory */
     char *stream;   /* WebSocket */
     char *events;   /* server-sent events */
+    char *streams;  /* either, of many sets of the broker */
     char *position; /* of the last entry, if the set gives it */
     char *earliest; /* the first position that a follower may begin at */
     char *date;     /* the time of the source's answer by the server's clock, as

@@ -105,6 +105,7 @@ static void
 on_turn(void *user)
 {
     struct source_sets *t = user;
+    size_t set;
     int64_t wait_ms;
 
     if (!t->has_looked || t->is_over)
@@ -112,6 +113,10 @@ on_turn(void *user)
     for (size_t i = 0; i < visit_schedule_count(t->rounds); i++)
         if (t->stops[i].has_ended)
             close_set(t, i);
+    while (visit_schedule_surplus(t->rounds, &set)) {
+        t->stops[set].has_ended = false;
+        t->events.on_close(set, t->user);
+    }
     if (!open_sets(t))
         return;
     wait_ms = visit_schedule_wait_ms(t->rounds, clock_steady_ms());
@@ -125,6 +130,13 @@ source_sets_turn(struct source_sets *t)
 {
     if (!t->is_over)
         timer_start(t->turn, 0);
+}
+
+void
+source_sets_share(struct source_sets *t, size_t set, bool is_sharing)
+{
+    visit_schedule_share(t->rounds, set, is_sharing);
+    source_sets_turn(t);
 }
 
 /* Notes a set that is not covered; the others go on. */

@@ -38,7 +38,8 @@ struct source_sets_events {
      * False: `why` says why, and the tour is over. */
     bool (*on_open)(size_t set, bool is_visit, struct problem *why, void *user);
 
-    /* After source_sets_ended: the owner closes the set until on_open. */
+    /* After source_sets_ended, or because another stream has no place: the
+     * owner closes the set until on_open. */
     void (*on_close)(size_t set, void *user);
 
     /* Reports a set that failed, or a document that cannot be read, by its
@@ -85,6 +86,10 @@ bool source_sets_misses(const struct source_sets *tour);
  * unreachable set is visited again. */
 void source_sets_ended(struct source_sets *tour, size_t set,
                        const struct problem *why);
+
+/* Reports that a streamed set shares its connection with others now, or no
+ * longer (visit_schedule.h). The tour then opens, or closes, others. */
+void source_sets_share(struct source_sets *tour, size_t set, bool is_sharing);
 
 /* Calls on_turn soon. */
 void source_sets_turn(struct source_sets *tour);

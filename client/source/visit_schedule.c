@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 
-enum round_state { WAITING, STREAMING, VISITED, OVER };
+enum round_state { WAITING, STREAMING, SHARING, VISITED, OVER };
 
 struct round {
     char *url; /* first: the tree compares it */
@@ -22,7 +22,7 @@ struct visit_schedule {
     struct round **all;
     size_t n, capacity;
     void *by_url; /* a tree */
-    size_t n_streams, n_visits, n_over, n_opened;
+    size_t n_streams, n_shared, n_visits, n_over, n_opened;
 };
 
 static int
@@ -124,7 +124,7 @@ first_waiting(const struct visit_schedule *r)
 {
     struct round *first = NULL;
 
-    if (r->n_streams + r->n_visits + r->n_over == r->n)
+    if (r->n_streams + r->n_shared + r->n_visits + r->n_over == r->n)
         return NULL;
     for (size_t i = 0; i < r->n; i++)
         if (r->all[i]->state == WAITING &&
@@ -164,9 +164,40 @@ static void
 close_set(struct visit_schedule *r, struct round *round, enum round_state state)
 {
     r->n_streams -= round->state == STREAMING;
+    r->n_shared -= round->state == SHARING;
     r->n_visits -= round->state == VISITED;
     r->n_over += state == OVER && round->state != OVER;
     round->state = state;
+}
+
+void
+visit_schedule_share(struct visit_schedule *r, size_t set, bool is_sharing)
+{
+    struct round *round = r->all[set];
+
+    if (round->state != (is_sharing ? STREAMING : SHARING))
+        return;
+    round->state = is_sharing ? SHARING : STREAMING;
+    if (is_sharing) {
+        r->n_streams--;
+        r->n_shared++;
+    } else {
+        r->n_shared--;
+        r->n_streams++;
+    }
+}
+
+bool
+visit_schedule_surplus(struct visit_schedule *r, size_t *set)
+{
+    if (r->n_streams <= VISIT_SCHEDULE_STREAMS)
+        return false;
+    *set = r->n - 1;
+    while (r->all[*set]->state != STREAMING)
+        --*set;
+    close_set(r, r->all[*set], WAITING);
+    r->all[*set]->due_ms = INT64_MIN;
+    return true;
 }
 
 void

@@ -1,6 +1,8 @@
 /*
  * visit_schedule.h - decides which sets of a source are read at a time.
  *
+ *                              +---------> sharing            any number
+ *                              v
  *     added --> waiting --+--> streaming                      the first 100
  *                  ^      |
  *                  |      +--> visited, until it has caught up
@@ -10,7 +12,10 @@
  * A set that is followed holds a connection open, and a source may have
  * thousands of sets. So the first VISIT_SCHEDULE_STREAMS sets are streamed;
  * each other one is visited again and again: read until it has caught up, and
- * left alone for a pause. With is_once, all sets are visited.
+ * left alone for a pause. A set that shares a connection with others takes the
+ * place of no other set; if many leave that connection at once, those behind
+ * the first VISIT_SCHEDULE_STREAMS have to end. With is_once, all sets are
+ * visited.
  *
  * Pure: the caller passes the time and opens the sets. One thread.
  */
@@ -54,7 +59,17 @@ const char *visit_schedule_url(const struct visit_schedule *rounds, size_t set);
 bool visit_schedule_next(struct visit_schedule *rounds, int64_t now_ms,
                          size_t *set, bool *is_visit);
 
-/* Ends a visit. The set waits for the next one; with is_once it is over. */
+/* A streamed set shares its connection now, or no longer. No other set: nothing
+ * happens. */
+void visit_schedule_share(struct visit_schedule *rounds, size_t set,
+                          bool is_sharing);
+
+/* Ends a stream that is too many: the last one. The set waits, and is due. The
+ * caller closes it. False: there is none. */
+bool visit_schedule_surplus(struct visit_schedule *rounds, size_t *set);
+
+/* Ends a visit. The set waits for the next one; with is_once it is
+ * over. */
 void visit_schedule_rest(struct visit_schedule *rounds, size_t set,
                          int64_t now_ms);
 

@@ -100,12 +100,18 @@ take_part(struct sse *s, struct slice part, struct problem *why)
         }
         return take_part(s, part, why);
     case STATE_VALUE:
-        if (is_field(s, "data"))
+        if (is_field(s, "data")) {
             buf_add_slice(&s->data, part);
-        else if (!value_add(&s->value, part))
+        } else if (value_add(&s->value, part)) {
+            return STATUS_OK;
+        } else if (is_field(s, "id")) {
+            s->field.size = 0;
+            s->state = STATE_REST;
+        } else {
             return problem(why, STATUS_TOO_LARGE,
                            "an event with a longer %.*s than %d bytes",
                            (int)s->field.size, s->field.text, SSE_VALUE_MAX);
+        }
         return STATUS_OK;
     default:
         return STATUS_OK;

@@ -27,8 +27,8 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Longest value of a field other than data, in bytes: those of Tidings have 50.
- */
+/* Longest value of a field other than data, in bytes: those of Tidings have 50,
+ * except the ids of streams of many sets. The reader ignores a longer id. */
 #define SSE_VALUE_MAX 255
 
 /* Longest time to wait that is taken from a server: an hour. */
@@ -69,7 +69,7 @@ void sse_fini(struct sse *s);
 
 /* Takes bytes off the front of `*bytes` up to the end of an event.
  * STATUS_AGAIN: all were taken, and there is none yet. STATUS_TOO_LARGE: a
- * name, an id or the data of an event is longer than it may be; STATUS_MEMORY.
+ * name or the data of an event is longer than it may be; STATUS_MEMORY.
  * After another status than these first two it must not be called again. */
 MUST_CHECK enum status sse_read(struct sse *s, struct slice *bytes,
                                 struct sse_event *event, struct problem *why);

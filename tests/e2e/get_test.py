@@ -7,7 +7,8 @@ import pytest
 
 pytestmark = pytest.mark.broker("--rotate-entries", "3")
 
-NO_DOCUMENTS = ("urn:tidings:1:stream", "urn:tidings:1:events", "hub")
+CHANNELS = ("stream", "events", "streams")
+NO_DOCUMENTS = (*(f"urn:tidings:1:{name}" for name in CHANNELS), "hub")
 
 
 def check_line(done, key, value):

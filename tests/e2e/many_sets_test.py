@@ -12,6 +12,7 @@ from tidings_test.waiting import wait_for
 # More sets than are streamed at once, in several Source Descriptions.
 MANY = soak(130, 6000)
 PARTS = ("--description-sets", "50")
+FEW = ("--heartbeat", "0.2", "--client-followed", "50")
 STREAMS = 'tidings_subscribers{transport="websocket-json"}'
 
 
@@ -49,9 +50,16 @@ def test_every_address_of_a_source_stands_for_all_its_sets(source, n):
         assert audited.errors() == ""
 
 
-# A source holds at most 100 streams open; the sync asks the other sets again.
-@pytest.mark.broker(*PARTS, "--heartbeat", "0.2")
-def test_a_set_that_is_not_streamed_is_polled(source):
+# One stream carries all sets; a broker that lets a client follow fewer sets by one has
+# at most 100 streams, and the sync asks the other sets again.
+@pytest.mark.parametrize(
+    "n_streams",
+    [
+        pytest.param(1, marks=pytest.mark.broker(*PARTS, "--heartbeat", "0.2")),
+        pytest.param(100, marks=pytest.mark.broker(*PARTS, *FEW)),
+    ],
+)
+def test_all_sets_of_a_source_are_streamed_or_polled(source, n_streams):
     mirror = source(MANY)
     syncing = mirror.start("--poll", "1")
     for _ in range(MANY):
@@ -60,12 +68,12 @@ def test_a_set_that_is_not_streamed_is_polled(source):
     def streams():
         return mirror.broker.metrics()[STREAMS]
 
-    wait_for("100 streams", lambda: streams() == 100)
+    wait_for("the streams", lambda: streams() == n_streams)
     for i in (MANY, 1):
         mirror.change(f"/{i}.txt", "newer")
         mirror.post(mirror.sets[i - 1])
         mirror.wait("written", f"/{i}.txt")
-        wait_for("100 streams", lambda: streams() == 100)
+        wait_for("the streams", lambda: streams() == n_streams)
     mirror.check_same()
     syncing.stop()
 
@@ -126,7 +134,7 @@ def test_all_sets_of_a_source_are_followed(source, run, tmp_path, n):
     assert follow() == [mirror.site.link("/1.txt")]
 
 
-# The follower polls a set that it does not stream, and also one that comes later.
+# The follower streams each set, and also one that comes later.
 @pytest.mark.broker(*PARTS, "--heartbeat", "0.2")
 def test_a_follower_of_many_sets_goes_on(source, start, broker, tmp_path):
     mirror = source(MANY)
@@ -139,7 +147,7 @@ def test_a_follower_of_many_sets_goes_on(source, start, broker, tmp_path):
         mirror.post(of_set)
         told = f"{of_set.url} {mirror.site.link('/1.txt')}"
         assert following.out.next(lambda line: line == told) == told
-    assert broker.metrics()[STREAMS] == 100
+    assert broker.metrics()[STREAMS] == 1
     following.stop()
 
 

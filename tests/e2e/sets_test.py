@@ -302,6 +302,7 @@ def test_names_every_channel(news):
     ):
         assert news.get_url(found[rel]).status == 200
     assert found["urn:tidings:1:stream"] == f"{news.url}/stream"
+    assert found["urn:tidings:1:streams"] == f"{news.broker.url}/stream"
     follower = news.websocket(form=None)
     follower.next()
     assert describe(news)["subscribers"]["websocket-json"] == 1

@@ -6,6 +6,8 @@ import asyncio
 import pytest
 
 from tidings_test.servers import Server
+from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
 
 WAYS = ("websocket", "events", "longpoll", "poll")
 
@@ -13,12 +15,13 @@ WAYS = ("websocket", "events", "longpoll", "poll")
 class Gate(Server):
     """A proxy that does not let all of HTTP through, before the port `behind`. With
     "upgrade" among `stops` it answers upgrades with a page of its own; with "events"
-    it hangs up on event streams, behind their heads. `asked` counts both."""
+    it hangs up on event streams, behind their heads; with "many" it has no stream of
+    many sets. `asked` counts the requests of each."""
 
     def __init__(self):
         self.behind = None
         self.stops = ()
-        self.asked = {"upgrade": 0, "events": 0}
+        self.asked = {"upgrade": 0, "events": 0, "many": 0}
         super().__init__()
 
     async def serve(self, peer):
@@ -29,6 +32,11 @@ class Gate(Server):
         is_events = "text/event-stream" in (request["Accept"] or "")
         self.asked["upgrade"] += is_upgrade
         self.asked["events"] += is_events
+        is_many = request.head.split()[1] == b"/stream"
+        self.asked["many"] += is_many
+        if is_many and "many" in self.stops:
+            await peer.send(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            return
         if is_upgrade and "upgrade" in self.stops:
             await peer.send(
                 b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\n"
@@ -139,6 +147,154 @@ def test_ends_when_it_has_caught_up(news, follow, tmp_path):
     for way in WAYS:
         following = follow("--until-caught-up", "--transport", way)
         assert end(following) == list(range(1, 13))
+
+
+# All sets of a source
+
+
+N = soak(130, 1000)
+
+
+@pytest.fixture
+def sets(news):
+    """A source with more sets than are streamed one by one; each has a change."""
+    sets = [news, *(news.broker.set() for _ in range(N - 1))]
+    for one in sets:
+        tell(one)
+    return sets
+
+
+def tell(one):
+    """Post a change that names its set and its number there."""
+    one.posted += 1
+    one.post_change(f"http://e.example/{one.name}/{one.posted}")
+
+
+def check_each_once(sets, *runs):
+    """Each change of each set came once and in order; after a run that was killed, its
+    last one of a set may come again."""
+    came = {one.name: [] for one in sets}
+    for run in runs:
+        again = {name: numbers[-1:] for name, numbers in came.items()}
+        for line in run.out:
+            name, number = line.split("/")[-2:]
+            if [int(number)] == again[name]:
+                again[name] = None
+            else:
+                came[name].append(int(number))
+    assert came == {one.name: list(range(1, one.posted + 1)) for one in sets}
+
+
+@pytest.fixture
+def follow_all(start, gate, tmp_path):
+    """follow_all(): follows all sets behind the gate."""
+    options = ("--state", tmp_path / "state", "--from-start", "--poll", "1")
+
+    def start_following(*more):
+        return start("tidings", "follow", f"{gate.url}/", *options, *more)
+
+    return start_following
+
+
+def streams(broker):
+    metrics = broker.metrics()
+    kinds = ("websocket-json", "eventsource", "eventsource-many")
+    return sum(metrics[f'tidings_subscribers{{transport="{kind}"}}'] for kind in kinds)
+
+
+# R-041: one connection; a source whose broker or proxy has none for many sets is
+# followed by a connection for each set, up to a limit.
+@pytest.mark.parametrize(
+    "stops, n_streams", [((), 1), (("upgrade",), 1), (("many",), 100)]
+)
+def test_a_source_is_followed_by_one_connection(sets, gate, follow_all, stops, n_streams):
+    gate.stops = stops
+    broker = sets[0].broker
+    following = follow_all("--verbose")
+    following.out.wait(N)
+    wait_for("the streams", lambda: streams(broker) == n_streams)
+    for one in (sets[0], sets[-1], sets[N // 2], sets[0]):
+        tell(one)
+    sets.append(broker.set())  # one that comes later
+    tell(sets[-1])
+    following.out.wait(N + 5)
+    tell(sets[-1])
+    following.out.wait(N + 6)
+    wait_for("the streams", lambda: streams(broker) == n_streams)
+    following.signal(15)
+    assert following.wait() == 0
+    check_each_once(sets, following)
+    if not stops:
+        assert gate.asked["many"] == gate.asked["upgrade"] == 1
+        assert not following.errors()
+    else:
+        assert "tidings: no WebSocket for all sets together here: " in following.errors()
+
+
+# R-310, R-343: broker, connection and follower are killed.
+@pytest.mark.parametrize("stops", [(), ("upgrade",)])
+def test_a_source_is_followed_over_crashes(sets, gate, follow_all, stops):
+    gate.stops = stops
+    broker = sets[0].broker
+    runs = [follow_all()]
+    runs[-1].out.wait(N)
+    for turn in range(soak(3, 20)):
+        for one in sets[turn::7]:
+            tell(one)
+        broker.kill()
+        broker.restart()
+        gate.behind = broker.port
+        for one in sets[turn::5]:
+            tell(one)
+        runs[-1].kill()
+        runs.append(follow_all())
+        for one in sets[turn::3]:
+            tell(one)
+    wanted = sum(one.posted for one in sets)
+
+    def came():
+        return len({line.split()[-1] for run in runs for line in run.out})
+
+    wait_for("all changes", lambda: came() == wanted)
+    check_each_once(sets, *runs)
+
+
+# R-345: the end of one set ends no other.
+def test_a_set_of_a_source_ends_alone(sets, gate, follow_all):
+    following = follow_all()
+    following.out.wait(N)
+    removed = sets.pop(1)
+    assert removed.delete().status == 204
+    following.err.find(lambda line: f"/sets/{removed.name}: 410: " in line)
+    for one in sets:
+        tell(one)
+    following.out.wait(2 * N - 1)
+    following.signal(15)
+    following.wait()
+    assert gate.asked["many"] == 1
+
+
+# A private set, and others of a reader; what it may not read it does not see.
+def test_a_source_is_followed_by_its_rights(sets, gate, follow_all, tmp_path):
+    broker = sets[0].broker
+    broker.add_token("admin", admin=True)
+    token = tmp_path / "token"
+    token.write_text(broker.add_token("reader", subscribe=["s*", "!s2*"]))
+    token.chmod(0o600)
+    private = broker.set("s-private")
+    private.create(private=True)
+    tell(private)
+    seen = [private] + [one for one in sets if not one.name.startswith("s2")]
+    seen = [one for one in seen if one.name != "news"]
+    following = follow_all("--token-file", token)
+    following.out.wait(len(seen))
+    for one in (private, *sets):
+        tell(one)
+    following.out.wait(2 * len(seen))
+    following.signal(15)
+    assert following.wait() == 0
+    check_each_once(seen, following)
+    assert gate.asked["many"] == 1
 
 
 # The command gets the change; if it fails, the position stays before the change, and

@@ -23,7 +23,14 @@
 #define STEPS_MAX   32
 #define REQUEST_MAX 65536
 
-enum step_kind { STEP_FRAME, STEP_RAW, STEP_WAIT, STEP_EXPECT, STEP_HOLD };
+enum step_kind {
+    STEP_FRAME,
+    STEP_RAW,
+    STEP_WAIT,
+    STEP_EXPECT,
+    STEP_COMMAND,
+    STEP_HOLD
+};
 
 struct step {
     enum step_kind kind;
@@ -50,7 +57,7 @@ struct scene {
     bool is_reset;     /* at its end */
     struct slice with; /* sent together with the handshake */
     /* Under the lock: */
-    char request[REQUEST_MAX]; /* written once, before */
+    char request[REQUEST_MAX]; /* written before, and by STEP_COMMAND */
     bool has_request;
     int fd; /* -1: not open; only the thread changes it */
 };
@@ -227,6 +234,12 @@ fake_expect(struct fake_broker *b, size_t size)
 }
 
 void
+fake_command(struct fake_broker *b)
+{
+    add_step(b, STEP_COMMAND, 0, SLICE(""));
+}
+
+void
 fake_hold(struct fake_broker *b)
 {
     add_step(b, STEP_HOLD, 0, SLICE(""));
@@ -247,6 +260,40 @@ send_all(int fd, const void *bytes, size_t size)
         at += n;
         size -= (size_t)n;
     }
+    return true;
+}
+
+static bool
+read_all(int fd, void *to, size_t size)
+{
+    return size == 0 || recv(fd, to, size, MSG_WAITALL) == (ssize_t)size;
+}
+
+/* Reads a masked frame of one piece, up to 65,535 bytes. */
+static bool
+receive_command(struct fake_broker *b, struct scene *scene)
+{
+    unsigned char head[2], more[2], mask[4];
+    char text[65536];
+    size_t size, used;
+
+    if (!read_all(scene->fd, head, 2))
+        return false;
+    size = head[1] & 0x7f;
+    if (size == 126) {
+        if (!read_all(scene->fd, more, 2))
+            return false;
+        size = (size_t)more[0] << 8 | more[1];
+    }
+    if (!read_all(scene->fd, mask, 4) || !read_all(scene->fd, text, size))
+        return false;
+    for (size_t i = 0; i < size; i++)
+        text[i] ^= (char)mask[i % 4];
+    pthread_mutex_lock(&b->lock);
+    used = strlen(scene->request);
+    snprintf(scene->request + used, REQUEST_MAX - used, "%.*s\n", (int)size,
+             text);
+    pthread_mutex_unlock(&b->lock);
     return true;
 }
 
@@ -378,7 +425,7 @@ shake_hands(const struct scene *scene)
 
 /* Returns whether the connection is to stay. */
 static bool
-play_stream(struct fake_broker *b, const struct scene *scene)
+play_stream(struct fake_broker *b, struct scene *scene)
 {
     if (scene->kind == SCENE_STREAM && !shake_hands(scene))
         return false;
@@ -399,6 +446,9 @@ play_stream(struct fake_broker *b, const struct scene *scene)
             break;
         case STEP_EXPECT:
             is_good = receive_all(scene->fd, step->bytes.size);
+            break;
+        case STEP_COMMAND:
+            is_good = receive_command(b, scene);
             break;
         case STEP_HOLD:
             b->n_rests++;

@@ -73,6 +73,9 @@ void fake_reset(struct fake_broker *b); /* the connection, at once: the last */
 void fake_wait(struct fake_broker *b);  /* until fake_go */
 /* Until the client has sent so many bytes more. */
 void fake_expect(struct fake_broker *b, size_t size);
+/* Reads a frame of the client, and adds its text and a line feed to what
+ * fake_request returns. */
+void fake_command(struct fake_broker *b);
 void fake_hold(struct fake_broker *b);
 
 /* Lets one fake_wait go on. */

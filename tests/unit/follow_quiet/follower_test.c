@@ -110,6 +110,91 @@ TEST(puts_its_place_behind_what_the_link_says)
         quiet_url(), "https://127.0.0.1:1/?set=news&after=" EPOCH "-7&tag=a");
 }
 
+/* One connection for many sets */
+
+/* A follower joins at its place. After a gap it joins again behind the gap. */
+TEST(shares_a_connection_with_others)
+{
+    struct stage *s = *state;
+
+    s->may_share = true;
+    quiet_share(true);
+    play(s, "start E-2; by sharing; url /streams,\"after\":\"E-2\"; beat;"
+            "told h; position E-2; say 2-3; say 5-6;"
+            "asks /memory?after=E-3; page 3-5; told h 3 4 5 6; again;"
+            "by sharing; url /streams,\"after\":\"E-6\"; troubles 0");
+}
+
+/* it learns where "now" is from the set, for the caller to store. */
+TEST(shares_a_connection_from_now_on)
+{
+    struct stage *s = *state;
+
+    s->may_share = true;
+    quiet_share(true);
+    s->offer.position = LENT(EPOCH "-7");
+    play(s, "start now; url /streams,\"after\":\"E-7\"; beat; told h;"
+            "position E-7; say 7-8; told h 8");
+}
+
+/* A follower that begins at a moment has no position before its first message.
+ */
+TEST(shares_a_connection_from_a_moment_on)
+{
+    struct stage *s = *state;
+
+    s->may_share = true;
+    quiet_share(true);
+    play(s, "start @2026-01-01T00:00:05.000000Z+0; url "
+            "/streams,\"since\":\"2026-01-01T00:00:04.999999Z\"; beat; told ;"
+            "say 4-6; told 5 6; beat; told 5 6 h");
+}
+
+/* A follower connects alone when the shared connection does not take it. */
+TEST(leaves_a_connection_that_cannot_be_shared)
+{
+    struct stage *s = *state;
+
+    s->may_share = true;
+    quiet_share(true);
+    play(s, "start 0; by sharing; say 0-1");
+    quiet_share(false);
+    play(s, "again; by websocket; url /stream?after=E-1; say 1-2; told 1 2;"
+            "troubles 0");
+}
+
+/* A follower that ends at the head, and sets without position, name or link. */
+TEST(shares_no_connection_where_it_cannot)
+{
+    struct stage *s = *state;
+
+    s->may_share = true;
+    quiet_share(true);
+    s->options.until_caught_up = 1;
+    play(s, "start E-2; by long_poll; leave");
+    s->options.until_caught_up = 0;
+    play(s, "start now; by websocket; leave"); /* it has no position */
+    s->offer.name = NULL;
+    play(s, "start E-2; by websocket; leave");
+    s->offer.name = LENT("news");
+    s->offer.streams = NULL;
+    play(s, "start E-2; by websocket");
+}
+
+/* Its set has ended there: it is looked for once more, as after the end of its
+ * own connection. */
+TEST(the_end_of_its_set_is_its_own)
+{
+    struct stage *s = *state;
+
+    s->may_share = true;
+    quiet_share(true);
+    play(s,
+         "start 0; say 0-1; again; refuse 404; found; by sharing; refuse 404;"
+         "ended refused 404; anew; start 0; gone earliest 5;"
+         "ended gone 4410 earliest 5");
+}
+
 /* Finding */
 
 /* R-343: the follower asks a source that is away again, from the first attempt

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/follow/shared_stream.h"
 #include "client/lib/fetch.h"
 #include "tests/clock.h"
 #include "tests/test.h"
@@ -45,6 +46,7 @@ static struct {
     struct live *lives[LIVES_MAX]; /* NULL: freed */
     unsigned n_lives;
     int chosen; /* -1: the newest */
+    bool is_sharing;
     struct fetch *fetch;
 } quiet;
 
@@ -259,6 +261,35 @@ quiet_busy(unsigned retry_after_s)
 
 /* Connections */
 
+bool
+shared_stream_takes(struct shared_stream *s, const char *url, const char *set)
+{
+    (void)s;
+    (void)url;
+    assert_string_equal(set, "news");
+    return quiet.is_sharing;
+}
+
+void
+quiet_share(bool is_sharing)
+{
+    quiet.is_sharing = is_sharing;
+}
+
+/* The URL of a part: that of its connection, and the place of the follower. */
+static void
+add_place(struct live *live, const struct shared_part *part, void *user)
+{
+    size_t used = strlen(live->url);
+    struct buf place;
+
+    buf_init(&place, 1000);
+    part->write_place(&place, user);
+    snprintf(live->url + used, sizeof(live->url) - used, "%.*s",
+             SLICE_ARG(buf_slice(&place)));
+    buf_fini(&place);
+}
+
 struct live *
 live_start(struct td_client *client, const struct live_request *request,
            live_message_fn *on_message, live_end_fn *on_end, void *user)
@@ -270,6 +301,8 @@ live_start(struct td_client *client, const struct live_request *request,
     assert_true(quiet.n_lives < LIVES_MAX);
     live->transport = request->transport;
     snprintf(live->url, sizeof(live->url), "%s", request->url);
+    if (request->transport == LIVE_SHARED)
+        add_place(live, request->shared, user);
     live->on_message = on_message;
     live->on_end = on_end;
     live->user = user;
@@ -308,7 +341,7 @@ quiet_say(struct slice message)
     char *copy = slice_dup(message);
 
     assert_false(live->is_held);
-    assert_non_null(copy);
+    assert_non_null(copy); /* also of no bytes, a heartbeat of a part */
     if (!live->on_message(copy, message.size, live->user))
         assert_null(quiet.lives[i]);
     free(copy);

@@ -62,6 +62,9 @@ void quiet_found_two(const struct offered *offer); /* both alike */
 void quiet_not_found(enum status rc, const char *why);
 void quiet_busy(unsigned retry_after_s); /* 503 */
 
+/* Lets followers join a shared connection from now on, or no longer. */
+void quiet_share(bool is_sharing);
+
 void quiet_say(struct slice message); /* copied */
 void quiet_end(enum live_how how, unsigned code, const char *why);
 void quiet_refuse(enum live_how how, unsigned status);

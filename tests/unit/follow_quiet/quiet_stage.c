@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/follow/follower.h"
 #include "tests/support/script.h"
 #include "tests/test.h"
 
@@ -160,6 +161,7 @@ set_stage(void **state)
                                 .name = LENT("news"),
                                 .stream = LENT(SET_URL "/stream"),
                                 .events = LENT(SET_URL "/events"),
+                                .streams = LENT(SET_URL "/streams"),
                                 .memory = LENT(SET_URL "/memory"),
                                 .change_list = LENT(SET_URL "/list")};
     *state = s;
@@ -191,10 +193,22 @@ leave(struct stage *s)
 void
 open_follower(struct stage *s, const char *after)
 {
+    /* The pointer only says that there is a shared connection. */
+    const struct follower_plan plan = {.url = SET_URL,
+                                       .options = &s->options,
+                                       .on_message = on_message,
+                                       .user = s,
+                                       .shared = (struct shared_stream *)s};
+    struct problem why = {.text = ""};
+
     s->options.after = after;
-    assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
-                                      on_message, s, &s->follower),
-                     TD_OK);
+    if (s->may_share)
+        assert_int_equal(follower_new(s->client, &plan, &s->follower, &why),
+                         STATUS_OK);
+    else
+        assert_int_equal(td_follower_open(s->client, SET_URL, &s->options,
+                                          on_message, s, &s->follower),
+                         TD_OK);
 }
 
 void
@@ -317,6 +331,8 @@ act(struct stage *s, const char *verb, char *rest)
         quiet_not_found(STATUS_UNREACHABLE, rest);
     else if (IS("say"))
         quiet_say(message_of(s, rest));
+    else if (IS("beat"))
+        quiet_say(SLICE(""));
     else if (IS("lost"))
         quiet_end(LIVE_LOST, 0, rest);
     else if (IS("broken"))
@@ -442,6 +458,7 @@ transport_name(void)
     return t == TD_WEBSOCKET   ? "websocket"
            : t == TD_EVENTS    ? "events"
            : t == TD_LONG_POLL ? "long_poll"
+           : t == LIVE_SHARED  ? "sharing"
                                : "?";
 }
 

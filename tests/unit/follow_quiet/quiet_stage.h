@@ -42,6 +42,7 @@ struct stage {
     char pauses_at[16];
     char closes_at[16];
     char stops_at[16];
+    bool may_share; /* the follower has a shared connection: quiet_share */
     bool closes_on_trouble;
     bool pauses_on_trouble;
     bool closes_on_end;
@@ -71,6 +72,7 @@ void assert_ended(struct stage *s, enum status rc, const char *why);
  *     open POSITION | start POSITION     "now": none
  *     found | away WHY                   discovery
  *     say A-B | say oA-B                 a message; of the other log
+ *     beat                               a heartbeat of a shared connection
  *     lost WHY | broken WHY | unfit WHY | unfit STATUS | refuse STATUS |
  *     restart | gone WHY | again         the connection ends
  *     page A-B | page STATUS

@@ -156,6 +156,19 @@ read_long(const char *field, size_t n, size_t step, char *seen, size_t size)
     return rc;
 }
 
+/* As if the line were not there. */
+TEST(an_id_that_is_too_long_is_ignored)
+{
+    char without[2000], seen[2000];
+
+    assert_int_equal(read_long("nothing: ", 1, 1, without, 2000), STATUS_AGAIN);
+    for (size_t step = 1; step < 2000; step += 250) {
+        assert_int_equal(read_long("id: ", SSE_VALUE_MAX + 1, step, seen, 2000),
+                         STATUS_AGAIN);
+        assert_string_equal(seen, without);
+    }
+}
+
 TEST(what_is_too_long_ends_it)
 {
     char seen[2000];
@@ -163,8 +176,6 @@ TEST(what_is_too_long_ends_it)
     for (size_t step = 1; step < 2000; step += 250) {
         assert_int_equal(read_long("id: ", SSE_VALUE_MAX, step, seen, 2000),
                          STATUS_AGAIN);
-        assert_int_equal(read_long("id: ", SSE_VALUE_MAX + 1, step, seen, 2000),
-                         STATUS_TOO_LARGE);
         assert_int_equal(
             read_long("event: ", SSE_VALUE_MAX + 1, step, seen, 2000),
             STATUS_TOO_LARGE);

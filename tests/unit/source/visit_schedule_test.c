@@ -131,6 +131,45 @@ TEST(a_set_that_ends_makes_room)
     visit_schedule_free(r);
 }
 
+/* Sets that share a connection make room. If they leave the connection
+ * together, the last ones have no place. */
+TEST(a_set_that_shares_a_connection_makes_room)
+{
+    size_t n = 2 * VISIT_SCHEDULE_STREAMS;
+    struct visit_schedule *r = rounds_of(n, false);
+    size_t n_streams = 0;
+    size_t n_visits = 0;
+    size_t set = 0;
+    bool is_visit;
+
+    open_all(r, 0, &n_streams, &n_visits);
+    assert_int_equal(n_streams, VISIT_SCHEDULE_STREAMS);
+    visit_schedule_share(r, n - 1, true); /* no stream */
+    assert_false(visit_schedule_next(r, 0, &set, &is_visit));
+    for (size_t i = 0; i < VISIT_SCHEDULE_STREAMS; i++) {
+        visit_schedule_share(r, i, true);
+        visit_schedule_share(r, i, true);
+        if (i < VISIT_SCHEDULE_VISITS)
+            visit_schedule_rest(r, VISIT_SCHEDULE_STREAMS + i, 0);
+        assert_true(visit_schedule_next(r, 0, &set, &is_visit) && !is_visit);
+    }
+    assert_int_equal(visit_schedule_wait_ms(r, 0), -1);
+    assert_false(visit_schedule_surplus(r, &set));
+
+    for (size_t i = 0; i < VISIT_SCHEDULE_STREAMS; i++)
+        visit_schedule_share(r, i, false);
+    for (size_t i = n; i-- > VISIT_SCHEDULE_STREAMS;) {
+        assert_true(visit_schedule_surplus(r, &set));
+        assert_int_equal(set, i);
+    }
+    assert_false(visit_schedule_surplus(r, &set));
+    n_streams = n_visits = 0;
+    open_all(r, 0, &n_streams, &n_visits);
+    assert_int_equal(n_streams, 0);
+    assert_int_equal(n_visits, VISIT_SCHEDULE_VISITS);
+    visit_schedule_free(r);
+}
+
 TEST(a_set_is_found_by_its_url)
 {
     struct visit_schedule *r = rounds_of(3, false);

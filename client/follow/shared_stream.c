@@ -1,0 +1,797 @@
+/*
+ * shared_stream.c - one live connection for all sets of a source.
+ *
+ *     RESTING --pause--> connecting --answer--> open --end--> RESTING
+ *                            ^                   | |
+ *                            +--- events: join --+ +-- WebSocket: commands
+ *
+ * A WebSocket gets commands while it is open:
+ *
+ *     {"follow":[{"set":"a","after":"0123456789abcdef-7"},...]}
+ *     {"unfollow":["a",...]}
+ *
+ * A stream of events gets the first of these as the body of its request; sets
+ * that join later need a new request. The broker sends, for any set, messages
+ * as on the set's own stream, and besides:
+ *
+ *     {"set":"a","end":"removed","detail":"..."}    gone, unknown, failed
+ *     {"resume":"..."} {"now":"...","heartbeat":10}
+ *
+ * The text of "resume" is not needed here: each follower has its place. But
+ * such a note proves a live broker. The sets have no heartbeats of their own;
+ * so each follower gets one when its set has joined, and after each interval in
+ * which its set was silent.
+ */
+#include "client/follow/shared_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "client/follow/transport.h"
+#include "client/follow/transport_choice.h"
+#include "client/lib/fetch.h"
+#include "client/lib/json_fields.h"
+#include "client/lib/json_slices.h"
+#include "client/lib/pause.h"
+#include "client/lib/tokens.h"
+#include "proto/number.h"
+#include "proto/resourcesync/json.h"
+#include "proto/uri.h"
+
+/* Most milliseconds between two attempts, and the time over which the clients
+ * of a broker that ends spread their return. */
+#define PAUSE_LAST     30000
+#define PAUSE_FAREWELL 1000
+
+/* Milliseconds of silence, until a heartbeat states the broker's interval; and
+ * bounds of three intervals. */
+#define IDLE_DEFAULT 60000
+#define IDLE_LEAST   1000
+#define IDLE_MOST    (3 * 3600000)
+
+/* After so many WebSockets in a row without a message, events are tried; after
+ * so many answers that this is too much, nothing is. */
+#define REFUSED_MAX 3
+
+#define TOO_MANY_REQUESTS 429
+
+/* Bytes of a command, about: a broker takes messages of 64 KB. */
+#define COMMAND_BYTES 32768
+
+/* A set that joins a stream of events waits so many milliseconds for others:
+ * each new request begins all sets anew. */
+#define JOIN_MS 1000
+
+/* Bytes of the request for a stream of events. */
+#define BODY_MAX (16 * 1024 * 1024)
+
+/* A command that asks for sets begins so. */
+#define FOLLOW "{\"follow\":["
+
+#define CLOSE_GOING_AWAY  1001
+#define CLOSE_UNSUPPORTED 1003
+#define CLOSE_BAD_TEXT    1007
+#define CLOSE_POLICY      1008
+#define CLOSE_FAILED      1011
+#define CLOSE_DENIED      4401
+#define CLOSE_REMOVED     4404
+#define CLOSE_GONE        4410
+
+/* A set that has joined; kept when it has left. */
+struct shared_set {
+    struct map_node node;
+    char *name;
+    struct live *part;   /* NULL: it has left */
+    uint64_t connection; /* the last one whose broker was asked for the set */
+    bool is_pending;     /* the broker does not know that it joined, or left */
+    bool has_message;    /* since the last heartbeat */
+};
+
+struct shared_stream {
+    struct td_client *client;
+    struct shared_stream_events events;
+    void *user;
+    char filters[FILTER_TEXT_MAX + 2];
+    bool is_xml;
+    bool has_own_idle; /* the caller's idle_ms */
+    unsigned idle_ms;
+
+    char *url; /* NULL: no set has joined yet */
+    struct map by_name;
+    struct shared_set **sets;
+    size_t n_sets, capacity;
+    size_t n_parts; /* sets that are joined */
+
+    struct transport_choice choice;
+    unsigned transport; /* of `live` */
+    struct live *live;  /* NULL: none */
+    uint64_t n_connections;
+    bool is_open;       /* the broker has accepted `live` */
+    bool is_timed;      /* `work` runs: a pause, or something is pending */
+    bool was_heard;     /* a message ever came */
+    unsigned n_heard;   /* messages of this connection */
+    unsigned n_refused; /* WebSockets without a message, or 429, in a row */
+    unsigned pause_ms;
+    int64_t heartbeat_ms; /* when the sets got their last heartbeats */
+    struct buf body;      /* of the request for events */
+    struct timer *work;   /* connects, or sends what is pending */
+};
+
+/* The transport's part of a follower's `struct live` */
+struct part {
+    struct live *live;
+    struct shared_set *set; /* NULL: it has left */
+};
+
+static void connect_stream(struct shared_stream *s);
+
+/* Sets */
+
+static struct shared_set *
+find_set(struct shared_stream *s, struct slice name)
+{
+    struct map_node *node = map_find(&s->by_name, map_hash(&s->by_name, name));
+
+    for (; node; node = map_same(node)) {
+        struct shared_set *set = map_entry(node, struct shared_set, node);
+
+        if (slice_is(name, set->name))
+            return set;
+    }
+    return NULL;
+}
+
+/* Returns the set, which is made if needed. NULL: no memory. */
+static struct shared_set *
+set_of(struct shared_stream *s, const char *name)
+{
+    struct shared_set *set = find_set(s, slice_of(name));
+    struct shared_set **sets;
+
+    if (set)
+        return set;
+    sets = ONE_MORE(s->sets, &s->capacity, s->n_sets);
+    if (sets)
+        s->sets = sets;
+    set = calloc(1, sizeof(*set));
+    if (!sets || !set || !(set->name = strdup(name))) {
+        free(set);
+        return NULL;
+    }
+    s->sets[s->n_sets++] = set;
+    map_add(&s->by_name, &set->node, map_hash(&s->by_name, slice_of(name)));
+    return set;
+}
+
+bool
+shared_stream_takes(struct shared_stream *s, const char *url, const char *name)
+{
+    const struct shared_set *set;
+
+    if (s->is_xml || !set_name_is_valid(slice_of(name)) ||
+        (s->url && strcmp(s->url, url) != 0) ||
+        !transport_choice_choose(&s->choice, clock_steady_ms()))
+        return false;
+    set = find_set(s, slice_of(name));
+    return set ? !set->part : s->n_sets < SHARED_STREAM_SETS_MAX;
+}
+
+/* Connects, or sends what is pending, soon: after the pause, if there is one.
+ */
+static void
+work_soon(struct shared_stream *s)
+{
+    if (s->is_timed)
+        return;
+    s->is_timed = true;
+    timer_start(s->work, s->live && s->transport == TD_EVENTS ? JOIN_MS : 0);
+}
+
+/* Ends the part; its follower does not know yet. `is_asked`: the broker still
+ * sends messages of the set. */
+static void
+leave(struct part *part, bool is_asked)
+{
+    struct shared_stream *s = part->live->shared->stream;
+    struct shared_set *set = part->set;
+
+    if (!set)
+        return;
+    part->set = NULL;
+    set->part = NULL;
+    set->is_pending = is_asked && set->connection == s->n_connections;
+    s->n_parts--;
+    if (set->is_pending && s->is_open)
+        work_soon(s);
+    s->events.on_joined(part->live->shared->number, false, s->user);
+}
+
+/* No transport is left: each follower goes on by itself. */
+static void
+drop_parts(struct shared_stream *s)
+{
+    for (size_t i = 0; i < s->n_sets; i++) {
+        struct live *part = s->sets[i]->part;
+
+        if (!part)
+            continue;
+        leave(part->own, false);
+        live_finish(part, LIVE_AGAIN, "%s", "");
+    }
+}
+
+/* Commands */
+
+static void
+add_follow(struct buf *to, struct shared_set *set)
+{
+    struct live *part = set->part;
+
+    BUF_ADD(to, "{\"set\":");
+    json_text(to, slice_of(set->name));
+    part->shared->write_place(to, part->user);
+    BUF_ADD(to, "}");
+}
+
+static void
+add_unfollow(struct buf *to, struct shared_set *set)
+{
+    json_text(to, slice_of(set->name));
+}
+
+/* Sends the joining sets, or the leaving ones, in commands that begin with
+ * `head`. False: the broker does not take them. */
+static bool
+send_pending(struct shared_stream *s, bool is_joining, const char *head,
+             void (*add)(struct buf *to, struct shared_set *set))
+{
+    bool is_sent = true;
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX / 2);
+    for (size_t i = 0; i <= s->n_sets && is_sent; i++) {
+        struct shared_set *set = i < s->n_sets ? s->sets[i] : NULL;
+        bool is_wanted =
+            set && set->is_pending && (set->part != NULL) == is_joining;
+
+        if (is_wanted) {
+            buf_add_text(&text, text.size > 0 ? "," : head);
+            add(&text, set);
+            if (is_joining)
+                set->connection = s->n_connections;
+        }
+        if (text.size > (set ? COMMAND_BYTES : 0)) {
+            BUF_ADD(&text, "]}");
+            is_sent = !text.failed && live_send(s->live, buf_slice(&text));
+            buf_clear(&text);
+        }
+    }
+    buf_fini(&text);
+    return is_sent;
+}
+
+/* True if the set's follower takes messages: it has not left, and the broker
+ * has been asked for its place. */
+static bool
+hears(const struct shared_set *set)
+{
+    return set->part && !set->is_pending && !set->part->is_ending;
+}
+
+/* Heartbeats: a message of no bytes (live_connection.h). */
+
+static void
+send_heartbeat(struct shared_set *set)
+{
+    set->has_message = false;
+    if (hears(set))
+        live_message(set->part, NULL, 0);
+}
+
+static bool
+is_asked(const struct shared_stream *s, const struct shared_set *set)
+{
+    return set->connection == s->n_connections;
+}
+
+/* The commands are sent: gives the followers of new sets their first heartbeat.
+ */
+static void
+settle_pending(struct shared_stream *s)
+{
+    for (size_t i = 0; i < s->n_sets; i++) {
+        struct shared_set *set = s->sets[i];
+
+        if (!set->is_pending || (set->part && !is_asked(s, set)))
+            continue;
+        set->is_pending = false;
+        send_heartbeat(set);
+    }
+}
+
+static void
+send_heartbeats(struct shared_stream *s)
+{
+    s->heartbeat_ms = clock_steady_ms();
+    for (size_t i = 0; i < s->n_sets; i++) {
+        if (s->sets[i]->has_message)
+            s->sets[i]->has_message = false;
+        else
+            send_heartbeat(s->sets[i]);
+    }
+}
+
+/* Work of the timer */
+
+static void
+send_commands(struct shared_stream *s)
+{
+    if (send_pending(s, false, "{\"unfollow\":[", add_unfollow) &&
+        send_pending(s, true, FOLLOW, add_follow))
+        settle_pending(s);
+    else
+        live_finish(s->live, LIVE_LOST, "the broker does not read");
+}
+
+static bool
+has_joining(const struct shared_stream *s)
+{
+    for (size_t i = 0; i < s->n_sets; i++)
+        if (s->sets[i]->is_pending && s->sets[i]->part)
+            return true;
+    return false;
+}
+
+static void
+on_work(void *user)
+{
+    struct shared_stream *s = user;
+
+    s->is_timed = false;
+    if (s->live && !s->is_open) /* on_open does it */
+        return;
+    if (s->live && s->transport == TD_WEBSOCKET) {
+        send_commands(s);
+    } else if (!s->live || has_joining(s)) {
+        /* Sets that have left stay in a stream of events until the next. */
+        live_free(s->live);
+        s->live = NULL;
+        connect_stream(s);
+    }
+}
+
+static void
+pause_stream(struct shared_stream *s, const char *why, unsigned ms)
+{
+    s->is_timed = true;
+    timer_start(s->work, ms);
+    s->events.on_trouble(why, ms, s->user);
+}
+
+static void
+report_trouble(struct shared_stream *s, const struct problem *why)
+{
+    if (s->n_heard > 0)
+        s->pause_ms = PAUSE_FIRST;
+    pause_stream(s, why->text,
+                 pause_asked(&s->pause_ms, PAUSE_LAST, why->retry_after_s));
+}
+
+/* Tries the next transport. */
+static void
+report_unfit(struct shared_stream *s, const struct problem *why)
+{
+    struct problem told = *why;
+
+    s->n_refused = 0;
+    transport_choice_unfit(&s->choice, s->transport, clock_steady_ms());
+    problem_prefix(&told, STATUS_UNREACHABLE,
+                   "no %s for all sets together here: ",
+                   transport_choice_name(s->transport));
+    s->events.on_trouble(told.text, 0, s->user);
+    connect_stream(s);
+}
+
+/* The broker refuses the sets together, over any transport. */
+static void
+report_refusal(struct shared_stream *s, const struct problem *why)
+{
+    transport_choice_unfit(&s->choice, TD_WEBSOCKET, clock_steady_ms());
+    s->transport = TD_EVENTS;
+    report_unfit(s, why);
+}
+
+/* Messages */
+
+struct message {
+    struct slice set, end;
+    bool is_note;
+    uint64_t heartbeat_ms; /* of a note; 0: not stated */
+};
+
+static uint64_t
+milliseconds_of(struct slice value)
+{
+    int64_t us = 0;
+
+    return seconds_read(value, &us) ? (uint64_t)us / 1000 : 0;
+}
+
+static struct slice
+text_of(struct slice value)
+{
+    if (value.size < 2 || value.data[0] != '"')
+        return SLICE("");
+    return (struct slice){value.data + 1, value.size - 2};
+}
+
+/* Reads the members before "changes", which comes last. */
+static void
+read_message(struct slice text, struct message *message)
+{
+    struct slice name, value;
+
+    *message = (struct message){.is_note = false};
+    while (json_slices_next(&text, &name, &value) &&
+           !slice_is(name, "changes")) {
+        if (slice_is(name, "set"))
+            message->set = text_of(value);
+        else if (slice_is(name, "end"))
+            message->end = text_of(value);
+        else if (slice_is(name, "heartbeat"))
+            message->heartbeat_ms = milliseconds_of(value);
+        if (slice_is(name, "resume") || slice_is(name, "heartbeat"))
+            message->is_note = true;
+    }
+}
+
+static void
+heed_heartbeat(struct shared_stream *s, uint64_t ms)
+{
+    if (ms == 0 || s->has_own_idle)
+        return;
+    ms = ms > IDLE_MOST / 3 ? IDLE_MOST : 3 * ms;
+    s->idle_ms = ms < IDLE_LEAST ? IDLE_LEAST : (unsigned)ms;
+}
+
+/* Ends the follower's part. If the set has left, or joins anew right now, the
+ * broker has sent the end before it read that: ignores it. */
+static void
+end_set(struct shared_set *set, struct slice end, struct slice text)
+{
+    static const struct {
+        const char *name;
+        unsigned code;
+    } ends[] = {{"gone", CLOSE_GONE}, {"removed", CLOSE_REMOVED}};
+    struct live *part = set->part;
+    struct fetch_answer unknown = {.status = 404,
+                                   .type = "application/problem+json"};
+    char detail[800] = "";
+    struct json_fields_member member = {
+        .name = "detail", .text = detail, .size = sizeof(detail)};
+    unsigned code = CLOSE_FAILED;
+
+    if (!hears(set))
+        return;
+    leave(part->own, false);
+    if (slice_is(end, "unknown")) {
+        buf_init(&unknown.body, text.size);
+        buf_add_slice(&unknown.body, text);
+        live_finish_refused(part, &unknown);
+        buf_fini(&unknown.body);
+        return;
+    }
+    if (!json_fields_read(text, &member, 1))
+        detail[0] = '\0';
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (slice_is(end, ends[i].name))
+            code = ends[i].code;
+    live_finish_closed(part, code, detail);
+}
+
+static void
+take_message(struct shared_stream *s, const struct message *message,
+             struct slice text)
+{
+    struct shared_set *set = find_set(s, message->set);
+
+    if (!set || !is_asked(s, set)) {
+        live_finish(s->live, LIVE_BROKEN,
+                    "the broker sent a message of a set that nobody asked for");
+        return;
+    }
+    set->has_message = true;
+    if (message->end.size > 0)
+        end_set(set, message->end, text);
+    else if (hears(set))
+        live_message(set->part, (char *)text.data, text.size);
+}
+
+static bool
+on_stream_message(char *bytes, size_t size, void *user)
+{
+    struct shared_stream *s = user;
+    struct slice text = {bytes, size};
+    struct message message;
+
+    read_message(text, &message);
+    if (message.set.size == 0 && !message.is_note) {
+        live_finish(s->live, LIVE_BROKEN,
+                    "the broker sent something that is no message");
+        return true;
+    }
+    s->n_heard++;
+    s->n_refused = 0;
+    s->was_heard = true;
+    transport_choice_fit(&s->choice, s->transport);
+    if (message.set.size > 0)
+        take_message(s, &message, text);
+    else
+        heed_heartbeat(s, message.heartbeat_ms);
+    /* One interval is over, or almost: clocks differ. */
+    if (10 * (clock_steady_ms() - s->heartbeat_ms) >= 3 * s->idle_ms)
+        send_heartbeats(s);
+    return true;
+}
+
+/* The end of the connection */
+
+/* True if another attempt may be answered differently. */
+static bool
+is_passing(struct shared_stream *s, const struct problem *why)
+{
+    if (why->http_status == TOO_MANY_REQUESTS && ++s->n_refused > REFUSED_MAX)
+        return false;
+    return fetch_meaning(why->http_status) == STATUS_UNREACHABLE ||
+           (why->http_status == 401 && s->was_heard &&
+            tokens_may_change(s->client->tokens, s->url));
+}
+
+static void
+end_closed(struct shared_stream *s, const struct live_end *end)
+{
+    struct problem why = {.rc = STATUS_UNREACHABLE};
+
+    problem(&why, STATUS_UNREACHABLE, "the broker ended the stream: %u %s",
+            end->code, end->why.text);
+    switch (end->code) {
+    case CLOSE_GOING_AWAY:
+        if (s->n_heard == 0)
+            break;
+        pause_stream(s, why.text, pause_chance(PAUSE_FAREWELL));
+        return;
+    case CLOSE_UNSUPPORTED:
+    case CLOSE_BAD_TEXT:
+    case CLOSE_POLICY:
+        report_refusal(s, &why);
+        return;
+    case CLOSE_DENIED:
+        s->n_heard = 0; /* each stream begins with a message: without this the
+                           pauses would not grow */
+        break;
+    default:
+        break;
+    }
+    report_trouble(s, &why);
+}
+
+/* The connection failed, broke, or fell silent. That may be so because the
+ * broker is away, or because a proxy does not carry WebSockets: tries events,
+ * too, and then WebSockets again. */
+static void
+end_lost(struct shared_stream *s, const struct problem *why)
+{
+    if (s->n_heard == 0 && s->transport == TD_EVENTS)
+        transport_choice_forget(&s->choice);
+    if (s->n_heard == 0 && s->transport == TD_WEBSOCKET &&
+        ++s->n_refused > REFUSED_MAX)
+        report_unfit(s, why);
+    else
+        report_trouble(s, why);
+}
+
+static void
+on_stream_end(const struct live_end *end, void *user)
+{
+    struct shared_stream *s = user;
+    struct live_end copy = *end;
+
+    s->live = NULL;
+    s->is_open = false;
+    s->is_timed = false;
+    timer_stop(s->work);
+    buf_clear(&s->body);
+    if (copy.has_new_token)
+        connect_stream(s);
+    else if (copy.how == LIVE_CLOSED)
+        end_closed(s, &copy);
+    else if (copy.how == LIVE_LOST || copy.how == LIVE_MEMORY)
+        end_lost(s, &copy.why);
+    else if (copy.how == LIVE_REFUSED && is_passing(s, &copy.why))
+        report_trouble(s, &copy.why);
+    else if (copy.why.http_status == TOO_MANY_REQUESTS)
+        report_refusal(s, &copy.why);
+    else
+        report_unfit(s, &copy.why);
+}
+
+/* Its beginning */
+
+static void
+on_open(void *user)
+{
+    struct shared_stream *s = user;
+
+    s->is_open = true;
+    if (s->transport == TD_WEBSOCKET) {
+        send_commands(s);
+        return;
+    }
+    settle_pending(s);
+    if (has_joining(s))
+        work_soon(s);
+}
+
+/* Writes the command that asks for all sets. */
+static void
+write_body(struct shared_stream *s)
+{
+    buf_clear(&s->body);
+    for (size_t i = 0; i < s->n_sets; i++) {
+        if (!s->sets[i]->part)
+            continue;
+        buf_add_text(&s->body, s->body.size > 0 ? "," : FOLLOW);
+        add_follow(&s->body, s->sets[i]);
+        s->sets[i]->connection = s->n_connections;
+    }
+    BUF_ADD(&s->body, "]}");
+}
+
+/* Starts the connection. False: no memory. */
+static bool
+start_stream(struct shared_stream *s)
+{
+    struct live_request request = {.transport = (enum td_transport)s->transport,
+                                   .form = TD_JSON,
+                                   .idle_ms = &s->idle_ms,
+                                   .on_open = on_open};
+    struct buf url;
+
+    if (s->transport == TD_EVENTS) {
+        write_body(s);
+        request.body = buf_slice(&s->body);
+    }
+    buf_init(&url, SIZE_MAX / 2);
+    buf_add_text(&url, s->url);
+    if (s->filters[0]) {
+        BUF_ADD(&url, "?");
+        buf_add_text(&url, s->filters + 1);
+    }
+    BUF_ADD(&url, "\0");
+    request.url = url.data;
+    if (!url.failed && !s->body.failed)
+        s->live = live_start(s->client, &request, on_stream_message,
+                             on_stream_end, s);
+    buf_fini(&url);
+    return s->live != NULL;
+}
+
+static void
+connect_stream(struct shared_stream *s)
+{
+    s->is_open = false;
+    s->n_heard = 0;
+    s->n_connections++;
+    s->heartbeat_ms = clock_steady_ms();
+    if (s->n_parts == 0)
+        return;
+    for (size_t i = 0; i < s->n_sets; i++)
+        s->sets[i]->is_pending = s->sets[i]->part != NULL;
+    s->transport = transport_choice_choose(&s->choice, clock_steady_ms());
+    if (s->transport == 0 || !start_stream(s))
+        drop_parts(s);
+}
+
+/* Parts: the transport of followers */
+
+static bool
+join(struct live *live)
+{
+    struct shared_stream *s = live->shared->stream;
+    struct part *part = live->own;
+    struct shared_set *set = set_of(s, live->shared->set);
+
+    part->live = live;
+    if (!s->url)
+        s->url = strdup(live->url);
+    if (!s->url || !set)
+        return false;
+    part->set = set;
+    set->part = live;
+    set->is_pending = true;
+    s->n_parts++;
+    work_soon(s);
+    s->events.on_joined(live->shared->number, true, s->user);
+    return true;
+}
+
+static void
+leave_part(struct live *live)
+{
+    struct part *part = live->own;
+
+    if (part->live)
+        leave(part, true);
+}
+
+/* A pause may be long, and the broker sends on: so the part leaves, and its
+ * follower joins anew at its place then. */
+static void
+resume_part(void *own)
+{
+    struct part *part = own;
+
+    if (!part->live->is_paused)
+        live_finish(part->live, LIVE_AGAIN, "%s", "");
+}
+
+const struct transport transport_shared = {
+    .name = LIVE_SHARED,
+    .size = sizeof(struct part),
+    .start = join,
+    .stop = leave_part,
+    .go_on = resume_part,
+    .pause = leave_part,
+    .is_watched = true,
+};
+
+/* Life cycle */
+
+struct shared_stream *
+shared_stream_new(struct td_client *client,
+                  const struct follow_options *options,
+                  const struct shared_stream_events *events, void *user)
+{
+    struct shared_stream *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    s->client = client;
+    s->events = *events;
+    s->user = user;
+    memcpy(s->filters, options->filters, sizeof(s->filters));
+    s->is_xml = options->form == TD_XML;
+    s->has_own_idle = options->idle_ms > 0;
+    s->idle_ms = s->has_own_idle ? options->idle_ms : IDLE_DEFAULT;
+    s->pause_ms = PAUSE_FIRST;
+    transport_choice_open(&s->choice,
+                          options->transports & (TD_WEBSOCKET | TD_EVENTS));
+    buf_init(&s->body, BODY_MAX);
+    s->work = timer_new(client->loop, on_work, s);
+    if (!s->work) {
+        shared_stream_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void
+shared_stream_free(struct shared_stream *s)
+{
+    if (!s)
+        return;
+    live_free(s->live);
+    timer_free(s->work);
+    for (size_t i = 0; i < s->n_sets; i++) {
+        free(s->sets[i]->name);
+        free(s->sets[i]);
+    }
+    free(s->sets);
+    map_fini(&s->by_name);
+    buf_fini(&s->body);
+    free(s->url);
+    free(s);
+}

@@ -1,0 +1,76 @@
+/*
+ * shared_stream.h - one live connection for all sets of a source.
+ *
+ *     followers --> live_start --> join --+
+ *        ^                                +--> one WebSocket, or else one
+ *        +------ live_message, live_end --+    stream of server-sent events
+ *
+ * A broker that offers the link "urn:tidings:1:streams" sends the changes of
+ * any number of sets over one connection. To a follower this is the transport
+ * LIVE_SHARED: it joins with its place when its live phase begins, and gets the
+ * messages of its set. A follower that fills a gap leaves, and joins again
+ * behind the gap.
+ *
+ * The end of a set ends the part of its follower alone. If the connection ends,
+ * no follower notices: after one pause the next connection continues each set
+ * at its follower's place. If no transport can carry the shared connection, all
+ * parts end with LIVE_AGAIN, and shared_stream_takes is false for a while: the
+ * followers then open their own connections.
+ *
+ * What a broker can do: a message is as long as in live_connection.h; one of a
+ * set that nobody asked for ends the connection; one of a set that has left is
+ * dropped. Each set that ever joined takes some 200 bytes, and at most
+ * SHARED_STREAM_SETS_MAX join. One thread.
+ */
+#ifndef CLIENT_FOLLOW_SHARED_STREAM_H
+#define CLIENT_FOLLOW_SHARED_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/follow/follow_options.h"
+#include "client/lib/client.h"
+#include "proto/buf.h"
+
+/* More than a source has (DISCOVERY_SETS_MAX), because a set may change its
+ * name. */
+#define SHARED_STREAM_SETS_MAX 20000
+
+struct shared_stream;
+
+/* A follower's part of the connection. Its owner keeps it while the part is
+ * joined. */
+struct shared_part {
+    struct shared_stream *stream;
+    size_t number;   /* for on_joined */
+    const char *set; /* the set's name */
+    /* Appends the place to begin at: ,"after":"POSITION" or
+     * ,"since":"DATETIME". `user`: live_start's. */
+    void (*write_place)(struct buf *to, void *user);
+};
+
+struct shared_stream_events {
+    /* Set `number` has joined the connection, or has left it. */
+    void (*on_joined)(size_t number, bool is_joined, void *user);
+
+    /* There is no connection, because of `why`; the next attempt is in
+     * `pause_ms`. 0: another transport follows at once. */
+    void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
+};
+
+/* Copies what it needs of `options`: transports, filters, form, idle_ms. NULL:
+ * no memory. Calls nothing before it returns. */
+struct shared_stream *
+shared_stream_new(struct td_client *client,
+                  const struct follow_options *options,
+                  const struct shared_stream_events *events, void *user);
+
+/* Free its followers before. Not from a callback. NULL is allowed. */
+void shared_stream_free(struct shared_stream *s);
+
+/* True if `set` may join: `url` is the connection's (the first set decides
+ * which), and some transport is not unfit. */
+bool shared_stream_takes(struct shared_stream *s, const char *url,
+                         const char *set);
+
+#endif
