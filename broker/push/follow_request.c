@@ -23,7 +23,7 @@ static enum status
 set_resume(struct follow_request *r, struct slice text, struct problem *why)
 {
     free(r->resume);
-    r->resume = strndup(text.data ? text.data : "", text.size);
+    r->resume = slice_dup(text);
     return r->resume ? STATUS_OK : problem_memory(why);
 }
 

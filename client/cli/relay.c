@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/cli/cli.h"
 #include "client/cli/mirror_output.h"
 #include "client/lib/json_slices.h"
@@ -314,7 +314,7 @@ finish_old_post(struct relay *r)
         return fail_state(r);
     if (!is_there)
         return true;
-    age_s = (int64_t)time(NULL) - post.made_s;
+    age_s = clock_now_us() / 1000000 - post.made_s;
     is_good = age_s >= 0 && age_s < KEY_LIFE_S ? deliver_post(r, &post)
                                                : look_for(r, &post);
     free(post.body);

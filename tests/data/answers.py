@@ -196,9 +196,9 @@ def difference(recorded, answer):
 
 # Differences that later versions make on purpose. After 0.1.0 every set has a link to
 # where it is described, its own page unless its settings say otherwise (R-046, R-062);
-# and robots.txt names no Change Lists (R-262). The Source Description and the list of
-# sets name the stream of many sets. A set counts its subscribers by transport: later
-# versions have more of these.
+# and robots.txt names no Change Lists (R-262). The Source Description, the list of
+# sets and each set name the stream of many sets. A set counts its subscribers by
+# transport: later versions have more of these.
 LATER = (
     (
         re.compile(r"/capabilitylist\.xml$|/\.well-known/resourcesync$|^/descriptions/"),
@@ -209,7 +209,12 @@ LATER = (
     ),
     (re.compile(r"^/sets$"), re.compile(r',"stream":"[^"]*/stream"')),
     (re.compile(r"^/robots\.txt$"), re.compile(r"Sitemap: \S*/changelist\.xml\n")),
-    (re.compile(r"^/sets/[^/?]+$"), re.compile(r'"subscribers":{[^}]*},')),
+    (
+        re.compile(r"^/sets/[^/?]+$"),
+        re.compile(
+            r'"subscribers":{[^}]*},|{"rel":"urn:tidings:1:streams","href":"[^"]*/stream"},'
+        ),
+    ),
 )
 
 

@@ -89,9 +89,11 @@ on_message(char *bytes, size_t size, void *user)
     char text[40] = ":h";
 
     if (size > 0) {
-        const char *after = strstr(bytes, "\"after\":");
+        char *message = slice_dup((struct slice){bytes, size});
 
-        snprintf(text, sizeof(text), ":%u", (unsigned)atoi(after + 8));
+        snprintf(text, sizeof(text), ":%u",
+                 (unsigned)atoi(strstr(message, "\"after\":") + 8));
+        free(message);
         m->place++;
     }
     tell(m->all, m->name, text);
