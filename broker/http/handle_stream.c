@@ -229,7 +229,7 @@ accept_many(struct http *http, struct request *rq, struct principal *principal,
     return rc ? rc : push_accept_many(http->push, rq, &wish, why);
 }
 
-/* What is well-formed JSON, but no such request, is malformed for a stream. */
+/* Answers 400 also to JSON that is well-formed and no such request. */
 static void
 start_many(struct http *http, struct request *rq, struct principal *principal,
            struct slice last_id, struct slice json)

@@ -133,8 +133,8 @@ find_member(struct members *m, struct slice name)
     return NULL;
 }
 
-/* News, or the end of a load. A message that cannot be sent now is released: it
- * is made again when its turn comes, so a stream holds one. */
+/* News, or the end of a load. A member that is not at its turn releases its
+ * message, and has it made again at its turn: a stream holds one. */
 static void
 on_ready(struct reader *reader)
 {

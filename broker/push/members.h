@@ -93,9 +93,9 @@ struct members {
     struct list ready, cold, loading;
     unsigned n_loading;
     size_t n_refused;       /* members that only wait to send their end */
-    struct member *current; /* whose message is sent */
-    struct client
-        *client; /* whose share counts (CLIENT_FOLLOWED): a reference */
+    struct member *current; /* its message is being sent */
+    struct client *
+        client; /* a reference: members count for its share (CLIENT_FOLLOWED) */
     struct follow_item *patterns;
     size_t n_patterns;
 
