@@ -25,8 +25,9 @@ struct client {
     struct clients *clients;
     atomic_uint refs; /* the last reference is released under clients->mutex */
 
-    char name[41];       /* of an owner, cut */
-    struct list charged; /* in clients->charged, with a reference, or not */
+    _Atomic(bool) has_name; /* released by the thread that has written it */
+    char name[41];          /* of an owner, cut */
+    struct list charged;    /* in clients->charged, with a reference, or not */
 
     /* Relaxed, as those of all clients. */
     _Atomic(uint64_t) held[CLIENT_KINDS];
@@ -285,8 +286,13 @@ client_of_owner(struct clients *c, struct slice name)
     client = client_of(c, &key);
     if (!client)
         return NULL;
+    if (atomic_load_explicit(&client->has_name, memory_order_acquire))
+        return client;
     pthread_mutex_lock(&c->mutex);
-    snprintf(client->name, sizeof(client->name), "%.*s", SLICE_ARG(name));
+    if (!atomic_load_explicit(&client->has_name, memory_order_relaxed)) {
+        snprintf(client->name, sizeof(client->name), "%.*s", SLICE_ARG(name));
+        atomic_store_explicit(&client->has_name, true, memory_order_release);
+    }
     pthread_mutex_unlock(&c->mutex);
     return client;
 }
@@ -384,7 +390,11 @@ client_name(const struct client *client, char to[CLIENT_NAME_SIZE])
         return;
     }
     if (client->key.kind == CLIENT_IS_OWNER) {
-        snprintf(to, CLIENT_NAME_SIZE, "token %s", client->name);
+        /* Without a name its token has not come since the start. */
+        snprintf(to, CLIENT_NAME_SIZE, "token %s",
+                 atomic_load_explicit(&client->has_name, memory_order_acquire)
+                     ? client->name
+                     : "");
         return;
     }
     if (client->key.kind == CLIENT_IS_USER) {

@@ -88,7 +88,9 @@ places_enter(struct places *places, struct service *service, struct set *set)
         p = calloc(1, sizeof(*p));
         if (!p)
             return NULL;
-        places->service = service;
+        /* Once: threads that commit read it to wake the service. */
+        if (!places->service)
+            places->service = service;
         p->places = places;
         p->set = set;
         watched_channel_init(&p->channel, &places->readers);
