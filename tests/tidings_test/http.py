@@ -13,6 +13,7 @@ It follows, decodes and repeats nothing: a test sees the bytes that were sent.
 """
 
 import json
+import re
 import select
 import socket
 import ssl
@@ -323,7 +324,7 @@ class Client:
         except BaseException:
             self.disconnect()  # what comes may be the answer to this request
             raise
-        if (answer["Connection"] or "").lower() == "close":
+        if "close" in re.split(r"[ ,]+", (answer["Connection"] or "").lower()):
             self.disconnect()
         return answer
 
