@@ -441,8 +441,8 @@ db_unlink(const char *path, struct problem *why)
 
 /* Copying */
 
-/* A connection that leaves the database as it is, also if it is the last one
- * to close it. */
+/* Opens a connection that never changes the database: the last connection that
+ * closes would else move the WAL into it. */
 static int
 open_source(struct db *db, const char *path)
 {

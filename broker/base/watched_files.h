@@ -10,15 +10,16 @@
  *                                        reported after 2 s
  *
  * So nobody notices that one of two files was replaced before the other.
- * Changes that never pause are read once a second.
+ * While changes never pause, the files are read once a second.
  *
  * inotify watches the folders of the files, and each folder with a symbolic
- * link on the way there: it sees a file that is written in place, one that is
- * renamed over another, and a link that is redirected (as Kubernetes does with
- * "..data"). It does not see changes that another machine makes in a network
- * file system, or a folder further up that is renamed: for these there is
- * SIGHUP. A file counts as changed if its inode, size or one of its times
- * differs.
+ * link on the way there. So it reports when a program
+ *   - writes a file in place,
+ *   - renames another file over it, or
+ *   - redirects a link (as Kubernetes does with "..data").
+ * It reports no change by another machine in a network file system, and no new
+ * name of a folder further up: the operator sends SIGHUP then. A file counts as
+ * changed if its inode, size or one of its times differs.
  *
  * Only the thread that made it may call it.
  */

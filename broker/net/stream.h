@@ -67,8 +67,8 @@ struct stream_handlers {
      * stream must not be touched afterwards. */
     void (*on_gone)(struct stream *stream, void *user);
     /* The client has sent a message, of at most STREAM_MESSAGE_MAX bytes; a
-     * larger one closes the stream (1009). The next one is not read before
-     * this returns, nor while the stream is choked. The bytes of a message
+     * larger one closes the stream (1009). The stream reads no further message
+     * before this returns, and none while it is choked. The bytes of a message
      * that is not whole count as memory for posts of its client. NULL:
      * messages of at most 64 KB are checked, and dropped. */
     void (*on_message)(struct stream *stream,

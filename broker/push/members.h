@@ -99,8 +99,8 @@ struct members {
     struct follow_item *patterns;
     size_t n_patterns;
 
-    /* A member is ready, perhaps `current`, whose message was made again: the
-     * stream asks members_next, unless it is busy. */
+    /* A member is ready: the stream asks members_next, unless it is busy. It
+     * may be `current`, after its message was made again. */
     void (*on_ready)(struct members *members, struct member *member);
 
     /* True if the stream waits for room, or sends a message. */

@@ -79,8 +79,8 @@ struct push_many_wish {
     struct filter_class *filter; /* entered; of all sets; push leaves it */
 };
 
-/* Accepts a WebSocket, whose client may send further requests as messages, or
- * an event stream. An error leaves the request to its owner, with its filter
+/* Accepts an event stream, or a WebSocket: its client may send further requests
+ * as messages. An error leaves the request to its owner, with its filter
  * left: STATUS_LIMITED, STATUS_INVALID, STATUS_MEMORY. */
 MUST_CHECK enum status push_accept_many(struct push *push, struct request *rq,
                                         const struct push_many_wish *wish,

@@ -6,9 +6,9 @@
  *          +-----------------------------------------------------+
  *
  * Each token has a version, which grows when its file brings another token. A
- * request remembers the version that it sent: when several requests fail with
- * one token, the file is read again until it has changed, and no request is
- * repeated with the token that was refused.
+ * request remembers the version that it sent. When several requests fail with
+ * one token, the client reads the file again until it has another token. It
+ * never repeats a request with the token that the server has refused.
  *
  * Over http a token goes to loopback only; curl_loop.c sends none through a
  * proxy that would read it.

@@ -638,8 +638,8 @@ send_without_waiting(struct wire *w, const struct buf *bytes, size_t sent)
     return all;
 }
 
-/* Each message has a thousand answers; what comes behind it stays in the
- * kernel. */
+/* Each message has a thousand answers. The next message stays in the kernel
+ * until they are sent. */
 TEST(reads_no_further_message_before_it_has_answered)
 {
     struct wire *w = connected();

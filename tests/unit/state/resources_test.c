@@ -276,8 +276,8 @@ fill_state(struct resources *from, const char *dir)
     return to;
 }
 
-/* A state that is filled from a list is the one that the list was made of, and
- * the log goes on behind it. */
+/* A restore fills a state from a Resource List. It equals the state from which
+ * the broker made the list, and the log goes on behind it. */
 TEST(goes_on_from_a_list_of_all_resources)
 {
     struct folded *w = *state;
