@@ -19,6 +19,8 @@ struct td_receipt {
     uint64_t last;     /* and of its last */
     char position[64]; /* of the last: "epoch-seq" */
     char datetime[32]; /* its event time, W3C Datetime */
+    int is_repeat;     /* not 0: an earlier call has posted this with the same
+                          key; this one added nothing */
 };
 
 struct td_publish_options {

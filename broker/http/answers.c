@@ -120,12 +120,14 @@ answers_read_key(struct request *rq, const struct principal *principal,
     return rc;
 }
 
-/* {"set":"demo","first":1,"last":3,"position":"...-3","datetime":"..."} */
+/* {"set":"demo","first":1,"last":3,"position":"...-3","datetime":"..."}; a
+ * repeat gets the same bytes, so a header marks it. */
 static void
 answer_posted(struct request *rq, const struct set *set,
               const struct post *post)
 {
     char position[POSITION_MAX], datetime[DATETIME_SIZE];
+    struct response r;
     struct buf text;
 
     position_write(position, post->epoch, post->last);
@@ -142,7 +144,12 @@ answer_posted(struct request *rq, const struct set *set,
     BUF_ADD(&text, "\",\"datetime\":\"");
     buf_add(&text, datetime, DATETIME_SIZE);
     BUF_ADD(&text, "\"}\n");
-    answers_json(rq, 200, &text);
+    response_init(&r, 200, "application/json");
+    if (post->is_repeat)
+        response_header(&r, "Idempotent-Replayed", "true");
+    r.text = buf_slice(&text);
+    request_answer(rq, &r);
+    buf_fini(&text);
 }
 
 void

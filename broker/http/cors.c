@@ -97,7 +97,8 @@ cors_mark(struct request *rq, const struct origins *origins,
         n += snprintf(lines + n, sizeof(lines) - (size_t)n,
                       "Access-Control-Allow-Origin: %.*s\r\n"
                       "Access-Control-Expose-Headers: Link, Retry-After, "
-                      "Last-Event-ID, Location, ETag, RateLimit\r\n",
+                      "Last-Event-ID, Location, ETag, RateLimit, "
+                      "Idempotent-Replayed\r\n",
                       SLICE_ARG(verdict == CORS_ALLOWED ? origin : SLICE("*")));
     request_add_lines(rq, (struct slice){lines, (size_t)n});
 }

@@ -39,6 +39,7 @@ answer_repeat(const struct act_key *first, struct post *post)
         return;
     }
     post->status = STATUS_OK;
+    post->is_repeat = true;
     memcpy(post->epoch, post->set->draft.epoch, sizeof(post->epoch));
     post->first = first->first;
     post->last = first->last;

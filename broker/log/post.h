@@ -95,6 +95,7 @@ struct post {
     uint64_t first, last; /* the seqs that the entries got */
     int64_t last_us;      /* T(last) */
     bool is_birth;        /* the set began with this post */
+    bool is_repeat;       /* an earlier post with the key has this outcome */
 };
 
 #endif

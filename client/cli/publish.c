@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/random.h"
 #include "client/cli/cli.h"
+#include "proto/resourcesync/digest.h"
 
 /* A document is held in memory. */
 #define DOCUMENT_MAX ((size_t)1 << 30)
@@ -28,6 +30,7 @@ enum {
     OPTION_MEDIA_TYPE,
     OPTION_CONTENT,
     OPTION_KEY,
+    OPTION_AGAIN,
     OPTION_RETRY,
     OPTION_FULL,
     OPTION_EVERY,
@@ -48,8 +51,8 @@ static const struct option_row options[] = {
                            "media type of its representation"},
     [OPTION_CONTENT] = {"content", "FILE",
                         "its bytes, for a set with content=inline"},
-    [OPTION_KEY] = {"key", "KEY",
-                    "a repeat with it adds nothing; default: random"},
+    [OPTION_KEY] = {"key", "KEY", "a repeat with it adds nothing; see below"},
+    [OPTION_AGAIN] = {"again", NULL, "post FILE although it was posted before"},
     [OPTION_RETRY] = {"retry", "SECONDS",
                       "how long to try again without an answer; 60"},
     [OPTION_FULL] = {"full", "FILE|URL",
@@ -227,9 +230,41 @@ read_retry(const char *text, int *retry_ms)
     return true;
 }
 
+/* "sha-256:HEX" of the type and the bytes of a file, and a NUL. The broker
+ * keeps the keys of each set apart. */
+#define FILE_KEY_SIZE (DIGEST_TEXT_SIZE + 1)
+
+/* The key of a regular file; NULL for a pipe: two commands may write the same
+ * bytes by chance. */
+static const char *
+file_key(char key[FILE_KEY_SIZE], FILE *f, const char *type, struct slice text)
+{
+    struct digest digest;
+    struct stat st;
+
+    if (f == stdin || fstat(fileno(f), &st) || !S_ISREG(st.st_mode))
+        return NULL;
+    digest_start(&digest, slice_of(type));
+    digest_add(&digest, text);
+    digest_write(key, &digest);
+    key[DIGEST_TEXT_SIZE] = '\0';
+    return key;
+}
+
+/* `first`: the receipt of the earlier post, which standard output has. */
+static void
+say_nothing_was_added(const struct td_receipt *first, bool is_own_key)
+{
+    say("nothing was added: this was posted before, with the same key: entries "
+        "%" PRIu64 " to %" PRIu64 " of %s%s",
+        first->first, first->last, first->datetime,
+        is_own_key ? "" : "; --again posts it once more");
+}
+
+/* `key` NULL: a random one. */
 static enum exit_code
 post_text(const struct arguments *arguments, const char *type, const char *text,
-          size_t size)
+          size_t size, const char *key)
 {
     const char *const *given = arguments->options;
     struct td_publish_options how = {.key = given[OPTION_KEY]};
@@ -239,6 +274,8 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
 
     if (how.key && !how.key[0])
         return bad_usage("--key is 1 to 255 visible ASCII characters");
+    if (!how.key && !given[OPTION_AGAIN])
+        how.key = key;
     if (given[OPTION_RETRY] && !read_retry(given[OPTION_RETRY], &how.retry_ms))
         return bad_usage("--retry is a number of seconds from 0 to %d",
                          RETRY_MOST);
@@ -249,8 +286,11 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
         return code;
     code = exit_of(client, td_publish(client, arguments->operands[0], type,
                                       text, size, &how, &receipt));
-    if (code == EXIT_GOOD)
+    if (code == EXIT_GOOD) {
         print_receipt(&receipt);
+        if (receipt.is_repeat)
+            say_nothing_was_added(&receipt, given[OPTION_KEY] != NULL);
+    }
     td_close(client);
     return code;
 }
@@ -320,7 +360,7 @@ post_parts(const struct arguments *arguments, FILE *parts, const char *boundary)
     }
     snprintf(type, sizeof(type), "multipart/related; boundary=%s; type=\"%s\"",
              boundary, json_type);
-    code = post_text(arguments, type, bytes, (size_t)size);
+    code = post_text(arguments, type, bytes, (size_t)size, NULL);
     munmap(bytes, (size_t)size);
     return code;
 }
@@ -365,6 +405,7 @@ post_file(const struct arguments *arguments)
         arguments->n_operands == 2 ? arguments->operands[1] : "-";
     bool is_stdin = !strcmp(name, "-");
     FILE *f = is_stdin ? stdin : fopen(name, "rb");
+    char key[FILE_KEY_SIZE];
     const char *type;
     char *text = NULL;
     size_t size = 0;
@@ -377,7 +418,8 @@ post_file(const struct arguments *arguments)
     }
     type = type_of(arguments->options[OPTION_TYPE], name, text, size);
     if (type)
-        code = post_text(arguments, type, text, size);
+        code = post_text(arguments, type, text, size,
+                         file_key(key, f, type, (struct slice){text, size}));
     else if (arguments->options[OPTION_TYPE])
         code = bad_usage("--type is xml, json or ndjson");
     else
@@ -556,6 +598,10 @@ run_publish(const struct arguments *arguments)
     for (int i = OPTION_EVERY; i < OPTION_VERBOSE; i++)
         if (arguments->options[i])
             return bad_usage("--%s needs --full", options[i].name);
+    if (arguments->options[OPTION_AGAIN] &&
+        (arguments->n_operands < 2 || arguments->options[OPTION_CHANGE] ||
+         arguments->options[OPTION_KEY]))
+        return bad_usage("--again needs a FILE, and no --key");
     if (!arguments->options[OPTION_CHANGE]) {
         for (int i = OPTION_LASTMOD; i <= OPTION_CONTENT; i++)
             if (arguments->options[i])
@@ -573,7 +619,7 @@ run_publish(const struct arguments *arguments)
     else if (arguments->options[OPTION_CONTENT])
         code = post_content(arguments, text);
     else
-        code = post_text(arguments, json_type, text, size);
+        code = post_text(arguments, json_type, text, size, NULL);
     free(text);
     return code;
 }
@@ -591,8 +637,12 @@ const struct command publish_command = {
         "and event\ntime of the last. A post is kept whole or not at "
         "all. If its answer\nis lost it is posted again, with the same "
         "key, so that it is kept once; also\nwhen the broker asks to come "
-        "again. After a failure, and with --key, the same\ncommand may be "
-        "given again. --retry 0 tries once.\n\n"
+        "again. --retry 0 tries once.\n\n"
+        "The key of a FILE comes from its bytes: after a failure the same "
+        "command may be\ngiven again. If the broker has the file already (of "
+        "the last 24 hours at least),\nnothing is added, and a line says so; "
+        "--again posts it once more. Standard input\nand LOCs have random "
+        "keys: use --key to repeat such a command.\n\n"
         "With --content the bytes of FILE go along, to a set that keeps "
         "content inline:\nthe broker keeps them, and adds their SHA-256 and "
         "length to the entry.\n\n"

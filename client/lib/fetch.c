@@ -46,6 +46,7 @@ enum value {
     V_RANGE,
     V_LOCATION,
     V_LINK,
+    V_REPLAYED,
     N_VALUES
 };
 
@@ -57,6 +58,7 @@ static const char *const value_names[N_VALUES] = {
     [V_RANGE] = "Content-Range",
     [V_LOCATION] = "Location",
     [V_LINK] = "Link",
+    [V_REPLAYED] = "Idempotent-Replayed",
 };
 
 struct fetch {
@@ -194,6 +196,7 @@ fill_answer(struct fetch *f)
     a->content_range = answer_value(f, V_RANGE);
     a->location = answer_value(f, V_LOCATION);
     a->link = answer_value(f, V_LINK);
+    a->is_replayed = !strcmp(answer_value(f, V_REPLAYED), "true");
     a->note = a->status == 401 ? tokens_note(f->client->tokens, f->url) : NULL;
 }
 

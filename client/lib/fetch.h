@@ -53,6 +53,7 @@ struct fetch_answer {
     const char *content_range; /* of a 206 */
     const char *location;
     const char *link; /* all Link lines, joined by ", " */
+    bool is_replayed; /* Idempotent-Replayed: an earlier post was kept */
     const char *note; /* of a 401: tokens_note; or NULL */
     struct buf body;  /* empty if on_body took it */
 };

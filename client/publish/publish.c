@@ -56,6 +56,7 @@ post_receipt(struct slice body, struct td_receipt *receipt)
     size_t n_members = sizeof(members) / sizeof(members[0]);
     bool is_good = json_fields_read(body, members, n_members);
 
+    receipt->is_repeat = 0;
     for (size_t i = 0; i < n_members; i++)
         is_good = is_good && members[i].is_there;
     return is_good;
@@ -277,6 +278,8 @@ attempt_post(struct posting *p, unsigned *pause_ms)
         if (!post_receipt(buf_slice(&answer.body), p->receipt))
             rc = client_fail(p->client, STATUS_MALFORMED,
                              "200, but the answer is no receipt of a post");
+        /* If an answer was lost, the first post is probably of this call. */
+        p->receipt->is_repeat = answer.is_replayed && !p->is_open;
     } else if (!rc) {
         rc = client_refused(p->client, &answer);
         /* A proxy does not know if the broker kept the post. */

@@ -4,7 +4,8 @@
  * A post is one change, an array of them, or a message, of which only the
  * entries and the times around them are read; a message is what
  * json_message_begin wrote, or an array of changes. Members that nobody knows
- * and members given twice are refused: a source learns of its mistake.
+ * and members given twice are refused: a source learns of its mistake. A member
+ * whose value is null counts as absent.
  *
  * A post that may be a message of a broker (input_reader_take_message) is one
  * of the three, too; as an object it may have an "id", and members of a message
@@ -645,6 +646,8 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
         return add_tag(j, text, why);
     if (j->level->place == PLACE_HASH && event == JSON_STRING)
         return add_digits(j, text, why);
+    if (member && event == JSON_OTHER && slice_is(text, "null"))
+        return STATUS_OK;
     if (!member || !(member->values & 1u << event))
         return wrong_value(j, event, why);
     if (j->level->place == PLACE_MESSAGE)

@@ -337,7 +337,7 @@ def test_publish_posts_a_file(news, run, tmp_path):
     assert check_published(done, news, 1, 2)[2].loc == "http://example.com/b"
     done = run("tidings", "publish", news.url, plain)
     assert check_published(done, news, 3, 3)[3].loc == "http://example.com/c?x&y"
-    done = run("tidings", "publish", news.url, plain, "--type", "json")
+    done = run("tidings", "publish", news.url, plain, "--again", "--type", "json")
     check_published(done, news, 4, 4)
 
 

@@ -36,12 +36,15 @@ def post_first(news, key, body=TWO, type=JSON):
     """Post it for the first time; the answer."""
     answer = post(news, key, body, type)
     assert answer.status == 200, answer
+    assert answer["Idempotent-Replayed"] is None
     return answer
 
 
 def check_repeat(first, news, key, body=TWO, type=JSON):
-    """Post it again: the answer is, byte for byte, that of the first time."""
+    """Post it again: the body is, byte for byte, that of the first time, and a header
+    says so."""
     answer = post(news, key, body, type)
+    assert answer["Idempotent-Replayed"] == "true"
     assert (answer.status, answer["Content-Type"]) == (200, JSON)
     assert answer.body == first.body
 

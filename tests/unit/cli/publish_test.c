@@ -235,4 +235,6 @@ TEST(refuses_bad_keys_and_times)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(PUBLISH(s, "[{}]", bad[i]), 2);
+    assert_int_equal(PUBLISH(s, "[{}]", "--again"), 2);
+    assert_int_equal(PUBLISH(s, "[{}]", "/dev/null", "--again", "--key=a"), 2);
 }

@@ -53,6 +53,8 @@ TEST(a_repeat_has_the_outcome_of_the_first)
     again = post_key(w, &w->a, "k", 3, STATUS_OK);
 
     assert_same_outcome(first, again);
+    assert_false(first->post.is_repeat);
+    assert_true(again->post.is_repeat);
     assert_int_equal(again->post.first, 6);
     assert_int_equal(again->post.last, 8);
     assert_int_equal(head_of(&w->a).last, 13);

@@ -54,12 +54,38 @@ TEST(reads_every_member)
     assert_reads(JSON, "{" A "}", "created [http://example.com/a]\n");
 }
 
+/* Tables and languages write null where they have no value. */
+TEST(takes_null_as_absent)
+{
+    assert_reads(
+        JSON,
+        "[{" A ",\"datetime\":null,\"lastmod\":null,\"hash\":null,"
+        "\"length\":null,\"type\":null,\"priority\":null,"
+        "\"tags\":null,\"links\":null,\"attributes\":null},{" A
+        ",\"links\":[{\"rel\":\"via\",\"href\":\"http://example.com/b\","
+        "\"pri\":null,\"hash\":null,\"attributes\":null}],"
+        "\"attributes\":[{\"ns\":\"urn:x\",\"name\":\"n\","
+        "\"value\":null}]}]",
+        "created [http://example.com/a]\n"
+        "created [http://example.com/a] {urn:x}n=[]\n"
+        "  via [http://example.com/b]\n");
+    assert_bad("{\"loc\":null,\"change\":\"created\"}", "no loc");
+    assert_bad("{" A ",\"change\":null}", "change: given twice");
+    assert_bad("{" A ",\"path\":null}",
+               "unknown member \"path\" in the change");
+    assert_bad("{" A ",\"hash\":{\"md5\":null}}",
+               "hash: must not hold true, false or null");
+    assert_bad("{" A ",\"tags\":[null]}",
+               "tags: must not hold true, false or null");
+    assert_bad("[null]", "changes: must not hold true, false or null");
+}
+
 TEST(refuses_members_that_are_unknown_wrong_or_given_twice)
 {
     assert_bad("{" A ",\"path\":\"/a\"}",
                "unknown member \"path\" in the change");
     assert_bad("{" A ",\"loc\":\"http://example.com/b\"}", "loc: given twice");
-    assert_bad("{\"loc\":null}", "loc: must not be true, false or null");
+    assert_bad("{\"loc\":true}", "loc: must not be true, false or null");
     assert_bad("{\"loc\":1}", "loc: must not be a number");
     assert_bad("{\"loc\":{}}", "loc: must not be an object");
     assert_bad("{\"loc\":[]}", "loc: must not be an array");
@@ -119,7 +145,7 @@ TEST(reads_the_entries_of_a_message_that_is_posted)
     assert_bad("{\"from\":\"2026-01-02T00:00:00Z\","
                "\"until\":\"2026-01-01T00:00:00Z\",\"changes\":[{" A "}]}",
                "until: before from");
-    assert_bad("{\"set\":null,\"changes\":[{" A "}]}",
+    assert_bad("{\"set\":false,\"changes\":[{" A "}]}",
                "set: must not be true, false or null");
 }
 

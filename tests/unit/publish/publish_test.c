@@ -325,6 +325,27 @@ TEST(repeats_a_post_whose_answer_was_lost)
     assert_in_range(troubles.pause_ms[1], 1000, 1000);
 }
 
+/* The broker marks a repeat. If an answer was lost, the repeated post may be of
+ * this call: it counts as added. */
+TEST(says_if_the_post_was_a_repeat)
+{
+    static const char replayed[] =
+        "application/json\r\nIdempotent-Replayed: true";
+    struct stage *s = *state;
+
+    fake_answer(s->broker, 200, "application/json", RECEIPT);
+    fake_answer(s->broker, 200, replayed, RECEIPT);
+    fake_silence(s->broker);
+    fake_answer(s->broker, 200, replayed, RECEIPT);
+    fake_broker_start(s->broker);
+    s->options.key = "k";
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(publish(s, "application/json", "[1]"), TD_OK);
+        assert_int_equal(s->receipt.is_repeat, i == 1);
+    }
+}
+
 /* While it is unknown whether the broker kept the post, td_publish also asks a
  * broker that is away: it may be starting. */
 TEST(asks_on_while_the_outcome_is_open)
