@@ -1,6 +1,7 @@
 #include "base/certificates.h"
 
 #include <string.h>
+#include <time.h>
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -86,6 +87,30 @@ void
 certificates_free(struct stack_st_X509 *all)
 {
     sk_X509_pop_free(all, X509_free);
+}
+
+static int64_t
+end_us_of(const X509 *one)
+{
+    struct tm tm;
+
+    return ASN1_TIME_to_tm(X509_get0_notAfter(one), &tm)
+               ? (int64_t)timegm(&tm) * 1000000
+               : INT64_MAX;
+}
+
+int64_t
+certificates_end_us(const struct stack_st_X509 *all)
+{
+    int64_t first = INT64_MAX;
+
+    for (int i = 0; i < sk_X509_num(all); i++) {
+        int64_t end = end_us_of(sk_X509_value(all, i));
+
+        if (end < first)
+            first = end;
+    }
+    return first < INT64_MAX ? first : 0;
 }
 
 bool

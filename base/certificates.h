@@ -5,6 +5,7 @@
 #define BASE_CERTIFICATES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "proto/problem.h"
@@ -23,6 +24,10 @@ MUST_CHECK enum status certificates_read(struct stack_st_X509 **all,
                                          const char *path, const char *what,
                                          struct problem *why);
 void certificates_free(struct stack_st_X509 *all); /* NULL is allowed */
+
+/* When the first of them expires, in microseconds since 1970; 0: there are
+ * none, or NULL. */
+int64_t certificates_end_us(const struct stack_st_X509 *all);
 
 #define CERTIFICATES_DIGEST_SIZE 32
 

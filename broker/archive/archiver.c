@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "broker/archive/changedumps.h"
 #include "broker/archive/contents.h"
+#include "broker/archive/disk_usage.h"
 #include "broker/archive/fetch_schedule.h"
 #include "broker/archive/renewal.h"
 #include "broker/archive/retention.h"
@@ -30,6 +31,7 @@ struct archiver {
     struct fetch_schedule fetching;
     struct renewal renewal;
     struct changedumps changedumps;
+    struct disk_usage disk_usage;
     struct registry *registry;
 };
 
@@ -94,11 +96,17 @@ static void
 list_chores(struct archiver *a)
 {
     struct chore *const all[] = {
-        &a->folding.chore,   &a->rotation.chore,
-        &a->retaining.chore, &a->purge,
-        &a->sweep,           contents_chore(a->contents),
-        &a->uploads.chore,   &a->fetching.chore,
-        &a->renewal.chore,   &a->changedumps.chore,
+        &a->folding.chore,
+        &a->rotation.chore,
+        &a->retaining.chore,
+        &a->purge,
+        &a->sweep,
+        contents_chore(a->contents),
+        &a->uploads.chore,
+        &a->fetching.chore,
+        &a->renewal.chore,
+        &a->changedumps.chore,
+        &a->disk_usage.chore,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -126,6 +134,7 @@ archiver_open(struct archiver **archiver, struct registry *registry,
         rc = contents_new(&a->contents, registry, why);
     renewal_init(&a->renewal, registry, &a->folding, a->contents, &a->thread);
     changedumps_init(&a->changedumps, registry, a->contents);
+    disk_usage_init(&a->disk_usage, registry);
     if (!rc)
         rc = fetch_schedule_open(&a->fetching, registry, a->contents, allowed,
                                  &a->thread, why);

@@ -25,9 +25,11 @@ static const struct row {
 #undef ROW
 
 static const char *const label_names[METRIC_LABELS] = {
-    [LABEL_CODE] = "code",     [LABEL_TRANSPORT] = "transport",
-    [LABEL_LEVEL] = "level",   [LABEL_VERSION] = "version",
-    [LABEL_REASON] = "reason", [LABEL_LIMIT] = "limit",
+    [LABEL_CODE] = "code",      [LABEL_TRANSPORT] = "transport",
+    [LABEL_LEVEL] = "level",    [LABEL_VERSION] = "version",
+    [LABEL_REASON] = "reason",  [LABEL_LIMIT] = "limit",
+    [LABEL_CERTIFICATE] = "of", [LABEL_DISK] = "kind",
+    [LABEL_RELAY] = "state",    [LABEL_UPSTREAM] = "reason",
 };
 
 /* Each list ends with NULL. */
@@ -42,6 +44,11 @@ static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
     [LABEL_LIMIT] = {"connections", "half-heads", "streams", "posts", "disk",
                      "answers", "filters", "uploads", "sets", "set-names",
                      "keys", "followed", "post-rate", "byte-rate"},
+    [LABEL_CERTIFICATE] = {"server", "client-ca"},
+    [LABEL_DISK] = {"database", "wal", "change-lists", "resource-lists",
+                    "dumps", "content", "temporary", "other"},
+    [LABEL_RELAY] = {"active", "without-topic", "leaving"},
+    [LABEL_UPSTREAM] = {"source", "fetch", "document"},
 };
 
 /* Upper bounds of a histogram's buckets: from a push within one machine to a
@@ -194,31 +201,41 @@ write_value(struct buf *to, enum metric metric, size_t cell)
 
     /* A reader may see a decrease of one copy before the increase of
      * another. */
-    if ((kind == GAUGE || kind == GAUGE_SECONDS) && (int64_t)value < 0)
+    if (kind != COUNTER && kind != COUNTER_SECONDS && (int64_t)value < 0)
         value = 0;
-    if (kind == COUNTER_SECONDS || kind == GAUGE_SECONDS)
+    if (kind == COUNTER_SECONDS || kind == GAUGE_SECONDS || kind == GAUGE_TIME)
         write_seconds(to, value);
     else
         buf_add_format(to, "%" PRIu64 "\n", value);
+}
+
+static bool
+has_sample(enum metric metric, size_t cell)
+{
+    return rows[metric].kind != GAUGE_TIME || read_cell(metric, cell) > 0;
+}
+
+void
+metrics_write_head(struct buf *to, const char *name, const char *type,
+                   const char *help)
+{
+    buf_add_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 void
 metrics_write(struct buf *to)
 {
     static const char *const types[] = {
-        [COUNTER] = "counter",
-        [COUNTER_SECONDS] = "counter",
-        [GAUGE] = "gauge",
-        [GAUGE_SECONDS] = "gauge",
-        [HISTOGRAM_SECONDS] = "histogram",
+        [COUNTER] = "counter",  [COUNTER_SECONDS] = "counter",
+        [GAUGE] = "gauge",      [GAUGE_SECONDS] = "gauge",
+        [GAUGE_TIME] = "gauge", [HISTOGRAM_SECONDS] = "histogram",
     };
 
     for (int m = 0; m < METRICS; m++) {
         const struct row *row = &rows[m];
         const char *const *values = label_values[row->label];
 
-        buf_add_format(to, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help,
-                       row->name, types[row->kind]);
+        metrics_write_head(to, row->name, types[row->kind], row->help);
         if (row->kind == HISTOGRAM_SECONDS) {
             write_histogram(to, m);
         } else if (!row->label) {
@@ -226,6 +243,8 @@ metrics_write(struct buf *to)
             write_value(to, m, 0);
         } else {
             for (size_t i = 0; values[i]; i++) {
+                if (!has_sample(m, i))
+                    continue;
                 buf_add_format(to, "%s{%s=\"%s\"} ", row->name,
                                label_names[row->label], values[i]);
                 write_value(to, m, i);

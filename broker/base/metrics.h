@@ -7,10 +7,11 @@
  * _total for counters. Help is one sentence without a full stop, and without "
  * and \.
  *
- * No metric has a label for the set. A broker may have 50,000 sets, any
- * publisher can make new ones, and each would be a time series for ever; the
- * documents of a set have its own figures. The values of every label are known
- * at the start.
+ * No row has a label for the set. A broker may have 50,000 sets, any publisher
+ * can make new ones, and each would be a time series for ever; the documents of
+ * a set have its own figures. The values of every label are known at the start.
+ * (The sets that lag most are named, but never more than ten of each kind of
+ * reader: rates.h.)
  *
  * Counting: each thread adds to one of METRIC_SHARDS copies of all cells,
  * always the same, so that threads do not fight for a cache line (with more
@@ -39,15 +40,40 @@ enum metric_label {
     LABEL_VERSION,
     LABEL_REASON, /* of enum fetch_reason (archive/content_download.h) */
     LABEL_LIMIT,  /* of enum client_kind and client_rate (client_limits.h) */
+    LABEL_CERTIFICATE, /* enum metric_certificate */
+    LABEL_DISK,        /* enum metric_disk */
+    LABEL_RELAY,       /* enum metric_relay */
+    LABEL_UPSTREAM,    /* enum metric_upstream */
     METRIC_LABELS
 };
 
-/* The kind and the unit; seconds are counted in microseconds. */
+/* Values of labels that several files use. */
+enum metric_certificate { CERTIFICATE_SERVER, CERTIFICATE_CLIENT_CA };
+
+enum metric_disk {
+    DISK_DATABASE,
+    DISK_WAL, /* and other files that SQLite puts beside a database */
+    DISK_CHANGE_LISTS,
+    DISK_RESOURCE_LISTS,
+    DISK_DUMPS,
+    DISK_CONTENT,
+    DISK_TEMPORARY, /* uploads, bytes that arrive, files that are written */
+    DISK_OTHER,
+    DISK_KINDS
+};
+
+enum metric_relay { RELAYS_ACTIVE, RELAYS_WITHOUT_TOPIC, RELAYS_LEAVING };
+
+enum metric_upstream { UPSTREAM_SOURCE, UPSTREAM_FETCH, UPSTREAM_DOCUMENT };
+
+/* The kind and the unit; seconds are counted in microseconds. A gauge of a time
+ * (microseconds since 1970) has no sample while it is 0. */
 enum metric_kind {
     COUNTER,
     COUNTER_SECONDS,
     GAUGE,
     GAUGE_SECONDS,
+    GAUGE_TIME,
     HISTOGRAM_SECONDS
 };
 
@@ -95,6 +121,13 @@ enum metric_kind {
         "Size of the database's write-ahead log after the last commit") \
     ROW(CHECKPOINTS, COUNTER, LABEL_NONE, "tidings_checkpoints_total", \
         "Checkpoints of the database's write-ahead log") \
+    ROW(DISK, GAUGE, LABEL_DISK, "tidings_disk_bytes", \
+        "Room that files of the data directory take, by kind, as of the last " \
+        "walk through it") \
+    ROW(DISK_FREE, GAUGE, LABEL_NONE, "tidings_disk_free_bytes", \
+        "Room that is free on the file system of the data directory") \
+    ROW(DISK_SIZE, GAUGE, LABEL_NONE, "tidings_disk_size_bytes", \
+        "Size of that file system") \
     ROW(LISTS_CLOSED, COUNTER, LABEL_NONE, "tidings_lists_closed_total", \
         "Change Lists that were closed") \
     ROW(FILES_WRITTEN, COUNTER, LABEL_NONE, \
@@ -166,6 +199,23 @@ enum metric_kind {
     ROW(HUB_LAG, GAUGE, LABEL_NONE, "tidings_hub_lag_max_entries", \
         "Entries that the last subscription is behind") \
     \
+    ROW(RELAYS, GAUGE, LABEL_RELAY, "tidings_relays", \
+        "Relays, by state; one without its topic gets nothing") \
+    ROW(RELAY_DOCUMENTS, COUNTER, LABEL_NONE, \
+        "tidings_relay_documents_total", \
+        "Documents of foreign Sources that relays have taken in") \
+    ROW(RELAY_KEPT, GAUGE, LABEL_NONE, "tidings_relay_kept_documents", \
+        "Documents that relays keep") \
+    ROW(RELAY_KEPT_BYTES, GAUGE, LABEL_NONE, "tidings_relay_kept_bytes", \
+        "Bytes of these") \
+    ROW(RELAY_LAG, GAUGE, LABEL_NONE, "tidings_relay_lag_max_documents", \
+        "Documents that the last subscription of a relay is behind") \
+    ROW(UPSTREAM_FAILURES, COUNTER, LABEL_UPSTREAM, \
+        "tidings_upstream_failures_total", \
+        "Documents of foreign Sources that were not taken in, because the " \
+        "source does not name this hub, or the fetch failed, or the document " \
+        "was refused") \
+    \
     ROW(MQTT_CONNECTED, GAUGE, LABEL_NONE, "tidings_mqtt_connected", \
         "Connections of bridges to MQTT brokers that stand") \
     ROW(MQTT_CONNECTIONS, COUNTER, LABEL_NONE, \
@@ -201,6 +251,10 @@ enum metric_kind {
     ROW(MQTT_REPEATS, COUNTER, LABEL_NONE, "tidings_mqtt_repeats_total", \
         "Messages without a key that may be repeats, and were kept") \
     \
+    ROW(CERTIFICATE_END, GAUGE_TIME, LABEL_CERTIFICATE, \
+        "tidings_certificate_end_timestamp_seconds", \
+        "End of the first certificate to expire of a file in use, since unix " \
+        "epoch in seconds") \
     ROW(CONNECTIONS, GAUGE, LABEL_NONE, "tidings_connections", \
         "Open connections, subscribers included") \
     ROW(ACCEPTED, COUNTER, LABEL_NONE, "tidings_connections_accepted_total", \
@@ -275,6 +329,11 @@ size_t metrics_code(unsigned status);
 /* Names value number `value` of a label. `name` is plain, and lives for ever.
  * Before any thread reads. */
 void metrics_name(enum metric_label label, size_t value, const char *name);
+
+/* Appends the lines HELP and TYPE of a family that is no row, whose samples
+ * the caller appends. `type`: gauge, counter or histogram. */
+void metrics_write_head(struct buf *to, const char *name, const char *type,
+                        const char *help);
 
 /* Appends all metrics in Prometheus' text format 0.0.4. */
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"

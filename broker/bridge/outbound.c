@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
+#include "broker/sets/rates.h"
 
 /* Waiting lanes */
 
@@ -360,6 +361,8 @@ measure_lane(struct outbound_report *report, const struct lane *lane,
     if (!log_head(lane->set->log, &head) || head.last <= acked)
         return;
     lag = head.last - acked;
+    rates_note_last(registry_rates(lane->set->registry), RATE_BRIDGES,
+                    lane->set, lag);
     report->lag += lag;
     report->sets_behind++;
     if (lag <= report->slowest_lag)

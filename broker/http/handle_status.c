@@ -160,18 +160,59 @@ handle_status_get(struct http *http, struct request *rq,
 /* Some 20 KB; the rows are bounded, see metrics.h. */
 #define METRICS_TEXT_MAX ((size_t)1 << 20)
 
+static void
+measure_disk(struct http *http)
+{
+    struct statvfs disk;
+
+    if (statvfs(registry_config(http->registry)->data, &disk))
+        return;
+    metrics_set(METRIC_DISK_FREE, (int64_t)(disk.f_bavail * disk.f_frsize));
+    metrics_set(METRIC_DISK_SIZE, (int64_t)(disk.f_blocks * disk.f_frsize));
+}
+
+/* tidings_set_lag_entries{readers="hub",set="news"} 250
+ *
+ * Without the sets that the reader of the metrics may not see. */
+static void
+write_lagging_sets(struct http *http, const struct principal *principal,
+                   struct buf *to)
+{
+    static const char *const kinds[RATE_READERS] = {
+        [RATE_SUBSCRIBERS] = "subscribers",
+        [RATE_HUB] = "hub",
+        [RATE_BRIDGES] = "bridges",
+    };
+    struct lagging_set found[RATE_LAGGING];
+
+    metrics_write_head(to, "tidings_set_lag_entries", "gauge",
+                       "Entries that the last reader of a set is behind, of "
+                       "the ten sets that lag most, by kind of reader");
+    for (enum rate_reader kind = 0; kind < RATE_READERS; kind++) {
+        size_t n = rates_lagging(registry_rates(http->registry), kind, found);
+
+        for (size_t i = 0; i < n; i++)
+            if (set_is_visible(found[i].set, principal))
+                buf_add_format(to,
+                               "tidings_set_lag_entries{readers=\"%s\",set="
+                               "\"%s\"} %" PRIu64 "\n",
+                               kinds[kind], found[i].set->name, found[i].lag);
+    }
+}
+
 /* process_measure reads /proc. */
 static void
 write_metrics(struct http *http, const struct principal *principal,
               struct buf *to)
 {
-    (void)principal; /* sums of all sets */
     metrics_set(METRIC_BUILD_INFO, 1);
     registry_measure(http->registry);
     push_measure(http->push);
     bridges_measure(http->bridges);
+    measure_disk(http);
     process_measure();
     metrics_write(to);
+    write_lagging_sets(http, principal, to);
 }
 
 void

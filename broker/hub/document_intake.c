@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/hub/hub_state.h"
 #include "broker/net/response.h"
 #include "broker/posts/ingest.h"
@@ -72,6 +73,8 @@ static void begin_next(struct foreign_source *source);
 static void
 answer_intake(struct intake *in)
 {
+    if (in->status)
+        metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_DOCUMENT, 1);
     if (!in->command) {
         if (in->status)
             diag(DIAG_WARNING, "hub", "the document from %s was refused: %s",

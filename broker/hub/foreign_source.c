@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/hub/document_intake.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/peer_tokens.h"
@@ -244,6 +245,7 @@ answer_waiting(struct foreign_source *s, struct command *command)
     }
     buf_fini(&url);
     if (http != 200) {
+        metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_SOURCE, 1);
         refuse_command(command, STATUS_INVALID, http, &why);
     } else if (intake_target_is_none(&target)) {
         say_not_registered(slice_of(s->url), &why);
@@ -542,8 +544,10 @@ on_get(struct call *call)
         again = try_again(s);
     else
         s->fetch_tries = 0;
-    if (rc && !again)
+    if (rc && !again) {
+        metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_FETCH, 1);
         diag(DIAG_WARNING, "hub", "%s is not fetched: %s", s->url, why.text);
+    }
     if (s->is_fetch_wanted && !again) {
         s->is_fetch_wanted = false;
         queue_fetch(s);

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/suggest.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"
 #include "broker/net/response.h"
@@ -178,6 +179,8 @@ keep_changes(struct relaying *all, struct relay *relay)
         return;
     }
     relay->state = RELAY_KEPT;
+    metrics_add(METRIC_RELAY_DOCUMENTS,
+                (int64_t)(relay->draft.last - relay->kept.last));
     set_documents(relay, &relay->draft);
     if (relay->topic)
         watched_mark(&relay->topic->news.watched);
@@ -561,6 +564,33 @@ relay_read(struct relay *relay, uint64_t after, struct buf *to,
                        after + 1, relay->name);
     *content_type = all->type;
     return rc;
+}
+
+static enum metric_relay
+state_of(const struct relay *relay)
+{
+    if (relay->state == RELAY_LEAVING)
+        return RELAYS_LEAVING;
+    return relay->claim ? RELAYS_ACTIVE : RELAYS_WITHOUT_TOPIC;
+}
+
+void
+relay_measure(struct hub *hub)
+{
+    int64_t n[RELAYS_LEAVING + 1] = {0}, n_kept = 0, bytes = 0;
+    struct list *node, *after;
+
+    list_foreach (node, after, &hub->relays) {
+        const struct relay *relay = list_entry(node, struct relay, node);
+
+        n[state_of(relay)]++;
+        n_kept += (int64_t)(relay->kept.last - relay->kept.earliest);
+        bytes += (int64_t)relay->kept.bytes;
+    }
+    for (enum metric_relay i = 0; i <= RELAYS_LEAVING; i++)
+        metrics_set_label(METRIC_RELAYS, i, n[i]);
+    metrics_set(METRIC_RELAY_KEPT, n_kept);
+    metrics_set(METRIC_RELAY_KEPT_BYTES, bytes);
 }
 
 /*

@@ -101,6 +101,9 @@ MUST_CHECK enum status relay_read(struct relay *relay, uint64_t after,
                                   struct buf *to, const char **content_type,
                                   struct problem *why);
 
+/* Sets the metrics of relays. Looks at each: RELAYS_MAX. */
+void relay_measure(struct hub *hub);
+
 /* Run and answer the commands COMMAND_RELAY_PUT, _SHOW, _LIST, _REMOVE. This
  * turn's transaction keeps the changes. */
 void relay_put(struct command *command);

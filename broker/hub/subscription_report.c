@@ -7,6 +7,7 @@
 #include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/verification.h"
+#include "broker/sets/rates.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/json.h"
 
@@ -121,12 +122,22 @@ void
 report_measure(struct hub *hub)
 {
     struct list *node, *behind;
-    uint64_t most = 0;
+    uint64_t most = 0, most_of_relays = 0;
 
-    list_foreach (node, behind, &hub->topics)
-        most =
-            more_of(most, lag_of_topic(list_entry(node, struct topic, node)));
+    list_foreach (node, behind, &hub->topics) {
+        const struct topic *topic = list_entry(node, struct topic, node);
+        uint64_t lag = lag_of_topic(topic);
+
+        most = more_of(most, lag);
+        if (topic->kind == TOPIC_RELAY)
+            most_of_relays = more_of(most_of_relays, lag);
+        else if (topic->kind == TOPIC_CHANGES && lag > 0)
+            rates_note_last(registry_rates(hub->registry), RATE_HUB, topic->set,
+                            lag);
+    }
     metrics_set(METRIC_HUB_LAG, (int64_t)most);
+    metrics_set(METRIC_RELAY_LAG, (int64_t)most_of_relays);
+    relay_measure(hub);
 }
 
 /* Adds the state of a delivery in flight, or of one that waits for its next

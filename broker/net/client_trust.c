@@ -71,6 +71,12 @@ client_trust_is_same(const struct client_trust *a, const struct client_trust *b)
     return a && b ? !memcmp(a->id, b->id, sizeof(a->id)) : a == b;
 }
 
+int64_t
+client_trust_end_us(const struct client_trust *t)
+{
+    return t ? certificates_end_us(t->authorities) : 0;
+}
+
 bool
 client_trust_ask(const struct client_trust *t, struct ssl_st *ssl)
 {

@@ -10,6 +10,7 @@
 #define BROKER_NET_CLIENT_TRUST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct client_trust;
 struct ssl_st;
@@ -22,6 +23,9 @@ void client_trust_free(struct client_trust *trust); /* NULL is allowed */
 /* True if both trust the same authorities. NULL: none. */
 bool client_trust_is_same(const struct client_trust *a,
                           const struct client_trust *b);
+
+/* When the first of the authorities expires: certificates_end_us. */
+int64_t client_trust_end_us(const struct client_trust *trust);
 
 /* Makes a session, before its handshake, ask for a certificate. A ticket of a
  * session with other authorities resumes nothing. False: no memory. */

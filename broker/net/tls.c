@@ -15,6 +15,7 @@
 #include "base/certificates.h"
 #include "base/openssl.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/net/client_trust.h"
 #include "broker/net/server.h"
 #include "broker/net/socket.h"
@@ -23,6 +24,7 @@ struct identity {
     X509 *cert;
     STACK_OF(X509) * chain;
     EVP_PKEY *key;
+    int64_t end_us; /* of the first of these certificates to expire */
     unsigned char digest[CERTIFICATES_DIGEST_SIZE]; /* of cert, chain */
 };
 
@@ -45,6 +47,7 @@ read_cert(struct identity *id, const char *path, struct problem *why)
         return rc;
     if (!certificates_digest(id->chain, id->digest))
         return problem_memory(why);
+    id->end_us = certificates_end_us(id->chain);
     id->cert = sk_X509_shift(id->chain);
     if (X509_cmp_current_time(X509_get0_notAfter(id->cert)) < 0)
         diag(DIAG_WARNING, "net", "the certificate of %s has expired", path);
@@ -201,6 +204,12 @@ prepare_context(struct tls *tls)
     return openssl_raise_level(ctx); /* which chooses the ciphers */
 }
 
+static void
+measure_end(enum metric_certificate which, int64_t end_us)
+{
+    metrics_set_label(METRIC_CERTIFICATE_END, which, end_us);
+}
+
 enum status
 tls_open(struct tls **tls, const char *cert_path, const char *key_path,
          struct problem *why)
@@ -223,6 +232,7 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
         tls_close(t);
         return rc;
     }
+    measure_end(CERTIFICATE_SERVER, t->identity->end_us);
     *tls = t;
     return STATUS_OK;
 }
@@ -237,6 +247,7 @@ tls_show(struct tls *tls, struct identity *id)
     last = tls->identity;
     tls->identity = id;
     pthread_mutex_unlock(&tls->mutex);
+    measure_end(CERTIFICATE_SERVER, id->end_us);
     identity_free(last);
     return is_new;
 }
@@ -251,6 +262,7 @@ tls_trust(struct tls *tls, struct client_trust *trust)
     last = tls->trust;
     tls->trust = trust;
     pthread_mutex_unlock(&tls->mutex);
+    measure_end(CERTIFICATE_CLIENT_CA, client_trust_end_us(trust));
     client_trust_free(last);
     return is_new;
 }

@@ -24,9 +24,16 @@ struct ring {
     int64_t lag_seconds[RATE_TRANSPORTS]; /* when the lags were noted */
 };
 
+/* A set among those that lag most; free if it was noted RATE_LAG_S ago. */
+struct lagging {
+    struct lagging_set at;
+    int64_t second; /* of the last note; steady */
+};
+
 struct rates {
     pthread_mutex_t mutex; /* guards everything, and set->rate_ring */
-    struct ring all;       /* of the broker */
+    struct lagging lagging[RATE_READERS][RATE_LAGGING];
+    struct ring all; /* of the broker */
     struct ring *rings[RATES_MAX];
     unsigned n;
     unsigned hand; /* where the search goes on */
@@ -155,6 +162,68 @@ note_lag(struct ring *ring, unsigned transport, uint64_t lag, int64_t now_us)
     raise_to(&ring->rate.transport_lags[transport], lag);
 }
 
+static bool
+is_fresh(const struct lagging *l, int64_t second)
+{
+    return l->at.set && second - l->second < RATE_LAG_S;
+}
+
+/* The row of the set; else the row that it may take: a free one, or that of the
+ * least lag. */
+static struct lagging *
+lagging_row(struct lagging rows[RATE_LAGGING], const struct set *set,
+            int64_t second)
+{
+    struct lagging *least = &rows[0];
+
+    for (struct lagging *l = rows; l < rows + RATE_LAGGING; l++) {
+        if (l->at.set == set)
+            return l;
+        if (is_fresh(least, second) &&
+            (!is_fresh(l, second) || l->at.lag < least->at.lag))
+            least = l;
+    }
+    return least;
+}
+
+/* Within a second the largest note of a set counts; a later one replaces it. A
+ * set that had to give way is noted again at the next look of its reader. */
+static void
+note_last(struct rates *r, enum rate_reader kind, const struct set *set,
+          uint64_t lag, int64_t second)
+{
+    struct lagging *l = lagging_row(r->lagging[kind], set, second);
+
+    if (is_fresh(l, second) && l->at.lag >= lag &&
+        (l->at.set != set || l->second == second))
+        return;
+    *l = (struct lagging){{set, lag}, second};
+}
+
+void
+rates_note_last(struct rates *r, enum rate_reader kind, const struct set *set,
+                uint64_t lag)
+{
+    pthread_mutex_lock(&r->mutex);
+    note_last(r, kind, set, lag, clock_steady_us() / SECOND_US);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+size_t
+rates_lagging(struct rates *r, enum rate_reader kind,
+              struct lagging_set found[RATE_LAGGING])
+{
+    int64_t second = clock_steady_us() / SECOND_US;
+    size_t n = 0;
+
+    pthread_mutex_lock(&r->mutex);
+    for (size_t i = 0; i < RATE_LAGGING; i++)
+        if (is_fresh(&r->lagging[kind][i], second))
+            found[n++] = r->lagging[kind][i].at;
+    pthread_mutex_unlock(&r->mutex);
+    return n;
+}
+
 void
 rates_note_lag(struct rates *r, struct set *set, unsigned transport,
                uint64_t lag)
@@ -167,6 +236,7 @@ rates_note_lag(struct rates *r, struct set *set, unsigned transport,
     if (ring)
         note_lag(ring, transport, lag, now_us);
     note_lag(&r->all, transport, lag, now_us);
+    note_last(r, RATE_SUBSCRIBERS, set, lag, clock_steady_us() / SECOND_US);
     pthread_mutex_unlock(&r->mutex);
 }
 
@@ -206,6 +276,10 @@ void
 rates_forget(struct rates *r, struct set *set)
 {
     pthread_mutex_lock(&r->mutex);
+    for (size_t kind = 0; kind < RATE_READERS; kind++)
+        for (size_t i = 0; i < RATE_LAGGING; i++)
+            if (r->lagging[kind][i].at.set == set)
+                r->lagging[kind][i].at.set = NULL;
     if (set->rate_ring > 0)
         r->rings[set->rate_ring - 1]->owner = NULL;
     set->rate_ring = 0;

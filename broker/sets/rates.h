@@ -12,6 +12,10 @@
  * MB. If all are in use, the next set takes over one whose hour is empty; else
  * it has no rate. One more ring adds up the whole broker.
  *
+ * It also knows the sets whose readers lag most, RATE_LAGGING of each kind of
+ * reader. The readers look at their lags anyway, and note each here; a note
+ * finds its place among those few rows. Nobody walks the sets.
+ *
  * Any thread: one lock, held for the copy of a ring at most.
  */
 #ifndef BROKER_SETS_RATES_H
@@ -41,6 +45,16 @@ struct rate {
     uint32_t transport_lags[RATE_TRANSPORTS]; /* now; likewise */
 };
 
+/* Kinds of readers: connected clients, subscriptions of the hub, bridges. */
+enum rate_reader { RATE_SUBSCRIBERS, RATE_HUB, RATE_BRIDGES, RATE_READERS };
+
+#define RATE_LAGGING 10
+
+struct lagging_set {
+    const struct set *set; /* lent as long as the registry lives */
+    uint64_t lag;          /* of its last reader, in entries */
+};
+
 struct rates *rates_new(void);        /* NULL: no memory */
 void rates_free(struct rates *rates); /* NULL is allowed */
 
@@ -50,6 +64,16 @@ void rates_count(struct rates *rates, struct set *set, uint64_t n);
 /* A reader of the set, by this transport, is `lag` entries behind. */
 void rates_note_lag(struct rates *rates, struct set *set, unsigned transport,
                     uint64_t lag);
+
+/* The last reader of that kind is `lag` entries behind; push notes it by
+ * rates_note_lag. */
+void rates_note_last(struct rates *rates, enum rate_reader kind,
+                     const struct set *set, uint64_t lag);
+
+/* Finds the sets with the largest lags that were noted in the last seconds, in
+ * no order; returns their number. */
+size_t rates_lagging(struct rates *rates, enum rate_reader kind,
+                     struct lagging_set found[RATE_LAGGING]);
 
 /* Copies the minutes of a set; NULL: of the whole broker. */
 void rates_read(struct rates *rates, const struct set *set, struct rate *rate);

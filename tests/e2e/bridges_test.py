@@ -143,6 +143,7 @@ def test_an_mqtt_broker_that_is_away_is_reported_until_it_is_back(
     failures = "tidings_mqtt_failures_total"
     metrics = wait_metrics(broker, failures, lambda n: n >= 2)
     check_metrics(metrics, connected=0, lag_entries=5)
+    assert metrics['tidings_set_lag_entries{readers="bridges",set="demo"}'] == 5
 
     mosquitto.restart()
     wait_ready(broker)

@@ -2,9 +2,15 @@
 (tidings_test/metrics.py)."""
 
 import math
+import os
+import ssl
+import subprocess
 
+from tidings_test import hub
+from tidings_test.certificates import Certificate
+from tidings_test.feed import Feed
 from tidings_test.http import NDJSON, as_bytes, check_refused
-from tidings_test.sets import entries
+from tidings_test.sets import Set, entries
 from tidings_test.waiting import wait_for
 
 LATENCY = "tidings_push_latency_seconds"
@@ -207,6 +213,154 @@ def test_event_streams_are_counted(start_broker):
     old.connection.abort()
     for series in subscribers:
         wait(broker, series, most=0)
+
+
+def lag_of(readers, of_set):
+    return f'tidings_set_lag_entries{{readers="{readers}",set="{of_set.name}"}}'
+
+
+def test_the_sets_that_lag_most_are_named(start_broker, callbacks):
+    broker = start_broker("--threads", "1", *hub.LOOPBACK)
+    news, quiet = broker.set().create(), broker.set()
+    quiet.post()
+    callback = callbacks.join(news)
+    callback.hold()
+    slow = news.websocket("after=0", narrow=True)
+    for _ in range(10):
+        news.post(100, size=10000)
+    wait_for("the hub's lag", lambda: broker.metrics().get(lag_of("hub", news)))
+    wait_for("the lag", lambda: broker.metrics().get(lag_of("subscribers", news)))
+    most = by("websocket-json", "tidings_subscriber_lag_max_entries")
+
+    def is_the_same():
+        now = broker.metrics()
+        return now.get(lag_of("subscribers", news)) == now[most] > 0 and now
+
+    now = wait_for("the same lag", is_the_same)
+    assert not any(quiet.name in series for series in now)
+
+    callback.release()
+    slow.until(news.posted)
+    hub.wait_head(news, callback)
+    wait_for("no lag", lambda: not is_any_set_named(broker.metrics()))
+    slow.leave()
+
+
+def is_any_set_named(metrics):
+    return any(series.startswith("tidings_set_lag_entries{") for series in metrics)
+
+
+# An operator without the right to a private set does not read its name.
+def test_a_private_set_that_lags_is_named_to_its_readers_only(start_broker):
+    broker = start_broker("--threads", "1")
+    broker.add_token("root", admin=True)
+    hidden = Set(broker, "hidden").create(private=True)
+    slow = hidden.websocket("after=0", narrow=True)
+    for _ in range(10):
+        hidden.post(100, size=10000)
+    lag = lag_of("subscribers", hidden)
+    wait_for("the lag", lambda: broker.metrics().get(lag))
+    blind = broker.holder(broker.add_token("blind", observe=True))
+    found = blind.get("/metrics")
+    assert found.status == 200 and "hidden" not in found.text
+    assert broker.metrics()[lag] > 0
+    slow.abort()
+
+
+def test_relays_are_counted_and_what_they_could_not_take_in(
+    start_broker, site, callbacks
+):
+    broker = start_broker(*hub.QUICK, *hub.LOOPBACK)
+    feed = Feed(broker, site, callbacks).register()
+    callback = feed.join()
+    failed = 'tidings_upstream_failures_total{{reason="{}"}}'.format
+    feed.name(feed.topic, "http://b.example/hub")
+    assert feed.post("spoofed").status == 403
+    feed.name(feed.topic, hub.url(broker))
+    feed.accept("one", "two", "two")
+    callback.deliveries.wait(2)
+    now = wait(broker, 'tidings_relays{state="active"}', least=1)
+    check(now, relay_documents_total=2, relay_kept_documents=2, relay_kept_bytes=6)
+    callback.hold()
+    feed.accept("three", "four", "five")
+    now = wait(broker, "tidings_relay_lag_max_documents", least=3)
+    assert now["tidings_hub_lag_max_entries"] == 3
+    callback.release()
+    callback.deliveries.wait(5)
+
+    assert feed.post("six", "nonsense").status == 400
+    site.status(feed.target, 404)
+    ping = {"hub.mode": "publish", "hub.url": feed.topic}
+    assert hub.send(broker, ping).status == 204
+    now = wait(broker, failed("fetch"), least=1)
+    reasons = ("source", "document", "fetch")
+    assert [now[failed(reason)] for reason in reasons] == [1, 1, 1]
+    assert feed.broker.delete(feed.path).status == 204
+    wait(broker, 'tidings_relays{state="active"}', most=0)
+
+
+def test_the_end_of_the_certificate_is_known(start_broker, tmp_path):
+    good = Certificate(tmp_path / "good")
+    bad = Certificate(tmp_path / "bad", expired=True)  # its issuer is not
+    clients = Certificate(tmp_path / "clients")
+    broker = start_broker(
+        *("--tls-cert", bad.cert, "--tls-key", bad.key, "--tls-client-ca", clients.ca),
+        tls=ssl._create_unverified_context(),
+    )
+    now = broker.metrics()
+    end = 'tidings_certificate_end_timestamp_seconds{{of="{}"}}'.format
+    assert now[end("server")] == end_of(bad.cert)
+    assert now[end("client-ca")] == end_of(clients.ca)
+
+    for file, by in ((bad.cert, good.cert), (bad.key, good.key)):
+        os.replace(by, file)
+    wait(broker, end("server"), least=end_of(bad.cert))
+
+
+def end_of(file):
+    """When the first certificate of the file expires."""
+    shown = subprocess.run(
+        ["/usr/bin/openssl", "x509", "-noout", "-enddate", "-in", file],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ssl.cert_time_to_seconds(shown.stdout.strip().removeprefix("notAfter="))
+
+
+# The broker walks through its data directory when it starts, and then each minute.
+def test_the_room_on_the_disk_is_known_by_kind(start_broker):
+    broker = start_broker("--rotate-entries", "3")
+    news = broker.set()
+    news.post(7)
+    news.build("resourcelist")
+    broker.stop()
+    broker.start()
+    kind = 'tidings_disk_bytes{{kind="{}"}}'.format
+    now = wait(broker, kind("change-lists"), least=1)
+    at = broker.data / "sets" / news.name
+    assert now[kind("change-lists")] == room(at / "changes")
+    assert now[kind("resource-lists")] == room(at / "resourcelist")
+    assert now[kind("database")] > 0
+    assert now[kind("dumps")] == now[kind("content")] == 0
+    disk = os.statvfs(broker.data)
+    assert now["tidings_disk_size_bytes"] == disk.f_blocks * disk.f_frsize
+    assert 0 < now["tidings_disk_free_bytes"] <= now["tidings_disk_size_bytes"]
+
+
+def room(directory):
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    assert files
+    return sum(path.stat().st_blocks * 512 for path in files)
+
+
+# Without them a panel would show a certificate that expired in 1970.
+def test_what_there_is_not_has_no_series(broker):
+    now = broker.metrics()
+    family = "tidings_certificate_end_timestamp_seconds"
+    assert {family, "tidings_set_lag_entries"} <= now.families.keys()
+    assert not is_any_set_named(now)
+    assert not any(series.startswith(family) for series in now)
 
 
 # As for other GETs: an open broker answers to its own names only.

@@ -129,7 +129,7 @@ def crawl(broker, tokens):
         client = broker.holder(token)
         for method, path, body, fields in requests(broker.url):
             if path in ("/metrics", "/status"):
-                continue  # sums of all sets, for operators: without names
+                continue  # sums of all sets, for operators
             answer = client.request(method, path, body, **fields)
             headers = [(n, v) for n, v in answer.headers if n.lower() != "date"]
             key = (who, method, path, body and body[:200], tuple(fields.items()))

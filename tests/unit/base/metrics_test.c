@@ -128,6 +128,21 @@ TEST(many_threads_count_together_while_somebody_reads)
     assert_grown("tidings_push_latency_seconds_sum", THREADS * TIMES / 1000);
 }
 
+/* A time that is unknown has no sample, not the year 1970. */
+TEST(a_time_has_a_sample_while_it_is_known)
+{
+    static const char *const end =
+        "tidings_certificate_end_timestamp_seconds{of=\"client-ca\"}";
+
+    metrics_set_label(METRIC_CERTIFICATE_END, CERTIFICATE_CLIENT_CA,
+                      1700000000500000);
+    look(&before);
+    metrics_set_label(METRIC_CERTIFICATE_END, CERTIFICATE_CLIENT_CA, 0);
+    look(&after);
+    assert_true(samples_value(&before, end) == 1700000000.5);
+    assert_int_equal(after.n, before.n - 1);
+}
+
 /* A gauge is not negative while one copy has lost a value and another has not
  * gained it yet. */
 TEST(a_gauge_is_never_below_nothing)

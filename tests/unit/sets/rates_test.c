@@ -109,6 +109,59 @@ TEST(a_lag_is_the_largest_of_its_minute)
     assert_int_equal(rate.lags[RATE_MINUTES - 2], 9);
 }
 
+/* The lag of a set among those that lag most; 0: it is not among them. */
+static uint64_t
+lagging(struct rates *rates, enum rate_reader kind, const struct set *set)
+{
+    struct lagging_set found[RATE_LAGGING];
+    size_t n = rates_lagging(rates, kind, found);
+
+    for (size_t i = 0; i < n; i++)
+        if (found[i].set == set)
+            return found[i].lag;
+    return 0;
+}
+
+/* Of each kind of reader, those with the largest lags, as of the last look. */
+TEST(the_sets_that_lag_most_are_known)
+{
+    struct rates *rates = rates_new();
+    struct set sets[3 * RATE_LAGGING] = {{0}};
+    struct lagging_set found[RATE_LAGGING];
+
+    for (int i = 0; i < 3 * RATE_LAGGING; i++)
+        rates_note_last(rates, RATE_HUB, &sets[i * 7 % 30],
+                        100 + (uint64_t)(i * 7 % 30));
+    for (int i = 0; i < 3 * RATE_LAGGING; i++)
+        assert_int_equal(lagging(rates, RATE_HUB, &sets[i]),
+                         i < 2 * RATE_LAGGING ? 0 : 100 + i);
+    assert_int_equal(rates_lagging(rates, RATE_BRIDGES, found), 0);
+
+    /* Two readers of a set: the last one counts. */
+    rates_note_last(rates, RATE_BRIDGES, &sets[0], 7);
+    rates_note_last(rates, RATE_BRIDGES, &sets[0], 9);
+    rates_note_last(rates, RATE_BRIDGES, &sets[0], 8);
+    assert_int_equal(lagging(rates, RATE_BRIDGES, &sets[0]), 9);
+    rates_note_lag(rates, &sets[1], 2, 5);
+    assert_int_equal(lagging(rates, RATE_SUBSCRIBERS, &sets[1]), 5);
+
+    /* The next look: a set that has caught up makes room for another. */
+    clock_pass_us(1000000);
+    rates_note_last(rates, RATE_HUB, &sets[29], 3);
+    assert_int_equal(lagging(rates, RATE_HUB, &sets[29]), 3);
+    rates_note_last(rates, RATE_HUB, &sets[19], 119);
+    assert_int_equal(lagging(rates, RATE_HUB, &sets[19]), 119);
+    assert_int_equal(lagging(rates, RATE_HUB, &sets[29]), 0);
+
+    /* A removed set leaves the rows, and one without a note for a while. */
+    rates_forget(rates, &sets[19]);
+    assert_int_equal(lagging(rates, RATE_HUB, &sets[19]), 0);
+    clock_pass_us(RATE_LAG_S * INT64_C(1000000));
+    rates_note_last(rates, RATE_HUB, &sets[0], 1);
+    assert_int_equal(rates_lagging(rates, RATE_HUB, found), 1);
+    rates_free(rates);
+}
+
 /* Sets beyond the bound have no rate, until others have been idle for an hour;
  * the whole broker always has one. */
 TEST(rings_are_bounded)

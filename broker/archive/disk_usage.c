@@ -1,0 +1,177 @@
+#include "broker/archive/disk_usage.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "broker/log/log.h"
+#include "broker/sets/links.h"
+
+/* Bytes of a block of st_blocks. */
+#define BLOCK_SIZE 512
+
+/* Depths of directories: DATA is at 1. */
+enum { DEPTH_DATA = 1, DEPTH_SETS, DEPTH_SET };
+
+static bool
+ends_with(const char *name, const char *end)
+{
+    size_t size = strlen(name), n = strlen(end);
+
+    return size > n && !strcmp(name + size - n, end);
+}
+
+/* Files beside folders, in DATA and in DATA/sets/NAME. */
+static enum metric_disk
+kind_of_loose_file(const char *name)
+{
+    if (ends_with(name, ".db"))
+        return DISK_DATABASE;
+    if (ends_with(name, ".db-wal") || ends_with(name, ".db-shm") ||
+        ends_with(name, ".db-journal"))
+        return DISK_WAL;
+    return DISK_OTHER;
+}
+
+static enum metric_disk
+kind_of_file(const struct disk_usage *u, const char *name)
+{
+    enum metric_disk kind = u->open[u->depth - 1].kind;
+
+    if (ends_with(name, ".new"))
+        return DISK_TEMPORARY;
+    return kind == DISK_OTHER ? kind_of_loose_file(name) : kind;
+}
+
+static enum metric_disk
+kind_of_folder_of_set(const char *name)
+{
+    if (!strcmp(name, LOG_CHANGES))
+        return DISK_CHANGE_LISTS;
+    if (!strcmp(name, LOG_CONTENT))
+        return DISK_CONTENT;
+    for (int kind = 0; kind < GENERATION_KINDS; kind++)
+        if (!strcmp(name, links_kinds[kind].folder))
+            return kind == GENERATION_RESOURCELIST ? DISK_RESOURCE_LISTS
+                                                   : DISK_DUMPS;
+    return DISK_OTHER;
+}
+
+/* The kind of the files in the folder `name` of the directory at hand. */
+static enum metric_disk
+kind_of_folder(const struct disk_usage *u, const char *name)
+{
+    if (u->depth == DEPTH_DATA)
+        return strcmp(name, "sets") != 0 ? DISK_TEMPORARY : DISK_OTHER;
+    if (u->depth == DEPTH_SET)
+        return kind_of_folder_of_set(name);
+    return u->open[u->depth - 1].kind;
+}
+
+/* `flags`: O_NOFOLLOW, but for the data directory, which may be a link. */
+static void
+open_folder(struct disk_usage *u, int above, const char *name, int flags,
+            enum metric_disk kind)
+{
+    int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir) {
+        file_close(&fd);
+        return;
+    }
+    u->open[u->depth].dir = dir;
+    u->open[u->depth].kind = kind;
+    u->depth++;
+}
+
+static void
+count_name(struct disk_usage *u, const char *name)
+{
+    int fd = dirfd(u->open[u->depth - 1].dir);
+    enum metric_disk kind;
+    struct stat st;
+
+    if (!strcmp(name, ".") || !strcmp(name, "..") ||
+        fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return;
+    if (S_ISREG(st.st_mode))
+        u->bytes[kind_of_file(u, name)] += (uint64_t)st.st_blocks * BLOCK_SIZE;
+    if (!S_ISDIR(st.st_mode) || u->depth == DISK_USAGE_DEPTH)
+        return;
+    kind = kind_of_folder(u, name);
+    if (kind != DISK_CONTENT)
+        open_folder(u, fd, name, O_NOFOLLOW, kind);
+}
+
+static bool
+add_content(struct set *set, const struct head *head, void *user)
+{
+    struct disk_usage *u = user;
+
+    (void)head;
+    u->bytes[DISK_CONTENT] +=
+        atomic_load_explicit(&set->content_counts.bytes, memory_order_relaxed);
+    return true;
+}
+
+static void
+end_walk(struct disk_usage *u)
+{
+    registry_each(u->registry, add_content, u);
+    for (enum metric_disk kind = 0; kind < DISK_KINDS; kind++)
+        metrics_set_label(METRIC_DISK, kind, (int64_t)u->bytes[kind]);
+    u->next_us = clock_steady_us() + DISK_USAGE_PAUSE_S * INT64_C(1000000);
+}
+
+static void
+close_folder(struct disk_usage *u)
+{
+    closedir(u->open[--u->depth].dir);
+}
+
+/* Counts the next names. */
+static void
+look_at_some(struct chore *chore)
+{
+    struct disk_usage *u = list_entry(chore, struct disk_usage, chore);
+
+    if (u->depth == 0) {
+        if (clock_steady_us() < u->next_us)
+            return;
+        memset(u->bytes, 0, sizeof(u->bytes));
+        open_folder(u, AT_FDCWD, registry_config(u->registry)->data, 0,
+                    DISK_OTHER);
+    }
+    for (int i = 0; i < DISK_USAGE_STEP && u->depth > 0; i++) {
+        const struct dirent *entry = readdir(u->open[u->depth - 1].dir);
+
+        if (entry)
+            count_name(u, entry->d_name);
+        else
+            close_folder(u);
+    }
+    if (u->depth == 0)
+        end_walk(u);
+}
+
+static void
+end_usage(struct chore *chore)
+{
+    struct disk_usage *u = list_entry(chore, struct disk_usage, chore);
+
+    while (u->depth > 0)
+        close_folder(u);
+}
+
+void
+disk_usage_init(struct disk_usage *u, struct registry *registry)
+{
+    memset(u, 0, sizeof(*u));
+    u->chore.look = look_at_some;
+    u->chore.end = end_usage;
+    u->registry = registry;
+}
