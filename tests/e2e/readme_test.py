@@ -10,9 +10,9 @@ import pytest
 
 from tidings_test import hub
 from tidings_test.broker import BIN, ROOT
+from tidings_test.documentation import Page
 from tidings_test.mqtt import wait_half
 
-COMMAND = "    $ "
 PROGRAMS = "build/release/bin"
 
 
@@ -30,8 +30,7 @@ def take_tour(broker, mosquitto, run, tmp_path, other=None, **env):
         "./mirror": shlex.quote(f"{tmp_path}/mirror"),
         "--max-time 1 ": "",
     }
-    readme = (ROOT / "README.md").read_text().splitlines()
-    tour = [line[len(COMMAND) :] for line in readme if line.startswith(COMMAND)]
+    tour = [command for command, _ in Page(ROOT / "README.md").commands()]
     assert len(tour) >= 9
     for command in tour:
         for what, with_ in here.items():
@@ -89,7 +88,7 @@ def test_the_description_of_the_house_names_only_files_that_there_are():
 # Folders of tests as the tables name them: `unit/PART/NAME`, `e2e/NAME`, `fuzz/NAME`.
 def test_the_tables_of_promises_name_only_tests_that_there_are():
     found = 0
-    for page in (ROOT / "README.md", ROOT / "doc/security.md"):
+    for page in (ROOT / "doc/guarantees.md", ROOT / "doc/security.md"):
         rows = re.findall(r"^\| .* \|$", page.read_text(), re.M)
         for name in re.findall(r"`((?:unit|e2e|crash|fuzz)/[a-z0-9_/]+)`", "".join(rows)):
             test = ROOT / "tests" / name

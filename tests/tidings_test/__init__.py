@@ -51,6 +51,7 @@ The modules:
     certificates  a CA and a certificate of it
     changelists   all of a set's history, pulled by links, every rule checked
     content       changes with their bytes, and the packages that these come back in
+    documentation pages of doc/: their commands, run as a reader types them
     documents     ResourceSync documents: XPath, schemas, entries, links
     faults        disks and clocks that fail
     feed          a foreign Source of documents that a broker relays

@@ -57,10 +57,7 @@ class Broker(http.Client):
     def __init__(self, directory, options=(), env=None, tls=None):
         self.directory = pathlib.Path(directory)
         self.data = self.directory / "data"
-        self.options = [str(option) for option in options]
-        for name, value in DEFAULTS.items():
-            if name not in self.options:
-                self.options += [name, value]
+        self.set_options(*options)
         self.env = env or {}
         self._earlier = []  # the log of the processes before this one
         self._sets = []
@@ -71,6 +68,13 @@ class Broker(http.Client):
         self.start()
 
     # The process
+
+    def set_options(self, *options):
+        """Choose the options of the next start."""
+        self.options = [str(option) for option in options]
+        for name, value in DEFAULTS.items():
+            if name not in self.options:
+                self.options += [name, value]
 
     def start(self):
         """Start it again after a stop or a kill."""

@@ -90,7 +90,10 @@ class Page:
 
     def open(self, path="/healthz"):
         """Leave the document, and open this one; also the same again."""
-        url = f"{self.broker.url}{path}"
+        self.open_url(f"{self.broker.url}{path}")
+
+    def open_url(self, url):
+        """The same, of another server."""
         self.browser.call("Page.navigate", self.session, url=url)
         self.expect(LOADED, url)
 

@@ -1,0 +1,269 @@
+"""Pages of the documentation, as a reader uses them: commands are typed, files are saved, and
+what a page says a command prints is printed.
+
+    page = Page(ROOT / "doc/first_hour.md")
+    page.blocks                     the indented blocks, each with the paragraph above it
+    Reader(tmp_path, start_broker, run, start).read(page)
+
+A block has one of these forms:
+
+    $ tidings get URL               a command. Lines below it, up to the next "$ ", are what
+    set   http://...                it prints: each is a part of the output, in this order,
+    position  ...-2                 and "..." in it is any text. A line that ends with "\\"
+                                    goes on in the next one.
+    # systemctl start tidingsd      a command of root, which changes the machine. It is not
+                                    run; its first word is one of ROOT_PROGRAMS.
+    tidings follow SET-URL          a form, with a word in capitals for what the reader puts
+                                    there. It is not run.
+
+The paragraph above a block says more about it:
+
+    ... as `NAME`:                  the block is a file. The reader saves it.
+    ... second terminal ...:        (in its last sentence) commands run there, beside those of
+                                    the first terminal; likewise in a third one. A block
+                                    without commands is what that terminal prints.
+    Press Ctrl-C in the second terminal.
+
+The command `tidingsd`, or `./broker/start`, with options alone starts the broker of the page;
+a second one starts it again, at the same address and with the same data. All commands run in one folder, which
+has the checkout's doc and tests in it.
+"""
+
+import os
+import pathlib
+import re
+import shlex
+
+from tidings_test import http
+from tidings_test.broker import BIN, ROOT
+from tidings_test.waiting import wait_for
+
+PROMPT = "$ "
+ROOT_PROMPT = "# "
+ADDRESS = "127.0.0.1:8787"  # of the broker, on all pages
+WEB_ADDRESS = "127.0.0.1:8000"  # of a web server
+
+# A line that begins with one of these is a command.
+PROGRAMS = frozenset(
+    """apt-get awk build/release/bin/tidings build/release/bin/tidingsd caddy cc cmake cp
+    createdb curl docker grep initdb install journalctl kill ldconfig mkdir mosquitto_pub
+    mosquitto_sub mv nginx node npm openssl perl pg_ctl printf psql python3 rsync sh sha256sum
+    sqlite3 sudo systemctl tidings tidingsd umask wget ./broker/start""".split()
+)
+ROOT_PROGRAMS = frozenset(
+    "apt-get cmake install ldconfig loginctl make systemctl systemd-sysusers usermod".split()
+)
+PLACE = re.compile(r"(?<![A-Z_$\"{])[A-Z]{2,}(?:-[A-Z]+)*(?![A-Z_a-z])")  # SET-URL, FILE
+SERVERS = ("tidingsd", "./broker/start")
+SUBCOMMANDS = ("token", "check", "backup", "restore", "help", "completion")
+
+
+class Block:
+    """Indented lines, without their indentation, and the paragraph above them."""
+
+    def __init__(self, above, lines):
+        self.above = above
+        self.lines = lines
+
+    @property
+    def file_name(self):
+        """The name under which the reader saves it; None: it is no file."""
+        found = re.search(r" as\s+`([^`/]+)`[^`:]*:$", self.above)
+        return found and found[1]
+
+    @property
+    def is_commands(self):
+        return self.lines[0].startswith(PROMPT)
+
+    @property
+    def terminal(self):
+        """The terminal that its last sentence names; None: the first one."""
+        last = re.split(r"[.!] ", self.above)[-1]
+        found = re.search(r"(second|third) terminal", last)
+        return found and found[1]
+
+    @property
+    def interrupted(self):
+        """The terminal in which the reader presses Ctrl-C before."""
+        found = re.search(r"Ctrl-C in the (second|third) terminal", self.above)
+        return found and found[1]
+
+    def commands(self):
+        """Pairs of a command and the lines that it prints."""
+        pairs = []
+        for line in self.lines:
+            if line.startswith(PROMPT):
+                pairs.append((line.removeprefix(PROMPT), []))
+            elif not pairs[-1][1] and pairs[-1][0].endswith("\\"):
+                pairs[-1] = (f"{pairs[-1][0]}\n{line}", [])
+            elif line:
+                pairs[-1][1].append(line)
+        return pairs
+
+    def unmarked(self):
+        """Lines that are commands, and that nobody runs."""
+        if self.file_name or self.is_commands:
+            return []
+        found = []
+        for line in self.lines:
+            program = line.removeprefix(ROOT_PROMPT).split(" ")[0]
+            if line.startswith(ROOT_PROMPT) and program in PROGRAMS | ROOT_PROGRAMS:
+                if program not in ROOT_PROGRAMS:
+                    found.append(line)
+            elif line.split(" ")[0] in PROGRAMS and not PLACE.search(line):
+                found.append(line)
+        return found
+
+
+class Page:
+    """A page, at its path."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.blocks = list(_blocks(self.path.read_text().splitlines()))
+
+    def commands(self):
+        return [pair for block in self.blocks if block.is_commands for pair in block.commands()]
+
+    def file(self, name):
+        """The text of the file that the page shows under that name."""
+        for block in self.blocks:
+            if block.file_name == name:
+                return "\n".join(block.lines) + "\n"
+        raise AssertionError(f"{self.path.name} shows no file {name}")
+
+
+def _blocks(lines):
+    """An indented block ends with a line that is not indented. Blank lines are of it."""
+    above, block, before = [], [], ""
+    for line in [*lines, "."]:
+        if line.startswith("    ") or (block and not line):
+            block.append(line[4:])
+            continue
+        if block:
+            while not block[-1]:
+                block.pop()
+            yield Block(" ".join(above), block)
+        if line:
+            above = [*above, line] if before and not block else [line]
+        before, block = line, []
+
+
+class Reader:
+    """Somebody who does what a page says, in a folder of its own."""
+
+    def __init__(self, folder, start_broker, run, start, env=None, options=()):
+        self.folder = pathlib.Path(folder) / "reader"
+        self.folder.mkdir()
+        for name in ("doc", "tests"):
+            (self.folder / name).symlink_to(ROOT / name)
+        self.broker = None
+        self.terminals = {}  # what runs in each, but for the first one
+        self._start_broker, self._run, self._start = start_broker, run, start
+        self._options = options
+        self._web_port, self._keeper = http.keep_port()
+        self.env = {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "TMPDIR": str(folder),
+            "XDG_CONFIG_HOME": str(self.folder / ".config"),
+            **(env or {}),
+        }
+
+    def read(self, page):
+        for block in page.blocks:
+            self.interrupt(block.interrupted)
+            if block.file_name:
+                (self.folder / block.file_name).write_text(
+                    self.here("\n".join(block.lines) + "\n")
+                )
+            elif block.is_commands:
+                for command, shown in block.commands():
+                    self.type(command, shown, block.terminal)
+            elif block.terminal:
+                self.watch(block.terminal, block.lines)
+
+    def type(self, command, shown=(), terminal=None):
+        """Give a command, and compare what it prints."""
+        words = shlex.split(command)
+        if words[0] in SERVERS and words[1:2] not in [[name] for name in SUBCOMMANDS]:
+            if not {"--check", "--check-settings", "--help"} & set(words):
+                return self.serve(words[1:])
+        command = self.here(command)
+        shell = ("/bin/bash", "-o", "pipefail", "-c", command)
+        if terminal:
+            program = self._start(*shell, cwd=self.folder, env=self.env)
+            self.terminals[terminal] = program
+            return self.watch(terminal, shown)
+        done = self._run(*shell, cwd=self.folder, env=self.env)
+        at = iter([*done.out, *done.err])
+        for line in shown:
+            assert any(_is_shown(line, self.there(said)) for said in at), (
+                f"{command} did not print {line!r}: {done.output()}\n{done.errors()}"
+            )
+        assert "about:blank" not in done.output(), (command, done.output())
+
+    def serve(self, options):
+        """Start the broker of the page, or start it again with other options."""
+        options = [self.here(option) for option in options]
+        if self.broker:
+            self.broker.stop()
+            self.broker.set_options(*self._options, *options)
+            self.broker.restart()
+            return
+        self.broker = self._start_broker(*self._options, *options)
+        (self.folder / "tidings-data").symlink_to(self.broker.data)
+
+    def interrupt(self, terminal):
+        """Ctrl-C there."""
+        program = self.terminals.get(terminal)
+        if program and program.is_running:
+            program.signal(2)
+            program.wait()
+
+    def watch(self, terminal, shown):
+        """Wait until that terminal has printed these lines, in this order."""
+        out = self.terminals[terminal].out
+        for line in shown:
+            out.next(lambda said: _is_shown(line, self.there(said)), line)
+
+    def here(self, text):
+        """A text of the page with the addresses of the test."""
+        if ADDRESS in text:
+            if not self.broker:
+                self.serve([])
+            text = text.replace(ADDRESS, f"127.0.0.1:{self.broker.port}")
+        return text.replace(WEB_ADDRESS, f"127.0.0.1:{self._web_port}").replace(
+            "http.server 8000", f"http.server {self._web_port}"
+        )
+
+    def there(self, text):
+        """A text of the test with the addresses of the page."""
+        port = self.broker.port if self.broker else 0
+        return text.replace(f"127.0.0.1:{port}", ADDRESS).replace(
+            f"127.0.0.1:{self._web_port}", WEB_ADDRESS
+        )
+
+    @property
+    def web_url(self):
+        return f"http://127.0.0.1:{self._web_port}"
+
+    def end(self):
+        self._keeper.close()
+
+    def wait_web_server(self):
+        """Wait until somebody listens at the address of the web server."""
+
+        def listens():
+            try:
+                http.Client(self._web_port).connect().close()
+            except ConnectionRefusedError:
+                return False
+            return True
+
+        wait_for("the web server", listens)
+
+
+def _is_shown(line, said):
+    """True if the line of a page is in what was said; "..." is any text."""
+    parts = [re.escape(part) for part in line.split("...")]
+    return re.search(".*".join(parts), said) is not None
