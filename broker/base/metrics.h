@@ -216,6 +216,8 @@ enum metric_kind {
         "source does not name this hub, or the fetch failed, or the document " \
         "was refused") \
     \
+    ROW(MQTT_DIRECTIONS, GAUGE, LABEL_NONE, "tidings_mqtt_directions", \
+        "Directions of bridges, each of which needs a connection") \
     ROW(MQTT_CONNECTED, GAUGE, LABEL_NONE, "tidings_mqtt_connected", \
         "Connections of bridges to MQTT brokers that stand") \
     ROW(MQTT_CONNECTIONS, COUNTER, LABEL_NONE, \

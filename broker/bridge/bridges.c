@@ -462,10 +462,12 @@ void
 bridges_measure(struct bridges *b)
 {
     uint64_t in_flight = 0, lag = 0;
+    int64_t n_directions = 0;
     struct outbound_report out;
 
     lock_bridges(b);
     for (size_t i = 0; b && i < b->n; i++) {
+        n_directions += !!b->all[i].in + !!b->all[i].out;
         if (!b->all[i].out)
             continue;
         outbound_report(b->all[i].out, NULL, &out);
@@ -473,6 +475,7 @@ bridges_measure(struct bridges *b)
         lag += out.lag;
     }
     unlock_bridges(b);
+    metrics_set(METRIC_MQTT_DIRECTIONS, n_directions);
     metrics_set(METRIC_MQTT_IN_FLIGHT, (int64_t)in_flight);
     metrics_set(METRIC_MQTT_LAG, (int64_t)lag);
 }

@@ -35,7 +35,6 @@
 
 struct engine;
 struct log;
-struct thread;
 struct log_set; /* one set's log; lives as long as the log */
 
 /* Life cycle */
@@ -186,9 +185,6 @@ struct log_health {
 
 /* Any thread; never blocks. */
 void log_health(struct log *log, struct log_health *health);
-
-/* The log thread, to watch whether it hangs. Lent until log_close. */
-const struct thread *log_writer(const struct log *log);
 
 /* Reading */
 

@@ -149,7 +149,7 @@ def test_an_mqtt_broker_that_is_away_is_reported_until_it_is_back(
     wait_ready(broker)
     lag = "tidings_mqtt_lag_entries"
     metrics = wait_metrics(broker, lag, lambda n: n == 0)
-    check_metrics(metrics, connected=2, connections_total=4)
+    check_metrics(metrics, connected=2, directions=2, connections_total=4)
     assert text(broker, "/readyz") == "ready\n"
 
 

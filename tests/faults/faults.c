@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
 #include <time.h>
@@ -50,12 +49,6 @@ static void __attribute__((constructor)) read_plan(void)
     }
 }
 
-static bool
-is_armed(void)
-{
-    return plan && atomic_load_explicit(&plan->is_armed, memory_order_acquire);
-}
-
 /* Whether a call meets its fault; *outcome is what. */
 static bool
 is_met(enum plan_call call, const char *path, int *outcome)
@@ -69,11 +62,13 @@ is_met(enum plan_call call, const char *path, int *outcome)
     *outcome = plan->outcome;
     if (*outcome == PLAN_KILL)
         kill(getpid(), SIGKILL);
-    if (*outcome != PLAN_HANG)
-        return true;
-    while (is_armed())
-        usleep(1000);
-    return false;
+    return true;
+}
+
+static bool
+is_armed(void)
+{
+    return plan && atomic_load_explicit(&plan->is_armed, memory_order_acquire);
 }
 
 static bool
@@ -131,16 +126,6 @@ ssize_t
 pwrite64(int fd, const void *bytes, size_t size, off64_t at)
 {
     return pwrite(fd, bytes, size, at);
-}
-
-ssize_t
-send(int fd, const void *bytes, size_t size, int flags)
-{
-    int outcome;
-
-    if (is_met_by_fd(PLAN_SEND, fd, &outcome))
-        return fail_with(outcome);
-    return NEXT(send)(fd, bytes, size, flags);
 }
 
 int

@@ -26,7 +26,7 @@ The paragraph above a block says more about it:
 
 The command `tidingsd`, or `./broker/start`, with options alone starts the broker of the page;
 a second one starts it again, at the same address and with the same data. All commands run in one folder, which
-has the checkout's doc and tests in it.
+has the checkout's doc, packaging and tests in it.
 """
 
 import os
@@ -47,8 +47,8 @@ WEB_ADDRESS = "127.0.0.1:8000"  # of a web server
 PROGRAMS = frozenset(
     """apt-get awk build/release/bin/tidings build/release/bin/tidingsd caddy cc cmake cp
     createdb curl docker grep initdb install journalctl kill ldconfig mkdir mosquitto_pub
-    mosquitto_sub mv nginx node npm openssl perl pg_ctl printf psql python3 rsync sh sha256sum
-    sqlite3 sudo systemctl tidings tidingsd umask wget ./broker/start""".split()
+    mosquitto_sub mv nginx node npm openssl perl pg_ctl printf prometheus promtool psql
+    python3 rsync sh sha256sum sqlite3 sudo systemctl tidings tidingsd umask wget ./broker/start""".split()
 )
 ROOT_PROGRAMS = frozenset(
     "apt-get cmake install ldconfig loginctl make systemctl systemd-sysusers usermod".split()
@@ -155,7 +155,7 @@ class Reader:
     def __init__(self, folder, start_broker, run, start, env=None, options=()):
         self.folder = pathlib.Path(folder) / "reader"
         self.folder.mkdir()
-        for name in ("doc", "tests"):
+        for name in ("doc", "packaging", "tests"):
             (self.folder / name).symlink_to(ROOT / name)
         self.broker = None
         self.terminals = {}  # what runs in each, but for the first one

@@ -33,6 +33,11 @@ class Metrics(dict):
                 self._read_sample(line, family)
         family.check_end()
 
+    def samples_of(self, family):
+        """The series of a family."""
+        parts = (family, *(f"{family}_{part}" for part in ("bucket", "count", "sum")))
+        return [series for series in self if series.partition("{")[0] in parts]
+
     def _read_comment(self, line, family):
         match = COMMENT.fullmatch(line)
         assert match, f"neither HELP nor TYPE: {line!r}"

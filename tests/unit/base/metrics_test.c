@@ -33,7 +33,7 @@ assert_grown(const char *series, double by)
         fail_msg("%s has grown by %g", series, grown);
 }
 
-/* Prometheus text. promtool accepts everything that samples_read accepts. */
+/* Prometheus text, read as strictly as promtool does. */
 TEST(what_is_counted_is_written_by_the_rules_of_the_format)
 {
     metrics_name(LABEL_TRANSPORT, 0, "pigeon");
