@@ -63,6 +63,7 @@ thread_start(struct thread *t, const char *name, void (*run)(struct thread *t),
 {
     *t = (struct thread){.run = run, .user = user};
     snprintf(t->name, sizeof(t->name), "%s", name);
+    thread_show_life(t);
 
     errno = pthread_mutex_init(&t->mutex, NULL);
     if (errno)
@@ -119,9 +120,24 @@ thread_wait(struct thread *t, int64_t wait_us)
             break;
     }
     t->is_woken = false;
+    thread_show_life(t);
     goes_on = !t->is_stopping;
     pthread_mutex_unlock(&t->mutex);
     return goes_on;
+}
+
+void
+thread_show_life(struct thread *t)
+{
+    atomic_store_explicit(&t->alive_us, clock_steady_us(),
+                          memory_order_relaxed);
+}
+
+int64_t
+thread_silent_us(const struct thread *t)
+{
+    return clock_steady_us() -
+           atomic_load_explicit(&t->alive_us, memory_order_relaxed);
 }
 
 void

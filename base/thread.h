@@ -16,6 +16,7 @@
 #define BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,6 +30,8 @@ struct thread {
     bool is_running; /* thread_start succeeded and thread_stop has not run */
     bool is_woken;
     bool is_stopping;
+    _Atomic(int64_t) alive_us; /* the last sign of life; relaxed: it stands
+                                  alone */
     char name[16];
     void (*run)(struct thread *t);
     void *user;
@@ -46,6 +49,13 @@ void thread_wake(struct thread *t);
 /* For the thread itself: sleeps until woken, or `wait_us` microseconds have
  * passed (negative: no limit). false: the thread must end now. */
 bool thread_wait(struct thread *t, int64_t wait_us);
+
+/* For the thread itself: a sign of life, for those who watch whether it hangs.
+ * Each thread_wait gives one. */
+void thread_show_life(struct thread *t);
+
+/* Microseconds since the last sign of life. Any thread, after thread_start. */
+int64_t thread_silent_us(const struct thread *t);
 
 /* Asks the thread to stop, and waits for its end. Allowed if it never
  * started. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/thread.h"
 #include "broker/access/identity_provider.h"
 #include "broker/access/tickets.h"
 #include "broker/access/tokens.h"
@@ -731,6 +732,16 @@ struct watched_files *
 broker_files(struct broker *b)
 {
     return setting_files_watched(b->files);
+}
+
+const struct thread *
+broker_most_silent(const struct broker *b)
+{
+    const struct thread *service = server_most_silent(b->server);
+    const struct thread *writer = log_writer(registry_log(b->registry));
+
+    return thread_silent_us(service) > thread_silent_us(writer) ? service
+                                                                : writer;
 }
 
 const char *

@@ -10,6 +10,7 @@
 #include "proto/status.h"
 
 struct broker;
+struct thread;
 struct watched_files;
 
 /* Opens everything and serves. `config` is lent until broker_close.
@@ -31,6 +32,10 @@ MUST_CHECK enum status broker_reload(struct broker *broker, struct config *next,
 /* The files that the settings name. The thread that opened turns them while it
  * waits, and looks at them (watched_files_look) when settings have changed. */
 struct watched_files *broker_files(struct broker *broker);
+
+/* Of the service threads and the log thread, the one that has been silent for
+ * the longest time (thread.h). Only the thread that opened may call this. */
+const struct thread *broker_most_silent(const struct broker *broker);
 
 /* Stops accepting, finishes requests in flight, says farewell, and closes
  * everything; all with a deadline. NULL is allowed. */

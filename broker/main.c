@@ -13,7 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "broker/base/diag.h"
+#include "broker/base/supervisor.h"
 #include "broker/base/syscall_filter.h"
 #include "broker/base/watched_files.h"
 #include "broker/broker.h"
@@ -198,11 +200,30 @@ open_signals(void)
     return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* Reloads at each SIGHUP, and reads files that change, until a signal ends the
- * broker. Returns its name. */
+/* The earlier of two limits of a wait, each -1 for none. */
+static int
+earlier_ms(int a_ms, int b_ms)
+{
+    if (a_ms < 0 || b_ms < 0)
+        return a_ms < 0 ? b_ms : a_ms;
+    return a_ms < b_ms ? a_ms : b_ms;
+}
+
+static void
+show_life(struct supervisor *supervisor, const struct broker *broker)
+{
+    const struct thread *silent = broker_most_silent(broker);
+
+    supervisor_turn(supervisor, silent->name, thread_silent_us(silent));
+}
+
+/* Reloads at each SIGHUP, reads files that change, and shows the service
+ * manager that no thread hangs, until a signal ends the broker. Returns its
+ * name. */
 static const char *
 await_end(struct broker *broker, struct config *config, int argc, char **argv,
-          int signals, const struct origin *origin)
+          int signals, const struct origin *origin,
+          struct supervisor *supervisor)
 {
     struct watched_files *files = broker_files(broker);
     struct signalfd_siginfo info;
@@ -212,15 +233,20 @@ await_end(struct broker *broker, struct config *config, int argc, char **argv,
             {.fd = signals, .events = POLLIN},
             {.fd = watched_files_fd(files), .events = POLLIN}};
 
-        poll(fds, 2, watched_files_wait_ms(files));
+        poll(fds, 2,
+             earlier_ms(watched_files_wait_ms(files),
+                        supervisor_wait_ms(supervisor)));
         while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             if (info.ssi_signo != SIGHUP)
                 return info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
             if (is_hangup(origin, &info))
                 return "SIGHUP";
+            supervisor_reloading(supervisor);
             reload_settings(broker, config, argc, argv);
+            supervisor_ready(supervisor, broker_url(broker));
         }
         watched_files_turn(files);
+        show_life(supervisor, broker);
     }
 }
 
@@ -247,6 +273,7 @@ run_broker(struct config *config, int argc, char **argv)
 {
     struct origin origin = find_origin();
     struct broker *broker = NULL;
+    struct supervisor supervisor;
     struct problem why = {""};
     int signals = open_signals();
     enum status rc;
@@ -277,14 +304,19 @@ run_broker(struct config *config, int argc, char **argv)
              diag_text("error", why.text));
         return EXIT_FAILED;
     }
+    supervisor_open(&supervisor);
     filter_syscalls(config);
     DIAG(DIAG_INFO, "broker", "ready", diag_text("url", broker_url(broker)),
          diag_number("threads", config->threads));
     printf("tidingsd: ready at %s/\n", broker_url(broker));
     fflush(stdout);
-    ending = await_end(broker, config, argc, argv, signals, &origin);
+    supervisor_ready(&supervisor, broker_url(broker));
+    ending =
+        await_end(broker, config, argc, argv, signals, &origin, &supervisor);
+    supervisor_stopping(&supervisor);
     DIAG(DIAG_INFO, "broker", "ending", diag_text("signal", ending));
     broker_close(broker);
+    supervisor_close(&supervisor);
     close(signals);
     diag(DIAG_INFO, "broker", "ended");
     diag_end();

@@ -195,6 +195,12 @@ log_health(struct log *log, struct log_health *health)
     health->ahead_us = latest_us > now_us ? latest_us - now_us : 0;
 }
 
+const struct thread *
+log_writer(const struct log *log)
+{
+    return &log->log_thread.thread;
+}
+
 uint64_t
 log_births(const struct log *log)
 {

@@ -35,6 +35,7 @@
 
 struct engine;
 struct log;
+struct thread;
 struct log_set; /* one set's log; lives as long as the log */
 
 /* Life cycle */
@@ -185,6 +186,9 @@ struct log_health {
 
 /* Any thread; never blocks. */
 void log_health(struct log *log, struct log_health *health);
+
+/* The log thread, to watch whether it hangs. Lent until log_close. */
+const struct thread *log_writer(const struct log *log);
 
 /* Reading */
 

@@ -320,6 +320,7 @@ commit_round(struct log_thread *t, bool *is_more)
     uint64_t room, taken = 0;
     size_t bytes = 0, n_posts = 0, n_entries = 0;
 
+    thread_show_life(&t->thread); /* rounds may follow without a wait */
     list_init(&round);
     t->sequencer.acts.at_us = clock_now_us();
     room = look_for_room(t);

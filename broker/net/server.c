@@ -128,6 +128,7 @@ on_second(struct alarm *alarm)
     struct service *s = list_entry(alarm, struct service, second);
     int64_t now_us = clock_steady_us();
 
+    thread_show_life(&s->thread);
     check_connections(&s->heads, now_us);
     check_connections(&s->timed, now_us);
     listeners_resume(s);
@@ -429,6 +430,20 @@ unsigned
 server_port(const struct server *server)
 {
     return server->port;
+}
+
+const struct thread *
+server_most_silent(const struct server *server)
+{
+    const struct thread *silent = &server->services[0].thread;
+
+    for (unsigned i = 1; i < server->n_services; i++) {
+        const struct thread *other = &server->services[i].thread;
+
+        if (thread_silent_us(other) > thread_silent_us(silent))
+            silent = other;
+    }
+    return silent;
 }
 
 void

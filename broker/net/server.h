@@ -23,6 +23,7 @@ struct buf;
 
 struct clients;
 struct networks;
+struct thread;
 struct server;
 struct service; /* one service thread */
 struct request;
@@ -154,6 +155,10 @@ void server_close(struct server *server, int64_t wait_us);
  * number of a thread. */
 struct service *server_service(struct server *server, unsigned n);
 unsigned service_number(const struct service *service);
+
+/* The service thread that has been silent for the longest time (thread.h). The
+ * thread that opened. */
+const struct thread *server_most_silent(const struct server *server);
 
 /* Makes on_wake run soon on that thread. Any thread; several calls may cause
  * one on_wake, but none is lost: an on_wake after the call sees everything that

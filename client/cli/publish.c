@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "client/cli/cli.h"
+#include "client/cli/input_check.h"
 #include "proto/resourcesync/digest.h"
 
 /* A document is held in memory. */
@@ -31,6 +32,8 @@ enum {
     OPTION_CONTENT,
     OPTION_KEY,
     OPTION_AGAIN,
+    OPTION_DRY_RUN,
+    OPTION_IGNORE_UNKNOWN,
     OPTION_RETRY,
     OPTION_FULL,
     OPTION_EVERY,
@@ -53,6 +56,10 @@ static const struct option_row options[] = {
                         "its bytes, for a set with content=inline"},
     [OPTION_KEY] = {"key", "KEY", "a repeat with it adds nothing; see below"},
     [OPTION_AGAIN] = {"again", NULL, "post FILE although it was posted before"},
+    [OPTION_DRY_RUN] = {"dry-run", NULL,
+                        "report every fault, and post nothing"},
+    [OPTION_IGNORE_UNKNOWN] = {"ignore-unknown", NULL,
+                               "leave out members that Tidings does not know"},
     [OPTION_RETRY] = {"retry", "SECONDS",
                       "how long to try again without an answer; 60"},
     [OPTION_FULL] = {"full", "FILE|URL",
@@ -398,6 +405,68 @@ out:
     return code;
 }
 
+/* --dry-run, --ignore-unknown */
+
+/* FILE:LINE: TEXT */
+static void
+say_fault(const struct problem *why, void *user)
+{
+    const char *name = user;
+
+    fprintf(stderr, "%s:", name);
+    if (why->line)
+        fprintf(stderr, "%llu:", (unsigned long long)why->line);
+    fprintf(stderr, " %s\n", why->text);
+}
+
+/* Posts changes without their unknown members, as an array. */
+static enum exit_code
+post_known(const struct arguments *arguments, struct buf *changes,
+           const char *key)
+{
+    enum exit_code code = EXIT_FAILED;
+    struct buf array;
+
+    buf_init(&array, changes->size + 3);
+    BUF_ADD(&array, "[");
+    buf_add_slice(&array, buf_slice(changes));
+    BUF_ADD(&array, "]\n");
+    if (array.failed)
+        say(NO_MEMORY);
+    else
+        code = post_text(arguments, json_type, array.data, array.size, key);
+    buf_fini(&array);
+    return code;
+}
+
+/* Posts the document `name`, or checks it first, as the options ask. */
+static enum exit_code
+check_and_post(const struct arguments *arguments, const char *name,
+               const char *type, struct slice text, const char *key)
+{
+    bool is_dry = arguments->options[OPTION_DRY_RUN] != NULL;
+    struct input_check check = {
+        .on_fault = say_fault,
+        .user = (void *)(uintptr_t)name,
+        .ignores_unknown = arguments->options[OPTION_IGNORE_UNKNOWN] != NULL,
+    };
+    enum exit_code code = EXIT_FAILED;
+
+    if (!is_dry && !check.ignores_unknown)
+        return post_text(arguments, type, text.data, text.size, key);
+    if (check.ignores_unknown && type == xml_type)
+        return bad_usage("--ignore-unknown is for JSON and NDJSON");
+    if (!input_check_open(&check, type))
+        say(NO_MEMORY);
+    else if (input_check_read(&check, text))
+        code = is_dry ? EXIT_GOOD : post_known(arguments, &check.changes, key);
+    if (is_dry)
+        printf("changes=%" PRIu64 " faults=%" PRIu64 "\n", check.n_changes,
+               check.n_faults);
+    input_check_close(&check);
+    return code;
+}
+
 static enum exit_code
 post_file(const struct arguments *arguments)
 {
@@ -418,8 +487,9 @@ post_file(const struct arguments *arguments)
     }
     type = type_of(arguments->options[OPTION_TYPE], name, text, size);
     if (type)
-        code = post_text(arguments, type, text, size,
-                         file_key(key, f, type, (struct slice){text, size}));
+        code = check_and_post(
+            arguments, is_stdin ? "-" : name, type, (struct slice){text, size},
+            file_key(key, f, type, (struct slice){text, size}));
     else if (arguments->options[OPTION_TYPE])
         code = bad_usage("--type is xml, json or ndjson");
     else
@@ -616,10 +686,12 @@ run_publish(const struct arguments *arguments)
         return bad_usage("%s", fault);
     if (!make_document(arguments, &text, &size))
         say(NO_MEMORY);
-    else if (arguments->options[OPTION_CONTENT])
+    else if (arguments->options[OPTION_CONTENT] &&
+             !arguments->options[OPTION_DRY_RUN])
         code = post_content(arguments, text);
     else
-        code = post_text(arguments, json_type, text, size, NULL);
+        code = check_and_post(arguments, "LOC", json_type,
+                              (struct slice){text, size}, NULL);
     free(text);
     return code;
 }
@@ -643,6 +715,12 @@ const struct command publish_command = {
         "the last 24 hours at least),\nnothing is added, and a line says so; "
         "--again posts it once more. Standard input\nand LOCs have random "
         "keys: use --key to repeat such a command.\n\n"
+        "--dry-run reads everything as the broker does, and prints a line "
+        "FILE:LINE: TEXT\nfor each fault, on standard error, and "
+        "changes=N faults=N. It asks no broker, so\nit does not check "
+        "rights, the size of a post, or content.\n"
+        "--ignore-unknown is for records of JSON or NDJSON that have more "
+        "members than a\nchange.\n\n"
         "With --content the bytes of FILE go along, to a set that keeps "
         "content inline:\nthe broker keeps them, and adds their SHA-256 and "
         "length to the entry.\n\n"

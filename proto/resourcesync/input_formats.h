@@ -77,6 +77,19 @@ void input_reader_take_any_capability(struct input_reader *reader);
  * name: input_reader_id. Until input_reader_reset. */
 void input_reader_take_message(struct input_reader *reader);
 
+/* Of JSON: skips members that the reader does not know, with their values,
+ * instead of refusing them. Until input_reader_reset. */
+void input_reader_ignore_unknown(struct input_reader *reader);
+
+/* A fault of an entry: why->entry and why->line name the place. */
+typedef void input_fault_fn(const struct problem *why, void *user);
+
+/* Calls `on_fault` for each entry that is refused (STATUS_INVALID), and goes on
+ * behind that entry; in NDJSON behind the line, also if the line is no JSON. A
+ * fault elsewhere ends the reading. Until input_reader_reset. */
+void input_reader_report_faults(struct input_reader *reader,
+                                input_fault_fn *on_fault, void *user);
+
 /* STATUS_MALFORMED, STATUS_INVALID, STATUS_TOO_LARGE (more than max_entries) or
  * what on_change returned; `why` then names entry and line where known. After
  * an error only input_reader_reset and input_reader_free are allowed. */

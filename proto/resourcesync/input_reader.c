@@ -9,6 +9,9 @@ begin_input(struct input_reader *reader)
 {
     reader->takes_any_capability = false;
     reader->takes_message = false;
+    reader->ignores_unknown = false;
+    reader->on_fault = NULL;
+    reader->n_faults = 0;
     reader->rc = STATUS_OK;
     reader->n_entries = 0;
     reader->is_in_entry = false;
@@ -80,6 +83,38 @@ input_reader_take_message(struct input_reader *reader)
 {
     reader->takes_any_capability = true;
     reader->takes_message = true;
+}
+
+void
+input_reader_ignore_unknown(struct input_reader *reader)
+{
+    reader->ignores_unknown = true;
+}
+
+void
+input_reader_report_faults(struct input_reader *reader,
+                           input_fault_fn *on_fault, void *user)
+{
+    reader->on_fault = on_fault;
+    reader->fault_user = user;
+}
+
+bool
+input_reader_skip_entry(struct input_reader *reader, enum status rc,
+                        const struct problem *why)
+{
+    struct problem fault;
+
+    if (rc != STATUS_INVALID || !reader->on_fault || !reader->is_in_entry ||
+        !why)
+        return false;
+    fault = *why;
+    fault.entry = ++reader->n_entries;
+    fault.line = reader->parser->line(reader->state);
+    reader->is_in_entry = false;
+    reader->n_faults++;
+    reader->on_fault(&fault, reader->fault_user);
+    return true;
 }
 
 /* Stores the failure, and says where in the input it is. */

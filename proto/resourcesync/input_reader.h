@@ -53,7 +53,11 @@ struct input_reader {
     change_fn *on_change;
     void *user;
     bool takes_any_capability;
-    bool takes_message; /* input_reader_take_message */
+    bool takes_message;       /* input_reader_take_message */
+    bool ignores_unknown;     /* input_reader_ignore_unknown */
+    input_fault_fn *on_fault; /* input_reader_report_faults; or NULL */
+    void *fault_user;
+    uint64_t n_faults; /* of this document */
 
     /* The document so far */
     enum status rc;     /* the first failure; the reader stops there */
@@ -80,6 +84,13 @@ MUST_CHECK enum status input_reader_entry_begin(struct input_reader *reader,
 /* Checks the entry and hands it over. */
 MUST_CHECK enum status input_reader_entry_end(struct input_reader *reader,
                                               struct problem *why);
+
+/* Reports a fault of the current entry to `on_fault`. True: the format skips
+ * the rest of the entry. False: nobody wants faults, or this one is not of an
+ * entry; the reading ends with it. */
+MUST_CHECK bool input_reader_skip_entry(struct input_reader *reader,
+                                        enum status rc,
+                                        const struct problem *why);
 
 /* The document's interval is known now: R-015. */
 MUST_CHECK enum status input_reader_interval(const struct input_reader *reader,

@@ -34,7 +34,7 @@ struct json_parse {
 
     enum status rc;
     uint64_t line;      /* of the first byte of the piece, or of the failure */
-    struct slice piece; /* yajl's present piece */
+    struct slice piece; /* yajl's present piece; empty while it has none */
     size_t since;       /* bytes of earlier pieces since the last value */
     size_t last;        /* where in the piece the last value was */
     int depth;
@@ -359,10 +359,7 @@ parse_some(struct json_parse *json)
     if (status != yajl_status_ok && !json->rc)
         json->rc = syntax_error(json);
     if (json->rc) {
-        size_t at = yajl_get_bytes_consumed(json->yajl);
-
-        piece.size = at < piece.size ? at : piece.size;
-        json->line += count_lines(piece);
+        json->line = json_parse_line(json);
         return;
     }
     json->line += count_lines(piece);
@@ -387,6 +384,7 @@ json_parse_feed(struct json_parse *json, struct slice bytes,
             json->piece.size = PIECE_SIZE;
         slice_skip(&bytes, json->piece.size);
         parse_some(json);
+        json->piece.size = 0;
     }
     json->why = NULL;
     return json->rc;
@@ -406,7 +404,12 @@ json_parse_end(struct json_parse *json, struct problem *why)
 uint64_t
 json_parse_line(const struct json_parse *json)
 {
-    return json->line;
+    struct slice done = json->piece;
+    size_t at = done.size ? yajl_get_bytes_consumed(json->yajl) : 0;
+
+    if (at < done.size)
+        done.size = at;
+    return json->line + count_lines(done);
 }
 
 enum status

@@ -47,7 +47,7 @@ MUST_CHECK enum status json_parse_feed(struct json_parse *json,
 MUST_CHECK enum status json_parse_end(struct json_parse *json,
                                       struct problem *why);
 
-/* The line it stands in, or stood in when it failed. */
+/* The line it stands in, within an event, too; or stood in when it failed. */
 uint64_t json_parse_line(const struct json_parse *json);
 
 /* Parses a whole text, which has exactly one value. After a failure `why` has

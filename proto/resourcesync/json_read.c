@@ -332,6 +332,10 @@ struct json_read {
 
     bool is_id; /* the value that comes next is the document's id */
 
+    unsigned depth;       /* containers that are open */
+    unsigned entry_depth; /* the same when the entry began, its own included */
+    bool is_faulty;       /* the rest of the entry is skipped */
+
     /* A member that was passed over, as the object may yet be a message: a
      * change must not have it. */
     bool has_unknown;
@@ -397,7 +401,7 @@ begin_change(struct json_read *j, struct problem *why)
 
     j->level->place = PLACE_CHANGE;
     j->target.link = NULL;
-    return !rc && j->has_unknown
+    return !rc && j->has_unknown && !j->target.reader->ignores_unknown
                ? refuse_member(j->unknown.text, PLACE_CHANGE, why)
                : rc;
 }
@@ -413,7 +417,8 @@ decide_member(struct json_read *j, struct slice name, struct problem *why)
         j->has_unknown = false;
         return STATUS_OK;
     }
-    if (!j->target.reader->takes_message ||
+    if (!(j->target.reader->takes_message ||
+          j->target.reader->ignores_unknown) ||
         find_member(PLACE_CHANGE, NULL, name))
         return begin_change(j, why);
     if (!j->has_unknown)
@@ -431,11 +436,12 @@ is_id(const struct json_read *j, struct slice name)
 }
 
 /* True if an unknown member may be skipped. In a post, only a message's may: a
- * source has to learn that a change's is unknown. */
+ * source has to learn that a change's is unknown, unless it knows that. */
 static bool
 may_skip(const struct json_read *j)
 {
-    return j->target.reader->use == INPUT_MESSAGE ||
+    return j->target.reader->ignores_unknown ||
+           j->target.reader->use == INPUT_MESSAGE ||
            (j->target.reader->takes_message &&
             j->level->place == PLACE_MESSAGE);
 }
@@ -505,6 +511,7 @@ on_object(struct json_read *j, struct problem *why)
 {
     switch (j->level->place) {
     case PLACE_TOP:
+        j->entry_depth = j->depth;
         if (!j->is_entry) {
             go_down(j, j->target.reader->use == INPUT_MESSAGE ? PLACE_MESSAGE
                                                               : PLACE_OBJECT);
@@ -512,6 +519,7 @@ on_object(struct json_read *j, struct problem *why)
         }
         /* fall through */
     case PLACE_CHANGES:
+        j->entry_depth = j->depth;
         go_down(j, PLACE_CHANGE);
         return begin_change(j, why);
     case PLACE_LINKS:
@@ -687,11 +695,9 @@ skip_value(struct json_read *j, enum json_event event)
 }
 
 static enum status
-on_event(void *user, enum json_event event, struct slice text,
-         struct problem *why)
+take_event(struct json_read *j, enum json_event event, struct slice text,
+           struct problem *why)
 {
-    struct json_read *j = user;
-
     if (j->is_skipping) {
         skip_value(j, event);
         return STATUS_OK;
@@ -713,6 +719,40 @@ on_event(void *user, enum json_event event, struct slice text,
     }
 }
 
+/* Skips the rest of the entry, unless its end was the fault. */
+static void
+skip_entry(struct json_read *j)
+{
+    j->is_faulty = j->depth >= j->entry_depth;
+    j->is_skipping = false;
+    j->skipped_depth = 0;
+    j->target.link = NULL;
+    while (j->level->place > PLACE_CHANGES)
+        j->level--;
+}
+
+static enum status
+on_event(void *user, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct json_read *j = user;
+    enum status rc;
+
+    if (event == JSON_OBJECT || event == JSON_ARRAY)
+        j->depth++;
+    else if (event == JSON_OBJECT_END || event == JSON_ARRAY_END)
+        j->depth--;
+    if (j->is_faulty) {
+        j->is_faulty = j->depth >= j->entry_depth;
+        return STATUS_OK;
+    }
+    rc = take_event(j, event, text, why);
+    if (!rc || !input_reader_skip_entry(j->target.reader, rc, why))
+        return rc;
+    skip_entry(j);
+    return STATUS_OK;
+}
+
 static void
 json_close(void *state)
 {
@@ -731,6 +771,8 @@ begin_json(struct json_read *j)
     j->is_skipping = false;
     j->skipped_depth = 0;
     j->is_id = false;
+    j->depth = 0;
+    j->is_faulty = false;
     j->has_unknown = false;
     j->target.link = NULL;
 }

@@ -21,6 +21,7 @@ struct ndjson {
     unsigned bom;  /* bytes of it that were there: utf8.h */
     uint64_t line; /* that it stands in */
     bool is_in_line; /* something but white space of the line was there */
+    bool is_faulty;  /* the rest of the line is skipped */
 };
 
 /* The line's first byte that says something: a JSON document may be an array as
@@ -66,6 +67,19 @@ end_line(struct ndjson *n, struct problem *why)
     return json_parser.end(n->json, why);
 }
 
+/* Reports a fault of the line, and skips the rest of it. False: nobody wants
+ * faults. */
+static bool
+skip_line(struct ndjson *n, enum status rc, struct problem *why)
+{
+    if (!n->reader->on_fault)
+        return false;
+    if (rc == STATUS_MALFORMED)
+        rc = STATUS_INVALID;       /* the next line is a document of its own */
+    n->reader->is_in_entry = true; /* a line is an entry */
+    return input_reader_skip_entry(n->reader, rc, why);
+}
+
 static void
 ndjson_close(void *state)
 {
@@ -82,6 +96,7 @@ begin_ndjson(struct ndjson *n)
     n->bom = 0;
     n->line = 1;
     n->is_in_line = false;
+    n->is_faulty = false;
 }
 
 static void *
@@ -122,12 +137,20 @@ ndjson_feed(void *state, struct slice bytes, struct problem *why)
         const char *end = memchr(bytes.data, '\n', bytes.size);
         struct slice part = {bytes.data,
                              end ? (size_t)(end - bytes.data) : bytes.size};
-        enum status rc = feed_line(n, part, why);
+        uint64_t n_faults = n->reader->n_faults;
+        enum status rc = n->is_faulty ? STATUS_OK : feed_line(n, part, why);
 
-        if (!rc && end)
+        if (!rc && end && n->reader->n_faults == n_faults)
             rc = end_line(n, why);
-        if (rc)
+        if (rc && (rc == STATUS_MEMORY || n->reader->n_faults == n_faults) &&
+            !skip_line(n, rc, why))
             return rc;
+        if (n->reader->n_faults > n_faults) { /* one fault a line */
+            n->is_faulty = true;
+            n->is_in_line = false;
+        }
+        if (end)
+            n->is_faulty = false;
         n->line += end != NULL;
         slice_skip(&bytes, part.size + (end != NULL));
     }
@@ -137,7 +160,9 @@ ndjson_feed(void *state, struct slice bytes, struct problem *why)
 static enum status
 ndjson_finish(void *state, struct problem *why)
 {
-    return end_line(state, why);
+    enum status rc = end_line(state, why);
+
+    return rc && skip_line(state, rc, why) ? STATUS_OK : rc;
 }
 
 static uint64_t

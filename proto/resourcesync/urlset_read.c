@@ -416,6 +416,8 @@ struct urlset {
     unsigned n_foreign;
     bool has_md;       /* the document's */
     bool has_entry_md; /* the entry's */
+    unsigned depth;    /* elements that are open */
+    bool is_faulty;    /* the rest of the entry is skipped */
     unsigned seen;     /* children of the entry, a bit each */
     enum word text_of; /* the element of `text` */
     struct buf text;
@@ -531,10 +533,9 @@ start_in_url(struct urlset *u, const struct xml_element *element,
 }
 
 static enum status
-urlset_start(void *user, const struct xml_element *element, struct problem *why)
+start_element(struct urlset *u, const struct xml_element *element,
+              struct problem *why)
 {
-    struct urlset *u = user;
-
     if (u->n_foreign == 0 && u->place == PLACE_DOCUMENT)
         return start_document(u, element, why);
     if (u->n_foreign > 0 || (element->ns && !is_ours(&u->md, element->ns))) {
@@ -578,10 +579,8 @@ end_text(struct urlset *u, struct problem *why)
 }
 
 static enum status
-urlset_end(void *user, struct problem *why)
+end_element(struct urlset *u, struct problem *why)
 {
-    struct urlset *u = user;
-
     if (u->n_foreign > 0) {
         u->n_foreign--;
         return STATUS_OK;
@@ -604,10 +603,8 @@ urlset_end(void *user, struct problem *why)
 }
 
 static enum status
-urlset_text(void *user, struct slice text, struct problem *why)
+take_text(struct urlset *u, struct slice text, struct problem *why)
 {
-    struct urlset *u = user;
-
     if (u->n_foreign > 0)
         return STATUS_OK;
     if (u->place == PLACE_TEXT) {
@@ -624,6 +621,52 @@ urlset_text(void *user, struct slice text, struct problem *why)
     return STATUS_OK;
 }
 
+/* An entry is a child of the root. */
+#define ENTRY_DEPTH 2
+
+/* Ends the event with `rc`, or skips the rest of a faulty entry. */
+static enum status
+end_event(struct urlset *u, enum status rc, const struct problem *why)
+{
+    if (!rc || !input_reader_skip_entry(u->md.reader, rc, why))
+        return rc;
+    u->is_faulty = u->depth >= ENTRY_DEPTH; /* its end is still to come */
+    u->n_foreign = 0;
+    u->place = PLACE_ROOT;
+    return STATUS_OK;
+}
+
+static enum status
+urlset_start(void *user, const struct xml_element *element, struct problem *why)
+{
+    struct urlset *u = user;
+
+    u->depth++;
+    return u->is_faulty ? STATUS_OK
+                        : end_event(u, start_element(u, element, why), why);
+}
+
+static enum status
+urlset_end(void *user, struct problem *why)
+{
+    struct urlset *u = user;
+
+    u->depth--;
+    if (!u->is_faulty)
+        return end_event(u, end_element(u, why), why);
+    u->is_faulty = u->depth >= ENTRY_DEPTH;
+    return STATUS_OK;
+}
+
+static enum status
+urlset_text(void *user, struct slice text, struct problem *why)
+{
+    struct urlset *u = user;
+
+    return u->is_faulty ? STATUS_OK
+                        : end_event(u, take_text(u, text, why), why);
+}
+
 static const struct xml_events events = {
     .start = urlset_start,
     .end = urlset_end,
@@ -635,6 +678,8 @@ begin_urlset(struct urlset *u)
 {
     u->place = PLACE_DOCUMENT;
     u->n_foreign = 0;
+    u->depth = 0;
+    u->is_faulty = false;
     u->has_md = false;
     buf_clear(&u->text);
 }

@@ -1,16 +1,20 @@
-"""The unit of systemd: what systemd-analyze says of it, where it is installed, and a
-broker behind its filter of system calls.
+"""The unit of systemd: what systemd-analyze says of it, where it is installed, a broker
+behind its filter of system calls, and what a broker tells the service manager.
 
 systemd does not run in these tests: nothing starts the unit itself.
 """
 
 import re
 import shutil
+import signal
+import socket
 import subprocess
+import threading
 
 import pytest
 
 from tidings_test.broker import BIN, PROGRAMS, ROOT, is_sanitized
+from tidings_test.waiting import Arrivals
 
 UNIT = ROOT / "packaging/tidingsd.service"
 EXPOSURE_MAX = 2.0
@@ -111,3 +115,76 @@ def test_a_broker_serves_behind_the_filter_of_the_unit(run, start, tmp_path):
     assert not [line for line in broker.err if "Operation not permitted" in line]
     assert [line for line in broker.err if '"system calls are filtered"' in line]
     broker.stop()
+
+
+class Manager:
+    """A service manager: `told` are the messages that a broker with `env` sends it.
+    Each of them takes a list, the lines of the datagram."""
+
+    def __init__(self, name, **env):
+        self.told = Arrivals("the messages to the service manager")
+        self.env = {"NOTIFY_SOCKET": name, **env}
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(name.replace("@", "\0", 1) if name[0] == "@" else name)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        while message := self._socket.recv(4096).decode():
+            self.told.add(message.split("\n"))
+
+    def next(self, first):
+        """The next message that begins with that line."""
+        return self.told.next(lambda lines: lines[0].startswith(first), first)
+
+
+# The broker's own datagrams, from its start to its end; a reload is one that is refused,
+# too.
+@pytest.mark.parametrize("mark", ["", "@"], ids=["path", "abstract"])
+def test_the_service_manager_follows_start_reload_and_end(start_broker, tmp_path, mark):
+    manager = Manager(f"{mark}{tmp_path}/notify")
+    ini = tmp_path / "tidingsd.ini"
+    ini.write_text("")
+    broker = start_broker("--config", ini, env=manager.env)
+    serving = ["READY=1", f"STATUS=serving at {broker.url}/"]
+    assert manager.told.wait(1) == serving
+    for text in ("log-level = debug\n", "no-such-option = 1\n"):
+        ini.write_text(text)
+        broker.process.signal(signal.SIGHUP)
+        (reloading, began) = manager.next("RELOADING=1")
+        assert re.fullmatch(r"MONOTONIC_USEC=[0-9]+", began)
+        assert manager.next("READY=1") == serving
+    broker.stop()
+    assert manager.next("STOPPING=1") == ["STOPPING=1"]
+    assert [lines[0].partition("=")[0] for lines in manager.told] == [
+        *("READY", "RELOADING", "READY", "RELOADING", "READY", "STOPPING")
+    ]
+
+
+# unit/base/supervisor: signs of life stop with that line, and come again with the other.
+@pytest.mark.parametrize(
+    ("call", "name", "thread"),
+    [("SYNC", "tidings.db-wal", "log"), ("SEND", "socket:", "net")],
+)
+def test_a_hanging_thread_ends_the_signs_of_life(
+    start_broker, faults, background, tmp_path, call, name, thread
+):
+    manager = Manager(f"@{tmp_path}/notify", WATCHDOG_USEC="4000000")
+    env = {**manager.env, **faults.env}
+    broker = start_broker("--threads", "1", env=env)
+    manager.next("WATCHDOG=1")
+    manager.next("WATCHDOG=1")
+    faults.arm(getattr(faults, call), name, faults.HANG)
+    posting = background(broker.client().put, "/sets/news", {})
+    line = broker.process.err.next(lambda line: "a thread hangs" in line)
+    assert f"thread={thread}" in line.replace('"', "")
+    faults.disarm()
+    assert posting.join().status == 201
+    broker.process.err.next(lambda line: "no thread hangs" in line)
+    manager.next("WATCHDOG=1")
+
+
+def test_the_unit_waits_for_these_messages():
+    assert values_of("Type") == ["notify"]
+    (watchdog,) = values_of("WatchdogSec")
+    assert int(watchdog.removesuffix("s")) >= 10
+    assert values_of("ExecReload") == ["kill -HUP $MAINPID"]

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
 #include <time.h>
@@ -49,6 +50,12 @@ static void __attribute__((constructor)) read_plan(void)
     }
 }
 
+static bool
+is_armed(void)
+{
+    return plan && atomic_load_explicit(&plan->is_armed, memory_order_acquire);
+}
+
 /* Whether a call meets its fault; *outcome is what. */
 static bool
 is_met(enum plan_call call, const char *path, int *outcome)
@@ -62,13 +69,11 @@ is_met(enum plan_call call, const char *path, int *outcome)
     *outcome = plan->outcome;
     if (*outcome == PLAN_KILL)
         kill(getpid(), SIGKILL);
-    return true;
-}
-
-static bool
-is_armed(void)
-{
-    return plan && atomic_load_explicit(&plan->is_armed, memory_order_acquire);
+    if (*outcome != PLAN_HANG)
+        return true;
+    while (is_armed())
+        usleep(1000);
+    return false;
 }
 
 static bool
@@ -126,6 +131,16 @@ ssize_t
 pwrite64(int fd, const void *bytes, size_t size, off64_t at)
 {
     return pwrite(fd, bytes, size, at);
+}
+
+ssize_t
+send(int fd, const void *bytes, size_t size, int flags)
+{
+    int outcome;
+
+    if (is_met_by_fd(PLAN_SEND, fd, &outcome))
+        return fail_with(outcome);
+    return NEXT(send)(fd, bytes, size, flags);
 }
 
 int

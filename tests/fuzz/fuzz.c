@@ -152,6 +152,58 @@ read_twice(const char *type, enum input_use use, bool takes_message,
     buf_fini(&whole);
 }
 
+struct faults {
+    struct buf changes;
+    size_t n;
+};
+
+static void
+on_fault(const struct problem *why, void *user)
+{
+    struct faults *faults = user;
+
+    fuzz_check_problem(why);
+    FUZZ_ASSERT(why->entry > 0 && why->line > 0);
+    faults->n++;
+}
+
+static enum status
+read_with_faults(const char *type, struct slice document, size_t step,
+                 struct faults *faults)
+{
+    struct problem why = {""};
+    struct input_reader *reader =
+        input_reader_new(format_of(slice_of(type)), INPUT_POST, ENTRIES_MAX,
+                         describe_each, &faults->changes);
+    enum status rc;
+
+    FUZZ_ASSERT(reader);
+    faults->n = 0;
+    buf_init(&faults->changes, SIZE_MAX);
+    input_reader_report_faults(reader, on_fault, faults);
+    rc = read_in_steps(reader, document, step, &why);
+    input_reader_free(reader);
+    return rc;
+}
+
+void
+fuzz_faults(const char *type, struct slice document)
+{
+    struct faults whole, parts;
+    size_t step = document.size > 0 ? (size_t)document.data[0] % 7 + 1 : 1;
+    enum status rc = read_with_faults(type, document, SIZE_MAX, &whole);
+    enum status rc_in_steps = read_with_faults(type, document, step, &parts);
+
+    FUZZ_ASSERT(!rc == !rc_in_steps);
+    if (!rc) {
+        FUZZ_ASSERT(whole.n == parts.n);
+        FUZZ_ASSERT(whole.n > 0 || slice_equal(buf_slice(&whole.changes),
+                                               buf_slice(&parts.changes)));
+    }
+    buf_fini(&whole.changes);
+    buf_fini(&parts.changes);
+}
+
 void
 fuzz_reading(const char *type, enum input_use use, struct slice document)
 {

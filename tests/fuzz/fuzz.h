@@ -87,6 +87,11 @@ void fuzz_check_problem(const struct problem *why);
  */
 void fuzz_reading(const char *type, enum input_use use, struct slice document);
 
+/* The same for a post whose faults are reported: asserts that both readings
+ * find as many faults or the same changes, and that each fault has its place.
+ */
+void fuzz_faults(const char *type, struct slice document);
+
 /* Likewise for a post that may be a message. Asserts also that both readings
  * return the same message id, and that it is a valid key. */
 void fuzz_taking_message(const char *type, struct slice document);

@@ -46,10 +46,12 @@ class Faults:
     WRITE = 1  # write, pwrite; of sockets, too: "socket:"
     SYNC = 2  # fsync, fdatasync
     RENAME = 4  # counts by the new name
+    SEND = 8  # send, of sockets: "socket:"
 
     # The effect on a call, besides an errno as its result.
     KILL = -1  # SIGKILL to the process, in place of the call
     SHORT = -2  # half of the bytes are written, and that is returned
+    HANG = -3  # it waits until the fault is disarmed
 
     def __init__(self, directory):
         path = pathlib.Path(directory) / "faults"

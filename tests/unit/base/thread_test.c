@@ -46,6 +46,26 @@ start(struct thread *t, struct seen *seen, int64_t wait_us)
     assert_int_equal(thread_start(t, "td-test", run, seen, NULL), STATUS_OK);
 }
 
+/* Each wait is a sign of life; a thread that hangs gives none. */
+TEST(a_thread_that_hangs_is_silent)
+{
+    struct thread t;
+    struct seen seen;
+
+    start(&t, &seen, -1);
+    seen.is_slow = true;
+    clock_pass_us(2 * SECOND);
+    thread_wake(&t);
+    sem_wait(&seen.rounds);
+    assert_int_equal(thread_silent_us(&t), 0);
+    clock_pass_us(5 * SECOND);
+    assert_int_equal(thread_silent_us(&t), 5 * SECOND);
+    thread_show_life(&t); /* as it would itself */
+    assert_int_equal(thread_silent_us(&t), 0);
+    sem_post(&seen.go);
+    thread_stop(&t);
+}
+
 TEST(a_wake_begins_a_round)
 {
     struct thread t;

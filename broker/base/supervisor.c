@@ -1,0 +1,170 @@
+#include "broker/base/supervisor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "broker/base/diag.h"
+#include "proto/slice.h"
+
+/* The longest wait for a service manager that does not read. */
+#define PATIENCE_US 1000000
+
+/* The longest watchdog: a year. */
+#define WATCHDOG_MAX_US INT64_C(31536000000000)
+
+static void
+report_unheard(int error)
+{
+    DIAG(DIAG_WARNING, "broker", "the service manager cannot be reached",
+         diag_text("error", strerror(error)));
+}
+
+static void
+send_text(struct supervisor *s, const char *text)
+{
+    if (s->fd >= 0 &&
+        sendto(s->fd, text, strlen(text), MSG_NOSIGNAL,
+               (const struct sockaddr *)&s->address, s->address_size) < 0)
+        report_unheard(errno);
+}
+
+/* False: no address of a unix socket. */
+static bool
+read_address(struct supervisor *s, const char *name)
+{
+    size_t size = strlen(name);
+
+    if ((name[0] != '/' && name[0] != '@') || size < 2 ||
+        size >= sizeof(s->address.sun_path))
+        return false;
+    s->address.sun_family = AF_UNIX;
+    memcpy(s->address.sun_path, name, size + 1);
+    s->address_size =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
+    if (name[0] == '@')
+        s->address.sun_path[0] = '\0'; /* an abstract name has no end */
+    else
+        s->address_size++;
+    return true;
+}
+
+/* A number of the environment; 0: none. */
+static uint64_t
+number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
+static int64_t
+read_watchdog(void)
+{
+    uint64_t us = number_of("WATCHDOG_USEC"), pid = number_of("WATCHDOG_PID");
+
+    if (pid && pid != (uint64_t)getpid())
+        return 0; /* meant for another process, which passed it on */
+    return us < WATCHDOG_MAX_US ? (int64_t)us : WATCHDOG_MAX_US;
+}
+
+void
+supervisor_open(struct supervisor *s)
+{
+    const struct timeval patience = {PATIENCE_US / 1000000,
+                                     PATIENCE_US % 1000000};
+    const char *name = getenv("NOTIFY_SOCKET");
+
+    *s = (struct supervisor){.fd = -1};
+    if (!name || !name[0])
+        return;
+    if (!read_address(s, name)) {
+        report_unheard(EAFNOSUPPORT);
+        return;
+    }
+    s->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (s->fd < 0 ||
+        setsockopt(s->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)))
+        report_unheard(errno);
+    s->watchdog_us = s->fd >= 0 ? read_watchdog() : 0;
+    s->next_us = clock_steady_us();
+}
+
+void
+supervisor_close(struct supervisor *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+    s->watchdog_us = 0;
+}
+
+void
+supervisor_ready(struct supervisor *s, const char *url)
+{
+    char text[700];
+
+    snprintf(text, sizeof(text), "READY=1\nSTATUS=serving at %s/", url);
+    send_text(s, text);
+}
+
+void
+supervisor_reloading(struct supervisor *s)
+{
+    char text[80];
+
+    snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
+             clock_steady_us());
+    send_text(s, text);
+}
+
+void
+supervisor_stopping(struct supervisor *s)
+{
+    send_text(s, "STOPPING=1");
+}
+
+int
+supervisor_wait_ms(const struct supervisor *s)
+{
+    int64_t wait_us = s->next_us - clock_steady_us();
+
+    if (!s->watchdog_us)
+        return -1;
+    return wait_us > 0 ? (int)((wait_us + 999) / 1000) : 0;
+}
+
+/* Logs that signs of life stop, and that they come again. */
+static void
+note_silence(struct supervisor *s, const char *thread, int64_t silent_us)
+{
+    bool is_silent = silent_us > s->watchdog_us / 4 * 3;
+
+    if (is_silent == s->is_silent)
+        return;
+    s->is_silent = is_silent;
+    if (is_silent)
+        DIAG(DIAG_ERROR, "broker",
+             "a thread hangs: the service manager gets no signs of life",
+             diag_text("thread", thread),
+             diag_number("silent_ms", (uint64_t)silent_us / 1000));
+    else
+        diag(DIAG_WARNING, "broker",
+             "no thread hangs: the service manager gets signs of life again");
+}
+
+void
+supervisor_turn(struct supervisor *s, const char *thread, int64_t silent_us)
+{
+    if (supervisor_wait_ms(s))
+        return;
+    s->next_us = clock_steady_us() + s->watchdog_us / 4;
+    note_silence(s, thread, silent_us);
+    if (!s->is_silent)
+        send_text(s, "WATCHDOG=1");
+}
