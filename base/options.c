@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "base/suggest.h"
 #include "proto/uri.h"
@@ -384,6 +385,7 @@ option_read(const struct option *o, const char *text, void *values,
         return rc;
     case OPTION_OWN:
         return o->read(text, values, why);
+    case OPTION_GIVEN:
     case OPTION_WISH:
     case OPTION_FILE:
         break;
@@ -411,6 +413,7 @@ value_size(const struct option *o)
         return sizeof(bool);
     case OPTION_CHOICE:
         return sizeof(unsigned);
+    case OPTION_GIVEN:
     case OPTION_WISH:
     case OPTION_FILE:
     case OPTION_OWN:
@@ -514,59 +517,83 @@ find_value(const struct option *o, const char *equals, int argc, char **argv,
     return NULL;
 }
 
-enum status
-options_arguments(const struct options *options, int argc, char **argv,
-                  size_t max, struct arguments *given, struct problem *why)
+/* Takes an option: argv[*i], and its value, if that is the next argument. */
+static enum status
+take_option(const struct options *options, int argc, char **argv, int *i,
+            struct arguments *given, struct problem *why)
 {
-    memset(given, 0, sizeof(*given));
-    for (int i = 1; i < argc; i++) {
-        const char *argument = argv[i];
-        const char *equals = strchr(argument, '=');
-        size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
-        struct slice name;
-        size_t row;
+    bool is_help = !strcmp(argv[*i], "-h");
+    const char *argument = is_help ? "--help" : argv[*i];
+    const char *equals = strchr(argument, '=');
+    size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
+    struct slice name;
+    const char *value;
+    size_t row;
 
-        if (*argument != '-' && given->n_operands < max) {
-            given->operands[given->n_operands++] = argument;
-            continue;
-        }
-        if (*argument != '-' && max)
-            return problem(why, STATUS_INVALID, "\"%s\" is too much",
-                           problem_quote(slice_of(argument)).text);
-        if (size <= 2 || !slice_starts(slice_of(argument), "--"))
-            return problem(why, STATUS_INVALID,
-                           "\"%s\" is not an option; --help lists them",
-                           problem_quote(slice_of(argument)).text);
-        name = (struct slice){argument + 2, size - 2};
-        row = options_index(options, name);
-        if (row == options->n)
-            return options_unknown(options, "--", name, "; --help lists them",
-                                   why);
-        if (given->values[row])
-            return problem(why, STATUS_INVALID, "--%s: is there twice",
-                           options->rows[row].name);
-        given->values[row] =
-            find_value(&options->rows[row], equals, argc, argv, &i, why);
-        if (!given->values[row])
-            return STATUS_INVALID;
-        if (options->rows[row].type == OPTION_WISH) {
-            given->wish = &options->rows[row];
-            return STATUS_OK;
-        }
-    }
+    if (size <= 2 || !slice_starts(slice_of(argument), "--"))
+        return problem(why, STATUS_INVALID,
+                       "\"%s\" is not an option; --help lists them",
+                       problem_quote(slice_of(argument)).text);
+    name = (struct slice){argument + 2, size - 2};
+    row = options_index(options, name);
+    if (row == options->n)
+        return options_unknown(options, "--", name, "; --help lists them", why);
+    if (given->options[row] && !options->rows[row].may_repeat)
+        return problem(why, STATUS_INVALID, "--%s: is there twice",
+                       options->rows[row].name);
+    value = find_value(&options->rows[row], equals, argc, argv, i, why);
+    if (!value)
+        return STATUS_INVALID;
+    given->options[row] = value;
+    given->given[given->n_given++] = (struct given){row, value};
+    if (options->rows[row].type == OPTION_WISH)
+        given->wish = &options->rows[row];
     return STATUS_OK;
 }
 
 enum status
-options_take(const struct options *options, const struct arguments *given,
+options_arguments(const struct options *options, int argc, char **argv,
+                  bool has_operands, struct arguments *given,
+                  struct problem *why)
+{
+    bool takes_options = true;
+    enum status rc = STATUS_OK;
+
+    memset(given, 0, sizeof(*given));
+    given->given = calloc((size_t)argc + 1, sizeof(given->given[0]));
+    given->operands = calloc((size_t)argc + 2, sizeof(given->operands[0]));
+    if (!given->given || !given->operands)
+        return problem_memory(why);
+    for (int i = 1; !rc && !given->wish && i < argc; i++)
+        if (has_operands && takes_options && !strcmp(argv[i], "--"))
+            takes_options = false;
+        else if (has_operands &&
+                 (!takes_options || *argv[i] != '-' || !strcmp(argv[i], "-")))
+            given->operands[given->n_operands++] = argv[i];
+        else
+            rc = take_option(options, argc, argv, &i, given, why);
+    return rc;
+}
+
+void
+options_arguments_fini(struct arguments *given)
+{
+    free(given->given);
+    free(given->operands);
+    given->given = NULL;
+    given->operands = NULL;
+}
+
+enum status
+options_take(const struct options *options, const char *const *texts,
              void *values, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < options->n; i++)
-        if (given->values[i] && options->rows[i].type != OPTION_FILE)
-            rc = options_read(&options->rows[i], "--", given->values[i], values,
-                              why);
+        if (texts[i] && options->rows[i].type != OPTION_FILE &&
+            options->rows[i].type != OPTION_GIVEN)
+            rc = options_read(&options->rows[i], "--", texts[i], values, why);
     return rc;
 }
 
@@ -588,15 +615,25 @@ options_set_defaults(const struct options *options, void *values,
 #define TEXT_WIDTH  80
 #define HELP_COLUMN 29
 
-/* Writes `text` from column `column` on, broken at blanks; each new line begins
- * with `indent`. */
-static void
-print_wrapped(FILE *to, const char *text, size_t column, const char *indent)
+/* The blanks and newlines at `text` that do not end its paragraph. */
+static size_t
+count_blanks(const char *text)
+{
+    size_t n = 0;
+
+    while (text[n] == ' ' ||
+           (text[n] == '\n' && text[n + 1] && !strchr("\n ", text[n + 1])))
+        n++;
+    return n;
+}
+
+const char *
+options_wrap(FILE *to, const char *text, size_t column, const char *indent)
 {
     bool is_first = true; /* of its line */
 
-    for (; *text; is_first = false) {
-        size_t word = strcspn(text, " ");
+    for (; *text && *text != '\n'; is_first = false) {
+        size_t word = strcspn(text, " \n");
 
         if (!is_first && column + 1 + word > TEXT_WIDTH) {
             fprintf(to, "\n%s", indent);
@@ -608,48 +645,68 @@ print_wrapped(FILE *to, const char *text, size_t column, const char *indent)
         fprintf(to, "%.*s", (int)word, text);
         column += word;
         text += word;
-        text += strspn(text, " ");
+        text += count_blanks(text);
     }
     fputc('\n', to);
+    return *text == '\n' ? text + 1 : text;
 }
 
-/* Describes a row: its purpose, its limits and its default. */
-static void
-describe_option(const struct option *o, char *to, size_t size)
+void
+option_describe(const struct option *o, char *to, size_t size)
 {
     char limits[OPTION_LIMITS_SIZE];
     bool has_default = o->standard && o->argument;
 
+    struct {
+        const char *before, *text;
+    } notes[] = {
+        {"", limits},
+        {"default ", has_default ? o->standard : ""},
+        {"or ", o->variable ? o->variable : ""},
+    };
+
+    const char *before = " (";
+    int n = snprintf(to, size, "%s", o->help);
+
     option_limits(o, limits, sizeof(limits));
-    if (limits[0] || has_default)
-        snprintf(to, size, "%s (%s%s%s%s)", o->help, limits,
-                 limits[0] && has_default ? "; " : "",
-                 has_default ? "default " : "", has_default ? o->standard : "");
-    else
-        snprintf(to, size, "%s", o->help);
+    for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+        if (!notes[i].text[0] || (size_t)n >= size)
+            continue;
+        n += snprintf(to + n, size - (size_t)n, "%s%s%s", before,
+                      notes[i].before, notes[i].text);
+        before = "; ";
+    }
+    if (*before == ';' && (size_t)n < size)
+        snprintf(to + n, size - (size_t)n, ")");
 }
 
-static void
-print_row(FILE *to, const struct option *o)
+void
+options_help_row(const char *name, const char *argument, const char *help,
+                 FILE *to)
 {
-    char text[256], indent[HELP_COLUMN + 1];
-    int n = fprintf(to, "  --%s%s%s", o->name, o->argument ? " " : "",
-                    o->argument ? o->argument : "");
+    char indent[HELP_COLUMN + 1];
+    int n = fprintf(to, "  %s%s%s", name, argument ? " " : "",
+                    argument ? argument : "");
 
     /* A long name has a line of its own. */
     if (n + 1 > HELP_COLUMN)
         n = fprintf(to, "\n") - 1;
     fprintf(to, "%*s", HELP_COLUMN - n, "");
     snprintf(indent, sizeof(indent), "%*s", HELP_COLUMN, "");
-    describe_option(o, text, sizeof(text));
-    print_wrapped(to, text, HELP_COLUMN, indent);
+    options_wrap(to, help, HELP_COLUMN, indent);
 }
 
 void
 options_help(const struct options *options, FILE *to)
 {
-    for (size_t i = 0; i < options->n; i++)
-        print_row(to, &options->rows[i]);
+    for (size_t i = 0; i < options->n; i++) {
+        const struct option *o = &options->rows[i];
+        char text[OPTION_DESCRIPTION_SIZE], name[64];
+
+        option_describe(o, text, sizeof(text));
+        snprintf(name, sizeof(name), "--%s", o->name);
+        options_help_row(name, o->argument, text, to);
+    }
 }
 
 void
@@ -657,15 +714,15 @@ options_example(const struct options *options, FILE *to)
 {
     for (size_t i = 0; i < options->n; i++) {
         const struct option *o = &options->rows[i];
-        char text[256], unit[32] = "";
+        char text[OPTION_DESCRIPTION_SIZE], unit[32] = "";
 
         if (o->type <= OPTION_FILE)
             continue; /* only on the command line */
-        describe_option(o, text, sizeof(text));
+        option_describe(o, text, sizeof(text));
         if (o->argument)
             snprintf(unit, sizeof(unit), "%s: ", o->argument);
         fprintf(to, "\n# %s", unit);
-        print_wrapped(to, text, strlen("# ") + strlen(unit), "# ");
+        options_wrap(to, text, strlen("# ") + strlen(unit), "# ");
         fprintf(to, "#%s = %s\n", o->name,
                 o->standard ? o->standard : o->argument);
     }

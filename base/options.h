@@ -2,8 +2,8 @@
  * options.h - tables of options: reads their texts, finds rows by name,
  * suggests names, sets defaults, and prints --help and the example of a file.
  *
- * There are two: the broker's (config.c), and that of a bridge
- * (bridge_config.c).
+ * The broker has one (config.c), a bridge has one (bridge_config.c), and so has
+ * each command of the programs (commands.h).
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
@@ -21,6 +21,7 @@
 #define OPTION_LIMITS_SIZE 64
 
 enum option_type {
+    OPTION_GIVEN,   /* no conversion: the command reads struct arguments */
     OPTION_WISH,    /* --help, --version: config.c handles them */
     OPTION_FILE,    /* --config: config.c handles it */
     OPTION_TEXT,    /* char[max] */
@@ -55,6 +56,10 @@ struct option {
     const char *standard; /* default, as text; NULL: see help */
     const char *help;     /* one sentence without a full stop */
     bool is_live;         /* a reload changes it while the broker runs */
+    bool may_repeat;      /* may be given several times */
+    bool is_required;     /* the command cannot do without */
+    const char *variable; /* of the environment, for who does not give the
+                             option; NULL: none */
 };
 
 /* Reads `text`, and stores the value at `o->offset` of `values`.
@@ -86,7 +91,7 @@ void option_limits(const struct option *o, char *to, size_t size);
 /* Tables */
 
 /* The most rows of a table. */
-#define OPTIONS_MAX 96
+#define OPTIONS_MAX 128
 
 struct options {
     const struct option *rows;
@@ -111,27 +116,44 @@ MUST_CHECK enum status options_read(const struct option *option,
                                     const char *mark, const char *text,
                                     void *values, struct problem *why);
 
-/* The arguments of a command line, lent. */
-#define OPERANDS_MAX 4
+/* An option as it was given. */
+struct given {
+    size_t row;
+    const char *value; /* "yes" of a flag */
+};
 
+/* The arguments of a command line, lent; the arrays are its own. */
 struct arguments {
-    const char *values[OPTIONS_MAX]; /* by row, "yes" of a flag; NULL: none */
-    const char *operands[OPERANDS_MAX];
-    size_t n_operands;
+    const char *options[OPTIONS_MAX]; /* the last value of each row, "yes" of a
+                                         flag; NULL: not given */
+    struct given *given;              /* all, in order */
+    size_t n_given;
+    char **operands; /* NULL behind the last; room for one more */
+    int n_operands;
     const struct option *wish; /* the row of OPTION_WISH; NULL: none */
+
+    /* Of a command (commands.h). */
+    const struct program *program;
+    const struct command *command;
+    void *values; /* of the command's options */
+    void *shared; /* of the options that all commands have */
 };
 
 /* Assigns the arguments behind argv[0] to rows: "--name value", "--name=value",
- * and at most `max` operands. Stops at a wish. Converts no value: see
- * options_take. */
+ * and operands, if there may be any: "-", what does not begin with "-", and all
+ * behind "--". "-h" is --help. Stops at a wish. Converts no value: see
+ * options_take. Give `*given` to options_arguments_fini in any case. */
 MUST_CHECK enum status options_arguments(const struct options *options,
-                                         int argc, char **argv, size_t max,
+                                         int argc, char **argv,
+                                         bool has_operands,
                                          struct arguments *given,
                                          struct problem *why);
+void options_arguments_fini(struct arguments *given);
 
-/* Converts the values of the arguments; rows of OPTION_FILE are left out. */
+/* Converts `texts`, one for each row (NULL: none); rows of OPTION_GIVEN and
+ * OPTION_FILE are left out. */
 MUST_CHECK enum status options_take(const struct options *options,
-                                    const struct arguments *given, void *values,
+                                    const char *const *texts, void *values,
                                     struct problem *why);
 
 /* Sets the default of every row that has one. */
@@ -140,6 +162,23 @@ MUST_CHECK enum status options_set_defaults(const struct options *options,
 
 /* Prints the rows for --help. */
 void options_help(const struct options *options, FILE *to);
+
+/* Prints a row of --help: `name` and `argument` (NULL: none), then `help`,
+ * broken at column 80. */
+void options_help_row(const char *name, const char *argument, const char *help,
+                      FILE *to);
+
+/* Describes a row: its purpose, its limits, its default, its variable. */
+#define OPTION_DESCRIPTION_SIZE 512
+
+void option_describe(const struct option *o, char *to, size_t size);
+
+/* Writes a paragraph from column `column` on, broken at blanks and newlines;
+ * each new line begins with `indent`. A newline before an empty line, before a
+ * line that begins with a blank or at the end of the text ends the paragraph;
+ * returns what follows it. */
+const char *options_wrap(FILE *to, const char *text, size_t column,
+                         const char *indent);
 
 /* Prints each row that may be in a file, as a comment, with its default; if it
  * has none, with its argument's name. */

@@ -19,7 +19,7 @@
 #include "broker/base/syscall_filter.h"
 #include "broker/base/watched_files.h"
 #include "broker/broker.h"
-#include "broker/commands/subcommand.h"
+#include "broker/commands/command_table.h"
 #include "broker/config/config.h"
 #include "broker/http/route_table.h"
 
@@ -70,16 +70,6 @@ bad_usage(const struct problem *why)
 {
     fprintf(stderr, "tidingsd: %s\n", why->text);
     return EXIT_USAGE;
-}
-
-/* Ends a command that only prints: the output must have been written. */
-static int
-end_saying(void)
-{
-    if (!fflush(stdout) && !ferror(stdout))
-        return EXIT_SUCCESS;
-    fprintf(stderr, "tidingsd: cannot write to standard output\n");
-    return EXIT_FAILED;
 }
 
 /* Reloading */
@@ -344,7 +334,7 @@ check(struct config *config)
         return rc == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
     }
     printf("tidingsd: settings are good\n");
-    return end_saying();
+    return command_table_end();
 }
 
 /* Does what the command line requests. */
@@ -354,17 +344,17 @@ fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
     diag_set_level(config->log_level);
     switch (wish) {
     case CONFIG_HELP:
-        config_help(stdout);
-        return end_saying();
+        command_table_help(stdout);
+        return command_table_end();
     case CONFIG_EXAMPLE:
         config_example(stdout);
-        return end_saying();
+        return command_table_end();
     case CONFIG_ROUTES:
         route_table_print(stdout);
-        return end_saying();
+        return command_table_end();
     case CONFIG_VERSION:
         printf("tidingsd %s\n", TIDINGS_VERSION);
-        return end_saying();
+        return command_table_end();
     case CONFIG_RUN:
         break;
     }
@@ -383,9 +373,8 @@ main(int argc, char **argv)
     int result;
 
     hide_memory(true);
-    result = subcommand_run(argc, argv);
-    if (result >= 0)
-        return result;
+    if (argc > 1 && *argv[1] != '-')
+        return command_table_run(argc, argv);
     block_hangups();
     rc = config_read(&config, argc, argv, &wish, &why);
     if (rc)

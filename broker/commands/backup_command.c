@@ -1,5 +1,3 @@
-#include "broker/commands/backup_command.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -7,6 +5,7 @@
 #include "broker/backup/archive_restore.h"
 #include "broker/backup/backup.h"
 #include "broker/backup/restore.h"
+#include "broker/commands/command_rows.h"
 #include "proto/problem.h"
 
 struct values {
@@ -22,7 +21,7 @@ struct values {
 static void
 print_missing(const char *text, void *user)
 {
-    const struct subcommand *command = user;
+    const struct command *command = user;
 
     fprintf(stderr, "tidingsd %s: missing: %s\n", command->name, text);
 }
@@ -30,32 +29,31 @@ print_missing(const char *text, void *user)
 static void
 print_damage(const char *text, void *user)
 {
-    const struct subcommand *command = user;
+    const struct command *command = user;
 
     fprintf(stderr, "tidingsd %s: damaged: %s\n", command->name, text);
 }
 
-/* Ends with a failure if files are missing. */
-static int
-end_command(const struct subcommand *command, uint64_t n_missing)
+/* Returns the exit code of a command; a failure if files are missing. */
+static enum exit_code
+end_command(const struct command *command, uint64_t n_missing)
 {
-    int result = subcommand_end(command);
-
     if (n_missing == 0)
-        return result;
+        return EXIT_GOOD;
+    fflush(stdout);
     fprintf(stderr,
             "tidingsd %s: all else is there, but %" PRIu64
             " of the files named above cannot be read\n",
             command->name, n_missing);
-    return SUBCOMMAND_FAILED;
+    return EXIT_FAILED;
 }
 
 /* Backup */
 
-static int
-run_backup(const struct arguments *given, void *user)
+static enum exit_code
+run_backup(const struct arguments *given)
 {
-    const struct values *values = user;
+    const struct values *values = given->values;
     struct backup_options options = {
         .data = values->data,
         .dir = given->operands[0],
@@ -70,7 +68,7 @@ run_backup(const struct arguments *given, void *user)
     umask(S_IRWXG | S_IRWXO);
     rc = backup_make(&options, &did, &why);
     if (rc)
-        return subcommand_fail(&backup_command, rc, &why);
+        return command_fail(given, rc, &why);
     printf("sets %" PRIu64 ", closed lists %" PRIu64 ", lists and dumps of "
            "resources %" PRIu64 ", files of content %" PRIu64
            ", databases %" PRIu64 "\n",
@@ -86,35 +84,34 @@ run_backup(const struct arguments *given, void *user)
 }
 
 static const struct option backup_rows[] = {
-    SUBCOMMAND_HELP,
     {"data", "DIR", OPTION_TEXT, VALUE(data), NULL, "./tidings-data",
-     "the data directory, also while a broker has it", false},
+     "the data directory, also while a broker has it"},
     {"incremental", NULL, OPTION_FLAG, offsetof(struct values, is_incremental),
      0, 0, 0, NULL, NULL,
      "into a directory that has a backup: copies only the files that are new, "
-     "and all databases; the former backup is replaced when this one is whole",
-     false},
+     "and all databases; the former backup is replaced when this one is whole"},
 };
 
-const struct subcommand backup_command = {
+const struct command backup_command = {
     .name = "backup",
     .operands = "DIR",
-    .about =
-        "Copies a data directory to DIR as it is at one moment, also while "
-        "a broker\nruns. Meanwhile that broker deletes no files. Run it as "
-        "the broker's user.",
-    .options = {backup_rows, sizeof(backup_rows) / sizeof(backup_rows[0])},
-    .operands_least = 1,
-    .operands_most = 1,
+    .help = "Copies a data directory as it is at one moment.",
+    .more = "The copy goes to DIR. A broker may run meanwhile, and deletes no "
+            "files until it is done. Run it as the broker's user.\n",
+    .examples =
+        "tidingsd backup /backup/monday --data /var/lib/tidings\n"
+        "tidingsd backup /backup/daily --incremental --data /var/lib/tidings\n",
+    .options = OPTIONS(backup_rows),
     .run = run_backup,
     .size = sizeof(struct values),
 };
 
 /* Restore */
 
-static int
-restore_archive(const struct values *values)
+static enum exit_code
+restore_archive(const struct arguments *given)
 {
+    const struct values *values = given->values;
     struct archive_options options = {
         .from = values->archive,
         .token_file = values->token_file,
@@ -127,20 +124,18 @@ restore_archive(const struct values *values)
     enum status rc = archive_restore(&options, &did, &why);
 
     if (rc)
-        return subcommand_fail(&restore_command, rc, &why);
+        return command_fail(given, rc, &why);
     printf("restored %" PRIu64 " sets, %" PRIu64 " Change Lists, %" PRIu64
            " entries, but no settings and no tokens: set them before others "
            "reach the broker; to serve the sets:\ntidingsd --data %s\n",
            did.n_sets, did.n_lists, did.n_entries, options.data);
-    if (subcommand_end(&restore_command) || did.n_missing > 0)
-        return SUBCOMMAND_FAILED;
-    return SUBCOMMAND_DONE;
+    return did.n_missing > 0 ? EXIT_FAILED : EXIT_GOOD;
 }
 
-static int
-run_restore(const struct arguments *given, void *user)
+static enum exit_code
+run_restore(const struct arguments *given)
 {
-    const struct values *values = user;
+    const struct values *values = given->values;
     struct restore_options options = {
         .data = values->data,
         .on_missing = print_missing,
@@ -151,21 +146,17 @@ run_restore(const struct arguments *given, void *user)
     struct problem why = {""};
     enum status rc;
 
-    if (!values->data[0]) {
-        problem_set(&why, "--data is missing: the new data directory");
-        return subcommand_fail(&restore_command, STATUS_INVALID, &why);
-    }
     if ((given->n_operands > 0) == (values->archive[0] != '\0')) {
         problem_set(&why, "it needs either DIR or --from-archive");
-        return subcommand_fail(&restore_command, STATUS_INVALID, &why);
+        return command_fail(given, STATUS_INVALID, &why);
     }
     umask(S_IRWXG | S_IRWXO);
     if (values->archive[0])
-        return restore_archive(values);
+        return restore_archive(given);
     options.dir = given->operands[0];
     rc = restore_make(&options, &did, &why);
     if (rc)
-        return subcommand_fail(&restore_command, rc, &why);
+        return command_fail(given, rc, &why);
     printf("restored %" PRIu64 " files of %" PRIu64 " bytes; to serve them:\n"
            "tidingsd --data %s\n",
            did.n_files, did.bytes, options.data);
@@ -173,27 +164,25 @@ run_restore(const struct arguments *given, void *user)
 }
 
 static const struct option restore_rows[] = {
-    SUBCOMMAND_HELP,
     {"data", "NEW", OPTION_TEXT, VALUE(data), NULL, NULL,
-     "the new data directory: empty, or made", false},
+     "the new data directory: empty, or made", .is_required = true},
     {"from-archive", "DIR|URL", OPTION_TEXT, VALUE(archive), NULL, NULL,
      "instead of a backup: published lists, as files anywhere in a "
-     "directory, or of the broker, or the set, at that URL",
-     false},
+     "directory, or of the broker, or the set, at that URL"},
     {"token-file", "FILE", OPTION_TEXT, VALUE(token_file), NULL, NULL,
-     "a token that may read the sets of that broker", false},
+     "a token that may read the sets of that broker"},
 };
 
-const struct subcommand restore_command = {
+const struct command restore_command = {
     .name = "restore",
     .operands = "[DIR]",
-    .about =
-        "Makes a data directory of the backup in DIR, and checks each file "
-        "by its\ndigest. A broker there serves the same epochs, numbers "
-        "and bytes.",
-    .options = {restore_rows, sizeof(restore_rows) / sizeof(restore_rows[0])},
-    .operands_least = 0,
-    .operands_most = 1,
+    .help = "Makes a data directory of a backup.",
+    .more = "The backup is in DIR; each file is checked by its digest. A "
+            "broker there serves the same epochs, numbers and bytes.\n",
+    .examples =
+        "tidingsd restore /backup/monday --data /var/lib/tidings\n"
+        "tidingsd restore --from-archive https://example.org/ --data ./new\n",
+    .options = OPTIONS(restore_rows),
     .run = run_restore,
     .size = sizeof(struct values),
 };

@@ -23,7 +23,7 @@
 #include "base/socket_path.h"
 #include "broker/access/identity_provider.h"
 #include "broker/access/jwt.h"
-#include "broker/commands/subcommand.h"
+#include "broker/commands/command_rows.h"
 #include "broker/config/config.h"
 #include "proto/datetime.h"
 #include "proto/number.h"
@@ -113,11 +113,10 @@ static const struct option add_rows[] = {
      "as printed by openssl x509 -noout -fingerprint -sha256"},
     DATA_ROW,
     JSON_ROW,
-    SUBCOMMAND_HELP,
 };
 
-static const struct option list_rows[] = {DATA_ROW, JSON_ROW, SUBCOMMAND_HELP};
-static const struct option revoke_rows[] = {DATA_ROW, SUBCOMMAND_HELP};
+static const struct option list_rows[] = {DATA_ROW, JSON_ROW};
+static const struct option revoke_rows[] = {DATA_ROW};
 
 static const struct option check_rows[] = {
     {"jwt-keys", "FILE|URL", TEXT(jwt_keys), NULL,
@@ -128,7 +127,6 @@ static const struct option check_rows[] = {
     {"public-url", "URL", TEXT(public_url), NULL,
      "likewise, for claims that name sets by URL"},
     DATA_ROW,
-    SUBCOMMAND_HELP,
 };
 
 static const struct option rotate_rows[] = {
@@ -136,7 +134,6 @@ static const struct option rotate_rows[] = {
      "the former token holds for so long: 1h; not at all if not given"},
     DATA_ROW,
     JSON_ROW,
-    SUBCOMMAND_HELP,
 };
 
 /* Asking a broker */
@@ -454,10 +451,11 @@ print_new(const struct token_view *view, struct slice text, void *user)
 /* Commands */
 
 /* Runs the command and prints its answer with `print`. */
-static int
-finish(const struct subcommand *subcommand, const struct values *values,
-       const struct token_command *command, token_shown_fn *print)
+static enum exit_code
+finish(const struct arguments *given, const struct token_command *command,
+       token_shown_fn *print)
 {
+    const struct values *values = given->values;
     struct problem why = {""};
     struct buf answer;
     struct asked a = {.command = command, .answer = &answer};
@@ -478,28 +476,27 @@ finish(const struct subcommand *subcommand, const struct values *values,
     if (answer.data)
         OPENSSL_cleanse(answer.data, answer.size);
     buf_fini(&answer);
-    return rc ? subcommand_fail(subcommand, rc, &why)
-              : subcommand_end(subcommand);
+    return rc ? command_fail(given, rc, &why) : EXIT_GOOD;
 }
 
-static int
-run_add(const struct arguments *given, void *user)
+static enum exit_code
+run_add(const struct arguments *given)
 {
-    const struct values *values = user;
+    const struct values *values = given->values;
     struct token_terms terms = {.ends_us = INT64_MAX};
     struct token_command command = {.act = TOKEN_ADD};
     struct problem why = {""};
     struct buf json;
     enum status rc;
-    int result;
+    enum exit_code result;
 
     snprintf(terms.name, sizeof(terms.name), "%s", given->operands[0]);
     if (strlen(given->operands[0]) > TOKEN_NAME_MAX)
-        return subcommand_fail(&token_add_command,
-                               problem(&why, STATUS_INVALID,
-                                       "the name has more than %d characters",
-                                       TOKEN_NAME_MAX),
-                               &why);
+        return command_fail(given,
+                            problem(&why, STATUS_INVALID,
+                                    "the name has more than %d characters",
+                                    TOKEN_NAME_MAX),
+                            &why);
     rc = rights_add(&terms.rights, RIGHT_PUBLISH, slice_of(values->publish),
                     &why);
     if (!rc)
@@ -509,7 +506,7 @@ run_add(const struct arguments *given, void *user)
         rc = rights_add(&terms.rights, RIGHT_MANAGE, slice_of(values->manage),
                         &why);
     if (rc)
-        return subcommand_fail(&token_add_command, rc, &why);
+        return command_fail(given, rc, &why);
     terms.rights.observe = values->observe;
     terms.rights.admin = values->admin;
     memcpy(terms.certificate, values->certificate, sizeof(terms.certificate));
@@ -518,47 +515,46 @@ run_add(const struct arguments *given, void *user)
     buf_init(&json, TOKEN_JSON_MAX);
     token_command_write(&json, &terms);
     command.json = buf_slice(&json);
-    result = finish(&token_add_command, values, &command, print_new);
+    result = finish(given, &command, print_new);
     buf_fini(&json);
     return result;
 }
 
-static int
-run_list(const struct arguments *given, void *user)
+static enum exit_code
+run_list(const struct arguments *given)
 {
     struct token_command command = {.act = TOKEN_LIST};
 
-    (void)given;
-    return finish(&token_list_command, user, &command, print_view);
+    return finish(given, &command, print_view);
 }
 
-static int
-run_show(const struct arguments *given, void *user)
+static enum exit_code
+run_show(const struct arguments *given)
 {
     struct token_command command = {.act = TOKEN_SHOW,
                                     .name = slice_of(given->operands[0])};
 
-    return finish(&token_show_command, user, &command, print_view);
+    return finish(given, &command, print_view);
 }
 
-static int
-run_revoke(const struct arguments *given, void *user)
+static enum exit_code
+run_revoke(const struct arguments *given)
 {
     struct token_command command = {.act = TOKEN_REVOKE,
                                     .name = slice_of(given->operands[0])};
 
-    return finish(&token_revoke_command, user, &command, NULL);
+    return finish(given, &command, NULL);
 }
 
-static int
-run_rotate(const struct arguments *given, void *user)
+static enum exit_code
+run_rotate(const struct arguments *given)
 {
-    const struct values *values = user;
+    const struct values *values = given->values;
     struct token_command command = {.act = TOKEN_ROTATE,
                                     .name = slice_of(given->operands[0]),
                                     .grace_us = values->span_us};
 
-    return finish(&token_rotate_command, values, &command, print_new);
+    return finish(given, &command, print_new);
 }
 
 /* token check */
@@ -604,10 +600,10 @@ read_right(const char *word, enum right *right, struct problem *why)
                    problem_quote(slice_of(word)).text);
 }
 
-static int
-run_check(const struct arguments *given, void *user)
+static enum exit_code
+run_check(const struct arguments *given)
 {
-    const struct values *values = user;
+    const struct values *values = given->values;
     struct rights rights = {.observe = false};
     struct problem why = {""};
     char text[JWT_BYTES_MAX + 2];
@@ -632,93 +628,80 @@ run_check(const struct arguments *given, void *user)
         rc = token_command_read(buf_slice(&answer), take_rights, &rights, &why);
     buf_fini(&answer);
     if (rc)
-        return subcommand_fail(&token_check_command, rc, &why);
+        return command_fail(given, rc, &why);
     may = rights_include(&rights, right, slice_of(given->operands[1]));
     printf("%s\n", may ? "yes" : "no");
-    return subcommand_end(&token_check_command) || !may ? SUBCOMMAND_FAILED
-                                                        : SUBCOMMAND_DONE;
+    return may ? EXIT_GOOD : EXIT_FAILED;
 }
 
 /* Rows */
 
-#define ROWS(rows)                             \
-    {                                          \
-        rows, sizeof(rows) / sizeof((rows)[0]) \
-    }
-
-const struct subcommand token_add_command = {
-    "token add",
-    "NAME",
-    "Makes a token: whoever sends it (Authorization: Bearer TOKEN) has its\n"
-    "rights. The first token closes the broker to requests without one; the\n"
-    "name \"everyone\" gives rights to these. Works beside a running broker, "
-    "too.\n"
-    "\n"
-    "  tidingsd token add press --publish 'news-*' --manage 'news-*'\n"
-    "  tidingsd token add everyone --subscribe '*,!internal'",
-    ROWS(add_rows),
-    1,
-    1,
-    run_add,
-    sizeof(struct values),
+const struct command token_add_command = {
+    .name = "token add",
+    .operands = "NAME",
+    .help = "Makes a token.",
+    .more = "Whoever sends it (Authorization: Bearer TOKEN) has its rights. "
+            "The first token closes the broker to requests without one; the "
+            "name \"everyone\" gives rights to these. Works beside a running "
+            "broker, too.\n",
+    .examples =
+        "tidingsd token add press --publish 'news-*' --manage 'news-*'\n"
+        "tidingsd token add everyone --subscribe '*,!internal'\n",
+    .options = OPTIONS(add_rows),
+    .run = run_add,
+    .size = sizeof(struct values),
 };
 
-const struct subcommand token_list_command = {
-    "token list",
-    "",
-    "Lists all tokens, without their secrets.",
-    ROWS(list_rows),
-    0,
-    0,
-    run_list,
-    sizeof(struct values),
+const struct command token_list_command = {
+    .name = "token list",
+    .help = "Lists all tokens, without their secrets.",
+    .examples = "tidingsd token list --data /var/lib/tidings\n",
+    .options = OPTIONS(list_rows),
+    .run = run_list,
+    .size = sizeof(struct values),
 };
 
-const struct subcommand token_show_command = {
-    "token show",
-    "NAME",
-    "Shows one token, without its secret.",
-    ROWS(list_rows),
-    1,
-    1,
-    run_show,
-    sizeof(struct values),
+const struct command token_show_command = {
+    .name = "token show",
+    .operands = "NAME",
+    .help = "Shows one token, without its secret.",
+    .examples = "tidingsd token show press\n",
+    .options = OPTIONS(list_rows),
+    .run = run_show,
+    .size = sizeof(struct values),
 };
 
-const struct subcommand token_revoke_command = {
-    "token revoke",
-    "NAME",
-    "Ends a token, and what acts for it. The last one leaves the broker "
-    "closed.",
-    ROWS(revoke_rows),
-    1,
-    1,
-    run_revoke,
-    sizeof(struct values),
+const struct command token_revoke_command = {
+    .name = "token revoke",
+    .operands = "NAME",
+    .help = "Ends a token, and what acts for it.",
+    .more = "The last one leaves the broker closed.\n",
+    .examples = "tidingsd token revoke press\n",
+    .options = OPTIONS(revoke_rows),
+    .run = run_revoke,
+    .size = sizeof(struct values),
 };
 
-const struct subcommand token_rotate_command = {
-    "token rotate",
-    "NAME",
-    "Makes a new secret for a token.",
-    ROWS(rotate_rows),
-    1,
-    1,
-    run_rotate,
-    sizeof(struct values),
+const struct command token_rotate_command = {
+    .name = "token rotate",
+    .operands = "NAME",
+    .help = "Makes a new secret for a token.",
+    .examples = "tidingsd token rotate press --grace 1h\n",
+    .options = OPTIONS(rotate_rows),
+    .run = run_rotate,
+    .size = sizeof(struct values),
 };
 
-const struct subcommand token_check_command = {
-    "token check",
-    "FILE SET RIGHT",
-    "Says whether the token in FILE (- is standard input) has the right "
-    "publish,\n"
-    "subscribe, manage, observe or admin to SET: \"yes\" and 0, or \"no\" and "
-    "1.\n"
-    "A running broker answers for itself, also for a JSON Web Token.",
-    ROWS(check_rows),
-    3,
-    3,
-    run_check,
-    sizeof(struct values),
+const struct command token_check_command = {
+    .name = "token check",
+    .operands = "FILE SET RIGHT",
+    .help = "Tells whether the token in a file has a right to a set.",
+    .more = "The token is the first line of FILE (- is standard input), the "
+            "right publish, subscribe, manage, observe or admin. Prints "
+            "\"yes\" and ends with 0, or prints \"no\" and ends with 1. A "
+            "running broker answers for itself, also for a JSON Web Token.\n",
+    .examples = "tidingsd token check press.token news-sport publish\n",
+    .options = OPTIONS(check_rows),
+    .run = run_check,
+    .size = sizeof(struct values),
 };

@@ -278,7 +278,7 @@ static const struct option rows[] = {
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 _Static_assert(N_ROWS <= OPTIONS_MAX, "raise OPTIONS_MAX");
 
-static const struct options options = {rows, N_ROWS};
+const struct options config_options = {rows, N_ROWS};
 
 /* To add an option: a row above, its member in config.h, then
  *
@@ -295,7 +295,7 @@ set_defaults(struct config *config, struct problem *why)
     *config = (struct config){.threads = 1};
     if (cores > 1)
         config->threads = cores > 64 ? 64 : (uint64_t)cores;
-    return options_set_defaults(&options, config, why);
+    return options_set_defaults(&config_options, config, why);
 }
 
 /* Adds the bridge of --mqtt, in front of all others. */
@@ -321,30 +321,21 @@ add_mqtt(struct config *config, struct problem *why)
 }
 
 static enum status
-read_all(struct config *config, int argc, char **argv, enum config_wish *wish,
+take_all(struct config *config, const struct arguments *given,
          struct problem *why)
 {
-    struct arguments given;
-    size_t file = options_index(&options, SLICE("config"));
-    enum status rc;
+    const char *file =
+        given->options[options_index(&config_options, SLICE("config"))];
+    enum status rc = STATUS_OK;
 
-    rc = set_defaults(config, why);
+    if (file)
+        rc = config_file_read(config, &config_options, file, why);
     if (!rc)
-        rc = options_arguments(&options, argc, argv, 0, &given, why);
-    if (!rc && given.wish)
-        *wish = (enum config_wish)given.wish->min;
-    if (rc || *wish != CONFIG_RUN)
-        return rc;
-
-    if (given.values[file])
-        rc = config_file_read(config, &options, given.values[file], why);
-    if (!rc)
-        rc = options_take(&options, &given, config, why);
+        rc = options_take(&config_options, given->options, config, why);
     if (!rc)
         rc = add_mqtt(config, why);
     if (!rc)
-        rc = bridging_check(config->bridges, config->n_bridges,
-                            given.values[file], why);
+        rc = bridging_check(config->bridges, config->n_bridges, file, why);
     return rc;
 }
 
@@ -352,10 +343,18 @@ enum status
 config_read(struct config *config, int argc, char **argv,
             enum config_wish *wish, struct problem *why)
 {
-    enum status rc;
+    struct arguments given;
+    enum status rc = set_defaults(config, why);
 
     *wish = CONFIG_RUN;
-    rc = read_all(config, argc, argv, wish, why);
+    if (rc)
+        return rc;
+    rc = options_arguments(&config_options, argc, argv, false, &given, why);
+    if (!rc && given.wish)
+        *wish = (enum config_wish)given.wish->min;
+    else if (!rc)
+        rc = take_all(config, &given, why);
+    options_arguments_fini(&given);
     if (rc)
         config_fini(config);
     return rc;
@@ -403,30 +402,10 @@ config_take_live(struct config *running, const struct config *next)
 const struct option *
 config_option(const char *name)
 {
-    return options_find(&options, slice_of(name));
+    return options_find(&config_options, slice_of(name));
 }
 
 /* Help */
-
-#define VALUES                                                         \
-    "BYTES may end in K, M or G (1024 each); SECONDS and MS may have " \
-    "decimals."
-
-void
-config_help(FILE *to)
-{
-    fprintf(to, "usage: tidingsd [OPTION]...\n"
-                "       tidingsd COMMAND ...        tidingsd help lists them"
-                "\n\n"
-                "Tells the world what changed: takes changes by HTTP POST, "
-                "keeps them in\nResourceSync Change Lists, pushes them to "
-                "subscribers: WebSocket, server-sent\nevents, WebSub "
-                "callbacks, MQTT. Takes them from MQTT brokers, "
-                "too.\n\n");
-    options_help(&options, to);
-    fprintf(to, "\n" VALUES
-                "\n\"--name=value\" is the same as \"--name value\".\n");
-}
 
 void
 config_example(FILE *to)
@@ -436,8 +415,8 @@ config_example(FILE *to)
             "stands here\n# with its default; remove the # before a name to "
             "change it. An option of the\n# command line wins over the one "
             "here; tidingsd --config FILE --check looks\n# whether all is "
-            "well.\n#\n# " VALUES "\n");
-    options_example(&options, to);
+            "well.\n#\n# " CONFIG_VALUES "\n");
+    options_example(&config_options, to);
     fprintf(to, "\n# Bridges to MQTT brokers: for each a section with a name "
                 "of its own (a-z 0-9\n# _ -), behind all that stands above. "
                 "It has url, and out or in or both.\n\n#[mqtt NAME]\n");

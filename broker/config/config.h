@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/options.h"
 #include "broker/base/diag.h"
 #include "broker/config/bridge_config.h"
 #include "proto/problem.h"
@@ -142,7 +143,7 @@ struct config {
 
 enum config_wish {
     CONFIG_RUN,
-    CONFIG_HELP,    /* --help: call config_help */
+    CONFIG_HELP,    /* --help */
     CONFIG_EXAMPLE, /* --example: call config_example */
     CONFIG_ROUTES,  /* --routes */
     CONFIG_VERSION  /* --version */
@@ -171,8 +172,13 @@ void config_take_live(struct config *running, const struct config *next);
 struct option;
 const struct option *config_option(const char *name);
 
-/* Prints --help. */
-void config_help(FILE *to);
+/* The options, and what --help and the example of a file say of their values.
+ */
+extern const struct options config_options;
+
+#define CONFIG_VALUES                                                  \
+    "BYTES may end in K, M or G (1024 each); SECONDS and MS may have " \
+    "decimals."
 
 /* Prints --example: a file for --config with every option in it, as a comment,
  * with its default; if it has none, with its argument's name. */

@@ -15,17 +15,20 @@ enum {
     OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS
 };
 
-static const struct option_row options[] = {
+static const struct option options[] = {
     [OPTION_REPAIR] = {"repair", NULL,
-                       "fetch, replace and delete until it is right"},
+                       .help = "fetch, replace and delete until it is right"},
     [OPTION_NO_DIGESTS] = {"no-digests", NULL,
-                           "lengths and times alone: files are not read"},
+                           .help =
+                               "lengths and times alone: files are not read"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
-                           "refuse to delete more; 20, \"none\": no limit"},
-    [OPTION_PER_HOST] = {"per-host", "N", "downloads at a time from a host; 4"},
+                           .help =
+                               "refuse to delete more; 20, \"none\": no limit"},
+    [OPTION_PER_HOST] = {"per-host", "N",
+                         .help = "downloads at a time from a host; 4"},
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
-    [OPTION_JSON] = {"json", NULL, "each finding and event as a line of JSON"},
-    {NULL, NULL, NULL},
+    [OPTION_JSON] = {"json", NULL,
+                     .help = "each finding and event as a line of JSON"},
 };
 
 static const char *const names[] = {
@@ -93,13 +96,10 @@ run_audit(const struct arguments *arguments)
     struct td_audit_result result = {.n_compared = 0};
     int n = arguments->n_operands;
     const char *url = n == 2 ? arguments->operands[0] : NULL;
-    const char *dir = n ? arguments->operands[n - 1] : NULL;
+    const char *dir = arguments->operands[n - 1];
     enum exit_code code;
     enum td_status rc;
 
-    if (n != 1 && n != 2)
-        return bad_usage("audit needs a DIR, after a URL if one is given; see "
-                         "tidings audit --help");
     if (strstr(dir, "://"))
         return bad_usage("audit needs a DIR, after the URL: %s is none", dir);
     if (!mirror_output_max_delete(given[OPTION_MAX_DELETE],
@@ -125,7 +125,7 @@ run_audit(const struct arguments *arguments)
 
 const struct command audit_command = {
     .name = "audit",
-    .operands = "[SET-URL|SOURCE-URL] DIR [--repair] ...",
+    .operands = "[SET-URL|SOURCE-URL] DIR",
     .help = "Compares a mirror that tidings sync made with its source.",
     .more =
         "Asks the source for all that it has now, then looks at every file. "
@@ -141,6 +141,6 @@ const struct command audit_command = {
         "0: the mirror is the source, or is so by the repair; 1: it is "
         "not, or nobody\ncould tell. What changed since the last sync is "
         "stale, too: sync first, then\naudit.\n",
-    .options = options,
+    .options = OPTIONS(options),
     .run = run_audit,
 };

@@ -9,63 +9,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/commands/commands.h"
 #include "client/tidings.h"
 #include "proto/problem.h"
-
-/* Exit codes; --help lists them. */
-enum exit_code {
-    EXIT_GOOD = 0,
-    EXIT_FAILED = 1,
-    EXIT_USAGE = 2,
-    EXIT_GONE = 3
-};
-
-/* One row per option of a command. */
-struct option_row {
-    const char *name;     /* without "--" */
-    const char *argument; /* name of its value; NULL: it has none */
-    const char *help;
-};
-
-/* An option as it was given. */
-struct given {
-    int row;
-    const char *value; /* "" where there is none */
-};
-
-/* The token for the server of the command's URL, of --token-file,
- * TIDINGS_TOKEN_FILE or TIDINGS_TOKEN; all NULL: none. */
-struct chosen_token {
-    const char *from; /* the option's or variable's name */
-    const char *path;
-    const char *text;
-};
-
-/* The command line after the command: the last value of each option (NULL: not
- * given; "" without a value), all options in order, and the operands. */
-struct arguments {
-    const char *const *options;
-    const struct given *given;
-    size_t n_given;
-    int n_operands;
-    char *const *operands;
-    const char *const *headers; /* of --header, which all commands have */
-    size_t n_headers;
-    struct chosen_token token; /* likewise */
-    const char *cert, *key;    /* --cert and --cert-key, or NULL; likewise */
-    bool allows_private;       /* --allow-private, likewise */
-    struct td_limits limits;   /* limits_read */
-};
-
-/* One row per command. */
-struct command {
-    const char *name;
-    const char *operands;
-    const char *help; /* a sentence of at most 69 characters */
-    const char *more; /* paragraphs after the options; NULL: none */
-    const struct option_row *options; /* the last one has no name */
-    enum exit_code (*run)(const struct arguments *arguments);
-};
 
 extern const struct command publish_command;
 extern const struct command follow_command;
@@ -131,13 +77,21 @@ bool rest_before_retry(struct td_client *client, unsigned *pause_ms,
 /* True if `url` begins with http:// or https://. */
 bool is_web_url(const char *url);
 
+/* A token, and where it comes from; all NULL: none. */
+struct chosen_token {
+    const char *from; /* the option's or variable's name */
+    const char *path;
+    const char *text;
+};
+
 /* Gives the handle the token for the server at `url`. EXIT_GOOD; else has
  * printed why. */
 enum exit_code give_token(struct td_client *client, const char *url,
                           const struct chosen_token *token);
 
-/* A handle with the limits, for the server at `url`, which gets the --headers
- * and the token. NULL: *code is the exit code, and the reason was printed. */
+/* A handle with the limits, for the server at `url`, which gets the --headers,
+ * the token and the certificate (settings.h). NULL: *code is the exit code, and
+ * the reason was printed. */
 struct td_client *open_client(const struct arguments *arguments,
                               const char *url, enum exit_code *code);
 
@@ -171,32 +125,30 @@ void signals_ignore_pipe(void);
  * The options that limit what a source can make a command
  * read and write.
  *
- * A command has them if its table has their rows. main.c reads them, and
+ * A command has them if its table has their rows. settings.h reads them, and
  * open_client sets them.
  */
 
 /* For all commands that read sources. */
-#define LIMIT_ROWS                                                      \
-    {"min-free", "BYTES", "stop where the disk has less; 1G"},          \
-    {                                                                   \
-        "max-entries", "N", "stop where there are more resources; none" \
+#define LIMIT_ROWS                                                        \
+    {"min-free", "BYTES", .standard = "1G",                               \
+     .help = "stop where the disk has less: 500M, 2G or none"},           \
+    {                                                                     \
+        "max-entries", "N", .standard = "none",                           \
+                            .help = "stop where there are more resources" \
     }
 
 #define N_LIMIT_ROWS 2
 
 /* For those that fetch the resources, too. */
-#define MIRROR_LIMIT_ROWS                                                      \
-    {"max-file", "BYTES", "give up a resource that is longer; none"},          \
-        {"max-total", "BYTES", "stop where the mirror would be larger; none"}, \
+#define MIRROR_LIMIT_ROWS                                  \
+    {"max-file", "BYTES", .standard = "none",              \
+     .help = "give up a resource that is longer"},         \
+        {"max-total", "BYTES", .standard = "none",         \
+         .help = "stop where the mirror would be larger"}, \
         LIMIT_ROWS
 
 #define N_MIRROR_LIMIT_ROWS (2 + N_LIMIT_ROWS)
-
-/* Reads the limits among the options of a command; `given` has the value of
- * each option, or NULL. A limit that the command does not have is 0. False: a
- * value makes no sense; this function has reported it. */
-bool limits_read(const struct option_row *options, const char *const *given,
-                 struct td_limits *limits);
 
 /* Finds the sets behind the URL of a command line */
 

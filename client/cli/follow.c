@@ -113,7 +113,7 @@ enum {
     OPTION_FORMAT,
     OPTION_EXEC,
     OPTION_STATE,
-    OPTION_COUNT,
+    OPTION_END_AFTER,
     OPTION_UNTIL_CAUGHT_UP,
     OPTION_BASELINE,
     OPTION_TRANSPORT,
@@ -125,38 +125,47 @@ enum {
     OPTION_VERBOSE
 };
 
-const struct option_row follow_options[] = {
-    [OPTION_AFTER] = {"after", "POSITION", "begin after this position"},
+static const struct option option_rows[] = {
+    [OPTION_AFTER] = {"after", "POSITION", .help = "begin after this position"},
     [OPTION_FROM_START] = {"from-start", NULL,
-                           "begin at the beginning; else from now on"},
+                           .help = "begin at the beginning; else from now on"},
     [OPTION_SINCE] = {"since", "DATETIME",
-                      "begin with what happened later than that"},
+                      .help = "begin with what happened later than that"},
     [OPTION_CHANGE] = {"change", "KIND",
-                       "only created, updated or deleted ones"},
-    [OPTION_PREFIX] = {"prefix", "URL", "only of resources that begin so"},
-    [OPTION_TYPE] = {"type", "TYPE", "only of this media type, or of TYPE/*"},
-    [OPTION_TAG] = {"tag", "TAG", "only with this tag"},
+                       .help = "only created, updated or deleted ones",
+                       .may_repeat = true},
+    [OPTION_PREFIX] = {"prefix", "URL",
+                       .help = "only of resources that begin so",
+                       .may_repeat = true},
+    [OPTION_TYPE] = {"type", "TYPE",
+                     .help = "only of this media type, or of TYPE/*",
+                     .may_repeat = true},
+    [OPTION_TAG] = {"tag", "TAG", .help = "only with this tag",
+                    .may_repeat = true},
     [OPTION_FORMAT] = {"format", "text|json|xml",
-                       "what a line is; text, with --exec json"},
-    [OPTION_EXEC] = {"exec", "COMMAND", "run this for each change instead"},
-    [OPTION_STATE] = {"state", "FILE", "keep the position there"},
-    [OPTION_COUNT] = {"count", "N", "end after N changes"},
+                       .help = "what a line is; text, with --exec json"},
+    [OPTION_EXEC] = {"exec", "COMMAND",
+                     .help = "run this for each change instead"},
+    [OPTION_STATE] = {"state", "FILE", .help = "keep the position there"},
+    [OPTION_END_AFTER] = {"count", "N", .help = "end after N changes"},
     [OPTION_UNTIL_CAUGHT_UP] = {"until-caught-up", NULL,
-                                "end when all is told that there was"},
+                                .help = "end when all is told that there was"},
     [OPTION_BASELINE] = {"baseline", "no|gone|first",
-                         "all resources, where changes are gone; no"},
+                         .help = "all resources, where changes are gone; no"},
     [OPTION_TRANSPORT] = {"transport", "WAY",
-                          "websocket, events, longpoll or poll alone"},
-    [OPTION_POLL] = {"poll", "SECONDS", "between two looks at lists; 60"},
+                          .help = "websocket, events, longpoll or poll alone",
+                          .may_repeat = true},
+    [OPTION_POLL] = {"poll", "SECONDS",
+                     .help = "between two looks at lists; 60"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
-                           "of a list, more is an error (or none); 20"},
+                           .help = "of a list, more is an error (or none); 20"},
     [OPTION_LIMITS] = LIMIT_ROWS,
-    [OPTION_CALLBACK_LISTEN] = {"callback-listen", "HOST:PORT",
-                                "be told by the source's hub (WebSub), there"},
+    [OPTION_CALLBACK_LISTEN] =
+        {"callback-listen", "HOST:PORT",
+         .help = "be told by the source's hub (WebSub), there"},
     [OPTION_CALLBACK_URL] = {"callback-url", "URL",
-                             "where hubs reach that; http://HOST:PORT"},
-    [OPTION_VERBOSE] = {"verbose", NULL, "tell of lost connections"},
-    {NULL, NULL, NULL},
+                             .help = "where hubs reach that; http://HOST:PORT"},
+    [OPTION_VERBOSE] = {"verbose", NULL, .help = "tell of lost connections"},
 };
 
 /* Takes all filters of the command line. */
@@ -173,7 +182,7 @@ read_filters(const struct arguments *arguments, struct follow_args *args)
 
         if (option >= OPTION_CHANGE && option <= OPTION_TAG)
             args->filters[args->how.n_filters++] = (struct td_filter){
-                follow_options[option].name, arguments->given[i].value};
+                option_rows[option].name, arguments->given[i].value};
     }
     args->how.filters = args->filters;
     return true;
@@ -254,7 +263,7 @@ read_lines(const struct arguments *arguments, struct follow_args *args)
 {
     const char *const *given = arguments->options;
     const char *format = given[OPTION_FORMAT];
-    const char *count = given[OPTION_COUNT];
+    const char *count = given[OPTION_END_AFTER];
 
     args->command = given[OPTION_EXEC];
     if (args->command && !args->command[0])
@@ -278,8 +287,6 @@ read_beginning(const struct arguments *arguments, struct follow_args *args)
 {
     const char *const *given = arguments->options;
 
-    if (arguments->n_operands != 1)
-        return bad_usage("follow needs one URL; see tidings follow --help");
     if ((given[OPTION_AFTER] != NULL) + (given[OPTION_FROM_START] != NULL) +
             (given[OPTION_SINCE] != NULL) >
         1)
@@ -653,7 +660,7 @@ out:
 
 const struct command follow_command = {
     .name = "follow",
-    .operands = "SET-URL|SOURCE-URL [--from-start] [--state FILE] ...",
+    .operands = "SET-URL|SOURCE-URL",
     .help = "Prints a line for each change, those missed first, then each new "
             "one.",
     .more =
@@ -702,6 +709,6 @@ const struct command follow_command = {
         "WebSub) to a\nserver in this program, and what it misses is asked "
         "for; --poll is then how\noften that is done in any case (600). Hubs "
         "reach it at --callback-url, which may\nbe a proxy that adds TLS.\n",
-    .options = follow_options,
+    .options = OPTIONS(option_rows),
     .run = run_follow,
 };

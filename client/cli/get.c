@@ -10,9 +10,8 @@
 
 enum { OPTION_JSON };
 
-static const struct option_row options[] = {
-    [OPTION_JSON] = {"json", NULL, "as a JSON object"},
-    {NULL, NULL, NULL},
+static const struct option options[] = {
+    [OPTION_JSON] = {"json", NULL, .help = "as a JSON object"},
 };
 
 struct get {
@@ -229,9 +228,6 @@ run_get(const struct arguments *arguments)
     struct td_client *client;
     enum exit_code code;
 
-    if (arguments->n_operands != 1)
-        return bad_usage("get needs one SET-URL or SOURCE-URL; see tidings get "
-                         "--help");
     client = open_client(arguments, arguments->operands[0], &code);
     if (!client)
         return code;
@@ -243,7 +239,7 @@ run_get(const struct arguments *arguments)
 
 const struct command get_command = {
     .name = "get",
-    .operands = "SET-URL|SOURCE-URL [--json]",
+    .operands = "SET-URL|SOURCE-URL",
     .help = "Tells what a set offers: its position, documents and channels.",
     .more = "A line is a name and a value; documents and channels go by their "
             "capability\nor link relation. What the server does not tell is "
@@ -252,6 +248,6 @@ const struct command get_command = {
             "Of a SOURCE-URL every set is told: with an empty line between "
             "them or, with\n--json, an object a line. 1: one of them cannot be "
             "read.\n",
-    .options = options,
+    .options = OPTIONS(options),
     .run = run_get,
 };

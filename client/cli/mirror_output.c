@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "client/cli/cli.h"
+#include "client/cli/settings.h"
 #include "client/tidings.h"
 
 /* Progress */
@@ -168,10 +169,11 @@ mirror_output_open(struct mirror_output *m, const struct arguments *arguments,
 {
     enum exit_code code;
 
-    if (!url && arguments->n_headers)
+    if (!url && settings_of(arguments)->n_headers)
         return bad_usage("--header needs the URL of the source, too: it goes "
                          "to no other server");
-    if (!url && arguments->token.from && arguments->token.from[0] == '-')
+    if (!url && settings_of(arguments)->token.from &&
+        settings_of(arguments)->token.from[0] == '-')
         return bad_usage("--token-file needs the URL of the source, too: the "
                          "token goes to no other server");
     m->progress.is_on = isatty(STDERR_FILENO) == 1 && !m->is_json;

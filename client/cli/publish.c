@@ -42,35 +42,44 @@ enum {
     OPTION_VERBOSE = OPTION_LIMITS + N_LIMIT_ROWS
 };
 
-static const struct option_row options[] = {
-    [OPTION_TYPE] = {"type", "xml|json|ndjson",
-                     "of FILE; default: by its name or its first character"},
+static const struct option options[] = {
+    [OPTION_TYPE] =
+        {"type", "xml|json|ndjson",
+         .help = "of FILE; default: by its name or its first character"},
     [OPTION_CHANGE] = {"change", "KIND",
-                       "created, updated or deleted; operands are LOCs"},
-    [OPTION_LASTMOD] = {"lastmod", "TIME", "when the resource was modified"},
-    [OPTION_HASH] = {"hash", "sha-256:HEX", "digest of its representation"},
-    [OPTION_LENGTH] = {"length", "BYTES", "length of its representation"},
+                       .help =
+                           "created, updated or deleted; operands are LOCs"},
+    [OPTION_LASTMOD] = {"lastmod", "TIME",
+                        .help = "when the resource was modified"},
+    [OPTION_HASH] = {"hash", "sha-256:HEX",
+                     .help = "digest of its representation"},
+    [OPTION_LENGTH] = {"length", "BYTES",
+                       .help = "length of its representation"},
     [OPTION_MEDIA_TYPE] = {"media-type", "TYPE",
-                           "media type of its representation"},
+                           .help = "media type of its representation"},
     [OPTION_CONTENT] = {"content", "FILE",
-                        "its bytes, for a set with content=inline"},
-    [OPTION_KEY] = {"key", "KEY", "a repeat with it adds nothing; see below"},
-    [OPTION_AGAIN] = {"again", NULL, "post FILE although it was posted before"},
-    [OPTION_DRY_RUN] = {"dry-run", NULL,
-                        "report every fault, and post nothing"},
-    [OPTION_IGNORE_UNKNOWN] = {"ignore-unknown", NULL,
-                               "leave out members that Tidings does not know"},
+                        .help = "its bytes, for a set with content=inline"},
+    [OPTION_KEY] = {"key", "KEY",
+                    .help = "a repeat with it adds nothing; see below"},
+    [OPTION_AGAIN] = {"again",
+                      .help = "post FILE although it was posted before"},
+    [OPTION_DRY_RUN] = {"dry-run",
+                        .help = "report every fault, and post nothing"},
+    [OPTION_IGNORE_UNKNOWN] =
+        {"ignore-unknown",
+         .help = "leave out members that Tidings does not know"},
     [OPTION_RETRY] = {"retry", "SECONDS",
-                      "how long to try again without an answer; 60"},
+                      .help = "how long to try again without an answer; 60"},
     [OPTION_FULL] = {"full", "FILE|URL",
-                     "all resources: a list, Sitemap, index or NDJSON"},
-    [OPTION_EVERY] = {"every", "TIME",
-                      "with --full: again and again; 90 (seconds), 10m, 1.5h"},
+                     .help = "all resources: a list, Sitemap, index or NDJSON"},
+    [OPTION_EVERY] =
+        {"every", "TIME",
+         .help = "with --full: again and again; 90 (seconds), 10m, 1.5h"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
-                           "how many of them may be deleted by --full; 20"},
+                           .help =
+                               "how many of them may be deleted by --full; 20"},
     [OPTION_LIMITS] = LIMIT_ROWS,
-    [OPTION_VERBOSE] = {"verbose", NULL, "say why it tries again"},
-    {NULL, NULL, NULL},
+    [OPTION_VERBOSE] = {"verbose", NULL, .help = "say why it tries again"},
 };
 
 /* Reading: FILE, "-" */
@@ -661,8 +670,6 @@ run_publish(const struct arguments *arguments)
     size_t size = 0;
     enum exit_code code = EXIT_FAILED;
 
-    if (arguments->n_operands < 1)
-        return bad_usage("publish needs a SET-URL; see tidings publish --help");
     if (arguments->options[OPTION_FULL])
         return post_full(arguments);
     for (int i = OPTION_EVERY; i < OPTION_VERBOSE; i++)
@@ -698,7 +705,7 @@ run_publish(const struct arguments *arguments)
 
 const struct command publish_command = {
     .name = "publish",
-    .operands = "SET-URL [FILE|- | --change KIND LOC... | --full FILE|URL]",
+    .operands = "SET-URL [FILE|-|LOC]...",
     .help = "Posts changes to a set and returns when they are durable.",
     .more =
         "Without FILE, or with -, standard input is read to its end. "
@@ -736,6 +743,6 @@ const struct command publish_command = {
         "that is\n"
         "too large is refused: N resources, or BYTES (500M, 2G or none) that "
         "stay free of\nthe disk of temporary files.\n",
-    .options = options,
+    .options = OPTIONS(options),
     .run = run_publish,
 };

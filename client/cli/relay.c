@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "client/cli/cli.h"
 #include "client/cli/mirror_output.h"
+#include "client/cli/settings.h"
 #include "client/lib/json_slices.h"
 #include "client/relay/relay_db.h"
 #include "client/relay/relay_entry.h"
@@ -52,25 +53,32 @@ enum {
     OPTION_TARGET_TOKEN_FILE
 };
 
-static const struct option_row options[] = {
+static const struct option options[] = {
     [OPTION_STATE] = {"state", "FILE",
-                      "file with the position; made if it does not exist"},
+                      .help =
+                          "file with the position; made if it does not exist",
+                      .is_required = true},
     [OPTION_AFTER] = {"after", "POSITION",
-                      "where a new state begins (default: the beginning)"},
+                      .help =
+                          "where a new state begins (default: the beginning)"},
     [OPTION_POLL] = {"poll", "SECONDS",
-                     "between looks at a source that pushes nothing; 60"},
-    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
-                           "of the target's resources, at once; 20; or none"},
+                     .help =
+                         "between looks at a source that pushes nothing; 60"},
+    [OPTION_MAX_DELETE] =
+        {"max-delete", "PERCENT",
+         .help = "of the target's resources, at once; 20; or none"},
     [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_KEEP_LINKS] = {"keep-links", NULL,
-                           "links collection and canonical, too"},
+                           .help = "links collection and canonical, too"},
     [OPTION_UNTIL] = {"until-caught-up", NULL,
-                      "end when the target has all changes"},
-    [OPTION_TARGET_HEADER] = {"target-header", "LINE",
-                              "as --header, for the server of the second set"},
+                      .help = "end when the target has all changes"},
+    [OPTION_TARGET_HEADER] =
+        {"target-header", "LINE",
+         .help = "as --header, for the server of the second set",
+         .may_repeat = true},
     [OPTION_TARGET_TOKEN_FILE] = {"target-token-file", "FILE",
-                                  "as --token-file, for the second set"},
-    {NULL, NULL, NULL},
+                                  .help =
+                                      "as --token-file, for the second set"},
 };
 
 struct relay {
@@ -689,7 +697,7 @@ open_target(const struct arguments *arguments, enum exit_code *code)
         *code = EXIT_FAILED;
         return NULL;
     }
-    td_limit(client, &arguments->limits);
+    td_limit(client, &settings_of(arguments)->limits);
     *code = exit_of(client, rc);
     if (!rc)
         *code = give_token(client, arguments->operands[1], &token);
@@ -704,22 +712,18 @@ static enum exit_code
 run_relay(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
-    struct relay r = {.limits = &arguments->limits,
+    struct relay r = {.limits = &settings_of(arguments)->limits,
                       .keeps_links = given[OPTION_KEEP_LINKS] != NULL};
     struct problem why = {.text = ""};
 
-    if (arguments->n_operands != 2)
-        return bad_usage("relay needs the URL of a source and a SET-URL; see "
-                         "tidings relay --help");
     r.source_url = arguments->operands[0];
     r.target_url = arguments->operands[1];
     if (!is_web_url(r.source_url))
         return bad_usage("relay needs the URL of a source, http(s)://...: "
                          "\"%s\"",
                          r.source_url);
-    if (!given[OPTION_STATE] || !given[OPTION_STATE][0])
-        return bad_usage("relay needs --state FILE, by which nothing is posted "
-                         "twice");
+    if (!given[OPTION_STATE][0])
+        return bad_usage("--state is empty");
     if (!strcmp(r.source_url, r.target_url))
         return bad_usage("the two sets are one");
     if (given[OPTION_POLL] && !read_pause(given[OPTION_POLL], &r.poll_ms))
@@ -758,7 +762,7 @@ run_relay(const struct arguments *arguments)
 
 const struct command relay_command = {
     .name = "relay",
-    .operands = "SET-URL|SOURCE-URL SET-URL --state FILE [--after POSITION]",
+    .operands = "SET-URL|SOURCE-URL SET-URL",
     .help = "Follows a source and posts its changes into a set.",
     .more =
         "The source is a set of Tidings, any other ResourceSync source or a "
@@ -781,6 +785,6 @@ const struct command relay_command = {
         "rings of\nrelays come to rest. The state also keeps the post at work: "
         "without it, --after\nthe position that was reached may post some "
         "again.\n",
-    .options = options,
+    .options = OPTIONS(options),
     .run = run_relay,
 };

@@ -31,40 +31,47 @@ enum {
     OPTIONS
 };
 
-static const struct option_row options[] = {
-    [OPTION_TITLE] = {"title", "TEXT", "title of the set, for people"},
-    [OPTION_DESCRIPTION] = {"description", "URL", "where it is described"},
+static const struct option options[] = {
+    [OPTION_TITLE] = {"title", "TEXT", .help = "title of the set, for people"},
+    [OPTION_DESCRIPTION] = {"description", "URL",
+                            .help = "where it is described"},
     [OPTION_ROTATE_ENTRIES] = {"rotate-entries", "N",
-                               "entries of a Change List"},
-    [OPTION_ROTATE_BYTES] = {"rotate-bytes", "N", "bytes of a Change List"},
+                               .help = "entries of a Change List"},
+    [OPTION_ROTATE_BYTES] = {"rotate-bytes", "N",
+                             .help = "bytes of a Change List"},
     [OPTION_ROTATE_AGE] = {"rotate-age", "SECONDS",
-                           "age of a Change List; 0 is never"},
+                           .help = "age of a Change List; 0 is never"},
     [OPTION_RETAIN_LISTS] = {"retain-lists", "N",
-                             "closed lists that stay; 0 is all"},
+                             .help = "closed lists that stay; 0 is all"},
     [OPTION_RETAIN_AGE] = {"retain-age", "SECONDS",
-                           "how long they stay; 0 is for ever"},
-    [OPTION_RESOURCE_LIST_EVERY] = {"resource-list-every", "SECONDS",
-                                    "age of a Resource List; 0 is on demand"},
-    [OPTION_RESOURCE_DUMP_EVERY] = {"resource-dump-every", "SECONDS",
-                                    "age of a Resource Dump; 0 is on demand"},
+                           .help = "how long they stay; 0 is for ever"},
+    [OPTION_RESOURCE_LIST_EVERY] =
+        {"resource-list-every", "SECONDS",
+         .help = "age of a Resource List; 0 is on demand"},
+    [OPTION_RESOURCE_DUMP_EVERY] =
+        {"resource-dump-every", "SECONDS",
+         .help = "age of a Resource Dump; 0 is on demand"},
     [OPTION_RESOURCE_LIST_KEEP] = {"resource-list-keep", "daily|none|N",
-                                   "which ones stay in the archive"},
+                                   .help = "which ones stay in the archive"},
     [OPTION_RESOURCE_DUMP_KEEP] = {"resource-dump-keep", "daily|none|N",
-                                   "likewise, of Resource Dumps"},
+                                   .help = "likewise, of Resource Dumps"},
     [OPTION_CONTENT] = {"content", "none|fetch|inline",
-                        "whether the broker stores the bytes of resources"},
+                        .help =
+                            "whether the broker stores the bytes of resources"},
     [OPTION_PRIVATE] = {"private", NULL,
-                        "create: only for tokens that may read the set"},
+                        .help =
+                            "create: only for tokens that may read the set"},
     [OPTION_UPSTREAM_TOPIC] = {"upstream-topic", "URL",
-                               "take the changes of this WebSub topic"},
-    [OPTION_HUB] = {"hub", "URL", "send changes to this hub, too"},
+                               .help = "take the changes of this WebSub topic"},
+    [OPTION_HUB] = {"hub", "URL", .help = "send changes to this hub, too",
+                    .may_repeat = true},
     [OPTION_RESET] = {"reset", "OPTION",
-                      "change: the broker's default again, or none"},
+                      .help = "change: the broker's default again, or none",
+                      .may_repeat = true},
     [OPTION_DISCARD] = {"discard", NULL,
-                        "change: also where stored bytes are deleted"},
-    [OPTION_JSON] = {"json", NULL, "show: the broker's JSON"},
-    [OPTION_YES] = {"yes", NULL, "delete: do not ask"},
-    {NULL, NULL, NULL},
+                        .help = "change: also where stored bytes are deleted"},
+    [OPTION_JSON] = {"json", NULL, .help = "show: the broker's JSON"},
+    [OPTION_YES] = {"yes", NULL, .help = "delete: do not ask"},
 };
 
 /* The names of the settings, in the order of the options. */
@@ -421,6 +428,6 @@ const struct command set_command = {
         "with the amount, unless --discard is given.\n\n"
         "delete asks on a terminal, and needs --yes elsewhere: what the set "
         "had is gone\nwhen it prints \"deleted\".\n",
-    .options = options,
+    .options = OPTIONS(options),
     .run = run_set,
 };

@@ -22,10 +22,9 @@
 
 enum { OPTION_PLOT, OPTION_JSON };
 
-static const struct option_row options[] = {
-    [OPTION_PLOT] = {"plot", NULL, "also draw the last hour"},
-    [OPTION_JSON] = {"json", NULL, "the broker's JSON"},
-    {NULL, NULL, NULL},
+static const struct option options[] = {
+    [OPTION_PLOT] = {"plot", NULL, .help = "also draw the last hour"},
+    [OPTION_JSON] = {"json", NULL, .help = "the broker's JSON"},
 };
 
 #define MINUTES 60
@@ -236,13 +235,13 @@ run_status(const struct arguments *arguments)
 
 const struct command status_command = {
     .name = "status",
-    .operands = "BROKER-URL|SET-URL [--plot] [--json]",
+    .operands = "BROKER-URL|SET-URL",
     .help = "Tells what happened in the last hour of a broker or a set.",
     .more = "Of a broker (http://host:port/): its sets, its disk, the entries "
             "of all sets\nand the largest lag of a reader; the token needs the "
             "right to observe. Of a set:\nits entries and the largest lag of "
             "its readers. A picture has a column for each\nminute, in 75 "
             "columns of text.\n",
-    .options = options,
+    .options = OPTIONS(options),
     .run = run_status,
 };

@@ -17,21 +17,24 @@ enum {
     OPTION_VERBOSE
 };
 
-static const struct option_row options[] = {
+static const struct option options[] = {
     [OPTION_UNTIL] = {"until-caught-up", NULL,
-                      "end when the mirror equals the source"},
+                      .help = "end when the mirror equals the source"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
-                           "refuse to delete more; 20, \"none\": no limit"},
-    [OPTION_PER_HOST] = {"per-host", "N", "downloads at a time from a host; 4"},
+                           .help =
+                               "refuse to delete more; 20, \"none\": no limit"},
+    [OPTION_PER_HOST] = {"per-host", "N",
+                         .help = "downloads at a time from a host; 4"},
     [OPTION_POLL] = {"poll", "SECONDS",
-                     "between looks at a source that pushes nothing; 60"},
+                     .help =
+                         "between looks at a source that pushes nothing; 60"},
     [OPTION_NO_DUMPS] =
         {"no-dumps", NULL,
-         "fetch files one by one, even if the source has dumps"},
+         .help = "fetch files one by one, even if the source has dumps"},
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
-    [OPTION_JSON] = {"json", NULL, "each event as a line of JSON"},
-    [OPTION_VERBOSE] = {"verbose", NULL, "print each file, and each retry"},
-    {NULL, NULL, NULL},
+    [OPTION_JSON] = {"json", NULL, .help = "each event as a line of JSON"},
+    [OPTION_VERBOSE] = {"verbose", NULL,
+                        .help = "print each file, and each retry"},
 };
 
 static bool
@@ -83,10 +86,6 @@ run_sync(const struct arguments *arguments)
     enum exit_code code;
     enum td_status rc;
 
-    if (arguments->n_operands != 2)
-        return bad_usage(
-            "sync needs a SET-URL or SOURCE-URL, and a DIR; see tidings sync "
-            "--help");
     if (!read_options(arguments, &how, &m))
         return EXIT_USAGE;
     code = mirror_output_open(&m, arguments, arguments->operands[0]);
@@ -100,7 +99,7 @@ run_sync(const struct arguments *arguments)
 
 const struct command sync_command = {
     .name = "sync",
-    .operands = "SET-URL|SOURCE-URL DIR [--until-caught-up] ...",
+    .operands = "SET-URL|SOURCE-URL DIR",
     .help =
         "Copies the resources of a source into DIR and keeps them the same.",
     .more =
@@ -123,6 +122,6 @@ const struct command sync_command = {
         "1 also tells that resources could not be had: the next run tries "
         "them again;\nand, with --until-caught-up, that nothing came for a "
         "minute, or that a server\nwants to be left alone for longer.\n",
-    .options = options,
+    .options = OPTIONS(options),
     .run = run_sync,
 };

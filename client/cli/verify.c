@@ -16,10 +16,10 @@
 
 enum { OPTION_JSON, OPTION_VERBOSE };
 
-static const struct option_row options[] = {
-    [OPTION_JSON] = {"json", NULL, "as JSON objects, one a line"},
-    [OPTION_VERBOSE] = {"verbose", NULL, "a line for each list that holds"},
-    {NULL, NULL, NULL},
+static const struct option options[] = {
+    [OPTION_JSON] = {"json", NULL, .help = "as JSON objects, one a line"},
+    [OPTION_VERBOSE] = {"verbose", NULL,
+                        .help = "a line for each list that holds"},
 };
 
 struct verify {
@@ -215,9 +215,6 @@ run_verify(const struct arguments *arguments)
     };
     enum exit_code code;
 
-    if (arguments->n_operands != 1)
-        return bad_usage("verify needs a SET-URL or SOURCE-URL, or a "
-                         "directory; see tidings verify --help");
     v.client = open_client(arguments, arguments->operands[0], &code);
     if (!v.client)
         return code;
@@ -248,6 +245,6 @@ const struct command verify_command = {
         "from its first entry on.\n"
         "Of a SOURCE-URL every set is verified and has its lines; 1 also tells "
         "that a\nset cannot be read.\n",
-    .options = options,
+    .options = OPTIONS(options),
     .run = run_verify,
 };

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/settings.h"
 #include "client/watch/file_uri.h"
 
 enum {
@@ -20,17 +21,19 @@ enum {
     OPTION_ALLOW_EMPTY
 };
 
-static const struct option_row options[] = {
+static const struct option options[] = {
     [OPTION_BASE_URI] = {"base-uri", "URI/",
-                         "what stands before each file's path; ends with /"},
-    [OPTION_STATE] =
-        {"state", "FOLDER",
-         "folder that remembers the posted files; DIR/" FILE_URI_STATE_NAME},
-    [OPTION_EXCLUDE] = {"exclude", "GLOB", "leave out; may be repeated"},
-    [OPTION_ONCE] = {"once", NULL, "compare, post, end"},
+                         .help =
+                             "what stands before each file's path; ends with /",
+                         .is_required = true},
+    [OPTION_STATE] = {"state", "FOLDER",
+                      .help = "folder that remembers the posted files; "
+                              "DIR/" FILE_URI_STATE_NAME},
+    [OPTION_EXCLUDE] = {"exclude", "GLOB", .help = "leave out; may be repeated",
+                        .may_repeat = true},
+    [OPTION_ONCE] = {"once", NULL, .help = "compare, post, end"},
     [OPTION_ALLOW_EMPTY] = {"allow-empty", NULL,
-                            "begin with an empty DIR all the same"},
-    {NULL, NULL, NULL},
+                            .help = "begin with an empty DIR all the same"},
 };
 
 static void
@@ -92,6 +95,7 @@ static enum exit_code
 run_watch(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
+    const struct settings *settings = settings_of(arguments);
     char state[PATH_MAX];
     const char **excludes;
     struct watch_options how = {
@@ -99,24 +103,18 @@ run_watch(const struct arguments *arguments)
         .state = given[OPTION_STATE],
         .is_once = given[OPTION_ONCE] != NULL,
         .allow_empty = given[OPTION_ALLOW_EMPTY] != NULL,
-        .headers = arguments->headers,
-        .n_headers = arguments->n_headers,
-        .token = arguments->token.text,
-        .token_file = arguments->token.path,
-        .cert = arguments->cert,
-        .key = arguments->key,
+        .headers = settings->headers,
+        .n_headers = settings->n_headers,
+        .token = settings->token.text,
+        .token_file = settings->token.path,
+        .cert = settings->cert,
+        .key = settings->key,
         .on_ready = on_ready,
         .on_posted = on_posted,
         .on_warning = on_warning,
     };
     enum exit_code code;
 
-    if (arguments->n_operands != 2)
-        return bad_usage("watch needs a DIR and a SET-URL; see tidings watch "
-                         "--help");
-    if (!how.base_uri)
-        return bad_usage("watch needs --base-uri, the URI of DIR, such as "
-                         "http://example.com/data/");
     how.dir = arguments->operands[0];
     how.set_url = arguments->operands[1];
     how.user = arguments->operands[0];
@@ -142,7 +140,7 @@ run_watch(const struct arguments *arguments)
 
 const struct command watch_command = {
     .name = "watch",
-    .operands = "DIR SET-URL --base-uri URI/ ...",
+    .operands = "DIR SET-URL",
     .help =
         "Posts each change of the files in DIR, since the last watch and on.",
     .more =
@@ -162,6 +160,6 @@ const struct command watch_command = {
         "crash at any\nmoment loses no change. A DIR that is gone, or empty "
         "at the start although files\nof it were posted, is a failure, and "
         "nothing is posted as deleted.\n",
-    .options = options,
+    .options = OPTIONS(options),
     .run = run_watch,
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "broker/commands/command_table.h"
 #include "tests/test.h"
 #include "tests/unit/config/configured.h"
 
@@ -276,7 +277,7 @@ TEST(the_example_says_the_defaults_of_all_options)
     const char *path;
     struct config defaults, same;
 
-    print(config_help, e.help);
+    print(command_table_help, e.help);
     print(config_example, text);
     path = configured_write(state, text);
     READ(&defaults, "--config", path);
@@ -368,7 +369,7 @@ TEST(help_names_every_option)
     };
     char text[TEXT_MAX] = "";
 
-    print(config_help, text);
+    print(command_table_help, text);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char option[64];
 
@@ -389,6 +390,6 @@ TEST(help_stands_in_options_txt_as_well)
 {
     char text[TEXT_MAX] = "";
 
-    print(config_help, text);
+    print(command_table_help, text);
     assert_stored(text, SPEC_DIR "/../../broker/options.txt");
 }

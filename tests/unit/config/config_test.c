@@ -319,7 +319,7 @@ TEST(what_is_not_understood_is_refused)
             "amqp://localhost");
     REFUSED("--rotate: there is no such option; --help lists them", "--rotate");
     REFUSED("\"--\" is not an option; --help lists them", "--");
-    REFUSED("\"-h\" is not an option; --help lists them", "-h");
+    REFUSED("\"-x\" is not an option; --help lists them", "-x");
     REFUSED("\"file\" is not an option; --help lists them", "file");
     REFUSED("\"\" is not an option; --help lists them", "");
     REFUSED("--data: is there twice", "--data", "a", "--data=b");
@@ -336,11 +336,16 @@ TEST(help_and_version_are_wishes_and_the_rest_is_not_looked_at)
 {
     const char *help[] = {"tidingsd", "--threads=0", "--help", "--nonsense",
                           NULL};
+    const char *short_help[] = {"tidingsd", "-h", NULL};
     const char *version[] = {"tidingsd", "--version", NULL};
     struct config config;
     enum config_wish wish = CONFIG_RUN;
 
     assert_int_equal(configured_read(&config, &wish, NULL, help), STATUS_OK);
+    assert_int_equal(wish, CONFIG_HELP);
+    wish = CONFIG_RUN;
+    assert_int_equal(configured_read(&config, &wish, NULL, short_help),
+                     STATUS_OK);
     assert_int_equal(wish, CONFIG_HELP);
     assert_int_equal(configured_read(&config, &wish, NULL, version), STATUS_OK);
     assert_int_equal(wish, CONFIG_VERSION);

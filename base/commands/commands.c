@@ -1,0 +1,451 @@
+#include "base/commands/commands.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/suggest.h"
+
+static const struct option help_row = {"help", .type = OPTION_WISH,
+                                       .help = "print this; -h is the same"};
+
+size_t
+command_n_options(const struct command *command)
+{
+    return command->options ? command->options->n : 0;
+}
+
+struct options
+command_options(const struct program *program, const struct command *command,
+                struct option *rows)
+{
+    const struct options *tables[] = {
+        command->options,
+        command->is_plain ? NULL : program->shared,
+        command == program->start ? NULL
+                                  : &(const struct options){&help_row, 1},
+    };
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+        for (size_t k = 0; tables[i] && k < tables[i]->n; k++)
+            if (n < OPTIONS_MAX)
+                rows[n++] = tables[i]->rows[k];
+    return (struct options){rows, n};
+}
+
+enum exit_code
+command_fail(const struct arguments *arguments, enum status rc,
+             const struct problem *why)
+{
+    fflush(stdout); /* results come before the message about them */
+    fprintf(stderr, "%s %s: %s\n", arguments->program->name,
+            arguments->command->name, why->text);
+    return rc == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+enum exit_code
+command_flush(const char *name)
+{
+    int error;
+
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return EXIT_GOOD;
+    error = errno;
+    if (error != EPIPE)
+        fprintf(stderr, "%s: cannot write to standard output%s%s\n", name,
+                error ? ": " : "", error ? strerror(error) : "");
+    return EXIT_FAILED;
+}
+
+/* Names */
+
+/* The number of the arguments that the name of the command takes; 0: it is
+ * another one. */
+static int
+match_name(const struct command *command, int argc, char **argv)
+{
+    struct slice rest = slice_of(command->name);
+    int n = 0;
+
+    for (; rest.size > 0; n++)
+        if (n == argc || !slice_is(slice_take(&rest, ' '), argv[n]))
+            return 0;
+    return n;
+}
+
+/* Finds the command with the longest name that the arguments begin with.
+ * NULL: none. */
+static const struct command *
+find_command(const struct program *program, int argc, char **argv, int *n_words)
+{
+    const struct command *found = NULL;
+
+    *n_words = 0;
+    for (size_t i = 0; program->commands[i]; i++) {
+        int n = match_name(program->commands[i], argc, argv);
+
+        if (n > *n_words) {
+            *n_words = n;
+            found = program->commands[i];
+        }
+    }
+    return found;
+}
+
+static bool
+is_of_group(const struct command *command, const char *group)
+{
+    size_t size = strlen(group);
+
+    return !strncmp(command->name, group, size) && command->name[size] == ' ';
+}
+
+/* Prints the commands of a group; NULL: all. Returns how many. */
+static size_t
+print_commands(const struct program *program, const char *group, FILE *to)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; program->commands[i]; i++) {
+        const struct command *command = program->commands[i];
+
+        if (group && !is_of_group(command, group))
+            continue;
+        options_help_row(command->name, NULL, command->help, to);
+        n++;
+    }
+    return n;
+}
+
+/* Reports that no command has this name. */
+static enum exit_code
+refuse_name(const struct program *program, int argc, char **argv)
+{
+    struct suggestion s;
+    char name[2 * SUGGEST_SIZE_MAX];
+
+    snprintf(name, sizeof(name), "%s%s%s", argv[0], argc > 1 ? " " : "",
+             argc > 1 ? argv[1] : "");
+    suggest_begin(&s, slice_of(name));
+    for (size_t i = 0; program->commands[i]; i++)
+        suggest_consider(&s, program->commands[i]->name);
+    if (!s.nearest) {
+        suggest_begin(&s, slice_of(argv[0]));
+        for (size_t i = 0; program->commands[i]; i++)
+            suggest_consider(&s, program->commands[i]->name);
+    }
+    fprintf(stderr, "%s: there is no command \"%s\"", program->name,
+            problem_quote(slice_of(name)).text);
+    if (s.nearest)
+        fprintf(stderr, "; did you mean \"%s\"?\n", s.nearest);
+    else
+        fprintf(stderr, "; %s help lists them\n", program->name);
+    return EXIT_USAGE;
+}
+
+/* Help */
+
+static void
+print_paragraphs(const char *text, FILE *to)
+{
+    while (text && *text)
+        if (*text == ' ' || *text == '\n') {
+            size_t size = strcspn(text, "\n");
+
+            fprintf(to, "%.*s\n", (int)size, text);
+            text += size + (text[size] == '\n');
+        } else {
+            text = options_wrap(to, text, 0, "");
+        }
+}
+
+static void
+print_examples(const char *examples, FILE *to)
+{
+    if (!examples)
+        return;
+    fprintf(to, "\nExamples:\n");
+    while (*examples) {
+        size_t size = strcspn(examples, "\n");
+
+        fprintf(to, "  %.*s\n", (int)size, examples);
+        examples += size + (examples[size] == '\n');
+    }
+}
+
+static void
+print_section(const char *text, FILE *to)
+{
+    if (!text)
+        return;
+    fputc('\n', to);
+    print_paragraphs(text, to);
+}
+
+static void
+print_usage(const struct program *program, const struct command *command,
+            FILE *to)
+{
+    fprintf(to, "usage: %s%s%s%s%s", program->name, command->name[0] ? " " : "",
+            command->name, command->operands ? " " : "",
+            command->operands ? command->operands : "");
+    for (size_t i = 0; i < command_n_options(command); i++)
+        if (command->options->rows[i].is_required)
+            fprintf(to, " --%s %s", command->options->rows[i].name,
+                    command->options->rows[i].argument);
+    fprintf(to, " [OPTION]...\n");
+    if (command == program->start)
+        fprintf(to, "       %s COMMAND ...        %s help lists them\n",
+                program->name, program->name);
+}
+
+/* Describes the operands of the command. */
+static void
+print_operands(const struct program *program, const struct command *command,
+               FILE *to)
+{
+    const struct operand_row *row = program->operands;
+    struct operand words[COMMAND_OPERANDS_MAX];
+    size_t n = operands_read(command, words);
+
+    for (; row && row->name; row++)
+        for (size_t i = 0; i < n; i++)
+            if (operand_may_be(&words[i], row->name)) {
+                options_help_row(row->name, NULL, row->help, to);
+                break;
+            }
+}
+
+void
+command_help(const struct program *program, const struct command *command,
+             FILE *to)
+{
+    struct option rows[OPTIONS_MAX];
+    struct options options = command_options(program, command, rows);
+
+    print_usage(program, command, to);
+    print_section(command->help, to);
+    fputc('\n', to);
+    print_operands(program, command, to);
+    options_help(&options, to);
+    print_section(command->more, to);
+    print_examples(command->examples, to);
+    if (!command->is_plain)
+        print_section(program->footer, to);
+}
+
+static void
+print_all(const struct program *program, FILE *to)
+{
+    fprintf(to, "usage: %s COMMAND [OPERAND]... [OPTION]...\n", program->name);
+    if (program->start)
+        fprintf(to, "       %s [OPTION]...\n", program->name);
+    print_section(program->more, to);
+    fprintf(to, "\n");
+    print_commands(program, NULL, to);
+    fprintf(to, "\n%s help COMMAND, or %s COMMAND -h, says more.\n",
+            program->name, program->name);
+    print_examples(program->examples, to);
+    print_section(program->footer, to);
+}
+
+/* Prints the commands of a group: to standard output if the user asked for
+ * them. */
+static enum exit_code
+list_group(const struct program *program, const char *group, bool was_asked)
+{
+    FILE *to = was_asked ? stdout : stderr;
+
+    if (!was_asked)
+        fprintf(to, "%s %s: needs another word:\n", program->name, group);
+    print_commands(program, group, to);
+    return was_asked ? EXIT_GOOD : EXIT_USAGE;
+}
+
+static bool
+is_group(const struct program *program, const char *word)
+{
+    for (size_t i = 0; program->commands[i]; i++)
+        if (is_of_group(program->commands[i], word))
+            return true;
+    return false;
+}
+
+static enum exit_code
+run_help(const struct arguments *arguments)
+{
+    const struct program *program = arguments->program;
+    int n = arguments->n_operands, n_words;
+    const struct command *command =
+        find_command(program, n, arguments->operands, &n_words);
+
+    if (n == 0)
+        print_all(program, stdout);
+    else if (command && n == n_words)
+        command_help(program, command, stdout);
+    else if (n == 1 && is_group(program, arguments->operands[0]))
+        return list_group(program, arguments->operands[0], true);
+    else
+        return refuse_name(program, n, arguments->operands);
+    return EXIT_GOOD;
+}
+
+const struct command help_command = {
+    .name = "help",
+    .operands = "[COMMAND]...",
+    .help = "Describes a command, or lists all commands.",
+    .is_plain = true,
+    .run = run_help,
+};
+
+/* Running */
+
+static enum status
+check_operands(const struct arguments *given, struct problem *why)
+{
+    struct operand words[COMMAND_OPERANDS_MAX];
+    size_t n_words = operands_read(given->command, words);
+    size_t n = (size_t)given->n_operands;
+    size_t *word_of = calloc(n + 1, sizeof(word_of[0]));
+    bool is_good = word_of && operands_assign(words, n_words, n, word_of);
+
+    free(word_of);
+    if (is_good)
+        return STATUS_OK;
+    if (n > n_words)
+        return problem(why, STATUS_INVALID,
+                       "\"%s\" is too much; --help says more",
+                       problem_quote(slice_of(given->operands[n_words])).text);
+    return problem(why, STATUS_INVALID, "it needs %s; --help says more",
+                   given->command->operands);
+}
+
+static enum status
+check_required(const struct arguments *given, struct problem *why)
+{
+    const struct options *options = given->command->options;
+
+    for (size_t i = 0; options && i < options->n; i++)
+        if (options->rows[i].is_required && !given->options[i])
+            return problem(why, STATUS_INVALID, "--%s is missing: %s",
+                           options->rows[i].name, options->rows[i].help);
+    return STATUS_OK;
+}
+
+/* Converts the values of a table, whose rows begin at `first` of the options of
+ * the command. The caller frees *values. */
+static enum status
+take_values(const struct options *options, size_t size,
+            const struct arguments *given, size_t first, void **values,
+            struct problem *why)
+{
+    enum status rc;
+
+    *values = calloc(1, size);
+    if (!*values)
+        return problem_memory(why);
+    rc = options_set_defaults(options, *values, why);
+    return rc ? rc
+              : options_take(options, given->options + first, *values, why);
+}
+
+/* Runs the command with arguments that have been read. */
+static enum exit_code
+run_prepared(struct arguments *given)
+{
+    const struct program *program = given->program;
+    struct problem why = {""};
+    enum exit_code code = EXIT_GOOD;
+    enum status rc = STATUS_OK;
+
+    if (!given->command->is_plain && program->prepare)
+        code = program->prepare(given);
+    if (code)
+        return code;
+    rc = check_operands(given, &why);
+    if (!rc)
+        rc = check_required(given, &why);
+    return rc ? command_fail(given, rc, &why) : given->command->run(given);
+}
+
+/* Runs the command with the arguments behind its name, whose last word is
+ * argv[0]. */
+static enum exit_code
+run_command(const struct program *program, const struct command *command,
+            int argc, char **argv)
+{
+    struct option rows[OPTIONS_MAX];
+    struct options options = command_options(program, command, rows);
+    struct arguments given;
+    struct problem why = {""};
+    enum exit_code code = EXIT_GOOD;
+    enum status rc =
+        options_arguments(&options, argc, argv, true, &given, &why);
+
+    given.program = program;
+    given.command = command;
+    if (!rc && given.wish) {
+        command_help(program, command, stdout);
+        options_arguments_fini(&given);
+        return EXIT_GOOD;
+    }
+    if (!rc && command->size)
+        rc = take_values(command->options, command->size, &given, 0,
+                         &given.values, &why);
+    if (!rc && !command->is_plain && program->shared)
+        rc = take_values(program->shared, program->shared_size, &given,
+                         command_n_options(command), &given.shared, &why);
+    code = rc ? command_fail(&given, rc, &why) : run_prepared(&given);
+    if (given.shared && program->release)
+        program->release(&given);
+    free(given.values);
+    free(given.shared);
+    options_arguments_fini(&given);
+    return code;
+}
+
+/* Does what the first argument asks for, if it is no command's. */
+static enum exit_code
+run_no_command(const struct program *program, int argc, char **argv)
+{
+    bool has_wish =
+        argc == 1 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
+
+    if (argc > 0 && is_group(program, argv[0]) && has_wish)
+        return list_group(program, argv[0], argc > 1);
+    return refuse_name(program, argc, argv);
+}
+
+static enum exit_code
+run_line(const struct program *program, int argc, char **argv)
+{
+    const struct command *command;
+    int n_words;
+
+    if (argc < 2) {
+        fprintf(stderr, "%s: no command; %s help lists them\n", program->name,
+                program->name);
+        return EXIT_USAGE;
+    }
+    if (argc == 2 && !strcmp(argv[1], "--version"))
+        return printf("%s " TIDINGS_VERSION "\n", program->name) < 0
+                   ? EXIT_FAILED
+                   : EXIT_GOOD;
+    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        print_all(program, stdout);
+        return EXIT_GOOD;
+    }
+    command = find_command(program, argc - 1, argv + 1, &n_words);
+    if (command)
+        return run_command(program, command, argc - n_words, argv + n_words);
+    return run_no_command(program, argc - 1, argv + 1);
+}
+
+enum exit_code
+commands_run(const struct program *program, int argc, char **argv)
+{
+    enum exit_code code = run_line(program, argc, argv);
+
+    return code == EXIT_GOOD ? command_flush(program->name) : code;
+}

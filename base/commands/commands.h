@@ -1,0 +1,144 @@
+/*
+ * commands.h - a program's table of commands: from its rows come the parser,
+ * --help, the manual page and the completion of shells.
+ *
+ *     const struct command set_create_command = {
+ *         .name = "set create",
+ *         .operands = "SET-URL",
+ *         .help = "Creates a set.",
+ *         .more = "A set that exists is refused.",
+ *         .examples = "tidings set create http://localhost:8787/sets/news\n",
+ *         .options = OPTIONS(rows),
+ *         .run = create_set,
+ *     };
+ */
+#ifndef BASE_COMMANDS_COMMANDS_H
+#define BASE_COMMANDS_COMMANDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/options.h"
+
+/* Exit codes of both programs; --help lists them. */
+enum exit_code {
+    EXIT_GOOD = 0,
+    EXIT_FAILED = 1, /* refused, unreachable */
+    EXIT_USAGE = 2,  /* a wrong command line */
+    EXIT_GONE = 3    /* tidings only */
+};
+
+/* The most words of a name, and the most operands that a row names. */
+#define COMMAND_WORDS_MAX    2
+#define COMMAND_OPERANDS_MAX 8
+
+/* The address of the `struct options` of an array. */
+#define OPTIONS(array) \
+    (&(const struct options){(array), sizeof(array) / sizeof((array)[0])})
+
+struct command {
+    const char *name; /* "sync", or with a second word: "set create" */
+
+    /* "SET-URL [FILE|-]": brackets around an operand that may be missing, "..."
+     * behind one that may be repeated. Where an operand is a DIR or a FILE, the
+     * shell completes names of files. NULL: none. */
+    const char *operands;
+    const char *help; /* one sentence */
+
+    /* Paragraphs, with an empty line between them; a line that begins with a
+     * blank is printed as it is. NULL: none. */
+    const char *more;
+    const char *examples; /* lines to type, of at most 78 characters, or NULL */
+    const struct options *options; /* NULL: none */
+    enum exit_code (*run)(const struct arguments *arguments);
+
+    size_t size;   /* of the struct that the options' values go to; 0: none */
+    bool is_plain; /* has no option of program.shared */
+};
+
+/* An operand and its description. */
+struct operand_row {
+    const char *name; /* "SET-URL" */
+    const char *help;
+};
+
+struct program {
+    const char *name;     /* "tidings" */
+    const char *purpose;  /* for the head of its manual page */
+    const char *more;     /* paragraphs, or NULL */
+    const char *examples; /* as those of a command */
+    const char *footer;   /* paragraphs at the end of each help, or NULL */
+    const struct command *const *commands; /* NULL behind the last */
+    const struct command *start; /* what it does without a command; its name is
+                                    "", and commands_run does not run it;
+                                    NULL: nothing */
+    const struct operand_row *operands; /* no name behind the last; or NULL */
+
+    /* Options that all commands have, and the size of the struct of their
+     * values. `prepare` is called before a command, and may change its
+     * arguments: another result than EXIT_GOOD is that of the program, and the
+     * reason was printed. `release` is called after both. NULL: none. */
+    const struct options *shared; /* NULL: none */
+    size_t shared_size;
+    enum exit_code (*prepare)(struct arguments *arguments);
+    void (*release)(struct arguments *arguments);
+};
+
+/* `help` and `completion`, for the tables of programs. */
+extern const struct command help_command, completion_command;
+
+/* Runs the command that the first arguments name, or prints the help that they
+ * ask for. Not for an option as the first argument, if the program has a
+ * `start`. The output is on its way when this returns: if standard output
+ * cannot be written, EXIT_FAILED, and the reason was printed. */
+enum exit_code commands_run(const struct program *program, int argc,
+                            char **argv);
+
+/* Prints "PROGRAM COMMAND: PROBLEM" on standard error. Returns EXIT_USAGE for
+ * STATUS_INVALID, else EXIT_FAILED. */
+enum exit_code command_fail(const struct arguments *arguments, enum status rc,
+                            const struct problem *why);
+
+/* Flushes standard output; on a failure prints the reason, unless the reader
+ * has closed it. Returns EXIT_GOOD or EXIT_FAILED. */
+enum exit_code command_flush(const char *name);
+
+/* The number of the command's own options. Those of all commands follow them in
+ * struct arguments. */
+size_t command_n_options(const struct command *command);
+
+/* Operands */
+
+/* A word of a command's `operands`. */
+struct operand {
+    struct slice name; /* without brackets and "...": "FILE|-" */
+    bool is_optional, may_repeat;
+};
+
+/* Reads the words of a command's operands into `words`, which has room for
+ * COMMAND_OPERANDS_MAX. Returns their number. */
+size_t operands_read(const struct command *command, struct operand *words);
+
+/* True if NAME is among the words that "|" separates in the operand. */
+bool operand_may_be(const struct operand *operand, const char *name);
+
+/* Writes the index of the word of each of `n` operands, which `word_of` has
+ * room for; optional words get operands, from the first word on, while there
+ * are enough. False: there are too few operands or too many. */
+bool operands_assign(const struct operand *words, size_t n_words, size_t n,
+                     size_t *word_of);
+
+/* Help */
+
+/* Prints what `--help` of a command says. */
+void command_help(const struct program *program, const struct command *command,
+                  FILE *to);
+
+/* The options of a command: its own, those of all commands, --help; `rows` has
+ * room for OPTIONS_MAX. */
+struct options command_options(const struct program *program,
+                               const struct command *command,
+                               struct option *rows);
+
+#endif

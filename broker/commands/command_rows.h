@@ -1,0 +1,20 @@
+/*
+ * command_rows.h - the rows of the commands of tidingsd.
+ */
+#ifndef BROKER_COMMANDS_COMMAND_ROWS_H
+#define BROKER_COMMANDS_COMMAND_ROWS_H
+
+#include "base/commands/commands.h"
+
+/* backup_command.c */
+extern const struct command backup_command, restore_command;
+
+/* check_command.c */
+extern const struct command check_command;
+
+/* token_command.c */
+extern const struct command token_add_command, token_list_command,
+    token_show_command, token_revoke_command, token_rotate_command,
+    token_check_command;
+
+#endif

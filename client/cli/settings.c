@@ -1,0 +1,373 @@
+#include "client/cli/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/number.h"
+
+#define ROW_OF struct server_options
+#include "base/option_rows.h"
+
+enum {
+    SHARED_URL,
+    SHARED_TOKEN_FILE,
+    SHARED_HEADER,
+    SHARED_CERT,
+    SHARED_CERT_KEY,
+    SHARED_CACERT,
+    SHARED_ALLOW_PRIVATE
+};
+
+static const struct option rows[] = {
+    [SHARED_URL] = {"url", "URL", URL(url, 512), NULL,
+                    "the broker: a set's name is enough as SET-URL",
+                    .variable = "TIDINGS_URL"},
+    [SHARED_TOKEN_FILE] = {"token-file", "FILE", TEXT(token_file), NULL,
+                           "bearer token for the URL's server; see below",
+                           .variable = "TIDINGS_TOKEN_FILE"},
+    [SHARED_HEADER] = {"header", "LINE",
+                       .help = "\"Name: value\" for the URL's server and no "
+                               "other; may be given several times",
+                       .may_repeat = true},
+    [SHARED_CERT] = {"cert", "FILE", TEXT(cert), NULL,
+                     "our certificate for that server, PEM",
+                     .variable = "TIDINGS_CERT"},
+    [SHARED_CERT_KEY] = {"cert-key", "FILE", TEXT(cert_key), NULL,
+                         "its private key, if elsewhere",
+                         .variable = "TIDINGS_CERT_KEY"},
+    [SHARED_CACERT] = {"cacert", "FILE", TEXT(cacert), NULL,
+                       "trust these certificates, too",
+                       .variable = "CURL_CA_BUNDLE"},
+    [SHARED_ALLOW_PRIVATE] = {"allow-private", NULL, FLAG(allows_private), NULL,
+                              "let a source name addresses nearer to us than "
+                              "its own"},
+};
+
+const struct options settings_options = {rows, sizeof(rows) / sizeof(rows[0])};
+
+const struct settings *
+settings_of(const struct arguments *arguments)
+{
+    return arguments->shared;
+}
+
+/* Limits */
+
+/* "4096", "64K", "50M", "1G", "2T"; "none" is 0. False: none of these. */
+static bool
+read_bytes(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+
+    *bytes = 0;
+    if (!strcmp(text, "none"))
+        return true;
+    if (digits == 0 || digits > 18 || (text[digits] && !unit) ||
+        (unit && text[digits + 1]))
+        return false;
+    *bytes = strtoull(text, NULL, 10);
+    if (*bytes == 0 || *bytes > UINT64_MAX >> shift)
+        return false;
+    *bytes <<= shift;
+    return true;
+}
+
+static enum status
+read_limit(const struct option *row, const char *text, uint64_t *limit,
+           struct problem *why)
+{
+    bool is_count = !strcmp(row->argument, "N");
+
+    if (read_bytes(text, limit) && !(is_count && strpbrk(text, "KMGT")))
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   is_count
+                       ? "--%s is a number from 1 on, or none"
+                       : "--%s is a number of bytes from 1 on, as 500M, or "
+                         "none",
+                   row->name);
+}
+
+/* Reads the limits among the options of the command. A limit that it does not
+ * have is 0. */
+static enum status
+read_limits(const struct arguments *arguments, struct td_limits *limits,
+            struct problem *why)
+{
+    const struct {
+        const char *name;
+        uint64_t *to;
+    } limit_of[] = {
+        {"max-file", &limits->max_file_bytes},
+        {"max-total", &limits->max_total_bytes},
+        {"min-free", &limits->min_free_bytes},
+        {"max-entries", &limits->max_resources},
+    };
+    const struct options *options = arguments->command->options;
+    enum status rc = STATUS_OK;
+
+    for (size_t k = 0;
+         options && !rc && k < sizeof(limit_of) / sizeof(limit_of[0]); k++) {
+        size_t i = options_index(options, slice_of(limit_of[k].name));
+
+        if (i < options->n)
+            rc = read_limit(&options->rows[i],
+                            arguments->options[i] ? arguments->options[i]
+                                                  : options->rows[i].standard,
+                            limit_of[k].to, why);
+    }
+    return rc;
+}
+
+/* The environment */
+
+static const char *
+variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && value[0] ? value : NULL;
+}
+
+static enum status
+read_environment(struct server_options *to, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *value =
+            rows[i].variable ? variable(rows[i].variable) : NULL;
+
+        if (value) {
+            rc = option_read(&rows[i], value, to, why);
+            if (rc)
+                problem_prefix(why, rc, "%s: ", rows[i].variable);
+        }
+    }
+    return rc;
+}
+
+/* Takes TIDINGS_TOKEN out of the environment: commands of the user's (--exec)
+ * do not inherit it, and /proc/PID/environ no longer shows it. NULL: it is not
+ * set. The caller frees it. */
+static char *
+take_token(void)
+{
+    static const char name[] = "TIDINGS_TOKEN";
+    char *value = getenv(name);
+    char *token = value && value[0] ? strdup(value) : NULL;
+
+    if (value) {
+        explicit_bzero(value, strlen(value));
+        unsetenv(name);
+    }
+    return token;
+}
+
+/* Choices */
+
+static bool
+has_authorization(const struct settings *settings)
+{
+    static const char name[] = "Authorization:";
+
+    for (size_t i = 0; i < settings->n_headers; i++)
+        if (!strncasecmp(settings->headers[i], name, sizeof(name) - 1))
+            return true;
+    return false;
+}
+
+/* Chooses the token. A header of the command line replaces the environment's.
+ */
+static enum status
+choose_token(struct settings *settings, struct problem *why)
+{
+    if (settings->line.token_file[0] && has_authorization(settings))
+        return problem(why, STATUS_INVALID,
+                       "--token-file and --header Authorization exclude each "
+                       "other");
+    if (has_authorization(settings))
+        return STATUS_OK;
+    if (settings->line.token_file[0])
+        settings->token = (struct chosen_token){
+            .from = "--token-file", .path = settings->line.token_file};
+    else if (settings->environment.token_file[0])
+        settings->token =
+            (struct chosen_token){.from = rows[SHARED_TOKEN_FILE].variable,
+                                  .path = settings->environment.token_file};
+    else if (settings->token_text)
+        settings->token = (struct chosen_token){.from = "TIDINGS_TOKEN",
+                                                .text = settings->token_text};
+    return STATUS_OK;
+}
+
+/* Takes the certificate of the environment if the command line has none. A key
+ * belongs to the certificate beside it. */
+static enum status
+choose_certificate(struct settings *settings, struct problem *why)
+{
+    const struct server_options *from =
+        settings->line.cert[0] ? &settings->line : &settings->environment;
+
+    if (settings->line.cert_key[0] && !settings->line.cert[0])
+        return problem(why, STATUS_INVALID, "--cert-key belongs to a --cert");
+    if (from->cert[0]) {
+        settings->cert = from->cert;
+        settings->key = from->cert_key[0] ? from->cert_key : NULL;
+    }
+    return STATUS_OK;
+}
+
+/* libcurl reads the variable. */
+static void
+choose_authorities(const struct settings *settings)
+{
+    if (settings->line.cacert[0])
+        setenv(rows[SHARED_CACERT].variable, settings->line.cacert, 1);
+}
+
+static enum status
+take_headers(struct settings *settings, const struct arguments *arguments)
+{
+    size_t row = command_n_options(arguments->command) + SHARED_HEADER;
+
+    settings->headers =
+        calloc(arguments->n_given + 1, sizeof(settings->headers[0]));
+    if (!settings->headers)
+        return STATUS_MEMORY;
+    for (size_t i = 0; i < arguments->n_given; i++)
+        if (arguments->given[i].row == row)
+            settings->headers[settings->n_headers++] =
+                arguments->given[i].value;
+    return STATUS_OK;
+}
+
+/* Operands */
+
+/* True if the text could be the name of a set, and is no URL. */
+static bool
+is_set_name(const char *text)
+{
+    static const char first[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    size_t size = strlen(text);
+
+    return size > 0 && size <= 64 && strchr(first, text[0]) &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789._-") == size;
+}
+
+/* Adds the broker's URL where a command lacks the URL of a broker. */
+static void
+add_broker(struct arguments *arguments, const struct operand *words,
+           size_t n_words)
+{
+    struct settings *settings = arguments->shared;
+    size_t n = (size_t)arguments->n_operands, at = 0;
+
+    while (at < n_words && !operand_may_be(&words[at], "BROKER-URL"))
+        at++;
+    if (!settings->url || at == n_words || at > n)
+        return;
+    memmove(arguments->operands + at + 1, arguments->operands + at,
+            (n - at) * sizeof(arguments->operands[0]));
+    arguments->operands[at] = (char *)(uintptr_t)settings->url;
+    arguments->n_operands++;
+}
+
+/* Makes a URL of an operand that is a set's name, unless that may also be the
+ * name of a file. */
+static enum status
+complete_operand(struct arguments *arguments, const struct operand *word,
+                 size_t i, struct problem *why)
+{
+    struct settings *settings = arguments->shared;
+    const char *given = arguments->operands[i];
+    char **end = settings->completed;
+
+    if (!operand_may_be(word, "SET-URL") || operand_may_be(word, "DIR") ||
+        operand_may_be(word, "FILE") || !is_set_name(given))
+        return STATUS_OK;
+    if (!settings->url)
+        return problem(why, STATUS_INVALID,
+                       "\"%s\" is no URL; for a set's name give the broker: "
+                       "--url, or TIDINGS_URL",
+                       given);
+    while (*end)
+        end++;
+    if (asprintf(end, "%s/sets/%s", settings->url, given) < 0) {
+        *end = NULL;
+        return problem_memory(why);
+    }
+    arguments->operands[i] = *end;
+    return STATUS_OK;
+}
+
+static enum status
+complete_operands(struct arguments *arguments, struct problem *why)
+{
+    struct settings *settings = arguments->shared;
+    struct operand words[COMMAND_OPERANDS_MAX];
+    size_t n_words = operands_read(arguments->command, words);
+    size_t room = (size_t)arguments->n_operands + 2;
+    size_t *word_of = calloc(room, sizeof(word_of[0]));
+    enum status rc = STATUS_OK;
+
+    settings->completed = calloc(room, sizeof(settings->completed[0]));
+    if (!word_of || !settings->completed) {
+        free(word_of);
+        return problem_memory(why);
+    }
+    if (!operands_assign(words, n_words, (size_t)arguments->n_operands,
+                         word_of))
+        add_broker(arguments, words, n_words);
+    if (operands_assign(words, n_words, (size_t)arguments->n_operands, word_of))
+        for (size_t i = 0; !rc && i < (size_t)arguments->n_operands; i++)
+            rc = complete_operand(arguments, &words[word_of[i]], i, why);
+    free(word_of);
+    return rc;
+}
+
+enum exit_code
+settings_prepare(struct arguments *arguments)
+{
+    struct settings *settings = arguments->shared;
+    struct problem why = {""};
+    enum status rc;
+
+    settings->token_text = take_token();
+    rc = read_environment(&settings->environment, &why);
+    if (!rc && take_headers(settings, arguments))
+        rc = problem_memory(&why);
+    if (!rc)
+        rc = read_limits(arguments, &settings->limits, &why);
+    if (!rc)
+        rc = choose_token(settings, &why);
+    if (!rc)
+        rc = choose_certificate(settings, &why);
+    if (rc)
+        return command_fail(arguments, rc, &why);
+    choose_authorities(settings);
+    settings->allows_private = settings->line.allows_private;
+    settings->url = settings->line.url[0]          ? settings->line.url
+                    : settings->environment.url[0] ? settings->environment.url
+                                                   : NULL;
+    rc = complete_operands(arguments, &why);
+    return rc ? command_fail(arguments, rc, &why) : EXIT_GOOD;
+}
+
+void
+settings_release(struct arguments *arguments)
+{
+    struct settings *settings = arguments->shared;
+
+    for (char **one = settings->completed; one && *one; one++)
+        free(*one);
+    free(settings->completed);
+    free(settings->headers);
+    if (settings->token_text)
+        explicit_bzero(settings->token_text, strlen(settings->token_text));
+    free(settings->token_text);
+}
