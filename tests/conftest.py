@@ -203,6 +203,21 @@ def start_site():
 
 
 @pytest.fixture
+def start_postgresql():
+    """start_postgresql(): starts a PostgreSQL server."""
+    from tidings_test.postgresql import Postgresql
+
+    started = []
+
+    def start():
+        started.append(Postgresql())
+        return started[-1]
+
+    yield start
+    _end_all(started)
+
+
+@pytest.fixture
 def start_bridge(start_broker, tmp_path):
     """start_bridge(mosquitto, "in = feed -> news"): starts a broker with a bridge "a"
     to that MQTT broker; its lines are those of mqtt.bridge_config()."""

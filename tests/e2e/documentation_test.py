@@ -35,8 +35,11 @@ def reader(tmp_path, start_broker, run, start):
 
 
 @pytest.mark.parametrize("name", [name for name in RUN if name != "first_hour"])
-def test_the_commands_of_a_page_do_what_it_says(reader, name):
-    reader.read(PAGES[name])
+def test_the_commands_of_a_page_do_what_it_says(reader, name, request):
+    page = PAGES[name]
+    if page.uses("psql"):
+        reader.env.update(request.getfixturevalue("start_postgresql")().env)
+    reader.read(page)
 
 
 def test_no_page_has_a_command_that_nobody_runs():

@@ -66,6 +66,7 @@ The modules:
     mixture       changes of many sorts, and filters of them
     mqtt          Mosquitto and its clients; a careful reader of a bridge's messages
     packages      a package index of Debian
+    postgresql    a PostgreSQL server, for what publishes from it
     prometheus    Debian's Prometheus, and promtool
     process       programs that die with the test, and what they say
     provider      an identity provider: keys and JSON Web Tokens

@@ -125,6 +125,10 @@ class Page:
     def commands(self):
         return [pair for block in self.blocks if block.is_commands for pair in block.commands()]
 
+    def uses(self, program):
+        """True if a command of the page begins with that program."""
+        return any(command.startswith(f"{program} ") for command, _ in self.commands())
+
     def file(self, name):
         """The text of the file that the page shows under that name."""
         for block in self.blocks:
