@@ -123,6 +123,7 @@ describe_row(const struct row *row, struct document_found *found)
     const char *end = strstr(row->path, "/{last}");
 
     *found = (struct document_found){
+        .path = row->path,
         .open = row->open,
         .content_type = row->content_type,
         .links = row->links,

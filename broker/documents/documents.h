@@ -14,6 +14,7 @@
 
 /* A path's document. */
 struct document_found {
+    const char *path; /* of its row: "/sets/{set}/capabilitylist.xml" */
     document_open_fn *open;
     const char *content_type;
     document_links_fn *links; /* links before those that all documents have; or

@@ -158,6 +158,7 @@ http_on_request(struct request *rq, void *user)
         return;
     }
     routes_find(request_method(rq), request_path(rq), &found);
+    request_set_route(rq, found.route, found.pattern);
     if (request_method(rq) == METHOD_OPTIONS &&
         (found.allow[0] || slice_is(request_path(rq), "*"))) {
         routes_answer_options(http, rq, &found);

@@ -38,6 +38,7 @@ routes_find(enum method method, struct slice path, struct route_found *found)
             continue;
         is_exact = !strchr(route->path, '{');
         allow_method(found, route->method);
+        found->pattern = route->path;
         if (route->method == METHOD_PATCH)
             found->patch = route;
         if (route->method == wanted) {
@@ -50,6 +51,7 @@ routes_find(enum method method, struct slice path, struct route_found *found)
     if (found->allow[0] || documents_find(path, &document))
         return;
     allow_method(found, METHOD_GET);
+    found->pattern = document.path;
     if (wanted == METHOD_GET) {
         found->route = &route_documents;
         found->rights = route_document_rights(&document);
@@ -307,7 +309,7 @@ routes_run(struct http *http, struct request *rq,
         .name = found->name, .id = found->id, .principal = principal};
     struct problem why = {""};
 
-    request_expect(rq, may_answer, route);
+    request_expect(rq, may_answer);
     if (!authorization_check(http, rq, found, principal))
         return;
     if (route->is_publisher && answers_may_publish(http, &why)) {

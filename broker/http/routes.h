@@ -74,6 +74,8 @@ handler_fn handle_token_rotate;
 /* The result of looking up a path and a method. */
 struct route_found {
     const struct route *route; /* NULL: no such path, or not with this method */
+    const char *pattern;       /* "/sets/{set}", of the route or the document;
+                                  NULL: no such path */
     unsigned rights;           /* those of the route, or of the document */
     struct slice name, id;     /* of struct route_target */
     char allow[64]; /* "" if the path does not exist, else its methods */

@@ -319,6 +319,7 @@ connection_write(struct connection *c, const void *data, size_t size)
     }
     if (c->out.data)
         watch_room(c);
+    c->sent += size;
     metrics_add(METRIC_SENT, (int64_t)size);
     return true;
 }
@@ -343,6 +344,7 @@ connection_send_file(struct connection *c, const struct file_part *part)
         return n;
     if ((size_t)n < part->size)
         connection_await_room(c);
+    c->sent += (uint64_t)n;
     metrics_add(METRIC_SENT, n);
     return n;
 }
@@ -447,6 +449,14 @@ count_off(struct connection *c)
     connection_set_owner(c, NULL);
 }
 
+/* `fd`: the socket, for a user of this machine. */
+static void
+set_peer(struct peer *peer, int fd, const struct sockaddr *address)
+{
+    peer_set(peer, address,
+             address->sa_family == AF_UNIX ? unix_socket_peer(fd) : 0);
+}
+
 /* Counts the connection for the client at `address`. `fd` is its socket. */
 static enum status
 count_for(struct connection *c, int fd, const struct sockaddr *address,
@@ -466,6 +476,7 @@ count_new(struct connection *c, int fd, const struct sockaddr *peer)
     const struct networks *trusted = c->service->server->options.trusted;
     enum status rc;
 
+    set_peer(&c->peer, fd, peer);
     if (is_operators(c))
         return STATUS_OK;
     c->is_proxied = trusted && networks_contain(networks_latest(trusted), peer);
@@ -487,6 +498,7 @@ connection_count_proxied(struct connection *c, struct slice forwarded,
     if (!forwarded_client(forwarded, x_forwarded_for, networks_latest(trusted),
                           &client))
         tcp_peer(c->socket.fd, &client);
+    set_peer(&c->at, c->socket.fd, (struct sockaddr *)&client);
     return count_for(c, c->socket.fd, (struct sockaddr *)&client, why);
 }
 

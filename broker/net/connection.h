@@ -45,6 +45,7 @@
 #include "base/list.h"
 #include "broker/base/client_limits.h"
 #include "broker/net/body.h"
+#include "broker/net/request_end.h"
 #include "broker/net/server.h"
 #include "broker/net/socket.h"
 #include "proto/http/request_head.h"
@@ -131,8 +132,11 @@ struct connection {
     int64_t measured_us;      /* when `moved` was noted; 0: begin again */
     uint64_t moved;           /* bytes of the body, or that the client has
                                  taken */
-    uint64_t received;        /* bytes of bodies */
+    uint64_t received;        /* bytes of bodies and of frames */
+    uint64_t sent;            /* bytes of answers, those in `out` included */
     uint64_t drained;         /* bytes read and dropped, lingering */
+    struct peer peer;         /* the other end of the socket */
+    struct peer at;           /* the client of the present request */
     struct request_seen seen; /* of an incomplete head */
     struct waiting in;        /* read, and not parsed yet */
     struct waiting out;       /* to send when there is room */

@@ -31,6 +31,7 @@ on_gone(struct connection *c)
     if (!rq)
         return;
     c->request = NULL;
+    request_report_end(rq, false);
     abandon_request(rq);
     rq->connection = NULL;
     if (!rq->out.is_working) /* else when the job is done: response.c */
@@ -113,6 +114,7 @@ refuse_here(struct request *rq)
     if (method == METHODS)
         return refuse_request(rq, 501, "no such method");
     rq->method = method;
+    rq->has_method = true;
     /* Some proxies pass on such a target unchanged, without applying their
      * rules about paths to it. */
     if (rq->fields->is_https && !rq->connection->socket.ssl)

@@ -11,6 +11,7 @@
 #include "broker/net/body.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
+#include "broker/net/service.h"
 #include "proto/http/chunked.h"
 #include "proto/http/request_head.h"
 #include "proto/slice.h"
@@ -18,6 +19,7 @@
 struct connection;
 struct memory;
 struct phase;
+struct request_end;
 struct response;
 struct stream_terms;
 
@@ -70,14 +72,29 @@ struct request {
     const struct request_handlers *handlers;
     void *user;
     may_answer_fn *may_answer; /* NULL: net answers; or any status is allowed */
+    uint32_t slot;             /* of its ticket; 0: none */
+
+    /* For its end */
     const void *route;
-    uint32_t slot; /* of its ticket; 0: none */
+    const char *pattern;
+    int64_t began_us;         /* steady clock; the head was complete */
+    uint64_t received_before; /* of connection->received */
+    uint64_t sent_before;     /* of connection->sent */
+    unsigned status;          /* of its answer; 0: none */
+    struct slice id, agent;   /* in head, or the arrays below */
+    bool has_method;          /* that the server knows */
+    bool is_kept;             /* request_keep_for_log */
+    bool is_ended;            /* its end was reported, or a stream will
+                                 report it */
 
     bool is_answered;
     bool is_closing; /* the connection ends with this answer */
     struct outgoing out;
 
-    char head[]; /* as sent */
+    /* Not zero at the beginning */
+    char own_id[ID_SIZE];
+    char name[REQUEST_NAME_MAX + 1]; /* request_set_name */
+    char head[];                     /* as sent */
 };
 
 /* exchange.c */
@@ -97,6 +114,13 @@ void request_free(struct request *rq);
 
 /* Returns `size` bytes that are freed with the request; NULL: no memory. */
 char *request_memory(struct request *rq, size_t size);
+
+/* Describes the request for its end. Lends its texts. */
+void request_describe(const struct request *rq, struct request_end *end);
+
+/* Reports the end of the request to server_options.on_end, once, unless a
+ * stream goes on with it. It must have its connection still. */
+void request_report_end(struct request *rq, bool is_whole);
 
 /* Ends the validity of the ticket, if there is one. */
 void ticket_drop(struct request *rq);

@@ -1,11 +1,14 @@
 #include "broker/net/request.h"
 
+#include <ctype.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "broker/net/client_trust.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
+#include "broker/net/request_end.h"
 #include "broker/net/service.h"
 #include "proto/http/accept_header.h"
 #include "proto/uri.h"
@@ -39,6 +42,47 @@ keep_slice(const struct request *rq, struct slice sent)
     return (struct slice){rq->head + (sent.data - rq->sent), sent.size};
 }
 
+/* Identities */
+
+/* Makes the next id of the thread. */
+static struct slice
+make_id(struct request *rq)
+{
+    static const char digits[] = "0123456789abcdef";
+    struct service *s = rq->service;
+    uint64_t n = s->next_id++;
+
+    memcpy(rq->own_id, s->id, ID_THREAD_SIZE);
+    for (size_t i = ID_SIZE; i > ID_THREAD_SIZE; n >>= 4)
+        rq->own_id[--i] = digits[n & 15];
+    return (struct slice){rq->own_id, ID_SIZE};
+}
+
+/* An id of a proxy must be plain, for logs and commands that search them. */
+#define SENT_ID_MAX 64
+
+static bool
+is_plain_id(struct slice id)
+{
+    for (size_t i = 0; i < id.size; i++)
+        if (!isalnum((unsigned char)id.data[i]) &&
+            !(id.data[i] && strchr("-._:+/=", id.data[i])))
+            return false;
+    return id.size > 0 && id.size <= SENT_ID_MAX;
+}
+
+static void
+set_id(struct request *rq)
+{
+    struct slice sent = {NULL, 0};
+
+    if (rq->connection->is_proxied &&
+        request_header(rq, "x-request-id", &sent) && is_plain_id(sent))
+        rq->id = sent;
+    else
+        rq->id = make_id(rq);
+}
+
 struct request *
 request_new(struct connection *c, const struct request_head *h,
             struct slice bytes)
@@ -49,13 +93,19 @@ request_new(struct connection *c, const struct request_head *h,
 
     if (!rq)
         return NULL;
-    memset(rq, 0, sizeof(*rq));
+    memset(rq, 0, offsetof(struct request, own_id));
+    rq->name[0] = '\0';
     rq->connection = c;
     rq->service = c->service;
     rq->listener = c->listener;
+    rq->began_us = clock_steady_us();
+    rq->received_before = c->received;
+    rq->sent_before = c->sent;
+    c->at = c->peer;
     rq->method = METHOD_GET;
     if (!h) {
         rq->is_closing = true;
+        rq->id = make_id(rq);
         return rq;
     }
     memcpy(rq->head, bytes.data, size);
@@ -77,6 +127,7 @@ request_new(struct connection *c, const struct request_head *h,
     chunked_init(&rq->in.chunked);
     rq->prefers_page =
         request_header(rq, "accept", &accept) && accept_prefers_page(accept);
+    set_id(rq);
     return rq;
 }
 
@@ -255,10 +306,9 @@ request_refuse_in_text(struct request *rq)
 }
 
 void
-request_expect(struct request *rq, may_answer_fn *may_answer, const void *route)
+request_expect(struct request *rq, may_answer_fn *may_answer)
 {
     rq->may_answer = may_answer;
-    rq->route = route;
 }
 
 bool
@@ -379,6 +429,44 @@ request_charge(struct request *rq)
     rq->is_charged = true;
 }
 
+struct slice
+request_id(const struct request *rq)
+{
+    return rq->id;
+}
+
+void
+request_set_route(struct request *rq, const void *route, const char *pattern)
+{
+    rq->route = route;
+    rq->pattern = pattern;
+}
+
+/* Of several lines of the field the first one: without memory. */
+void
+request_keep_for_log(struct request *rq)
+{
+    const struct request_field *agent;
+    size_t at = 0;
+
+    agent =
+        rq->fields ? request_head_field(rq->fields, "user-agent", &at) : NULL;
+    if (agent)
+        rq->agent = keep_slice(rq, agent->value);
+    rq->is_kept = true;
+}
+
+void
+request_set_name(struct request *rq, const char *name)
+{
+    size_t size = strnlen(name, REQUEST_NAME_MAX);
+
+    if (!rq->is_kept)
+        return;
+    memcpy(rq->name, name, size);
+    rq->name[size] = '\0';
+}
+
 bool
 request_has_body(const struct request *rq)
 {
@@ -425,4 +513,45 @@ void *
 request_user(const struct request *rq)
 {
     return rq->user;
+}
+
+/* The end */
+
+void
+request_describe(const struct request *rq, struct request_end *end)
+{
+    const struct connection *c = rq->connection;
+
+    *end = (struct request_end){
+        .service = rq->service,
+        .listener = rq->listener,
+        .client = c->at,
+        .method = rq->has_method ? rq->method : METHODS,
+        .route = rq->route,
+        .pattern = rq->pattern,
+        .status = rq->status,
+        .is_kept = rq->is_kept,
+        .received_bytes = c->received - rq->received_before,
+        .sent_bytes = c->sent - c->out.size - rq->sent_before,
+        .duration_us = clock_steady_us() - rq->began_us,
+        .id = rq->id,
+        .path = rq->path,
+        .query = rq->query,
+        .agent = rq->agent,
+        .name = slice_of(rq->name),
+    };
+}
+
+void
+request_report_end(struct request *rq, bool is_whole)
+{
+    const struct server_options *options = &rq->service->server->options;
+    struct request_end end;
+
+    if (rq->is_ended || !options->on_end)
+        return;
+    rq->is_ended = true;
+    request_describe(rq, &end);
+    end.is_whole = is_whole;
+    options->on_end(&end, options->user);
 }

@@ -101,6 +101,24 @@ struct client *request_client(const struct request *rq);
  * Takes over the reference. During on_request. */
 void request_set_owner(struct request *rq, struct client *owner);
 
+/* For the end of the request (request_end.h). During on_request.
+ *
+ * Sets the route, and the pattern of its path, which stays for ever; NULL: it
+ * has none.
+ * request_keep_for_log keeps what the access log names: the User-Agent, and of
+ * a stream path and query, too. request_set_name then keeps the name that the
+ * request has by its token, up to REQUEST_NAME_MAX bytes. */
+#define REQUEST_NAME_MAX 200
+void request_set_route(struct request *rq, const void *route,
+                       const char *pattern);
+void request_keep_for_log(struct request *rq);
+void request_set_name(struct request *rq, const char *name);
+
+/* The identity of the request: X-Request-Id of its answer. A trusted proxy
+ * gives it, or it is made here: 12 digits of the service thread, which are
+ * random at each start, and 12 that count. Lent until the answer. */
+struct slice request_id(const struct request *rq);
+
 /* Charges the client for the bytes of the body (CLIENT_BYTE_RATE), as they
  * come. During on_request. */
 void request_charge(struct request *rq);
@@ -174,11 +192,11 @@ void request_defer(struct request *rq, const struct request_handlers *handlers);
 void request_refuse_in_text(struct request *rq);
 
 /* From now on debug builds abort (assert) if the handler answers with a status
- * for which `may_answer(route, status)` is false. Refusals by net itself (a
+ * for which `may_answer(route, status)` is false, with the route of
+ * request_set_route. Refusals by net itself (a
  * broken or slow body) are not checked. */
 typedef bool may_answer_fn(const void *route, unsigned status);
-void request_expect(struct request *rq, may_answer_fn *may_answer,
-                    const void *route);
+void request_expect(struct request *rq, may_answer_fn *may_answer);
 
 /* Answers: response.h. Takes over what `response` holds. */
 void request_answer(struct request *rq, struct response *response);

@@ -236,6 +236,8 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
     buf_add_text(&head, response_reason(r->status));
     BUF_ADD(&head, "\r\nDate: ");
     buf_add_text(&head, date_of(s));
+    BUF_ADD(&head, "\r\nX-Request-Id: ");
+    buf_add_slice(&head, rq->id);
     BUF_ADD(&head, "\r\nX-Content-Type-Options: nosniff\r\n");
     buf_add_text(&head, connection_lines(rq, r->status));
     if (r->is_long && !rq->is_1_0)
@@ -388,6 +390,7 @@ finish_answer(struct connection *c)
     bool is_coming =
         rq->in.is_open_ended || (rq->has_body && !rq->in.is_complete);
 
+    request_report_end(rq, true);
     if (!rq->is_closing) {
         c->request = NULL;
         request_free(rq);
@@ -444,17 +447,19 @@ response_upgrade(struct request *rq, const char *accept,
     int n = snprintf(head, sizeof(head),
                      "HTTP/1.1 101 Switching Protocols\r\n"
                      "Date: %s\r\n"
+                     "X-Request-Id: %.*s\r\n"
                      "Upgrade: websocket\r\n"
                      "Connection: upgrade\r\n"
                      "Sec-WebSocket-Accept: %s\r\n"
                      "%s%s%s%s%s%s\r\n",
-                     date_of(rq->service), accept,
+                     date_of(rq->service), SLICE_ARG(rq->id), accept,
                      protocol ? "Sec-WebSocket-Protocol: " : "",
                      protocol ? protocol : "", protocol ? "\r\n" : "",
                      deflate ? "Sec-WebSocket-Extensions: " : "",
                      deflate ? deflate : "", deflate ? "\r\n" : "");
 
     assert(request_may_answer(rq, 101));
+    rq->status = 101;
     metrics_add_label(METRIC_RESPONSES, metrics_code(101), 1);
     connection_write(rq->connection, head, (size_t)n);
 }
@@ -468,6 +473,7 @@ response_begin_long(struct request *rq, const struct response *r,
 
     assert(request_may_answer(rq, r->status));
     rq->is_closing = true;
+    rq->status = r->status;
     metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);
     size = compose_head(rq, r, 0);
     if (opening.size > SCRATCH_SIZE - size)
@@ -570,6 +576,7 @@ request_answer(struct request *rq, struct response *r)
     }
     assert(request_may_answer(rq, r->status));
     rq->is_answered = true;
+    rq->status = r->status;
     rq->handlers = NULL;
     metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);
     ticket_drop(rq);
@@ -677,7 +684,9 @@ response_answer_problem(struct request *rq, struct response *r,
         json_problem_begin(&text, r->status, response_reason(r->status), why);
         if (members)
             buf_add_text(&text, members);
-        BUF_ADD(&text, "}\n");
+        BUF_ADD(&text, ",\"request\":\"");
+        buf_add_slice(&text, rq->id); /* plain */
+        BUF_ADD(&text, "\"}\n");
         make_problem_page(rq, r, &text);
     }
     if (!text.failed)

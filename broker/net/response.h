@@ -52,7 +52,8 @@ unsigned response_status_of(enum status status);
 const char *response_reason(unsigned status);
 
 /* Answers with application/problem+json (RFC 9457): type "about:blank", title
- * (the reason phrase), status, detail (why->text), and entry and line if known.
+ * (the reason phrase), status, detail (why->text), entry and line if known, and
+ * request (request_id).
  * 409 and 503 have Retry-After: 1, 429 10. `allow` lists what the client may
  * send instead: methods for 405, codings for 415 of a coding (Accept-Encoding,
  * RFC 9110 section 15.5.16); else NULL. `members` is inserted unchanged before

@@ -8,6 +8,7 @@
 
 #include "base/certificates.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "broker/base/diag.h"
 #include "broker/net/client_trust.h"
 #include "broker/net/connection.h"
@@ -218,6 +219,9 @@ service_init(struct service *s, struct server *server, unsigned number,
     static const struct loop_calls calls = {on_wake, on_turn};
     int64_t now_us = clock_steady_us();
 
+    if (!random_hex(s->id, sizeof(s->id)))
+        return problem(why, STATUS_IO, "the kernel has no random numbers");
+    s->next_id = strtoull(s->id + ID_THREAD_SIZE, NULL, 16);
     s->server = server;
     s->number = number;
     s->first_phase = &exchange_head;

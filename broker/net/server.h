@@ -27,6 +27,7 @@ struct thread;
 struct server;
 struct service; /* one service thread */
 struct request;
+struct request_end;
 
 /* The listeners of a server. */
 enum listener_kind {
@@ -75,6 +76,10 @@ struct server_options {
     /* Called once per request, after its headers: answers, or sets the
      * request's handlers (request.h). */
     void (*on_request)(struct request *rq, void *user);
+
+    /* Called once for each request, when it has ended (request_end.h). Must not
+     * block. May be NULL. */
+    void (*on_end)(const struct request_end *end, void *user);
 
     /* Appends a page for people that shows a refusal: `problem` is its JSON,
      * `path` that of the request. For clients that prefer pages

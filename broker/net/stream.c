@@ -8,6 +8,7 @@
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
+#include "broker/net/request_end.h"
 #include "broker/net/response.h"
 #include "broker/net/service.h"
 #include "proto/http/ws_frames.h"
@@ -37,14 +38,25 @@ struct stream {
     const struct stream_handlers *handlers;
     void *user;
     struct incoming_message
-        *incoming;   /* NULL: in no message, or they are dropped */
-    bool is_long;    /* an HTTP answer */
-    bool is_open;    /* on_open was called */
-    bool is_waiting; /* for room */
-    bool is_closing; /* nothing more may be written */
-    bool is_closed;  /* WebSocket: the client has sent its close frame */
+        *incoming;       /* NULL: in no message, or they are dropped */
+    uint64_t n_messages; /* of the owner */
+    bool is_long;        /* an HTTP answer */
+    bool is_open;        /* on_open was called */
+    bool is_waiting;     /* for room */
+    bool is_closing;     /* nothing more may be written */
+    bool is_closed;      /* WebSocket: the client has sent its close frame */
     struct ws_frames frames;
+
+    /* For its end */
+    struct request_end end;   /* of its request, as it began; texts below */
+    int64_t began_us;         /* of the request; steady clock */
+    uint64_t received_before; /* connection->received at the beginning */
+    uint64_t sent_before;
+    char texts[];
 };
+
+/* A log line has room for less. */
+#define TEXT_MAX 1024
 
 /* The phases of a WebSocket, of an HTTP answer, and of their ends. */
 static const struct phase stream_phase, long_phase, stream_farewell,
@@ -62,14 +74,75 @@ drop_incoming(struct stream *s)
 }
 
 static void
+report_end(const struct connection *c)
+{
+    const struct server_options *options = &c->service->server->options;
+    struct stream *s = c->stream;
+
+    if (!options->on_end)
+        return;
+    s->end.is_whole = s->is_closing;
+    s->end.n_messages = s->n_messages;
+    s->end.received_bytes = c->received - s->received_before;
+    s->end.sent_bytes = c->sent - c->out.size - s->sent_before;
+    s->end.duration_us = clock_steady_us() - s->began_us;
+    options->on_end(&s->end, options->user);
+}
+
+static void
 on_gone(struct connection *c)
 {
     struct stream *s = c->stream;
 
+    report_end(c);
     c->stream = NULL;
     drop_incoming(s);
     s->handlers->on_gone(s, s->user);
     free(s);
+}
+
+/* Copies a text behind `*at` bytes of others, cut to TEXT_MAX. */
+static struct slice
+keep_text(struct stream *s, size_t *at, struct slice text)
+{
+    struct slice kept = {s->texts + *at,
+                         text.size < TEXT_MAX ? text.size : TEXT_MAX};
+
+    if (!kept.size)
+        return (struct slice){NULL, 0};
+    memcpy(s->texts + *at, text.data, kept.size);
+    *at += kept.size;
+    return kept;
+}
+
+/* Makes the stream of a request, with what its end needs. The texts take
+ * memory for as long as the stream lives, so only a log gets them. */
+static struct stream *
+new_stream(struct request *rq)
+{
+    struct request_end end;
+    struct slice *const texts[] = {&end.id, &end.path, &end.query, &end.agent,
+                                   &end.name};
+    size_t size = 0, at = 0;
+    struct stream *s;
+
+    request_describe(rq, &end);
+    end.is_stream = true;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (!end.is_kept)
+            texts[i]->size = 0;
+        size += texts[i]->size < TEXT_MAX ? texts[i]->size : TEXT_MAX;
+    }
+    s = calloc(1, sizeof(*s) + size);
+    if (!s)
+        return NULL;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        *texts[i] = keep_text(s, &at, *texts[i]);
+    s->end = end;
+    s->began_us = rq->began_us;
+    s->received_before = rq->received_before;
+    s->sent_before = rq->sent_before;
+    return s;
 }
 
 /* Makes the stream that answers a request; NULL, after an answer: its client
@@ -87,7 +160,7 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
         handlers->on_gone(NULL, user);
         return NULL;
     }
-    stream = calloc(1, sizeof(*stream));
+    stream = new_stream(rq);
     rq->is_answered = true;
     ticket_drop(rq);
     if (!stream) {
@@ -95,6 +168,7 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
         handlers->on_gone(NULL, user);
         return NULL;
     }
+    rq->is_ended = true;
     stream->connection = c;
     stream->handlers = handlers;
     stream->user = user;
@@ -120,6 +194,7 @@ request_accept_stream(struct request *rq, const struct stream_terms *terms,
         sent.size < sizeof(key))
         memcpy(key, sent.data, sent.size);
     upgrade_accept(accept, key);
+    stream->end.status = 101;
     connection_enter(rq->connection, &stream_phase, 0);
     response_upgrade(rq, accept, terms);
 }
@@ -134,6 +209,7 @@ request_accept_long(struct request *rq, const struct response *head,
     if (!stream)
         return;
     stream->is_long = true;
+    stream->end.status = head->status;
     connection_enter(rq->connection, &long_phase, 0);
     /* Until it opens: the owner must close it, but does not know it yet, so
      * the end of the server waits for that. */
@@ -253,6 +329,13 @@ take_message(struct stream *s, const struct ws_frame *frame)
     drop_incoming(s);
 }
 
+static void
+count_received(struct connection *c, size_t size)
+{
+    metrics_add(METRIC_RECEIVED, (int64_t)size);
+    c->received += size;
+}
+
 /* Of several pings at once the last one is answered (RFC 6455 section 5.5.3).
  * After a message the connection decides whether to read on. */
 static size_t
@@ -274,11 +357,11 @@ take_frames(struct connection *c, struct slice bytes)
         case WS_FRAMES_PONG:
             break;
         case WS_FRAMES_CLOSE:
-            metrics_add(METRIC_RECEIVED, (int64_t)bytes.size);
+            count_received(c, bytes.size);
             on_close(c, &frame);
             return bytes.size;
         case WS_FRAMES_BROKEN:
-            metrics_add(METRIC_RECEIVED, (int64_t)bytes.size);
+            count_received(c, bytes.size);
             stream_close(s, frame.code, frame.reason);
             return bytes.size;
         case WS_FRAMES_MESSAGE:
@@ -289,7 +372,7 @@ take_frames(struct connection *c, struct slice bytes)
                 take_message(s, &frame);
             else
                 (void)count_incoming(s);
-            metrics_add(METRIC_RECEIVED, (int64_t)(bytes.size - rest.size));
+            count_received(c, bytes.size - rest.size);
             return bytes.size - rest.size;
         }
     }
@@ -403,6 +486,12 @@ begin_farewell(struct stream *stream, const struct phase *farewell)
     stream->is_waiting = false;
     connection_enter(stream->connection, farewell,
                      clock_steady_us() + FAREWELL_US);
+}
+
+void
+stream_count_message(struct stream *stream)
+{
+    stream->n_messages++;
 }
 
 void

@@ -103,6 +103,10 @@ size_t stream_frame_header(uint8_t to[STREAM_FRAME_HEADER_MAX], size_t size,
  */
 size_t stream_chunk_header(char to[STREAM_CHUNK_HEADER_MAX], size_t size);
 
+/* Counts a message of the owner's, for the end of the stream
+ * (request_end.h). */
+void stream_count_message(struct stream *stream);
+
 /* Requests on_room. */
 void stream_want_room(struct stream *stream);
 

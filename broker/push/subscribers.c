@@ -323,6 +323,7 @@ send_rest(struct subscriber *s)
     now_us = clock_steady_us();
     note_sent(s, now_us);
     count_sent(s, now_us);
+    stream_count_message(s->stream);
     s->offset = 0;
     if (!s->is_many)
         reader_advance(s->reader);

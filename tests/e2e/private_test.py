@@ -131,9 +131,8 @@ def crawl(broker, tokens):
             if path in ("/metrics", "/status"):
                 continue  # sums of all sets, for operators
             answer = client.request(method, path, body, **fields)
-            headers = [(n, v) for n, v in answer.headers if n.lower() != "date"]
             key = (who, method, path, body and body[:200], tuple(fields.items()))
-            found[key] = (answer.status, headers, answer.body)
+            found[key] = answer.steady()
         client.disconnect()
     return found
 

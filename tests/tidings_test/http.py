@@ -69,6 +69,13 @@ class Answer(Head):
     def text(self):
         return self.body.decode()
 
+    def steady(self):
+        """Status, headers and body without the marks of one answer: its date and
+        the id of its request."""
+        own = ("date", "x-request-id")
+        headers = [(name, v) for name, v in self.headers if name.lower() not in own]
+        return self.status, headers, self.body.replace(self["X-Request-Id"].encode(), b"")
+
     def json(self):
         return json.loads(self.body)
 
@@ -100,6 +107,7 @@ def check_refused(answer, status, part="", entry=...):
     problem = answer.json()
     assert problem["type"] and problem["title"], answer
     assert problem["status"] == status, answer
+    assert problem["request"] == answer["X-Request-Id"], answer
     assert part in problem["detail"], answer
     if entry is not ...:
         assert problem.get("entry") == entry, answer

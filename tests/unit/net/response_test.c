@@ -101,22 +101,26 @@ TEST(answers_with_a_problem, open_problems, served_close)
         const char *body;
     } rows[] = {
         {"/", 422, "Cache-Control", "no-store",
-         TYPE "\"Unprocessable Content\",\"status\":422," WHY "}\n"},
+         TYPE "\"Unprocessable Content\",\"status\":422," WHY},
         {"/busy", 503, "Retry-After", "1",
          TYPE "\"Service Unavailable\",\"status\":503," WHY
-              ",\"earliest\":\"e-1\"}\n"},
+              ",\"earliest\":\"e-1\""},
         {"/method", 405, "Allow", "GET, PUT",
-         TYPE "\"Method Not Allowed\",\"status\":405}\n"},
+         TYPE "\"Method Not Allowed\",\"status\":405"},
     };
     struct wire *w = served_connect();
     struct wire_answer a;
+    char id[64], body[300];
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_true(wire_request(w, "GET", rows[i].path, NULL, NULL, &a));
         assert_int_equal(a.status, rows[i].status);
         served_assert_header(&a, "Content-Type", "application/problem+json");
         served_assert_header(&a, rows[i].header, rows[i].value);
-        assert_string_equal(a.body, rows[i].body);
+        assert_true(wire_header(&a, "X-Request-Id", id, sizeof(id)));
+        snprintf(body, sizeof(body), "%s,\"request\":\"%s\"}\n", rows[i].body,
+                 id);
+        assert_string_equal(a.body, body);
     }
     wire_close(w);
 }
