@@ -1,4 +1,4 @@
-"""HAProxy, nginx and Varnish before a broker: no client gets the answer of another one,
+"""Caddy, HAProxy, nginx and Varnish before a broker: no client gets the answer of another one,
 and what a proxy denies stays denied."""
 
 import contextlib
@@ -8,7 +8,16 @@ import zlib
 import pytest
 
 from tidings_test import hub
-from tidings_test.frontends import Haproxy, Nginx, Varnish, page_lines
+from tidings_test.frontends import (
+    Caddy,
+    CaddyTls,
+    Haproxy,
+    Nginx,
+    NginxTls,
+    Varnish,
+    page_block,
+    page_lines,
+)
 from tidings_test.http import JSON
 from tidings_test.sets import Set, change
 from tidings_test.soak import soak
@@ -44,7 +53,7 @@ def proxy(request, start_frontend, broker):
     return start_frontend(KINDS[request.param], broker, lines, denied=DENIED)
 
 
-KINDS = {"HAProxy": Haproxy, "nginx": Nginx}
+KINDS = {"HAProxy": Haproxy, "nginx": Nginx, "Caddy": Caddy}
 
 
 def is_denial(line):
@@ -238,7 +247,7 @@ def test_a_client_at_its_limit_is_in_nobodys_way(proxy, news):
         assert begin("127.0.0.67") == 200
 
 
-# The lines of doc/operating.md
+# The lines of doc/proxies.md
 
 
 @pytest.fixture(params=KINDS)
@@ -366,3 +375,45 @@ def test_others_are_not_of_this_machine(start_frontend, start_broker, tmp_path):
             assert answer.status == 403 and "by a proxy" in answer.text, answer
             hidden = proxy.get(path, connection="X-Forwarded-For, Via", **named)
             assert hidden.status in (400, 403), hidden
+
+
+# With tokens and TLS, as the page has it: all that clients do.
+@pytest.mark.parametrize("name, kind", [("nginx", NginxTls), ("Caddy", CaddyTls)])
+def test_a_proxy_with_tls_carries_everything(
+    start_frontend, start_broker, certificate, start, run, tmp_path, name, kind
+):
+    broker = start_broker("--trusted-proxies", "127.0.0.1", "--client-streams", "1")
+    proxy = start_frontend(kind, broker, page_block(name, "With tokens and TLS"), certificate)
+    broker.add_token("root", admin=True)
+    rights = {"publish": ["*"], "manage": ["*"], "subscribe": ["*"]}
+    press = broker.add_token("press", **rights)
+    broker.add_token("everyone", subscribe=["*"])
+    broker.stop()
+    broker.options += ["--public-url", proxy.url]
+    broker.restart()
+    env = {**certificate.env, "TIDINGS_TOKEN": press}
+    url = f"{proxy.url}/sets/news"
+    run("tidings", "publish", url, "--change", "created", "http://example.com/1", env=env)
+    follower = start("tidings", "follow", url, "--from-start", env=env)
+    follower.out.find(lambda line: "http://example.com/1" in line)
+    with contextlib.ExitStack() as streams:
+
+        def begin(client):
+            stream = streams.enter_context(proxy.connect(client=client))
+            stream.ask("/sets/news/stream?after=0", accept="text/event-stream")
+            return stream, stream.answer_head().status
+
+        events, status = begin("127.0.0.66")
+        assert status == 200
+        events.read_until(b"http://example.com/1")
+        assert begin("127.0.0.66")[1] == 429
+        assert begin("127.0.0.67")[1] == 200
+        assert proxy.post("/sets/news/changes", change("http://example.com/a")).status == 401
+        many = tmp_path / "many.ndjson"
+        lines = (json.dumps(change(f"http://example.com/{i}")) for i in range(2, 20002))
+        many.write_text("\n".join(lines))
+        assert many.stat().st_size > 1 << 20
+        run("tidings", "publish", url, many, env=env)
+        events.read_until(b"http://example.com/20001")
+    follower.out.find(lambda line: "http://example.com/20001" in line)
+    assert url.encode() in proxy.get("/.well-known/resourcesync").body

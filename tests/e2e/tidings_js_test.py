@@ -54,7 +54,7 @@ function areAll(first, last) {
 @pytest.fixture
 def start_behind(start_broker, tmp_path):
     """start_behind("--rotate-entries", "10"): a broker and the nginx before it, as
-    doc/operating.md has both; `lets_post`: nginx lets a page post."""
+    doc/proxies.md has both; `lets_post`: nginx lets a page post."""
     started = []
 
     def start(*options, lets_post=False):

@@ -55,7 +55,7 @@ The modules:
     documents     ResourceSync documents: XPath, schemas, entries, links
     faults        disks and clocks that fail
     feed          a foreign Source of documents that a broker relays
-    frontends     HAProxy, nginx and Varnish before a broker
+    frontends     Caddy, HAProxy, nginx and Varnish before a broker
     history       what a receiver has got: every entry once, in order
     http          HTTP as the wire has it: answers, connections of raw bytes
     hub           what a subscriber asks of a hub, and the states of subscriptions

@@ -1,12 +1,12 @@
-"""Proxies of Debian before a broker: HAProxy, nginx and Varnish, each a process with a
-configuration and a directory of its own. They keep their connections to the broker.
+"""Proxies of Debian before a broker: Caddy, HAProxy, nginx and Varnish, each a process with
+a configuration and a directory of its own. They keep their connections to the broker.
 
     nginx = Nginx(tmp_path / "nginx", broker, page_lines("nginx"), denied=["/relays"])
     nginx.get("/sets")                  it is an http.Client
     nginx.end()
 
-`page_lines` takes the configuration that doc/operating.md shows, also with the broker at a
-unix socket. `denied` are prefixes of paths that the proxy answers with 403 itself.
+`page_lines` takes the configuration without tokens that doc/proxies.md shows, also with the
+broker at a unix socket; `page_block` also that with tokens and TLS. `denied` are prefixes of paths that the proxy answers with 403 itself.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ from tidings_test import http
 from tidings_test.process import Process
 from tidings_test.waiting import wait_for
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "doc" / "operating.md"
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "doc" / "proxies.md"
 PAGE_ADDRESS = "127.0.0.1:8787"  # of the broker, on the page
 PAGE_SOCKET = "/run/tidings/proxy.sock"
 
@@ -23,6 +23,7 @@ PAGE_SOCKET = "/run/tidings/proxy.sock"
 UPSTREAMS = {
     "nginx": ("proxy_pass http://{}", "proxy_pass http://unix:{}"),
     "HAProxy": ("server tidings {}", "server tidings unix@{}"),
+    "Caddy": ("reverse_proxy {}", "reverse_proxy unix/{}"),
 }
 
 
@@ -40,16 +41,16 @@ def page_lines(name, unix=None):
     return [line.replace(address, at_socket.format(unix)) for line in lines]
 
 
-def page_block(name):
+def page_block(name, heading="Without tokens"):
     """The lines of the page, as they are there."""
-    _, _, section = PAGE.read_text().partition("\n## Behind a proxy\n")
+    _, _, section = PAGE.read_text().partition(f"\n## {heading}\n")
     section, _, _ = section.partition("\n## ")
     blocks = section.split("\n\n")
     for before, block in zip(blocks, blocks[1:]):
         is_named = before.strip("\n").startswith(name)
         if is_named and block.startswith("    "):
             return [line[4:] for line in block.strip("\n").split("\n")]
-    raise AssertionError(f"doc/operating.md shows no configuration of {name}")
+    raise AssertionError(f"doc/proxies.md shows no configuration of {name}")
 
 
 class Frontend(http.Client):
@@ -130,6 +131,49 @@ class Nginx(Frontend):
         return "/usr/sbin/nginx", "-p", self.directory, "-e", "stderr", "-c", self.file
 
 
+class NginxTls(Nginx):
+    """`lines` are a server with the certificate."""
+
+    def configure(self, lines, certificate):
+        server = _with_certificate("\n".join(lines), certificate)
+        server = server.replace("listen 443", f"listen 127.0.0.1:{self.port}")
+        server = server.replace(PAGE_ADDRESS, f"127.0.0.1:{self.broker.port}")
+        whole = super().configure([])
+        before, _, _ = whole.partition("server {\nlisten")
+        self.tls, self.url = certificate.trust(), f"https://127.0.0.1:{self.port}"
+        return f"{before}{server}\n}}\n"
+
+
+class Caddy(Frontend):
+    """`lines` are a site."""
+
+    name = "Caddy"
+    settings = "{\nadmin off\nauto_https disable_redirects\n}"
+
+    def configure(self, lines, denied=()):
+        site = "\n".join(lines).replace(PAGE_ADDRESS, f"127.0.0.1:{self.broker.port}")
+        site = site.replace("changes.example.org", self.url, 1)
+        denials = "".join(f"respond {prefix}* 403\n" for prefix in denied)
+        return f"{self.settings}\n{site.replace('{', '{' + chr(10) + denials, 1)}\n"
+
+    def command(self):
+        return (
+            *("/usr/bin/env", f"HOME={self.directory}", "/usr/bin/caddy", "run"),
+            *("--config", self.file, "--adapter", "caddyfile"),
+        )
+
+
+class CaddyTls(Caddy):
+    """The same with the certificate, by the line of the page."""
+
+    def configure(self, lines, certificate):
+        self.tls, self.url = certificate.trust(), f"https://127.0.0.1:{self.port}"
+        line = "tls /etc/ssl/changes/chain.pem /etc/ssl/changes/key.pem"
+        assert f"`{line}`" in PAGE.read_text()
+        lines = [lines[0], line, *lines[1:]]
+        return _with_certificate(super().configure(lines), certificate)
+
+
 class Haproxy(Frontend):
     """`lines` are a frontend and a backend; `server_timeout` is that of the broker where
     the lines name none."""
@@ -195,3 +239,8 @@ class Varnish(Frontend):
             *("-a", f"127.0.0.1:{self.port}", "-f", self.file, "-s", "malloc,16m"),
             *("-T", "none", "-p", "thread_pools=1", "-p", "thread_pool_min=5"),
         )
+
+
+def _with_certificate(text, certificate):
+    text = text.replace("/etc/ssl/changes/chain.pem", str(certificate.cert))
+    return text.replace("/etc/ssl/changes/key.pem", str(certificate.key))
