@@ -20,7 +20,6 @@
 #include "broker/documents/json_page.h"
 #include "broker/http/cors.h"
 #include "broker/http/http.h"
-#include "broker/http/request_durations.h"
 #include "broker/hub/hub.h"
 #include "broker/hub/peer_tokens.h"
 #include "broker/log/log.h"
@@ -402,13 +401,6 @@ on_request(struct request *rq, void *user)
     http_on_request(rq, &b->http);
 }
 
-static void
-on_end(const struct request_end *end, void *user)
-{
-    (void)user;
-    request_durations_count(end);
-}
-
 /* Opening and closing */
 
 /* Sets the URLs, because the port may only be known now. */
@@ -586,7 +578,6 @@ broker_open(struct broker **broker, const struct config *config,
         .request_timeout_us = config->request_timeout_us,
         .min_rate = config->min_rate,
         .on_request = on_request,
-        .on_end = on_end,
         .write_problem = json_page_write_problem,
         .on_wake = on_wake,
         .tick_us = config->heartbeat_us / 4 < TICK_US ? config->heartbeat_us / 4

@@ -3,6 +3,8 @@
 # made with debootstrap, and looks whether what came out works.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=tools/debian_base.sh
+. "$top/tools/debian_base.sh"
 
 usage() {
     cat <<'TEXT'
@@ -93,26 +95,10 @@ image() {
         --storage-driver vfs "$command" "$@"
 }
 
-# The mirror and how to reach it, as apt of this machine is configured: mounted
-# while packages are installed, not written into an image.
-apt_settings() {
-    # shellcheck disable=SC2016 # fields of apt's
-    apt-get indextargets --format '$(CODENAME) $(REPO_URI) $(COMPONENT)' \
-        'Created-By: Packages' 'Origin: Debian' |
-        awk '$1 ~ /^bookworm/ {print "deb", $2, $1, $3}' |
-        sort -u >"$work/sources.list"
-    apt-config dump --format '%F "%v";%n' |
-        grep -E '^Acquire::(https?|Check)' >"$work/apt.conf" || true
-    mirror=$(awk '$3 == "bookworm" {print $2; exit}' "$work/sources.list")
-    [ -n "$mirror" ] || fail "apt of this machine knows no mirror of bookworm"
-}
-
 # An image "base": Debian's smallest system, without what debian:12-slim has not.
 make_base() {
-    local root=$work/base proxy=
-    eval "$(apt-config shell proxy Acquire::http::Proxy)"
-    http_proxy=${proxy:-${http_proxy:-}} debootstrap --variant=minbase bookworm \
-        "$root" "$mirror" >"$work/debootstrap.log" 2>&1
+    local root=$work/base
+    debian_base "$root" >"$work/debootstrap.log" 2>&1
     (
         cd "$root"
         rm -rf --one-file-system ./dev/* var/cache/apt/* var/lib/apt/lists/* \
@@ -297,7 +283,9 @@ check_compose() {
 }
 
 check_compose
-apt_settings
+# The mirror's settings are mounted while packages are installed, not written into an
+# image.
+debian_mirror "$work" || fail "apt of this machine knows no mirror of bookworm"
 make_base >"$work/base.log" 2>&1
 say "base image: $(image images --format '{{.Size}}' base)"
 build >"$work/build.log" 2>&1

@@ -6,7 +6,6 @@
 #include "broker/http/authorization.h"
 #include "broker/http/cors.h"
 #include "broker/http/own_names.h"
-#include "broker/http/request_durations.h"
 #include "broker/http/route_table.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -20,7 +19,6 @@ http_init(struct http *http, struct registry *registry, struct push *push,
     /* broker_check has refused other cases */
     http->is_near = !registry_config(registry)->insecure_open;
     own_names_init(http, listen_host);
-    request_durations_init();
 }
 
 /* Returns the sign that a proxy sent the request: a header about its client, or

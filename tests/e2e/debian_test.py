@@ -1,0 +1,115 @@
+"""debian/ beside the rest of the tree: what CMake installs is in the packages, the symbols
+are those of the library, the version and the libraries are named once.
+
+The packages themselves are built and tried by packaging/check.sh.
+"""
+
+import fnmatch
+import os
+import re
+import shlex
+
+import pytest
+
+from tidings_test.broker import BIN, ROOT
+
+DEBIAN = ROOT / "debian"
+LIBRARY = BIN.parent / "lib/libtidings.so"
+
+# Debian's builds have these without asking (build-essential, and what dpkg itself needs),
+# or have no use for them: curl is the first tour's.
+ALWAYS_THERE = {"gcc", "libc6-dev", "gzip", "curl", "media-types"}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """What `cmake --install` installs for a package, as paths: "usr/bin/tidings"."""
+    top = tmp_path_factory.mktemp("installed")
+    command = ("cmake", "--install", str(BIN.parent), "--prefix", "/usr")
+    done = os.spawnvpe(
+        os.P_WAIT, "cmake", command, {**os.environ, "DESTDIR": str(top)}
+    )
+    assert done == 0
+    return [str(path.relative_to(top)) for path in top.rglob("*") if not path.is_dir()]
+
+
+def rows():
+    """Each line of debian/*.install and not-installed: (file, pattern)."""
+    for name in [*sorted(DEBIAN.glob("*.install")), DEBIAN / "not-installed"]:
+        for line in name.read_text().splitlines():
+            if line and not line.startswith("#"):
+                # This build has no folder of the architecture: it is not for /usr.
+                pattern = line.split()[0].replace("usr/lib/*/", "usr/lib/")
+                yield name.name, pattern
+
+
+def matches(path, pattern):
+    """As dh_install: a pattern may name a folder, and "*" ends at a slash."""
+    parts, wanted = path.split("/"), pattern.split("/")
+    return len(parts) >= len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
+
+
+def test_each_installed_file_is_in_one_package(installed):
+    assert "usr/bin/tidingsd" in installed
+    owners = {
+        path: [name for name, pattern in rows() if matches(path, pattern)]
+        for path in installed
+    }
+    assert {path: names for path, names in owners.items() if len(names) != 1} == {}
+
+
+def test_each_line_of_the_packages_names_a_file(installed):
+    for name, pattern in rows():
+        is_source = any(ROOT.glob(pattern))
+        found = [path for path in installed if matches(path, pattern)]
+        assert is_source or found, (name, pattern)
+
+
+# A symbol of a library stays for ever: a new one gets a line with the version that brings
+# it, here and in client/packaging/tidings.map.
+def test_the_symbols_are_those_of_the_library(run):
+    lines = run("nm", "-D", "--defined-only", "--with-symbol-versions", LIBRARY).out
+    exported = {line.split()[-1].replace("@@", "@") for line in lines}
+    head, *symbols = (DEBIAN / "libtidings0.symbols").read_text().splitlines()
+    assert head == "libtidings.so.0 libtidings0 #MINVER#"
+    named = {line.split()[0] for line in symbols}
+    versions = {name.partition("@")[2] for name in named}
+    assert named - {f"{version}@{version}" for version in versions} == {
+        name for name in exported if name.startswith("td_")
+    }
+
+
+def test_all_name_one_version(run):
+    cmake = (ROOT / "CMakeLists.txt").read_text()
+    (version,) = re.findall(r"^project\(tidings VERSION ([0-9.]+) ", cmake, re.M)
+    for program in ("tidings", "tidingsd"):
+        assert run(program, "--version").out[0] == f"{program} {version}"
+    changelog = (DEBIAN / "changelog").read_text()
+    assert changelog.startswith(f"tidings ({version}) ")
+    news = re.findall(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert [name for name in news if name != "Unreleased"][0] == version
+
+
+def test_the_packages_build_with_what_packages_txt_names():
+    control = (DEBIAN / "control").read_text()
+    (field,) = re.findall(r"^Build-Depends:\n((?: .*\n)+)", control, re.M)
+    named = set(re.findall(r"^ ([a-z0-9.+-]+)", field, re.M))
+    table = (ROOT / "packages.txt").read_text()
+    needed = set(re.findall(r"^([a-z0-9.+-]+) +build ", table, re.M)) - ALWAYS_THERE
+    assert len(needed) >= 15
+    assert needed - named == set()
+
+
+# The service starts with the files of the package: their options are right, and the unit
+# reads the file that has them.
+def test_the_configuration_of_the_package_is_good(run, tmp_path):
+    default = (DEBIAN / "tidingsd.default").read_text()
+    (line,) = re.findall(r'^TIDINGSD_OPTIONS="(.*)"$', default, re.M)
+    options = shlex.split(line)
+    assert ("tidingsd.install", "broker/tidingsd.ini") in list(rows())
+    assert options == ["--config", "/etc/tidings/tidingsd.ini"]
+    ini = ("--config", ROOT / "broker/tidingsd.ini", "--data", tmp_path / "data")
+    assert run("tidingsd", *ini, "--check").out[:] == ["tidingsd: settings are good"]
+    unit = (ROOT / "packaging/tidingsd.service").read_text()
+    assert "EnvironmentFile=-/etc/default/tidingsd\n" in unit
+    assert " $TIDINGSD_OPTIONS\n" in unit
