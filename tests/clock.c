@@ -22,6 +22,8 @@
 #define STEADY_BEGIN_US ((int64_t)1000 * 1000000)
 #define DAY_BEGIN_S     1000000000
 
+#define DAY_S ((int64_t)24 * 3600)
+
 /* A wait with a limit looks at the clock so often. */
 #define SLICE_NS 1000000
 
@@ -48,8 +50,8 @@ begin(void)
     late.tv_nsec = ms ? strtol(ms, NULL, 10) * 1000000 : 0;
 
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
-    day_ahead_us =
-        (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - STEADY_BEGIN_US;
+    day_ahead_us = (now.tv_sec / DAY_S * DAY_S + DAY_S + DAY_S / 2) * 1000000 -
+                   STEADY_BEGIN_US;
 }
 
 static int64_t

@@ -17,8 +17,9 @@
  * TEST_LATE_WAITS_MS=20 in the environment, which makes each such wait begin
  * that late.
  *
- * The clock begins at the time of the system. A wait without a limit is as
- * ever. Other processes do not know this clock.
+ * The clock begins at noon (UTC) of the system's next day, so that it passes
+ * the end of a minute, an hour or a day in every run or in none. A wait without
+ * a limit is as ever. Other processes do not know this clock.
  */
 #ifndef TESTS_CLOCK_H
 #define TESTS_CLOCK_H

@@ -33,7 +33,7 @@ TEST(now_is_the_time_since_1970)
 
     tempdir_open(&dir);
     assert_int_equal(fstat(dir.fd, &file), 0);
-    assert_in_range(clock_now_us() / 1000000, file.st_mtime - 86400,
-                    file.st_mtime + 86400);
+    assert_in_range(clock_now_us() / 1000000, file.st_mtime,
+                    file.st_mtime + 2 * 86400);
     tempdir_close(&dir);
 }
