@@ -33,6 +33,7 @@
 #include "broker/setting_files.h"
 #include "broker/store/store.h"
 #include "proto/http/webhook_signature.h"
+#include "proto/resourcesync/xml.h"
 
 /* The longest time for answers in flight when the broker ends. */
 #define FAREWELL_US 5000000
@@ -590,6 +591,7 @@ broker_open(struct broker **broker, const struct config *config,
 
     if (!b)
         return problem_memory(why);
+    xml_scanning(config->scan_xml);
     b->announcer = sets.announcer = announcer_new();
     b->files = setting_files_new(config);
     b->provider = identity_provider_new(b->public_url);

@@ -10,6 +10,7 @@
 #include <libxml/xmlerror.h>
 
 #include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/xml_scan.h"
 #include "proto/utf8.h"
 
 /* How much the parser gets at once: between two pieces what it holds is looked
@@ -44,7 +45,20 @@ struct xml {
     int depth;
     bool has_root;       /* its root has begun */
     struct problem *why; /* of the present call */
+
+    bool is_scanning;  /* libxml2 has got nothing of this document */
+    size_t n_replayed; /* start tags that the scanner has reported before */
+    bool is_replayed;  /* likewise the end of the root */
+    struct xml_scan scan;
 };
+
+static _Atomic(bool) is_scanning_off;
+
+void
+xml_scanning(bool is_on)
+{
+    is_scanning_off = !is_on;
+}
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -55,7 +69,8 @@ stop_parser(struct xml *xml, enum status rc)
         return;
     xml->rc = rc;
     xml->line = xml_line(xml);
-    xmlStopParser(xml->context);
+    if (!xml->is_scanning)
+        xmlStopParser(xml->context);
 }
 
 static void
@@ -105,6 +120,11 @@ on_start(void *data, const xmlChar *name, const xmlChar *prefix,
     if (xml->rc)
         return;
     xml->has_root = true;
+    if (xml->n_replayed > 0) {
+        xml->n_replayed--;
+        xml->depth++;
+        return;
+    }
     if (++xml->depth > XML_DEPTH_MAX)
         rc = problem(xml->why, STATUS_MALFORMED, "elements nest deeper than %d",
                      XML_DEPTH_MAX);
@@ -131,6 +151,10 @@ on_end(void *data, const xmlChar *name, const xmlChar *prefix,
     if (xml->rc)
         return;
     xml->depth--;
+    if (xml->is_replayed) {
+        xml->is_replayed = false;
+        return;
+    }
     rc = xml->events->end(xml->user, xml->why);
     if (rc)
         stop_parser(xml, rc);
@@ -224,10 +248,23 @@ begin_document(struct xml *xml)
     xml->n_brackets = 0;
     xml->depth = 0;
     xml->has_root = false;
+    xml->is_scanning = !is_scanning_off;
+    xml->n_replayed = 0;
+    xml->is_replayed = false;
+    scan_reset(&xml->scan);
 
     /* NOENT is what makes "&amp;" in an attribute arrive as "&"; other entities
      * there are none, since a DOCTYPE ends the reading. */
     xmlCtxtUseOptions(xml->context, XML_PARSE_NONET | XML_PARSE_NOENT);
+}
+
+static xml_name
+intern(void *user, struct slice name)
+{
+    struct xml *xml = user;
+
+    return xmlDictLookup(xml->context->dict, (const xmlChar *)name.data,
+                         (int)name.size);
 }
 
 struct xml *
@@ -248,6 +285,7 @@ xml_new(const struct xml_events *events, void *user, const char *const *words,
         xml_free(xml);
         return NULL;
     }
+    scan_init(&xml->scan, events, user, words, names, n, intern, xml);
     begin_document(xml);
     return xml;
 }
@@ -270,7 +308,8 @@ xml_reset(struct xml *xml)
         xml->context = NULL;
     }
     if (xml->context) {
-        if (xmlCtxtResetPush(xml->context, NULL, 0, NULL, NULL))
+        if (!xml->is_scanning &&
+            xmlCtxtResetPush(xml->context, NULL, 0, NULL, NULL))
             return STATUS_MEMORY;
     } else if (open_context(xml)) {
         return STATUS_MEMORY;
@@ -356,25 +395,9 @@ parse_piece(struct xml *xml, struct slice piece)
         parse_bytes(xml, piece, 0);
 }
 
-/* The library's handler for errors without a parser belongs to the thread, on
- * which others may use the library too: it is borrowed and given back. */
-static enum status
-parse_guarded(struct xml *xml, struct slice bytes, int is_end,
-              struct problem *why)
+static void
+parse_all(struct xml *xml, struct slice bytes)
 {
-    xmlStructuredErrorFunc function = xmlStructuredError;
-    void *context = xmlStructuredErrorContext;
-
-    if (xml->rc)
-        return xml->rc;
-    xmlSetStructuredErrorFunc(NULL, on_stray_error);
-    xml->why = why;
-
-    /* The library takes a mark from a new parser, but not after a reset. */
-    if (!bom_skip(&xml->bom, &bytes))
-        stop_parser(xml,
-                    problem(why, STATUS_MALFORMED,
-                            "not XML: it begins with half a byte order mark"));
     while (bytes.size > 0 && !xml->rc) {
         struct slice piece = bytes;
         enum status rc = look_at_first(xml, bytes);
@@ -389,24 +412,90 @@ parse_guarded(struct xml *xml, struct slice bytes, int is_end,
         if (rc)
             stop_parser(xml, rc);
     }
+}
+
+static void
+parse_replay(void *user, struct slice bytes, uint64_t line)
+{
+    struct xml *xml = user;
+
+    if (xml->rc)
+        return;
+    xml->context->input->line = (int)line;
+    parse_bytes(xml, bytes, 0);
+}
+
+/* Lets libxml2 read on from the token that the scanner does not know. */
+static void
+leave_scan(struct xml *xml)
+{
+    const struct xml_scan *scan = &xml->scan;
+
+    xml->is_scanning = false;
+    if (scan->n_root > 0) {
+        xml->n_first = 4;
+        xml->n_replayed = scan->place == SCAN_BEHIND ? 1 : scan->depth;
+        xml->is_replayed = scan->place == SCAN_BEHIND;
+        scan_replay(scan, parse_replay, xml);
+        xml->context->input->line = (int)scan->line;
+    }
+    parse_all(xml, (struct slice){scan->held, scan->n_held});
+}
+
+/* The library's handler for errors without a parser belongs to the thread, on
+ * which others may use the library too: it is borrowed and given back. */
+static void
+parse_guarded(struct xml *xml, struct slice bytes, bool is_end)
+{
+    xmlStructuredErrorFunc function = xmlStructuredError;
+    void *context = xmlStructuredErrorContext;
+
+    xmlSetStructuredErrorFunc(NULL, on_stray_error);
+    if (xml->is_scanning)
+        leave_scan(xml);
+    parse_all(xml, bytes);
     if (is_end && !xml->rc)
         parse_bytes(xml, (struct slice){"]]", xml->n_brackets}, 1);
-
-    xml->why = NULL;
     xmlSetStructuredErrorFunc(context, function);
+}
+
+static enum status
+read_bytes(struct xml *xml, struct slice bytes, bool is_end,
+           struct problem *why)
+{
+    if (xml->rc)
+        return xml->rc;
+    xml->why = why;
+    /* The library takes a mark from a new parser, but not after a reset. */
+    if (!bom_skip(&xml->bom, &bytes)) {
+        stop_parser(xml,
+                    problem(why, STATUS_MALFORMED,
+                            "not XML: it begins with half a byte order mark"));
+    } else if (xml->is_scanning) {
+        bool is_known;
+        enum status rc = scan_bytes(&xml->scan, &bytes, &is_known, why);
+
+        if (rc)
+            stop_parser(xml, rc);
+        else if (!is_known || (is_end && !scan_is_whole(&xml->scan)))
+            parse_guarded(xml, bytes, is_end);
+    } else {
+        parse_guarded(xml, bytes, is_end);
+    }
+    xml->why = NULL;
     return xml->rc;
 }
 
 enum status
 xml_feed(struct xml *xml, struct slice bytes, struct problem *why)
 {
-    return parse_guarded(xml, bytes, 0, why);
+    return read_bytes(xml, bytes, false, why);
 }
 
 enum status
 xml_end(struct xml *xml, struct problem *why)
 {
-    return parse_guarded(xml, (struct slice){NULL, 0}, 1, why);
+    return read_bytes(xml, (struct slice){NULL, 0}, true, why);
 }
 
 bool
@@ -423,6 +512,8 @@ xml_line(const struct xml *xml)
 {
     if (xml->rc && xml->line > 0)
         return xml->line;
+    if (xml->is_scanning)
+        return xml->scan.line;
     if (!xml->context->input || xml->context->input->line < 0)
         return 0;
     return (uint64_t)xml->context->input->line;
@@ -433,6 +524,8 @@ xml_held(const struct xml *xml)
 {
     const xmlParserInput *input = xml->context->input;
 
+    if (xml->is_scanning)
+        return xml->scan.n_held;
     if (xml->rc || !input || input->cur > input->end)
         return 0;
     return (size_t)(input->end - input->cur);

@@ -1,0 +1,851 @@
+#include "proto/resourcesync/xml_scan.h"
+
+#include <stdio.h>
+
+#include "proto/resourcesync/vocab.h"
+#include "proto/swar.h"
+#include "proto/utf8.h"
+
+/* The longest declaration that is known. */
+#define DECLARATION_MAX (SCAN_ROOT_MAX - SCAN_TOKEN_MAX)
+
+/* What a token came to. A token is taken whole or not at all. */
+enum token {
+    TOKEN_TAKEN,
+    TOKEN_CUT,     /* its end has not come */
+    TOKEN_UNKNOWN, /* libxml2 has to judge it */
+    TOKEN_REFUSED, /* by an event */
+};
+
+/* The token that is read: from `at`, which moves, to the `end` of what has
+ * come. */
+struct reading {
+    struct xml_scan *scan;
+    const char *at;
+    const char *end;
+    uint64_t line;
+    size_t n_values; /* bytes in scan->values */
+    bool is_ascii;   /* the text is */
+    enum status rc;  /* of an event */
+    struct problem *why;
+};
+
+/* Words */
+
+static size_t
+slot_of(struct slice word)
+{
+    return (word.size * 7 + (unsigned char)word.data[0] * 31u +
+            (unsigned char)word.data[word.size - 1]) %
+           SCAN_SLOTS;
+}
+
+static xml_name
+find_word(const struct xml_scan *scan, struct slice word)
+{
+    for (size_t i = slot_of(word); scan->slots[i]; i = (i + 1) % SCAN_SLOTS) {
+        size_t index = scan->slots[i] - 1u;
+
+        if (scan->sizes[index] == word.size &&
+            !memcmp(scan->names[index], word.data, word.size))
+            return scan->names[index];
+    }
+    return scan->intern(scan->intern_user, word);
+}
+
+void
+scan_init(struct xml_scan *scan, const struct xml_events *events, void *user,
+          const char *const *words, xml_name *names, size_t n,
+          scan_intern *intern, void *intern_user)
+{
+    scan->events = events;
+    scan->user = user;
+    scan->intern = intern;
+    scan->intern_user = intern_user;
+    scan->names = names;
+    memset(scan->slots, 0, sizeof(scan->slots));
+    for (size_t i = 0; i < n && i < SCAN_WORDS_MAX; i++) {
+        size_t slot = slot_of(slice_of(words[i]));
+
+        while (scan->slots[slot])
+            slot = (slot + 1) % SCAN_SLOTS;
+        scan->slots[slot] = (uint8_t)(i + 1);
+        scan->sizes[i] = (uint8_t)strlen(words[i]);
+    }
+    scan_reset(scan);
+}
+
+void
+scan_reset(struct xml_scan *scan)
+{
+    scan->place = SCAN_BEGIN;
+    scan->is_leaf = false;
+    scan->depth = 0;
+    scan->n_prefixes = 0;
+    scan->line = 1;
+    scan->n_held = 0;
+    scan->n_root = 0;
+}
+
+/* Characters */
+
+enum { NAME_START = 1, NAME_CHAR = 2 };
+
+/* Names are ASCII here; others are left to libxml2. */
+static const uint8_t name_chars[256] = {
+    ['a' ... 'z'] = NAME_START | NAME_CHAR,
+    ['A' ... 'Z'] = NAME_START | NAME_CHAR,
+    ['_'] = NAME_START | NAME_CHAR,
+    ['0' ... '9'] = NAME_CHAR,
+    ['-'] = NAME_CHAR,
+    ['.'] = NAME_CHAR,
+};
+
+static inline bool
+is_name_start(char c)
+{
+    return name_chars[(unsigned char)c] & NAME_START;
+}
+
+static inline bool
+is_name_char(char c)
+{
+    return name_chars[(unsigned char)c] & NAME_CHAR;
+}
+
+/* Valid UTF-8 of characters that XML allows (XML 1.0, 2.2). Control characters
+ * were looked for before. */
+static bool
+is_text(struct slice text)
+{
+    while (text.size > 0) {
+        uint32_t c;
+        size_t n = utf8_read(text.data, text.size, &c);
+
+        if (n == 0 || c == 0xfffe || c == 0xffff)
+            return false;
+        slice_skip(&text, n);
+    }
+    return true;
+}
+
+/* Marks the bytes that a value does not have as they are: control characters,
+ * "<", "&", those beyond ASCII; and its `quote`, which differs from "&" in one
+ * bit, `both`. */
+static inline uint64_t
+find_in_value(uint64_t v, unsigned char quote)
+{
+    uint64_t both = SWAR_ONES * (quote ^ '&');
+
+    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '<') |
+           swar_equal(v | both, quote | '&');
+}
+
+/* The same of a text, of which "]]>" is no part either. */
+static inline uint64_t
+find_in_text(uint64_t v)
+{
+    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '&') |
+           swar_equal(v, ']');
+}
+
+static inline uint64_t
+load_last(const char *at, const char *end)
+{
+    char last[8] = "xxxxxxxx";
+
+    memcpy(last, at, (size_t)(end - at));
+    return swar_load(last);
+}
+
+/* The first byte that find_in_value marks, or the end. */
+static const char *
+skip_value(const char *at, const char *end, char quote)
+{
+    for (; at < end; at += 8) {
+        uint64_t v = end - at >= 8 ? swar_load(at) : load_last(at, end);
+        uint64_t found = find_in_value(v, (unsigned char)quote);
+
+        if (found)
+            return at + swar_first(found);
+    }
+    return end;
+}
+
+/* The first byte that find_in_text marks, or the end. */
+static const char *
+skip_text(const char *at, const char *end)
+{
+    for (; at < end; at += 8) {
+        uint64_t v = end - at >= 8 ? swar_load(at) : load_last(at, end);
+        uint64_t found = find_in_text(v);
+
+        if (found)
+            return at + swar_first(found);
+    }
+    return end;
+}
+
+/* Reads one of the five entities, at "&". */
+static enum token
+read_entity(struct reading *r, char *character)
+{
+    static const struct {
+        char name[7];
+        char character;
+    } entities[] = {{"&amp;", '&'},
+                    {"&lt;", '<'},
+                    {"&gt;", '>'},
+                    {"&quot;", '"'},
+                    {"&apos;", '\''}};
+
+    size_t size = (size_t)(r->end - r->at);
+
+    for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
+        size_t n = strlen(entities[i].name);
+
+        if (size >= n && !memcmp(r->at, entities[i].name, n)) {
+            *character = entities[i].character;
+            r->at += n;
+            return TOKEN_TAKEN;
+        }
+    }
+    return size < 6 && !memchr(r->at, ';', size) ? TOKEN_CUT : TOKEN_UNKNOWN;
+}
+
+/* Names and attributes */
+
+struct scan_qname {
+    struct slice prefix; /* empty: none */
+    struct slice name;
+    struct slice all;
+};
+
+static struct slice
+read_ncname(struct reading *r)
+{
+    const char *from = r->at;
+
+    if (r->at < r->end && is_name_start(*r->at))
+        while (r->at < r->end && is_name_char(*r->at))
+            r->at++;
+    return (struct slice){from, (size_t)(r->at - from)};
+}
+
+static enum token
+read_qname(struct reading *r, struct scan_qname *q)
+{
+    const char *from = r->at;
+
+    q->prefix = (struct slice){from, 0};
+    q->name = read_ncname(r);
+    if (r->at < r->end && *r->at == ':' && q->name.size > 0) {
+        q->prefix = q->name;
+        r->at++;
+        q->name = read_ncname(r);
+    }
+    if (r->at == r->end)
+        return TOKEN_CUT;
+    q->all = (struct slice){from, (size_t)(r->at - from)};
+    return q->name.size > 0 && q->all.size <= SCAN_NAME_MAX ? TOKEN_TAKEN
+                                                            : TOKEN_UNKNOWN;
+}
+
+/* White space between the parts of a tag. Carriage returns are left to
+ * libxml2, which makes line feeds of them. */
+static bool
+skip_spaces(struct reading *r)
+{
+    const char *from = r->at;
+
+    for (; r->at < r->end; r->at++) {
+        if (*r->at == '\n')
+            r->line++;
+        else if (*r->at != ' ' && *r->at != '\t')
+            break;
+    }
+    return r->at > from;
+}
+
+/* Reads a value up to its quote, at the first byte that is not plain. */
+static enum token
+read_odd_value(struct reading *r, const char *from, char quote,
+               struct slice *value)
+{
+    char *values = r->scan->values;
+    char *to = values + r->n_values;
+    char *begin = to;
+    bool is_ascii = true;
+
+    for (;;) {
+        const char *stop = skip_value(r->at, r->end, quote);
+
+        memcpy(to, from, (size_t)(stop - from));
+        to += stop - from;
+        r->at = stop;
+        if (stop == r->end)
+            return TOKEN_CUT;
+        if (*stop == quote)
+            break;
+        from = stop;
+        if (*stop == '&') {
+            enum token token = read_entity(r, to);
+
+            if (token)
+                return token;
+            to++;
+            from = r->at;
+        } else if ((unsigned char)*stop >= 0x80) {
+            is_ascii = false;
+            r->at++;
+        } else {
+            return TOKEN_UNKNOWN;
+        }
+    }
+    *value = (struct slice){begin, (size_t)(to - begin)};
+    r->n_values += value->size;
+    return is_ascii || is_text(*value) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
+}
+
+/* Reads ="VALUE". */
+static enum token
+read_value(struct reading *r, struct slice *value)
+{
+    const char *from;
+    char quote;
+
+    if (r->end - r->at < 3)
+        return TOKEN_CUT;
+    quote = r->at[1];
+    if (r->at[0] != '=' || (quote != '"' && quote != '\''))
+        return TOKEN_UNKNOWN;
+    r->at += 2;
+    from = r->at;
+    r->at = skip_value(from, r->end, quote);
+    if (r->at == r->end)
+        return TOKEN_CUT;
+    if (*r->at == quote) {
+        *value = (struct slice){from, (size_t)(r->at - from)};
+    } else {
+        enum token token = read_odd_value(r, from, quote, value);
+
+        if (token)
+            return token;
+    }
+    r->at++;
+    return TOKEN_TAKEN;
+}
+
+/* Namespaces */
+
+static void
+copy_name(struct scan_name *to, struct slice from)
+{
+    to->size = (uint8_t)from.size;
+    memcpy(to->text, from.data, from.size);
+}
+
+static inline bool
+is_name(const struct scan_name *name, struct slice text)
+{
+    return name->size == text.size && !memcmp(name->text, text.data, text.size);
+}
+
+static const struct scan_prefix *
+find_prefix(const struct xml_scan *scan, struct slice prefix)
+{
+    for (size_t i = 0; i < scan->n_prefixes; i++)
+        if (is_name(&scan->prefixes[i].text, prefix))
+            return &scan->prefixes[i];
+    return NULL;
+}
+
+/* A declaration of the root. Only these namespaces are usual. */
+static enum token
+declare(struct xml_scan *scan, struct slice prefix, struct slice ns)
+{
+    struct scan_prefix *p = &scan->prefixes[scan->n_prefixes];
+
+    if (scan->n_prefixes == SCAN_PREFIXES_MAX || find_prefix(scan, prefix) ||
+        slice_starts(prefix, "xml") ||
+        (!slice_is(ns, NS_SITEMAP) && !slice_is(ns, NS_RS) &&
+         !slice_is(ns, NS_TIDINGS)))
+        return TOKEN_UNKNOWN;
+    copy_name(&p->text, prefix);
+    p->ns = find_word(scan, ns);
+    p->prefix = prefix.size > 0 ? find_word(scan, prefix) : NULL;
+    if (!p->ns || (prefix.size > 0 && !p->prefix))
+        return TOKEN_UNKNOWN;
+    scan->n_prefixes++;
+    return TOKEN_TAKEN;
+}
+
+/* Tags */
+
+struct tag {
+    struct scan_qname name;
+    size_t n;
+    struct scan_qname names[SCAN_ATTRIBUTES_MAX];
+    struct xml_attribute attributes[SCAN_ATTRIBUTES_MAX];
+    bool is_empty; /* "/>" */
+};
+
+static enum token
+add_attribute(struct reading *r, struct tag *tag)
+{
+    struct scan_qname *q = &tag->names[tag->n];
+    struct slice value;
+    enum token token;
+
+    if (tag->n == SCAN_ATTRIBUTES_MAX)
+        return TOKEN_UNKNOWN;
+    token = read_qname(r, q);
+    if (!token)
+        token = read_value(r, &value);
+    if (token)
+        return token;
+    if (slice_is(q->prefix, "xmlns") || slice_is(q->all, "xmlns"))
+        return r->scan->place != SCAN_BEGIN ? TOKEN_UNKNOWN
+               : q->prefix.size > 0         ? declare(r->scan, q->name, value)
+                                    : declare(r->scan, q->prefix, value);
+    tag->attributes[tag->n].value = (const unsigned char *)value.data;
+    tag->attributes[tag->n].end =
+        (const unsigned char *)value.data + value.size;
+    tag->n++;
+    return TOKEN_TAKEN;
+}
+
+/* Gives the attributes their names. The same one twice is an error, which
+ * libxml2 reports. */
+static enum token
+name_attributes(const struct xml_scan *scan, struct tag *tag)
+{
+    for (size_t i = 0; i < tag->n; i++) {
+        const struct scan_qname *q = &tag->names[i];
+        struct xml_attribute *a = &tag->attributes[i];
+
+        a->prefix = a->ns = NULL;
+        if (q->prefix.size > 0) {
+            const struct scan_prefix *p = find_prefix(scan, q->prefix);
+
+            if (!p)
+                return TOKEN_UNKNOWN;
+            a->prefix = p->prefix;
+            a->ns = p->ns;
+        }
+        a->name = find_word(scan, q->name);
+        if (!a->name)
+            return TOKEN_UNKNOWN;
+        for (size_t j = 0; j < i; j++)
+            if (tag->attributes[j].name == a->name &&
+                tag->attributes[j].ns == a->ns)
+                return TOKEN_UNKNOWN;
+    }
+    return TOKEN_TAKEN;
+}
+
+/* Reads a start tag, at "<", up to and without its end. */
+static enum token
+read_tag(struct reading *r, struct tag *tag)
+{
+    enum token token;
+
+    tag->n = 0;
+    r->at++;
+    token = read_qname(r, &tag->name);
+    while (!token) {
+        bool is_apart = skip_spaces(r);
+
+        if (r->at == r->end)
+            return TOKEN_CUT;
+        if (*r->at == '>' || *r->at == '/')
+            break;
+        if (!is_apart)
+            return TOKEN_UNKNOWN;
+        token = add_attribute(r, tag);
+    }
+    if (token)
+        return token;
+    tag->is_empty = *r->at == '/';
+    if (!tag->is_empty) {
+        r->at++;
+        return TOKEN_TAKEN;
+    }
+    if (r->end - r->at < 2)
+        return TOKEN_CUT;
+    if (r->at[1] != '>')
+        return TOKEN_UNKNOWN;
+    r->at += 2;
+    return TOKEN_TAKEN;
+}
+
+static enum token
+end_element(struct reading *r)
+{
+    struct xml_scan *scan = r->scan;
+
+    if (--scan->depth == 0)
+        scan->place = SCAN_BEHIND;
+    scan->is_leaf = false;
+    r->rc = scan->events->end(scan->user, r->why);
+    return r->rc ? TOKEN_REFUSED : TOKEN_TAKEN;
+}
+
+static enum token
+start_tag(struct reading *r)
+{
+    struct xml_scan *scan = r->scan;
+    struct tag tag;
+    struct xml_element element;
+    const struct scan_prefix *prefix;
+    uint64_t line = r->line;
+    enum token token;
+
+    if (scan->place == SCAN_BEGIN) /* also when more of the tag has come */
+        scan->n_prefixes = 0;
+    token = read_tag(r, &tag);
+    if (!token)
+        token = name_attributes(scan, &tag);
+    if (token)
+        return token;
+    prefix = find_prefix(scan, tag.name.prefix);
+    if (scan->depth == SCAN_DEPTH_MAX ||
+        (tag.name.prefix.size > 0 && !prefix) ||
+        (tag.is_empty && scan->place == SCAN_BEGIN))
+        return TOKEN_UNKNOWN;
+    element = (struct xml_element){
+        .name = find_word(scan, tag.name.name),
+        .ns = prefix ? prefix->ns : NULL,
+        .attributes = tag.attributes,
+        .n_attributes = tag.n,
+    };
+    if (!element.name)
+        return TOKEN_UNKNOWN;
+
+    copy_name(&scan->open[scan->depth].name, tag.name.all);
+    scan->open[scan->depth++].line = line;
+    scan->is_leaf = true;
+    scan->line = r->line;
+    r->rc = scan->events->start(scan->user, &element, r->why);
+    if (r->rc)
+        return TOKEN_REFUSED;
+    return tag.is_empty ? end_element(r) : TOKEN_TAKEN;
+}
+
+static enum token
+end_tag(struct reading *r)
+{
+    struct xml_scan *scan = r->scan;
+    struct scan_qname q;
+    enum token token;
+
+    r->at += 2;
+    token = read_qname(r, &q);
+    if (token)
+        return token;
+    skip_spaces(r);
+    if (r->at == r->end)
+        return TOKEN_CUT;
+    if (*r->at++ != '>' || !is_name(&scan->open[scan->depth - 1].name, q.all))
+        return TOKEN_UNKNOWN;
+    scan->line = r->line;
+    return end_element(r);
+}
+
+/* Text */
+
+/* The end of the piece that libxml2 makes of a text from here: up to the next
+ * entity, and ASCII alone where it begins with that. */
+static const char *
+piece_end(const struct reading *r, const char *end)
+{
+    const char *stop = memchr(r->at, '&', (size_t)(end - r->at));
+
+    if (!stop)
+        stop = end;
+    if (!r->is_ascii && (unsigned char)*r->at < 0x80)
+        for (const char *p = r->at; p < stop; p++)
+            if ((unsigned char)*p >= 0x80)
+                return p;
+    return stop;
+}
+
+/* Hands on a text, up to its `end`, in the pieces that libxml2 makes: so an
+ * error quotes the same. */
+static enum token
+hand_text(struct reading *r, const char *end)
+{
+    struct xml_scan *scan = r->scan;
+
+    while (r->at < end) {
+        const char *from = r->at;
+        char character;
+        struct slice text = {&character, 1};
+
+        if (*from == '&') {
+            read_entity(r, &character);
+        } else {
+            r->at = piece_end(r, end);
+            text = (struct slice){from, (size_t)(r->at - from)};
+        }
+        r->rc = scan->events->text(scan->user, text, r->why);
+        if (r->rc)
+            return TOKEN_REFUSED;
+    }
+    return TOKEN_TAKEN;
+}
+
+/* Looks through a text up to its `end`, where a tag begins. Nothing of it may
+ * be handed on before all of it is known. */
+static enum token
+check_text(struct reading *r, const char *end)
+{
+    const char *from = r->at;
+    enum token token = TOKEN_TAKEN;
+
+    r->is_ascii = true;
+    while (!token && r->at < end) {
+        char c;
+
+        r->at = skip_text(r->at, end);
+        if (r->at == end)
+            break;
+        c = *r->at;
+        if (c == '&') {
+            token = read_entity(r, &c);
+        } else if (c == '\n' || c == '\t' || (unsigned char)c >= 0x80) {
+            r->line += c == '\n';
+            r->is_ascii &= (unsigned char)c < 0x80;
+            r->at++;
+        } else {
+            token = TOKEN_UNKNOWN;
+        }
+    }
+    if (!token && !r->is_ascii &&
+        !is_text((struct slice){from, (size_t)(end - from)}))
+        token = TOKEN_UNKNOWN;
+    r->at = from;
+    return token;
+}
+
+/* White space between tags: nobody looks at it. */
+static bool
+skip_blank(struct reading *r)
+{
+    for (;;) {
+        skip_spaces(r);
+        if (r->end - r->at < 2 || r->at[0] != '\r' || r->at[1] != '\n')
+            return r->at < r->end && *r->at == '<';
+        r->at++;
+    }
+}
+
+/* The text of an element that has nothing else, or white space. */
+static enum token
+read_text(struct reading *r)
+{
+    struct xml_scan *scan = r->scan;
+    const char *from = r->at;
+    uint64_t line = r->line;
+    const char *end;
+    enum token token;
+
+    if (!scan->is_leaf && skip_blank(r)) {
+        scan->line = r->line;
+        return TOKEN_TAKEN;
+    }
+    r->at = from;
+    r->line = line;
+    end = memchr(from, '<', (size_t)(r->end - from));
+    if (!end || r->end - end < 2)
+        return TOKEN_CUT;
+    if (end[1] != '/') {
+        bool is_blank = skip_blank(r);
+
+        scan->line = is_blank ? r->line : scan->line;
+        return is_blank ? TOKEN_TAKEN : TOKEN_UNKNOWN;
+    }
+    if (!scan->is_leaf)
+        return TOKEN_UNKNOWN;
+    token = check_text(r, end);
+    if (token)
+        return token == TOKEN_CUT ? TOKEN_UNKNOWN : token;
+    scan->line = r->line;
+    return hand_text(r, end);
+}
+
+/* Tokens */
+
+/* <?xml version="1.0" encoding="UTF-8"?> at the very beginning. */
+static enum token
+read_declaration(struct reading *r)
+{
+    static const char *const declarations[] = {
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>",
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>",
+        "<?xml version='1.0' encoding='UTF-8'?>",
+        "<?xml version='1.0' encoding='utf-8'?>",
+        "<?xml version=\"1.0\"?>",
+    };
+    struct slice rest = {r->at, (size_t)(r->end - r->at)};
+
+    for (size_t i = 0; i < sizeof(declarations) / sizeof(declarations[0]);
+         i++) {
+        if (slice_starts(rest, declarations[i])) {
+            r->at += strlen(declarations[i]);
+            return TOKEN_TAKEN;
+        }
+        if (!strncmp(declarations[i], rest.data, rest.size))
+            return TOKEN_CUT;
+    }
+    return TOKEN_UNKNOWN;
+}
+
+/* The declaration, or white space and the start tag of the root: a replay needs
+ * them. */
+static enum token
+read_beginning(struct reading *r)
+{
+    struct xml_scan *scan = r->scan;
+    const char *from = r->at;
+    enum token token;
+
+    if (scan->n_root > 0)
+        skip_spaces(r);
+    if (r->end - r->at < 4) /* libxml2 looks for an encoding there */
+        return TOKEN_CUT;
+    if (r->at[0] != '<')
+        return TOKEN_UNKNOWN;
+    if (scan->n_root == 0 && r->at[1] == '?')
+        token = read_declaration(r);
+    else if (is_name_start(r->at[1]))
+        token = start_tag(r);
+    else
+        token = TOKEN_UNKNOWN;
+    if (token)
+        return token;
+    memcpy(scan->root + scan->n_root, from, (size_t)(r->at - from));
+    scan->n_root += (size_t)(r->at - from);
+    if (scan->depth > 0)
+        scan->place = SCAN_INSIDE;
+    return TOKEN_TAKEN;
+}
+
+static enum token
+read_token(struct reading *r)
+{
+    struct xml_scan *scan = r->scan;
+
+    r->n_values = 0;
+    r->line = scan->line;
+    if (scan->place == SCAN_BEGIN)
+        return read_beginning(r);
+    if (*r->at != '<')
+        return read_text(r);
+    if (scan->place == SCAN_BEHIND)
+        return TOKEN_UNKNOWN;
+    if (r->end - r->at < 2)
+        return TOKEN_CUT;
+    if (r->at[1] == '/')
+        return end_tag(r);
+    return is_name_start(r->at[1]) ? start_tag(r) : TOKEN_UNKNOWN;
+}
+
+static enum token
+scan_token(struct reading *r, struct slice bytes)
+{
+    bool is_long = bytes.size > SCAN_TOKEN_MAX;
+    enum token token;
+
+    r->at = bytes.data;
+    r->end = bytes.data + (is_long ? SCAN_TOKEN_MAX : bytes.size);
+    token = read_token(r);
+    return token == TOKEN_CUT && (is_long || bytes.size == SCAN_TOKEN_MAX)
+               ? TOKEN_UNKNOWN
+               : token;
+}
+
+/* Reads the token whose beginning is held, with what of `*bytes` it needs. */
+static enum token
+scan_held(struct reading *r, struct slice *bytes)
+{
+    struct xml_scan *scan = r->scan;
+    size_t n_before = scan->n_held;
+    size_t n = sizeof(scan->held) - n_before;
+    enum token token;
+
+    if (n > bytes->size)
+        n = bytes->size;
+    memcpy(scan->held + n_before, bytes->data, n);
+    token = scan_token(r, (struct slice){scan->held, n_before + n});
+    if (token == TOKEN_TAKEN) {
+        size_t n_taken = (size_t)(r->at - scan->held);
+
+        /* A text ends before the tag whose first byte was held with it. */
+        if (n_taken < n_before) {
+            scan->n_held -= n_taken;
+            memmove(scan->held, r->at, scan->n_held);
+        } else {
+            scan->n_held = 0;
+            slice_skip(bytes, n_taken - n_before);
+        }
+    } else if (token == TOKEN_CUT) {
+        scan->n_held += n;
+        slice_skip(bytes, n);
+    }
+    return token;
+}
+
+enum status
+scan_bytes(struct xml_scan *scan, struct slice *bytes, bool *is_known,
+           struct problem *why)
+{
+    struct reading r = {.scan = scan, .why = why};
+    enum token token = TOKEN_TAKEN;
+
+    while (token == TOKEN_TAKEN && bytes->size > 0) {
+        if (scan->n_held > 0) {
+            token = scan_held(&r, bytes);
+            continue;
+        }
+        token = scan_token(&r, *bytes);
+        if (token == TOKEN_TAKEN) {
+            slice_skip(bytes, (size_t)(r.at - bytes->data));
+        } else if (token == TOKEN_CUT) {
+            memcpy(scan->held, bytes->data, bytes->size);
+            scan->n_held = bytes->size;
+            slice_skip(bytes, bytes->size);
+        }
+    }
+    *is_known = token != TOKEN_UNKNOWN;
+    return token == TOKEN_REFUSED ? r.rc : STATUS_OK;
+}
+
+bool
+scan_is_whole(const struct xml_scan *scan)
+{
+    return scan->place == SCAN_BEHIND &&
+           slice_without_spaces((struct slice){scan->held, scan->n_held})
+                   .size == 0;
+}
+
+static void
+replay_tag(const struct scan_open *open, const char *format, uint64_t line,
+           scan_feed *feed, void *user)
+{
+    char tag[SCAN_NAME_MAX + sizeof("</>")];
+    int size =
+        snprintf(tag, sizeof(tag), format, open->name.size, open->name.text);
+
+    feed(user, (struct slice){tag, (size_t)size}, line);
+}
+
+void
+scan_replay(const struct xml_scan *scan, scan_feed *feed, void *user)
+{
+    feed(user, (struct slice){scan->root, scan->n_root}, 1);
+    for (size_t i = 1; i < scan->depth; i++)
+        replay_tag(&scan->open[i], "<%.*s>", scan->open[i].line, feed, user);
+    if (scan->place == SCAN_BEHIND)
+        replay_tag(&scan->open[0], "</%.*s>", scan->line, feed, user);
+}

@@ -1,0 +1,106 @@
+/*
+ * xml_scan.h - reads the usual form of a document without libxml2.
+ *
+ * Nearly all documents of ResourceSync look alike: UTF-8, at most an XML
+ * declaration, one root that declares its namespaces, tags whose attributes
+ * stand in quotes, texts with no entity beyond the five. The scanner reads that
+ * form. It takes token after token (a tag, or the text up to the next one), and
+ * stops before the first token that is anything else, or malformed, or longer
+ * than SCAN_TOKEN_MAX. libxml2 then reads on from there: scan_replay has what
+ * brings it to that place. So a document is accepted and refused as libxml2
+ * does it, and only the scanner's own form has to be well-formed by its rules.
+ *
+ * Measured: tests/bench/README.md, "Reading a post".
+ */
+#ifndef PROTO_RESOURCESYNC_XML_SCAN_H
+#define PROTO_RESOURCESYNC_XML_SCAN_H
+
+#include "proto/resourcesync/xml.h"
+
+/* A longer token is left to libxml2. */
+#define SCAN_TOKEN_MAX 4096
+
+/* A declaration and the start tag of the root. */
+#define SCAN_ROOT_MAX (SCAN_TOKEN_MAX + 64)
+
+#define SCAN_DEPTH_MAX      4
+#define SCAN_NAME_MAX       31
+#define SCAN_PREFIXES_MAX   4
+#define SCAN_ATTRIBUTES_MAX 16
+
+/* Words with a slot in the table; libxml2's dictionary finds the others. */
+#define SCAN_WORDS_MAX 64
+#define SCAN_SLOTS     (2 * SCAN_WORDS_MAX)
+
+/* Returns `name` as the parser keeps it; NULL: it cannot. */
+typedef xml_name scan_intern(void *user, struct slice name);
+
+struct scan_name {
+    uint8_t size;
+    char text[SCAN_NAME_MAX];
+};
+
+/* An element whose end tag has not come. */
+struct scan_open {
+    struct scan_name name;
+    uint64_t line; /* of its start tag */
+};
+
+struct scan_prefix {
+    struct scan_name text; /* empty: the default namespace */
+    xml_name prefix;
+    xml_name ns;
+};
+
+enum scan_place { SCAN_BEGIN, SCAN_INSIDE, SCAN_BEHIND };
+
+struct xml_scan {
+    const struct xml_events *events;
+    void *user;
+    scan_intern *intern;
+    void *intern_user;
+    xml_name *names;
+    uint8_t slots[SCAN_SLOTS]; /* index of a name, and one; 0: empty */
+    uint8_t sizes[SCAN_WORDS_MAX];
+
+    enum scan_place place; /* before, inside or behind the root */
+    bool is_leaf;          /* the last token was a start tag */
+    size_t depth;          /* elements that are open */
+    struct scan_open open[SCAN_DEPTH_MAX];
+    struct scan_prefix prefixes[SCAN_PREFIXES_MAX];
+    size_t n_prefixes;
+    uint64_t line;
+
+    size_t n_held; /* the beginning of a token whose end has not come */
+    size_t n_root; /* all up to the end of the root's start tag */
+    char held[SCAN_TOKEN_MAX];
+    char root[SCAN_ROOT_MAX];
+    char values[SCAN_TOKEN_MAX]; /* of a tag's attributes with entities */
+};
+
+/* The scanner lives as long as `words`, `names` (xml_new) and the users. */
+void scan_init(struct xml_scan *scan, const struct xml_events *events,
+               void *user, const char *const *words, xml_name *names, size_t n,
+               scan_intern *intern, void *intern_user);
+
+/* Begins another document. */
+void scan_reset(struct xml_scan *scan);
+
+/* Reads `*bytes`, and may hold the last of them. Not `*is_known`: libxml2 has
+ * to read on, with scan_replay, then with what is held, then with the rest of
+ * `*bytes`. The status is that of the last event. */
+MUST_CHECK enum status scan_bytes(struct xml_scan *scan, struct slice *bytes,
+                                  bool *is_known, struct problem *why);
+
+/* Is the document at a place where it may end? */
+bool scan_is_whole(const struct xml_scan *scan);
+
+/* Gives `feed` the bytes that bring a parser from the beginning of a document
+ * to this place, with the line in which they begin; for them it calls `start`
+ * scan->depth times (once, behind the root) and, behind the root, `end` once.
+ */
+typedef void scan_feed(void *user, struct slice bytes, uint64_t line);
+
+void scan_replay(const struct xml_scan *scan, scan_feed *feed, void *user);
+
+#endif
