@@ -51,7 +51,8 @@ PROGRAMS = frozenset(
     python3 rsync sh sha256sum sqlite3 sudo systemctl tidings tidingsd umask wget ./broker/start""".split()
 )
 ROOT_PROGRAMS = frozenset(
-    "apt-get cmake install ldconfig loginctl make systemctl systemd-sysusers usermod".split()
+    """apt-get bash cmake dpkg-buildpackage echo install journalctl ldconfig loginctl make
+    runuser systemctl systemd-sysusers usermod""".split()
 )
 PLACE = re.compile(r"(?<![A-Z_$\"{])[A-Z]{2,}(?:-[A-Z]+)*(?![A-Z_a-z])")  # SET-URL, FILE
 SERVERS = ("tidingsd", "./broker/start")
