@@ -10,8 +10,10 @@
 #include "client/mirror/mirror_db.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/db.h"
 #include "proto/buf.h"
@@ -29,6 +31,8 @@
 #define NO_HOUR INT64_MIN
 
 /*
+ * state      numbers by name; those of mirror_db_counts for mirror_status.h.
+ * sets       caught_up: when the mirror last equalled the set; 0: never.
  * resources  one row for each resource that is wanted or has a file. todo: enum
  *            mirror_db_todo. bytes: the wanted length, where the source sent
  *            one. have: there is a file; the columns have_ describe it.
@@ -56,7 +60,11 @@ static const char *const steps[] = {
     " hash BLOB, length INTEGER, type BLOB, encoding BLOB, links BLOB,"
     " PRIMARY KEY (resource, set_id)) WITHOUT ROWID;"
     "CREATE TABLE hours (hour INTEGER PRIMARY KEY, n INTEGER, n_of INTEGER);",
+    "ALTER TABLE sets ADD COLUMN caught_up INTEGER NOT NULL DEFAULT 0",
 };
+
+_Static_assert(sizeof(steps) / sizeof(steps[0]) == MIRROR_DB_VERSION,
+               "a step for each version");
 
 #define RESOURCE                                                     \
     "SELECT id, loc, path, todo, left_run, expected, have,"          \
@@ -76,6 +84,7 @@ enum mirror_db_sql {
     SQL_SET_ADD,
     SQL_SET_NEXT,
     SQL_SET_REACH,
+    SQL_SET_CAUGHT_UP,
     SQL_SET_GENERATION,
     SQL_SET_NEW_GENERATION,
     SQL_RESOURCE_ADD,
@@ -117,6 +126,7 @@ static const char *const sql[N_SQL] = {
     [SQL_SET_NEXT] = "SELECT id, url FROM sets WHERE id > ?1"
                      " ORDER BY id LIMIT 1",
     [SQL_SET_REACH] = "UPDATE sets SET position = ?2 WHERE id = ?1",
+    [SQL_SET_CAUGHT_UP] = "UPDATE sets SET caught_up = ?2 WHERE id = ?1",
     [SQL_SET_GENERATION] = "SELECT generation FROM sets WHERE id = ?1",
     [SQL_SET_NEW_GENERATION] = "UPDATE sets SET generation = generation + 1"
                                " WHERE id = ?1",
@@ -172,7 +182,7 @@ static const struct db_kind kind = {
     .name = "the state of the mirror",
     .mode = DB_OWN,
     .steps = steps,
-    .n_steps = 1,
+    .n_steps = MIRROR_DB_VERSION,
     .sql = sql,
     .n_sql = N_SQL,
 };
@@ -348,6 +358,29 @@ count_all(struct mirror_db *db)
     return true;
 }
 
+const struct mirror_db_count mirror_db_count_rows[] = {
+    {"resources", offsetof(struct mirror_db_counts, n_resources)},
+    {"have", offsetof(struct mirror_db_counts, n_have)},
+    {"have-bytes", offsetof(struct mirror_db_counts, bytes_have)},
+    {"fetch", offsetof(struct mirror_db_counts, n_fetch)},
+    {"fetch-bytes", offsetof(struct mirror_db_counts, bytes_wanted)},
+    {"remove", offsetof(struct mirror_db_counts, n_remove)},
+    {"left", offsetof(struct mirror_db_counts, n_left)},
+    {NULL, 0},
+};
+
+static bool
+write_counts(struct mirror_db *db)
+{
+    for (const struct mirror_db_count *c = mirror_db_count_rows; c->name; c++)
+        if (!write_state(
+                db, c->name,
+                (int64_t) *
+                    (const uint64_t *)((const char *)&db->counts + c->offset)))
+            return false;
+    return true;
+}
+
 /* Takes a new run number: resources that an earlier run gave up are tried
  * again. */
 static bool
@@ -358,7 +391,7 @@ begin_run(struct mirror_db *db)
         return false;
     db->run++;
     return mirror_db_begin(db) && write_state(db, "run", db->run) &&
-           mirror_db_commit(db);
+           write_counts(db) && mirror_db_commit(db);
 }
 
 struct mirror_db *
@@ -421,6 +454,9 @@ mirror_db_commit(struct mirror_db *db)
 {
     if (db->version != db->version_before &&
         !write_state(db, "version", db->version))
+        return false;
+    if (memcmp(&db->counts, &db->counts_before, sizeof(db->counts)) &&
+        !write_counts(db))
         return false;
     if (!end_step(db, db_end(&db->base, STATUS_OK, &db->trouble)))
         return false;
@@ -525,6 +561,12 @@ mirror_db_set_position(struct mirror_db *db, int64_t set, const char *position)
     bind_number(db, SQL_SET_REACH, 1, set);
     bind_text(db, SQL_SET_REACH, 2, position);
     return run_statement(db, SQL_SET_REACH);
+}
+
+bool
+mirror_db_note_caught_up(struct mirror_db *db, int64_t set, int64_t when_us)
+{
+    return run_numbers(db, SQL_SET_CAUGHT_UP, 2, (int64_t[]){set, when_us});
 }
 
 /* Resources */

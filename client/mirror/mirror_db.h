@@ -41,6 +41,7 @@
 #define CLIENT_MIRROR_MIRROR_DB_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "client/mirror/mirror_dir.h"
@@ -50,6 +51,9 @@
 #include "proto/slice.h"
 
 struct mirror_db;
+
+/* PRAGMA user_version of the present tables. */
+#define MIRROR_DB_VERSION 2
 
 /* Opens the database `name` in the folder `dir`. NULL: `why` says why. */
 struct mirror_db *mirror_db_open(const char *dir, const char *name,
@@ -77,6 +81,13 @@ struct mirror_db_counts {
 
 const struct mirror_db_counts *mirror_db_counts(const struct mirror_db *db);
 
+/* The rows of the table `state` that have the counts, as of the last commit:
+ * another process reads them (mirror_status.h). */
+extern const struct mirror_db_count {
+    const char *name; /* NULL behind the last */
+    size_t offset;    /* in struct mirror_db_counts */
+} mirror_db_count_rows[];
+
 /* Sources and sets */
 
 /* Notes that the mirror is one of `url`. */
@@ -97,6 +108,10 @@ bool mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
 /* Sets the position of a set, behind the messages of this transaction. */
 bool mirror_db_set_position(struct mirror_db *db, int64_t set,
                             const char *position);
+
+/* Notes that the mirror equalled the set at that time. */
+bool mirror_db_note_caught_up(struct mirror_db *db, int64_t set,
+                              int64_t when_us);
 
 /* Wanted state */
 

@@ -51,6 +51,7 @@ struct followed {
     struct run *run;
     size_t number;         /* in run->tour */
     struct set_sync *feed; /* NULL: not open */
+    int64_t set;           /* in the database; 0: not known yet */
     bool is_current;       /* the source had nothing behind the position */
     char position[TD_POSITION_SIZE];
     char told[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
@@ -530,8 +531,20 @@ end_run(struct run *run)
 static void
 note_position(struct followed *set)
 {
+    set->set = set->feed->set;
     set->is_current = set->feed->is_current;
     snprintf(set->position, sizeof(set->position), "%s", set->feed->position);
+}
+
+/* Notes the time for mirror_status.h. */
+static bool
+note_caught_up(struct mirror *m, int64_t set)
+{
+    if (!mirror_write(m))
+        return false;
+    if (!mirror_db_note_caught_up(m->db, set, clock_now_us()))
+        return mirror_fail_db(m);
+    return mirror_settle(m);
 }
 
 static void
@@ -545,6 +558,8 @@ tell_caught_up(struct run *run)
         if (!set->is_current || !strcmp(set->position, set->told))
             continue;
         memcpy(set->told, set->position, sizeof(set->told));
+        if (!note_caught_up(run->m, set->set))
+            return;
         mirror_tell(
             run->m, TD_SYNC_CAUGHT_UP,
             &(struct td_sync_event){.set = source_sets_url(run->tour, i),

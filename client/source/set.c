@@ -7,14 +7,12 @@
 
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
+#include "client/lib/json_members.h"
 #include "client/lib/set_url.h"
 #include "client/source/discovery.h"
-#include "proto/resourcesync/json_parse.h"
 
 /* More than any description of a set has. */
 #define ANSWER_BYTES_MAX 262144
-
-#define PATH_MAX_BYTES 256
 
 /* Runs one request. `query`: appended to the URL of the set. */
 static enum status
@@ -104,83 +102,12 @@ td_set_delete(struct td_client *client, const char *set_url)
     return client_end(client, rc);
 }
 
-/* The path of the current value in the description. */
-struct member_path {
-    td_member_fn *on_member;
-    void *user;
-    char path[PATH_MAX_BYTES];
-    size_t depth;
-    size_t sizes[JSON_DEPTH_MAX + 1]; /* of the path, by depth */
-    bool is_array[JSON_DEPTH_MAX + 1];
-    unsigned index[JSON_DEPTH_MAX + 1];
-};
-
-static void
-name_member(struct member_path *p, struct slice name)
-{
-    size_t size = p->sizes[p->depth];
-
-    snprintf(p->path + size, sizeof(p->path) - size, "%s%.*s",
-             size > 0 ? "." : "", SLICE_ARG(name));
-}
-
-/* Names a value in an array by its number. */
-static void
-begin_value(struct member_path *p)
-{
-    char number[16];
-
-    if (!p->is_array[p->depth])
-        return;
-    snprintf(number, sizeof(number), "%u", p->index[p->depth]++);
-    name_member(p, slice_of(number));
-}
-
+/* Hands the values of the description over. */
 static enum status
-on_event(void *user, enum json_event event, struct slice text,
-         struct problem *why)
+read_description(struct td_client *client, struct slice body,
+                 td_member_fn *on_member, void *user)
 {
-    struct member_path *p = user;
-    char *value;
-
-    (void)why;
-    switch (event) {
-    case JSON_KEY:
-        name_member(p, text);
-        return STATUS_OK;
-    case JSON_OBJECT_END:
-    case JSON_ARRAY_END:
-        p->depth--;
-        return STATUS_OK;
-    case JSON_OBJECT:
-    case JSON_ARRAY:
-        begin_value(p);
-        p->depth++;
-        p->sizes[p->depth] = strlen(p->path);
-        p->is_array[p->depth] = event == JSON_ARRAY;
-        p->index[p->depth] = 0;
-        return STATUS_OK;
-    case JSON_STRING:
-    case JSON_NUMBER:
-    case JSON_OTHER:
-        break;
-    }
-    begin_value(p);
-    value = slice_dup(text);
-    if (!value)
-        return STATUS_MEMORY;
-    p->on_member(p->path, value, p->user);
-    free(value);
-    return STATUS_OK;
-}
-
-/* Parses the JSON and hands its values over. */
-static enum status
-read_members(struct td_client *client, struct slice body,
-             td_member_fn *on_member, void *user)
-{
-    struct member_path p = {.on_member = on_member, .user = user};
-    enum status rc = json_parse_text(body, on_event, &p, NULL);
+    enum status rc = json_members_read(body, on_member, user, NULL);
 
     if (rc == STATUS_MEMORY)
         return problem_memory(&client->problem);
@@ -201,7 +128,7 @@ td_set_get(struct td_client *client, const char *set_url,
     client_begin(client);
     rc = exchange_settings(client, set_url, "", NULL, NULL, &answer);
     if (!rc && on_member)
-        rc = read_members(client, buf_slice(&answer.body), on_member, user);
+        rc = read_description(client, buf_slice(&answer.body), on_member, user);
     if (!rc && json) {
         *json = slice_dup(buf_slice(&answer.body));
         if (!*json)

@@ -1,0 +1,247 @@
+/*
+ * mirror_status.c - what a mirror has.
+ */
+#include "client/mirror/mirror_status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/db.h"
+#include "client/mirror/mirror_dir.h"
+
+/* The head of a WAL changes whenever SQLite begins it anew. */
+#define WAL_HEAD_SIZE 32
+
+/* More than a process can disturb: it rewrites the file some times a second,
+ * and reading takes some milliseconds. */
+#define TRIES 200
+
+/* The bytes of the file that SQLite locks: sqlite.org/fileformat2.html, "the
+ * lock-byte page", as of its VFS "unix". */
+#define LOCK_START 0x40000000
+#define LOCK_SIZE  512
+
+/* Properties that change if somebody writes the file. */
+struct file_mark {
+    bool is_there;
+    struct stat file;
+    char wal_head[WAL_HEAD_SIZE];
+};
+
+/* Reads the head of the WAL; zeros if there is none. */
+static void
+read_wal_head(const char *path, char head[WAL_HEAD_SIZE])
+{
+    char wal[PATH_MAX + 8];
+    int fd;
+
+    memset(head, 0, WAL_HEAD_SIZE);
+    snprintf(wal, sizeof(wal), "%s-wal", path);
+    fd = open(wal, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (pread(fd, head, WAL_HEAD_SIZE, 0) < 0)
+        memset(head, 0, WAL_HEAD_SIZE);
+    close(fd);
+}
+
+static void
+mark_file(const char *path, struct file_mark *mark)
+{
+    memset(mark, 0, sizeof(*mark));
+    mark->is_there = !stat(path, &mark->file);
+    read_wal_head(path, mark->wal_head);
+}
+
+static bool
+is_same(const struct file_mark *a, const struct file_mark *b)
+{
+    return a->is_there && b->is_there && a->file.st_ino == b->file.st_ino &&
+           a->file.st_size == b->file.st_size &&
+           a->file.st_mtim.tv_sec == b->file.st_mtim.tv_sec &&
+           a->file.st_mtim.tv_nsec == b->file.st_mtim.tv_nsec &&
+           !memcmp(a->wal_head, b->wal_head, WAL_HEAD_SIZE);
+}
+
+/* Finds the process that has locked the database. Takes no lock, so it never
+ * keeps a process from its work. */
+static void
+find_process(const char *path, struct mirror_status *status)
+{
+    struct flock lock = {.l_type = F_WRLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = LOCK_START,
+                         .l_len = LOCK_SIZE};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+    if (fd < 0)
+        return;
+    if (!fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK) {
+        status->is_at_work = true;
+        status->process = lock.l_pid > 0 ? lock.l_pid : 0;
+    }
+    close(fd);
+}
+
+/* Reading */
+
+static enum status
+read_counts(struct db *db, struct mirror_db_counts *counts, struct problem *why)
+{
+    sqlite3_stmt *s = NULL;
+    bool row = false;
+    enum status rc =
+        db_prepare(db, &s, "SELECT value FROM state WHERE name = ?1", why);
+
+    for (const struct mirror_db_count *c = mirror_db_count_rows; !rc && c->name;
+         c++) {
+        db_bind_text(s, 1, slice_of(c->name));
+        rc = db_step(db, s, &row, NULL, why);
+        if (!rc && row)
+            *(uint64_t *)((char *)counts + c->offset) =
+                (uint64_t)sqlite3_column_int64(s, 0);
+        db_reset(s);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
+static enum status
+add_source(struct mirror_status *status, sqlite3_stmt *s)
+{
+    char **grown = realloc(status->sources, (status->n_sources + 1) *
+                                                sizeof(status->sources[0]));
+
+    if (!grown)
+        return STATUS_MEMORY;
+    status->sources = grown;
+    grown[status->n_sources] = slice_dup(db_column(s, 0));
+    return grown[status->n_sources++] ? STATUS_OK : STATUS_MEMORY;
+}
+
+static enum status
+add_set(struct mirror_status *status, sqlite3_stmt *s)
+{
+    struct mirror_status_set *grown =
+        realloc(status->sets, (status->n_sets + 1) * sizeof(status->sets[0]));
+    struct mirror_status_set *set;
+
+    if (!grown)
+        return STATUS_MEMORY;
+    status->sets = grown;
+    set = &grown[status->n_sets++];
+    set->url = slice_dup(db_column(s, 0));
+    db_text(s, 1, set->position, sizeof(set->position));
+    set->caught_up_us = sqlite3_column_int64(s, 2);
+    return set->url ? STATUS_OK : STATUS_MEMORY;
+}
+
+static enum status
+read_rows(struct db *db, const char *sql,
+          enum status (*add)(struct mirror_status *status, sqlite3_stmt *s),
+          struct mirror_status *status, struct problem *why)
+{
+    sqlite3_stmt *s = NULL;
+    bool row = true;
+    enum status rc = db_prepare(db, &s, sql, why);
+
+    while (!rc && row) {
+        rc = db_step(db, s, &row, NULL, why);
+        if (!rc && row && add(status, s))
+            rc = problem_memory(why);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
+static enum status
+check_version(struct db *db, struct problem *why)
+{
+    int64_t version;
+    enum status rc = db_check_version(db, MIRROR_DB_VERSION, why);
+
+    if (rc)
+        return STATUS_IO;
+    rc = db_number(db, "PRAGMA user_version", &version, why);
+    if (!rc && version < MIRROR_DB_VERSION)
+        rc = problem(why, STATUS_IO,
+                     "an earlier tidings made it: the next sync or audit "
+                     "brings it up to date");
+    return rc;
+}
+
+/* Reads the database once. */
+static enum status
+read_database(struct mirror_status *status, const char *path,
+              struct problem *why)
+{
+    struct db db = {.handle = NULL};
+    enum status rc = db_open(&db, path, DB_LOOK, why);
+
+    if (!rc)
+        rc = check_version(&db, why);
+    if (!rc)
+        rc = read_counts(&db, &status->counts, why);
+    if (!rc)
+        rc = read_rows(&db, "SELECT url FROM sources ORDER BY n", add_source,
+                       status, why);
+    if (!rc)
+        rc = read_rows(&db,
+                       "SELECT url, position, caught_up FROM sets ORDER BY id",
+                       add_set, status, why);
+    db_close(&db);
+    return rc;
+}
+
+enum status
+mirror_status_read(struct mirror_status *status, const char *dir,
+                   struct problem *why)
+{
+    struct file_mark before, after;
+    char path[PATH_MAX];
+    enum status rc = STATUS_IO;
+
+    *status = (struct mirror_status){.process = 0};
+    if (snprintf(path, sizeof(path), "%s/" MIRROR_DIR_STATE "/mirror.db",
+                 dir) >= (int)sizeof(path))
+        return problem(why, STATUS_IO, "%s: the path is too long", dir);
+    if (access(path, R_OK))
+        return errno == ENOENT || errno == ENOTDIR
+                   ? problem(why, STATUS_IO,
+                             "%s is no mirror: it has no " MIRROR_DIR_STATE
+                             "/mirror.db; tidings sync makes one",
+                             dir)
+                   : problem_errno(why, "cannot read", path);
+    for (int i = 0; i < TRIES; i++) {
+        mirror_status_fini(status);
+        mark_file(path, &before);
+        find_process(path, status);
+        rc = read_database(status, path, why);
+        mark_file(path, &after);
+        if (is_same(&before, &after))
+            break;
+        rc = problem(why, STATUS_IO,
+                     "%s changes faster than it can be read; ask again", path);
+    }
+    if (rc)
+        problem_prefix(why, rc, "%s: ", dir);
+    return rc;
+}
+
+void
+mirror_status_fini(struct mirror_status *status)
+{
+    for (size_t i = 0; i < status->n_sources; i++)
+        free(status->sources[i]);
+    for (size_t i = 0; i < status->n_sets; i++)
+        free(status->sets[i].url);
+    free(status->sources);
+    free(status->sets);
+    *status = (struct mirror_status){.process = 0};
+}
