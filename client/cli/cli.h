@@ -15,7 +15,19 @@
 
 extern const struct command publish_command;
 extern const struct command follow_command;
-extern const struct command set_command;
+extern const struct command set_list_command;
+extern const struct command set_create_command;
+extern const struct command set_change_command;
+extern const struct command set_show_command;
+extern const struct command set_delete_command;
+extern const struct command set_rotate_command;
+extern const struct command set_build_command;
+extern const struct command subscriptions_list_command;
+extern const struct command subscriptions_show_command;
+extern const struct command subscriptions_redeliver_command;
+extern const struct command subscriptions_end_command;
+extern const struct command bridges_command;
+extern const struct command tail_command;
 extern const struct command watch_command;
 extern const struct command get_command;
 extern const struct command status_command;

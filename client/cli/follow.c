@@ -1,6 +1,8 @@
 /*
  * follow.c - tidings follow: a line, or a command, for each change.
  */
+#include "client/cli/follow.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -87,20 +89,6 @@ lines_of(const char *name)
 }
 
 /* Command line */
-
-/* Lent from the command line, but for the filters. */
-struct follow_args {
-    const char *url;
-    const char *state;           /* path; NULL: none */
-    const char *command;         /* --exec; NULL: prints lines */
-    const struct lines *lines;   /* format of output or the command's input */
-    const char *callback_listen; /* "HOST:PORT"; NULL: no callback */
-    const char *callback_url;    /* NULL: as it listens */
-    unsigned long long count;    /* 0: no end */
-    bool is_verbose;
-    struct td_follow_options how;
-    struct td_filter *filters;
-};
 
 enum {
     OPTION_AFTER,
@@ -257,6 +245,18 @@ read_callback(const struct arguments *arguments, struct follow_args *args)
     return EXIT_GOOD;
 }
 
+bool
+follow_args_format(struct follow_args *args, const char *format)
+{
+    args->lines = lines_of(format);
+    if (!args->lines) {
+        bad_usage("--format is text, json or xml");
+        return false;
+    }
+    args->how.form = args->lines->form;
+    return true;
+}
+
 /* Reads the action for a change, and how often it runs. */
 static enum exit_code
 read_lines(const struct arguments *arguments, struct follow_args *args)
@@ -268,10 +268,10 @@ read_lines(const struct arguments *arguments, struct follow_args *args)
     args->command = given[OPTION_EXEC];
     if (args->command && !args->command[0])
         return bad_usage("--exec needs a command");
-    args->lines = lines_of(format ? format : args->command ? "json" : "text");
-    if (!args->lines)
-        return bad_usage("--format is text, json or xml");
-    args->how.form = args->lines->form;
+    if (!follow_args_format(args, format          ? format
+                                  : args->command ? "json"
+                                                  : "text"))
+        return EXIT_USAGE;
     if (count) {
         if (!count[0] || strlen(count) > 18 ||
             strspn(count, "0123456789") != strlen(count) ||
@@ -626,35 +626,42 @@ follow_all(struct follow *f)
     return code == EXIT_GONE && f->n_sets > 1 ? EXIT_FAILED : code;
 }
 
-static enum exit_code
-run_follow(const struct arguments *arguments)
+enum exit_code
+follow_changes(const struct follow_args *args,
+               const struct arguments *arguments)
 {
-    struct follow f = {.code = EXIT_GOOD, .n_sets = 1};
-    enum exit_code code = follow_args_read(&f.args, arguments);
+    struct follow f = {.args = *args, .code = EXIT_GOOD, .n_sets = 1};
+    enum exit_code code;
 
-    if (!code)
-        followed = open_client(arguments, f.args.url, &code);
-    if (!code && !(f.state = follow_state_open(followed, f.args.state)))
+    followed = open_client(arguments, args->url, &code);
+    if (!code && !(f.state = follow_state_open(followed, args->state)))
         code = EXIT_FAILED;
     if (code)
-        goto out;
+        return code;
     f.args.how.on_trouble = on_trouble;
     if (isatty(STDERR_FILENO))
         f.args.how.on_progress = on_progress;
     signals_stop_client(followed);
     signals_ignore_pipe();
-    code = f.args.callback_listen ? follow_at_callback(&f) : follow_all(&f);
+    code = args->callback_listen ? follow_at_callback(&f) : follow_all(&f);
     clear_progress(&f);
-    if (code == EXIT_GOOD)
-        code = f.code;
-    if (code == EXIT_GONE && f.args.how.baseline == TD_NO_BASELINE)
+    follow_state_close(f.state);
+    /* Keeps the handle until the process ends: a signal may still come. */
+    return code ? code : f.code;
+}
+
+static enum exit_code
+run_follow(const struct arguments *arguments)
+{
+    struct follow_args args;
+    enum exit_code code = follow_args_read(&args, arguments);
+
+    if (!code)
+        code = follow_changes(&args, arguments);
+    if (code == EXIT_GONE && args.how.baseline == TD_NO_BASELINE)
         say("--baseline gone prints all resources of the source, and continues "
             "from there");
-
-    /* Keeps the handle until the process ends: a signal may still come. */
-out:
-    follow_state_close(f.state);
-    follow_args_fini(&f.args);
+    follow_args_fini(&args);
     return code;
 }
 

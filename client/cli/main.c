@@ -5,9 +5,30 @@
 #include "client/cli/settings.h"
 
 static const struct command *const commands[] = {
-    &publish_command, &follow_command, &sync_command,  &audit_command,
-    &verify_command,  &relay_command,  &watch_command, &get_command,
-    &status_command,  &set_command,    &help_command,  NULL,
+    &publish_command,
+    &follow_command,
+    &tail_command,
+    &sync_command,
+    &audit_command,
+    &verify_command,
+    &relay_command,
+    &watch_command,
+    &get_command,
+    &status_command,
+    &set_list_command,
+    &set_create_command,
+    &set_change_command,
+    &set_show_command,
+    &set_delete_command,
+    &set_rotate_command,
+    &set_build_command,
+    &subscriptions_list_command,
+    &subscriptions_show_command,
+    &subscriptions_redeliver_command,
+    &subscriptions_end_command,
+    &bridges_command,
+    &help_command,
+    NULL,
 };
 
 static const struct operand_row operands[] = {

@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/confirm.h"
+#include "client/cli/plain_json.h"
 
 enum {
     OPTION_TITLE,
@@ -24,11 +25,11 @@ enum {
     OPTION_PRIVATE,
     OPTION_UPSTREAM_TOPIC,
     OPTION_HUB,
-    OPTION_RESET,
-    OPTION_DISCARD,
-    OPTION_JSON,
-    OPTION_YES,
-    OPTIONS
+    SETTINGS,
+
+    /* Of set change alone. */
+    OPTION_RESET = SETTINGS,
+    OPTION_DISCARD
 };
 
 static const struct option options[] = {
@@ -59,19 +60,27 @@ static const struct option options[] = {
                         .help =
                             "whether the broker stores the bytes of resources"},
     [OPTION_PRIVATE] = {"private", NULL,
-                        .help =
-                            "create: only for tokens that may read the set"},
+                        .help = "only for tokens that may read the set"},
     [OPTION_UPSTREAM_TOPIC] = {"upstream-topic", "URL",
                                .help = "take the changes of this WebSub topic"},
     [OPTION_HUB] = {"hub", "URL", .help = "send changes to this hub, too",
                     .may_repeat = true},
     [OPTION_RESET] = {"reset", "OPTION",
-                      .help = "change: the broker's default again, or none",
+                      .help = "the broker's default again, or none",
                       .may_repeat = true},
     [OPTION_DISCARD] = {"discard", NULL,
-                        .help = "change: also where stored bytes are deleted"},
-    [OPTION_JSON] = {"json", NULL, .help = "show: the broker's JSON"},
-    [OPTION_YES] = {"yes", NULL, .help = "delete: do not ask"},
+                        .help = "also where stored bytes are deleted"},
+};
+
+/* Of set create. */
+static const struct options creation = {options, SETTINGS};
+
+static const struct option show_options[] = {
+    {"json", NULL, .help = "the broker's JSON"},
+};
+
+static const struct option delete_options[] = {
+    {"yes", NULL, .help = "do not ask"},
 };
 
 /* The names of the settings, in the order of the options. */
@@ -135,15 +144,25 @@ put_hubs(FILE *to, const struct arguments *arguments)
     fputs("]", to);
 }
 
-/* The setting with that option's name, for --reset; OPTION_RESET: none. */
+/* The setting with that option's name; SETTINGS: none. */
 static int
 setting_named(const char *name)
 {
     int i = OPTION_TITLE;
 
-    while (i < OPTION_RESET && strcmp(name, options[i].name))
+    while (i < SETTINGS && strcmp(name, options[i].name))
         i++;
     return i;
+}
+
+/* The name that the option `given` resets; NULL: it is not --reset. */
+static const char *
+reset_by(const struct arguments *arguments, const struct given *given)
+{
+    return arguments->command->options != &creation &&
+                   given->row == OPTION_RESET
+               ? given->value
+               : NULL;
 }
 
 /* Finds mistakes that the broker could not see. */
@@ -155,11 +174,11 @@ check_settings(const struct arguments *arguments)
             !is_number(arguments->options[i]))
             return bad_usage("--%s is a number", options[i].name);
     for (size_t i = 0; i < arguments->n_given; i++) {
-        const char *name = arguments->given[i].value;
+        const char *name = reset_by(arguments, &arguments->given[i]);
 
-        if (arguments->given[i].row != OPTION_RESET)
+        if (!name)
             continue;
-        if (setting_named(name) == OPTION_RESET)
+        if (setting_named(name) == SETTINGS)
             return bad_usage("--reset %s: there is no such option of a set",
                              name);
         if (arguments->options[setting_named(name)])
@@ -188,10 +207,12 @@ put_value(FILE *to, const struct arguments *arguments, int i)
 static int
 is_reset(const struct arguments *arguments, int i)
 {
-    for (size_t k = 0; k < arguments->n_given; k++)
-        if (arguments->given[k].row == OPTION_RESET &&
-            setting_named(arguments->given[k].value) == i)
+    for (size_t k = 0; k < arguments->n_given; k++) {
+        const char *name = reset_by(arguments, &arguments->given[k]);
+
+        if (name && setting_named(name) == i)
             return 1;
+    }
     return 0;
 }
 
@@ -226,55 +247,41 @@ settings_of(const struct arguments *arguments, size_t *size)
 /* Creates or changes the set by the settings of the command line. */
 static enum exit_code
 give_settings(struct td_client *client, const struct arguments *arguments,
-              int is_new)
+              const char *settings, size_t size)
 {
-    const char *url = arguments->operands[1];
+    const char *url = arguments->operands[0];
+
+    if (arguments->command->options == &creation)
+        return exit_of(client, td_set_create(client, url, settings, size));
+    return exit_of(client,
+                   td_set_change(client, url, settings, size,
+                                 arguments->options[OPTION_DISCARD] != NULL));
+}
+
+static enum exit_code
+run_create_or_change(const struct arguments *arguments)
+{
+    bool is_new = arguments->command->options == &creation;
+    struct td_client *client = NULL;
     size_t size = 0;
-    char *settings;
+    char *settings = NULL;
     enum exit_code code = check_settings(arguments);
 
-    if (code != EXIT_GOOD)
-        return code;
-    settings = settings_of(arguments, &size);
-    if (!settings) {
+    if (!code && !(settings = settings_of(arguments, &size))) {
         say(NO_MEMORY);
-        return EXIT_FAILED;
+        code = EXIT_FAILED;
     }
-    if (is_new)
-        code = exit_of(client, td_set_create(client, url, settings, size));
-    else if (!strcmp(settings, "{}"))
+    if (!code && !is_new && !strcmp(settings, "{}"))
         code = bad_usage("set change needs a setting, or --reset");
-    else
-        code = exit_of(
-            client, td_set_change(client, url, settings, size,
-                                  arguments->options[OPTION_DISCARD] != NULL));
-    if (code == EXIT_GOOD)
+    if (!code)
+        client = open_client(arguments, arguments->operands[0], &code);
+    if (client)
+        code = give_settings(client, arguments, settings, size);
+    if (!code)
         puts(is_new ? "created" : "changed");
+    td_close(client);
     free(settings);
     return code;
-}
-
-static enum exit_code
-create_set(struct td_client *client, const struct arguments *arguments)
-{
-    return give_settings(client, arguments, 1);
-}
-
-static enum exit_code
-change_set(struct td_client *client, const struct arguments *arguments)
-{
-    return give_settings(client, arguments, 0);
-}
-
-static void
-print_value(const char *name, const char *value)
-{
-    size_t size = strlen(name);
-
-    print_plain(name);
-    printf("%*s ", size < 27 ? 27 - (int)size : 0, "");
-    print_plain(value);
-    putchar('\n');
 }
 
 /* A link is two values: its relation, then its address. */
@@ -285,27 +292,32 @@ show_member(const char *path, const char *value, void *user)
     size_t size = strlen(path);
 
     if (strncmp(path, "links.", 6)) {
-        print_value(path, value);
+        plain_json_pair(path, value);
     } else if (size > 4 && !strcmp(path + size - 4, ".rel")) {
         snprintf(rel, 64, "link %s", value);
     } else if (size > 5 && !strcmp(path + size - 5, ".href")) {
-        print_value(rel, value);
+        plain_json_pair(rel, value);
     }
 }
 
 static enum exit_code
-show_set(struct td_client *client, const struct arguments *arguments)
+run_show(const struct arguments *arguments)
 {
-    int as_json = arguments->options[OPTION_JSON] != NULL;
+    const char *url = arguments->operands[0];
+    bool is_json = arguments->options[0] != NULL;
     char rel[64] = "";
     char *json = NULL;
-    enum exit_code code =
-        exit_of(client, td_set_get(client, arguments->operands[1],
-                                   as_json ? NULL : show_member, rel, &json));
+    enum exit_code code;
+    struct td_client *client = open_client(arguments, url, &code);
 
-    if (code == EXIT_GOOD && as_json)
-        fputs(json, stdout);
+    if (!client)
+        return code;
+    code = exit_of(client, td_set_get(client, url, is_json ? NULL : show_member,
+                                      rel, &json));
+    if (!code && is_json)
+        plain_json_line(slice_of(json));
     free(json);
+    td_close(client);
     return code;
 }
 
@@ -334,100 +346,93 @@ count_loss(const char *path, const char *value, void *user)
             *rows[i].number = strtoull(value, NULL, 10);
 }
 
-/* Asks on the terminal whether to delete the set. EXIT_FAILED: no. */
+/* Asks whether to delete the set. */
 static enum exit_code
 confirm_deletion(struct td_client *client, const char *url)
 {
     struct loss loss = {0};
-    char answer[16] = "";
-    enum exit_code code;
+    char files[80] = "";
+    enum exit_code code =
+        confirm_can_ask("set delete deletes all that the set has");
 
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return bad_usage("set delete deletes all that the set has: give --yes, "
-                         "or let it ask on a terminal");
-    code = exit_of(client, td_set_get(client, url, count_loss, &loss, NULL));
-    if (code != EXIT_GOOD)
+    if (!code)
+        code =
+            exit_of(client, td_set_get(client, url, count_loss, &loss, NULL));
+    if (code)
         return code;
-    fprintf(stderr, "Delete %s with %llu entries, %llu closed lists", url,
-            loss.entries, loss.lists);
     if (loss.files)
-        fprintf(stderr, ", %llu files of content (%llu bytes)", loss.files,
-                loss.bytes);
-    fputs("? Type yes: ", stderr);
-    fflush(stderr);
-    if (fgets(answer, sizeof(answer), stdin) && !strcmp(answer, "yes\n"))
-        return EXIT_GOOD;
-    say("nothing was deleted");
-    return EXIT_FAILED;
+        snprintf(files, sizeof(files), ", %llu files of content (%llu bytes)",
+                 loss.files, loss.bytes);
+    return confirm("deleted",
+                   "Delete %s with %llu entries, %llu closed lists%s", url,
+                   loss.entries, loss.lists, files);
 }
 
 static enum exit_code
-delete_set(struct td_client *client, const struct arguments *arguments)
+run_delete(const struct arguments *arguments)
 {
-    const char *url = arguments->operands[1];
-    enum exit_code code = EXIT_GOOD;
-
-    if (!arguments->options[OPTION_YES])
-        code = confirm_deletion(client, url);
-    if (code == EXIT_GOOD)
-        code = exit_of(client, td_set_delete(client, url));
-    if (code == EXIT_GOOD)
-        puts("deleted");
-    return code;
-}
-
-static const struct action {
-    const char *name;
-    int first, last; /* the options it takes */
-    enum exit_code (*run)(struct td_client *client,
-                          const struct arguments *arguments);
-} actions[] = {
-    {"create", OPTION_TITLE, OPTION_HUB, create_set},
-    {"change", OPTION_TITLE, OPTION_DISCARD, change_set},
-    {"show", OPTION_JSON, OPTION_JSON, show_set},
-    {"delete", OPTION_YES, OPTION_YES, delete_set},
-};
-
-static enum exit_code
-run_set(const struct arguments *arguments)
-{
-    const char *name = arguments->n_operands > 0 ? arguments->operands[0] : "";
-    size_t n = sizeof(actions) / sizeof(actions[0]), i = 0;
-    struct td_client *client;
+    const char *url = arguments->operands[0];
     enum exit_code code;
+    struct td_client *client = open_client(arguments, url, &code);
 
-    while (i < n && strcmp(name, actions[i].name))
-        i++;
-    if (i == n)
-        return bad_usage("set needs create, change, show or delete; see "
-                         "tidings set --help");
-    if (arguments->n_operands != 2)
-        return bad_usage("set %s needs one SET-URL", name);
-    for (int o = 0; o < OPTIONS; o++)
-        if (arguments->options[o] &&
-            (o < actions[i].first || o > actions[i].last))
-            return bad_usage("set %s takes no --%s", name, options[o].name);
-    client = open_client(arguments, arguments->operands[1], &code);
     if (!client)
         return code;
-    code = actions[i].run(client, arguments);
+    if (!arguments->options[0])
+        code = confirm_deletion(client, url);
+    if (!code)
+        code = exit_of(client, td_set_delete(client, url));
+    if (!code)
+        puts("deleted");
     td_close(client);
     return code;
 }
 
-const struct command set_command = {
-    .name = "set",
-    .operands = "create|change|show|delete SET-URL",
-    .help = "Creates a set, changes its settings, shows or deletes it.",
+const struct command set_create_command = {
+    .name = "set create",
+    .operands = "SET-URL",
+    .help = "Creates a set.",
+    .more = "What is not given is the broker's default. A set that exists is "
+            "left alone, and the exit status is 1.",
+    .examples = "tidings set create http://127.0.0.1:8787/sets/demo "
+                "--title Demo\n",
+    .options = &creation,
+    .run = run_create_or_change,
+};
+
+const struct command set_change_command = {
+    .name = "set change",
+    .operands = "SET-URL",
+    .help = "Changes settings of a set.",
     .more =
-        "create and change take the settings; --hub may be given several "
-        "times. create\nrefuses a set that exists. change leaves alone what "
-        "is not named; --reset, which\nmay be given several times, makes a "
-        "setting what it is without the option. A\nchange that would delete "
-        "stored bytes (content none, fewer lists, a smaller age)\nis refused "
-        "with the amount, unless --discard is given.\n\n"
-        "delete asks on a terminal, and needs --yes elsewhere: what the set "
-        "had is gone\nwhen it prints \"deleted\".\n",
+        "Settings that are not given stay as they are; --reset OPTION makes "
+        "one what it is without the option.\n\n"
+        "The broker refuses a change that would delete stored bytes "
+        "(content none, fewer lists, a smaller age), and says how much it "
+        "is; --discard lets it.",
+    .examples = "tidings set change http://127.0.0.1:8787/sets/demo "
+                "--title News\n"
+                "tidings set change http://127.0.0.1:8787/sets/demo "
+                "--reset rotate-age\n",
     .options = OPTIONS(options),
-    .run = run_set,
+    .run = run_create_or_change,
+};
+
+const struct command set_show_command = {
+    .name = "set show",
+    .operands = "SET-URL",
+    .help = "Shows a set: its position, settings, lists, readers and links.",
+    .examples = "tidings set show http://127.0.0.1:8787/sets/demo\n",
+    .options = OPTIONS(show_options),
+    .run = run_show,
+};
+
+const struct command set_delete_command = {
+    .name = "set delete",
+    .operands = "SET-URL",
+    .help = "Deletes a set and all that it has.",
+    .more = "Asks on a terminal, and says how much is lost; elsewhere it needs "
+            "--yes.",
+    .examples = "tidings set delete http://127.0.0.1:8787/sets/demo --yes\n",
+    .options = OPTIONS(delete_options),
+    .run = run_delete,
 };

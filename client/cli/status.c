@@ -14,24 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
-#include "client/lib/client.h"
-#include "client/lib/fetch.h"
+#include "client/cli/table.h"
 #include "client/lib/json_slices.h"
+#include "client/mirror/mirror_status.h"
+#include "proto/datetime.h"
 #include "proto/number.h"
 
 enum { OPTION_PLOT, OPTION_JSON };
 
 static const struct option options[] = {
     [OPTION_PLOT] = {"plot", NULL, .help = "also draw the last hour"},
-    [OPTION_JSON] = {"json", NULL, .help = "the broker's JSON"},
+    [OPTION_JSON] = {"json", NULL, .help = "as a JSON object"},
 };
 
 #define MINUTES 60
 #define ROWS    6
-
-/* Longest answer: two rows of minutes, and the readers by transport. */
-#define ANSWER_MAX 65536
 
 /* The steps of a character in the picture. */
 static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -166,82 +165,196 @@ print_status(struct slice json, bool has_plot)
     return EXIT_GOOD;
 }
 
-/* The address of the status: BROKER-URL/status, or SET-URL/rate. */
-static char *
-status_url(const char *url)
+/* True for SET-URL: then its status is at SET-URL/rate. */
+static bool
+is_set_url(const char *url)
 {
-    size_t size = strlen(url);
-    char *text = malloc(size + sizeof("/status"));
-    const char *set;
+    const char *name = strstr(url, "/sets/");
 
-    if (!text)
-        return NULL;
-    while (size && url[size - 1] == '/')
-        size--;
-    sprintf(text, "%.*s", (int)size, url);
-    set = strstr(text, "/sets/");
-    strcat(text,
-           set && !strchr(set + strlen("/sets/"), '/') ? "/rate" : "/status");
-    return text;
+    name = name ? name + strlen("/sets/") : "";
+    return *name &&
+           !name[strcspn(name, "/") + strspn(name + strcspn(name, "/"), "/")];
 }
 
-/* Asks, and prints. */
 static enum exit_code
-ask_status(struct td_client *client, const char *url,
-           const struct arguments *arguments)
+ask_status(const struct arguments *arguments)
 {
-    const struct fetch_request request = {.url = url, .max_bytes = ANSWER_MAX};
-    struct fetch_answer answer;
-    enum exit_code code;
+    const char *url = arguments->operands[0];
+    struct broker_call call;
+    enum exit_code code = broker_call_begin(
+        &call, arguments, url, is_set_url(url) ? "/rate" : "/status");
+
+    if (!code)
+        code = broker_call_send(&call, "GET");
+    if (!code && arguments->options[OPTION_JSON])
+        code = broker_call_show(&call, true);
+    else if (!code)
+        code = print_status(buf_slice(&call.json),
+                            arguments->options[OPTION_PLOT] != NULL);
+    broker_call_end(&call);
+    return code;
+}
+
+/* Mirrors */
+
+static void
+print_fact(const char *label, const char *text)
+{
+    printf("%-26s ", label);
+    print_plain(text);
+    putchar('\n');
+}
+
+/* "12.3 MB", or "512 bytes". */
+static const char *
+size_text(uint64_t bytes, char to[32])
+{
+    static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+    double number = (double)bytes / 1000;
+    size_t i = 0;
+
+    if (bytes < 1000) {
+        snprintf(to, 32, "%" PRIu64 " bytes", bytes);
+        return to;
+    }
+    for (; number >= 999.95 && i + 1 < sizeof(units) / sizeof(units[0]); i++)
+        number /= 1000;
+    snprintf(to, 32, "%.1f %s", number, units[i]);
+    return to;
+}
+
+static const char *
+time_text(int64_t us, char to[DATETIME_SIZE + 1])
+{
+    if (us <= 0)
+        return "never";
+    to[datetime_write_short(to, us - us % 1000000)] = '\0';
+    return to;
+}
+
+static void
+print_sets(const struct mirror_status *mirror)
+{
+    static const char *const headings[] = {"POSITION", "CAUGHT UP", "SET",
+                                           NULL};
+    char time[DATETIME_SIZE + 1];
+    struct table table;
+
+    putchar('\n');
+    table_begin(&table, headings);
+    for (size_t i = 0; i < mirror->n_sets; i++) {
+        table_add_text(&table, mirror->sets[i].position);
+        table_add_text(&table, time_text(mirror->sets[i].caught_up_us, time));
+        table_add_text(&table, mirror->sets[i].url);
+    }
+    table_end(&table);
+}
+
+static void
+print_mirror(const struct mirror_status *mirror)
+{
+    const struct mirror_db_counts *c = &mirror->counts;
+    char bytes[32];
+
+    for (size_t i = 0; i < mirror->n_sources; i++)
+        print_fact("mirror of", mirror->sources[i]);
+    printf("%-26s %" PRIu64 ", %s\n", "files", c->n_have,
+           size_text(c->bytes_have, bytes));
+    printf("%-26s %" PRIu64 " to fetch (%s), %" PRIu64 " to remove\n",
+           "pending", c->n_fetch - c->n_left, size_text(c->bytes_wanted, bytes),
+           c->n_remove);
+    printf("%-26s %" PRIu64 "%s\n", "failed", c->n_left,
+           c->n_left ? ", which the next run tries again" : "");
+    if (mirror->is_at_work && mirror->process)
+        printf("%-26s process %ld\n", "at work", mirror->process);
+    else
+        print_fact("at work", mirror->is_at_work ? "a process" : "nobody");
+    print_sets(mirror);
+}
+
+/* {"mirror":"...","sources":["..."],"sets":[{"set":"...","position":"...",
+ *  "caughtUp":"..."}],"files":3,"bytes":12,"fetch":0,"fetchBytes":0,
+ *  "remove":0,"failed":0,"atWork":true,"process":123} */
+static void
+print_mirror_json(const struct mirror_status *mirror, const char *dir)
+{
+    const struct mirror_db_counts *c = &mirror->counts;
+    char time[DATETIME_SIZE + 1];
+
+    put_member(stdout, "{", "mirror", dir);
+    fputs(",\"sources\":[", stdout);
+    for (size_t i = 0; i < mirror->n_sources; i++) {
+        fputs(i ? "," : "", stdout);
+        put_json_string(stdout, mirror->sources[i]);
+    }
+    fputs("],\"sets\":[", stdout);
+    for (size_t i = 0; i < mirror->n_sets; i++) {
+        const struct mirror_status_set *set = &mirror->sets[i];
+
+        put_member(stdout, i ? ",{" : "{", "set", set->url);
+        put_member(stdout, ",", "position",
+                   set->position[0] ? set->position : NULL);
+        put_member(stdout, ",", "caughtUp",
+                   set->caught_up_us ? time_text(set->caught_up_us, time)
+                                     : NULL);
+        putchar('}');
+    }
+    printf("],\"files\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"fetch\":%" PRIu64
+           ",\"fetchBytes\":%" PRIu64 ",\"remove\":%" PRIu64
+           ",\"failed\":%" PRIu64 ",\"atWork\":%s",
+           c->n_have, c->bytes_have, c->n_fetch - c->n_left, c->bytes_wanted,
+           c->n_remove, c->n_left, mirror->is_at_work ? "true" : "false");
+    if (mirror->process)
+        printf(",\"process\":%ld", mirror->process);
+    puts("}");
+}
+
+static enum exit_code
+show_mirror(const struct arguments *arguments)
+{
+    const char *dir = arguments->operands[0];
+    struct mirror_status mirror;
+    struct problem why = {""};
     enum status rc;
 
-    client_begin(client);
-    rc = fetch_run(client, &request, &answer);
-    if (!rc && answer.status != 200)
-        rc = client_refused(client, &answer);
-    code = exit_of(client, client_end(client, rc));
-    if (!rc && arguments->options[OPTION_JSON])
-        fwrite(answer.body.data, 1, answer.body.size, stdout);
-    else if (!rc)
-        code = print_status(buf_slice(&answer.body),
-                            arguments->options[OPTION_PLOT] != NULL);
-    fetch_answer_fini(&answer);
-    return code;
+    if (arguments->options[OPTION_PLOT])
+        return bad_usage("--plot draws the last hour of a broker or a set");
+    rc = mirror_status_read(&mirror, dir, &why);
+    if (rc)
+        say("%s", why.text);
+    else if (arguments->options[OPTION_JSON])
+        print_mirror_json(&mirror, dir);
+    else
+        print_mirror(&mirror);
+    mirror_status_fini(&mirror);
+    return rc ? EXIT_FAILED : EXIT_GOOD;
 }
 
 static enum exit_code
 run_status(const struct arguments *arguments)
 {
-    struct td_client *client;
-    enum exit_code code;
-    char *url;
-
-    if (arguments->n_operands != 1 || !is_web_url(arguments->operands[0]))
-        return bad_usage("status needs one BROKER-URL or SET-URL; see tidings "
-                         "status --help");
-    client = open_client(arguments, arguments->operands[0], &code);
-    if (!client)
-        return code;
-    url = status_url(arguments->operands[0]);
-    code = EXIT_FAILED;
-    if (url)
-        code = ask_status(client, url, arguments);
-    else
-        say("out of memory");
-    free(url);
-    td_close(client);
-    return code;
+    return is_web_url(arguments->operands[0]) ? ask_status(arguments)
+                                              : show_mirror(arguments);
 }
 
 const struct command status_command = {
     .name = "status",
-    .operands = "BROKER-URL|SET-URL",
-    .help = "Tells what happened in the last hour of a broker or a set.",
-    .more = "Of a broker (http://host:port/): its sets, its disk, the entries "
-            "of all sets\nand the largest lag of a reader; the token needs the "
-            "right to observe. Of a set:\nits entries and the largest lag of "
-            "its readers. A picture has a column for each\nminute, in 75 "
-            "columns of text.\n",
+    .operands = "BROKER-URL|SET-URL|DIR",
+    .help = "Shows the last hour of a broker or a set, or the state of a "
+            "mirror.",
+    .more =
+        "Of a broker (http://host:port/): its sets, its disk, the entries of "
+        "all sets and the largest lag of a reader; the token needs the right "
+        "to observe. Of a set: its entries and the largest lag of its "
+        "readers. A picture has a column for each minute, in 75 columns of "
+        "text.\n\n"
+        "Of a DIR that tidings sync has made: its sources; the files that are "
+        "there; what is to fetch or to remove; what the last run has given "
+        "up; the process that works on it; and of each set the position, and "
+        "when the mirror last equalled it. It sends nothing, and disturbs no "
+        "process.",
+    .examples = "tidings status http://127.0.0.1:8787/ --plot\n"
+                "tidings status mirror\n",
     .options = OPTIONS(options),
     .run = run_status,
 };

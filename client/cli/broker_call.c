@@ -1,0 +1,210 @@
+/*
+ * broker_call.c - requests to a broker whose answers are JSON.
+ */
+#include "client/cli/broker_call.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/plain_json.h"
+#include "client/lib/client.h"
+#include "client/lib/fetch.h"
+#include "client/lib/json_slices.h"
+#include "proto/resourcesync/json_parse.h"
+
+/* A page of a thousand objects has about 1 MB. */
+#define ANSWER_MAX (32 * 1024 * 1024)
+
+#define NEXT_MAX 4096
+
+enum exit_code
+broker_call_begin(struct broker_call *call, const struct arguments *arguments,
+                  const char *url, const char *path, ...)
+{
+    size_t size = strlen(url);
+    enum exit_code code = EXIT_FAILED;
+    char *end = NULL;
+    va_list rest;
+
+    *call = (struct broker_call){.client = NULL};
+    buf_init(&call->json, 0);
+    if (!is_web_url(url) || strpbrk(url, "?#"))
+        return bad_usage("not the URL of a broker, set or relay: \"%s\"",
+                         problem_quote(slice_of(url)).text);
+    while (url[size - 1] == '/')
+        size--;
+    va_start(rest, path);
+    if (vasprintf(&end, path, rest) < 0)
+        end = NULL;
+    va_end(rest);
+    if (!end || asprintf(&call->url, "%.*s%s", (int)size, url, end) < 0)
+        call->url = NULL;
+    free(end);
+    if (!call->url) {
+        say(NO_MEMORY);
+        return EXIT_FAILED;
+    }
+    call->client = open_client(arguments, url, &code);
+    return call->client ? EXIT_GOOD : code;
+}
+
+void
+broker_call_end(struct broker_call *call)
+{
+    td_close(call->client);
+    free(call->url);
+    buf_fini(&call->json);
+}
+
+static enum status
+accept_value(void *user, enum json_event event, struct slice text,
+             struct problem *why)
+{
+    (void)user;
+    (void)event;
+    (void)text;
+    (void)why;
+    return STATUS_OK;
+}
+
+/* Accepts an answer of 2xx with JSON, or without a body. */
+static enum status
+check_answer(struct td_client *client, const char *url,
+             const struct fetch_answer *answer)
+{
+    enum status rc;
+
+    if (answer->status / 100 != 2)
+        return client_refused(client, answer);
+    if (!answer->body.size)
+        return STATUS_OK;
+    rc = json_parse_text(buf_slice(&answer->body), accept_value, NULL, NULL);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(&client->problem);
+    return rc ? client_fail(client, STATUS_MALFORMED,
+                            "the answer is no JSON of a broker: %.300s", url)
+              : STATUS_OK;
+}
+
+enum exit_code
+broker_call_send(struct broker_call *call, const char *method)
+{
+    static const char *const headers[] = {"Accept: application/json", NULL};
+    static const struct slice nothing = {"", 0};
+    const struct fetch_request request = {
+        .url = call->url,
+        .headers = headers,
+        .method = method,
+        .body = strcmp(method, "POST") ? NULL : &nothing,
+        .max_bytes = ANSWER_MAX};
+    struct fetch_answer answer;
+    enum status rc;
+
+    client_begin(call->client);
+    rc = fetch_run(call->client, &request, &answer);
+    if (!rc)
+        rc = check_answer(call->client, call->url, &answer);
+    buf_fini(&call->json);
+    call->status = answer.status;
+    call->json = answer.body;
+    buf_init(&answer.body, 0);
+    fetch_answer_fini(&answer);
+    if (rc != STATUS_STOPPED)
+        return exit_of(call->client, client_end(call->client, rc));
+    client_end(call->client, rc);
+    say("stopped");
+    return EXIT_FAILED;
+}
+
+/* The address of the next page; NULL: there is none, or no memory. `next` is a
+ * URL, or the number of the last object. */
+static char *
+next_url(const struct broker_call *call)
+{
+    char next[NEXT_MAX];
+    const char *query;
+    char *url;
+
+    plain_json_text(buf_slice(&call->json), "next", next, sizeof(next));
+    if (!next[0])
+        return NULL;
+    query = strchr(next, '?');
+    return asprintf(&url, "%.*s?%s%s", (int)strcspn(call->url, "?"), call->url,
+                    query ? "" : "after=", query ? query + 1 : next) < 0
+               ? NULL
+               : url;
+}
+
+/* Reads one page, prints it, and sets call->url to the next one's. `table`:
+ * NULL prints JSON. */
+static enum exit_code
+print_page(struct broker_call *call, const struct broker_call_rows *rows,
+           struct table *table, bool *has_next)
+{
+    enum exit_code code = broker_call_send(call, "GET");
+    struct slice list, object;
+    size_t n = 0;
+    char *next;
+
+    *has_next = false;
+    if (code)
+        return code;
+    if (!json_slices_member(buf_slice(&call->json), rows->name, &list)) {
+        say("the answer has no \"%s\": %s", rows->name,
+            problem_quote(slice_of(call->url)).text);
+        return EXIT_FAILED;
+    }
+    for (; json_slices_element(&list, &object); n++)
+        if (table)
+            rows->add(table, object);
+        else
+            plain_json_line(object);
+    if (ferror(stdout))
+        return cannot_write(0);
+    next = next_url(call);
+    if (next && (!n || !strcmp(next, call->url))) {
+        say("a page is empty and has a next one, or is its own next one: %s",
+            problem_quote(slice_of(next)).text);
+        free(next);
+        return EXIT_FAILED;
+    }
+    *has_next = next != NULL;
+    if (next) {
+        free(call->url);
+        call->url = next;
+    }
+    return EXIT_GOOD;
+}
+
+enum exit_code
+broker_call_list(struct broker_call *call, const struct broker_call_rows *rows,
+                 bool is_json)
+{
+    struct table table = {.n_rows = 0};
+    bool has_next = true, has_begun = false;
+    enum exit_code code = EXIT_GOOD;
+
+    if (!is_json)
+        table_begin(&table, rows->headings);
+    while (!code && has_next) {
+        code = print_page(call, rows, is_json ? NULL : &table, &has_next);
+        has_begun = has_begun || !code;
+    }
+    if (!is_json && !table_end(&table))
+        code = EXIT_FAILED;
+    if (code && has_begun)
+        say("the list is not complete");
+    else if (!code && !is_json && !table.n_rows)
+        say("no %s", rows->name);
+    return code;
+}
+
+enum exit_code
+broker_call_show(const struct broker_call *call, bool is_json)
+{
+    if (!is_json)
+        return plain_json_show(buf_slice(&call->json));
+    plain_json_line(buf_slice(&call->json));
+    return EXIT_GOOD;
+}

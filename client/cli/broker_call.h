@@ -1,0 +1,62 @@
+/*
+ * broker_call.h - requests to a broker whose answers are JSON.
+ *
+ *     GET /sets {"sets":[{...},{...}],"next":"http://.../sets?after=z"} GET
+ * /sets?after=z    {"sets":[{...}]}
+ *
+ * The broker may be slow, silent or hostile. A request ends after 120 seconds
+ * of silence; an answer of more than 32 MB, or of anything but JSON, is an
+ * error. A list is handed over page by page; the caller prints each object at
+ * once, so a list without an end costs no memory. If a page is empty and names
+ * a next one, or names itself, that is an error. Requests go to the server of
+ * the user's URL only: of a `next` the query alone counts.
+ */
+#ifndef CLIENT_CLI_BROKER_CALL_H
+#define CLIENT_CLI_BROKER_CALL_H
+
+#include <stdbool.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/table.h"
+#include "proto/buf.h"
+#include "proto/slice.h"
+
+struct broker_call {
+    struct td_client *client;
+    char *url;       /* whole */
+    unsigned status; /* of the last answer */
+    struct buf json; /* of the last answer: one valid value, or empty */
+};
+
+/* Opens a handle, for requests to `url`, a broker's, a set's or a relay's, with
+ * `path` behind it. Not EXIT_GOOD: it has said why. Give `*call` to
+ * broker_call_end in any case. */
+enum exit_code broker_call_begin(struct broker_call *call,
+                                 const struct arguments *arguments,
+                                 const char *url, const char *path, ...)
+    __attribute__((format(printf, 4, 5)));
+void broker_call_end(struct broker_call *call);
+
+/* Sends a request without a body: GET, POST or DELETE. Not EXIT_GOOD: the
+ * answer is no 2xx with JSON or without a body; it has said why. */
+enum exit_code broker_call_send(struct broker_call *call, const char *method);
+
+/* How a list is printed for people: a row of a table for each object. */
+struct broker_call_rows {
+    const char *name;            /* of the list, in the answer */
+    const char *const *headings; /* NULL behind the last */
+    void (*add)(struct table *table, struct slice object);
+};
+
+/* Prints a list, all pages: as a table or, `is_json`, an object a line. Not
+ * EXIT_GOOD: it has said why, and that the list is not complete if it has
+ * printed a part. */
+enum exit_code broker_call_list(struct broker_call *call,
+                                const struct broker_call_rows *rows,
+                                bool is_json);
+
+/* Prints the last answer: all values in lines NAME VALUE or, `is_json`, the
+ * object in a line. Not EXIT_GOOD: no memory. */
+enum exit_code broker_call_show(const struct broker_call *call, bool is_json);
+
+#endif
