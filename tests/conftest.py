@@ -100,9 +100,9 @@ def start_broker(tmp_path):
     """start_broker("--threads", "2"): starts a broker of the test's own."""
     brokers = []
 
-    def start(*options, env=None, tls=None, directory=None):
+    def start(*options, env=None, tls=None, directory=None, data="data"):
         directory = directory or tmp_path / f"broker{len(brokers)}"
-        brokers.append(Broker(directory, options, env, tls))
+        brokers.append(Broker(directory, options, env, tls, data))
         return brokers[-1]
 
     yield start

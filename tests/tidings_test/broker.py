@@ -54,9 +54,9 @@ class Broker(http.Client):
     --listen and --data are given, and DEFAULTS unless they are among the options.
     """
 
-    def __init__(self, directory, options=(), env=None, tls=None):
+    def __init__(self, directory, options=(), env=None, tls=None, data="data"):
         self.directory = pathlib.Path(directory)
-        self.data = self.directory / "data"
+        self.data = self.directory / data
         self.set_options(*options)
         self.env = env or {}
         self._earlier = []  # the log of the processes before this one

@@ -25,7 +25,8 @@ The paragraph above a block says more about it:
     Press Ctrl-C in the second terminal.
 
 The command `tidingsd`, or `./broker/start`, with options alone starts the broker of the page;
-a second one starts it again, at the same address and with the same data. All commands run in one folder, which
+a second one starts it again, at the same address and with the same data. A page without such
+a command has a broker from its beginning. All commands run in one folder, which
 has the checkout's doc, packaging and tests in it.
 """
 
@@ -128,7 +129,7 @@ class Page:
 
     def uses(self, program):
         """True if a command of the page begins with that program."""
-        return any(command.startswith(f"{program} ") for command, _ in self.commands())
+        return any(command.split(" ")[0] == program for command, _ in self.commands())
 
     def file(self, name):
         """The text of the file that the page shows under that name."""
@@ -175,6 +176,8 @@ class Reader:
         }
 
     def read(self, page):
+        if not any(starts_broker(command) for command, _ in page.commands()):
+            self.serve([])
         for block in page.blocks:
             self.interrupt(block.interrupted)
             if block.file_name:
@@ -189,10 +192,8 @@ class Reader:
 
     def type(self, command, shown=(), terminal=None):
         """Give a command, and compare what it prints."""
-        words = shlex.split(command)
-        if words[0] in SERVERS and words[1:2] not in [[name] for name in SUBCOMMANDS]:
-            if not {"--check", "--check-settings", "--help"} & set(words):
-                return self.serve(words[1:])
+        if starts_broker(command):
+            return self.serve(shlex.split(command)[1:])
         command = self.here(command)
         shell = ("/bin/bash", "-o", "pipefail", "-c", command)
         if terminal:
@@ -202,7 +203,7 @@ class Reader:
         done = self._run(*shell, cwd=self.folder, env=self.env)
         at = iter([*done.out, *done.err])
         for line in shown:
-            assert any(_is_shown(line, self.there(said)) for said in at), (
+            assert any(is_shown(line, self.there(said)) for said in at), (
                 f"{command} did not print {line!r}: {done.output()}\n{done.errors()}"
             )
         assert "about:blank" not in done.output(), (command, done.output())
@@ -215,8 +216,8 @@ class Reader:
             self.broker.set_options(*self._options, *options)
             self.broker.restart()
             return
-        self.broker = self._start_broker(*self._options, *options)
-        (self.folder / "tidings-data").symlink_to(self.broker.data)
+        where = {"directory": self.folder, "data": "tidings-data"}
+        self.broker = self._start_broker(*self._options, *options, **where)
 
     def interrupt(self, terminal):
         """Ctrl-C there."""
@@ -229,13 +230,11 @@ class Reader:
         """Wait until that terminal has printed these lines, in this order."""
         out = self.terminals[terminal].out
         for line in shown:
-            out.next(lambda said: _is_shown(line, self.there(said)), line)
+            out.next(lambda said: is_shown(line, self.there(said)), line)
 
     def here(self, text):
         """A text of the page with the addresses of the test."""
-        if ADDRESS in text:
-            if not self.broker:
-                self.serve([])
+        if self.broker:
             text = text.replace(ADDRESS, f"127.0.0.1:{self.broker.port}")
         return text.replace(WEB_ADDRESS, f"127.0.0.1:{self._web_port}").replace(
             "http.server 8000", f"http.server {self._web_port}"
@@ -268,7 +267,15 @@ class Reader:
         wait_for("the web server", listens)
 
 
-def _is_shown(line, said):
+def starts_broker(command):
+    """True if it starts a broker, and is no other command of that program."""
+    program, *options = command.split(" ")
+    if program not in SERVERS or options[:1] in [[name] for name in SUBCOMMANDS]:
+        return False
+    return not {"--check", "--check-settings", "--example", "--help", "--routes"} & set(options)
+
+
+def is_shown(line, said):
     """True if the line of a page is in what was said; "..." is any text."""
     parts = [re.escape(part) for part in line.split("...")]
     return re.search(".*".join(parts), said) is not None
