@@ -1,9 +1,11 @@
 """Changes reach a follower through a network that cuts, resets, stalls and reorders its
 connections, while the broker and the follower are killed, lists are rotated, and old
-ones are removed: each change comes once, in order."""
+ones are removed: each change comes once, in order. The follower is `tidings follow`, or a
+program in Python."""
 
 import json
 import signal
+import sqlite3
 
 import pytest
 
@@ -51,9 +53,10 @@ class Keeper:
     """A follower that is killed again and again, and continues after `last`, the last
     change that it has printed."""
 
-    def __init__(self, start, url, transports):
+    def __init__(self, start, url, transports, directory):
         self._start = start
         self.url = url
+        self.directory = directory
         self.options = [f"--transport={way}" for way in transports]
         self.last = self.began = 0
         self.epoch = None
@@ -96,6 +99,48 @@ class Keeper:
             pass
         self.process.wait()
 
+    def end(self):
+        """End it: nothing may come behind the last change."""
+        self.process.stop()
+
+
+class Database(Keeper):
+    """client/examples/python/store.py: it continues after the last change in its
+    database, and prints the number of that."""
+
+    def start(self):
+        from tidings_test.python import ENV, example, python
+
+        self.began = self.last
+        store = python(example("store.py"), self.url, self.directory / "db")
+        self.process = self._start(*store, env=ENV, reads_output=False)
+
+    def read(self):
+        """Read a line. False: it was killed."""
+        line = self.process.popen.stdout.readline()
+        if not line.endswith(b"\n"):
+            return False
+        assert int(line) >= self.last
+        self.last = int(line)
+        return True
+
+    def kill(self):
+        """Kill it; what is in the database counts."""
+        super().kill()
+        database = sqlite3.connect(self.directory / "db")
+        rows = database.execute("SELECT seq, entry FROM changes ORDER BY rowid")
+        for n, (seq, entry) in enumerate(rows, 1):
+            assert seq == n
+            told = json.loads(entry)
+            assert {**told, **nth_change(n)} == told
+            self.last = n
+        database.close()
+
+    def end(self):
+        last = self.last
+        self.kill()
+        assert self.last == last
+
 
 def post_all(client, news, entries, keeper):
     """Post until each post is accepted; wait for a keeper that is far behind."""
@@ -126,23 +171,34 @@ def rage(broker, keeper, entries):
 
 
 # R-309, R-342 to R-345: by the best way that works; by W3C server-sent events; by long
-# polls; R-225: by the Change Lists alone. `fated` of 100 connections end. A long poll
-# yields nothing unless its answer is complete, so that pauses would grow long: more of
-# them are spared. To find its list again a follower requests many, each by a connection
-# of its own, and begins again when one of them breaks: most are spared.
+# polls; R-225: by the Change Lists alone; by Python. `fated` of 100 connections end. A
+# long poll yields nothing unless its answer is complete, so that pauses would grow long:
+# more of them are spared. To find its list again a follower requests many, each by a
+# connection of its own, and begins again when one of them breaks: most are spared.
 @pytest.mark.parametrize(
-    "transports, entries, fated",
+    "program, transports, entries, fated",
     [
-        ((), MANY, 90),
-        (("events",), FEWER, 80),
-        (("longpoll",), FEWER, 40),
-        (("poll",), FEWER, 4),
+        (Keeper, (), MANY, 90),
+        (Keeper, ("events",), FEWER, 80),
+        (Keeper, ("longpoll",), FEWER, 40),
+        (Keeper, ("poll",), FEWER, 4),
+        (Database, (), MANY, 90),
     ],
-    ids=["best", "events", "longpoll", "poll"],
+    ids=["best", "events", "longpoll", "poll", "python"],
 )
 def test_every_change_is_applied_once_through_the_storm(
-    start_broker, start_proxy, start, background, transports, entries, fated
+    start_broker,
+    start_proxy,
+    start,
+    background,
+    tmp_path,
+    program,
+    transports,
+    entries,
+    fated,
 ):
+    if program is Database and is_sanitized():
+        pytest.skip("Python does not load a library with a sanitizer")
     proxy = start_proxy()
     broker = start_broker(
         *("--public-url", proxy.url),  # what the broker tells leads there, too
@@ -154,7 +210,7 @@ def test_every_change_is_applied_once_through_the_storm(
     ends = {"closes": fated // 2, "resets": fated // 2, "stalls": fated // 16}
     proxy.plan(Fates(chosen, 8 << 20, **ends, holds=20))
     news = broker.set("storm")
-    keeper = Keeper(start, f"{proxy.url}{news.path}", transports)
+    keeper = program(start, f"{proxy.url}{news.path}", transports, tmp_path)
     first = [nth_change(i) for i in range(1, POST + 1)]
     keeper.epoch = post_until_accepted(broker, news, first, "storm-0").epoch
     posting = background(post_all, broker.client(), news, entries, keeper)
@@ -165,7 +221,7 @@ def test_every_change_is_applied_once_through_the_storm(
         keeper.is_over = True
     posting.join()
     kib, peak_kib = (keeper.process.memory_kib(of) for of in ("VmRSS", "VmHWM"))
-    keeper.process.stop()
+    keeper.end()
 
     ended = sum(how in (CLOSE, RESET) for how in proxy.ends)
     print(f"{len(proxy.connections)} connections, {ended} ended; {proxy.passed}")

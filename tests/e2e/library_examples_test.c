@@ -1,5 +1,5 @@
 /*
- * library_examples_test.c - the programs of client/examples, each run against
+ * library_examples_test.c - the C programs of client/examples, each run against
  * the real broker.
  */
 #include <signal.h>
@@ -13,14 +13,11 @@
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
 #include "tests/support/http.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/shell.h"
 #include "tests/support/source.h"
 #include "tests/test.h"
 
 #define EXAMPLES BIN_DIR "/../examples/"
-#define LIBRARY  BIN_DIR "/../lib/libtidings.so.0"
-#define PYTHON   SPEC_DIR "/../../client/examples/python/follow.py"
 
 struct stage {
     struct broker broker;
@@ -177,96 +174,4 @@ TEST(poll_follows_two_sets_and_answers_its_user, set_up, tear_down)
     command_start(&c, wrong);
     assert_int_equal(command_end(&c), 2);
     assert_non_null(strstr(c.err_text, "poll: not the URL of a set"));
-}
-
-/* Python has no sanitizer's runtime in it. */
-static void
-leave_sanitizers_out(void)
-{
-    if (IS_SANITIZED)
-        skip();
-}
-
-TEST(python_publishes_and_follows, set_up, tear_down)
-{
-    static const char change[] =
-        "[{\"loc\":\"http://example.com/a\",\"change\":\"created\","
-        "\"lastmod\":\"2026-04-05T08:30:00Z\",\"length\":42,\"type\":"
-        "\"text/csv\",\"encoding\":\"gzip\",\"tags\":[\"x\",\"y\"],"
-        "\"hash\":{\"md5\":\"abababababababababababababababab\"},\"links\":[{"
-        "\"rel\":\"duplicate\",\"href\":\"http://mirror.example.com/a\","
-        "\"pri\":7}]}]";
-    struct stage *s = *state;
-    char *said, *line;
-
-    leave_sanitizers_out();
-    assert_int_equal(
-        source_send(&s->http, "a", "application/json", SLICE(change), NULL),
-        200);
-    setenv("LIBTIDINGS", LIBRARY, 1);
-    said = shell("python3 " PYTHON " %s http://example.com/b", s->url[0]);
-    assert_non_null(strstr(said, "{\"published\": 2, \"first\": 2, "));
-    line = strstr(said, "{\"seq\": 1, ");
-    assert_non_null(line);
-    assert_non_null(strstr(line, "\"change\": \"created\", \"loc\": "
-                                 "\"http://example.com/a\", \"lastmod\": "
-                                 "\"2026-04-05T08:30:00Z\", \"hash\": "
-                                 "\"md5:abababababababababababababababab\", "
-                                 "\"length\": 42, \"type\": \"text/csv\", "
-                                 "\"encoding\": \"gzip\", \"tags\": \"x y\""));
-    assert_non_null(strstr(line, "\"links\": [{\"rel\": \"duplicate\", "
-                                 "\"href\": \"http://mirror.example.com/a\", "
-                                 "\"pri\": 7}]"));
-    line = strstr(line, "{\"seq\": 2, ");
-    assert_non_null(line);
-    assert_non_null(strstr(line, "\"loc\": \"http://example.com/b\""));
-    assert_non_null(strstr(line, "{\"set\": \"a\", \"kind\": 0, \"after\": "));
-    free(said);
-}
-
-#define AT(part, name) offsetof(struct part, name)
-
-/* The layouts that a user of ctypes writes down are those of the headers. */
-TEST(python_has_the_layouts_of_the_headers)
-{
-    char expected[1000];
-    char *said;
-
-    snprintf(
-        expected, sizeof(expected),
-        "Receipt %zu %zu %zu %zu %zu\n"
-        "Link %zu %zu %zu %zu %zu %zu %zu %zu %zu\n"
-        "Change %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu "
-        "%zu\n"
-        "Message %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\n"
-        "FollowOptions %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu "
-        "%zu %zu %zu %zu %zu\n",
-        sizeof(struct td_receipt), AT(td_receipt, first), AT(td_receipt, last),
-        AT(td_receipt, position), AT(td_receipt, datetime),
-        sizeof(struct td_link), AT(td_link, rel), AT(td_link, href),
-        AT(td_link, type), AT(td_link, hash), AT(td_link, length),
-        AT(td_link, pri), AT(td_link, modified), AT(td_link, path),
-        sizeof(struct td_change), AT(td_change, seq), AT(td_change, datetime),
-        AT(td_change, change), AT(td_change, loc), AT(td_change, lastmod),
-        AT(td_change, hash), AT(td_change, length), AT(td_change, type),
-        AT(td_change, encoding), AT(td_change, tags), AT(td_change, links),
-        AT(td_change, n_links), AT(td_change, file), AT(td_change, text),
-        AT(td_change, text_size), sizeof(struct td_message),
-        AT(td_message, kind), AT(td_message, set), AT(td_message, set_url),
-        AT(td_message, after), AT(td_message, last), AT(td_message, position),
-        AT(td_message, digest), AT(td_message, reason),
-        AT(td_message, n_changes), AT(td_message, changes),
-        sizeof(struct td_follow_options), AT(td_follow_options, after),
-        AT(td_follow_options, since), AT(td_follow_options, filters),
-        AT(td_follow_options, n_filters), AT(td_follow_options, form),
-        AT(td_follow_options, idle_ms), AT(td_follow_options, on_trouble),
-        AT(td_follow_options, transports), AT(td_follow_options, poll_ms),
-        AT(td_follow_options, baseline), AT(td_follow_options, scratch),
-        AT(td_follow_options, until_caught_up),
-        AT(td_follow_options, patience_ms), AT(td_follow_options, listing),
-        AT(td_follow_options, max_delete_percent),
-        AT(td_follow_options, on_progress), AT(td_follow_options, on_end));
-    said = shell("python3 " PYTHON " --sizes");
-    assert_string_equal(said, expected);
-    free(said);
 }

@@ -91,8 +91,6 @@ TEST(a_program_is_built_by_pkg_config)
              " $PREFIX/prefix/share/doc/tidings/examples/$e.c "
              "-D_POSIX_C_SOURCE=200809L $(pkg-config --cflags --libs tidings) "
              "-Wl,-rpath,$LIB -o $e || exit 1; done");
-    shell_do("python3 $PREFIX/prefix/share/doc/tidings/examples/python/"
-             "follow.py --sizes");
     shell_do("ldd $PREFIX/shared/publish | grep -q \"$LIB/libtidings.so.0\"");
     assert_publishes("shared", "shared");
 }

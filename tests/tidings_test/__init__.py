@@ -72,6 +72,7 @@ The modules:
     provider      an identity provider: keys and JSON Web Tokens
     proxy         a TCP proxy that cuts, stalls and refuses
     publishers    several sources that post at once until the broker ends
+    python        the Python package of the build, and programs that use it
     servers       what callbacks, site and proxy have in common
     sets          a set: posting changes, reading what it serves
     site          a static web site and the trouble that web servers make

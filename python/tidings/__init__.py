@@ -1,0 +1,81 @@
+"""Publish changes to a broker, follow any ResourceSync source, mirror its resources.
+
+    import tidings
+
+    tidings.publish(url, {"loc": "https://example.com/a", "change": "updated"})
+
+    for change in tidings.follow(url, position="0"):
+        print(change.change, change.loc)
+
+Everything is done by libtidings, which repeats, reconnects and pulls what was missed;
+failures that remain are exceptions, tidings.Error. doc/python.md is the manual.
+
+Threads: each call opens a handle of its own, so any thread may call any function. One
+thread at a time uses a Follower; stop() may be called from all. A Publisher is for all
+threads.
+"""
+
+from tidings._errors import (
+    IO,
+    Broken,
+    Different,
+    Error,
+    Gone,
+    Invalid,
+    Memory,
+    Refused,
+    Stopped,
+    Unreachable,
+)
+from tidings._follow import (
+    AsyncFollower,
+    Change,
+    Follower,
+    Kind,
+    Link,
+    Message,
+    afollow,
+    follow,
+    load_position,
+    save_position,
+)
+from tidings._handle import Access, Limits
+from tidings._mirror import File, Synced, What, async_sync, sync
+from tidings._publish import Publisher, Receipt, apublish, publish
+
+__all__ = [
+    "IO",
+    "Access",
+    "AsyncFollower",
+    "Broken",
+    "Change",
+    "Different",
+    "Error",
+    "File",
+    "Follower",
+    "Gone",
+    "Invalid",
+    "Kind",
+    "Limits",
+    "Link",
+    "Memory",
+    "Message",
+    "Publisher",
+    "Receipt",
+    "Refused",
+    "Stopped",
+    "Synced",
+    "Unreachable",
+    "What",
+    "afollow",
+    "apublish",
+    "async_sync",
+    "follow",
+    "load_position",
+    "publish",
+    "save_position",
+    "sync",
+]
+
+for _name in __all__:  # tracebacks name tidings.Gone, not the module inside
+    globals()[_name].__module__ = __name__
