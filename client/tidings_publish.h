@@ -217,6 +217,40 @@ TD_API enum td_status td_publisher_add(struct td_publisher *publisher,
                                        const char *change, size_t size,
                                        uint64_t *number);
 
+/* A change of td_publisher_add_all, as for td_publisher_add. */
+struct td_change_text {
+    const char *text;
+    size_t size; /* bytes */
+};
+
+/*
+ * Adds several changes, all or none of them, and a note: a text of the caller's
+ * that says, for example, how far it has read its input. A spool stores both in
+ * one transaction, so after a crash the note belongs to the changes that were
+ * added, and the caller reads its input on from there.
+ *
+ * changes, n  the changes; n may be 0: the note alone.
+ * note        up to 1,023 bytes; NULL: the note stays.
+ * number      set to the number of the last change; may be NULL.
+ *
+ * Memory   all arguments are copied.
+ * Errors   as td_publisher_add; also TD_INVALID, if the note is too long.
+ * Since 0.1.
+ */
+TD_API enum td_status td_publisher_add_all(struct td_publisher *publisher,
+                                           const struct td_change_text *changes,
+                                           size_t n, const char *note,
+                                           uint64_t *number);
+
+/* Returns the last note of td_publisher_add_all, with a spool across processes;
+ * "": none. Lent until the next call that adds. Since 0.1. */
+TD_API const char *td_publisher_note(const struct td_publisher *publisher);
+
+/* Returns the number of changes that are not durable yet. bytes: set to their
+ * size; may be NULL. Since 0.1. */
+TD_API uint64_t td_publisher_waiting(const struct td_publisher *publisher,
+                                     uint64_t *bytes);
+
 /* Returns the number of the last change added; 0: none. With a spool, a process
  * learns from it which of its changes an earlier one has added. */
 TD_API uint64_t td_publisher_added(const struct td_publisher *publisher);

@@ -465,30 +465,72 @@ check_change(struct td_publisher *p, struct slice change)
               : STATUS_OK;
 }
 
+static enum status
+add_changes(struct td_publisher *p, const struct td_change_text *changes,
+            struct slice *texts, size_t n, const char *note)
+{
+    struct problem why = {.rc = STATUS_OK};
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; i < n && !rc; i++) {
+        texts[i] =
+            without_newline((struct slice){changes[i].text, changes[i].size});
+        rc = check_change(p, texts[i]);
+    }
+    if (!rc && n > 0 && wake_publisher(p, p->options.linger_ms))
+        rc = problem_memory(&p->client->problem);
+    if (rc)
+        return rc;
+    if (!spool_add(p->spool, texts, n, note, &why))
+        return STATUS_OK;
+    if (spool_changes(p->spool) == 0)
+        rest_after_post(p);
+    return client_told(p->client, &why);
+}
+
+enum td_status
+td_publisher_add_all(struct td_publisher *publisher,
+                     const struct td_change_text *changes, size_t n,
+                     const char *note, uint64_t *number)
+{
+    struct td_client *client = publisher->client;
+    struct slice one;
+    struct slice *texts = n > 1 ? calloc(n, sizeof(*texts)) : &one;
+    enum status rc;
+
+    client_begin(client);
+    rc = texts ? add_changes(publisher, changes, texts, n, note)
+               : problem_memory(&client->problem);
+    if (!rc && number)
+        *number = spool_added(publisher->spool);
+    if (!rc && publisher->state == LINGERING && is_enough(publisher))
+        wait_for(publisher, LINGERING, 0);
+    if (texts != &one)
+        free(texts);
+    return client_end(client, rc);
+}
+
 enum td_status
 td_publisher_add(struct td_publisher *publisher, const char *change,
                  size_t size, uint64_t *number)
 {
-    struct td_client *client = publisher->client;
-    struct slice text = without_newline((struct slice){change, size});
-    struct problem why = {.rc = STATUS_OK};
-    uint64_t unwanted;
-    enum status rc;
+    const struct td_change_text one = {change, size};
 
-    client_begin(client);
-    rc = check_change(publisher, text);
-    if (!rc && wake_publisher(publisher, publisher->options.linger_ms))
-        rc = problem_memory(&client->problem);
-    if (rc)
-        return client_end(client, rc);
-    if (spool_add(publisher->spool, text, number ? number : &unwanted, &why)) {
-        if (spool_changes(publisher->spool) == 0)
-            rest_after_post(publisher);
-        return client_end(client, client_told(client, &why));
-    }
-    if (publisher->state == LINGERING && is_enough(publisher))
-        wait_for(publisher, LINGERING, 0);
-    return client_end(client, STATUS_OK);
+    return td_publisher_add_all(publisher, &one, 1, NULL, number);
+}
+
+const char *
+td_publisher_note(const struct td_publisher *publisher)
+{
+    return spool_note(publisher->spool);
+}
+
+uint64_t
+td_publisher_waiting(const struct td_publisher *publisher, uint64_t *bytes)
+{
+    if (bytes)
+        *bytes = spool_bytes(publisher->spool);
+    return spool_changes(publisher->spool);
 }
 
 uint64_t

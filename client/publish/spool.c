@@ -1,5 +1,6 @@
 #include "client/publish/spool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +12,14 @@ static const char *const steps[] = {
     "CREATE TABLE change (number INTEGER PRIMARY KEY AUTOINCREMENT,"
     " body BLOB NOT NULL);"
     "CREATE TABLE post (key TEXT NOT NULL, last INTEGER NOT NULL);",
+    "ALTER TABLE bound ADD COLUMN note TEXT NOT NULL DEFAULT '';",
 };
 
 enum {
     SQL_BIND_SET,
     SQL_BOUND,
     SQL_ADD,
+    SQL_NOTE,
     SQL_OLDEST,
     SQL_UPTO,
     SQL_POST,
@@ -30,10 +33,11 @@ enum {
 };
 
 static const char *const sql[N_SQL] = {
-    [SQL_BIND_SET] = "INSERT INTO bound SELECT ?1, 0"
+    [SQL_BIND_SET] = "INSERT INTO bound(set_url, durable) SELECT ?1, 0"
                      " WHERE NOT EXISTS (SELECT 1 FROM bound)",
-    [SQL_BOUND] = "SELECT set_url, durable FROM bound",
+    [SQL_BOUND] = "SELECT set_url, durable, note FROM bound",
     [SQL_ADD] = "INSERT INTO change VALUES (?1, ?2)",
+    [SQL_NOTE] = "UPDATE bound SET note = ?1",
     [SQL_OLDEST] = "SELECT number, length(body) FROM change ORDER BY number",
     [SQL_UPTO] = "SELECT number, body FROM change WHERE number <= ?1"
                  " ORDER BY number",
@@ -53,7 +57,7 @@ static const struct db_kind kind = {
     .mode = DB_OWN,
     .application_id = 1415861104, /* "TdSp" */
     .steps = steps,
-    .n_steps = 1,
+    .n_steps = 2,
     .sql = sql,
     .n_sql = N_SQL,
 };
@@ -65,6 +69,7 @@ struct spool {
     uint64_t durable;
     uint64_t n_bytes;
     size_t n_changes;
+    char note[SPOOL_NOTE_SIZE];
 };
 
 /* Runs a statement without rows; `number` is its only parameter, if it has one.
@@ -101,6 +106,8 @@ bind_set(struct spool *spool, const char *set_url, struct problem *why)
     if (!rc && !slice_is(its_set, set_url))
         rc = db_fail(&spool->db, STATUS_IO, why, "it is for another set: %.*s",
                      SLICE_ARG(its_set));
+    if (!rc && !db_text(s, 2, spool->note, sizeof(spool->note)))
+        rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
     if (!rc)
         spool->durable = (uint64_t)sqlite3_column_int64(s, 1);
     db_reset(s);
@@ -165,29 +172,66 @@ spool_close(struct spool *spool)
 
 /* Adding */
 
-enum status
-spool_add(struct spool *spool, struct slice change, uint64_t *number,
-          struct problem *why)
+static enum status
+insert_change(struct spool *spool, struct slice change, uint64_t number,
+              struct problem *why)
 {
     sqlite3_stmt *s = spool->db.statements[SQL_ADD];
+
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
+    db_bind_bytes(s, 2, change);
+    return db_run(&spool->db, s, NULL, why);
+}
+
+static enum status
+update_note(struct spool *spool, const char *note, struct problem *why)
+{
+    sqlite3_stmt *s = spool->db.statements[SQL_NOTE];
+
+    if (strlen(note) >= SPOOL_NOTE_SIZE)
+        return problem(why, STATUS_INVALID, "a note has less than %d bytes",
+                       SPOOL_NOTE_SIZE);
+    db_bind_text(s, 1, slice_of(note));
+    return db_run(&spool->db, s, NULL, why);
+}
+
+enum status
+spool_add(struct spool *spool, const struct slice *changes, size_t n,
+          const char *note, struct problem *why)
+{
+    uint64_t n_bytes = spool->n_bytes;
     enum status rc;
 
-    if (change.size > spool->max_bytes ||
-        spool->n_bytes > spool->max_bytes - change.size)
-        return problem(why, STATUS_UNREACHABLE,
-                       "%llu bytes of changes wait already, %llu at most",
-                       (unsigned long long)spool->n_bytes,
-                       (unsigned long long)spool->max_bytes);
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)(spool->last + 1));
-    db_bind_bytes(s, 2, change);
-    rc = db_run(&spool->db, s, NULL, why);
+    for (size_t i = 0; i < n; i++) {
+        n_bytes += changes[i].size;
+        if (n_bytes > spool->max_bytes)
+            return problem(why, STATUS_UNREACHABLE,
+                           "%llu bytes of changes wait already, %llu at most",
+                           (unsigned long long)spool->n_bytes,
+                           (unsigned long long)spool->max_bytes);
+    }
+    rc = db_begin(&spool->db, why);
     if (rc)
         return rc;
-    spool->last++;
-    spool->n_changes++;
-    spool->n_bytes += change.size;
-    *number = spool->last;
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = insert_change(spool, changes[i], spool->last + 1 + i, why);
+    if (!rc && note)
+        rc = update_note(spool, note, why);
+    rc = db_end(&spool->db, rc, why);
+    if (rc)
+        return rc;
+    spool->last += n;
+    spool->n_changes += n;
+    spool->n_bytes = n_bytes;
+    if (note)
+        snprintf(spool->note, sizeof(spool->note), "%s", note);
     return STATUS_OK;
+}
+
+const char *
+spool_note(const struct spool *spool)
+{
+    return spool->note;
 }
 
 uint64_t

@@ -9,7 +9,8 @@
  *
  * The argument why a crash neither loses nor doubles a change:
  *
- *   - spool_add returns when the change is on disk.
+ *   - spool_add returns when the changes are on disk, and with them the note:
+ *     a text of the caller's, such as how far it has read its input.
  *   - spool_seal stores the changes of the next post, and its key; only then is
  *     it sent. Until an answer is recorded, the publisher sends the same bytes
  *     with the same key, which the broker keeps once. It begins no other post
@@ -37,9 +38,17 @@ enum status spool_open(struct spool **spool, const char *path,
                        struct problem *why);
 void spool_close(struct spool *spool); /* NULL is allowed */
 
-/* STATUS_UNREACHABLE: it is full; STATUS_IO. Nothing was added then. */
-enum status spool_add(struct spool *spool, struct slice change,
-                      uint64_t *number, struct problem *why);
+/* Longest note, with its NUL. */
+#define SPOOL_NOTE_SIZE 1024
+
+/* Adds `n` changes, and replaces the note (NULL: keeps it), in one transaction.
+ * STATUS_UNREACHABLE: they have no room; STATUS_INVALID: the note is too long;
+ * STATUS_IO. Nothing was added then. */
+enum status spool_add(struct spool *spool, const struct slice *changes,
+                      size_t n, const char *note, struct problem *why);
+
+/* The last note; "" at first. Lent until the next spool_add. */
+const char *spool_note(const struct spool *spool);
 
 /* The number of the last added change; 0: none. */
 uint64_t spool_added(const struct spool *spool);

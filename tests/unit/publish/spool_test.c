@@ -58,11 +58,10 @@ open_spool(struct stage *s)
 static void
 add(struct stage *s, const char *change, uint64_t number)
 {
-    uint64_t given;
+    struct slice text = slice_of(change);
 
-    assert_int_equal(spool_add(s->spool, slice_of(change), &given, &s->why),
-                     STATUS_OK);
-    assert_int_equal(given, number);
+    assert_int_equal(spool_add(s->spool, &text, 1, NULL, &s->why), STATUS_OK);
+    assert_int_equal(spool_added(s->spool), number);
 }
 
 /* The next post is this, and its key. */
@@ -192,19 +191,47 @@ TEST(a_full_spool_takes_nothing)
 {
     struct stage *s = *state;
     char change[501];
-    uint64_t number = 7;
+    struct slice more[] = {SLICE(""), SLICE("y")};
 
     memset(change, 'x', 500);
     change[500] = '\0';
     open_spool(s);
     add(s, change, 1);
     add(s, change, 2);
-    assert_int_equal(spool_add(s->spool, SLICE("y"), &number, &s->why),
+    assert_int_equal(spool_add(s->spool, more, 2, "note", &s->why),
                      STATUS_UNREACHABLE);
     assert_string_equal(s->why.text,
                         "1000 bytes of changes wait already, 1000 at most");
-    assert_int_equal(number, 7);
+    assert_string_equal(spool_note(s->spool), "");
+    assert_int_equal(spool_added(s->spool), 2);
     assert_int_equal(spool_changes(s->spool), 2);
+}
+
+/* The note is what the caller said with the last changes that were added. */
+TEST(a_note_belongs_to_the_changes_that_were_added)
+{
+    struct stage *s = *state;
+    struct slice changes[] = {SLICE("a"), SLICE("b")};
+    char note[SPOOL_NOTE_SIZE + 1], key[33];
+
+    memset(note, 'n', sizeof(note));
+    note[SPOOL_NOTE_SIZE] = '\0';
+    open_spool(s);
+    assert_string_equal(spool_note(s->spool), "");
+    assert_int_equal(spool_add(s->spool, changes, 2, "2 read", &s->why),
+                     STATUS_OK);
+    assert_int_equal(spool_add(s->spool, changes, 1, note, &s->why),
+                     STATUS_INVALID);
+    assert_string_equal(spool_note(s->spool), "2 read");
+    open_spool(s);
+    assert_string_equal(spool_note(s->spool), "2 read");
+    assert_int_equal(spool_added(s->spool), 2);
+    assert_post(s, 10, "[a,\nb]\n", key);
+    assert_int_equal(spool_add(s->spool, NULL, 0, "3 read", &s->why),
+                     STATUS_OK);
+    add(s, "c", 3);
+    open_spool(s);
+    assert_string_equal(spool_note(s->spool), "3 read");
 }
 
 TEST(a_spool_is_one_set_s_and_one_process_s)
@@ -259,8 +286,8 @@ TEST(a_spool_of_nobody_s_set_is_damaged)
     assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db,
                                   "DROP TABLE bound;"
-                                  "CREATE TABLE bound (set_url, durable);"
-                                  "INSERT INTO bound VALUES (NULL, 0)",
+                                  "CREATE TABLE bound (set_url, durable, note);"
+                                  "INSERT INTO bound VALUES (NULL, 0, '')",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
