@@ -604,7 +604,7 @@ options_set_defaults(const struct options *options, void *values,
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < options->n; i++)
-        if (options->rows[i].standard)
+        if (options->rows[i].standard && options->rows[i].type != OPTION_GIVEN)
             rc = options_read(&options->rows[i], "--",
                               options->rows[i].standard, values, why);
     return rc;

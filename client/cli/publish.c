@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "client/cli/cli.h"
 #include "client/cli/input_check.h"
+#include "client/cli/publish_follow.h"
 #include "proto/resourcesync/digest.h"
 
 /* A document is held in memory. */
@@ -34,12 +35,20 @@ enum {
     OPTION_AGAIN,
     OPTION_DRY_RUN,
     OPTION_IGNORE_UNKNOWN,
+    OPTION_FOLLOW,
+    OPTION_STATE,
+    OPTION_SKIP_BAD,
+    OPTION_SPOOL,
     OPTION_RETRY,
     OPTION_FULL,
     OPTION_EVERY,
     OPTION_MAX_DELETE,
     OPTION_LIMITS,
     OPTION_VERBOSE = OPTION_LIMITS + N_LIMIT_ROWS
+};
+
+struct publish_values {
+    uint64_t spool_bytes;
 };
 
 static const struct option options[] = {
@@ -68,8 +77,22 @@ static const struct option options[] = {
     [OPTION_IGNORE_UNKNOWN] =
         {"ignore-unknown",
          .help = "leave out members that Tidings does not know"},
+    [OPTION_FOLLOW] = {"follow",
+                       .help = "post lines of NDJSON as they come, from a pipe "
+                               "or a file that grows"},
+    [OPTION_STATE] = {"state", "FILE|DIR",
+                      .help = "with --follow: the spool of lines that were "
+                              "read and are not posted"},
+    [OPTION_SKIP_BAD] = {"skip-bad", "FILE",
+                         .help = "with --follow: append refused lines to FILE, "
+                                 "and go on"},
+    [OPTION_SPOOL] = {"spool-bytes", "BYTES", OPTION_BYTES,
+                      .offset = offsetof(struct publish_values, spool_bytes),
+                      .min = 1, .max = (uint64_t)1 << 40, .standard = "1G",
+                      .help = "with --follow: read no more while so many wait"},
     [OPTION_RETRY] = {"retry", "SECONDS",
-                      .help = "how long to try again without an answer; 60"},
+                      .help = "how long to try again without an answer, or to "
+                              "wait at the end of --follow; 60"},
     [OPTION_FULL] = {"full", "FILE|URL",
                      .help = "all resources: a list, Sitemap, index or NDJSON"},
     [OPTION_EVERY] =
@@ -662,6 +685,38 @@ post_full(const struct arguments *arguments)
     return code;
 }
 
+/* --follow */
+
+static enum exit_code
+follow_lines(const struct arguments *arguments)
+{
+    const char *const *given = arguments->options;
+    const struct publish_values *values = arguments->values;
+    int retry_ms = 60000;
+    struct follow_plan plan = {
+        .set_url = arguments->operands[0],
+        .input = arguments->n_operands == 2 ? arguments->operands[1] : "-",
+        .state = given[OPTION_STATE],
+        .rejects = given[OPTION_SKIP_BAD],
+        .spool_bytes = values->spool_bytes,
+        .ignores_unknown = given[OPTION_IGNORE_UNKNOWN] != NULL,
+        .is_verbose = given[OPTION_VERBOSE] != NULL,
+    };
+
+    for (int i = OPTION_TYPE; i <= OPTION_DRY_RUN; i++)
+        if (given[i])
+            return bad_usage("--%s does not go with --follow", options[i].name);
+    if (!plan.state || !plan.state[0])
+        return bad_usage("--follow needs --state FILE, for the spool");
+    if (arguments->n_operands > 2)
+        return bad_usage("--follow reads one FILE");
+    if (given[OPTION_RETRY] && !read_retry(given[OPTION_RETRY], &retry_ms))
+        return bad_usage("--retry is a number of seconds from 0 to %d",
+                         RETRY_MOST);
+    plan.drain_ms = retry_ms > 0 ? (unsigned)retry_ms : 0;
+    return publish_follow(arguments, &plan);
+}
+
 static enum exit_code
 run_publish(const struct arguments *arguments)
 {
@@ -675,6 +730,11 @@ run_publish(const struct arguments *arguments)
     for (int i = OPTION_EVERY; i < OPTION_VERBOSE; i++)
         if (arguments->options[i])
             return bad_usage("--%s needs --full", options[i].name);
+    if (arguments->options[OPTION_FOLLOW])
+        return follow_lines(arguments);
+    for (int i = OPTION_STATE; i <= OPTION_SPOOL; i++)
+        if (arguments->options[i])
+            return bad_usage("--%s needs --follow", options[i].name);
     if (arguments->options[OPTION_AGAIN] &&
         (arguments->n_operands < 2 || arguments->options[OPTION_CHANGE] ||
          arguments->options[OPTION_KEY]))
@@ -728,6 +788,20 @@ const struct command publish_command = {
         "rights, the size of a post, or content.\n"
         "--ignore-unknown is for records of JSON or NDJSON that have more "
         "members than a\nchange.\n\n"
+        "With --follow, FILE is a pipe, a FIFO or a file that grows: each line "
+        "is one change in JSON, and is posted as soon as it is there. A line "
+        "is first written to the spool of --state, with its place in the file, "
+        "so the command may be killed at any time and continues where it was. "
+        "A file may be rotated by renaming; one that is truncated is refused. "
+        "Lines of a pipe are safe once the spool has them: if the "
+        "process is killed, it loses what it has read and not yet spooled. A "
+        "line that is no "
+        "change ends the command with status 1, and FILE:LINE: TEXT; "
+        "--skip-bad appends it to another file instead.\n\n"
+        "At the end of a pipe, and after SIGINT or SIGTERM, --follow waits "
+        "until all changes are posted, for --retry seconds. It prints "
+        "posted=N rejected=N position=P, and ends with 0 if nothing is left. "
+        "The same command posts the rest later.\n\n"
         "With --content the bytes of FILE go along, to a set that keeps "
         "content inline:\nthe broker keeps them, and adds their SHA-256 and "
         "length to the entry.\n\n"
@@ -744,5 +818,6 @@ const struct command publish_command = {
         "too large is refused: N resources, or BYTES (500M, 2G or none) that "
         "stay free of\nthe disk of temporary files.\n",
     .options = OPTIONS(options),
+    .size = sizeof(struct publish_values),
     .run = run_publish,
 };
