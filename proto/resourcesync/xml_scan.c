@@ -570,6 +570,16 @@ piece_end(const struct reading *r, const char *end)
     return stop;
 }
 
+static uint64_t
+count_lines(struct slice text)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < text.size; i++)
+        n += text.data[i] == '\n';
+    return n;
+}
+
 /* Hands on a text, up to its `end`, in the pieces that libxml2 makes: so an
  * error quotes the same. */
 static enum token
@@ -588,6 +598,8 @@ hand_text(struct reading *r, const char *end)
             r->at = piece_end(r, end);
             text = (struct slice){from, (size_t)(r->at - from)};
         }
+        if (scan->line < r->line)
+            scan->line += count_lines(text);
         r->rc = scan->events->text(scan->user, text, r->why);
         if (r->rc)
             return TOKEN_REFUSED;
@@ -670,7 +682,6 @@ read_text(struct reading *r)
     token = check_text(r, end);
     if (token)
         return token == TOKEN_CUT ? TOKEN_UNKNOWN : token;
-    scan->line = r->line;
     return hand_text(r, end);
 }
 
