@@ -7,6 +7,7 @@ import re
 import shlex
 
 import pytest
+from lxml import etree
 
 from tidings_test import hub
 from tidings_test.broker import BIN, ROOT
@@ -134,3 +135,24 @@ def test_the_documentation_names_only_options_that_there_are(run):
                 assert f"  {option} " in help_of(command), (path, command, option)
                 found += 1
     assert found >= 20
+
+
+# The chart is what tests/bench/chart draws of the kept proportions, and these are what
+# the tables of tests/bench/README.md say.
+def test_the_chart_of_speed_shows_what_was_measured(run):
+    bench = ROOT / "tests/bench"
+    chart = (ROOT / "doc/speed.svg").read_text()
+    assert run(bench / "chart").output() + "\n" == chart
+    shown = [text.text for text in etree.fromstring(chart).iter("{*}text")]
+    lines = (bench / "proportions.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in lines if not line.startswith(("#", "="))]
+    tables = re.split(r"^\| `", (bench / "README.md").read_text(), flags=re.M)
+    assert len(rows) >= 10
+    for scenario, load, *forms in rows:
+        assert load in shown
+        block = "".join(t for t in tables if t.startswith(f"{scenario}` | ") and "." in t)
+        for form in forms:
+            median, ends = form.split()
+            cell = median if ends == "-" else f"{median} ({ends})"
+            assert cell in shown
+            assert f"| {cell} |" in block, (scenario, cell)
