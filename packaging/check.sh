@@ -14,7 +14,7 @@ usage: packaging/check.sh [FOLDER]
   2. builds the packages, unless FOLDER has them
   3. looks for faults in them (lintian; warnings fail)
   4. installs, serves, upgrades with data, removes, installs again, purges; builds a
-     program with libtidings-dev
+     program with libtidings-dev, and asks a server with python3-tidings
   5. installs and purges once more by piuparts, where it is installed
 
 The commands are those of doc/installing.md, but those of systemd, which does not
@@ -251,6 +251,19 @@ check_library() {
         ! ldd /tmp/static | grep libtidings'
 }
 
+check_python() {
+    step "python3-tidings installed" inside sh -c 'apt-get install -y \
+        /debs/libtidings0_*.deb /debs/python3-tidings_*.deb'
+    step "its module asks a server" inside python3 -c '
+import tidings
+try:
+    tidings.publish("http://127.0.0.1:1/sets/a", {})
+except tidings.Unreachable as unreachable:
+    print(unreachable)
+else:
+    raise SystemExit("there is no server at port 1")'
+}
+
 check_piuparts() {
     if ! command -v piuparts >/dev/null; then
         say "piuparts: not installed"
@@ -262,7 +275,8 @@ check_piuparts() {
         --distribution bookworm --mirror "$mirror main" --skip-logrotatefiles-test \
         --warn-on-leftovers-after-purge --log-level error \
         --log-file "$work/piuparts.log" \
-        "$debs"/tidingsd_*.deb "$debs"/tidings_*.deb "$debs"/libtidings0_*.deb
+        "$debs"/tidingsd_*.deb "$debs"/tidings_*.deb "$debs"/libtidings0_*.deb \
+        "$debs"/python3-tidings_*.deb
 }
 
 debs=$work/debs
@@ -287,5 +301,6 @@ check_removal
 check_purge
 check_service
 check_library
+check_python
 check_piuparts
 say "all is well"
