@@ -12,16 +12,7 @@ PAGES = {path.stem: Page(path) for path in sorted((ROOT / "doc").glob("*.md"))}
 # Pages with commands that nobody runs yet. Each is to be converted.
 UNMARKED = {
     "bridging",
-    "documents",
-    "hub",
-    "library",
-    "mirroring",
-    "operating",
-    "publishing",
-    "receiving",
     "relaying",
-    "sets",
-    "tokens",
 }
 
 RUN = [name for name, page in PAGES.items() if page.commands() and name not in UNMARKED]

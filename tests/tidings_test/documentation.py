@@ -26,7 +26,7 @@ The paragraph above a block says more about it:
 
 The command `tidingsd`, or `./broker/start`, with options alone starts the broker of the page;
 a second one starts it again, at the same address and with the same data. A page without such
-a command has a broker from its beginning. All commands run in one folder, which
+a command has a broker from its beginning, with a set "demo" of three changes. All commands run in one folder, which
 has the checkout's doc, packaging and tests in it.
 """
 
@@ -42,7 +42,8 @@ from tidings_test.waiting import wait_for
 PROMPT = "$ "
 ROOT_PROMPT = "# "
 ADDRESS = "127.0.0.1:8787"  # of the broker, on all pages
-WEB_ADDRESS = "127.0.0.1:8000"  # of a web server
+WEB_PORT = "8000"  # of a web server
+PORTS = re.compile(r"\b(8000|879[01])\b")  # of what else a page starts
 
 # A line that begins with one of these is a command.
 PROGRAMS = frozenset(
@@ -51,6 +52,7 @@ PROGRAMS = frozenset(
     mosquitto_sub mv nginx node npm openssl perl pg_ctl printf prometheus promtool psql
     python3 rsync sh sha256sum sqlite3 sudo systemctl tidings tidingsd umask wget ./broker/start""".split()
 )
+METHODS = re.compile(r"-X (?:DELETE|GET|PATCH|POST|PUT)\b|<<'END'")
 ROOT_PROGRAMS = frozenset(
     """apt-get bash cmake dpkg-buildpackage echo install journalctl ldconfig loginctl make
     runuser systemctl systemd-sysusers usermod""".split()
@@ -107,12 +109,13 @@ class Block:
         if self.file_name or self.is_commands:
             return []
         found = []
-        for line in self.lines:
+        text = "\n".join(self.lines).replace("\\\n", " ")
+        for line in text.split("\n"):
             program = line.removeprefix(ROOT_PROMPT).split(" ")[0]
             if line.startswith(ROOT_PROMPT) and program in PROGRAMS | ROOT_PROGRAMS:
                 if program not in ROOT_PROGRAMS:
                     found.append(line)
-            elif line.split(" ")[0] in PROGRAMS and not PLACE.search(line):
+            elif line.split(" ")[0] in PROGRAMS and not PLACE.search(METHODS.sub("", line)):
                 found.append(line)
         return found
 
@@ -156,9 +159,10 @@ def _blocks(lines):
 
 
 class Reader:
-    """Somebody who does what a page says, in a folder of its own."""
+    """Somebody who does what a page says, in a folder of its own. `others` are texts of pages
+    and what stands for them in the test."""
 
-    def __init__(self, folder, start_broker, run, start, env=None, options=()):
+    def __init__(self, folder, start_broker, run, start, env=None, options=(), others=None):
         self.folder = pathlib.Path(folder) / "reader"
         self.folder.mkdir()
         for name in ("doc", "packaging", "tests"):
@@ -167,7 +171,8 @@ class Reader:
         self.terminals = {}  # what runs in each, but for the first one
         self._start_broker, self._run, self._start = start_broker, run, start
         self._options = options
-        self._web_port, self._keeper = http.keep_port()
+        self._others = others or {}
+        self._ports, self._keepers = {}, []
         self.env = {
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "TMPDIR": str(folder),
@@ -178,6 +183,7 @@ class Reader:
     def read(self, page):
         if not any(starts_broker(command) for command, _ in page.commands()):
             self.serve([])
+            self.broker.set("demo").post(3)
         for block in page.blocks:
             self.interrupt(block.interrupted)
             if block.file_name:
@@ -211,6 +217,11 @@ class Reader:
     def serve(self, options):
         """Start the broker of the page, or start it again with other options."""
         options = [self.here(option) for option in options]
+        if "--config" in options:
+            at = options.index("--config") + 1
+            text = (self.folder / options[at]).read_text()
+            options[at] = str(self.folder / "tidingsd.ini")
+            pathlib.Path(options[at]).write_text(self.here(text))
         if self.broker:
             self.broker.stop()
             self.broker.set_options(*self._options, *options)
@@ -236,30 +247,38 @@ class Reader:
         """A text of the page with the addresses of the test."""
         if self.broker:
             text = text.replace(ADDRESS, f"127.0.0.1:{self.broker.port}")
-        return text.replace(WEB_ADDRESS, f"127.0.0.1:{self._web_port}").replace(
-            "http.server 8000", f"http.server {self._web_port}"
-        )
+        for page, test in self._others.items():
+            text = text.replace(page, test)
+        return PORTS.sub(lambda found: str(self._port(found[0])), text)
+
+    def _port(self, number):
+        if number not in self._ports:
+            self._ports[number], keeper = http.keep_port()
+            self._keepers.append(keeper)
+        return self._ports[number]
 
     def there(self, text):
         """A text of the test with the addresses of the page."""
-        port = self.broker.port if self.broker else 0
-        return text.replace(f"127.0.0.1:{port}", ADDRESS).replace(
-            f"127.0.0.1:{self._web_port}", WEB_ADDRESS
-        )
+        if self.broker:
+            text = text.replace(f"127.0.0.1:{self.broker.port}", ADDRESS)
+        for number, port in self._ports.items():
+            text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{number}")
+        return text
 
     @property
     def web_url(self):
-        return f"http://127.0.0.1:{self._web_port}"
+        return f"http://127.0.0.1:{self._port(WEB_PORT)}"
 
     def end(self):
-        self._keeper.close()
+        for keeper in self._keepers:
+            keeper.close()
 
     def wait_web_server(self):
         """Wait until somebody listens at the address of the web server."""
 
         def listens():
             try:
-                http.Client(self._web_port).connect().close()
+                http.Client(self._port(WEB_PORT)).connect().close()
             except ConnectionRefusedError:
                 return False
             return True
