@@ -12,7 +12,6 @@ PAGES = {path.stem: Page(path) for path in sorted((ROOT / "doc").glob("*.md"))}
 # Pages with commands that nobody runs yet. Each is to be converted.
 UNMARKED = {
     "bridging",
-    "relaying",
 }
 
 RUN = [name for name, page in PAGES.items() if page.commands() and name not in UNMARKED]
@@ -45,7 +44,6 @@ def test_no_page_has_a_command_that_nobody_runs():
 def test_the_first_hour_ends_with_a_page_in_a_browser(reader, browser):
     reader.read(PAGES["first_hour"])
     page = browsers.Page(browser, reader.broker)
-    reader.wait_web_server()
     page.open_url(f"{reader.web_url}/page.html")
     items = "document.querySelectorAll('li').length"
     n = reader.broker.get("/sets/library/changes?after=0").json()["last"]

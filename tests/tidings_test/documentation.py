@@ -25,8 +25,8 @@ The paragraph above a block says more about it:
     Press Ctrl-C in the second terminal.
 
 The command `tidingsd`, or `./broker/start`, with options alone starts the broker of the page;
-a second one starts it again, at the same address and with the same data. A page without such
-a command has a broker from its beginning, with a set "demo" of three changes. All commands run in one folder, which
+a second one starts it again, at the same address and with the same data. Unless its first command
+does, a page has a broker from its beginning, with a set "demo" of three changes. All commands run in one folder, which
 has the checkout's doc, packaging and tests in it.
 """
 
@@ -47,7 +47,7 @@ PORTS = re.compile(r"\b(8000|879[01])\b")  # of what else a page starts
 
 # A line that begins with one of these is a command.
 PROGRAMS = frozenset(
-    """apt-get awk build/release/bin/tidings build/release/bin/tidingsd caddy cc cmake cp
+    """apt-get awk build/release/bin/tidings build/release/bin/tidingsd caddy cc cp
     createdb curl docker grep initdb install journalctl kill ldconfig mkdir mosquitto_pub
     mosquitto_sub mv nginx node npm openssl perl pg_ctl printf prometheus promtool psql
     python3 rsync sh sha256sum sqlite3 sudo systemctl tidings tidingsd umask wget ./broker/start""".split()
@@ -181,7 +181,7 @@ class Reader:
         }
 
     def read(self, page):
-        if not any(starts_broker(command) for command, _ in page.commands()):
+        if not starts_broker(page.commands()[0][0]):
             self.serve([])
             self.broker.set("demo").post(3)
         for block in page.blocks:
@@ -205,6 +205,7 @@ class Reader:
         if terminal:
             program = self._start(*shell, cwd=self.folder, env=self.env)
             self.terminals[terminal] = program
+            self._wait_listening(command)
             return self.watch(terminal, shown)
         done = self._run(*shell, cwd=self.folder, env=self.env)
         at = iter([*done.out, *done.err])
@@ -273,17 +274,21 @@ class Reader:
         for keeper in self._keepers:
             keeper.close()
 
-    def wait_web_server(self):
-        """Wait until somebody listens at the address of the web server."""
+    def _wait_listening(self, command):
+        """Wait for the ports that the command, or a file that it names, has in it."""
+        named = (self.folder / word for word in command.split())
+        text = "".join(path.read_text() for path in named if path.is_file() and path.suffix != ".pl")
+        for port in self._ports.values():
+            if str(port) in command + text:
+                wait_for(f"a server at {port}", lambda: _is_listening(port))
 
-        def listens():
-            try:
-                http.Client(self._port(WEB_PORT)).connect().close()
-            except ConnectionRefusedError:
-                return False
-            return True
 
-        wait_for("the web server", listens)
+def _is_listening(port):
+    try:
+        http.Client(port).connect().close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def starts_broker(command):
