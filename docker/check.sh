@@ -14,7 +14,7 @@ usage: docker/check.sh
   2. builds docker/Dockerfile on it (buildah)
   3. runs the image's programs by chroot, as the image's user: version, health,
      a change posted and followed, a change bridged to mosquitto, ending
-  4. looks at docker/compose.yaml (docker compose, or docker-compose)
+  4. looks at docker/compose*.yaml (docker compose, or docker-compose)
 
 Packages come from the mirror that apt of this machine is configured with. Needs
 root, and the packages buildah, debootstrap, mosquitto and mosquitto-clients; ends
@@ -114,26 +114,43 @@ make_base() {
     rm -rf --one-file-system "$root"
 }
 
+# build BASE
 build() {
     image build --isolation chroot --network host --format docker \
         --volume "$work/sources.list:/etc/apt/sources.list:ro" \
         --volume "$work/apt.conf:/etc/apt/apt.conf:ro" \
-        --build-arg BUILD_BASE=localhost/base --build-arg BASE=localhost/base \
+        --build-arg BASE="$1" \
         --file "$top/docker/Dockerfile" --tag tidings "$top"
 }
 
+# The Dockerfile wants a base by digest.
+check_base() {
+    local base
+    for base in "" localhost/base:latest; do
+        ! build "$base" >"$work/refused.log" 2>&1 ||
+            fail "an image was built on the base \"$base\""
+    done
+    expect_line 'has no digest' "$work/refused.log"
+    say "a base without a digest is refused"
+}
+
 # What runs a command in the image, by chroot: on this machine's network, as the
-# image's user, in its working directory. It becomes the command, so that its
+# image's user, in its working directory, and as compose.yaml has it: nothing but the
+# volume can be written, and no capability is left. It becomes the command, so that its
 # process id is the command's; what is mounted goes when that ends.
 enter_image() {
     root=$(image mount smoke)
     # shellcheck disable=SC2016 # expanded by the bash in there
     inside=(unshare --mount bash -euc '
-        mount --rbind /dev "$1/dev"
-        mount --rbind /proc "$1/proc"
         root=$1 user=$2 folder=$3
         shift 3
-        exec chroot --userspec="$user" "$root" \
+        mount --bind "$root" "$root"
+        mount --bind "$root/var/lib/tidings" "$root/var/lib/tidings"
+        mount -o remount,bind,ro "$root"
+        mount --rbind /dev "$root/dev"
+        mount --rbind /proc "$root/proc"
+        exec chroot "$root" setpriv --reuid="${user%:*}" --regid="${user#*:}" \
+            --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
             env -i -C "$folder" PATH=/usr/local/bin:/usr/bin:/bin "$@"' bash
         "$root" "$(setting User)" "$(setting WorkingDir)")
 }
@@ -278,8 +295,14 @@ check_compose() {
             "docker-compose"
         return
     fi
-    "${compose[@]}" --file "$top/docker/compose.yaml" config --quiet
-    say "compose.yaml is good to" "${compose[@]}"
+    local file
+    for file in compose.yaml compose.tls.yaml; do
+        ! "${compose[@]}" --file "$top/docker/$file" config --quiet 2>/dev/null ||
+            fail "$file does without BASE"
+        BASE=debian:12-slim@sha256:0 SITE=changes.example.org CADDY_IMAGE=caddy:2 \
+            "${compose[@]}" --file "$top/docker/$file" config --quiet
+        say "$file is good to" "${compose[@]}"
+    done
 }
 
 check_compose
@@ -288,7 +311,9 @@ check_compose
 debian_mirror "$work" || fail "apt of this machine knows no mirror of bookworm"
 make_base >"$work/base.log" 2>&1
 say "base image: $(image images --format '{{.Size}}' base)"
-build >"$work/build.log" 2>&1
+check_base
+base=localhost/base@$(image images --format '{{.Digest}}' base)
+build "$base" >"$work/build.log" 2>&1
 say "image: $(image images --format '{{.Size}}' tidings)"
 image from --name smoke tidings >/dev/null
 enter_image

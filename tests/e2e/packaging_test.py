@@ -1,11 +1,13 @@
-"""debian/ beside the rest of the tree: what CMake installs is in the packages, the symbols
-are those of the library, the version and the libraries are named once.
+"""debian/ and docker/ beside the rest of the tree: what CMake installs is in the packages,
+the symbols are those of the library, one version is named everywhere, an image gets the
+files that it is built from.
 
-The packages themselves are built and tried by packaging/check.sh.
+packaging/check.sh builds and tries the packages, docker/check.sh the image.
 """
 
 import fnmatch
 import os
+import pathlib
 import re
 import shlex
 
@@ -113,3 +115,50 @@ def test_the_configuration_of_the_package_is_good(run, tmp_path):
     unit = (ROOT / "packaging/tidingsd.service").read_text()
     assert "EnvironmentFile=-/etc/default/tidingsd\n" in unit
     assert " $TIDINGSD_OPTIONS\n" in unit
+
+
+# Folders and files that .dockerignore lets through.
+def test_an_image_is_built_from_all_files_that_cmake_reads():
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    let_through = [ROOT / line[1:] for line in lines if line.startswith("!")]
+    scripts = BIN.parent.rglob("cmake_install.cmake")
+    named = "".join(script.read_text() for script in scripts)
+    installed = {path for path in re.findall(rf'"({re.escape(str(ROOT))}/[^"]+)"', named)}
+    sources = [pathlib.Path(p) for p in installed if not p.startswith(str(BIN.parent))]
+    cmake = (ROOT / "CMakeLists.txt").read_text()
+    folders = re.findall(r"^add_subdirectory\(([a-z/]+)\)", cmake, re.M)
+    sources += [ROOT / name for name in folders]
+    assert len(sources) >= 6
+    missing = [
+        path
+        for path in sources
+        if not any(path.is_relative_to(place) for place in let_through)
+    ]
+    assert missing == []
+
+
+# The page's lines are tested with a broker behind them (e2e/proxies).
+def test_the_proxy_of_the_image_has_the_lines_of_the_page():
+    page = (ROOT / "doc/proxies.md").read_text()
+    (block,) = re.findall(
+        r"^Caddy, which gets a certificate by itself:\n\n((?:    .*\n)+)", page, re.M
+    )
+    lines = [line.strip() for line in block.splitlines()]
+    caddyfile = (ROOT / "docker/Caddyfile").read_text()
+    for ours, theirs in (("{$SITE}", "changes.example.org"), ("tidingsd:", "127.0.0.1:")):
+        assert ours in caddyfile
+        caddyfile = caddyfile.replace(ours, theirs)
+    own = [line.strip() for line in caddyfile.splitlines()]
+    assert own[-len(lines) :] == lines
+
+
+# An open broker, one with tokens, and none.
+def test_the_health_check_of_the_image_knows_a_broker(start_broker, run):
+    broker = start_broker()
+    port = str(broker.port)
+    check = ("/bin/bash", ROOT / "docker/healthy")
+    assert run(*check, port).output() == "HTTP status 200"
+    broker.add_token("root", admin=True)
+    assert run(*check, port).output() == "HTTP status 200"
+    broker.stop()
+    run(*check, port, status=1)
