@@ -15,13 +15,15 @@ usage: packaging/check.sh [FOLDER]
   3. looks for faults in them (lintian; warnings fail)
   4. installs, serves, upgrades with data, removes, installs again, purges; builds a
      program with libtidings-dev, and asks a server with python3-tidings
-  5. installs and purges once more by piuparts, where it is installed
+  5. starts the service, reloads it, and lets it hang, under systemd
+     (systemd-nspawn, where that is installed)
+  6. installs and purges once more by piuparts, where it is installed
 
-The commands are those of doc/installing.md, but those of systemd, which does not
-run there. Packages come from the mirror that apt of this machine is configured
-with. Needs root, debootstrap and lintian; ends with 2 if one is missing, with 1 if
-something is wrong. What it makes is in a directory of its own in TMPDIR (some 3 GB),
-which is gone afterwards. KEEP=FOLDER keeps the packages there.
+The commands of steps 2 and 4 are those of doc/installing.md, but those of systemd,
+which does not run there. Packages come from the mirror that apt of this machine is
+configured with. Needs root, debootstrap and lintian; ends with 2 if one is missing,
+with 1 if something is wrong. What it makes is in a directory of its own in TMPDIR
+(some 3 GB), which is gone afterwards. KEEP=FOLDER keeps the packages there.
 TEXT
 }
 
@@ -145,6 +147,7 @@ is() {
 # As the unit starts it, without systemd: the user, the options of
 # /etc/default/tidingsd. The port is free, and what is said last wins.
 serve() {
+    rm -f "$work/out"
     # shellcheck disable=SC2016 # expanded by the sh in there
     "${enter[@]}" sh -ec '
         . /etc/default/tidingsd
@@ -152,8 +155,8 @@ serve() {
             tidingsd --data /var/lib/tidings $TIDINGSD_OPTIONS \
             --listen 127.0.0.1:0' >"$work/out" 2>"$work/tidingsd.log" &
     broker=$!
-    until url=$(sed -n 's|^tidingsd: ready at \(.*\)/$|\1|p' "$work/out") &&
-        [ -n "$url" ]; do
+    until url=$(sed -n 's|^tidingsd: ready at \(.*\)/$|\1|p' "$work/out" \
+        2>/dev/null) && [ -n "$url" ]; do
         kill -0 "$broker" 2>/dev/null || fail "tidingsd ended"
         sleep 0.1
     done
@@ -235,7 +238,6 @@ check_purge() {
 
 # The first token closes the broker, so no other part follows.
 check_service() {
-    step "installed once more" page "Install them" /debs
     step "a token made, settings checked" page "The service" /
 }
 
@@ -262,6 +264,73 @@ except tidings.Unreachable as unreachable:
     print(unreachable)
 else:
     raise SystemExit("there is no server at port 1")'
+}
+
+# What a service manager does, in the new system, to the service of the page.
+under_systemd() {
+    set -euo pipefail
+    property() {
+        systemctl show tidingsd -p "$1" --value
+    }
+    systemctl start tidingsd # ends when the broker serves
+    [ "$(property Type) $(property SubState)" = "notify running" ]
+    [[ $(property StatusText) = "serving at http://127.0.0.1:8787/" ]]
+    echo 'log-level = debug' >>/etc/tidings/tidingsd.ini
+    systemctl reload tidingsd
+    journalctl -u tidingsd -o cat | grep -q 'msg="reloaded"'
+    # A short watchdog. A healthy broker outlives it; one that is stopped does not.
+    mkdir -p /etc/systemd/system/tidingsd.service.d
+    printf '[Service]\nWatchdogSec=10s\n' \
+        >/etc/systemd/system/tidingsd.service.d/short.conf
+    systemctl daemon-reload
+    systemctl restart tidingsd
+    sleep 15
+    [ "$(property NRestarts)" = 0 ]
+    kill -STOP "$(property MainPID)"
+    until [ "$(property NRestarts) $(property SubState)" = "1 running" ]; do
+        sleep 1
+    done
+    journalctl -u tidingsd -o cat | grep -q 'Watchdog timeout'
+    systemctl stop tidingsd
+    [ "$(property Result)" = success ]
+    echo "the service is well"
+}
+
+# The new system, started by its own systemd. It ends with the service's test. The
+# control groups are its own, so that this machine's stay as they are.
+check_systemd() {
+    local own
+    if ! command -v systemd-nspawn >/dev/null; then
+        say "systemd: systemd-nspawn is not installed"
+        return
+    fi
+    inside apt-get install -y systemd-sysv >"$work/apt.log" 2>&1
+    {
+        echo '#!/bin/bash'
+        declare -f under_systemd
+        echo "trap 'systemctl poweroff --no-block' EXIT"
+        echo 'under_systemd >/root/said 2>&1'
+    } >"$root/root/try"
+    chmod +x "$root/root/try"
+    printf '[Unit]\nAfter=multi-user.target\n[Service]\nType=oneshot\nExecStart=%s\n' \
+        /root/try >"$root/etc/systemd/system/try.service"
+    mkdir -p "$root/etc/systemd/system/default.target.wants"
+    ln -s ../try.service "$root/etc/systemd/system/default.target.wants"
+    # shellcheck disable=SC2016 # expanded by the bash in there
+    own='
+        if [ ! -d /sys/fs/cgroup/systemd ] && [ ! -e /sys/fs/cgroup/cgroup.procs ]; then
+            mount -t tmpfs tmpfs /sys/fs/cgroup
+            mkdir /sys/fs/cgroup/systemd
+            mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd
+        fi
+        exec systemd-nspawn --quiet --register=no --keep-unit --private-network \
+            --boot --directory "$1"'
+    timeout 300 unshare --mount bash -euc "$own" bash "$root" \
+        >"$work/nspawn.log" 2>&1 </dev/null || true
+    cp "$root/root/said" "$work/said.log" 2>/dev/null || true
+    grep -q '^the service is well$' "$work/said.log" ||
+        fail "the service under systemd: failed"
+    say "the service starts, reloads, and is restarted when it hangs, under systemd"
 }
 
 check_piuparts() {
@@ -299,6 +368,8 @@ step "serves a change" serves 1 http://example.org/1
 check_upgrade
 check_removal
 check_purge
+step "installed once more" page "Install them" /debs
+check_systemd
 check_service
 check_library
 check_python

@@ -121,7 +121,8 @@ def test_the_configuration_of_the_package_is_good(run, tmp_path):
 def test_an_image_is_built_from_all_files_that_cmake_reads():
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     let_through = [ROOT / line[1:] for line in lines if line.startswith("!")]
-    scripts = BIN.parent.rglob("cmake_install.cmake")
+    folders = [BIN.parent, BIN.parent / "client/packaging"]
+    scripts = [folder / "cmake_install.cmake" for folder in folders]
     named = "".join(script.read_text() for script in scripts)
     installed = {path for path in re.findall(rf'"({re.escape(str(ROOT))}/[^"]+)"', named)}
     sources = [pathlib.Path(p) for p in installed if not p.startswith(str(BIN.parent))]

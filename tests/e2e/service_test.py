@@ -187,4 +187,4 @@ def test_the_unit_waits_for_these_messages():
     assert values_of("Type") == ["notify"]
     (watchdog,) = values_of("WatchdogSec")
     assert int(watchdog.removesuffix("s")) >= 10
-    assert values_of("ExecReload") == ["kill -HUP $MAINPID"]
+    assert values_of("ExecReload") == ["sh -c 'kill -HUP $MAINPID'"]
