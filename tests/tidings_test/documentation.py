@@ -160,9 +160,9 @@ def _blocks(lines):
 
 class Reader:
     """Somebody who does what a page says, in a folder of its own. `others` are texts of pages
-    and what stands for them in the test."""
+    and what stands for them in the test; `when_served` is called after each start of the broker."""
 
-    def __init__(self, folder, start_broker, run, start, env=None, options=(), others=None):
+    def __init__(self, folder, start_broker, run, start, env=None, options=()):
         self.folder = pathlib.Path(folder) / "reader"
         self.folder.mkdir()
         for name in ("doc", "packaging", "tests"):
@@ -171,7 +171,8 @@ class Reader:
         self.terminals = {}  # what runs in each, but for the first one
         self._start_broker, self._run, self._start = start_broker, run, start
         self._options = options
-        self._others = others or {}
+        self.others = {}
+        self.when_served = lambda: None
         self._ports, self._keepers = {}, []
         self.env = {
             "PATH": f"{BIN}:{os.environ['PATH']}",
@@ -227,9 +228,10 @@ class Reader:
             self.broker.stop()
             self.broker.set_options(*self._options, *options)
             self.broker.restart()
-            return
+            return self.when_served()
         where = {"directory": self.folder, "data": "tidings-data"}
         self.broker = self._start_broker(*self._options, *options, **where)
+        self.when_served()
 
     def interrupt(self, terminal):
         """Ctrl-C there."""
@@ -248,7 +250,7 @@ class Reader:
         """A text of the page with the addresses of the test."""
         if self.broker:
             text = text.replace(ADDRESS, f"127.0.0.1:{self.broker.port}")
-        for page, test in self._others.items():
+        for page, test in self.others.items():
             text = text.replace(page, test)
         return PORTS.sub(lambda found: str(self._port(found[0])), text)
 
