@@ -372,6 +372,7 @@ main(int argc, char **argv)
     enum status rc;
     int result;
 
+    command_table_begin();
     hide_memory(true);
     if (argc > 1 && *argv[1] != '-')
         return command_table_run(argc, argv);

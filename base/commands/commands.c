@@ -1,37 +1,13 @@
 #include "base/commands/commands.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/commands/command_help.h"
+#include "base/commands/completion.h"
+#include "base/commands/manual.h"
 #include "base/suggest.h"
-
-static const struct option help_row = {"help", .type = OPTION_WISH,
-                                       .help = "print this; -h is the same"};
-
-size_t
-command_n_options(const struct command *command)
-{
-    return command->options ? command->options->n : 0;
-}
-
-struct options
-command_options(const struct program *program, const struct command *command,
-                struct option *rows)
-{
-    const struct options *tables[] = {
-        command->options,
-        command->is_plain ? NULL : program->shared,
-        command == program->start ? NULL
-                                  : &(const struct options){&help_row, 1},
-    };
-    size_t n = 0;
-
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-        for (size_t k = 0; tables[i] && k < tables[i]->n; k++)
-            if (n < OPTIONS_MAX)
-                rows[n++] = tables[i]->rows[k];
-    return (struct options){rows, n};
-}
 
 enum exit_code
 command_fail(const struct arguments *arguments, enum status rc,
@@ -56,6 +32,16 @@ command_flush(const char *name)
         fprintf(stderr, "%s: cannot write to standard output%s%s\n", name,
                 error ? ": " : "", error ? strerror(error) : "");
     return EXIT_FAILED;
+}
+
+void
+commands_begin(void)
+{
+    static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
+
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) < 0)
+            return;
 }
 
 /* Names */
@@ -93,161 +79,32 @@ find_command(const struct program *program, int argc, char **argv, int *n_words)
     return found;
 }
 
-static bool
-is_of_group(const struct command *command, const char *group)
-{
-    size_t size = strlen(group);
-
-    return !strncmp(command->name, group, size) && command->name[size] == ' ';
-}
-
-/* Prints the commands of a group; NULL: all. Returns how many. */
-static size_t
-print_commands(const struct program *program, const char *group, FILE *to)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; program->commands[i]; i++) {
-        const struct command *command = program->commands[i];
-
-        if (group && !is_of_group(command, group))
-            continue;
-        options_help_row(command->name, NULL, command->help, to);
-        n++;
-    }
-    return n;
-}
-
 /* Reports that no command has this name. */
 static enum exit_code
 refuse_name(const struct program *program, int argc, char **argv)
 {
     struct suggestion s;
     char name[2 * SUGGEST_SIZE_MAX];
+    bool is_pair; /* the first two words are meant as a name */
 
     snprintf(name, sizeof(name), "%s%s%s", argv[0], argc > 1 ? " " : "",
              argc > 1 ? argv[1] : "");
     suggest_begin(&s, slice_of(name));
     for (size_t i = 0; program->commands[i]; i++)
         suggest_consider(&s, program->commands[i]->name);
+    is_pair = s.nearest || command_is_group(program, argv[0]);
     if (!s.nearest) {
         suggest_begin(&s, slice_of(argv[0]));
         for (size_t i = 0; program->commands[i]; i++)
             suggest_consider(&s, program->commands[i]->name);
     }
     fprintf(stderr, "%s: there is no command \"%s\"", program->name,
-            problem_quote(slice_of(name)).text);
+            problem_quote(slice_of(is_pair ? name : argv[0])).text);
     if (s.nearest)
         fprintf(stderr, "; did you mean \"%s\"?\n", s.nearest);
     else
         fprintf(stderr, "; %s help lists them\n", program->name);
     return EXIT_USAGE;
-}
-
-/* Help */
-
-static void
-print_paragraphs(const char *text, FILE *to)
-{
-    while (text && *text)
-        if (*text == ' ' || *text == '\n') {
-            size_t size = strcspn(text, "\n");
-
-            fprintf(to, "%.*s\n", (int)size, text);
-            text += size + (text[size] == '\n');
-        } else {
-            text = options_wrap(to, text, 0, "");
-        }
-}
-
-static void
-print_examples(const char *examples, FILE *to)
-{
-    if (!examples)
-        return;
-    fprintf(to, "\nExamples:\n");
-    while (*examples) {
-        size_t size = strcspn(examples, "\n");
-
-        fprintf(to, "  %.*s\n", (int)size, examples);
-        examples += size + (examples[size] == '\n');
-    }
-}
-
-static void
-print_section(const char *text, FILE *to)
-{
-    if (!text)
-        return;
-    fputc('\n', to);
-    print_paragraphs(text, to);
-}
-
-static void
-print_usage(const struct program *program, const struct command *command,
-            FILE *to)
-{
-    fprintf(to, "usage: %s%s%s%s%s", program->name, command->name[0] ? " " : "",
-            command->name, command->operands ? " " : "",
-            command->operands ? command->operands : "");
-    for (size_t i = 0; i < command_n_options(command); i++)
-        if (command->options->rows[i].is_required)
-            fprintf(to, " --%s %s", command->options->rows[i].name,
-                    command->options->rows[i].argument);
-    fprintf(to, " [OPTION]...\n");
-    if (command == program->start)
-        fprintf(to, "       %s COMMAND ...        %s help lists them\n",
-                program->name, program->name);
-}
-
-/* Describes the operands of the command. */
-static void
-print_operands(const struct program *program, const struct command *command,
-               FILE *to)
-{
-    const struct operand_row *row = program->operands;
-    struct operand words[COMMAND_OPERANDS_MAX];
-    size_t n = operands_read(command, words);
-
-    for (; row && row->name; row++)
-        for (size_t i = 0; i < n; i++)
-            if (operand_may_be(&words[i], row->name)) {
-                options_help_row(row->name, NULL, row->help, to);
-                break;
-            }
-}
-
-void
-command_help(const struct program *program, const struct command *command,
-             FILE *to)
-{
-    struct option rows[OPTIONS_MAX];
-    struct options options = command_options(program, command, rows);
-
-    print_usage(program, command, to);
-    print_section(command->help, to);
-    fputc('\n', to);
-    print_operands(program, command, to);
-    options_help(&options, to);
-    print_section(command->more, to);
-    print_examples(command->examples, to);
-    if (!command->is_plain)
-        print_section(program->footer, to);
-}
-
-static void
-print_all(const struct program *program, FILE *to)
-{
-    fprintf(to, "usage: %s COMMAND [OPERAND]... [OPTION]...\n", program->name);
-    if (program->start)
-        fprintf(to, "       %s [OPTION]...\n", program->name);
-    print_section(program->more, to);
-    fprintf(to, "\n");
-    print_commands(program, NULL, to);
-    fprintf(to, "\n%s help COMMAND, or %s COMMAND -h, says more.\n",
-            program->name, program->name);
-    print_examples(program->examples, to);
-    print_section(program->footer, to);
 }
 
 /* Prints the commands of a group: to standard output if the user asked for
@@ -259,17 +116,8 @@ list_group(const struct program *program, const char *group, bool was_asked)
 
     if (!was_asked)
         fprintf(to, "%s %s: needs another word:\n", program->name, group);
-    print_commands(program, group, to);
+    command_help_group(program, group, to);
     return was_asked ? EXIT_GOOD : EXIT_USAGE;
-}
-
-static bool
-is_group(const struct program *program, const char *word)
-{
-    for (size_t i = 0; program->commands[i]; i++)
-        if (is_of_group(program->commands[i], word))
-            return true;
-    return false;
 }
 
 static enum exit_code
@@ -280,23 +128,55 @@ run_help(const struct arguments *arguments)
     const struct command *command =
         find_command(program, n, arguments->operands, &n_words);
 
-    if (n == 0)
-        print_all(program, stdout);
+    if (arguments->options[0])
+        manual_print(program, stdout);
+    else if (n == 0)
+        command_help_all(program, stdout);
     else if (command && n == n_words)
         command_help(program, command, stdout);
-    else if (n == 1 && is_group(program, arguments->operands[0]))
+    else if (n == 1 && command_is_group(program, arguments->operands[0]))
         return list_group(program, arguments->operands[0], true);
     else
         return refuse_name(program, n, arguments->operands);
     return EXIT_GOOD;
 }
 
+static const struct option help_rows[] = {
+    {"scdoc", .help = "print the manual page instead, as source for scdoc"},
+};
+
 const struct command help_command = {
     .name = "help",
     .operands = "[COMMAND]...",
     .help = "Describes a command, or lists all commands.",
+    .examples = "help\nhelp completion\n",
+    .options = OPTIONS(help_rows),
     .is_plain = true,
     .run = run_help,
+};
+
+static enum exit_code
+run_completion(const struct arguments *arguments)
+{
+    struct problem why = {""};
+
+    if (completion_print(arguments->program, arguments->operands[0], stdout))
+        return EXIT_GOOD;
+    problem_set(&why, "\"%s\" is not one of " COMPLETION_SHELLS,
+                problem_quote(slice_of(arguments->operands[0])).text);
+    return command_fail(arguments, STATUS_INVALID, &why);
+}
+
+const struct command completion_command = {
+    .name = "completion",
+    .operands = COMPLETION_SHELLS,
+    .help = "Prints what makes a shell complete commands and options.",
+    .more = "A package installs these files. Without one, have the shell read "
+            "the output: source <(PROGRAM completion bash), likewise for zsh; "
+            "PROGRAM completion fish | source.\n",
+    .examples = "completion bash\n",
+    .is_plain = true,
+    .run = run_completion,
 };
 
 /* Running */
@@ -369,8 +249,7 @@ run_prepared(struct arguments *given)
     return rc ? command_fail(given, rc, &why) : given->command->run(given);
 }
 
-/* Runs the command with the arguments behind its name, whose last word is
- * argv[0]. */
+/* Runs the command. argv[0] is the last word of its name. */
 static enum exit_code
 run_command(const struct program *program, const struct command *command,
             int argc, char **argv)
@@ -412,7 +291,7 @@ run_no_command(const struct program *program, int argc, char **argv)
     bool has_wish =
         argc == 1 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
 
-    if (argc > 0 && is_group(program, argv[0]) && has_wish)
+    if (argc > 0 && command_is_group(program, argv[0]) && has_wish)
         return list_group(program, argv[0], argc > 1);
     return refuse_name(program, argc, argv);
 }
@@ -433,7 +312,7 @@ run_line(const struct program *program, int argc, char **argv)
                    ? EXIT_FAILED
                    : EXIT_GOOD;
     if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        print_all(program, stdout);
+        command_help_all(program, stdout);
         return EXIT_GOOD;
     }
     command = find_command(program, argc - 1, argv + 1, &n_words);

@@ -54,7 +54,8 @@ struct command {
     enum exit_code (*run)(const struct arguments *arguments);
 
     size_t size;   /* of the struct that the options' values go to; 0: none */
-    bool is_plain; /* has no option of program.shared */
+    bool is_plain; /* has no option of program.shared; its examples lack the
+                      name of the program */
 };
 
 /* An operand and its description. */
@@ -65,14 +66,16 @@ struct operand_row {
 
 struct program {
     const char *name;     /* "tidings" */
-    const char *purpose;  /* for the head of its manual page */
+    int section;          /* of its manual page */
+    const char *purpose;  /* for the head of that page */
+    const char *see_also; /* for its end, as source for scdoc */
     const char *more;     /* paragraphs, or NULL */
     const char *examples; /* as those of a command */
     const char *footer;   /* paragraphs at the end of each help, or NULL */
     const struct command *const *commands; /* NULL behind the last */
-    const struct command *start; /* what it does without a command; its name is
-                                    "", and commands_run does not run it;
-                                    NULL: nothing */
+    /* Serving, say: the row of the program without a command. Its name is "".
+     * commands_run leaves it to the caller. NULL: none. */
+    const struct command *start;
     const struct operand_row *operands; /* no name behind the last; or NULL */
 
     /* Options that all commands have, and the size of the struct of their
@@ -87,6 +90,11 @@ struct program {
 
 /* `help` and `completion`, for the tables of programs. */
 extern const struct command help_command, completion_command;
+
+/* Opens the standard streams that are closed, so that no file gets their
+ * descriptors and, with them, the output. Writing to them fails as before. Call
+ * it first. */
+void commands_begin(void);
 
 /* Runs the command that the first arguments name, or prints the help that they
  * ask for. Not for an option as the first argument, if the program has a
@@ -128,17 +136,5 @@ bool operand_may_be(const struct operand *operand, const char *name);
  * are enough. False: there are too few operands or too many. */
 bool operands_assign(const struct operand *words, size_t n_words, size_t n,
                      size_t *word_of);
-
-/* Help */
-
-/* Prints what `--help` of a command says. */
-void command_help(const struct program *program, const struct command *command,
-                  FILE *to);
-
-/* The options of a command: its own, those of all commands, --help; `rows` has
- * room for OPTIONS_MAX. */
-struct options command_options(const struct program *program,
-                               const struct command *command,
-                               struct option *rows);
 
 #endif

@@ -1,20 +1,14 @@
 #include "broker/commands/command_table.h"
 
+#include "base/commands/command_help.h"
 #include "broker/commands/command_rows.h"
 #include "broker/config/config.h"
 
 static const struct command *const commands[] = {
-    &token_add_command,
-    &token_list_command,
-    &token_show_command,
-    &token_revoke_command,
-    &token_rotate_command,
-    &token_check_command,
-    &backup_command,
-    &restore_command,
-    &check_command,
-    &help_command,
-    NULL,
+    &token_add_command,    &token_list_command,   &token_show_command,
+    &token_revoke_command, &token_rotate_command, &token_check_command,
+    &backup_command,       &restore_command,      &check_command,
+    &completion_command,   &help_command,         NULL,
 };
 
 static const struct command serve_command = {
@@ -34,6 +28,8 @@ static const struct command serve_command = {
 
 static const struct program program = {
     .name = "tidingsd",
+    .section = 8,
+    .see_also = "*tidings*(1)",
     .purpose = "broker of changes: ResourceSync, WebSub, WebSocket, MQTT",
     .more = "Without a command it serves; tidingsd --help describes that.",
     .examples = "tidingsd --data /var/lib/tidings\n"
@@ -42,6 +38,12 @@ static const struct program program = {
     .commands = commands,
     .start = &serve_command,
 };
+
+void
+command_table_begin(void)
+{
+    commands_begin();
+}
 
 int
 command_table_run(int argc, char **argv)

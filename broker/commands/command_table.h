@@ -10,6 +10,9 @@
 
 #include <stdio.h>
 
+/* Call it first: commands_begin. */
+void command_table_begin(void);
+
 /* Runs the command of the first arguments, which begin with its name. Returns
  * the exit code. */
 int command_table_run(int argc, char **argv);

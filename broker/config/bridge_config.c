@@ -357,7 +357,8 @@ static const struct option rows[] = {
      "our topics begin with it: TOPIC/SET/notifications, TOPIC/status"},
     {"out", "SET,...", OWN(read_out), NULL,
      "sets whose changes the MQTT broker gets; * is all; may be given more "
-     "than once"},
+     "than once",
+     .may_repeat = true},
     {"begin", "now|start", EITHER(begins_at_start), "now",
      "where a set that is older than the bridge begins: with its next change, "
      "or with its first retained one"},
@@ -373,7 +374,8 @@ static const struct option rows[] = {
     {"in", "FILTER -> SET", OWN(read_in), NULL,
      "what comes on topics that FILTER matches becomes changes of SET; if that "
      "is +, of the set that is named by the level at the first + of FILTER; "
-     "may be there more than once"},
+     "may be there more than once",
+     .may_repeat = true},
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))

@@ -332,7 +332,7 @@ take_all(struct config *config, const struct arguments *given,
     enum status rc = STATUS_OK;
 
     if (file)
-        rc = config_file_read(config, &config_options, file, why);
+        rc = config_file_read(config, file, why);
     if (!rc)
         rc = options_take(&config_options, given->options, config, why);
     if (!rc)

@@ -3,12 +3,8 @@
  * limits, default and help; command line, configuration file, --help and the
  * example of a file come from these rows.
  *
- * The file (--config FILE) is INI with one KEY = VALUE a line, the keys being
- * the options' names without "--"; a command-line option wins. A flag's value
- * is yes or no; no value has quotes around it. A repeated option is an error,
- * and so is an unknown one, for which the message suggests a name. A line has
- * at most 198 bytes (libinih's limit). Lines that begin with # or ; are
- * comments, and so is any text behind a blank and a ;.
+ * The file (--config FILE) has these options, too (option_file.h); a
+ * command-line option wins. A flag's value is yes or no.
  *
  * Sections follow the options: each is a bridge to an MQTT broker
  * (bridge_config.h).

@@ -127,20 +127,26 @@ const struct command audit_command = {
     .name = "audit",
     .operands = "[SET-URL|SOURCE-URL] DIR",
     .help = "Compares a mirror that tidings sync made with its source.",
-    .more =
-        "Asks the source for all that it has now, then looks at every file. "
-        "The URL, if\none is given, is that which was synced. A line per "
-        "finding:\n"
-        "  missing  the source has it, the mirror does not\n"
-        "  stale    the mirror has what it was before\n"
-        "  extra    the mirror has it, the source does not; without a URL: "
-        "a file that\n           is no resource's\n"
-        "  corrupt  the file is not what the mirror had written\n"
-        "With --repair all is mended: extra files that the mirror had "
-        "written are\ndeleted, others moved to DIR/.tidings/found/.\n"
-        "0: the mirror is the source, or is so by the repair; 1: it is "
-        "not, or nobody\ncould tell. What changed since the last sync is "
-        "stale, too: sync first, then\naudit.\n",
+    .more = "Asks the source for all that it has now, then looks at every "
+            "file. The URL, if one is given, is that which was synced. A line "
+            "per finding:\n"
+            "\n"
+            "  missing  the source has it, the mirror does not\n"
+            "  stale    the mirror has what it was before\n"
+            "  extra    the mirror has it, the source does not; without a URL: "
+            "a file that\n"
+            "           is no resource's\n"
+            "  corrupt  the file is not what the mirror had written\n"
+            "\n"
+            "With --repair all is mended: extra files that the mirror had "
+            "written are deleted, others moved to DIR/.tidings/found/.\n"
+            "\n"
+            "0: the mirror is the source, or is so by the repair; 1: it is "
+            "not, or nobody could tell. What changed since the last sync is "
+            "stale, too: sync first, then audit.\n",
+    .examples =
+        "tidings audit mirror\n"
+        "tidings audit http://localhost:8787/sets/news mirror --repair\n",
     .options = OPTIONS(options),
     .run = run_audit,
 };

@@ -355,6 +355,7 @@ open_client(const struct arguments *arguments, const char *url,
             enum exit_code *code)
 {
     const struct settings *settings = settings_of(arguments);
+    struct server_access access = {.cert = NULL};
     struct td_client *client = td_open();
     enum td_status rc = TD_OK;
 
@@ -369,11 +370,12 @@ open_client(const struct arguments *arguments, const char *url,
     for (size_t i = 0; !rc && i < settings->n_headers; i++)
         rc = td_header(client, url, settings->headers[i]);
     *code = exit_of(client, rc);
+    if (url)
+        access = settings_access(arguments, url);
     if (!rc && is_web_url(url)) /* a directory has no server */
-        *code = give_token(client, url, &settings->token);
-    if (!*code && settings->cert && !strncasecmp(url, "https:", 6)) {
-        rc = td_client_set_certificate(client, url, settings->cert,
-                                       settings->key);
+        *code = give_token(client, url, &access.token);
+    if (!*code && access.cert && !strncasecmp(url, "https:", 6)) {
+        rc = td_client_set_certificate(client, url, access.cert, access.key);
         if (rc)
             say("--cert: %s", td_problem(client));
         *code = rc == TD_INVALID ? EXIT_USAGE : rc ? EXIT_FAILED : EXIT_GOOD;

@@ -241,13 +241,16 @@ const struct command get_command = {
     .name = "get",
     .operands = "SET-URL|SOURCE-URL",
     .help = "Tells what a set offers: its position, documents and channels.",
-    .more = "A line is a name and a value; documents and channels go by their "
-            "capability\nor link relation. What the server does not tell is "
-            "left out. With --json the\nset's own description is in "
-            "\"description\".\n"
-            "Of a SOURCE-URL every set is told: with an empty line between "
-            "them or, with\n--json, an object a line. 1: one of them cannot be "
-            "read.\n",
+    .more =
+        "A line is a name and a value; documents and channels go by their "
+        "capability or link relation. What the server does not tell is left "
+        "out. With --json the set's own description is in \"description\".\n"
+        "\n"
+        "Of a SOURCE-URL every set is told: with an empty line between them "
+        "or, with --json, an object a line. 1: one of them cannot be read.\n",
+    .examples =
+        "tidings get http://localhost:8787/sets/news\n"
+        "tidings get https://example.org/.well-known/resourcesync --json\n",
     .options = OPTIONS(options),
     .run = run_get,
 };

@@ -27,6 +27,7 @@ static const struct command *const commands[] = {
     &subscriptions_redeliver_command,
     &subscriptions_end_command,
     &bridges_command,
+    &completion_command,
     &help_command,
     NULL,
 };
@@ -40,6 +41,8 @@ static const struct operand_row operands[] = {
 
 static const struct program program = {
     .name = "tidings",
+    .section = 1,
+    .see_also = "*tidingsd*(8)",
     .purpose = "publish, follow and mirror changes of resources",
     .more = "Posts changes to a broker (tidingsd), prints them as they happen, "
             "and keeps copies of resources. Reads any other ResourceSync "
@@ -49,9 +52,10 @@ static const struct program program = {
                 "tidings sync http://localhost:8787/sets/news mirror\n",
     .footer =
         "The token is the line in FILE or in the file that TIDINGS_TOKEN_FILE "
-        "names, else the value of TIDINGS_TOKEN. Over http it goes to this "
-        "machine alone. FILE is for its owner alone (chmod 600), and is read "
-        "again if the server refuses the token.\n\n"
+        "names, else the value of TIDINGS_TOKEN, else the line in the "
+        "token-file that the file of --config has for the server of its url. "
+        "Over http it goes to this machine alone. FILE is for its owner alone "
+        "(chmod 600), and is read again if the server refuses the token.\n\n"
         "Exit status: 0 done, 1 failed (refused, unreachable), 2 bad usage, 3 "
         "gone (the set was removed; the position is of another epoch, or not "
         "retained).\n",
@@ -66,5 +70,6 @@ static const struct program program = {
 int
 main(int argc, char **argv)
 {
+    commands_begin();
     return commands_run(&program, argc, argv);
 }

@@ -172,8 +172,7 @@ mirror_output_open(struct mirror_output *m, const struct arguments *arguments,
     if (!url && settings_of(arguments)->n_headers)
         return bad_usage("--header needs the URL of the source, too: it goes "
                          "to no other server");
-    if (!url && settings_of(arguments)->token.from &&
-        settings_of(arguments)->token.from[0] == '-')
+    if (!url && settings_of(arguments)->line.token_file[0])
         return bad_usage("--token-file needs the URL of the source, too: the "
                          "token goes to no other server");
     m->progress.is_on = isatty(STDERR_FILENO) == 1 && !m->is_json;

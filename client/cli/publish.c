@@ -817,6 +817,11 @@ const struct command publish_command = {
         "that is\n"
         "too large is refused: N resources, or BYTES (500M, 2G or none) that "
         "stay free of\nthe disk of temporary files.\n",
+    .examples =
+        "tidings publish http://localhost:8787/sets/news changes.json\n"
+        "tidings publish http://localhost:8787/sets/news \\\n    --change "
+        "created http://example.com/1 http://example.com/2\n"
+        "tidings publish http://localhost:8787/sets/news --full sitemap.xml\n",
     .options = OPTIONS(options),
     .size = sizeof(struct publish_values),
     .run = run_publish,

@@ -681,17 +681,16 @@ relay_all(struct relay *r, const char *after, bool until_caught_up)
 static struct td_client *
 open_target(const struct arguments *arguments, enum exit_code *code)
 {
-    const struct chosen_token token = {
-        .from = "--target-token-file",
-        .path = arguments->options[OPTION_TARGET_TOKEN_FILE],
-    };
+    const char *url = arguments->operands[1];
+    const char *path = arguments->options[OPTION_TARGET_TOKEN_FILE];
+    bool has_header = arguments->options[OPTION_TARGET_HEADER] != NULL;
+    struct chosen_token token = {.from = "--target-token-file", .path = path};
     struct td_client *client = td_open();
     enum td_status rc = TD_OK;
 
     for (size_t i = 0; client && !rc && i < arguments->n_given; i++)
         if (arguments->given[i].row == OPTION_TARGET_HEADER)
-            rc = td_header(client, arguments->operands[1],
-                           arguments->given[i].value);
+            rc = td_header(client, url, arguments->given[i].value);
     if (!client) {
         say("no memory or descriptors left");
         *code = EXIT_FAILED;
@@ -699,8 +698,10 @@ open_target(const struct arguments *arguments, enum exit_code *code)
     }
     td_limit(client, &settings_of(arguments)->limits);
     *code = exit_of(client, rc);
+    if (!path && !has_header)
+        token = settings_file_access(arguments, url).token;
     if (!rc)
-        *code = give_token(client, arguments->operands[1], &token);
+        *code = give_token(client, url, &token);
     if (*code) {
         td_close(client);
         return NULL;
@@ -785,6 +786,8 @@ const struct command relay_command = {
         "rings of\nrelays come to rest. The state also keeps the post at work: "
         "without it, --after\nthe position that was reached may post some "
         "again.\n",
+    .examples = "tidings relay https://example.org/ "
+                "http://localhost:8787/sets/copy --state s\n",
     .options = OPTIONS(options),
     .run = run_relay,
 };

@@ -4,12 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/number.h"
+#include "base/commands/option_file.h"
+#include "client/lib/headers.h"
 
 #define ROW_OF struct server_options
 #include "base/option_rows.h"
 
 enum {
+    SHARED_CONFIG,
     SHARED_URL,
     SHARED_TOKEN_FILE,
     SHARED_HEADER,
@@ -20,6 +22,11 @@ enum {
 };
 
 static const struct option rows[] = {
+    [SHARED_CONFIG] = {"config", "FILE", CONFIG_FILE, NULL,
+                       "lines of NAME = VALUE, for url, token-file, cert, "
+                       "cert-key, cacert; ~/.config/tidings/client.ini if not "
+                       "given",
+                       .variable = "TIDINGS_CONFIG"},
     [SHARED_URL] = {"url", "URL", URL(url, 512), NULL,
                     "the broker: a set's name is enough as SET-URL",
                     .variable = "TIDINGS_URL"},
@@ -142,7 +149,7 @@ read_environment(struct server_options *to, struct problem *why)
         const char *value =
             rows[i].variable ? variable(rows[i].variable) : NULL;
 
-        if (value) {
+        if (value && rows[i].type != OPTION_FILE) {
             rc = option_read(&rows[i], value, to, why);
             if (rc)
                 problem_prefix(why, rc, "%s: ", rows[i].variable);
@@ -168,6 +175,73 @@ take_token(void)
     return token;
 }
 
+/* The file */
+
+/* Makes a path of a file start from the directory of the file that names it. */
+static enum status
+complete_path(char *path, size_t room, const char *file, struct problem *why)
+{
+    const char *slash = strrchr(file, '/');
+    size_t size = slash ? (size_t)(slash + 1 - file) : 0;
+    char whole[4096];
+
+    if (!path[0] || path[0] == '/' || !size)
+        return STATUS_OK;
+    if (snprintf(whole, sizeof(whole), "%.*s%s", (int)size, file, path) >=
+        (int)(room < sizeof(whole) ? room : sizeof(whole)))
+        return problem(why, STATUS_INVALID, "%s: a path in it is too long",
+                       file);
+    strcpy(path, whole);
+    return STATUS_OK;
+}
+
+/* The path of the file that a user has without naming it; "": none. */
+static void
+find_file(char *path, size_t size)
+{
+    const char *base = variable("XDG_CONFIG_HOME"), *home = variable("HOME");
+    int n = 0;
+
+    if (base)
+        n = snprintf(path, size, "%s/tidings/client.ini", base);
+    else if (home)
+        n = snprintf(path, size, "%s/.config/tidings/client.ini", home);
+    if (n <= 0 || (size_t)n >= size)
+        *path = '\0';
+}
+
+static enum status
+read_file(const struct arguments *arguments, struct server_options *to,
+          struct problem *why)
+{
+    const char *given =
+        arguments
+            ->options[command_n_options(arguments->command) + SHARED_CONFIG];
+    struct option_file file = {.options = &settings_options, .values = to};
+    char *const paths[] = {to->token_file, to->cert, to->cert_key, to->cacert};
+    char found[4096] = "";
+    const char *path = given ? given : variable(rows[SHARED_CONFIG].variable);
+    enum status rc;
+
+    if (!path) {
+        find_file(found, sizeof(found));
+        if (!found[0])
+            return STATUS_OK;
+    }
+    rc = option_file_read(&file, path ? path : found, why);
+    if (rc == STATUS_NOT_FOUND && !path)
+        return STATUS_OK;
+    for (size_t i = 0; !rc && i < sizeof(paths) / sizeof(paths[0]); i++)
+        rc =
+            complete_path(paths[i], sizeof(to->cert), path ? path : found, why);
+    if (!rc && (to->token_file[0] || to->cert[0]) && !to->url[0])
+        return problem(why, STATUS_INVALID,
+                       "%s: token-file and cert need a url, the broker that "
+                       "they are for",
+                       path ? path : found);
+    return rc == STATUS_NOT_FOUND ? STATUS_INVALID : rc;
+}
+
 /* Choices */
 
 static bool
@@ -181,53 +255,114 @@ has_authorization(const struct settings *settings)
     return false;
 }
 
-/* Chooses the token. A header of the command line replaces the environment's.
- */
 static enum status
-choose_token(struct settings *settings, struct problem *why)
+check_line(const struct settings *settings, struct problem *why)
 {
     if (settings->line.token_file[0] && has_authorization(settings))
         return problem(why, STATUS_INVALID,
                        "--token-file and --header Authorization exclude each "
                        "other");
-    if (has_authorization(settings))
-        return STATUS_OK;
-    if (settings->line.token_file[0])
-        settings->token = (struct chosen_token){
-            .from = "--token-file", .path = settings->line.token_file};
-    else if (settings->environment.token_file[0])
-        settings->token =
-            (struct chosen_token){.from = rows[SHARED_TOKEN_FILE].variable,
-                                  .path = settings->environment.token_file};
-    else if (settings->token_text)
-        settings->token = (struct chosen_token){.from = "TIDINGS_TOKEN",
-                                                .text = settings->token_text};
-    return STATUS_OK;
-}
-
-/* Takes the certificate of the environment if the command line has none. A key
- * belongs to the certificate beside it. */
-static enum status
-choose_certificate(struct settings *settings, struct problem *why)
-{
-    const struct server_options *from =
-        settings->line.cert[0] ? &settings->line : &settings->environment;
-
     if (settings->line.cert_key[0] && !settings->line.cert[0])
         return problem(why, STATUS_INVALID, "--cert-key belongs to a --cert");
-    if (from->cert[0]) {
-        settings->cert = from->cert;
-        settings->key = from->cert_key[0] ? from->cert_key : NULL;
-    }
     return STATUS_OK;
 }
+
+/* The token of the command line, or of the environment. */
+static struct chosen_token
+given_token(const struct settings *settings)
+{
+    struct chosen_token token = {.from = NULL};
+
+    if (settings->line.token_file[0]) {
+        token.from = "--token-file";
+        token.path = settings->line.token_file;
+    } else if (settings->environment.token_file[0]) {
+        token.from = rows[SHARED_TOKEN_FILE].variable;
+        token.path = settings->environment.token_file;
+    } else if (settings->token_text) {
+        token.from = "TIDINGS_TOKEN";
+        token.text = settings->token_text;
+    }
+    return token;
+}
+
+/* Takes the certificate of `from`, if it has one. A key belongs to the
+ * certificate beside it. */
+static void
+take_certificate(struct server_access *to, const struct server_options *from)
+{
+    if (to->cert || !from->cert[0])
+        return;
+    to->cert = from->cert;
+    to->key = from->cert_key[0] ? from->cert_key : NULL;
+}
+
+static bool
+is_same_server(const char *one, const char *other)
+{
+    struct buf a, b;
+    bool is_same;
+
+    headers_server(&a, one);
+    headers_server(&b, other);
+    is_same = a.size > 0 && !a.failed && !b.failed && a.size == b.size &&
+              !memcmp(a.data, b.data, a.size);
+    buf_fini(&a);
+    buf_fini(&b);
+    return is_same;
+}
+
+struct server_access
+settings_file_access(const struct arguments *arguments, const char *url)
+{
+    const struct server_options *file = &settings_of(arguments)->file;
+    struct server_access access = {.cert = NULL};
+
+    if (!file->url[0] || !is_same_server(url, file->url))
+        return access;
+    if (file->token_file[0])
+        access.token = (struct chosen_token){.from = "token-file",
+                                             .path = file->token_file};
+    take_certificate(&access, file);
+    return access;
+}
+
+struct server_access
+settings_access(const struct arguments *arguments, const char *url)
+{
+    const struct settings *settings = settings_of(arguments);
+    struct server_access access = {.token = given_token(settings)};
+    struct server_access of_file = settings_file_access(arguments, url);
+
+    if (!access.token.from)
+        access.token = of_file.token;
+    if (has_authorization(settings))
+        access.token = (struct chosen_token){.from = NULL};
+    take_certificate(&access, &settings->line);
+    take_certificate(&access, &settings->environment);
+    if (!access.cert) {
+        access.cert = of_file.cert;
+        access.key = of_file.key;
+    }
+    return access;
+}
+
+/* The value of a member: the command line's, the environment's or the file's;
+ * NULL: none has it. */
+#define CHOSEN(settings, member)                                          \
+    ((settings)->line.member[0]          ? (settings)->line.member        \
+     : (settings)->environment.member[0] ? (settings)->environment.member \
+     : (settings)->file.member[0]        ? (settings)->file.member        \
+                                         : NULL)
 
 /* libcurl reads the variable. */
 static void
 choose_authorities(const struct settings *settings)
 {
-    if (settings->line.cacert[0])
-        setenv(rows[SHARED_CACERT].variable, settings->line.cacert, 1);
+    const char *path = CHOSEN(settings, cacert);
+
+    if (path)
+        setenv(rows[SHARED_CACERT].variable, path, 1);
 }
 
 static enum status
@@ -344,16 +479,15 @@ settings_prepare(struct arguments *arguments)
     if (!rc)
         rc = read_limits(arguments, &settings->limits, &why);
     if (!rc)
-        rc = choose_token(settings, &why);
+        rc = check_line(settings, &why);
     if (!rc)
-        rc = choose_certificate(settings, &why);
+        rc = read_file(arguments, &settings->file, &why);
     if (rc)
         return command_fail(arguments, rc, &why);
     choose_authorities(settings);
-    settings->allows_private = settings->line.allows_private;
-    settings->url = settings->line.url[0]          ? settings->line.url
-                    : settings->environment.url[0] ? settings->environment.url
-                                                   : NULL;
+    settings->allows_private =
+        settings->line.allows_private || settings->file.allows_private;
+    settings->url = CHOSEN(settings, url);
     rc = complete_operands(arguments, &why);
     return rc ? command_fail(arguments, rc, &why) : EXIT_GOOD;
 }

@@ -1,6 +1,16 @@
 /*
- * settings.h - what the command line and the environment say about servers: the
- * options that all commands have.
+ * settings.h - what the command line, the environment and the client file say
+ * about servers: the options that all commands have. The command line comes
+ * before the environment, and the environment before the file.
+ *
+ * The file is $XDG_CONFIG_HOME/tidings/client.ini, or ~/.config/tidings/..., or
+ * that of --config (option_file.h):
+ *
+ *     url = https://broker.example
+ *     token-file = broker.token
+ *
+ * Paths in it start from its directory. Its token and its certificate are for
+ * the server of its url, and for no other.
  *
  * An operand that is a URL may also be the name of a set, and the URL of a
  * broker may be missing: --url (TIDINGS_URL) completes them, before the command
@@ -14,8 +24,8 @@
 
 #include "client/cli/cli.h"
 
-/* The values that one source has: the command line, or the environment. "" is
- * none. */
+/* The values that one source has: the command line, the environment, the file.
+ * "" is none. */
 struct server_options {
     char url[512]; /* of the broker, without a slash at the end */
     char token_file[4096];
@@ -27,14 +37,11 @@ struct server_options {
 
 /* The `shared` of struct arguments. */
 struct settings {
-    struct server_options line, environment;
+    struct server_options line, environment, file;
     const char *url; /* of the broker; NULL: not given */
 
-    /* For the server of the URL on the command line. */
     const char **headers; /* of --header */
     size_t n_headers;
-    struct chosen_token token;
-    const char *cert, *key; /* or NULL */
     bool allows_private;
     struct td_limits limits;
 
@@ -42,12 +49,26 @@ struct settings {
     char **completed; /* operands that are allocated; NULL behind the last */
 };
 
+/* What a server gets. */
+struct server_access {
+    struct chosen_token token;
+    const char *cert, *key; /* or NULL */
+};
+
 extern const struct options settings_options;
 
 const struct settings *settings_of(const struct arguments *arguments);
 
-/* Reads the environment and the limits, and completes the operands: `prepare`
- * and `release` of struct program. */
+/* What the server of `url`, the URL on the command line, gets; lent. */
+struct server_access settings_access(const struct arguments *arguments,
+                                     const char *url);
+
+/* The same of another server: what the client file has for it. */
+struct server_access settings_file_access(const struct arguments *arguments,
+                                          const char *url);
+
+/* Reads the environment, the file and the limits, and completes the operands:
+ * `prepare` and `release` of struct program. */
 enum exit_code settings_prepare(struct arguments *arguments);
 void settings_release(struct arguments *arguments);
 

@@ -103,25 +103,31 @@ const struct command sync_command = {
     .help =
         "Copies the resources of a source into DIR and keeps them the same.",
     .more =
-        "Begins with everything there is, then follows each change. State "
-        "is kept in\nDIR/.tidings: stopped or killed at any moment, it goes "
-        "on from there when it is\nrun again. A file is replaced when its "
-        "successor is whole and has the digests\nthat the source told. A "
-        "file in the way that this mirror did not write is moved\nto "
+        "Begins with everything there is, then follows each change. State is "
+        "kept in DIR/.tidings: stopped or killed at any moment, it goes on "
+        "from there when it is run again. A file is replaced when its "
+        "successor is whole and has the digests that the source told. A file "
+        "in the way that this mirror did not write is moved to "
         "DIR/.tidings/found/.\n"
-        "When a source wants more than 20 % of the files deleted (and 100 "
-        "or more), in a\nnew baseline or one hour of changes, it deletes "
-        "no more and ends with 1: look\nwhether that is right, then give "
-        "--max-delete.\n"
-        "A source that is too large, or has no end, is stopped with 1: "
-        "BYTES (500M, 2G\nor none) of a resource, of all, or those that stay "
-        "free of the disk.\n"
+        "\n"
+        "When a source wants more than 20 % of the files deleted (and 100 or "
+        "more), in a new baseline or one hour of changes, it deletes no more "
+        "and ends with 1: look whether that is right, then give --max-delete.\n"
+        "\n"
+        "A source that is too large, or has no end, is stopped with 1: BYTES "
+        "(500M, 2G or none) of a resource, of all, or those that stay free of "
+        "the disk.\n"
+        "\n"
         "A source with only a Resource List or a Sitemap is mirrored by "
-        "reading that list\nevery --poll seconds. One that cannot be read to "
+        "reading that list every --poll seconds. One that cannot be read to "
         "its end deletes nothing.\n"
-        "1 also tells that resources could not be had: the next run tries "
-        "them again;\nand, with --until-caught-up, that nothing came for a "
-        "minute, or that a server\nwants to be left alone for longer.\n",
+        "\n"
+        "1 also tells that resources could not be had: the next run tries them "
+        "again; and, with --until-caught-up, that nothing came for a minute, "
+        "or that a server wants to be left alone for longer.\n",
+    .examples = "tidings sync http://localhost:8787/sets/news mirror\n"
+                "tidings sync https://example.org/sitemap.xml mirror "
+                "--until-caught-up\n",
     .options = OPTIONS(options),
     .run = run_sync,
 };

@@ -232,19 +232,19 @@ const struct command verify_command = {
     .name = "verify",
     .operands = "SET-URL|SOURCE-URL|DIR",
     .help = "Proves that the history of a set is whole and unaltered.",
-    .more =
-        "Reads all Change Lists, oldest first: of the set from its broker, or "
-        "those in\nDIR and below (.xml, .xml.gz), without sending anything. "
-        "DIR "
-        "may be a broker's\ndata directory; then each set in it is one. Every "
-        "entry has to be there once,\nin order, and the digests of all lead "
-        "from list to list. The last line tells up\nto which position that "
-        "holds, the one before it, if it does not, where it\nbreaks (status "
-        "1). "
-        "If the oldest lists are not there any more, what is left is\nproven "
-        "from its first entry on.\n"
-        "Of a SOURCE-URL every set is verified and has its lines; 1 also tells "
-        "that a\nset cannot be read.\n",
+    .more = "Reads all Change Lists, oldest first: of the set from its broker, "
+            "or those in DIR and below (.xml, .xml.gz), without sending "
+            "anything. DIR may be a broker's data directory; then each set in "
+            "it is one. Every entry has to be there once, in order, and the "
+            "digests of all lead from list to list. The last line tells up to "
+            "which position that holds, the one before it, if it does not, "
+            "where it breaks (status 1). If the oldest lists are not there any "
+            "more, what is left is proven from its first entry on.\n"
+            "\n"
+            "Of a SOURCE-URL every set is verified and has its lines; 1 also "
+            "tells that a set cannot be read.\n",
+    .examples = "tidings verify http://localhost:8787/sets/news\n"
+                "tidings verify /var/lib/tidings\n",
     .options = OPTIONS(options),
     .run = run_verify,
 };

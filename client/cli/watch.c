@@ -96,6 +96,8 @@ run_watch(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
     const struct settings *settings = settings_of(arguments);
+    struct server_access access =
+        settings_access(arguments, arguments->operands[1]);
     char state[PATH_MAX];
     const char **excludes;
     struct watch_options how = {
@@ -105,10 +107,10 @@ run_watch(const struct arguments *arguments)
         .allow_empty = given[OPTION_ALLOW_EMPTY] != NULL,
         .headers = settings->headers,
         .n_headers = settings->n_headers,
-        .token = settings->token.text,
-        .token_file = settings->token.path,
-        .cert = settings->cert,
-        .key = settings->key,
+        .token = access.token.text,
+        .token_file = access.token.path,
+        .cert = access.cert,
+        .key = access.key,
         .on_ready = on_ready,
         .on_posted = on_posted,
         .on_warning = on_warning,
@@ -160,6 +162,8 @@ const struct command watch_command = {
         "crash at any\nmoment loses no change. A DIR that is gone, or empty "
         "at the start although files\nof it were posted, is a failure, and "
         "nothing is posted as deleted.\n",
+    .examples = "tidings watch data http://localhost:8787/sets/data \\\n    "
+                "--base-uri http://example.com/data/\n",
     .options = OPTIONS(options),
     .run = run_watch,
 };

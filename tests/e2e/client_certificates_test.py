@@ -184,7 +184,7 @@ def test_the_command_line_has_a_certificate(
     trust = {**lax, **certificate.env}
     named = {**trust, "TIDINGS_CERT": client.cert, "TIDINGS_CERT_KEY": client.key}
     options = ("--cert", client.cert, "--cert-key", client.key)
-    publish = ("publish", news.url, entry)
+    publish = ("publish", news.url, entry, "--again")
     refused = run("tidings", *publish, env=trust, status=1).errors()
     assert "401" in refused or "token" in refused
     run("tidings", *publish, *options, env=trust)

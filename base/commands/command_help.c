@@ -1,0 +1,182 @@
+/*
+ * command_help.c - what --help and help print.
+ */
+#include "base/commands/command_help.h"
+
+static const struct option help_row = {"help", .type = OPTION_WISH,
+                                       .help = "print this; -h is the same"};
+
+size_t
+command_n_options(const struct command *command)
+{
+    return command->options ? command->options->n : 0;
+}
+
+struct options
+command_options(const struct program *program, const struct command *command,
+                struct option *rows)
+{
+    const struct options *tables[] = {
+        command->options,
+        command->is_plain ? NULL : program->shared,
+        command == program->start ? NULL
+                                  : &(const struct options){&help_row, 1},
+    };
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+        for (size_t k = 0; tables[i] && k < tables[i]->n; k++)
+            if (n < OPTIONS_MAX)
+                rows[n++] = tables[i]->rows[k];
+    return (struct options){rows, n};
+}
+
+bool
+command_is_of_group(const struct command *command, const char *group)
+{
+    size_t size = strlen(group);
+
+    return !strncmp(command->name, group, size) && command->name[size] == ' ';
+}
+
+bool
+command_is_group(const struct program *program, const char *word)
+{
+    for (size_t i = 0; program->commands[i]; i++)
+        if (command_is_of_group(program->commands[i], word))
+            return true;
+    return false;
+}
+
+static void
+print_paragraphs(const char *text, FILE *to)
+{
+    while (text && *text)
+        if (*text == ' ' || *text == '\n') {
+            size_t size = strcspn(text, "\n");
+
+            fprintf(to, "%.*s\n", (int)size, text);
+            text += size + (text[size] == '\n');
+        } else {
+            text = options_wrap(to, text, 0, "");
+        }
+}
+
+void
+command_examples(const char *examples, const char *before, FILE *to)
+{
+    while (*examples) {
+        size_t size = strcspn(examples, "\n");
+
+        fprintf(to, "%s%.*s\n", before, (int)size, examples);
+        examples += size + (examples[size] == '\n');
+    }
+}
+
+/* `name` is that of the program, if the lines lack it. */
+static void
+print_examples(const char *examples, const char *name, FILE *to)
+{
+    char before[32] = "  ";
+
+    if (!examples)
+        return;
+    if (name)
+        snprintf(before, sizeof(before), "  %s ", name);
+    fprintf(to, "\nExamples:\n");
+    command_examples(examples, before, to);
+}
+
+static void
+print_section(const char *text, FILE *to)
+{
+    if (!text)
+        return;
+    fputc('\n', to);
+    print_paragraphs(text, to);
+}
+
+static void
+print_usage(const struct program *program, const struct command *command,
+            FILE *to)
+{
+    fprintf(to, "usage: %s%s%s%s%s", program->name, command->name[0] ? " " : "",
+            command->name, command->operands ? " " : "",
+            command->operands ? command->operands : "");
+    for (size_t i = 0; i < command_n_options(command); i++)
+        if (command->options->rows[i].is_required)
+            fprintf(to, " --%s %s", command->options->rows[i].name,
+                    command->options->rows[i].argument);
+    fprintf(to, " [OPTION]...\n");
+    if (command == program->start)
+        fprintf(to, "       %s COMMAND ...        %s help lists them\n",
+                program->name, program->name);
+}
+
+/* Describes the operands of the command. */
+static void
+print_operands(const struct program *program, const struct command *command,
+               FILE *to)
+{
+    const struct operand_row *row = program->operands;
+    struct operand words[COMMAND_OPERANDS_MAX];
+    size_t n = operands_read(command, words);
+
+    for (; row && row->name; row++)
+        for (size_t i = 0; i < n; i++)
+            if (operand_may_be(&words[i], row->name)) {
+                options_help_row(row->name, NULL, row->help, to);
+                break;
+            }
+}
+
+void
+command_help(const struct program *program, const struct command *command,
+             FILE *to)
+{
+    struct option rows[OPTIONS_MAX];
+    struct options options = command_options(program, command, rows);
+    struct options own = {rows, command_n_options(command)};
+    struct options shared = {rows + own.n, options.n - own.n};
+
+    print_usage(program, command, to);
+    print_section(command->help, to);
+    fputc('\n', to);
+    print_operands(program, command, to);
+    options_help(&own, to);
+    if (own.n > 0 && shared.n > 0)
+        fputc('\n', to);
+    options_help(&shared, to);
+    print_section(command->more, to);
+    print_examples(command->examples, command->is_plain ? program->name : NULL,
+                   to);
+    if (!command->is_plain)
+        print_section(program->footer, to);
+}
+
+void
+command_help_group(const struct program *program, const char *group, FILE *to)
+{
+    for (size_t i = 0; program->commands[i]; i++) {
+        const struct command *command = program->commands[i];
+
+        if (group && !command_is_of_group(command, group))
+            continue;
+        options_help_row(command->name, NULL, command->help, to);
+    }
+}
+
+void
+command_help_all(const struct program *program, FILE *to)
+{
+    fprintf(to, "usage: %s COMMAND [OPERAND]... [OPTION]...\n", program->name);
+    if (program->start)
+        fprintf(to, "       %s [OPTION]...\n", program->name);
+    print_section(program->more, to);
+    fprintf(to, "\n");
+    command_help_group(program, NULL, to);
+    fprintf(to, "\n%s help COMMAND, or %s COMMAND -h, says more.\n",
+            program->name, program->name);
+    print_examples(program->examples, NULL, to);
+    print_section(program->footer, to);
+}

@@ -1,0 +1,36 @@
+/*
+ * command_help.h - what --help and help print, and what a table says of a
+ * command.
+ */
+#ifndef BASE_COMMANDS_COMMAND_HELP_H
+#define BASE_COMMANDS_COMMAND_HELP_H
+
+#include "base/commands/commands.h"
+
+/* True if the command's name has two words, and the first is `group`. */
+bool command_is_of_group(const struct command *command, const char *group);
+
+/* True if a command is of that group. */
+bool command_is_group(const struct program *program, const char *word);
+
+/* Prints what `--help` of a command says. */
+void command_help(const struct program *program, const struct command *command,
+                  FILE *to);
+
+/* The options of a command: its own, those of all commands, --help; `rows` has
+ * room for OPTIONS_MAX. */
+struct options command_options(const struct program *program,
+                               const struct command *command,
+                               struct option *rows);
+
+/* Prints the lines of examples, each behind `before`. */
+void command_examples(const char *examples, const char *before, FILE *to);
+
+/* Prints what `help` says, with a line for each command. */
+void command_help_all(const struct program *program, FILE *to);
+
+/* Prints the lines of the commands of a group; NULL: of all commands. */
+void command_help_group(const struct program *program, const char *group,
+                        FILE *to);
+
+#endif
