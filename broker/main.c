@@ -21,6 +21,7 @@
 #include "broker/broker.h"
 #include "broker/commands/command_table.h"
 #include "broker/config/config.h"
+#include "broker/http/openapi.h"
 #include "broker/http/route_table.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -337,6 +338,17 @@ check(struct config *config)
     return command_table_end();
 }
 
+static void
+print_openapi(void)
+{
+    struct buf text;
+
+    buf_init(&text, OPENAPI_MAX);
+    openapi_write(&text);
+    fwrite(text.data, 1, text.size, stdout);
+    buf_fini(&text);
+}
+
 /* Does what the command line requests. */
 static int
 fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
@@ -351,6 +363,9 @@ fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
         return command_table_end();
     case CONFIG_ROUTES:
         route_table_print(stdout);
+        return command_table_end();
+    case CONFIG_OPENAPI:
+        print_openapi();
         return command_table_end();
     case CONFIG_VERSION:
         printf("tidingsd %s\n", TIDINGS_VERSION);

@@ -273,6 +273,8 @@ static const struct option rows[] = {
      "print a configuration file with every option and its default, then end"},
     {"routes", NULL, WISH(CONFIG_ROUTES), NULL,
      "print what the broker takes and answers by HTTP, as tables, then end"},
+    {"openapi", NULL, WISH(CONFIG_OPENAPI), NULL,
+     "print the same in OpenAPI 3.1, then end"},
     {"version", NULL, WISH(CONFIG_VERSION), NULL,
      "say which version this is, then end"},
     {"help", NULL, WISH(CONFIG_HELP), NULL, "print this, then end"},

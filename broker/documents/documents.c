@@ -42,6 +42,8 @@ static const struct row {
      .file = &web_tidings_js},
     {"/tidings.d.ts", web_file_open, "text/plain; charset=utf-8",
      .is_public = true, .file = &web_tidings_d_ts},
+    {"/openapi.json", web_file_open, "application/json", .is_public = true,
+     .file = &doc_openapi_json},
     {"/.well-known/resourcesync", source_description_open, "application/xml"},
     {"/descriptions/{list}-{last}.xml", source_description_part_open,
      "application/xml"},

@@ -63,14 +63,16 @@
 #define FLOOD "too many requests wait for their verification"
 
 const struct route route_table[] = {
-    {METHOD_GET, "/sets", handle_sets_get, .rights = RIGHTS_OF_SETS,
-     .parameters = "after, since, rate, raw", .fields = "Accept",
-     .statuses = {{200, JSON ", " HTML}, {400, BAD_QUERY}}},
+    {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",
+     .rights = RIGHTS_OF_SETS, .parameters = "after, since, rate, raw",
+     .fields = "Accept", .statuses = {{200, JSON ", " HTML}, {400, BAD_QUERY}}},
     {METHOD_GET, "/sets/{set}", handle_set_get, OF_SET,
-     .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE, .parameters = "raw",
-     .fields = "Accept", .statuses = {{200, JSON ", " HTML}}},
+     .does = "Describes a set", .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE,
+     .parameters = "raw", .fields = "Accept",
+     .statuses = {{200, JSON ", " HTML}}},
     {METHOD_PUT, "/sets/{set}", handle_set_put, OF_NEW_SET,
-     .rights = RIGHT_MANAGE, .parameters = "new, discard",
+     .does = "Creates a set, or replaces its settings", .rights = RIGHT_MANAGE,
+     .parameters = "new, discard",
      .bodies = {{JSON, .bytes = SETTINGS_BYTES_MAX, .is_optional = true}},
      .statuses = {{200, JSON},
                   {201, JSON},
@@ -80,7 +82,8 @@ const struct route route_table[] = {
                         "be deleted (`discards`) without `discard=yes`"},
                   {422, BAD_SETTING}}},
     {METHOD_PATCH, "/sets/{set}", handle_set_patch, OF_SET,
-     .rights = RIGHT_MANAGE, .parameters = "discard",
+     .does = "Changes some settings of a set", .rights = RIGHT_MANAGE,
+     .parameters = "discard",
      .bodies = {{MERGE_PATCH ", " JSON, .bytes = SETTINGS_BYTES_MAX}},
      .statuses = {{200, JSON},
                   {400, BAD_JSON},
@@ -90,9 +93,11 @@ const struct route route_table[] = {
                   {410, GONE},
                   {422, BAD_SETTING}}},
     {METHOD_DELETE, "/sets/{set}", handle_set_delete, OF_SET,
-     .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {410, GONE}}},
+     .does = "Removes a set", .rights = RIGHT_MANAGE,
+     .statuses = {{204, ""}, {410, GONE}}},
 
     {METHOD_GET, "/sets/{set}/changes", handle_memory_get, OF_SET,
+     .does = "Reads changes behind a position, and may wait for them",
      .rights = RIGHT_SUBSCRIBE,
      .parameters = "after, since, wait, raw, " FILTERS, .fields = "Accept",
      .statuses = {{200, JSON ", application/xml, text/xml, " HTML},
@@ -100,8 +105,8 @@ const struct route route_table[] = {
                   {406, "`Accept` refuses JSON and XML"},
                   {410, POSITION_GONE}}},
     {METHOD_POST, "/sets/{set}/changes", handle_changes_post, OF_NEW_SET,
-     .rights = RIGHT_PUBLISH, .rejected = METRIC_POSTS_REJECTED,
-     .fields = "Idempotency-Key",
+     .does = "Posts changes: all of them or none", .rights = RIGHT_PUBLISH,
+     .rejected = METRIC_POSTS_REJECTED, .fields = "Idempotency-Key",
      .bodies = {{CHANGES, OPTION("max-body", max_body), .coding = "gzip"},
                 {"multipart/related", OPTION("max-content", max_content),
                  .needs_length = true, .handler = handle_multipart_post}},
@@ -115,8 +120,8 @@ const struct route route_table[] = {
                         "`line`); content that is missing or differs; an "
                         "Idempotency-Key that other entries had"}}},
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get, OF_SET,
-     .rights = RIGHT_SUBSCRIBE, .is_stream = true,
-     .parameters = "after, since, " FILTERS,
+     .does = "Streams the changes of a set", .rights = RIGHT_SUBSCRIBE,
+     .is_stream = true, .parameters = "after, since, " FILTERS,
      .fields = "Upgrade, Sec-WebSocket-Protocol, "
                "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
      .statuses = {{101, "WebSocket"},
@@ -125,7 +130,8 @@ const struct route route_table[] = {
                   {400, "a parameter is malformed, or the broker speaks none "
                         "of the subprotocols"},
                   {426, NO_STREAM}}},
-    {METHOD_GET, "/stream", handle_many_get, .rights = RIGHT_SUBSCRIBE,
+    {METHOD_GET, "/stream", handle_many_get,
+     .does = "Streams the changes of many sets", .rights = RIGHT_SUBSCRIBE,
      .is_stream = true, .parameters = "set, resume, " FILTERS,
      .fields = "Upgrade, Sec-WebSocket-Protocol, "
                "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
@@ -133,13 +139,16 @@ const struct route route_table[] = {
                   {200, "text/event-stream"},
                   {400, BAD_STREAM},
                   {426, NO_STREAM}}},
-    {METHOD_POST, "/stream", handle_many_post, .rights = RIGHT_SUBSCRIBE,
-     .parameters = "set, resume, " FILTERS, .fields = "Accept, Last-Event-ID",
+    {METHOD_POST, "/stream", handle_many_post,
+     .does = "Streams the changes of the sets that the body names",
+     .rights = RIGHT_SUBSCRIBE, .parameters = "set, resume, " FILTERS,
+     .fields = "Accept, Last-Event-ID",
      .bodies = {{JSON, .bytes = STREAM_MESSAGE_MAX}},
      .statuses = {{200, "text/event-stream"},
                   {400, BAD_STREAM},
                   {426, NO_STREAM}}},
     {METHOD_PUT, "/sets/{set}/resources", handle_resources_put, OF_NEW_SET,
+     .does = "Posts all resources: the broker finds the changes",
      .rights = RIGHT_PUBLISH, .rejected = METRIC_UPLOADS_REJECTED,
      .parameters = "max-delete",
      .bodies = {{RESOURCES, OPTION("max-resources-body", max_resources_body),
@@ -153,22 +162,29 @@ const struct route route_table[] = {
                   {422, "an entry that the broker cannot take, or content "
                         "that is missing"}}},
     {METHOD_POST, "/sets/{set}/rotate", handle_rotate_post, OF_SET,
-     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .does = "Closes the open Change List", .rights = RIGHT_MANAGE,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON}, {410, GONE}}},
     {METHOD_POST, "/sets/{set}/resourcelist", handle_resourcelist_post, OF_SET,
-     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .does = "Builds a Resource List now", .rights = RIGHT_MANAGE,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON}, {202, JSON}, {410, LOST}}},
     {METHOD_POST, "/sets/{set}/resourcedump", handle_resourcedump_post, OF_SET,
-     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .does = "Builds a Resource Dump now", .rights = RIGHT_MANAGE,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON},
                   {202, JSON},
                   {409, "content of some resources is not there (`missing`)"},
                   {410, LOST}}},
 
     {METHOD_GET, "/sets/{set}/rate", handle_set_rate_get, OF_SET,
+     .does = "Reads the last hour of a set, minute by minute",
      .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE, .statuses = {{200, JSON}}},
 
-    {METHOD_POST, "/hub", handle_hub_form, .fields = "Link, Idempotency-Key",
+    {METHOD_POST, "/hub", handle_hub_form,
+     .does = "Subscribes and unsubscribes callbacks, and takes pings and "
+             "notifications",
+     .fields = "Link, Idempotency-Key",
      .bodies = {{FORM, .bytes = FORM_MAX},
                 {"any", OPTION("max-body", max_body),
                  .handler = handle_hub_notification}},
@@ -189,35 +205,42 @@ const struct route route_table[] = {
           {502, "the Source of the topic does not answer well"},
           {504, "the Source of the topic does not answer in time"}}},
     {METHOD_POST, "/sets/{set}/subscribe", handle_subscribe_post, OF_SET,
-     .rights = RIGHT_SUBSCRIBE, .bodies = {{FORM, .bytes = FORM_MAX}},
+     .does = "Subscribes a callback to a set", .rights = RIGHT_SUBSCRIBE,
+     .bodies = {{FORM, .bytes = FORM_MAX}},
      .statuses = {{202, ""},
                   {400, "a parameter is missing or malformed"},
                   {410, POSITION_GONE},
                   {422, NO_SERVICE},
                   {429, FLOOD}}},
     {METHOD_GET, "/sets/{set}/subscriptions", handle_subscriptions_get, OF_SET,
+     .does = "Lists the subscriptions of a set",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback",
      .statuses = {{200, JSON}, {400, BAD_QUERY}}},
     {METHOD_GET, "/sets/{set}/subscriptions/{id}", handle_subscription_get,
-     OF_SET, .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
+     OF_SET, .does = "Describes a subscription",
+     .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
      .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
     {METHOD_DELETE, "/sets/{set}/subscriptions/{id}",
-     handle_subscription_delete, OF_SET, .rights = RIGHT_MANAGE,
-     .statuses = {{204, ""}, {404, NOT_KNOWN}}},
+     handle_subscription_delete, OF_SET, .does = "Ends a subscription",
+     .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/sets/{set}/subscriptions/{id}/redeliver",
-     handle_redeliver_post, OF_SET, .rights = RIGHT_MANAGE,
-     .parameters = "after", .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     handle_redeliver_post, OF_SET,
+     .does = "Delivers the changes behind a position again",
+     .rights = RIGHT_MANAGE, .parameters = "after",
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON},
                   {400, NO_AFTER},
                   {404, NOT_KNOWN},
                   {410, POSITION_GONE},
                   {422, NOT_ACTIVE}}},
 
-    {METHOD_GET, "/relays", handle_relays_get, .rights = RIGHT_OBSERVE,
-     .statuses = {{200, JSON}}},
+    {METHOD_GET, "/relays", handle_relays_get, .does = "Lists the relays",
+     .rights = RIGHT_OBSERVE, .statuses = {{200, JSON}}},
     {METHOD_GET, "/relays/{relay}", handle_relay_get, OF_RELAY,
-     .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .statuses = {{200, JSON}}},
+     .does = "Describes a relay", .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
+     .statuses = {{200, JSON}}},
     {METHOD_PUT, "/relays/{relay}", handle_relay_put, OF_RELAY,
+     .does = "Creates a relay, or changes the name of its hub",
      .rights = RIGHT_MANAGE, .is_publisher = true,
      .bodies = {{JSON, .bytes = RELAY_MAX}},
      .statuses = {{200, JSON},
@@ -228,45 +251,52 @@ const struct route route_table[] = {
                         "has the topic"},
                   {422, "a topic or hub that the broker cannot take"}}},
     {METHOD_DELETE, "/relays/{relay}", handle_relay_delete, OF_RELAY,
-     .rights = RIGHT_MANAGE, .is_publisher = true,
+     .does = "Removes a relay", .rights = RIGHT_MANAGE, .is_publisher = true,
      .statuses = {{204, ""}, {403, OPEN}, {409, "the relay is being removed"}}},
     {METHOD_GET, "/relays/{relay}/subscriptions", handle_subscriptions_get,
-     OF_RELAY, .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
-     .parameters = "after, callback",
+     OF_RELAY, .does = "Lists the subscriptions of a relay",
+     .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback",
      .statuses = {{200, JSON}, {400, BAD_QUERY}}},
     {METHOD_GET, "/relays/{relay}/subscriptions/{id}", handle_subscription_get,
-     OF_RELAY, .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
+     OF_RELAY, .does = "Describes a subscription",
+     .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
      .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
     {METHOD_DELETE, "/relays/{relay}/subscriptions/{id}",
-     handle_subscription_delete, OF_RELAY, .rights = RIGHT_MANAGE,
-     .statuses = {{204, ""}, {404, NOT_KNOWN}}},
+     handle_subscription_delete, OF_RELAY, .does = "Ends a subscription",
+     .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/relays/{relay}/subscriptions/{id}/redeliver",
-     handle_redeliver_post, OF_RELAY, .rights = RIGHT_MANAGE,
-     .parameters = "after", .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     handle_redeliver_post, OF_RELAY,
+     .does = "Delivers the documents behind a position again",
+     .rights = RIGHT_MANAGE, .parameters = "after",
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON},
                   {400, NO_AFTER},
                   {404, NOT_KNOWN},
                   {410, POSITION_GONE},
                   {422, NOT_ACTIVE}}},
 
-    {METHOD_GET, "/bridges", handle_bridges_get, .rights = RIGHT_OBSERVE,
+    {METHOD_GET, "/bridges", handle_bridges_get,
+     .does = "Describes the bridges", .rights = RIGHT_OBSERVE,
      .statuses = {{200, JSON}}},
-    {METHOD_GET, "/tokens", handle_tokens_get, .rights = RIGHT_ADMIN,
-     .statuses = {{200, JSON}}},
-    {METHOD_POST, "/tokens", handle_tokens_post, .rights = RIGHT_ADMIN,
-     .bodies = {{JSON, .bytes = TOKEN_JSON_MAX}},
+    {METHOD_GET, "/tokens", handle_tokens_get, .does = "Lists the tokens",
+     .rights = RIGHT_ADMIN, .statuses = {{200, JSON}}},
+    {METHOD_POST, "/tokens", handle_tokens_post, .does = "Makes a token",
+     .rights = RIGHT_ADMIN, .bodies = {{JSON, .bytes = TOKEN_JSON_MAX}},
      .statuses = {{201, JSON},
                   {400, "the JSON is malformed"},
                   {409, "the name exists, or there are too many tokens"},
                   {422, "a name, pattern or end that a token cannot have"}}},
-    {METHOD_GET, "/tokens/self", handle_token_self, .statuses = {{200, JSON}}},
-    {METHOD_GET, "/tokens/{token}", handle_token_get, .rights = RIGHT_ADMIN,
+    {METHOD_GET, "/tokens/self", handle_token_self,
+     .does = "Describes the token of the request", .statuses = {{200, JSON}}},
+    {METHOD_GET, "/tokens/{token}", handle_token_get,
+     .does = "Describes a token", .rights = RIGHT_ADMIN,
      .statuses = {{200, JSON}, {404, NO_TOKEN}}},
     {METHOD_DELETE, "/tokens/{token}", handle_token_delete,
-     .rights = RIGHT_ADMIN, .statuses = {{204, ""}, {404, NO_TOKEN}}},
+     .does = "Revokes a token", .rights = RIGHT_ADMIN,
+     .statuses = {{204, ""}, {404, NO_TOKEN}}},
     {METHOD_POST, "/tokens/{token}/rotate", handle_token_rotate,
-     .rights = RIGHT_ADMIN, .parameters = "grace",
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .does = "Gives a token a new text", .rights = RIGHT_ADMIN,
+     .parameters = "grace", .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON},
                   {400, BAD_QUERY},
                   {404, NO_TOKEN},
@@ -274,24 +304,31 @@ const struct route route_table[] = {
                   {422, "everyone has no secret"}}},
 
     {METHOD_POST, "/tickets", handle_tickets_post,
+     .does = "Makes a ticket for one request without a token",
      .rights = RIGHTS_OF_SETS | RIGHT_OBSERVE,
      .bodies = {{NULL, .bytes = IGNORED_MAX}}, .statuses = {{201, JSON}}},
 
     {METHOD_POST, "/session", handle_session_post,
+     .does = "Makes a session, with a cookie",
      .rights = RIGHTS_OF_SETS | RIGHT_OBSERVE,
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{201, JSON},
                   {401, "the request has no token"},
                   {403, "a page of another origin sends it"}}},
-    {METHOD_DELETE, "/session", handle_session_delete, .statuses = {{204, ""}}},
+    {METHOD_DELETE, "/session", handle_session_delete, .does = "Ends a session",
+     .statuses = {{204, ""}}},
 
-    {METHOD_GET, "/healthz", handle_health_get, .statuses = {{200, TEXT}}},
+    {METHOD_GET, "/healthz", handle_health_get,
+     .does = "Answers while the process lives", .statuses = {{200, TEXT}}},
     {METHOD_GET, "/readyz", handle_ready_get,
+     .does = "Answers 200 while the broker takes posts",
      .statuses = {{200, TEXT},
                   {503, "the broker refuses posts, or soon will (`reasons`)"}}},
-    {METHOD_GET, "/status", handle_status_get, .rights = RIGHT_OBSERVE,
+    {METHOD_GET, "/status", handle_status_get,
+     .does = "Reads the last hour of the broker", .rights = RIGHT_OBSERVE,
      .statuses = {{200, JSON}}},
-    {METHOD_GET, "/metrics", handle_metrics_get, .rights = RIGHT_OBSERVE,
+    {METHOD_GET, "/metrics", handle_metrics_get,
+     .does = "Reads the metrics, for Prometheus", .rights = RIGHT_OBSERVE,
      .statuses = {{200, TEXT}}},
 };
 
@@ -302,6 +339,7 @@ const struct route route_documents = {
     METHOD_GET,
     NULL,
     handle_documents_get,
+    .does = "Reads the document",
     .fields = "Accept, Accept-Encoding, Range, If-Range, If-Match, "
               "If-None-Match, If-Modified-Since, If-Unmodified-Since",
     .parameters = "page, plain, raw",
@@ -319,10 +357,7 @@ const struct route route_documents = {
 };
 
 /* Statuses of the router itself, or of the HTTP reader below it. */
-static const struct {
-    unsigned status;
-    const char *where, *when;
-} refusals[] = {
+static const struct route_refusal refusals[] = {
     {400, "any",
      "the head is not strict HTTP/1.1, or the chunks of the body are not; a "
      "body with a method that takes none; a WebSocket where none begins, or a "
@@ -435,6 +470,28 @@ route_may_answer(const struct route *route, unsigned status)
 {
     return status == 429 || status == 500 || status == 503 ||
            own_status(route, status) || follows_from_row(route, status);
+}
+
+bool
+route_refusal(size_t i, struct route_refusal *refusal)
+{
+    if (i >= sizeof(refusals) / sizeof(refusals[0]))
+        return false;
+    *refusal = refusals[i];
+    return true;
+}
+
+const char *
+route_reason(const struct route *route, unsigned status)
+{
+    return own_status(route, status);
+}
+
+bool
+route_refuses(const struct route *route, unsigned status)
+{
+    return status >= 400 &&
+           (own_status(route, status) || follows_from_row(route, status));
 }
 
 uint64_t

@@ -56,6 +56,7 @@ struct route {
     const char *path;   /* NULL: each of the documents (documents.h) */
     handler_fn *handler;
     enum route_of of;
+    const char *does;       /* a summary: verb and object */
     unsigned rights;        /* bits of enum right, one of which is needed for
                                the set or relay of the path, or for any; 0:
                                none, or its handler asks */
@@ -87,6 +88,23 @@ const char *route_method(enum method method);
 /* True if the handler of the route, or the router by its row, may answer with
  * this status. */
 bool route_may_answer(const struct route *route, unsigned status);
+
+/* True if the handler of the route, or the router by its row, refuses requests
+ * with this status. Statuses that any route may have are not among them. */
+bool route_refuses(const struct route *route, unsigned status);
+
+/* The handler's own reason for a status; NULL: it has none. */
+const char *route_reason(const struct route *route, unsigned status);
+
+/* Row `i` of the statuses that the router and the HTTP reader answer with, in
+ * order; false: there are fewer. A status may have several rows. `where`:
+ * "any", or a part that its route has: "a right", "a body", "{set}". */
+struct route_refusal {
+    unsigned status;
+    const char *where, *when;
+};
+
+bool route_refusal(size_t i, struct route_refusal *refusal);
 
 /* True if a body is accepted, also to be ignored. */
 bool route_takes_body(const struct route *route);

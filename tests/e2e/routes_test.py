@@ -11,6 +11,7 @@ import json
 import re
 from functools import cached_property
 
+import jsonschema
 import pytest
 
 from tidings_test import callbacks as cb
@@ -19,6 +20,7 @@ from tidings_test.broker import ROOT
 from tidings_test.content import MULTIPART, multipart
 from tidings_test.feed import Feed
 from tidings_test.http import FORM, JSON, NDJSON, XML, check_refused
+from tidings_test.openapi import DESCRIPTION, FILE, OPENAPI
 from tidings_test.routes import DOCUMENTS, PAGE, REFUSALS, ROUTES
 from tidings_test.sets import MERGE_PATCH, change
 from tidings_test.waiting import wait_for
@@ -34,6 +36,57 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 def test_the_page_has_what_the_broker_prints(run):
     for table in run("tidingsd", "--routes").output().split("\n\n"):
         assert table in PAGE, "doc/http.md has another table than tidingsd --routes"
+
+
+# OpenAPI
+
+
+def test_the_description_is_what_the_broker_prints_and_serves(run, broker):
+    printed = "\n".join(run("tidingsd", "--openapi").out) + "\n"
+    assert FILE.read_text() == printed, "tidingsd --openapi > doc/openapi.json"
+    assert broker.get("/openapi.json").text == printed
+
+
+def test_the_description_is_valid():
+    jsonschema.Draft202012Validator.check_schema(OPENAPI)
+    jsonschema.validate(DESCRIPTION.all, OPENAPI)
+    components = DESCRIPTION.all["components"]
+    ids = [operation["operationId"] for operation in DESCRIPTION.operations.values()]
+    assert len(set(ids)) == len(ids)
+    used = set(re.findall(r'"\$ref":"#/components/([^"]+)"', FILE.read_text()))
+    there = {f"{kind}/{name}" for kind in components for name in components[kind]}
+    there = {name for name in there if not name.startswith("securitySchemes/")}
+    assert used <= there
+    assert there - used == {f"responses/{status}" for status in UNUSED}
+    for (method, path), operation in DESCRIPTION.operations.items():
+        parameters = [DESCRIPTION.resolve(each) for each in operation["parameters"]]
+        holes = [each["name"] for each in parameters if each["in"] == "path"]
+        assert holes == re.findall(r"{(\w+)}", path), path
+        assert operation["responses"].keys() > {"default"}, path
+        assert any(status < "4" for status in operation["responses"]), path
+
+
+# Any route may refuse with them, so they stand for themselves in the list of all.
+UNUSED = (400, 405, 408, 414, 417, 426, 429, 431, 500, 501, 503, 505)
+
+
+def test_the_description_has_the_routes_and_documents_of_the_page():
+    rows = {
+        (method, route.path): route
+        for route in ROUTES.values()
+        for method in route.methods
+        if route.path != "a document"
+    }
+    documents = {(m, path): None for path in DOCUMENTS for m in ("GET", "HEAD")}
+    assert DESCRIPTION.operations.keys() == rows.keys() | documents.keys()
+    for key, route in rows.items():
+        operation = DESCRIPTION.operations[key]
+        statuses = {int(s) for s in operation["responses"] if s != "default"}
+        may_answer = route.answers.keys() | route.refused
+        assert may_answer <= statuses <= may_answer | {401, 403}, key
+        if route.path != "/hub":
+            assert operation["x-rights"] == route.rights, key
+            assert bool(operation["security"]) == bool(route.rights), key
 
 
 # Requests
@@ -511,6 +564,8 @@ def test_a_route_answers_as_the_page_says(name, world):
         type = (answer["Content-Type"] or "").split(";")[0]
         types = [word for word in route.answers.get(status, ()) if "/" in word]
         assert not types or type in types, answer
+        path = route.path.replace("a document", "/sets/{set}/changelist.xml")
+        DESCRIPTION.check(answer, route.methods[0], path)
 
 
 def allowed(path):
@@ -571,6 +626,9 @@ def test_documents_have_their_media_types(world, broker):
             assert answer.status == (404 if path in ABSENT else 200), (path, answer)
             got = answer["Content-Type"].split(";")[0]
             assert path in ABSENT or got == type, path
+            DESCRIPTION.check(answer, "GET", path)
+            head = broker.head(numbered(world.path(path, "inline")), accept=type)
+            DESCRIPTION.check(head, "HEAD", path)
 
 
 # Refusals of any route

@@ -1,0 +1,511 @@
+#include "broker/http/openapi.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "broker/documents/documents.h"
+#include "broker/http/route_table.h"
+#include "broker/net/response.h"
+#include "proto/resourcesync/json.h"
+
+/* Parameters */
+
+struct parameter {
+    const char *name;
+    const char *schema; /* JSON */
+    const char *text;
+};
+
+#define STRING   "{\"type\":\"string\"}"
+#define YES_NO   "{\"type\":\"string\",\"enum\":[\"yes\",\"no\"]}"
+#define NAME     "{\"type\":\"string\",\"pattern\":\"^[a-z0-9][a-z0-9._-]{0,63}$\"}"
+#define NUMBER   "{\"type\":\"integer\",\"minimum\":0}"
+#define NUMBERED "{\"type\":\"string\",\"pattern\":\"^[0-9]{12,19}$\"}"
+#define TIMES    "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
+
+static const struct parameter of_query[] = {
+    {"after", STRING,
+     "where to begin: a position of a log (`EPOCH-SEQ`), or the last name or "
+     "number of the page before"},
+    {"since", STRING,
+     "a time (W3C Datetime): of changes what happened later, of sets those "
+     "that changed later"},
+    {"wait", "{\"type\":\"number\",\"minimum\":0,\"maximum\":300}",
+     "seconds to wait for changes"},
+    {"change", TIMES, "a filter: created, updated or deleted"},
+    {"prefix", TIMES, "a filter: how the URL of the resource begins"},
+    {"type", TIMES, "a filter: the media type of the resource"},
+    {"tag", TIMES, "a filter: a tag of the change"},
+    {"set", TIMES, "the sets to follow, or patterns of names"},
+    {"resume", STRING, "where to go on: the positions of all sets"},
+    {"rate", YES_NO, "with the entries of the last 60 minutes"},
+    {"raw", STRING, "no page for people, whatever `Accept` says"},
+    {"plain", STRING, "a Sitemap without anything of ResourceSync"},
+    {"page", NUMBER, "which page of the document as HTML"},
+    {"new", YES_NO, "the set must not exist"},
+    {"discard", YES_NO, "stored bytes may be deleted"},
+    {"max-delete", "{\"type\":\"number\",\"minimum\":0,\"maximum\":100}",
+     "the most percent of the resources that may be deleted"},
+    {"callback", STRING, "only the subscription of this callback"},
+    {"grace", "{\"type\":\"number\",\"minimum\":0}",
+     "seconds for which the former text of the token holds"},
+    {NULL, NULL, NULL},
+};
+
+/* OpenAPI has no parameter called Accept: the media types of the answers say
+ * the same. */
+static const struct parameter of_head[] = {
+    {"Accept-Encoding", STRING, "the codings that the client takes"},
+    {"Idempotency-Key", STRING, "a repeat with the same key adds nothing"},
+    {"Last-Event-ID", STRING, "where to go on: the last event that came"},
+    {"Link", STRING, "of a notification: rel=self is the topic, rel=hub we"},
+    {"Upgrade", STRING, "websocket"},
+    {"Sec-WebSocket-Protocol", STRING, "resourcesync.json or resourcesync.xml"},
+    {"Sec-WebSocket-Extensions", STRING, "permessage-deflate"},
+    {"Range", STRING, "bytes of the document"},
+    {"If-Range", STRING, "the version that `Range` is of"},
+    {"If-Match", STRING, "only this version"},
+    {"If-None-Match", STRING, "not this version"},
+    {"If-Modified-Since", STRING, "only a later version"},
+    {"If-Unmodified-Since", STRING, "no later version"},
+    {NULL, NULL, NULL},
+};
+
+static const struct parameter of_path[] = {
+    {"set", NAME, "the name of a set"},
+    {"relay", NAME, "the name of a relay"},
+    {"id", NUMBER, "the number of a subscription"},
+    {"token", STRING, "the name of a token"},
+    {"list", NUMBERED, "a number, with leading zeros"},
+    {"last", NUMBERED, "the last number of a range, or that of a part"},
+    {NULL, NULL, NULL},
+};
+
+static void
+write_parameters(struct buf *to, const char *in, const struct parameter *all)
+{
+    for (const struct parameter *p = all; p->name; p++) {
+        buf_add_format(to, "%s\n\"%s.%s\":{\"name\":\"%s\",\"in\":\"%s\",",
+                       p == of_query ? "" : ",", in, p->name, p->name, in);
+        buf_add_format(to, "\"schema\":%s%s,\"description\":", p->schema,
+                       all == of_path ? ",\"required\":true" : "");
+        json_text(to, slice_of(p->text));
+        BUF_ADD(to, "}");
+    }
+}
+
+static void
+write_reference(struct buf *to, const char *in, struct slice name,
+                const char **between)
+{
+    buf_add_format(to, "%s{\"$ref\":\"#/components/parameters/%s.%.*s\"}",
+                   *between, in, SLICE_ARG(name));
+    *between = ",";
+}
+
+/* Takes the next of the words "a, b" off the front. */
+static struct slice
+take_word(struct slice *words)
+{
+    return slice_trimmed(slice_take(words, ','));
+}
+
+static void
+write_references(struct buf *to, const struct route *route, const char *path)
+{
+    struct slice query = slice_of(route->parameters ? route->parameters : "");
+    struct slice head = slice_of(route->fields ? route->fields : "");
+    const char *between = "";
+
+    BUF_ADD(to, "\"parameters\":[");
+    for (const char *hole = path; (hole = strchr(hole, '{')); hole++)
+        write_reference(to, "path",
+                        (struct slice){hole + 1, strcspn(hole + 1, "}")},
+                        &between);
+    while (query.size > 0)
+        write_reference(to, "query", take_word(&query), &between);
+    while (head.size > 0) {
+        struct slice name = take_word(&head);
+
+        if (!slice_is(name, "Accept"))
+            write_reference(to, "header", name, &between);
+    }
+    BUF_ADD(to, "],");
+}
+
+/* Bodies and answers */
+
+/* Members of "content": the media types of "a, b", with what a JSON answer is.
+ */
+static void
+write_types(struct buf *to, struct slice types, bool is_answer,
+            const char **between)
+{
+    while (types.size > 0) {
+        struct slice type = take_word(&types);
+
+        buf_add_format(to, "%s\"%.*s\":{%s}", *between, SLICE_ARG(type),
+                       is_answer && slice_is(type, "application/json")
+                           ? "\"schema\":{\"type\":\"object\"}"
+                           : "");
+        *between = ",";
+    }
+}
+
+static void
+write_size(struct buf *to, const struct route_body *body, const char *between)
+{
+    const char *what = !body->types                  ? "ignored"
+                       : !strcmp(body->types, "any") ? "any other type"
+                                                     : body->types;
+
+    buf_add_format(to, "%s%s: ", between, what);
+    if (body->option)
+        buf_add_format(to, "at most `%s` bytes", body->option);
+    else
+        buf_add_format(to, "at most %" PRIu64 " bytes", body->bytes);
+    if (body->coding)
+        buf_add_format(to, ", also in %s", body->coding);
+    if (body->needs_length)
+        BUF_ADD(to, ", with Content-Length");
+}
+
+static void
+write_body(struct buf *to, const struct route *route)
+{
+    const char *between = "";
+    struct buf text;
+
+    if (!route_takes_body(route))
+        return;
+    buf_init(&text, 4096);
+    BUF_ADD(to, "\"requestBody\":{\"content\":{");
+    for (size_t i = 0; i < ROUTE_BODIES; i++) {
+        const struct route_body *body = &route->bodies[i];
+        bool is_any = !body->types || !strcmp(body->types, "any");
+
+        if (i > 0 && !body->types)
+            break;
+        write_types(to, slice_of(is_any ? "*/*" : body->types), false,
+                    &between);
+        write_size(&text, body, i ? "; " : "");
+    }
+    buf_add_format(
+        to, "},\"required\":%s,\"description\":",
+        route->bodies->types && !route->bodies->is_optional ? "true" : "false");
+    json_text(to, buf_slice(&text));
+    BUF_ADD(to, "},");
+    buf_fini(&text);
+}
+
+/* The page of a document is for people. */
+struct operation {
+    const struct route *route;
+    const char *path;
+    const struct document_found *document; /* NULL: it is no document */
+    unsigned rights;
+    bool is_head;
+};
+
+static void
+write_content(struct buf *to, const struct operation *op, const char *types)
+{
+    const char *between = "";
+
+    if (op->is_head)
+        return;
+    BUF_ADD(to, ",\"content\":{");
+    write_types(to, slice_of(types), true, &between);
+    BUF_ADD(to, "}");
+}
+
+static void
+write_answer(struct buf *to, const struct operation *op,
+             const struct route_status *s)
+{
+    char types[100];
+    bool has_types = strchr(s->what, '/');
+
+    buf_add_format(to, "\n   \"%u\":{\"description\":\"%s", s->status,
+                   response_reason(s->status));
+    if (s->what[0] && !has_types)
+        buf_add_format(to, ": %s", s->what);
+    BUF_ADD(to, "\"");
+    if (op->document && s->status < 300) {
+        snprintf(types, sizeof(types), "%.*s%s",
+                 (int)strcspn(op->document->content_type, ";"),
+                 op->document->content_type,
+                 op->document->has_page ? ", text/html" : "");
+        write_content(to, op, types);
+    } else if (has_types) {
+        write_content(to, op, s->what);
+    }
+    BUF_ADD(to, "},");
+}
+
+#define PROBLEM                                 \
+    "\"application/problem+json\":{\"schema\":" \
+    "{\"$ref\":\"#/components/schemas/Problem\"}}"
+#define REFUSAL PROBLEM ",\"text/html\":{}"
+
+/* What the router says of a status; "": nothing. */
+static const char *
+general_reason(unsigned status)
+{
+    struct route_refusal refusal;
+
+    for (size_t i = 0; route_refusal(i, &refusal); i++)
+        if (refusal.status == status)
+            return refusal.when;
+    return "";
+}
+
+/* A reason of the row that begins so goes on from that of the router. */
+#define ALSO "also "
+
+static void
+write_reason(struct buf *to, const char *own, unsigned status)
+{
+    bool is_also = slice_starts(slice_of(own), ALSO);
+    struct buf text;
+
+    buf_init(&text, 4096);
+    buf_add_format(&text, "%s%s%s", is_also ? general_reason(status) : "",
+                   is_also ? "; " : "", own);
+    json_text(to, buf_slice(&text));
+    buf_fini(&text);
+}
+
+static void
+write_refusal(struct buf *to, const struct operation *op, unsigned status)
+{
+    const char *own = route_reason(op->route, status);
+    bool is_hub = !strcmp(op->path, "/hub"); /* W-032 */
+
+    buf_add_format(to, "\n   \"%u\":{", status);
+    if (op->document) {
+        buf_add_format(to, "\"$ref\":\"#/components/responses/document.%u\"},",
+                       status);
+        return;
+    }
+    if (!own && !is_hub) {
+        buf_add_format(to, "\"$ref\":\"#/components/responses/%u\"},", status);
+        return;
+    }
+    BUF_ADD(to, "\"description\":");
+    write_reason(to, own ? own : general_reason(status), status);
+    if (!op->is_head)
+        buf_add_format(to, ",\"content\":{%s}",
+                       is_hub ? "\"text/plain\":{}," PROBLEM : REFUSAL);
+    BUF_ADD(to, "},");
+}
+
+static void
+write_responses(struct buf *to, const struct operation *op)
+{
+    const struct route_status *s = op->route->statuses;
+
+    BUF_ADD(to, "\"responses\":{");
+    for (; s->status && s->status < 400; s++)
+        write_answer(to, op, s);
+    for (unsigned status = 400; status < 600; status++)
+        if (route_refuses(op->route, status))
+            write_refusal(to, op, status);
+    BUF_ADD(to, "\n   \"default\":{\"$ref\":\"#/components/responses/any\"}}");
+}
+
+/* Operations */
+
+/* "getSetsSetChangesListXml" */
+static void
+write_id(struct buf *to, const char *method, const char *path)
+{
+    bool is_begin = true;
+
+    for (; *method; method++)
+        buf_add_format(to, "%c", tolower((unsigned char)*method));
+    for (; *path; path++) {
+        bool is_letter = isalnum((unsigned char)*path);
+
+        if (is_letter)
+            buf_add_format(to, "%c",
+                           is_begin ? toupper((unsigned char)*path) : *path);
+        is_begin = !is_letter;
+    }
+}
+
+/* An open broker, and one with a token "everyone", asks for none. */
+static void
+write_security(struct buf *to, const struct operation *op)
+{
+    unsigned rights = strcmp(op->path, "/hub") != 0
+                          ? op->rights
+                          : RIGHT_PUBLISH | RIGHT_SUBSCRIBE;
+    const char *between = "";
+
+    BUF_ADD(to, "\"security\":[");
+    if (rights)
+        BUF_ADD(to, "{\"token\":[]},{}");
+    BUF_ADD(to, "],\"x-rights\":[");
+    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1) {
+        if (!(rights & bit))
+            continue;
+        buf_add_format(to, "%s\"%s\"", between, rights_word((enum right)bit));
+        between = ",";
+    }
+    BUF_ADD(to, "],");
+}
+
+static void
+write_operation(struct buf *to, const struct operation *op, const char *method)
+{
+    buf_add_format(to, "\n  \"");
+    for (const char *c = method; *c; c++)
+        buf_add_format(to, "%c", tolower((unsigned char)*c));
+    BUF_ADD(to, "\":{\"operationId\":\"");
+    write_id(to, method, op->path);
+    BUF_ADD(to, "\",\"summary\":");
+    json_text(to, slice_of(op->route->does ? op->route->does : ""));
+    BUF_ADD(to, ",");
+    write_security(to, op);
+    write_references(to, op->route, op->path);
+    write_body(to, op->route);
+    write_responses(to, op);
+    BUF_ADD(to, "}");
+}
+
+/* A row of GET also answers HEAD. */
+static void
+write_methods(struct buf *to, struct operation op)
+{
+    write_operation(to, &op, method_name(op.route->method));
+    if (op.route->method != METHOD_GET)
+        return;
+    BUF_ADD(to, ",");
+    op.is_head = true;
+    write_operation(to, &op, "HEAD");
+}
+
+static bool
+is_first_of_path(size_t row)
+{
+    for (size_t i = 0; i < row; i++)
+        if (!strcmp(route_table[i].path, route_table[row].path))
+            return false;
+    return true;
+}
+
+static void
+write_path(struct buf *to, size_t first)
+{
+    const char *between = "";
+
+    buf_add_format(to, "%s\n \"%s\":{", first ? "," : "",
+                   route_table[first].path);
+    for (size_t i = first; i < route_table_size; i++) {
+        const struct route *route = &route_table[i];
+
+        if (strcmp(route->path, route_table[first].path) != 0)
+            continue;
+        buf_add_text(to, between);
+        write_methods(to, (struct operation){route, route->path, NULL,
+                                             route->rights, false});
+        between = ",";
+    }
+    BUF_ADD(to, "}");
+}
+
+static void
+write_paths(struct buf *to)
+{
+    struct document_found row;
+    const char *path;
+
+    BUF_ADD(to, "\"paths\":{");
+    for (size_t i = 0; i < route_table_size; i++)
+        if (is_first_of_path(i))
+            write_path(to, i);
+    for (size_t i = 0; (path = documents_row(i, &row)); i++) {
+        buf_add_format(to, ",\n \"%s\":{", path);
+        write_methods(to,
+                      (struct operation){&route_documents, path, &row,
+                                         route_document_rights(&row), false});
+        BUF_ADD(to, "}");
+    }
+    BUF_ADD(to, "},\n");
+}
+
+/* The refusals of all documents. */
+static void
+write_refusals_of_documents(struct buf *to)
+{
+    for (unsigned status = 400; status < 600; status++) {
+        const char *own = route_reason(&route_documents, status);
+
+        if (!route_refuses(&route_documents, status))
+            continue;
+        buf_add_format(to, "\n\"document.%u\":{\"description\":", status);
+        write_reason(to, own ? own : general_reason(status), status);
+        BUF_ADD(to, ",\"content\":{" REFUSAL "}},");
+    }
+}
+
+/* One for each status of the router and the HTTP reader, and one for all of
+ * them. */
+static void
+write_refusals(struct buf *to)
+{
+    struct route_refusal refusal;
+    unsigned last = 0;
+    struct buf all;
+
+    buf_init(&all, 16384);
+    BUF_ADD(&all, "What the router and the HTTP reader refuse:");
+    BUF_ADD(to, "\"responses\":{");
+    for (size_t i = 0; route_refusal(i, &refusal); i++) {
+        buf_add_format(&all, "\n\n- %u: %s", refusal.status, refusal.when);
+        if (refusal.status == last)
+            continue;
+        last = refusal.status;
+        buf_add_format(to, "\n\"%u\":{\"description\":", last);
+        json_text(to, slice_of(refusal.when));
+        BUF_ADD(to, ",\"content\":{" REFUSAL "}},");
+    }
+    write_refusals_of_documents(to);
+    BUF_ADD(to, "\n\"any\":{\"description\":");
+    json_text(to, buf_slice(&all));
+    BUF_ADD(to, ",\"content\":{" REFUSAL ",\"text/plain\":{}}}},\n");
+    buf_fini(&all);
+}
+
+void
+openapi_write(struct buf *to)
+{
+    BUF_ADD(to, "{\"openapi\":\"3.1.0\",\n\"info\":{\"title\":\"Tidings\","
+                "\"version\":\"" TIDINGS_VERSION "\",\"description\":"
+                "\"A push notification broker: ResourceSync, WebSub, WebSocket,"
+                " server-sent events.\"},\n\"servers\":[{\"url\":\"/\"}],\n");
+    write_paths(to);
+    BUF_ADD(to, "\"components\":{\"securitySchemes\":{\"token\":{\"type\":"
+                "\"http\",\"scheme\":\"bearer\",\"description\":\"A token of "
+                "the broker, or of its identity provider.\"}},\n"
+                "\"parameters\":{");
+    write_parameters(to, "query", of_query);
+    write_parameters(to, "header", of_head);
+    write_parameters(to, "path", of_path);
+    BUF_ADD(to, "},\n");
+    write_refusals(to);
+    BUF_ADD(to,
+            "\"schemas\":{\"Problem\":{\"description\":\"RFC 9457\",\"type\":"
+            "\"object\",\"required\":[\"type\",\"title\",\"status\"],"
+            "\"properties\":{\"type\":{\"const\":\"about:blank\"},"
+            "\"title\":{\"type\":\"string\"},"
+            "\"status\":{\"type\":\"integer\",\"minimum\":400,\"maximum\":599},"
+            "\"detail\":{\"type\":\"string\"},"
+            "\"request\":{\"type\":\"string\"},"
+            "\"entry\":{\"type\":\"integer\"},\"line\":{\"type\":\"integer\"},"
+            "\"right\":{\"type\":\"string\"},"
+            "\"reasons\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}}"
+            "}}}}\n");
+}
