@@ -164,3 +164,22 @@ def test_each_commit_is_published_once_and_in_order(
     assert shop.query("SELECT count(*) FROM outbox") == ["0"]
     assert len(committed(shop)) > n_kills
     assert published(pages) == committed(shop)
+
+
+def test_an_entry_that_the_broker_refuses_holds_up_the_later_ones(
+    shop, start_broker, start, tmp_path
+):
+    pages = start_broker().set("pages")
+    pump = Pump(tmp_path, shop, pages.url, start)
+    shop.query("INSERT INTO pages VALUES ('a', 'A')")
+    assert pump.begin().wait() == 0
+    shop.query("INSERT INTO pages VALUES ('b c', 'B')")
+    shop.query("INSERT INTO pages VALUES ('d', 'D')")
+    for _ in range(2):
+        refused = pump.begin()
+        assert refused.wait() == 1
+        assert any("line 1: loc: white space" in line for line in refused.err)
+        assert [path for path, *_ in published(pages)] == ["a"]
+    shop.query("UPDATE outbox SET entry = replace(entry::text, 'b c', 'b%20c')::json")
+    assert pump.begin().wait() == 0
+    assert [path for path, *_ in published(pages)] == ["a", "b%20c", "d"]
