@@ -6,6 +6,7 @@ The programs run with a configuration of OpenSSL that permits everything, so wha
 refuse they refuse themselves.
 """
 
+import hashlib
 import re
 import ssl
 
@@ -75,8 +76,9 @@ def broker(module_path, servers, authorities, lax):
     news = made.set().create()
     for server in servers.values():
         hub.check_taken(hub.subscribe(news, f"{server.url()}/cb"))
-        # Without a hash: the broker does not fetch what it has from another server.
-        news.post_change(f"{server.url()}/content", "updated")
+        sum_ = hashlib.sha256(server.body).hexdigest()
+        url = f"{server.url()}/content"
+        news.post_change(url, "updated", hash={"sha-256": sum_})
     yield made
     made.end()
 

@@ -25,8 +25,6 @@ MinProtocol = TLSv1
 CipherString = DEFAULT@SECLEVEL=0
 """
 
-BODY = b"content"
-
 
 def permit_all(context, version=None):
     """Let an SSLContext speak any version, or `version` as the latest, and use any
@@ -42,7 +40,8 @@ def permit_all(context, version=None):
 
 class Lax:
     """A server that speaks any TLS with any certificate, HTTP, and the first word of
-    MQTT. `reached` are the first bytes of connections whose client trusted it."""
+    MQTT. `reached` are the first bytes of connections whose client trusted it, `body` is
+    what it answers: no other server has it, so that a broker asks each for its own."""
 
     def __init__(self, certificate, version=None):
         context = permit_all(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), version)
@@ -50,6 +49,7 @@ class Lax:
         self._context = context
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
+        self.body = f"content of {self.port}".encode()
         self.reached = Arrivals(f"the clients of port {self.port}")
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -72,5 +72,5 @@ class Lax:
             if not first:
                 return
             self.reached.add(first)
-            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(BODY)}\r\n\r\n"
-            peer.sendall(head.encode() + BODY)
+            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(self.body)}\r\n\r\n"
+            peer.sendall(head.encode() + self.body)
