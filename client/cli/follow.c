@@ -631,9 +631,10 @@ follow_changes(const struct follow_args *args,
                const struct arguments *arguments)
 {
     struct follow f = {.args = *args, .code = EXIT_GOOD, .n_sets = 1};
-    enum exit_code code;
+    enum exit_code code = EXIT_GOOD;
 
-    followed = open_client(arguments, args->url, &code);
+    if (!followed)
+        followed = open_client(arguments, args->url, &code);
     if (!code && !(f.state = follow_state_open(followed, args->state)))
         code = EXIT_FAILED;
     if (code)

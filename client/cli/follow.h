@@ -29,8 +29,8 @@ struct follow_args {
 bool follow_args_format(struct follow_args *args, const char *format);
 
 /* Follows the sets of args->url, and prints a line for each change or runs its
- * command, to the end that `args` asks for. Keeps a handle until the process
- * ends: call it once. */
+ * command, to the end that `args` asks for. Keeps a handle, which later calls
+ * use, until the process ends. */
 enum exit_code follow_changes(const struct follow_args *args,
                               const struct arguments *arguments);
 

@@ -26,6 +26,10 @@ static const struct option options[] = {
 
 #define COUNT_MOST 1000000000
 
+/* Retention may drop the first changes after this has looked: it looks again.
+ * Those already printed are then gone, so none comes twice. */
+#define TRIES 3
+
 /* Reads the number behind the last "-" of a position. */
 static bool
 read_seq(const char *position, uint64_t *seq)
@@ -38,15 +42,13 @@ read_seq(const char *position, uint64_t *seq)
 /* Sets `after` to the position before the last `n` changes, as far as the set
  * retains them, and *n to their number. */
 static enum exit_code
-find_start(struct broker_call *call, uint64_t *n, char after[TD_POSITION_SIZE])
+read_start(const struct broker_call *call, uint64_t *n,
+           char after[TD_POSITION_SIZE])
 {
     char earliest[TD_POSITION_SIZE], position[TD_POSITION_SIZE];
-    uint64_t oldest, last, start;
-    enum exit_code code = broker_call_send(call, "GET");
     struct slice set = buf_slice(&call->json);
+    uint64_t oldest, last, start;
 
-    if (code)
-        return code;
     plain_json_text(set, "position", position, sizeof(position));
     plain_json_text(set, "earliest", earliest, sizeof(earliest));
     if (!read_seq(position, &last) || !read_seq(earliest, &oldest) ||
@@ -61,32 +63,55 @@ find_start(struct broker_call *call, uint64_t *n, char after[TD_POSITION_SIZE])
     return EXIT_GOOD;
 }
 
+/* The same, of the set at `url`. */
+static enum exit_code
+find_start(const struct arguments *arguments, const char *url, uint64_t *n,
+           char after[TD_POSITION_SIZE])
+{
+    struct broker_call call;
+    enum exit_code code = broker_call_begin(&call, arguments, url, "%s", "");
+
+    if (!code)
+        code = broker_call_send(&call, "GET");
+    if (!code)
+        code = read_start(&call, n, after);
+    broker_call_end(&call);
+    return code;
+}
+
+static enum exit_code
+print_last(struct follow_args *args, const struct arguments *arguments,
+           unsigned wanted)
+{
+    bool goes_on = arguments->options[TAIL_FOLLOW] != NULL;
+    enum exit_code code = EXIT_GONE;
+
+    for (int i = 0; i < TRIES && code == EXIT_GONE; i++) {
+        char after[TD_POSITION_SIZE];
+        uint64_t n = wanted;
+
+        code = find_start(arguments, args->url, &n, after);
+        if (code || (!n && !goes_on))
+            return code;
+        args->how.after = after;
+        args->count = goes_on ? 0 : n;
+        code = follow_changes(args, arguments);
+    }
+    return code;
+}
+
 static enum exit_code
 run_tail(const struct arguments *arguments)
 {
-    bool goes_on = arguments->options[TAIL_FOLLOW] != NULL;
     const char *format = arguments->options[TAIL_FORMAT];
     struct follow_args args = {.url = arguments->operands[0]};
-    char after[TD_POSITION_SIZE];
-    struct broker_call call;
     unsigned wanted = 10;
-    uint64_t n;
-    enum exit_code code;
 
     if (!read_number(arguments->options[TAIL_COUNT], COUNT_MOST, &wanted))
         return bad_usage("--count is a number from 1 to %d", COUNT_MOST);
     if (!follow_args_format(&args, format ? format : "text"))
         return EXIT_USAGE;
-    n = wanted;
-    code = broker_call_begin(&call, arguments, args.url, "%s", "");
-    if (!code)
-        code = find_start(&call, &n, after);
-    broker_call_end(&call);
-    if (code || (!n && !goes_on))
-        return code;
-    args.how.after = after;
-    args.count = goes_on ? 0 : n;
-    return follow_changes(&args, arguments);
+    return print_last(&args, arguments, wanted);
 }
 
 const struct command tail_command = {
