@@ -27,6 +27,7 @@ extern const struct command subscriptions_show_command;
 extern const struct command subscriptions_redeliver_command;
 extern const struct command subscriptions_end_command;
 extern const struct command bridges_command;
+extern const struct command relays_command;
 extern const struct command tail_command;
 extern const struct command watch_command;
 extern const struct command get_command;

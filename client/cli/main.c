@@ -27,6 +27,7 @@ static const struct command *const commands[] = {
     &subscriptions_redeliver_command,
     &subscriptions_end_command,
     &bridges_command,
+    &relays_command,
     &completion_command,
     &help_command,
     NULL,

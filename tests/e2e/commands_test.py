@@ -88,6 +88,7 @@ def test_lists_show_what_the_token_may_see(start_broker, run):
     for command, refused in (
         (("set", "list", broker.url), "401"),
         (("bridges", broker.url), "401"),
+        (("relays", broker.url), "401"),
         (("subscriptions", "list", f"{broker.url}/sets/open"), "401"),
         (("set", "rotate", f"{broker.url}/sets/open"), "401"),
         (("set", "build", "resourcelist", f"{broker.url}/sets/open"), "401"),
@@ -278,6 +279,10 @@ def test_subscriptions_of_a_relay_are_managed(broker, site, callbacks, run):
     topic = {"topic": site.link("/feed"), "hub": site.link("/hub")}
     assert broker.put("/relays/feed", topic).status == 201
     url = f"{broker.url}/relays/feed"
+    (relay,) = columns(run("tidings", "relays", broker.url))
+    assert relay == ["feed", "0", "0", "-", topic["topic"]]
+    (relay,) = objects(run("tidings", "relays", broker.url, "--json"))
+    assert relay["hub"] == topic["hub"]
     assert "no subscriptions" in run("tidings", "subscriptions", "list", url).errors()
     callback = callbacks.add()
     form = {"hub.mode": "subscribe", "hub.topic": topic["topic"]}

@@ -69,6 +69,7 @@ static const char *const commands[][2] = {
     {"subscriptions redeliver", "SET-URL ID"},
     {"subscriptions end", "SET-URL ID"},
     {"bridges", "BROKER-URL"},
+    {"relays", "BROKER-URL"},
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
