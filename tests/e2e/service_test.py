@@ -99,6 +99,33 @@ def test_the_unit_is_installed_with_the_programs(run, tmp_path):
     assert values_of("StateDirectoryMode") == ["0700"]
 
 
+PRINTED = (
+    *("man/man1/tidings.1", "man/man8/tidingsd.8"),
+    *("bash-completion/completions/tidings", "bash-completion/completions/tidingsd"),
+    *("fish/vendor_completions.d/tidings.fish", "fish/vendor_completions.d/tidingsd.fish"),
+    *("zsh/vendor-completions/_tidings", "zsh/vendor-completions/_tidingsd"),
+)
+
+
+def test_all_that_was_installed_can_be_uninstalled(run, tmp_path):
+    prefix, build = tmp_path / "prefix", tmp_path / "build"
+    run("cmake", "--install", BIN.parent, "--prefix", prefix)
+    share = prefix / "share"
+    assert (share / "doc/tidings/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert (share / "doc/tidings/examples/tidingsd.ini").exists()
+    if not is_sanitized():
+        assert [name for name in PRINTED if not (share / name).exists()] == []
+    (share / "doc/tidings/mine").write_text("")
+    files = [path for path in prefix.rglob("*") if not path.is_dir() and path.name != "mine"]
+    build.mkdir()
+    (build / "install_manifest.txt").write_text("\n".join(map(str, files)))
+    uninstall = ("cmake", f"-DBUILD={build}", "-P", ROOT / "tools/uninstall.cmake")
+    run(*uninstall)
+    assert [path.name for path in prefix.rglob("*") if not path.is_dir()] == ["mine"]
+    assert not (share / "doc/tidings/examples").exists()
+    assert "nothing was installed" in run(*uninstall, status=1).errors()
+
+
 @pytest.mark.skipif(is_sanitized(), reason="a sanitizer needs more calls")
 def test_a_broker_serves_behind_the_filter_of_the_unit(run, start, tmp_path):
     listen = ("--listen", "127.0.0.1:0", "--data", tmp_path / "data")
