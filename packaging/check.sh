@@ -277,7 +277,9 @@ under_systemd() {
     [[ $(property StatusText) = "serving at http://127.0.0.1:8787/" ]]
     echo 'log-level = debug' >>/etc/tidings/tidingsd.ini
     systemctl reload tidingsd
-    journalctl -u tidingsd -o cat | grep -q 'msg="reloaded"'
+    until journalctl -u tidingsd -o cat | grep -q 'msg="reloaded"'; do
+        sleep 1
+    done
     # A short watchdog. A healthy broker outlives it; one that is stopped does not.
     mkdir -p /etc/systemd/system/tidingsd.service.d
     printf '[Service]\nWatchdogSec=10s\n' \
