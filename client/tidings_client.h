@@ -183,6 +183,38 @@ struct td_limits {
  */
 TD_API void td_limit(struct td_client *client, const struct td_limits *limits);
 
+/* How far a call is. */
+enum td_progress_what {
+    TD_PROGRESS_READ, /* `done` resources of a list were read: td_publish_full,
+                         td_audit */
+    TD_PROGRESS_SENT, /* `done` of `all` bytes of a request were sent; then the
+                         server works: td_publish, td_publish_full */
+    TD_PROGRESS_COMPARED /* `done` resources were compared, of about `all` that
+                            the mirror has: td_audit */
+};
+
+struct td_progress {
+    enum td_progress_what what;
+    uint64_t done;
+    uint64_t all; /* 0: unknown */
+};
+
+/*
+ * Sets a function that calls which block (td_publish, td_publish_full,
+ * td_audit) call again and again, perhaps many times a second, with how far
+ * they are. (td_sync has td_sync_options.on_event, td_verify its on_list.)
+ *
+ * on_progress  called on the calling thread; must not call the handle. NULL:
+ *              none.
+ *
+ * Memory   the struct is lent until on_progress returns.
+ * Since 0.1.
+ */
+TD_API void td_on_progress(struct td_client *client,
+                           void (*on_progress)(const struct td_progress *p,
+                                               void *user),
+                           void *user);
+
 /*
  * Returns why the last call failed: a sentence, UTF-8, "" if it did not.
  *

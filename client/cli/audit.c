@@ -5,6 +5,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/mirror_output.h"
+#include "client/cli/progress.h"
 
 enum {
     OPTION_REPAIR,
@@ -12,7 +13,8 @@ enum {
     OPTION_MAX_DELETE,
     OPTION_PER_HOST,
     OPTION_LIMITS,
-    OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS
+    OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS,
+    OPTION_NO_PROGRESS
 };
 
 static const struct option options[] = {
@@ -29,6 +31,7 @@ static const struct option options[] = {
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL,
                      .help = "each finding and event as a line of JSON"},
+    [OPTION_NO_PROGRESS] = PROGRESS_ROW,
 };
 
 static const char *const names[] = {
@@ -53,7 +56,7 @@ on_finding(enum td_finding finding, const char *loc, const char *path,
         mirror_output_end_line(m);
         return;
     }
-    progress_clear(&m->progress);
+    progress_clear();
     printf("%-8s", names[finding]);
     print_plain(loc ? loc : path);
     if (loc && path) {
@@ -85,7 +88,10 @@ static enum exit_code
 run_audit(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
-    struct mirror_output m = {.is_json = given[OPTION_JSON] != NULL};
+    struct mirror_output m = {
+        .is_json = given[OPTION_JSON] != NULL,
+        .has_no_progress = given[OPTION_NO_PROGRESS] != NULL,
+    };
     struct td_audit_options how = {
         .repair = given[OPTION_REPAIR] != NULL,
         .has_no_digests = given[OPTION_NO_DIGESTS] != NULL,
@@ -110,8 +116,9 @@ run_audit(const struct arguments *arguments)
     code = mirror_output_open(&m, arguments, url);
     if (code)
         return code;
+    progress_of_client(m.client);
     rc = td_audit(m.client, url, dir, &how, &result);
-    progress_clear(&m.progress);
+    progress_clear();
     if (rc == TD_OK || rc == TD_DIFFERENT)
         print_result(&m, &result);
     if (m.is_deaf)

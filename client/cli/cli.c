@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "client/cli/progress.h"
 #include "client/cli/settings.h"
 #include "client/lib/pause.h"
 
@@ -154,6 +155,7 @@ signals_ignore_pipe(void)
 void
 vsay(const char *format, va_list args)
 {
+    progress_clear();
     fflush(stdout); /* results come before the message about them */
     fputs("tidings: ", stderr);
     vfprintf(stderr, format, args);

@@ -142,6 +142,12 @@ void signals_ignore_pipe(void);
  * open_client sets them.
  */
 
+/* For commands that show how far they are (progress.h). */
+#define PROGRESS_ROW                                        \
+    {                                                       \
+        "no-progress", .help = "no bar, even on a terminal" \
+    }
+
 /* For all commands that read sources. */
 #define LIMIT_ROWS                                                        \
     {"min-free", "BYTES", .standard = "1G",                               \

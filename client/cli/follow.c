@@ -13,6 +13,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/follow_state.h"
 #include "client/cli/mirror_output.h"
+#include "client/cli/progress.h"
 #include "client/cli/run_command.h"
 #include "client/tidings.h"
 
@@ -331,7 +332,6 @@ struct follow {
     size_t n_sets;
     unsigned long long n_done;
     bool is_away;         /* the source is; a message said so */
-    bool is_drawn;        /* a line of progress, on a terminal */
     enum exit_code code;  /* set by a callback that ends the run */
     enum td_status ended; /* at a hub: how it ended, and why */
     char why[1024];
@@ -456,19 +456,9 @@ is_enough(const struct follow *f)
 static void
 on_progress(uint64_t n_resources, void *user)
 {
-    struct follow *f = user;
-
-    fprintf(stderr, "\rreading the list: %llu resources\033[K",
-            (unsigned long long)n_resources);
-    f->is_drawn = true;
-}
-
-static void
-clear_progress(struct follow *f)
-{
-    if (f->is_drawn)
-        fputs("\r\033[K", stderr);
-    f->is_drawn = false;
+    (void)user;
+    progress_show(&(struct progress_figures){
+        .label = "reading the list", .unit = "resources", .done = n_resources});
 }
 
 static void
@@ -476,7 +466,7 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct follow *f = user;
 
-    clear_progress(f);
+    progress_clear();
     if (f->args.is_verbose)
         say("%s; again in %.1f s", why, pause_ms / 1000.0);
     else if (!f->is_away && pause_ms >= AWAY_MS)
@@ -499,7 +489,7 @@ on_message(const struct td_message *message, void *user)
     char position[TD_POSITION_SIZE] = "";
     size_t i = 0;
 
-    clear_progress(f);
+    progress_clear();
     be_back(f);
     if (message->kind == TD_BASELINE_BEGIN || message->kind == TD_BASELINE_END)
         if (!do_baseline(f, message))
@@ -544,7 +534,7 @@ on_missed(const char *url, const char *why, void *user)
 {
     struct follow *f = user;
 
-    clear_progress(f);
+    progress_clear();
     f->n_sets += f->n_sets == 1; /* there is more than that one */
     if (strstr(why, url))
         say("%s", why);
@@ -640,12 +630,12 @@ follow_changes(const struct follow_args *args,
     if (code)
         return code;
     f.args.how.on_trouble = on_trouble;
-    if (isatty(STDERR_FILENO))
-        f.args.how.on_progress = on_progress;
+    f.args.how.on_progress = on_progress;
+    progress_begin(true);
     signals_stop_client(followed);
     signals_ignore_pipe();
     code = args->callback_listen ? follow_at_callback(&f) : follow_all(&f);
-    clear_progress(&f);
+    progress_clear();
     follow_state_close(f.state);
     /* Keeps the handle until the process ends: a signal may still come. */
     return code ? code : f.code;

@@ -11,156 +11,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "client/cli/cli.h"
+#include "client/cli/progress.h"
 #include "client/cli/settings.h"
 #include "client/tidings.h"
 
 /* Progress */
 
-#define BAR       20
-#define DRAW_MS   200
-#define MEASURE_S 1.0 /* shortest time for a rate */
-#define KEEP      0.7 /* weight of the old rate */
-#define COLUMNS   80  /* if the terminal does not say */
-#define LINE_MAX_ 200
-
 static void
-measure_rate(struct progress *p, const struct td_sync_event *e, int64_t now_ms)
+show_progress(const struct td_sync_event *e)
 {
-    double seconds = (double)(now_ms - p->measured_ms) / 1000;
-    double files = (double)(e->n_done - p->n_done);
-    double bytes = (double)(e->bytes_done - p->bytes_done);
-    bool is_first = p->measured_ms == 0;
+    struct progress_figures figures = {
+        .unit = "files",
+        .done = e->n_done,
+        .all = e->n_done + e->n_wanted,
+        .failed = e->n_failed,
+        .has_bytes = true,
+        .bytes = e->bytes_done,
+        .bytes_left = e->bytes_wanted,
+    };
 
-    if (!is_first && seconds < MEASURE_S)
-        return;
-    if (!is_first) {
-        double keep = p->has_rates ? KEEP : 0;
-
-        p->files_per_s = keep * p->files_per_s + (1 - keep) * files / seconds;
-        p->bytes_per_s = keep * p->bytes_per_s + (1 - keep) * bytes / seconds;
-        p->has_rates = true;
-    }
-    p->measured_ms = now_ms ? now_ms : 1;
-    p->n_done = e->n_done;
-    p->bytes_done = e->bytes_done;
-}
-
-/* "999 B", "38.2 MB" */
-static void
-write_bytes(char *to, size_t size, double bytes)
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-    size_t unit = 0;
-
-    while (bytes >= 999.5 && unit < 5) {
-        bytes /= 1000;
-        unit++;
-    }
-    snprintf(to, size, unit && bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes,
-             units[unit]);
-}
-
-/* The longer of the times for the files and for the bytes: either may be the
- * bottleneck, and some lengths are unknown. Negative: unknown. */
-static double
-seconds_left(const struct progress *p, const struct td_sync_event *e)
-{
-    double files =
-        p->files_per_s > 0 ? (double)e->n_wanted / p->files_per_s : -1;
-    double bytes = p->bytes_per_s > 0 && e->bytes_wanted
-                       ? (double)e->bytes_wanted / p->bytes_per_s
-                       : -1;
-
-    return files > bytes ? files : bytes;
-}
-
-static void
-write_left(char *to, size_t size, double seconds)
-{
-    unsigned long s = (unsigned long)(seconds + 0.5);
-
-    to[0] = '\0';
-    if (seconds < 0 || seconds > 99.0 * 3600)
-        return;
-    if (s >= 3600)
-        snprintf(to, size, "  %lu:%02lu:%02lu left", s / 3600, s / 60 % 60,
-                 s % 60);
-    else
-        snprintf(to, size, "  %lu:%02lu left", s / 60, s % 60);
-}
-
-/* The line for `event` at `now_ms` of any steady clock, no longer than
- * `columns`. Takes the rates. */
-static void
-progress_line(struct progress *p, const struct td_sync_event *e, int64_t now_ms,
-              char *to, size_t columns)
-{
-    uint64_t n_all = e->n_done + e->n_wanted;
-    unsigned full = n_all ? (unsigned)(e->n_done * BAR / n_all) : BAR;
-    char line[LINE_MAX_];
-    char bytes[24];
-    char rate[24];
-    char speed[40] = "";
-    char left[40];
-    char failed[40] = "";
-
-    if (e->n_listed) {
-        snprintf(to, columns + 1, "reading the list: %llu resources",
-                 (unsigned long long)e->n_listed);
-        return;
-    }
-    measure_rate(p, e, now_ms);
-    write_bytes(bytes, sizeof(bytes), (double)e->bytes_done);
-    write_bytes(rate, sizeof(rate), p->bytes_per_s);
-    if (p->has_rates)
-        snprintf(speed, sizeof(speed), "  %s/s", rate);
-    write_left(left, sizeof(left), e->n_wanted ? seconds_left(p, e) : -1);
-    if (e->n_failed)
-        snprintf(failed, sizeof(failed), "  %llu failed",
-                 (unsigned long long)e->n_failed);
-    snprintf(line, sizeof(line), "[%.*s%.*s]  %llu of %llu files%s  %s%s%s",
-             (int)full, "####################", (int)(BAR - full),
-             "....................", (unsigned long long)e->n_done,
-             (unsigned long long)n_all, failed, bytes, speed, left);
-    snprintf(to, columns + 1, "%s", line);
-}
-
-static size_t
-terminal_columns(void)
-{
-    struct winsize size = {0};
-
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2)
-        return COLUMNS - 1;
-    return size.ws_col < LINE_MAX_ ? size.ws_col - 1u : LINE_MAX_ - 1;
-}
-
-/* Draws the line, a few times a second at most. */
-static void
-progress_show(struct progress *p, const struct td_sync_event *event)
-{
-    char line[LINE_MAX_];
-    int64_t now = clock_steady_ms();
-
-    if (!p->is_on || (p->is_drawn && now - p->drawn_ms < DRAW_MS))
-        return;
-    progress_line(p, event, now, line, terminal_columns());
-    fprintf(stderr, "\r%s\033[K", line);
-    p->is_drawn = true;
-    p->drawn_ms = now;
-}
-
-void
-progress_clear(struct progress *p)
-{
-    if (p->is_drawn)
-        fputs("\r\033[K", stderr);
-    p->is_drawn = false;
+    if (e->n_listed)
+        figures = (struct progress_figures){.label = "reading the list",
+                                            .unit = "resources",
+                                            .done = e->n_listed};
+    progress_show(&figures);
 }
 
 enum exit_code
@@ -175,7 +52,7 @@ mirror_output_open(struct mirror_output *m, const struct arguments *arguments,
     if (!url && settings_of(arguments)->line.token_file[0])
         return bad_usage("--token-file needs the URL of the source, too: the "
                          "token goes to no other server");
-    m->progress.is_on = isatty(STDERR_FILENO) == 1 && !m->is_json;
+    progress_begin(!m->is_json && !m->has_no_progress);
     m->client = open_client(arguments, url, &code);
     if (!m->client)
         return code;
@@ -265,17 +142,6 @@ put_event(struct mirror_output *m, const struct td_sync_event *e)
 
 /* Lines for people, in place of the bar */
 
-static void __attribute__((format(printf, 2, 3)))
-print_line(struct mirror_output *m, const char *format, ...)
-{
-    va_list args;
-
-    progress_clear(&m->progress);
-    va_start(args, format);
-    vsay(format, args);
-    va_end(args);
-}
-
 /* Prints each trouble once, until something else happens: a source may be away
  * for days. */
 static void
@@ -284,7 +150,7 @@ tell_trouble(struct mirror_output *m, const char *why)
     if (!m->is_verbose && !strncmp(m->trouble, why, sizeof(m->trouble) - 1))
         return;
     snprintf(m->trouble, sizeof(m->trouble), "%s", why);
-    print_line(m, "%s", why);
+    say("%s", why);
 }
 
 static void
@@ -294,30 +160,29 @@ tell_event(struct mirror_output *m, const struct td_sync_event *e)
 
     switch (e->what) {
     case TD_SYNC_BASELINE:
-        print_line(m, "a baseline is taken: %s", why);
+        say("a baseline is taken: %s", why);
         return;
     case TD_SYNC_FAILED:
         if (m->is_verbose)
-            print_line(m, "%s: %s; it is tried again", e->loc ? e->loc : "",
-                       why);
+            say("%s: %s; it is tried again", e->loc ? e->loc : "", why);
         return;
     case TD_SYNC_LEFT:
-        print_line(m, "%s: given up: %s", e->loc ? e->loc : "", why);
+        say("%s: given up: %s", e->loc ? e->loc : "", why);
         return;
     case TD_SYNC_TROUBLE:
         tell_trouble(m, why);
         return;
     case TD_SYNC_CAUGHT_UP:
         if (m->is_verbose)
-            print_line(m, "caught up at %s", e->position ? e->position : "-");
+            say("caught up at %s", e->position ? e->position : "-");
         return;
     case TD_SYNC_WRITTEN:
         if (m->is_verbose)
-            print_line(m, "written: %s", e->path);
+            say("written: %s", e->path);
         return;
     case TD_SYNC_DELETED:
         if (m->is_verbose)
-            print_line(m, "deleted: %s", e->path);
+            say("deleted: %s", e->path);
         return;
     default:
         return;
@@ -339,5 +204,5 @@ mirror_output_event(const struct td_sync_event *event, void *user)
     if (event->what != TD_SYNC_PROGRESS && event->what != TD_SYNC_TROUBLE)
         m->trouble[0] = '\0';
     tell_event(m, event);
-    progress_show(&m->progress, event);
+    show_progress(event);
 }

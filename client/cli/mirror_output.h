@@ -20,39 +20,18 @@ bool mirror_output_number(const char *option, const char *text, unsigned most,
 /* --max-delete: 1 to 100, or "none", which is -1. */
 bool mirror_output_max_delete(const char *text, int *percent);
 
-/*
- * One line that shows how far a mirror is, redrawn in place; on a terminal
- * alone.
- *
- *     [########............]  412 of 1024 files  38.2 MB  4.1 MB/s  0:13 left
- */
-struct progress {
-    bool is_on; /* standard error is a terminal */
-    bool is_drawn;
-    int64_t drawn_ms;
-    int64_t measured_ms; /* time of the rates; 0: never */
-    uint64_t n_done;     /* then */
-    uint64_t bytes_done;
-    bool has_rates;
-    double files_per_s; /* of the last seconds, smoothed */
-    double bytes_per_s;
-};
-
-/* Removes the line, to make room for other output. */
-void progress_clear(struct progress *progress);
-
 /* Shows events: as JSON lines on standard output; else problems on standard
  * error, and a bar there if that is a terminal. */
 struct mirror_output {
     bool is_json;
     bool is_verbose;                 /* each file, too */
+    bool has_no_progress;            /* --no-progress */
     bool is_deaf;                    /* the reader closed standard output */
     int error;                       /* why; of errno.h */
     struct td_client *client;        /* stopped if is_deaf */
     struct td_sync_event last;       /* numbers alone */
     char position[TD_POSITION_SIZE]; /* the last caught-up one */
     char trouble[256];               /* the last one printed; "": none */
-    struct progress progress;
 };
 
 /* Opens m->client for the server at `url`, and shows the bar unless m->is_json.

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "client/cli/cli.h"
 #include "client/cli/input_check.h"
+#include "client/cli/progress.h"
 #include "client/cli/publish_follow.h"
 #include "proto/resourcesync/digest.h"
 
@@ -44,7 +45,8 @@ enum {
     OPTION_EVERY,
     OPTION_MAX_DELETE,
     OPTION_LIMITS,
-    OPTION_VERBOSE = OPTION_LIMITS + N_LIMIT_ROWS
+    OPTION_NO_PROGRESS = OPTION_LIMITS + N_LIMIT_ROWS,
+    OPTION_VERBOSE
 };
 
 struct publish_values {
@@ -102,6 +104,7 @@ static const struct option options[] = {
                            .help =
                                "how many of them may be deleted by --full; 20"},
     [OPTION_LIMITS] = LIMIT_ROWS,
+    [OPTION_NO_PROGRESS] = PROGRESS_ROW,
     [OPTION_VERBOSE] = {"verbose", NULL, .help = "say why it tries again"},
 };
 
@@ -323,8 +326,10 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
     client = open_client(arguments, arguments->operands[0], &code);
     if (!client)
         return code;
+    progress_of_client(client);
     code = exit_of(client, td_publish(client, arguments->operands[0], type,
                                       text, size, &how, &receipt));
+    progress_clear();
     if (code == EXIT_GOOD) {
         print_receipt(&receipt);
         if (receipt.is_repeat)
@@ -593,6 +598,7 @@ post_full_again(struct td_client *client, const char *set_url, const char *from,
         how->known[0] = '\0';
     if (rc != TD_STOPPED)
         rc = td_publish_full(client, set_url, from, how, receipt);
+    progress_clear();
     if (rc)
         how->known[0] = '\0';
     else if (!receipt->is_same)
@@ -670,6 +676,7 @@ post_full(const struct arguments *arguments)
     client = open_client(arguments, set_url, &code);
     if (!client)
         return code;
+    progress_of_client(client);
     if (every_ms) {
         code = post_full_often(client, set_url, given[OPTION_FULL], &how,
                                every_ms);
@@ -678,6 +685,7 @@ post_full(const struct arguments *arguments)
         code =
             exit_of(client, td_publish_full(client, set_url, given[OPTION_FULL],
                                             &how, &receipt));
+        progress_clear();
         if (code == EXIT_GOOD)
             print_full(&receipt);
     }
@@ -725,9 +733,10 @@ run_publish(const struct arguments *arguments)
     size_t size = 0;
     enum exit_code code = EXIT_FAILED;
 
+    progress_begin(!arguments->options[OPTION_NO_PROGRESS]);
     if (arguments->options[OPTION_FULL])
         return post_full(arguments);
-    for (int i = OPTION_EVERY; i < OPTION_VERBOSE; i++)
+    for (int i = OPTION_EVERY; i < OPTION_NO_PROGRESS; i++)
         if (arguments->options[i])
             return bad_usage("--%s needs --full", options[i].name);
     if (arguments->options[OPTION_FOLLOW])

@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "client/cli/input_check.h"
 #include "client/cli/line_input.h"
+#include "client/cli/progress.h"
 
 /* Most lines and bytes of a transaction of the spool. */
 #define BATCH_CHANGES 1000
@@ -107,6 +108,7 @@ on_fault(const struct problem *why, void *user)
 {
     struct follow *f = user;
 
+    progress_clear();
     fprintf(stderr, "%s:%" PRIu64 ": %s\n", f->plan->input, f->line, why->text);
 }
 
@@ -157,6 +159,17 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 
 /* Waiting */
 
+static void
+show_progress(const struct follow *f)
+{
+    uint64_t n_waiting = td_publisher_waiting(f->publisher, NULL);
+
+    progress_show(&(struct progress_figures){.unit = "changes posted",
+                                             .done = f->n_posted,
+                                             .all = f->n_posted + n_waiting,
+                                             .failed = f->n_rejected});
+}
+
 /* Waits up to `ms`, or until the input has bytes if `reads`, while the
  * publisher goes on. */
 static void
@@ -168,6 +181,7 @@ wait_ms(struct follow *f, int ms, bool reads)
     };
     int due_ms = td_timeout_ms(f->client);
 
+    show_progress(f);
     if (ms < 0 || (due_ms >= 0 && due_ms < ms))
         ms = due_ms;
     poll(ready, 2, ms);
@@ -359,6 +373,7 @@ conclude(struct follow *f)
         f->publisher ? td_publisher_waiting(f->publisher, NULL) : 0;
     size_t rest = line_input_is_file(f->input) ? 0 : line_input_rest(f->input);
 
+    progress_clear();
     printf("posted=%" PRIu64 " rejected=%" PRIu64 " position=%s\n", f->n_posted,
            f->n_rejected, f->position);
     if (n_left > 0)

@@ -5,6 +5,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/mirror_output.h"
+#include "client/cli/progress.h"
 
 enum {
     OPTION_UNTIL,
@@ -14,6 +15,7 @@ enum {
     OPTION_NO_DUMPS,
     OPTION_LIMITS,
     OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS,
+    OPTION_NO_PROGRESS,
     OPTION_VERBOSE
 };
 
@@ -33,6 +35,7 @@ static const struct option options[] = {
          .help = "fetch files one by one, even if the source has dumps"},
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL, .help = "each event as a line of JSON"},
+    [OPTION_NO_PROGRESS] = PROGRESS_ROW,
     [OPTION_VERBOSE] = {"verbose", NULL,
                         .help = "print each file, and each retry"},
 };
@@ -57,6 +60,7 @@ read_options(const struct arguments *arguments, struct td_sync_options *how,
     how->user = m;
     m->is_json = given[OPTION_JSON] != NULL;
     m->is_verbose = given[OPTION_VERBOSE] != NULL;
+    m->has_no_progress = given[OPTION_NO_PROGRESS] != NULL;
     return true;
 }
 
@@ -93,7 +97,7 @@ run_sync(const struct arguments *arguments)
         return code;
     rc =
         td_sync(m.client, arguments->operands[0], arguments->operands[1], &how);
-    progress_clear(&m.progress);
+    progress_clear();
     return end_sync(&m, rc, how.until_caught_up);
 }
 

@@ -11,13 +11,15 @@
 #include <sys/stat.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/progress.h"
 
 #define PATTERN_SIZE 4096
 
-enum { OPTION_JSON, OPTION_VERBOSE };
+enum { OPTION_JSON, OPTION_NO_PROGRESS, OPTION_VERBOSE };
 
 static const struct option options[] = {
     [OPTION_JSON] = {"json", NULL, .help = "as JSON objects, one a line"},
+    [OPTION_NO_PROGRESS] = PROGRESS_ROW,
     [OPTION_VERBOSE] = {"verbose", NULL,
                         .help = "a line for each list that holds"},
 };
@@ -33,9 +35,15 @@ static void
 on_list(const char *list, const struct td_proof *proof, void *user)
 {
     const struct verify *v = user;
+    char label[80];
 
+    snprintf(label, sizeof(label),
+             "proven: %" PRIu64 " lists, up to entry %" PRIu64, proof->n_lists,
+             proof->last);
+    progress_show(&(struct progress_figures){.label = label});
     if (!v->is_verbose)
         return;
+    progress_clear();
     if (v->is_json) {
         put_member(stdout, "{", "list", list);
         printf(",\"last\":%" PRIu64, proof->last);
@@ -105,6 +113,7 @@ verify_one(struct verify *v, const char *where)
     struct td_proof proof;
     enum td_status rc = td_verify(v->client, where, on_list, v, &proof);
 
+    progress_clear();
     if (rc == TD_STOPPED) {
         say("stopped: nothing more is proven than up to entry %" PRIu64,
             proof.last);
@@ -219,6 +228,7 @@ run_verify(const struct arguments *arguments)
     if (!v.client)
         return code;
     signals_stop_client(v.client);
+    progress_begin(!v.is_json && !arguments->options[OPTION_NO_PROGRESS]);
     if (is_web_url(arguments->operands[0]))
         code = verify_source(&v, arguments->operands[0]);
     else

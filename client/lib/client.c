@@ -301,6 +301,25 @@ td_allow_private(struct td_client *client)
 }
 
 void
+td_on_progress(struct td_client *client,
+               void (*on_progress)(const struct td_progress *p, void *user),
+               void *user)
+{
+    client->on_progress = on_progress;
+    client->progress_user = user;
+}
+
+void
+client_progress(struct td_client *client, enum td_progress_what what,
+                uint64_t done, uint64_t all)
+{
+    const struct td_progress progress = {what, done, all};
+
+    if (client->on_progress)
+        client->on_progress(&progress, client->progress_user);
+}
+
+void
 td_limit(struct td_client *client, const struct td_limits *limits)
 {
     static const struct td_limits none;

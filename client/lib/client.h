@@ -39,7 +39,9 @@ struct td_client {
     struct running *running;   /* followers, publishers ...; newest first */
     bool is_idle;              /* there are none: ends td_run */
     struct source_limits room; /* td_limit */
-    struct problem problem;    /* of the last public call */
+    void (*on_progress)(const struct td_progress *p, void *user); /* or NULL */
+    void *progress_user;
+    struct problem problem; /* of the last public call */
 };
 
 /* What the public interface calls a status. STATUS_INVALID is an argument of
@@ -54,6 +56,10 @@ void client_begin(struct td_client *client);
  * by where it is (address_policy.h). NULL, or no URL: nothing. STATUS_MEMORY:
  * the problem says so. */
 enum status client_add_source(struct td_client *client, const char *url);
+
+/* Reports progress (td_on_progress). */
+void client_progress(struct td_client *client, enum td_progress_what what,
+                     uint64_t done, uint64_t all);
 
 /* Ends one, and returns what the public interface calls `rc`: a call that
  * returns TD_STOPPED has used up the td_stop. */

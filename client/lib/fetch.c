@@ -221,6 +221,21 @@ on_bytes(char *bytes, size_t one, size_t size, void *user)
 
 /* The request */
 
+/* Called by libcurl whenever something was sent or received. */
+static int
+on_progress(void *user, curl_off_t n_expected, curl_off_t n_received,
+            curl_off_t n_all, curl_off_t n_sent)
+{
+    struct fetch *f = user;
+
+    (void)n_expected;
+    (void)n_received;
+    if (n_all > 0)
+        client_progress(f->client, TD_PROGRESS_SENT, (uint64_t)n_sent,
+                        (uint64_t)n_all);
+    return 0;
+}
+
 static bool
 set_options(struct fetch *f)
 {
@@ -251,6 +266,11 @@ set_options(struct fetch *f)
                          (curl_off_t)f->body.size);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
                          f->body.size ? f->body.data : "");
+    }
+    if (f->has_body && f->client->on_progress) {
+        curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+        curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
+        curl_easy_setopt(easy, CURLOPT_XFERINFODATA, f);
     }
     if (f->method && !strcmp(f->method, "HEAD"))
         curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);

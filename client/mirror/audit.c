@@ -64,13 +64,15 @@ no_memory(struct audit *a)
     return false;
 }
 
-/* While it asks the source, the audit only reports trouble: the other events
- * are not about the mirror. */
+/* While it asks the source, the audit only reports trouble, and how much of a
+ * list was read: the other events are not about the mirror. */
 static void
 on_asking(const struct td_sync_event *event, void *user)
 {
     const struct audit *a = user;
 
+    if (event->n_listed)
+        client_progress(a->client, TD_PROGRESS_READ, event->n_listed, 0);
     if (event->what == TD_SYNC_TROUBLE && a->options->on_event)
         a->options->on_event(event, a->options->user);
 }
@@ -440,6 +442,8 @@ compare_one(struct audit *a, const struct mirror_db_resource *mine,
 
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(known->loc));
     a->result.n_compared++;
+    client_progress(a->client, TD_PROGRESS_COMPARED, a->result.n_compared,
+                    mirror_db_counts(a->mine.db)->n_resources);
     if (mine && !mine->is_there)
         mine = NULL;
     if (!mine && !theirs)

@@ -30,6 +30,9 @@
 /* Bytes of one write. */
 #define PIECE_BYTES ((size_t)1 << 18)
 
+/* Resources between two reports of progress. */
+#define REPORT_EVERY 256
+
 #define REDIRECTS 5
 
 /* Longest explanation of a refusal. */
@@ -85,6 +88,8 @@ on_change(const struct change *change, void *user, struct problem *why)
 
     if (source_limits_check_resources(&g->client->room, ++g->n, &g->limit))
         return STATUS_TOO_LARGE;
+    if (g->n % REPORT_EVERY == 0)
+        client_progress(g->client, TD_PROGRESS_READ, g->n, 0);
     json_resource(&g->out, change);
     BUF_ADD(&g->out, "\n");
     if (g->out.failed)
