@@ -14,6 +14,7 @@
 #include "broker/archive/archiver.h"
 #include "broker/archive/chore.h"
 #include "broker/archive/notes.h"
+#include "broker/base/access_log.h"
 #include "broker/base/diag.h"
 #include "broker/bridge/bridges.h"
 #include "broker/check/databases.h"
@@ -271,6 +272,8 @@ broker_check_files(const struct config *config, struct problem *why)
     enum status rc = check_peer_tokens(config, why);
 
     if (!rc)
+        rc = access_log_check(config->access_log, why);
+    if (!rc)
         rc = setting_contents_read(&contents, config, why);
 
     if (rc)
@@ -402,6 +405,14 @@ on_request(struct request *rq, void *user)
     http_on_request(rq, &b->http);
 }
 
+static void
+on_end(const struct request_end *end, void *user)
+{
+    struct broker *b = user;
+
+    http_on_end(end, &b->http);
+}
+
 /* Opening and closing */
 
 /* Sets the URLs, because the port may only be known now. */
@@ -525,6 +536,8 @@ open_floors(struct broker *b, const struct registry_options *sets,
     if (!rc)
         rc = networks_read_proxies(slice_of(b->config->trusted_proxies),
                                    &b->trusted, why);
+    if (!rc)
+        rc = broker_reopen_log(b, why);
     if (!rc) {
         net->clients = registry_clients(b->registry);
         net->trusted = &b->trusted;
@@ -579,6 +592,7 @@ broker_open(struct broker **broker, const struct config *config,
         .request_timeout_us = config->request_timeout_us,
         .min_rate = config->min_rate,
         .on_request = on_request,
+        .on_end = on_end,
         .write_problem = json_page_write_problem,
         .on_wake = on_wake,
         .tick_us = config->heartbeat_us / 4 < TICK_US ? config->heartbeat_us / 4
@@ -595,7 +609,9 @@ broker_open(struct broker **broker, const struct config *config,
     b->announcer = sets.announcer = announcer_new();
     b->files = setting_files_new(config);
     b->provider = identity_provider_new(b->public_url);
-    if (!b->announcer || !b->files || !b->provider) {
+    b->http.access_log = access_log_new((unsigned)config->threads);
+    if (!b->announcer || !b->files || !b->provider || !b->http.access_log) {
+        access_log_free(b->http.access_log);
         announcer_free(b->announcer);
         setting_files_free(b->files);
         identity_provider_free(b->provider);
@@ -704,6 +720,7 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     struct setting_contents contents = {.of = {NULL}};
     struct brought *brought = NULL;
     enum status rc = broker_check(next, why);
+    int log_fd = -1;
 
     setting_files_look(b->files);
 
@@ -711,12 +728,19 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
         rc = bridges_check_files(next, why);
     if (!rc)
         rc = setting_contents_read(&contents, next, why);
+    if (!rc)
+        rc =
+            access_log_open(b->http.access_log, next->access_log, &log_fd, why);
     if (!rc && (has_lists || has_bridges))
         rc = bring_settings(b, next, &brought, why);
     if (!rc && has_bridges)
         rc = reload_bridges(b, next, brought, why);
     else if (!rc) /* one may be missing since a failed reload */
         rc = bridges_reload(b->bridges, registry_bridging(b->registry), why);
+    if (!rc)
+        access_log_use(b->http.access_log, log_fd);
+    else
+        file_close(&log_fd);
     if (!rc && has_lists) {
         networks_replace(&b->callable, &brought->callable);
         networks_replace(&b->trusted, &brought->trusted);
@@ -727,6 +751,18 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     if (!rc && next->jwt_keys[0])
         tokens_end_openness(b->tokens);
     setting_contents_free(&contents);
+    return rc;
+}
+
+enum status
+broker_reopen_log(struct broker *b, struct problem *why)
+{
+    struct access_log *log = b->http.access_log;
+    int fd;
+    enum status rc = access_log_open(log, b->config->access_log, &fd, why);
+
+    if (!rc)
+        access_log_use(log, fd);
     return rc;
 }
 
@@ -794,6 +830,7 @@ broker_close(struct broker *b)
     content_check_stop(&b->content_check);
     archiver_stop(b->archiver);
     server_close(b->server, FAREWELL_US);
+    access_log_free(b->http.access_log);
     content_check_fini(&b->content_check);
     archiver_close(b->archiver); /* /readyz could ask it until now */
     bridges_close(b->bridges);

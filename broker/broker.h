@@ -29,6 +29,10 @@ const char *broker_url(const struct broker *broker);
 MUST_CHECK enum status broker_reload(struct broker *broker, struct config *next,
                                      struct problem *why);
 
+/* Opens the file of the access log again: it may have been renamed. */
+MUST_CHECK enum status broker_reopen_log(struct broker *broker,
+                                         struct problem *why);
+
 /* The files that the settings name. The thread that opened turns them while it
  * waits, and looks at them (watched_files_look) when settings have changed. */
 struct watched_files *broker_files(struct broker *broker);

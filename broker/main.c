@@ -89,6 +89,20 @@ report_difference(const char *name, bool is_live, void *user)
                     diag_text("option", name));
 }
 
+/* The settings stay. Their access log may have been renamed to begin another
+ * one, so the broker opens it again all the same. */
+static void
+report_failure(struct broker *broker, const struct problem *reason)
+{
+    struct problem why = {""};
+
+    DIAG_REPORT(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
+                diag_text("error", reason->text));
+    if (broker_reopen_log(broker, &why))
+        DIAG_REPORT(DIAG_ERROR, "broker", "the access log is not reopened",
+                    diag_text("error", why.text));
+}
+
 /* Reads all settings again: file and command line, as the start did. */
 static void
 reload_settings(struct broker *broker, struct config *config, int argc,
@@ -113,11 +127,11 @@ reload_settings(struct broker *broker, struct config *config, int argc,
         config_fini(&next);
     }
     if (rc)
-        DIAG_REPORT(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
-                    diag_text("error", why.text));
+        report_failure(broker, &why);
     else
         diag_report(DIAG_INFO, "broker", "reloaded", NULL);
     diag_set_level(config->log_level);
+    log_line_set_format(config->log_format);
 }
 
 /* Signals */
@@ -354,6 +368,7 @@ static int
 fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
 {
     diag_set_level(config->log_level);
+    log_line_set_format(config->log_format);
     switch (wish) {
     case CONFIG_HELP:
         command_table_help(stdout);

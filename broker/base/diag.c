@@ -1,27 +1,20 @@
 #include "broker/base/diag.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "broker/base/log_line.h"
 #include "broker/base/metrics.h"
-#include "proto/datetime.h"
-#include "proto/utf8.h"
 
 /* Room for a sentence before it is escaped: a longer one is cut in its line. */
 #define MSG_MAX (DIAG_LINE_MAX + 8)
-
-/* Kept free at a line's end for " suppressed=18446744073709551615". */
-#define TAIL_SIZE 32
-
-/* "2026-11-20T07:43:00.123": datetime_write's six decimals, cut to three. */
-#define TIME_SIZE 23
 
 #define MINUTE_US 60000000
 
@@ -126,109 +119,19 @@ may_speak(enum diag_level level, const char *part, const char *msg,
 
 /* Lines */
 
-struct line {
-    size_t size;
-    char text[DIAG_LINE_MAX + 1];
-};
+/* The request that this thread works for; size 0: none. */
+static _Thread_local struct slice request;
 
-static void
-add_bytes(struct line *line, const char *bytes, size_t size)
+void
+diag_begin_request(struct slice id)
 {
-    memcpy(line->text + line->size, bytes, size);
-    line->size += size;
+    request = id;
 }
 
-static bool
-is_plain(const char *text)
+void
+diag_end_request(void)
 {
-    if (!*text)
-        return false;
-    for (; *text; text++)
-        if (*text <= ' ' || *text >= 0x7f || strchr("\"=\\", *text))
-            return false;
-    return true;
-}
-
-/* True if the character must be escaped: controls (C0, DEL, C1), line and
- * paragraph separators, and characters that change the direction of text. */
-static bool
-is_unsafe(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) ||
-           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-}
-
-/* Room for one character: "\\u2028", or four bytes. */
-#define ESCAPE_SIZE 16
-
-/* Writes the next character of `text`, escaped for quotes, and returns how many
- * bytes of `text` it takes. */
-static size_t
-escape_text(const char *text, size_t size, char to[ESCAPE_SIZE])
-{
-    uint32_t c = 0;
-    size_t n = utf8_read(text, size, &c);
-
-    if (n == 0) {
-        memcpy(to, "\xef\xbf\xbd", 4);
-        return 1;
-    }
-    if (c == '"' || c == '\\')
-        snprintf(to, ESCAPE_SIZE, "\\%c", (int)c);
-    else if (c == '\n')
-        memcpy(to, "\\n", 3);
-    else if (is_unsafe(c))
-        snprintf(to, ESCAPE_SIZE, "\\u%04x", (unsigned)c);
-    else
-        snprintf(to, ESCAPE_SIZE, "%.*s", (int)n, text);
-    return n;
-}
-
-static void
-add_quoted(struct line *line, const char *text)
-{
-    static const char cut[] = "...\"";
-    size_t end = DIAG_LINE_MAX - TAIL_SIZE - (sizeof(cut) - 1);
-    size_t left = strlen(text);
-
-    add_bytes(line, "\"", 1);
-    while (left > 0) {
-        char c[ESCAPE_SIZE];
-        size_t n = escape_text(text, left, c);
-
-        if (line->size + strlen(c) > end) {
-            add_bytes(line, cut, sizeof(cut) - 1);
-            return;
-        }
-        add_bytes(line, c, strlen(c));
-        text += n;
-        left -= n;
-    }
-    add_bytes(line, "\"", 1);
-}
-
-/* Adds " name=value", unless there is no room for its beginning. */
-static void
-add_key(struct line *line, const struct diag_key *key)
-{
-    size_t room = DIAG_LINE_MAX - TAIL_SIZE - line->size;
-    char number[24];
-    const char *text = key->text;
-    size_t name_size = strlen(key->name);
-
-    if (!text) {
-        snprintf(number, sizeof(number), "%" PRIu64, key->number);
-        text = number;
-    }
-    if (room < name_size + 40)
-        return;
-    add_bytes(line, " ", 1);
-    add_bytes(line, key->name, name_size);
-    add_bytes(line, "=", 1);
-    if (is_plain(text) && strlen(text) <= room - name_size - 2)
-        add_bytes(line, text, strlen(text));
-    else
-        add_quoted(line, text);
+    request.size = 0;
 }
 
 static void
@@ -236,26 +139,28 @@ write_line(enum diag_level level, const char *part, const char *msg,
            const struct diag_key *keys, uint64_t suppressed)
 {
     int saved = errno;
-    struct line line;
-    char now[DATETIME_SIZE];
+    struct log_line line;
+    struct slice bytes;
     ssize_t written;
 
-    datetime_write(now, clock_now_us());
-    line.size =
-        (size_t)snprintf(line.text, sizeof(line.text),
-                         "time=%.*sZ level=%s part=%.32s msg=", TIME_SIZE, now,
-                         names[level], part);
-    add_quoted(&line, msg);
+    log_line_begin(&line, clock_now_us());
+    log_line_text(&line, "level", slice_of(names[level]));
+    log_line_text(&line, "part", slice_of(part));
+    log_line_sentence(&line, "msg", slice_of(msg));
     for (; keys && keys->name; keys++)
-        add_key(&line, keys);
+        if (keys->text)
+            log_line_text(&line, keys->name, slice_of(keys->text));
+        else
+            log_line_number(&line, keys->name, keys->number);
+    if (request.size)
+        log_line_text(&line, "request", request);
     if (suppressed)
-        line.size += (size_t)snprintf(line.text + line.size, TAIL_SIZE + 1,
-                                      " suppressed=%" PRIu64, suppressed);
-    line.text[line.size++] = '\n';
+        log_line_last(&line, "suppressed", suppressed);
+    bytes = log_line_end(&line);
 
     /* One write, so that lines of several threads do not mix. A failure cannot
      * be reported anywhere. */
-    written = write(STDERR_FILENO, line.text, line.size);
+    written = write(STDERR_FILENO, bytes.data, bytes.size);
     (void)written;
     metrics_add_label(METRIC_DIAGNOSTICS, level, 1);
     errno = saved;

@@ -1,16 +1,12 @@
 /*
  * diag.h - diagnostic lines on standard error, for operators and collectors of
- * logs: logfmt, one line each.
+ * logs: one line each, in logfmt or JSON (log_line.h).
  *
  *   time=2026-11-20T07:43:00.123Z level=info part=log msg="a list is filed"
  *   set=demo list=3
  *
- * (in one line). A value that is not plain is quoted, and msg always. Whatever
- * bytes a client sends, a line stays one line of UTF-8 and does not command a
- * terminal: control characters, characters that break lines or change their
- * direction, quotes and backslashes are escaped as in JSON, and bytes that are
- * not UTF-8 become U+FFFD. A line has at most DIAG_LINE_MAX bytes; a longer one
- * is cut, its last value ending in "...".
+ * (in one line). A line that a thread writes while it works for a request has
+ * the id of the request (request=ID).
  *
  * A repeated fault must not fill a disk: each place (part and text of its
  * message, as in the source) writes at most DIAG_BURST lines a minute. The next
@@ -25,12 +21,11 @@
 
 #include <stdint.h>
 
+#include "broker/base/log_line.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Below PIPE_BUF (4,096), so that a pipe takes a line in one piece; enough for
- * the longest problem (problem.h), escaped, and some keys. */
-#define DIAG_LINE_MAX 2000
+#define DIAG_LINE_MAX LOG_LINE_MAX
 
 #define DIAG_BURST 10
 
@@ -86,6 +81,11 @@ void diag_keys(enum diag_level level, const char *part, const char *msg,
 /* `keys` may be NULL. */
 void diag_report(enum diag_level level, const char *part, const char *msg,
                  const struct diag_key *keys);
+
+/* The lines of the calling thread between the two calls name the request `id`,
+ * which is lent until then. */
+void diag_begin_request(struct slice id);
+void diag_end_request(void);
 
 /* Writes the last counts of suppressed lines. At the end of the process. */
 void diag_end(void);

@@ -277,6 +277,10 @@ enum metric_kind {
     ROW(SENT, COUNTER, LABEL_NONE, "tidings_sent_bytes_total", \
         "Bytes that were given to sockets, headers included") \
     \
+    ROW(ACCESS_DROPPED, COUNTER, LABEL_NONE, \
+        "tidings_access_log_dropped_lines_total", \
+        "Lines of the access log that were dropped: its file is too slow, or " \
+        "cannot be written") \
     ROW(DIAGNOSTICS, COUNTER, LABEL_LEVEL, "tidings_diagnostics_total", \
         "Diagnostic lines that were written") \
     ROW(DIAGNOSTICS_SUPPRESSED, COUNTER, LABEL_LEVEL, \

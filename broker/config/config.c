@@ -263,6 +263,13 @@ static const struct option rows[] = {
     {"log-level", "error|warning|info|debug",
      CHOICE(log_level, enum diag_level, DIAG_ERROR), "info",
      "write lines of this level and of graver ones", true},
+    {"log-format", "logfmt|json",
+     CHOICE(log_format, enum log_format, LOG_LOGFMT), "logfmt",
+     "form of these lines and of the access log", true},
+    {"access-log", "FILE", TEXT(access_log), NULL,
+     "write a line for each request to FILE, which SIGHUP opens again; - is "
+     "standard output",
+     true},
     {"check", NULL, FLAG(check), "no",
      "look at the options and their files, the address and the data directory, "
      "as a start would, write nothing, then end (tidingsd check looks at all "

@@ -132,10 +132,12 @@ struct config {
     bool seccomp;       /* syscall_filter.h */
     bool core_dumps;    /* files of all memory, where the system writes them */
     enum diag_level log_level;
-    bool check;          /* --check: check everything that a start needs, then
-                            end */
-    bool check_settings; /* --check-settings: check the options and the files
-                            they name */
+    enum log_format log_format;
+    char access_log[4096]; /* file; "-": standard output; "": none */
+    bool check;            /* --check: check everything that a start needs, then
+                              end */
+    bool check_settings;   /* --check-settings: check the options and the files
+                              they name */
 };
 
 enum config_wish {

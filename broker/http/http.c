@@ -6,6 +6,7 @@
 #include "broker/http/authorization.h"
 #include "broker/http/cors.h"
 #include "broker/http/own_names.h"
+#include "broker/http/request_log.h"
 #include "broker/http/route_table.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -138,6 +139,8 @@ http_on_request(struct request *rq, void *user)
     struct route_found found;
     struct principal *principal;
 
+    if (access_log_is_on(http->access_log))
+        request_keep_for_log(rq);
     if (slice_is(request_path(rq), "/hub"))
         request_refuse_in_text(rq); /* W-032 */
     if (!atomic_load_explicit(&http->is_ready, memory_order_acquire)) {
@@ -174,6 +177,8 @@ http_on_request(struct request *rq, void *user)
         request_answer_problem(rq, 400, &why, NULL, NULL);
     } else {
         principal = authorization_find(http, rq);
+        if (principal)
+            request_set_name(rq, principal->name);
         if (principal && !may_be_called(http, rq, principal, &why)) {
             request_answer_problem(rq, 403, &why, NULL, NULL);
             principal_unref(principal);
@@ -187,4 +192,12 @@ http_on_request(struct request *rq, void *user)
             routes_run(http, rq, &found, principal);
         principal_unref(principal);
     }
+}
+
+void
+http_on_end(const struct request_end *end, void *user)
+{
+    struct http *http = user;
+
+    request_log_add(http->access_log, end);
 }

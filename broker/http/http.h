@@ -19,12 +19,15 @@
 #include "broker/sets/registry.h"
 #include "proto/slice.h"
 
+struct access_log;
 struct origins;
+struct request_end;
 struct tickets;
 
 struct http {
     struct registry *registry;
     struct push *push;
+    struct access_log *access_log;      /* NULL: none */
     const struct origins *origins;      /* --allow-origins; NULL: none */
     struct tickets *tickets;            /* passes of requests */
     struct tickets *sessions;           /* cookies of the console */
@@ -63,7 +66,8 @@ http_is_local(const struct http *http)
 void http_init(struct http *http, struct registry *registry, struct push *push,
                const char *listen_host);
 
-/* The server's on_request; `user` is the struct http. */
+/* The server's on_request and on_end; `user` is the struct http. */
 void http_on_request(struct request *rq, void *user);
+void http_on_end(const struct request_end *end, void *user);
 
 #endif

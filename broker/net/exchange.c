@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
+#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/response.h"
@@ -246,12 +247,14 @@ take_head(struct connection *c, struct slice bytes)
         connection_kill(c);
         return 0;
     }
+    diag_begin_request(rq->id);
     if (rc)
         refuse_request(rq, s->head.refusal, why.text);
     else if (!refuse_here(rq))
         server->options.on_request(rq, server->options.user);
     rq->fields = NULL;
     follow_decision(c);
+    diag_end_request();
     return rc ? bytes.size : s->head.size;
 }
 
@@ -339,10 +342,13 @@ read_plain(struct connection *c, struct slice bytes)
 static size_t
 take_body(struct connection *c, struct slice bytes)
 {
-    size_t n = c->request->in.is_chunked ? read_chunked(c, bytes)
-                                         : read_plain(c, bytes);
+    size_t n;
 
+    diag_begin_request(c->request->id);
+    n = c->request->in.is_chunked ? read_chunked(c, bytes)
+                                  : read_plain(c, bytes);
     follow_answer(c);
+    diag_end_request();
     return n;
 }
 

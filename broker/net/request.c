@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "broker/base/diag.h"
 #include "broker/net/client_trust.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
@@ -136,6 +137,7 @@ request_free(struct request *rq)
 {
     struct memory *next = NULL;
 
+    diag_end_request(); /* lends the id */
     ticket_drop(rq);
     if (rq->out.body)
         rq->out.body->free(rq->out.body);

@@ -14,23 +14,17 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
+#include "broker/base/peer.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "proto/slice.h"
 
-/* The address of a client; of a trusted proxy's request, of the client that the
- * proxy names. */
-struct peer {
-    uint16_t family;           /* AF_INET, AF_INET6, AF_UNIX; else unknown */
-    unsigned char address[16]; /* of AF_UNIX: the bytes of the uid_t */
-};
-
 struct request_end {
     const struct service *service; /* the thread that calls */
     enum listener_kind listener;
-    struct peer client;
+    struct peer client;  /* of a request by a trusted proxy, the client that the
+                            proxy names */
     enum method method;  /* METHODS: none that the server knows */
     const void *route;   /* of request_set_route; NULL: none was found */
     const char *pattern; /* of request_set_route; or NULL */
@@ -48,12 +42,5 @@ struct request_end {
     struct slice id; /* of X-Request-Id */
     struct slice path, query, agent, name;
 };
-
-/* `uid` counts if the address is of AF_UNIX. */
-void peer_set(struct peer *peer, const struct sockaddr *address, uid_t uid);
-
-/* Writes "192.0.2.1", "2001:db8::1", "uid:1000"; "" if it is unknown. */
-#define PEER_TEXT_SIZE 46
-void peer_write(const struct peer *peer, char to[PEER_TEXT_SIZE]);
 
 #endif

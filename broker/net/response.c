@@ -289,9 +289,11 @@ drop_body(struct outgoing *out)
 static void
 read_piece(struct job *job)
 {
-    struct outgoing *out = list_entry(job, struct outgoing, job);
+    struct request *rq = list_entry(job, struct request, out.job);
 
-    out->result = next_piece(out, true);
+    diag_begin_request(rq->id);
+    rq->out.result = next_piece(&rq->out, true);
+    diag_end_request();
 }
 
 static void
@@ -336,7 +338,9 @@ advance_body(struct request *rq)
 static void
 cut_off(struct connection *c)
 {
+    diag_begin_request(c->request->id);
     diag(DIAG_WARNING, "net", "an answer could not be read to its end");
+    diag_end_request();
     connection_kill(c);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "broker/base/log_line.h"
 #include "tests/clock.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -114,6 +115,59 @@ TEST(keys_follow_the_text)
                   AT "level=info part=log msg=\"a list is filed\" "
                      "set=a.b-c_d list=18446744073709551615 "
                      "empty=\"\"\n" AT "level=info part=log msg=\"no keys\"\n");
+}
+
+/* The same fields as JSON: one object a line. */
+TEST(json_has_the_same_fields)
+{
+    char text[6001];
+    struct caught *c = *state;
+    char want[4096], cut[DIAG_LINE_MAX + 100];
+    FILE *file;
+
+    log_line_set_format(LOG_JSON);
+    DIAG(DIAG_INFO, "log", "a list is filed", diag_text("set", "demo"),
+         diag_number("list", UINT64_MAX), diag_text("empty", ""));
+    diag(DIAG_INFO, "net", "%s", "a\nb\"\xff");
+    DIAG(DIAG_INFO, "net", "m",
+         diag_text("k", "\" \\ \x1b[2J\x7f \xc2\x9b \xe2\x80\xae \xff\xc0\xaf "
+                        "{},:\t\xf0\x9f\x98\x80"));
+    memset(text, '"', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    DIAG(DIAG_INFO, "net", "m", diag_text("k", text), diag_number("gone", 1));
+    log_line_set_format(LOG_LOGFMT);
+
+#define JSON_AT "{\"time\":\"2026-10-20T07:43:00.123Z\",\"level\":\"info\","
+    file = open_caught(c);
+    assert_non_null(fgets(want, sizeof(want), file));
+    assert_string_equal(want,
+                        JSON_AT "\"part\":\"log\",\"msg\":\"a list is filed\","
+                                "\"set\":\"demo\",\"list\":"
+                                "18446744073709551615,\"empty\":\"\"}\n");
+    assert_non_null(fgets(want, sizeof(want), file));
+    assert_string_equal(want, JSON_AT "\"part\":\"net\",\"msg\":\"a\\nb\\\""
+                                      "\xef\xbf\xbd\"}\n");
+    assert_non_null(fgets(want, sizeof(want), file));
+    assert_string_equal(want, JSON_AT
+                        "\"part\":\"net\",\"msg\":\"m\",\"k\":\"\\\" \\\\ "
+                        "\\u001b[2J\\u007f \\u009b \\u202e "
+                        "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd "
+                        "{},:\\u0009\xf0\x9f\x98\x80\"}\n");
+    assert_non_null(fgets(cut, sizeof(cut), file));
+    assert_in_range(strlen(cut), DIAG_LINE_MAX - 50, DIAG_LINE_MAX);
+    assert_string_equal(cut + strlen(cut) - 8, "\\\"...\"}\n");
+    fclose(file);
+}
+
+TEST(lines_of_a_request_name_it)
+{
+    diag_begin_request(SLICE("ab-1"));
+    diag(DIAG_INFO, "net", "one");
+    diag_end_request();
+    diag(DIAG_INFO, "net", "two");
+
+    assert_caught(state, AT "level=info part=net msg=\"one\" request=ab-1\n" AT
+                            "level=info part=net msg=\"two\"\n");
 }
 
 TEST(lines_above_the_level_are_not_written)

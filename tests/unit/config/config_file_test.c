@@ -253,7 +253,7 @@ keep_option(const char *name, const char *line, void *user)
         "public-url",    "threads",      "tls-cert",        "ca-file",
         "tls-client-ca", "tls-key",      "allow-callbacks", "trusted-proxies",
         "mqtt",          "listen-unix",  "peer-tokens",     "jwt-keys",
-        "jwt-issuer",    "jwt-audience", "allow-origins"};
+        "jwt-issuer",    "jwt-audience", "allow-origins",   "access-log"};
 
     struct examined *e = user;
     char option[80];

@@ -1,4 +1,4 @@
-#include "broker/net/request_end.h"
+#include "broker/base/peer.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

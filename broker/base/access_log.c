@@ -1,0 +1,587 @@
+#include "broker/base/access_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/thread.h"
+#include "broker/base/diag.h"
+#include "broker/base/log_line.h"
+#include "broker/base/metrics.h"
+
+/* How long the thread gathers lines before it looks again. */
+#define GATHER_US 5000
+
+/* How long it waits for room before it looks whether it should leave the file;
+ * and how often it still does then. */
+#define ROOM_MS     100
+#define LEAVE_TRIES 10
+
+/* How long the main thread waits for the change of files: more than the tries
+ * take. A file system that hangs must not hold it up. */
+#define CHANGE_US 3000000
+
+/* The most bytes of one write, and of one that finds room for sure if the file
+ * has any (PIPE_BUF). */
+#define BATCH_MAX  ((size_t)65536)
+#define ATOMIC_MAX ((size_t)4096)
+
+enum { TEXTS = 5 };
+
+/* The most bytes of each text in a record: id, name, path, query, agent. With
+ * escapes the line may cut it again. */
+static const size_t text_max[TEXTS] = {64, 200, 600, 400, 200};
+
+/* An entry in a ring, and its texts behind it. The sizes of all records are
+ * multiples of 8. */
+struct record {
+    uint32_t size; /* with its texts; 0: go on at the beginning */
+    uint16_t text_sizes[TEXTS];
+    uint16_t status;
+    bool is_stream, is_whole;
+    struct peer client;
+    int64_t time_us, duration_us;
+    uint64_t received_bytes, sent_bytes, n_messages;
+    const char *method, *pattern;
+    char texts[];
+};
+
+/* Positions count bytes for ever; modulo the size they are places. Release: who
+ * sees a position sees the bytes before it. */
+struct ring {
+    char *bytes;                          /* NULL: not made */
+    _Alignas(64) _Atomic(uint64_t) added; /* the service thread's */
+    _Atomic(uint64_t) n_dropped;          /* relaxed: a count */
+    _Alignas(64) _Atomic(uint64_t) taken; /* the thread's */
+};
+
+struct access_log {
+    unsigned n_rings;
+    bool has_thread;
+    struct thread thread;
+
+    /* Release: a service thread that sees `true` also sees its ring. */
+    atomic_bool is_on;
+    atomic_bool is_asleep; /* the thread waits to be woken */
+    atomic_bool is_ending;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* is_taken */
+    bool has_next;          /* `next_fd` is for the thread */
+    bool is_taken;          /* the thread has gone on with it */
+    int next_fd;
+
+    /* The thread's */
+    int fd;        /* -1: none */
+    bool can_wait; /* a write to it may have to wait for a reader */
+    bool is_socket;
+    bool is_torn; /* the last line was written in part */
+    bool is_failing;
+    bool is_changing; /* the old file gets its last lines */
+    unsigned n_tries; /* for room, since it should be left */
+    uint64_t n_dropped_seen;
+    size_t size, n_lines; /* in `batch` */
+    char batch[BATCH_MAX];
+
+    struct ring rings[];
+};
+
+/* The file */
+
+enum status
+access_log_check(const char *path, struct problem *why)
+{
+    const char *slash = strrchr(path, '/');
+    char dir[4096] = ".";
+    struct stat info;
+
+    if (!*path || !strcmp(path, "-"))
+        return STATUS_OK;
+    if (!stat(path, &info)) {
+        errno = S_ISDIR(info.st_mode) ? EISDIR : 0;
+        if (!errno && !access(path, W_OK))
+            return STATUS_OK;
+    } else if (errno == ENOENT) {
+        if (slash)
+            snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path + 1), path);
+        if (!access(dir, W_OK | X_OK))
+            return STATUS_OK;
+    }
+    problem_errno(why, "--access-log: cannot write", path);
+    return STATUS_INVALID;
+}
+
+/* Dropping */
+
+static void
+report_drops(uint64_t n, const char *reason)
+{
+    metrics_add(METRIC_ACCESS_DROPPED, (int64_t)n);
+    DIAG(DIAG_WARNING, "access", "lines of the access log are dropped",
+         diag_number("lines", n), diag_text("reason", reason));
+}
+
+static void
+report_full_rings(struct access_log *log)
+{
+    uint64_t n = 0;
+
+    for (unsigned i = 0; i < log->n_rings; i++)
+        n += atomic_load_explicit(&log->rings[i].n_dropped,
+                                  memory_order_relaxed);
+    if (n == log->n_dropped_seen)
+        return;
+    report_drops(n - log->n_dropped_seen, "its file is too slow");
+    log->n_dropped_seen = n;
+}
+
+/* Writing */
+
+/* True if the thread should leave the file: at the end, or for another one. */
+static bool
+should_leave(struct access_log *log)
+{
+    bool has_next;
+
+    pthread_mutex_lock(&log->mutex);
+    has_next = log->has_next;
+    pthread_mutex_unlock(&log->mutex);
+    return has_next || log->is_changing || atomic_load(&log->is_ending);
+}
+
+/* Waits until the file has room. False: the thread should leave it, and there
+ * was no room for a second. */
+static bool
+await_room(struct access_log *log)
+{
+    struct pollfd room = {.fd = log->fd, .events = POLLOUT};
+
+    while (!poll(&room, 1, log->n_tries < LEAVE_TRIES ? ROOM_MS : 0)) {
+        report_full_rings(log);
+        if (should_leave(log) && ++log->n_tries >= LEAVE_TRIES)
+            return false;
+    }
+    return true;
+}
+
+static ssize_t
+write_some(const struct access_log *log, struct slice bytes)
+{
+    if (log->can_wait && bytes.size > ATOMIC_MAX)
+        bytes.size = ATOMIC_MAX;
+    return log->is_socket ? send(log->fd, bytes.data, bytes.size,
+                                 MSG_DONTWAIT | MSG_NOSIGNAL)
+                          : write(log->fd, bytes.data, bytes.size);
+}
+
+/* False: errno says why; 0: there is no room. */
+static bool
+write_whole(struct access_log *log, struct slice bytes)
+{
+    while (bytes.size > 0) {
+        ssize_t n;
+
+        errno = 0;
+        if (log->can_wait && !await_room(log))
+            return false;
+        n = write_some(log, bytes);
+        if (n < 0 && errno == EAGAIN)
+            poll(NULL, 0, 1); /* room for less than this write */
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (n <= 0)
+            return false;
+        bytes.data += n;
+        bytes.size -= (size_t)n;
+        log->is_torn = bytes.data[-1] != '\n';
+    }
+    return true;
+}
+
+/* Writes the batch, or drops it. A line that was written in part gets its end
+ * before the next one. */
+static void
+flush_batch(struct access_log *log)
+{
+    bool is_written;
+
+    if (!log->size)
+        return;
+    is_written = (!log->is_torn || write_whole(log, SLICE("\n"))) &&
+                 write_whole(log, (struct slice){log->batch, log->size});
+    if (!is_written)
+        report_drops(log->n_lines,
+                     errno ? strerror(errno) : "its file has no room");
+    else if (log->is_failing)
+        diag(DIAG_INFO, "access", "the access log is written again");
+    log->is_failing = !is_written;
+    log->size = log->n_lines = 0;
+}
+
+static void
+add_optional(struct log_line *line, const char *name, struct slice text)
+{
+    if (text.size)
+        log_line_text(line, name, text);
+}
+
+/* time=... id=... client=192.0.2.1 token=press method=GET route=/sets/{set}
+ * status=200 in=0 out=512 duration=0.000321 complete=true path=/sets/news
+ * agent=curl/8.0 */
+static void
+write_record(struct access_log *log, const struct record *r)
+{
+    struct slice texts[TEXTS], whole;
+    char client[PEER_TEXT_SIZE];
+    const char *at = r->texts;
+    struct log_line line;
+
+    for (size_t i = 0; i < TEXTS; at += r->text_sizes[i++])
+        texts[i] = (struct slice){at, r->text_sizes[i]};
+    peer_write(&r->client, client);
+    log_line_begin(&line, r->time_us);
+    add_optional(&line, "id", texts[0]);
+    add_optional(&line, "client", slice_of(client));
+    add_optional(&line, "token", texts[1]);
+    add_optional(&line, "method", slice_of(r->method ? r->method : ""));
+    add_optional(&line, "route", slice_of(r->pattern ? r->pattern : ""));
+    log_line_number(&line, "status", r->status);
+    log_line_number(&line, "in", r->received_bytes);
+    log_line_number(&line, "out", r->sent_bytes);
+    log_line_seconds(&line, "duration", r->duration_us);
+    if (r->is_stream)
+        log_line_number(&line, "messages", r->n_messages);
+    else
+        log_line_flag(&line, "complete", r->is_whole);
+    add_optional(&line, "path", texts[2]);
+    add_optional(&line, "query", texts[3]);
+    add_optional(&line, "agent", texts[4]);
+    whole = log_line_end(&line);
+
+    if (log->size + whole.size > (log->can_wait ? ATOMIC_MAX : BATCH_MAX))
+        flush_batch(log);
+    memcpy(log->batch + log->size, whole.data, whole.size);
+    log->size += whole.size;
+    log->n_lines++;
+}
+
+/* Rings */
+
+/* Takes the record at the front; false: there is none. */
+static bool
+take_record(struct access_log *log, struct ring *ring)
+{
+    uint64_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
+    const struct record *r;
+    size_t at;
+
+    if (taken == atomic_load_explicit(&ring->added, memory_order_acquire))
+        return false;
+    at = taken % ACCESS_RING_SIZE;
+    r = (const void *)(ring->bytes + at);
+    if (r->size) {
+        if (log->fd >= 0)
+            write_record(log, r);
+        taken += r->size;
+    } else {
+        taken += ACCESS_RING_SIZE - at;
+    }
+    atomic_store_explicit(&ring->taken, taken, memory_order_release);
+    return true;
+}
+
+/* Writes all that was added before. False: nothing was. */
+static bool
+drain_rings(struct access_log *log)
+{
+    bool is_any = false;
+
+    for (unsigned i = 0; i < log->n_rings; i++) {
+        struct ring *ring = &log->rings[i];
+        uint64_t end = atomic_load_explicit(&ring->added, memory_order_acquire);
+
+        while (atomic_load_explicit(&ring->taken, memory_order_relaxed) < end)
+            is_any |= take_record(log, ring);
+    }
+    flush_batch(log);
+    report_full_rings(log);
+    return is_any;
+}
+
+/* Goes on with the file that the main thread has given, if it has. */
+static void
+change_file(struct access_log *log)
+{
+    struct stat info;
+    bool is_given;
+    int fd;
+
+    pthread_mutex_lock(&log->mutex);
+    is_given = log->has_next;
+    fd = log->next_fd;
+    log->has_next = false;
+    pthread_mutex_unlock(&log->mutex);
+    if (!is_given)
+        return;
+    log->is_changing = true;
+    if (log->fd >= 0) /* else the first lines are for the new one */
+        (void)drain_rings(log);
+    log->is_changing = false;
+    log->n_tries = 0;
+    file_close(&log->fd);
+    log->fd = fd;
+    pthread_mutex_lock(&log->mutex);
+    log->is_taken = true;
+    pthread_cond_signal(&log->changed);
+    pthread_mutex_unlock(&log->mutex);
+    log->is_torn = log->is_failing = false;
+    log->can_wait = fd >= 0 && (fstat(fd, &info) || !S_ISREG(info.st_mode));
+    log->is_socket = log->can_wait && S_ISSOCK(info.st_mode);
+}
+
+/* Sleeps until a line is added, or another file is given: not with either at
+ * hand. False: the thread must end. */
+static bool
+sleep_idle(struct access_log *log)
+{
+    atomic_store(&log->is_asleep, true);
+    for (unsigned i = 0; i < log->n_rings; i++)
+        if (atomic_load(&log->rings[i].added) !=
+            atomic_load_explicit(&log->rings[i].taken, memory_order_relaxed)) {
+            atomic_store(&log->is_asleep, false);
+            return thread_wait(&log->thread, 0);
+        }
+    return thread_wait(&log->thread, -1);
+}
+
+static void
+write_lines(struct thread *thread)
+{
+    struct access_log *log = thread->user;
+    bool goes_on = true;
+
+    thread_lower_priority();
+    while (goes_on) {
+        change_file(log);
+        goes_on =
+            drain_rings(log) ? thread_wait(thread, GATHER_US) : sleep_idle(log);
+    }
+    change_file(log);
+    (void)drain_rings(log);
+}
+
+/* The next place for `size` bytes; NULL: the ring is full. *end is the position
+ * behind them. */
+static char *
+find_place(struct ring *ring, size_t size, uint64_t *end)
+{
+    uint64_t added = atomic_load_explicit(&ring->added, memory_order_relaxed);
+    uint64_t taken = atomic_load_explicit(&ring->taken, memory_order_acquire);
+    size_t at = added % ACCESS_RING_SIZE, rest = ACCESS_RING_SIZE - at;
+    bool is_short = rest < size;
+
+    *end = added + size + (is_short ? rest : 0);
+    if (*end - taken > ACCESS_RING_SIZE)
+        return NULL;
+    if (!is_short)
+        return ring->bytes + at;
+    memset(ring->bytes + at, 0, sizeof(uint32_t)); /* go on at the beginning */
+    return ring->bytes;
+}
+
+/* A text that is cut ends in "...". */
+static size_t
+copy_text(char *to, struct slice text, size_t max)
+{
+    size_t size = text.size < max ? text.size : max;
+
+    if (size)
+        memcpy(to, text.data, size);
+    if (size < text.size)
+        memcpy(to + size - 3, "...", 3);
+    return size;
+}
+
+void
+access_log_add(struct access_log *log, unsigned thread,
+               const struct access_entry *e)
+{
+    const struct slice texts[TEXTS] = {e->id, e->name, e->path, e->query,
+                                       e->agent};
+    struct ring *ring = &log->rings[thread];
+    size_t size = sizeof(struct record), n = 0;
+    struct record *r;
+    uint64_t end;
+
+    for (size_t i = 0; i < TEXTS; i++)
+        size += texts[i].size < text_max[i] ? texts[i].size : text_max[i];
+    size = (size + 7) & ~(size_t)7;
+    r = (void *)find_place(ring, size, &end);
+    if (!r) {
+        atomic_fetch_add_explicit(&ring->n_dropped, 1, memory_order_relaxed);
+        return;
+    }
+    *r = (struct record){.size = (uint32_t)size,
+                         .status = (uint16_t)e->status,
+                         .is_stream = e->is_stream,
+                         .is_whole = e->is_whole,
+                         .client = e->client,
+                         .time_us = e->time_us,
+                         .duration_us = e->duration_us,
+                         .received_bytes = e->received_bytes,
+                         .sent_bytes = e->sent_bytes,
+                         .n_messages = e->n_messages,
+                         .method = e->method,
+                         .pattern = e->pattern};
+    for (size_t i = 0; i < TEXTS; i++) {
+        r->text_sizes[i] =
+            (uint16_t)copy_text(r->texts + n, texts[i], text_max[i]);
+        n += r->text_sizes[i];
+    }
+
+    /* Sequentially consistent with sleep_idle: one of the two threads sees what
+     * the other has stored, so no line waits for the next one. */
+    atomic_store(&ring->added, end);
+    if (atomic_load(&log->is_asleep) && atomic_exchange(&log->is_asleep, false))
+        thread_wake(&log->thread);
+}
+
+bool
+access_log_is_on(const struct access_log *log)
+{
+    return log && atomic_load_explicit(&log->is_on, memory_order_acquire);
+}
+
+/* Life */
+
+struct access_log *
+access_log_new(unsigned n_threads)
+{
+    struct access_log *log = NULL;
+    size_t size = sizeof(*log) + n_threads * sizeof(log->rings[0]);
+
+    if (posix_memalign((void **)&log, 64, size))
+        return NULL;
+    memset(log, 0, size);
+    log->n_rings = n_threads;
+    log->fd = log->next_fd = -1;
+    if (thread_init_changed(&log->changed)) {
+        free(log);
+        return NULL;
+    }
+    pthread_mutex_init(&log->mutex, NULL);
+    return log;
+}
+
+static enum status
+make_rings(struct access_log *log, struct problem *why)
+{
+    for (unsigned i = 0; i < log->n_rings; i++)
+        if (!log->rings[i].bytes &&
+            !(log->rings[i].bytes = malloc(ACCESS_RING_SIZE)))
+            return problem_memory(why);
+    return STATUS_OK;
+}
+
+static enum status
+start_thread(struct access_log *log, struct problem *why)
+{
+    enum status rc;
+
+    if (log->has_thread)
+        return STATUS_OK;
+    rc = make_rings(log, why);
+    if (!rc)
+        rc = thread_start(&log->thread, "access-log", write_lines, log, why);
+    log->has_thread = !rc;
+    return rc;
+}
+
+static enum status
+open_file(const char *path, int *fd, struct problem *why)
+{
+    if (!strcmp(path, "-"))
+        *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    else
+        *fd = open(path,
+                   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY |
+                       O_NONBLOCK,
+                   0600);
+    if (*fd >= 0)
+        return STATUS_OK;
+    problem_errno(why, "--access-log: cannot open", path);
+    return STATUS_INVALID;
+}
+
+enum status
+access_log_open(struct access_log *log, const char *path, int *fd,
+                struct problem *why)
+{
+    enum status rc;
+
+    *fd = -1;
+    if (!*path)
+        return STATUS_OK;
+    rc = start_thread(log, why);
+    return rc ? rc : open_file(path, fd, why);
+}
+
+static void
+await_change(struct access_log *log)
+{
+    int64_t end_us = clock_steady_us() + CHANGE_US;
+    struct timespec end = {end_us / 1000000, end_us % 1000000 * 1000};
+
+    pthread_mutex_lock(&log->mutex);
+    while (!log->is_taken &&
+           !pthread_cond_timedwait(&log->changed, &log->mutex, &end))
+        continue;
+    pthread_mutex_unlock(&log->mutex);
+}
+
+void
+access_log_use(struct access_log *log, int fd)
+{
+    int unused;
+
+    if (!log->has_thread)
+        return; /* there was never a file, and is none */
+    atomic_store_explicit(&log->is_on, fd >= 0, memory_order_release);
+    pthread_mutex_lock(&log->mutex);
+    unused = log->has_next ? log->next_fd : -1;
+    log->next_fd = fd;
+    log->has_next = true;
+    log->is_taken = false;
+    pthread_mutex_unlock(&log->mutex);
+    file_close(&unused);
+    thread_wake(&log->thread);
+    await_change(log);
+}
+
+void
+access_log_free(struct access_log *log)
+{
+    if (!log)
+        return;
+    atomic_store(&log->is_ending, true);
+    if (log->has_thread)
+        thread_stop(&log->thread);
+    file_close(&log->fd);
+    if (log->has_next)
+        file_close(&log->next_fd);
+    for (unsigned i = 0; i < log->n_rings; i++)
+        free(log->rings[i].bytes);
+    pthread_cond_destroy(&log->changed);
+    pthread_mutex_destroy(&log->mutex);
+    free(log);
+}
