@@ -7,6 +7,7 @@ call (td_stop), waits for its end, which comes soon, and is raised then.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import queue
@@ -24,6 +25,9 @@ OnTrouble = Callable[[str, float], None]
 # A signal may come after Python's last look for signals and before the system call that
 # waits: that call does not end then. So each wait of a main thread looks again.
 LOOK_AGAIN_S = 0.1
+
+# A thread whose start a signal has interrupted begins within this time, or never.
+_BEGIN_S = 1.0
 
 # Callbacks that may wait for the caller of a call that blocks; the call waits then.
 _CALLBACKS_MAX = 64
@@ -187,6 +191,7 @@ class Call:
         self._on_trouble = on_trouble
         self._slots = threading.Semaphore(_CALLBACKS_MAX)
         self._deliver: Callable[[Callable[[], None]], object]
+        self._has_begun = threading.Event()
         self._is_over = False
         self._is_stopping = False
         self._failure: BaseException | None = None
@@ -220,6 +225,7 @@ class Call:
         self.handle.stop()
 
     def _work(self, function: Callable[[], int]) -> None:
+        self._has_begun.set()
         try:
             try:
                 self.handle.check(function())
@@ -230,14 +236,20 @@ class Call:
         self._is_over = True
         self._deliver(lambda: None)
 
-    def _start(self, function: Callable[[], int]) -> threading.Thread:
+    def _start(
+        self, function: Callable[[], int]
+    ) -> tuple[threading.Thread, BaseException | None]:
+        """The thread, and the exception of a signal that came meanwhile. Raises that if
+        the thread does not begin."""
         thread = threading.Thread(target=self._work, args=(function,), daemon=True)
         try:
             thread.start()
-        except BaseException:  # of a handler; the thread may have begun
+        except BaseException as signal:
             self._stop()
-            raise
-        return thread
+            if not self._has_begun.wait(_BEGIN_S):
+                raise
+            return thread, signal
+        return thread, None
 
     def _raise(self, interrupt: BaseException | None) -> None:
         for failure in (interrupt, self.handle.failure, self._failure):
@@ -248,17 +260,22 @@ class Call:
         """Wait for function(), which calls C and returns its status."""
         todo: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._deliver = todo.put
-        interrupt: BaseException | None = None
-        thread = self._start(function)
-        while not self._is_over or not todo.empty():
+        thread, interrupt = self._start(function)
+
+        def attend() -> None:
+            while not self._is_over or not todo.empty():
+                with contextlib.suppress(queue.Empty):
+                    todo.get(timeout=LOOK_AGAIN_S)()
+            thread.join()  # it has nothing left to do
+
+        # A signal's exception may come at each jump of a loop: all are in attend().
+        while True:
             try:
-                todo.get(timeout=LOOK_AGAIN_S)()
-            except queue.Empty:
-                pass
+                attend()
+                break
             except BaseException as signal:  # of a handler: KeyboardInterrupt
                 interrupt = interrupt or signal
                 self._stop()
-        thread.join()  # it has nothing left to do
         self._raise(interrupt)
 
     async def arun(self, function: Callable[[], int]) -> None:
@@ -272,8 +289,7 @@ class Call:
                 over.set_result(None)
 
         self._deliver = lambda callback: loop.call_soon_threadsafe(act, callback)
-        interrupt: BaseException | None = None
-        thread = self._start(function)
+        thread, interrupt = self._start(function)
         while not over.done():
             try:
                 await asyncio.shield(over)

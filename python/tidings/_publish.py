@@ -291,14 +291,39 @@ class Publisher:
         Raises Invalid (it is no change), Unreachable (the queue or the spool is full:
         nothing was added), IO.
         """
-        body = json.dumps(change).encode()
+        return self.add_all([change])
+
+    def add_all(
+        self, changes: Iterable[Mapping[str, object]], *, note: str | None = None
+    ) -> int:
+        """Add several changes, all or none of them, and return the number of the last.
+
+        note  up to 1,023 bytes of the caller's, which say, for example, how far it has
+              read its input. A spool stores the note and the changes in one
+              transaction: after a crash the caller reads on from `note`, and posts each
+              change once. None: the former note stays.
+
+        Raises what add() raises; Invalid, too, if the note is too long.
+        """
+        bodies = [json.dumps(change).encode() for change in changes]
+        texts = [(ffi.from_buffer(body), len(body)) for body in bodies]
+        kept = ffi.NULL if note is None else ffi.new("char[]", note.encode())
         number = ffi.new("uint64_t *")
         with self._turn() as publisher:
-            status = lib.td_publisher_add(publisher, body, len(body), number)
+            array = ffi.new("struct td_change_text[]", texts)
+            status = lib.td_publisher_add_all(
+                publisher, array, len(texts), kept, number
+            )
             if status != lib.TD_OK:
                 raise error_of(self._handle.client, status)
-            self._added = int(number[0])
+            self._added = int(lib.td_publisher_added(publisher))
             return self._added
+
+    @property
+    def note(self) -> str:
+        """The last note of add_all(), with a spool across processes; "": none."""
+        with self._turn() as publisher:
+            return text(lib.td_publisher_note(publisher)) or ""
 
     @property
     def added(self) -> int:

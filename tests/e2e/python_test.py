@@ -240,6 +240,16 @@ def test_a_callback_may_stop_and_close_its_follower(start_broker):
             assert list(follower) == []
 
 
+# The C library is in the middle of its work then.
+def test_a_callback_may_not_go_on_with_its_follower(start_broker):
+    broker = start_broker()
+    url = broker.set().url
+    broker.stop()
+    with tidings.follow(url, on_trouble=lambda *_: next(follower)) as follower:
+        with pytest.raises(RuntimeError, match="callback"):
+            next(follower)
+
+
 # Positions
 
 
@@ -524,6 +534,26 @@ def test_a_spool_outlives_its_process(start_broker, start, tmp_path):
         assert publisher.add(change(LOC.format(6))) == 6
     assert (publisher.added, publisher.durable) == (6, 6)
     assert locs(tidings.follow(news.url, **ALL)) == numbered(1, 6)
+
+
+# A note is stored with its changes, or neither is.
+def test_a_note_belongs_to_its_changes(start_broker, tmp_path):
+    broker = start_broker()
+    news = broker.set()
+    broker.stop()
+    spool = tmp_path / "spool"
+    publisher = tidings.Publisher(news.url, spool=spool)
+    assert publisher.note == ""
+    changes = [change(LOC.format(i)) for i in range(1, 4)]
+    assert publisher.add_all(changes, note="line 3") == 3
+    with pytest.raises(tidings.Invalid):
+        publisher.add_all(changes, note="x" * 1024)
+    assert publisher.add_all([], note="line 4: nothing") == 3
+    publisher.close()
+    broker.start()
+    with tidings.Publisher(news.url, spool=spool) as publisher:
+        assert (publisher.note, publisher.added) == ("line 4: nothing", 3)
+    assert locs(tidings.follow(news.url, **ALL)) == numbered(1, 3)
 
 
 def test_a_refused_change_is_told_and_the_others_are_posted(news):
