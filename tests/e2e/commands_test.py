@@ -147,8 +147,13 @@ def test_a_broker_that_is_down_is_said(start_broker, run):
         assert len(run("tidings", *command, status=1).err) == 1
 
 
+def raw(value):
+    """JSON whose strings have every character as it is."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def sets_page(*names, **more):
-    return json.dumps({"sets": [{"name": name, "title": HOSTILE} for name in names], **more})
+    return raw({"sets": [{"name": name, "title": HOSTILE} for name in names], **more})
 
 
 def test_a_page_of_a_stranger_does_no_harm(site, run):
@@ -171,7 +176,7 @@ def test_a_page_of_a_stranger_does_no_harm(site, run):
         ('{"subscriptions":[]}', 'no "sets"'),
         ("<html>", "no JSON of a broker"),
         (sets_page("\x1b[2J"), "no JSON of a broker"),
-        (json.dumps({"sets": [], "next": HOSTILE}), "empty"),
+        (raw({"sets": [], "next": HOSTILE}), "empty"),
     ):
         site.put(second, page)
         failed = run(*command, status=1)
@@ -298,13 +303,13 @@ def test_subscriptions_of_a_relay_are_managed(broker, site, callbacks, run):
 def test_a_subscription_of_a_stranger_does_no_harm(site, run):
     hostile = {"id": 1, "state": HOSTILE, "callback": HOSTILE, "lastError": HOSTILE}
     at = "/sets/demo/subscriptions"
-    site.put(at, json.dumps({"subscriptions": [hostile]}))
-    site.put(f"{at}/1", json.dumps(hostile))
+    site.put(at, raw({"subscriptions": [hostile]}))
+    site.put(f"{at}/1", raw(hostile))
     url = site.link("/sets/demo")
     for command in (("list", url), ("show", url, "1")):
         for more in ((), ("--json",)):
             check_harmless(run("tidings", "subscriptions", *command, *more))
-    site.put(f"{at}/1", json.dumps({HOSTILE: {HOSTILE: HOSTILE}}))
+    site.put(f"{at}/1", raw({HOSTILE: {HOSTILE: HOSTILE}}))
     check_harmless(run("tidings", "subscriptions", "show", url, "1"))
 
 
