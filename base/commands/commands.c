@@ -28,6 +28,10 @@ command_flush(const char *name)
     if (!fflush(stdout) && !ferror(stdout))
         return EXIT_GOOD;
     error = errno;
+    /* An earlier write has failed, and nobody kept its reason: the next one
+     * fails for the same. */
+    if (!error && write(STDOUT_FILENO, "", 0) < 0)
+        error = errno;
     if (error != EPIPE)
         fprintf(stderr, "%s: cannot write to standard output%s%s\n", name,
                 error ? ": " : "", error ? strerror(error) : "");
