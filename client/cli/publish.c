@@ -830,7 +830,11 @@ const struct command publish_command = {
         "tidings publish http://localhost:8787/sets/news changes.json\n"
         "tidings publish http://localhost:8787/sets/news \\\n    --change "
         "created http://example.com/1 http://example.com/2\n"
-        "tidings publish http://localhost:8787/sets/news --full sitemap.xml\n",
+        "tidings publish http://localhost:8787/sets/news changes.json "
+        "--dry-run\n"
+        "tidings publish http://localhost:8787/sets/news --full sitemap.xml\n"
+        "tidings publish http://localhost:8787/sets/news \\\n    --follow "
+        "changes.ndjson --state spool\n",
     .options = OPTIONS(options),
     .size = sizeof(struct publish_values),
     .run = run_publish,

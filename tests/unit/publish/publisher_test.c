@@ -403,6 +403,37 @@ TEST(goes_on_with_its_spool)
     assert_int_equal(td_publisher_added(s->publisher), 3);
 }
 
+/* Several changes are added as one, or none of them. */
+TEST(adds_changes_together_with_a_note)
+{
+    static const struct td_change_text good[] = {{"{\"n\":1}\n", 8},
+                                                 {"{\"n\":2}", 7}};
+    static const struct td_change_text bad[] = {{"{\"n\":3}", 7}, {"[]", 2}};
+    struct stage *s = *state;
+    uint64_t number = 0, bytes = 0;
+
+    fake_answer(s->broker, 200, "application/json", RECEIPT(1, 2));
+    fake_broker_start(s->broker);
+    s->options.spool = s->spool;
+    open_publisher(s);
+    assert_int_equal(
+        td_publisher_add_all(s->publisher, good, 2, "two", &number), TD_OK);
+    assert_int_equal(number, 2);
+    assert_int_equal(
+        td_publisher_add_all(s->publisher, bad, 2, "four", &number),
+        TD_INVALID);
+    assert_int_equal(number, 2);
+    assert_string_equal(td_publisher_note(s->publisher), "two");
+    assert_int_equal(td_publisher_waiting(s->publisher, &bytes), 2);
+    assert_int_equal(bytes, 14);
+
+    assert_int_equal(td_publisher_flush(s->publisher), TD_OK);
+    assert_int_equal(td_publisher_waiting(s->publisher, NULL), 0);
+    assert_string_equal(body_of(s, 0), "[{\"n\":1},\n{\"n\":2}]\n");
+    open_publisher(s);
+    assert_string_equal(td_publisher_note(s->publisher), "two");
+}
+
 /* A callback may close the publisher that calls it. */
 TEST(may_be_closed_from_its_callbacks)
 {

@@ -207,6 +207,29 @@ TEST(a_full_spool_takes_nothing)
     assert_int_equal(spool_changes(s->spool), 2);
 }
 
+/* A spool of before notes existed gets one, and keeps its changes. */
+TEST(a_spool_without_a_note_gets_one)
+{
+    struct stage *s = *state;
+    char key[33];
+    sqlite3 *db;
+
+    open_spool(s);
+    add(s, "a", 1);
+    spool_close(s->spool);
+    s->spool = NULL;
+    assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "ALTER TABLE bound DROP COLUMN note;"
+                                  "PRAGMA user_version = 1",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    open_spool(s);
+    assert_string_equal(spool_note(s->spool), "");
+    assert_post(s, 10, "[a]\n", key);
+}
+
 /* The note is what the caller said with the last changes that were added. */
 TEST(a_note_belongs_to_the_changes_that_were_added)
 {
