@@ -654,15 +654,16 @@ options_wrap(FILE *to, const char *text, size_t column, const char *indent)
 void
 option_describe(const struct option *o, char *to, size_t size)
 {
-    char limits[OPTION_LIMITS_SIZE];
+    char limits[OPTION_LIMITS_SIZE] = "";
     bool has_default = o->standard && o->argument;
 
-    struct {
-        const char *before, *text;
+    const struct {
+        const char *before, *text; /* NULL: not there */
     } notes[] = {
         {"", limits},
-        {"default ", has_default ? o->standard : ""},
-        {"or ", o->variable ? o->variable : ""},
+        {"default ", has_default ? o->standard : NULL},
+        {"or ", o->variable},
+        {"may be repeated", o->may_repeat ? "" : NULL},
     };
 
     const char *before = " (";
@@ -670,7 +671,7 @@ option_describe(const struct option *o, char *to, size_t size)
 
     option_limits(o, limits, sizeof(limits));
     for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
-        if (!notes[i].text[0] || (size_t)n >= size)
+        if (!notes[i].text || (i == 0 && !limits[0]) || (size_t)n >= size)
             continue;
         n += snprintf(to + n, size - (size_t)n, "%s%s%s", before,
                       notes[i].before, notes[i].text);

@@ -160,10 +160,11 @@ check_directory(const char *data, struct problem *why)
 {
     struct stat st;
 
-    if (stat(data, &st) == 0 && S_ISDIR(st.st_mode))
-        return STATUS_OK;
-    if (errno == 0 || S_ISREG(st.st_mode))
+    if (stat(data, &st) == 0) {
+        if (S_ISDIR(st.st_mode))
+            return STATUS_OK;
         errno = ENOTDIR;
+    }
     (void)problem_errno(why, "cannot open the data directory", data);
     return STATUS_NOT_FOUND;
 }

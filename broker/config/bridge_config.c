@@ -356,9 +356,7 @@ static const struct option rows[] = {
     {"prefix", "TOPIC", OWN(read_prefix), "tidings",
      "our topics begin with it: TOPIC/SET/notifications, TOPIC/status"},
     {"out", "SET,...", OWN(read_out), NULL,
-     "sets whose changes the MQTT broker gets; * is all; may be given more "
-     "than once",
-     .may_repeat = true},
+     "sets whose changes the MQTT broker gets; * is all", .may_repeat = true},
     {"begin", "now|start", EITHER(begins_at_start), "now",
      "where a set that is older than the bridge begins: with its next change, "
      "or with its first retained one"},
@@ -373,8 +371,7 @@ static const struct option rows[] = {
      "name it"},
     {"in", "FILTER -> SET", OWN(read_in), NULL,
      "what comes on topics that FILTER matches becomes changes of SET; if that "
-     "is +, of the set that is named by the level at the first + of FILTER; "
-     "may be there more than once",
+     "is +, of the set that is named by the level at the first + of FILTER",
      .may_repeat = true},
 };
 

@@ -23,11 +23,10 @@ static const struct option options[] = {
     [OPTION_NO_DIGESTS] = {"no-digests", NULL,
                            .help =
                                "lengths and times alone: files are not read"},
-    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
-                           .help =
-                               "refuse to delete more; 20, \"none\": no limit"},
-    [OPTION_PER_HOST] = {"per-host", "N",
-                         .help = "downloads at a time from a host; 4"},
+    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", .standard = "20",
+                           .help = "refuse to delete more; none is no limit"},
+    [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
+                         .help = "downloads at a time from a host"},
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL,
                      .help = "each finding and event as a line of JSON"},

@@ -57,9 +57,8 @@ static const struct option options[] = {
     [OPTION_TYPE] =
         {"type", "xml|json|ndjson",
          .help = "of FILE; default: by its name or its first character"},
-    [OPTION_CHANGE] = {"change", "KIND",
-                       .help =
-                           "created, updated or deleted; operands are LOCs"},
+    [OPTION_CHANGE] = {"change", "created|updated|deleted",
+                       .help = "post this change; operands are LOCs"},
     [OPTION_LASTMOD] = {"lastmod", "TIME",
                         .help = "when the resource was modified"},
     [OPTION_HASH] = {"hash", "sha-256:HEX",

@@ -61,12 +61,11 @@ static const struct option options[] = {
     [OPTION_AFTER] = {"after", "POSITION",
                       .help =
                           "where a new state begins (default: the beginning)"},
-    [OPTION_POLL] = {"poll", "SECONDS",
-                     .help =
-                         "between looks at a source that pushes nothing; 60"},
+    [OPTION_POLL] = {"poll", "SECONDS", .standard = "60",
+                     .help = "between looks at a source that pushes nothing"},
     [OPTION_MAX_DELETE] =
-        {"max-delete", "PERCENT",
-         .help = "of the target's resources, at once; 20; or none"},
+        {"max-delete", "PERCENT", .standard = "20",
+         .help = "of the target's resources, at once; none is no limit"},
     [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_KEEP_LINKS] = {"keep-links", NULL,
                            .help = "links collection and canonical, too"},

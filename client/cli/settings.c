@@ -35,7 +35,7 @@ static const struct option rows[] = {
                            .variable = "TIDINGS_TOKEN_FILE"},
     [SHARED_HEADER] = {"header", "LINE",
                        .help = "\"Name: value\" for the URL's server and no "
-                               "other; may be given several times",
+                               "other",
                        .may_repeat = true},
     [SHARED_CERT] = {"cert", "FILE", TEXT(cert), NULL,
                      "our certificate for that server, PEM",

@@ -22,14 +22,12 @@ enum {
 static const struct option options[] = {
     [OPTION_UNTIL] = {"until-caught-up", NULL,
                       .help = "end when the mirror equals the source"},
-    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
-                           .help =
-                               "refuse to delete more; 20, \"none\": no limit"},
-    [OPTION_PER_HOST] = {"per-host", "N",
-                         .help = "downloads at a time from a host; 4"},
-    [OPTION_POLL] = {"poll", "SECONDS",
-                     .help =
-                         "between looks at a source that pushes nothing; 60"},
+    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", .standard = "20",
+                           .help = "refuse to delete more; none is no limit"},
+    [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
+                         .help = "downloads at a time from a host"},
+    [OPTION_POLL] = {"poll", "SECONDS", .standard = "60",
+                     .help = "between looks at a source that pushes nothing"},
     [OPTION_NO_DUMPS] =
         {"no-dumps", NULL,
          .help = "fetch files one by one, even if the source has dumps"},

@@ -29,7 +29,7 @@ static const struct option options[] = {
     [OPTION_STATE] = {"state", "FOLDER",
                       .help = "folder that remembers the posted files; "
                               "DIR/" FILE_URI_STATE_NAME},
-    [OPTION_EXCLUDE] = {"exclude", "GLOB", .help = "leave out; may be repeated",
+    [OPTION_EXCLUDE] = {"exclude", "GLOB", .help = "leave these out",
                         .may_repeat = true},
     [OPTION_ONCE] = {"once", NULL, .help = "compare, post, end"},
     [OPTION_ALLOW_EMPTY] = {"allow-empty", NULL,
