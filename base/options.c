@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/suggest.h"
+#include "proto/buf.h"
 #include "proto/uri.h"
 
 static enum status
@@ -420,6 +421,76 @@ value_size(const struct option *o)
         break;
     }
     return 0;
+}
+
+/* 250000 microseconds in units of 1,000,000: "0.25". */
+static void
+write_decimal(struct buf *to, int64_t us, int64_t unit)
+{
+    int64_t rest = us % unit;
+
+    buf_add_format(to, "%" PRId64, us / unit);
+    if (rest > 0)
+        BUF_ADD(to, ".");
+    for (; rest > 0; rest = rest * 10 % unit)
+        buf_add_format(to, "%d", (int)(rest * 10 / unit));
+}
+
+static void
+write_listen(const char *host, unsigned port, struct buf *to)
+{
+    buf_add_format(to, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+void
+option_write(const struct option *o, const void *values, struct buf *to)
+{
+    const void *value = (const char *)values + o->offset;
+    const char *word;
+
+    switch (o->type) {
+    case OPTION_TEXT:
+    case OPTION_URL:
+        buf_add_text(to, value);
+        break;
+    case OPTION_LISTEN:
+        write_listen(
+            value,
+            *(const unsigned *)(const void *)((const char *)values + o->port),
+            to);
+        break;
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+        buf_add_number(to, *(const uint64_t *)value);
+        break;
+    case OPTION_KEEP:
+        word = option_keep_word(*(const uint64_t *)value);
+        if (word)
+            buf_add_text(to, word);
+        else
+            buf_add_number(to, *(const uint64_t *)value);
+        break;
+    case OPTION_SECONDS:
+        write_decimal(to, *(const int64_t *)value, 1000000);
+        break;
+    case OPTION_MILLISECONDS:
+        write_decimal(to, *(const int64_t *)value, 1000);
+        break;
+    case OPTION_FLAG:
+        buf_add_text(to, *(const bool *)value ? "yes" : "no");
+        break;
+    case OPTION_EITHER:
+        buf_add_slice(to, option_word(o, *(const bool *)value));
+        break;
+    case OPTION_CHOICE:
+        buf_add_slice(to, option_word(o, *(const unsigned *)value));
+        break;
+    case OPTION_GIVEN:
+    case OPTION_WISH:
+    case OPTION_FILE:
+    case OPTION_OWN:
+        break;
+    }
 }
 
 bool

@@ -68,6 +68,11 @@ struct option {
 MUST_CHECK enum status option_read(const struct option *o, const char *text,
                                    void *values, struct problem *why);
 
+/* Appends the value at `o->offset` in the form that option_read takes. Nothing
+ * for an option without a value there. */
+struct buf;
+void option_write(const struct option *o, const void *values, struct buf *to);
+
 /* True if the value at `o->offset` is the same in both; also for an option
  * without a value there (OPTION_OWN). */
 bool option_is_same(const struct option *o, const void *a, const void *b);

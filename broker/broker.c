@@ -18,6 +18,7 @@
 #include "broker/base/diag.h"
 #include "broker/bridge/bridges.h"
 #include "broker/check/databases.h"
+#include "broker/config/config_report.h"
 #include "broker/documents/json_page.h"
 #include "broker/http/cors.h"
 #include "broker/http/http.h"
@@ -57,6 +58,7 @@ struct broker {
     const struct config *config;
     char control_path[4200]; /* of CONTROL_SOCKET */
     struct unix_socket sockets[UNIX_SOCKETS_MAX];
+    struct config_report config_report;
     char url[600];
     char public_url[600];
     struct announcer *announcer;
@@ -619,6 +621,9 @@ broker_open(struct broker **broker, const struct config *config,
         return problem_memory(why);
     }
     b->config = config;
+    config_report_init(&b->config_report);
+    config_report_update(&b->config_report, config);
+    b->http.config_report = &b->config_report;
     list_sockets(b, &net);
     atomic_init(&b->filing, NULL);
     atomic_init(&b->http.is_ready, false);
@@ -754,6 +759,12 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     return rc;
 }
 
+void
+broker_report_config(struct broker *b)
+{
+    config_report_update(&b->config_report, b->config);
+}
+
 enum status
 broker_reopen_log(struct broker *b, struct problem *why)
 {
@@ -831,6 +842,7 @@ broker_close(struct broker *b)
     archiver_stop(b->archiver);
     server_close(b->server, FAREWELL_US);
     access_log_free(b->http.access_log);
+    config_report_fini(&b->config_report);
     content_check_fini(&b->content_check);
     archiver_close(b->archiver); /* /readyz could ask it until now */
     bridges_close(b->bridges);

@@ -29,6 +29,9 @@ const char *broker_url(const struct broker *broker);
 MUST_CHECK enum status broker_reload(struct broker *broker, struct config *next,
                                      struct problem *why);
 
+/* Shows the present options to GET /config, after config_take_live. */
+void broker_report_config(struct broker *broker);
+
 /* Opens the file of the access log again: it may have been renamed. */
 MUST_CHECK enum status broker_reopen_log(struct broker *broker,
                                          struct problem *why);

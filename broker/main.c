@@ -96,11 +96,11 @@ report_failure(struct broker *broker, const struct problem *reason)
 {
     struct problem why = {""};
 
-    DIAG_REPORT(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
-                diag_text("error", reason->text));
     if (broker_reopen_log(broker, &why))
         DIAG_REPORT(DIAG_ERROR, "broker", "the access log is not reopened",
                     diag_text("error", why.text));
+    DIAG_REPORT(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
+                diag_text("error", reason->text));
 }
 
 /* Reads all settings again: file and command line, as the start did. */
@@ -122,6 +122,7 @@ reload_settings(struct broker *broker, struct config *config, int argc,
         if (!rc) {
             config_compare(config, &next, report_difference, NULL);
             config_take_live(config, &next);
+            broker_report_config(broker);
             watched_files_look(broker_files(broker));
         }
         config_fini(&next);

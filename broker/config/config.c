@@ -5,6 +5,8 @@
 
 #include "base/options.h"
 #include "broker/config/config_file.h"
+#include "proto/buf.h"
+#include "proto/resourcesync/json.h"
 
 #define ROW_OF struct config
 #include "base/option_rows.h"
@@ -340,6 +342,9 @@ take_all(struct config *config, const struct arguments *given,
         given->options[options_index(&config_options, SLICE("config"))];
     enum status rc = STATUS_OK;
 
+    config->origins.file = file;
+    for (size_t i = 0; i < N_ROWS; i++)
+        config->origins.is_argument[i] = given->options[i] != NULL;
     if (file)
         rc = config_file_read(config, file, why);
     if (!rc)
@@ -399,6 +404,75 @@ config_compare(const struct config *running, const struct config *next,
             fn(rows[i].name, is_live(&rows[i], running, next), user);
 }
 
+/* Appends the text as a JSON string. Options refuse a URL with a user; its
+ * query may have a key, and is left out. */
+static void
+write_text(struct buf *to, struct slice text)
+{
+    struct slice rest = text;
+    struct buf shown;
+
+    if (!slice_starts(text, "https://") || !memchr(text.data, '?', text.size)) {
+        json_text(to, text);
+        return;
+    }
+    buf_init(&shown, 8192);
+    buf_add_slice(&shown, slice_take(&rest, '?'));
+    BUF_ADD(&shown, "?...");
+    json_text(to, buf_slice(&shown));
+    buf_fini(&shown);
+}
+
+/* {"name":"heartbeat","value":"5","default":"20","from":"file",
+ *  "place":"/etc/tidings.ini:3","reload":false} */
+static void
+write_option(const struct config *config, size_t i, struct buf *to)
+{
+    const struct config_origins *from = &config->origins;
+    const struct option *o = &rows[i];
+    char place[4200];
+    struct buf value;
+
+    buf_init(&value, 8192);
+    if (o->type == OPTION_OWN)
+        buf_add_text(&value, config->mqtt); /* the only one */
+    else
+        option_write(o, config, &value);
+    BUF_ADD(to, "{\"name\":");
+    json_text(to, slice_of(o->name));
+    BUF_ADD(to, ",\"value\":");
+    write_text(to, buf_slice(&value));
+    buf_fini(&value);
+    if (o->standard)
+        json_text_member(to, "default", slice_of(o->standard));
+    json_text_member(to, "from",
+                     from->is_argument[i] ? SLICE("command line")
+                     : from->line_of[i]   ? SLICE("file")
+                                          : SLICE("default"));
+    if (!from->is_argument[i] && from->line_of[i]) {
+        snprintf(place, sizeof(place), "%s:%u", from->file, from->line_of[i]);
+        json_text_member(to, "place", slice_of(place));
+    }
+    buf_add_text(to, is_live(o, config, config) ? ",\"reload\":true}"
+                                                : ",\"reload\":false}");
+}
+
+void
+config_write(const struct config *config, struct buf *to)
+{
+    const char *before = "";
+
+    BUF_ADD(to, "{\"options\":[");
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].type == OPTION_WISH || rows[i].type == OPTION_FILE)
+            continue;
+        buf_add_text(to, before);
+        write_option(config, i, to);
+        before = ",";
+    }
+    BUF_ADD(to, "]}\n");
+}
+
 void
 config_take_live(struct config *running, const struct config *next)
 {
@@ -406,9 +480,14 @@ config_take_live(struct config *running, const struct config *next)
 
     for (size_t i = 0; i < N_ROWS; i++)
         takes[i] = is_live(&rows[i], running, next);
-    for (size_t i = 0; i < N_ROWS; i++)
+    for (size_t i = 0; i < N_ROWS; i++) {
         if (takes[i])
             option_copy(&rows[i], next, running);
+        if (!takes[i] && !option_is_same(&rows[i], running, next))
+            continue;
+        running->origins.line_of[i] = next->origins.line_of[i];
+        running->origins.is_argument[i] = next->origins.is_argument[i];
+    }
 }
 
 const struct option *

@@ -37,7 +37,15 @@ enum content_mode {
 /* Users of the machine who may read closed lists and dumps in their files. */
 enum list_readers { READERS_OWNER, READERS_GROUP, READERS_ALL };
 
+/* Where the values of options are from, by the rows of config_options. */
+struct config_origins {
+    const char *file;              /* of --config; lent for ever; NULL: none */
+    unsigned line_of[OPTIONS_MAX]; /* in the file; 0: none */
+    bool is_argument[OPTIONS_MAX]; /* from the command line, which wins */
+};
+
 struct config {
+    struct config_origins origins;
     char listen_host[256];  /* an address or name to listen on */
     unsigned listen_port;   /* 0: any free one */
     char listen_unix[4096]; /* path of a unix socket; "": none */
@@ -163,6 +171,12 @@ void config_fini(struct config *config);
 void config_compare(const struct config *running, const struct config *next,
                     void (*fn)(const char *name, bool is_live, void *user),
                     void *user);
+
+/* Appends all options as JSON: name, value, default, where the value is from,
+ * and whether a reload changes it. Of a URL the query is left out. Bridges
+ * are not in it. */
+struct buf;
+void config_write(const struct config *config, struct buf *to);
 
 /* Copies the options that can change. No other thread reads these members. */
 void config_take_live(struct config *running, const struct config *next);

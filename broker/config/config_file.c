@@ -29,6 +29,15 @@ end_section(struct option_file *file, unsigned *line, struct problem *why)
                    key ? key : "", key ? " " : "", inner.text);
 }
 
+/* Keeps the lines of the broker's options. */
+static void
+keep_lines(struct config *config, const struct option_file *file)
+{
+    _Static_assert(sizeof(config->origins.line_of) == sizeof(file->line_of),
+                   "both are by rows");
+    memcpy(config->origins.line_of, file->line_of, sizeof(file->line_of));
+}
+
 /* Begins the section "mqtt NAME". */
 static enum status
 begin_section(struct option_file *file, struct slice title, struct problem *why)
@@ -59,6 +68,8 @@ begin_section(struct option_file *file, struct slice title, struct problem *why)
     if (rc)
         return problem(why, rc, "[%s]: %s", problem_quote(title).text,
                        inner.text);
+    if (!file->is_in_section)
+        keep_lines(config, file);
     file->options = &bridge_options;
     file->values = bridge_of(file);
     return STATUS_OK;
@@ -99,5 +110,7 @@ config_file_read(struct config *config, const char *path, struct problem *why)
     };
     enum status rc = option_file_read(&file, path, why);
 
+    if (!file.is_in_section)
+        keep_lines(config, &file);
     return rc == STATUS_NOT_FOUND ? STATUS_INVALID : rc;
 }

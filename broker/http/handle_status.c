@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 
 #include "broker/base/metrics.h"
+#include "broker/config/config_report.h"
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -153,6 +154,24 @@ handle_status_get(struct http *http, struct request *rq,
 {
     answers_text(http, rq, "application/json", STATUS_TEXT_MAX,
                  target->principal, write_status);
+}
+
+/* Settings */
+
+static void
+write_config(struct http *http, const struct principal *principal,
+             struct buf *to)
+{
+    (void)principal; /* of an administrator */
+    config_report_copy(http->config_report, to);
+}
+
+void
+handle_config_get(struct http *http, struct request *rq,
+                  const struct route_target *target)
+{
+    answers_text(http, rq, "application/json", CONFIG_REPORT_MAX,
+                 target->principal, write_config);
 }
 
 /* Metrics */

@@ -20,6 +20,7 @@
 #include "proto/slice.h"
 
 struct access_log;
+struct config_report;
 struct origins;
 struct request_end;
 struct tickets;
@@ -27,15 +28,16 @@ struct tickets;
 struct http {
     struct registry *registry;
     struct push *push;
-    struct access_log *access_log;      /* NULL: none */
-    const struct origins *origins;      /* --allow-origins; NULL: none */
-    struct tickets *tickets;            /* passes of requests */
-    struct tickets *sessions;           /* cookies of the console */
-    struct tokens *tokens;              /* valid when is_ready is true */
-    struct identity_provider *provider; /* likewise */
-    struct posts *posts;                /* likewise */
-    struct archiver *archiver;          /* likewise */
-    struct hub *hub;                    /* likewise */
+    struct access_log *access_log;       /* NULL: none */
+    struct config_report *config_report; /* for GET /config */
+    const struct origins *origins;       /* --allow-origins; NULL: none */
+    struct tickets *tickets;             /* passes of requests */
+    struct tickets *sessions;            /* cookies of the console */
+    struct tokens *tokens;               /* valid when is_ready is true */
+    struct identity_provider *provider;  /* likewise */
+    struct posts *posts;                 /* likewise */
+    struct archiver *archiver;           /* likewise */
+    struct hub *hub;                     /* likewise */
     struct bridges *bridges; /* likewise; NULL: no bridge is configured */
 
     /* True if only this machine can reach the broker, unless there are tokens:

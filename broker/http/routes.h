@@ -43,6 +43,7 @@ handler_fn handle_health_get;
 handler_fn handle_metrics_get;
 handler_fn handle_ready_get;
 handler_fn handle_status_get;
+handler_fn handle_config_get;
 handler_fn handle_set_rate_get;
 handler_fn handle_sets_get;
 handler_fn handle_set_get;

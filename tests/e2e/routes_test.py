@@ -520,6 +520,7 @@ CASES = {
     "GET /healthz": {200: ask()},
     "GET /readyz": {200: ask(), 503: full_disk},
     "GET /status": {200: ask()},
+    "GET /config": {200: ask()},
     "GET /metrics": {200: ask()},
     "GET a document": {
         200: document(),
