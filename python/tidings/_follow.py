@@ -7,7 +7,7 @@ import enum
 import os
 import select
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Literal
 
@@ -180,6 +180,7 @@ class _Feed(Handle):
         on_trouble: OnTrouble | None,
     ) -> None:
         super().__init__(url, access, limits)
+        self.descriptor = int(lib.td_fd(self.client))
         self.follower: Any = ffi.NULL
         self.messages: collections.deque[Message] = collections.deque()
         self.end: tuple[int, str] | None = None
@@ -195,7 +196,9 @@ class _Feed(Handle):
         end."""
         if self.is_open and not self.is_stopping and self.end is None:
             if not self.messages:
-                lib.td_follower_resume(self.follower)
+                with self._lock:
+                    if self.is_open:
+                        lib.td_follower_resume(self.follower)
                 status = self.turn()
                 if status != lib.TD_STOPPED:
                     self.check(status)
@@ -213,7 +216,13 @@ class _Feed(Handle):
 
     def timeout_ms(self) -> int:
         """As of poll(2): until there may be work."""
-        return int(lib.td_timeout_ms(self.client))
+        with self._lock:
+            return int(lib.td_timeout_ms(self.client)) if self.is_open else 0
+
+    def write_position(self, path: bytes, position: bytes) -> None:
+        with self._lock:
+            if self.is_open:
+                self.check(lib.td_position_write(self.client, path, position))
 
 
 def _filters(**filters: str | Iterable[str] | None) -> list[tuple[Any, Any]]:
@@ -326,11 +335,8 @@ class _Followed:
         """The next message; None: it is still to come. The one before is applied."""
         done, self._message = self._message, None
         if done and done.position:
-            if self._state is not None and self._feed.is_open:
-                position = done.position.encode()
-                self._feed.check(
-                    lib.td_position_write(self._feed.client, self._state, position)
-                )
+            if self._state is not None:
+                self._feed.write_position(self._state, done.position.encode())
             self._position = done.position
         message = self._feed.next()
         if message:
@@ -407,7 +413,7 @@ class Follower(_Followed):
 
     def _next_message(self) -> Message:
         watch = select.poll()
-        watch.register(lib.td_fd(self._feed.client), select.POLLIN)
+        watch.register(self._feed.descriptor, select.POLLIN)
         while (message := self._take()) is None:
             timeout_ms, most_ms = self._feed.timeout_ms(), round(LOOK_AGAIN_S * 1000)
             watch.poll(min(timeout_ms, most_ms) if timeout_ms >= 0 else most_ms)
@@ -444,6 +450,14 @@ class AsyncFollower(_Followed):
     once, and loses nothing: the loop may go on.
     """
 
+    _wake: Callable[[], None] | None = None  # ends _wait
+
+    def close(self) -> None:
+        """End the connection, and a loop that waits in another task."""
+        super().close()
+        if self._wake:
+            self._wake()
+
     async def messages(self) -> AsyncIterator[Message]:
         """Iterate over messages: Follower.messages()."""
         while (message := await self._next_message()) is not None:
@@ -468,13 +482,15 @@ class AsyncFollower(_Followed):
             if not work.done():
                 work.set_result(None)
 
-        descriptor = lib.td_fd(self._feed.client)
+        descriptor = self._feed.descriptor
         timeout_ms = self._feed.timeout_ms()
         timer = loop.call_later(timeout_ms / 1000, wake) if timeout_ms >= 0 else None
         loop.add_reader(descriptor, wake)
+        self._wake = wake
         try:
             await work
         finally:
+            self._wake = None
             loop.remove_reader(descriptor)
             if timer:
                 timer.cancel()

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings._errors import Memory, error_of, text
+from tidings._errors import Memory, Stopped, error_of, text
 from tidings._libtidings import ffi, lib
 
 Path = str | os.PathLike[str]
@@ -128,7 +128,10 @@ class Handle:
             failure, self.failure = self.failure, None
             raise failure
         if status != lib.TD_OK:
-            raise error_of(self.client, status)
+            with self._lock:
+                if not self._is_open:
+                    raise Stopped("it is closed")
+                raise error_of(self.client, status)
 
     def fail(self, failure: BaseException) -> None:
         """Keep the exception of a callback for check()."""

@@ -473,6 +473,18 @@ def test_tasks_run_beside_a_follower_that_catches_up(start_broker):
     asyncio.run(main())
 
 
+def test_closing_a_follower_ends_the_loop_of_another_task(silent):
+    async def main():
+        follower = tidings.afollow(silent.set)
+        waiting = asyncio.create_task(anext(follower, "none"))
+        await until(lambda: silent.requests)
+        follower.close()
+        assert await waiting == "none"
+        assert await anext(follower, "none") == "none"
+
+    asyncio.run(main())
+
+
 def test_two_followers_share_an_event_loop(broker):
     both = [broker.set().create() for _ in range(2)]
 
