@@ -107,23 +107,12 @@ count_name(struct disk_usage *u, const char *name)
         open_folder(u, fd, name, O_NOFOLLOW, kind);
 }
 
-static bool
-add_content(struct set *set, const struct head *head, void *user)
-{
-    struct disk_usage *u = user;
-
-    (void)head;
-    u->bytes[DISK_CONTENT] +=
-        atomic_load_explicit(&set->content_counts.bytes, memory_order_relaxed);
-    return true;
-}
-
 static void
 end_walk(struct disk_usage *u)
 {
-    registry_each(u->registry, add_content, u);
     for (enum metric_disk kind = 0; kind < DISK_KINDS; kind++)
-        metrics_set_label(METRIC_DISK, kind, (int64_t)u->bytes[kind]);
+        if (kind != DISK_CONTENT)
+            metrics_set_label(METRIC_DISK, kind, (int64_t)u->bytes[kind]);
     u->next_us = clock_steady_us() + DISK_USAGE_PAUSE_S * INT64_C(1000000);
 }
 

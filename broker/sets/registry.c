@@ -893,14 +893,20 @@ registry_page(struct registry *r, struct slice after,
     return is_more;
 }
 
-static bool
-count_set(struct set *set, const struct head *head, void *user)
-{
-    int64_t *n = user;
+struct set_sums {
+    int64_t n;
+    int64_t content_bytes;
+};
 
-    (void)set;
+static bool
+add_set(struct set *set, const struct head *head, void *user)
+{
+    struct set_sums *sums = user;
+
     (void)head;
-    (*n)++;
+    sums->n++;
+    sums->content_bytes += (int64_t)atomic_load_explicit(
+        &set->content_counts.bytes, memory_order_relaxed);
     return true;
 }
 
@@ -908,10 +914,11 @@ void
 registry_measure(struct registry *r)
 {
     struct log_health health;
-    int64_t n_sets = 0;
+    struct set_sums sums = {0, 0};
 
-    registry_each(r, count_set, &n_sets);
-    metrics_set(METRIC_SETS, n_sets);
+    registry_each(r, add_set, &sums);
+    metrics_set(METRIC_SETS, sums.n);
+    metrics_set_label(METRIC_DISK, DISK_CONTENT, sums.content_bytes);
     metrics_set(METRIC_INGEST,
                 (int64_t)clients_held(&r->clients, CLIENT_POSTS));
     metrics_set(METRIC_INGEST_LIMIT, (int64_t)r->options.config->ingest_bytes);

@@ -282,8 +282,8 @@ struct clients *registry_clients(struct registry *registry);
  * registry. */
 struct rates *registry_rates(struct registry *registry);
 
-/* Updates the metrics of the memory for posts and of the number of sets. Any
- * thread. */
+/* Updates the metrics of the memory for posts, of the number of sets, and of
+ * the bytes of their content. Any thread. */
 void registry_measure(struct registry *registry);
 
 #endif

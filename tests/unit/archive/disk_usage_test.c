@@ -94,6 +94,7 @@ TEST(counts_each_file_by_its_place)
 
     clock_pass_us(DISK_USAGE_PAUSE_S * INT64_C(1000000));
     walk(&usage);
+    registry_measure(s.registry);
     assert_bytes("change-lists", lists);
     assert_bytes("resource-lists", builds);
     assert_bytes("dumps", dumps);
