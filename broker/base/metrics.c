@@ -65,17 +65,32 @@ enum { BEYOND = N(bounds_us), SUM, HISTOGRAM_CELLS };
 #define CELLS METRIC_VALUES_MAX
 _Static_assert(HISTOGRAM_CELLS <= CELLS, "a histogram has too many buckets");
 
+/* Of a status: its hundreds; 0: there was none. */
+#define STATUS_CLASSES 6
+
+static const char *const status_classes[STATUS_CLASSES] = {
+    "none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+
+#define REQUESTS_NAME "tidings_http_request_duration_seconds"
+
 struct shard {
     _Alignas(64) _Atomic(uint64_t) cells[METRICS][CELLS];
+    _Atomic(uint64_t) requests[METRIC_ROUTES_MAX][STATUS_CLASSES]
+                              [HISTOGRAM_CELLS];
 };
 
 static struct shard shards[METRIC_SHARDS];
 static _Atomic(uint64_t) known[METRICS][CELLS]; /* metrics_set */
 
+static struct metric_route {
+    const char *method, *path; /* NULL: no such row */
+    atomic_bool is_seen[STATUS_CLASSES];
+} routes[METRIC_ROUTES_MAX];
+
 /* Counting */
 
-static void
-add_to_cell(enum metric metric, size_t cell, uint64_t n)
+static struct shard *
+my_shard(void)
 {
     static atomic_uint n_threads;
     static _Thread_local struct shard *mine;
@@ -84,7 +99,25 @@ add_to_cell(enum metric metric, size_t cell, uint64_t n)
         mine = &shards[atomic_fetch_add_explicit(&n_threads, 1,
                                                  memory_order_relaxed) %
                        METRIC_SHARDS];
-    atomic_fetch_add_explicit(&mine->cells[metric][cell], n,
+    return mine;
+}
+
+static void
+add_to_cell(enum metric metric, size_t cell, uint64_t n)
+{
+    atomic_fetch_add_explicit(&my_shard()->cells[metric][cell], n,
+                              memory_order_relaxed);
+}
+
+static void
+observe_us(_Atomic(uint64_t) cells[HISTOGRAM_CELLS], int64_t us)
+{
+    size_t bucket = 0;
+
+    while (bucket < BEYOND && us > bounds_us[bucket])
+        bucket++;
+    atomic_fetch_add_explicit(&cells[bucket], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&cells[SUM], us > 0 ? (uint64_t)us : 0,
                               memory_order_relaxed);
 }
 
@@ -103,12 +136,29 @@ metrics_add_label(enum metric metric, size_t value, int64_t n)
 void
 metrics_observe_us(enum metric metric, int64_t us)
 {
-    size_t bucket = 0;
+    observe_us(my_shard()->cells[metric], us);
+}
 
-    while (bucket < BEYOND && us > bounds_us[bucket])
-        bucket++;
-    add_to_cell(metric, bucket, 1);
-    add_to_cell(metric, SUM, us > 0 ? (uint64_t)us : 0);
+void
+metrics_name_route(size_t route, const char *method, const char *path)
+{
+    if (route < METRIC_ROUTES_MAX)
+        routes[route] = (struct metric_route){.method = method, .path = path};
+}
+
+void
+metrics_observe_request(size_t route, unsigned status, int64_t us)
+{
+    size_t class = status / 100 < STATUS_CLASSES ? status / 100 : 0;
+    atomic_bool *is_seen;
+
+    if (route >= METRIC_ROUTES_MAX)
+        return;
+    observe_us(my_shard()->requests[route][class], us);
+    /* Most threads find it true, and do not fight for its cache line. */
+    is_seen = &routes[route].is_seen[class];
+    if (!atomic_load_explicit(is_seen, memory_order_relaxed))
+        atomic_store_explicit(is_seen, true, memory_order_relaxed);
 }
 
 void
@@ -166,6 +216,13 @@ write_seconds(struct buf *to, uint64_t us)
                    us % 1000000);
 }
 
+void
+metrics_write_head(struct buf *to, const char *name, const char *type,
+                   const char *help)
+{
+    buf_add_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
 /*
  * # HELP tidings_commit_duration_seconds Time of a transaction ...
  * # TYPE tidings_commit_duration_seconds histogram
@@ -176,21 +233,63 @@ write_seconds(struct buf *to, uint64_t us)
  * tidings_commit_duration_seconds_count 12
  */
 static void
-write_histogram(struct buf *to, enum metric metric)
+write_histogram(struct buf *to, const char *name, const char *labels,
+                const uint64_t cells[HISTOGRAM_CELLS])
 {
-    const char *name = rows[metric].name;
+    const char *comma = labels[0] ? "," : "";
+    const char *open = labels[0] ? "{" : "", *close = labels[0] ? "}" : "";
     uint64_t count = 0;
 
     for (size_t i = 0; i < BEYOND; i++) {
-        count += read_cell(metric, i);
-        buf_add_format(to, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
-                       (double)bounds_us[i] / 1e6, count);
+        count += cells[i];
+        buf_add_format(to, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", name,
+                       labels, comma, (double)bounds_us[i] / 1e6, count);
     }
-    count += read_cell(metric, BEYOND);
-    buf_add_format(to, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum ", name,
-                   count, name);
-    write_seconds(to, read_cell(metric, SUM));
-    buf_add_format(to, "%s_count %" PRIu64 "\n", name, count);
+    count += cells[BEYOND];
+    buf_add_format(to, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n%s_sum%s%s%s ",
+                   name, labels, comma, count, name, open, labels, close);
+    write_seconds(to, cells[SUM]);
+    buf_add_format(to, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels,
+                   close, count);
+}
+
+static void
+write_histogram_row(struct buf *to, enum metric metric)
+{
+    uint64_t cells[HISTOGRAM_CELLS];
+
+    for (size_t i = 0; i < HISTOGRAM_CELLS; i++)
+        cells[i] = read_cell(metric, i);
+    write_histogram(to, rows[metric].name, "", cells);
+}
+
+static void
+write_requests_of(struct buf *to, size_t route, size_t class)
+{
+    uint64_t cells[HISTOGRAM_CELLS] = {0};
+    char labels[256];
+
+    for (size_t s = 0; s < METRIC_SHARDS; s++)
+        for (size_t i = 0; i < HISTOGRAM_CELLS; i++)
+            cells[i] += atomic_load_explicit(
+                &shards[s].requests[route][class][i], memory_order_relaxed);
+    snprintf(labels, sizeof(labels), "method=\"%s\",route=\"%s\",status=\"%s\"",
+             routes[route].method, routes[route].path, status_classes[class]);
+    write_histogram(to, REQUESTS_NAME, labels, cells);
+}
+
+static void
+write_requests(struct buf *to)
+{
+    metrics_write_head(to, REQUESTS_NAME, "histogram",
+                       "Time from the head of a request to the last byte of "
+                       "its answer, by route, without streams and long polls");
+    for (size_t route = 0; route < METRIC_ROUTES_MAX; route++)
+        for (size_t class = 0; class < STATUS_CLASSES; class ++)
+            if (routes[route].path &&
+                atomic_load_explicit(&routes[route].is_seen[class],
+                                     memory_order_relaxed))
+                write_requests_of(to, route, class);
 }
 
 static void
@@ -216,13 +315,6 @@ has_sample(enum metric metric, size_t cell)
 }
 
 void
-metrics_write_head(struct buf *to, const char *name, const char *type,
-                   const char *help)
-{
-    buf_add_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-void
 metrics_write(struct buf *to)
 {
     static const char *const types[] = {
@@ -237,7 +329,7 @@ metrics_write(struct buf *to)
 
         metrics_write_head(to, row->name, types[row->kind], row->help);
         if (row->kind == HISTOGRAM_SECONDS) {
-            write_histogram(to, m);
+            write_histogram_row(to, m);
         } else if (!row->label) {
             buf_add_format(to, "%s ", row->name);
             write_value(to, m, 0);
@@ -251,6 +343,7 @@ metrics_write(struct buf *to)
             }
         }
     }
+    write_requests(to);
 }
 
 /* The process */

@@ -176,8 +176,9 @@ handle_config_get(struct http *http, struct request *rq,
 
 /* Metrics */
 
-/* Some 20 KB; the rows are bounded, see metrics.h. */
-#define METRICS_TEXT_MAX ((size_t)1 << 20)
+/* Some 60 KB; 1.2 MB if every route had answered with statuses of each class,
+ * see metrics.h. */
+#define METRICS_TEXT_MAX ((size_t)2 << 20)
 
 static void
 measure_disk(struct http *http)

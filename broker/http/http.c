@@ -6,6 +6,7 @@
 #include "broker/http/authorization.h"
 #include "broker/http/cors.h"
 #include "broker/http/own_names.h"
+#include "broker/http/request_durations.h"
 #include "broker/http/request_log.h"
 #include "broker/http/route_table.h"
 #include "broker/http/routes.h"
@@ -20,6 +21,7 @@ http_init(struct http *http, struct registry *registry, struct push *push,
     /* broker_check has refused other cases */
     http->is_near = !registry_config(registry)->insecure_open;
     own_names_init(http, listen_host);
+    request_durations_init();
 }
 
 /* Returns the sign that a proxy sent the request: a header about its client, or
@@ -200,4 +202,5 @@ http_on_end(const struct request_end *end, void *user)
     struct http *http = user;
 
     request_log_add(http->access_log, end);
+    request_durations_count(end);
 }

@@ -33,7 +33,8 @@ def wait(broker, series, least=0, most=math.inf):
 
     def look():
         metrics = broker.metrics()
-        return least <= metrics[series] <= most and metrics
+        value = metrics.get(series)
+        return value is not None and least <= value <= most and metrics
 
     return wait_for(f"{series} between {least} and {most}", look)
 
@@ -115,6 +116,70 @@ def test_lists_are_counted_when_they_close_and_when_they_are_filed(start_broker)
     in_the_way.unlink()
     now = wait(broker, "tidings_list_files_written_total", least=2)
     check(now, lists_closed_total=2, list_files_written_total=2)
+
+
+def requests(method, route, status, part="count", **more):
+    labels = {"method": method, "route": route, "status": status, **more}
+    text = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    return f"tidings_http_request_duration_seconds_{part}{{{text}}}"
+
+
+# A row of the table of routes or of documents, not the path: no client makes series.
+def test_requests_are_timed_by_route(start_broker):
+    broker = start_broker("--request-timeout", "0.5")
+    news, more = broker.set().create(), broker.set().create()
+    news.post(3)
+    more.post(2)
+    assert broker.head(f"{news.path}/changes/000000000001.xml").status == 200
+    assert broker.get(f"{news.path}/changes?after=0").status == 200
+    assert broker.get(f"{news.path}/changes?after=x").status == 400
+    assert broker.get("/tokens/self").status == 200
+    for path in ("/no/such/path", "/sets/UPPER", "/sets/nothing"):
+        assert broker.get(path).status == 404
+    assert broker.put("/metrics", {}).status == 405
+    assert broker.request("BREW", "/metrics").status == 501
+    expected = {
+        ("POST", "/sets/{set}/changes", "2xx"): 2,
+        ("GET", "/sets/{set}/changes/{list}.xml", "2xx"): 1,
+        ("GET", "/sets/{set}/changes", "2xx"): 1,
+        ("GET", "/sets/{set}/changes", "4xx"): 1,
+        ("GET", "/tokens/self", "2xx"): 1,
+        ("GET", "/sets/{set}", "4xx"): 2,
+        ("other", "none", "4xx"): 2,
+        ("other", "none", "5xx"): 1,
+    }
+    for labels, n in expected.items():
+        now = wait(broker, requests(*labels), least=n)
+        assert now[requests(*labels)] == n, labels
+    assert not any("nothing" in series or news.path in series for series in now)
+    took = now[requests("POST", "/sets/{set}/changes", "2xx", "sum")]
+    assert 0 < took < 60
+    slow = requests("POST", "/sets/{set}/changes", "2xx", "bucket", le="+Inf")
+    assert now[slow] == 2
+
+
+# They last as long as the client wants, and would hide the others. A client that leaves
+# before its answer has no status.
+def test_streams_and_long_polls_are_not_timed(start_broker):
+    broker = start_broker("--heartbeat", "3600")
+    news = broker.set().create()
+    news.post()
+    answered = requests("GET", "/sets/{set}/changes", "2xx")
+    assert broker.get(f"{news.path}/changes?after=0&wait=5").status == 200
+    assert broker.get(f"{news.path}/changes?wait=0.01&after=1").status == 200
+    news.websocket("after=0").until(1).leave()
+    events = news.events("after=0").until(1)
+    events.connection.abort()
+    connected = by("eventsource", "tidings_subscribers")
+    wait(broker, connected, most=0)
+    left = news.start_post()
+    wait(broker, "tidings_ingest_bytes", least=1)
+    left.close()
+    now = wait(broker, requests("POST", "/sets/{set}/changes", "none"), least=1)
+    assert answered not in now
+    assert not any("/stream" in series for series in now)
+    assert broker.get(f"{news.path}/changes?after=0").status == 200
+    wait(broker, requests("GET", "/sets/{set}/changes", "2xx"), least=1)
 
 
 # The latency is that from the commit to the socket, of subscribers who were there.

@@ -97,6 +97,7 @@ def test_prometheus_scrapes_a_broker_as_the_page_says(
     for _ in range(10):
         news.post(100, size=10000)
     Feed(broker, site, callbacks).register()
+    assert broker.get("/nothing").status == 404
     lag = "tidings_set_lag_entries"
     wait_for("each lag", lambda: len(broker.metrics().samples_of(lag)) == 3)
 

@@ -12,8 +12,9 @@
 struct family {
     char name[100], type[20];
     bool has_help;
-    double last_bucket, last_le; /* of a histogram */
-    bool has_sum, has_count;
+    double last_bucket, last_le; /* of a histogram, from its first bucket to
+                                    its count */
+    bool has_sum;
 };
 
 struct reading {
@@ -32,9 +33,8 @@ end_family(struct reading *r)
         return;
     if (!f->type[0])
         fail_msg("%s has no TYPE", f->name);
-    if (!strcmp(f->type, "histogram") &&
-        (!f->has_sum || !f->has_count || !isinf(f->last_le)))
-        fail_msg("%s lacks _sum, _count or +Inf", f->name);
+    if (f->last_le != 0 || f->has_sum)
+        fail_msg("%s lacks a _count", f->name);
 }
 
 static void
@@ -118,7 +118,8 @@ read_labels(const char *at, const char *line, double *le)
     return at + 1;
 }
 
-/* Buckets come in order, and each includes the earlier ones. */
+/* Of each series the buckets come in order, and each includes the earlier ones;
+ * then the sum, and the count. */
 static void
 read_histogram(struct family *f, const char *suffix, double le, double value)
 {
@@ -133,9 +134,12 @@ read_histogram(struct family *f, const char *suffix, double le, double value)
     } else if (!strcmp(suffix, "_sum")) {
         f->has_sum = true;
     } else if (!strcmp(suffix, "_count")) {
-        f->has_count = true;
+        if (!f->has_sum || !isinf(f->last_le))
+            fail_msg("%s lacks _sum or +Inf", f->name);
         if (value != f->last_bucket)
             fail_msg("%s: not as many as in the last bucket", f->name);
+        f->last_le = f->last_bucket = 0;
+        f->has_sum = false;
     } else {
         fail_msg("%s%s is nothing of a histogram", f->name, suffix);
     }

@@ -74,23 +74,25 @@ class Family:
     def __init__(self, name):
         self.name = name
         self.type = None
-        self.parts = set()
+        self.has_sum = False
         self.le = self.bucket = 0.0
 
     def read(self, part, labels, value):
-        """Buckets come in order, and each includes the earlier ones."""
+        """Of each series the buckets come in order, and each includes the earlier ones;
+        then the sum, and the count."""
         assert part in ("_bucket", "_sum", "_count"), f"{self.name}: {part}"
-        self.parts.add(part)
         if part == "_bucket":
             le = float(re.search(r'(?:^|,)le="([^"]+)"', labels)[1])
             assert self.le == 0 or le > self.le, f"{self.name}: buckets do not grow"
             assert value >= self.bucket, f"{self.name}: buckets do not grow"
             self.le, self.bucket = le, value
+        if part == "_sum":
+            self.has_sum = True
         if part == "_count":
+            assert self.has_sum and math.isinf(self.le), f"{self.name}: not whole"
             assert value == self.bucket, f"{self.name}: not as in the last bucket"
+            self.has_sum, self.le, self.bucket = False, 0.0, 0.0
 
     def check_end(self):
         assert self.type, f"{self.name} has no TYPE"
-        if self.type == "histogram":
-            assert self.parts == {"_bucket", "_sum", "_count"}, self.name
-            assert math.isinf(self.le), f"{self.name} lacks +Inf"
+        assert not self.has_sum and not self.le, f"{self.name}: not whole"

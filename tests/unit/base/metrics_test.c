@@ -92,6 +92,33 @@ TEST(a_histogram_counts_by_bounds)
     assert_grown(COMMIT("_sum"), 20.000202);
 }
 
+#define GET_SETS "{method=\"GET\",route=\"/sets\",status=\"2xx\""
+#define REQUESTS(part, rest) \
+    "tidings_http_request_duration_seconds" part GET_SETS rest "}"
+
+/* A route that was never asked for has no series, nor a class of statuses. */
+TEST(requests_are_counted_by_route_and_class_of_status)
+{
+    metrics_name_route(0, "GET", "/sets");
+    metrics_name_route(1, "PUT", "/sets/{set}");
+    look(&before);
+    metrics_observe_request(0, 200, 100);
+    metrics_observe_request(0, 206, 300000);
+    metrics_observe_request(0, 404, 100);
+    metrics_observe_request(0, 0, 100);
+    metrics_observe_request(0, 99999, 100);
+    metrics_observe_request(METRIC_ROUTES_MAX, 200, 100);
+
+    look(&after);
+    assert_int_equal(after.n - before.n, 3 * 19);
+    assert_int_equal(samples_value(&after, REQUESTS("_count", "")), 2);
+    assert_int_equal(
+        samples_value(&after, REQUESTS("_bucket", ",le=\"0.0001\"")), 1);
+    assert_int_equal(samples_value(&after, REQUESTS("_bucket", ",le=\"0.5\"")),
+                     2);
+    assert_true(samples_value(&after, REQUESTS("_sum", "")) == 0.3001);
+}
+
 /* More threads than copies: nothing is lost where two share one. */
 
 #define THREADS 40
