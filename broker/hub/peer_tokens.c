@@ -65,7 +65,7 @@ read_lines(const char *path, const char *wanted, char **found,
             continue;
         if (!wanted) {
             rc = token_file_read(token_path, true, &token, &inner);
-            explicit_bzero(&token, sizeof(token));
+            explicit_bzero(token.text, sizeof(token.text));
             continue;
         }
         comparable = websub_comparable_dup(slice_of(url));
@@ -113,7 +113,7 @@ peer_tokens_header(const char *path, const char *url)
     }
     if (rc)
         diag(DIAG_WARNING, "hub", "no token for %s: %s", url, why.text);
-    explicit_bzero(&token, sizeof(token));
+    explicit_bzero(token.text, sizeof(token.text));
     free(wanted);
     free(found);
     return header;

@@ -39,7 +39,7 @@ free_row(struct row *row)
         return;
     free(row->server);
     free(row->path);
-    explicit_bzero(&row->token, sizeof(row->token));
+    explicit_bzero(row->token.text, sizeof(row->token.text));
     free(row);
 }
 
@@ -191,7 +191,7 @@ tokens_renew(struct tokens *tokens, const char *url, unsigned version)
         row->version++;
         is_new = true;
     }
-    explicit_bzero(&token, sizeof(token));
+    explicit_bzero(token.text, sizeof(token.text));
     return is_new;
 }
 
