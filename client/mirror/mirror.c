@@ -69,16 +69,28 @@ mirror_fail_memory(struct mirror *m)
     return mirror_fail(m, &why);
 }
 
+static bool
+look_for_room(struct mirror *m, struct problem *why)
+{
+    return !m->dir ||
+           !source_limits_look(&m->client->room, mirror_dir_incoming(m->dir),
+                               WRITE_BYTES, why);
+}
+
+bool
+mirror_may_write(struct mirror *m)
+{
+    struct problem why = {.text = ""};
+
+    return m->has_writes || look_for_room(m, &why);
+}
+
 bool
 mirror_has_room(struct mirror *m)
 {
     struct problem why = {.text = ""};
 
-    if (!m->dir ||
-        !source_limits_look(&m->client->room, mirror_dir_incoming(m->dir),
-                            WRITE_BYTES, &why))
-        return true;
-    return mirror_fail(m, &why);
+    return look_for_room(m, &why) || mirror_fail(m, &why);
 }
 
 bool

@@ -65,6 +65,9 @@ bool mirror_fail_memory(struct mirror *m);
  * mirror_fail was called. */
 bool mirror_has_room(struct mirror *m);
 
+/* True if mirror_write would find room; calls no mirror_fail. */
+bool mirror_may_write(struct mirror *m);
+
 /* False: it failed, and mirror_fail was called. */
 bool mirror_write(struct mirror *m);
 bool mirror_settle(struct mirror *m);

@@ -536,30 +536,46 @@ note_position(struct followed *set)
     snprintf(set->position, sizeof(set->position), "%s", set->feed->position);
 }
 
-/* Notes the time for mirror_status.h. */
+/* True if the set has reached another position than the one that was told. */
 static bool
-note_caught_up(struct mirror *m, int64_t set)
+has_caught_up(struct followed *set)
 {
-    if (!mirror_write(m))
-        return false;
-    if (!mirror_db_note_caught_up(m->db, set, clock_now_us()))
-        return mirror_fail_db(m);
+    if (set->feed)
+        note_position(set);
+    return set->is_current && strcmp(set->position, set->told) != 0;
+}
+
+/* Notes the time for mirror_status.h, of all sets in one transaction. Where the
+ * disk has no room the time stays as it was: nothing else has to be written. */
+static bool
+note_caught_up(struct run *run)
+{
+    struct mirror *m = run->m;
+
+    for (size_t i = 0; i < run->n_sets; i++) {
+        struct followed *set = run->sets[i];
+
+        if (!has_caught_up(set) || !mirror_may_write(m))
+            continue;
+        if (!mirror_write(m))
+            return false;
+        if (!mirror_db_note_caught_up(m->db, set->set, clock_now_us()))
+            return mirror_fail_db(m);
+    }
     return mirror_settle(m);
 }
 
 static void
 tell_caught_up(struct run *run)
 {
+    if (!note_caught_up(run))
+        return;
     for (size_t i = 0; i < run->n_sets; i++) {
         struct followed *set = run->sets[i];
 
-        if (set->feed)
-            note_position(set);
-        if (!set->is_current || !strcmp(set->position, set->told))
+        if (!has_caught_up(set))
             continue;
         memcpy(set->told, set->position, sizeof(set->told));
-        if (!note_caught_up(run->m, set->set))
-            return;
         mirror_tell(
             run->m, TD_SYNC_CAUGHT_UP,
             &(struct td_sync_event){.set = source_sets_url(run->tour, i),
