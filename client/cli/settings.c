@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/commands/option_file.h"
@@ -412,8 +413,20 @@ add_broker(struct arguments *arguments, const struct operand *words,
     arguments->n_operands++;
 }
 
-/* Makes a URL of an operand that is a set's name, unless that may also be the
- * name of a file. */
+/* True if the operand may be a file or a directory, and there is one, or no
+ * broker to ask for a set of that name. */
+static bool
+is_file(const struct settings *settings, const struct operand *word,
+        const char *given)
+{
+    struct stat st;
+
+    if (!operand_may_be(word, "DIR") && !operand_may_be(word, "FILE"))
+        return false;
+    return !settings->url || !lstat(given, &st);
+}
+
+/* Makes a URL of an operand that is a set's name. */
 static enum status
 complete_operand(struct arguments *arguments, const struct operand *word,
                  size_t i, struct problem *why)
@@ -422,8 +435,8 @@ complete_operand(struct arguments *arguments, const struct operand *word,
     const char *given = arguments->operands[i];
     char **end = settings->completed;
 
-    if (!operand_may_be(word, "SET-URL") || operand_may_be(word, "DIR") ||
-        operand_may_be(word, "FILE") || !is_set_name(given))
+    if (!operand_may_be(word, "SET-URL") || !is_set_name(given) ||
+        is_file(settings, word, given))
         return STATUS_OK;
     if (!settings->url)
         return problem(why, STATUS_INVALID,

@@ -41,6 +41,15 @@ def test_a_name_is_enough_beside_the_url_of_the_broker(broker, client_file, run)
     assert news.name in listed.output()
 
 
+def test_a_directory_comes_before_a_set_of_that_name(broker, run, tmp_path):
+    news = broker.set().create()
+    status = ("status", news.name)
+    home = {"cwd": tmp_path, "env": {"TIDINGS_URL": broker.url}}
+    assert "entries in the last hour" in run("tidings", *status, **home).output()
+    (tmp_path / news.name).mkdir()
+    assert "is no mirror" in run("tidings", *status, **home, status=1).errors()
+
+
 def test_the_command_line_comes_before_the_environment_before_the_file(
     broker, client_file, run
 ):
