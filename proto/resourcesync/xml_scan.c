@@ -723,9 +723,10 @@ read_beginning(struct reading *r)
 
     if (scan->n_root > 0)
         skip_spaces(r);
-    if (r->end - r->at < 4) /* libxml2 looks for an encoding there */
+    if (r->end - r->at < 4)
         return TOKEN_CUT;
-    if (r->at[0] != '<')
+    /* The first four bytes tell the encoding: all of them are looked at here. */
+    if (r->at[0] != '<' || r->at[2] == '>')
         return TOKEN_UNKNOWN;
     if (scan->n_root == 0 && r->at[1] == '?')
         token = read_declaration(r);
