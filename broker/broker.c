@@ -22,6 +22,7 @@
 #include "broker/documents/json_page.h"
 #include "broker/http/cors.h"
 #include "broker/http/http.h"
+#include "broker/http/request_durations.h"
 #include "broker/hub/hub.h"
 #include "broker/hub/peer_tokens.h"
 #include "broker/log/log.h"
@@ -543,6 +544,7 @@ open_floors(struct broker *b, const struct registry_options *sets,
     if (!rc) {
         net->clients = registry_clients(b->registry);
         net->trusted = &b->trusted;
+        request_durations_init(); /* on_end may come at once */
         rc = server_open(&b->server, net, why);
     }
     if (!rc)

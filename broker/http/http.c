@@ -21,7 +21,6 @@ http_init(struct http *http, struct registry *registry, struct push *push,
     /* broker_check has refused other cases */
     http->is_near = !registry_config(registry)->insecure_open;
     own_names_init(http, listen_host);
-    request_durations_init();
 }
 
 /* Returns the sign that a proxy sent the request: a header about its client, or
