@@ -652,33 +652,30 @@ skip_blank(struct reading *r)
     }
 }
 
-/* The text of an element that has nothing else, or white space. */
+/* The text of an element that has nothing else; or white space before a tag,
+ * but not before a CDATA section, to whose text it belongs. */
 static enum token
 read_text(struct reading *r)
 {
     struct xml_scan *scan = r->scan;
     const char *from = r->at;
     uint64_t line = r->line;
-    const char *end;
+    bool is_blank = skip_blank(r);
+    const char *end =
+        is_blank ? r->at : memchr(r->at, '<', (size_t)(r->end - r->at));
     enum token token;
 
-    if (!scan->is_leaf && skip_blank(r)) {
+    if (!end || r->end - end < 2)
+        return TOKEN_CUT;
+    if (is_blank &&
+        (is_name_start(end[1]) || (end[1] == '/' && !scan->is_leaf))) {
         scan->line = r->line;
         return TOKEN_TAKEN;
     }
+    if (end[1] != '/' || !scan->is_leaf)
+        return TOKEN_UNKNOWN;
     r->at = from;
     r->line = line;
-    end = memchr(from, '<', (size_t)(r->end - from));
-    if (!end || r->end - end < 2)
-        return TOKEN_CUT;
-    if (end[1] != '/') {
-        bool is_blank = skip_blank(r);
-
-        scan->line = is_blank ? r->line : scan->line;
-        return is_blank ? TOKEN_TAKEN : TOKEN_UNKNOWN;
-    }
-    if (!scan->is_leaf)
-        return TOKEN_UNKNOWN;
     token = check_text(r, end);
     if (token)
         return token == TOKEN_CUT ? TOKEN_UNKNOWN : token;
@@ -725,7 +722,8 @@ read_beginning(struct reading *r)
         skip_spaces(r);
     if (r->end - r->at < 4)
         return TOKEN_CUT;
-    /* The first four bytes tell the encoding: all of them are looked at here. */
+    /* The first four bytes tell the encoding: all of them are looked at here.
+     */
     if (r->at[0] != '<' || r->at[2] == '>')
         return TOKEN_UNKNOWN;
     if (scan->n_root == 0 && r->at[1] == '?')
