@@ -341,7 +341,7 @@ def test_no_bridge_publishes_it(start_broker):
 # With the rights of a token, as far as they go; and nobody else learns of it.
 def test_a_bridge_with_a_token_publishes_it(start_bridge, mosquitto):
     topics = {name: f"a/{name}/notifications" for name in (HIDDEN, NEWS)}
-    hearer = mosquitto.hear("a/#", keeps_session=True)
+    hearer = mosquitto.hear("a/#", client_id="hearer", keeps_session=True)
     readers = {name: Reader(hearer, topic) for name, topic in topics.items()}
     broker = start_bridge(mosquitto, QUICK, "as = press", "out = *")
     broker.add_token("root", admin=True)
