@@ -350,7 +350,8 @@ def test_nobody_sees_the_token(guard, tmp_path, token_file, run, start):
     everything = f"(env; cat /proc/self/environ) >> {home / 'child'}"
     follow = ("follow", url, "--from-start", *state, "--verbose", "--exec", everything)
     followed = start("tidings", *follow, env=variable)
-    wait_for("the state", lambda: (home / "state").exists())
+    wait_for("the command", (home / "child").exists)
+    wait_for("the state", (home / "state").exists)
     assert b"TIDINGS_TOKEN=" + TOKEN.encode() not in seen_by_others(followed)
     assert TOKEN.encode() not in seen_by_others(followed)
     guard.token = NEXT
