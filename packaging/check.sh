@@ -281,7 +281,7 @@ under_systemd() {
     until journalctl -u tidingsd -o cat | grep -q 'msg="reloaded"'; do
         sleep 1
     done
-    # A short watchdog. A healthy broker outlives it; one that is stopped does not.
+    # A short watchdog: systemd leaves a healthy broker alone, and kills a stopped one.
     mkdir -p /etc/systemd/system/tidingsd.service.d
     printf '[Service]\nWatchdogSec=10s\n' \
         >/etc/systemd/system/tidingsd.service.d/short.conf
@@ -341,7 +341,7 @@ check_piuparts() {
         say "piuparts: not installed"
         return
     fi
-    # It wants to install what it tests, and what that needs, by itself.
+    # piuparts installs the packages and their dependencies itself.
     tar -C "$work/pristine" -czf "$work/base.tar.gz" .
     step "piuparts" piuparts --basetgz "$work/base.tar.gz" --no-eatmydata \
         --distribution bookworm --mirror "$mirror main" --skip-logrotatefiles-test \

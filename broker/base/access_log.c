@@ -56,8 +56,9 @@ struct record {
     char texts[];
 };
 
-/* Positions count bytes for ever; modulo the size they are places. Release: who
- * sees a position sees the bytes before it. */
+/* Positions count bytes for ever; modulo the size they are places. A thread
+ * stores its position with release, after the bytes: the other thread loads the
+ * position, and then finds the bytes. */
 struct ring {
     char *bytes;                          /* NULL: not made */
     _Alignas(64) _Atomic(uint64_t) added; /* the service thread's */

@@ -173,8 +173,8 @@ void config_compare(const struct config *running, const struct config *next,
                     void *user);
 
 /* Appends all options as JSON: name, value, default, where the value is from,
- * and whether a reload changes it. Of a URL the query is left out. Bridges
- * are not in it. */
+ * and whether a reload changes it. Leaves out the query of a URL, and the
+ * bridges. */
 struct buf;
 void config_write(const struct config *config, struct buf *to);
 

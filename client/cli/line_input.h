@@ -15,9 +15,9 @@
  * to its end once the new one has bytes (then the writer has changed to it),
  * and goes on with the new one. Each file is opened when its name is first
  * seen, so it stays readable if it is renamed or deleted. At the start, the
- * input finds a file that was renamed once by its inode. A file that was
- * truncated, or whose read part has other bytes now, is refused: nobody knows
- * which lines are lost.
+ * input finds a file that was renamed once by its inode. The input refuses a
+ * file that somebody has truncated or changed before OFFSET: nobody knows which
+ * lines are lost.
  *
  * A pipe has no note: bytes that were read from it are nowhere else.
  */

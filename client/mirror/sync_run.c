@@ -536,7 +536,7 @@ note_position(struct followed *set)
     snprintf(set->position, sizeof(set->position), "%s", set->feed->position);
 }
 
-/* True if the set has reached another position than the one that was told. */
+/* True if the set is current, at a position that no event has named yet. */
 static bool
 has_caught_up(struct followed *set)
 {

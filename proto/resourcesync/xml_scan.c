@@ -607,8 +607,8 @@ hand_text(struct reading *r, const char *end)
     return TOKEN_TAKEN;
 }
 
-/* Looks through a text up to its `end`, where a tag begins. Nothing of it may
- * be handed on before all of it is known. */
+/* Looks through a text up to its `end`, where a tag begins. The scanner hands
+ * on a text only when it knows all of it. */
 static enum token
 check_text(struct reading *r, const char *end)
 {
@@ -722,8 +722,8 @@ read_beginning(struct reading *r)
         skip_spaces(r);
     if (r->end - r->at < 4)
         return TOKEN_CUT;
-    /* The first four bytes tell the encoding: all of them are looked at here.
-     */
+    /* libxml2 finds the encoding in the first four bytes, so the scanner looks
+     * at all four. */
     if (r->at[0] != '<' || r->at[2] == '>')
         return TOKEN_UNKNOWN;
     if (scan->n_root == 0 && r->at[1] == '?')

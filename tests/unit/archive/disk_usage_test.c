@@ -30,7 +30,7 @@ disk_bytes(const char *kind)
     return samples_value(&now, series);
 }
 
-/* Makes a file, in folders that are made; returns the bytes that it takes. */
+/* Makes a file and the folders around it; returns its bytes on the disk. */
 static double
 put(void **state, const char *path)
 {
@@ -62,7 +62,8 @@ walk(struct disk_usage *usage)
 #define assert_bytes(kind, bytes) \
     assert_true(disk_bytes(kind) - (bytes) == 0) /* whole blocks */
 
-/* Each place is of its kind; what is written there is temporary. */
+/* A file counts for the kind of its place, and as temporary while somebody
+ * writes it there. */
 TEST(counts_each_file_by_its_place)
 {
     struct disk_usage usage;

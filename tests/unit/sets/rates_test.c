@@ -109,7 +109,7 @@ TEST(a_lag_is_the_largest_of_its_minute)
     assert_int_equal(rate.lags[RATE_MINUTES - 2], 9);
 }
 
-/* The lag of a set among those that lag most; 0: it is not among them. */
+/* The lag of a set; 0: it has none, or ten other sets lag more. */
 static uint64_t
 lagging(struct rates *rates, enum rate_reader kind, const struct set *set)
 {
