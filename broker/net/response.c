@@ -31,7 +31,7 @@
 
 /* The most bytes of a write: bytes that the socket does not take must be
  * copied. */
-#define WRITE_MAX 65536
+#define WRITE_MAX STREAM_FRAME_MAX
 
 /* Writes per turn; then the other connections have theirs. */
 #define WRITES_AT_ONCE 4

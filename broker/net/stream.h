@@ -29,8 +29,12 @@ struct client;
 struct stream;
 
 /* The largest frame or chunk of a write, its header included: the connection
- * may have to keep so much for a slow client. */
-#define STREAM_FRAME_MAX 65536
+ * may have to keep so much for a slow client. Nearly 64 KB: Linux's loopback
+ * device, where proxies and local clients are, takes 65,464 bytes of TCP in a
+ * packet (MTU 65,536, less the heads of IPv6 and TCP and a timestamp). A write
+ * of 65,536 bytes would be two packets, the second one nearly empty. */
+#define STREAM_FRAME_MAX 65400
+_Static_assert(STREAM_FRAME_MAX <= 65536 - 40 - 20 - 12, "one packet");
 
 /* Around the bytes of a chunk (RFC 9112 section 7.1): its size before them,
  * terminated; a line end behind. The last chunk, which ends an answer, is

@@ -8,7 +8,7 @@
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/position.h"
 
-/* A full chunk has STREAM_FRAME_MAX bytes with what is around it: "fff8\r\n"
+/* A full chunk has STREAM_FRAME_MAX bytes with what is around it: "ff70\r\n"
  * and "\r\n". */
 #define PAYLOAD_MAX (STREAM_FRAME_MAX - 8)
 

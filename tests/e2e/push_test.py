@@ -242,7 +242,7 @@ def test_a_burst_comes_in_messages_of_at_most(limit, form, news):
         live.news()
         n += 1
         assert live.size <= limit
-        assert live.frames == (live.size + 65531) // 65532
+        assert live.frames == (live.size + 65395) // 65396
     assert live.message.last == last
     assert n >= 2000000 / limit
     while not late.message or late.message.last < last:

@@ -108,7 +108,7 @@ assert_cut_and_wrapped(size_t size, size_t piece)
 static unsigned
 assert_wrapped(size_t size)
 {
-    static const size_t pieces[] = {1000, 65531, 65532, 65533};
+    static const size_t pieces[] = {1000, 65395, 65396, 65397};
     unsigned n = assert_cut_and_wrapped(size, size);
 
     for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++)
@@ -116,13 +116,14 @@ assert_wrapped(size_t size)
     return n;
 }
 
-/* log.md, memory: fragments of at most 64 KB, all but the last exactly that. */
+/* Frames of at most 65,400 bytes with their headers, all but the last exactly
+ * that. */
 TEST(cuts_a_message_into_full_frames_and_a_rest)
 {
     for (size_t n = 1; n <= 4; n++) {
-        assert_int_equal(assert_wrapped(65532 * n - 1), n);
-        assert_int_equal(assert_wrapped(65532 * n), n);
-        assert_int_equal(assert_wrapped(65532 * n + 1), n + 1);
+        assert_int_equal(assert_wrapped(65396 * n - 1), n);
+        assert_int_equal(assert_wrapped(65396 * n), n);
+        assert_int_equal(assert_wrapped(65396 * n + 1), n + 1);
     }
     assert_int_equal(assert_wrapped(1000000), 16);
 }
@@ -134,7 +135,7 @@ TEST(heads_a_short_message_by_its_size)
     assert_int_equal(assert_wrapped(125), 1);
     assert_int_equal(assert_wrapped(126), 1);
     assert_int_equal(assert_wrapped(127), 1);
-    assert_int_equal(assert_wrapped(65531), 1);
+    assert_int_equal(assert_wrapped(65395), 1);
 }
 
 /* Frames are appended: earlier bytes stay. */
