@@ -1,10 +1,11 @@
 /*
  * number.h - decimal numbers without sign, as they stand in headers, URLs and
- * attributes, and hexadecimal digits.
+ * attributes, hexadecimal digits, and LEB128 as it stands in binary forms.
  */
 #ifndef PROTO_NUMBER_H
 #define PROTO_NUMBER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/slice.h"
@@ -70,6 +71,42 @@ hex_write(char *to, const uint8_t *bytes, size_t size)
         *to++ = digits[bytes[i] & 15];
     }
     return to;
+}
+
+/* The longest number in LEB128. */
+#define LEB128_SIZE_MAX 10
+
+/* Writes a number in LEB128: seven bits a byte, the lowest first, the eighth
+ * bit set but in the last byte. Returns how many bytes. */
+static inline size_t
+leb128_write(char to[LEB128_SIZE_MAX], uint64_t number)
+{
+    size_t size = 0;
+
+    for (; number > 0x7f; number >>= 7)
+        to[size++] = (char)(0x80 | (number & 0x7f));
+    to[size++] = (char)number;
+    return size;
+}
+
+/* Takes a number off the front of `bytes`. False: they end within it, or it is
+ * not the shortest form of 64 bits. */
+static inline bool
+leb128_take(struct slice *bytes, uint64_t *number)
+{
+    *number = 0;
+    for (unsigned shift = 0; bytes->size > 0 && shift < 64; shift += 7) {
+        unsigned char c = (unsigned char)bytes->data[0];
+        uint64_t part = c & 0x7f;
+
+        slice_skip(bytes, 1);
+        if (part << shift >> shift != part || (c == 0 && shift > 0))
+            return false;
+        *number |= part << shift;
+        if (c <= 0x7f)
+            return true;
+    }
+    return false;
 }
 
 /* Longest number of seconds: "9223372036854.775807". */

@@ -224,7 +224,7 @@ check_next(const struct found *last, const struct found *f, struct problem *why)
                        is_open(last) ? one->number : one->number + 1, f->path,
                        last->path);
     if (one->last != two->after || one->until_us != two->from_us ||
-        memcmp(one->digest.bytes, two->before.bytes, DIGEST_SIZE) != 0)
+        !digest_is_equal(&one->digest, &two->before))
         return problem(why, STATUS_DIFFERENT, "%s does not follow %s: %s",
                        f->path, last->path,
                        one->last != two->after ? "entries are missing"

@@ -234,7 +234,7 @@ copy_file(struct backup *b, const char *path, const struct digest *hash,
         rc = copied_file_make(from, to, true, &digest, &size, why);
     if (rc)
         return rc;
-    if (hash && memcmp(hash->bytes, digest.bytes, DIGEST_SIZE) != 0) {
+    if (hash && !digest_is_equal(hash, &digest)) {
         unlink(to);
         return problem(why, STATUS_GONE,
                        "it is damaged: its bytes have another digest");

@@ -143,7 +143,7 @@ check_entries(const char *path, const struct list_info *info,
     }
     if (seq != info->last)
         return published_fail(path, why, "its last entries are missing");
-    if (memcmp(digest.bytes, info->digest.bytes, DIGEST_SIZE) != 0)
+    if (!digest_is_equal(&digest, &info->digest))
         return published_fail(path, why,
                               "its entries have another digest than it states");
     return STATUS_OK;

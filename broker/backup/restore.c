@@ -53,7 +53,7 @@ restore_file(const struct manifest_file *file, void *user, struct problem *why)
             *why = reason;
         return rc;
     }
-    if (memcmp(digest.bytes, file->digest.bytes, DIGEST_SIZE) != 0)
+    if (!digest_is_equal(&digest, &file->digest))
         report_damage(r, from, "its bytes are not those of the backup");
     r->report->n_files++;
     r->report->bytes += size;

@@ -410,7 +410,7 @@ check_source(struct zip_writer *p, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "the content for %s is longer than announced",
                        p->member);
-    if (!memcmp(found.bytes, p->digest.bytes, DIGEST_SIZE))
+    if (digest_is_equal(&found, &p->digest))
         return STATUS_OK;
     digest_write(text, &p->digest);
     digest_write(found_text, &found);

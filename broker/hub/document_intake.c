@@ -195,7 +195,7 @@ is_taken(const struct intake *in)
 
     return s->taken_into == in->target.set &&
            (!in->command || s->is_taken_fetched) &&
-           !memcmp(s->taken.bytes, in->digest.bytes, DIGEST_SIZE);
+           digest_is_equal(&s->taken, &in->digest);
 }
 
 /* Makes a key from the digest of the body, which is nobody's: the hub may have

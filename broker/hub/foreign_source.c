@@ -433,7 +433,7 @@ is_newest(const struct foreign_source *s, const struct intake_target *target)
         return target->set && s->fetched_into == target->set;
     sum = &target->relay->kept;
     return sum->last > sum->earliest &&
-           !memcmp(sum->last_digest.bytes, s->fetched.bytes, DIGEST_SIZE);
+           digest_is_equal(&sum->last_digest, &s->fetched);
 }
 
 static void

@@ -457,7 +457,7 @@ check_repeat(struct relay *relay, const struct document_record *d,
                                   why);
     if (rc || !*is)
         return rc;
-    *is = !memcmp(other.bytes, d->digest.bytes, DIGEST_SIZE);
+    *is = digest_is_equal(&other, &d->digest);
     if (d->key.size > 0 && !*is)
         return problem(why, STATUS_INVALID,
                        "the Idempotency-Key \"%s\" was given to another "

@@ -228,7 +228,7 @@ batch_is_genuine(const struct batch *b)
         return false;
     d = batch_digest(b, b->last - 1);
     digest_add(&d, batch_slice(b, b->last - 1, b->last));
-    return !memcmp(d.bytes, b->digest.bytes, DIGEST_SIZE);
+    return digest_is_equal(&d, &b->digest);
 }
 
 /*

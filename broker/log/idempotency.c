@@ -20,17 +20,11 @@ id_of(const struct post *post)
     return id;
 }
 
-static bool
-is_equal(const struct digest *a, const struct digest *b)
-{
-    return !memcmp(a->bytes, b->bytes, DIGEST_SIZE);
-}
-
 /* The outcome of the first post with the key is that of `post`, too. */
 static void
 answer_repeat(const struct act_key *first, struct post *post)
 {
-    if (!is_equal(&first->entries, &post->entries)) {
+    if (!digest_is_equal(&first->entries, &post->entries)) {
         post->status =
             problem(&post->why, STATUS_INVALID,
                     "the Idempotency-Key \"%s\" was given to a post of other "

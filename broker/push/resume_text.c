@@ -32,9 +32,9 @@ resume_mark(const char *epoch)
 static void
 add_number(struct buf *to, uint64_t n)
 {
-    for (; n > 0x7f; n >>= 7)
-        buf_add(to, &(char){(char)(0x80 | (n & 0x7f))}, 1);
-    buf_add(to, &(char){(char)n}, 1);
+    char bytes[LEB128_SIZE_MAX];
+
+    buf_add(to, bytes, leb128_write(bytes, n));
 }
 
 static void
@@ -132,33 +132,14 @@ refuse(struct problem *why)
                    "resume: damaged, or not a text of this broker");
 }
 
-/* False: the bytes end, or the number is not the shortest form of 64 bits. */
-static bool
-take_number(struct slice *bytes, uint64_t *n)
-{
-    *n = 0;
-    for (unsigned shift = 0; bytes->size > 0 && shift < 64; shift += 7) {
-        unsigned char c = (unsigned char)bytes->data[0];
-        uint64_t part = c & 0x7f;
-
-        slice_skip(bytes, 1);
-        if (part << shift >> shift != part || (c == 0 && shift > 0))
-            return false;
-        *n |= part << shift;
-        if (c <= 0x7f)
-            return true;
-    }
-    return false;
-}
-
 static bool
 take_entry(struct slice *bytes, uint64_t *before, struct resume_entry *e)
 {
     uint64_t step;
 
-    if (!take_number(bytes, &step) || step == 0 ||
+    if (!leb128_take(bytes, &step) || step == 0 ||
         __builtin_add_overflow(*before, step, &e->number) ||
-        !take_number(bytes, &e->seq) || bytes->size == 0)
+        !leb128_take(bytes, &e->seq) || bytes->size == 0)
         return false;
     e->mark = (uint8_t)bytes->data[0];
     slice_skip(bytes, 1);
@@ -171,15 +152,15 @@ take_head(struct slice *bytes, const char *log, struct resume_text *text)
 {
     uint64_t version, made, n;
 
-    if (!take_number(bytes, &version) || version != VERSION ||
+    if (!leb128_take(bytes, &version) || version != VERSION ||
         bytes->size < LOG_SIZE)
         return false;
     for (size_t i = 0; i < LOG_SIZE; i++)
         if ((uint8_t)bytes->data[i] != hex_byte(log + 2 * i))
             return false;
     slice_skip(bytes, LOG_SIZE);
-    if (!take_number(bytes, &made) || made > INT64_MAX ||
-        !take_number(bytes, &text->newest) || !take_number(bytes, &n) ||
+    if (!leb128_take(bytes, &made) || made > INT64_MAX ||
+        !leb128_take(bytes, &text->newest) || !leb128_take(bytes, &n) ||
         n > ENTRIES_MAX)
         return false;
     text->made_us = (int64_t)made;

@@ -149,12 +149,6 @@ time_of(int64_t us)
     return d;
 }
 
-static bool
-is_same(const struct digest *a, const struct digest *b)
-{
-    return !memcmp(a->bytes, b->bytes, DIGEST_SIZE);
-}
-
 /* Checks that the list begins where the chain ends. */
 static enum status
 check_place(const struct verify_list *l, struct problem *why)
@@ -258,7 +252,7 @@ check_digest(struct verify_list *l, struct problem *why)
         start = chain->digest;
     else if (head->after > 0)
         start = head->before; /* the first list's own word */
-    if (head->after > 0 && !is_same(&start, &head->before))
+    if (head->after > 0 && !digest_is_equal(&start, &head->before))
         return problem(why, STATUS_INVALID,
                        "the td:digest of its link prev: expected %s, found %s",
                        hex_digits(&start).text, hex_digits(&head->before).text);
@@ -293,7 +287,8 @@ end_head(struct verify_list *l, struct problem *why)
 static enum status
 check_told(struct verify_list *l, struct problem *why)
 {
-    if (l->chain.last != l->told_seq || is_same(&l->chain.digest, &l->told))
+    if (l->chain.last != l->told_seq ||
+        digest_is_equal(&l->chain.digest, &l->told))
         return STATUS_OK;
     return problem(why, STATUS_INVALID,
                    "%s has other entries up to %" PRIu64
@@ -418,7 +413,7 @@ check_end(struct verify_list *l, struct problem *why)
                        "it says that its last entry is %" PRIu64
                        ", but ends with entry %" PRIu64,
                        head->last, chain->last);
-    l->is_altered = !is_same(&chain->digest, &head->digest);
+    l->is_altered = !digest_is_equal(&chain->digest, &head->digest);
     if (l->is_altered)
         return problem(why, STATUS_INVALID,
                        "an entry from %" PRIu64 " to %" PRIu64

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -19,6 +20,12 @@
 struct digest {
     uint8_t bytes[DIGEST_SIZE];
 };
+
+static inline bool
+digest_is_equal(const struct digest *a, const struct digest *b)
+{
+    return !memcmp(a->bytes, b->bytes, DIGEST_SIZE);
+}
 
 /* SHA-256 of the bytes of `text`. Any thread. */
 void digest_sha256(struct digest *d, struct slice text);
