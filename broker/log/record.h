@@ -1,0 +1,64 @@
+/*
+ * record.h - one commit as bytes: what a broker tells the others of its
+ * cluster.
+ *
+ *     acts --record_write--> bytes --journal--> bytes --record_read--> acts
+ *
+ * A record has the acts that all brokers share, in their order, and the time of
+ * their round. Local acts (act.h) are left out, and so are the members of
+ * shared acts that are local. Whoever reads it gets acts that an engine applies
+ * as the writer's engine did: no clock, path or setting of the reader goes in.
+ *
+ *     record = version time n act*n
+ *     act    = kind set-id name field*
+ *
+ * Numbers are LEB128 (proto/number.h); times too, after their sign was moved to
+ * the lowest bit. Texts and bytes follow their size. record.c has the fields of
+ * each kind in one table.
+ *
+ * A reader proves the digest of a record (journal.h) before it reads it. What
+ * record_read refuses is therefore not damaged: another program wrote it.
+ */
+#ifndef BROKER_LOG_RECORD_H
+#define BROKER_LOG_RECORD_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/log/act.h"
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Newer programs read older records. An older program stops at a newer record,
+ * so a cluster is upgraded one broker at a time, and its records keep their
+ * version until the last one is. */
+#define RECORD_VERSION 1
+
+/* Appends the record of a commit. *n_shared: so many of its acts went in. The
+ * batches are complete (sequencer_finish). `to` fails without memory. */
+void record_write(struct buf *to, const struct commit *commit,
+                  size_t *n_shared);
+
+/* A record that was read. The acts lend from its bytes and from its batches;
+ * their `set` is NULL, their local members are 0. */
+struct record {
+    int64_t at_us; /* commit.at_us */
+    struct act *acts;
+    size_t n, capacity;
+    struct batch **batches; /* of the acts, with a reference each */
+    size_t n_batches, batch_capacity;
+};
+
+/* Reads `bytes`, which are lent until record_fini. The forms of its batches are
+ * counted in `forms`. Afterwards, also after a failure, record_fini.
+ * STATUS_UNSUPPORTED: a newer program wrote it. STATUS_MALFORMED: it is no
+ * record; `why` names the act. STATUS_MEMORY. */
+MUST_CHECK enum status record_read(struct record *r, struct slice bytes,
+                                   atomic_size_t *forms, struct problem *why);
+
+void record_fini(struct record *r);
+
+#endif

@@ -1,0 +1,309 @@
+#include "broker/log/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/log/batch.h"
+#include "broker/log/log_set.h"
+#include "tests/support/posts.h"
+#include "tests/test.h"
+
+#define AT_US INT64_C(1775067000123456)
+
+static struct digest
+digest_of(const char *text)
+{
+    struct digest d;
+
+    digest_sha256(&d, slice_of(text));
+    return d;
+}
+
+/* An act of each kind. Batches and headers are static. */
+struct world {
+    struct batch *batch;
+    struct act acts[ACT_KINDS];
+    struct commit commit;
+    struct buf bytes;
+    size_t n_shared;
+    struct record record;
+    atomic_size_t forms;
+    struct problem why;
+};
+
+static void
+fill(struct world *w)
+{
+    struct act *a = w->acts;
+
+    for (int kind = 0; kind < ACT_KINDS; kind++)
+        a[kind] = (struct act){
+            .kind = (enum act_kind)kind, .set_id = 300, .name = "catalogue"};
+    strcpy(a[ACT_BIRTH].birth.epoch, POSTS_EPOCH);
+    a[ACT_BIRTH].birth.created_us = AT_US;
+    a[ACT_BIRTH].birth.start_list = 7;
+    a[ACT_BIRTH].birth.creator = SLICE("client\0x");
+    a[ACT_BATCH].entries.batch = w->batch;
+    a[ACT_BATCH].entries.commit_after = 6;
+    a[ACT_LIST_END].list_end.info =
+        (struct list_info){.number = 7,
+                           .after = 0,
+                           .last = 9,
+                           .from_us = AT_US - 5,
+                           .until_us = AT_US,
+                           .bytes = 12345,
+                           .before = digest_of("before"),
+                           .digest = digest_of("after")};
+    a[ACT_LIST_END].list_end.header = SLICE("<urlset>");
+    a[ACT_LIST_END].list_end.commit_after = 6;
+    a[ACT_LIST_END].list_end.first_list = 2;
+    a[ACT_KEY].key = (struct act_key){.id = digest_of("id"),
+                                      .entries = digest_of("entries"),
+                                      .first = 7,
+                                      .last = 9,
+                                      .last_us = -1};
+    a[ACT_SETTINGS].settings.text = SLICE("{\"list-entries\":5}");
+    a[ACT_SETTINGS].settings.changed_us = AT_US;
+    a[ACT_RETIREMENT].retirement.last = 4;
+    a[ACT_RETIREMENT].retirement.earliest = UINT64_MAX;
+    a[ACT_RETIREMENT].retirement.bytes = 99;
+    a[ACT_RETIREMENT].retirement.file_bytes = 98;
+    a[ACT_RETIREMENT].retirement.first = 3;
+    a[ACT_RETIREMENT].retirement.open_list = 8;
+    a[ACT_RETIREMENT].retirement.due_us = INT64_MAX;
+    a[ACT_REMOVAL].removal.first = 3;
+    a[ACT_REMOVAL].removal.last = 7;
+    a[ACT_REMOVAL].removal.next_list = 9;
+    a[ACT_REMOVAL].removal.removed_us = INT64_MIN;
+    a[ACT_REMOVAL].removal.due_us = AT_US;
+    a[ACT_GENERATION].generation.build =
+        (struct generation){.kind = GENERATION_CHANGEDUMP,
+                            .number = 4,
+                            .after = 2,
+                            .seq = 9,
+                            .from_us = AT_US - 9,
+                            .at_us = AT_US,
+                            .completed_us = AT_US + 1,
+                            .n = 7,
+                            .parts = 1,
+                            .bytes = 4096,
+                            .is_archived = true};
+    a[ACT_GENERATION].generation.due_us = AT_US + 2;
+    a[ACT_GENERATION].generation.is_first = true;
+    a[ACT_GENERATION].generation.n_archived = 3;
+    a[ACT_GENERATION].generation.first_archived = 2;
+    a[ACT_UNARCHIVED].unarchived.kind = GENERATION_RESOURCEDUMP;
+    a[ACT_UNARCHIVED].unarchived.n = 2;
+    a[ACT_UNARCHIVED].unarchived.first_archived = 4;
+    a[ACT_UNARCHIVED].unarchived.n_archived = 1;
+    a[ACT_UNARCHIVED].unarchived.last = 5;
+    a[ACT_UNARCHIVED].unarchived.due_us = AT_US;
+    a[ACT_FILED].filed.list = 7;
+    a[ACT_PURGED].purged.trash = 1;
+    a[ACT_SWEPT].swept.id = 1;
+    w->commit = (struct commit){.at_us = AT_US, .acts = a, .n = ACT_KINDS};
+}
+
+static int
+setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    struct digest before = digest_of("before");
+    struct posted p;
+
+    assert_non_null(w);
+    posts_begin(&p, POST_CHANGES, NULL);
+    posts_add_many(&p, 1, 3);
+    w->batch = posts_batch(&p, 6, &before, NULL);
+    posts_end(&p);
+    w->batch->list = 7;
+    w->batch->list_bytes = 777;
+    buf_init(&w->bytes, SIZE_MAX);
+    fill(w);
+    *state = w;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    struct world *w = *state;
+
+    record_fini(&w->record);
+    buf_fini(&w->bytes);
+    batch_unref(w->batch);
+    free(w);
+    return 0;
+}
+
+FIXTURE(setup, teardown);
+
+static enum status
+write_and_read(struct world *w)
+{
+    record_fini(&w->record);
+    buf_clear(&w->bytes);
+    record_write(&w->bytes, &w->commit, &w->n_shared);
+    assert_false(w->bytes.failed);
+    return record_read(&w->record, buf_slice(&w->bytes), &w->forms, &w->why);
+}
+
+static const struct act *
+read_kind(const struct world *w, enum act_kind kind)
+{
+    for (size_t i = 0; i < w->record.n; i++)
+        if (w->record.acts[i].kind == kind)
+            return &w->record.acts[i];
+    return NULL;
+}
+
+/* Issue: a record has all shared acts of a round, in their order, and no local
+ * one. */
+TEST(has_the_shared_acts_in_their_order)
+{
+    struct world *w = *state;
+
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    assert_int_equal(w->n_shared, ACT_FILED);
+    assert_int_equal(w->record.n, ACT_FILED);
+    assert_int_equal(w->record.at_us, AT_US);
+    for (int kind = 0; kind < ACT_FILED; kind++) {
+        const struct act *act = &w->record.acts[kind];
+
+        assert_int_equal(act->kind, kind);
+        assert_int_equal(act->set_id, 300);
+        assert_string_equal(act->name, "catalogue");
+        assert_null(act->set);
+    }
+}
+
+/* What was read is written as the same bytes: no field is lost or changed. */
+TEST(is_written_again_as_the_same_bytes)
+{
+    struct world *w = *state;
+    struct buf again;
+    struct commit commit;
+    size_t n;
+
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    commit = (struct commit){w->record.at_us, w->record.acts, w->record.n};
+    buf_init(&again, SIZE_MAX);
+    record_write(&again, &commit, &n);
+    assert_true(slice_equal(buf_slice(&again), buf_slice(&w->bytes)));
+    buf_fini(&again);
+}
+
+TEST(keeps_every_kind_of_field)
+{
+    struct world *w = *state;
+    const struct act *act;
+
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    act = read_kind(w, ACT_BIRTH);
+    assert_string_equal(act->birth.epoch, POSTS_EPOCH);
+    assert_true(slice_equal(act->birth.creator, SLICE("client\0x")));
+    act = read_kind(w, ACT_KEY);
+    assert_int_equal(act->key.last_us, -1);
+    assert_memory_equal(act->key.id.bytes, w->acts[ACT_KEY].key.id.bytes,
+                        DIGEST_SIZE);
+    act = read_kind(w, ACT_RETIREMENT);
+    assert_true(act->retirement.earliest == UINT64_MAX);
+    assert_true(act->retirement.due_us == INT64_MAX);
+    act = read_kind(w, ACT_REMOVAL);
+    assert_true(act->removal.removed_us == INT64_MIN);
+    act = read_kind(w, ACT_GENERATION);
+    assert_int_equal(act->generation.build.kind, GENERATION_CHANGEDUMP);
+    assert_true(act->generation.is_first && act->generation.build.is_archived);
+    assert_int_equal(act->generation.first_archived, 2);
+}
+
+/* cluster.md 1: sizes of files differ from one broker to the next. */
+TEST(leaves_local_members_out)
+{
+    struct world *w = *state;
+    const struct act *act;
+
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    act = read_kind(w, ACT_RETIREMENT);
+    assert_int_equal(act->retirement.bytes, 0);
+    assert_int_equal(act->retirement.file_bytes, 0);
+    assert_false(read_kind(w, ACT_LIST_END)->list_end.info.is_filed);
+}
+
+TEST(makes_the_same_batch)
+{
+    struct world *w = *state;
+    const struct batch *b;
+
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    b = read_kind(w, ACT_BATCH)->entries.batch;
+    assert_int_equal(b->first, 7);
+    assert_int_equal(b->last, 9);
+    assert_int_equal(b->before_us, w->batch->before_us);
+    assert_int_equal(b->last_us, w->batch->last_us);
+    assert_int_equal(b->list, 7);
+    assert_int_equal(b->list_bytes, 777);
+    assert_true(slice_equal(batch_slice(b, 6, 9), batch_slice(w->batch, 6, 9)));
+    assert_true(batch_is_genuine(b));
+}
+
+/* A broker of an older version must not guess. */
+TEST(refuses_a_newer_version)
+{
+    struct world *w = *state;
+
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    record_fini(&w->record);
+    w->bytes.data[0]++;
+    assert_int_equal(
+        record_read(&w->record, buf_slice(&w->bytes), &w->forms, &w->why),
+        STATUS_UNSUPPORTED);
+    assert_non_null(strstr(w->why.text, "a newer tidingsd wrote it"));
+}
+
+/* Nothing of a record that is cut off anywhere is taken for one, nor of a
+ * longer one. */
+TEST(refuses_every_part_of_a_record)
+{
+    struct world *w = *state;
+
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    for (size_t size = 0; size < w->bytes.size; size++) {
+        char *part = malloc(size + 1);
+
+        assert_non_null(part);
+        memcpy(part, w->bytes.data, size);
+        record_fini(&w->record);
+        assert_int_equal(record_read(&w->record, (struct slice){part, size},
+                                     &w->forms, &w->why),
+                         STATUS_MALFORMED);
+        free(part);
+    }
+    record_fini(&w->record);
+    buf_add(&w->bytes, "x", 1);
+    assert_int_equal(
+        record_read(&w->record, buf_slice(&w->bytes), &w->forms, &w->why),
+        STATUS_MALFORMED);
+}
+
+/* Acts that no broker of this version writes. */
+TEST(names_the_act_that_it_refuses)
+{
+    static const struct {
+        enum act_kind kind;
+        const char *name;
+    } cases[] = {
+        {ACT_SETTINGS, "../etc"}, {ACT_SETTINGS, ""}, {ACT_BIRTH, NULL}};
+    struct world *w = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fill(w);
+        if (cases[i].name)
+            w->acts[cases[i].kind].name = cases[i].name;
+        else
+            w->acts[cases[i].kind].birth.epoch[0] = '/';
+        assert_int_equal(write_and_read(w), STATUS_MALFORMED);
+        assert_int_equal(w->record.n, cases[i].kind);
+        assert_non_null(strstr(w->why.text, "act "));
+    }
+}
