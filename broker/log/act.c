@@ -4,7 +4,123 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "broker/log/batch.h"
 #include "broker/log/log_set.h"
+
+bool
+act_follows(const struct act *act, const struct head *head)
+{
+    const struct list_info *info = &act->list_end.info;
+    const struct batch *b = act->entries.batch;
+
+    if (act->kind == ACT_BIRTH)
+        return !head->exists && !head->is_removed && act->birth.start_list > 0;
+    if (!head->exists)
+        return false;
+    switch (act->kind) {
+    case ACT_BATCH:
+        return b->first == head->last + 1 && b->last >= b->first &&
+               b->before_us == head->last_us && b->last_us > b->before_us &&
+               digest_is_equal(&b->before, &head->digest) &&
+               b->list == head->list;
+    case ACT_LIST_END:
+        return !head_list_is_empty(head) && info->number == head->list &&
+               info->last == head->last &&
+               digest_is_equal(&info->digest, &head->digest);
+    case ACT_RETIREMENT:
+        return act->retirement.first == head->first_list &&
+               act->retirement.last >= head->first_list &&
+               act->retirement.last < head->list &&
+               act->retirement.earliest <= head->last;
+    case ACT_GENERATION:
+        return act->generation.build.number >
+                   head->generations[act->generation.build.kind].last &&
+               act->generation.build.seq <= head->last;
+    case ACT_UNARCHIVED:
+        return act->unarchived.n <=
+               head->generations[act->unarchived.kind].n_archived;
+    default:
+        return true;
+    }
+}
+
+static void
+move_over_batch(const struct batch *b, int64_t at_us, struct head *head)
+{
+    if (head_list_is_empty(head))
+        head->list_first_us = at_us; /* its age counts from here */
+    head->last = b->last;
+    head->last_us = b->last_us;
+    head->digest = b->digest;
+    head->list_bytes = b->list_bytes;
+}
+
+static void
+move_over_removal(const struct act *act, struct head *head)
+{
+    head->exists = false;
+    head->is_removed = true;
+    head->changed_us = act->removal.removed_us;
+}
+
+static void
+move_over_generation(const struct act *act, struct head *head)
+{
+    const struct generation *build = &act->generation.build;
+    struct generations *of_kind = &head->generations[build->kind];
+
+    of_kind->current = *build;
+    of_kind->last = build->number;
+    of_kind->n_archived = act->generation.n_archived;
+    of_kind->first_archived = act->generation.first_archived;
+}
+
+void
+act_move(const struct act *act, int64_t at_us, struct head *head)
+{
+    struct generations *of_kind;
+
+    switch (act->kind) {
+    case ACT_BIRTH:
+        head_start(head, act->birth.epoch, act->birth.created_us);
+        head_number_lists(head, act->birth.start_list);
+        break;
+    case ACT_BATCH:
+        move_over_batch(act->entries.batch, at_us, head);
+        head->commit_after = act->entries.commit_after;
+        break;
+    case ACT_LIST_END:
+        (void)head_end_list(head);
+        break;
+    case ACT_SETTINGS:
+        head->changed_us = act->settings.changed_us;
+        break;
+    case ACT_RETIREMENT:
+        head->first_list = act->retirement.last + 1;
+        head->earliest = act->retirement.earliest;
+        head->file_bytes = act->retirement.file_bytes;
+        break;
+    case ACT_REMOVAL:
+        move_over_removal(act, head);
+        break;
+    case ACT_GENERATION:
+        move_over_generation(act, head);
+        break;
+    case ACT_UNARCHIVED:
+        of_kind = &head->generations[act->unarchived.kind];
+        of_kind->n_archived = act->unarchived.n_archived;
+        of_kind->first_archived = act->unarchived.first_archived;
+        break;
+    case ACT_FILED:
+        head->file_bytes = act->filed.file_bytes;
+        break;
+    case ACT_KEY: /* no head tells of them */
+    case ACT_PURGED:
+    case ACT_SWEPT:
+    case ACT_KINDS:
+        break;
+    }
+}
 
 static void
 free_header(const struct act *act)
@@ -47,7 +163,7 @@ acts_find_key(const struct acts *acts, const struct digest *id)
     for (size_t i = acts->last_key; i > 0; i = acts->all[i - 1].previous_key) {
         const struct act_key *key = &acts->all[i - 1].key;
 
-        if (!memcmp(key->id.bytes, id->bytes, DIGEST_SIZE))
+        if (digest_is_equal(&key->id, id))
             return key;
     }
     return NULL;

@@ -27,6 +27,7 @@
 #include "proto/status.h"
 
 struct batch;
+struct journal_place;
 struct log_set;
 
 enum act_kind {
@@ -45,6 +46,12 @@ enum act_kind {
     ACT_SWEPT,  /* files of a generation are off the disk; has no set */
     ACT_KINDS
 };
+
+static inline bool
+act_is_local(enum act_kind kind)
+{
+    return kind >= ACT_FILED;
+}
 
 /* A post with an idempotency key, and its outcome. */
 struct act_key {
@@ -158,12 +165,22 @@ struct act {
     };
 };
 
+/* Does `act` follow from the head of its set? Of an act that was made here it
+ * does; one of another broker is looked at, because two copies may differ. */
+bool act_follows(const struct act *act, const struct head *head);
+
+/* Moves the head of the set to where it is behind the act, which follows from
+ * it, in a commit at `at_us`. */
+void act_move(const struct act *act, int64_t at_us, struct head *head);
+
 /* One transaction. */
 struct commit {
     int64_t at_us; /* the clock when the round began: an engine uses no other
                       time, for the acceptance of batches and the age of keys */
     const struct act *acts;
     size_t n;
+    const struct journal_place *place; /* that the commit leads to; NULL: it
+                                          leaves the place as it is */
 };
 
 /* The acts of one round: the acts of the next commit, in the order of their

@@ -17,6 +17,7 @@
 #include "broker/log/act.h"
 #include "broker/log/batch.h"
 #include "broker/log/head.h"
+#include "broker/log/journal.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -56,6 +57,11 @@ struct engine_ops {
     /* Reports every set with its head, and every name of a removed set. */
     enum status (*load)(struct engine *engine, engine_set_fn *on_set,
                         void *user, struct problem *why);
+
+    /* The place in the journal of the last commit that had one; all zero:
+     * none had. NULL: likewise. */
+    enum status (*place)(struct engine *engine, struct journal_place *place,
+                         struct problem *why);
 
     /* How many bytes of entries the next commit may have, so that what frees
      * room still fits afterwards; 0: no posts at all. NULL: any number. Log

@@ -82,6 +82,20 @@ struct log_options {
     enum status (*on_acts)(const struct act *acts, size_t n, struct post **post,
                            void *user);
 
+    /* The journal that orders the commits of several brokers (journal.h), lent
+     * until log_close; NULL: there is one broker, whose commits are in the
+     * order of its rounds. */
+    struct journal *journal;
+
+    /* The set of an act of another broker, which has begun there and not here,
+     * or both: the same as log_set_new made for a post of this broker, if there
+     * is one. NULL: no memory. Log thread; only with a journal. */
+    struct log_set *(*on_foreign_set)(const char *name, void *user);
+
+    /* The acts of another broker are done: readers see them. They are lent. Log
+     * thread; only with a journal; may be NULL. */
+    void (*on_followed)(const struct act *acts, size_t n, void *user);
+
     /* A list has ended: there is a file to write. Log thread; only to wake. */
     void (*on_closed)(void *user);
     void *user;

@@ -8,6 +8,7 @@
 #include "broker/base/metrics.h"
 #include "broker/log/idempotency.h"
 #include "broker/log/log_set.h"
+#include "broker/log/record.h"
 #include "broker/log/sequencer.h"
 #include "proto/resourcesync/document_write.h"
 
@@ -44,12 +45,14 @@ publish_set(struct log_thread *t, struct log_set *set)
         tail_empty(t->tails, &set->tail);
 }
 
-/* The engine's commit, timed and counted. */
+/* The engine's commit, timed and counted. `place`: what the round leads to in
+ * the journal; NULL: it is not in there. */
 static enum status
-commit_acts(struct log_thread *t, bool *is_more, struct problem *why)
+commit_acts(struct log_thread *t, const struct journal_place *place,
+            bool *is_more, struct problem *why)
 {
     const struct acts *acts = &t->sequencer.acts;
-    const struct commit commit = {acts->at_us, acts->all, acts->n};
+    const struct commit commit = {acts->at_us, acts->all, acts->n, place};
     int64_t began_us = clock_steady_us();
     enum status rc = t->engine->ops->commit(t->engine, &commit, is_more, why);
 
@@ -60,9 +63,60 @@ commit_acts(struct log_thread *t, bool *is_more, struct problem *why)
         metrics_add(METRIC_COMMITS_FAILED, 1);
         return rc;
     }
+    if (place)
+        t->place = *place;
     metrics_add(METRIC_LISTS_CLOSED, (int64_t)acts->n_of[ACT_LIST_END]);
     metrics_add(METRIC_FILES_WRITTEN, (int64_t)acts->n_of[ACT_FILED]);
     return rc;
+}
+
+static void
+end_turn(struct log_thread *t)
+{
+    t->has_turn = false;
+    t->options->journal->ops->release(t->options->journal);
+}
+
+/* Adds the round to the journal, which ends the turn, and sets *place to where
+ * that leads. If all its acts are local, *place stays as it is. */
+static enum status
+append_round(struct log_thread *t, struct journal_place *place,
+             struct problem *why)
+{
+    const struct acts *acts = &t->sequencer.acts;
+    const struct commit commit = {acts->at_us, acts->all, acts->n, NULL};
+    struct journal *journal = t->options->journal;
+    size_t n_shared;
+    enum status rc;
+
+    buf_clear(&t->record);
+    record_write(&t->record, &commit, &n_shared);
+    if (t->record.failed)
+        return problem_memory(why);
+    if (n_shared == 0)
+        return STATUS_OK;
+    t->has_turn = false;
+    journal_place_next(place, buf_slice(&t->record));
+    rc = journal->ops->append(journal, place, buf_slice(&t->record), why);
+    if (rc && rc != STATUS_CONFLICT) /* STATUS_IO is not the engine's */
+        rc = STATUS_BUSY;
+    return rc;
+}
+
+/* Makes the acts of the round durable: in the journal, if there is a turn to
+ * end, then in the engine. `followed`: where a round of another broker leads to
+ * in the journal. */
+static enum status
+keep_round(struct log_thread *t, const struct journal_place *followed,
+           bool *is_more, struct problem *why)
+{
+    struct journal_place place = followed ? *followed : t->place;
+    enum status rc =
+        t->has_turn && !followed ? append_round(t, &place, why) : STATUS_OK;
+
+    return rc ? rc
+              : commit_acts(t, place.n > t->place.n ? &place : NULL, is_more,
+                            why);
 }
 
 /* Places the announcement of the round, behind all else. */
@@ -99,9 +153,11 @@ conclude_announcement(struct log_thread *t, enum status rc,
 }
 
 /* Commits what the round placed, and makes it visible to everybody, or undoes
- * it. *is_more: there are old batches to forget. */
+ * it. `followed` as in keep_round. *is_more: there are old batches to forget.
+ */
 static enum status
-conclude_round(struct log_thread *t, enum status rc, bool *is_more,
+conclude_round(struct log_thread *t, enum status rc,
+               const struct journal_place *followed, bool *is_more,
                struct problem *why)
 {
     bool has_ended = t->sequencer.acts.n_of[ACT_LIST_END] > 0;
@@ -112,7 +168,7 @@ conclude_round(struct log_thread *t, enum status rc, bool *is_more,
         rc = problem_memory(why);
     } else {
         sequencer_finish(&t->sequencer);
-        rc = commit_acts(t, is_more, why);
+        rc = keep_round(t, followed, is_more, why);
     }
     if (rc == STATUS_IO) {
         /* Nobody knows whether it is kept. No answer may go out and nothing be
@@ -121,6 +177,8 @@ conclude_round(struct log_thread *t, enum status rc, bool *is_more,
              diag_text("error", why->text));
         _exit(1);
     }
+    if (t->has_turn)
+        end_turn(t);
     if (rc)
         sequencer_revert(&t->sequencer);
     list_foreach (node, after, &t->sequencer.touched) {
@@ -133,8 +191,139 @@ conclude_round(struct log_thread *t, enum status rc, bool *is_more,
         atomic_fetch_add_explicit(&t->births, n_births, memory_order_release);
     if (!rc && has_ended)
         t->options->on_closed(t->options->user);
+    if (!rc && followed && t->options->on_followed)
+        t->options->on_followed(t->sequencer.acts.all, t->sequencer.acts.n,
+                                t->options->user);
     acts_clear(&t->sequencer.acts);
     return rc;
+}
+
+/* Rounds of other brokers */
+
+/* Adds the acts of a record to the round. */
+static enum status
+follow_acts(struct log_thread *t, const struct record *record,
+            struct problem *why)
+{
+    const struct log_options *options = t->options;
+    enum status rc = STATUS_OK;
+
+    t->sequencer.acts.at_us = record->at_us;
+    for (size_t i = 0; !rc && i < record->n; i++) {
+        const struct act *act = &record->acts[i];
+        struct log_set *set = options->on_foreign_set(act->name, options->user);
+
+        rc = set ? sequencer_follow(&t->sequencer, set, act, why)
+                 : problem_memory(why);
+    }
+    return rc;
+}
+
+/* Commits the record of another broker here, and publishes it: a
+ * journal_take_fn. A record that is known is passed over. */
+static enum status
+follow_record(const struct journal_place *place, struct slice bytes, void *user,
+              struct problem *why)
+{
+    struct log_thread *t = user;
+    struct journal_place next = t->place;
+    struct record record = {.n = 0};
+    bool is_more;
+    enum status rc;
+
+    if (place->n <= t->place.n)
+        return STATUS_OK;
+    if (place->n > t->place.n + 1)
+        return problem(why, STATUS_AGAIN, "records are missing before %llu",
+                       (unsigned long long)place->n);
+    journal_place_next(&next, bytes);
+    if (!digest_is_equal(&next.chain, &place->chain))
+        rc = problem(why, STATUS_DIFFERENT, "its digest is another one here");
+    else
+        rc = record_read(&record, bytes, &t->tails->forms, why);
+    if (!rc) {
+        rc = follow_acts(t, &record, why);
+        if (rc) {
+            sequencer_revert(&t->sequencer);
+            acts_clear(&t->sequencer.acts);
+        } else {
+            rc = conclude_round(t, STATUS_OK, &next, &is_more, why);
+        }
+    }
+    record_fini(&record);
+    if (!rc || rc == STATUS_MEMORY || rc == STATUS_BUSY)
+        return rc;
+
+    /* This copy cannot go on, and nobody can tell which of the two is right. */
+    t->is_different = true;
+    DIAG(DIAG_ERROR, "log",
+         "a commit of another broker cannot be followed, and posts are refused",
+         diag_number("record", (int64_t)place->n),
+         diag_text("error", why->text));
+    return STATUS_DIFFERENT;
+}
+
+/* A local act concerns no other broker. */
+static bool
+is_local(const struct post *post)
+{
+    return post->kind == POST_RECORD ||
+           (post->kind == POST_ACT && act_is_local(post->act->kind));
+}
+
+static bool
+has_shared_posts(struct log_thread *t)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &t->waiting)
+        if (!is_local(list_entry(node, struct post, node)))
+            return true;
+    return false;
+}
+
+/* With a journal, waits for the turn if a post needs it: t->has_turn. The round
+ * begins at the journal's time then, else at that of the clock. `why`: there is
+ * no turn. */
+static void
+begin_turn(struct log_thread *t, struct problem *why)
+{
+    struct journal *journal = t->options->journal;
+    int64_t now_us = 0;
+    enum status rc = STATUS_DIFFERENT;
+
+    if (journal && has_shared_posts(t)) {
+        if (t->is_different)
+            problem_set(why, "this broker and the journal do not agree");
+        else
+            rc = journal->ops->turn(journal, &t->place, follow_record, t,
+                                    &now_us, why);
+        t->has_turn = !rc;
+        if (t->is_cut_off != (rc != STATUS_OK)) {
+            t->is_cut_off = rc != STATUS_OK;
+            if (rc)
+                DIAG(DIAG_WARNING, "log", "the journal gives no turn",
+                     diag_text("error", why->text));
+            else
+                diag(DIAG_WARNING, "log", "the journal gives turns again");
+        }
+    }
+    t->sequencer.acts.at_us = t->has_turn ? now_us : clock_now_us();
+}
+
+/* Follows the records that wait before any other post, one round each. */
+static void
+follow_waiting(struct log_thread *t)
+{
+    while (!list_is_empty(&t->waiting)) {
+        struct post *post = list_entry(t->waiting.next, struct post, node);
+
+        if (post->kind != POST_RECORD)
+            return;
+        list_remove(&post->node);
+        post->status = follow_record(&post->place, post->record, t, &post->why);
+        post->done(post);
+    }
 }
 
 /* Does any post wait for a round? */
@@ -191,13 +380,19 @@ room_for_post(const struct post *post)
                : 0;
 }
 
-/* What a post comes to before it is placed: a repeat needs no room. */
+/* What a post comes to before it is placed: a repeat needs no room. `unturned`:
+ * why the round has no turn. */
 static enum idempotency_verdict
-judge_post(struct log_thread *t, struct post *post, uint64_t room)
+judge_post(struct log_thread *t, struct post *post, uint64_t room,
+           const struct problem *unturned)
 {
     enum idempotency_verdict verdict = IDEMPOTENCY_NEW;
 
     post->status = STATUS_OK;
+    if (t->options->journal && !t->has_turn && !is_local(post)) {
+        post->status = problem(&post->why, STATUS_BUSY, "%s", unturned->text);
+        return IDEMPOTENCY_SETTLED;
+    }
     if (post->kind != POST_CHANGES && post->kind != POST_SETTINGS)
         return IDEMPOTENCY_NEW;
     if (post->line && post->line->is_broken) {
@@ -310,24 +505,44 @@ must_wait(const struct post *post)
            (post->set->draft.is_removed || post->prepare);
 }
 
+/* Another broker was first, where the journal has no turns: the posts of the
+ * round wait before all others again, as they came. */
+static void
+stamp_again(struct log_thread *t, struct list *round)
+{
+    struct problem why = {""};
+
+    conclude_announcement(t, STATUS_BUSY, &why);
+    while (!list_is_empty(round)) {
+        struct list *last = round->prev;
+        struct post *post = list_entry(last, struct post, node);
+
+        list_remove(last);
+        key_shares_give(post);
+        post->is_birth = post->is_repeat = false;
+        list_prepend(&t->waiting, last);
+    }
+}
+
 /* One round; *is_more as by conclude_round. */
 static void
 commit_round(struct log_thread *t, bool *is_more)
 {
     struct list round, *node, *after;
-    struct problem why = {""};
+    struct problem why = {""}, unturned = {""};
     enum status rc = STATUS_OK;
     uint64_t room, taken = 0;
     size_t bytes = 0, n_posts = 0, n_entries = 0;
 
     thread_show_life(&t->thread); /* rounds may follow without a wait */
     list_init(&round);
-    t->sequencer.acts.at_us = clock_now_us();
+    follow_waiting(t);
+    begin_turn(t, &unturned);
     room = look_for_room(t);
     while (!rc && bytes < ROUND_BYTES && !list_is_empty(&t->waiting)) {
         struct post *post = list_entry(t->waiting.next, struct post, node);
 
-        if (must_wait(post) ||
+        if (post->kind == POST_RECORD || must_wait(post) ||
             (taken > 0 && room_for_post(post) >= room - taken))
             break;
         list_remove(&post->node);
@@ -336,7 +551,7 @@ commit_round(struct log_thread *t, bool *is_more)
             continue;
         }
         bytes += weight_of(post);
-        switch (judge_post(t, post, room - taken)) {
+        switch (judge_post(t, post, room - taken, &unturned)) {
         case IDEMPOTENCY_NEW:
             list_append(&round, &post->node);
             taken += room_for_post(post);
@@ -354,7 +569,11 @@ commit_round(struct log_thread *t, bool *is_more)
     }
     if (!rc)
         rc = place_announcement(t);
-    rc = conclude_round(t, rc, is_more, &why);
+    rc = conclude_round(t, rc, NULL, is_more, &why);
+    if (rc == STATUS_CONFLICT) {
+        stamp_again(t, &round);
+        return;
+    }
     note_outcome(t, rc, !list_is_empty(&round), &why);
     if (!rc)
         count_round(t, n_posts, n_entries);
@@ -408,7 +627,7 @@ run_log_thread(struct thread *thread)
 
             (void)look_for_room(t);
             t->sequencer.acts.at_us = clock_now_us();
-            if (is_more && conclude_round(t, STATUS_OK, &is_more, &why))
+            if (is_more && conclude_round(t, STATUS_OK, NULL, &is_more, &why))
                 is_more = false; /* again after the next post */
         }
         t->engine->ops->tidy(t->engine);
@@ -428,6 +647,7 @@ log_thread_start(struct log_thread *t, struct problem *why)
     list_init(&t->waiting);
     atomic_init(&t->is_owed_a_wake, false);
     atomic_init(&t->has_room, true);
+    buf_init(&t->record, SIZE_MAX);
     return thread_start(&t->thread, "log", run_log_thread, t, why);
 }
 
@@ -480,4 +700,5 @@ log_thread_fini(struct log_thread *t)
 {
     key_shares_fini(&t->key_shares);
     acts_fini(&t->sequencer.acts);
+    buf_fini(&t->record);
 }

@@ -4,7 +4,8 @@
  *
  * It is the only writer of the log, and the only one that assigns seqs, event
  * times and list numbers. All posts that wait when a round begins share its one
- * fsync. The thread never waits for a network or for another thread.
+ * fsync. The thread never waits for another thread, and for a network only where
+ * several brokers share a journal (journal.h): then it waits for its turn.
  *
  *     submit -> queue -> [ take -> stamp into batches -> engine commit ->
  *                          publish (tail) -> post->done ] -> again
@@ -66,6 +67,13 @@ struct log_thread {
     bool is_full;    /* the engine has no room, or not enough yet to be well */
     bool has_failed; /* the last commit that had posts */
     bool is_refusing;
+
+    /* The log thread's, with a journal. */
+    struct journal_place place; /* of the last commit that is in it */
+    bool has_turn;
+    bool is_different; /* this copy and the journal do not agree */
+    bool is_cut_off;   /* it gave no turn, the last time */
+    struct buf record; /* of the round */
 
     /* The round's, the log thread's own. */
     int64_t committed_us; /* on the steady clock */

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "broker/log/act.h"
 #include "broker/log/head.h"
+#include "broker/log/journal.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
@@ -27,8 +28,9 @@ enum post_kind {
     POST_CHANGES, /* append `fragments`; a set that is new begins with them */
     POST_CLOSE, /* end the open list, unless it is empty or not number `list` */
     POST_SETTINGS, /* keep `settings`; a set that is new begins with them */
-    POST_ACT       /* do `act`. Behind a removal of its set a post gets
+    POST_ACT,      /* do `act`. Behind a removal of its set a post gets
                       STATUS_GONE */
+    POST_RECORD    /* follow `record`: a commit of another broker. Has no set */
 };
 
 /* The log commits the posts of one line in the order of submission. If one
@@ -67,6 +69,11 @@ struct post {
     /* POST_CLOSE: the number of the list to end, 0: of whichever is open. The
      * log thread writes the number of the list that ended, 0: none. */
     uint64_t list;
+
+    /* POST_RECORD: lent, with the place that it leads to. Nothing happens if
+     * the log is there already. STATUS_AGAIN: records before it are missing. */
+    struct slice record;
+    struct journal_place place;
 
     const struct act *act; /* POST_ACT; lent: its kind and "given" fields */
     int64_t grace_us;      /* POST_ACT: trash stays for so long */

@@ -9,6 +9,14 @@
 #include "broker/log/log_set.h"
 #include "proto/resourcesync/document_write.h"
 
+/* Adds an act, and moves the draft of its set over it. */
+static enum status
+add_act(struct sequencer *s, struct log_set *set, const struct act *act)
+{
+    act_move(act, s->acts.at_us, &set->draft);
+    return acts_add(&s->acts, set, act);
+}
+
 /* Begins the log of a set with its first post. The set gets its id now, because
  * the next acts of the round name it. If the round is refused, the set loses
  * the id (revert_set), and the next birth gets it: nobody else has seen it. */
@@ -20,15 +28,12 @@ give_birth(struct sequencer *s, struct log_set *set, struct post *post)
     if (!random_hex(act.birth.epoch, sizeof(act.birth.epoch)))
         return STATUS_MEMORY;
     act.birth.created_us = s->acts.at_us;
-    head_start(&set->draft, act.birth.epoch, act.birth.created_us);
-    if (set->start_list)
-        head_number_lists(&set->draft, set->start_list);
-    act.birth.start_list = set->draft.start_list;
+    act.birth.start_list = set->start_list ? set->start_list : 1;
     act.birth.creator = log_set_creator(set);
     set->id =
         s->engine->ops->next_id(s->engine) + (uint32_t)s->acts.n_of[ACT_BIRTH];
     post->is_birth = true;
-    return acts_add(&s->acts, set, &act);
+    return add_act(s, set, &act);
 }
 
 static const struct list_limits *
@@ -87,7 +92,8 @@ end_list(struct sequencer *s, struct log_set *set)
     struct buf header;
 
     finish_batch(set);
-    act.list_end.info = head_end_list(&set->draft);
+    act.list_end.info = head_open_list(&set->draft);
+    act.list_end.info.until_us = set->draft.last_us;
     buf_init(&header, DOCUMENT_FRAME_MAX);
     s->options->on_header(set, set->draft.epoch, &act.list_end.info, &header,
                           s->options->user);
@@ -96,7 +102,7 @@ end_list(struct sequencer *s, struct log_set *set)
         return STATUS_MEMORY;
     }
     act.list_end.header = buf_slice(&header);
-    return acts_add(&s->acts, set, &act);
+    return add_act(s, set, &act);
 }
 
 /*
@@ -199,8 +205,7 @@ place_settings(struct sequencer *s, struct post *post)
 
     if (!set->draft.exists && give_birth(s, set, post))
         return STATUS_MEMORY;
-    set->draft.changed_us = s->acts.at_us;
-    return acts_add(&s->acts, set, &act);
+    return add_act(s, set, &act);
 }
 
 /* The last number that was given, to a list or a generation. */
@@ -218,107 +223,97 @@ last_number(const struct head *head)
 /* The set ends with this commit. Its open list ends without becoming a closed
  * one. Readers know the number of that list, so no later list gets it. */
 static enum status
-place_removal(struct acts *acts, const struct post *post)
+place_removal(struct sequencer *s, const struct post *post)
 {
-    struct head *draft = &post->set->draft;
+    const struct head *draft = &post->set->draft;
     const struct act act = {
         .kind = ACT_REMOVAL,
         .removal = {.first = draft->first_list,
                     .last = draft->list - 1,
                     .next_list = last_number(draft) + 1,
-                    .removed_us = acts->at_us,
-                    .due_us = acts->at_us + post->grace_us,
+                    .removed_us = s->acts.at_us,
+                    .due_us = s->acts.at_us + post->grace_us,
                     .creator = log_set_creator(post->set)},
     };
 
-    draft->exists = false;
-    draft->is_removed = true;
-    draft->changed_us = acts->at_us;
-    return acts_add(acts, post->set, &act);
+    return add_act(s, post->set, &act);
 }
 
 /* The set's history begins later from this commit on, for everybody at once. */
 static enum status
-place_retirement(struct acts *acts, const struct post *post)
+place_retirement(struct sequencer *s, const struct post *post)
 {
-    struct head *draft = &post->set->draft;
+    const struct head *draft = &post->set->draft;
+    uint64_t file_bytes = draft->file_bytes;
     struct act act = *post->act;
 
     if (act.retirement.last < draft->first_list ||
         act.retirement.last >= draft->list)
         return STATUS_OK; /* retired already: there is no act */
-    draft->file_bytes -= act.retirement.bytes < draft->file_bytes
-                             ? act.retirement.bytes
-                             : draft->file_bytes;
-    act.retirement.file_bytes = draft->file_bytes;
+    act.retirement.file_bytes = act.retirement.bytes < file_bytes
+                                    ? file_bytes - act.retirement.bytes
+                                    : 0;
     act.retirement.first = draft->first_list;
     act.retirement.open_list = draft->list;
-    act.retirement.due_us = acts->at_us + post->grace_us;
-    draft->first_list = act.retirement.last + 1;
-    draft->earliest = act.retirement.earliest;
-    return acts_add(acts, post->set, &act);
+    act.retirement.due_us = s->acts.at_us + post->grace_us;
+    return add_act(s, post->set, &act);
 }
 
 static enum status
-place_generation(struct acts *acts, const struct post *post)
+place_generation(struct sequencer *s, const struct post *post)
 {
     struct act act = *post->act;
     const struct generation *next = &act.generation.build;
-    struct generations *now = &post->set->draft.generations[next->kind];
+    const struct generations *now = &post->set->draft.generations[next->kind];
 
     act.generation.is_first = now->current.number == 0;
-    act.generation.due_us = acts->at_us + post->grace_us;
-    if (next->is_archived && now->n_archived++ == 0)
-        now->first_archived = next->number;
-    now->current = *next;
-    now->last = next->number;
-    act.generation.n_archived = now->n_archived;
-    act.generation.first_archived = now->first_archived;
-    return acts_add(acts, post->set, &act);
+    act.generation.due_us = s->acts.at_us + post->grace_us;
+    act.generation.n_archived = now->n_archived + next->is_archived;
+    act.generation.first_archived = now->n_archived > 0 || !next->is_archived
+                                        ? now->first_archived
+                                        : next->number;
+    return add_act(s, post->set, &act);
 }
 
 static enum status
-place_unarchived(struct acts *acts, const struct post *post)
+place_unarchived(struct sequencer *s, const struct post *post)
 {
     struct act act = *post->act;
-    struct generations *now =
+    const struct generations *now =
         &post->set->draft.generations[act.unarchived.kind];
 
-    now->n_archived -= act.unarchived.n;
-    now->first_archived = act.unarchived.first_archived;
-    act.unarchived.n_archived = now->n_archived;
+    act.unarchived.n_archived = now->n_archived - act.unarchived.n;
     act.unarchived.last = now->last;
-    act.unarchived.due_us = acts->at_us + post->grace_us;
-    return acts_add(acts, post->set, &act);
+    act.unarchived.due_us = s->acts.at_us + post->grace_us;
+    return add_act(s, post->set, &act);
 }
 
 static enum status
-place_filed(struct acts *acts, const struct post *post)
+place_filed(struct sequencer *s, const struct post *post)
 {
     struct act act = *post->act;
 
-    post->set->draft.file_bytes += act.filed.bytes;
-    act.filed.file_bytes = post->set->draft.file_bytes;
-    return acts_add(acts, post->set, &act);
+    act.filed.file_bytes = post->set->draft.file_bytes + act.filed.bytes;
+    return add_act(s, post->set, &act);
 }
 
 static enum status
-place_act(struct acts *acts, const struct post *post)
+place_act(struct sequencer *s, const struct post *post)
 {
     switch (post->act->kind) {
     case ACT_REMOVAL:
-        return place_removal(acts, post);
+        return place_removal(s, post);
     case ACT_RETIREMENT:
-        return place_retirement(acts, post);
+        return place_retirement(s, post);
     case ACT_GENERATION:
-        return place_generation(acts, post);
+        return place_generation(s, post);
     case ACT_UNARCHIVED:
-        return place_unarchived(acts, post);
+        return place_unarchived(s, post);
     case ACT_FILED:
-        return place_filed(acts, post);
+        return place_filed(s, post);
     case ACT_PURGED:
     case ACT_SWEPT:
-        return acts_add(acts, NULL, post->act);
+        return acts_add(&s->acts, NULL, post->act);
     case ACT_BIRTH: /* follow from posts of other kinds */
     case ACT_BATCH:
     case ACT_LIST_END:
@@ -339,11 +334,19 @@ sequencer_init(struct sequencer *s, struct engine *engine,
     list_init(&s->touched);
 }
 
+/* The round concerns the set. */
+static void
+touch(struct sequencer *s, struct log_set *set)
+{
+    if (list_is_empty(&set->touched))
+        list_append(&s->touched, &set->touched);
+}
+
 enum status
 sequencer_place(struct sequencer *s, struct post *post)
 {
-    if (post->set && list_is_empty(&post->set->touched))
-        list_append(&s->touched, &post->set->touched);
+    if (post->set)
+        touch(s, post->set);
     switch (post->kind) {
     case POST_CHANGES:
         return place_changes(s, post);
@@ -352,9 +355,67 @@ sequencer_place(struct sequencer *s, struct post *post)
     case POST_SETTINGS:
         return place_settings(s, post);
     case POST_ACT:
-        return place_act(&s->acts, post);
+        return place_act(s, post);
+    case POST_RECORD: /* of another broker: sequencer_follow */
+        break;
     }
     return STATUS_OK;
+}
+
+/* The batch becomes one of the round, which tail_publish takes over. */
+static enum status
+follow_batch(struct log_set *set, struct batch *b)
+{
+    struct batch **made = ONE_MORE(set->made, &set->made_capacity, set->n_made);
+
+    if (!made)
+        return STATUS_MEMORY;
+    set->made = made;
+    made[set->n_made++] = batch_ref(b);
+    return STATUS_OK;
+}
+
+/* acts_add takes the header. */
+static enum status
+own_header(struct slice *header)
+{
+    header->data = slice_dup(*header);
+    return header->data ? STATUS_OK : STATUS_MEMORY;
+}
+
+enum status
+sequencer_follow(struct sequencer *s, struct log_set *set,
+                 const struct act *act, struct problem *why)
+{
+    uint32_t next =
+        s->engine->ops->next_id(s->engine) + (uint32_t)s->acts.n_of[ACT_BIRTH];
+    struct act own = *act;
+    enum status rc = STATUS_OK;
+
+    touch(s, set);
+    if (!act_follows(act, &set->draft) ||
+        act->set_id != (act->kind == ACT_BIRTH ? next : set->id))
+        return problem(why, STATUS_DIFFERENT,
+                       "the set %s is not here what it is there", set->name);
+    switch (own.kind) {
+    case ACT_BIRTH:
+        set->id = own.set_id;
+        log_set_begin_for(set, own.birth.creator);
+        break;
+    case ACT_BATCH:
+        rc = follow_batch(set, (struct batch *)(uintptr_t)own.entries.batch);
+        break;
+    case ACT_LIST_END:
+        rc = own_header(&own.list_end.header);
+        break;
+    case ACT_RETIREMENT: /* local; the files of these lists are counted as
+                            long as they are there */
+        own.retirement.file_bytes = set->draft.file_bytes;
+        break;
+    default:
+        break;
+    }
+    return rc ? problem_memory(why) : add_act(s, set, &own);
 }
 
 void

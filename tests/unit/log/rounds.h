@@ -65,6 +65,7 @@ struct fake {
     bool is_out_of_keys;   /* there is no room for more */
     int64_t keys_since_us; /* set while the log thread is idle */
     bool is_blind;         /* keys cannot be looked up */
+    uint64_t place;        /* of the last commit that is in a journal */
 };
 
 static inline uint32_t
@@ -136,6 +137,8 @@ fake_commit(struct engine *engine, const struct commit *commit, bool *is_more,
         rc = problem(why, STATUS_BUSY, "the disk is full");
     for (size_t i = 0; !rc && i < commit->n; i++)
         fake_keep(f, &commit->acts[i]);
+    if (!rc && commit->place)
+        f->place = commit->place->n;
     *is_more = f->to_forget > 0 && --f->to_forget > 0;
     pthread_cond_broadcast(&f->changed);
     pthread_mutex_unlock(&f->mutex);

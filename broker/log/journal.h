@@ -1,0 +1,84 @@
+/*
+ * journal.h - the seam: what puts the commits of several brokers in one order.
+ *
+ * A journal numbers records (record.h) 1, 2, 3 ... Each broker of a cluster has
+ * a copy of all of them, in its own engine, and adds one for each of its rounds
+ * that others must know of:
+ *
+ *     log thread                               journal
+ *       turn ------------------------------------> nobody else may append
+ *         <------ records behind this copy, the time
+ *       (commits these to its engine, and publishes them)
+ *       stamps its own posts at that time
+ *       append ----------------------------------> kept on two machines
+ *       (commits to its engine, publishes, answers)
+ *
+ * The journal alone decides what has happened. A round whose append has an
+ * unknown outcome is undone here; if it is in the journal, the next turn brings
+ * it back as it brings the records of others.
+ *
+ * The seam knows no SQL. An engine of journals that has no turns hands out all
+ * at once, and answers the append that comes too late with STATUS_CONFLICT: the
+ * round is stamped again.
+ */
+#ifndef BROKER_LOG_JOURNAL_H
+#define BROKER_LOG_JOURNAL_H
+
+#include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* How far a copy is: the number of the last record, and a digest over all
+ * records up to it: c(n) = SHA-256(c(n-1) || record n). c(0) is all zero. */
+struct journal_place {
+    uint64_t n;
+    struct digest chain;
+};
+
+/* Moves a place over the next record. */
+static inline void
+journal_place_next(struct journal_place *place, struct slice record)
+{
+    place->n++;
+    digest_add(&place->chain, record);
+}
+
+struct journal {
+    const struct journal_ops *ops;
+};
+
+/* Receives one record, which is lent, with the place that it leads to. Another
+ * status than STATUS_OK ends the reading. */
+typedef enum status journal_take_fn(const struct journal_place *place,
+                                    struct slice record, void *user,
+                                    struct problem *why);
+
+struct journal_ops {
+    /* Waits for the turn. Hands over all records behind `at`, in order, then
+     * sets *now_us to the journal's clock: what it tells never runs backwards,
+     * whichever broker asks. STATUS_OK: the caller has the turn until it calls
+     * append or release. Else it has none: STATUS_UNREACHABLE, or what `take`
+     * returned; STATUS_DIFFERENT: the journal ends before `at`, or has another
+     * record there. Log thread. */
+    enum status (*turn)(struct journal *journal, const struct journal_place *at,
+                        journal_take_fn *take, void *user, int64_t *now_us,
+                        struct problem *why);
+
+    /* Adds a record, which leads to `place`, and ends the turn. STATUS_OK: it
+     * is kept for good. STATUS_CONFLICT: another record has its number.
+     * STATUS_UNREACHABLE: it is not kept. STATUS_IO: nobody knows; a later turn
+     * will tell. Log thread. */
+    enum status (*append)(struct journal *journal,
+                          const struct journal_place *place,
+                          struct slice record, struct problem *why);
+
+    /* Ends the turn without a record. Log thread. */
+    void (*release)(struct journal *journal);
+
+    void (*close)(struct journal *journal);
+};
+
+#endif

@@ -1,0 +1,144 @@
+#include "tests/support/shared_journal.h"
+
+#include <assert.h>
+#include <string.h>
+
+static struct seat *
+seat_of(struct journal *journal)
+{
+    return (struct seat *)(void *)journal;
+}
+
+static enum status
+hand_over(struct shared_journal *all, const struct journal_place *at,
+          journal_take_fn *take, void *user, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (at->n > all->n ||
+        (at->n > 0 &&
+         !digest_is_equal(&all->records[at->n - 1].place.chain, &at->chain)))
+        return problem(why, STATUS_DIFFERENT, "another history");
+    for (size_t i = at->n; !rc && i < all->n; i++)
+        rc = take(&all->records[i].place, buf_slice(&all->records[i].bytes),
+                  user, why);
+    return rc;
+}
+
+static enum status
+seat_turn(struct journal *journal, const struct journal_place *at,
+          journal_take_fn *take, void *user, int64_t *now_us,
+          struct problem *why)
+{
+    struct seat *s = seat_of(journal);
+    struct shared_journal *all = s->all;
+    enum status rc;
+
+    pthread_mutex_lock(&all->mutex);
+    while (all->is_taken && !all->has_no_turns)
+        pthread_cond_wait(&all->changed, &all->mutex);
+    if (s->is_cut)
+        rc = problem(why, STATUS_UNREACHABLE, "the journal is away");
+    else
+        rc = hand_over(all, at, take, user, why);
+    if (!rc) {
+        all->is_taken = true;
+        *now_us = all->now_us += 1000000;
+    }
+    pthread_mutex_unlock(&all->mutex);
+    return rc;
+}
+
+/* The caller has the mutex. */
+static void
+leave_turn(struct shared_journal *all)
+{
+    all->is_taken = false;
+    pthread_cond_broadcast(&all->changed);
+}
+
+static void
+keep(struct shared_journal *all, const struct journal_place *place,
+     struct slice record)
+{
+    struct shared_record *r = &all->records[all->n++];
+
+    assert(all->n <= SHARED_RECORDS_MAX && place->n == all->n);
+    r->place = *place;
+    buf_init(&r->bytes, SIZE_MAX);
+    buf_add_slice(&r->bytes, record);
+}
+
+static enum status
+seat_append(struct journal *journal, const struct journal_place *place,
+            struct slice record, struct problem *why)
+{
+    static const enum status outcomes[] = {
+        [SEAT_KEPT] = STATUS_OK,
+        [SEAT_LOST] = STATUS_UNREACHABLE,
+        [SEAT_UNKNOWN_KEPT] = STATUS_IO,
+        [SEAT_UNKNOWN_LOST] = STATUS_IO,
+    };
+    struct seat *s = seat_of(journal);
+    struct shared_journal *all = s->all;
+    void (*before)(void *user) = s->before_append;
+    enum status rc = outcomes[s->outcome];
+
+    s->before_append = NULL;
+    if (before)
+        before(s->user);
+    pthread_mutex_lock(&all->mutex);
+    if (place->n != all->n + 1) {
+        all->n_conflicts++;
+        rc = problem(why, STATUS_CONFLICT, "another was first");
+    } else {
+        if (s->outcome == SEAT_KEPT || s->outcome == SEAT_UNKNOWN_KEPT)
+            keep(all, place, record);
+        if (rc)
+            problem_set(why, "the journal went away");
+    }
+    leave_turn(all);
+    pthread_mutex_unlock(&all->mutex);
+    return rc;
+}
+
+static void
+seat_release(struct journal *journal)
+{
+    struct shared_journal *all = seat_of(journal)->all;
+
+    pthread_mutex_lock(&all->mutex);
+    leave_turn(all);
+    pthread_mutex_unlock(&all->mutex);
+}
+
+static const struct journal_ops seat_ops = {
+    .turn = seat_turn,
+    .append = seat_append,
+    .release = seat_release,
+};
+
+void
+shared_journal_init(struct shared_journal *all)
+{
+    memset(all, 0, sizeof(*all));
+    pthread_mutex_init(&all->mutex, NULL);
+    pthread_cond_init(&all->changed, NULL);
+    all->now_us = INT64_C(1775067000000000);
+}
+
+void
+shared_journal_fini(struct shared_journal *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        buf_fini(&all->records[i].bytes);
+    pthread_cond_destroy(&all->changed);
+    pthread_mutex_destroy(&all->mutex);
+}
+
+struct journal *
+seat_take(struct seat *seat, struct shared_journal *all)
+{
+    *seat = (struct seat){.journal = {&seat_ops}, .all = all};
+    return &seat->journal;
+}

@@ -1,0 +1,65 @@
+/*
+ * shared_journal.h - a journal (broker/log/journal.h) in the memory of one
+ * process, for several logs.
+ *
+ *     struct shared_journal all;
+ *     struct seat a, b;           one for each log
+ *
+ *     shared_journal_init(&all);
+ *     options_of_a.journal = seat_take(&a, &all);
+ */
+#ifndef TESTS_SUPPORT_SHARED_JOURNAL_H
+#define TESTS_SUPPORT_SHARED_JOURNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/log/journal.h"
+#include "proto/buf.h"
+
+#define SHARED_RECORDS_MAX 64
+
+struct shared_journal {
+    pthread_mutex_t mutex; /* guards the rest */
+    pthread_cond_t changed;
+
+    struct shared_record {
+        struct journal_place place;
+        struct buf bytes;
+    } records[SHARED_RECORDS_MAX];
+
+    size_t n;
+    int64_t now_us; /* the clock: grows by 1 s with each turn */
+    bool is_taken;  /* somebody has the turn */
+    bool has_no_turns;
+    unsigned n_conflicts;
+};
+
+/* What the next appends of a seat come to. */
+enum seat_outcome {
+    SEAT_KEPT,
+    SEAT_LOST,         /* STATUS_UNREACHABLE */
+    SEAT_UNKNOWN_KEPT, /* STATUS_IO */
+    SEAT_UNKNOWN_LOST
+};
+
+struct seat {
+    struct journal journal;
+    struct shared_journal *all;
+    bool is_cut; /* it gets no turn */
+    enum seat_outcome outcome;
+
+    /* With SEAT_KEPT, called once before the next append, without the turn:
+     * others are first. */
+    void (*before_append)(void *user);
+    void *user;
+};
+
+void shared_journal_init(struct shared_journal *all);
+void shared_journal_fini(struct shared_journal *all);
+
+struct journal *seat_take(struct seat *seat, struct shared_journal *all);
+
+#endif

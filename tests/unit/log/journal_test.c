@@ -1,0 +1,322 @@
+/*
+ * Two logs, each with its own engine, and one journal.
+ */
+#include "broker/log/journal.h"
+
+#include "broker/log/record.h"
+#include "tests/support/shared_journal.h"
+#include "tests/unit/log/rounds.h"
+
+struct pair {
+    struct shared_journal all;
+    struct seat seats[2];
+    struct world *w[2];
+};
+
+static struct log_set *
+on_foreign_set(const char *name, void *user)
+{
+    struct world *w = user;
+
+    return !strcmp(name, "a") ? &w->a : &w->b;
+}
+
+static int
+pair_setup(void **state)
+{
+    struct pair *p = calloc(1, sizeof(*p));
+
+    assert_non_null(p);
+    shared_journal_init(&p->all);
+    for (int i = 0; i < 2; i++) {
+        p->w[i] = world_open(0);
+        p->w[i]->options.journal = seat_take(&p->seats[i], &p->all);
+        p->w[i]->options.on_foreign_set = on_foreign_set;
+    }
+    *state = p;
+    return 0;
+}
+
+static int
+pair_teardown(void **state)
+{
+    struct pair *p = *state;
+
+    for (int i = 0; i < 2; i++) {
+        void *world = p->w[i];
+
+        world_teardown(&world);
+    }
+    shared_journal_fini(&p->all);
+    free(p);
+    return 0;
+}
+
+FIXTURE(pair_setup, pair_teardown);
+
+static void
+keep(struct world *w, struct log_set *set, unsigned n, uint64_t first)
+{
+    uint64_t got;
+
+    assert_int_equal(post(w, set, n, &got), STATUS_OK);
+    assert_int_equal(got, first);
+}
+
+/* Both engines keep the same batches, and both sets have the same head. */
+static void
+assert_equal_copies(const struct pair *p)
+{
+    const struct fake *one = &p->w[0]->fake, *two = &p->w[1]->fake;
+    struct head a = head_of(&p->w[0]->a), b = head_of(&p->w[1]->a);
+
+    assert_int_equal(one->n_batches, two->n_batches);
+    for (unsigned i = 0; i < one->n_batches; i++) {
+        const struct batch *x = one->batches[i], *y = two->batches[i];
+
+        assert_int_equal(one->sets[i], two->sets[i]);
+        assert_int_equal(x->first, y->first);
+        assert_int_equal(x->list, y->list);
+        assert_int_equal(x->list_bytes, y->list_bytes);
+        assert_true(slice_equal(batch_slice(x, x->first - 1, x->last),
+                                batch_slice(y, y->first - 1, y->last)));
+        assert_true(digest_is_equal(&x->digest, &y->digest));
+    }
+    assert_int_equal(one->n_ends, two->n_ends);
+    for (unsigned i = 0; i < one->n_ends; i++)
+        assert_string_equal(one->headers[i], two->headers[i]);
+    assert_int_equal(one->place, two->place);
+    assert_string_equal(a.epoch, b.epoch);
+    assert_int_equal(a.created_us, b.created_us);
+    assert_int_equal(a.last, b.last);
+    assert_int_equal(a.last_us, b.last_us);
+    assert_int_equal(a.list, b.list);
+    assert_int_equal(a.list_bytes, b.list_bytes);
+    assert_int_equal(a.list_first_us, b.list_first_us);
+    assert_int_equal(a.commit_after, b.commit_after);
+    assert_true(digest_is_equal(&a.digest, &b.digest));
+}
+
+/* The other log follows all that is in the journal. */
+static void
+catch_up(struct pair *p, int i)
+{
+    for (size_t n = 0; n < p->all.n; n++) {
+        struct posted record;
+
+        posts_begin(&record, POST_RECORD, NULL);
+        record.post.record = buf_slice(&p->all.records[n].bytes);
+        record.post.place = p->all.records[n].place;
+        submit(p->w[i], &record);
+        assert_int_equal(posts_wait(&record), STATUS_OK);
+        posts_end(&record);
+    }
+}
+
+/* Issue, 2: posts of many brokers have one order, with times of one clock. */
+TEST(puts_posts_of_two_brokers_in_one_order)
+{
+    struct pair *p = *state;
+
+    keep(p->w[0], &p->w[0]->a, 2, 1);
+    keep(p->w[1], &p->w[1]->a, 3, 3);
+    keep(p->w[1], &p->w[1]->b, 1, 1);
+    keep(p->w[0], &p->w[0]->b, 1, 2);
+    keep(p->w[0], &p->w[0]->a, 1, 6);
+    catch_up(p, 1);
+    assert_equal_copies(p);
+    assert_int_equal(p->all.n, 5);
+    assert_int_equal(head_of(&p->w[1]->a).last_us, p->all.now_us);
+}
+
+/* Readers of a broker that takes no posts hear of those of others. */
+TEST(follows_records_without_a_turn)
+{
+    struct pair *p = *state;
+
+    keep(p->w[0], &p->w[0]->a, 2, 1);
+    p->seats[1].is_cut = true;
+    catch_up(p, 1);
+    catch_up(p, 1); /* a record that is known is no fault */
+    assert_equal_copies(p);
+}
+
+/* A record that comes before its time is asked for again. */
+TEST(leaves_no_record_out)
+{
+    struct pair *p = *state;
+    struct posted record;
+
+    keep(p->w[0], &p->w[0]->a, 2, 1);
+    keep(p->w[0], &p->w[0]->a, 2, 3);
+    posts_begin(&record, POST_RECORD, NULL);
+    record.post.record = buf_slice(&p->all.records[1].bytes);
+    record.post.place = p->all.records[1].place;
+    submit(p->w[1], &record);
+    assert_int_equal(posts_wait(&record), STATUS_AGAIN);
+    posts_end(&record);
+    assert_int_equal(head_of(&p->w[1]->a).last, 0);
+    keep(p->w[1], &p->w[1]->a, 1, 5);
+}
+
+/* lists end after the same entry everywhere, whoever ends them. */
+TEST(ends_lists_at_the_same_place)
+{
+    struct pair *p = *state;
+    struct posted *close;
+
+    p->w[0]->options.limits.entries = p->w[1]->options.limits.entries = 3;
+    keep(p->w[0], &p->w[0]->a, 2, 1);
+    keep(p->w[1], &p->w[1]->a, 2, 3);
+    close = submit(p->w[0], make_post(p->w[0], POST_CLOSE, &p->w[0]->a));
+    assert_int_equal(posts_wait(close), STATUS_OK);
+    assert_int_equal(close->post.list, 2);
+    catch_up(p, 1);
+    assert_int_equal(p->w[1]->fake.n_ends, 2);
+    assert_int_equal(atomic_load(&p->w[1]->n_closed), 2);
+    assert_equal_copies(p);
+}
+
+/* Issue, 2: a key that one broker took is known to all. */
+TEST(knows_keys_of_other_brokers)
+{
+    struct pair *p = *state;
+    struct posted *first = changes(p->w[0], &p->w[0]->a, 2);
+    struct posted *again = changes(p->w[1], &p->w[1]->a, 2);
+
+    give_key(first, "one");
+    give_key(again, "one");
+    assert_kept(submit(p->w[0], first), 1);
+    assert_kept(submit(p->w[1], again), 1);
+    assert_true(again->post.is_repeat);
+    assert_int_equal(p->all.n, 1);
+    assert_equal_copies(p);
+}
+
+/* Issue, 7: without the journal posts are refused and local acts go on. */
+TEST(refuses_posts_without_a_turn)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+    struct posted *filed;
+
+    keep(w, &w->a, 1, 1);
+    p->seats[0].is_cut = true;
+    assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
+                   "the journal is away");
+    filed = make_act(w, ACT_FILED, &w->a);
+    filed->act.filed.list = 1;
+    assert_int_equal(posts_wait(submit(w, filed)), STATUS_OK);
+    assert_int_equal(w->fake.filed, 1);
+    assert_int_equal(p->all.n, 1);
+
+    p->seats[0].is_cut = false;
+    keep(w, &w->a, 1, 2);
+}
+
+/* Local acts need no journal, and it gets none. */
+TEST(keeps_local_acts_to_itself)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+    struct posted *filed = make_act(w, ACT_FILED, &w->a);
+
+    keep(w, &w->a, 1, 1);
+    assert_int_equal(posts_wait(submit(w, filed)), STATUS_OK);
+    assert_int_equal(p->all.n, 1);
+    assert_int_equal(w->fake.place, 1);
+}
+
+/* What an append comes to is what the journal says afterwards. */
+TEST(believes_the_journal_after_an_unknown_outcome)
+{
+    static const struct {
+        enum seat_outcome outcome;
+        uint64_t next;
+    } cases[] = {
+        {SEAT_LOST, 2}, {SEAT_UNKNOWN_LOST, 2}, {SEAT_UNKNOWN_KEPT, 3}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pair *p;
+        struct world *w;
+        void *own;
+
+        pair_setup(&own);
+        p = own;
+        w = p->w[0];
+        keep(w, &w->a, 1, 1);
+        p->seats[0].outcome = cases[i].outcome;
+        assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
+                       "the journal went away");
+        assert_int_equal(head_of(&w->a).last, 1);
+        p->seats[0].outcome = SEAT_KEPT;
+        keep(w, &w->a, 1, cases[i].next);
+        catch_up(p, 1);
+        assert_equal_copies(p);
+        pair_teardown(&own);
+    }
+}
+
+static void
+post_at_the_other(void *user)
+{
+    struct pair *p = user;
+
+    keep(p->w[1], &p->w[1]->a, 2, 1);
+}
+
+/* A journal without turns: the round that comes too late is stamped again, with
+ * its keys and its births. */
+TEST(stamps_again_what_came_too_late)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+    struct posted *late = changes(w, &w->a, 2);
+
+    p->all.has_no_turns = true;
+    give_key(late, "late");
+    p->seats[0].before_append = post_at_the_other;
+    p->seats[0].user = p;
+    assert_kept(submit(w, late), 3);
+    assert_false(late->post.is_birth);
+    assert_int_equal(p->all.n_conflicts, 1);
+    catch_up(p, 1);
+    assert_equal_copies(p);
+}
+
+/* Issue, 7: a journal with another history is not followed; this copy stays as
+ * it is. */
+TEST(stops_before_another_history)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[1];
+
+    keep(p->w[0], &p->w[0]->a, 1, 1);
+    keep(w, &w->a, 1, 2);
+    p->all.records[1].place.chain.bytes[0] ^= 1;
+    assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
+                   "another history");
+    assert_int_equal(head_of(&w->a).last, 2);
+}
+
+/* The acts fit the journal, and not this copy. */
+TEST(stops_before_a_record_that_does_not_follow)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[1];
+    struct posted record;
+    struct journal_place place = {.n = 0};
+
+    keep(p->w[0], &p->w[0]->a, 1, 1);
+    keep(p->w[0], &p->w[0]->a, 1, 2);
+    posts_begin(&record, POST_RECORD, NULL);
+    record.post.record = buf_slice(&p->all.records[1].bytes);
+    journal_place_next(&place, record.post.record);
+    record.post.place = place;
+    submit(w, &record);
+    assert_int_equal(posts_wait(&record), STATUS_DIFFERENT);
+    posts_end(&record);
+    assert_int_equal(w->fake.n_batches, 0);
+    assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
+                   "this broker and the journal do not agree");
+}
