@@ -27,16 +27,18 @@ watch(struct crowd *c, int how, int fd, uint32_t events, uint64_t number)
 }
 
 void
-crowd_open(struct crowd *c, unsigned port, unsigned publishers, enum form form,
-           size_t entries, size_t bytes)
+crowd_open(struct crowd *c, unsigned port, const struct protocol *protocol,
+           unsigned publishers, enum form form, size_t entries, size_t bytes)
 {
     memset(c, 0, sizeof(*c));
     c->port = port;
+    c->protocol = protocol;
     c->epoll = epoll_create1(EPOLL_CLOEXEC);
     c->n_publishers = publishers;
     c->quick.delay = &c->delay;
     for (unsigned i = 0; i < publishers; i++) {
-        publisher_open(&c->publishers[i], i, port, form, entries, bytes);
+        publisher_open_peer(&c->publishers[i], i, port, protocol, PURPOSE_SEND,
+                            form, entries, bytes);
         watch(c, EPOLL_CTL_ADD, c->publishers[i].fd,
               EPOLLIN | EPOLLOUT | EPOLLET, i);
     }
@@ -62,7 +64,7 @@ crowd_join(struct crowd *c, unsigned n, const char *subprotocol, bool has_slow)
         struct subscriber *s = &c->subscribers[c->n_subscribers];
         bool is_slow = has_slow && c->n_subscribers % CROWD_SLOW_EVERY == 0;
 
-        subscriber_open(s, c->port, subprotocol, is_slow,
+        subscriber_open(s, c->port, c->protocol, subprotocol, is_slow,
                         is_slow ? &c->slow : &c->quick);
         watch(c, EPOLL_CTL_ADD, s->fd, EPOLLIN,
               SUBSCRIBERS_FROM + c->n_subscribers);

@@ -28,6 +28,7 @@ struct pace {
 struct crowd {
     int epoll;
     unsigned port;
+    const struct protocol *protocol;
     struct publisher publishers[SUBSCRIBER_PUBLISHERS_MAX];
     unsigned n_publishers;
     struct subscriber *subscribers;
@@ -45,8 +46,9 @@ struct crowd {
     void *user;
 };
 
-void crowd_open(struct crowd *c, unsigned port, unsigned publishers,
-                enum form form, size_t entries, size_t bytes);
+void crowd_open(struct crowd *c, unsigned port, const struct protocol *protocol,
+                unsigned publishers, enum form form, size_t entries,
+                size_t bytes);
 void crowd_close(struct crowd *c);
 
 /* `n` more subscribers; every CROWD_SLOW_EVERYth is slow if `has_slow`. */

@@ -178,9 +178,9 @@ report_receipts(const struct crowd *c, uint64_t got)
     uint64_t messages = c->quick.messages + c->slow.messages;
     uint64_t reads = c->quick.reads + c->slow.reads;
 
-    printf(" per_message=%.2f per_read=%.2f entry_bytes=%.0f",
-           n / (double)(messages ? messages : 1),
-           n / (double)(reads ? reads : 1),
+    if (messages)
+        printf(" per_message=%.2f", n / (double)messages);
+    printf(" per_read=%.2f entry_bytes=%.0f", n / (double)(reads ? reads : 1),
            (double)(c->quick.bytes + c->slow.bytes) / n);
     printf(" lost=%llu repeated=%llu closed=%u",
            (unsigned long long)crowd_lost(c),
@@ -243,7 +243,7 @@ main(int argc, char **argv)
     bench_allow_files();
     server_start(&server, settings.common.command, settings.common.server_core);
     bench_pin(settings.common.own_core);
-    crowd_open(crowd, server.port, settings.publishers,
+    crowd_open(crowd, server.port, server.protocol, settings.publishers,
                settings.is_json ? FORM_JSON : FORM_XML, settings.entries,
                settings.bytes);
     fill(crowd, settings.fill_seconds);

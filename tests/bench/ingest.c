@@ -27,6 +27,7 @@ struct settings {
     size_t entries; /* of a post */
     size_t bytes;   /* of an entry */
     unsigned sets;
+    double total; /* entries; 0: for so many seconds */
 };
 
 struct load {
@@ -45,6 +46,7 @@ static const char usage_text[] =
     "  --bytes N         of an entry, about (300)\n"
     "  --sets N          posted to in turn by each publisher (1)\n"
     "  --json            posts JSON instead of XML\n"
+    "  --total N         posts N entries instead of for some seconds\n"
     "  --seconds S       how long is measured (4)\n"
     "  --warm S          how long is posted before that (0.5)\n"
     "  --server-core N   the server's core, -1: any (0)\n"
@@ -60,6 +62,7 @@ parse(struct settings *s, int argc, char **argv)
         {"entries", .size = &s->entries, .min = 1, .max = 50000},
         {"bytes", .size = &s->bytes, .min = ENTRY_BYTES_MIN, .max = 4e3},
         {"sets", .count = &s->sets, .min = 1, .max = 50000},
+        {"total", .number = &s->total, .min = 1, .max = 1e12},
         {"json", .flag = &s->is_json},
         {NULL},
     };
@@ -74,9 +77,10 @@ parse(struct settings *s, int argc, char **argv)
 }
 
 static void
-connect_all(struct load *l, unsigned port)
+connect_all(struct load *l, const struct server *server)
 {
     const struct settings *s = l->settings;
+    enum form form = s->is_json ? FORM_JSON : FORM_XML;
 
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
     for (unsigned i = 0; i < s->publishers; i++) {
@@ -84,8 +88,12 @@ connect_all(struct load *l, unsigned port)
         struct epoll_event on = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
                                  .data.ptr = p};
 
-        publisher_open_sets(p, i, port, s->is_json ? FORM_JSON : FORM_XML,
-                            s->entries, s->bytes, s->sets);
+        if (s->sets > 1)
+            publisher_open_sets(p, i, server->port, form, s->entries, s->bytes,
+                                s->sets);
+        else
+            publisher_open_peer(p, i, server->port, server->protocol,
+                                PURPOSE_KEEP, form, s->entries, s->bytes);
         if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, p->fd, &on))
             bench_fail("epoll: %s", strerror(errno));
     }
@@ -98,7 +106,19 @@ on_answer(struct load *l, struct publisher *p)
     l->acknowledged += p->entries;
 }
 
-/* Posts for `seconds` and returns when the broker has answered every post. */
+/* True if no further post is due, with `n_busy` in flight. */
+static bool
+is_over(const struct load *l, uint64_t end_ns, unsigned n_busy)
+{
+    const struct settings *s = l->settings;
+
+    if (s->total > 0)
+        return (double)(l->acknowledged + n_busy * s->entries) >= s->total;
+    return bench_now_ns() >= end_ns;
+}
+
+/* Posts for `seconds`, or --total entries, and returns when the broker has
+ * answered every post. */
 static void
 post_for(struct load *l, double seconds)
 {
@@ -119,10 +139,11 @@ post_for(struct load *l, double seconds)
             if (!publisher_on_event(p))
                 continue;
             on_answer(l, p);
-            if (bench_now_ns() < end_ns)
-                publisher_post(p, bench_now_ns());
-            else
-                n_busy--;
+            n_busy--;
+            if (is_over(l, end_ns, n_busy))
+                continue;
+            publisher_post(p, bench_now_ns());
+            n_busy++;
         }
     }
 }
@@ -157,8 +178,9 @@ main(int argc, char **argv)
     ready_ms = (double)bench_now_ns() / 1e6 - ready_ms;
     ready_kib = usage_rss_kib(server.pid);
     bench_pin(settings.common.own_core);
-    connect_all(load, server.port);
-    post_for(load, settings.common.warm_seconds);
+    connect_all(load, &server);
+    if (!settings.total)
+        post_for(load, settings.common.warm_seconds);
     load->acknowledged = 0;
     memset(&load->answers, 0, sizeof(load->answers));
 

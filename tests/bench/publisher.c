@@ -57,34 +57,27 @@ put(char *to, const char *text)
     return stpcpy(to, text);
 }
 
-static void
-make_request(struct publisher *p, unsigned port, const struct layout *l,
-             size_t bytes)
+/* Makes the body of a post; its first entry is post->entry. */
+static char *
+make_body(struct post *post, const struct layout *l, size_t bytes)
 {
     size_t around = strlen(l->before) + strlen(l->after);
     size_t padding = bytes > around ? bytes - around : 0;
-    size_t room = 1024 + p->entries * (around + padding + 2);
+    size_t room = 1024 + post->entries * (around + padding + 2);
     char *body = bench_memory(malloc(room)), *end = put(body, l->header);
 
-    for (size_t i = 0; i < p->entries; i++) {
+    post->body = body;
+    post->entry = end;
+    post->entry_size = around + padding;
+    for (size_t i = 0; i < post->entries; i++) {
         end = put(end, i > 0 ? l->between : "");
         end = put(end, l->before);
         memset(end, 'x', padding);
         end = put(end + padding, l->after);
     }
     end = put(end, l->footer);
-
-    p->request = bench_memory(malloc(room + 512));
-    p->size = (size_t)sprintf(p->request,
-                              "POST /sets/bench%s/changes HTTP/1.1\r\n"
-                              "Host: 127.0.0.1:%u\r\nContent-Type: %s\r\n"
-                              "Content-Length: %zu\r\n\r\n",
-                              p->sets > 1 ? "00000" : "", port, l->type,
-                              (size_t)(end - body));
-    memcpy(p->request + p->size, body, (size_t)(end - body));
-    p->size += (size_t)(end - body);
-    p->request[p->size] = '\0';
-    free(body);
+    post->body_size = (size_t)(end - body);
+    return body;
 }
 
 static void
@@ -94,9 +87,81 @@ find_marks(struct publisher *p)
 
     p->marks = bench_memory(calloc(p->entries, sizeof(*p->marks)));
     for (size_t i = 0; i < p->entries; i++) {
-        at = strstr(at, ENTRY_MARK) + strlen(ENTRY_MARK);
+        at = memmem(at, p->size - (size_t)(at - p->request), ENTRY_MARK,
+                    strlen(ENTRY_MARK));
+        at += strlen(ENTRY_MARK);
         p->marks[i] = (size_t)(at - p->request);
     }
+}
+
+/* Counts the whole answers that have come; leaves the rest. */
+static void
+take_answers(struct publisher *p)
+{
+    size_t at = 0, n;
+
+    p->answer[p->received] = '\0';
+    for (; at < p->received; at += n) {
+        bool is_counted;
+
+        n = p->protocol->answer(p->answer + at, p->received - at, &is_counted);
+        if (!n)
+            break;
+        if (is_counted && p->outstanding == 0)
+            bench_fail("more than an answer came:\n%s", p->answer + at);
+        p->outstanding -= is_counted;
+    }
+    p->received -= at;
+    memmove(p->answer, p->answer + at, p->received);
+    if (p->received == sizeof(p->answer) - 1)
+        bench_fail("a long answer came:\n%s", p->answer);
+}
+
+/* Begins the connection; it still blocks. */
+static void
+greet(struct publisher *p, const struct post *post)
+{
+    size_t size = 0;
+    char *greeting = NULL;
+    FILE *to;
+
+    if (!p->protocol->greet)
+        return;
+    to = bench_memory(open_memstream(&greeting, &size));
+    p->outstanding = p->protocol->greet(to, post);
+    fclose(to);
+    if (wire_send(p->fd, greeting, size) != (ssize_t)size)
+        bench_fail("cannot greet the server: %s", strerror(errno));
+    free(greeting);
+    while (p->outstanding > 0) {
+        ssize_t n = wire_receive(p->fd, p->answer + p->received,
+                                 sizeof(p->answer) - 1 - p->received);
+
+        if (n <= 0)
+            bench_fail("no answer to a publisher: %s", strerror(errno));
+        p->received += (size_t)n;
+        take_answers(p);
+    }
+}
+
+static void
+open_at(struct publisher *p, struct post *post, const struct protocol *protocol,
+        enum form form, size_t bytes)
+{
+    char *body = make_body(post, &layouts[form], bytes);
+    FILE *to = bench_memory(open_memstream(&p->request, &p->size));
+
+    if (!protocol->put_post)
+        bench_fail("the benchmark cannot post to %s", protocol->scheme);
+    post->type = layouts[form].type;
+    p->protocol = protocol;
+    p->answers = protocol->put_post(to, post);
+    fclose(to);
+    find_marks(p);
+    p->fd = wire_connect(post->port, 0);
+    greet(p, post);
+    wire_set_nonblocking(p->fd);
+    free(body);
 }
 
 void
@@ -110,16 +175,34 @@ void
 publisher_open_sets(struct publisher *p, unsigned number, unsigned port,
                     enum form form, size_t entries, size_t bytes, unsigned sets)
 {
+    struct post post = {.number = number,
+                        .port = port,
+                        .path = sets > 1 ? "/sets/bench00000/changes"
+                                         : "/sets/bench/changes",
+                        .entries = entries};
+
     *p = (struct publisher){.number = number,
                             .entries = entries,
                             .sets = sets,
                             .next_set = number * (sets / PUBLISHERS_MAX)};
-    make_request(p, port, &layouts[form], bytes);
+    open_at(p, &post, protocol_of("http"), form, bytes);
     if (sets > 1)
         p->set_digits = p->request + strlen("POST /sets/bench");
-    find_marks(p);
-    p->fd = wire_connect(port, 0);
-    wire_set_nonblocking(p->fd);
+}
+
+void
+publisher_open_peer(struct publisher *p, unsigned number, unsigned port,
+                    const struct protocol *protocol, enum purpose purpose,
+                    enum form form, size_t entries, size_t bytes)
+{
+    struct post post = {.purpose = purpose,
+                        .number = number,
+                        .port = port,
+                        .path = "/sets/bench/changes",
+                        .entries = entries};
+
+    *p = (struct publisher){.number = number, .entries = entries, .sets = 1};
+    open_at(p, &post, protocol, form, bytes);
 }
 
 void
@@ -171,32 +254,9 @@ publisher_post(struct publisher *p, uint64_t time_ns)
     }
     p->posted_ns = time_ns;
     p->is_busy = true;
+    p->outstanding = p->answers;
     p->sent = 0;
     send_rest(p);
-}
-
-/* Is there a whole answer? It must be a good one. */
-static bool
-is_answered(struct publisher *p)
-{
-    char *end, *length;
-    size_t size;
-
-    p->answer[p->received] = '\0';
-    end = strstr(p->answer, "\r\n\r\n");
-    if (!end)
-        return false;
-    size = (size_t)(end + 4 - p->answer);
-    length = strcasestr(p->answer, "content-length:");
-    if (length && length < end)
-        size += strtoul(length + strlen("content-length:"), NULL, 10);
-    if (p->received < size && size < sizeof(p->answer))
-        return false;
-    if (strncmp(p->answer, "HTTP/1.1 2", 10) != 0)
-        bench_fail("a post was answered with\n%s", p->answer);
-    if (p->received != size)
-        bench_fail("more than an answer came:\n%s", p->answer);
-    return true;
 }
 
 bool
@@ -213,8 +273,8 @@ publisher_on_event(struct publisher *p)
         if (n <= 0)
             bench_fail("the server closed a publisher's connection");
         p->received += (size_t)n;
-        if (is_answered(p)) {
-            p->received = 0;
+        take_answers(p);
+        if (p->is_busy && p->outstanding == 0) {
             p->is_busy = false;
             return true;
         }

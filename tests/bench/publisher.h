@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/bench/protocol.h"
+
 #define PUBLISHERS_MAX 64
 
 /* The text before the digits of an entry, and the offsets of the digits in
@@ -43,7 +45,10 @@ struct publisher {
     size_t size;
     size_t *marks; /* offsets of the digits in the request */
     size_t sent;   /* bytes of the request */
-    char answer[4096];
+    const struct protocol *protocol;
+    size_t answers;     /* to a post */
+    size_t outstanding; /* answers to the post in flight */
+    char answer[16384]; /* answers that nobody has counted yet */
     size_t received;
 };
 
@@ -56,6 +61,11 @@ void publisher_open(struct publisher *p, unsigned number, unsigned port,
 void publisher_open_sets(struct publisher *p, unsigned number, unsigned port,
                          enum form form, size_t entries, size_t bytes,
                          unsigned sets);
+
+/* The same over any protocol that can publish; `sets` is 1. */
+void publisher_open_peer(struct publisher *p, unsigned number, unsigned port,
+                         const struct protocol *protocol, enum purpose purpose,
+                         enum form form, size_t entries, size_t bytes);
 void publisher_close(struct publisher *p);
 
 /* Begins a post; its entries are stamped with `time_ns`. */

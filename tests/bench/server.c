@@ -30,7 +30,7 @@ static void
 wait_until_ready(struct server *s)
 {
     static const char place[] = "://127.0.0.1:";
-    char line[512] = "";
+    char line[512] = "", *at;
     size_t size = 0;
 
     while (!strchr(line, '\n')) {
@@ -42,11 +42,16 @@ wait_until_ready(struct server *s)
         size += (size_t)n;
         line[size] = '\0';
     }
-    if (!strstr(line, place))
+    at = strstr(line, place);
+    if (!at)
         bench_fail("the server said \"%s\"", line);
-    if (strstr(line, "https://"))
+    s->port = (unsigned)strtoul(at + strlen(place), NULL, 10);
+    *at = '\0';
+    while (at > line && at[-1] >= 'a' && at[-1] <= 'z')
+        at--;
+    s->protocol = protocol_of(at);
+    if (strcmp(at, "https") == 0)
         wire_use_tls();
-    s->port = (unsigned)strtoul(strstr(line, place) + strlen(place), NULL, 10);
 }
 
 void

@@ -67,31 +67,42 @@ is_new(struct subscriber *s, const char *mark)
     return true;
 }
 
-/* Entries of one post bear the same time, which then counts once. */
+/* Counts the entries in some bytes. Entries of one post bear the same time,
+ * which then counts once. Returns the number of bytes before an entry of which
+ * the end is missing, or may be. */
+static size_t
+count_entries(struct subscriber *s, const char *data, size_t size,
+              uint64_t now_ns)
+{
+    const size_t mark = strlen(ENTRY_MARK), whole = mark + ENTRY_BYTES_MIN / 2;
+    struct receipts *r = s->receipts;
+    const char *at = data, *end = data + size, *time = NULL, *next;
+
+    while ((next = memmem(at, (size_t)(end - at), ENTRY_MARK, mark))) {
+        if ((size_t)(end - next) < whole)
+            return (size_t)(next - data);
+        at = next + whole;
+        next += mark;
+        if (is_new(s, next))
+            r->entries++;
+        else
+            r->repeated++;
+        if (r->delay && (!time || memcmp(next + ENTRY_TIME, time, 19) != 0)) {
+            time = next + ENTRY_TIME;
+            histogram_add(r->delay, now_ns - digits(time, 19));
+        }
+    }
+    return (size_t)(end - at) < mark ? (size_t)(at - data) : size - mark + 1;
+}
+
 static void
 count_message(struct subscriber *s, const char *message, size_t size,
               uint64_t now_ns)
 {
-    struct receipts *r = s->receipts;
-    const char *at = message, *end = message + size, *time = NULL;
+    uint64_t before = s->receipts->entries;
 
-    while (
-        (at = memmem(at, (size_t)(end - at), ENTRY_MARK, strlen(ENTRY_MARK)))) {
-        at += strlen(ENTRY_MARK);
-        if (end - at < ENTRY_BYTES_MIN / 2)
-            return;
-        if (is_new(s, at))
-            r->entries++;
-        else
-            r->repeated++;
-        if (r->delay && (!time || memcmp(at + ENTRY_TIME, time, 19) != 0)) {
-            time = at + ENTRY_TIME;
-            histogram_add(r->delay, now_ns - digits(time, 19));
-        }
-        at += ENTRY_BYTES_MIN / 2;
-    }
-    if (time)
-        r->messages++;
+    count_entries(s, message, size, now_ns);
+    s->receipts->messages += s->receipts->entries > before;
 }
 
 /* Framing */
@@ -178,6 +189,13 @@ take_frames(struct subscriber *s, const char *data, size_t size,
     return at;
 }
 
+static size_t
+take_some(struct subscriber *s, const char *data, size_t size, uint64_t now_ns)
+{
+    return s->is_websocket ? take_frames(s, data, size, now_ns)
+                           : count_entries(s, data, size, now_ns);
+}
+
 static void
 take_bytes(struct subscriber *s, const char *data, size_t size, uint64_t now_ns)
 {
@@ -185,7 +203,7 @@ take_bytes(struct subscriber *s, const char *data, size_t size, uint64_t now_ns)
 
     if (s->frame.size > 0) {
         rest_add(&s->frame, data, size);
-        taken = take_frames(s, s->frame.data, s->frame.size, now_ns);
+        taken = take_some(s, s->frame.data, s->frame.size, now_ns);
         s->frame.size -= taken;
         if (s->frame.size == 0)
             rest_free(&s->frame);
@@ -193,7 +211,7 @@ take_bytes(struct subscriber *s, const char *data, size_t size, uint64_t now_ns)
             memmove(s->frame.data, s->frame.data + taken, s->frame.size);
         return;
     }
-    taken = take_frames(s, data, size, now_ns);
+    taken = take_some(s, data, size, now_ns);
     if (taken < size)
         rest_add(&s->frame, data + taken, size - taken);
 }
@@ -240,14 +258,54 @@ wait_for_answer(struct subscriber *s)
     take_bytes(s, end, size - (size_t)(end - read_buffer), bench_now_ns());
 }
 
+/* Subscribes at a peer, and takes the bytes behind its answers. */
+static void
+greet_peer(struct subscriber *s, const struct protocol *protocol)
+{
+    size_t size = 0, at = 0;
+    char *greeting = NULL;
+    FILE *to = bench_memory(open_memstream(&greeting, &size));
+    unsigned left = protocol->subscribe(to);
+
+    fclose(to);
+    if (wire_send(s->fd, greeting, size) != (ssize_t)size)
+        bench_fail("cannot subscribe: %s", strerror(errno));
+    free(greeting);
+    size = 0;
+    while (left > 0) {
+        bool is_counted = false;
+        size_t n;
+
+        read_buffer[size] = '\0';
+        n = protocol->answer(read_buffer + at, size - at, &is_counted);
+        if (n) {
+            at += n;
+            left -= is_counted;
+            continue;
+        }
+        n = (size_t)wire_receive(s->fd, read_buffer + size,
+                                 READ_BYTES - 1 - size);
+        if (n == 0 || n == (size_t)-1)
+            bench_fail("no answer to a subscriber: %s", strerror(errno));
+        size += n;
+    }
+    take_bytes(s, read_buffer + at, size - at, bench_now_ns());
+}
+
 void
-subscriber_open(struct subscriber *s, unsigned port, const char *subprotocol,
+subscriber_open(struct subscriber *s, unsigned port,
+                const struct protocol *protocol, const char *subprotocol,
                 bool is_narrow, struct receipts *receipts)
 {
-    *s = (struct subscriber){.receipts = receipts};
+    *s = (struct subscriber){.receipts = receipts,
+                             .is_websocket = !protocol->subscribe};
     s->fd = wire_connect(port, is_narrow ? NARROW_BYTES : 0);
-    ask(s, port, subprotocol);
-    wait_for_answer(s);
+    if (s->is_websocket) {
+        ask(s, port, subprotocol);
+        wait_for_answer(s);
+    } else {
+        greet_peer(s, protocol);
+    }
     wire_set_nonblocking(s->fd);
 }
 

@@ -1,5 +1,6 @@
 /*
- * subscriber.h - a WebSocket that counts the entries that arrive on it.
+ * subscriber.h - a connection that counts the entries that arrive on it: a
+ * WebSocket, or what protocol.h says of a peer.
  *
  * An entry is counted wherever it appears (publisher.h describes its mark), so
  * a server may put one or many into a message, in any form.
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "tests/bench/histogram.h"
+#include "tests/bench/protocol.h"
 
 /* Connections over which is published; more would cost each subscriber more. */
 #define SUBSCRIBER_PUBLISHERS_MAX 8
@@ -19,7 +21,7 @@
 /* The receipts of a group of subscribers. */
 struct receipts {
     uint64_t entries;
-    uint64_t messages;
+    uint64_t messages; /* of WebSockets only */
     uint64_t
         reads; /* recv() that brought some: about one send() of the server */
     uint64_t bytes;
@@ -35,7 +37,8 @@ struct rest {
 
 struct subscriber {
     int fd; /* -1: it is closed */
-    struct rest frame;
+    bool is_websocket;
+    struct rest frame;   /* or, of a peer, an entry that is not whole */
     struct rest message; /* its fragments so far */
     uint64_t
         next[SUBSCRIBER_PUBLISHERS_MAX]; /* by publisher: the next number */
@@ -43,12 +46,13 @@ struct subscriber {
     struct receipts *receipts;
 };
 
-/* Connects and subscribes; `subprotocol` may be NULL. `is_narrow`: with a small
+/* Connects and subscribes; `subprotocol`, of WebSockets, may be NULL.
+ * `is_narrow`: with a small
  * receive buffer, so that the server soon gets stuck if the subscriber does not
  * read. */
 void subscriber_open(struct subscriber *s, unsigned port,
-                     const char *subprotocol, bool is_narrow,
-                     struct receipts *receipts);
+                     const struct protocol *protocol, const char *subprotocol,
+                     bool is_narrow, struct receipts *receipts);
 void subscriber_close(struct subscriber *s);
 
 /* Reads the available bytes; false: the server has closed it, and so has

@@ -74,33 +74,59 @@ count_flushes(void)
     return sum;
 }
 
-void
-usage_take(struct usage *u, pid_t pid)
+static void add_process(struct usage *u, pid_t pid);
+
+/* Adds the processes that a thread has started. */
+static void
+add_children(struct usage *u, const char *thread)
 {
-    char path[320], name[16], text[128];
+    char path[320], text[16384], *at = text, *end;
+    unsigned long child;
+
+    snprintf(path, sizeof(path), "%s/children", thread);
+    if (!read_text(path, text, sizeof(text)))
+        return;
+    while ((child = strtoul(at, &end, 10)) > 0) {
+        add_process(u, (pid_t)child);
+        at = end;
+    }
+}
+
+static void
+add_process(struct usage *u, pid_t pid)
+{
+    char thread[288], path[320], name[16], text[128];
     struct dirent *entry;
     DIR *dir;
 
-    memset(u, 0, sizeof(*u));
     snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
     dir = opendir(path);
-    if (!dir)
-        bench_fail("the server has ended");
-    while ((entry = readdir(dir))) {
+    while (dir && (entry = readdir(dir))) {
         if (entry->d_name[0] == '.')
             continue;
-        snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", (int)pid,
+        snprintf(thread, sizeof(thread), "/proc/%d/task/%s", (int)pid,
                  entry->d_name);
+        add_children(u, thread);
+        snprintf(path, sizeof(path), "%s/comm", thread);
         if (!read_text(path, name, sizeof(name)))
             continue;
-        snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", (int)pid,
-                 entry->d_name);
+        snprintf(path, sizeof(path), "%s/schedstat", thread);
         if (!read_text(path, text, sizeof(text)))
             continue;
         strip_number(name);
         add_thread(u, name, strtoull(text, NULL, 10));
     }
-    closedir(dir);
+    if (dir)
+        closedir(dir);
+}
+
+void
+usage_take(struct usage *u, pid_t pid)
+{
+    memset(u, 0, sizeof(*u));
+    add_process(u, pid);
+    if (u->n_threads == 0)
+        bench_fail("the server has ended");
     u->flushes = count_flushes();
     u->at_ns = bench_now_ns();
 }

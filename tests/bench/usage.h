@@ -1,9 +1,10 @@
 /*
  * usage.h - the resources that a process has used so far, from /proc.
  *
- * CPU is that of all threads, user and system, in ns; each thread's own is kept
- * too, under its name without a number ("net 0" and "net 1" are "net"). A
- * thread that ended is forgotten by the kernel: the difference of two usages
+ * CPU is that of all threads, user and system, of the process and of those that
+ * it started (PostgreSQL has one for each connection), in ns; each thread's own
+ * is kept too, under its name without a number ("net 0" and "net 1" are "net").
+ * A thread that ended is forgotten by the kernel: the difference of two usages
  * lacks what it did.
  */
 #ifndef TESTS_BENCH_USAGE_H

@@ -156,3 +156,25 @@ def test_the_chart_of_speed_shows_what_was_measured(run):
             cell = median if ends == "-" else f"{median} ({ends})"
             assert cell in shown
             assert f"| {cell} |" in block, (scenario, cell)
+
+
+# Nobody measures here: the help of tests/bench/run and the page name the same scenarios,
+# and the page describes each server that is measured.
+def test_the_page_about_measuring_names_all_scenarios(run):
+    bench = ROOT / "tests/bench"
+    page = (bench / "README.md").read_text()
+    table = page.split("| scenario | load |")[1].split("| figure | what |")[0]
+    names = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
+    patterns = [re.compile(re.sub("[A-Z]+", "[a-z0-9-]+", name)) for name in names]
+    rows = [line.split("|") for line in run(bench / "run", "--rows").out[:]]
+    help_text = run(bench / "run", "--help").output()
+    who = page.split("## Who is compared")[1].split("\n## ")[0]
+    assert len(rows) >= 15
+    for name, area, compared, peers, program, load in rows:
+        assert any(p.fullmatch(name) for p in patterns), name
+        assert re.search(rf"^  {name} +{re.escape(load)}", help_text, re.M), name
+        for server in [*compared.split(), *peers.split()]:
+            assert f"`{server}`" in who, server
+        assert program.split()[0] in page
+    for pattern in patterns:
+        assert any(pattern.fullmatch(row[0]) for row in rows), pattern
