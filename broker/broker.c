@@ -36,7 +36,7 @@
 #include "broker/setting_files.h"
 #include "broker/store/store.h"
 #include "proto/http/webhook_signature.h"
-#include "proto/resourcesync/xml.h"
+#include "proto/resourcesync/scanning.h"
 
 /* The longest time for answers in flight when the broker ends. */
 #define FAREWELL_US 5000000
@@ -609,7 +609,7 @@ broker_open(struct broker **broker, const struct config *config,
 
     if (!b)
         return problem_memory(why);
-    xml_scanning(config->scan_xml);
+    scanning_switch(config->scan_posts);
     b->announcer = sets.announcer = announcer_new();
     b->files = setting_files_new(config);
     b->provider = identity_provider_new(b->public_url);

@@ -79,7 +79,7 @@ struct config {
     uint64_t ingest_bytes; /* bytes of all posts being read or committed */
     uint64_t tail_bytes;   /* bytes of recent batches kept in memory */
     uint64_t message_bytes; /* largest message */
-    bool scan_xml;          /* xml_scanning() */
+    bool scan_posts;        /* scanning_switch() */
     bool compress_streams;  /* of WebSockets whose clients ask for it */
     int64_t linger_us;      /* how long a commit waits for more posts */
     int64_t heartbeat_us;

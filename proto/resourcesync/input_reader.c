@@ -259,8 +259,8 @@ take_resource(struct entry *entry, struct problem *why)
     return STATUS_OK;
 }
 
-enum status
-input_reader_entry_end(struct input_reader *reader, struct problem *why)
+static enum status
+check_entry(struct input_reader *reader, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -273,13 +273,36 @@ input_reader_entry_end(struct input_reader *reader, struct problem *why)
         rc = check_interval(reader, why);
     if (!rc)
         rc = change_check(&reader->entry.change, why);
-    if (!rc)
-        rc = reader->on_change(&reader->entry.change, reader->user, why);
+    return rc;
+}
+
+enum status
+input_reader_hand_over(struct input_reader *reader, struct problem *why)
+{
+    enum status rc;
+
+    reader->is_in_entry = true;
+    rc = reader->on_change(&reader->entry.change, reader->user, why);
     if (rc)
         return rc;
     reader->n_entries++;
     reader->is_in_entry = false;
     return STATUS_OK;
+}
+
+enum status
+input_reader_entry_end(struct input_reader *reader, struct problem *why)
+{
+    enum status rc = check_entry(reader, why);
+
+    return rc ? rc : input_reader_hand_over(reader, why);
+}
+
+bool
+input_reader_is_good(struct input_reader *reader)
+{
+    return reader->n_entries < reader->max_entries &&
+           !check_entry(reader, NULL);
 }
 
 enum status

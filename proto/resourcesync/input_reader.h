@@ -85,6 +85,15 @@ MUST_CHECK enum status input_reader_entry_begin(struct input_reader *reader,
 MUST_CHECK enum status input_reader_entry_end(struct input_reader *reader,
                                               struct problem *why);
 
+/* True if reader->entry, which a scanner has read outside of
+ * input_reader_entry_begin, may be handed over. False: the parser has to judge
+ * it; the entry is undefined then. */
+MUST_CHECK bool input_reader_is_good(struct input_reader *reader);
+
+/* Hands that entry over. */
+MUST_CHECK enum status input_reader_hand_over(struct input_reader *reader,
+                                              struct problem *why);
+
 /* Reports a fault of the current entry to `on_fault`. True: the format skips
  * the rest of the entry. False: nobody wants faults, or this one is not of an
  * entry; the reading ends with it. */

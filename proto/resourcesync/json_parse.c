@@ -390,6 +390,13 @@ json_parse_feed(struct json_parse *json, struct slice bytes,
     return json->rc;
 }
 
+void
+json_parse_pass(struct json_parse *json, uint64_t n_lines)
+{
+    json->line += n_lines;
+    json->since = 0;
+}
+
 enum status
 json_parse_end(struct json_parse *json, struct problem *why)
 {

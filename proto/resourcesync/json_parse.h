@@ -43,6 +43,10 @@ MUST_CHECK enum status json_parse_reset(struct json_parse *json);
 MUST_CHECK enum status json_parse_feed(struct json_parse *json,
                                        struct slice bytes, struct problem *why);
 
+/* Notes that somebody else read the next bytes, in which values end: they have
+ * so many line feeds. */
+void json_parse_pass(struct json_parse *json, uint64_t n_lines);
+
 /* STATUS_MALFORMED unless exactly one value was there. */
 MUST_CHECK enum status json_parse_end(struct json_parse *json,
                                       struct problem *why);

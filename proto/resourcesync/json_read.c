@@ -16,6 +16,7 @@
 #include "proto/number.h"
 #include "proto/resourcesync/input_reader.h"
 #include "proto/resourcesync/json_parse.h"
+#include "proto/resourcesync/json_scan.h"
 #include "proto/swar.h"
 
 /* Members and their values */
@@ -315,6 +316,19 @@ struct level {
     const struct member *member; /* awaits its value; NULL: none */
 };
 
+/*
+ * Where the scanner (json_scan.h) may find an entry:
+ *
+ *   BEGIN --{--> the document is an entry, taken whole --------> OFF
+ *     |                | it is none that the scanner knows
+ *     |                v
+ *     +--other---> HEADER --first "["--> CHANGES --other--> OFF
+ *
+ * yajl gets all bytes but those of the entries that the scanner takes, and of
+ * the commas before them. In their place it gets one value, "null".
+ */
+enum scan_place { SCAN_BEGIN, SCAN_HEADER, SCAN_CHANGES, SCAN_OFF };
+
 struct json_read {
     struct json_target target;
     struct json_parse *parse;
@@ -342,6 +356,11 @@ struct json_read {
     struct problem_quote unknown;
 
     struct buf list; /* hash or tags, as XML writes them */
+
+    enum scan_place scan_place;
+    bool has_scanned; /* an entry that yajl has not seen */
+    bool is_replaying;
+    struct json_scan scan;
 };
 
 static inline uint64_t
@@ -738,6 +757,8 @@ on_event(void *user, enum json_event event, struct slice text,
     struct json_read *j = user;
     enum status rc;
 
+    if (j->is_replaying)
+        return STATUS_OK;
     if (event == JSON_OBJECT || event == JSON_ARRAY)
         j->depth++;
     else if (event == JSON_OBJECT_END || event == JSON_ARRAY_END)
@@ -751,6 +772,93 @@ on_event(void *user, enum json_event event, struct slice text,
         return rc;
     skip_entry(j);
     return STATUS_OK;
+}
+
+/* The scanner */
+
+/* Lets yajl read on, also what is held. */
+static enum status
+leave_scan(struct json_read *j, struct problem *why)
+{
+    struct slice held = {j->scan.held, j->scan.n_held};
+    enum status rc = STATUS_OK;
+
+    j->scan_place =
+        j->scan_place == SCAN_BEGIN && !j->has_scanned ? SCAN_HEADER : SCAN_OFF;
+    if (j->has_scanned) {
+        j->is_replaying = true;
+        rc = json_parse_feed(j->parse, SLICE("null"), why);
+        j->is_replaying = false;
+    }
+    json_scan_reset(&j->scan);
+    return rc ? rc : json_parse_feed(j->parse, held, why);
+}
+
+/* Reads white space, a comma if an entry came before, and an entry. */
+static enum token
+scan_entry(struct json_read *j, struct json_reading *r)
+{
+    struct input_reader *reader = j->target.reader;
+
+    json_scan_spaces(r);
+    if (j->has_scanned && r->at < r->end) {
+        if (*r->at++ != ',')
+            return TOKEN_UNKNOWN;
+        json_scan_spaces(r);
+    }
+    return json_scan_change(&j->scan, r, &reader->entry,
+                            reader->use == INPUT_MESSAGE);
+}
+
+/* Takes the next entry off `*bytes`, or holds its beginning. */
+static enum status
+scan_next(struct json_read *j, struct slice *bytes, struct problem *why)
+{
+    struct input_reader *reader = j->target.reader;
+    struct slice input = json_scan_input(&j->scan, *bytes);
+    struct json_reading r = {input.data, input.data + input.size, 0};
+    enum token token = scan_entry(j, &r);
+    enum status rc;
+
+    if (token == TOKEN_CUT && json_scan_hold(&j->scan, bytes))
+        return STATUS_OK;
+    if (token || !input_reader_is_good(reader))
+        return leave_scan(j, why);
+    json_scan_take(&j->scan, bytes, (size_t)(r.at - input.data));
+    json_parse_pass(j->parse, r.n_lines);
+    j->has_scanned = true;
+    rc = input_reader_hand_over(reader, why);
+    if (rc && input_reader_skip_entry(reader, rc, why))
+        rc = STATUS_OK;
+    return !rc && j->scan_place == SCAN_BEGIN ? leave_scan(j, why) : rc;
+}
+
+/* json_parse.c refuses some bytes before yajl looks at any that came with them.
+ * Where yajl may find another fault before those, it gets all bytes at once, so
+ * that the same one is reported. */
+static bool
+is_refused_early(struct slice bytes)
+{
+    return memchr(bytes.data, '\\', bytes.size) ||
+           memchr(bytes.data, '\v', bytes.size) ||
+           memchr(bytes.data, '\f', bytes.size);
+}
+
+/* Gives yajl the bytes up to the first "[", behind which entries may stand. */
+static enum status
+read_header(struct json_read *j, struct slice *bytes, struct problem *why)
+{
+    const char *bracket = memchr(bytes->data, '[', bytes->size);
+    struct slice part = {bytes->data, bracket
+                                          ? (size_t)(bracket + 1 - bytes->data)
+                                          : bytes->size};
+    enum status rc = json_parse_feed(j->parse, part, why);
+
+    slice_skip(bytes, part.size);
+    if (bracket)
+        j->scan_place =
+            j->level->place == PLACE_CHANGES ? SCAN_CHANGES : SCAN_OFF;
+    return rc;
 }
 
 static void
@@ -775,6 +883,10 @@ begin_json(struct json_read *j)
     j->is_faulty = false;
     j->has_unknown = false;
     j->target.link = NULL;
+    j->scan_place = scanning_is_on() && !j->is_entry ? SCAN_BEGIN : SCAN_OFF;
+    j->has_scanned = false;
+    j->is_replaying = false;
+    json_scan_reset(&j->scan);
 }
 
 static void *
@@ -816,16 +928,31 @@ static enum status
 json_feed(void *state, struct slice bytes, struct problem *why)
 {
     struct json_read *j = state;
+    enum status rc = STATUS_OK;
 
-    return json_parse_feed(j->parse, bytes, why);
+    if (j->scan_place == SCAN_BEGIN && j->scan.n_held == 0 &&
+        (bytes.data[0] != '{' || j->target.reader->use == INPUT_MESSAGE))
+        j->scan_place = SCAN_HEADER;
+    if (j->scan_place < SCAN_CHANGES && bytes.data[0] != '[' &&
+        is_refused_early(bytes)) {
+        rc = leave_scan(j, why);
+        j->scan_place = SCAN_OFF;
+    }
+    while (!rc && bytes.size > 0 && j->scan_place != SCAN_OFF)
+        rc = j->scan_place == SCAN_HEADER ? read_header(j, &bytes, why)
+                                          : scan_next(j, &bytes, why);
+    return rc ? rc : json_parse_feed(j->parse, bytes, why);
 }
 
 static enum status
 json_finish(void *state, struct problem *why)
 {
     struct json_read *j = state;
+    enum status rc = STATUS_OK;
 
-    return json_parse_end(j->parse, why);
+    if (j->scan_place == SCAN_CHANGES || j->scan.n_held > 0)
+        rc = leave_scan(j, why);
+    return rc ? rc : json_parse_end(j->parse, why);
 }
 
 static uint64_t
@@ -841,7 +968,7 @@ json_held(const void *state)
 {
     const struct json_read *j = state;
 
-    return json_parse_held(j->parse);
+    return j->scan.n_held > 0 ? j->scan.n_held : json_parse_held(j->parse);
 }
 
 const struct parser json_parser = {

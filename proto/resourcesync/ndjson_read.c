@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "proto/resourcesync/input_reader.h"
+#include "proto/resourcesync/json_scan.h"
 #include "proto/utf8.h"
 
 struct ndjson {
@@ -22,6 +23,8 @@ struct ndjson {
     uint64_t line; /* that it stands in */
     bool is_in_line; /* something but white space of the line was there */
     bool is_faulty;  /* the rest of the line is skipped */
+    bool is_scanning;
+    struct json_scan scan; /* reads most lines; `json` reads the others */
 };
 
 /* The line's first byte that says something: a JSON document may be an array as
@@ -97,6 +100,8 @@ begin_ndjson(struct ndjson *n)
     n->line = 1;
     n->is_in_line = false;
     n->is_faulty = false;
+    n->is_scanning = scanning_is_on() && n->reader->use != INPUT_MESSAGE;
+    json_scan_reset(&n->scan);
 }
 
 static void *
@@ -125,44 +130,99 @@ ndjson_reset(void *state)
     return STATUS_OK;
 }
 
+/* Reads the line, or the rest of one, that `bytes` begin with. */
+static enum status
+read_line(struct ndjson *n, struct slice *bytes, struct problem *why)
+{
+    const char *end = memchr(bytes->data, '\n', bytes->size);
+    struct slice part = {bytes->data,
+                         end ? (size_t)(end - bytes->data) : bytes->size};
+    uint64_t n_faults = n->reader->n_faults;
+    enum status rc = n->is_faulty ? STATUS_OK : feed_line(n, part, why);
+
+    if (!rc && end && n->reader->n_faults == n_faults)
+        rc = end_line(n, why);
+    if (rc && (rc == STATUS_MEMORY || n->reader->n_faults == n_faults) &&
+        !skip_line(n, rc, why))
+        return rc;
+    if (n->reader->n_faults > n_faults) { /* one fault a line */
+        n->is_faulty = true;
+        n->is_in_line = false;
+    }
+    if (end)
+        n->is_faulty = false;
+    n->line += end != NULL;
+    slice_skip(bytes, part.size + (end != NULL));
+    return STATUS_OK;
+}
+
+/* Reads an object that is a line, and all white space behind it. */
+static enum token
+scan_line(struct ndjson *n, struct json_reading *r)
+{
+    enum token token = json_scan_change(&n->scan, r, &n->reader->entry, false);
+
+    if (r->n_lines > 0)
+        return TOKEN_UNKNOWN;
+    if (token)
+        return token;
+    json_scan_spaces(r);
+    if (r->n_lines > 0)
+        return TOKEN_TAKEN;
+    return r->at == r->end ? TOKEN_CUT : TOKEN_UNKNOWN;
+}
+
+/* Takes a line off `*bytes`, or holds its beginning. */
+static enum status
+scan_next(struct ndjson *n, struct slice *bytes, struct problem *why)
+{
+    struct slice held = {n->scan.held, n->scan.n_held};
+    struct slice input = json_scan_input(&n->scan, *bytes);
+    struct json_reading r = {input.data, input.data + input.size, 0};
+    enum token token = scan_line(n, &r);
+    enum status rc;
+
+    if (token == TOKEN_CUT && json_scan_hold(&n->scan, bytes))
+        return STATUS_OK;
+    if (token || !input_reader_is_good(n->reader)) {
+        json_scan_reset(&n->scan);
+        return read_line(n, held.size > 0 ? &held : bytes, why);
+    }
+    json_scan_take(&n->scan, bytes, (size_t)(r.at - input.data));
+    rc = input_reader_hand_over(n->reader, why);
+    if (rc && !skip_line(n, rc, why))
+        return rc;
+    n->line += r.n_lines;
+    return STATUS_OK;
+}
+
 static enum status
 ndjson_feed(void *state, struct slice bytes, struct problem *why)
 {
     struct ndjson *n = state;
+    enum status rc = STATUS_OK;
 
     if (!bom_skip(&n->bom, &bytes))
         return problem(why, STATUS_MALFORMED,
                        "not NDJSON: it begins with half a byte order mark");
-    while (bytes.size > 0) {
-        const char *end = memchr(bytes.data, '\n', bytes.size);
-        struct slice part = {bytes.data,
-                             end ? (size_t)(end - bytes.data) : bytes.size};
-        uint64_t n_faults = n->reader->n_faults;
-        enum status rc = n->is_faulty ? STATUS_OK : feed_line(n, part, why);
-
-        if (!rc && end && n->reader->n_faults == n_faults)
-            rc = end_line(n, why);
-        if (rc && (rc == STATUS_MEMORY || n->reader->n_faults == n_faults) &&
-            !skip_line(n, rc, why))
-            return rc;
-        if (n->reader->n_faults > n_faults) { /* one fault a line */
-            n->is_faulty = true;
-            n->is_in_line = false;
-        }
-        if (end)
-            n->is_faulty = false;
-        n->line += end != NULL;
-        slice_skip(&bytes, part.size + (end != NULL));
-    }
-    return STATUS_OK;
+    while (!rc && bytes.size > 0)
+        rc = n->is_scanning && !n->is_in_line && !n->is_faulty &&
+                     (n->scan.n_held > 0 || bytes.data[0] == '{')
+                 ? scan_next(n, &bytes, why)
+                 : read_line(n, &bytes, why);
+    return rc;
 }
 
 static enum status
 ndjson_finish(void *state, struct problem *why)
 {
-    enum status rc = end_line(state, why);
+    struct ndjson *n = state;
+    struct slice held = {n->scan.held, n->scan.n_held};
+    enum status rc = held.size > 0 ? read_line(n, &held, why) : STATUS_OK;
 
-    return rc && skip_line(state, rc, why) ? STATUS_OK : rc;
+    if (!rc)
+        rc = end_line(n, why);
+    return rc && skip_line(n, rc, why) ? STATUS_OK : rc;
 }
 
 static uint64_t
@@ -178,6 +238,8 @@ ndjson_held(const void *state)
 {
     const struct ndjson *n = state;
 
+    if (n->scan.n_held > 0)
+        return n->scan.n_held;
     return n->is_in_line ? json_parser.held(n->json) : 0;
 }
 

@@ -52,14 +52,6 @@ struct xml {
     struct xml_scan scan;
 };
 
-static _Atomic(bool) is_scanning_off;
-
-void
-xml_scanning(bool is_on)
-{
-    is_scanning_off = !is_on;
-}
-
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void
@@ -248,7 +240,7 @@ begin_document(struct xml *xml)
     xml->n_brackets = 0;
     xml->depth = 0;
     xml->has_root = false;
-    xml->is_scanning = !is_scanning_off;
+    xml->is_scanning = scanning_is_on();
     xml->n_replayed = 0;
     xml->is_replayed = false;
     scan_reset(&xml->scan);

@@ -65,10 +65,6 @@ MUST_CHECK enum status xml_feed(struct xml *xml, struct slice bytes,
                                 struct problem *why);
 MUST_CHECK enum status xml_end(struct xml *xml, struct problem *why);
 
-/* Documents that begin from now on are read by libxml2 alone, or, as at first,
- * as far as possible without it (xml_scan.h). Any thread. */
-void xml_scanning(bool is_on);
-
 /* Can `ns` be the name of a namespace, as this parser judges it when it reads a
  * declaration: is it a URI reference (RFC 3986)? Terminated. */
 bool xml_is_namespace(const char *ns);

@@ -3,19 +3,9 @@
 #include <stdio.h>
 
 #include "proto/resourcesync/vocab.h"
-#include "proto/swar.h"
-#include "proto/utf8.h"
 
 /* The longest declaration that is known. */
 #define DECLARATION_MAX (SCAN_ROOT_MAX - SCAN_TOKEN_MAX)
-
-/* What a token came to. A token is taken whole or not at all. */
-enum token {
-    TOKEN_TAKEN,
-    TOKEN_CUT,     /* its end has not come */
-    TOKEN_UNKNOWN, /* libxml2 has to judge it */
-    TOKEN_REFUSED, /* by an event */
-};
 
 /* The token that is read: from `at`, which moves, to the `end` of what has
  * come. */
@@ -113,32 +103,21 @@ is_name_char(char c)
     return name_chars[(unsigned char)c] & NAME_CHAR;
 }
 
-/* Valid UTF-8 of characters that XML allows (XML 1.0, 2.2). Control characters
- * were looked for before. */
-static bool
-is_text(struct slice text)
+/* Marks the bytes that a value does not have as they are: control characters,
+ * "<", "&", those beyond ASCII; and its quote, which differs from "&" in one
+ * bit. */
+static inline uint64_t
+find_in_quotes(uint64_t v)
 {
-    while (text.size > 0) {
-        uint32_t c;
-        size_t n = utf8_read(text.data, text.size, &c);
-
-        if (n == 0 || c == 0xfffe || c == 0xffff)
-            return false;
-        slice_skip(&text, n);
-    }
-    return true;
+    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '<') |
+           swar_equal(v | SWAR_ONES * ('"' ^ '&'), '"' | '&');
 }
 
-/* Marks the bytes that a value does not have as they are: control characters,
- * "<", "&", those beyond ASCII; and its `quote`, which differs from "&" in one
- * bit, `both`. */
 static inline uint64_t
-find_in_value(uint64_t v, unsigned char quote)
+find_in_apostrophes(uint64_t v)
 {
-    uint64_t both = SWAR_ONES * (quote ^ '&');
-
     return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '<') |
-           swar_equal(v | both, quote | '&');
+           swar_equal(v | SWAR_ONES * ('\'' ^ '&'), '\'' | '&');
 }
 
 /* The same of a text, of which "]]>" is no part either. */
@@ -149,41 +128,11 @@ find_in_text(uint64_t v)
            swar_equal(v, ']');
 }
 
-static inline uint64_t
-load_last(const char *at, const char *end)
-{
-    char last[8] = "xxxxxxxx";
-
-    memcpy(last, at, (size_t)(end - at));
-    return swar_load(last);
-}
-
-/* The first byte that find_in_value marks, or the end. */
 static const char *
 skip_value(const char *at, const char *end, char quote)
 {
-    for (; at < end; at += 8) {
-        uint64_t v = end - at >= 8 ? swar_load(at) : load_last(at, end);
-        uint64_t found = find_in_value(v, (unsigned char)quote);
-
-        if (found)
-            return at + swar_first(found);
-    }
-    return end;
-}
-
-/* The first byte that find_in_text marks, or the end. */
-static const char *
-skip_text(const char *at, const char *end)
-{
-    for (; at < end; at += 8) {
-        uint64_t v = end - at >= 8 ? swar_load(at) : load_last(at, end);
-        uint64_t found = find_in_text(v);
-
-        if (found)
-            return at + swar_first(found);
-    }
-    return end;
+    return quote == '"' ? scanning_skip(at, end, find_in_quotes)
+                        : scanning_skip(at, end, find_in_apostrophes);
 }
 
 /* Reads one of the five entities, at "&". */
@@ -304,7 +253,7 @@ read_odd_value(struct reading *r, const char *from, char quote,
     }
     *value = (struct slice){begin, (size_t)(to - begin)};
     r->n_values += value->size;
-    return is_ascii || is_text(*value) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
+    return is_ascii || scanning_is_text(*value) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
 }
 
 /* Reads ="VALUE". */
@@ -619,7 +568,7 @@ check_text(struct reading *r, const char *end)
     while (!token && r->at < end) {
         char c;
 
-        r->at = skip_text(r->at, end);
+        r->at = scanning_skip(r->at, end, find_in_text);
         if (r->at == end)
             break;
         c = *r->at;
@@ -634,7 +583,7 @@ check_text(struct reading *r, const char *end)
         }
     }
     if (!token && !r->is_ascii &&
-        !is_text((struct slice){from, (size_t)(end - from)}))
+        !scanning_is_text((struct slice){from, (size_t)(end - from)}))
         token = TOKEN_UNKNOWN;
     r->at = from;
     return token;

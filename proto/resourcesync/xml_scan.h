@@ -15,10 +15,8 @@
 #ifndef PROTO_RESOURCESYNC_XML_SCAN_H
 #define PROTO_RESOURCESYNC_XML_SCAN_H
 
+#include "proto/resourcesync/scanning.h"
 #include "proto/resourcesync/xml.h"
-
-/* A longer token is left to libxml2. */
-#define SCAN_TOKEN_MAX 4096
 
 /* A declaration and the start tag of the root. */
 #define SCAN_ROOT_MAX (SCAN_TOKEN_MAX + 64)

@@ -4,8 +4,8 @@
  *     bench_read [ENTRIES [POSTS]]
  *
  * Reads a post of ENTRIES (100) entries, POSTS (20,000) times, without a
- * server: as XML by libxml2 alone, as XML with the scanner
- * (proto/resourcesync/xml_scan.h), and as NDJSON. Prints the CPU of an entry.
+ * server: XML and NDJSON, by libxml2 and yajl alone and with the scanners
+ * (proto/resourcesync/scanning.h). Prints the CPU of an entry.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 #include "proto/buf.h"
 #include "proto/resourcesync/input_formats.h"
+#include "proto/resourcesync/scanning.h"
 #include "proto/resourcesync/vocab.h"
-#include "proto/resourcesync/xml.h"
 #include "tests/bench/bench.h"
 
 #define HASH "1584abdf8ebdc9802ac0c6a7402c03b61584abdf8ebdc9802ac0c6a7402c03b6"
@@ -107,11 +107,12 @@ main(int argc, char **argv)
     buf_init(&ndjson, SIZE_MAX);
     write_xml(&xml, entries);
     write_ndjson(&ndjson, entries);
-    xml_scanning(false);
+    scanning_switch(false);
     run("libxml2", "application/xml", &xml, posts);
-    xml_scanning(true);
-    run("scanner", "application/xml", &xml, posts);
-    run("ndjson", "application/x-ndjson", &ndjson, posts);
+    run("yajl", "application/x-ndjson", &ndjson, posts);
+    scanning_switch(true);
+    run("xml_scan", "application/xml", &xml, posts);
+    run("json_scan", "application/x-ndjson", &ndjson, posts);
     buf_fini(&xml);
     buf_fini(&ndjson);
     return 0;

@@ -1,20 +1,7 @@
-#include <stdio.h>
-#include <string.h>
-
+#include "proto/resourcesync/scanning.h"
 #include "proto/resourcesync/vocab.h"
 #include "proto/resourcesync/xml.h"
-#include "tests/fuzz/fuzz.h"
-#include "tests/support/describe.h"
-
-#define ENTRIES_MAX 50000
-
-/* What a reading of a document said. */
-struct said {
-    enum status rc;
-    struct problem why;
-    uint64_t line;
-    struct buf text;
-};
+#include "tests/fuzz/scanned.h"
 
 static void
 add_text(struct buf *b, const char *text)
@@ -98,7 +85,7 @@ read_events(struct slice document, size_t step, bool is_scanning)
 
     buf_init(&e.out, SIZE_MAX);
     buf_init(&e.text, SIZE_MAX);
-    xml_scanning(is_scanning);
+    scanning_switch(is_scanning);
     xml = xml_new(&events, &e, words, names, sizeof(words) / sizeof(words[0]));
     FUZZ_ASSERT(xml);
     while (!said.rc && document.size > 0)
@@ -107,86 +94,34 @@ read_events(struct slice document, size_t step, bool is_scanning)
         said.rc = xml_end(xml, &said.why);
     said.line = said.rc ? xml_line(xml) : 0;
     xml_free(xml);
-    xml_scanning(true);
+    scanning_switch(true);
     buf_fini(&e.text);
     said.text = e.out;
     return said;
 }
 
-static enum status
-describe_each(const struct change *change, void *user, struct problem *why)
-{
-    (void)why;
-    describe(user, change);
-    return STATUS_OK;
-}
-
-/* Reads the document as a post, a message, resources. */
-static struct said
-read_entries(struct slice document, enum input_use use, bool takes_message,
-             bool is_scanning)
-{
-    struct said said = {.why = {""}};
-    struct input_reader *reader;
-
-    buf_init(&said.text, SIZE_MAX);
-    xml_scanning(is_scanning);
-    reader = input_reader_new(format_of(SLICE("application/xml")), use,
-                              ENTRIES_MAX, describe_each, &said.text);
-    FUZZ_ASSERT(reader);
-    if (takes_message)
-        input_reader_take_message(reader);
-    said.rc = input_reader_feed(reader, document, &said.why);
-    if (!said.rc)
-        said.rc = input_reader_end(reader, &said.why);
-    said.line = said.why.line;
-    input_reader_free(reader);
-    xml_scanning(true);
-    return said;
-}
-
-static void
-print_said(const char *name, const struct said *said)
-{
-    fprintf(stderr, "%s: %d in line %d: %s\n%.*s", name, (int)said->rc,
-            (int)said->line, said->why.text, SLICE_ARG(buf_slice(&said->text)));
-}
-
-/* Both readings said the same; in one piece also why, and where. */
-static void
-check_same(struct said scanned, struct said plain, bool is_whole)
-{
-    bool is_same = scanned.rc == plain.rc;
-
-    if (!scanned.rc || is_whole)
-        is_same = is_same &&
-                  slice_equal(buf_slice(&scanned.text), buf_slice(&plain.text));
-    if (is_whole)
-        is_same = is_same && scanned.line == plain.line &&
-                  scanned.why.entry == plain.why.entry &&
-                  !strcmp(scanned.why.text, plain.why.text);
-    if (!is_same) {
-        print_said("by the scanner", &scanned);
-        print_said("by libxml2 alone", &plain);
-    }
-    FUZZ_ASSERT(is_same);
-    buf_fini(&scanned.text);
-    buf_fini(&plain.text);
-}
-
 FUZZ_TARGET(xml_scan, document)
 {
+    struct reading_way way = {.type = "application/xml"};
     size_t step = 1 + document.size % 61;
 
     if (document.size == 0)
         return;
-    check_same(read_events(document, SIZE_MAX, true),
-               read_events(document, SIZE_MAX, false), true);
-    check_same(read_events(document, step, true),
-               read_events(document, SIZE_MAX, false), false);
-    for (size_t use = INPUT_POST; use <= INPUT_RESOURCES; use++)
-        check_same(read_entries(document, use, false, true),
-                   read_entries(document, use, false, false), true);
-    check_same(read_entries(document, INPUT_POST, true, true),
-               read_entries(document, INPUT_POST, true, false), true);
+    said_are_same(read_events(document, SIZE_MAX, true),
+                  read_events(document, SIZE_MAX, false), SAME_TEXT);
+    said_are_same(read_events(document, step, true),
+                  read_events(document, SIZE_MAX, false), SAME_OUTCOME);
+    for (way.use = INPUT_POST; way.use <= INPUT_RESOURCES; way.use++)
+        said_are_same(said_of(&way, document, SIZE_MAX, true),
+                      said_of(&way, document, SIZE_MAX, false), SAME_TEXT);
+    way.use = INPUT_POST;
+    way.takes_message = true;
+    said_are_same(said_of(&way, document, SIZE_MAX, true),
+                  said_of(&way, document, SIZE_MAX, false), SAME_TEXT);
+    way.takes_message = false;
+    way.reports_faults = true;
+    said_are_same(said_of(&way, document, SIZE_MAX, true),
+                  said_of(&way, document, SIZE_MAX, false), SAME_TEXT);
+    said_are_same(said_of(&way, document, step, true),
+                  said_of(&way, document, SIZE_MAX, false), SAME_OUTCOME);
 }

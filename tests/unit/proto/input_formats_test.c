@@ -115,18 +115,23 @@ TEST(ends_with_what_the_receiver_says)
     } documents[] = {
         {XML, XML_HEAD "\n" XML_ENTRY "</urlset>"},
         {JSON, "\n" JSON_ENTRY},
+        {JSON, "[\n" JSON_ENTRY "," JSON_ENTRY "]"},
         {NDJSON, "\n" JSON_ENTRY},
+        {NDJSON, "\n" JSON_ENTRY "\n"},
     };
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
         struct problem why = {""};
         struct input_reader *reader =
             input_reader_new(format_of(slice_of(documents[i].type)), INPUT_POST,
                              2, refuse, NULL);
 
-        assert_int_equal(
-            input_reader_feed(reader, slice_of(documents[i].document), &why),
-            STATUS_BUSY);
+        enum status rc =
+            input_reader_feed(reader, slice_of(documents[i].document), &why);
+
+        if (!rc)
+            rc = input_reader_end(reader, &why);
+        assert_int_equal(rc, STATUS_BUSY);
         assert_string_equal(why.text, "not now");
         assert_int_equal(why.entry, 1);
         assert_int_equal(why.line, 2);

@@ -1,0 +1,436 @@
+#include "proto/resourcesync/json_scan.h"
+
+#include "proto/number.h"
+
+void
+json_scan_reset(struct json_scan *scan)
+{
+    scan->n_held = 0;
+}
+
+/* Tokens */
+
+void
+json_scan_spaces(struct json_reading *r)
+{
+    for (; r->at < r->end && *r->at <= ' '; r->at++) {
+        if (*r->at == '\n')
+            r->n_lines++;
+        else if (!slice_is_space(*r->at))
+            return;
+    }
+}
+
+/* Takes `c` and the white space around it. */
+static enum token
+read_mark(struct json_reading *r, char c)
+{
+    json_scan_spaces(r);
+    if (r->at == r->end)
+        return TOKEN_CUT;
+    if (*r->at != c)
+        return TOKEN_UNKNOWN;
+    r->at++;
+    json_scan_spaces(r);
+    return TOKEN_TAKEN;
+}
+
+/* Behind a value: a comma (then another one follows) or `end`. */
+static enum token
+read_next(struct json_reading *r, char end, bool *is_end)
+{
+    json_scan_spaces(r);
+    if (r->at == r->end)
+        return TOKEN_CUT;
+    *is_end = *r->at == end;
+    if (!*is_end)
+        return read_mark(r, ',');
+    r->at++;
+    return TOKEN_TAKEN;
+}
+
+static inline uint64_t
+find_in_string(uint64_t v)
+{
+    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '"') |
+           swar_equal(v, '\\');
+}
+
+static enum token
+read_string(struct json_reading *r, struct slice *text)
+{
+    const char *from = r->at + 1;
+    bool is_ascii = true;
+
+    if (r->at == r->end)
+        return TOKEN_CUT;
+    if (*r->at != '"')
+        return TOKEN_UNKNOWN;
+    for (r->at++;; r->at++) {
+        r->at = scanning_skip(r->at, r->end, find_in_string);
+        if (r->at == r->end)
+            return TOKEN_CUT;
+        if (*r->at == '"')
+            break;
+        if ((unsigned char)*r->at < 0x80)
+            return TOKEN_UNKNOWN;
+        is_ascii = false;
+    }
+    *text = (struct slice){from, (size_t)(r->at - from)};
+    r->at++;
+    return is_ascii || scanning_is_text(*text) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
+}
+
+/* Reads digits. What follows them is checked as what follows a value. */
+static enum token
+read_digits(struct json_reading *r, struct slice *text)
+{
+    const char *from = r->at;
+
+    while (r->at < r->end && *r->at >= '0' && *r->at <= '9')
+        r->at++;
+    if (r->at == r->end)
+        return TOKEN_CUT;
+    *text = (struct slice){from, (size_t)(r->at - from)};
+    return text->size > 0 && (*from != '0' || text->size == 1) ? TOKEN_TAKEN
+                                                               : TOKEN_UNKNOWN;
+}
+
+/* Values */
+
+/* The change that is read. */
+struct scanned {
+    struct json_scan *scan;
+    struct json_reading *r;
+    struct entry *entry;
+    bool is_message;
+};
+
+static bool
+add_list(struct json_scan *scan, struct slice text)
+{
+    if (text.size > sizeof(scan->lists) - scan->n_lists)
+        return false;
+    memcpy(scan->lists + scan->n_lists, text.data, text.size);
+    scan->n_lists += text.size;
+    return true;
+}
+
+static inline uint64_t
+find_space_or_colon(uint64_t v)
+{
+    return swar_below(v, ' ' + 1) | swar_equal(v, ':');
+}
+
+static bool
+is_word(struct slice text)
+{
+    const char *end = text.data + text.size;
+
+    return scanning_skip(text.data, end, find_space_or_colon) == end;
+}
+
+/* Reads {"md5":"...","sha-256":"..."}. */
+static enum token
+read_hash(struct scanned *s, struct slice *hash)
+{
+    struct json_scan *scan = s->scan;
+    size_t from = scan->n_lists;
+    struct slice name, digits;
+    bool is_end = false;
+    enum token token = read_mark(s->r, '{');
+
+    while (!token && !is_end) {
+        token = read_string(s->r, &name);
+        if (!token)
+            token = read_mark(s->r, ':');
+        if (!token)
+            token = read_string(s->r, &digits);
+        if (!token && (!is_word(name) || !is_word(digits) ||
+                       !add_list(scan, SLICE(" ")) || !add_list(scan, name) ||
+                       !add_list(scan, SLICE(":")) || !add_list(scan, digits)))
+            token = TOKEN_UNKNOWN;
+        if (!token)
+            token = read_next(s->r, '}', &is_end);
+    }
+    if (!token &&
+        entry_hash(s->entry,
+                   (struct slice){scan->lists + from, scan->n_lists - from},
+                   hash, NULL))
+        token = TOKEN_UNKNOWN;
+    return token;
+}
+
+/* Reads ["a","b"]. */
+static enum token
+read_tags(struct scanned *s)
+{
+    struct json_scan *scan = s->scan;
+    size_t from = scan->n_lists;
+    struct slice tag;
+    bool is_end = false;
+    enum token token = read_mark(s->r, '[');
+
+    while (!token && !is_end) {
+        token = read_string(s->r, &tag);
+        if (!token && (tag.size == 0 || memchr(tag.data, ' ', tag.size) ||
+                       (scan->n_lists > from && !add_list(scan, SLICE(" "))) ||
+                       !add_list(scan, tag)))
+            token = TOKEN_UNKNOWN;
+        if (!token)
+            token = read_next(s->r, ']', &is_end);
+    }
+    s->entry->change.tags =
+        (struct slice){scan->lists + from, scan->n_lists - from};
+    return token;
+}
+
+/* A text that must not be empty. */
+static enum token
+read_text(struct scanned *s, struct slice *text)
+{
+    enum token token = read_string(s->r, text);
+
+    return !token && text->size == 0 ? TOKEN_UNKNOWN : token;
+}
+
+/* Members */
+
+enum member {
+    M_NONE, /* not known */
+    M_LOC,
+    M_CHANGE,
+    M_DATETIME,
+    M_SOURCE_DATETIME,
+    M_LASTMOD,
+    M_CHANGEFREQ,
+    M_PRIORITY,
+    M_TAGS,
+    M_LINKS,
+    M_SEQ,
+    M_LINK, /* of a link alone, from here on */
+    M_REL = M_LINK,
+    M_HREF,
+    M_PRI,
+    M_MODIFIED,
+    M_COMMON, /* of both, from here on */
+    M_HASH = M_COMMON,
+    M_LENGTH,
+    M_TYPE,
+    M_ENCODING
+};
+
+#define IS(text) (!memcmp(name.data, (text), sizeof(text) - 1))
+
+static enum member
+member_of(struct slice name)
+{
+    switch (name.size) {
+    case 3:
+        return IS("loc")   ? M_LOC
+               : IS("rel") ? M_REL
+               : IS("pri") ? M_PRI
+               : IS("seq") ? M_SEQ
+                           : M_NONE;
+    case 4:
+        return IS("hash")   ? M_HASH
+               : IS("type") ? M_TYPE
+               : IS("href") ? M_HREF
+               : IS("tags") ? M_TAGS
+                            : M_NONE;
+    case 5:
+        return IS("links") ? M_LINKS : M_NONE;
+    case 6:
+        return IS("change") ? M_CHANGE : IS("length") ? M_LENGTH : M_NONE;
+    case 7:
+        return IS("lastmod") ? M_LASTMOD : M_NONE;
+    case 8:
+        return IS("datetime")   ? M_DATETIME
+               : IS("encoding") ? M_ENCODING
+               : IS("priority") ? M_PRIORITY
+               : IS("modified") ? M_MODIFIED
+                                : M_NONE;
+    case 10:
+        return IS("changefreq") ? M_CHANGEFREQ : M_NONE;
+    case 14:
+        return IS("sourceDatetime") ? M_SOURCE_DATETIME : M_NONE;
+    default:
+        return M_NONE;
+    }
+}
+
+#undef IS
+
+static enum token read_links(struct scanned *s);
+
+/* Reads a string, which is not kept. */
+static enum token
+read_word_value(struct scanned *s, enum member member, struct link *link)
+{
+    struct change *change = &s->entry->change;
+    struct slice text;
+    enum token token = read_string(s->r, &text);
+    enum status rc = STATUS_OK;
+
+    if (token)
+        return token;
+    if (member == M_CHANGE)
+        rc = entry_kind(s->entry, text, NULL);
+    else if (member == M_LASTMOD)
+        rc = entry_lastmod(text, change, NULL);
+    else if (member == M_DATETIME)
+        rc = entry_time("", text, &change->datetime_us, NULL);
+    else if (member == M_MODIFIED)
+        rc = entry_time("", text, &link->modified_us, NULL);
+    else if (s->is_message)
+        rc = entry_time("", text, &change->source_us, NULL);
+    return rc ? TOKEN_UNKNOWN : TOKEN_TAKEN;
+}
+
+static enum token
+read_number_value(struct scanned *s, enum member member, struct link *link)
+{
+    struct slice text;
+    uint64_t seq;
+    enum token token = read_digits(s->r, &text);
+    enum status rc = STATUS_OK;
+
+    if (token)
+        return token;
+    if (member == M_LENGTH)
+        rc = entry_length(text, entry_common(s->entry, link).length, NULL);
+    else if (member == M_PRI)
+        rc = entry_pri(text, &link->pri, NULL);
+    else if (!number_read(text, &seq))
+        rc = STATUS_INVALID;
+    else if (s->is_message)
+        s->entry->change.seq = seq;
+    return rc ? TOKEN_UNKNOWN : TOKEN_TAKEN;
+}
+
+/* Reads the value of a member of the change, or of the link. */
+static enum token
+read_value(struct scanned *s, enum member member, struct link *link)
+{
+    struct change *change = &s->entry->change;
+
+    if (member < M_COMMON && (member >= M_LINK) != (link != NULL))
+        return TOKEN_UNKNOWN;
+    switch (member) {
+    case M_LOC:
+        return read_text(s, &change->loc);
+    case M_CHANGEFREQ:
+        return read_text(s, &change->changefreq);
+    case M_PRIORITY:
+        return read_text(s, &change->priority);
+    case M_REL:
+        return read_text(s, &link->rel);
+    case M_HREF:
+        return read_text(s, &link->href);
+    case M_TYPE:
+        return read_text(s, link ? &link->type : &change->type);
+    case M_ENCODING:
+        return read_text(s, link ? &link->encoding : &change->encoding);
+    case M_HASH:
+        return read_hash(s, link ? &link->hash : &change->hash);
+    case M_TAGS:
+        return read_tags(s);
+    case M_LINKS:
+        return read_links(s);
+    case M_LENGTH:
+    case M_PRI:
+    case M_SEQ:
+        return read_number_value(s, member, link);
+    case M_NONE:
+        return TOKEN_UNKNOWN;
+    default:
+        return read_word_value(s, member, link);
+    }
+}
+
+/* Reads the members of the change, or of the link, from "{" to "}". */
+static enum token
+read_object(struct scanned *s, struct link *link)
+{
+    struct slice name;
+    unsigned seen = 0;
+    bool is_end = false;
+    enum token token = read_mark(s->r, '{');
+
+    while (!token && !is_end) {
+        enum member member = M_NONE;
+
+        token = read_string(s->r, &name);
+        if (!token) {
+            member = member_of(name);
+            token = seen & 1u << member ? TOKEN_UNKNOWN : read_mark(s->r, ':');
+        }
+        seen |= 1u << member;
+        if (!token)
+            token = read_value(s, member, link);
+        if (!token)
+            token = read_next(s->r, '}', &is_end);
+    }
+    return token;
+}
+
+static enum token
+read_links(struct scanned *s)
+{
+    struct link *link;
+    bool is_end = false;
+    enum token token = read_mark(s->r, '[');
+
+    while (!token && !is_end) {
+        token = entry_link(s->entry, &link, NULL) ? TOKEN_UNKNOWN
+                                                  : read_object(s, link);
+        if (!token)
+            token = read_next(s->r, ']', &is_end);
+    }
+    return token;
+}
+
+enum token
+json_scan_change(struct json_scan *scan, struct json_reading *r,
+                 struct entry *entry, bool is_message)
+{
+    struct scanned s = {scan, r, entry, is_message};
+
+    entry_clear(entry);
+    scan->n_lists = 0;
+    return read_object(&s, NULL);
+}
+
+/* Pieces */
+
+struct slice
+json_scan_input(struct json_scan *scan, struct slice bytes)
+{
+    size_t n = sizeof(scan->held) - scan->n_held;
+
+    if (scan->n_held == 0)
+        return bytes;
+    if (n > bytes.size)
+        n = bytes.size;
+    memcpy(scan->held + scan->n_held, bytes.data, n);
+    return (struct slice){scan->held, scan->n_held + n};
+}
+
+void
+json_scan_take(struct json_scan *scan, struct slice *bytes, size_t size)
+{
+    slice_skip(bytes, size - scan->n_held);
+    scan->n_held = 0;
+}
+
+bool
+json_scan_hold(struct json_scan *scan, struct slice *bytes)
+{
+    if (bytes->size >= sizeof(scan->held) - scan->n_held)
+        return false;
+    if (scan->n_held == 0)
+        memcpy(scan->held, bytes->data, bytes->size);
+    scan->n_held += bytes->size; /* json_scan_input has copied them */
+    slice_skip(bytes, bytes->size);
+    return true;
+}

@@ -1,0 +1,121 @@
+#include "proto/resourcesync/scanning.h"
+
+#include "tests/test.h"
+#include "tests/unit/proto/reading.h"
+
+/* Reads it with a scanner and by the library alone. The readings say the same;
+ * in pieces, a refusal may have another reason. */
+static void
+check_scanner(const char *type, struct slice document, size_t step)
+{
+    struct reading scanned, plain;
+
+    scanning_switch(true);
+    scanned = read_steps(type, INPUT_POST, document, step);
+    scanning_switch(false);
+    plain = read_all(type, document);
+    scanning_switch(true);
+    if (!scanned.rc != !plain.rc)
+        fail_msg("%.*s in pieces of %zu: %s, but %s", SLICE_ARG(document), step,
+                 scanned.why.text, plain.why.text);
+    if (!plain.rc)
+        assert_string_equal(scanned.text.data, plain.text.data);
+    if (step >= document.size) {
+        assert_int_equal(scanned.rc, plain.rc);
+        assert_string_equal(scanned.why.text, plain.why.text);
+        assert_int_equal(scanned.why.entry, plain.why.entry);
+        assert_int_equal(scanned.why.line, plain.why.line);
+    }
+    reading_fini(&scanned);
+    reading_fini(&plain);
+}
+
+#define A "{\"loc\":\"http://example.com/a\",\"change\":\"created\""
+
+TEST(scanners_of_json_say_what_yajl_does)
+{
+    static const char *const documents[] = {
+        A "}",
+        " " A "} ",
+        A "} x",
+        "[" A "}]",
+        "[" A "} , " A "}\n]\n",
+        "[" A "}" A "}]",
+        "[" A "},]",
+        "[," A "}]",
+        "[" A "}]]",
+        "[" A "}",
+        "[" A "},\n\n" A ",\"length\":01}]",
+        "[" A ",\"length\":1.0}]",
+        "[" A ",\"length\":12a}]",
+        "[" A ",\"type\":\"a\\/b\"}," A "}]",
+        "[" A ",\"type\":\"\"}]",
+        "[" A ",\"type\":\"a/b\",\"type\":\"a/b\"}]",
+        "[" A ",\"links\":[{\"rel\":\"up\",\"href\":\"u:v\",\"pri\":2}]}]",
+        "[" A ",\"links\":[{\"rel\":\"up\",\"loc\":\"u:v\"}]}]",
+        "[" A ",\"rel\":\"up\"}]",
+        "[" A ",\"tags\":[\"a\",\"b c\"]}]",
+        "[" A ",\"tags\":[\"a\",\"\"]}]",
+        "[" A ",\"tags\":[\"a\", \"\xc3\xa9\"]}]",
+        "[" A ",\"tags\":[\"\xc3\"]}]",
+        "[" A ",\"hash\":{\"md5\":\"0\"}}]",
+        "[" A ",\"hash\":{\"sha1\":"
+        "\"0123456789012345678901234567890123456789\"}}]",
+        "[" A ",\"hash\":{\"md5:01234567890123456789012345678901 sha1\":"
+        "\"0123456789012345678901234567890123456789\"}}]",
+        "{\"set\":\"a\",\"changes\":[" A "}\n]}",
+        "{\"changes\":[" A "}],\"until\":\"\"}",
+        "{\"set\":5,\"changes\":[{\"loc\":\"\\ud800\"}]}",
+        A ",\"links\":[{\"rel\":\"up\"}]}",
+        "[\n" A "}," A "},\n{\"loc\":\"x\\ud800\"}]",
+    };
+
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
+        for (size_t step = 1; step < 200; step += step < 20 ? 1 : 30)
+            check_scanner(JSON, slice_of(documents[i]), step);
+}
+
+TEST(scanners_of_lines_say_what_yajl_does)
+{
+    static const char *const documents[] = {
+        A "}\n" A "}",
+        A "}\r\n\n \n " A "}\n",
+        A "} x\n" A "}\n",
+        A "}\n" A ",\n\"length\":1}\n",
+        A "}\n" A ",\"length\":x}\n",
+        A "}\n[" A "}]\n",
+        A "\n" A "}\n",
+        "\xef\xbb\xbf" A "}\n\t" A "}\n\n",
+    };
+
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
+        for (size_t step = 1; step < 200; step += step < 20 ? 1 : 30)
+            check_scanner(NDJSON, slice_of(documents[i]), step);
+}
+
+/* An entry that is longer than what the scanner holds goes to yajl. */
+TEST(scanners_leave_long_entries_that_come_in_pieces)
+{
+    static char filler[4300];
+    struct buf array, lines;
+
+    memset(filler, 'x', sizeof(filler));
+    buf_init(&array, 1 << 20);
+    buf_init(&lines, 1 << 20);
+    for (size_t size = 3900; size < sizeof(filler); size += 13) {
+        buf_clear(&array);
+        buf_clear(&lines);
+        BUF_ADD(&array, "[" A "}," A ",\"encoding\":\"");
+        buf_add(&array, filler, size);
+        BUF_ADD(&array, "\"}," A "}]");
+        BUF_ADD(&lines, A "}\n" A ",\"encoding\":\"");
+        buf_add(&lines, filler, size);
+        BUF_ADD(&lines, "\"}\n" A "}");
+        for (size_t step = 100; step <= 9000; step *= 3) {
+            check_scanner(JSON, buf_slice(&array), step);
+            check_scanner(NDJSON, buf_slice(&lines), step);
+        }
+    }
+    buf_fini(&array);
+    buf_fini(&lines);
+}
