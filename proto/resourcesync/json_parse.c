@@ -4,7 +4,7 @@
 #include <yajl/yajl_parse.h>
 
 #include "proto/resourcesync/entry_builder.h"
-#include "proto/swar.h"
+#include "proto/resourcesync/scanning.h"
 #include "proto/utf8.h"
 
 /* Bytes of one call of yajl: the parser checks its memory after each. */
@@ -95,11 +95,12 @@ on_number(void *data, const char *text, size_t size)
 static inline uint64_t
 is_suspect(uint64_t v)
 {
-    return swar_below(v, 0x20) | swar_equal(v, 0xef);
+    return swar_below(v, 0x20) | (v & SWAR_HIGHS);
 }
 
 /* True if XML can carry the text, which JSON must not exceed: no control
- * characters but tab, LF and CR, no U+FFFE and U+FFFF. */
+ * characters but tab, LF and CR, no U+FFFE and U+FFFF, and UTF-8 in its
+ * shortest form, which yajl does not check. */
 static bool
 is_xml_text(struct slice text)
 {
@@ -108,16 +109,10 @@ is_xml_text(struct slice text)
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = (unsigned char)text.data[i];
 
-        if (c >= 0x20 && c != 0xef)
-            continue;
         if (c < 0x20 && c != '\t' && c != '\n' && c != '\r')
             return false;
-        if (c == 0xef && text.size - i >= 3 &&
-            (!memcmp(text.data + i, "\xef\xbf\xbe", 3) ||
-             !memcmp(text.data + i, "\xef\xbf\xbf", 3)))
-            return false;
     }
-    return true;
+    return scanning_is_text(text);
 }
 
 static int

@@ -2,9 +2,10 @@
  * json_parse.h - yajl made safe: hostile bytes in, values out.
  *
  * It refuses what yajl lets through: strings with characters that XML cannot
- * carry, lone surrogates, which yajl silently replaces, and white space that
- * JSON does not have. Nesting and the size of a token are bounded. It counts
- * lines, which yajl does not, and skips a byte order mark.
+ * carry, UTF-8 that is longer than it has to be, lone surrogates, which yajl
+ * silently replaces, and white space that JSON does not have. Nesting and the
+ * size of a token are bounded. It counts lines, which yajl does not, and skips
+ * a byte order mark.
  *
  *     json_parse_new -> json_parse_feed ... json_parse_end -> json_parse_reset
  */

@@ -168,10 +168,11 @@ TEST(refuses_numbers_that_are_not_whole)
 TEST(refuses_what_xml_cannot_carry)
 {
     static const char *const texts[] = {
-        "\\u0000",    "\\u0001",        "\\u001f",        "\\ufffe",
-        "\\uffff",    "\\ud800",        "\\udc00",        "\\ud800a",
-        "\\ud800\\n", "\\ud800\\u0041", "\\ud800\\ud800", "\xef\xbf\xbf",
-        "\\ud83d",    "\\udc00\\udc00",
+        "\\u0000",          "\\u0001",        "\\u001f",        "\\ufffe",
+        "\\uffff",          "\\ud800",        "\\udc00",        "\\ud800a",
+        "\\ud800\\n",       "\\ud800\\u0041", "\\ud800\\ud800", "\xef\xbf\xbf",
+        "\\ud83d",          "\\udc00\\udc00", "\xc0\x80",       "\xed\xa0\x80",
+        "\xf4\x90\x80\x80",
     };
     char document[256];
 
