@@ -454,3 +454,52 @@ TEST(the_end_waits_for_tasks_and_jobs)
     loop = NULL;
     assert_string_equal(story + strlen("task end task task job "), "task ");
 }
+
+struct several_posts {
+    struct task tasks[20];
+    struct loop *loop;
+};
+
+static void
+run_nothing(struct task *task)
+{
+    (void)task;
+}
+
+static void
+end_loop_of_posts(struct task *task)
+{
+    loop_end(list_entry(task, struct several_posts, tasks[19])->loop);
+}
+
+static void *
+post_several(void *user)
+{
+    struct several_posts *posts = user;
+
+    for (unsigned i = 0; i < 20; i++)
+        loop_post(posts->loop, &posts->tasks[i]);
+    return NULL;
+}
+
+/* The wake of an earlier task may let the loop run the last one: the thread
+ * that posts it is still in loop_post when the owner frees the loop. */
+TEST(a_loop_is_freed_behind_the_last_post)
+{
+    static const struct loop_calls calls = {NULL, NULL};
+
+    for (unsigned i = 0; i < 500; i++) {
+        struct several_posts posts;
+        pthread_t thread;
+
+        for (unsigned n = 0; n < 20; n++)
+            posts.tasks[n].run = n < 19 ? run_nothing : end_loop_of_posts;
+        posts.loop = loop_new(&calls, NULL);
+        assert_non_null(posts.loop);
+        assert_int_equal(pthread_create(&thread, NULL, post_several, &posts),
+                         0);
+        loop_run(posts.loop);
+        assert_true(loop_free(posts.loop));
+        pthread_join(thread, NULL);
+    }
+}
