@@ -30,6 +30,22 @@ grown_size(size_t have, size_t need)
     return doubled > need ? doubled : need;
 }
 
+static enum status
+reserve_digests(struct batch *b, size_t n)
+{
+    struct digest *digests;
+
+    if (n <= b->digests_capacity)
+        return STATUS_OK;
+    n = grown_size(b->digests_capacity, n);
+    digests = realloc(b->digests, n * sizeof(*digests));
+    if (!digests)
+        return STATUS_MEMORY;
+    b->digests = digests;
+    b->digests_capacity = n;
+    return STATUS_OK;
+}
+
 enum status
 batch_reserve(struct batch *b, size_t size, size_t n_entries)
 {
@@ -51,7 +67,16 @@ batch_reserve(struct batch *b, size_t size, size_t n_entries)
         b->entries = entries;
         b->n_capacity = n;
     }
-    return STATUS_OK;
+    return reserve_digests(b, (b->n_entries + n_entries) / BATCH_STRIDE);
+}
+
+/* Keeps the digest of the `n`th entry, if its turn has come. Room was reserved.
+ * batch_append hashes nothing: batch_is_genuine keeps those digests. */
+static void
+keep_digest(struct batch *b, size_t n, const struct digest *digest)
+{
+    if (n % BATCH_STRIDE == 0 && n / BATCH_STRIDE == b->n_digests + 1)
+        b->digests[b->n_digests++] = *digest;
 }
 
 void
@@ -67,6 +92,7 @@ batch_add(struct batch *b, const char *bytes, const struct fragment *f,
     b->last++;
     b->last_us = us;
     digest_add(&b->digest, (struct slice){to, size});
+    keep_digest(b, b->n_entries, &b->digest);
 }
 
 enum status
@@ -119,6 +145,19 @@ batch_trim(struct batch *b)
             b->n_capacity = n;
         }
     }
+    if (b->n_digests == 0) {
+        free(b->digests);
+        b->digests = NULL;
+        b->digests_capacity = 0;
+    } else if (b->digests_capacity > b->n_digests) {
+        struct digest *digests =
+            realloc(b->digests, b->n_digests * sizeof(*digests));
+
+        if (digests) {
+            b->digests = digests;
+            b->digests_capacity = b->n_digests;
+        }
+    }
 }
 
 struct batch *
@@ -149,6 +188,7 @@ batch_unref(struct batch *b)
     if (forms > 0 && b->forms_account)
         atomic_fetch_sub_explicit(b->forms_account, forms,
                                   memory_order_relaxed);
+    free(b->digests);
     free(b->entries);
     free(b->bytes);
     free(b);
@@ -157,7 +197,8 @@ batch_unref(struct batch *b)
 size_t
 batch_weight(const struct batch *b)
 {
-    return sizeof(*b) + b->capacity + b->n_capacity * sizeof(*b->entries);
+    return sizeof(*b) + b->capacity + b->n_capacity * sizeof(*b->entries) +
+           b->digests_capacity * sizeof(*b->digests);
 }
 
 /* Where the entry after `seq` begins. */
@@ -209,26 +250,31 @@ batch_seq_at(const struct batch *b, int64_t us)
 struct digest
 batch_digest(const struct batch *b, uint64_t seq)
 {
+    uint64_t n = seq - b->first + 1;
+    size_t kept = (size_t)(n / BATCH_STRIDE);
     struct digest d;
 
     if (seq == b->last)
         return b->digest;
-    d = b->before;
-    for (uint64_t n = b->first; n <= seq; n++)
-        digest_add(&d, batch_slice(b, n - 1, n));
+    if (kept > b->n_digests)
+        kept = b->n_digests;
+    d = kept > 0 ? b->digests[kept - 1] : b->before;
+    for (uint64_t at = b->first + kept * BATCH_STRIDE; at <= seq; at++)
+        digest_add(&d, batch_slice(b, at - 1, at));
     return d;
 }
 
 bool
-batch_is_genuine(const struct batch *b)
+batch_is_genuine(struct batch *b)
 {
-    struct digest d;
+    struct digest d = b->before;
 
-    if (b->n_entries == 0)
-        return false;
-    d = batch_digest(b, b->last - 1);
-    digest_add(&d, batch_slice(b, b->last - 1, b->last));
-    return digest_is_equal(&d, &b->digest);
+    b->n_digests = 0;
+    for (size_t n = 1; n <= b->n_entries; n++) {
+        digest_add(&d, batch_slice(b, b->first + n - 2, b->first + n - 1));
+        keep_digest(b, n, &d);
+    }
+    return b->n_entries > 0 && digest_is_equal(&d, &b->digest);
 }
 
 /*

@@ -26,6 +26,9 @@
  * list's file can be entered. A fragment always fits. */
 #define BATCH_BYTES_MAX 262144
 
+/* Entries from one digest that a batch keeps to the next. */
+#define BATCH_STRIDE 64
+
 struct batch_entry {
     uint32_t offset; /* of the fragment, in bytes */
     uint32_t stamp;  /* where its stamp begins, from its first byte */
@@ -65,6 +68,9 @@ struct batch {
     size_t size, capacity;
     struct batch_entry *entries;
     size_t n_entries, n_capacity;
+    struct digest *digests; /* after each BATCH_STRIDE entries, so that
+                               batch_digest need not begin at the first */
+    size_t n_digests, digests_capacity;
     _Atomic(struct form *) forms; /* the one made last; see batch_keep_form */
     atomic_size_t *forms_account; /* counts the bytes of forms; or NULL */
 };
@@ -110,9 +116,10 @@ struct digest batch_digest(const struct batch *b, uint64_t seq);
 /* The last seq whose time is not after `us`, which is not before before_us. */
 uint64_t batch_seq_at(const struct batch *b, int64_t us);
 
-/* True if the entries match the digest. For batches from a disk: a disk that
- * returns other bytes must not rewrite history. */
-bool batch_is_genuine(const struct batch *b);
+/* True if the entries match the digest; keeps the digests on the way. For
+ * batches from a disk: a disk that returns other bytes must not rewrite
+ * history. */
+bool batch_is_genuine(struct batch *b);
 
 /* The form with that key, lent by the batch; NULL: none is kept. Any thread. */
 const struct form *batch_form(const struct batch *b, uint64_t key);

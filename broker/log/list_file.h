@@ -3,11 +3,14 @@
  *
  *   sets/NAME/changes/000000000001.xml.gz
  *
- * One gzip member (several break curl 7.88), no name, mtime 0. The deflate
- * stream is fully flushed at an entry boundary about every 128 KiB, so that a
+ * One gzip member (several break curl 7.88), no name, mtime 0. After the first
+ * entry boundary behind each 128 KiB the deflate stream begins anew, so that a
  * reader can begin there; a *mark* says where: which entry comes next, where in
  * the file its block begins, and the log's time and digest up to there. The
  * marks stand in the list's row, and could be made anew from the file.
+ *
+ * File and marks are a function of the entries and the header. In files of
+ * earlier versions blocks end with a batch; readers know them by their marks.
  */
 #ifndef BROKER_LOG_LIST_FILE_H
 #define BROKER_LOG_LIST_FILE_H

@@ -4,8 +4,9 @@
  *
  * It is the only writer of the log, and the only one that assigns seqs, event
  * times and list numbers. All posts that wait when a round begins share its one
- * fsync. The thread never waits for another thread, and for a network only where
- * several brokers share a journal (journal.h): then it waits for its turn.
+ * fsync. The thread never waits for another thread, and for a network only
+ * where several brokers share a journal (journal.h): then it waits for its
+ * turn.
  *
  *     submit -> queue -> [ take -> stamp into batches -> engine commit ->
  *                          publish (tail) -> post->done ] -> again

@@ -74,6 +74,25 @@ count_flushes(void)
     return sum;
 }
 
+/* Pages that the process made dirty: a page that is written again before it
+ * went to the disk counts once. */
+static uint64_t
+count_written(pid_t pid)
+{
+    unsigned long long bytes = 0;
+    char path[64], line[128];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file))
+        if (sscanf(line, "write_bytes: %llu", &bytes) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
 static void add_process(struct usage *u, pid_t pid);
 
 /* Adds the processes that a thread has started. */
@@ -118,6 +137,7 @@ add_process(struct usage *u, pid_t pid)
     }
     if (dir)
         closedir(dir);
+    u->disk_bytes += count_written(pid);
 }
 
 void
@@ -147,9 +167,10 @@ usage_print(const struct usage *from, const struct usage *to, uint64_t n)
     double took_ns = (double)(to->at_ns - from->at_ns);
     double cpu_ns = (double)(to->cpu_ns - from->cpu_ns);
 
-    printf(" cpu_us=%.3f core_pct=%.0f flushes_s=%.0f", cpu_ns / each,
-           100 * cpu_ns / took_ns,
-           (double)(to->flushes - from->flushes) * 1e9 / took_ns);
+    printf(" cpu_us=%.3f core_pct=%.0f flushes_s=%.0f disk_bytes=%.0f",
+           cpu_ns / each, 100 * cpu_ns / took_ns,
+           (double)(to->flushes - from->flushes) * 1e9 / took_ns,
+           (double)(to->disk_bytes - from->disk_bytes) / (n ? (double)n : 1));
     for (unsigned i = 0; i < to->n_threads && to->n_threads > 1; i++) {
         const char *name = to->threads[i].name;
         uint64_t ns = to->threads[i].cpu_ns - thread_ns(from, name);

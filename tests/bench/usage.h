@@ -26,14 +26,15 @@ struct usage {
     } threads[USAGE_NAMES_MAX];
 
     unsigned n_threads;
-    uint64_t flushes; /* cache flushes of all disks of the machine */
+    uint64_t flushes;    /* cache flushes of all disks of the machine */
+    uint64_t disk_bytes; /* that the process has written to disks */
 };
 
 void usage_take(struct usage *usage, pid_t pid);
 
 /* Prints "cpu_us=" (µs per each of `n`), the same by thread as "NAME_us=",
- * "core_pct=" (share of one core) and "flushes_s=", for what was used between
- * two usages. */
+ * "core_pct=" (share of one core), "flushes_s=" and "disk_bytes=" (per each),
+ * for what was used between two usages. */
 void usage_print(const struct usage *from, const struct usage *to, uint64_t n);
 
 /* Resident memory, in KiB. */

@@ -92,6 +92,40 @@ TEST(chains_the_digest_of_every_entry)
     batch_unref(b);
 }
 
+/* batch_digest begins at a digest that the batch keeps, and returns the same
+ * as from the first entry on. */
+TEST(finds_the_digest_of_every_entry_of_many)
+{
+    struct batch *made = make(7, 3 * BATCH_STRIDE + 5, NULL);
+    struct batch *read = batch_new(7, made->before_us, &made->before, NULL);
+    struct digest d = start();
+    size_t half = 8 + BATCH_STRIDE;
+
+    assert_int_equal(
+        batch_append(read, batch_slice(made, 7, half), &made->before, NULL), 0);
+    assert_int_equal(batch_append(read, batch_slice(made, half, made->last),
+                                  &made->digest, NULL),
+                     0);
+    for (int i = 0; i < 2; i++) {
+        d = start();
+        for (uint64_t seq = 7; seq <= made->last; seq++) {
+            struct digest a = batch_digest(made, seq);
+            struct digest b = batch_digest(read, seq);
+
+            if (seq > 7)
+                digest_add(&d, batch_slice(made, seq - 1, seq));
+            assert_memory_equal(a.bytes, d.bytes, DIGEST_SIZE);
+            assert_memory_equal(b.bytes, d.bytes, DIGEST_SIZE);
+        }
+        assert_int_equal(made->n_digests, 3);
+        assert_int_equal(read->n_digests, i ? 3 : 0);
+        assert_true(batch_is_genuine(read));
+        assert_true(batch_is_genuine(made));
+    }
+    batch_unref(made);
+    batch_unref(read);
+}
+
 /* Design section 1: every part of a batch is bytes as they stand in it. */
 TEST(lends_any_part_of_itself)
 {

@@ -242,6 +242,69 @@ TEST(forgets_after_a_crash_what_the_file_holds)
     buf_fini(&kept.marks);
 }
 
+static enum status
+source_in_memory(void *user, uint64_t after, struct batch **batch,
+                 struct problem *why)
+{
+    struct world *w = user;
+
+    (void)why;
+    for (size_t i = 0; i < w->n_chain && !*batch; i++)
+        if (after < w->chain[i]->last)
+            *batch = batch_ref(w->chain[i]);
+    return STATUS_OK;
+}
+
+/* Files list 1 and moves its file to `name`. */
+static void
+write_list_as(struct world *w, struct list_file *file,
+              list_file_source_fn *from, const char *name)
+{
+    buf_init(&file->marks, LIST_FILE_MARKS_MAX);
+    assert_int_equal(list_file_write(file, SLICE("header"), from, w, NULL),
+                     STATUS_OK);
+    assert_int_equal(
+        renameat(w->dir.fd, "000000000001.xml.gz", w->dir.fd, name), 0);
+}
+
+/* log.md, lists: the bytes of a file and its marks are a function of the
+ * entries and the header. The batches of a commit and of the store make no
+ * difference.
+ */
+TEST(files_the_same_bytes_from_memory_and_from_the_store)
+{
+    struct world *w = *state;
+    struct list_file made = {.dir_fd = w->dir.fd}, stored = made;
+    struct buf bytes[2];
+    struct batch *b;
+
+    world_open(w, 40, 90);
+    commit_batches(w, 0, 40);
+    assert_int_equal(source(w, 0, &b, NULL), STATUS_OK);
+    assert_true(b->last > w->chain[0]->last); /* merged */
+    batch_unref(b);
+    made.info = stored.info = list_of(w, 1, 0, 40);
+    write_list_as(w, &made, source_in_memory, "made");
+    write_list_as(w, &stored, source, "read");
+    for (size_t i = 0; i < 2; i++) {
+        int fd = openat(w->dir.fd, i ? "read" : "made", O_RDONLY);
+        ssize_t size;
+
+        buf_init(&bytes[i], SIZE_MAX);
+        size = read(fd, buf_room(&bytes[i], 1 << 20), 1 << 20);
+        assert_in_range(size, 10000, (1 << 20) - 1);
+        bytes[i].size = (size_t)size;
+        close(fd);
+    }
+    assert_true(slice_equal(buf_slice(&bytes[0]), buf_slice(&bytes[1])));
+    assert_true(slice_equal(buf_slice(&made.marks), buf_slice(&stored.marks)));
+    assert_true(list_file_n_marks(buf_slice(&made.marks)) > 3);
+    for (size_t i = 0; i < 2; i++)
+        buf_fini(&bytes[i]);
+    buf_fini(&made.marks);
+    buf_fini(&stored.marks);
+}
+
 /* The identity of the WAL: its header, which changes when it begins anew. */
 static bool
 wal_generation(const struct world *w, uint8_t generation[8], off_t *size)
