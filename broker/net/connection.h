@@ -129,17 +129,17 @@ struct connection {
     bool is_streaming;           /* as a stream */
     bool is_widened;             /* see connection_widen */
     int64_t deadline_us;
-    int64_t measured_us;      /* when `moved` was noted; 0: begin again */
-    uint64_t moved;           /* bytes of the body, or that the client has
-                                 taken */
-    uint64_t received;        /* bytes of bodies and of frames */
-    uint64_t sent;            /* bytes of answers, those in `out` included */
-    uint64_t drained;         /* bytes read and dropped, lingering */
-    struct peer peer;         /* the other end of the socket */
-    struct peer at;           /* the client of the present request */
-    struct request_seen seen; /* of an incomplete head */
-    struct waiting in;        /* read, and not parsed yet */
-    struct waiting out;       /* to send when there is room */
+    int64_t measured_us;   /* when `moved` was noted; 0: begin again */
+    uint64_t moved;        /* bytes of the body, or that the client has
+                              taken */
+    uint64_t received;     /* bytes of bodies and of frames */
+    uint64_t sent;         /* bytes of answers, those in `out` included */
+    uint64_t drained;      /* bytes read and dropped, lingering */
+    struct peer peer;      /* the other end of the socket */
+    struct peer at;        /* the client of the present request */
+    struct head_seen seen; /* of an incomplete head */
+    struct waiting in;     /* read, and not parsed yet */
+    struct waiting out;    /* to send when there is room */
 };
 
 /* Takes over `fd`, a socket of `peer` that a listener has accepted; closes it

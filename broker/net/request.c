@@ -216,7 +216,7 @@ ticket_request(struct ticket ticket)
 
 /* The size of all lines of a field, joined; `f` is the first. */
 static size_t
-joined_size(const struct request_head *h, const struct request_field *f,
+joined_size(const struct request_head *h, const struct head_field *f,
             const char *name, size_t at)
 {
     size_t size = f->value.size;
@@ -229,7 +229,7 @@ joined_size(const struct request_head *h, const struct request_field *f,
 bool
 request_header(struct request *rq, const char *name, struct slice *value)
 {
-    const struct request_field *f;
+    const struct head_field *f;
     size_t at = 0, size = 0;
     char *joined = NULL;
 
@@ -448,7 +448,7 @@ request_set_route(struct request *rq, const void *route, const char *pattern)
 void
 request_keep_for_log(struct request *rq)
 {
-    const struct request_field *agent;
+    const struct head_field *agent;
     size_t at = 0;
 
     agent =

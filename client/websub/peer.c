@@ -66,7 +66,7 @@ struct peer {
     enum phase phase;
     bool is_late; /* its time is over */
     bool is_last; /* the peer reads no request after this one */
-    struct request_seen seen;
+    struct head_seen seen;
 
     /* PHASE_BODY */
     struct route *route; /* NULL: it is gone */
@@ -226,7 +226,7 @@ static struct slice
 head_field(const struct request_head *h, const char *name)
 {
     size_t at = 0;
-    const struct request_field *f = request_head_field(h, name, &at);
+    const struct head_field *f = request_head_field(h, name, &at);
 
     return f ? f->value : SLICE("");
 }
@@ -351,7 +351,7 @@ static bool
 take_body(struct peer *c)
 {
     struct slice bytes = {c->in + c->head_size, c->in_size - c->head_size};
-    struct request_seen seen = {0};
+    struct head_seen seen = {0};
     struct problem why = {""};
     struct request_head h;
 

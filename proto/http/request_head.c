@@ -1,9 +1,9 @@
 /*
  * request_head.c - the head of an HTTP/1.1 request.
  *
- *     find_line --> read_request_line        the first line
- *               --> read_field               each other line
- *               --> judge                    all fields, at the empty line
+ *     head_line_find --> read_request_line   the first line
+ *                    --> read_field          each other line
+ *                    --> judge_head          all fields, at the empty line
  *
  * Why no library: of 113 hostile heads and chunked bodies this reader refuses
  * all, http-parser 2.9.4 57 and libmicrohttpd 0.9.75 32 (strict; 11 more get no
@@ -22,7 +22,6 @@
 #include <arpa/inet.h>
 
 #include "proto/number.h"
-#include "proto/swar.h"
 #include "proto/token.h"
 #include "proto/uri.h"
 
@@ -32,8 +31,6 @@
 
 /* "HTTP/1.1" */
 #define VERSION_SIZE 8
-
-#define CRLF_SIZE 2
 
 /* The longest address in the brackets of a host. */
 #define ADDRESS_SIZE_MAX 45
@@ -58,65 +55,6 @@ refuse_head(struct reading *r, unsigned status, const char *what,
 }
 
 /* Lines */
-
-/* Returns where the first control character at or behind `at` is, the tab not
- * counted, or `stop`. */
-static size_t
-find_control(const char *data, size_t at, size_t stop)
-{
-    while (at + 8 <= stop) {
-        uint64_t v = swar_load(data + at);
-        uint64_t found = swar_below(v, 0x20) | swar_equal(v, 0x7f);
-
-        at += found ? swar_first(found) : 8;
-        if (found && slice_is_control(data[at]))
-            return at;
-        at += found != 0; /* a tab */
-    }
-    while (at < stop && !slice_is_control(data[at]))
-        at++;
-    return at;
-}
-
-static enum status
-refuse_large(struct reading *r)
-{
-    return refuse_head(r, 431, "the head has more than 16,384 bytes", nothing);
-}
-
-/* Finds the end of the line at seen->line. STATUS_AGAIN: it has not arrived.
- * STATUS_TOO_LARGE: the line has more than `max` bytes. */
-static enum status
-find_line(struct reading *r, struct slice bytes, struct request_seen *seen,
-          size_t max, struct slice *line)
-{
-    size_t most = (size_t)seen->line + max + 1;
-    size_t limit = most < REQUEST_HEAD_MAX ? most : REQUEST_HEAD_MAX;
-    size_t stop = bytes.size < limit ? bytes.size : limit;
-    size_t at = find_control(bytes.data, seen->scanned, stop);
-
-    seen->scanned = (uint16_t)at;
-    if (at == most)
-        return STATUS_TOO_LARGE;
-    if (at == REQUEST_HEAD_MAX)
-        return refuse_large(r);
-    if (at == bytes.size)
-        return STATUS_AGAIN;
-    if (bytes.data[at] == '\n')
-        return refuse_head(r, 400, "a line feed without a carriage return",
-                           nothing);
-    if (bytes.data[at] != '\r')
-        return refuse_head(r, 400, "a control character in the head", nothing);
-    if (at + 1 == REQUEST_HEAD_MAX)
-        return refuse_large(r);
-    if (at + 1 == bytes.size)
-        return STATUS_AGAIN;
-    if (bytes.data[at + 1] != '\n')
-        return refuse_head(r, 400, "a carriage return without a line feed",
-                           nothing);
-    *line = (struct slice){bytes.data + seen->line, at - seen->line};
-    return STATUS_OK;
-}
 
 /* The request line */
 
@@ -300,70 +238,34 @@ refuse_long_line(struct reading *r, struct slice line)
 
 /* Fields */
 
-/* "Name: value". The value has no control character: find_line. */
 static enum status
 read_field(struct reading *r, struct slice line)
 {
     struct request_head *h = r->head;
-    size_t size = token_size(line);
+    struct head_field field;
 
-    if (slice_is_blank(line.data[0]))
-        return refuse_head(r, 400, "a folded field line", nothing);
-    if (size > 0 && size < line.size && slice_is_blank(line.data[size]))
-        return refuse_head(r, 400, "white space behind the name of a field",
-                           slice_take(&line, ':'));
-    if (size == 0 || size == line.size || line.data[size] != ':')
-        return refuse_head(r, 400, "a field line without a name and a colon",
-                           slice_take(&line, ':'));
+    if (head_field_read(&field, line, r->why))
+        return STATUS_INVALID;
     if (h->n_fields == REQUEST_FIELDS_MAX)
         return refuse_head(r, 431, "more than 100 fields", nothing);
-    h->fields[h->n_fields++] = (struct request_field){
-        .name = {line.data, size},
-        .value = slice_trimmed(slice_from(line, size + 1)),
-    };
+    h->fields[h->n_fields++] = field;
     return STATUS_OK;
 }
 
-/* The fields that concern the connection, over all lines of their names. */
+/* The fields that concern the request, over all lines of their names. */
 struct meaning {
+    struct head_framing framing;
     unsigned n_hosts;
-    unsigned n_lengths; /* Content-Length */
-    struct slice length;
-    bool is_close, is_keep_alive, is_upgrade; /* Connection */
-    bool has_upgrade, is_websocket;           /* Upgrade */
-    bool has_expect, has_unknown_expect;      /* Expect */
-    unsigned n_codings, n_chunked;            /* Transfer-Encoding */
-    bool is_last_chunked, has_bad_coding;
+    bool has_upgrade, is_websocket;      /* Upgrade */
+    bool has_expect, has_unknown_expect; /* Expect */
 };
-
-/* Takes the next element off the front of a list, without white space. */
-static bool
-take_element(struct slice *list, struct slice *element)
-{
-    if (list->size == 0)
-        return false;
-    *element = slice_trimmed(slice_take(list, ','));
-    return true;
-}
-
-static void
-note_connection(struct meaning *m, struct slice list)
-{
-    struct slice word;
-
-    while (take_element(&list, &word)) {
-        m->is_close |= slice_is_word(word, "close");
-        m->is_keep_alive |= slice_is_word(word, "keep-alive");
-        m->is_upgrade |= slice_is_word(word, "upgrade");
-    }
-}
 
 static void
 note_upgrade(struct meaning *m, struct slice list)
 {
     struct slice word;
 
-    while (take_element(&list, &word)) {
+    while (head_list_take(&list, &word)) {
         m->has_upgrade |= word.size > 0;
         m->is_websocket |= slice_is_word(word, "websocket");
     }
@@ -374,7 +276,7 @@ note_expect(struct meaning *m, struct slice list)
 {
     struct slice word;
 
-    while (take_element(&list, &word)) {
+    while (head_list_take(&list, &word)) {
         bool is_known = slice_is_word(word, "100-continue");
 
         m->has_expect |= is_known;
@@ -382,34 +284,10 @@ note_expect(struct meaning *m, struct slice list)
     }
 }
 
-/* Unlike in other lists an empty element is an error: two readers may
- * understand "chunked," differently. So are parameters of chunked (RFC 9112
- * section 7.1). */
-static void
-note_codings(struct meaning *m, struct slice list)
-{
-    struct slice coding;
-
-    if (list.size == 0 || list.data[list.size - 1] == ',') {
-        m->n_codings++;
-        m->has_bad_coding = true;
-    }
-    while (take_element(&list, &coding)) {
-        struct slice name = slice_trimmed(slice_take(&coding, ';'));
-        bool has_parameters = name.data + name.size != coding.data;
-
-        m->n_codings++;
-        m->is_last_chunked = slice_is_word(name, "chunked");
-        m->n_chunked += m->is_last_chunked;
-        m->has_bad_coding |=
-            !token_is(name) || (m->is_last_chunked && has_parameters);
-    }
-}
-
 /* Compares sizes first: nearly all other names differ in them. */
 static void
 note_field(struct request_head *h, struct meaning *m,
-           const struct request_field *f)
+           const struct head_field *f)
 {
     switch (f->name.size) {
     case sizeof("Host") - 1:
@@ -426,21 +304,8 @@ note_field(struct request_head *h, struct meaning *m,
         if (slice_is_word(f->name, "Upgrade"))
             note_upgrade(m, f->value);
         break;
-    case sizeof("Connection") - 1:
-        if (slice_is_word(f->name, "Connection"))
-            note_connection(m, f->value);
-        break;
-    case sizeof("Content-Length") - 1:
-        if (slice_is_word(f->name, "Content-Length")) {
-            m->n_lengths++;
-            m->length = f->value;
-        }
-        break;
-    case sizeof("Transfer-Encoding") - 1:
-        if (slice_is_word(f->name, "Transfer-Encoding"))
-            note_codings(m, f->value);
-        break;
     default:
+        head_framing_note(&m->framing, f);
         break;
     }
 }
@@ -509,31 +374,16 @@ static enum status
 judge_body(struct reading *r, const struct meaning *m)
 {
     struct request_head *h = r->head;
+    struct head_body body;
+    enum status rc = head_framing_judge(&m->framing, h->minor, &body, r->why);
 
-    if (m->n_codings > 0) {
-        if (m->n_lengths > 0)
-            return refuse_head(
-                r, 400, "Transfer-Encoding beside Content-Length", nothing);
-        if (h->minor == 0)
-            return refuse_head(r, 400, "Transfer-Encoding in HTTP/1.0",
-                               nothing);
-        if (m->has_bad_coding || !m->is_last_chunked || m->n_chunked > 1)
-            return refuse_head(
-                r, 400, "Transfer-Encoding does not end with one chunked",
-                nothing);
-        if (m->n_codings > 1)
-            return refuse_head(r, 501, "a transfer coding other than chunked",
-                               nothing);
-        h->is_chunked = true;
+    if (rc) {
+        h->refusal = rc == STATUS_UNSUPPORTED ? 501 : 400;
+        return STATUS_INVALID;
     }
-    if (m->n_lengths > 1)
-        return refuse_head(r, 400, "two Content-Length fields", nothing);
-    if (m->n_lengths == 1) {
-        h->has_length = true;
-        if (!number_read(m->length, &h->length) || h->length > INT64_MAX)
-            return refuse_head(r, 400, "Content-Length is not one plain number",
-                               m->length);
-    }
+    h->is_chunked = body.is_chunked;
+    h->has_length = body.has_length;
+    h->length = body.length;
     return STATUS_OK;
 }
 
@@ -543,7 +393,7 @@ static enum status
 judge_head(struct reading *r)
 {
     struct request_head *h = r->head;
-    struct meaning m = {.length = nothing};
+    struct meaning m = {.n_hosts = 0};
     enum status rc;
 
     for (size_t i = 0; i < h->n_fields; i++)
@@ -557,10 +407,10 @@ judge_head(struct reading *r)
         return refuse_head(r, 417, "an expectation other than 100-continue",
                            nothing);
 
-    h->is_kept = !m.is_close && (h->minor == 1 || m.is_keep_alive);
+    h->is_kept = head_framing_keeps(&m.framing, h->minor);
     if (h->minor == 1) { /* RFC 9110 sections 7.8 and 10.1.1 */
         h->is_continue = m.has_expect && (h->is_chunked || h->length > 0);
-        if (m.is_upgrade && m.has_upgrade)
+        if (m.framing.is_upgrade && m.has_upgrade)
             h->upgrade = m.is_websocket ? REQUEST_UPGRADE_WEBSOCKET
                                         : REQUEST_UPGRADE_OTHER;
     }
@@ -578,7 +428,7 @@ clear_head(struct request_head *h)
 
 /* Reads the lines from seen->line on, up to the empty line. */
 static enum status
-read_lines(struct reading *r, struct slice bytes, struct request_seen *seen)
+read_lines(struct reading *r, struct slice bytes, struct head_seen *seen)
 {
     struct request_head *h = r->head;
 
@@ -586,12 +436,15 @@ read_lines(struct reading *r, struct slice bytes, struct request_seen *seen)
     h->n_fields = seen->n_fields;
     for (;;) {
         /* Only an empty line may stand before the request line. */
-        bool is_first = seen->line <= CRLF_SIZE;
+        bool is_first = seen->line <= HEAD_CRLF_SIZE;
         struct slice line = nothing;
+        size_t max = is_first ? REQUEST_LINE_MAX : REQUEST_FIELD_MAX;
         enum status rc =
-            find_line(r, bytes, seen,
-                      is_first ? REQUEST_LINE_MAX : REQUEST_FIELD_MAX, &line);
+            head_line_find(bytes, seen, max, REQUEST_HEAD_MAX, &line, r->why);
 
+        if (rc == STATUS_TOO_LARGE && seen->scanned <= seen->line + max)
+            return refuse_head(r, 431, "the head has more than 16,384 bytes",
+                               nothing);
         if (rc == STATUS_TOO_LARGE)
             return is_first
                        ? refuse_long_line(r, slice_from(bytes, seen->line))
@@ -601,7 +454,7 @@ read_lines(struct reading *r, struct slice bytes, struct request_seen *seen)
         if (rc)
             return rc;
         if (!is_first && line.size == 0) {
-            h->size = seen->scanned + CRLF_SIZE;
+            h->size = seen->scanned + HEAD_CRLF_SIZE;
             return STATUS_OK;
         }
         if (!is_first)
@@ -611,37 +464,38 @@ read_lines(struct reading *r, struct slice bytes, struct request_seen *seen)
         if (rc)
             return rc;
         seen->n_fields = (uint16_t)h->n_fields;
-        seen->scanned += CRLF_SIZE;
-        seen->line = seen->scanned;
+        head_line_pass(seen);
     }
 }
 
 enum status
 request_head_read(struct request_head *h, struct slice bytes,
-                  struct request_seen *seen, struct problem *why)
+                  struct head_seen *seen, struct problem *why)
 {
     struct reading r = {.head = h, .why = why};
     bool is_new = seen->line == 0; /* so `h` gets every line */
     enum status rc = read_lines(&r, bytes, seen);
 
     if (!rc && !is_new) {
-        *seen = (struct request_seen){0};
+        *seen = (struct head_seen){0};
         rc = read_lines(&r, bytes, seen);
     }
     if (!rc)
         rc = judge_head(&r);
+    if (rc == STATUS_INVALID && h->refusal == 0)
+        h->refusal = 400;
     if (!rc)
-        *seen = (struct request_seen){0};
+        *seen = (struct head_seen){0};
     return rc;
 }
 
-const struct request_field *
+const struct head_field *
 request_head_field(const struct request_head *h, const char *name, size_t *at)
 {
     struct slice wanted = slice_of(name);
 
     while (*at < h->n_fields) {
-        const struct request_field *f = &h->fields[(*at)++];
+        const struct head_field *f = &h->fields[(*at)++];
 
         if (f->name.size == wanted.size && starts_with_word(f->name, wanted))
             return f;

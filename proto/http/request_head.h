@@ -9,7 +9,7 @@
  * The caller keeps all bytes since the beginning of the head, and calls
  * request_head_read again when more of them have arrived:
  *
- *     struct request_seen seen = {0};           one for each connection
+ *     struct head_seen seen = {0};           one for each connection
  *     struct request_head h;                    one for each thread
  *
  *     switch (request_head_read(&h, bytes, &seen, &why)) {
@@ -33,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/http/head_lines.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -45,11 +46,6 @@
 #define REQUEST_FIELD_MAX  8192 /* bytes of a field line; longer is 431 */
 #define REQUEST_FIELDS_MAX 100  /* more field lines are 431 */
 #define REQUEST_METHOD_MAX 32   /* bytes; longer is 501 */
-
-struct request_field {
-    struct slice name;  /* a token, as sent */
-    struct slice value; /* without white space around it; may be empty */
-};
 
 enum request_upgrade {
     REQUEST_UPGRADE_NONE,
@@ -89,15 +85,7 @@ struct request_head {
                          417, 431, 501 or 505; else 0 */
 
     size_t n_fields;
-    struct request_field fields[REQUEST_FIELDS_MAX]; /* in the order sent */
-};
-
-/* The place up to which the reader has seen a head that is not whole. All 0
- * before the first byte of a head. */
-struct request_seen {
-    uint16_t line;     /* offset of the first line without an end */
-    uint16_t scanned;  /* offset at which the search for its end continues */
-    uint16_t n_fields; /* field lines before that line */
+    struct head_field fields[REQUEST_FIELDS_MAX]; /* in the order sent */
 };
 
 /*
@@ -116,7 +104,7 @@ struct request_seen {
  */
 MUST_CHECK enum status request_head_read(struct request_head *h,
                                          struct slice bytes,
-                                         struct request_seen *seen,
+                                         struct head_seen *seen,
                                          struct problem *why);
 
 /* Returns the first field of that name (any case) from fields[*at] on and sets
@@ -124,7 +112,7 @@ MUST_CHECK enum status request_head_read(struct request_head *h,
  *
  *     for (size_t at = 0; (f = request_head_field(h, "Accept", &at));)
  */
-const struct request_field *request_head_field(const struct request_head *h,
-                                               const char *name, size_t *at);
+const struct head_field *request_head_field(const struct request_head *h,
+                                            const char *name, size_t *at);
 
 #endif

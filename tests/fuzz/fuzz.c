@@ -28,6 +28,22 @@ fuzz_take(struct slice *rest, size_t size)
     return taken;
 }
 
+void
+fuzz_inflate(struct slice input, size_t max, struct buf *to)
+{
+    static const char letters[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+                                  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+    for (size_t i = 0; i < input.size && to->size < max; i++) {
+        if (input.data[i] == '\xfe' && i + 1 < input.size) {
+            for (int n = (unsigned char)input.data[++i]; n > 0; n--)
+                BUF_ADD(to, letters);
+        } else {
+            buf_add(to, &input.data[i], 1);
+        }
+    }
+}
+
 bool
 fuzz_is_utf8(struct slice text)
 {

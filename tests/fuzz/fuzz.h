@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/input_formats.h"
 #include "proto/slice.h"
@@ -71,6 +72,10 @@ _Noreturn void fuzz_fail(const char *what, const char *file, int line);
  * there are fewer. It does not copy: the whole input is a heap block of exactly
  * its size. */
 struct slice fuzz_take(struct slice *rest, size_t size);
+
+/* Appends the input, but for "\xfe" and a byte n 64 * n letters, so that short
+ * inputs reach the limits. Ends soon after `max` bytes. */
+void fuzz_inflate(struct slice input, size_t max, struct buf *to);
 
 bool fuzz_is_utf8(struct slice text);
 

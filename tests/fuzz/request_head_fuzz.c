@@ -8,31 +8,13 @@
 /* Longer inputs are cut: twice the longest head, and more. */
 #define INFLATED_MAX 40000
 
-/* Appends the input, but for "\xfe" and a byte n 64 * n letters, so that short
- * inputs reach the limits. */
-static void
-inflate(struct slice input, struct buf *to)
-{
-    static const char letters[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-                                  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-
-    for (size_t i = 0; i < input.size && to->size < INFLATED_MAX; i++) {
-        if (input.data[i] == '\xfe' && i + 1 < input.size) {
-            for (int n = (unsigned char)input.data[++i]; n > 0; n--)
-                BUF_ADD(to, letters);
-        } else {
-            buf_add(to, &input.data[i], 1);
-        }
-    }
-}
-
 /* Reads as a connection does, `step` bytes at a time. *n: how many were there
  * at the end. */
 static enum status
 read_cut(struct request_head *h, struct slice bytes, size_t step, size_t *n,
          struct problem *why)
 {
-    struct request_seen seen = {0};
+    struct head_seen seen = {0};
     enum status rc = STATUS_AGAIN;
 
     for (*n = 0; rc == STATUS_AGAIN && *n < bytes.size;) {
@@ -128,7 +110,7 @@ check_head(const struct request_head *h, struct slice bytes)
 static void
 check_written(const struct request_head *h)
 {
-    struct request_seen seen = {0};
+    struct head_seen seen = {0};
     struct request_head again;
     struct buf text;
 
@@ -163,7 +145,7 @@ FUZZ_TARGET(request_head, input)
     char *copy;
 
     buf_init(&inflated, SIZE_MAX);
-    inflate(input, &inflated);
+    fuzz_inflate(input, INFLATED_MAX, &inflated);
     copy = malloc(inflated.size + 1);
     memcpy(copy, buf_slice(&inflated).size ? inflated.data : "", inflated.size);
     copy = realloc(copy, inflated.size); /* to the byte, for a sanitizer */

@@ -12,7 +12,7 @@ static enum status
 read_cut(struct request_head *h, struct slice text, size_t step,
          struct problem *why)
 {
-    struct request_seen seen = {0};
+    struct head_seen seen = {0};
     enum status rc = STATUS_AGAIN;
 
     for (size_t n = 0; rc == STATUS_AGAIN && n < text.size;) {
@@ -25,7 +25,7 @@ read_cut(struct request_head *h, struct slice text, size_t step,
         free(copy);
         if (rc != STATUS_OK)
             continue;
-        seen = (struct request_seen){0};
+        seen = (struct head_seen){0};
         return request_head_read(h, text, &seen, why);
     }
     return rc;
@@ -75,7 +75,7 @@ TEST(says_what_was_sent)
         "ACCEPT:\xc3\xa4\r\n"
         "\r\n";
     char body[sizeof(text) + 5];
-    const struct request_field *f;
+    const struct head_field *f;
     struct request_head h;
     size_t at = 0;
 
@@ -440,7 +440,7 @@ TEST(what_is_refused)
 /* No line of these ever ends, yet what is wrong with them shows at once. */
 TEST(control_characters_are_refused_before_the_line_ends)
 {
-    struct request_seen seen = {0};
+    struct head_seen seen = {0};
     struct request_head h;
 
     assert_int_equal(request_head_read(&h, SLICE("GET /"), &seen, NULL),
@@ -582,7 +582,7 @@ TEST(the_next_head_begins_behind_the_first)
 {
     static const char text[] = GET HOST END "HEAD /b HTTP/1.0\r\n\r\n";
     struct slice bytes = SLICE(text);
-    struct request_seen seen = {0};
+    struct head_seen seen = {0};
     struct request_head h;
 
     assert_int_equal(request_head_read(&h, bytes, &seen, NULL), STATUS_OK);

@@ -1,0 +1,122 @@
+#include "proto/http/response_head.h"
+
+#include "proto/number.h"
+
+/* "HTTP/1.1 200", and what must follow: a space and the reason, or nothing. */
+#define STATUS_LINE_MIN 12
+
+static bool
+is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* True if `line`, perhaps only the front of one, may begin an answer. */
+static bool
+is_of_http_1(struct slice line)
+{
+    struct slice begin = SLICE("HTTP/1.");
+
+    if (line.size < begin.size)
+        begin.size = line.size;
+    return !memcmp(line.data, begin.data, begin.size);
+}
+
+static enum status
+read_status_line(struct response_head *h, struct slice line,
+                 struct problem *why)
+{
+    uint64_t status = 0;
+
+    if (line.size < STATUS_LINE_MIN || !is_digit(line.data[7]) ||
+        line.data[8] != ' ' || line.data[9] == '0' ||
+        !number_read((struct slice){line.data + 9, 3}, &status) ||
+        (line.size > STATUS_LINE_MIN && line.data[STATUS_LINE_MIN] != ' '))
+        return problem_quoting(why, STATUS_INVALID,
+                               "an answer without a status", line);
+    h->minor = line.data[7] > '0';
+    h->status = (unsigned)status;
+    return STATUS_OK;
+}
+
+/* Reads the lines from seen->line on, up to the empty line, and checks each. */
+static enum status
+read_lines(struct response_head *h, struct slice bytes, struct head_seen *seen,
+           struct problem *why)
+{
+    for (;;) {
+        bool is_first = seen->line == 0;
+        struct slice line = {NULL, 0};
+        struct head_field field;
+        enum status rc = head_line_find(bytes, seen, RESPONSE_HEAD_MAX,
+                                        RESPONSE_HEAD_MAX, &line, why);
+
+        if (rc)
+            return rc;
+        if (!is_first && line.size == 0) {
+            h->size = (size_t)seen->scanned + HEAD_CRLF_SIZE;
+            return STATUS_OK;
+        }
+        rc = is_first ? read_status_line(h, line, why)
+                      : head_field_read(&field, line, why);
+        if (rc)
+            return rc;
+        head_line_pass(seen);
+    }
+}
+
+/* Reads a head whose lines were checked: it was perhaps in pieces. */
+static enum status
+judge_head(struct response_head *h, struct slice bytes, struct problem *why)
+{
+    const char *end = memchr(bytes.data, '\r', h->size);
+    size_t from = (size_t)(end - bytes.data) + HEAD_CRLF_SIZE;
+    struct head_framing framing = {.n_lengths = 0};
+    struct head_field field;
+    struct slice fields;
+    enum status rc;
+
+    h->fields =
+        (struct slice){bytes.data + from, h->size - HEAD_CRLF_SIZE - from};
+    rc = read_status_line(h, (struct slice){bytes.data, from - HEAD_CRLF_SIZE},
+                          why);
+    if (rc)
+        return rc;
+    for (fields = h->fields; response_head_next(&fields, &field);)
+        head_framing_note(&framing, &field);
+    h->is_kept = head_framing_keeps(&framing, h->minor);
+    rc = head_framing_judge(&framing, h->minor, &h->body, why);
+    return rc == STATUS_UNSUPPORTED ? STATUS_INVALID : rc;
+}
+
+enum status
+response_head_read(struct response_head *h, struct slice bytes,
+                   struct head_seen *seen, struct problem *why)
+{
+    enum status rc;
+
+    if (bytes.size > 0 && !is_of_http_1(bytes))
+        return problem(why, STATUS_UNSUPPORTED, "the answer is not of HTTP/1");
+    rc = read_lines(h, bytes, seen, why);
+    if (!rc)
+        rc = judge_head(h, bytes, why);
+    if (rc == STATUS_TOO_LARGE)
+        problem_set(why, "the head has more than 32,768 bytes");
+    if (!rc)
+        *seen = (struct head_seen){0};
+    return rc;
+}
+
+bool
+response_head_next(struct slice *fields, struct head_field *field)
+{
+    const char *end =
+        fields->size > 0 ? memchr(fields->data, '\r', fields->size) : NULL;
+    struct slice line;
+
+    if (!end)
+        return false;
+    line = (struct slice){fields->data, (size_t)(end - fields->data)};
+    slice_skip(fields, line.size + HEAD_CRLF_SIZE);
+    return !head_field_read(field, line, NULL);
+}
