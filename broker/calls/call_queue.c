@@ -99,6 +99,7 @@ host_of(struct call_queue *q, struct slice key)
     if (!host)
         return NULL;
     memcpy(host->key, key.data, key.size);
+    list_init(&host->kept);
     for (unsigned kind = 0; kind < KINDS; kind++) {
         list_init(&host->waiting[kind]);
         list_init(&host->turns[kind]);
@@ -119,7 +120,7 @@ first_waiting(const struct host *host)
 static void
 drop_if_unused(struct call_queue *q, struct host *host)
 {
-    if (host->n_held > 0 || first_waiting(host))
+    if (host->n_held > 0 || host->n_plain > 0 || first_waiting(host))
         return;
     map_remove(&q->hosts, &host->node);
     free(host);
@@ -267,6 +268,13 @@ call_queue_release(struct call_queue *q, struct call *call)
     host->n_held--;
     host->n_held_of[kind]--;
     place_host(q, host);
+}
+
+void
+call_queue_leave_host(struct call_queue *q, struct host *host)
+{
+    host->n_plain--;
+    drop_if_unused(q, host);
 }
 
 void

@@ -89,6 +89,7 @@ watch_free(struct watch *w)
 {
     int duplicate = w->watched != w->fd ? w->watched : -1;
 
+    w->transport->n_open -= w->is_ours;
     w->transport->watches[w->fd] = NULL;
     if (w->has_poll)
         uv_close((uv_handle_t *)&w->poll, on_poll_closed);
@@ -113,6 +114,13 @@ watch_new(struct call_transport *g, int fd)
     w->fd = w->watched = fd;
     *at = w;
     return w;
+}
+
+static void
+set_ours(struct watch *w)
+{
+    w->is_ours = true;
+    w->transport->n_open++;
 }
 
 void
@@ -161,7 +169,7 @@ end_duplicate(struct watch *w)
     w = watch_new(g, fd); /* frees `w` */
     if (!w)
         return; /* no memory: as in begin_watching */
-    w->is_ours = true;
+    set_ours(w);
     begin_watching(w, shard, wanted);
 }
 
@@ -243,7 +251,7 @@ open_watched(struct shard *shard, const struct curl_sockaddr *address)
         goto fail;
     }
     w->watched = duplicate;
-    w->is_ours = true;
+    set_ours(w);
     if (wanted)
         begin_watching(w, shard, wanted);
     return fd;
@@ -255,14 +263,14 @@ fail:
     return -1;
 }
 
-static bool
-may_be_called(const struct call_transfer *t, const struct sockaddr *address)
+bool
+call_may_reach(const struct caller *c, const struct call *call,
+               const struct sockaddr *address)
 {
-    const struct networks *allowed =
-        networks_latest(t->caller->options.allowed);
+    const struct networks *allowed = networks_latest(c->options.allowed);
 
     return address_may_be_called(allowed, address) ||
-           (t->call->also && address_may_be_called(t->call->also, address));
+           (call->also && address_may_be_called(call->also, address));
 }
 
 /* Judges the address before each request: libcurl may reuse a connection of
@@ -278,7 +286,7 @@ call_sockets_judge(void *transfer, char *address, char *local, int port,
     (void)port;
     (void)local_port;
     if (address_read(address, &of) &&
-        may_be_called(t, (const struct sockaddr *)&of))
+        call_may_reach(t->caller, t->call, (const struct sockaddr *)&of))
         return CURL_PREREQFUNC_OK;
     snprintf(t->refused, sizeof(t->refused), "%s", address);
     return CURL_PREREQFUNC_ABORT;
@@ -298,7 +306,7 @@ call_sockets_open(void *transfer, curlsocktype purpose,
     int fd = -1;
 
     (void)purpose;
-    if (!may_be_called(t, &address->addr)) {
+    if (!call_may_reach(t->caller, t->call, &address->addr)) {
         if (!inet_ntop(address->family, in, t->refused, sizeof(t->refused)))
             snprintf(t->refused, sizeof(t->refused), "of an unknown kind");
         return CURL_SOCKET_BAD;

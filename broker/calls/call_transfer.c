@@ -277,6 +277,7 @@ call_transfer_new(struct caller *caller)
     if (!t)
         return NULL;
     t->caller = caller;
+    t->fd = -1;
     list_init(&t->node);
     buf_init(&t->answer, 0);
     buf_init(&t->links, LINKS_MAX);
@@ -313,6 +314,8 @@ call_transfer_clear(struct call_transfer *t)
     t->n_heads = t->n_opened = 0;
     t->refused[0] = t->error[0] = '\0';
     t->has_head = t->is_short = t->is_cut = t->is_foreign = false;
+    t->connects = false;
+    t->fd = -1;
     t->n_taken = 0;
     t->is_with_user = t->is_over = t->is_stalled = false;
 }
@@ -349,22 +352,13 @@ is_clean(const char *header)
     return true;
 }
 
-/* Joins the headers to a list without copies: libcurl only reads it. The first
- * header removes the "Expect: 100-continue" of a long body. Our name is a
- * header, not an option, which libcurl would write twice in each call, byte by
- * byte. */
-static bool
-set_headers(struct call_transfer *t, struct call *call)
+bool
+call_headers_are_fine(struct call *call)
 {
-    static char no_expect[] = "Expect:";
-    static char agent[] = "User-Agent: tidings/" TIDINGS_VERSION;
-    const char *const *given = call->headers;
-    size_t n = CALL_TRANSFER_HEADERS;
+    unsigned n = 0;
 
-    t->headers[0] = (struct curl_slist){no_expect, &t->headers[1]};
-    t->headers[1] = (struct curl_slist){agent, NULL};
-    for (; given && *given; given++) {
-        if (n == CALL_TRANSFER_HEADERS + CALL_HEADERS_MAX) {
+    for (const char *const *given = call->headers; given && *given; given++) {
+        if (n++ == CALL_HEADERS_MAX) {
             call_fail(call, CALL_MEMORY, "more than %d headers are to be sent",
                       CALL_HEADERS_MAX);
             return false;
@@ -374,10 +368,28 @@ set_headers(struct call_transfer *t, struct call *call)
                       "a header to be sent has a control character");
             return false;
         }
+    }
+    return true;
+}
+
+/* Joins the headers to a list without copies: libcurl only reads it. The first
+ * header removes the "Expect: 100-continue" of a long body. Our name is a
+ * header, not an option, which libcurl would write twice in each call, byte by
+ * byte. */
+static void
+set_headers(struct call_transfer *t, const struct call *call)
+{
+    static char no_expect[] = "Expect:";
+    static char agent[] = "User-Agent: tidings/" TIDINGS_VERSION;
+    const char *const *given = call->headers;
+    size_t n = CALL_TRANSFER_HEADERS;
+
+    t->headers[0] = (struct curl_slist){no_expect, &t->headers[1]};
+    t->headers[1] = (struct curl_slist){agent, NULL};
+    for (; given && *given; given++) {
         t->headers[n++] = (struct curl_slist){(char *)(uintptr_t)*given, NULL};
         t->headers[n - 2].next = &t->headers[n - 1];
     }
-    return true;
 }
 
 static bool
@@ -405,7 +417,7 @@ set_method(CURL *e, const struct call *call)
  * requests than its owner counts (W-056): both get a new connection, on which
  * libcurl repeats nothing. */
 bool
-call_transfer_set(struct call_transfer *t, struct call *call)
+call_transfer_set(struct call_transfer *t, struct call *call, bool connects)
 {
     CURL *e = t->easy;
     int64_t left_us =
@@ -415,8 +427,7 @@ call_transfer_set(struct call_transfer *t, struct call *call)
         call_fail(call, CALL_TIMEOUT, "its time was over before it was sent");
         return false;
     }
-    if (!set_headers(t, call))
-        return false;
+    set_headers(t, call);
     if (curl_url_set(t->url, CURLUPART_URL, call->url,
                      CURLU_PATH_AS_IS | CURLU_DISALLOW_USER |
                          CURLU_NON_SUPPORT_SCHEME)) {
@@ -424,6 +435,7 @@ call_transfer_set(struct call_transfer *t, struct call *call)
         return false;
     }
     t->call = call;
+    t->connects = connects;
     t->answer.max = call->max_answer;
     /* After a failure libcurl keeps the last one: no harm. */
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE,
@@ -435,6 +447,7 @@ call_transfer_set(struct call_transfer *t, struct call *call)
         curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION,
                          (long)(call->max_redirects > 0)) ||
         curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)call->max_redirects) ||
+        curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, (long)t->connects) ||
         curl_easy_setopt(e, CURLOPT_FRESH_CONNECT,
                          (long)(call->is_suspect || call->is_unproven))) {
         call_fail(call, CALL_MEMORY, NO_MEMORY);
@@ -470,8 +483,8 @@ links_of(struct call_transfer *t)
     return t->links.failed ? (struct slice){NULL, 0} : buf_slice(&t->links);
 }
 
-static int64_t
-retry_after_us(struct slice value)
+int64_t
+call_retry_after_us(struct slice value)
 {
     const int64_t max_s = CALL_RETRY_AFTER_MAX_US / 1000000;
     int64_t wait_s = 0;
@@ -508,7 +521,8 @@ report_answer(struct call_transfer *t)
     call->etag = header_of(t->easy, "ETag");
     call->last_modified = header_of(t->easy, "Last-Modified");
     call->links = links_of(t);
-    call->retry_after_us = retry_after_us(header_of(t->easy, "Retry-After"));
+    call->retry_after_us =
+        call_retry_after_us(header_of(t->easy, "Retry-After"));
     if (t->links.failed)
         call_fail(call, CALL_MEMORY, NO_MEMORY);
 }

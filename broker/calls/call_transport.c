@@ -12,6 +12,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,16 +43,17 @@ shards_for(unsigned connections)
     return n;
 }
 
-/* The connections that a shard keeps: at most a quarter of all descriptors. */
-static long
-kept_of_shard(const struct caller_options *options, unsigned n_shards)
+/* The connections that are kept in all: at most a quarter of all descriptors.
+ */
+static size_t
+kept_of(const struct caller_options *options)
 {
     rlim_t kept = (rlim_t)KEPT_TIMES * options->connections;
     struct rlimit files;
 
     if (!getrlimit(RLIMIT_NOFILE, &files) && kept > files.rlim_cur / 4)
         kept = files.rlim_cur / 4;
-    return (long)(kept / n_shards + options->host_connections);
+    return (size_t)kept;
 }
 
 /* Time */
@@ -98,7 +100,7 @@ shard_open(struct caller *caller, struct shard *shard)
         curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_time) ||
         curl_multi_setopt(multi, CURLMOPT_TIMERDATA, shard) ||
         curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS,
-                          caller->transport.kept)) {
+                          caller->transport.kept_of_shard)) {
         curl_multi_cleanup(multi);
         return false;
     }
@@ -113,6 +115,8 @@ shard_open(struct caller *caller, struct shard *shard)
 static void
 put_back_transfer(struct caller *caller, struct call_transfer *t)
 {
+    if (t->fd >= 0)
+        close(t->fd);
     call_transfer_clear(t);
     list_prepend(&caller->transport.spare, &t->node);
 }
@@ -141,7 +145,7 @@ watch_stall(struct caller *caller, struct call_transfer *t)
 }
 
 bool
-call_transport_begin(struct caller *caller, struct call *call)
+call_transport_begin(struct caller *caller, struct call *call, bool connects)
 {
     struct call_transport *g = &caller->transport;
     const struct host *host = call->own.host;
@@ -154,7 +158,7 @@ call_transport_begin(struct caller *caller, struct call *call)
         call_fail(call, CALL_MEMORY, NO_MEMORY);
         return false;
     }
-    if (!call_transfer_set(t, call)) {
+    if (!call_transfer_set(t, call, connects)) {
         put_back_transfer(caller, t);
         return false;
     }
@@ -187,10 +191,27 @@ call_transport_stop(struct caller *caller, struct call *call)
 
 /* Pieces and the end */
 
+/* Takes a connection that libcurl has opened for a plain call. libcurl closes
+ * its own descriptor. */
+static CURLcode
+take_connection(struct call_transfer *t)
+{
+    curl_socket_t fd = CURL_SOCKET_BAD;
+
+    if (curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd) ||
+        fd == CURL_SOCKET_BAD)
+        return CURLE_COULDNT_CONNECT;
+    t->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    t->is_short = t->fd < 0;
+    return t->is_short ? CURLE_COULDNT_CONNECT : CURLE_OK;
+}
+
 /* The user gets the end after the last piece. */
 static void
 finish_transfer(struct caller *caller, struct call_transfer *t, CURLcode result)
 {
+    if (t->connects && !result)
+        result = take_connection(t);
     /* The next call may use its connection. */
     curl_multi_remove_handle(t->shard->multi, t->easy);
     loop_clear_alarm(caller->loop, &t->stall);
@@ -221,9 +242,16 @@ static void
 report_end(struct caller *caller, struct call_transfer *t)
 {
     struct call *call = t->call;
+    int fd = t->fd;
 
-    call_transfer_report(t);
     call->own.handle = NULL;
+    if (fd >= 0) {
+        t->fd = -1;
+        put_back_transfer(caller, t);
+        caller->transport.on_connected(caller, call, fd);
+        return;
+    }
+    call_transfer_report(t);
     call_queue_release(&caller->queue, call);
     call->done(call); /* which may free or start it; it lends from t */
     put_back_transfer(caller, t);
@@ -362,7 +390,9 @@ call_transport_init(struct caller *caller, struct problem *why)
                        version->version);
 
     g->n_shards = shards_for(caller->options.connections);
-    g->kept = kept_of_shard(&caller->options, g->n_shards);
+    g->kept = kept_of(&caller->options);
+    g->kept_of_shard =
+        (long)(g->kept / g->n_shards + caller->options.host_connections);
     for (unsigned i = 0; i < g->n_shards; i++) {
         g->shards[i].caller = caller;
         list_init(&g->shards[i].due);

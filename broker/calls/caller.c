@@ -22,7 +22,12 @@ set_failed(struct caller *c, struct call *call)
 static void
 begin_call(struct caller *c, struct call *call)
 {
-    if (call_transport_begin(c, call)) {
+    bool is_plain = call_is_plain(call);
+    bool is_going = call_headers_are_fine(call) &&
+                    ((is_plain && call_plain_begin(c, call)) ||
+                     call_transport_begin(c, call, is_plain));
+
+    if (is_going) {
         call->own.state = CALL_GOING;
         return;
     }
@@ -101,6 +106,7 @@ caller_start(struct caller *caller, struct call *call)
     call->own.handle = NULL;
     call->own.host = NULL;
     call->own.state = CALL_IDLE;
+    call->own.is_plain = false;
     if (caller->is_cut)
         return;
     failure = call_queue_add(&caller->queue, call);
@@ -119,6 +125,8 @@ caller_go(struct caller *caller, struct call *call, bool ready)
         return; /* it was cut */
     if (!ready) {
         caller_cancel(caller, call);
+    } else if (call->own.is_plain) {
+        return; /* it hands over no pieces */
     } else if (call->own.state == CALL_GOING) {
         call_transport_taken(caller, call);
     } else {
@@ -143,7 +151,10 @@ caller_cancel(struct caller *caller, struct call *call)
         call_queue_remove(&caller->queue, call);
         break;
     case CALL_GOING:
-        call_transport_stop(caller, call);
+        if (call->own.is_plain)
+            call_plain_stop(call);
+        else
+            call_transport_stop(caller, call);
         call_queue_release(&caller->queue, call);
         break;
     case CALL_HELD:
@@ -172,6 +183,7 @@ cut_calls(struct task *task)
     c->is_cut = true;
     cancel_all(c, &c->failed);
     cancel_all(c, &c->queue.held);
+    call_plain_close(c);
     call_queue_clear(&c->queue);
     loop_end(c->loop);
 }
@@ -189,6 +201,7 @@ on_turn(void *user)
     report_failed(c);
     prepare_calls(c);
     call_transport_drive(c);
+    call_plain_make_room(c);
     if (c->options.on_turn)
         c->options.on_turn(c, c->options.user);
     return call_transport_is_due(&c->transport) ||
@@ -259,6 +272,7 @@ free_caller(struct caller *c)
     if (!loop_free(c->loop))
         diag(DIAG_ERROR, "net", "a caller's loop has not come to its end");
     call_transport_free(c);
+    call_plain_fini(&c->plain);
     free(c);
 }
 
@@ -275,6 +289,8 @@ caller_open(struct caller **caller, const struct caller_options *options,
         return problem_memory(why);
     c->options = *options;
     list_init(&c->failed);
+    call_plain_init(&c->plain);
+    c->transport.on_connected = call_plain_adopt;
     call_queue_init(&c->queue, options->connections, options->host_connections);
     rc = call_transport_init(c, why);
     if (!rc) {

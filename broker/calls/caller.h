@@ -2,8 +2,10 @@
  * caller.h - calls out: HTTP requests to servers that we do not trust.
  *
  * A caller is one thread with a loop (libuv), on which thousands of calls are
- * under way at once over kept-alive connections (libcurl, several multi handles
- * by host: with one alone the cost of a call grows with their number). The user
+ * under way at once over kept-alive connections. libcurl resolves names,
+ * connects, and makes all calls by HTTPS, with redirects or with long answers;
+ * the caller itself makes the plain ones (call_plain.c), which cost a third of
+ * that. It reads their answers strictly (proto/http/response_head.h). The user
  * lives on that thread, too: on_begin, on_wake, alarms and jobs run on it, and
  * all functions here are called on it unless they say "any thread".
  *
@@ -144,6 +146,7 @@ struct call_own {
     int64_t began_us;
     unsigned char state;
     unsigned char kind;
+    bool is_plain; /* the handle is of call_plain.c */
 };
 
 /* A member of its owner's struct, all zero before its first use; the caller's

@@ -6,7 +6,9 @@
  *     call_sockets.c    the descriptors of calls that are under way
  *     call_transfer.c   one of these calls, the certificate authorities
  *     call_transport.c  all of them: libcurl
- *     caller.c          the states of calls; the thread: its loop, its life
+ *     call_plain.c      calls by HTTP without TLS, over connections that
+ * libcurl has opened caller.c          the states of calls; the thread: its
+ * loop, its life
  *
  * The states of a call:
  *
@@ -44,9 +46,11 @@ enum call_state { CALL_IDLE, CALL_WAITING, CALL_HELD, CALL_GOING, CALL_FAILED };
 /* Calls are of three kinds, which are counted and take turns separately. */
 enum kind { SOUND, SUSPECT, UNPROVEN, KINDS };
 
-/* "host:port", while there are calls to it. */
+/* "host:port", while there are calls or plain connections to it. */
 struct host {
     struct map_node node;
+    unsigned n_plain;           /* connections of call_plain.c */
+    struct list kept;           /* those without a call */
     unsigned n_held;            /* calls that have had their turn */
     unsigned n_held_of[KINDS];  /* the same by kind */
     struct list waiting[KINDS]; /* of calls */
@@ -85,9 +89,14 @@ struct shard {
 };
 
 struct call_transport {
+    /* Continues a call whose connection is open. Owns the descriptor. */
+    void (*on_connected)(struct caller *caller, struct call *call, int fd);
+
     bool has_curl;
-    unsigned n_shards; /* a power of two */
-    long kept;         /* connections that a shard keeps */
+    unsigned n_shards;  /* a power of two */
+    long kept_of_shard; /* connections that a shard keeps */
+    size_t kept;        /* connections that the caller keeps in all */
+    size_t n_open;      /* sockets of libcurl */
     struct call_trust trust;
     struct shard shards[SHARDS_MAX];
     struct list due, touched;
@@ -102,6 +111,18 @@ struct call_transport {
 
 /* Headers of ours, in every call. */
 #define CALL_TRANSFER_HEADERS 2
+
+/* Bytes of one recv() of call_plain.c. */
+#define CALL_PLAIN_READ_SIZE ((size_t)16 * 1024)
+
+struct call_plain {
+    struct list kept; /* connections without a call, the oldest first */
+    size_t n_kept;
+    struct alarm old;                 /* closes the oldest */
+    struct buf request;               /* scratch: the head of a request */
+    struct buf links;                 /* of the answer that is reported */
+    char bytes[CALL_PLAIN_READ_SIZE]; /* that were read last */
+};
 
 struct call_transfer {
     struct list node; /* in the list of spare ones, or in to_report */
@@ -122,6 +143,10 @@ struct call_transfer {
     bool is_cut;       /* the answer is longer than max_answer or max_taken */
     bool is_foreign;   /* the answer is of another version of HTTP */
     char error[CURL_ERROR_SIZE];
+
+    /* For call_plain.c: libcurl only connects. */
+    bool connects;
+    int fd; /* the connected socket, ours; -1: none */
 
     /* An answer in pieces: call_transport.c. The piece is `answer`. */
     uint64_t n_taken;  /* bytes so far */
@@ -144,6 +169,7 @@ struct caller {
     struct list failed;     /* calls: FAILED */
     struct call *preparing; /* its prepare runs; NULL: it was cancelled there */
     struct call_transport transport;
+    struct call_plain plain;
     struct task end; /* posted by caller_stop */
     bool is_cut;     /* at the end: no call goes on, none begins */
 };
@@ -174,10 +200,18 @@ bool call_queue_is_due(const struct call_queue *queue);
 /* Gives back the turn of a call that is HELD or GOING; it is IDLE then. */
 void call_queue_release(struct call_queue *queue, struct call *call);
 
+/* A plain connection to the host was closed: frees a host that is not used any
+ * more. */
+void call_queue_leave_host(struct call_queue *queue, struct host *host);
+
 /* call_sockets.c */
 
 /* Closes the rest, when libcurl has closed all its connections. */
 void call_sockets_fini(struct call_transport *transport);
+
+/* True if a call may reach an address. */
+bool call_may_reach(const struct caller *caller, const struct call *call,
+                    const struct sockaddr *address);
 
 /* Marks a shard that may have results. */
 void shard_touch(struct shard *shard);
@@ -200,6 +234,13 @@ int call_sockets_close(void *caller, curl_socket_t fd);
 void call_fail(struct call *call, enum call_failure failure, const char *format,
                ...) __attribute__((format(printf, 3, 4)));
 
+/* True if the headers of a call may be sent; else it failed, for the reason in
+ * the call. */
+MUST_CHECK bool call_headers_are_fine(struct call *call);
+
+/* Reads Retry-After; 0: none, or in the past. */
+int64_t call_retry_after_us(struct slice value);
+
 /* Finds the file of the authorities. false: no memory. */
 MUST_CHECK bool call_trust_init(struct call_trust *trust,
                                 const struct curl_version_info_data *version);
@@ -210,9 +251,10 @@ void call_trust_fini(struct call_trust *trust);
 struct call_transfer *call_transfer_new(struct caller *caller);
 void call_transfer_free(struct call_transfer *transfer);
 
-/* Sets the options of a call. false: it failed, for the reason in the call. */
+/* Sets the options of a call, or, if it `connects`, those of its connection.
+ * false: it failed, for the reason in the call. */
 MUST_CHECK bool call_transfer_set(struct call_transfer *transfer,
-                                  struct call *call);
+                                  struct call *call, bool connects);
 
 /* Writes the outcome into the call: lent from the transfer. */
 void call_transfer_report(struct call_transfer *transfer);
@@ -241,8 +283,11 @@ void call_transport_fini(struct caller *caller);
 /* Frees what the last run of the loop still used. */
 void call_transport_free(struct caller *caller);
 
-/* Begins a call to its host. false: it failed, for the reason in the call. */
-MUST_CHECK bool call_transport_begin(struct caller *caller, struct call *call);
+/* Begins a call to its host; or, if it `connects`, only connects, and passes
+ * the descriptor to on_connected. false: it failed, for the reason in the call.
+ */
+MUST_CHECK bool call_transport_begin(struct caller *caller, struct call *call,
+                                     bool connects);
 
 /* Stops a call. */
 void call_transport_stop(struct caller *caller, struct call *call);
@@ -258,5 +303,29 @@ void call_transport_drive(struct caller *caller);
 
 /* True if one of these two has something to do. */
 bool call_transport_is_due(const struct call_transport *transport);
+
+/* call_plain.c */
+
+void call_plain_init(struct call_plain *plain);
+
+/* Closes kept connections, when no call goes on; frees the rest. */
+void call_plain_close(struct caller *caller);
+void call_plain_fini(struct call_plain *plain);
+
+/* True if call_plain.c makes such a call. */
+bool call_is_plain(const struct call *call);
+
+/* Begins a plain call on a kept connection. False: there is none for it, and
+ * call_transport_begin opens a new one, which comes to call_plain_adopt. */
+bool call_plain_begin(struct caller *caller, struct call *call);
+
+/* Sends the request of a call on a new connection. Owns the descriptor. */
+void call_plain_adopt(struct caller *caller, struct call *call, int fd);
+
+/* Stops a call. */
+void call_plain_stop(struct call *call);
+
+/* Closes kept connections that are too many, those of libcurl included. */
+void call_plain_make_room(struct caller *caller);
 
 #endif

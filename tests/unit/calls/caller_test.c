@@ -114,6 +114,16 @@ static const struct {
     {"/http2", CALL_BROKEN, "not of HTTP/1"},
     {"/bad-chunk", CALL_BROKEN, ""},
     {"/bad-length", CALL_BROKEN, ""},
+    {"/two-lengths", CALL_BROKEN, "two Content-Length fields"},
+    {"/length-and-chunks", CALL_BROKEN, "beside Content-Length"},
+    {"/chunks-of-1.0", CALL_BROKEN, "in HTTP/1.0"},
+    {"/gzip-and-chunks", CALL_BROKEN, "other than chunked"},
+    {"/line-feed", CALL_BROKEN, "a line feed without"},
+    {"/folded", CALL_BROKEN, "a folded field line"},
+    {"/blank-name", CALL_BROKEN, "white space behind the name"},
+    {"/no-status", CALL_BROKEN, "without a status"},
+    {"/long-size", CALL_BROKEN, "more than 15 digits"},
+    {"/switched", CALL_BROKEN, "changes the protocol"},
     {"/endless-headers", CALL_BROKEN, "longer than 32768 bytes"},
     {"/endless-line", CALL_BROKEN, "longer than 32768 bytes"},
     {"/endless-status", CALL_BROKEN, ""},
@@ -238,9 +248,12 @@ TEST(sends_what_it_is_told_and_no_more)
     static const char *const headers[] = {"Content-Type: application/xml",
                                           "Link: <http://h/>; rel=\"hub\"",
                                           NULL};
+    static const char *const accept[] = {"accept: text/plain", NULL};
     static char body[1100000];
+    char host[64];
     struct trial t;
 
+    snprintf(host, sizeof(host), "\r\nHost: 127.0.0.1:%u\r\n", odd.port);
     setenv("http_proxy", "http://127.0.0.1:1/", 1);
     setenv("all_proxy", "http://127.0.0.1:1/", 1);
     memset(body, 'b', sizeof(body));
@@ -256,6 +269,8 @@ TEST(sends_what_it_is_told_and_no_more)
     assert_sent("\r\nContent-Type: application/xml\r\n");
     assert_sent("\r\nLink: <http://h/>; rel=\"hub\"\r\n");
     assert_sent("\r\nContent-Length: 4\r\n");
+    assert_sent("\r\nAccept: */*\r\n");
+    assert_sent(host);
     assert_sent("\r\n\r\n<a/>");
     assert_not_sent("Expect");
     assert_not_sent("Cookie");
@@ -276,6 +291,10 @@ TEST(sends_what_it_is_told_and_no_more)
 
     /* Nothing of one call is in the next. */
     t.call.method = CALL_GET;
+    t.call.headers = accept;
+    trial_run(&t);
+    assert_sent("\r\naccept: text/plain\r\n");
+    assert_not_sent("Accept: */*");
     t.call.headers = NULL;
     trial_run(&t);
     assert_int_equal(t.call.status, 200);

@@ -57,7 +57,7 @@ static const struct odd_answer {
     {"/hang-in-body", OK LENGTH("5") "hel", ODD_HANG},
     {"/trickling-headers", OK, ODD_TRICKLE, "X: y\r\n"},
     {"/trickling-body", OK "\r\n", ODD_TRICKLE, "x"},
-    {"/trickling-status", "HTTP", ODD_TRICKLE, "/"},
+    {"/trickling-status", "HTTP/1.1 200 ", ODD_TRICKLE, "a"},
     {"/endless-body", OK "\r\n", ODD_REPEAT, "xxxxxxxxxxxxxxxx"},
     {"/endless-404", "HTTP/1.1 404 No\r\n\r\n", ODD_REPEAT, "xxxxxxxxxxxxxxxx"},
     {"/endless-headers", OK, ODD_REPEAT, "X-Name: value\r\n"},
@@ -79,6 +79,27 @@ static const struct odd_answer {
     {"/http2", "HTTP/2 200\r\n\r\nhello", ODD_CLOSE},
     {"/bad-chunk", OK CHUNKED "zz\r\nhe", ODD_CLOSE},
     {"/bad-length", OK LENGTH("-7") "hello", ODD_CLOSE},
+    {"/two-lengths", OK "Content-Length: 5\r\n" LENGTH("5") "hello", ODD_CLOSE},
+    {"/length-and-chunks", OK "Content-Length: 5\r\n" CHUNKED "0\r\n\r\n",
+     ODD_CLOSE},
+    {"/chunks-of-1.0", "HTTP/1.0 200 OK\r\n" CHUNKED "0\r\n\r\n", ODD_CLOSE},
+    {"/gzip-and-chunks", OK "Transfer-Encoding: gzip\r\n" CHUNKED "0\r\n\r\n",
+     ODD_CLOSE},
+    {"/line-feed", "HTTP/1.1 200 OK\nX: y\r\n" LENGTH("0"), ODD_CLOSE},
+    {"/folded", OK "X: y\r\n z\r\n" LENGTH("0"), ODD_CLOSE},
+    {"/blank-name", OK "Content-Length : 0\r\n\r\n", ODD_CLOSE},
+    {"/no-status", "HTTP/1.1 OK\r\n" LENGTH("0"), ODD_CLOSE},
+    {"/long-size", OK CHUNKED "00000000000000000001\r\na\r\n0\r\n\r\n",
+     ODD_CLOSE},
+    {"/switched", "HTTP/1.1 101 No\r\nUpgrade: x\r\n\r\n", ODD_CLOSE},
+    {"/close", OK "Connection: Close\r\n" LENGTH("5") "hello", ODD_KEEP},
+    {"/closing-1.0", "HTTP/1.0 200 OK\r\n" LENGTH("5") "hello", ODD_KEEP},
+    {"/kept-1.0",
+     "HTTP/1.0 200 OK\r\nConnection: x, Keep-Alive\r\n" LENGTH("5") "hello",
+     ODD_KEEP},
+    {"/surplus", OK LENGTH("5") "hello" OK LENGTH("6") "forged", ODD_KEEP},
+    {"/empty-surplus", "HTTP/1.1 204 No\r\n" LENGTH("2") "hi", ODD_KEEP},
+    {"/early", "HTTP/1.1 413 No\r\n" LENGTH("2") "no", ODD_HANG},
 };
 
 static bool
@@ -155,6 +176,30 @@ odd_play(struct odd_connection *c, const struct odd_answer *answer)
     return answer->end == ODD_KEEP;
 }
 
+/* Answers, and then once more, when odd_pass lets it. */
+static bool
+odd_forge(struct odd_connection *c)
+{
+    static const char first[] = OK LENGTH("5") "hello";
+    static const char forged[] = OK LENGTH("6") "forged";
+    struct odd *o = c->odd;
+
+    if (!odd_send(c->fd, first, sizeof(first) - 1))
+        return false;
+    pthread_mutex_lock(&o->mutex);
+    while (!o->n_passes && !o->is_ending)
+        pthread_cond_wait(&o->changed, &o->mutex);
+    if (o->n_passes)
+        o->n_passes--;
+    pthread_mutex_unlock(&o->mutex);
+    (void)odd_send(c->fd, forged, sizeof(forged) - 1);
+    pthread_mutex_lock(&o->mutex);
+    o->n_forged++;
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->mutex);
+    return true;
+}
+
 static bool
 odd_let_wait(struct odd_connection *c)
 {
@@ -225,6 +270,8 @@ odd_answer(struct odd_connection *c)
             return odd_play(c, &odd_answers[i]);
     if (!strncmp(path, "/wait", 5))
         return odd_let_wait(c);
+    if (!strcmp(path, "/forged"))
+        return odd_forge(c);
     if (sscanf(path, "/%15[a-z-]?%llu", way, &n) == 2)
         return odd_send_long(c, way, n);
     if (!strncmp(path, "/to?", 4))
@@ -263,6 +310,8 @@ odd_read(struct odd_connection *c)
         if (end || !(end = strstr(c->request, "\r\n\r\n")))
             continue;
         head = (size_t)(end - c->request) + 4;
+        if (!strncmp(c->request, "POST /early ", 12))
+            break; /* it leaves the body */
         length = strcasestr(c->request, "\r\nContent-Length:");
         body = length ? strtoul(length + 17, NULL, 10) : 0;
     }

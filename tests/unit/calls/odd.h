@@ -4,6 +4,7 @@
  *
  *     /status/NNN     that status, and a body "hi"
  *     /wait           hangs until odd_pass, then 204
+ *     /forged         an answer, and another one after odd_pass, unasked
  *     /to?URL         redirects there, 302
  *     /long?N         N bytes, odd_byte each; /long-chunked?N, /long-closed?N
  *     /paced?N        the same, one every 5 ms
@@ -42,6 +43,7 @@ struct odd {
     unsigned n_waiting;    /* at /wait */
     unsigned most_waiting; /* at once */
     unsigned n_passes;     /* that odd_pass still lets through */
+    unsigned n_forged;     /* answers that nobody asked for */
     unsigned n_left;       /* connections that the other side has closed */
     bool is_ending;
     char last[ODD_REQUEST_MAX]; /* request, head and body */
