@@ -172,7 +172,7 @@ publish_with_stall(struct crowd *c, const struct settings *s)
 }
 
 static void
-report_receipts(const struct crowd *c, uint64_t got)
+report_receipts(const struct crowd *c, uint64_t got, unsigned n_slow)
 {
     double n = got ? (double)got : 1;
     uint64_t messages = c->quick.messages + c->slow.messages;
@@ -182,6 +182,10 @@ report_receipts(const struct crowd *c, uint64_t got)
         printf(" per_message=%.2f", n / (double)messages);
     printf(" per_read=%.2f entry_bytes=%.0f", n / (double)(reads ? reads : 1),
            (double)(c->quick.bytes + c->slow.bytes) / n);
+    if (n_slow > 0)
+        printf(" slow_lost_pct=%.1f",
+               100 - 100 * (double)c->slow.entries /
+                         ((double)c->posted * (double)n_slow));
     printf(" lost=%llu repeated=%llu closed=%u",
            (unsigned long long)crowd_lost(c),
            (unsigned long long)(c->quick.repeated + c->slow.repeated),
@@ -228,7 +232,11 @@ measure(struct crowd *c, const struct settings *s, pid_t pid)
     usage_print(&from, &to, got);
     if (s->stall_seconds <= 0)
         report_delay(c, "");
-    report_receipts(c, got);
+    report_receipts(c, got,
+                    s->stall_seconds > 0
+                        ? (s->subscribers + CROWD_SLOW_EVERY - 1) /
+                              CROWD_SLOW_EVERY
+                        : 0);
     printf(" grown_kib=%ld", (long)memory.peak_kib - (long)before_kib);
 }
 

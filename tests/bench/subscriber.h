@@ -1,6 +1,6 @@
 /*
- * subscriber.h - a connection that counts the entries that arrive on it: a
- * WebSocket, or what protocol.h says of a peer.
+ * subscriber.h - a connection that counts arriving entries: a WebSocket, or a
+ * subscription to a peer (protocol.h).
  *
  * An entry is counted wherever it appears (publisher.h describes its mark), so
  * a server may put one or many into a message, in any form.

@@ -16,6 +16,8 @@ BEGIN {
         is_compared[compared[i]] = 1
 }
 
+/^@/ { next } # about the run
+
 {
     split($1, name, "/")
     scenario = name[1]

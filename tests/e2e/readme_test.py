@@ -7,7 +7,6 @@ import re
 import shlex
 
 import pytest
-from lxml import etree
 
 from tidings_test import hub
 from tidings_test.broker import BIN, ROOT
@@ -135,46 +134,3 @@ def test_the_documentation_names_only_options_that_there_are(run):
                 assert f"  {option} " in help_of(command), (path, command, option)
                 found += 1
     assert found >= 20
-
-
-# The chart is what tests/bench/chart draws of the kept proportions, and these are what
-# the tables of tests/bench/README.md say.
-def test_the_chart_of_speed_shows_what_was_measured(run):
-    bench = ROOT / "tests/bench"
-    chart = (ROOT / "doc/speed.svg").read_text()
-    assert run(bench / "chart").output() + "\n" == chart
-    shown = [text.text for text in etree.fromstring(chart).iter("{*}text")]
-    lines = (bench / "proportions.tsv").read_text().splitlines()
-    rows = [line.split("\t") for line in lines if not line.startswith(("#", "="))]
-    tables = re.split(r"^\| `", (bench / "README.md").read_text(), flags=re.M)
-    assert len(rows) >= 10
-    for scenario, load, *forms in rows:
-        assert load in shown
-        block = "".join(t for t in tables if t.startswith(f"{scenario}` | ") and "." in t)
-        for form in forms:
-            median, ends = form.split()
-            cell = median if ends == "-" else f"{median} ({ends})"
-            assert cell in shown
-            assert f"| {cell} |" in block, (scenario, cell)
-
-
-# Nobody measures here: the help of tests/bench/run and the page name the same scenarios,
-# and the page describes each server that is measured.
-def test_the_page_about_measuring_names_all_scenarios(run):
-    bench = ROOT / "tests/bench"
-    page = (bench / "README.md").read_text()
-    table = page.split("| scenario | load |")[1].split("| figure | what |")[0]
-    names = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
-    patterns = [re.compile(re.sub("[A-Z]+", "[a-z0-9-]+", name)) for name in names]
-    rows = [line.split("|") for line in run(bench / "run", "--rows").out[:]]
-    help_text = run(bench / "run", "--help").output()
-    who = page.split("## Who is compared")[1].split("\n## ")[0]
-    assert len(rows) >= 15
-    for name, area, compared, peers, program, load in rows:
-        assert any(p.fullmatch(name) for p in patterns), name
-        assert re.search(rf"^  {name} +{re.escape(load)}", help_text, re.M), name
-        for server in [*compared.split(), *peers.split()]:
-            assert f"`{server}`" in who, server
-        assert program.split()[0] in page
-    for pattern in patterns:
-        assert any(pattern.fullmatch(row[0]) for row in rows), pattern
