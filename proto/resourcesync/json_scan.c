@@ -1,6 +1,6 @@
 #include "proto/resourcesync/json_scan.h"
 
-#include "proto/number.h"
+#include "proto/resourcesync/entry_members.h"
 
 void
 json_scan_reset(struct json_scan *scan)
@@ -130,9 +130,9 @@ is_word(struct slice text)
     return scanning_skip(text.data, end, find_space_or_colon) == end;
 }
 
-/* Reads {"md5":"...","sha-256":"..."}. */
+/* Reads {"md5":"...","sha-256":"..."} as the list that XML has. */
 static enum token
-read_hash(struct scanned *s, struct slice *hash)
+read_hash(struct scanned *s, struct slice *list)
 {
     struct json_scan *scan = s->scan;
     size_t from = scan->n_lists;
@@ -147,17 +147,14 @@ read_hash(struct scanned *s, struct slice *hash)
         if (!token)
             token = read_string(s->r, &digits);
         if (!token && (!is_word(name) || !is_word(digits) ||
-                       !add_list(scan, SLICE(" ")) || !add_list(scan, name) ||
-                       !add_list(scan, SLICE(":")) || !add_list(scan, digits)))
+                       (scan->n_lists > from && !add_list(scan, SLICE(" "))) ||
+                       !add_list(scan, name) || !add_list(scan, SLICE(":")) ||
+                       !add_list(scan, digits)))
             token = TOKEN_UNKNOWN;
         if (!token)
             token = read_next(s->r, '}', &is_end);
     }
-    if (!token &&
-        entry_hash(s->entry,
-                   (struct slice){scan->lists + from, scan->n_lists - from},
-                   hash, NULL))
-        token = TOKEN_UNKNOWN;
+    *list = (struct slice){scan->lists + from, scan->n_lists - from};
     return token;
 }
 
@@ -185,167 +182,40 @@ read_tags(struct scanned *s)
     return token;
 }
 
-/* A text that must not be empty. */
-static enum token
-read_text(struct scanned *s, struct slice *text)
-{
-    enum token token = read_string(s->r, text);
-
-    return !token && text->size == 0 ? TOKEN_UNKNOWN : token;
-}
-
-/* Members */
-
-enum member {
-    M_NONE, /* not known */
-    M_LOC,
-    M_CHANGE,
-    M_DATETIME,
-    M_SOURCE_DATETIME,
-    M_LASTMOD,
-    M_CHANGEFREQ,
-    M_PRIORITY,
-    M_TAGS,
-    M_LINKS,
-    M_SEQ,
-    M_LINK, /* of a link alone, from here on */
-    M_REL = M_LINK,
-    M_HREF,
-    M_PRI,
-    M_MODIFIED,
-    M_COMMON, /* of both, from here on */
-    M_HASH = M_COMMON,
-    M_LENGTH,
-    M_TYPE,
-    M_ENCODING
-};
-
-#define IS(text) (!memcmp(name.data, (text), sizeof(text) - 1))
-
-static enum member
-member_of(struct slice name)
-{
-    switch (name.size) {
-    case 3:
-        return IS("loc")   ? M_LOC
-               : IS("rel") ? M_REL
-               : IS("pri") ? M_PRI
-               : IS("seq") ? M_SEQ
-                           : M_NONE;
-    case 4:
-        return IS("hash")   ? M_HASH
-               : IS("type") ? M_TYPE
-               : IS("href") ? M_HREF
-               : IS("tags") ? M_TAGS
-                            : M_NONE;
-    case 5:
-        return IS("links") ? M_LINKS : M_NONE;
-    case 6:
-        return IS("change") ? M_CHANGE : IS("length") ? M_LENGTH : M_NONE;
-    case 7:
-        return IS("lastmod") ? M_LASTMOD : M_NONE;
-    case 8:
-        return IS("datetime")   ? M_DATETIME
-               : IS("encoding") ? M_ENCODING
-               : IS("priority") ? M_PRIORITY
-               : IS("modified") ? M_MODIFIED
-                                : M_NONE;
-    case 10:
-        return IS("changefreq") ? M_CHANGEFREQ : M_NONE;
-    case 14:
-        return IS("sourceDatetime") ? M_SOURCE_DATETIME : M_NONE;
-    default:
-        return M_NONE;
-    }
-}
-
-#undef IS
-
 static enum token read_links(struct scanned *s);
-
-/* Reads a string, which is not kept. */
-static enum token
-read_word_value(struct scanned *s, enum member member, struct link *link)
-{
-    struct change *change = &s->entry->change;
-    struct slice text;
-    enum token token = read_string(s->r, &text);
-    enum status rc = STATUS_OK;
-
-    if (token)
-        return token;
-    if (member == M_CHANGE)
-        rc = entry_kind(s->entry, text, NULL);
-    else if (member == M_LASTMOD)
-        rc = entry_lastmod(text, change, NULL);
-    else if (member == M_DATETIME)
-        rc = entry_time("", text, &change->datetime_us, NULL);
-    else if (member == M_MODIFIED)
-        rc = entry_time("", text, &link->modified_us, NULL);
-    else if (s->is_message)
-        rc = entry_time("", text, &change->source_us, NULL);
-    return rc ? TOKEN_UNKNOWN : TOKEN_TAKEN;
-}
-
-static enum token
-read_number_value(struct scanned *s, enum member member, struct link *link)
-{
-    struct slice text;
-    uint64_t seq;
-    enum token token = read_digits(s->r, &text);
-    enum status rc = STATUS_OK;
-
-    if (token)
-        return token;
-    if (member == M_LENGTH)
-        rc = entry_length(text, entry_common(s->entry, link).length, NULL);
-    else if (member == M_PRI)
-        rc = entry_pri(text, &link->pri, NULL);
-    else if (!number_read(text, &seq))
-        rc = STATUS_INVALID;
-    else if (s->is_message)
-        s->entry->change.seq = seq;
-    return rc ? TOKEN_UNKNOWN : TOKEN_TAKEN;
-}
 
 /* Reads the value of a member of the change, or of the link. */
 static enum token
-read_value(struct scanned *s, enum member member, struct link *link)
+read_value(struct scanned *s, enum entry_member member, struct link *link)
 {
-    struct change *change = &s->entry->change;
+    bool is_of_link = 1u << member & ENTRY_LINK_MEMBERS;
+    bool is_common = 1u << member & ENTRY_COMMON_MEMBERS;
+    struct slice value;
+    enum token token;
 
-    if (member < M_COMMON && (member >= M_LINK) != (link != NULL))
+    if (!is_common && is_of_link != (link != NULL))
         return TOKEN_UNKNOWN;
     switch (member) {
-    case M_LOC:
-        return read_text(s, &change->loc);
-    case M_CHANGEFREQ:
-        return read_text(s, &change->changefreq);
-    case M_PRIORITY:
-        return read_text(s, &change->priority);
-    case M_REL:
-        return read_text(s, &link->rel);
-    case M_HREF:
-        return read_text(s, &link->href);
-    case M_TYPE:
-        return read_text(s, link ? &link->type : &change->type);
-    case M_ENCODING:
-        return read_text(s, link ? &link->encoding : &change->encoding);
-    case M_HASH:
-        return read_hash(s, link ? &link->hash : &change->hash);
+    case M_NONE:
+        return TOKEN_UNKNOWN;
     case M_TAGS:
         return read_tags(s);
     case M_LINKS:
         return read_links(s);
+    case M_HASH:
+        token = read_hash(s, &value);
+        break;
     case M_LENGTH:
     case M_PRI:
     case M_SEQ:
-        return read_number_value(s, member, link);
-    case M_NONE:
-        return TOKEN_UNKNOWN;
+        token = read_digits(s->r, &value);
+        break;
     default:
-        return read_word_value(s, member, link);
+        token = read_string(s->r, &value);
     }
+    return !token && !entry_set(s->entry, link, member, value, s->is_message)
+               ? TOKEN_UNKNOWN
+               : token;
 }
 
 /* Reads the members of the change, or of the link, from "{" to "}". */
@@ -358,11 +228,11 @@ read_object(struct scanned *s, struct link *link)
     enum token token = read_mark(s->r, '{');
 
     while (!token && !is_end) {
-        enum member member = M_NONE;
+        enum entry_member member = M_NONE;
 
         token = read_string(s->r, &name);
         if (!token) {
-            member = member_of(name);
+            member = entry_member_of(name);
             token = seen & 1u << member ? TOKEN_UNKNOWN : read_mark(s->r, ':');
         }
         seen |= 1u << member;

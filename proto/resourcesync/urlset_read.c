@@ -15,6 +15,7 @@
 
 #include "proto/number.h"
 #include "proto/resourcesync/input_reader.h"
+#include "proto/resourcesync/urlset_scan.h"
 #include "proto/resourcesync/xml.h"
 #include "proto/uri.h"
 
@@ -421,6 +422,7 @@ struct urlset {
     unsigned seen;     /* children of the entry, a bit each */
     enum word text_of; /* the element of `text` */
     struct buf text;
+    struct urlset_scan scan;
 };
 
 /* R-008: elements of the Sitemap protocol have no attributes; its root may have
@@ -667,10 +669,35 @@ urlset_text(void *user, struct slice text, struct problem *why)
                         : end_event(u, take_text(u, text, why), why);
 }
 
+static enum token
+urlset_child(void *user, struct slice bytes, bool has_tidings, size_t *size,
+             uint64_t *line, enum status *rc, struct problem *why)
+{
+    struct urlset *u = user;
+    struct input_reader *reader = u->md.reader;
+    uint64_t n_lines;
+    enum token token;
+
+    if (u->place != PLACE_ROOT || u->is_faulty || u->n_foreign > 0 ||
+        (!u->has_md && reader->use != INPUT_RESOURCES))
+        return TOKEN_UNKNOWN;
+    token = urlset_scan_entry(&u->scan, bytes, &reader->entry,
+                              reader->use == INPUT_MESSAGE, has_tidings, size,
+                              &n_lines);
+    if (token)
+        return token;
+    if (!input_reader_is_good(reader))
+        return TOKEN_UNKNOWN;
+    *line += n_lines;
+    *rc = end_event(u, input_reader_hand_over(reader, why), why);
+    return *rc ? TOKEN_REFUSED : TOKEN_TAKEN;
+}
+
 static const struct xml_events events = {
     .start = urlset_start,
     .end = urlset_end,
     .text = urlset_text,
+    .child = urlset_child,
 };
 
 static void

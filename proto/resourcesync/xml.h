@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "proto/problem.h"
+#include "proto/resourcesync/scanning.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -49,6 +50,16 @@ struct xml_events {
                          struct problem *why);
     enum status (*end)(void *user, struct problem *why);
     enum status (*text)(void *user, struct slice text, struct problem *why);
+
+    /* Optional. A child of the root may begin with `bytes`, at most
+     * SCAN_TOKEN_MAX; the sitemap's namespace is the default, and the prefix rs
+     * is declared, perhaps also td (`has_tidings`). The function reads the
+     * child whole, and moves `*line` to its end before it hands it on; the
+     * status goes to `*rc`, then. Or it leaves the child to the functions
+     * above. */
+    enum token (*child)(void *user, struct slice bytes, bool has_tidings,
+                        size_t *size, uint64_t *line, enum status *rc,
+                        struct problem *why);
 };
 
 struct xml;

@@ -103,16 +103,7 @@ is_name_char(char c)
     return name_chars[(unsigned char)c] & NAME_CHAR;
 }
 
-/* Marks the bytes that a value does not have as they are: control characters,
- * "<", "&", those beyond ASCII; and its quote, which differs from "&" in one
- * bit. */
-static inline uint64_t
-find_in_quotes(uint64_t v)
-{
-    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '<') |
-           swar_equal(v | SWAR_ONES * ('"' ^ '&'), '"' | '&');
-}
-
+/* The same as scan_find_in_quotes, for a value in apostrophes. */
 static inline uint64_t
 find_in_apostrophes(uint64_t v)
 {
@@ -120,24 +111,15 @@ find_in_apostrophes(uint64_t v)
            swar_equal(v | SWAR_ONES * ('\'' ^ '&'), '\'' | '&');
 }
 
-/* The same of a text, of which "]]>" is no part either. */
-static inline uint64_t
-find_in_text(uint64_t v)
-{
-    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '&') |
-           swar_equal(v, ']');
-}
-
 static const char *
 skip_value(const char *at, const char *end, char quote)
 {
-    return quote == '"' ? scanning_skip(at, end, find_in_quotes)
+    return quote == '"' ? scanning_skip(at, end, scan_find_in_quotes)
                         : scanning_skip(at, end, find_in_apostrophes);
 }
 
-/* Reads one of the five entities, at "&". */
-static enum token
-read_entity(struct reading *r, char *character)
+enum token
+scan_entity(const char **at, const char *end, char *character)
 {
     static const struct {
         char name[7];
@@ -148,18 +130,18 @@ read_entity(struct reading *r, char *character)
                     {"&quot;", '"'},
                     {"&apos;", '\''}};
 
-    size_t size = (size_t)(r->end - r->at);
+    size_t size = (size_t)(end - *at);
 
     for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
         size_t n = strlen(entities[i].name);
 
-        if (size >= n && !memcmp(r->at, entities[i].name, n)) {
+        if (size >= n && !memcmp(*at, entities[i].name, n)) {
             *character = entities[i].character;
-            r->at += n;
+            *at += n;
             return TOKEN_TAKEN;
         }
     }
-    return size < 6 && !memchr(r->at, ';', size) ? TOKEN_CUT : TOKEN_UNKNOWN;
+    return size < 6 && !memchr(*at, ';', size) ? TOKEN_CUT : TOKEN_UNKNOWN;
 }
 
 /* Names and attributes */
@@ -238,7 +220,7 @@ read_odd_value(struct reading *r, const char *from, char quote,
             break;
         from = stop;
         if (*stop == '&') {
-            enum token token = read_entity(r, to);
+            enum token token = scan_entity(&r->at, r->end, to);
 
             if (token)
                 return token;
@@ -542,7 +524,7 @@ hand_text(struct reading *r, const char *end)
         struct slice text = {&character, 1};
 
         if (*from == '&') {
-            read_entity(r, &character);
+            (void)scan_entity(&r->at, end, &character);
         } else {
             r->at = piece_end(r, end);
             text = (struct slice){from, (size_t)(r->at - from)};
@@ -568,12 +550,12 @@ check_text(struct reading *r, const char *end)
     while (!token && r->at < end) {
         char c;
 
-        r->at = scanning_skip(r->at, end, find_in_text);
+        r->at = scanning_skip(r->at, end, scan_find_in_text);
         if (r->at == end)
             break;
         c = *r->at;
         if (c == '&') {
-            token = read_entity(r, &c);
+            token = scan_entity(&r->at, r->end, &c);
         } else if (c == '\n' || c == '\t' || (unsigned char)c >= 0x80) {
             r->line += c == '\n';
             r->is_ascii &= (unsigned char)c < 0x80;
@@ -658,6 +640,14 @@ read_declaration(struct reading *r)
     return TOKEN_UNKNOWN;
 }
 
+static bool
+declares(const struct xml_scan *scan, const char *prefix, const char *ns)
+{
+    const struct scan_prefix *p = find_prefix(scan, slice_of(prefix));
+
+    return p && slice_is(xml_slice(p->ns), ns);
+}
+
 /* The declaration, or white space and the start tag of the root: a replay needs
  * them. */
 static enum token
@@ -685,9 +675,33 @@ read_beginning(struct reading *r)
         return token;
     memcpy(scan->root + scan->n_root, from, (size_t)(r->at - from));
     scan->n_root += (size_t)(r->at - from);
-    if (scan->depth > 0)
+    if (scan->depth > 0) {
         scan->place = SCAN_INSIDE;
+        scan->is_usual = scan->events->child &&
+                         declares(scan, "", NS_SITEMAP) &&
+                         declares(scan, "rs", NS_RS);
+        scan->has_tidings = declares(scan, "td", NS_TIDINGS);
+    }
     return TOKEN_TAKEN;
+}
+
+/* Lets the receiver of events read a child of the root at once. */
+static enum token
+read_child(struct reading *r)
+{
+    struct xml_scan *scan = r->scan;
+    struct slice bytes = {r->at, (size_t)(r->end - r->at)};
+    size_t size = 0;
+    enum token token = scan->events->child(scan->user, bytes, scan->has_tidings,
+                                           &size, &scan->line, &r->rc, r->why);
+
+    if (token == TOKEN_CUT && bytes.size == SCAN_TOKEN_MAX)
+        return TOKEN_UNKNOWN;
+    if (token == TOKEN_TAKEN) {
+        r->at += size;
+        scan->is_leaf = false;
+    }
+    return token;
 }
 
 static enum token
@@ -705,6 +719,12 @@ read_token(struct reading *r)
         return TOKEN_UNKNOWN;
     if (r->end - r->at < 2)
         return TOKEN_CUT;
+    if (scan->is_usual && scan->depth == 1 && r->at[1] == 'u') {
+        enum token token = read_child(r);
+
+        if (token != TOKEN_UNKNOWN)
+            return token;
+    }
     if (r->at[1] == '/')
         return end_tag(r);
     return is_name_start(r->at[1]) ? start_tag(r) : TOKEN_UNKNOWN;

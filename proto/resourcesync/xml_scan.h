@@ -10,6 +10,9 @@
  * brings it to that place. So a document is accepted and refused as libxml2
  * does it, and only the scanner's own form has to be well-formed by its rules.
  *
+ * It may leave a whole child of the root to the receiver of its events, which
+ * knows what to expect there (xml_events.child, urlset_scan.h).
+ *
  * Measured: tests/bench/README.md, "Reading a post".
  */
 #ifndef PROTO_RESOURCESYNC_XML_SCAN_H
@@ -63,6 +66,8 @@ struct xml_scan {
 
     enum scan_place place; /* before, inside or behind the root */
     bool is_leaf;          /* the last token was a start tag */
+    bool is_usual;         /* children of the root may be read at once */
+    bool has_tidings;      /* the root declares the prefix td as ours */
     size_t depth;          /* elements that are open */
     struct scan_open open[SCAN_DEPTH_MAX];
     struct scan_prefix prefixes[SCAN_PREFIXES_MAX];
@@ -100,5 +105,28 @@ bool scan_is_whole(const struct xml_scan *scan);
 typedef void scan_feed(void *user, struct slice bytes, uint64_t line);
 
 void scan_replay(const struct xml_scan *scan, scan_feed *feed, void *user);
+
+/* Characters */
+
+/* Marks the bytes that a value in quotes does not have as they are: control
+ * characters, "<", "&", those beyond ASCII; and its quote, which differs from
+ * "&" in one bit. */
+static inline uint64_t
+scan_find_in_quotes(uint64_t v)
+{
+    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '<') |
+           swar_equal(v | SWAR_ONES * ('"' ^ '&'), '"' | '&');
+}
+
+/* The same of a text before its end, of which "]]>" is no part either. */
+static inline uint64_t
+scan_find_in_text(uint64_t v)
+{
+    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '&') |
+           swar_equal(v, ']');
+}
+
+/* Reads one of the five entities, at "&". */
+enum token scan_entity(const char **at, const char *end, char *character);
 
 #endif

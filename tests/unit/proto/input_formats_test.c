@@ -10,6 +10,11 @@
     "<url><loc>http://example.com/a</loc><rs:md change='created'/></url>"
 #define JSON_ENTRY "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}"
 
+/* What a scanner reads: quotes instead of apostrophes. */
+#define USUAL_HEAD                                             \
+    "<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS "\">" \
+    "<rs:md capability=\"changelist\"/>"
+
 /* More bytes than an entry may have, and one piece that a parser takes. */
 #define TOO_MUCH (544 * 1024)
 
@@ -114,6 +119,8 @@ TEST(ends_with_what_the_receiver_says)
         const char *document;
     } documents[] = {
         {XML, XML_HEAD "\n" XML_ENTRY "</urlset>"},
+        {XML, USUAL_HEAD "\n<url><loc>http://example.com/a</loc>"
+                         "<rs:md change=\"created\"/></url></urlset>"},
         {JSON, "\n" JSON_ENTRY},
         {JSON, "[\n" JSON_ENTRY "," JSON_ENTRY "]"},
         {NDJSON, "\n" JSON_ENTRY},

@@ -75,6 +75,65 @@ TEST(scanners_of_json_say_what_yajl_does)
             check_scanner(JSON, slice_of(documents[i]), step);
 }
 
+#define HEAD                                                   \
+    "<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS "\">" \
+    "<rs:md capability=\"changelist\"/>\n"
+#define E(content) "<url>" content "</url>"
+#define LOC        "<loc>http://example.com/a</loc>"
+#define MD(more)   "<rs:md change=\"created\"" more "/>"
+
+TEST(scanners_of_xml_say_what_libxml2_does)
+{
+    static const char *const entries[] = {
+        E(LOC MD("")),
+        E("\n" LOC " \t" MD(" length=\"1\"\n") "\n") "\n" E(LOC MD("")),
+        E(LOC MD("") MD("")),
+        E(LOC LOC MD("")),
+        E(LOC),
+        E(MD("")),
+        E("<loc/>" MD("")),
+        E("<loc></loc>" MD("")),
+        E("<loc> http://example.com/\xc3\xa9&amp;b </loc>" MD("")),
+        E("<loc>http://example.com/\xc3</loc>" MD("")),
+        E("<loc>http://example.com/&b;</loc>" MD("")),
+        E("<loc>http://example.com/]]></loc>" MD("")),
+        E("<loc>http://example.com/<b/></loc>" MD("")),
+        E("<loc>http://example.com/</lok>" MD("")),
+        E("<loc a=\"b\">http://example.com/</loc>" MD("")),
+        E(LOC MD(" type='text/xml'")),
+        E(LOC MD(" type=\"text/xml\"hash=\"\"")),
+        E(LOC MD(" type=\"a/b\" type=\"a/b\"")),
+        E(LOC MD(" type=\"a/b&quot;\"")),
+        E(LOC MD(" type=\"a/b<\"")),
+        E(LOC MD(" type=\"\"")),
+        E(LOC MD(" rel=\"up\"")),
+        E(LOC MD(" lastmod=\"2026\"")),
+        E(LOC MD(" td:tags=\"a\"")),
+        E(LOC MD(" capability=\"a\"")),
+        E(LOC MD("") "<rs:ln rel=\"up\" href=\"u:v\" pri=\"1\"/>"),
+        E(LOC MD("") "<rs:ln rel=\"up\" change=\"created\"/>"),
+        E(LOC MD("") "<lastmod>2026</lastmod><priority>1.0</priority>"),
+        E(LOC MD("") "<lastmod>2026-13</lastmod>"),
+        E(LOC MD("") "<!-- --><changefreq>daily</changefreq>") E(LOC MD("")),
+        E(LOC MD("") "text"),
+        E(LOC MD("") "<rs:md>"),
+        E(LOC "<rs:md change=\"created\"></rs:md>"),
+        "<url >" LOC MD("") "</url>",
+        E(LOC MD("")) "\n" E(LOC MD("")) "<rs:ln/>",
+        E(LOC MD("")) "<url>",
+        E(LOC MD("")) "</url>",
+        E(LOC MD("")) "x",
+    };
+    char document[1024];
+
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
+        for (size_t step = 1; step < 1000; step += step < 20 ? 1 : 97) {
+            snprintf(document, sizeof(document), HEAD "%s\n</urlset>",
+                     entries[i]);
+            check_scanner(XML, slice_of(document), step);
+        }
+}
+
 TEST(scanners_of_lines_say_what_yajl_does)
 {
     static const char *const documents[] = {
@@ -93,29 +152,37 @@ TEST(scanners_of_lines_say_what_yajl_does)
             check_scanner(NDJSON, slice_of(documents[i]), step);
 }
 
-/* An entry that is longer than what the scanner holds goes to yajl. */
+/* An entry that is longer than what a scanner holds goes to the library. */
 TEST(scanners_leave_long_entries_that_come_in_pieces)
 {
     static char filler[4300];
-    struct buf array, lines;
+    struct buf array, lines, xml;
 
     memset(filler, 'x', sizeof(filler));
     buf_init(&array, 1 << 20);
     buf_init(&lines, 1 << 20);
+    buf_init(&xml, 1 << 20);
     for (size_t size = 3900; size < sizeof(filler); size += 13) {
         buf_clear(&array);
         buf_clear(&lines);
+        buf_clear(&xml);
         BUF_ADD(&array, "[" A "}," A ",\"encoding\":\"");
         buf_add(&array, filler, size);
         BUF_ADD(&array, "\"}," A "}]");
         BUF_ADD(&lines, A "}\n" A ",\"encoding\":\"");
         buf_add(&lines, filler, size);
         BUF_ADD(&lines, "\"}\n" A "}");
+        BUF_ADD(&xml, HEAD E(LOC MD("")) "<url>" LOC "<rs:md change=\"created\""
+                                         " encoding=\"");
+        buf_add(&xml, filler, size);
+        BUF_ADD(&xml, "\"/></url>" E(LOC MD("")) "</urlset>");
         for (size_t step = 100; step <= 9000; step *= 3) {
             check_scanner(JSON, buf_slice(&array), step);
             check_scanner(NDJSON, buf_slice(&lines), step);
+            check_scanner(XML, buf_slice(&xml), step);
         }
     }
     buf_fini(&array);
     buf_fini(&lines);
+    buf_fini(&xml);
 }

@@ -1,0 +1,275 @@
+#include "proto/resourcesync/urlset_scan.h"
+
+#include "proto/resourcesync/entry_members.h"
+#include "proto/resourcesync/xml_scan.h"
+
+struct reading {
+    struct urlset_scan *scan;
+    const char *at;
+    const char *end;
+    uint64_t n_lines;
+    struct entry *entry;
+    bool is_message;
+    bool has_tidings; /* the prefix td */
+    unsigned seen;    /* elements of the entry; M_NONE: its rs:md */
+};
+
+/* Marks the end of a text, and bytes that a text does not have as they are. */
+static inline uint64_t
+find_in_text(uint64_t v)
+{
+    return scan_find_in_text(v) | swar_equal(v, '<');
+}
+
+static enum token
+read_literal(struct reading *r, struct slice literal)
+{
+    size_t left = (size_t)(r->end - r->at);
+    bool is_cut = left < literal.size;
+
+    if (memcmp(r->at, literal.data, is_cut ? left : literal.size) != 0)
+        return TOKEN_UNKNOWN;
+    if (is_cut)
+        return TOKEN_CUT;
+    r->at += literal.size;
+    return TOKEN_TAKEN;
+}
+
+/* True if there was some. */
+static bool
+skip_blanks(struct reading *r)
+{
+    const char *from = r->at;
+
+    for (; r->at < r->end; r->at++) {
+        if (*r->at == '\n')
+            r->n_lines++;
+        else if (*r->at != ' ' && *r->at != '\t')
+            break;
+    }
+    return r->at > from;
+}
+
+/* Reads characters up to `stop`, which `find` marks. */
+static inline enum token
+read_characters(struct reading *r, uint64_t (*find)(uint64_t v), char stop,
+                struct slice *value)
+{
+    struct urlset_scan *scan = r->scan;
+    const char *from = r->at;
+    char *begin = scan->texts + scan->n_texts;
+    char *to = begin;
+    bool is_ascii = true, has_entity = false;
+
+    for (;;) {
+        r->at = scanning_skip(r->at, r->end, find);
+        if (r->at == r->end)
+            return TOKEN_CUT;
+        if (*r->at == stop)
+            break;
+        if (*r->at == '&') {
+            enum token token;
+
+            memcpy(to, from, (size_t)(r->at - from));
+            to += r->at - from;
+            token = scan_entity(&r->at, r->end, to++);
+            if (token)
+                return token;
+            from = r->at;
+            has_entity = true;
+        } else if ((unsigned char)*r->at >= 0x80) {
+            is_ascii = false;
+            r->at++;
+        } else {
+            return TOKEN_UNKNOWN;
+        }
+    }
+    *value = (struct slice){from, (size_t)(r->at - from)};
+    if (has_entity) {
+        memcpy(to, from, value->size);
+        to += value->size;
+        *value = (struct slice){begin, (size_t)(to - begin)};
+        scan->n_texts += value->size;
+    }
+    return is_ascii || scanning_is_text(*value) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
+}
+
+/* Sets a member that was not there before. */
+static enum token
+set_member(struct reading *r, struct link *link, unsigned *seen,
+           enum entry_member member, struct slice value)
+{
+    if (*seen & 1u << member)
+        return TOKEN_UNKNOWN;
+    *seen |= 1u << member;
+    return entry_set(r->entry, link, member, value, r->is_message)
+               ? TOKEN_TAKEN
+               : TOKEN_UNKNOWN;
+}
+
+/* Reads the text of an element, from its start tag to its end tag. */
+static enum token
+read_element(struct reading *r, struct slice start, struct slice end,
+             enum entry_member member)
+{
+    struct slice text;
+    enum token token = read_literal(r, start);
+
+    if (!token)
+        token = read_characters(r, find_in_text, '<', &text);
+    if (!token)
+        token = read_literal(r, end);
+    return token ? token
+                 : set_member(r, NULL, &r->seen, member,
+                              slice_without_spaces(text));
+}
+
+/* An attribute of our own namespace. */
+static enum token
+set_tidings(struct reading *r, struct link *link, unsigned *seen,
+            struct slice name, struct slice value)
+{
+    enum entry_member member = entry_member_of(name);
+
+    if (member == M_DATETIME)
+        member = M_SOURCE_DATETIME;
+    if (!r->has_tidings || link ||
+        (member != M_TAGS && member != M_SEQ && member != M_SOURCE_DATETIME))
+        return TOKEN_UNKNOWN;
+    if (member == M_SEQ && !r->is_message)
+        value = SLICE("0"); /* nobody looks at it */
+    return set_member(r, link, seen, member, value);
+}
+
+#define CHANGE_MEMBERS \
+    (ENTRY_COMMON_MEMBERS | 1u << M_CHANGE | 1u << M_DATETIME)
+
+/* Reads NAME="VALUE". */
+static enum token
+read_attribute(struct reading *r, struct link *link, unsigned *seen)
+{
+    const char *from = r->at;
+    struct slice name, value;
+    enum entry_member member;
+    enum token token;
+
+    while (r->at < r->end &&
+           ((*r->at >= 'a' && *r->at <= 'z') || *r->at == ':'))
+        r->at++;
+    name = (struct slice){from, (size_t)(r->at - from)};
+    token = read_literal(r, SLICE("=\""));
+    if (!token)
+        token = read_characters(r, scan_find_in_quotes, '"', &value);
+    if (token)
+        return token;
+    r->at++;
+    if (name.size > 3 && !memcmp(name.data, "td:", 3)) {
+        slice_skip(&name, 3);
+        return set_tidings(r, link, seen, name, value);
+    }
+    member = entry_member_of(name);
+    if (!(1u << member & (link ? ENTRY_LINK_MEMBERS : CHANGE_MEMBERS)))
+        return TOKEN_UNKNOWN;
+    return set_member(r, link, seen, member, value);
+}
+
+/* Reads the attributes and the end of <rs:md .../>, or of <rs:ln .../>. */
+static enum token
+read_attributes(struct reading *r, struct link *link, unsigned *seen)
+{
+    for (;;) {
+        bool is_apart = skip_blanks(r);
+        enum token token;
+
+        if (r->at == r->end)
+            return TOKEN_CUT;
+        if (*r->at == '/')
+            return read_literal(r, SLICE("/>"));
+        token = is_apart ? read_attribute(r, link, seen) : TOKEN_UNKNOWN;
+        if (token)
+            return token;
+    }
+}
+
+static enum token
+read_resourcesync(struct reading *r)
+{
+    struct link *link;
+    unsigned seen = 0;
+    enum token token = read_literal(r, SLICE("<rs:"));
+
+    if (token)
+        return token;
+    if (r->at < r->end && *r->at == 'l') {
+        token = read_literal(r, SLICE("ln"));
+        if (!token && entry_link(r->entry, &link, NULL))
+            token = TOKEN_UNKNOWN;
+        return token ? token : read_attributes(r, link, &seen);
+    }
+    token = read_literal(r, SLICE("md"));
+    if (!token && r->seen & 1u << M_NONE) /* a second one */
+        token = TOKEN_UNKNOWN;
+    r->seen |= 1u << M_NONE;
+    return token ? token : read_attributes(r, NULL, &seen);
+}
+
+/* Reads the elements of an entry, and its end. */
+static enum token
+read_children(struct reading *r)
+{
+    for (;;) {
+        enum token token;
+
+        skip_blanks(r);
+        if (r->end - r->at < 3)
+            return TOKEN_CUT;
+        switch (r->at[1]) {
+        case '/':
+            return read_literal(r, SLICE("</url>"));
+        case 'r':
+            token = read_resourcesync(r);
+            break;
+        case 'c':
+            token = read_element(r, SLICE("<changefreq>"),
+                                 SLICE("</changefreq>"), M_CHANGEFREQ);
+            break;
+        case 'p':
+            token = read_element(r, SLICE("<priority>"), SLICE("</priority>"),
+                                 M_PRIORITY);
+            break;
+        default:
+            token =
+                r->at[2] == 'o'
+                    ? read_element(r, SLICE("<loc>"), SLICE("</loc>"), M_LOC)
+                    : read_element(r, SLICE("<lastmod>"), SLICE("</lastmod>"),
+                                   M_LASTMOD);
+        }
+        if (token)
+            return token;
+    }
+}
+
+enum token
+urlset_scan_entry(struct urlset_scan *scan, struct slice text,
+                  struct entry *entry, bool is_message, bool has_tidings,
+                  size_t *size, uint64_t *n_lines)
+{
+    struct reading r = {
+        .scan = scan,
+        .at = text.data,
+        .end = text.data + text.size,
+        .entry = entry,
+        .is_message = is_message,
+        .has_tidings = has_tidings,
+    };
+    enum token token = read_literal(&r, SLICE("<url>"));
+
+    if (token)
+        return token;
+    entry_clear(entry);
+    scan->n_texts = 0;
+    token = read_children(&r);
+    *size = (size_t)(r.at - text.data);
+    *n_lines = r.n_lines;
+    return token;
+}

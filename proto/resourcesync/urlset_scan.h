@@ -1,0 +1,36 @@
+/*
+ * urlset_scan.h - reads the usual form of an entry in XML in one pass.
+ *
+ *   <url><loc>http://example.com/a?b&amp;c</loc><lastmod>2026-04-01</lastmod>
+ *     <rs:md change="updated" length="3"/><rs:ln rel="up" href="..."/></url>
+ *
+ * Elements in any order, each once, links as often as an entry may have them;
+ * the prefixes rs and td, the sitemap's namespace without one; values in
+ * quotes, and no attribute of another namespace. Any other entry is left,
+ * unread, to xml_scan.h, token by token.
+ *
+ * Measured: tests/bench/README.md, "Reading a post".
+ */
+#ifndef PROTO_RESOURCESYNC_URLSET_SCAN_H
+#define PROTO_RESOURCESYNC_URLSET_SCAN_H
+
+#include <stdint.h>
+
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/scanning.h"
+
+struct urlset_scan {
+    size_t n_texts;
+    char texts[SCAN_TOKEN_MAX]; /* values that have entities */
+};
+
+/* Reads the entry at the beginning of `text`, at most SCAN_TOKEN_MAX bytes,
+ * into `entry`, without the checks of change_check; it lends from `text` and
+ * from `scan`. `is_message`: also what the stamp holds. `has_tidings`: the
+ * prefix td is declared. TOKEN_TAKEN: it has `*size` bytes and `*n_lines` line
+ * feeds. Otherwise `entry` is undefined. */
+enum token urlset_scan_entry(struct urlset_scan *scan, struct slice text,
+                             struct entry *entry, bool is_message,
+                             bool has_tidings, size_t *size, uint64_t *n_lines);
+
+#endif
