@@ -162,6 +162,12 @@ log_health(struct log *log, struct log_health *health)
     health->ahead_us = latest_us > now_us ? latest_us - now_us : 0;
 }
 
+void
+log_place(struct log *log, struct journal_place *place)
+{
+    log_thread_place(&log->log_thread, place);
+}
+
 const struct thread *
 log_writer(const struct log *log)
 {

@@ -87,10 +87,10 @@ struct log_options {
      * order of its rounds. */
     struct journal *journal;
 
-    /* The set of an act of another broker, which has begun there and not here,
-     * or both: the same as log_set_new made for a post of this broker, if there
-     * is one. NULL: no memory. Log thread; only with a journal. */
-    struct log_set *(*on_foreign_set)(const char *name, void *user);
+    /* The set of an act of another broker, which is about to happen here: the
+     * one that log_set_new has made for a post of this broker, or a new one.
+     * NULL: no memory. Log thread; only with a journal. */
+    struct log_set *(*on_foreign)(const struct act *act, void *user);
 
     /* The acts of another broker are done: readers see them. They are lent. Log
      * thread; only with a journal; may be NULL. */
@@ -141,6 +141,10 @@ struct log_set *log_set_new(struct log *log, const char *name, uint64_t list,
  * Setting is for a set from log_set_new without a post. */
 void log_set_begin_for(struct log_set *set, struct slice creator);
 struct slice log_set_creator(const struct log_set *set);
+
+/* From the next round on, its lists are full at these limits. Log thread, in
+ * on_followed. */
+void log_set_limit(struct log_set *set, const struct list_limits *limits);
 
 const char *log_set_name(const struct log_set *set);
 
@@ -200,6 +204,9 @@ struct log_health {
 
 /* Any thread; never blocks. */
 void log_health(struct log *log, struct log_health *health);
+
+/* How far the log is in its journal; all zero without one. Any thread. */
+void log_place(struct log *log, struct journal_place *place);
 
 /* The log thread, to watch whether it hangs. Lent until log_close. */
 const struct thread *log_writer(const struct log *log);

@@ -19,6 +19,12 @@ log_set_creator(const struct log_set *set)
     return (struct slice){set->creator, set->creator_size};
 }
 
+void
+log_set_limit(struct log_set *set, const struct list_limits *limits)
+{
+    set->limits = *limits;
+}
+
 const char *
 log_set_name(const struct log_set *set)
 {

@@ -63,8 +63,11 @@ commit_acts(struct log_thread *t, const struct journal_place *place,
         metrics_add(METRIC_COMMITS_FAILED, 1);
         return rc;
     }
-    if (place)
+    if (place) {
+        pthread_mutex_lock(&t->mutex);
         t->place = *place;
+        pthread_mutex_unlock(&t->mutex);
+    }
     metrics_add(METRIC_LISTS_CLOSED, (int64_t)acts->n_of[ACT_LIST_END]);
     metrics_add(METRIC_FILES_WRITTEN, (int64_t)acts->n_of[ACT_FILED]);
     return rc;
@@ -211,7 +214,7 @@ follow_acts(struct log_thread *t, const struct record *record,
     t->sequencer.acts.at_us = record->at_us;
     for (size_t i = 0; !rc && i < record->n; i++) {
         const struct act *act = &record->acts[i];
-        struct log_set *set = options->on_foreign_set(act->name, options->user);
+        struct log_set *set = options->on_foreign(act, options->user);
 
         rc = set ? sequencer_follow(&t->sequencer, set, act, why)
                  : problem_memory(why);
@@ -682,6 +685,14 @@ log_thread_wake(struct log_thread *t)
     if (atomic_load_explicit(&t->is_owed_a_wake, memory_order_relaxed) &&
         atomic_exchange(&t->is_owed_a_wake, false))
         thread_wake(&t->thread);
+}
+
+void
+log_thread_place(struct log_thread *t, struct journal_place *place)
+{
+    pthread_mutex_lock(&t->mutex);
+    *place = t->place;
+    pthread_mutex_unlock(&t->mutex);
 }
 
 void

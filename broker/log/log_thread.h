@@ -59,9 +59,12 @@ struct log_thread {
      * sets begun. */
     _Atomic(uint64_t) births;
 
-    pthread_mutex_t mutex; /* guards the next two */
+    pthread_mutex_t mutex; /* guards the next three */
     struct list queue;     /* of posts */
     bool is_ending;
+    struct journal_place place; /* of the last commit that is in the journal;
+                                   the log thread, which writes it, reads it
+                                   without the mutex */
 
     /* The log thread's: the reasons to refuse posts, and whether it reported
      * that it refuses. */
@@ -70,7 +73,6 @@ struct log_thread {
     bool is_refusing;
 
     /* The log thread's, with a journal. */
-    struct journal_place place; /* of the last commit that is in it */
     bool has_turn;
     bool is_different; /* this copy and the journal do not agree */
     bool is_cut_off;   /* it gave no turn, the last time */
@@ -93,6 +95,9 @@ MUST_CHECK enum status log_thread_submit(struct log_thread *t,
                                          struct post *post, bool wake);
 void log_thread_submit_again(struct log_thread *t, struct post *post);
 void log_thread_wake(struct log_thread *t);
+
+/* See log_place. */
+void log_thread_place(struct log_thread *t, struct journal_place *place);
 
 /* Takes no more posts, commits and answers the queued ones, ends the thread.
  * Harmless if it never started, or has stopped. */

@@ -332,23 +332,35 @@ take_field(struct reading *r, enum field_type type, void *value)
     return false;
 }
 
+/* Takes the name of a set, with its NUL. The name of the log of framework
+ * events is one that no set can have: it begins with "_". */
+static bool
+take_name(struct slice *rest, const char **name)
+{
+    struct slice text;
+
+    if (!take_bytes(rest, &text) || text.size < 2 ||
+        text.data[text.size - 1] != '\0')
+        return false;
+    *name = text.data;
+    text.size--;
+    (void)slice_take_char(&text, '_');
+    return set_name_is_valid(text);
+}
+
 static bool
 take_act(struct reading *r, struct act *act)
 {
     const struct field *field = NULL;
     uint64_t kind, id;
-    struct slice name;
 
     *act = (struct act){.kind = ACT_KINDS};
     if (!leb128_take(&r->rest, &kind) || !next_field(kind, NULL) ||
         !leb128_take(&r->rest, &id) || id == 0 || id > UINT32_MAX ||
-        !take_bytes(&r->rest, &name) || name.size < 2 ||
-        memchr(name.data, '\0', name.size) != name.data + name.size - 1 ||
-        !set_name_is_valid((struct slice){name.data, name.size - 1}))
+        !take_name(&r->rest, &act->name))
         return false;
     act->kind = (enum act_kind)kind;
     act->set_id = (uint32_t)id;
-    act->name = name.data;
     while ((field = next_field(kind, field)))
         if (!take_field(r, field->type, (char *)act + field->offset))
             return false;

@@ -264,9 +264,16 @@ registry_upstream(struct registry *r, struct slice url)
 /* As settings_write writes it. */
 #define PRIVATE "\"private\":true"
 
-/* Restores the settings of a set from the log, at the start: `text`, and the
- * limits of lists in them. An older broker may not know all settings; it serves
- * the set all the same, and a private one as such. STATUS_MEMORY. */
+static bool
+says_private(struct slice text)
+{
+    return memmem(text.data, text.size, PRIVATE, sizeof(PRIVATE) - 1) != NULL;
+}
+
+/* Restores the settings of a set from the log: `text`, and the limits of lists
+ * in them. An older broker may not know all settings; it serves the set all the
+ * same, and a private one as such. The start, or the log thread.
+ * STATUS_MEMORY. */
 static enum status
 restore_settings(struct set *set, struct slice text, struct list_limits *limits)
 {
@@ -278,7 +285,7 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
     if (settings_read(settings, registry_config(set->registry), text, &why)) {
         diag(DIAG_WARNING, "sets", "the settings of %s are not read: %s",
              set->name, why.text);
-        if (memmem(text.data, text.size, PRIVATE, sizeof(PRIVATE) - 1))
+        if (says_private(text))
             set_mark_private(set, true);
         settings_free(settings);
         return STATUS_OK;
@@ -291,7 +298,6 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
     *limits = settings_limits(settings);
     set_mark_private(set, settings->is_private);
     registry_set_settings(set, settings);
-    set->peers_after = PEERS_AFTER_UNKNOWN; /* no other thread yet */
     return STATUS_OK;
 }
 
@@ -409,13 +415,23 @@ make_framework(struct registry *r, struct problem *why)
     return rc == STATUS_BUSY ? STATUS_OK : rc;
 }
 
+/* Gives a set the places of its creator, which no limit refuses. */
+static void
+restore_places(struct registry *r, struct set *set, struct slice creator)
+{
+    struct client *client = client_of_stored(&r->clients, creator);
+
+    holding_restore(&set->place, &r->clients, client, CLIENT_SETS, 1);
+    holding_restore(&set->name_place, &r->clients, client, CLIENT_SET_NAMES, 1);
+    client_unref(client);
+}
+
 static void *
 on_set(struct log_set *log, struct slice text, struct list_limits *limits,
        void *user)
 {
     struct registry *r = user;
     struct slice name = slice_of(log_set_name(log));
-    struct client *client;
     struct set *set;
 
     if (slice_is(name, FRAMEWORK_NAME)) {
@@ -428,12 +444,10 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
         set = insert_set(r, set_with_log(set, log));
     if (!set)
         return NULL;
-    client = client_of_stored(&r->clients, log_set_creator(log));
-    holding_restore(&set->place, &r->clients, client, CLIENT_SETS, 1);
-    holding_restore(&set->name_place, &r->clients, client, CLIENT_SET_NAMES, 1);
-    client_unref(client);
+    restore_places(r, set, log_set_creator(log));
     if (text.size > 0 && restore_settings(set, text, limits))
         return NULL;
+    set->peers_after = PEERS_AFTER_UNKNOWN; /* no other thread yet */
     return set;
 }
 
@@ -468,6 +482,87 @@ on_closed(void *user)
 
     if (r->options.on_closed)
         r->options.on_closed(r->options.user);
+}
+
+/* Acts of other brokers */
+
+/* The set of that name, if this broker has made one, or a new one, which no
+ * limit refuses: it has begun elsewhere. NULL: no memory. */
+static struct set *
+adopt_set(struct registry *r, const char *name, struct slice creator)
+{
+    const struct tombstone *t;
+    struct set *set;
+
+    pthread_rwlock_wrlock(&r->lock);
+    set = table_find(&r->sets, slice_of(name));
+    if (!set) {
+        set = set_new(r);
+        t = table_find(&r->tombstones, slice_of(name));
+        if (set) {
+            restore_places(r, set, creator);
+            set = insert_set(
+                r, set_with_log(
+                       set, log_set_new(r->log, name, t ? t->list : 0, set)));
+        }
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return set;
+}
+
+/* A private set is marked before the commit: no thread finds it as a public
+ * one. */
+static struct log_set *
+on_foreign(const struct act *act, void *user)
+{
+    struct registry *r = user;
+    struct slice creator = {NULL, 0};
+    struct set *set;
+
+    if (!strcmp(act->name, FRAMEWORK_NAME))
+        return r->framework->log;
+    if (act->kind == ACT_BIRTH)
+        creator = act->birth.creator;
+    set = adopt_set(r, act->name, creator);
+    if (set && act->kind == ACT_SETTINGS && says_private(act->settings.text))
+        set_mark_private(set, true);
+    return set ? set->log : NULL;
+}
+
+static void
+follow_settings(struct set *set, const struct act *act)
+{
+    struct list_limits limits = {0, 0};
+
+    if (restore_settings(set, act->settings.text, &limits))
+        DIAG(DIAG_ERROR, "sets", "no memory for the settings of a set",
+             diag_text("set", set->name));
+    else
+        log_set_limit(set->log, &limits);
+}
+
+static void
+on_followed(const struct act *acts, size_t n, void *user)
+{
+    struct registry *r = user;
+    bool is_changed = false;
+
+    for (size_t i = 0; i < n; i++) {
+        struct set *set = log_set_owner(acts[i].set);
+
+        if (set == r->framework)
+            continue;
+        if (acts[i].kind == ACT_BATCH)
+            rates_count(r->rates, set, acts[i].entries.batch->n_entries);
+        else if (acts[i].kind == ACT_SETTINGS)
+            follow_settings(set, &acts[i]);
+        else if (acts[i].kind == ACT_REMOVAL)
+            registry_set_removed(set);
+        is_changed |=
+            acts[i].kind == ACT_SETTINGS || acts[i].kind == ACT_REMOVAL;
+    }
+    if (is_changed)
+        registry_notify_changed(r);
 }
 
 /* Bytes of pages of change memory for clients that read slowly: about a hundred
@@ -517,6 +612,9 @@ registry_open(struct registry **registry,
         .on_header = on_header,
         .on_acts = on_acts,
         .on_closed = on_closed,
+        .journal = options->journal,
+        .on_foreign = on_foreign,
+        .on_followed = on_followed,
         .user = r,
     };
     enum status rc;

@@ -107,6 +107,7 @@ struct registry_options {
     const char *public_url;      /* without a slash at its end; lent */
     size_t notes_size;           /* of set->notes */
     engine_open_fn *open_engine; /* of the log */
+    struct journal *journal;     /* of the log; NULL: there is one broker */
 
     /* A Change List has ended. Log thread; only to wake. May be NULL. */
     void (*on_closed)(void *user);

@@ -37,6 +37,7 @@ sets_open(struct sets *s)
         .public_url = s->public_url,
         .notes_size = sizeof(struct notes),
         .open_engine = store_open,
+        .journal = s->journal,
         .announce = announcer_announce,
         .announcer = s->announcer = announcer_new(),
     };

@@ -14,11 +14,11 @@ struct pair {
 };
 
 static struct log_set *
-on_foreign_set(const char *name, void *user)
+on_foreign(const struct act *act, void *user)
 {
     struct world *w = user;
 
-    return !strcmp(name, "a") ? &w->a : &w->b;
+    return !strcmp(act->name, "a") ? &w->a : &w->b;
 }
 
 static int
@@ -31,7 +31,7 @@ pair_setup(void **state)
     for (int i = 0; i < 2; i++) {
         p->w[i] = world_open(0);
         p->w[i]->options.journal = seat_take(&p->seats[i], &p->all);
-        p->w[i]->options.on_foreign_set = on_foreign_set;
+        p->w[i]->options.on_foreign = on_foreign;
     }
     *state = p;
     return 0;

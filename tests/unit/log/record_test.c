@@ -193,6 +193,16 @@ TEST(is_written_again_as_the_same_bytes)
     buf_fini(&again);
 }
 
+/* The log of framework events has a name that no set can have. */
+TEST(tells_of_the_framework_log)
+{
+    struct world *w = *state;
+
+    w->acts[ACT_SETTINGS].name = "_framework";
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    assert_string_equal(read_kind(w, ACT_SETTINGS)->name, "_framework");
+}
+
 TEST(keeps_every_kind_of_field)
 {
     struct world *w = *state;
@@ -295,8 +305,11 @@ TEST(names_the_act_that_it_refuses)
     static const struct {
         enum act_kind kind;
         const char *name;
-    } cases[] = {
-        {ACT_SETTINGS, "../etc"}, {ACT_SETTINGS, ""}, {ACT_BIRTH, NULL}};
+    } cases[] = {{ACT_SETTINGS, "../etc"},
+                 {ACT_SETTINGS, ""},
+                 {ACT_SETTINGS, "_"},
+                 {ACT_SETTINGS, "__a"},
+                 {ACT_BIRTH, NULL}};
     struct world *w = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
