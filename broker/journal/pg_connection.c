@@ -1,0 +1,308 @@
+#include "broker/journal/pg_connection.h"
+
+#include <endian.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* The first version whose quorum, pipelines and views are as used here. */
+#define VERSION_MIN 150000
+
+void
+pg_init(struct pg_connection *c, const struct pg_options *options)
+{
+    *c = (struct pg_connection){.options = *options};
+}
+
+void
+pg_close(struct pg_connection *c)
+{
+    PQfinish(c->handle); /* NULL is allowed */
+    c->handle = NULL;
+}
+
+/* Values */
+
+struct slice
+pg_number(uint64_t number, char room[8])
+{
+    uint64_t big = htobe64(number);
+
+    memcpy(room, &big, sizeof(big));
+    return (struct slice){room, sizeof(big)};
+}
+
+uint64_t
+pg_get_number(const PGresult *rows, int row, int column)
+{
+    uint64_t big;
+
+    if (PQgetlength(rows, row, column) != sizeof(big))
+        return 0;
+    memcpy(&big, PQgetvalue(rows, row, column), sizeof(big));
+    return be64toh(big);
+}
+
+struct slice
+pg_get_bytes(const PGresult *rows, int row, int column)
+{
+    return (struct slice){PQgetvalue(rows, row, column),
+                          (size_t)PQgetlength(rows, row, column)};
+}
+
+/* Waiting */
+
+/* Closes the connection, whose state is unknown. */
+static enum status
+lose(struct pg_connection *c, const char *what, struct problem *why)
+{
+    const char *said = c->handle ? PQerrorMessage(c->handle) : "";
+
+    problem_set(why, "PostgreSQL: %.*s",
+                (int)(*said ? strcspn(said, "\n") : strlen(what)),
+                *said ? said : what);
+    pg_close(c);
+    return STATUS_IO;
+}
+
+/* False: the deadline, or a signal that ends the process. */
+static bool
+await_socket(struct pg_connection *c, short events, int64_t deadline_us)
+{
+    int64_t left_us = deadline_us - clock_steady_us();
+    struct pollfd p = {.fd = PQsocket(c->handle), .events = events};
+
+    if (left_us <= 0 || p.fd < 0)
+        return false;
+    return poll(&p, 1, (int)(left_us / 1000) + 1) != 0;
+}
+
+/* Sends what waits, and reads until a result is whole. */
+static bool
+await_result(struct pg_connection *c, int64_t deadline_us)
+{
+    for (;;) {
+        int unsent = PQflush(c->handle);
+
+        if (unsent < 0)
+            return false;
+        if (unsent == 0 && !PQisBusy(c->handle))
+            return true;
+        if (!await_socket(c, (short)(POLLIN | (unsent ? POLLOUT : 0)),
+                          deadline_us) ||
+            !PQconsumeInput(c->handle))
+            return false;
+    }
+}
+
+/* Running */
+
+static void
+note_notice(void *user, const PGresult *notice)
+{
+    struct pg_connection *c = user;
+    const char *state = PQresultErrorField(notice, PG_DIAG_SQLSTATE);
+
+    /* "canceling the wait for synchronous replication", by an administrator or
+     * by the end of the server. */
+    if (state && (!strcmp(state, "57014") || !strcmp(state, "57P01")))
+        c->is_cancelled = true;
+}
+
+static bool
+send_statements(struct pg_connection *c, const struct pg_statement *statements,
+                size_t n)
+{
+    static const int binary[PG_VALUES_MAX] = {1, 1, 1, 1, 1, 1, 1, 1};
+
+    if (!PQenterPipelineMode(c->handle))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct pg_statement *s = &statements[i];
+        const char *values[PG_VALUES_MAX];
+        int sizes[PG_VALUES_MAX];
+
+        for (int v = 0; v < s->n_values; v++) {
+            values[v] = s->values[v].data;
+            sizes[v] = (int)s->values[v].size;
+        }
+        if (!PQsendQueryParams(c->handle, s->sql, s->n_values, NULL, values,
+                               sizes, binary, 1))
+            return false;
+    }
+    return PQpipelineSync(c->handle);
+}
+
+/* The results of a run. */
+struct run {
+    pg_rows_fn *on_rows;
+    void *user;
+    size_t at; /* statement */
+    enum status rc;
+    struct problem *why;
+};
+
+/* True: the run is over. */
+static bool
+take_result(struct run *run, PGresult *result)
+{
+    ExecStatusType kind = result ? PQresultStatus(result) : PGRES_COMMAND_OK;
+    const char *said;
+
+    if (!result) /* behind each statement */
+        run->at++;
+    else if (kind == PGRES_TUPLES_OK && !run->rc && run->on_rows)
+        run->rc = run->on_rows(run->at, result, run->user, run->why);
+    else if (kind == PGRES_FATAL_ERROR && run->rc != STATUS_REFUSED) {
+        said = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+        run->rc = problem(run->why, STATUS_REFUSED, "PostgreSQL: %s",
+                          said ? said : "it refused a statement");
+    }
+    PQclear(result);
+    return kind == PGRES_PIPELINE_SYNC;
+}
+
+enum status
+pg_run(struct pg_connection *c, const struct pg_statement *statements, size_t n,
+       pg_rows_fn *on_rows, void *user, struct problem *why)
+{
+    int64_t deadline_us = clock_steady_us() + c->options.patience_us;
+    struct run run = {.on_rows = on_rows, .user = user, .why = why};
+
+    if (!c->handle || !send_statements(c, statements, n))
+        return lose(c, "the connection is lost", why);
+    do {
+        if (!await_result(c, deadline_us))
+            return lose(c, "it did not answer in time", why);
+    } while (!take_result(&run, PQgetResult(c->handle)));
+    if (c->is_cancelled || !PQexitPipelineMode(c->handle))
+        return lose(c, "a wait for a standby was cancelled", why);
+    if (run.rc == STATUS_REFUSED &&
+        PQtransactionStatus(c->handle) != PQTRANS_IDLE)
+        pg_close(c); /* its end takes the transaction along */
+    return run.rc;
+}
+
+enum status
+pg_listen(struct pg_connection *c, int fd, int64_t wait_us, struct problem *why)
+{
+    struct pollfd all[2] = {{.fd = PQsocket(c->handle), .events = POLLIN},
+                            {.fd = fd, .events = POLLIN}};
+    PGnotify *told;
+
+    if (poll(all, 2, (int)(wait_us / 1000)) > 0 && all[0].revents &&
+        !PQconsumeInput(c->handle))
+        return lose(c, "the connection is lost", why);
+    while ((told = PQnotifies(c->handle)))
+        PQfreemem(told);
+    return STATUS_OK;
+}
+
+/* Connecting */
+
+static enum status
+open_connection(struct pg_connection *c, int64_t deadline_us,
+                struct problem *why)
+{
+    static const char *const names[] = {
+        "dbname",          "target_session_attrs", "application_name",
+        "client_encoding", "tcp_user_timeout",     NULL};
+    const char *const values[] = {
+        c->options.address, "primary", "tidingsd", "UTF8", "3000", NULL};
+    PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+
+    c->is_cancelled = false;
+    c->handle = PQconnectStartParams(names, values, 1);
+    if (!c->handle)
+        return problem_memory(why);
+    while (PQstatus(c->handle) != CONNECTION_BAD &&
+           next != PGRES_POLLING_FAILED && next != PGRES_POLLING_OK) {
+        if (!await_socket(c, next == PGRES_POLLING_READING ? POLLIN : POLLOUT,
+                          deadline_us))
+            return lose(c, "no primary answered in time", why);
+        next = PQconnectPoll(c->handle);
+    }
+    if (PQstatus(c->handle) != CONNECTION_OK)
+        return lose(c, "no primary answered", why);
+    PQsetNoticeReceiver(c->handle, note_notice, c);
+    return PQsetnonblocking(c->handle, 1) ? lose(c, "no memory", why)
+                                          : STATUS_OK;
+}
+
+/* The one row of CHECK. */
+static enum status
+judge_server(size_t statement, const PGresult *rows, void *user,
+             struct problem *why)
+{
+    static const char *const faults[] = {
+        "its fsync is off: it loses commits with a power failure",
+        "its full_page_writes is off: a power failure may damage it",
+        "synchronous_standby_names is empty: it answers before a second "
+        "machine has a commit",
+    };
+    const struct pg_connection *c = user;
+
+    if (statement > 0)
+        return STATUS_OK; /* of the barrier */
+    if (PQntuples(rows) != 1 || pg_get_number(rows, 0, 0) < VERSION_MIN)
+        return problem(why, STATUS_REFUSED,
+                       "PostgreSQL: it is older than version 15");
+    for (int i = 0; i < 3; i++)
+        if (!c->options.is_unsafe && pg_get_number(rows, 0, i + 1) == 0)
+            return problem(why, STATUS_REFUSED, "PostgreSQL: %s", faults[i]);
+    return STATUS_OK;
+}
+
+static enum status
+check_server(struct pg_connection *c, struct problem *why)
+{
+    static const struct pg_statement check = {
+        "SELECT current_setting('server_version_num')::bigint,"
+        " (current_setting('fsync') = 'on')::int::bigint,"
+        " (current_setting('full_page_writes') = 'on')::int::bigint,"
+        " (current_setting('synchronous_standby_names') <> '')::int::bigint"};
+
+    return pg_run(c, &check, 1, judge_server, c, why);
+}
+
+/* The settings of this session: its server and its database may have others. */
+static enum status
+prepare_session(struct pg_connection *c, const char *schema,
+                struct problem *why)
+{
+    const struct pg_statement statements[] = {
+        {"SET synchronous_commit = on"},
+        {"SET statement_timeout = 0"},
+        {"SET lock_timeout = 0"},
+        {"SET default_transaction_isolation = 'read committed'"},
+        {"SET default_transaction_read_only = off"},
+        {"SET idle_in_transaction_session_timeout = '2s'"},
+        {schema},
+        {"INSERT INTO tidings_barrier(broker, at) VALUES($1, now())"
+         " ON CONFLICT(broker) DO UPDATE SET at = now()",
+         {slice_of(c->options.broker)},
+         1},
+    };
+
+    return pg_run(c, statements, sizeof(statements) / sizeof(statements[0]),
+                  NULL, NULL, why);
+}
+
+enum status
+pg_connect(struct pg_connection *c, const char *schema, struct problem *why)
+{
+    enum status rc;
+
+    if (c->handle)
+        return STATUS_OK;
+    rc = open_connection(c, clock_steady_us() + c->options.patience_us, why);
+    if (!rc)
+        rc = check_server(c, why);
+    if (!rc)
+        rc = prepare_session(c, schema, why);
+    if (rc)
+        pg_close(c);
+    return rc == STATUS_IO ? STATUS_UNREACHABLE : rc;
+}

@@ -1,0 +1,95 @@
+/*
+ * pg_connection.h - a connection to a PostgreSQL server that was checked, whose
+ * statements have a deadline.
+ *
+ * What a server says is believed only if it keeps what it says. So each new
+ * connection
+ *
+ *   - asks for the settings on which durability rests: fsync,
+ *     full_page_writes, a synchronous standby. A standby does not copy them, so
+ *     after a failover they may be others;
+ *   - goes to a primary: a standby may show commits that are lost later;
+ *   - commits something of its own, the barrier. A commit whose wait for a
+ *     standby was cut off by a restart is visible, and lost with that machine;
+ *     behind the barrier, all that can be read is on two machines.
+ *
+ * At the server, statements wait without a limit. Here they have a deadline, at
+ * which the connection is closed: a cancelled COMMIT would tell of a success
+ * that is none.
+ *
+ * A connection belongs to one thread.
+ */
+#ifndef BROKER_JOURNAL_PG_CONNECTION_H
+#define BROKER_JOURNAL_PG_CONNECTION_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Most values of a statement, and statements of a run. */
+#define PG_VALUES_MAX     8
+#define PG_STATEMENTS_MAX 8
+
+struct pg_options {
+    const char *address; /* "host=... dbname=..." or "postgresql://..."; may
+                            name several hosts */
+    const char *broker;  /* this broker's name: its row of the barrier */
+    bool is_unsafe; /* a server will do that does not wait for a standby, or for
+                       its disk */
+    int64_t patience_us; /* for a connection with its checks, and for a run */
+};
+
+struct pg_connection {
+    struct pg_options options; /* what it points to is lent */
+    PGconn *handle;            /* NULL: closed */
+    bool is_cancelled;         /* a COMMIT ended without its standby */
+};
+
+/* The values are bytes in binary form, as PostgreSQL's types have them. */
+struct pg_statement {
+    const char *sql;
+    struct slice values[PG_VALUES_MAX];
+    int n_values;
+};
+
+/* Receives the rows of a statement, by its index in the run, in binary form. */
+typedef enum status pg_rows_fn(size_t statement, const PGresult *rows,
+                               void *user, struct problem *why);
+
+void pg_init(struct pg_connection *c, const struct pg_options *options);
+
+/* Connects unless it is connected: checks the server, makes the tables that are
+ * missing (`schema`, one statement after the other), commits the barrier.
+ * STATUS_UNREACHABLE: no primary answered in time. STATUS_REFUSED: the server
+ * is not to be trusted. No password gets into `why`. */
+MUST_CHECK enum status pg_connect(struct pg_connection *c, const char *schema,
+                                  struct problem *why);
+
+/* Runs statements in one round trip and waits for all of them. `on_rows` may be
+ * NULL. STATUS_OK, or what on_rows returned: all were done. STATUS_REFUSED: the
+ * server refused one, and none that follows was done; a transaction that is
+ * open is lost, and closed here. STATUS_IO: nobody knows; the connection is
+ * closed. */
+MUST_CHECK enum status pg_run(struct pg_connection *c,
+                              const struct pg_statement *statements, size_t n,
+                              pg_rows_fn *on_rows, void *user,
+                              struct problem *why);
+
+/* Waits until the server tells of something, `fd` can be read (-1: none), or
+ * `wait_us` have passed. STATUS_IO: the connection is lost, and closed. */
+MUST_CHECK enum status pg_listen(struct pg_connection *c, int fd,
+                                 int64_t wait_us, struct problem *why);
+
+void pg_close(struct pg_connection *c);
+
+/* Values: big-endian, as PostgreSQL has them. `room` keeps the bytes. */
+struct slice pg_number(uint64_t number, char room[8]);
+uint64_t pg_get_number(const PGresult *rows, int row, int column);
+struct slice pg_get_bytes(const PGresult *rows, int row, int column);
+
+#endif

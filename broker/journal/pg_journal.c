@@ -1,0 +1,449 @@
+#include "broker/journal/pg_journal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "broker/base/diag.h"
+#include "broker/log/log.h"
+
+/* A turn hands over so many records at most: nobody else gets the turn
+ * meanwhile. A copy that is farther behind follows without a turn first. */
+#define TURN_RECORDS 1000
+
+/* Of one look: records in memory, beside the last one. */
+#define LOOK_BYTES "16000000"
+
+/* After a failure, the next attempt to connect. Turns before that fail at once:
+ * the log thread has other things to do than to wait. */
+#define RETRY_US 500000
+
+/* How often the follower looks, though nobody has told it to. */
+#define LOOK_US 1000000
+
+/* Makes the tables, once. The lock is for two brokers that begin at once. */
+static const char schema[] =
+    "DO $$ BEGIN"
+    " IF to_regclass('tidings_turn') IS NULL THEN"
+    "  PERFORM pg_advisory_xact_lock(5282143);"
+    "  IF to_regclass('tidings_turn') IS NULL THEN"
+    "   CREATE TABLE tidings_barrier(broker text PRIMARY KEY,"
+    "    at timestamptz NOT NULL);"
+    "   CREATE TABLE tidings_records(n bigint PRIMARY KEY,"
+    "    chain bytea NOT NULL, broker text NOT NULL, record bytea NOT NULL);"
+    "   ALTER TABLE tidings_records ALTER record SET STORAGE EXTERNAL;"
+    "   CREATE TABLE tidings_turn(one int PRIMARY KEY CHECK (one = 1),"
+    "    n bigint NOT NULL, chain bytea NOT NULL, at_us bigint NOT NULL)"
+    "    WITH (fillfactor = 10);"
+    "   INSERT INTO tidings_turn VALUES(1, 0, decode(repeat('00', 32), 'hex'),"
+    "    0);"
+    "  END IF;"
+    " END IF;"
+    "END $$";
+
+/* The last number, and the time: never before that of the last record,
+ * whichever server has the row. READ COMMITTED: what follows in the transaction
+ * sees all that was committed before the lock was given. */
+#define TAKE_TURN                                                        \
+    "SELECT n, greatest(at_us + 1,"                                      \
+    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), chain" \
+    " FROM tidings_turn WHERE one = 1 FOR UPDATE"
+
+/* The chain at a number, and the records behind it. */
+#define READ_RECORDS                                                     \
+    "SELECT n, chain, record FROM"                                       \
+    " (SELECT n, chain, CASE WHEN n > $1 THEN record END AS record,"     \
+    "   coalesce(sum(length(record)) OVER (ORDER BY n ROWS BETWEEN"      \
+    "    UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before"             \
+    "  FROM tidings_records WHERE n >= $1 ORDER BY n LIMIT 256) AS part" \
+    " WHERE before <= " LOOK_BYTES
+
+#define APPEND                                                     \
+    "WITH turn AS (UPDATE tidings_turn SET n = $1::bigint,"        \
+    "  chain = $2::bytea, at_us = $3::bigint"                      \
+    "  WHERE one = 1 AND n = $1::bigint - 1 RETURNING one)"        \
+    " INSERT INTO tidings_records(n, chain, broker, record)"       \
+    " SELECT $1::bigint, $2::bytea, $4::text, $5::bytea FROM turn" \
+    " RETURNING n"
+
+struct pg_journal {
+    struct journal journal;
+    struct pg_connection turns; /* the log thread's */
+    int64_t retry_at_us;        /* likewise; steady clock */
+    struct problem last;        /* likewise: why there is no connection */
+    int64_t now_us;             /* of the turn */
+
+    /* The follower's. */
+    struct thread thread;
+    struct pg_connection looks;
+    struct log *log;
+    int stop_fd;
+    bool is_away; /* and it was said */
+};
+
+static struct pg_journal *
+journal_of(struct journal *journal)
+{
+    return (struct pg_journal *)(void *)journal;
+}
+
+/* Reading */
+
+struct reading {
+    journal_take_fn *take;
+    void *user;
+    uint64_t end;   /* number of the last record, by the turn; 0: unknown */
+    int64_t now_us; /* likewise */
+    struct digest chain;
+    struct journal_place read; /* how far it has read */
+};
+
+static enum status
+say_different(struct problem *why, uint64_t n)
+{
+    return problem(why, STATUS_DIFFERENT,
+                   "the journal has another history than this broker, which "
+                   "has record %llu",
+                   (unsigned long long)n);
+}
+
+/* The chain of a row. False: it is none. */
+static bool
+get_chain(const PGresult *rows, int row, int column, struct digest *chain)
+{
+    struct slice bytes = pg_get_bytes(rows, row, column);
+
+    if (bytes.size != DIGEST_SIZE)
+        return false;
+    memcpy(chain->bytes, bytes.data, DIGEST_SIZE);
+    return true;
+}
+
+/* The row of READ_RECORDS for the last record that this copy has: the same one.
+ * A journal that no longer has it has forgotten what this copy lacks, or is
+ * another one. */
+static enum status
+check_first(struct reading *r, const PGresult *rows, struct problem *why)
+{
+    struct digest chain;
+
+    if (r->read.n == 0)
+        return STATUS_OK;
+    if (PQntuples(rows) == 0 || pg_get_number(rows, 0, 0) != r->read.n ||
+        !get_chain(rows, 0, 1, &chain) ||
+        !digest_is_equal(&chain, &r->read.chain))
+        return say_different(why, r->read.n);
+    return STATUS_OK;
+}
+
+static enum status
+take_records(struct reading *r, const PGresult *rows, struct problem *why)
+{
+    enum status rc = check_first(r, rows, why);
+
+    for (int i = r->read.n > 0 ? 1 : 0; !rc && i < PQntuples(rows); i++) {
+        struct journal_place place = {.n = pg_get_number(rows, i, 0)};
+
+        if (!get_chain(rows, i, 1, &place.chain) || place.n != r->read.n + 1)
+            return say_different(why, r->read.n);
+        rc = r->take(&place, pg_get_bytes(rows, i, 2), r->user, why);
+        if (!rc)
+            r->read = place;
+    }
+    return rc;
+}
+
+/* Reads a part of the records behind r->read. */
+static enum status
+on_records(size_t statement, const PGresult *rows, void *user,
+           struct problem *why)
+{
+    (void)statement;
+    return take_records(user, rows, why);
+}
+
+static enum status
+read_some(struct pg_connection *c, struct reading *r, struct problem *why)
+{
+    char after[8];
+    const struct pg_statement look = {
+        READ_RECORDS, {pg_number(r->read.n, after)}, 1};
+
+    return pg_run(c, &look, 1, on_records, r, why);
+}
+
+/* Turns */
+
+/* The rows of: BEGIN, TAKE_TURN, READ_RECORDS. */
+static enum status
+on_turn(size_t statement, const PGresult *rows, void *user, struct problem *why)
+{
+    struct reading *r = user;
+
+    if (statement == 2)
+        return take_records(r, rows, why);
+    if (PQntuples(rows) != 1 || !get_chain(rows, 0, 2, &r->chain))
+        return problem(why, STATUS_UNREACHABLE,
+                       "PostgreSQL: tidings_turn is empty");
+    r->end = pg_get_number(rows, 0, 0);
+    r->now_us = (int64_t)pg_get_number(rows, 0, 1);
+    if (r->end < r->read.n)
+        return say_different(why, r->read.n);
+    if (r->end - r->read.n > TURN_RECORDS)
+        return problem(why, STATUS_BUSY,
+                       "this broker is still %llu records behind the others",
+                       (unsigned long long)(r->end - r->read.n));
+    return STATUS_OK;
+}
+
+static void
+pg_release(struct journal *journal)
+{
+    static const struct pg_statement rollback = {"ROLLBACK"};
+    struct pg_journal *j = journal_of(journal);
+    struct problem why;
+
+    /* A failure closes the connection, which ends the turn as well. */
+    if (j->turns.handle && pg_run(&j->turns, &rollback, 1, NULL, NULL, &why))
+        pg_close(&j->turns);
+}
+
+static enum status
+begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
+{
+    char after[8];
+    const struct pg_statement statements[] = {
+        {"BEGIN"},
+        {TAKE_TURN},
+        {READ_RECORDS, {pg_number(r->read.n, after)}, 1},
+    };
+    enum status rc = pg_run(&j->turns, statements, 3, on_turn, r, why);
+
+    while (!rc && r->read.n < r->end)
+        rc = read_some(&j->turns, r, why);
+    if (!rc && !digest_is_equal(&r->chain, &r->read.chain))
+        rc = say_different(why, r->end);
+    return rc;
+}
+
+static enum status
+pg_turn(struct journal *journal, const struct journal_place *at,
+        journal_take_fn *take, void *user, int64_t *now_us, struct problem *why)
+{
+    struct pg_journal *j = journal_of(journal);
+    struct reading r = {.take = take, .user = user, .read = *at};
+    bool was_kept = j->turns.handle != NULL;
+    enum status rc;
+
+    if (!was_kept && clock_steady_us() < j->retry_at_us)
+        return problem(why, STATUS_UNREACHABLE, "%s", j->last.text);
+    rc = pg_connect(&j->turns, schema, &j->last);
+    if (!rc)
+        rc = begin_turn(j, &r, &j->last);
+    /* A kept connection may have ended long ago: one more attempt, which hands
+     * over what the first one did not. */
+    if (rc == STATUS_IO && was_kept) {
+        rc = pg_connect(&j->turns, schema, &j->last);
+        if (!rc)
+            rc = begin_turn(j, &r, &j->last);
+    }
+    if (!rc) {
+        *now_us = j->now_us = r.now_us;
+        return STATUS_OK;
+    }
+    pg_release(journal);
+    if (!j->turns.handle)
+        j->retry_at_us = clock_steady_us() + RETRY_US;
+    problem_set(why, "%s", j->last.text);
+    return rc == STATUS_IO || rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
+}
+
+/* APPEND returns a row if it added one. */
+static enum status
+on_appended(size_t statement, const PGresult *rows, void *user,
+            struct problem *why)
+{
+    (void)user;
+    if (statement > 0 || PQntuples(rows) == 1)
+        return STATUS_OK;
+    return problem(why, STATUS_CONFLICT, "another broker was first");
+}
+
+static enum status
+pg_append(struct journal *journal, const struct journal_place *place,
+          struct slice record, struct problem *why)
+{
+    struct pg_journal *j = journal_of(journal);
+    char n[8], at[8];
+    const struct pg_statement statements[] = {
+        {APPEND,
+         {pg_number(place->n, n),
+          {(const char *)place->chain.bytes, DIGEST_SIZE},
+          pg_number((uint64_t)j->now_us, at),
+          slice_of(j->turns.options.broker),
+          record},
+         5},
+        {"NOTIFY tidings_records"},
+        {"COMMIT"},
+    };
+    enum status rc = pg_run(&j->turns, statements, 3, on_appended, NULL, why);
+
+    /* The server refused a statement before COMMIT: nothing is kept. */
+    return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
+}
+
+/* Following */
+
+/* Hands a record to the log thread, and waits: so records are in memory once,
+ * and in order. */
+static enum status
+hand_over(const struct journal_place *place, struct slice record, void *user,
+          struct problem *why)
+{
+    struct pg_journal *j = user;
+    struct post post = {.kind = POST_RECORD, .record = record, .place = *place};
+
+    return log_post_and_wait(j->log, &post, why);
+}
+
+/* Follows all that there is. */
+static enum status
+catch_up(struct pg_journal *j, struct problem *why)
+{
+    struct reading r = {.take = hand_over, .user = j};
+    uint64_t before;
+    enum status rc;
+
+    log_place(j->log, &r.read);
+    do {
+        before = r.read.n;
+        rc = read_some(&j->looks, &r, why);
+    } while (!rc && r.read.n > before);
+    return rc;
+}
+
+static enum status
+look(struct pg_journal *j, struct problem *why)
+{
+    static const struct pg_statement listen = {"LISTEN tidings_records"};
+    bool is_new = !j->looks.handle;
+    enum status rc = pg_connect(&j->looks, schema, why);
+
+    if (!rc && is_new)
+        rc = pg_run(&j->looks, &listen, 1, NULL, NULL, why);
+    if (!rc)
+        rc = catch_up(j, why);
+    return rc ? rc : pg_listen(&j->looks, j->stop_fd, LOOK_US, why);
+}
+
+/* Says once that the journal is away, and once that it is back. */
+static void
+report(struct pg_journal *j, enum status rc, const struct problem *why)
+{
+    bool is_away = rc != STATUS_OK && rc != STATUS_STOPPED;
+
+    if (is_away == j->is_away)
+        return;
+    j->is_away = is_away;
+    if (is_away)
+        DIAG(DIAG_WARNING, "journal", "changes of other brokers do not come",
+             diag_text("error", why->text));
+    else
+        diag(DIAG_WARNING, "journal", "changes of other brokers come again");
+}
+
+static void
+run_follower(struct thread *t)
+{
+    struct pg_journal *j = t->user;
+    int64_t wait_us = 0;
+
+    while (thread_wait(t, wait_us)) {
+        struct problem why = {""};
+        enum status rc = look(j, &why);
+
+        report(j, rc, &why);
+        wait_us = rc ? RETRY_US : 0;
+    }
+    pg_close(&j->looks);
+}
+
+enum status
+pg_journal_follow(struct journal *journal, struct log *log, struct problem *why)
+{
+    struct pg_journal *j = journal_of(journal);
+
+    j->log = log;
+    return thread_start(&j->thread, "journal", run_follower, j, why);
+}
+
+void
+pg_journal_stop(struct journal *journal)
+{
+    struct pg_journal *j = journal_of(journal);
+
+    (void)eventfd_write(j->stop_fd, 1);
+    thread_stop(&j->thread);
+}
+
+/* Opening */
+
+static void
+pg_journal_close(struct journal *journal)
+{
+    struct pg_journal *j = journal_of(journal);
+
+    pg_journal_stop(journal);
+    pg_close(&j->turns);
+    close(j->stop_fd);
+    free(j);
+}
+
+static const struct journal_ops ops = {
+    .turn = pg_turn,
+    .append = pg_append,
+    .release = pg_release,
+    .close = pg_journal_close,
+};
+
+/* Its own words may contain the address, and so a password. */
+static enum status
+check_address(const char *address, struct problem *why)
+{
+    PQconninfoOption *parsed = PQconninfoParse(address, NULL);
+    bool is_valid = parsed != NULL;
+
+    PQconninfoFree(parsed);
+    return is_valid ? STATUS_OK
+                    : problem(why, STATUS_INVALID,
+                              "no address of PostgreSQL: it is "
+                              "\"postgresql://USER@HOST/DATABASE\" or "
+                              "\"host=HOST dbname=DATABASE user=USER\"");
+}
+
+enum status
+pg_journal_open(struct journal **journal, const struct pg_options *options,
+                struct problem *why)
+{
+    struct pg_journal *j;
+    enum status rc = check_address(options->address, why);
+
+    if (rc)
+        return rc;
+    j = calloc(1, sizeof(*j));
+    if (!j)
+        return problem_memory(why);
+    j->journal.ops = &ops;
+    pg_init(&j->turns, options);
+    pg_init(&j->looks, options);
+    j->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (j->stop_fd < 0) {
+        free(j);
+        return problem(why, STATUS_IO, "no descriptor for the journal");
+    }
+    *journal = &j->journal;
+    return STATUS_OK;
+}

@@ -1,0 +1,279 @@
+/*
+ * pg_journal_test.c - registries that share a journal in a real PostgreSQL.
+ */
+#include "broker/journal/pg_journal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/alterations.h"
+#include "tests/support/postgresql.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+#define BROKERS 3
+
+struct seat {
+    struct pg_options options;
+    struct journal *journal;
+    struct tempdir dir;
+    struct sets s;
+};
+
+struct cluster {
+    struct postgresql server;
+    struct seat seats[BROKERS];
+};
+
+static void
+seat_open(struct cluster *c, int i)
+{
+    static const char *const names[BROKERS] = {"a", "b", "c"};
+    struct seat *seat = &c->seats[i];
+    struct problem why;
+
+    seat->options = (struct pg_options){.address = c->server.address,
+                                        .broker = names[i],
+                                        .is_unsafe = true,
+                                        .patience_us = 3000000};
+    if (pg_journal_open(&seat->journal, &seat->options, &why))
+        fail_msg("%s", why.text);
+    tempdir_open(&seat->dir);
+    sets_configure(&seat->s, seat->dir.path);
+    seat->s.journal = seat->journal;
+    sets_open(&seat->s);
+    if (pg_journal_follow(seat->journal, registry_log(seat->s.registry), &why))
+        fail_msg("%s", why.text);
+}
+
+static void
+seat_close(struct seat *seat)
+{
+    pg_journal_stop(seat->journal);
+    sets_close(&seat->s);
+    seat->journal->ops->close(seat->journal);
+    tempdir_close(&seat->dir);
+}
+
+static int
+setup(void **state)
+{
+    struct cluster *c = calloc(1, sizeof(*c));
+
+    assert_non_null(c);
+    postgresql_open(&c->server);
+    for (int i = 0; i < BROKERS; i++)
+        seat_open(c, i);
+    *state = c;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    struct cluster *c = *state;
+
+    for (int i = 0; i < BROKERS; i++)
+        seat_close(&c->seats[i]);
+    postgresql_close(&c->server);
+    free(c);
+    return 0;
+}
+
+FIXTURE(setup, teardown);
+
+/* A watch that a test waits on. */
+struct waiter {
+    struct watch watch;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned n;
+};
+
+static void
+on_wake(struct watch *watch)
+{
+    struct waiter *w = (struct waiter *)(void *)watch;
+
+    pthread_mutex_lock(&w->mutex);
+    w->n++;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+/* Waits until the set has entry `last`. */
+static void
+await_last(struct set *set, uint64_t last)
+{
+    struct waiter w = {.watch = {.wake = on_wake},
+                       .mutex = PTHREAD_MUTEX_INITIALIZER,
+                       .changed = PTHREAD_COND_INITIALIZER};
+    struct head head;
+
+    log_watch(set->log, &w.watch);
+    pthread_mutex_lock(&w.mutex);
+    for (;;) {
+        unsigned seen = w.n;
+
+        pthread_mutex_unlock(&w.mutex);
+        log_head(set->log, &head);
+        pthread_mutex_lock(&w.mutex);
+        if (head.last >= last)
+            break;
+        while (w.n == seen)
+            pthread_cond_wait(&w.changed, &w.mutex);
+    }
+    pthread_mutex_unlock(&w.mutex);
+    log_unwatch(set->log, &w.watch);
+}
+
+/* Waits until the set ends with entry `last` at all brokers, and compares. */
+static void
+assert_equal_sets(struct cluster *c, const char *name, uint64_t last)
+{
+    struct head heads[BROKERS];
+
+    for (int i = 0; i < BROKERS; i++) {
+        await_last(sets_find(&c->seats[i].s, name), last);
+        heads[i] = sets_head(&c->seats[i].s, name);
+        assert_int_equal(heads[i].last, last);
+        assert_string_equal(heads[i].epoch, heads[0].epoch);
+        assert_int_equal(heads[i].last_us, heads[0].last_us);
+        assert_int_equal(heads[i].list, heads[0].list);
+        assert_true(digest_is_equal(&heads[i].digest, &heads[0].digest));
+    }
+}
+
+/* Issue, 2: posts of many brokers at once have one order. */
+struct poster {
+    struct sets *s;
+    unsigned from;
+};
+
+static void *
+post_many(void *user)
+{
+    struct poster *p = user;
+
+    for (unsigned i = 0; i < 20; i++)
+        (void)sets_post(p->s, "news", p->from + i * 5, 5);
+    return NULL;
+}
+
+TEST(posts_at_three_brokers_have_one_order)
+{
+    struct cluster *c = *state;
+    struct poster posters[BROKERS];
+    pthread_t threads[BROKERS];
+
+    for (int i = 0; i < BROKERS; i++) {
+        posters[i] = (struct poster){&c->seats[i].s, 1000 * (unsigned)i};
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, post_many, &posters[i]), 0);
+    }
+    for (int i = 0; i < BROKERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_equal_sets(c, "news", BROKERS * 100);
+}
+
+/* Readers of a broker without posts hear of those of others. */
+TEST(a_broker_follows_without_posts)
+{
+    struct cluster *c = *state;
+    struct set *set = sets_unborn(&c->seats[2].s, "news");
+
+    (void)sets_post(&c->seats[0].s, "news", 1, 4);
+    await_last(set, 4);
+    (void)sets_post(&c->seats[1].s, "news", 5, 1);
+    assert_equal_sets(c, "news", 5);
+}
+
+static struct sets_outcome
+try_post(struct cluster *c, int i)
+{
+    return sets_post_body(
+        &c->seats[i].s, "news", "application/json",
+        SLICE("{\"loc\":\"http://example.com/x\",\"change\":\"updated\"}"), 0);
+}
+
+/* Issue, 7: without PostgreSQL posts are refused; afterwards they go on, and
+ * nothing is lost. */
+TEST(goes_on_when_the_server_is_back)
+{
+    struct cluster *c = *state;
+    struct sets_outcome outcome;
+
+    (void)sets_post(&c->seats[0].s, "news", 1, 2);
+    postgresql_kill(&c->server);
+    outcome = try_post(c, 0);
+    assert_int_equal(outcome.rc, STATUS_BUSY);
+    assert_non_null(strstr(outcome.why.text, "PostgreSQL"));
+    postgresql_start(&c->server);
+    do
+        outcome = try_post(c, 0);
+    while (outcome.rc == STATUS_BUSY);
+    assert_int_equal(outcome.rc, STATUS_OK);
+    assert_int_equal(outcome.first, 3);
+    do
+        outcome = try_post(c, 1);
+    while (outcome.rc == STATUS_BUSY);
+    assert_int_equal(outcome.first, 4);
+    (void)sets_post(&c->seats[2].s, "news", 5, 1);
+    assert_equal_sets(c, "news", 5);
+}
+
+/* Connections that end at any time cost no order, and no entry that was
+ * acknowledged: a post that was refused may be there. */
+TEST(goes_on_over_cut_connections)
+{
+    struct cluster *c = *state;
+    struct sets_outcome outcome = {.last = 0};
+
+    for (unsigned i = 0; i < 12; i++) {
+        uint64_t before = outcome.last;
+
+        postgresql_query(&c->server,
+                         "SELECT count(pg_terminate_backend(pid)) FROM"
+                         " pg_stat_activity WHERE application_name ="
+                         " 'tidingsd'");
+        do
+            outcome = try_post(c, (int)(i % BROKERS));
+        while (outcome.rc == STATUS_BUSY);
+        assert_int_equal(outcome.rc, STATUS_OK);
+        assert_true(outcome.first > before);
+    }
+    assert_equal_sets(c, "news", outcome.last);
+}
+
+/* A server that answers before a second machine has a commit is not believed.
+ */
+TEST(refuses_a_server_that_may_forget)
+{
+    struct cluster *c = *state;
+    struct pg_options options = c->seats[0].options;
+    struct pg_connection connection;
+    struct problem why;
+
+    options.is_unsafe = false;
+    pg_init(&connection, &options);
+    assert_int_equal(pg_connect(&connection, "SELECT 1", &why), STATUS_REFUSED);
+    assert_string_equal(why.text,
+                        "PostgreSQL: its fsync is off: it loses commits with a "
+                        "power failure");
+}
+
+/* A journal of other brokers, or an older backup of it. */
+TEST(refuses_another_history)
+{
+    struct cluster *c = *state;
+    struct sets_outcome outcome;
+
+    (void)sets_post(&c->seats[0].s, "news", 1, 2);
+    postgresql_query(&c->server, "UPDATE tidings_records SET chain ="
+                                 " decode(repeat('11', 32), 'hex')");
+    outcome = try_post(c, 0);
+    assert_int_equal(outcome.rc, STATUS_BUSY);
+    assert_non_null(strstr(outcome.why.text, "another history"));
+}

@@ -1,0 +1,164 @@
+#include "tests/support/postgresql.h"
+
+#include <libpq-fe.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/process.h"
+#include "tests/test.h"
+
+#define PROGRAMS "/usr/lib/postgresql/15/bin/"
+#define USER     "postgres"
+
+#define ARGUMENTS_MAX 40
+
+/* The words of a command of PostgreSQL, which runs as its own user. */
+struct words {
+    const char *all[ARGUMENTS_MAX];
+    size_t n;
+};
+
+static void
+add_word(struct words *w, const char *word)
+{
+    assert_true(w->n + 1 < ARGUMENTS_MAX);
+    w->all[w->n++] = word;
+    w->all[w->n] = NULL;
+}
+
+static void
+begin_words(struct words *w)
+{
+    static const char *const as_user[] = {
+        "/usr/bin/setpriv", "--reuid",     USER,   "--regid", USER,
+        "--clear-groups",   "--pdeathsig", "KILL", NULL};
+
+    w->n = 0;
+    for (size_t i = 0; geteuid() == 0 && as_user[i]; i++)
+        add_word(w, as_user[i]);
+}
+
+static int
+run(const struct words *w, const char *log)
+{
+    char ignored[256];
+    int out;
+    pid_t pid = process_start(w->all, log, &out);
+
+    while (process_read(out, ignored, sizeof(ignored), INT64_MAX) > 0)
+        ;
+    close(out);
+    return process_status(pid);
+}
+
+static void
+make_cluster(struct postgresql *p)
+{
+    char data[128];
+    struct words w;
+
+    snprintf(data, sizeof(data), "%s/data", p->dir);
+    begin_words(&w);
+    add_word(&w, PROGRAMS "initdb");
+    add_word(&w, "-D");
+    add_word(&w, data);
+    add_word(&w, "-A");
+    add_word(&w, "trust");
+    add_word(&w, "-U");
+    add_word(&w, USER);
+    add_word(&w, "-N");
+    assert_int_equal(run(&w, p->log), 0);
+}
+
+void
+postgresql_start(struct postgresql *p)
+{
+    char data[128], sockets[128], pid_file[160];
+    struct words w;
+    int tries = 0;
+
+    snprintf(data, sizeof(data), "%s/data", p->dir);
+    snprintf(pid_file, sizeof(pid_file), "%s/postmaster.pid", data);
+    snprintf(sockets, sizeof(sockets), "unix_socket_directories=%s", p->dir);
+    unlink(pid_file); /* of a killed one */
+    begin_words(&w);
+    add_word(&w, PROGRAMS "postgres");
+    add_word(&w, "-D");
+    add_word(&w, data);
+    add_word(&w, "-c");
+    add_word(&w, "listen_addresses=");
+    add_word(&w, "-c");
+    add_word(&w, sockets);
+    add_word(&w, "-c");
+    add_word(&w, "fsync=off"); /* no test crashes the machine */
+    p->pid = process_start(w.all, p->log, &p->out);
+    while (PQping(p->address) != PQPING_OK) {
+        assert_true(tries++ < 6000);
+        assert_int_equal(kill(p->pid, 0), 0);
+        usleep(10000);
+    }
+}
+
+void
+postgresql_open(struct postgresql *p)
+{
+    struct passwd *user = getpwnam(USER);
+
+    memset(p, 0, sizeof(*p));
+    strcpy(p->dir, "/tmp/tidings-postgresql-XXXXXX");
+    assert_non_null(mkdtemp(p->dir));
+    if (geteuid() == 0) {
+        assert_non_null(user);
+        assert_int_equal(chown(p->dir, user->pw_uid, user->pw_gid), 0);
+        assert_int_equal(chmod(p->dir, 0755), 0);
+    }
+    snprintf(p->address, sizeof(p->address), "host=%s user=%s dbname=postgres",
+             p->dir, USER);
+    process_log(p->log, sizeof(p->log));
+    make_cluster(p);
+    postgresql_start(p);
+}
+
+void
+postgresql_kill(struct postgresql *p)
+{
+    if (p->pid <= 0)
+        return;
+    kill(p->pid, SIGKILL);
+    (void)process_status(p->pid);
+    close(p->out);
+    p->pid = 0;
+}
+
+const char *
+postgresql_query(struct postgresql *p, const char *sql)
+{
+    static char text[256];
+    PGconn *c = PQconnectdb(p->address);
+    PGresult *result = PQexec(c, sql);
+
+    if (PQresultStatus(result) != PGRES_TUPLES_OK &&
+        PQresultStatus(result) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(c));
+    snprintf(text, sizeof(text), "%s",
+             PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    PQfinish(c);
+    return text;
+}
+
+void
+postgresql_close(struct postgresql *p)
+{
+    char command[128];
+
+    postgresql_kill(p);
+    snprintf(command, sizeof(command), "rm -rf %s", p->dir);
+    assert_int_equal(system(command), 0);
+}
