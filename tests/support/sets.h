@@ -23,7 +23,7 @@
 
 struct sets {
     struct config config;
-    char public_url[64]; /* SETS_URL */
+    char public_url[64];     /* SETS_URL */
     struct journal *journal; /* NULL: of one broker */
     struct announcer *announcer;
     struct registry *registry;
