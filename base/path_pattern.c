@@ -15,12 +15,28 @@ hole_size(struct slice path, char end)
     return size;
 }
 
+/* True if the path ends in another way than the pattern behind its last hole.
+ * Most paths of a table differ there from each other, and not in their first
+ * bytes. */
+static bool
+has_other_end(const char *pattern, struct slice path)
+{
+    size_t size = strlen(pattern);
+
+    for (; size && path.size && pattern[size - 1] != '}'; size--, path.size--)
+        if (path.data[path.size - 1] != pattern[size - 1])
+            return true;
+    return false;
+}
+
 bool
 path_pattern_match(const char *pattern, struct slice path,
                    struct slice holes[PATH_HOLES_MAX])
 {
     unsigned n_holes = 0;
 
+    if (has_other_end(pattern, path))
+        return false;
     memset(holes, 0, PATH_HOLES_MAX * sizeof(*holes));
     while (*pattern) {
         size_t size = 1;

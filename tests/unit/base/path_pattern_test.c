@@ -28,6 +28,7 @@ TEST(holes_are_parts_of_segments)
                  "demo,12,,");
     assert_holes("/d/{first}-{last}.xml", "/d/1-2.xml", "1,2,,");
     assert_holes("/{a}/{b}/{c}", "/1/2/3", "1,2,3,");
+    assert_holes("/s/{set}/s", "/s/s/s", "s,,,");
 }
 
 TEST(other_paths_do_not_match)
@@ -41,5 +42,7 @@ TEST(other_paths_do_not_match)
     assert_holes("/c/{list}.xml", "/c/.xml", NULL);
     assert_holes("/c/{list}.xml", "/c/a/b.xml", NULL);
     assert_holes("/c/{list}.xml", "/c/12.xm", NULL);
+    assert_holes("/c/{list}.xml", ".xml", NULL);
+    assert_holes("/c/{list}.xml", "ml", NULL);
     assert_holes("/c/{list}.xml", "/c/1.2.xml", NULL);
 }
