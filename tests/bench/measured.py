@@ -87,8 +87,9 @@ def state(scenarios):
         first, last = (f"{v:g}" if cast is float else str(v) for v in (values[0], values[-1]))
         return first if first == last else f"{first} to {last}"
 
+    turns = "turn" if ends("turns", int) == "1" else "turns"
     return (
-        f"{ends('turns', int)} turns of {ends('seconds', float)} s, {ends('date', str)},"
+        f"{ends('turns', int)} {turns} of {ends('seconds', float)} s, {ends('date', str)},"
         f" {ends('cores', int)} cores, load {ends('load', float)} before"
     )
 
