@@ -17,7 +17,8 @@ enum status {
     STATUS_MALFORMED,   /* not of the form it claims to be */
     STATUS_INVALID,     /* well-formed, but not acceptable */
     STATUS_TOO_LARGE,   /* over a limit */
-    STATUS_UNSUPPORTED, /* a media type, a method or a version nobody here reads */
+    STATUS_UNSUPPORTED, /* a media type, a method or a version nobody here reads
+                         */
     STATUS_NOT_FOUND,   /* no such thing */
     STATUS_FORBIDDEN,   /* the client has no right to it */
     STATUS_LATE,        /* it did not come in time */

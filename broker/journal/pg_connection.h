@@ -1,8 +1,8 @@
 /*
- * pg_connection.h - a connection to a PostgreSQL server that was checked, whose
- * statements have a deadline.
+ * pg_connection.h - a connection to a PostgreSQL server, with checks and
+ * deadlines.
  *
- * What a server says is believed only if it keeps what it says. So each new
+ * The broker believes only a server that keeps its commits. So each new
  * connection
  *
  *   - asks for the settings on which durability rests: fsync,
@@ -71,10 +71,9 @@ MUST_CHECK enum status pg_connect(struct pg_connection *c, const char *schema,
                                   struct problem *why);
 
 /* Runs statements in one round trip and waits for all of them. `on_rows` may be
- * NULL. STATUS_OK, or what on_rows returned: all were done. STATUS_REFUSED: the
- * server refused one, and none that follows was done; a transaction that is
- * open is lost, and closed here. STATUS_IO: nobody knows; the connection is
- * closed. */
+ * NULL. STATUS_OK, or the status of on_rows: the server ran all of them.
+ * STATUS_REFUSED: the server refused one and skipped the rest; an open
+ * transaction is lost. STATUS_IO: nobody knows; the connection is closed. */
 MUST_CHECK enum status pg_run(struct pg_connection *c,
                               const struct pg_statement *statements, size_t n,
                               pg_rows_fn *on_rows, void *user,

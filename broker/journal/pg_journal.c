@@ -45,8 +45,8 @@ static const char schema[] =
     "END $$";
 
 /* The last number, and the time: never before that of the last record,
- * whichever server has the row. READ COMMITTED: what follows in the transaction
- * sees all that was committed before the lock was given. */
+ * whichever server has the row. Under READ COMMITTED, later statements of the
+ * transaction see every commit from before the lock. */
 #define TAKE_TURN                                                        \
     "SELECT n, greatest(at_us + 1,"                                      \
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), chain" \

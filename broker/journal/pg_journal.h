@@ -6,11 +6,11 @@
  *     tidings_records   number, chain, broker, record
  *     tidings_barrier   one row a broker (pg_connection.h)
  *
- * A turn is a transaction that has locked the row. It ends with the connection,
- * so a broker that dies gives it back; one that stops within it loses it after
- * two seconds (idle_in_transaction_session_timeout). A record is added only to
- * the number before it: two brokers cannot add the same one, whatever else goes
- * wrong.
+ * A turn is a transaction that has locked the row. It ends with its connection:
+ * a broker that dies gives the turn back. The server takes it from a broker
+ * that stands still for two seconds (idle_in_transaction_session_timeout). A
+ * record follows only the number before its own, so two brokers can never add
+ * the same number.
  *
  * Two connections: one for the turns of the log thread, one for a thread that
  * follows what others add. NOTIFY wakes that thread; it looks each second

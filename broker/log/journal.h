@@ -1,5 +1,5 @@
 /*
- * journal.h - the seam: what puts the commits of several brokers in one order.
+ * journal.h - the seam: one order for the commits of several brokers.
  *
  * A journal numbers records (record.h) 1, 2, 3 ... Each broker of a cluster has
  * a copy of all of them, in its own engine, and adds one for each of its rounds
@@ -58,8 +58,8 @@ typedef enum status journal_take_fn(const struct journal_place *place,
 
 struct journal_ops {
     /* Waits for the turn. Hands over all records behind `at`, in order, then
-     * sets *now_us to the journal's clock: what it tells never runs backwards,
-     * whichever broker asks. STATUS_OK: the caller has the turn until it calls
+     * sets *now_us to the journal's clock, which never runs backwards for any
+     * broker. STATUS_OK: the caller has the turn until it calls
      * append or release. Else it has none: STATUS_UNREACHABLE, or what `take`
      * returned; STATUS_DIFFERENT: the journal ends before `at`, or has another
      * record there. Log thread. */

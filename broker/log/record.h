@@ -16,8 +16,8 @@
  * the lowest bit. Texts and bytes follow their size. record.c has the fields of
  * each kind in one table.
  *
- * A reader proves the digest of a record (journal.h) before it reads it. What
- * record_read refuses is therefore not damaged: another program wrote it.
+ * A reader proves the digest of a record (journal.h) before it reads it. So a
+ * record that record_read refuses is not damaged: another program wrote it.
  */
 #ifndef BROKER_LOG_RECORD_H
 #define BROKER_LOG_RECORD_H

@@ -124,7 +124,8 @@ TEST(settings_hold_everywhere)
     struct pair *p = *state;
     struct settings settings;
 
-    alterations_put(&p->s[0], "news", "{\"title\":\"News\",\"rotateEntries\":2}");
+    alterations_put(&p->s[0], "news",
+                    "{\"title\":\"News\",\"rotateEntries\":2}");
     follow(p, 1);
     registry_settings(sets_find(&p->s[1], "news"), &settings);
     assert_string_equal(settings.title, "News");
