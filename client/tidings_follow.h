@@ -6,6 +6,10 @@
  *              without any of them: its Change Lists, read again and again;
  *              without these, too: its Resource List or Sitemap, read again and
  *              again; the differences are the changes
+ *     behind   far behind the head of a set of Tidings: closed Change Lists,
+ *              each proven by its digest before its first change comes; then
+ *              live. One follower of a client at a time, others go live at
+ *              once; it needs up to 200 MiB. Only if TD_POLL is allowed
  *     holes    the change memory, else the Change Lists: open, index, archives
  *     gone     the history no longer reaches back: a new baseline
  *

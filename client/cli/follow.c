@@ -66,8 +66,20 @@ put_text(FILE *to, const struct td_change *change)
 static void
 put_entry(FILE *to, const struct td_change *change)
 {
-    for (size_t i = 0; i < change->text_size; i++)
-        fputc(change->text[i] == '\n' ? ' ' : change->text[i], to);
+    const char *text = change->text;
+    size_t left = change->text_size;
+
+    while (left > 0) {
+        const char *end = memchr(text, '\n', left);
+        size_t size = end ? (size_t)(end - text) : left;
+
+        fwrite_unlocked(text, 1, size, to);
+        if (!end)
+            break;
+        putc_unlocked(' ', to);
+        text = end + 1;
+        left -= size + 1;
+    }
 }
 
 static const struct lines rows[] = {
@@ -343,6 +355,10 @@ struct follow {
  * connection is back by then. */
 #define AWAY_MS 1000
 
+/* Lines are written in blocks of this size, the rest of them at the end of each
+ * message. */
+#define OUTPUT_BYTES (256 * 1024)
+
 static struct td_client *followed;
 
 /* Messages */
@@ -421,7 +437,7 @@ do_change(struct follow *f, const struct td_message *message, size_t i)
 
     if (!f->args.command) {
         f->args.lines->change(stdout, change);
-        putchar('\n');
+        putc_unlocked('\n', stdout);
         return true;
     }
     position_of(position, message, i);
@@ -631,6 +647,8 @@ follow_changes(const struct follow_args *args,
     f.args.how.on_trouble = on_trouble;
     f.args.how.on_progress = on_progress;
     progress_begin(true);
+    if (!isatty(STDOUT_FILENO))
+        setvbuf(stdout, NULL, _IOFBF, OUTPUT_BYTES);
     signals_stop_client(followed);
     signals_ignore_pipe();
     code = args->callback_listen ? follow_at_callback(&f) : follow_all(&f);

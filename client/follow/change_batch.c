@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/number.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/json.h"
 
@@ -282,5 +283,73 @@ batch_add(struct batch *batch, const struct filter *filter,
         told->file = add_text(&batch->changes, slice_of(file));
     for (size_t i = 0; i < entry->n_links && i < CHANGE_LINKS_MAX; i++)
         add_link(&batch->changes, &links[i], entry->links[i].path);
+    return is_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
+}
+
+/* Fragments of the log */
+
+static bool
+is_hash(struct buf *to, struct slice hash)
+{
+    buf_clear(to);
+    return !hash.size || (!hash_normalise(to, hash, NULL) &&
+                          slice_equal(buf_slice(to), hash));
+}
+
+/* True if a broker accepts the change, and writes it as this fragment. */
+static bool
+is_written(struct buf *line, const struct change *change, struct slice fragment)
+{
+    struct fragment f;
+    size_t size;
+    char *stamped;
+
+    if (change_check(change, NULL) || !is_hash(line, change->hash))
+        return false;
+    for (size_t i = 0; i < change->n_links; i++)
+        if (!is_hash(line, change->links[i].hash))
+            return false;
+    buf_clear(line);
+    if (fragment_write(line, change, &f, NULL))
+        return false;
+    f.datetime_us = change->source_us;
+    stamped = buf_room(line, f.size + FRAGMENT_STAMP_MAX);
+    if (!stamped)
+        return false;
+    size = fragment_stamp(stamped, line->data, &f, change->datetime_us,
+                          change->seq);
+    return slice_equal((struct slice){stamped, size}, fragment);
+}
+
+enum status
+batch_add_fragment(struct batch *batch, const struct filter *filter,
+                   struct entry *entry, struct slice fragment)
+{
+    struct slice text = {fragment.data, fragment.size - 1};
+    struct fragment_view view;
+    struct td_change *told;
+    enum status rc = fragment_read(entry, fragment);
+
+    if (rc)
+        return rc;
+    if (!is_written(&batch->line, &entry->change, fragment))
+        return batch->line.failed ? STATUS_MEMORY : STATUS_MALFORMED;
+    if (filter->text_size) {
+        rc = fragment_view(fragment, &view);
+        if (rc || !filter_passes(filter, fragment, view.stamp))
+            return rc;
+    }
+    if (batch->form == TD_JSON) {
+        buf_clear(&batch->line);
+        json_change(&batch->line, &entry->change);
+        if (batch->line.failed)
+            return STATUS_MEMORY;
+        text = buf_slice(&batch->line);
+    }
+    told = changes_add(&batch->changes, &entry->change);
+    if (!told)
+        return STATUS_MEMORY;
+    told->text = add_text(&batch->changes, text);
+    told->text_size = text.size;
     return is_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
 }

@@ -20,6 +20,7 @@
 #include "proto/buf.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/change_filter.h"
+#include "proto/resourcesync/entry_builder.h"
 
 struct changes {
     struct arena arena; /* strings */
@@ -71,6 +72,12 @@ void batch_clear(struct batch *batch);
 enum status batch_add(struct batch *batch, const struct filter *filter,
                       const struct document_entry *entry, bool is_change,
                       const char *file);
+
+/* Adds the entry of a stamped fragment if it passes `filter`; `entry` is memory
+ * to read it into. Any thread that has both. STATUS_MALFORMED: the fragment is
+ * not, byte for byte, what a broker writes; STATUS_MEMORY. */
+enum status batch_add_fragment(struct batch *batch, const struct filter *filter,
+                               struct entry *entry, struct slice fragment);
 
 static inline bool
 batch_is_full(const struct batch *batch)

@@ -283,6 +283,37 @@ deliver_batch(struct td_follower *f)
     return goes_on;
 }
 
+bool
+deliver_proven(struct td_follower *f, const struct position *upto,
+               const struct digest *digest)
+{
+    struct changes *changes = &f->delivery.batch.changes;
+    struct message_sequence *order = &f->place.order;
+    char position[POSITION_MAX];
+    char text[DIGEST_TEXT_SIZE + 1] = "";
+    struct td_message m = {
+        .kind = TD_CHANGES,
+        .after = order->at.seq,
+        .last = upto->seq,
+        .position = position,
+        .digest = text,
+        .n_changes = changes_count(changes),
+        .changes = changes_count(changes) ? changes_seal(changes) : NULL,
+    };
+    bool goes_on;
+
+    position_write(position, upto->epoch, upto->seq);
+    digest_write(text, digest);
+    message_sequence_set(order, upto);
+    order->has_digest = true;
+    order->digest = *digest;
+    f->place.has_moment = false;
+    goes_on = deliver(f, &m);
+    if (goes_on)
+        batch_clear(&f->delivery.batch);
+    return goes_on;
+}
+
 enum status
 deliver_add(struct td_follower *f, const struct document_entry *entry,
             const struct source_position *after)

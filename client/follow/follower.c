@@ -21,10 +21,14 @@ static void
 drop_exchanges(struct td_follower *f)
 {
     discovery_free(f->discovery);
+    if (f->lists_reader)
+        f->client->is_catching_up = false;
+    list_reader_free(f->lists_reader);
     fetch_free(f->page);
     history_free(f->history);
     baseline_free(f->baseline);
     f->discovery = NULL;
+    f->lists_reader = NULL;
     f->page = NULL;
     f->history = NULL;
     f->baseline = NULL;
@@ -99,7 +103,9 @@ follower_hold(struct td_follower *f)
     }
     if (f->is_held == is_held)
         return;
-    if (f->page)
+    if (f->lists_reader)
+        (is_held ? list_reader_pause : list_reader_resume)(f->lists_reader);
+    else if (f->page)
         (is_held ? fetch_pause : fetch_resume)(f->page);
     else if (f->history)
         (is_held ? history_pause : history_resume)(f->history);

@@ -6,6 +6,8 @@
  *       phase_discovery.c  finds what the source offers
  *       phase_live.c       one live connection after the other, its own or a
  *                          part of a shared one (shared_stream.h)
+ *       phase_catch_up.c   reads the closed lists of a broker, proven, when the
+ *                          follower is far behind
  *       phase_gap.c        fetches entries missing before a message
  *       phase_poll.c       sources without push: their Change Lists
  *       phase_survey.c     sources without a history: their Resource Lists
@@ -32,6 +34,7 @@
 #include "client/follow/broker_message.h"
 #include "client/follow/change_batch.h"
 #include "client/follow/follow_options.h"
+#include "client/follow/list_reader.h"
 #include "client/follow/live_connection.h"
 #include "client/follow/message_sequence.h"
 #include "client/follow/shared_stream.h"
@@ -47,14 +50,15 @@
 
 /* The states, each with the only objects that it has. */
 enum follower_state {
-    FOLLOWER_SEEKING,   /* discovery */
-    FOLLOWER_LIVE,      /* live */
-    FOLLOWER_FILLING,   /* page, or history; live if not ended, held back */
-    FOLLOWER_POLLING,   /* history */
-    FOLLOWER_SURVEYING, /* a baseline for the listing */
-    FOLLOWER_REBASING,  /* baseline */
-    FOLLOWER_RESTING,   /* timer */
-    FOLLOWER_ENDED      /* nothing */
+    FOLLOWER_SEEKING,     /* discovery */
+    FOLLOWER_CATCHING_UP, /* lists_reader */
+    FOLLOWER_LIVE,        /* live */
+    FOLLOWER_FILLING,     /* page, or history; live if not ended, held back */
+    FOLLOWER_POLLING,     /* history */
+    FOLLOWER_SURVEYING,   /* a baseline for the listing */
+    FOLLOWER_REBASING,    /* baseline */
+    FOLLOWER_RESTING,     /* timer */
+    FOLLOWER_ENDED        /* nothing */
 };
 
 /* What a follower does in a state. */
@@ -68,8 +72,8 @@ struct phase {
     bool (*go_on)(struct td_follower *f);
 };
 
-extern const struct phase phase_discovery, phase_live, phase_gap, phase_poll,
-    phase_survey, phase_baseline;
+extern const struct phase phase_discovery, phase_catch_up, phase_live,
+    phase_gap, phase_poll, phase_survey, phase_baseline;
 
 /* An object that gets pushes for the follower and passes them on. A follower
  * with a pusher opens no live connection: it reads the change memory or Change
@@ -103,11 +107,12 @@ struct follower_attempts {
 };
 
 struct follower_search {
-    unsigned n_sets; /* found by this discovery */
-    bool has_set;    /* `offered` is the first of them */
-    bool has_offer;  /* follower_offer, not looked at yet */
-    bool is_sought;  /* `offered` is valid */
-    bool is_fresh;   /* `offered` was found right before this attempt */
+    unsigned n_sets;   /* found by this discovery */
+    bool has_set;      /* `offered` is the first of them */
+    bool has_offer;    /* follower_offer, not looked at yet */
+    bool is_sought;    /* `offered` is valid */
+    bool is_fresh;     /* `offered` was found right before this attempt */
+    bool is_caught_up; /* its closed lists were read, or cannot be */
 };
 
 struct follower_connection {
@@ -196,6 +201,7 @@ struct td_follower {
     /* The objects at work: of the last three one at a time. */
     struct discovery *discovery;
     struct live *live;
+    struct list_reader *lists_reader;
     struct fetch *page;
     struct history *history;
     struct baseline *baseline;
@@ -239,6 +245,11 @@ enum status follower_new(struct td_client *client,
 /* Gives the follower a description of the set, so that it need not look for it;
  * before the loop turns. */
 void follower_offer(struct td_follower *f, struct offered *offered);
+
+/* phase_catch_up.c */
+
+/* True if the closed lists are the fastest way to the head. */
+bool catch_up_pays(const struct td_follower *f);
 
 /* phase_poll.c */
 
@@ -298,6 +309,11 @@ enum status deliver_add(struct td_follower *f,
 bool deliver_entry(struct td_follower *f, const struct document_entry *entry,
                    const struct source_position *after);
 bool deliver_batch(struct td_follower *f);
+
+/* Hands over delivery.batch as the entries between the place and `upto`, where
+ * the log has `digest`. */
+bool deliver_proven(struct td_follower *f, const struct position *upto,
+                    const struct digest *digest);
 
 /* Takes a message that came by another way: hands it over if it continues at
  * the follower's place, else nudges. Not from a callback of the follower. The

@@ -12,6 +12,7 @@
 
 static const struct phase *const phases[FOLLOWER_ENDED + 1] = {
     [FOLLOWER_SEEKING] = &phase_discovery,
+    [FOLLOWER_CATCHING_UP] = &phase_catch_up,
     [FOLLOWER_LIVE] = &phase_live,
     [FOLLOWER_FILLING] = &phase_gap,
     [FOLLOWER_POLLING] = &phase_poll,

@@ -96,6 +96,7 @@ take_offer(struct td_follower *f)
     transport_choice_open(&f->connection.choice, open);
     f->search.is_sought = true;
     f->search.is_fresh = true;
+    f->search.is_caught_up = false;
     set_goal(f);
     settle_beginning(f);
     if (f->pusher.close && !f->pusher.sought(f, f->pusher.owner))

@@ -251,6 +251,8 @@ begin_live(struct td_follower *f)
     if (f->place.has_goal && f->place.order.at.seq == f->place.goal.seq &&
         !strcmp(f->place.order.at.epoch, f->place.goal.epoch))
         return follower_fail(f, STATUS_OK, "%s", "");
+    if (catch_up_pays(f))
+        return follower_begin(f, FOLLOWER_CATCHING_UP);
     if (!transport)
         return end_without_transport(f);
     if (transport == TD_POLL)

@@ -36,6 +36,8 @@ struct td_client {
      * program hands one in later, that does not count as named by the program.
      */
     struct text_set found;
+    bool is_catching_up;       /* a follower reads closed lists: one at a time,
+                                  because       of the memory */
     struct running *running;   /* followers, publishers ...; newest first */
     bool is_idle;              /* there are none: ends td_run */
     struct source_limits room; /* td_limit */

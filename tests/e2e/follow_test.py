@@ -115,6 +115,36 @@ def test_follow_keeps_a_position_after_the_lines_are_out(news, start, follow, st
     assert list(follow(news, *options, "--count", 1).out) == lines(news, first=5)
 
 
+def closed_lists_read(of_set):
+    """How many Change Lists the broker has sent."""
+    name = "tidings_http_request_duration_seconds_count"
+    lists = 'method="GET",route="/sets/{set}/changes/{list}.xml",status="2xx"'
+    return of_set.broker.metrics().get(f"{name}{{{lists}}}", 0)
+
+
+# R-344: a follower that is far behind reads closed lists. It ends in the middle of one,
+# by --count and by being killed, and continues inside of it; the stream continues behind
+# the last of them.
+@pytest.mark.broker("--rotate-entries", "12000")
+@pytest.mark.parametrize("form", ["json", "xml"])
+def test_follow_ends_inside_of_a_closed_list(news, start, follow, state, form):
+    many, some = 65000, 13500
+    lists = closed_lists_read(news)
+    news.post(many)
+    options = ("--from-start", "--state", state, "--format", form)
+    read = list(follow(news, *options, "--count", some).out)
+    killed = start("tidings", "follow", news.url, *options)
+    killed.out.wait(some)
+    killed.kill()
+    kept = int(state.read_text().split("-")[1])
+    assert len(read) == some < kept
+    read += list(killed.out)[: kept - some]
+    read += follow(news, *options, "--until-caught-up").out
+    assert closed_lists_read(news) > lists + 4
+    streamed = ("--from-start", "--format", form, "--transport", "longpoll")
+    assert read == list(follow(news, *streamed, "--count", many).out)
+
+
 # Design section 4: in XML an entry is the <url> of the lists; in JSON, of messages.
 def test_follow_prints_entries_as_lists_and_messages_have_them(news, follow):
     news.post(12)

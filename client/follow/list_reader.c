@@ -1,0 +1,553 @@
+#include "client/follow/list_reader.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "client/history/closed_list.h"
+#include "client/history/part_list.h"
+#include "client/lib/fetch.h"
+#include "client/source/document_fetch.h"
+
+/* After so many guesses the search halves the lists that are left. */
+#define GUESSES_MAX 4
+
+#define REDIRECTS_MAX 10
+
+enum list_state {
+    LIST_NONE,
+    LIST_COMING,  /* fetch */
+    LIST_AT_WORK, /* job */
+    LIST_READY    /* proven, or not: why */
+};
+
+struct coming_list {
+    struct list_reader *reader;
+    enum list_state state;
+    size_t i; /* of the reader's parts */
+    struct fetch *fetch;
+    struct buf body;
+    struct job job;
+    struct closed_list_known known;
+    struct closed_list list;
+    struct problem why;
+};
+
+/* A piece of a list, while a worker makes changes of it. */
+struct coming_piece {
+    struct list_reader *reader;
+    struct job job;
+    const struct closed_list *list;
+    const struct closed_piece *piece;
+    uint64_t after; /* earlier entries were handed over before */
+    struct entry entry;
+    struct batch batch;
+    bool is_done;
+    enum status rc;
+};
+
+/* The search: the lists before `low` end before the place or at it; those from
+ * `high` on begin after it. */
+struct list_search {
+    bool is_over;
+    size_t low, high;
+    uint64_t low_seq, high_seq;
+    unsigned n_guesses;
+};
+
+struct list_reader {
+    struct td_client *client;
+    const struct filter *filter;
+    unsigned silence_s;
+    list_reader_batch_fn *on_batch;
+    list_reader_end_fn *on_end;
+    void *user;
+    struct timer *timer;
+    bool *is_freed; /* set by list_reader_free from a callback */
+    bool is_paused;
+    atomic_bool is_dropped; /* read by workers: they need no order with it */
+
+    struct position at; /* the place reached */
+    struct closed_list_known known;
+    struct document_fetch *archive;
+    struct history_parts archives; /* documents that name lists */
+    size_t i_archive;              /* the one being read */
+    struct history_parts parts;
+    struct list_search search;
+    struct coming_list lists[2];
+    size_t current; /* of these */
+    size_t i_piece; /* the next one of its list for a worker */
+    struct coming_piece pieces[LIST_READER_PIECES];
+    size_t first; /* the oldest piece ... */
+    size_t n;     /* ... of so many at work or done */
+};
+
+/* The end */
+
+void
+list_reader_free(struct list_reader *r)
+{
+    if (!r)
+        return;
+    if (r->is_freed)
+        *r->is_freed = true;
+    atomic_store_explicit(&r->is_dropped, true, memory_order_relaxed);
+    document_fetch_free(r->archive);
+    for (size_t i = 0; i < LIST_READER_PIECES; i++) {
+        loop_drop_job(&r->pieces[i].job);
+        entry_fini(&r->pieces[i].entry);
+        batch_fini(&r->pieces[i].batch);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        loop_drop_job(&r->lists[i].job);
+        fetch_free(r->lists[i].fetch);
+        buf_fini(&r->lists[i].body);
+        closed_list_fini(&r->lists[i].list);
+    }
+    history_parts_fini(&r->archives);
+    history_parts_fini(&r->parts);
+    timer_free(r->timer);
+    free(r);
+}
+
+static void
+end_reader(struct list_reader *r, const struct problem *why)
+{
+    struct problem told = *why;
+    bool is_freed = false;
+
+    r->is_freed = &is_freed;
+    r->on_end(&told, r->user);
+    if (is_freed)
+        return;
+    r->is_freed = NULL;
+    list_reader_free(r);
+}
+
+static void
+end_well(struct list_reader *r)
+{
+    end_reader(r, &(struct problem){.rc = STATUS_OK});
+}
+
+/* Ends because of a list. */
+static void
+end_by_list(struct list_reader *r, const struct coming_list *list,
+            const struct problem *because)
+{
+    struct problem why = *because;
+
+    problem_prefix(&why, because->rc, "%.300s: ", r->parts.all[list->i].url);
+    end_reader(r, &why);
+}
+
+static void
+end_by_form(struct list_reader *r, const struct coming_list *list,
+            const char *what)
+{
+    struct problem why = {.text = ""};
+
+    problem(&why, STATUS_UNSUPPORTED, "%s %llu", what,
+            (unsigned long long)r->at.seq);
+    end_by_list(r, list, &why);
+}
+
+static void
+end_without_memory(struct list_reader *r)
+{
+    struct problem why = {.text = ""};
+
+    problem_memory(&why);
+    end_reader(r, &why);
+}
+
+/* Lists */
+
+static void
+work_on_list(struct job *job)
+{
+    struct coming_list *list = list_entry(job, struct coming_list, job);
+    struct list_reader *r = list->reader;
+
+    list->why.rc = closed_list_read(&list->list, r->parts.all[list->i].url,
+                                    buf_slice(&list->body), &list->known,
+                                    &r->is_dropped, &list->why);
+    buf_fini(&list->body);
+}
+
+static void
+on_list_done(struct job *job)
+{
+    struct coming_list *list = list_entry(job, struct coming_list, job);
+
+    list->state = LIST_READY;
+    timer_start(list->reader->timer, 0); /* loop_work may have called this */
+}
+
+static void
+on_fetched(struct fetch_answer *answer, const struct problem *why, void *user)
+{
+    struct coming_list *list = user;
+    struct list_reader *r = list->reader;
+
+    list->fetch = NULL;
+    list->why = *why;
+    if (!why->rc && answer->status != 200)
+        fetch_refused(&list->why, answer);
+    if (list->why.rc) {
+        /* An answer that breaks HTTP says nothing about the history. */
+        if (list->why.rc == STATUS_MALFORMED)
+            list->why.rc = STATUS_UNSUPPORTED;
+        list->state = LIST_READY;
+        timer_start(r->timer, 0);
+        return;
+    }
+    list->body = answer->body;
+    buf_init(&answer->body, 0);
+    list->state = LIST_AT_WORK;
+    list->job.work = work_on_list;
+    list->job.done = on_list_done;
+    loop_work(handle_loop_base(r->client->loop), &list->job);
+}
+
+/* Asks for the list `i`, which has to agree with `known`. False: no memory. */
+static bool
+ask_list(struct list_reader *r, struct coming_list *list, size_t i,
+         const struct closed_list_known *known)
+{
+    const char *headers[] = {"Accept: application/xml", "Accept-Encoding: gzip",
+                             NULL};
+    const struct fetch_request request = {
+        .url = r->parts.all[i].url,
+        .headers = headers,
+        .max_bytes = CLOSED_LIST_MAX,
+        .redirects = REDIRECTS_MAX,
+        .silence_s = r->silence_s,
+    };
+
+    list->state = LIST_COMING;
+    list->i = i;
+    list->known = *known;
+    problem_clear(&list->why);
+    list->fetch = fetch_start(r->client, &request, NULL, on_fetched, list);
+    return list->fetch != NULL;
+}
+
+/* The search */
+
+/* Asks for the list that may have the place: lists are about as long as each
+ * other. */
+static void
+search_next(struct list_reader *r)
+{
+    struct list_search *s = &r->search;
+    size_t n = s->high - s->low;
+    size_t guess = n / 2;
+
+    if (n == 0) { /* all end before the place, or begin after it */
+        end_well(r);
+        return;
+    }
+    if (s->n_guesses++ < GUESSES_MAX && s->high_seq > s->low_seq)
+        guess = (size_t)((double)n * (double)(r->at.seq - s->low_seq) /
+                         (double)(s->high_seq - s->low_seq));
+    if (!ask_list(r, &r->lists[0], s->low + (guess < n ? guess : n - 1),
+                  &r->known))
+        end_without_memory(r);
+}
+
+/* True if the list has the entry behind the place; else the search goes on. */
+static bool
+search_ends(struct list_reader *r, const struct coming_list *list)
+{
+    const struct coverage *covers = &list->list.covers;
+    struct list_search *s = &r->search;
+
+    if (covers->last <= r->at.seq) {
+        s->low = list->i + 1;
+        s->low_seq = covers->last;
+    } else if (covers->after > r->at.seq) {
+        s->high = list->i;
+        s->high_seq = covers->after;
+    } else {
+        s->is_over = true;
+        return true;
+    }
+    search_next(r);
+    return false;
+}
+
+/* Pieces */
+
+static void
+work_on_piece(struct job *job)
+{
+    struct coming_piece *p = list_entry(job, struct coming_piece, job);
+    struct slice rest = {p->list->text.data + p->piece->at, p->piece->size};
+    uint64_t seq = p->piece->after;
+
+    p->rc = STATUS_OK;
+    while (
+        !p->rc && rest.size > 0 &&
+        !atomic_load_explicit(&p->reader->is_dropped, memory_order_relaxed)) {
+        struct slice fragment = closed_list_fragment(&rest);
+
+        if (++seq > p->after)
+            p->rc = batch_add_fragment(&p->batch, p->reader->filter, &p->entry,
+                                       fragment);
+    }
+}
+
+static void
+on_piece_done(struct job *job)
+{
+    struct coming_piece *p = list_entry(job, struct coming_piece, job);
+
+    p->is_done = true;
+    timer_start(p->reader->timer, 0); /* loop_work may have called this */
+}
+
+/* Gives workers the next pieces of the current list. */
+static void
+give_pieces(struct list_reader *r)
+{
+    const struct closed_list *list = &r->lists[r->current].list;
+
+    while (r->n < LIST_READER_PIECES && r->i_piece < list->n_pieces) {
+        const struct closed_piece *piece = &list->pieces[r->i_piece++];
+        struct coming_piece *p =
+            &r->pieces[(r->first + r->n) % LIST_READER_PIECES];
+
+        if (piece->last <= r->at.seq)
+            continue;
+        r->n++;
+        p->list = list;
+        p->piece = piece;
+        p->after = r->at.seq;
+        p->is_done = false;
+        batch_clear(&p->batch);
+        p->job.work = work_on_piece;
+        p->job.done = on_piece_done;
+        loop_work(handle_loop_base(r->client->loop), &p->job);
+    }
+}
+
+/* Hands over the oldest piece, which is done. */
+static void
+hand_over_piece(struct list_reader *r)
+{
+    struct coming_piece *p = &r->pieces[r->first];
+    const struct coming_list *list = &r->lists[r->current];
+    struct digest digest = p->piece->digest;
+    bool is_freed = false;
+    bool goes_on;
+    struct position upto;
+
+    if (p->rc == STATUS_MEMORY) {
+        end_without_memory(r);
+        return;
+    }
+    if (p->rc) {
+        end_by_form(r, list, "an entry is in another form, behind");
+        return;
+    }
+    memcpy(r->at.epoch, p->list->covers.epoch, sizeof(r->at.epoch));
+    r->at.seq = p->piece->last;
+    upto = r->at;
+    r->first = (r->first + 1) % LIST_READER_PIECES;
+    r->n--;
+    r->is_freed = &is_freed;
+    goes_on = r->on_batch(&p->batch, &upto, &digest, r->user);
+    if (is_freed)
+        return;
+    r->is_freed = NULL;
+    if (!goes_on)
+        r->is_paused = true; /* until it is freed */
+    timer_start(r->timer, 0);
+}
+
+/* True if the list, which is proven, continues at the place. */
+static bool
+joins_place(const struct list_reader *r, const struct coverage *covers)
+{
+    return covers->after <= r->at.seq && covers->last >= r->at.seq &&
+           (!r->at.epoch[0] || !strcmp(r->at.epoch, covers->epoch));
+}
+
+/* Asks for the list after the current one, while that is handed over. False: no
+ * memory. */
+static bool
+ask_ahead(struct list_reader *r)
+{
+    const struct coming_list *list = &r->lists[r->current];
+    struct coming_list *next = &r->lists[1 - r->current];
+    const struct closed_list_known known = {.has_digest = true,
+                                            .seq = list->list.covers.last,
+                                            .digest = list->list.covers.digest};
+
+    return next->state != LIST_NONE || list->i + 1 == r->parts.n ||
+           ask_list(r, next, list->i + 1, &known);
+}
+
+/* The current list was handed over; its memory is used for another one. */
+static void
+end_list(struct list_reader *r)
+{
+    struct coming_list *list = &r->lists[r->current];
+
+    if (list->i + 1 == r->parts.n) {
+        end_well(r);
+        return;
+    }
+    list->state = LIST_NONE;
+    r->current = 1 - r->current;
+    r->i_piece = 0;
+    timer_start(r->timer, 0);
+}
+
+/* Does what can be done now. One piece is handed over in each turn of the loop,
+ * for the sake of its other users. */
+static void
+on_timer(void *user)
+{
+    struct list_reader *r = user;
+    struct coming_list *list = &r->lists[r->current];
+
+    if (r->is_paused || list->state != LIST_READY)
+        return;
+    if (list->why.rc) {
+        end_by_list(r, list, &list->why);
+        return;
+    }
+    if (!r->search.is_over && !search_ends(r, list))
+        return;
+    if (!joins_place(r, &list->list.covers)) {
+        end_by_form(r, list, "it does not continue at");
+        return;
+    }
+    if (!ask_ahead(r)) {
+        end_without_memory(r);
+        return;
+    }
+    give_pieces(r);
+    if (r->n == 0)
+        end_list(r);
+    else if (r->pieces[r->first].is_done)
+        hand_over_piece(r);
+}
+
+/* The archive, which may be an index of archives */
+
+static enum status
+on_entry(const struct document_entry *entry, const struct document_head *head,
+         void *user)
+{
+    struct list_reader *r = user;
+
+    if (head->is_index)
+        return history_parts_add(&r->archives, entry->change.loc,
+                                 entry->from_us, entry->until_us);
+    if (entry->until_us == DATETIME_NONE)
+        return STATUS_UNSUPPORTED;
+    return history_parts_add(&r->parts, entry->change.loc, entry->from_us,
+                             entry->until_us);
+}
+
+static bool ask_archive(struct list_reader *r);
+
+static void
+on_archive(const struct document_fetch_answer *answer,
+           const struct problem *why, void *user)
+{
+    struct list_reader *r = user;
+    struct problem told = *why;
+
+    (void)answer;
+    r->archive = NULL;
+    if (why->rc) {
+        if (why->rc != STATUS_MEMORY) /* other ways may be open */
+            told.rc = STATUS_UNSUPPORTED;
+        end_reader(r, &told);
+        return;
+    }
+    if (++r->i_archive < r->archives.n) {
+        if (!ask_archive(r))
+            end_without_memory(r);
+        return;
+    }
+    r->search.high = r->parts.n;
+    search_next(r);
+}
+
+/* False: no memory. */
+static bool
+ask_archive(struct list_reader *r)
+{
+    static const struct document_events events = {.on_entry = on_entry};
+    const struct document_fetch_request request = {
+        .url = r->archives.all[r->i_archive].url, .silence_s = r->silence_s};
+
+    r->archive =
+        document_fetch_start(r->client, &request, &events, on_archive, r);
+    return r->archive != NULL;
+}
+
+/* The beginning */
+
+struct list_reader *
+list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
+                  list_reader_batch_fn *on_batch, list_reader_end_fn *on_end,
+                  void *user)
+{
+    struct list_reader *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    r->client = client;
+    r->filter = plan->filter;
+    r->silence_s = plan->silence_s;
+    r->on_batch = on_batch;
+    r->on_end = on_end;
+    r->user = user;
+    r->at = plan->after;
+    r->known.seq = plan->after.seq;
+    if (plan->digest) {
+        r->known.has_digest = true;
+        r->known.digest = *plan->digest;
+    }
+    r->search.high_seq = plan->head;
+    for (size_t i = 0; i < LIST_READER_PIECES; i++) {
+        r->pieces[i].reader = r;
+        entry_init(&r->pieces[i].entry);
+        batch_init(&r->pieces[i].batch, plan->form);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        r->lists[i].reader = r;
+        buf_init(&r->lists[i].body, 0);
+        closed_list_init(&r->lists[i].list);
+    }
+    r->timer = timer_new(client->loop, on_timer, r);
+    if (!r->timer ||
+        history_parts_add(&r->archives, slice_of(plan->archive), DATETIME_NONE,
+                          DATETIME_NONE) ||
+        !ask_archive(r)) {
+        list_reader_free(r);
+        return NULL;
+    }
+    return r;
+}
+
+void
+list_reader_pause(struct list_reader *r)
+{
+    r->is_paused = true;
+}
+
+void
+list_reader_resume(struct list_reader *r)
+{
+    r->is_paused = false;
+    timer_start(r->timer, 0);
+}

@@ -1,0 +1,127 @@
+/*
+ * phase_catch_up.c - reads the closed Change Lists of a broker, when the
+ * follower is far behind; then it goes live from the place that was reached.
+ *
+ *     far behind --> lists --+--> all read ------------------------> live
+ *          ^                 +--> cannot be read in this way ------> live
+ *          |                 +--> contradict themselves -----------> end
+ *          |                 +--> are of another history ----------> gone
+ *          +-- after a pause-+--- server away, and some were read
+ *
+ * Where the follower goes live, it does so as if there were no lists: by change
+ * memory, stream or Change List. What comes after the last list has to continue
+ * its digest. One follower of a handle at a time reads closed lists, because of
+ * the memory (list_reader.h): the others go live.
+ */
+#include "client/follow/follower.h"
+
+/* Entries between place and head from which on lists are worth their requests:
+ * half of a list of usual size. */
+#define FAR_BEHIND 25000
+
+static bool
+read_head(const struct td_follower *f, struct position *head)
+{
+    return f->offered.position &&
+           !position_read(slice_of(f->offered.position), head);
+}
+
+bool
+catch_up_pays(const struct td_follower *f)
+{
+    const struct message_sequence *order = &f->place.order;
+    struct position head;
+
+    return order->is_placed && !f->search.is_caught_up &&
+           !f->client->is_catching_up && (f->options.transports & TD_POLL) &&
+           f->offered.change_list_archive && read_head(f, &head) &&
+           head.seq >= order->at.seq &&
+           head.seq - order->at.seq >= FAR_BEHIND &&
+           (!order->at.epoch[0] || !strcmp(order->at.epoch, head.epoch));
+}
+
+static bool
+on_batch(struct batch *batch, const struct position *upto,
+         const struct digest *digest, void *user)
+{
+    struct td_follower *f = user;
+    struct batch empty = f->delivery.batch;
+
+    f->delivery.batch = *batch; /* it must outlive the reader */
+    *batch = empty;
+    f->attempts.n_heard = 1;
+    f->connection.was_heard = true;
+    return deliver_proven(f, upto, digest);
+}
+
+/* Goes live; `why` is why not all lists were read. */
+static void
+go_live(struct td_follower *f, const struct problem *why)
+{
+    struct problem told = *why;
+
+    f->search.is_caught_up = true;
+    follower_enter(f, FOLLOWER_RESTING);
+    if (why->rc) {
+        problem_prefix(&told, STATUS_REFUSED, "closed lists are not used: ");
+        if (!follower_report(f, told.text, 0))
+            return;
+    }
+    follower_go(f);
+}
+
+static void
+on_end(const struct problem *why, void *user)
+{
+    struct td_follower *f = user;
+    struct problem told = *why;
+
+    f->lists_reader = NULL;
+    f->client->is_catching_up = false;
+    f->is_held = false;
+    switch (why->rc) {
+    case STATUS_MEMORY:
+    case STATUS_MALFORMED:
+        follower_end(f, &told);
+        break;
+    case STATUS_DIFFERENT:
+        told.rc = STATUS_GONE;
+        follower_gone(f, &told);
+        break;
+    case STATUS_UNREACHABLE:
+        /* Without any news the other ways are tried. */
+        f->search.is_caught_up = f->attempts.n_heard == 0;
+        follower_trouble(f, &told);
+        break;
+    default:
+        go_live(f, &told);
+    }
+}
+
+static bool
+begin_catching_up(struct td_follower *f)
+{
+    const struct message_sequence *order = &f->place.order;
+    struct list_reader_plan plan = {
+        .archive = f->offered.change_list_archive,
+        .after = order->at,
+        .digest = order->has_digest ? &order->digest : NULL,
+        .filter = &f->options.filter,
+        .form = f->options.form,
+        .silence_s = f->options.silence_s,
+    };
+    struct position head = {.seq = 0};
+
+    follower_enter(f, FOLLOWER_CATCHING_UP);
+    f->attempts.n_heard = 0;
+    if (read_head(f, &head))
+        plan.head = head.seq;
+    f->lists_reader = list_reader_start(f->client, &plan, on_batch, on_end, f);
+    if (!f->lists_reader)
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+    f->client->is_catching_up = true;
+    follower_hold(f);
+    return false;
+}
+
+const struct phase phase_catch_up = {.begin = begin_catching_up};

@@ -1,0 +1,80 @@
+/*
+ * closed_list.h - one closed Change List of a broker, proven as a whole and cut
+ * into pieces.
+ *
+ *     <?xml ...>             +
+ *     <urlset ...>           |  head: epoch, after, last, d(last); d(after)
+ *     <rs:ln rel="prev" .../>|  stands in the link to the list before
+ *     <rs:md .../>           +
+ *     <url>...</url>         each: seq + 1, d = SHA-256(d || line)
+ *     </urlset>              last is reached, and so is d(last)
+ *
+ * Nothing of a list counts before all of it is proven: so an altered, short or
+ * reordered list hands over nothing. Memory: the whole list, at most
+ * CLOSED_LIST_MAX bytes.
+ *
+ * Pure computing, for a worker thread; one thread at a time.
+ */
+#ifndef CLIENT_HISTORY_CLOSED_LIST_H
+#define CLIENT_HISTORY_CLOSED_LIST_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/position.h"
+
+/* Most bytes of a list, packed and unpacked. A broker's list has 50 MiB and one
+ * entry at most. */
+#define CLOSED_LIST_MAX (64u * 1024 * 1024)
+
+/* Where a piece ends. */
+#define CLOSED_LIST_PIECE_ENTRIES 2000
+#define CLOSED_LIST_PIECE_BYTES   (512 * 1024)
+
+/* Some fragments of a list, one after the other. */
+struct closed_piece {
+    size_t at, size;      /* bytes of the text */
+    uint64_t after, last; /* seqs */
+    struct digest digest; /* d(last) */
+};
+
+struct closed_list {
+    struct buf text;
+    struct coverage covers; /* epoch, after, last, digest */
+    struct closed_piece *pieces;
+    size_t n_pieces, capacity;
+};
+
+/* What the caller knows of the log: the digest at one of its entries. */
+struct closed_list_known {
+    bool has_digest;
+    uint64_t seq;
+    struct digest digest;
+};
+
+void closed_list_init(struct closed_list *list);
+void closed_list_fini(struct closed_list *list);
+
+/* Unpacks and proves the list that came from `url` as `body`, gzip or plain;
+ * replaces what `list` held, and uses its memory again. `known`: compared if
+ * the list has that entry or begins after it. When *is_dropped becomes true the
+ * work ends soon.
+ *
+ * STATUS_MALFORMED: it contradicts itself; STATUS_DIFFERENT: it is of another
+ * history than `known`; STATUS_UNSUPPORTED: not written by a broker, or longer
+ * than CLOSED_LIST_MAX; STATUS_MEMORY; STATUS_STOPPED. `why` says more. */
+MUST_CHECK enum status closed_list_read(struct closed_list *list,
+                                        const char *url, struct slice body,
+                                        const struct closed_list_known *known,
+                                        const atomic_bool *is_dropped,
+                                        struct problem *why);
+
+/* The next fragment of a piece, with its newline; moves `rest` past it. */
+struct slice closed_list_fragment(struct slice *rest);
+
+#endif
