@@ -5,6 +5,7 @@
 
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"
+#include "proto/resourcesync/json_fragment.h"
 
 /* Keys of forms: two per class, and class 0 has all entries. */
 static uint64_t
@@ -93,6 +94,20 @@ set_start(struct buf *block, size_t i, size_t head_size)
            sizeof(start));
 }
 
+/* Appends an entry; `entry` is memory for an unusual one. */
+static enum status
+add_entry(struct buf *block, struct entry *entry, struct slice fragment)
+{
+    enum status rc;
+
+    if (json_fragment(block, fragment))
+        return STATUS_OK;
+    rc = fragment_read(entry, fragment);
+    if (!rc)
+        json_change(block, &entry->change);
+    return rc;
+}
+
 /* Appends the entries to a block that has `head_size` bytes, a comma behind
  * each. */
 static enum status
@@ -107,12 +122,10 @@ add_entries(struct buf *block, const struct selection *s, size_t head_size,
         uint64_t seq = selection_seq(s, i);
 
         set_start(block, i, head_size);
-        rc = fragment_read(&entry, batch_slice(s->batch, seq - 1, seq));
+        rc = add_entry(block, &entry, batch_slice(s->batch, seq - 1, seq));
         if (rc == STATUS_MALFORMED)
             rc = problem(why, STATUS_IO, "entry %llu of the log is damaged",
                          (unsigned long long)seq);
-        if (!rc)
-            json_change(block, &entry.change);
         BUF_ADD(block, ",");
     }
     set_start(block, s->n, head_size);

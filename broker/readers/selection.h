@@ -40,8 +40,8 @@ struct selection {
 };
 
 /* Selects what `filter` (NULL: none) lets through of a batch. Any thread may:
- * the JSON of a full batch takes about half a millisecond (measured: 0.6 us for
- * an entry of 309 bytes). STATUS_IO: the batch is damaged. */
+ * the JSON of a full batch takes about 0.1 milliseconds (json_fragment.h).
+ * STATUS_IO: the batch is damaged. */
 MUST_CHECK enum status selection_make(struct selection *s, struct batch *b,
                                       const struct filter_class *filter,
                                       enum message_form form,

@@ -10,11 +10,15 @@ static const unsigned char extra[256] = {
     ['\\'] = 1,
 };
 
-static char *
-escape_letter(char *to, char c)
+char *
+json_put_char(char *to, char c)
 {
     static const char digits[] = "0123456789abcdef";
 
+    if (!extra[(unsigned char)c]) {
+        *to++ = c;
+        return to;
+    }
     *to++ = '\\';
     if (c == '"' || c == '\\') {
         *to++ = c;
@@ -52,14 +56,8 @@ json_text(struct buf *to, struct slice text)
             memcpy(p, text.data, text.size);
         p += text.size;
     } else {
-        for (size_t i = 0; i < text.size; i++) {
-            char c = text.data[i];
-
-            if (extra[(unsigned char)c])
-                p = escape_letter(p, c);
-            else
-                *p++ = c;
-        }
+        for (size_t i = 0; i < text.size; i++)
+            p = json_put_char(p, text.data[i]);
     }
     *p = '"';
 }

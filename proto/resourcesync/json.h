@@ -13,6 +13,11 @@
 /* Appends `text` (valid UTF-8) as a JSON string, quotes included. */
 void json_text(struct buf *to, struct slice text);
 
+/* Writes a byte of a string's text, as up to JSON_CHAR_MAX bytes; returns where
+ * they end. */
+#define JSON_CHAR_MAX 6
+char *json_put_char(char *to, char c);
+
 /* Append a member behind another one: a comma, `name`, which needs no escapes,
  * and the value. */
 void json_text_member(struct buf *to, const char *name, struct slice text);

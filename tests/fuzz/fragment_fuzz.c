@@ -2,24 +2,33 @@
 
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"
+#include "proto/resourcesync/json_fragment.h"
 #include "tests/fuzz/fuzz.h"
 
-/* The JSON of a change that fragment_read accepts is one line. */
+/* The JSON of a change that fragment_read accepts is one line, and the same by
+ * json_fragment. */
 static void
 read_whole(struct slice text)
 {
     struct entry entry;
-    struct buf json;
+    struct buf json, direct;
+    bool is_direct;
 
     entry_init(&entry);
     buf_init(&json, SIZE_MAX);
+    buf_init(&direct, SIZE_MAX);
+    is_direct = json_fragment(&direct, text);
+    FUZZ_ASSERT(is_direct || direct.size == 0);
     if (!fragment_read(&entry, text)) {
         FUZZ_ASSERT(entry.change.loc.size > 0 && entry.change.seq > 0);
         json_change(&json, &entry.change);
         FUZZ_ASSERT(!json.failed && json.data[json.size - 1] == '}');
         FUZZ_ASSERT(!memchr(json.data, '\n', json.size));
+        FUZZ_ASSERT(!is_direct ||
+                    slice_equal(buf_slice(&direct), buf_slice(&json)));
     }
     entry_fini(&entry);
+    buf_fini(&direct);
     buf_fini(&json);
 }
 

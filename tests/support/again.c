@@ -5,6 +5,7 @@
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/input_formats.h"
 #include "proto/resourcesync/json.h"
+#include "proto/resourcesync/json_fragment.h"
 #include "proto/resourcesync/position.h"
 #include "tests/support/describe.h"
 
@@ -55,6 +56,20 @@ is_viewed(struct slice fragment, const struct change *change)
            fragment_time(fragment.data, view.stamp) == view.us;
 }
 
+/* True if json_fragment makes `json` of it, or leaves it to json_change. */
+static bool
+is_converted(struct slice fragment, struct slice json)
+{
+    struct buf text;
+    bool is_same;
+
+    buf_init(&text, BYTES_MAX);
+    is_same =
+        !json_fragment(&text, fragment) || slice_equal(buf_slice(&text), json);
+    buf_fini(&text);
+    return is_same;
+}
+
 /* Reads the fragment without an XML parser. */
 static void
 read_fragment(struct again *a, struct slice fragment)
@@ -65,9 +80,15 @@ read_fragment(struct again *a, struct slice fragment)
     if (fragment_read(&entry, fragment)) {
         a->fault = "fragment_read";
     } else {
+        size_t start;
+
         if (a->direct.size > 0)
             BUF_ADD(&a->direct, ",");
+        start = a->direct.size;
         json_change(&a->direct, &entry.change);
+        if (!is_converted(fragment, (struct slice){a->direct.data + start,
+                                                   a->direct.size - start}))
+            a->fault = "json_fragment";
         describe(&a->read, &entry.change);
     }
     entry_fini(&entry);
