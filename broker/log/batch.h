@@ -116,9 +116,9 @@ struct digest batch_digest(const struct batch *b, uint64_t seq);
 /* The last seq whose time is not after `us`, which is not before before_us. */
 uint64_t batch_seq_at(const struct batch *b, int64_t us);
 
-/* True if the entries match the digest; keeps the digests on the way. For
- * batches from a disk: a disk that returns other bytes must not rewrite
- * history. */
+/* True if the entries match the digest; keeps the digests on the way, unless
+ * the same batch was right before (verified_batches.h). For batches from a
+ * disk: a disk that returns other bytes must not rewrite history. */
 bool batch_is_genuine(struct batch *b);
 
 /* The form with that key, lent by the batch; NULL: none is kept. Any thread. */
