@@ -2,7 +2,7 @@
  * through a provider on every call. There is one digest per entry, on the way
  * of the log thread; measured for one of 290 bytes: 0.24 us, with EVP 0.28
  * (context kept, which digest_add has no place for) or 0.48 (context made
- * anew). */
+ * anew); in whole blocks, as digest_add does it, 0.20. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "proto/resourcesync/digest.h"
@@ -46,11 +46,42 @@ digest_start(struct digest *d, struct slice epoch)
     digest_sha256(d, epoch);
 }
 
+/* Most bytes that digest_add hashes in one piece: entries are shorter, but for
+ * odd ones. */
+#define PIECE_SIZE 1024
+
+/* Hashes `a` and `b`, padded (FIPS 180-4 section 5.1.1) to whole blocks: the
+ * library hashes these without copying parts of blocks to its context. */
+static void
+hash_piece(struct digest *to, const struct digest *a, struct slice b)
+{
+    unsigned char piece[PIECE_SIZE];
+    size_t size = DIGEST_SIZE + b.size;
+    size_t padded = (size + 1 + 8 + 63) / 64 * 64;
+    SHA256_CTX context;
+
+    memcpy(piece, a->bytes, DIGEST_SIZE);
+    if (b.size > 0)
+        memcpy(piece + DIGEST_SIZE, b.data, b.size);
+    piece[size] = 0x80;
+    memset(piece + size + 1, 0, padded - size - 1);
+    for (size_t i = 0; i < 3; i++) /* the number of bits, highest byte first */
+        piece[padded - 1 - i] = (unsigned char)(size * 8 >> 8 * i);
+    SHA256_Init(&context);
+    SHA256_Update(&context, piece, padded);
+    for (size_t i = 0; i < DIGEST_SIZE; i++)
+        to->bytes[i] = (uint8_t)(context.h[i / 4] >> (24 - i % 4 * 8));
+}
+
 void
 digest_add(struct digest *d, struct slice fragment)
 {
     SHA256_CTX context;
 
+    if (fragment.size <= PIECE_SIZE - DIGEST_SIZE - 64) {
+        hash_piece(d, d, fragment);
+        return;
+    }
     SHA256_Init(&context);
     SHA256_Update(&context, d->bytes, DIGEST_SIZE);
     SHA256_Update(&context, fragment.data, fragment.size);

@@ -122,6 +122,23 @@ TEST(chains_digests)
                      STATUS_INVALID);
 }
 
+/* A digest is that of the digest before and the entry, however long that is. */
+TEST(adds_entries_of_every_size)
+{
+    char text[DIGEST_SIZE + 2200];
+
+    for (size_t i = 0; i < sizeof(text); i++)
+        text[i] = (char)(i * 7);
+    for (size_t size = 0; size <= 2200; size++) {
+        struct digest whole, added;
+
+        memcpy(added.bytes, text, DIGEST_SIZE);
+        digest_add(&added, (struct slice){text + DIGEST_SIZE, size});
+        digest_sha256(&whole, (struct slice){text, DIGEST_SIZE + size});
+        assert_memory_equal(&added, &whole, sizeof(whole));
+    }
+}
+
 /* Two lists agree in what both have; digits in either case. */
 TEST(compares_lists_by_what_both_have)
 {
