@@ -12,6 +12,9 @@
 #define YEAR_0000_US     (INT64_C(-62167219200) * SECOND_US)
 #define YEAR_9999_END_US (INT64_C(253402300800) * SECOND_US - 1)
 
+/* Without decimals. */
+#define WHOLE_SECOND_SIZE (sizeof("0000-00-00T00:00:00Z") - 1)
+
 /* XML Schema's limit: no time zone is further from UTC. */
 #define OFFSET_MAX_MINUTES 840
 
@@ -60,18 +63,19 @@ put_number(char *to, unsigned number)
     to[1] = (char)('0' + number % 10);
 }
 
-void
-datetime_write(char *to, int64_t us)
+/* Writes "2026-04-01T18:10:00Z", the size of WHOLE_SECOND_SIZE, and returns the
+ * microseconds of the second. */
+static unsigned
+write_second(char *to, int64_t us)
 {
     uint64_t since = (uint64_t)(us - YEAR_0000_US);
-    unsigned decimals = (unsigned)(since % SECOND_US);
     unsigned seconds = (unsigned)(since / SECOND_US % DAY_S);
     unsigned year;
     unsigned month;
     unsigned day;
 
     date_of((unsigned)(since / SECOND_US / DAY_S), &year, &month, &day);
-    memcpy(to, "0000-00-00T00:00:00.000000Z", DATETIME_SIZE);
+    memcpy(to, "0000-00-00T00:00:00Z", WHOLE_SECOND_SIZE);
     put_number(to, year / 100);
     put_number(to + 2, year % 100);
     put_number(to + 5, month);
@@ -79,6 +83,15 @@ datetime_write(char *to, int64_t us)
     put_number(to + 11, seconds / 3600);
     put_number(to + 14, seconds / 60 % 60);
     put_number(to + 17, seconds % 60);
+    return (unsigned)(since % SECOND_US);
+}
+
+void
+datetime_write(char *to, int64_t us)
+{
+    unsigned decimals = write_second(to, us);
+
+    memcpy(to + WHOLE_SECOND_SIZE - 1, ".000000Z", 8);
     put_number(to + 20, decimals / 10000);
     put_number(to + 22, decimals / 100 % 100);
     put_number(to + 24, decimals % 100);
@@ -90,13 +103,13 @@ datetime_write_short(char *to, int64_t us)
     char text[DATETIME_SIZE];
     size_t size = DATETIME_SIZE - 1;
 
+    if (us % SECOND_US == 0) {
+        write_second(to, us);
+        return WHOLE_SECOND_SIZE;
+    }
     datetime_write(text, us);
     while (text[size - 1] == '0')
         size--;
-    if (text[size - 1] == '.')
-        size--;
-    else if (size < 20) /* the zeros of the seconds are no decimals */
-        size = 19;
     text[size++] = 'Z';
     memcpy(to, text, size);
     return size;

@@ -1,7 +1,6 @@
 #include "proto/uri.h"
 
 #include <stdint.h>
-#include <strings.h>
 
 #include "proto/number.h"
 #include "proto/swar.h"
@@ -29,10 +28,12 @@ is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+/* Not 0 if a byte is below 0x21 or above 0x7e. */
 static inline uint64_t
 is_not_plain(uint64_t v)
 {
-    return (v & SWAR_HIGHS) | swar_below(v, 0x21) | swar_equal(v, 0x7f);
+    return (~(v + SWAR_ONES * (0x80 - 0x21)) | (v + SWAR_ONES) | v) &
+           SWAR_HIGHS;
 }
 
 /* Counts the characters; -1 if one of them may not stand in a URI. */
@@ -84,6 +85,18 @@ has_host(struct slice rest)
     return start < rest.size && rest.data[start] != ':';
 }
 
+/* True if the scheme is http or https, in either case. */
+static bool
+is_http(struct slice scheme)
+{
+    if (scheme.size < 4 || scheme.size > 5)
+        return false;
+    for (size_t i = 0; i < scheme.size; i++)
+        if ((scheme.data[i] | 0x20) != "https"[i])
+            return false;
+    return true;
+}
+
 static enum status
 check_uri(struct slice text, const char *what, long least, struct problem *why)
 {
@@ -115,8 +128,7 @@ check_uri(struct slice text, const char *what, long least, struct problem *why)
                        what, problem_quote(text).text);
 
     rest = (struct slice){text.data + scheme + 1, text.size - scheme - 1};
-    if (scheme >= 4 && scheme <= 5 &&
-        !strncasecmp(text.data, "https", scheme) && !has_host(rest))
+    if (is_http((struct slice){text.data, scheme}) && !has_host(rest))
         return problem(why, STATUS_INVALID, "%s: no host in \"%s\"", what,
                        problem_quote(text).text);
 

@@ -128,6 +128,17 @@ add_time(struct buf *out, int64_t us)
         }                                \
     } while (0)
 
+/* A normalised list has nothing to escape. */
+static void
+add_hash(struct buf *out, struct slice hash)
+{
+    if (hash.size == 0)
+        return;
+    BUF_ADD(out, " hash=\"");
+    buf_add_slice(out, hash);
+    BUF_ADD(out, "\"");
+}
+
 static void
 add_link(struct buf *out, const struct link *link)
 {
@@ -146,7 +157,7 @@ add_link(struct buf *out, const struct link *link)
         buf_add_number(out, link->pri);
         BUF_ADD(out, "\"");
     }
-    ADD_ATTRIBUTE(out, "hash", link->hash);
+    add_hash(out, link->hash);
     add_length(out, link->length);
     ADD_ATTRIBUTE(out, "type", link->type);
     ADD_ATTRIBUTE(out, "encoding", link->encoding);
@@ -184,7 +195,7 @@ fragment_write(struct buf *out, const struct change *change, struct fragment *f,
     BUF_ADD(out, "\"");
     hole = out->size;
     ADD_ATTRIBUTE(out, "capability", change->capability);
-    ADD_ATTRIBUTE(out, "hash", change->hash);
+    add_hash(out, change->hash);
     add_length(out, change->length);
     ADD_ATTRIBUTE(out, "type", change->type);
     ADD_ATTRIBUTE(out, "encoding", change->encoding);

@@ -21,16 +21,16 @@ find_in_text(uint64_t v)
     return scan_find_in_text(v) | swar_equal(v, '<');
 }
 
-static enum token
+/* Inline, so that a literal is compared as a number. */
+static inline enum token
 read_literal(struct reading *r, struct slice literal)
 {
     size_t left = (size_t)(r->end - r->at);
-    bool is_cut = left < literal.size;
 
-    if (memcmp(r->at, literal.data, is_cut ? left : literal.size) != 0)
+    if (left < literal.size)
+        return memcmp(r->at, literal.data, left) ? TOKEN_UNKNOWN : TOKEN_CUT;
+    if (memcmp(r->at, literal.data, literal.size) != 0)
         return TOKEN_UNKNOWN;
-    if (is_cut)
-        return TOKEN_CUT;
     r->at += literal.size;
     return TOKEN_TAKEN;
 }
@@ -108,7 +108,7 @@ set_member(struct reading *r, struct link *link, unsigned *seen,
 }
 
 /* Reads the text of an element, from its start tag to its end tag. */
-static enum token
+static inline enum token
 read_element(struct reading *r, struct slice start, struct slice end,
              enum entry_member member)
 {
