@@ -1,13 +1,18 @@
 /*
  * calls.c - what a call costs: POSTs to callbacks that answer at once.
  *
- *     bench_calls [CALLBACKS [ROUNDS [BYTES [HOSTS]]]]
+ *     bench_calls [--floor | --floor-signed] [CALLBACKS [ROUNDS [BYTES
+ * [HOSTS]]]]
  *
  * One call in flight to each callback, over kept connections; 1,000 callbacks,
  * 50 rounds, bodies of 2,000 bytes, each callback a host of its own without the
  * option. The callbacks are a process of its own on core 0, the caller one
  * thread on core 1. Prints CPU per call of the process that calls, without the
  * first round, which connects.
+ *
+ * --floor makes the same calls without the caller: one sendmsg() and one recv()
+ * for each, and epoll. No program that uses a socket for each callback can do
+ * with less. --floor-signed computes the HMAC-SHA256 of the body for each, too.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,9 +26,11 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "broker/calls/caller.h"
+#include "proto/http/webhook_signature.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/usage.h"
 
@@ -124,6 +131,7 @@ struct callback {
     struct call call;
     char url[64];
     unsigned n_left;
+    int fd; /* of the floor */
 };
 
 static struct bench {
@@ -189,6 +197,89 @@ make_callbacks(unsigned port, unsigned n_hosts, struct slice body)
     }
 }
 
+/* The floor */
+
+static int
+connect_to(unsigned host, unsigned port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr =
+                                 htonl(0x7f010000 | (host & 0xffff))};
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (connect(fd, (struct sockaddr *)&at, sizeof(at)))
+        bench_fail("connect: %s", strerror(errno));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    return fd;
+}
+
+/* The same bytes as the caller sends. */
+static void
+send_raw(const struct callback *c, const struct signer *signer)
+{
+    struct slice body = c->call.body;
+    char head[1024], signature[SIGNATURE_SIZE];
+    const char *signed_header = c->call.headers[2];
+    struct iovec parts[2] = {{.iov_base = head},
+                             {(char *)(uintptr_t)body.data, body.size}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+
+    if (signer && signer_sign(signer, body, signature))
+        bench_fail("no memory");
+    parts[0].iov_len = (size_t)snprintf(
+        head, sizeof(head),
+        "POST %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: tidings/" TIDINGS_VERSION
+        "\r\nAccept: */*\r\n%s\r\n%s\r\n%.17s%s\r\nContent-Length: %zu\r\n\r\n",
+        strstr(c->url, "/cb/"), (int)strcspn(c->url + 7, "/"), c->url + 7,
+        c->call.headers[0], c->call.headers[1], signed_header,
+        signer ? signature : signed_header + 17, body.size);
+    if (sendmsg(c->fd, &message, MSG_NOSIGNAL) !=
+        (ssize_t)(parts[0].iov_len + body.size))
+        bench_fail("a request was not sent in one piece");
+}
+
+static void
+receive_raw(const struct callback *c)
+{
+    char bytes[4096];
+    ssize_t n = recv(c->fd, bytes, sizeof(bytes), 0);
+
+    if (n < 12 || memcmp(bytes, "HTTP/1.1 204", 12))
+        bench_fail("an answer other than 204");
+}
+
+static void
+run_floor(unsigned port, unsigned n_hosts, const struct signer *signer)
+{
+    uint64_t n_all = (uint64_t)bench.n_callbacks * bench.rounds;
+    struct epoll_event events[EVENTS_MAX];
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+    for (unsigned i = 0; i < bench.n_callbacks; i++) {
+        struct callback *c = &bench.callbacks[i];
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+
+        c->fd = connect_to(i % n_hosts, port);
+        epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event);
+        send_raw(c, signer);
+    }
+    while (bench.n_done < n_all) {
+        int n = epoll_wait(epoll, events, EVENTS_MAX, -1);
+
+        for (int i = 0; i < n; i++) {
+            struct callback *c = events[i].data.ptr;
+
+            receive_raw(c);
+            if (++bench.n_done == bench.n_first)
+                usage_take(&bench.from, getpid());
+            if (--c->n_left > 0)
+                send_raw(c, signer);
+        }
+    }
+    usage_take(&bench.to, getpid());
+}
+
 static unsigned
 argument(int argc, char **argv, int i, unsigned otherwise)
 {
@@ -196,21 +287,38 @@ argument(int argc, char **argv, int i, unsigned otherwise)
                     : otherwise;
 }
 
+static void
+run_caller(const struct caller_options *options)
+{
+    struct task task = {.run = start_all};
+    struct problem why = {"", 0, 0};
+
+    sem_init(&bench.done, 0, 0);
+    if (caller_open(&bench.caller, options, &why))
+        bench_fail("%s", why.text);
+    caller_post(bench.caller, &task);
+    while (sem_wait(&bench.done))
+        continue;
+}
+
 int
 main(int argc, char **argv)
 {
-    unsigned n_callbacks = argument(argc, argv, 1, 1000);
-    unsigned rounds = argument(argc, argv, 2, 50) + 1;
-    unsigned n_bytes = argument(argc, argv, 3, 2000);
-    unsigned n_hosts = argument(argc, argv, 4, n_callbacks);
+    bool is_signed = argc > 1 && !strcmp(argv[1], "--floor-signed");
+    bool is_floor = is_signed || (argc > 1 && !strcmp(argv[1], "--floor"));
+    int before = is_floor; /* arguments before the numbers */
+    unsigned n_callbacks = argument(argc, argv, before + 1, 1000);
+    unsigned rounds = argument(argc, argv, before + 2, 50) + 1;
+    unsigned n_bytes = argument(argc, argv, before + 3, 2000);
+    unsigned n_hosts = argument(argc, argv, before + 4, n_callbacks);
+    struct signer *signer =
+        is_signed ? signer_new(SIGNATURE_SHA256, SLICE("a-secret")) : NULL;
     struct networks allowed = {.n = 0};
     struct caller_options options = {.name = "calls",
                                      .allowed = &allowed,
                                      .connections = n_callbacks,
                                      .host_connections =
                                          (n_callbacks + n_hosts - 1) / n_hosts};
-    struct task task = {.run = start_all};
-    struct problem why = {"", 0, 0};
     unsigned port = 0;
     uint64_t n = (uint64_t)n_callbacks * (rounds - 1);
     char *body = bench_memory(malloc(n_bytes));
@@ -225,17 +333,15 @@ main(int argc, char **argv)
 
     memset(body, 'b', n_bytes);
     networks_add_loopback(&allowed);
-    sem_init(&bench.done, 0, 0);
     bench.n_callbacks = bench.n_first = n_callbacks;
     bench.rounds = rounds;
     bench.callbacks =
         bench_memory(calloc(n_callbacks, sizeof(struct callback)));
     make_callbacks(port, n_hosts, (struct slice){body, n_bytes});
-    if (caller_open(&bench.caller, &options, &why))
-        bench_fail("%s", why.text);
-    caller_post(bench.caller, &task);
-    while (sem_wait(&bench.done))
-        continue;
+    if (is_floor)
+        run_floor(port, n_hosts, signer);
+    else
+        run_caller(&options);
 
     printf("calls=%llu failed=%llu ", (unsigned long long)n,
            (unsigned long long)bench.n_failed);
@@ -244,6 +350,7 @@ main(int argc, char **argv)
     usage_print(&bench.from, &bench.to, n);
     printf(" rss_kib=%zu\n", usage_rss_kib(getpid()));
     caller_close(bench.caller);
+    signer_free(signer);
     free(bench.callbacks);
     free(body);
     return bench.n_failed ? 1 : 0;

@@ -54,6 +54,19 @@ TEST(only_a_whole_and_exact_answer_leaves_a_connection)
     }
 }
 
+TEST(an_answer_may_come_in_several_reads)
+{
+    struct trial t;
+
+    trial_get(&t, "/wide");
+    assert_outcome(&t, CALL_ANSWERED, "");
+    assert_string_equal(t.answer, "0123");
+    assert_string_equal(t.content_type, "text/wide");
+    assert_string_equal(t.links, "<w>");
+    get_hello();
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
+}
+
 /* A server may close a kept connection while the request is on its way: the
  * call is made once more, on a new connection, unless an answer has begun. */
 TEST(a_call_is_repeated_once_if_a_kept_connection_closes)

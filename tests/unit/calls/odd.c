@@ -200,6 +200,23 @@ odd_forge(struct odd_connection *c)
     return true;
 }
 
+/* More bytes than the caller reads at once, most of them no part of the body.
+ */
+static bool
+odd_send_wide(struct odd_connection *c)
+{
+    char text[24000];
+    int size = sprintf(text,
+                       OK "Content-Type: text/wide\r\nLink: <w>\r\n"
+                          "X: %01000d\r\n" CHUNKED,
+                       0);
+
+    for (unsigned i = 0; i < 4; i++)
+        size += sprintf(text + size, "1;%04000d\r\n%u\r\n", 0, i);
+    size += sprintf(text + size, "0\r\n\r\n");
+    return odd_send(c->fd, text, (size_t)size);
+}
+
 static bool
 odd_let_wait(struct odd_connection *c)
 {
@@ -270,6 +287,8 @@ odd_answer(struct odd_connection *c)
             return odd_play(c, &odd_answers[i]);
     if (!strncmp(path, "/wait", 5))
         return odd_let_wait(c);
+    if (!strcmp(path, "/wide"))
+        return odd_send_wide(c);
     if (!strcmp(path, "/forged"))
         return odd_forge(c);
     if (sscanf(path, "/%15[a-z-]?%llu", way, &n) == 2)

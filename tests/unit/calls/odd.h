@@ -5,6 +5,7 @@
  *     /status/NNN     that status, and a body "hi"
  *     /wait           hangs until odd_pass, then 204
  *     /forged         an answer, and another one after odd_pass, unasked
+ *     /wide           "0123", in chunks with long extensions
  *     /to?URL         redirects there, 302
  *     /long?N         N bytes, odd_byte each; /long-chunked?N, /long-closed?N
  *     /paced?N        the same, one every 5 ms
