@@ -3,7 +3,7 @@
 # the others' are in proportion to a floor's or nginx's of the same turn.
 
 BEGIN {
-    n_columns = split("entries_s deliveries_s answers_s first_us cpu_us net_us log_us " \
+    n_columns = split("entries_s deliveries_s answers_s first_us cpu_us client_us net_us log_us " \
         "checkpoint_us archive_us core_pct p50_us p99_us max_us lead_p99_us " \
         "stall_p99_us stall_ratio per_message per_read entry_bytes " \
         "answer_bytes flushes_s idle_bytes grown_kib lost repeated closed " \
