@@ -138,6 +138,20 @@ TEST(of_several_addresses_one_that_is_allowed_is_called)
     assert_int_equal(t.call.status, 200);
 }
 
+TEST(a_connection_to_a_name_is_kept)
+{
+    struct trial t;
+    char host[64];
+
+    snprintf(host, sizeof(host), "\r\nHost: good.test:%u\r\n", odd.port);
+    get(&t, "good.test", "/ok");
+    assert_int_equal(t.call.status, 200);
+    get(&t, "GOOD.test", "/ok");
+    assert_int_equal(t.call.status, 200);
+    assert_true(odd_was_sent(&odd, host));
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
+}
+
 /* W-160: no second look-up between the judgement and the connection; and a name
  * that is looked up later is judged again. */
 TEST(a_name_that_turns_inside_is_not_followed)
