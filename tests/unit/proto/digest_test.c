@@ -122,7 +122,7 @@ TEST(chains_digests)
                      STATUS_INVALID);
 }
 
-/* A digest is that of the digest before and the entry, however long that is. */
+/* digest_add hashes the former digest and the entry, of any size. */
 TEST(adds_entries_of_every_size)
 {
     char text[DIGEST_SIZE + 2200];

@@ -119,7 +119,7 @@ TEST(ends_with_what_the_receiver_says)
         const char *document;
     } documents[] = {
         {XML, XML_HEAD "\n" XML_ENTRY "</urlset>"},
-        {XML, USUAL_HEAD "\n<url><loc>http://example.com/a</loc>"
+        {XML, USUAL_HEAD "<url><loc>http://example.com/a</loc>\n"
                          "<rs:md change=\"created\"/></url></urlset>"},
         {JSON, "\n" JSON_ENTRY},
         {JSON, "[\n" JSON_ENTRY "," JSON_ENTRY "]"},
