@@ -34,8 +34,9 @@ struct stage {
     uint64_t until;
     struct td_follower *closes; /* in on_message */
     struct td_follower *pauses; /* likewise, and ends td_run */
-    char seen[1024];            /* "0-4 4-8 ": coverages */
-    char texts[8192];           /* of the changes */
+    bool is_paused;
+    char seen[1024];  /* "0-4 4-8 ": coverages */
+    char texts[8192]; /* of the changes */
     char digest[128];
     unsigned troubles;
     char trouble[1024];
@@ -205,6 +206,7 @@ on_message(const struct td_message *message, void *user)
 
     if (message->last == message->after)
         return 0;
+    assert_false(s->is_paused);
     assert_string_equal(message->set, "news");
     snprintf(s->seen + used, sizeof(s->seen) - used, "%llu-%llu ",
              (unsigned long long)message->after,
@@ -220,6 +222,7 @@ on_message(const struct td_message *message, void *user)
     }
     if (s->pauses) {
         td_follower_pause(s->pauses);
+        s->is_paused = true;
         td_stop(s->client);
     }
     for (size_t i = 0; i < message->n_changes; i++) {
@@ -642,18 +645,38 @@ TEST(closing_it_in_a_message_ends_all_work)
     assert_string_equal(s->seen, "0-4 ");
 }
 
+static int
+stop_by_message(const struct td_message *message, void *user)
+{
+    struct stage *s = user;
+
+    if (message->last > message->after)
+        td_stop(s->client);
+    return 0;
+}
+
+/* Another follower of the handle goes on, and has its changes. */
 TEST(a_pause_holds_lists_back)
 {
     struct stage *s = *state;
+    struct td_follower *other;
 
     s->options.after = "0";
-    s->until = 12;
     assert_int_equal(td_follower_open(s->client, site_link(s->site, "/news"),
                                       &s->options, on_message, s, &s->pauses),
                      TD_OK);
     assert_int_equal(td_run(s->client), TD_STOPPED);
     assert_string_equal(s->seen, "0-4 ");
     site_await(s->site, "/2.xml", 1);
+    put_description(s, 20);
+    site_put(s->site, "/changes", "application/json",
+             history_json(&s->history, 0, 20));
+    assert_int_equal(td_follower_open(s->client, site_link(s->site, "/news"),
+                                      &s->options, stop_by_message, s, &other),
+                     TD_OK);
+    assert_int_equal(td_run(s->client), TD_STOPPED);
+    td_follower_close(other);
+    s->is_paused = false;
     td_follower_resume(s->pauses);
     assert_int_equal(td_run(s->client), TD_STOPPED);
     assert_string_equal(s->seen, "0-4 4-8 ");
