@@ -101,13 +101,21 @@ enum status
 batch_append(struct batch *b, struct slice fragments,
              const struct digest *digest, struct problem *why)
 {
-    /* Most fragments have more than 128 bytes: a first guess, grown below. */
-    if (batch_reserve(b, fragments.size, fragments.size / 128 + 1))
+    if (batch_reserve(b, fragments.size, 0))
         return problem_memory(why);
     if (fragments.size > 0)
         memcpy(b->bytes + b->size, fragments.data, fragments.size);
+    return batch_append_in_place(b, fragments.size, digest, why);
+}
 
-    for (size_t end = b->size + fragments.size; b->size < end;) {
+enum status
+batch_append_in_place(struct batch *b, size_t size, const struct digest *digest,
+                      struct problem *why)
+{
+    /* Most fragments have more than 128 bytes: a first guess, grown below. */
+    if (batch_reserve(b, 0, size / 128 + 1))
+        return problem_memory(why);
+    for (size_t end = b->size + size; b->size < end;) {
         struct slice rest = {b->bytes + b->size, end - b->size};
         struct fragment_view view;
 

@@ -96,6 +96,12 @@ MUST_CHECK enum status batch_append(struct batch *b, struct slice fragments,
                                     const struct digest *digest,
                                     struct problem *why);
 
+/* The same for `size` bytes that the caller has put behind the batch's own, in
+ * room that it reserved. */
+MUST_CHECK enum status batch_append_in_place(struct batch *b, size_t size,
+                                             const struct digest *digest,
+                                             struct problem *why);
+
 /* Gives back memory that was reserved and not used. */
 void batch_trim(struct batch *b);
 

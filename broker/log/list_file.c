@@ -328,20 +328,20 @@ list_file_seek(const struct list_file *file, uint64_t offset,
     place->at = m.plain - header;
 }
 
-/* Reads the deflate stream of a block and inflates it to `plain`. */
+/* Reads the deflate stream of a block and inflates it behind the entries of the
+ * batch, which are then to be appended in place. */
 static enum status
 inflate_block(int fd, const char *name, const struct list_mark *from,
-              const struct list_mark *to, struct buf *plain,
-              struct problem *why)
+              const struct list_mark *to, struct batch *b, struct problem *why)
 {
     size_t packed_size = (size_t)(to->at - from->at), got = 0;
     size_t plain_size = (size_t)(to->plain - from->plain);
     char *packed = malloc(packed_size + sizeof(last_block));
-    char *room = buf_room(plain, plain_size);
     struct libdeflate_decompressor *z = libdeflate_alloc_decompressor();
     enum status rc = STATUS_OK;
 
-    if (!packed || !room || !z) {
+    if (!packed || !z || plain_size > BLOCK_BYTES_MAX ||
+        batch_reserve(b, plain_size, 0)) {
         rc = problem_memory(why);
         goto out;
     }
@@ -357,11 +357,10 @@ inflate_block(int fd, const char *name, const struct list_mark *from,
     }
     /* libdeflate wants a whole stream. */
     memcpy(packed + got, last_block, sizeof(last_block));
-    if (libdeflate_deflate_decompress(z, packed, got + sizeof(last_block), room,
-                                      plain_size, NULL) != LIBDEFLATE_SUCCESS)
+    if (libdeflate_deflate_decompress(z, packed, got + sizeof(last_block),
+                                      b->bytes + b->size, plain_size,
+                                      NULL) != LIBDEFLATE_SUCCESS)
         rc = problem(why, STATUS_IO, "%s is damaged", name);
-    else
-        plain->size += plain_size;
 
 out:
     libdeflate_free_decompressor(z);
@@ -389,14 +388,12 @@ list_file_read(const struct list_file *file, uint64_t after,
     struct slice marks = buf_slice(&file->marks);
     size_t n_marks = list_file_n_marks(marks), n;
     char name[LIST_FILE_NAME_MAX];
-    struct buf plain;
     struct list_mark from, to;
     struct batch *b = NULL;
     enum status rc;
     int fd = -1;
 
     list_file_name(name, file->info.number);
-    buf_init(&plain, BLOCK_BYTES_MAX);
     if (n_marks < 2) {
         rc = problem(why, STATUS_IO, "list %s has no marks", name);
         goto out;
@@ -408,12 +405,11 @@ list_file_read(const struct list_file *file, uint64_t after,
     rc = list_file_open(file->dir_fd, file->info.number, &fd, why);
     if (rc)
         goto out;
-    rc = inflate_block(fd, name, &from, &to, &plain, why);
-    if (rc)
-        goto out;
     b = batch_new(from.after, from.after_us, &from.digest, forms);
-    rc = b ? batch_append(b, buf_slice(&plain), &to.digest, why)
-           : problem_memory(why);
+    rc = b ? inflate_block(fd, name, &from, &to, b, why) : problem_memory(why);
+    if (!rc)
+        rc = batch_append_in_place(b, (size_t)(to.plain - from.plain),
+                                   &to.digest, why);
     /* Inflate alone would let some damage pass. */
     if (!rc && (b->last != to.after || !batch_is_genuine(b)))
         rc = problem(why, STATUS_IO, "%s is damaged", name);
@@ -424,7 +420,6 @@ out:
         b = NULL;
     }
     *batch = b;
-    buf_fini(&plain);
     if (fd >= 0)
         close(fd);
     return rc;

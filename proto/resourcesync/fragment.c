@@ -311,10 +311,12 @@ fragment_view(struct slice text, struct fragment_view *view)
     if (!SKIP(&rest, LOC_END))
         return STATUS_MALFORMED;
 
-    p = memmem(rest.data, rest.size, MD_OPEN, SIZE(MD_OPEN));
-    if (!p)
-        return STATUS_MALFORMED;
-    slice_skip(&rest, (size_t)(p - rest.data) + SIZE(MD_OPEN));
+    while (!SKIP(&rest, MD_OPEN)) {
+        p = rest.size > 0 ? memchr(rest.data + 1, '<', rest.size - 1) : NULL;
+        if (!p)
+            return STATUS_MALFORMED;
+        slice_skip(&rest, (size_t)(p - rest.data));
+    }
     if (!take_quoted(&rest, &value) || change_kind_of(value, &view->kind))
         return STATUS_MALFORMED;
 
