@@ -4,8 +4,10 @@
  *     bench_floor [--log FILE]
  *
  * HTTP/1.1 and WebSocket on one thread, as much of both as the benchmarks
- * speak. The body of a post goes as one frame to all WebSocket clients: no
- * sets, no history, no parsing, no stamps.
+ * speak. The body of a post goes as one frame to all WebSocket clients, and as
+ * one request to all callbacks that subscribed at /hub: no sets, no history, no
+ * parsing, no stamps. Each callback has a kept connection; a subscription with
+ * a secret gets an HMAC-SHA256 of the body for each delivery.
  *
  *     no option    one send() per post and subscriber, then the answer
  *     --log FILE   appends the posts of one turn of the loop to FILE with one
@@ -29,9 +31,11 @@
 #include <unistd.h>
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/sha.h>
 
 #include "tests/bench/bench.h"
+#include "tests/bench/publisher.h"
 
 #define EVENTS_MAX 512
 #define POSTS_MAX  1024 /* in one turn */
@@ -45,13 +49,16 @@ struct bytes {
 struct connection {
     int fd;
     bool is_websocket;
-    size_t place; /* in subscribers */
+    bool is_callback; /* its answers are ignored */
+    char *target;     /* of a callback: its path, and its host behind a '\0' */
+    char *secret;     /* of a callback; NULL: deliveries are not signed */
+    size_t place;     /* in subscribers */
     struct bytes in;
     struct bytes out; /* bytes that the socket did not take */
 };
 
 /* A post of this turn: where its body is in floor.log. */
-struct post {
+struct pending {
     struct connection *by;
     size_t offset, size;
 };
@@ -62,9 +69,12 @@ struct server {
     int log_fd; /* -1: no log */
     struct connection **subscribers;
     size_t n_subscribers, subscribers_capacity;
+    struct connection **callbacks;
+    size_t n_callbacks;
+    uint64_t n_entries;  /* delivered to each callback so far */
     struct bytes log;    /* to be written to the file in this turn */
     struct bytes frames; /* to be sent to all subscribers */
-    struct post posts[POSTS_MAX];
+    struct pending posts[POSTS_MAX];
     size_t n_posts;
 };
 
@@ -163,6 +173,126 @@ send_frames(struct server *s)
     bytes_clear(&s->frames);
 }
 
+/* Callbacks */
+
+static struct connection *
+add_connection(struct server *s, int fd)
+{
+    struct connection *c = bench_memory(calloc(1, sizeof(*c)));
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    int on = 1;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    c->fd = fd;
+    epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event);
+    return c;
+}
+
+/* The signature's line of a delivery; "": it is not signed. */
+static void
+sign(char to[96], const char *secret, const char *body, size_t size)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned n_digest = 0;
+
+    to[0] = '\0';
+    if (!secret)
+        return;
+    HMAC(EVP_sha256(), secret, (int)strlen(secret), (const unsigned char *)body,
+         size, digest, &n_digest);
+    to += sprintf(to, "X-Hub-Signature: sha256=");
+    for (unsigned i = 0; i < n_digest; i++)
+        to += sprintf(to, "%02x", digest[i]);
+    strcpy(to, "\r\n");
+}
+
+/* Sends a post to all callbacks: one send() each. */
+static void
+call_all(struct server *s, const char *body, size_t size)
+{
+    uint64_t before = s->n_entries;
+    const char *at = body, *end = body + size;
+    struct bytes request = {NULL};
+
+    if (s->n_callbacks == 0)
+        return;
+    while (
+        (at = memmem(at, (size_t)(end - at), ENTRY_MARK, strlen(ENTRY_MARK)))) {
+        at += strlen(ENTRY_MARK);
+        s->n_entries++;
+    }
+    for (size_t i = 0; i < s->n_callbacks; i++) {
+        struct connection *c = s->callbacks[i];
+        char head[1024], signature[96];
+        int n;
+
+        sign(signature, c->secret, body, size);
+        n = snprintf(head, sizeof(head),
+                     "POST %s HTTP/1.1\r\nHost: %s\r\n"
+                     "Content-Type: application/xml\r\nTidings-Delivery: "
+                     "floor-1-%llu-%llu\r\n%sContent-Length: %zu\r\n\r\n",
+                     c->target, strchr(c->target, '\0') + 1,
+                     (unsigned long long)before,
+                     (unsigned long long)s->n_entries, signature, size);
+        bytes_clear(&request);
+        bytes_add(&request, head, (size_t)n);
+        bytes_add(&request, body, size);
+        send_bytes(s, c, request.data, request.size);
+    }
+    free(request.data);
+}
+
+/* Copies a value of a form; NULL: there is none. */
+static char *
+value_of(const char *form, const char *name)
+{
+    const char *at = strstr(form, name);
+
+    return at ? bench_memory(
+                    strndup(at + strlen(name), strcspn(at + strlen(name), "&")))
+              : NULL;
+}
+
+/* Subscribes http://A.B.C.D:PORT/PATH, and asks it to confirm. */
+static void
+take_subscription(struct server *s, struct connection *by, const char *body,
+                  size_t size)
+{
+    static const char taken[] =
+        "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n";
+    char *form = bench_memory(strndup(body, size));
+    char *url = value_of(form, "hub.callback="), host[64], path[64], ask[256];
+    unsigned port = 0;
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct connection *c;
+
+    if (!url ||
+        sscanf(url, "http://%40[0-9.]:%u%60s", host, &port, path) != 3 ||
+        inet_pton(AF_INET, host, &to.sin_addr) != 1)
+        bench_fail("floor: this is no subscription: %s", form);
+    to.sin_port = htons((uint16_t)port);
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
+        bench_fail("floor: cannot connect to %s: %s", url, strerror(errno));
+    c = add_connection(s, fd);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    c->is_callback = true;
+    c->secret = value_of(form, "hub.secret=");
+    c->target = bench_memory(calloc(1, strlen(path) + sizeof(host) + 16));
+    sprintf(stpcpy(c->target, path) + 1, "%s:%u", host, port);
+    s->callbacks = bench_memory(realloc(
+        s->callbacks, (s->n_callbacks + 1) * sizeof(struct connection *)));
+    s->callbacks[s->n_callbacks++] = c;
+    snprintf(ask, sizeof(ask),
+             "GET %s?hub.mode=subscribe&hub.challenge=floor HTTP/1.1\r\n"
+             "Host: %s:%u\r\n\r\n",
+             path, host, port);
+    send_bytes(s, c, ask, strlen(ask));
+    send_bytes(s, by, taken, strlen(taken));
+    free(url);
+    free(form);
+}
+
 /* Posts */
 
 /* Makes the posts of this turn durable, and answers them. */
@@ -179,10 +309,11 @@ commit(struct server *s)
     if (fdatasync(s->log_fd))
         bench_fail("floor: fdatasync: %s", strerror(errno));
     for (size_t i = 0; i < s->n_posts; i++) {
-        const struct post *p = &s->posts[i];
+        const struct pending *p = &s->posts[i];
 
         if (s->n_subscribers > 0)
             add_frame(s, s->log.data + p->offset, p->size);
+        call_all(s, s->log.data + p->offset, p->size);
         if (p->by)
             send_bytes(s, p->by, accepted, strlen(accepted));
     }
@@ -197,12 +328,13 @@ take_post(struct server *s, struct connection *c, const char *body, size_t size)
     if (s->log_fd < 0) {
         add_frame(s, body, size);
         send_frames(s);
+        call_all(s, body, size);
         send_bytes(s, c, accepted, strlen(accepted));
         return;
     }
     if (s->n_posts == POSTS_MAX)
         commit(s);
-    s->posts[s->n_posts++] = (struct post){c, s->log.size, size};
+    s->posts[s->n_posts++] = (struct pending){c, s->log.size, size};
     bytes_add(&s->log, body, size);
 }
 
@@ -257,7 +389,9 @@ take_request(struct server *s, struct connection *c)
         bytes_need(&c->in, head_size + body_size - size);
         return false;
     }
-    if (head[0] == 'P')
+    if (strncmp(head, "POST /hub ", 10) == 0)
+        take_subscription(s, c, head + head_size, body_size);
+    else if (head[0] == 'P')
         take_post(s, c, head + head_size, body_size);
     else
         upgrade(s, c, head);
@@ -279,7 +413,12 @@ drop(struct server *s, struct connection *c)
     for (size_t i = 0; i < s->n_posts; i++)
         if (s->posts[i].by == c)
             s->posts[i].by = NULL;
+    for (size_t i = 0; c->is_callback && i < s->n_callbacks; i++)
+        if (s->callbacks[i] == c)
+            s->callbacks[i--] = s->callbacks[--s->n_callbacks];
     close(c->fd);
+    free(c->target);
+    free(c->secret);
     free(c->in.data);
     free(c->out.data);
     free(c);
@@ -299,9 +438,11 @@ on_readable(struct server *s, struct connection *c)
         return;
     }
     c->in.size += (size_t)n;
-    while (!c->is_websocket && take_request(s, c))
+    while (!c->is_websocket && !c->is_callback && take_request(s, c))
         ;
-    if (c->is_websocket) { /* the server ignores the bytes of subscribers */
+    if (c->is_callback) {
+        bytes_clear(&c->in);
+    } else if (c->is_websocket) { /* it ignores the bytes of subscribers */
         free(c->in.data);
         c->in = (struct bytes){NULL};
     } else if (c->in.from == c->in.size) {
@@ -312,16 +453,10 @@ on_readable(struct server *s, struct connection *c)
 static void
 accept_all(struct server *s)
 {
-    int fd, on = 1;
+    int fd;
 
-    while ((fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
-        struct connection *c = bench_memory(calloc(1, sizeof(*c)));
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        c->fd = fd;
-        epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event);
-    }
+    while ((fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK)) >= 0)
+        add_connection(s, fd);
 }
 
 static void

@@ -79,6 +79,17 @@ def test_a_peer_answers_every_post(run, tmp_path, peer, entries):
     assert float(figures["entries_s"]) > 0
 
 
+@pytest.mark.parametrize("signed", [(), ("--signed",)])
+@pytest.mark.parametrize("log", [False, True])
+def test_the_floor_calls_each_callback_once(run, tmp_path, signed, log):
+    floor = (BIN.parent / "bench/bench_floor", *(("--log", tmp_path / "log") if log else ()))
+    load = ("--callbacks", "20", "--entries", "3", "--posts", "5", *signed)
+    done = run(BIN.parent / "bench/bench_webhooks", *load, "--", *floor)
+    figures = dict(re.findall(r"(\S+)=(\S+)", done.output()))
+    assert (figures["posts"], figures["per_delivery"]) == ("5", "3.00")
+    assert (figures["lost"], figures["repeated"], figures["unanswered"]) == ("0", "0", "0")
+
+
 def start_of(run, tmp_path, peer):
     """The end of a command line: any core, and the peer."""
     if run(BENCH / "peer", "--has", peer, status=None).status:
