@@ -36,7 +36,7 @@ class Spread:
         return cls(*map(float, text.split(",")))
 
     def __str__(self):
-        return ",".join(f"{value:.6g}" for value in (self.median, self.least, self.most))
+        return ",".join(f"{value:.9g}" for value in (self.median, self.least, self.most))
 
     def shown(self):
         """The median, and the range if it is another number."""
