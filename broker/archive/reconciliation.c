@@ -252,6 +252,7 @@ static enum status
 post_part(struct reconciliation *t, struct problem *why)
 {
     struct post post = {.kind = POST_CHANGES,
+                        .is_never_held = true,
                         .bytes = t->part.bytes,
                         .fragments = t->part.fragments,
                         .n_fragments = t->part.n};

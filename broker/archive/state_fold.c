@@ -191,6 +191,8 @@ gather_entries(struct set *set, struct resources *r, uint64_t last,
         seq = batch->last;
         rc = resources_fold(r, batch, seq, why);
         batch_unref(batch);
+        if (log_is_holding(log)) /* posts wait for files of lists */
+            break;
     }
     return rc;
 }

@@ -133,6 +133,10 @@ enum metric_kind {
     ROW(FILES_WRITTEN, COUNTER, LABEL_NONE, \
         "tidings_list_files_written_total", \
         "Closed Change Lists that were written to their files") \
+    ROW(UNFILED, GAUGE, LABEL_NONE, "tidings_list_unfiled_bytes", \
+        "Size of the closed Change Lists that have no file yet") \
+    ROW(UNFILED_LIMIT, GAUGE, LABEL_NONE, "tidings_list_unfiled_limit_bytes", \
+        "Size from which posts wait until lists are filed (--unfiled-bytes)") \
     ROW(FILES_FAILED, COUNTER, LABEL_NONE, "tidings_list_files_failed_total", \
         "Attempts to write a closed Change List to its file that failed") \
     ROW(FOLDS_FAILED, COUNTER, LABEL_NONE, "tidings_folds_failed_total", \

@@ -93,6 +93,10 @@ struct engine_ops {
     enum status (*commit)(struct engine *engine, const struct commit *commit,
                           bool *is_more, struct problem *why);
 
+    /* Lets the engine collect about so many bytes before it puts them where
+     * they stay. Before the log thread starts; may be NULL. */
+    void (*bound_wal)(struct engine *engine, uint64_t bytes);
+
     /* Things to be done between commits. Log thread. */
     void (*tidy)(struct engine *engine);
 
@@ -129,6 +133,10 @@ struct engine_ops {
     enum status (*unfiled)(struct engine *engine, uint32_t *set,
                            struct list_info *info, struct buf *header,
                            struct problem *why);
+
+    /* Sets *bytes to the size of all closed lists without a file. */
+    enum status (*unfiled_bytes)(struct engine *engine, uint64_t *bytes,
+                                 struct problem *why);
 
     /* The first trash that is due behind what is in *trash (all zero: of all),
      * in the order in which it is due: STATUS_NOT_FOUND if there is none. */

@@ -35,6 +35,7 @@ struct log {
     struct tails tails;
     atomic_size_t disk_forms; /* bytes of forms kept by batches from a disk */
     struct batch_cache *cache;
+    struct backlog backlog;
     struct log_thread log_thread;
     atomic_bool is_ending; /* log_ending */
 
@@ -442,6 +443,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     struct list_file file = {.dir_fd = -1};
     struct buf header;
     uint32_t id;
+    int64_t seen = backlog_bytes(&log->backlog);
     enum status rc;
 
     *is_done = false;
@@ -451,6 +453,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (rc == STATUS_NOT_FOUND) {
         *is_done = true;
         rc = STATUS_OK;
+        backlog_clear(&log->backlog, seen);
         goto out;
     }
     if (rc)
@@ -467,6 +470,8 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
                              why);
     if (!rc)
         rc = submit_filed(log, filing.set, &file, why);
+    if (!rc || rc == STATUS_GONE)
+        backlog_take(&log->backlog, file.info.bytes);
     if (rc == STATUS_GONE) {
         rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
         goto out;
@@ -477,6 +482,10 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
              diag_number("list", file.info.number));
 
 out:
+    backlog_fail(&log->backlog, rc && rc != STATUS_STOPPED);
+    /* Changes may have waited for this. */
+    if (!*is_done || seen > 0)
+        thread_wake(&log->log_thread.thread);
     if (file.dir_fd >= 0)
         close(file.dir_fd);
     buf_fini(&header);
@@ -779,6 +788,7 @@ log_open(struct log **result, const struct log_options *options,
          struct problem *why)
 {
     struct log *log = calloc(1, sizeof(*log));
+    uint64_t unfiled = 0;
     enum status rc;
 
     if (!log)
@@ -805,10 +815,16 @@ log_open(struct log **result, const struct log_options *options,
     if (!rc && !(log->cache = batch_cache_new(CACHE_BYTES, &log->disk_forms,
                                               read_disk, log)))
         rc = problem_memory(why);
+    if (!rc && options->unfiled_bytes > 0)
+        rc = log->engine->ops->unfiled_bytes(log->engine, &unfiled, why);
     if (!rc) {
+        if (log->engine->ops->bound_wal)
+            log->engine->ops->bound_wal(log->engine, options->wal_bytes);
+        backlog_init(&log->backlog, options->unfiled_bytes, unfiled);
         log->log_thread.engine = log->engine;
         log->log_thread.tails = &log->tails;
         log->log_thread.options = &log->options;
+        log->log_thread.backlog = &log->backlog;
         rc = log_thread_start(&log->log_thread, why);
     }
     if (rc) {
@@ -825,6 +841,12 @@ log_check(const char *dir, struct problem *why)
     enum status rc = file_check_dir(dir, why);
 
     return rc ? rc : file_check_lock(dir, why);
+}
+
+bool
+log_is_holding(const struct log *log)
+{
+    return backlog_is_full(&log->backlog);
 }
 
 const atomic_bool *

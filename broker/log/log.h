@@ -51,7 +51,12 @@ struct log_options {
     engine_open_fn *open_engine;
     struct list_limits limits;
     uint64_t tail_bytes; /* memory for recent batches of all sets */
+    uint64_t wal_bytes;  /* of the engine (bound_wal); 0: as few as it can */
     int64_t linger_us;   /* how long a commit waits for company */
+
+    /* With so many bytes of closed lists without a file changes wait
+     * (backlog.h); 0: never. */
+    uint64_t unfiled_bytes;
 
     /* Called on log_open's thread for every existing set, with its stored
      * settings; it may set the limits of its lists. Returns the set's owner;
@@ -193,6 +198,10 @@ MUST_CHECK enum status log_act(struct log *log, struct log_set *set,
 
 /* Wakes the log thread if there are posts of log_submit_later. */
 void log_wake(struct log *log);
+
+/* True while changes wait for files of lists (unfiled_bytes). The thread that
+ * files them then does nothing else for long. Any thread, relaxed. */
+bool log_is_holding(const struct log *log);
 
 /* The health of the log, for monitoring. */
 struct log_health {

@@ -68,6 +68,9 @@ commit_acts(struct log_thread *t, const struct journal_place *place,
         t->place = *place;
         pthread_mutex_unlock(&t->mutex);
     }
+    for (size_t i = 0; acts->n_of[ACT_LIST_END] > 0 && i < acts->n; i++)
+        if (acts->all[i].kind == ACT_LIST_END)
+            backlog_add(t->backlog, acts->all[i].list_end.info.bytes);
     metrics_add(METRIC_LISTS_CLOSED, (int64_t)acts->n_of[ACT_LIST_END]);
     metrics_add(METRIC_FILES_WRITTEN, (int64_t)acts->n_of[ACT_FILED]);
     return rc;
@@ -329,6 +332,21 @@ follow_waiting(struct log_thread *t)
     }
 }
 
+/* True if changes are to wait for files of lists. A log that ends commits all
+ * that was submitted. */
+static bool
+is_holding(struct log_thread *t)
+{
+    bool is;
+
+    if (!backlog_is_full(t->backlog))
+        return false;
+    pthread_mutex_lock(&t->mutex);
+    is = !t->is_ending;
+    pthread_mutex_unlock(&t->mutex);
+    return is;
+}
+
 /* Does any post wait for a round? */
 static bool
 has_waiting_posts(struct log_thread *t)
@@ -338,7 +356,26 @@ has_waiting_posts(struct log_thread *t)
     pthread_mutex_lock(&t->mutex);
     is = !list_is_empty(&t->queue);
     pthread_mutex_unlock(&t->mutex);
-    return is || !list_is_empty(&t->waiting);
+    return is || !list_is_empty(&t->waiting) ||
+           (!list_is_empty(&t->held) && !is_holding(t));
+}
+
+/* Moves changes to the held posts, and the other posts of a line, which keep
+ * their order. The rest stays: these posts are few, and some of them make room.
+ */
+static void
+hold_changes(struct log_thread *t)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &t->waiting) {
+        const struct post *post = list_entry(node, struct post, node);
+
+        if ((post->kind != POST_CHANGES && !post->line) || post->is_never_held)
+            continue;
+        list_remove(node);
+        list_append(&t->held, node);
+    }
 }
 
 /* Moves what was submitted to the waiting posts. */
@@ -348,6 +385,12 @@ take_queue(struct log_thread *t)
     pthread_mutex_lock(&t->mutex);
     list_move(&t->waiting, &t->queue);
     pthread_mutex_unlock(&t->mutex);
+    if (is_holding(t)) {
+        hold_changes(t);
+    } else if (!list_is_empty(&t->held)) {
+        list_move(&t->held, &t->waiting); /* held ones came first */
+        list_move(&t->waiting, &t->held);
+    }
 }
 
 #define NEARLY_FULL "the disk is nearly full"
@@ -648,6 +691,7 @@ log_thread_start(struct log_thread *t, struct problem *why)
     list_init(&t->queue);
     sequencer_init(&t->sequencer, t->engine, t->options, &t->tails->forms);
     list_init(&t->waiting);
+    list_init(&t->held);
     atomic_init(&t->is_owed_a_wake, false);
     atomic_init(&t->has_room, true);
     buf_init(&t->record, SIZE_MAX);

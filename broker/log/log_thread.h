@@ -33,6 +33,7 @@
 
 #include "base/list.h"
 #include "base/thread.h"
+#include "broker/log/backlog.h"
 #include "broker/log/engine.h"
 #include "broker/log/key_shares.h"
 #include "broker/log/log.h"
@@ -43,6 +44,7 @@ struct log_thread {
     struct engine *engine;
     struct tails *tails;
     const struct log_options *options;
+    struct backlog *backlog;
     struct thread thread;
 
     /* The queue has posts without a wake-up of the log thread. The submitter
@@ -81,6 +83,7 @@ struct log_thread {
     /* The round's, the log thread's own. */
     int64_t committed_us; /* on the steady clock */
     struct list waiting;  /* posts of later rounds */
+    struct list held;     /* earlier ones, while the backlog is full */
     struct sequencer sequencer;
     struct key_shares key_shares;
     struct post *announcement; /* the last of its posts; or NULL */

@@ -64,6 +64,10 @@ struct post {
     struct client *client;
     struct key_share *key_share; /* the log thread's: key_shares.h */
 
+    /* POST_CHANGES: of the thread that files lists, so it must not wait for
+     * their files (backlog.h). */
+    bool is_never_held;
+
     struct post_line *line; /* POST_CHANGES; lent; NULL: in none */
 
     /* POST_CLOSE: the number of the list to end, 0: of whichever is open. The

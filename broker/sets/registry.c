@@ -606,6 +606,8 @@ registry_open(struct registry **registry,
         .open_engine = options->open_engine,
         .limits = {config->rotate_entries, config->rotate_bytes},
         .tail_bytes = config->tail_bytes,
+        .wal_bytes = config->wal_bytes,
+        .unfiled_bytes = config->unfiled_bytes,
         .linger_us = config->linger_us,
         .on_set = on_set,
         .on_removed = on_removed,
@@ -1021,6 +1023,8 @@ registry_measure(struct registry *r)
                 (int64_t)clients_held(&r->clients, CLIENT_POSTS));
     metrics_set(METRIC_INGEST_LIMIT, (int64_t)r->options.config->ingest_bytes);
     metrics_set(METRIC_TAIL_LIMIT, (int64_t)r->options.config->tail_bytes);
+    metrics_set(METRIC_UNFILED_LIMIT,
+                (int64_t)r->options.config->unfiled_bytes);
     log_health(r->log, &health);
     metrics_set(METRIC_LOG_AHEAD, health.ahead_us);
 }

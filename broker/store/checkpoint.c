@@ -5,20 +5,16 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
-/* As db_open makes them. */
-#define PAGE_BYTES 16384
-
 /* sqlite.org/fileformat2.html#walformat: its header, and that of a page. */
 #define WAL_HEADER_BYTES   32
 #define FRAME_HEADER_BYTES 24
 
-/* WAL bytes after which a checkpoint begins; and after which the writer copies
- * them itself and waits for the thread and for readers, rather than let the WAL
- * grow on: on a loaded machine commits may come faster than the thread copies
- * them. */
-#define CHECKPOINT_BYTES 4194304
-#define WAL_LONG_BYTES   (16 * (int64_t)CHECKPOINT_BYTES)
-#define WAL_WAIT_MS      1000
+/* The thread copies again what was written while it copied, so often at most.
+ */
+#define ROUNDS 4
+
+/* How long the writer waits for readers of a WAL that has become too long. */
+#define WAL_WAIT_MS 1000
 
 /* Otherwise, as db_open sets it. */
 #define BUSY_MS 5000
@@ -46,14 +42,35 @@ on_wal(void *user, sqlite3 *handle, const char *name, int pages)
 
     (void)handle;
     (void)name;
-    c->wal_bytes = (int64_t)pages * PAGE_BYTES;
+    c->wal_bytes = (int64_t)pages * c->page_bytes;
+    atomic_store_explicit(&c->n_pages, pages, memory_order_relaxed);
     metrics_set(METRIC_WAL, c->wal_bytes);
     /* Not while a RESTART is due: two checkpoints would be in each other's
      * way. */
-    if (c->wal_bytes >= CHECKPOINT_BYTES &&
+    if (c->wal_bytes >= c->due_bytes &&
         !atomic_load_explicit(&c->is_restart_due, memory_order_relaxed))
         thread_wake(&c->thread);
     return SQLITE_OK;
+}
+
+/* Copies all that no reader needs in the WAL. While it copies, commits add to
+ * the WAL: it copies that, too, until the writer's part is short. */
+static int
+copy_wal(struct checkpoint *c)
+{
+    int n_copied = 0, n_left = 0, result = SQLITE_OK;
+
+    for (int i = 0; i < ROUNDS && result == SQLITE_OK; i++) {
+        pthread_mutex_lock(&c->copying);
+        result = sqlite3_wal_checkpoint_v2(
+            c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &n_copied);
+        pthread_mutex_unlock(&c->copying);
+        n_left =
+            atomic_load_explicit(&c->n_pages, memory_order_relaxed) - n_copied;
+        if ((int64_t)n_left * c->page_bytes < CHECKPOINT_BYTES)
+            break;
+    }
+    return result;
 }
 
 static void
@@ -62,12 +79,8 @@ run_checkpoints(struct thread *t)
     struct checkpoint *c = t->user;
 
     while (thread_wait(t, -1)) {
-        int result;
+        int result = copy_wal(c);
 
-        pthread_mutex_lock(&c->copying);
-        result = sqlite3_wal_checkpoint_v2(
-            c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-        pthread_mutex_unlock(&c->copying);
         report_failure(&c->db, result);
         metrics_add(METRIC_CHECKPOINTS, result == SQLITE_OK);
         atomic_store_explicit(&c->is_restart_due, true, memory_order_relaxed);
@@ -80,7 +93,7 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
 {
     int result = sqlite3_wal_checkpoint_v2(
         writer->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    char limit[64];
+    int64_t page_bytes = 0;
     enum status rc;
 
     if (result != SQLITE_OK)
@@ -88,9 +101,10 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
     c->writer = writer;
     atomic_init(&c->is_restart_due, false);
     pthread_mutex_init(&c->copying, NULL);
-    snprintf(limit, sizeof(limit), "PRAGMA journal_size_limit=%lld",
-             (long long)WAL_LONG_BYTES);
-    rc = db_exec(writer, limit, why);
+    atomic_init(&c->n_pages, 0);
+    rc = db_number(writer, "PRAGMA page_size", &page_bytes, why);
+    c->page_bytes = (int)page_bytes;
+    checkpoint_bound(c, 0);
     if (!rc)
         rc = db_open(&c->db, path, DB_WRITER, why);
     if (!rc)
@@ -98,6 +112,22 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
     if (!rc)
         sqlite3_wal_hook(writer->handle, on_wal, c);
     return rc;
+}
+
+void
+checkpoint_bound(struct checkpoint *c, int64_t bytes)
+{
+    char limit[64];
+
+    if (bytes < CHECKPOINT_BYTES)
+        bytes = CHECKPOINT_BYTES;
+    if (bytes == c->due_bytes)
+        return;
+    c->due_bytes = bytes;
+    /* A commit may be larger than any bound: its room is given back. */
+    snprintf(limit, sizeof(limit), "PRAGMA journal_size_limit=%lld",
+             (long long)(bytes + CHECKPOINT_SLACK_BYTES));
+    (void)sqlite3_exec(c->writer->handle, limit, NULL, NULL, NULL);
 }
 
 void
@@ -110,7 +140,7 @@ checkpoint_stop(struct checkpoint *c)
 void
 checkpoint_complete(struct checkpoint *c)
 {
-    bool is_long = c->wal_bytes >= WAL_LONG_BYTES;
+    bool is_long = c->wal_bytes >= c->due_bytes + CHECKPOINT_SLACK_BYTES;
     int result;
 
     if (!atomic_exchange_explicit(&c->is_restart_due, false,
@@ -136,7 +166,7 @@ checkpoint_trim(struct checkpoint *c)
 {
     sqlite3_int64 kept =
         WAL_HEADER_BYTES +
-        c->wal_bytes / PAGE_BYTES * (PAGE_BYTES + FRAME_HEADER_BYTES);
+        c->wal_bytes / c->page_bytes * (c->page_bytes + FRAME_HEADER_BYTES);
     sqlite3_int64 size;
     sqlite3_file *wal = NULL;
 

@@ -1,11 +1,16 @@
 /*
  * checkpoint.h - keeps SQLite's write-ahead log short.
  *
- * A thread copies what it can (PASSIVE) each time the log has grown by some
- * megabytes; the writer copies the rest (RESTART) between two commits, so that
- * the next one writes the log from its beginning. Automatic checkpoints would
- * hold up commits (p99 8.4 ms instead of 3.5 ms, measured); PASSIVE alone lets
- * the log grow without end.
+ * A thread copies what it can (PASSIVE) each time the log has grown to a bound,
+ * until little is left; the writer copies the rest (RESTART) between two
+ * commits, so that the next one writes the log from its beginning. Automatic
+ * checkpoints would hold up commits (p99 8.4 ms instead of 3.5 ms, measured);
+ * PASSIVE alone lets the log grow without end.
+ *
+ * The bound is large: pages of a list that was filed and forgotten are written
+ * again for the next entries, and a checkpoint copies only what each page has
+ * at last. Commits are durable in the log, so a late checkpoint costs room on
+ * the disk and time after a crash, no entry.
  */
 #ifndef BROKER_STORE_CHECKPOINT_H
 #define BROKER_STORE_CHECKPOINT_H
@@ -19,11 +24,24 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+/* The least bound. */
+#define CHECKPOINT_BYTES ((int64_t)4 << 20)
+
+/* With so much more than the bound the writer copies the WAL itself and waits
+ * for the thread and for readers, rather than let it grow on: on a loaded
+ * machine commits may come faster than the thread copies them. */
+#define CHECKPOINT_SLACK_BYTES (15 * CHECKPOINT_BYTES)
+
 struct checkpoint {
     struct db *writer; /* the connection that commits */
     struct thread thread;
     struct db db;      /* the thread's own connection */
+    int page_bytes;    /* of the database */
     int64_t wal_bytes; /* from SQLite after each commit; the writer's thread */
+    int64_t due_bytes; /* of the WAL: then a checkpoint begins; likewise */
+
+    /* Pages of the WAL. Relaxed: the thread copies a little less. */
+    atomic_int n_pages;
 
     /* Held during a checkpoint of the thread, and by the writer before it
      * copies a long log: SQLite refuses a second checkpoint at once, without
@@ -39,6 +57,11 @@ struct checkpoint {
  * served; then starts the thread. */
 MUST_CHECK enum status checkpoint_start(struct checkpoint *c, struct db *writer,
                                         const char *path, struct problem *why);
+
+/* Lets the WAL grow to about so many bytes before it is copied; 0 or less than
+ * CHECKPOINT_BYTES: to these. It then takes up to CHECKPOINT_SLACK_BYTES more,
+ * and one commit. The writer's thread; between commits. */
+void checkpoint_bound(struct checkpoint *c, int64_t bytes);
 
 /* Harmless if it never started. */
 void checkpoint_stop(struct checkpoint *c);

@@ -18,15 +18,12 @@
 #include "broker/store/store_queries.h"
 #include "broker/store/store_rows.h"
 
-/* As db_open makes them. */
-#define PAGE_BYTES 16384
-
 /*
  * With less free room the log refuses posts, so that acts that free room still
  * fit: three commits (16 MB), the file of a list (50 MB, if nothing
- * compresses), the WAL between checkpoints. A larger commit needs more. Pages
- * that the database has free count, for it never shrinks; but the WAL and the
- * file need a disk that is free.
+ * compresses), the WAL between checkpoints, whose bound is then the least. A
+ * larger commit needs more. Pages that the database has free count, for it
+ * never shrinks; but the WAL and the file need a disk that is free.
  */
 #define COMMIT_BYTES    ((uint64_t)16 << 20)
 #define RESERVE_BYTES   ((uint64_t)110 << 20)
@@ -60,6 +57,7 @@ struct store {
     struct checkpoint checkpoint;
     int64_t plenty_until_us; /* of disk space */
     uint64_t room;           /* as of the last look at it */
+    int64_t wal_bytes;       /* checkpoint_bound, while there is plenty */
 };
 
 static struct store *
@@ -107,7 +105,7 @@ room_of(struct store *s, uint64_t disk_bytes)
             row)
             all_bytes +=
                 store_column_u64(s->db.statements[STORE_FREE_PAGES], 0) *
-                PAGE_BYTES;
+                (uint64_t)s->checkpoint.page_bytes;
         sqlite3_reset(s->db.statements[STORE_FREE_PAGES]);
     }
     if (all_bytes < RESERVE_BYTES)
@@ -129,6 +127,10 @@ store_room(struct engine *engine)
         return s->room;
     disk_bytes = file_free_bytes(s->dir_fd);
     s->room = room_of(s, disk_bytes);
+    /* With less, all that the WAL has is soon in the database, and the room
+     * for that is certain. */
+    checkpoint_bound(&s->checkpoint,
+                     disk_bytes >= PLENTY_BYTES ? s->wal_bytes : 0);
     if (disk_bytes >= PLENTY_BYTES)
         s->plenty_until_us = clock_steady_us() + PLENTY_US;
     return s->room;
@@ -187,6 +189,12 @@ static int64_t
 store_keys_begun(struct engine *engine, int64_t at_us)
 {
     return store_keys_since(&store_of(engine)->keys, at_us);
+}
+
+static void
+store_bound_wal(struct engine *engine, uint64_t bytes)
+{
+    store_of(engine)->wal_bytes = (int64_t)bytes;
 }
 
 static void
@@ -407,6 +415,7 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
     s->ops.keys_since = store_keys_begun;
     s->ops.next_id = store_next_id;
     s->ops.commit = store_commit;
+    s->ops.bound_wal = store_bound_wal;
     s->ops.tidy = store_tidy;
     s->ops.close = store_close;
     s->queries.engine.ops = &s->ops;

@@ -11,6 +11,7 @@ enum read_statement {
     R_LIST_OF,
     R_SEEK,
     R_UNFILED,
+    R_UNFILED_BYTES,
     R_TRASH,
     R_GENERATIONS,
     R_DUE,
@@ -35,6 +36,8 @@ static const char *const read_sql[R_STATEMENTS] = {
     [R_UNFILED] = "SELECT " LIST_COLUMNS ", header, set_id FROM lists"
                   " WHERE filed = 0 AND set_id > ? AND set_id IN"
                   " (SELECT id FROM sets) ORDER BY set_id, number LIMIT 1",
+    [R_UNFILED_BYTES] = "SELECT coalesce(sum(bytes), 0) FROM lists"
+                        " WHERE filed = 0 AND set_id IN (SELECT id FROM sets)",
     [R_TRASH] = ("SELECT id, set_id, name, first, last, is_whole, due_us"
                  " FROM trash WHERE due_us <= ? AND (due_us, id) > (?, ?)"
                  " ORDER BY due_us, id LIMIT 1"),
@@ -374,6 +377,20 @@ find_unfiled(struct engine *engine, uint32_t *set, struct list_info *info,
 }
 
 static enum status
+sum_unfiled(struct engine *engine, uint64_t *bytes, struct problem *why)
+{
+    struct reading r;
+    enum status rc = begin_reading(&r, engine, R_UNFILED_BYTES, NULL, why);
+
+    if (!rc)
+        rc = step_to_row(&r, "read the lists", "no sum", why);
+    if (!rc)
+        *bytes = store_column_u64(r.q, 0);
+    end_reading(&r);
+    return rc;
+}
+
+static enum status
 find_trash(struct engine *engine, int64_t now_us, struct engine_trash *trash,
            struct problem *why)
 {
@@ -448,6 +465,7 @@ const struct engine_ops store_queries_ops = {
     .list_of = read_list_of,
     .seek = seek_place,
     .unfiled = find_unfiled,
+    .unfiled_bytes = sum_unfiled,
     .trash = find_trash,
     .generations = read_generations,
     .due = find_due,

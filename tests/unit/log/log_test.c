@@ -165,6 +165,29 @@ TEST(files_a_list_byte_for_byte)
     free(filed);
 }
 
+/* backlog.h: a list that gets its file lets the posts go on, those of a former
+ * process count, too; and then nothing is counted. */
+TEST(goes_on_when_lists_have_their_files)
+{
+    struct stage *s = *state;
+    struct posted next;
+
+    stage_open(s, 100);
+    stage_post(s, 1, 250);
+    s->logs.options.unfiled_bytes = 1;
+    stage_reopen(s);
+    assert_true(log_is_holding(s->logs.log));
+    posts_begin(&next, POST_CHANGES, s->set);
+    posts_add_many(&next, 251, 10);
+    assert_int_equal(log_submit(s->logs.log, &next.post), STATUS_OK);
+    assert_int_equal(stage_head(s).last, 250);
+    logs_file_all(&s->logs);
+    assert_int_equal(posts_wait(&next), STATUS_OK);
+    assert_int_equal(next.post.first, 251);
+    posts_end(&next);
+    assert_false(log_is_holding(s->logs.log));
+}
+
 /* Design section 1: three tiers behind one read, from any position. */
 TEST(reads_the_same_from_memory_store_and_file)
 {

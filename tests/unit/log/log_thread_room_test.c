@@ -219,3 +219,67 @@ TEST(a_round_that_follows_another_lingers_too)
     await_group(late);
     assert_int_equal(count_commits(w), 2);
 }
+
+/* backlog.h: changes wait while the closed lists without a file are too large.
+ * Acts are committed, and so are the changes of the thread that files lists. */
+TEST(holds_changes_while_lists_wait_for_their_files)
+{
+    struct world *w = *state;
+    struct posted *p[3], *filed = make_act(w, ACT_FILED, &w->a), *own;
+
+    assert_kept(submit(w, changes(w, &w->a, 2)), 1);
+    backlog_add(&w->backlog, BACKLOG_MAX);
+    p[0] = submit(w, changes(w, &w->a, 2));
+    p[1] = submit(w, changes(w, &w->b, 2));
+    filed->act.filed.list = 1;
+    submit(w, filed);
+    assert_int_equal(posts_wait(filed), STATUS_OK);
+    own = changes(w, &w->a, 3);
+    own->post.is_never_held = true;
+    assert_kept(submit(w, own), 3);
+    p[2] = submit(w, changes(w, &w->a, 1));
+    assert_int_equal(head_of(&w->a).last, 5);
+    assert_false(head_of(&w->b).exists);
+
+    backlog_take(&w->backlog, 1);
+    thread_wake(&w->log_thread.thread);
+    assert_kept(p[0], 6);
+    assert_kept(p[1], 1);
+    assert_kept(p[2], 8);
+}
+
+/* Nothing waits for lists that cannot be filed, nor for a log that ends. */
+TEST(holds_no_changes_in_vain)
+{
+    struct world *w = *state;
+    struct posted *p;
+
+    backlog_add(&w->backlog, BACKLOG_MAX);
+    backlog_fail(&w->backlog, true);
+    assert_kept(submit(w, changes(w, &w->a, 2)), 1);
+    backlog_fail(&w->backlog, false);
+    p = submit(w, changes(w, &w->a, 2));
+    log_thread_stop(&w->log_thread);
+    assert_kept(p, 3);
+}
+
+/* The count starts from 0 when every list has a file. A list that was closed
+ * meanwhile stays counted. */
+TEST(counts_anew_when_no_list_waits)
+{
+    struct backlog b;
+    int64_t seen;
+
+    backlog_init(&b, 1000, 700);
+    assert_false(backlog_is_full(&b));
+    backlog_add(&b, 300);
+    assert_true(backlog_is_full(&b));
+    seen = backlog_bytes(&b);
+    backlog_add(&b, 50);
+    backlog_clear(&b, seen);
+    assert_int_equal(backlog_bytes(&b), 1050);
+    backlog_clear(&b, 1050);
+    assert_int_equal(backlog_bytes(&b), 0);
+    backlog_init(&b, 0, 1 << 30);
+    assert_false(backlog_is_full(&b));
+}

@@ -30,6 +30,9 @@
 
 #define KEPT_MAX 512
 
+/* More than the lists of a test have. */
+#define BACKLOG_MAX (1 << 30)
+
 /* The engine. */
 struct fake {
     struct engine engine;
@@ -215,6 +218,7 @@ struct world {
     struct log_thread log_thread;
     struct tails tails;
     struct log_options options;
+    struct backlog backlog;
     struct log_set a, b;
     atomic_uint n_closed;
     struct posted **posts; /* that the test has made */
@@ -326,6 +330,8 @@ world_open(unsigned to_forget)
     w->log_thread.engine = &w->fake.engine;
     w->log_thread.tails = &w->tails;
     w->log_thread.options = &w->options;
+    backlog_init(&w->backlog, BACKLOG_MAX, 0);
+    w->log_thread.backlog = &w->backlog;
     assert_int_equal(log_thread_start(&w->log_thread, NULL), STATUS_OK);
     /* It begins with a look whether there is something to forget. */
     wait_for(w, &w->fake.n_tidied, 1);
