@@ -200,13 +200,54 @@ run_tasks(struct loop *loop)
  * until the other one has returned from it. On one core that never happens
  * meanwhile: each wake cost 10 to 30 us. */
 static void
-wake_up(struct loop *loop)
+send_wake(struct loop *loop)
 {
     static const uint64_t one = 1;
 
+    (void)!write(loop->wake_fd, &one, sizeof(one));
+}
+
+/* loop_hold_wakes of this thread, and the loop that it wakes at the end. */
+static _Thread_local bool is_holding;
+static _Thread_local struct loop *held;
+
+/* Sends the wake that was held back. */
+static void
+send_held(void)
+{
+    if (!held)
+        return;
+    send_wake(held);
+    atomic_fetch_sub(&held->n_inside, 1);
+    held = NULL;
+}
+
+static void
+wake_up(struct loop *loop)
+{
     /* Only the first of several wakes the loop; the order: on_mail. */
-    if (!atomic_exchange(&loop->is_woken, true))
-        (void)!write(loop->wake_fd, &one, sizeof(one));
+    if (atomic_exchange(&loop->is_woken, true))
+        return;
+    if (!is_holding) {
+        send_wake(loop);
+        return;
+    }
+    send_held();
+    atomic_fetch_add(&loop->n_inside, 1);
+    held = loop;
+}
+
+void
+loop_hold_wakes(void)
+{
+    is_holding = true;
+}
+
+void
+loop_release_wakes(void)
+{
+    is_holding = false;
+    send_held();
 }
 
 static void

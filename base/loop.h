@@ -106,6 +106,13 @@ void loop_wake(struct loop *loop);
 /* Runs task->run on the loop. Any thread; in order per posting thread. */
 void loop_post(struct loop *loop, struct task *task);
 
+/* Between these two a loop that this thread wakes is woken at the end, or
+ * before this thread wakes another one: so a loop on the same core finds all
+ * tasks of a round, and not the first one. The thread must not wait for
+ * anything meanwhile, nor call them twice. Any thread. */
+void loop_hold_wakes(void);
+void loop_release_wakes(void);
+
 /* Runs job->work on the worker pool, then job->done here. Always calls `done`:
  * without memory both run at once, in here. */
 void loop_work(struct loop *loop, struct job *job);

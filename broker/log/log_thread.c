@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/loop.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/log/idempotency.h"
@@ -623,6 +624,7 @@ commit_round(struct log_thread *t, bool *is_more)
     note_outcome(t, rc, !list_is_empty(&round), &why);
     if (!rc)
         count_round(t, n_posts, n_entries);
+    loop_hold_wakes();
     list_foreach (node, after, &round) {
         struct post *post = list_entry(node, struct post, node);
 
@@ -636,6 +638,7 @@ commit_round(struct log_thread *t, bool *is_more)
             post->set->limits = post->limits; /* from the next round on */
         answer_post(post);
     }
+    loop_release_wakes();
     conclude_announcement(t, rc, &why);
 }
 

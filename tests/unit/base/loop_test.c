@@ -455,6 +455,30 @@ TEST(the_end_waits_for_tasks_and_jobs)
     assert_string_equal(story + strlen("task end task task job "), "task ");
 }
 
+TEST(a_held_wake_comes_at_the_end_or_before_another)
+{
+    static const struct loop_calls calls = {NULL, NULL};
+    struct loop *other = loop_new(&calls, NULL);
+    struct task task = {.run = run_task};
+
+    assert_non_null(other);
+    open_loop(NULL);
+    loop_turn(loop, false);
+    loop_hold_wakes();
+    loop_post(loop, &tasks[0]);
+    loop_turn(loop, false);
+    assert_string_equal(story, "");
+    loop_post(other, &task);
+    loop_turn(loop, false);
+    assert_string_equal(story, "task ");
+    loop_turn(other, false);
+    assert_string_equal(story, "task ");
+    loop_release_wakes();
+    loop_turn(other, false);
+    assert_string_equal(story, "task task ");
+    assert_true(loop_free(other));
+}
+
 struct several_posts {
     struct task tasks[20];
     struct loop *loop;
