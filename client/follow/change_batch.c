@@ -163,7 +163,7 @@ changes_seal(struct changes *changes)
 #define JSON_KIND_SIZE (sizeof(",\"change\":\"created\"") - 1)
 
 void
-batch_init(struct batch *batch, enum td_form form)
+change_batch_init(struct change_batch *batch, enum td_form form)
 {
     batch->form = form;
     changes_init(&batch->changes);
@@ -171,14 +171,14 @@ batch_init(struct batch *batch, enum td_form form)
 }
 
 void
-batch_fini(struct batch *batch)
+change_batch_fini(struct change_batch *batch)
 {
     changes_fini(&batch->changes);
     buf_fini(&batch->line);
 }
 
 void
-batch_clear(struct batch *batch)
+change_batch_clear(struct change_batch *batch)
 {
     changes_clear(&batch->changes);
 }
@@ -250,8 +250,9 @@ write_json(struct buf *line, const struct change *change, bool is_change)
 /* An entry too long for a text is handed over without one, whatever the filter,
  * so that none is missed. */
 enum status
-batch_add(struct batch *batch, const struct filter *filter,
-          const struct document_entry *entry, bool is_change, const char *file)
+change_batch_add(struct change_batch *batch, const struct filter *filter,
+                 const struct document_entry *entry, bool is_change,
+                 const char *file)
 {
     struct link links[CHANGE_LINKS_MAX];
     struct change change = document_change(entry, links);
@@ -322,8 +323,9 @@ is_written(struct buf *line, const struct change *change, struct slice fragment)
 }
 
 enum status
-batch_add_fragment(struct batch *batch, const struct filter *filter,
-                   struct entry *entry, struct slice fragment)
+change_batch_add_fragment(struct change_batch *batch,
+                          const struct filter *filter, struct entry *entry,
+                          struct slice fragment)
 {
     struct slice text = {fragment.data, fragment.size - 1};
     struct fragment_view view;

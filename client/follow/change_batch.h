@@ -56,31 +56,34 @@ changes_count(const struct changes *changes)
 #define BATCH_ENTRIES 256
 #define BATCH_BYTES   (256 * 1024)
 
-struct batch {
+struct change_batch {
     enum td_form form;
     struct changes changes;
     struct buf line; /* the fragment, before it becomes a text */
 };
 
-void batch_init(struct batch *batch, enum td_form form);
-void batch_fini(struct batch *batch);
-void batch_clear(struct batch *batch);
+void change_batch_init(struct change_batch *batch, enum td_form form);
+void change_batch_fini(struct change_batch *batch);
+void change_batch_clear(struct change_batch *batch);
 
 /* Adds an entry if it passes `filter`. `is_change`: the entry is a change, with
  * a time if it has any, and an update if it names no kind; else a resource.
  * `file`: its representation; NULL: none. STATUS_MEMORY */
-enum status batch_add(struct batch *batch, const struct filter *filter,
-                      const struct document_entry *entry, bool is_change,
-                      const char *file);
+enum status change_batch_add(struct change_batch *batch,
+                             const struct filter *filter,
+                             const struct document_entry *entry, bool is_change,
+                             const char *file);
 
 /* Adds the entry of a stamped fragment if it passes `filter`; `entry` is memory
  * to read it into. Any thread that has both. STATUS_MALFORMED: the fragment is
  * not, byte for byte, what a broker writes; STATUS_MEMORY. */
-enum status batch_add_fragment(struct batch *batch, const struct filter *filter,
-                               struct entry *entry, struct slice fragment);
+enum status change_batch_add_fragment(struct change_batch *batch,
+                                      const struct filter *filter,
+                                      struct entry *entry,
+                                      struct slice fragment);
 
 static inline bool
-batch_is_full(const struct batch *batch)
+change_batch_is_full(const struct change_batch *batch)
 {
     return changes_count(&batch->changes) >= BATCH_ENTRIES ||
            batch->changes.arena.used >= BATCH_BYTES;

@@ -279,7 +279,7 @@ deliver_batch(struct td_follower *f)
     f->delivery.has_batch = false;
     goes_on = deliver(f, &m);
     if (goes_on)
-        batch_clear(&f->delivery.batch);
+        change_batch_clear(&f->delivery.batch);
     return goes_on;
 }
 
@@ -310,7 +310,7 @@ deliver_proven(struct td_follower *f, const struct position *upto,
     f->place.has_moment = false;
     goes_on = deliver(f, &m);
     if (goes_on)
-        batch_clear(&f->delivery.batch);
+        change_batch_clear(&f->delivery.batch);
     return goes_on;
 }
 
@@ -320,7 +320,7 @@ deliver_add(struct td_follower *f, const struct document_entry *entry,
 {
     struct follower_delivery *d = &f->delivery;
 
-    if (batch_add(&d->batch, &f->options.filter, entry, true, NULL))
+    if (change_batch_add(&d->batch, &f->options.filter, entry, true, NULL))
         return STATUS_MEMORY;
     if (!d->has_batch)
         d->batch_begin = after->at.seq - 1;
@@ -347,7 +347,7 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
                              (unsigned long long)after->at.seq);
     if (deliver_add(f, entry, after))
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    return batch_is_full(&d->batch) ? deliver_batch(f) : true;
+    return change_batch_is_full(&d->batch) ? deliver_batch(f) : true;
 }
 
 /*

@@ -42,7 +42,7 @@ drop_under_way(struct td_follower *f)
     f->gap.has_page = false;
     f->lists.has_end = false;
     buf_fini(&f->gap.body);
-    batch_clear(&f->delivery.batch);
+    change_batch_clear(&f->delivery.batch);
     f->delivery.has_batch = false;
 }
 
@@ -341,7 +341,7 @@ release_follower(struct td_follower *f)
     offered_fini(&f->offered);
     listing_close(f->survey.listing);
     broker_message_fini(&f->delivery.message);
-    batch_fini(&f->delivery.batch);
+    change_batch_fini(&f->delivery.batch);
     buf_fini(&f->gap.kept);
     buf_fini(&f->gap.body);
     follow_options_fini(&f->options);

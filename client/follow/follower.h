@@ -131,7 +131,7 @@ struct follower_connection {
 
 struct follower_delivery {
     struct broker_message message;
-    struct batch batch;
+    struct change_batch batch;
     bool has_batch;       /* an entry was added, or filtered out */
     uint64_t batch_begin; /* the batch covers entries after this one ... */
     struct source_position batch_after; /* ... up to this place */

@@ -58,7 +58,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     buf_init(&f->gap.body, 0);
 
     rc = follow_options_read(&f->options, plan->url, plan->options, why);
-    batch_init(&f->delivery.batch, f->options.form);
+    change_batch_init(&f->delivery.batch, f->options.form);
     f->connection.idle_ms =
         f->options.idle_ms ? f->options.idle_ms : IDLE_DEFAULT;
     f->place.order.is_filtered = f->options.filter.text_size > 0;

@@ -43,7 +43,7 @@ struct coming_piece {
     const struct closed_piece *piece;
     uint64_t after; /* earlier entries were handed over before */
     struct entry entry;
-    struct batch batch;
+    struct change_batch batch;
     bool is_done;
     enum status rc;
 };
@@ -98,7 +98,7 @@ list_reader_free(struct list_reader *r)
     for (size_t i = 0; i < LIST_READER_PIECES; i++) {
         loop_drop_job(&r->pieces[i].job);
         entry_fini(&r->pieces[i].entry);
-        batch_fini(&r->pieces[i].batch);
+        change_batch_fini(&r->pieces[i].batch);
     }
     for (size_t i = 0; i < 2; i++) {
         loop_drop_job(&r->lists[i].job);
@@ -295,8 +295,8 @@ work_on_piece(struct job *job)
         struct slice fragment = closed_list_fragment(&rest);
 
         if (++seq > p->after)
-            p->rc = batch_add_fragment(&p->batch, p->reader->filter, &p->entry,
-                                       fragment);
+            p->rc = change_batch_add_fragment(&p->batch, p->reader->filter,
+                                              &p->entry, fragment);
     }
 }
 
@@ -327,7 +327,7 @@ give_pieces(struct list_reader *r)
         p->piece = piece;
         p->after = r->at.seq;
         p->is_done = false;
-        batch_clear(&p->batch);
+        change_batch_clear(&p->batch);
         p->job.work = work_on_piece;
         p->job.done = on_piece_done;
         loop_work(handle_loop_base(r->client->loop), &p->job);
@@ -521,7 +521,7 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
     for (size_t i = 0; i < LIST_READER_PIECES; i++) {
         r->pieces[i].reader = r;
         entry_init(&r->pieces[i].entry);
-        batch_init(&r->pieces[i].batch, plan->form);
+        change_batch_init(&r->pieces[i].batch, plan->form);
     }
     for (size_t i = 0; i < 2; i++) {
         r->lists[i].reader = r;

@@ -32,7 +32,7 @@ struct list_reader;
 /* The changes between the last place and `upto`, where the log has `digest`.
  * The callee may exchange the batch with another one, of the same form. False:
  * list_reader_free was called, or is called next. */
-typedef bool list_reader_batch_fn(struct batch *batch,
+typedef bool list_reader_batch_fn(struct change_batch *batch,
                                   const struct position *upto,
                                   const struct digest *digest, void *user);
 

@@ -62,7 +62,7 @@ hand_over_resources(struct td_follower *f)
         goes_on = announce_baseline(f, TD_BASELINE, NULL);
     if (goes_on) {
         f->delivery.has_batch = false;
-        batch_clear(&f->delivery.batch);
+        change_batch_clear(&f->delivery.batch);
     }
     return goes_on;
 }
@@ -109,8 +109,9 @@ add_resource(struct td_follower *f, const struct document_entry *entry,
     buf_init(&path, SIZE_MAX / 2);
     if (file)
         buf_add_format(&path, "%s/%s%c", f->options.scratch, file, '\0');
-    if (path.failed || batch_add(&f->delivery.batch, &f->options.resources,
-                                 entry, false, file ? path.data : NULL))
+    if (path.failed ||
+        change_batch_add(&f->delivery.batch, &f->options.resources, entry,
+                         false, file ? path.data : NULL))
         rc = STATUS_MEMORY;
     buf_fini(&path);
     f->delivery.has_batch = changes_count(&f->delivery.batch.changes) > 0;
@@ -129,7 +130,7 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     if (!add_resource(f, entry, file))
         return false;
     /* A file is the caller's only until we return. */
-    if (!file && (f->is_paused || !batch_is_full(&f->delivery.batch)))
+    if (!file && (f->is_paused || !change_batch_is_full(&f->delivery.batch)))
         return true;
     return hand_over_resources(f);
 }

@@ -41,11 +41,11 @@ catch_up_pays(const struct td_follower *f)
 }
 
 static bool
-on_batch(struct batch *batch, const struct position *upto,
+on_batch(struct change_batch *batch, const struct position *upto,
          const struct digest *digest, void *user)
 {
     struct td_follower *f = user;
-    struct batch empty = f->delivery.batch;
+    struct change_batch empty = f->delivery.batch;
 
     f->delivery.batch = *batch; /* it must outlive the reader */
     *batch = empty;

@@ -123,7 +123,7 @@ add_change(const struct document_entry *entry, void *user)
         problem_memory(&f->lists.end);
         return false;
     }
-    return !batch_is_full(&f->delivery.batch);
+    return !change_batch_is_full(&f->delivery.batch);
 }
 
 /* Adds the next differences, if there are any. */

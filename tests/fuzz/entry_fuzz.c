@@ -73,7 +73,7 @@ check_json(const struct td_change *told, bool is_change)
 }
 
 struct stage {
-    struct batch batch;
+    struct change_batch batch;
     bool is_change;
 };
 
@@ -85,7 +85,8 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
     struct stage *stage = user;
 
     (void)head;
-    FUZZ_ASSERT(!batch_add(&stage->batch, &all, entry, stage->is_change, NULL));
+    FUZZ_ASSERT(
+        !change_batch_add(&stage->batch, &all, entry, stage->is_change, NULL));
     return STATUS_OK;
 }
 
@@ -100,7 +101,7 @@ hand_over(struct slice bytes, enum td_form form, bool is_change)
     enum status rc;
 
     FUZZ_ASSERT(d);
-    batch_init(&stage.batch, form);
+    change_batch_init(&stage.batch, form);
     rc = document_feed(d, bytes, NULL);
     if (!rc)
         rc = document_end(d, NULL);
@@ -116,7 +117,7 @@ hand_over(struct slice bytes, enum td_form form, bool is_change)
         else
             check_json(&changes[i], is_change);
     }
-    batch_fini(&stage.batch);
+    change_batch_fini(&stage.batch);
 }
 
 /* For any document of a source, td hands over each entry with well-formed text

@@ -42,7 +42,7 @@ fill(struct document_entry *entry)
 }
 
 static const struct td_change *
-told(struct batch *batch)
+told(struct change_batch *batch)
 {
     assert_int_equal(changes_count(&batch->changes), 1);
     return changes_seal(&batch->changes);
@@ -74,7 +74,7 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
 {
     static const struct filter all = {.text_size = 0};
     struct document_entry entry;
-    struct batch batch;
+    struct change_batch batch;
     const struct td_change *c;
 
     fill(&entry);
@@ -82,8 +82,9 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
     entry.change.kind = CHANGE_CREATED;
     entry.when_us = 4 * SECOND;
     entry.change.seq = 9;
-    batch_init(&batch, TD_XML);
-    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), STATUS_OK);
+    change_batch_init(&batch, TD_XML);
+    assert_int_equal(change_batch_add(&batch, &all, &entry, true, NULL),
+                     STATUS_OK);
     c = told(&batch);
     assert_all_told(c);
     assert_string_equal(c->change, "created");
@@ -105,10 +106,10 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
 
     /* An entry without a kind is an update. */
     entry.has_kind = false;
-    batch_clear(&batch);
-    batch_add(&batch, &all, &entry, true, NULL);
+    change_batch_clear(&batch);
+    change_batch_add(&batch, &all, &entry, true, NULL);
     assert_string_equal(told(&batch)->change, "updated");
-    batch_fini(&batch);
+    change_batch_fini(&batch);
 }
 
 /* A resource has no change, in no form. */
@@ -116,13 +117,13 @@ TEST(a_resource_is_told_without_a_change)
 {
     static const struct filter all = {.text_size = 0};
     struct document_entry entry;
-    struct batch batch;
+    struct change_batch batch;
     const struct td_change *c;
 
     fill(&entry);
     entry.when_us = 3 * SECOND;
-    batch_init(&batch, TD_JSON);
-    assert_int_equal(batch_add(&batch, &all, &entry, false, "/tmp/a"),
+    change_batch_init(&batch, TD_JSON);
+    assert_int_equal(change_batch_add(&batch, &all, &entry, false, "/tmp/a"),
                      STATUS_OK);
     c = told(&batch);
     assert_all_told(c);
@@ -132,18 +133,18 @@ TEST(a_resource_is_told_without_a_change)
     assert_ptr_equal(strstr(c->text, "{\"loc\":\"http://example.com/a?b&c\","
                                      "\"lastmod\":"),
                      c->text);
-    batch_fini(&batch);
+    change_batch_fini(&batch);
 
     entry.n_links = 0;
     entry.change.length = LENGTH_NONE;
     entry.change.type = entry.change.tags = entry.change.hash = SLICE("");
-    batch_init(&batch, TD_XML);
-    batch_add(&batch, &all, &entry, false, NULL);
+    change_batch_init(&batch, TD_XML);
+    change_batch_add(&batch, &all, &entry, false, NULL);
     assert_string_equal(told(&batch)->text,
                         "<url><loc>http://example.com/a?b&amp;c</loc>"
                         "<lastmod>1970-01-01T00:00:03Z</lastmod>"
                         "<rs:md/></url>");
-    batch_fini(&batch);
+    change_batch_fini(&batch);
 }
 
 static enum status
@@ -153,7 +154,8 @@ add_to_batch(const struct document_entry *entry,
     static const struct filter all = {.text_size = 0};
 
     (void)head;
-    assert_int_equal(batch_add(user, &all, entry, true, NULL), STATUS_OK);
+    assert_int_equal(change_batch_add(user, &all, entry, true, NULL),
+                     STATUS_OK);
     return STATUS_OK;
 }
 
@@ -182,11 +184,11 @@ TEST(the_text_has_each_foreign_attribute_once)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         static const struct document_events events = {NULL, add_to_batch};
-        struct batch batch;
+        struct change_batch batch;
         struct document *d;
         char text[1000];
 
-        batch_init(&batch, TD_XML);
+        change_batch_init(&batch, TD_XML);
         d = document_new("http://example.com/list.xml", &events, &batch);
         assert_non_null(d);
         snprintf(text, sizeof(text),
@@ -202,7 +204,7 @@ TEST(the_text_has_each_foreign_attribute_once)
         snprintf(text, sizeof(text),
                  "<url><loc>http://example.com/a</loc>%s</url>", cases[i].text);
         assert_string_equal(told(&batch)->text, text);
-        batch_fini(&batch);
+        change_batch_fini(&batch);
     }
 }
 
@@ -213,17 +215,18 @@ TEST(an_entry_that_is_too_long_has_no_text)
     static const struct filter all = {.text_size = 0};
     static char loc[300000];
     struct document_entry entry;
-    struct batch batch;
+    struct change_batch batch;
 
     memset(loc, 'x', sizeof(loc));
     fill(&entry);
     entry.change.loc = (struct slice){loc, sizeof(loc)};
-    batch_init(&batch, TD_XML);
-    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), STATUS_OK);
+    change_batch_init(&batch, TD_XML);
+    assert_int_equal(change_batch_add(&batch, &all, &entry, true, NULL),
+                     STATUS_OK);
     assert_null(told(&batch)->text);
     assert_int_equal(strlen(told(&batch)->loc), sizeof(loc));
-    assert_true(batch_is_full(&batch));
-    batch_fini(&batch);
+    assert_true(change_batch_is_full(&batch));
+    change_batch_fini(&batch);
 }
 
 /* Messages report the same in both forms. */
