@@ -119,9 +119,11 @@ FUZZ_TARGET(xml_scan, document)
     said_are_same(said_of(&way, document, SIZE_MAX, true),
                   said_of(&way, document, SIZE_MAX, false), SAME_TEXT);
     way.takes_message = false;
+    /* In pieces, libxml2 finds a long text that may not stand there in an
+     * earlier line. */
+    said_are_same(said_of(&way, document, step, true),
+                  said_of(&way, document, SIZE_MAX, false), SAME_OUTCOME);
     way.reports_faults = true;
     said_are_same(said_of(&way, document, SIZE_MAX, true),
                   said_of(&way, document, SIZE_MAX, false), SAME_TEXT);
-    said_are_same(said_of(&way, document, step, true),
-                  said_of(&way, document, SIZE_MAX, false), SAME_OUTCOME);
 }
