@@ -1,4 +1,5 @@
 #include "broker/log/record.h"
+
 #include "tests/fuzz/fuzz.h"
 
 /* A record of another broker is refused, or is written again as the same
