@@ -239,8 +239,8 @@ judge_server(size_t statement, const PGresult *rows, void *user,
     static const char *const faults[] = {
         "its fsync is off: it loses commits with a power failure",
         "its full_page_writes is off: a power failure may damage it",
-        "synchronous_standby_names is empty: it answers before a second "
-        "machine has a commit",
+        ("synchronous_standby_names is empty: it answers before a second "
+         "machine has a commit"),
     };
     const struct pg_connection *c = user;
 
