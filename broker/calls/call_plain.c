@@ -402,13 +402,12 @@ report(struct caller *c, struct call *call)
 {
     call->final_url = call->url;
     call->took_us = clock_steady_us() - call->own.began_us;
-    call->own.handle = NULL;
-    call->own.is_plain = false;
     call_queue_release(&c->queue, call);
     call->done(call); /* which may free or start it */
 }
 
-/* Takes the call off its connection. */
+/* Takes the call off its connection. It is not this file's any more: it may go
+ * on to connect. */
 static struct call *
 release_call(struct plain *p)
 {
@@ -416,6 +415,8 @@ release_call(struct plain *p)
 
     loop_clear_alarm(p->caller->loop, &p->deadline);
     p->call = NULL;
+    call->own.handle = NULL;
+    call->own.is_plain = false;
     return call;
 }
 
@@ -803,8 +804,6 @@ call_plain_stop(struct call *call)
 {
     struct plain *p = call->own.handle;
 
-    call->own.handle = NULL;
-    call->own.is_plain = false;
     release_call(p);
     close_plain(p);
 }

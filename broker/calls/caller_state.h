@@ -6,9 +6,8 @@
  *     call_sockets.c    the descriptors of calls that are under way
  *     call_transfer.c   one of these calls, the certificate authorities
  *     call_transport.c  all of them: libcurl
- *     call_plain.c      calls by HTTP without TLS, over connections that
- * libcurl has opened caller.c          the states of calls; the thread: its
- * loop, its life
+ *     call_plain.c      calls by HTTP without TLS, on connections of libcurl
+ *     caller.c          the states of calls; the thread: its loop, its life
  *
  * The states of a call:
  *

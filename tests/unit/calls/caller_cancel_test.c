@@ -93,6 +93,15 @@ cut_at_once(struct caller *caller, void *user)
     sem_post(&all_done);
 }
 
+/* Cuts the victim once libcurl has a socket: the kept connection of its call
+ * was closed, and the caller opens another one. */
+static void
+cut_when_it_reconnects(struct caller *caller, void *user)
+{
+    if (victim && caller->transport.n_open > 0)
+        cut_at_once(caller, user);
+}
+
 static void
 start_victim(void *user)
 {
@@ -100,6 +109,28 @@ start_victim(void *user)
 
     victim = t;
     caller_start(called.caller, &t->call);
+}
+
+/* The first connection was kept, and its end is no end of the call. */
+TEST(a_call_is_given_up_while_it_connects_again)
+{
+    struct caller_options options = {.connections = 4,
+                                     .host_connections = 4,
+                                     .on_turn = cut_when_it_reconnects};
+    struct trial t, other;
+
+    n_stale = 0;
+    called_open_with(&options, LOOPBACK);
+    for (unsigned i = 0; i < 3; i++) {
+        trial_init_at(&other, 1, "/ok");
+        trial_run(&other);
+        assert_int_equal(other.call.failure, CALL_ANSWERED);
+        trial_init_at(&t, 1, "/nothing");
+        called_do(start_victim, &t);
+        called_wait(&all_done);
+        assert_int_equal(t.place, 0);
+        assert_int_equal(n_stale, 0);
+    }
 }
 
 TEST(a_call_is_given_up_while_it_connects)
