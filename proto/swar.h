@@ -66,7 +66,8 @@ swar_none(struct slice text, uint64_t (*test)(uint64_t v), char filler)
         return !(found | test(swar_load(text.data + text.size - 8)));
     }
     memset(last, filler, sizeof(last));
-    memcpy(last, text.data, text.size);
+    if (text.size > 0)
+        memcpy(last, text.data, text.size);
     return !test(swar_load(last));
 }
 

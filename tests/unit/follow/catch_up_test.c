@@ -414,9 +414,12 @@ static void
 write_unusually(struct stage *s)
 {
     struct history other;
+    char *loc;
 
     history_init(&other, EPOCH);
-    *strstr(other.fragments[7], "http") = '%';
+    loc = memmem(other.fragments[7], other.sizes[7], "http", 4);
+    assert_non_null(loc);
+    *loc = '%';
     for (unsigned seq = 7; seq <= 8; seq++) {
         other.digests[seq] = other.digests[seq - 1];
         digest_add(&other.digests[seq],
