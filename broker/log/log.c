@@ -485,7 +485,7 @@ out:
     backlog_fail(&log->backlog, rc && rc != STATUS_STOPPED);
     /* Changes may have waited for this. */
     if (!*is_done || seen > 0)
-        thread_wake(&log->log_thread.thread);
+        log_thread_look_again(&log->log_thread);
     if (file.dir_fd >= 0)
         close(file.dir_fd);
     buf_fini(&header);

@@ -735,6 +735,17 @@ log_thread_wake(struct log_thread *t)
 }
 
 void
+log_thread_look_again(struct log_thread *t)
+{
+    /* Under the mutex: log_thread_stop waits for it before it ends the
+     * thread. */
+    pthread_mutex_lock(&t->mutex);
+    if (!t->is_ending)
+        thread_wake(&t->thread);
+    pthread_mutex_unlock(&t->mutex);
+}
+
+void
 log_thread_place(struct log_thread *t, struct journal_place *place)
 {
     pthread_mutex_lock(&t->mutex);

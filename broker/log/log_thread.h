@@ -99,6 +99,10 @@ MUST_CHECK enum status log_thread_submit(struct log_thread *t,
 void log_thread_submit_again(struct log_thread *t, struct post *post);
 void log_thread_wake(struct log_thread *t);
 
+/* Has the thread look whether held posts may go on. Harmless when it stops or
+ * has stopped. Any thread. */
+void log_thread_look_again(struct log_thread *t);
+
 /* See log_place. */
 void log_thread_place(struct log_thread *t, struct journal_place *place);
 
