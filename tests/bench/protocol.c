@@ -285,7 +285,8 @@ postgresql_put(FILE *to, int type, const void *data, size_t size)
     if (type)
         fputc(type, to);
     postgresql_put_number(to, (uint32_t)size + 4, 4);
-    fwrite(data, 1, size, to);
+    if (size > 0)
+        fwrite(data, 1, size, to);
 }
 
 /* A string with its '\0'. */
