@@ -38,7 +38,7 @@
 /* A longer buffer is freed after its call. */
 #define KEPT_BUF_MAX ((size_t)1024)
 
-/* The longest head of a request: URL, headers, and what this file adds. */
+/* The longest head of a request: URL, headers, and the lines of this file. */
 #define REQUEST_MAX ((size_t)1024 * 1024)
 
 /* A connection. */

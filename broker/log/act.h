@@ -165,8 +165,8 @@ struct act {
     };
 };
 
-/* Does `act` follow from the head of its set? Of an act that was made here it
- * does; one of another broker is looked at, because two copies may differ. */
+/* Does `act` follow from the head of its set? An act of this broker always
+ * does. An act of another broker does not if the two copies differ. */
 bool act_follows(const struct act *act, const struct head *head);
 
 /* Moves the head of the set to where it is behind the act, which follows from

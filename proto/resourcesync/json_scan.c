@@ -81,7 +81,7 @@ read_string(struct json_reading *r, struct slice *text)
     return is_ascii || scanning_is_text(*text) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
 }
 
-/* Reads digits. What follows them is checked as what follows a value. */
+/* Reads digits. The caller checks the byte behind them, as behind any value. */
 static enum token
 read_digits(struct json_reading *r, struct slice *text)
 {

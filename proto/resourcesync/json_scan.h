@@ -45,8 +45,8 @@ void json_scan_spaces(struct json_reading *r);
 enum token json_scan_change(struct json_scan *scan, struct json_reading *r,
                             struct entry *entry, bool is_message);
 
-/* The input that is to be scanned: `bytes`, or what is held and the first of
- * them. Lent until the next call. */
+/* Returns the input to scan: `bytes`, or the held bytes with the first of these
+ * behind them. Lent until the next call. */
 struct slice json_scan_input(struct json_scan *scan, struct slice bytes);
 
 /* Takes `size` bytes of that input, more than were held, off `*bytes`. */

@@ -150,7 +150,8 @@ TEST(an_answer_before_the_whole_request_is_the_answer)
     free(body);
 }
 
-/* W-160: each call is judged, whoever has opened the connection. */
+/* W-160: the caller judges the address of each call, also on a connection that
+ * another call has opened. */
 TEST(a_kept_connection_is_judged_for_each_call)
 {
     struct networks loopback = {.n = 0};

@@ -533,7 +533,7 @@ static const struct row {
     {"a server that does not pack", send_plain, "0-4 4-8 8-12 12-20 ",
      TD_STOPPED},
 
-    /* What cannot be used is left to the change memory. */
+    /* The follower leaves a list that it cannot use to the change memory. */
     {"no archive", remove_archive, "0-20 ", TD_STOPPED, NULL, 1, "404"},
     {"an archive that lacks a part", remove_part, "0-20 ", TD_STOPPED, NULL, 1,
      "/part2.xml: 404"},
@@ -554,13 +554,13 @@ static const struct row {
     {"an entry that no broker accepts", write_unusually, "0-4 4-20 ",
      TD_STOPPED, NULL, 1, "another form"},
 
-    /* What passes is asked for again. */
+    /* The follower asks again after a fault that passes. */
     {"a connection that breaks", cut_connection, "0-4 4-8 8-12 12-20 ",
      TD_STOPPED, NULL, 1, "/2.xml"},
     {"a server that cannot now", break_server, "0-4 4-8 8-12 12-20 ",
      TD_STOPPED, NULL, 1, "/2.xml: 503"},
 
-    /* What contradicts itself, or what is known, ends it. */
+    /* A list that contradicts itself, or the follower's digest, ends it. */
     {"an altered entry", alter_entry, "0-4 ", TD_BROKEN,
      "/2.xml: its entries do not have the digest that it states"},
     {"a missing entry", leave_out_entry, "0-4 ", TD_BROKEN,

@@ -177,7 +177,7 @@ TEST(has_the_shared_acts_in_their_order)
     }
 }
 
-/* What was read is written as the same bytes: no field is lost or changed. */
+/* A record that was read has the same bytes when it is written again. */
 TEST(is_written_again_as_the_same_bytes)
 {
     struct world *w = *state;
@@ -274,8 +274,7 @@ TEST(refuses_a_newer_version)
     assert_non_null(strstr(w->why.text, "a newer tidingsd wrote it"));
 }
 
-/* Nothing of a record that is cut off anywhere is taken for one, nor of a
- * longer one. */
+/* A record that ends too early or too late is none. */
 TEST(refuses_every_part_of_a_record)
 {
     struct world *w = *state;

@@ -1,6 +1,6 @@
 /*
- * foreign_acts_test.c - two registries that share a journal: what is done to
- * sets at one of them, the other one follows.
+ * foreign_acts_test.c - two registries that share a journal: one of them does
+ * something to a set, and the other one follows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -84,8 +84,8 @@ assert_equal_sets(struct pair *p, const char *name)
                      log_set_number(sets_find(&p->s[1], name)->log));
 }
 
-/* Issue, 2: a set that was made at one broker is there at the other, with the
- * framework events that tell of it. */
+/* A post at one broker makes the set at the other broker, too, with the same
+ * framework events. */
 TEST(a_set_begins_everywhere)
 {
     struct pair *p = *state;
