@@ -38,6 +38,7 @@ struct log {
     struct backlog backlog;
     struct log_thread log_thread;
     atomic_bool is_ending; /* log_ending */
+    bool is_used; /* the engine had a set, or the name of a removed one */
 
     pthread_mutex_t mutex; /* guards sets */
     struct list sets;
@@ -760,6 +761,7 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
     struct log *log = user;
     struct log_set *set;
 
+    log->is_used = true;
     if (loaded->removed_us)
         return log->options.on_removed
                    ? log->options.on_removed(loaded->name, loaded->head.list,
@@ -781,6 +783,31 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
     if (!set || !set->owner)
         return problem_memory(why);
     return STATUS_OK;
+}
+
+/* Loads the place in the journal, behind which the log goes on. A broker of a
+ * cluster that commits alone would leave the others, and one that has sets of
+ * its own cannot follow them. */
+static enum status
+load_place(struct log *log, struct problem *why)
+{
+    static const struct journal_place none = {.n = 0};
+    struct journal_place *place = &log->log_thread.place;
+    enum status rc = log->engine->ops->place(log->engine, place, why);
+    bool is_copy = place->n > 0 || !digest_is_equal(&place->chain, &none.chain);
+
+    if (!rc && is_copy && !log->options.journal)
+        rc = problem(why, STATUS_REFUSED,
+                     "%s is a copy of a cluster: start it with --cluster, or "
+                     "take it out of the cluster with tidingsd cluster leave",
+                     log->dir);
+    if (!rc && !is_copy && log->options.journal && log->is_used)
+        rc = problem(why, STATUS_REFUSED,
+                     "%s has sets that are not of the cluster: tidingsd "
+                     "cluster init begins a cluster with them, and a restored "
+                     "backup of another broker joins one",
+                     log->dir);
+    return rc;
 }
 
 enum status
@@ -812,6 +839,8 @@ log_open(struct log **result, const struct log_options *options,
                                       why);
     if (!rc)
         rc = log->engine->ops->load(log->engine, on_loaded, log, why);
+    if (!rc && log->engine->ops->place)
+        rc = load_place(log, why);
     if (!rc && !(log->cache = batch_cache_new(CACHE_BYTES, &log->disk_forms,
                                               read_disk, log)))
         rc = problem_memory(why);

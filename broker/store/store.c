@@ -86,6 +86,8 @@ apply_acts(struct store *s, const struct commit *commit, bool *is_paid,
                  ? store_keys_add(&s->keys, &act->key, commit->at_us, why)
                  : store_rows_apply(&s->rows, act, commit->at_us, why);
     }
+    if (!rc && commit->place)
+        rc = store_rows_move(&s->rows, commit->place, why);
     return rc ? rc : store_rows_pay(&s->rows, is_paid, why);
 }
 
@@ -210,6 +212,13 @@ store_load(struct engine *engine, engine_set_fn *on_set, void *user,
            struct problem *why)
 {
     return store_rows_load(&store_of(engine)->rows, on_set, user, why);
+}
+
+static enum status
+store_place(struct engine *engine, struct journal_place *place,
+            struct problem *why)
+{
+    return store_rows_place(&store_of(engine)->rows, place, why);
 }
 
 static void
@@ -409,6 +418,7 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
         return problem_memory(why);
     s->ops = store_queries_ops;
     s->ops.load = store_load;
+    s->ops.place = store_place;
     s->ops.room = store_room;
     s->ops.find_key = store_find_key;
     s->ops.has_key_room = store_has_key_room;

@@ -1,6 +1,7 @@
 #include "broker/store/store_rows.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "broker/base/diag.h"
 #include "broker/store/store_keys.h"
@@ -82,6 +83,12 @@ static const char *const steps[] = {
      * tokens.db, so they must refuse the file. */
     "ALTER TABLE sets ADD COLUMN creator BLOB NOT NULL DEFAULT x'';"
     "ALTER TABLE tombstones ADD COLUMN creator BLOB NOT NULL DEFAULT x'';",
+
+    /* One row in a broker of a cluster: how far its copy of the journal is
+     * (journal.h). Earlier programs would leave the row behind, so they must
+     * refuse the file. */
+    "CREATE TABLE place(one INTEGER PRIMARY KEY CHECK (one = 1),"
+    " n INTEGER NOT NULL, chain BLOB NOT NULL);",
 };
 
 enum {
@@ -115,6 +122,8 @@ enum {
     G_SWEPT,
     G_CURRENT,
     G_ARCHIVED,
+    P_PLACE,
+    P_MOVE,
     STATEMENTS
 };
 
@@ -195,6 +204,8 @@ static const char *const sql[STATEMENTS] = {
                   " WHERE set_id = ?1 AND kind = ?2 AND number = " CURRENT_OF,
     [G_ARCHIVED] = "SELECT count(*), min(number) FROM generations"
                    " WHERE set_id = ? AND kind = ? AND is_archived",
+    [P_PLACE] = "SELECT n, chain FROM place",
+    [P_MOVE] = "INSERT OR REPLACE INTO place(one, n, chain) VALUES(1, ?, ?)",
 };
 
 const struct db_kind store_kind = {
@@ -801,4 +812,40 @@ store_rows_load(struct store_rows *s, engine_set_fn *on_set, void *user,
     }
     sqlite3_reset(q);
     return rc ? rc : load_tombstones(s, on_set, user, why);
+}
+
+/* The place in the journal */
+
+enum status
+store_rows_place(struct store_rows *s, struct journal_place *place,
+                 struct problem *why)
+{
+    sqlite3_stmt *q = s->db->statements[P_PLACE];
+    struct slice chain;
+    bool row = false;
+    enum status rc = db_step(s->db, q, &row, "read the place", why);
+
+    *place = (struct journal_place){.n = 0};
+    if (!rc && row) {
+        place->n = store_column_u64(q, 0);
+        chain = db_column(q, 1);
+        if (chain.size == DIGEST_SIZE)
+            memcpy(place->chain.bytes, chain.data, DIGEST_SIZE);
+        else
+            rc = problem(why, STATUS_IO, "the place has no digest");
+    }
+    sqlite3_reset(q);
+    return rc;
+}
+
+enum status
+store_rows_move(struct store_rows *s, const struct journal_place *place,
+                struct problem *why)
+{
+    const struct store_value values[] = {
+        store_u64(place->n),
+        store_bytes(
+            (struct slice){(const char *)place->chain.bytes, DIGEST_SIZE})};
+
+    return run_row(s, P_MOVE, values, "move the place", why);
 }

@@ -8,7 +8,7 @@
  * file of a list is on the disk, its batches are there twice. From then on
  * their set owes them: each commit deletes a slice of the rows of one set, so
  * that no commit takes long for it. A generation has a row until its files are
- * gone.
+ * gone. One row has the place in the journal of a cluster.
  *
  * The log thread's, on its connection.
  */
@@ -70,6 +70,15 @@ MUST_CHECK enum status store_rows_load(struct store_rows *s,
  * Writes nothing but what the act and at_us say: act.h gives the reason. */
 MUST_CHECK enum status store_rows_apply(struct store_rows *s,
                                         const struct act *act, int64_t at_us,
+                                        struct problem *why);
+
+/* Within the transaction: moves the place in the journal. */
+MUST_CHECK enum status store_rows_move(struct store_rows *s,
+                                       const struct journal_place *place,
+                                       struct problem *why);
+/* Sets *place to it, all zero if there is none: see struct engine_ops. */
+MUST_CHECK enum status store_rows_place(struct store_rows *s,
+                                        struct journal_place *place,
                                         struct problem *why);
 
 /* Then deletes a slice of the batches of the first set that owes some;

@@ -29,8 +29,8 @@ sets_configure(struct sets *s, const char *dir)
         fail_msg("%s", why.text);
 }
 
-void
-sets_open(struct sets *s)
+enum status
+sets_try_open(struct sets *s, struct problem *why)
 {
     const struct registry_options options = {
         .config = &s->config,
@@ -41,13 +41,27 @@ sets_open(struct sets *s)
         .announce = announcer_announce,
         .announcer = s->announcer = announcer_new(),
     };
-    struct problem why = {""};
+    enum status rc;
 
     assert_non_null(s->announcer);
-    if (registry_open(&s->registry, &options, &why))
-        fail_msg("%s", why.text);
+    rc = registry_open(&s->registry, &options, why);
+    if (rc) {
+        announcer_free(s->announcer);
+        s->announcer = NULL;
+        return rc;
+    }
     announcer_begin(s->announcer, s->registry);
     posts_init(&s->posts, s->registry);
+    return STATUS_OK;
+}
+
+void
+sets_open(struct sets *s)
+{
+    struct problem why = {""};
+
+    if (sets_try_open(s, &why))
+        fail_msg("%s", why.text);
 }
 
 void

@@ -40,6 +40,8 @@ struct sets_outcome {
 /* The defaults, and `dir` for the data. */
 void sets_configure(struct sets *s, const char *dir);
 void sets_open(struct sets *s);
+/* The same, for a test of a refusal: nothing is open after one. */
+enum status sets_try_open(struct sets *s, struct problem *why);
 void sets_close(struct sets *s);
 
 /* Posts `body`, fed in pieces of `step` bytes (0: whole), and waits. */

@@ -179,3 +179,61 @@ TEST(many_acts_are_followed_in_their_order)
     assert_equal_sets(p, "a");
     assert_equal_sets(p, "b");
 }
+
+/* A broker that starts again goes on behind the last record that it has. */
+TEST(a_restarted_broker_goes_on_from_its_place)
+{
+    struct journal_place before, after;
+    struct pair *p = *state;
+
+    sets_post(&p->s[0], "news", 1, 1);
+    follow(p, 1);
+    sets_post(&p->s[1], "news", 2, 1);
+    for (int i = 0; i < 2; i++) {
+        log_place(registry_log(p->s[i].registry), &before);
+        sets_close(&p->s[i]);
+        sets_open(&p->s[i]);
+        log_place(registry_log(p->s[i].registry), &after);
+        assert_true(after.n > 0);
+        assert_memory_equal(&after, &before, sizeof(after));
+    }
+    sets_post(&p->s[0], "news", 3, 1);
+    assert_int_equal(sets_head(&p->s[0], "news").last, 3);
+    sets_post(&p->s[1], "news", 4, 1);
+    follow(p, 0);
+    assert_equal_sets(p, "news");
+    log_place(registry_log(p->s[1].registry), &after);
+    assert_int_equal(after.n, p->all.n);
+}
+
+/* A copy that goes on alone would have another history than the others, and a
+ * broker with sets of its own is no copy. */
+TEST(a_copy_and_a_single_broker_are_not_mistaken)
+{
+    struct pair *p = *state;
+    struct problem why = {""};
+    struct tempdir single;
+
+    sets_post(&p->s[0], "news", 1, 1);
+    sets_close(&p->s[0]);
+    p->s[0].journal = NULL;
+    assert_int_equal(sets_try_open(&p->s[0], &why), STATUS_REFUSED);
+    assert_non_null(strstr(why.text, "is a copy of a cluster"));
+    p->s[0].journal = &p->seats[0].journal;
+    sets_open(&p->s[0]);
+
+    tempdir_open(&single);
+    sets_close(&p->s[1]);
+    sets_configure(&p->s[1], single.path);
+    p->s[1].journal = NULL;
+    sets_open(&p->s[1]);
+    sets_post(&p->s[1], "news", 1, 1);
+    sets_close(&p->s[1]);
+    p->s[1].journal = &p->seats[1].journal;
+    assert_int_equal(sets_try_open(&p->s[1], &why), STATUS_REFUSED);
+    assert_non_null(strstr(why.text, "has sets that are not of the cluster"));
+    tempdir_close(&single);
+    sets_configure(&p->s[1], p->dirs[1].path);
+    p->s[1].journal = &p->seats[1].journal;
+    sets_open(&p->s[1]);
+}

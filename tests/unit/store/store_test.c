@@ -73,6 +73,30 @@ TEST(tells_the_open_list_when_it_is_opened_again)
     assert_true(w->head.list_first_us <= clock_now_us());
 }
 
+/* journal.h: the place moves with the acts that lead to it, or not at all. */
+TEST(keeps_the_place_in_the_journal)
+{
+    struct journal_place place = {.n = 7}, kept;
+    struct world *w = *state;
+    bool is_more;
+
+    world_open(w, 3, 5);
+    assert_int_equal(ENGINE(w, place, &kept, NULL), STATUS_OK);
+    assert_int_equal(kept.n, 0);
+
+    for (size_t i = 0; i < 3; i++) {
+        const struct commit commit = {clock_now_us(), NULL, 0, &place};
+
+        journal_place_next(&place, SLICE("a record"));
+        assert_int_equal(ENGINE(w, commit, &commit, &is_more, NULL), 0);
+        commit_batches(w, i, i + 1); /* leads to no place */
+        reopen(w);
+        assert_int_equal(ENGINE(w, place, &kept, NULL), STATUS_OK);
+        assert_int_equal(kept.n, place.n);
+        assert_memory_equal(&kept.chain, &place.chain, DIGEST_SIZE);
+    }
+}
+
 /* design.md section 1: any position reads on, batches merged up to their size.
  */
 TEST(reads_from_any_position_in_large_batches)
