@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -202,19 +203,71 @@ pg_listen(struct pg_connection *c, int fd, int64_t wait_us, struct problem *why)
 
 /* Connecting */
 
-static enum status
-open_connection(struct pg_connection *c, int64_t deadline_us,
-                struct problem *why)
-{
-    static const char *const names[] = {
-        "dbname",          "target_session_attrs", "application_name",
-        "client_encoding", "tcp_user_timeout",     NULL};
-    const char *const values[] = {
-        c->options.address, "primary", "tidingsd", "UTF8", "3000", NULL};
-    PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+/* The words of an address that may be lists, with a part for each host. */
+static const char *const host_words[] = {"host", "hostaddr", "port"};
 
+#define HOST_WORDS (sizeof(host_words) / sizeof(host_words[0]))
+
+/* Part number `i` of a list "a,b,c", of a shorter one its last part; and how
+ * many there are. The caller frees the part; NULL: no memory. */
+static char *
+take_part(const char *list, unsigned i, unsigned *n_parts)
+{
+    const char *part = list;
+
+    *n_parts = 1;
+    for (const char *at = list; (at = strchr(at, ',')); at++)
+        if ((*n_parts)++ <= i)
+            part = at + 1;
+    return strndup(part, strcspn(part, ","));
+}
+
+/* Sets `parts` to what the address says of host number `i`, NULL where it says
+ * nothing; the caller frees them. Returns how many hosts it names. */
+static unsigned
+take_host(const char *address, unsigned i, char *parts[HOST_WORDS])
+{
+    PQconninfoOption *parsed = PQconninfoParse(address, NULL);
+    unsigned n_hosts = 1, n;
+
+    for (size_t w = 0; w < HOST_WORDS; w++) {
+        parts[w] = NULL;
+        for (PQconninfoOption *o = parsed; o && o->keyword; o++)
+            if (!strcmp(o->keyword, host_words[w]) && o->val) {
+                parts[w] = take_part(o->val, i, &n);
+                n_hosts = n > n_hosts ? n : n_hosts;
+            }
+    }
+    PQconninfoFree(parsed);
+    return n_hosts;
+}
+
+/* Connects to one host alone, within its part of the time. Among several hosts
+ * libpq would wait without a limit for a silent one, and give up when one hangs
+ * up. */
+static enum status
+open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
+{
+    char *parts[HOST_WORDS];
+    const char *const names[] = {
+        "dbname",          "target_session_attrs", "application_name",
+        "client_encoding", "tcp_user_timeout",     host_words[0],
+        host_words[1],     host_words[2],          NULL};
+    PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+    int64_t deadline_us;
+
+    *n_hosts = take_host(c->options.address, c->host, parts);
+    deadline_us = clock_steady_us() + c->options.patience_us / *n_hosts;
+    {
+        const char *const values[] = {
+            c->options.address, "primary", "tidingsd", "UTF8", "3000",
+            parts[0],           parts[1],  parts[2],   NULL};
+
+        c->handle = PQconnectStartParams(names, values, 1);
+    }
+    for (size_t w = 0; w < HOST_WORDS; w++)
+        free(parts[w]);
     c->is_cancelled = false;
-    c->handle = PQconnectStartParams(names, values, 1);
     if (!c->handle)
         return problem_memory(why);
     while (PQstatus(c->handle) != CONNECTION_BAD &&
@@ -293,16 +346,23 @@ prepare_session(struct pg_connection *c, const char *schema,
 enum status
 pg_connect(struct pg_connection *c, const char *schema, struct problem *why)
 {
-    enum status rc;
+    int64_t deadline_us = clock_steady_us() + c->options.patience_us;
+    unsigned tried = 0, n_hosts = 1;
+    enum status rc = STATUS_OK;
 
-    if (c->handle)
-        return STATUS_OK;
-    rc = open_connection(c, clock_steady_us() + c->options.patience_us, why);
-    if (!rc)
-        rc = check_server(c, why);
-    if (!rc)
-        rc = prepare_session(c, schema, why);
-    if (rc)
+    while (!c->handle) {
+        rc = open_connection(c, &n_hosts, why);
+        if (!rc)
+            rc = check_server(c, why);
+        if (!rc)
+            rc = prepare_session(c, schema, why);
+        if (!rc)
+            break;
         pg_close(c);
+        c->host = (c->host + 1) % n_hosts;
+        if (rc != STATUS_IO || ++tried == n_hosts ||
+            clock_steady_us() >= deadline_us)
+            break;
+    }
     return rc == STATUS_IO ? STATUS_UNREACHABLE : rc;
 }

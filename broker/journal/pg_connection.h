@@ -47,6 +47,7 @@ struct pg_options {
 struct pg_connection {
     struct pg_options options; /* what it points to is lent */
     PGconn *handle;            /* NULL: closed */
+    unsigned host;             /* of those in the address, the next to try */
     bool is_cancelled;         /* a COMMIT ended without its standby */
 };
 
@@ -63,10 +64,12 @@ typedef enum status pg_rows_fn(size_t statement, const PGresult *rows,
 
 void pg_init(struct pg_connection *c, const struct pg_options *options);
 
-/* Connects unless it is connected: checks the server, makes the tables that are
- * missing (`schema`, one statement after the other), commits the barrier.
- * STATUS_UNREACHABLE: no primary answered in time. STATUS_REFUSED: the server
- * is not to be trusted. No password gets into `why`. */
+/* Connects, unless it is connected, to a primary. It asks the hosts of the
+ * address in turn; the primary of last time is first. Then it checks the
+ * server, makes the tables that are missing (`schema`, one statement after the
+ * other), and commits the barrier. STATUS_UNREACHABLE: no primary answered in
+ * time. STATUS_REFUSED: the server is not to be trusted. No password gets into
+ * `why`. */
 MUST_CHECK enum status pg_connect(struct pg_connection *c, const char *schema,
                                   struct problem *why);
 

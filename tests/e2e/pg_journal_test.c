@@ -3,9 +3,14 @@
  */
 #include "broker/journal/pg_journal.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/support/alterations.h"
 #include "tests/support/postgresql.h"
@@ -262,6 +267,36 @@ TEST(refuses_a_server_that_may_forget)
     assert_string_equal(why.text,
                         "PostgreSQL: its fsync is off: it loses commits with a "
                         "power failure");
+}
+
+/* A host that is silent has its part of the time, and then the next one is
+ * asked, which is the first one from then on. */
+TEST(asks_the_next_host_when_one_is_silent)
+{
+    struct cluster *c = *state;
+    struct pg_options options = c->seats[0].options;
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct pg_connection connection;
+    struct problem why;
+    char address[256];
+
+    assert_int_equal(bind(silent, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(listen(silent, 8), 0);
+    assert_int_equal(getsockname(silent, (struct sockaddr *)&at, &size), 0);
+    snprintf(address, sizeof(address),
+             "host=127.0.0.1,%s port=%d,5432 user=postgres dbname=postgres",
+             c->server.dir, ntohs(at.sin_port));
+    options.address = address;
+    options.patience_us = 1000000;
+    pg_init(&connection, &options);
+    if (pg_connect(&connection, "SELECT 1", &why))
+        fail_msg("%s", why.text);
+    assert_int_equal(connection.host, 1);
+    pg_close(&connection);
+    close(silent);
 }
 
 /* A journal of other brokers, or an older backup of it. */
