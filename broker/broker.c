@@ -586,6 +586,7 @@ broker_open(struct broker **broker, const struct config *config,
         .on_changed = on_changed,
         .user = b,
         .announce = announcer_announce,
+        .follow = announcer_follow,
     };
     struct server_options net = {
         .host = config->listen_host,

@@ -107,7 +107,6 @@ struct act {
         struct {
             uint64_t last;       /* given */
             uint64_t earliest;   /* given: seq of the last entry that goes */
-            uint64_t bytes;      /* given; local: of the files that go */
             uint64_t file_bytes; /* local: of all files that stay */
             uint64_t first;
             uint64_t open_list; /* number of the open list */

@@ -164,6 +164,12 @@ log_health(struct log *log, struct log_health *health)
     health->ahead_us = latest_us > now_us ? latest_us - now_us : 0;
 }
 
+bool
+log_is_shared(const struct log *log)
+{
+    return log->log_thread.options->journal != NULL;
+}
+
 void
 log_place(struct log *log, struct journal_place *place)
 {
@@ -503,14 +509,7 @@ log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
         .retirement = {.last = lists[n - 1].number,
                        .earliest = lists[n - 1].last},
     };
-    int dir_fd = -1;
-    enum status rc = log_folder(log, set, LOG_CHANGES, false, &dir_fd, why);
 
-    if (rc)
-        return rc;
-    for (size_t i = 0; i < n; i++)
-        act.retirement.bytes += list_file_size(dir_fd, lists[i].number);
-    close(dir_fd);
     return log_act(log, set, &act, grace_us, why);
 }
 

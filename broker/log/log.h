@@ -214,6 +214,10 @@ struct log_health {
 /* Any thread; never blocks. */
 void log_health(struct log *log, struct log_health *health);
 
+/* True if a journal orders the commits: other brokers serve the same sets. Any
+ * thread. */
+bool log_is_shared(const struct log *log);
+
 /* How far the log is in its journal; all zero without one. Any thread. */
 void log_place(struct log *log, struct journal_place *place);
 

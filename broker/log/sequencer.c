@@ -1,11 +1,16 @@
 #include "broker/log/sequencer.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/random.h"
 #include "broker/log/idempotency.h"
+#include "broker/log/list_file.h"
 #include "broker/log/log_set.h"
 #include "proto/resourcesync/document_write.h"
 
@@ -239,21 +244,59 @@ place_removal(struct sequencer *s, const struct post *post)
     return add_act(s, post->set, &act);
 }
 
+/* How many lists the engine lends at once, and so how many files are looked at
+ * between two of its answers. */
+#define STEP_LISTS 64
+
+/* Returns the bytes of all files of a set behind a retirement. Each broker has
+ * files of its own: a list that is not filed here counts nothing, and
+ * place_filed does not count it later. */
+static uint64_t
+file_bytes_behind(struct sequencer *s, const struct log_set *set,
+                  const struct act *act)
+{
+    char path[PATH_MAX];
+    struct list_info lists[STEP_LISTS];
+    uint64_t bytes = set->draft.file_bytes, next = act->retirement.first;
+    size_t n = STEP_LISTS;
+    int dir_fd;
+
+    snprintf(path, sizeof(path), "%s/sets/%s/" LOG_CHANGES, s->options->dir,
+             set->name);
+    dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0)
+        return bytes; /* no list was ever filed here */
+    for (; n > 0 && next <= act->retirement.last; n = STEP_LISTS) {
+        if (s->engine->ops->lists(s->engine, set->id, next, lists, &n, NULL))
+            break;
+        for (size_t i = 0; i < n; i++) {
+            uint64_t size =
+                lists[i].is_filed && lists[i].number <= act->retirement.last
+                    ? list_file_size(dir_fd, lists[i].number)
+                    : 0;
+
+            bytes -= size < bytes ? size : bytes;
+            next = lists[i].number + 1;
+        }
+        if (n < STEP_LISTS)
+            break;
+    }
+    close(dir_fd);
+    return bytes;
+}
+
 /* The set's history begins later from this commit on, for everybody at once. */
 static enum status
 place_retirement(struct sequencer *s, const struct post *post)
 {
     const struct head *draft = &post->set->draft;
-    uint64_t file_bytes = draft->file_bytes;
     struct act act = *post->act;
 
     if (act.retirement.last < draft->first_list ||
         act.retirement.last >= draft->list)
         return STATUS_OK; /* retired already: there is no act */
-    act.retirement.file_bytes = act.retirement.bytes < file_bytes
-                                    ? file_bytes - act.retirement.bytes
-                                    : 0;
     act.retirement.first = draft->first_list;
+    act.retirement.file_bytes = file_bytes_behind(s, post->set, &act);
     act.retirement.open_list = draft->list;
     act.retirement.due_us = s->acts.at_us + post->grace_us;
     return add_act(s, post->set, &act);
@@ -291,9 +334,13 @@ place_unarchived(struct sequencer *s, const struct post *post)
 static enum status
 place_filed(struct sequencer *s, const struct post *post)
 {
+    const struct head *draft = &post->set->draft;
     struct act act = *post->act;
 
-    act.filed.file_bytes = post->set->draft.file_bytes + act.filed.bytes;
+    /* Another broker may have retired the list before it was filed here. */
+    act.filed.file_bytes = draft->file_bytes;
+    if (act.filed.list >= draft->first_list)
+        act.filed.file_bytes += act.filed.bytes;
     return add_act(s, post->set, &act);
 }
 
@@ -408,9 +455,8 @@ sequencer_follow(struct sequencer *s, struct log_set *set,
     case ACT_LIST_END:
         rc = own_header(&own.list_end.header);
         break;
-    case ACT_RETIREMENT: /* local; the files of these lists are counted as
-                            long as they are there */
-        own.retirement.file_bytes = set->draft.file_bytes;
+    case ACT_RETIREMENT:
+        own.retirement.file_bytes = file_bytes_behind(s, set, act);
         break;
     default:
         break;

@@ -717,6 +717,79 @@ announcer_begin(struct announcer *announcer, struct registry *registry)
     announcer->changes.before = source_description_parts(registry);
 }
 
+/* Notes where the events of a batch of the framework log are, which another
+ * broker has announced. A set that has ended with the same round is still the
+ * one that its events are about; of sets that ended before it, nobody reads
+ * events any more. */
+static void
+note_batch(struct registry *registry, const struct batch *b,
+           const struct act *acts, size_t n)
+{
+    for (size_t i = 0; i < b->n_entries; i++) {
+        struct slice type, name;
+        struct set *set = NULL;
+
+        fragment_labels(batch_slice(b, b->first + i - 1, b->first + i),
+                        b->entries[i].stamp, &type, &name);
+        if (slice_starts(name, CHANNEL_TAG_SET)) {
+            slice_skip(&name, strlen(CHANNEL_TAG_SET));
+            for (size_t a = 0; a < n && !set; a++)
+                if (acts[a].kind == ACT_REMOVAL && slice_is(name, acts[a].name))
+                    set = log_set_owner(acts[a].set);
+            if (!set)
+                set = registry_find(registry, name, NULL);
+            if (!set)
+                continue;
+        }
+        atomic_store_explicit(last_event(registry, set), b->first + i,
+                              memory_order_relaxed);
+    }
+}
+
+/* What another broker has announced is not announced again. */
+static enum status
+announce_nothing(void *user, enum change_kind change,
+                 const struct link_text *loc, const struct link_text *index)
+{
+    (void)user;
+    (void)change;
+    (void)loc;
+    (void)index;
+    return STATUS_OK;
+}
+
+void
+announcer_follow(struct announcer *announcer, struct registry *registry,
+                 const struct act *acts, size_t n)
+{
+    struct source_changes *changes = &announcer->changes;
+    enum status rc = STATUS_OK;
+
+    source_changes_clear(changes);
+    for (size_t i = 0; i < n; i++) {
+        struct set *set = log_set_owner(acts[i].set);
+
+        if (set == registry_framework_set(registry)) {
+            if (acts[i].kind == ACT_BATCH)
+                note_batch(registry, acts[i].entries.batch, acts, n);
+        } else if (!rc && !set_is_private(set) &&
+                   (acts[i].kind == ACT_BIRTH || acts[i].kind == ACT_REMOVAL)) {
+            rc = source_changes_add(changes, &acts[i]);
+        }
+    }
+    if (!rc)
+        rc = source_changes_announce(changes, registry, announce_nothing, NULL);
+    if (rc) /* a part that begins may be announced as updated */
+        changes->after = source_description_parts(registry);
+    changes->before = changes->after;
+    for (size_t i = 0; i < n; i++) /* all events are noted */
+        if (acts[i].kind == ACT_REMOVAL) {
+            struct set *set = log_set_owner(acts[i].set);
+
+            atomic_store(&set->is_over, true);
+        }
+}
+
 void
 announcer_free(struct announcer *announcer)
 {

@@ -99,6 +99,12 @@ struct announcer;
 
 struct announcer *announcer_new(void); /* NULL: no memory */
 
+/* registry_options.follow: notes what another broker has announced with a
+ * round, as if this broker had: so that this broker announces the next round as
+ * the other one would. */
+void announcer_follow(struct announcer *announcer, struct registry *registry,
+                      const struct act *acts, size_t n);
+
 /* Called once the sets of the start are loaded, before the first post. */
 void announcer_begin(struct announcer *announcer, struct registry *registry);
 

@@ -547,6 +547,8 @@ on_followed(const struct act *acts, size_t n, void *user)
     struct registry *r = user;
     bool is_changed = false;
 
+    if (r->options.announce)
+        r->options.follow(r->options.announcer, r, acts, n);
     for (size_t i = 0; i < n; i++) {
         struct set *set = log_set_owner(acts[i].set);
 

@@ -123,6 +123,12 @@ struct registry_options {
     enum status (*announce)(struct announcer *announcer,
                             struct registry *registry, const struct act *acts,
                             size_t n, struct post **post);
+
+    /* Learns what another broker has announced with a round: announcer_follow.
+     * Sets that the round removes are still counted. Log thread; called if
+     * `announce` is not NULL. */
+    void (*follow)(struct announcer *announcer, struct registry *registry,
+                   const struct act *acts, size_t n);
     struct announcer *announcer;
 };
 

@@ -39,6 +39,7 @@ sets_try_open(struct sets *s, struct problem *why)
         .open_engine = store_open,
         .journal = s->journal,
         .announce = announcer_announce,
+        .follow = announcer_follow,
         .announcer = s->announcer = announcer_new(),
     };
     enum status rc;

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "tests/test.h"
+
 static struct seat *
 seat_of(struct journal *journal)
 {
@@ -141,4 +143,18 @@ seat_take(struct seat *seat, struct shared_journal *all)
 {
     *seat = (struct seat){.journal = {&seat_ops}, .all = all};
     return &seat->journal;
+}
+
+void
+shared_journal_follow(struct shared_journal *all, struct log *log)
+{
+    for (size_t n = 0; n < all->n; n++) {
+        struct post post = {.kind = POST_RECORD,
+                            .record = buf_slice(&all->records[n].bytes),
+                            .place = all->records[n].place};
+        struct problem why;
+
+        if (log_post_and_wait(log, &post, &why))
+            fail_msg("%s", why.text);
+    }
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "broker/log/journal.h"
+#include "broker/log/log.h"
 #include "proto/buf.h"
 
 #define SHARED_RECORDS_MAX 64
@@ -61,5 +62,8 @@ void shared_journal_init(struct shared_journal *all);
 void shared_journal_fini(struct shared_journal *all);
 
 struct journal *seat_take(struct seat *seat, struct shared_journal *all);
+
+/* Has the log follow all records; those that it has are passed over. */
+void shared_journal_follow(struct shared_journal *all, struct log *log);
 
 #endif

@@ -66,7 +66,6 @@ fill(struct world *w)
     a[ACT_SETTINGS].settings.changed_us = AT_US;
     a[ACT_RETIREMENT].retirement.last = 4;
     a[ACT_RETIREMENT].retirement.earliest = UINT64_MAX;
-    a[ACT_RETIREMENT].retirement.bytes = 99;
     a[ACT_RETIREMENT].retirement.file_bytes = 98;
     a[ACT_RETIREMENT].retirement.first = 3;
     a[ACT_RETIREMENT].retirement.open_list = 8;
@@ -235,7 +234,6 @@ TEST(leaves_local_members_out)
 
     assert_int_equal(write_and_read(w), STATUS_OK);
     act = read_kind(w, ACT_RETIREMENT);
-    assert_int_equal(act->retirement.bytes, 0);
     assert_int_equal(act->retirement.file_bytes, 0);
     assert_false(read_kind(w, ACT_LIST_END)->list_end.info.is_filed);
 }

@@ -4,8 +4,12 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "broker/log/list_file.h"
+#include "broker/sets/framework_events.h"
 #include "broker/sets/settings.h"
+#include "proto/resourcesync/fragment.h"
 #include "tests/support/alterations.h"
 #include "tests/support/sets.h"
 #include "tests/support/shared_journal.h"
@@ -19,8 +23,9 @@ struct pair {
     struct sets s[2];
 };
 
-static int
-pair_setup(void **state)
+/* `description_sets`: of the configuration; 0: the default. */
+static struct pair *
+pair_open(unsigned description_sets)
 {
     struct pair *p = calloc(1, sizeof(*p));
 
@@ -29,10 +34,18 @@ pair_setup(void **state)
     for (int i = 0; i < 2; i++) {
         tempdir_open(&p->dirs[i]);
         sets_configure(&p->s[i], p->dirs[i].path);
+        if (description_sets)
+            p->s[i].config.description_sets = description_sets;
         p->s[i].journal = seat_take(&p->seats[i], &p->all);
         sets_open(&p->s[i]);
     }
-    *state = p;
+    return p;
+}
+
+static int
+pair_setup(void **state)
+{
+    *state = pair_open(0);
     return 0;
 }
 
@@ -56,17 +69,7 @@ FIXTURE(pair_setup, pair_teardown);
 static void
 follow(struct pair *p, int i)
 {
-    struct log *log = registry_log(p->s[i].registry);
-
-    for (size_t n = 0; n < p->all.n; n++) {
-        struct post post = {.kind = POST_RECORD,
-                            .record = buf_slice(&p->all.records[n].bytes),
-                            .place = p->all.records[n].place};
-        struct problem why;
-
-        if (log_post_and_wait(log, &post, &why))
-            fail_msg("%s", why.text);
-    }
+    shared_journal_follow(&p->all, registry_log(p->s[i].registry));
 }
 
 static void
@@ -236,4 +239,155 @@ TEST(a_copy_and_a_single_broker_are_not_mistaken)
     sets_configure(&p->s[1], p->dirs[1].path);
     p->s[1].journal = &p->seats[1].journal;
     sets_open(&p->s[1]);
+}
+
+/* The addresses in the framework log, one a line, with what happened to them.
+ */
+static char *
+told(struct sets *s)
+{
+    struct log *log = registry_log(s->registry);
+    struct log_set *set = registry_framework(s->registry);
+    struct buf text;
+    struct batch *b;
+    struct problem why;
+    uint64_t after = 0;
+
+    buf_init(&text, SIZE_MAX);
+    while (!log_read(log, set, after, LOG_DISK, &b, &why) && b) {
+        for (; after < b->last; after++) {
+            struct slice entry = batch_slice(b, after, after + 1);
+            struct slice loc = fragment_loc(entry);
+
+            buf_add_format(
+                &text, "%s %.*s\n",
+                change_kind_name(fragment_kind(
+                    entry.data, b->entries[after + 1 - b->first].stamp)),
+                SLICE_ARG(loc));
+        }
+        batch_unref(b);
+    }
+    buf_add(&text, "", 1);
+    assert_false(text.failed);
+    return text.data;
+}
+
+/* Parts of the Source Description begin, change and end. */
+static void
+alter_sets(struct pair *p, bool takes_turns)
+{
+    static const char *const steps[] = {"+a", "+b", "+c", "+d", "-d", "+e",
+                                        "+f", "-e", "-f", "+g", "+h"};
+
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        int poster = takes_turns ? (int)(i % 2) : 0;
+
+        if (steps[i][0] == '+')
+            sets_post(&p->s[poster], steps[i] + 1, 1, 1);
+        else
+            alterations_remove(&p->s[poster], steps[i] + 1);
+        follow(p, !poster);
+    }
+}
+
+/* brokers that take turns announce what one of them would. */
+TEST(events_are_those_of_one_broker)
+{
+    char *texts[3];
+    void *pair;
+
+    (void)state;
+    for (int takes_turns = 0; takes_turns < 2; takes_turns++) {
+        struct pair *p = pair_open(2);
+
+        alter_sets(p, takes_turns);
+        texts[takes_turns] = told(&p->s[0]);
+        texts[2] = told(&p->s[1]);
+        assert_string_equal(texts[2], texts[takes_turns]);
+        free(texts[2]);
+        pair = p;
+        pair_teardown(&pair);
+    }
+    assert_non_null(strstr(texts[0], "deleted " SETS_URL "/descriptions/"));
+    assert_string_equal(texts[1], texts[0]);
+    free(texts[0]);
+    free(texts[1]);
+}
+
+/* W-120: a topic ends with its last event, and a broker that follows knows
+ * which one that is, also after it has known another one. */
+TEST(the_last_event_is_known_everywhere)
+{
+    struct pair *p = *state;
+    struct set *news[2];
+
+    sets_post(&p->s[0], "news", 1, 1);
+    follow(p, 1);
+    for (int i = 0; i < 2; i++)
+        news[i] = sets_find(&p->s[i], "news");
+    assert_true(framework_event_last(news[0]) > 0);
+    assert_int_equal(framework_event_last(news[1]),
+                     framework_event_last(news[0]));
+    sets_rotate(&p->s[0], "news");
+    sets_post(&p->s[0], "other", 1, 1);
+    follow(p, 1);
+    assert_int_equal(atomic_load(&news[1]->last_event),
+                     atomic_load(&news[0]->last_event));
+    assert_int_equal(framework_event_last(news[1]),
+                     framework_event_last(news[0]));
+    alterations_remove(&p->s[0], "news");
+    assert_false(framework_event_is_over(news[1]));
+    follow(p, 1);
+    assert_true(framework_event_is_over(news[1]));
+    assert_int_equal(atomic_load(&news[1]->last_event),
+                     atomic_load(&news[0]->last_event));
+}
+
+static void
+assert_file_bytes(struct pair *p, int i)
+{
+    struct head head = sets_head(&p->s[i], "news");
+    uint64_t bytes = 0;
+    int fd;
+
+    assert_int_equal(log_folder(registry_log(p->s[i].registry),
+                                sets_find(&p->s[i], "news")->log, LOG_CHANGES,
+                                false, &fd, NULL),
+                     STATUS_OK);
+    for (uint64_t list = head.first_list; list < head.list; list++)
+        bytes += list_file_size(fd, list);
+    close(fd);
+    assert_true(bytes > 0);
+    assert_int_equal(head.file_bytes, bytes);
+}
+
+/* Each broker has files of its own, and may not have one yet when another
+ * broker retires the list. */
+TEST(retired_files_are_counted_where_they_are)
+{
+    struct pair *p = *state;
+
+    for (unsigned i = 0; i < 4; i++) {
+        sets_post(&p->s[0], "news", 1 + i, 1 + i);
+        sets_rotate(&p->s[0], "news");
+        if (i == 0)
+            follow(p, 1);
+        if (i == 0)
+            sets_file_all(&p->s[1]);
+    }
+    sets_file_all(&p->s[0]);
+    atomic_store(&sets_find(&p->s[0], "news")->retain_lists, 2);
+    sets_retain(&p->s[0]); /* waits for the state */
+    sets_fold_all(&p->s[0]);
+    sets_retain(&p->s[0]);
+    assert_int_equal(sets_head(&p->s[0], "news").first_list, 3);
+    assert_file_bytes(p, 0);
+    follow(p, 1); /* list 2 has no file here */
+    assert_int_equal(sets_head(&p->s[1], "news").first_list, 3);
+    assert_int_equal(sets_head(&p->s[1], "news").file_bytes, 0);
+    sets_file_all(&p->s[1]);
+    assert_file_bytes(p, 1);
+    sets_close(&p->s[1]);
+    sets_open(&p->s[1]);
+    assert_file_bytes(p, 1);
 }
