@@ -176,13 +176,17 @@ list_body_free(struct body *body)
  * the list was closed. Every copy of the open list has an earlier date, even
  * one of the same second. The file system keeps the time. Until that second has
  * begun there is no date (RFC 9110 section 8.8.2.1).
+ *
+ * In a cluster there is none ever: each broker writes a file of its own, and
+ * one that is behind may serve the open list after another one has closed it.
+ * The ETag is the same everywhere.
  */
 static int64_t
-final_since(const struct stat *st)
+final_since(const struct list_body *l, const struct stat *st)
 {
     int64_t us = ((int64_t)st->st_mtim.tv_sec + 1) * 1000000;
 
-    return us <= clock_now_us() ? us : DATETIME_NONE;
+    return us <= clock_now_us() && !log_is_shared(l->log) ? us : DATETIME_NONE;
 }
 
 /* True if the file ends like the gzip of this list: with its size (RFC 1952,
@@ -217,7 +221,7 @@ open_file(struct document *document, struct list_body *l, struct problem *why)
         close(fd);
         return false;
     }
-    document->modified_us = final_since(&st);
+    document->modified_us = final_since(l, &st);
     document->gzip = body_of_file(fd, (uint64_t)st.st_size);
     if (!document->gzip)
         close(fd);
