@@ -30,7 +30,7 @@ static const char schema[] =
     " IF to_regclass('tidings_turn') IS NULL THEN"
     "  PERFORM pg_advisory_xact_lock(5282143);"
     "  IF to_regclass('tidings_turn') IS NULL THEN"
-    "   CREATE TABLE tidings_barrier(broker text PRIMARY KEY,"
+    "   CREATE TABLE IF NOT EXISTS tidings_barrier(broker text PRIMARY KEY,"
     "    at timestamptz NOT NULL);"
     "   CREATE TABLE tidings_records(n bigint PRIMARY KEY,"
     "    chain bytea NOT NULL, broker text NOT NULL, record bytea NOT NULL);"

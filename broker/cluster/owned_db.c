@@ -1,0 +1,827 @@
+/*
+ * SQLite's session extension notes the rows that a transaction changes, by
+ * their primary key. Their values are read at the end of the transaction.
+ *
+ * The values of a key, and the columns of a row, one after the other:
+ *
+ *     integer, real     01 or 02, eight bytes, the highest first
+ *     text, blob        03 or 04, its size in four bytes, its bytes
+ *     NULL              05
+ */
+#define SQLITE_ENABLE_SESSION        1
+#define SQLITE_ENABLE_PREUPDATE_HOOK 1
+
+#include "broker/cluster/owned_db.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "proto/buf.h"
+
+/* A few; the databases have five. */
+#define TABLES_MAX 16
+
+#define COLUMNS_MAX 32
+
+struct table {
+    char *name;
+    int n_columns;
+    bool is_key[COLUMNS_MAX];
+    char *columns[COLUMNS_MAX];
+    bool is_counted;         /* AUTOINCREMENT: no id is used twice */
+    sqlite3_stmt *get, *end; /* by the primary key */
+    sqlite3_stmt *put;       /* of `n_put` columns; NULL: none yet */
+    int n_put;
+};
+
+struct owned_db {
+    struct db *db;
+    struct streams *streams;
+    const char *stream;
+    const struct lease *lease; /* NULL: this broker does not own */
+    struct table tables[TABLES_MAX];
+    size_t n_tables;
+    uint64_t n_kept;         /* of the last row that the database has */
+    uint64_t n;              /* the same, in this transaction */
+    bool is_doubtful;        /* the stream may have more */
+    sqlite3_stmt *counts[2]; /* of count_sql */
+    sqlite3_stmt *place;
+
+    sqlite3_session *session; /* of this transaction */
+};
+
+/* Opening */
+
+static void
+table_fini(struct table *t)
+{
+    sqlite3_finalize(t->get);
+    sqlite3_finalize(t->end);
+    sqlite3_finalize(t->put);
+    for (int i = 0; i < t->n_columns; i++)
+        free(t->columns[i]);
+    free(t->name);
+}
+
+/* Appends " WHERE a=? AND b=?" for the primary key. */
+static void
+add_key(struct buf *sql, const struct table *t)
+{
+    const char *before = " WHERE \"";
+
+    for (int i = 0; i < t->n_columns; i++)
+        if (t->is_key[i]) {
+            buf_add_text(sql, before);
+            buf_add_text(sql, t->columns[i]);
+            buf_add_text(sql, "\"=?");
+            before = " AND \"";
+        }
+}
+
+static enum status
+prepare(struct owned_db *o, struct buf *sql, sqlite3_stmt **statement,
+        struct problem *why)
+{
+    enum status rc;
+
+    buf_add(sql, "", 1);
+    rc = sql->failed ? problem_memory(why)
+                     : db_prepare(o->db, statement, sql->data, why);
+    buf_fini(sql);
+    return rc;
+}
+
+static enum status
+prepare_by_key(struct owned_db *o, const struct table *t, const char *what,
+               sqlite3_stmt **statement, struct problem *why)
+{
+    struct buf sql;
+
+    buf_init(&sql, SIZE_MAX);
+    buf_add_format(&sql, "%s FROM \"%s\"", what, t->name);
+    add_key(&sql, t);
+    return prepare(o, &sql, statement, why);
+}
+
+/* Reads the columns of a table. */
+static enum status
+read_columns(struct owned_db *o, struct table *t, bool *has_key,
+             struct problem *why)
+{
+    sqlite3_stmt *s = NULL;
+    bool row = true;
+    enum status rc = db_prepare(
+        o->db, &s, "SELECT name, pk FROM pragma_table_info(?) ORDER BY cid",
+        why);
+
+    if (!rc)
+        db_bind_text(s, 1, slice_of(t->name));
+    while (!rc && row) {
+        rc = db_step(o->db, s, &row, "read the columns", why);
+        if (rc || !row)
+            break;
+        if (t->n_columns == COLUMNS_MAX) {
+            rc = problem(why, STATUS_INVALID, "a table has too many columns");
+            break;
+        }
+        t->columns[t->n_columns] = slice_dup(db_column(s, 0));
+        t->is_key[t->n_columns] = sqlite3_column_int(s, 1) > 0;
+        *has_key |= t->is_key[t->n_columns];
+        if (!t->columns[t->n_columns++])
+            rc = problem_memory(why);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
+static enum status
+add_table(struct owned_db *o, struct slice name, bool is_counted,
+          struct problem *why)
+{
+    struct table *t = &o->tables[o->n_tables];
+    bool has_key = false;
+    enum status rc;
+
+    if (o->n_tables == TABLES_MAX)
+        return problem(why, STATUS_INVALID, "there are too many tables");
+    *t = (struct table){.name = slice_dup(name), .is_counted = is_counted};
+    o->n_tables++;
+    if (!t->name)
+        return problem_memory(why);
+    rc = read_columns(o, t, &has_key, why);
+    if (!rc && !has_key) { /* it stays here */
+        table_fini(t);
+        o->n_tables--;
+        return STATUS_OK;
+    }
+    if (!rc)
+        rc = prepare_by_key(o, t, "SELECT *", &t->get, why);
+    if (!rc)
+        rc = prepare_by_key(o, t, "DELETE", &t->end, why);
+    return rc;
+}
+
+static enum status
+add_tables(struct owned_db *o, struct problem *why)
+{
+    sqlite3_stmt *s = NULL;
+    bool row = true;
+    enum status rc = db_prepare(
+        o->db, &s,
+        "SELECT name, sql LIKE '%AUTOINCREMENT%' FROM sqlite_schema"
+        " WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name",
+        why);
+
+    while (!rc && row) {
+        rc = db_step(o->db, s, &row, "read the tables", why);
+        if (!rc && row)
+            rc = add_table(o, db_column(s, 0), sqlite3_column_int(s, 1) != 0,
+                           why);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
+/* Notes that the id ?2 of table ?1 was used: with both of these, since
+ * sqlite_sequence has no key. */
+static const char *const count_sql[] = {
+    "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1",
+    "INSERT INTO sqlite_sequence(name, seq) SELECT ?1, ?2"
+    " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)",
+};
+
+static bool
+has_counted(const struct owned_db *o)
+{
+    for (size_t i = 0; i < o->n_tables; i++)
+        if (o->tables[i].is_counted)
+            return true;
+    return false;
+}
+
+enum status
+owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
+              const char *stream, struct problem *why)
+{
+    struct owned_db *o = calloc(1, sizeof(*o));
+    int64_t n = 0;
+    enum status rc;
+
+    if (!o)
+        return problem_memory(why);
+    o->db = db;
+    o->streams = streams;
+    o->stream = stream;
+    rc = db_exec(db,
+                 "CREATE TABLE IF NOT EXISTS journal_place(n INTEGER NOT NULL);"
+                 "INSERT INTO journal_place SELECT 0"
+                 " WHERE NOT EXISTS (SELECT 1 FROM journal_place)",
+                 why);
+    if (!rc)
+        rc = db_number(db, "SELECT n FROM journal_place", &n, why);
+    if (!rc)
+        rc = add_tables(o, why);
+    if (!rc)
+        rc = db_prepare(db, &o->place, "UPDATE journal_place SET n = ?", why);
+    for (int i = 0; !rc && i < 2 && has_counted(o); i++)
+        rc = db_prepare(db, &o->counts[i], count_sql[i], why);
+    o->n = o->n_kept = (uint64_t)n;
+    if (rc) {
+        owned_db_close(o);
+        return rc;
+    }
+    *owned = o;
+    return STATUS_OK;
+}
+
+void
+owned_db_close(struct owned_db *o)
+{
+    if (!o)
+        return;
+    if (o->session)
+        sqlite3session_delete(o->session);
+    for (size_t i = 0; i < o->n_tables; i++)
+        table_fini(&o->tables[i]);
+    for (int i = 0; i < 2; i++)
+        sqlite3_finalize(o->counts[i]);
+    sqlite3_finalize(o->place);
+    free(o);
+}
+
+/* Rows as bytes */
+
+static void
+add_value(struct buf *to, sqlite3_value *value)
+{
+    int type = sqlite3_value_type(value);
+    uint64_t bits = 0;
+    double real;
+
+    buf_add(to, &(char){(char)type}, 1);
+    if (type == SQLITE_INTEGER) {
+        bits = (uint64_t)sqlite3_value_int64(value);
+    } else if (type == SQLITE_FLOAT) {
+        real = sqlite3_value_double(value);
+        memcpy(&bits, &real, sizeof(bits));
+    } else if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
+        const void *bytes = sqlite3_value_blob(value);
+        size_t size = (size_t)sqlite3_value_bytes(value);
+        uint32_t big = htobe32((uint32_t)size);
+
+        buf_add(to, &big, sizeof(big));
+        buf_add(to, bytes, size);
+    }
+    if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
+        bits = htobe64(bits);
+        buf_add(to, &bits, sizeof(bits));
+    }
+}
+
+/* Takes `size` bytes off the front of *from. NULL: there are fewer. */
+static const char *
+take_bytes(struct slice *from, size_t size)
+{
+    const char *at = from->data;
+
+    if (from->size < size)
+        return NULL;
+    from->data += size;
+    from->size -= size;
+    return at;
+}
+
+/* Binds the next value of *from. False: it is none. */
+static bool
+bind_value(sqlite3_stmt *s, int at, struct slice *from)
+{
+    const char *type = take_bytes(from, 1), *bytes;
+    uint64_t bits;
+    uint32_t size;
+    double real;
+
+    if (!type)
+        return false;
+    if (*type == SQLITE_NULL)
+        return sqlite3_bind_null(s, at) == SQLITE_OK;
+    if (*type == SQLITE_INTEGER || *type == SQLITE_FLOAT) {
+        bytes = take_bytes(from, sizeof(bits));
+        if (!bytes)
+            return false;
+        memcpy(&bits, bytes, sizeof(bits));
+        bits = be64toh(bits);
+        memcpy(&real, &bits, sizeof(real));
+        return (*type == SQLITE_INTEGER
+                    ? sqlite3_bind_int64(s, at, (sqlite3_int64)bits)
+                    : sqlite3_bind_double(s, at, real)) == SQLITE_OK;
+    }
+    bytes = take_bytes(from, sizeof(size));
+    if (!bytes || (*type != SQLITE_TEXT && *type != SQLITE_BLOB))
+        return false;
+    memcpy(&size, bytes, sizeof(size));
+    size = be32toh(size);
+    bytes = take_bytes(from, size);
+    if (!bytes)
+        return false;
+    return (*type == SQLITE_TEXT
+                ? sqlite3_bind_text(s, at, bytes, (int)size, SQLITE_STATIC)
+                : sqlite3_bind_blob(s, at, bytes, (int)size, SQLITE_STATIC)) ==
+           SQLITE_OK;
+}
+
+/* Binds all values of `from`; returns their number. -1: it is damaged. */
+static int
+bind_values(sqlite3_stmt *s, struct slice from)
+{
+    int n = 0;
+
+    while (from.size > 0)
+        if (!bind_value(s, ++n, &from))
+            return -1;
+    return n;
+}
+
+/* The number of the values in `from`; -1: it is damaged. */
+static int
+count_values(struct slice from)
+{
+    int n = 0;
+
+    while (from.size > 0) {
+        const char *type = take_bytes(&from, 1);
+        const char *at = type;
+        uint32_t size;
+
+        if (*type == SQLITE_INTEGER || *type == SQLITE_FLOAT) {
+            at = take_bytes(&from, 8);
+        } else if (*type != SQLITE_NULL) {
+            at = take_bytes(&from, sizeof(size));
+            if (at) {
+                memcpy(&size, at, sizeof(size));
+                at = take_bytes(&from, be32toh(size));
+            }
+        }
+        if (!at)
+            return -1;
+        n++;
+    }
+    return n;
+}
+
+static struct table *
+find_table(struct owned_db *o, struct slice name)
+{
+    for (size_t i = 0; i < o->n_tables; i++)
+        if (slice_is(name, o->tables[i].name))
+            return &o->tables[i];
+    return NULL;
+}
+
+/* Reading the stream */
+
+static enum status
+say_newer(const struct owned_db *o, struct problem *why)
+{
+    return problem(why, STATUS_INVALID,
+                   "the stream \"%s\" has rows of a newer program", o->stream);
+}
+
+static enum status
+prepare_put(struct owned_db *o, struct table *t, int n, struct problem *why)
+{
+    struct buf sql;
+
+    if (t->put && t->n_put == n)
+        return STATUS_OK;
+    sqlite3_finalize(t->put);
+    t->put = NULL;
+    t->n_put = n;
+    buf_init(&sql, SIZE_MAX);
+    buf_add_format(&sql, "INSERT OR REPLACE INTO \"%s\"(", t->name);
+    for (int i = 0; i < n; i++)
+        buf_add_format(&sql, "%s\"%s\"", i > 0 ? "," : "", t->columns[i]);
+    BUF_ADD(&sql, ") VALUES(?");
+    for (int i = 1; i < n; i++)
+        BUF_ADD(&sql, ",?");
+    BUF_ADD(&sql, ")");
+    return prepare(o, &sql, &t->put, why);
+}
+
+static enum status
+put_row(struct owned_db *o, struct table *t, struct slice value,
+        struct problem *why)
+{
+    int n = count_values(value);
+    enum status rc;
+
+    if (n <= 0 || n > t->n_columns)
+        return say_newer(o, why);
+    rc = prepare_put(o, t, n, why);
+    if (!rc && bind_values(t->put, value) != n)
+        rc = say_newer(o, why);
+    if (!rc)
+        rc = db_run(o->db, t->put, "write a row of the stream", why);
+    if (t->put)
+        db_reset(t->put);
+    return rc;
+}
+
+static enum status
+end_row(struct owned_db *o, struct table *t, struct slice key,
+        struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (bind_values(t->end, key) < 0)
+        rc = say_newer(o, why);
+    if (!rc)
+        rc = db_run(o->db, t->end, "delete a row of the stream", why);
+    db_reset(t->end);
+    for (int i = 0; !rc && i < 2 && t->is_counted; i++) {
+        struct slice id = key; /* one integer */
+
+        db_bind_text(o->counts[i], 1, slice_of(t->name));
+        if (!bind_value(o->counts[i], 2, &id))
+            rc = say_newer(o, why);
+        if (!rc)
+            rc = db_run(o->db, o->counts[i], "count a row of the stream", why);
+        db_reset(o->counts[i]);
+    }
+    return rc;
+}
+
+/* True if a table has a row. */
+static enum status
+look_for_rows(struct owned_db *o, bool *is_there, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    *is_there = false;
+    for (size_t i = 0; !rc && !*is_there && i < o->n_tables; i++) {
+        sqlite3_stmt *s = NULL;
+        struct buf sql;
+
+        buf_init(&sql, SIZE_MAX);
+        buf_add_format(&sql, "SELECT 1 FROM \"%s\" LIMIT 1", o->tables[i].name);
+        rc = prepare(o, &sql, &s, why);
+        if (!rc)
+            rc = db_step(o->db, s, is_there, "look for rows", why);
+        sqlite3_finalize(s);
+    }
+    return rc;
+}
+
+/* A database that has read nothing yet must have no rows of its own. */
+static enum status
+check_first(struct owned_db *o, struct problem *why)
+{
+    bool is_there;
+    enum status rc = look_for_rows(o, &is_there, why);
+
+    if (!rc && is_there)
+        rc = problem(why, STATUS_DIFFERENT,
+                     "it has rows from before this broker was in the cluster, "
+                     "and the cluster has others: move the file away, and "
+                     "start again");
+    return rc;
+}
+
+static enum status
+on_row(const struct stream_row *row, uint64_t n, void *user,
+       struct problem *why)
+{
+    struct owned_db *o = user;
+    struct slice key = row->key;
+    size_t size = 0;
+    struct table *t;
+    enum status rc = o->n == 0 ? check_first(o, why) : STATUS_OK;
+
+    if (rc)
+        return rc;
+    while (size < key.size && key.data[size])
+        size++;
+    t = find_table(o, (struct slice){key.data, size});
+    if (!t || !take_bytes(&key, size + 1) || count_values(key) < 1)
+        return say_newer(o, why);
+    rc = row->is_deleted ? end_row(o, t, key, why)
+                         : put_row(o, t, row->value, why);
+    if (!rc)
+        o->n = n;
+    return rc;
+}
+
+static enum status
+write_place(struct owned_db *o, uint64_t n, struct problem *why)
+{
+    sqlite3_bind_int64(o->place, 1, (sqlite3_int64)n);
+    return db_run(o->db, o->place, "write the number of a row", why);
+}
+
+/* In a transaction. *end: that of the database, which must be rolled back after
+ * a failure. */
+static enum status
+read_to_end(struct owned_db *o, enum status *end, struct problem *why)
+{
+    uint64_t from = o->n;
+    enum status rc =
+        o->streams->ops->read(o->streams, o->stream, from, on_row, o, why);
+
+    *end = o->n > from ? write_place(o, o->n, why) : STATUS_OK;
+    return rc;
+}
+
+enum status
+owned_db_read(struct owned_db *o, struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc = db_begin_firm(o->db, false, why), end = STATUS_OK;
+
+    if (rc)
+        return rc;
+    rc = read_to_end(o, &end, why);
+    end = db_end(o->db, end, &inner);
+    owned_db_end(o, end == STATUS_OK);
+    o->is_doubtful = rc || end;
+    return end && !rc ? problem(why, end, "%s", inner.text) : rc;
+}
+
+/* Writing */
+
+/* The rows of an append, with their bytes. */
+struct outgoing {
+    struct stream_row *all;
+    size_t n, capacity;
+    struct buf bytes; /* of keys and values, one after the other: moves, so the
+                         rows have their sizes alone until the end */
+};
+
+/* Begins a row: its key follows. */
+static bool
+begin_row(struct outgoing *out, const struct table *t, bool is_deleted)
+{
+    struct stream_row *all = ONE_MORE(out->all, &out->capacity, out->n);
+
+    if (!all)
+        return false;
+    out->all = all;
+    all[out->n++] = (struct stream_row){.is_deleted = is_deleted};
+    buf_add(&out->bytes, t->name, strlen(t->name) + 1);
+    return true;
+}
+
+/* Points the rows to their bytes. */
+static void
+seal_rows(struct outgoing *out)
+{
+    const char *at = out->bytes.data;
+
+    for (size_t i = 0; i < out->n; i++) {
+        out->all[i].key.data = at;
+        at += out->all[i].key.size;
+        out->all[i].value.data = at;
+        at += out->all[i].value.size;
+    }
+}
+
+/* Adds the columns of the row that a statement is at. */
+static void
+add_columns(struct outgoing *out, sqlite3_stmt *s)
+{
+    size_t from = out->bytes.size;
+
+    for (int i = 0; i < sqlite3_column_count(s); i++)
+        add_value(&out->bytes, sqlite3_column_value(s, i));
+    out->all[out->n - 1].value.size = out->bytes.size - from;
+}
+
+/* Adds a changed row as it is now. */
+static enum status
+add_changed(struct owned_db *o, struct outgoing *out,
+            sqlite3_changeset_iter *change, struct problem *why)
+{
+    const char *name;
+    int n, op, indirect, at = 0;
+    size_t from = out->bytes.size;
+    struct table *t;
+    bool row = false;
+    enum status rc;
+
+    sqlite3changeset_op(change, &name, &n, &op, &indirect);
+    t = find_table(o, slice_of(name));
+    if (!t || !begin_row(out, t, op == SQLITE_DELETE))
+        return problem_memory(why);
+    for (int i = 0; i < n && i < t->n_columns; i++) {
+        sqlite3_value *value = NULL;
+
+        if (!t->is_key[i])
+            continue;
+        if (op == SQLITE_INSERT)
+            sqlite3changeset_new(change, i, &value);
+        else
+            sqlite3changeset_old(change, i, &value);
+        if (!value)
+            return problem_memory(why);
+        add_value(&out->bytes, value);
+        sqlite3_bind_value(t->get, ++at, value);
+    }
+    out->all[out->n - 1].key.size = out->bytes.size - from;
+    if (op == SQLITE_DELETE) {
+        db_reset(t->get);
+        return STATUS_OK;
+    }
+    rc = db_step(o->db, t->get, &row, "read a changed row", why);
+    if (!rc && row)
+        add_columns(out, t->get);
+    db_reset(t->get);
+    return rc;
+}
+
+static enum status
+collect_changes(struct owned_db *o, struct outgoing *out, struct problem *why)
+{
+    sqlite3_changeset_iter *change = NULL;
+    void *changes = NULL;
+    int size = 0;
+    enum status rc = STATUS_OK;
+
+    if (sqlite3session_changeset(o->session, &size, &changes) != SQLITE_OK ||
+        sqlite3changeset_start(&change, size, changes) != SQLITE_OK)
+        rc = problem_memory(why);
+    while (!rc && sqlite3changeset_next(change) == SQLITE_ROW)
+        rc = add_changed(o, out, change, why);
+    if (change && sqlite3changeset_finalize(change) != SQLITE_OK && !rc)
+        rc = problem_memory(why);
+    sqlite3_free(changes);
+    return rc;
+}
+
+/* Sends rows, and writes the number of the last one. */
+static enum status
+send_rows(struct owned_db *o, struct outgoing *out, struct problem *why)
+{
+    enum status rc;
+
+    if (out->bytes.failed)
+        return problem_memory(why);
+    if (out->n == 0)
+        return STATUS_OK;
+    seal_rows(out);
+    rc = o->streams->ops->append(o->streams, o->stream, o->lease, &o->n,
+                                 out->all, out->n, why);
+    o->is_doubtful = rc == STATUS_IO || rc == STATUS_CONFLICT;
+    return rc ? rc : write_place(o, o->n, why);
+}
+
+static void
+outgoing_fini(struct outgoing *out)
+{
+    if (out->bytes.data) /* there are secrets */
+        explicit_bzero(out->bytes.data, out->bytes.size);
+    buf_fini(&out->bytes);
+    free(out->all);
+}
+
+/* Adds all rows of a table; and the last id that it has given, as a row that
+ * was deleted. */
+static enum status
+add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
+        struct problem *why)
+{
+    sqlite3_stmt *s = NULL;
+    struct buf sql;
+    bool row = true;
+    enum status rc;
+
+    buf_init(&sql, SIZE_MAX);
+    buf_add_format(&sql, "SELECT * FROM \"%s\"", t->name);
+    rc = prepare(o, &sql, &s, why);
+    while (!rc && row) {
+        size_t from = out->bytes.size;
+
+        rc = db_step(o->db, s, &row, "read all rows", why);
+        if (rc || !row)
+            break;
+        if (!begin_row(out, t, false)) {
+            rc = problem_memory(why);
+            break;
+        }
+        for (int i = 0; i < t->n_columns; i++)
+            if (t->is_key[i])
+                add_value(&out->bytes, sqlite3_column_value(s, i));
+        out->all[out->n - 1].key.size = out->bytes.size - from;
+        add_columns(out, s);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
+static enum status
+add_last_id(struct owned_db *o, const struct table *t, struct outgoing *out,
+            struct problem *why)
+{
+    sqlite3_stmt *s = NULL;
+    struct buf sql;
+    size_t from = out->bytes.size;
+    bool row = false;
+    enum status rc;
+
+    if (!t->is_counted)
+        return STATUS_OK;
+    buf_init(&sql, SIZE_MAX);
+    buf_add_format(&sql,
+                   "SELECT seq FROM sqlite_sequence WHERE name = '%s'"
+                   " AND seq NOT IN (SELECT id FROM \"%s\")",
+                   t->name, t->name);
+    rc = prepare(o, &sql, &s, why);
+    if (!rc)
+        rc = db_step(o->db, s, &row, "read the last id", why);
+    if (!rc && row && !begin_row(out, t, true))
+        rc = problem_memory(why);
+    if (!rc && row) {
+        add_value(&out->bytes, sqlite3_column_value(s, 0));
+        out->all[out->n - 1].key.size = out->bytes.size - from;
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
+/* Sends all that the database has, in a transaction. */
+static enum status
+send_all(struct owned_db *o, struct problem *why)
+{
+    struct outgoing out = {NULL, 0, 0, {0}};
+    enum status rc = STATUS_OK;
+
+    buf_init(&out.bytes, SIZE_MAX);
+    for (size_t i = 0; !rc && i < o->n_tables; i++) {
+        rc = add_all(o, &o->tables[i], &out, why);
+        if (!rc)
+            rc = add_last_id(o, &o->tables[i], &out, why);
+    }
+    if (!rc)
+        rc = send_rows(o, &out, why);
+    outgoing_fini(&out);
+    return rc;
+}
+
+enum status
+owned_db_own(struct owned_db *o, const struct lease *lease, struct problem *why)
+{
+    enum status rc = owned_db_read(o, why);
+
+    o->lease = lease;
+    if (rc || o->n > 0)
+        return rc;
+    rc = db_begin_firm(o->db, true, why);
+    if (rc)
+        return rc;
+    rc = db_end(o->db, send_all(o, why), why);
+    owned_db_end(o, rc == STATUS_OK);
+    return rc;
+}
+
+enum status
+owned_db_begin(struct owned_db *o, struct problem *why)
+{
+    enum status end = STATUS_OK;
+    enum status rc = o->is_doubtful ? read_to_end(o, &end, why) : STATUS_OK;
+
+    if (!rc)
+        rc = end;
+    if (!rc && (sqlite3session_create(o->db->handle, "main", &o->session) !=
+                    SQLITE_OK ||
+                sqlite3session_attach(o->session, NULL) != SQLITE_OK))
+        rc = problem_memory(why);
+    return rc;
+}
+
+enum status
+owned_db_append(struct owned_db *o, struct problem *why)
+{
+    struct outgoing out = {NULL, 0, 0, {0}};
+    enum status rc;
+
+    buf_init(&out.bytes, SIZE_MAX);
+    rc = collect_changes(o, &out, why);
+    if (!rc)
+        rc = send_rows(o, &out, why);
+    outgoing_fini(&out);
+    return rc;
+}
+
+void
+owned_db_end(struct owned_db *o, bool is_kept)
+{
+    if (o->session)
+        sqlite3session_delete(o->session);
+    o->session = NULL;
+    if (is_kept) {
+        o->n_kept = o->n;
+        o->is_doubtful = false;
+    } else {
+        o->is_doubtful |= o->n != o->n_kept; /* the stream has more than this */
+        o->n = o->n_kept;
+    }
+}

@@ -1,0 +1,69 @@
+/*
+ * owned_db.h - an SQLite database whose rows are those of a stream.
+ *
+ * The owner writes its database as it would alone. Each transaction goes to the
+ * stream first, with the rows that it changed:
+ *
+ *     BEGIN     owned_db_begin    notes which rows the statements change
+ *     ...
+ *               owned_db_append   sends these rows; writes the stream's number
+ *     COMMIT    owned_db_end
+ *
+ * Other brokers read the stream into the same tables (owned_db_read). The
+ * number of the last row is kept in the same transaction as the rows, in the
+ * table journal_place: so a copy of the file continues where the file was.
+ *
+ * If COMMIT fails, or nobody knows whether the stream has the rows, the next
+ * owned_db_begin reads the stream first.
+ *
+ * A row of the stream: its key is the table and the primary key, its value all
+ * columns. A table without a declared primary key stays here. A program of an
+ * earlier version may write fewer columns: the others get their default. One
+ * that has more columns than this database is refused.
+ *
+ * An owned_db belongs to one thread at a time, as its database does.
+ */
+#ifndef BROKER_CLUSTER_OWNED_DB_H
+#define BROKER_CLUSTER_OWNED_DB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/db.h"
+#include "broker/cluster/streams.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct owned_db;
+
+/* Prepares a database that is open, of no transaction. All arguments are lent;
+ * `stream` is the name of its stream. */
+MUST_CHECK enum status owned_db_open(struct owned_db **owned, struct db *db,
+                                     struct streams *streams,
+                                     const char *stream, struct problem *why);
+
+/* Before the database is closed. NULL is allowed. */
+void owned_db_close(struct owned_db *o);
+
+/* Reads the stream to its end, in a transaction of its own. After a failure,
+ * what was read is kept. STATUS_UNREACHABLE; STATUS_DIFFERENT: the database has
+ * rows, and none of them is of the stream; STATUS_INVALID: a newer program
+ * wrote a row. */
+MUST_CHECK enum status owned_db_read(struct owned_db *o, struct problem *why);
+
+/* Reads the stream to its end, as its owner; from now on `lease` is that of the
+ * appends, lent. If the stream is empty it gets the rows of this database. */
+MUST_CHECK enum status owned_db_own(struct owned_db *o,
+                                    const struct lease *lease,
+                                    struct problem *why);
+
+/* In a transaction that has begun, as its first and as its last step. Any
+ * failure must roll the transaction back. STATUS_REFUSED: this broker is no
+ * longer the owner. */
+MUST_CHECK enum status owned_db_begin(struct owned_db *o, struct problem *why);
+MUST_CHECK enum status owned_db_append(struct owned_db *o, struct problem *why);
+
+/* After COMMIT, or the rollback. */
+void owned_db_end(struct owned_db *o, bool is_kept);
+
+#endif

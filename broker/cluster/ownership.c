@@ -1,0 +1,196 @@
+#include "broker/cluster/ownership.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "broker/base/diag.h"
+
+/* After a failure of `begin`, and between two calls of `follow`. */
+#define AGAIN_US 1000000
+
+struct ownership {
+    struct ownership_options options;
+    struct thread keeper, owner;
+    struct lease lease; /* the keeper's */
+
+    /* Between the threads. `until_us` is stored last, with release order: a
+     * thread that sees it sees the term to which it belongs. */
+    _Atomic(uint64_t) term;
+    _Atomic(int64_t) until_us; /* steady clock */
+
+    /* The owner thread's. */
+    struct lease working; /* term 0: the work has not begun */
+    bool is_failing;      /* and it was said */
+};
+
+bool
+ownership_is_held(const struct ownership *o)
+{
+    return clock_steady_us() <
+           atomic_load_explicit(&o->until_us, memory_order_acquire);
+}
+
+/* The keeper */
+
+static void
+renew_lease(struct ownership *o)
+{
+    struct problem why = {""};
+    int64_t from_us = clock_steady_us();
+    uint64_t term = o->lease.term;
+    enum status rc;
+
+    /* A lease that has ended is asked for anew, under another term: the work
+     * has been ended. */
+    if (!ownership_is_held(o))
+        o->lease.term = 0;
+    rc = o->options.streams->ops->hold(o->options.streams, &o->lease, &why);
+    if (rc == STATUS_CONFLICT)
+        o->lease.term = 0;
+    if (rc)
+        return;
+    if (o->lease.term != term)
+        atomic_store_explicit(&o->until_us, 0, memory_order_release);
+    atomic_store_explicit(&o->term, o->lease.term, memory_order_relaxed);
+    atomic_store_explicit(&o->until_us,
+                          from_us + LEASE_US - OWNERSHIP_MARGIN_US,
+                          memory_order_release);
+    thread_wake(&o->owner);
+}
+
+static void
+run_keeper(struct thread *t)
+{
+    struct ownership *o = t->user;
+    int64_t wait_us = 0;
+
+    while (thread_wait(t, wait_us)) {
+        renew_lease(o);
+        wait_us = OWNERSHIP_RENEW_US;
+    }
+}
+
+/* The owner */
+
+static void
+end_work(struct ownership *o)
+{
+    if (o->working.term == 0)
+        return;
+    o->options.end(o->options.user);
+    DIAG(DIAG_INFO, "cluster", "this broker no longer owns",
+         diag_text("lease", o->options.name),
+         diag_number("term", o->working.term));
+    o->working.term = 0;
+}
+
+/* Says once that the work cannot begin, or be followed. */
+static void
+report(struct ownership *o, enum status rc, const struct problem *why)
+{
+    if (rc && !o->is_failing)
+        DIAG(DIAG_WARNING, "cluster", "the work of the owner fails",
+             diag_text("lease", o->options.name),
+             diag_text("error", why->text));
+    o->is_failing = rc != STATUS_OK;
+}
+
+static void
+begin_work(struct ownership *o)
+{
+    struct problem why = {""};
+    enum status rc;
+
+    o->working = (struct lease){
+        o->options.name, atomic_load_explicit(&o->term, memory_order_relaxed)};
+    rc = o->options.begin(&o->working, o->options.user, &why);
+    report(o, rc, &why);
+    if (rc) {
+        o->working.term = 0;
+        return;
+    }
+    DIAG(DIAG_INFO, "cluster", "this broker owns",
+         diag_text("lease", o->options.name),
+         diag_number("term", o->working.term));
+}
+
+/* How long the owner thread has nothing to do, unless it is woken. */
+static int64_t
+rest_us(const struct ownership *o)
+{
+    int64_t left_us;
+
+    if (o->working.term == 0)
+        return AGAIN_US;
+    left_us = atomic_load_explicit(&o->until_us, memory_order_acquire) -
+              clock_steady_us();
+    return left_us > 0 ? left_us : 0;
+}
+
+static void
+run_owner(struct thread *t)
+{
+    struct ownership *o = t->user;
+
+    while (thread_wait(t, rest_us(o))) {
+        bool is_held = ownership_is_held(o);
+        struct problem why = {""};
+
+        if (!is_held || o->working.term != atomic_load_explicit(
+                                               &o->term, memory_order_relaxed))
+            end_work(o);
+        if (is_held && o->working.term == 0)
+            begin_work(o);
+        else if (!is_held)
+            report(o, o->options.follow(o->options.user, &why), &why);
+    }
+    end_work(o);
+}
+
+/* From the start to the end */
+
+enum status
+ownership_open(struct ownership **ownership,
+               const struct ownership_options *options, struct problem *why)
+{
+    struct ownership *o = calloc(1, sizeof(*o));
+    enum status rc;
+
+    if (!o)
+        return problem_memory(why);
+    o->options = *options;
+    o->lease.name = options->name;
+    rc = thread_start(&o->owner, "owner", run_owner, o, why);
+    if (!rc)
+        rc = thread_start(&o->keeper, "keeper", run_keeper, o, why);
+    if (rc) {
+        ownership_close(o);
+        return rc;
+    }
+    *ownership = o;
+    return STATUS_OK;
+}
+
+void
+ownership_stop(struct ownership *o)
+{
+    bool was_running = o->keeper.is_running;
+
+    thread_stop(&o->owner); /* the lease is renewed until the work has ended */
+    thread_stop(&o->keeper);
+    if (was_running && o->lease.term > 0)
+        o->options.streams->ops->leave(o->options.streams, &o->lease);
+    atomic_store_explicit(&o->until_us, 0, memory_order_release);
+}
+
+void
+ownership_close(struct ownership *o)
+{
+    if (!o)
+        return;
+    ownership_stop(o);
+    free(o);
+}

@@ -1,0 +1,65 @@
+/*
+ * ownership.h - which broker of a cluster does the work that must happen once.
+ *
+ *     keeper thread    takes the lease, and renews it every 3 s
+ *     owner thread     begins the work when this broker has the lease, and ends
+ *                      it when it has not
+ *
+ * The lease of another broker begins LEASE_US after this one's last renewal, at
+ * the earliest. This broker counts from the moment before it asked, on its own
+ * steady clock, and stops OWNERSHIP_MARGIN_US earlier: ownership_is_held turns
+ * false by itself, also in a process that stood still. The work must ask before
+ * each effect on the outside. What was begun before that, a call under way, may
+ * last longer; then two brokers may make the same call.
+ *
+ * A clock that stands still while the machine sleeps cannot know. The term,
+ * which each row of a stream carries, keeps the state right then (streams.h).
+ */
+#ifndef BROKER_CLUSTER_OWNERSHIP_H
+#define BROKER_CLUSTER_OWNERSHIP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/cluster/streams.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+#define OWNERSHIP_MARGIN_US 1000000
+
+/* How often the lease is renewed, or asked for. */
+#define OWNERSHIP_RENEW_US 3000000
+
+struct ownership;
+
+struct ownership_options {
+    struct streams *streams; /* lent; for the keeper thread alone */
+    const char *name;        /* of the lease */
+
+    /* All on the owner thread. `begin` begins the work under a lease, which is
+     * lent until `end` has returned; after a failure it is called again. `end`
+     * ends it. `follow` is called every few seconds while another broker owns:
+     * the work reads what that one has done. */
+    enum status (*begin)(const struct lease *lease, void *user,
+                         struct problem *why);
+    void (*end)(void *user);
+    enum status (*follow)(void *user, struct problem *why);
+    void *user;
+};
+
+/* Starts the threads. */
+MUST_CHECK enum status ownership_open(struct ownership **ownership,
+                                      const struct ownership_options *options,
+                                      struct problem *why);
+
+/* True while this broker owns. Any thread, cheap. */
+bool ownership_is_held(const struct ownership *o);
+
+/* Ends the work, gives the lease back, and ends the threads. A second call does
+ * nothing. */
+void ownership_stop(struct ownership *o);
+
+/* Calls ownership_stop, and frees. NULL is allowed. */
+void ownership_close(struct ownership *o);
+
+#endif

@@ -1,0 +1,87 @@
+/*
+ * streams.h - the seam: leases, and rows that belong to one broker at a time.
+ *
+ * Some work of a cluster must happen once: deliveries of the hub, relays. The
+ * broker that has the lease for it is the owner. Its state is the rows of a
+ * stream:
+ *
+ *     owner                               other brokers
+ *       hold: the lease, and its term
+ *       append: rows, under this term -----> read: rows behind their number
+ *
+ * A stream keeps the last value of each key, with the number that it got: a
+ * broker that reads behind its own number, up to the end, has all rows as they
+ * are. It may see a row of a transaction without the others before it gets to
+ * the end.
+ *
+ * Each lease has a term, which counts its owners. A stream takes rows only
+ * under the term of the moment: a former owner, which stood still and knows
+ * nothing, is refused.
+ *
+ * A struct streams belongs to one thread. It waits for the network, at most
+ * some seconds.
+ */
+#ifndef BROKER_CLUSTER_STREAMS_H
+#define BROKER_CLUSTER_STREAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* A lease lasts so long from its last renewal, by the clock of the journal. */
+#define LEASE_US 10000000
+
+struct lease {
+    const char *name;
+    uint64_t term; /* 0: this broker does not have it */
+};
+
+/* A row, lent. The key has at most 1,000 bytes. */
+struct stream_row {
+    struct slice key, value;
+    bool is_deleted; /* there is no value */
+};
+
+/* Receives one row with its number. Another status than STATUS_OK ends the
+ * reading. */
+typedef enum status stream_row_fn(const struct stream_row *row, uint64_t n,
+                                  void *user, struct problem *why);
+
+struct streams {
+    const struct streams_ops *ops;
+};
+
+struct streams_ops {
+    /* Takes the lease, or renews it. STATUS_OK: this broker has it until
+     * LEASE_US after the call began, under lease->term: the same term as before
+     * if nobody else had it meanwhile. STATUS_CONFLICT: another broker has it.
+     * STATUS_UNREACHABLE: nobody knows. */
+    enum status (*hold)(struct streams *streams, struct lease *lease,
+                        struct problem *why);
+
+    /* Ends the lease at once, so that others need not wait. */
+    void (*leave)(struct streams *streams, struct lease *lease);
+
+    /* Hands over all rows behind `after`, in the order of their numbers. */
+    enum status (*read)(struct streams *streams, const char *stream,
+                        uint64_t after, stream_row_fn *fn, void *user,
+                        struct problem *why);
+
+    /* Adds rows, all or none; no two have the same key. They get the numbers
+     * after *n, the last one of the stream; *n moves to the end. STATUS_OK:
+     * they are kept for good. STATUS_REFUSED: the lease has another term.
+     * STATUS_CONFLICT: the stream has rows behind *n. STATUS_UNREACHABLE:
+     * nothing is kept. STATUS_IO: nobody knows; a read tells. */
+    enum status (*append)(struct streams *streams, const char *stream,
+                          const struct lease *lease, uint64_t *n,
+                          const struct stream_row *rows, size_t n_rows,
+                          struct problem *why);
+
+    void (*close)(struct streams *streams);
+};
+
+#endif

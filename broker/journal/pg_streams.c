@@ -1,0 +1,390 @@
+#include "broker/journal/pg_streams.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "proto/buf.h"
+
+/* After a failure, the next attempt to connect. Calls before that fail at
+ * once. */
+#define RETRY_US 500000
+
+/* Bytes of one part of a reading, beside its last row. */
+#define PART_BYTES "16000000"
+
+/* Makes the tables, once; the lock is that of pg_journal.c. */
+static const char schema[] =
+    "DO $$ BEGIN"
+    " IF to_regclass('tidings_rows') IS NULL THEN"
+    "  PERFORM pg_advisory_xact_lock(5282143);"
+    "  CREATE TABLE IF NOT EXISTS tidings_barrier(broker text PRIMARY KEY,"
+    "   at timestamptz NOT NULL);"
+    "  IF to_regclass('tidings_rows') IS NULL THEN"
+    "   CREATE TABLE tidings_leases(name text PRIMARY KEY,"
+    "    broker text NOT NULL, term bigint NOT NULL,"
+    "    until timestamptz NOT NULL) WITH (fillfactor = 10);"
+    "   CREATE TABLE tidings_streams(name text PRIMARY KEY,"
+    "    n bigint NOT NULL) WITH (fillfactor = 10);"
+    "   CREATE TABLE tidings_rows(stream text NOT NULL, key bytea NOT NULL,"
+    "    n bigint NOT NULL, value bytea, PRIMARY KEY(stream, key));"
+    "   CREATE INDEX ON tidings_rows(stream, n);"
+    "  END IF;"
+    " END IF;"
+    "END $$";
+
+/* $1 name, $2 broker, $3 term. The time is that behind the lock of the row. */
+#define HOLD                                                              \
+    "INSERT INTO tidings_leases AS l(name, broker, term, until)"          \
+    " VALUES($1::text, $2::text, 1, clock_timestamp() + interval '10 s')" \
+    " ON CONFLICT(name) DO UPDATE SET"                                    \
+    "  term = CASE WHEN l.broker = $2::text AND l.term = $3::bigint"      \
+    "   THEN l.term ELSE l.term + 1 END,"                                 \
+    "  broker = $2::text, until = clock_timestamp() + interval '10 s'"    \
+    " WHERE (l.broker = $2::text AND l.term = $3::bigint)"                \
+    "  OR l.until < clock_timestamp() RETURNING term"
+
+#define LEAVE                                                             \
+    "UPDATE tidings_leases SET until = '-infinity' WHERE name = $1::text" \
+    " AND broker = $2::text AND term = $3::bigint"
+
+#define CHECK_LEASE                                      \
+    "SELECT 1 FROM tidings_leases WHERE name = $1::text" \
+    " AND broker = $2::text AND term = $3::bigint FOR SHARE"
+
+#define MAKE_STREAM                                            \
+    "INSERT INTO tidings_streams(name, n) VALUES($1::text, 0)" \
+    " ON CONFLICT(name) DO NOTHING"
+
+#define MOVE_END                                    \
+    "UPDATE tidings_streams SET n = n + $3::bigint" \
+    " WHERE name = $1::text AND n = $2::bigint RETURNING n"
+
+#define PUT_ROWS                                             \
+    "INSERT INTO tidings_rows(stream, key, n, value)"        \
+    " SELECT $1::text, key, $2::bigint + i, value"           \
+    " FROM unnest($3::bytea[], $4::bytea[]) WITH ORDINALITY" \
+    "  AS u(key, value, i)"                                  \
+    " ON CONFLICT(stream, key)"                              \
+    " DO UPDATE SET n = excluded.n, value = excluded.value"
+
+#define READ_ROWS                                                          \
+    "SELECT key, n, value, (value IS NULL)::int::bigint FROM"              \
+    " (SELECT key, n, value, coalesce(sum(length(value)) OVER (ORDER BY n" \
+    "   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before"   \
+    "  FROM tidings_rows WHERE stream = $1::text AND n > $2::bigint"       \
+    "  ORDER BY n LIMIT 1000) AS part WHERE before <= " PART_BYTES         \
+    " ORDER BY n"
+
+struct pg_streams {
+    struct streams streams;
+    struct pg_connection c;
+    int64_t retry_at_us; /* steady clock */
+    struct problem last; /* why there is no connection */
+};
+
+static struct pg_streams *
+streams_of(struct streams *streams)
+{
+    return (struct pg_streams *)(void *)streams;
+}
+
+/* Connections */
+
+static enum status
+connect_streams(struct pg_streams *s, struct problem *why)
+{
+    enum status rc;
+
+    if (!s->c.handle && clock_steady_us() < s->retry_at_us)
+        return problem(why, STATUS_UNREACHABLE, "%s", s->last.text);
+    rc = pg_connect(&s->c, schema, &s->last);
+    if (rc) {
+        s->retry_at_us = clock_steady_us() + RETRY_US;
+        return problem(why, STATUS_UNREACHABLE, "%s", s->last.text);
+    }
+    return STATUS_OK;
+}
+
+/* Runs statements that may be repeated: a kept connection may have ended long
+ * ago, so a lost one gets a second attempt. */
+static enum status
+run_again(struct pg_streams *s, const struct pg_statement *statements, size_t n,
+          pg_rows_fn *on_rows, void *user, struct problem *why)
+{
+    bool was_kept = s->c.handle != NULL;
+    enum status rc = connect_streams(s, why);
+
+    if (rc)
+        return rc;
+    rc = pg_run(&s->c, statements, n, on_rows, user, why);
+    if (rc == STATUS_IO && was_kept) {
+        rc = connect_streams(s, why);
+        if (!rc)
+            rc = pg_run(&s->c, statements, n, on_rows, user, why);
+    }
+    return rc == STATUS_IO || rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
+}
+
+/* Ends a transaction without a change. */
+static void
+roll_back(struct pg_streams *s)
+{
+    static const struct pg_statement rollback = {"ROLLBACK"};
+    struct problem why;
+
+    if (s->c.handle && pg_run(&s->c, &rollback, 1, NULL, NULL, &why))
+        pg_close(&s->c);
+}
+
+/* Leases */
+
+static enum status
+on_held(size_t statement, const PGresult *rows, void *user, struct problem *why)
+{
+    struct lease *lease = user;
+
+    (void)statement;
+    if (PQntuples(rows) != 1)
+        return problem(why, STATUS_CONFLICT, "another broker has it");
+    lease->term = pg_get_number(rows, 0, 0);
+    return STATUS_OK;
+}
+
+static enum status
+pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
+{
+    struct pg_streams *s = streams_of(streams);
+    char term[8];
+    const struct pg_statement hold = {HOLD,
+                                      {slice_of(lease->name),
+                                       slice_of(s->c.options.broker),
+                                       pg_number(lease->term, term)},
+                                      3};
+
+    return run_again(s, &hold, 1, on_held, lease, why);
+}
+
+static void
+pg_leave(struct streams *streams, struct lease *lease)
+{
+    struct pg_streams *s = streams_of(streams);
+    struct problem why;
+    char term[8];
+    const struct pg_statement leave = {LEAVE,
+                                       {slice_of(lease->name),
+                                        slice_of(s->c.options.broker),
+                                        pg_number(lease->term, term)},
+                                       3};
+
+    /* After a failure the lease ends by itself. */
+    (void)run_again(s, &leave, 1, NULL, NULL, &why);
+    lease->term = 0;
+}
+
+/* Reading */
+
+struct part {
+    stream_row_fn *fn;
+    void *user;
+    uint64_t after;
+    bool is_empty;
+};
+
+static enum status
+on_part(size_t statement, const PGresult *rows, void *user, struct problem *why)
+{
+    struct part *part = user;
+    enum status rc = STATUS_OK;
+
+    (void)statement;
+    part->is_empty = PQntuples(rows) == 0;
+    for (int i = 0; !rc && i < PQntuples(rows); i++) {
+        struct stream_row row = {.key = pg_get_bytes(rows, i, 0),
+                                 .value = pg_get_bytes(rows, i, 2),
+                                 .is_deleted = pg_get_number(rows, i, 3) != 0};
+        uint64_t n = pg_get_number(rows, i, 1);
+
+        rc = part->fn(&row, n, part->user, why);
+        if (!rc)
+            part->after = n;
+    }
+    return rc;
+}
+
+static enum status
+pg_read(struct streams *streams, const char *stream, uint64_t after,
+        stream_row_fn *fn, void *user, struct problem *why)
+{
+    struct pg_streams *s = streams_of(streams);
+    struct part part = {.fn = fn, .user = user, .after = after};
+    enum status rc = STATUS_OK;
+
+    while (!rc && !part.is_empty) {
+        char number[8];
+        const struct pg_statement read = {
+            READ_ROWS, {slice_of(stream), pg_number(part.after, number)}, 2};
+
+        rc = run_again(s, &read, 1, on_part, &part, why);
+    }
+    return rc;
+}
+
+/* Appending */
+
+/* An array of bytea, in PostgreSQL's binary form. */
+static void
+add_number32(struct buf *to, uint32_t number)
+{
+    uint32_t big = htobe32(number);
+
+    buf_add(to, &big, sizeof(big));
+}
+
+static void
+begin_array(struct buf *to, size_t n)
+{
+    add_number32(to, 1);  /* dimensions */
+    add_number32(to, 1);  /* it may have NULLs */
+    add_number32(to, 17); /* the type bytea */
+    add_number32(to, (uint32_t)n);
+    add_number32(to, 1); /* first index */
+}
+
+static void
+add_element(struct buf *to, struct slice bytes, bool is_null)
+{
+    add_number32(to, is_null ? UINT32_MAX : (uint32_t)bytes.size);
+    if (!is_null)
+        buf_add_slice(to, bytes);
+}
+
+/* The rows of: BEGIN, MAKE_STREAM, CHECK_LEASE, MOVE_END. */
+static enum status
+on_begun(size_t statement, const PGresult *rows, void *user,
+         struct problem *why)
+{
+    (void)user;
+    if (statement == 2 && PQntuples(rows) != 1)
+        return problem(why, STATUS_GONE, "this broker no longer has the lease");
+    if (statement == 3 && PQntuples(rows) != 1)
+        return problem(why, STATUS_CONFLICT,
+                       "the stream has rows that this broker has not read");
+    return STATUS_OK;
+}
+
+/* Begins the transaction of an append, in which nobody else can take the
+ * lease. */
+static enum status
+begin_append(struct pg_streams *s, const char *stream,
+             const struct lease *lease, uint64_t n, size_t n_rows,
+             struct problem *why)
+{
+    char term[8], from[8], count[8];
+    const struct pg_statement statements[] = {
+        {"BEGIN"},
+        {MAKE_STREAM, {slice_of(stream)}, 1},
+        {CHECK_LEASE,
+         {slice_of(lease->name), slice_of(s->c.options.broker),
+          pg_number(lease->term, term)},
+         3},
+        {MOVE_END,
+         {slice_of(stream), pg_number(n, from), pg_number(n_rows, count)},
+         3},
+    };
+    bool was_kept = s->c.handle != NULL;
+    enum status rc = connect_streams(s, why);
+
+    if (!rc)
+        rc = pg_run(&s->c, statements, 4, on_begun, NULL, why);
+    if (rc == STATUS_IO && was_kept) {
+        rc = connect_streams(s, why);
+        if (!rc)
+            rc = pg_run(&s->c, statements, 4, on_begun, NULL, why);
+    }
+    if (rc)
+        roll_back(s);
+    if (rc == STATUS_GONE)
+        return STATUS_REFUSED;
+    return rc == STATUS_IO || rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
+}
+
+static enum status
+put_rows(struct pg_streams *s, const char *stream, uint64_t n,
+         struct slice keys, struct slice values, struct problem *why)
+{
+    char from[8];
+    const struct pg_statement statements[] = {
+        {PUT_ROWS, {slice_of(stream), pg_number(n, from), keys, values}, 4},
+        {"NOTIFY tidings_rows"},
+        {"COMMIT"},
+    };
+    enum status rc = pg_run(&s->c, statements, 3, NULL, NULL, why);
+
+    /* The server refused a statement before COMMIT: nothing is kept. */
+    return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
+}
+
+static enum status
+pg_append(struct streams *streams, const char *stream,
+          const struct lease *lease, uint64_t *n, const struct stream_row *rows,
+          size_t n_rows, struct problem *why)
+{
+    struct pg_streams *s = streams_of(streams);
+    struct buf keys, values;
+    enum status rc;
+
+    buf_init(&keys, INT32_MAX);
+    buf_init(&values, INT32_MAX);
+    begin_array(&keys, n_rows);
+    begin_array(&values, n_rows);
+    for (size_t i = 0; i < n_rows; i++) {
+        add_element(&keys, rows[i].key, false);
+        add_element(&values, rows[i].value, rows[i].is_deleted);
+    }
+    if (keys.failed || values.failed)
+        rc = problem_memory(why);
+    else
+        rc = begin_append(s, stream, lease, *n, n_rows, why);
+    if (!rc)
+        rc = put_rows(s, stream, *n, buf_slice(&keys), buf_slice(&values), why);
+    if (!rc)
+        *n += n_rows;
+    buf_fini(&keys);
+    buf_fini(&values);
+    return rc;
+}
+
+/* Opening */
+
+static void
+pg_streams_close(struct streams *streams)
+{
+    struct pg_streams *s = streams_of(streams);
+
+    pg_close(&s->c);
+    free(s);
+}
+
+static const struct streams_ops ops = {
+    .hold = pg_hold,
+    .leave = pg_leave,
+    .read = pg_read,
+    .append = pg_append,
+    .close = pg_streams_close,
+};
+
+enum status
+pg_streams_open(struct streams **streams, const struct pg_options *options,
+                struct problem *why)
+{
+    struct pg_streams *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return problem_memory(why);
+    s->streams.ops = &ops;
+    pg_init(&s->c, options);
+    *streams = &s->streams;
+    return STATUS_OK;
+}

@@ -1,0 +1,31 @@
+/*
+ * pg_streams.h - leases and streams of a cluster in PostgreSQL.
+ *
+ *     tidings_leases    name, broker, term, until
+ *     tidings_streams   one row a stream: its last number
+ *     tidings_rows      stream, key, number, value (NULL: deleted)
+ *
+ * An append locks the row of the lease in its own transaction (FOR SHARE), and
+ * the next owner changes that row: so one of the two is first. An owner that
+ * stands still within an append loses the lock with its transaction after two
+ * seconds (pg_connection.h).
+ *
+ * `until` is the time of the server. If the next primary has a faster clock, a
+ * lease ends early, and two brokers believe for some seconds that they own. The
+ * term in the row still refuses the first one's rows.
+ */
+#ifndef BROKER_JOURNAL_PG_STREAMS_H
+#define BROKER_JOURNAL_PG_STREAMS_H
+
+#include "broker/cluster/streams.h"
+#include "broker/journal/pg_connection.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* Makes the streams, for one thread, without a connection yet. What `options`
+ * points to is lent. STATUS_MEMORY. */
+MUST_CHECK enum status pg_streams_open(struct streams **streams,
+                                       const struct pg_options *options,
+                                       struct problem *why);
+
+#endif

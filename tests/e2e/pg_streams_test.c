@@ -1,0 +1,215 @@
+/*
+ * pg_streams_test.c - leases and streams in a real PostgreSQL.
+ */
+#include "broker/journal/pg_streams.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/buf.h"
+#include "tests/support/postgresql.h"
+#include "tests/test.h"
+
+struct pair {
+    struct postgresql server;
+    struct pg_options options[2];
+    struct streams *a, *b;
+    struct lease of_a, of_b;
+    uint64_t n; /* of the last row */
+    struct buf read;
+};
+
+static int
+setup(void **state)
+{
+    struct pair *p = calloc(1, sizeof(*p));
+    struct problem why;
+
+    assert_non_null(p);
+    postgresql_open(&p->server);
+    for (int i = 0; i < 2; i++)
+        p->options[i] = (struct pg_options){.address = p->server.address,
+                                            .broker = i ? "b" : "a",
+                                            .is_unsafe = true,
+                                            .patience_us = 10000000};
+    assert_int_equal(pg_streams_open(&p->a, &p->options[0], &why), STATUS_OK);
+    assert_int_equal(pg_streams_open(&p->b, &p->options[1], &why), STATUS_OK);
+    p->of_a.name = p->of_b.name = "owner";
+    buf_init(&p->read, SIZE_MAX);
+    *state = p;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    struct pair *p = *state;
+
+    p->a->ops->close(p->a);
+    p->b->ops->close(p->b);
+    postgresql_close(&p->server);
+    buf_fini(&p->read);
+    free(p);
+    return 0;
+}
+
+FIXTURE(setup, teardown);
+
+static enum status
+hold(struct streams *streams, struct lease *lease)
+{
+    struct problem why;
+
+    return streams->ops->hold(streams, lease, &why);
+}
+
+static enum status
+append(struct pair *p, struct streams *streams, const struct lease *lease,
+       const struct stream_row *rows, size_t n)
+{
+    struct problem why;
+
+    return streams->ops->append(streams, "hub", lease, &p->n, rows, n, &why);
+}
+
+static enum status
+add_row(const struct stream_row *row, uint64_t n, void *user,
+        struct problem *why)
+{
+    struct buf *to = user;
+
+    (void)why;
+    buf_add_format(to, "%d %.*s=%.*s%s;", (int)n, SLICE_ARG(row->key),
+                   SLICE_ARG(row->value), row->is_deleted ? "-" : "");
+    return STATUS_OK;
+}
+
+/* The rows behind `after`, as text. */
+static const char *
+read_rows(struct pair *p, struct streams *streams, uint64_t after)
+{
+    struct problem why;
+
+    buf_clear(&p->read);
+    assert_int_equal(
+        streams->ops->read(streams, "hub", after, add_row, &p->read, &why),
+        STATUS_OK);
+    buf_add(&p->read, "", 1);
+    return p->read.data;
+}
+
+/* One broker has the lease, until it ends or is given back. */
+TEST(gives_the_lease_to_one_broker)
+{
+    struct pair *p = *state;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(p->of_a.term, 1);
+    assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(p->of_a.term, 1);
+    p->a->ops->leave(p->a, &p->of_a);
+    assert_int_equal(p->of_a.term, 0);
+    assert_int_equal(hold(p->b, &p->of_b), STATUS_OK);
+    assert_int_equal(p->of_b.term, 2);
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_CONFLICT);
+    postgresql_query(&p->server, "UPDATE tidings_leases SET until = now()");
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(p->of_a.term, 3);
+    assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
+}
+
+/* A broker that was started again does not know its term: it waits, too. */
+TEST(knows_no_broker_by_its_name)
+{
+    struct pair *p = *state;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    p->of_a.term = 0;
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_CONFLICT);
+}
+
+/* The last value of a key is there, with the number that it got. */
+TEST(keeps_the_last_value_of_each_key)
+{
+    static const struct stream_row first[] = {{SLICE("x"), SLICE("1"), false},
+                                              {SLICE("y"), SLICE(""), false},
+                                              {SLICE("z"), SLICE("3"), false}};
+    static const struct stream_row second[] = {{SLICE("x"), SLICE("4"), false},
+                                               {SLICE("z"), {NULL, 0}, true}};
+    struct pair *p = *state;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(append(p, p->a, &p->of_a, first, 3), STATUS_OK);
+    assert_string_equal(read_rows(p, p->b, 0), "1 x=1;2 y=;3 z=3;");
+    assert_int_equal(append(p, p->a, &p->of_a, second, 2), STATUS_OK);
+    assert_int_equal(p->n, 5);
+
+    assert_string_equal(read_rows(p, p->b, 0), "2 y=;4 x=4;5 z=-;");
+    assert_string_equal(read_rows(p, p->b, 4), "5 z=-;");
+}
+
+/* A stream of several parts is read to its end. */
+TEST(reads_many_rows)
+{
+    struct pair *p = *state;
+    struct stream_row rows[2500];
+    char keys[2500][8];
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    for (int i = 0; i < 2500; i++) {
+        snprintf(keys[i], sizeof(keys[i]), "%d", i);
+        rows[i] =
+            (struct stream_row){slice_of(keys[i]), slice_of(keys[i]), false};
+    }
+    assert_int_equal(append(p, p->a, &p->of_a, rows, 2500), STATUS_OK);
+
+    read_rows(p, p->b, 0);
+    assert_non_null(strstr(p->read.data, ";1001 1000=1000;"));
+    assert_non_null(strstr(p->read.data, ";2500 2499=2499;"));
+}
+
+/* Issue, 4: a former owner is refused, and what it had begun is undone. */
+TEST(refuses_a_former_owner)
+{
+    static const struct stream_row row = {SLICE("x"), SLICE("1"), false};
+    struct pair *p = *state;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_OK);
+    postgresql_query(&p->server, "UPDATE tidings_leases SET until = now()");
+    assert_int_equal(hold(p->b, &p->of_b), STATUS_OK);
+
+    assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_REFUSED);
+    assert_string_equal(read_rows(p, p->a, 0), "1 x=1;");
+    assert_int_equal(append(p, p->b, &p->of_b, &row, 1), STATUS_OK);
+    assert_string_equal(read_rows(p, p->a, 0), "2 x=1;");
+}
+
+/* Rows that a broker has not read are not written over. */
+TEST(refuses_rows_behind_unread_ones)
+{
+    static const struct stream_row row = {SLICE("x"), SLICE("1"), false};
+    struct pair *p = *state;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_OK);
+    p->n = 0;
+    assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_CONFLICT);
+    assert_string_equal(read_rows(p, p->a, 0), "1 x=1;");
+}
+
+/* The server ends a connection: the call makes another one. */
+TEST(goes_on_after_a_lost_connection)
+{
+    static const struct stream_row row = {SLICE("x"), SLICE("1"), false};
+    struct pair *p = *state;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    postgresql_query(&p->server, "SELECT pg_terminate_backend(pid, 60000)"
+                                 " FROM pg_stat_activity"
+                                 " WHERE application_name = 'tidingsd'");
+    assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_OK);
+    assert_string_equal(read_rows(p, p->b, 0), "1 x=1;");
+}

@@ -1,0 +1,202 @@
+#include "tests/support/shared_streams.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+static struct streams_seat *
+seat_of(struct streams *streams)
+{
+    return (struct streams_seat *)(void *)streams;
+}
+
+static enum status
+hold(struct streams_seat *s, struct lease *lease, struct problem *why)
+{
+    struct shared_streams *all = s->all;
+    int64_t now_us = clock_steady_us();
+    bool is_mine = all->broker && !strcmp(all->broker, s->broker) &&
+                   all->term == lease->term;
+
+    if (s->is_cut)
+        return problem(why, STATUS_UNREACHABLE, "the journal is away");
+    if (!is_mine && all->until_us >= now_us)
+        return problem(why, STATUS_CONFLICT, "another broker has it");
+    if (!is_mine)
+        all->term++;
+    all->broker = s->broker;
+    all->until_us = now_us + LEASE_US;
+    lease->term = all->term;
+    return STATUS_OK;
+}
+
+static enum status
+seat_hold(struct streams *streams, struct lease *lease, struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+    enum status rc;
+
+    pthread_mutex_lock(&s->all->mutex);
+    rc = hold(s, lease, why);
+    s->all->n_asked++;
+    pthread_cond_broadcast(&s->all->changed);
+    pthread_mutex_unlock(&s->all->mutex);
+    return rc;
+}
+
+static void
+seat_leave(struct streams *streams, struct lease *lease)
+{
+    struct streams_seat *s = seat_of(streams);
+    struct shared_streams *all = s->all;
+
+    pthread_mutex_lock(&all->mutex);
+    if (!s->is_cut && all->term == lease->term)
+        all->until_us = INT64_MIN;
+    pthread_mutex_unlock(&all->mutex);
+    lease->term = 0;
+}
+
+static enum status
+seat_read(struct streams *streams, const char *stream, uint64_t after,
+          stream_row_fn *fn, void *user, struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+    struct shared_streams *all = s->all;
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&all->mutex);
+    if (s->is_cut)
+        rc = problem(why, STATUS_UNREACHABLE, "the journal is away");
+    for (size_t i = 0; !rc && i < all->n_rows; i++) {
+        struct shared_row *r = &all->rows[i];
+        struct stream_row row = {buf_slice(&r->key), buf_slice(&r->value),
+                                 r->is_deleted};
+
+        if (r->n > after && !strcmp(r->stream, stream))
+            rc = fn(&row, r->n, user, why);
+    }
+    pthread_mutex_unlock(&all->mutex);
+    return rc;
+}
+
+/* A row whose key comes again is seen no more. */
+static void
+keep(struct shared_streams *all, const char *stream,
+     const struct stream_row *row)
+{
+    struct shared_row *r = &all->rows[all->n_rows];
+
+    for (size_t i = 0; i < all->n_rows; i++)
+        if (!strcmp(all->rows[i].stream, stream) &&
+            slice_equal(buf_slice(&all->rows[i].key), row->key))
+            all->rows[i].n = 0;
+    assert(all->n_rows < SHARED_ROWS_MAX);
+    all->n_rows++;
+    r->stream = stream;
+    r->n = ++all->n;
+    r->is_deleted = row->is_deleted;
+    buf_init(&r->key, SIZE_MAX);
+    buf_init(&r->value, SIZE_MAX);
+    buf_add_slice(&r->key, row->key);
+    buf_add_slice(&r->value, row->value);
+}
+
+static enum status
+append(struct streams_seat *s, const char *stream, const struct lease *lease,
+       uint64_t *n, const struct stream_row *rows, size_t n_rows,
+       struct problem *why)
+{
+    struct shared_streams *all = s->all;
+    bool is_kept =
+        s->outcome == APPEND_KEPT || s->outcome == APPEND_UNKNOWN_KEPT;
+
+    if (s->is_cut || s->outcome == APPEND_LOST)
+        return problem(why, STATUS_UNREACHABLE, "the journal is away");
+    if (!all->broker || strcmp(all->broker, s->broker) ||
+        all->term != lease->term)
+        return problem(why, STATUS_REFUSED, "another broker owns");
+    if (*n != all->n)
+        return problem(why, STATUS_CONFLICT, "there is more");
+    for (size_t i = 0; is_kept && i < n_rows; i++)
+        keep(all, stream, &rows[i]);
+    if (s->outcome != APPEND_KEPT)
+        return problem(why, STATUS_IO, "the journal went away");
+    *n = all->n;
+    return STATUS_OK;
+}
+
+static enum status
+seat_append(struct streams *streams, const char *stream,
+            const struct lease *lease, uint64_t *n,
+            const struct stream_row *rows, size_t n_rows, struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+    enum status rc;
+
+    pthread_mutex_lock(&s->all->mutex);
+    rc = append(s, stream, lease, n, rows, n_rows, why);
+    pthread_mutex_unlock(&s->all->mutex);
+    return rc;
+}
+
+static void
+seat_close(struct streams *streams)
+{
+    (void)streams;
+}
+
+static const struct streams_ops ops = {
+    .hold = seat_hold,
+    .leave = seat_leave,
+    .read = seat_read,
+    .append = seat_append,
+    .close = seat_close,
+};
+
+void
+shared_streams_init(struct shared_streams *all)
+{
+    memset(all, 0, sizeof(*all));
+    pthread_mutex_init(&all->mutex, NULL);
+    pthread_cond_init(&all->changed, NULL);
+    all->until_us = INT64_MIN;
+}
+
+void
+shared_streams_fini(struct shared_streams *all)
+{
+    for (size_t i = 0; i < all->n_rows; i++) {
+        buf_fini(&all->rows[i].key);
+        buf_fini(&all->rows[i].value);
+    }
+    pthread_cond_destroy(&all->changed);
+    pthread_mutex_destroy(&all->mutex);
+}
+
+struct streams *
+streams_seat_take(struct streams_seat *seat, struct shared_streams *all,
+                  const char *broker)
+{
+    *seat =
+        (struct streams_seat){.streams = {&ops}, .all = all, .broker = broker};
+    return &seat->streams;
+}
+
+void
+streams_seat_cut(struct streams_seat *seat, bool is_cut)
+{
+    pthread_mutex_lock(&seat->all->mutex);
+    seat->is_cut = is_cut;
+    pthread_mutex_unlock(&seat->all->mutex);
+}
+
+void
+shared_streams_await_asked(struct shared_streams *all, unsigned n)
+{
+    pthread_mutex_lock(&all->mutex);
+    while (all->n_asked < n)
+        pthread_cond_wait(&all->changed, &all->mutex);
+    pthread_mutex_unlock(&all->mutex);
+}

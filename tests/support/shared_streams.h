@@ -1,0 +1,74 @@
+/*
+ * shared_streams.h - leases and streams (broker/cluster/streams.h) in the
+ * memory of one process, for several brokers. Their clock is the steady one:
+ * that of the test (tests/clock.h).
+ *
+ *     struct shared_streams all;
+ *     struct streams_seat a, b;      one for each broker; any thread
+ *
+ *     shared_streams_init(&all);
+ *     streams = streams_seat_take(&a, &all, "a");
+ */
+#ifndef TESTS_SUPPORT_SHARED_STREAMS_H
+#define TESTS_SUPPORT_SHARED_STREAMS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/cluster/streams.h"
+#include "proto/buf.h"
+
+#define SHARED_ROWS_MAX 2000
+
+struct shared_streams {
+    pthread_mutex_t mutex; /* guards the rest */
+    pthread_cond_t changed;
+
+    const char *broker; /* that has the lease; there is one lease */
+    uint64_t term;
+    int64_t until_us;
+    unsigned n_asked; /* calls of hold */
+
+    struct shared_row {
+        const char *stream;
+        struct buf key, value;
+        uint64_t n;
+        bool is_deleted;
+    } rows[SHARED_ROWS_MAX]; /* a key may be there twice: the last one counts */
+
+    size_t n_rows;
+    uint64_t n; /* of all streams together */
+};
+
+/* What the next appends of a seat come to. */
+enum append_outcome {
+    APPEND_KEPT,
+    APPEND_LOST,         /* STATUS_UNREACHABLE */
+    APPEND_UNKNOWN_KEPT, /* STATUS_IO */
+    APPEND_UNKNOWN_LOST
+};
+
+struct streams_seat {
+    struct streams streams;
+    struct shared_streams *all;
+    const char *broker;
+    bool is_cut; /* set under the mutex: nothing reaches the journal */
+    enum append_outcome outcome;
+};
+
+void shared_streams_init(struct shared_streams *all);
+void shared_streams_fini(struct shared_streams *all);
+
+struct streams *streams_seat_take(struct streams_seat *seat,
+                                  struct shared_streams *all,
+                                  const char *broker);
+
+/* Cuts a seat off, or connects it again. */
+void streams_seat_cut(struct streams_seat *seat, bool is_cut);
+
+/* Waits until brokers have asked for the lease so often in all. */
+void shared_streams_await_asked(struct shared_streams *all, unsigned n);
+
+#endif

@@ -1,0 +1,204 @@
+/*
+ * Two brokers that want to own; the clock moves when the test says so.
+ */
+#include "broker/cluster/ownership.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "tests/clock.h"
+#include "tests/support/shared_streams.h"
+#include "tests/test.h"
+
+#define SECOND INT64_C(1000000)
+
+struct broker {
+    struct streams_seat seat;
+    struct ownership *ownership;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint64_t term; /* of its work; 0: it does not work */
+    bool fails;
+};
+
+struct pair {
+    struct shared_streams all;
+    struct broker a, b;
+};
+
+static enum status
+begin(const struct lease *lease, void *user, struct problem *why)
+{
+    struct broker *b = user;
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&b->mutex);
+    if (b->fails)
+        rc = problem(why, STATUS_UNREACHABLE, "it fails");
+    else
+        b->term = lease->term;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->mutex);
+    return rc;
+}
+
+static void
+end(void *user)
+{
+    struct broker *b = user;
+
+    pthread_mutex_lock(&b->mutex);
+    b->term = 0;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->mutex);
+}
+
+static enum status
+follow(void *user, struct problem *why)
+{
+    (void)user;
+    (void)why;
+    return STATUS_OK;
+}
+
+/* Waits until the broker works under `term`; 0: not at all. */
+static void
+await_term(struct broker *b, uint64_t term)
+{
+    pthread_mutex_lock(&b->mutex);
+    while (b->term != term)
+        pthread_cond_wait(&b->changed, &b->mutex);
+    pthread_mutex_unlock(&b->mutex);
+}
+
+static void
+broker_open(struct pair *p, struct broker *b, const char *name)
+{
+    struct ownership_options options = {
+        .streams = streams_seat_take(&b->seat, &p->all, name),
+        .name = "owner",
+        .begin = begin,
+        .end = end,
+        .follow = follow,
+        .user = b,
+    };
+    struct problem why;
+
+    pthread_mutex_init(&b->mutex, NULL);
+    pthread_cond_init(&b->changed, NULL);
+    assert_int_equal(ownership_open(&b->ownership, &options, &why), STATUS_OK);
+}
+
+static int
+setup(void **state)
+{
+    struct pair *p = calloc(1, sizeof(*p));
+
+    assert_non_null(p);
+    shared_streams_init(&p->all);
+    broker_open(p, &p->a, "a");
+    await_term(&p->a, 1);
+    broker_open(p, &p->b, "b");
+    shared_streams_await_asked(&p->all, 2);
+    *state = p;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    struct pair *p = *state;
+
+    ownership_close(p->a.ownership);
+    ownership_close(p->b.ownership);
+    shared_streams_fini(&p->all);
+    free(p);
+    return 0;
+}
+
+FIXTURE(setup, teardown);
+
+/* Lets `us` pass, in steps that no thread sleeps over: when all four wait. Both
+ * keepers ask again in each. */
+static void
+pass(struct pair *p, int64_t us)
+{
+    for (; us > 0; us -= OWNERSHIP_RENEW_US) {
+        unsigned n;
+
+        pthread_mutex_lock(&p->all.mutex);
+        n = p->all.n_asked;
+        pthread_mutex_unlock(&p->all.mutex);
+        clock_await_waits_us(4, LEASE_US);
+        clock_pass_us(OWNERSHIP_RENEW_US);
+        shared_streams_await_asked(&p->all, n + 2);
+    }
+}
+
+/* The owner renews its lease; nobody else gets it. */
+TEST(goes_on_as_long_as_it_renews)
+{
+    struct pair *p = *state;
+
+    pass(p, 60 * SECOND);
+
+    await_term(&p->a, 1);
+    await_term(&p->b, 0);
+    assert_true(ownership_is_held(p->a.ownership));
+    assert_false(ownership_is_held(p->b.ownership));
+}
+
+/* A broker that is cut off stops before another one may begin. */
+TEST(ends_before_another_begins)
+{
+    struct pair *p = *state;
+
+    streams_seat_cut(&p->a.seat, true);
+    pass(p, 9 * SECOND);
+    assert_false(ownership_is_held(p->a.ownership));
+    assert_false(ownership_is_held(p->b.ownership));
+    await_term(&p->a, 0);
+    pass(p, 3 * SECOND);
+
+    await_term(&p->b, 2);
+    assert_true(ownership_is_held(p->b.ownership));
+    streams_seat_cut(&p->a.seat, false);
+    pass(p, 30 * SECOND);
+    await_term(&p->a, 0);
+    await_term(&p->b, 2);
+}
+
+/* Nobody else took the lease meanwhile: it gets another term, so the work ends
+ * and begins again. */
+TEST(begins_again_after_an_interruption)
+{
+    struct pair *p = *state;
+
+    streams_seat_cut(&p->a.seat, true);
+    streams_seat_cut(&p->b.seat, true);
+    pass(p, 30 * SECOND);
+    await_term(&p->a, 0);
+    streams_seat_cut(&p->a.seat, false);
+    pass(p, 3 * SECOND);
+
+    await_term(&p->a, 2);
+}
+
+/* A broker that ends gives the lease back. */
+TEST(hands_over_when_it_ends)
+{
+    struct pair *p = *state;
+    unsigned n;
+
+    ownership_stop(p->a.ownership);
+    await_term(&p->a, 0);
+    pthread_mutex_lock(&p->all.mutex);
+    n = p->all.n_asked;
+    pthread_mutex_unlock(&p->all.mutex);
+    clock_await_waits_us(2, LEASE_US);
+    clock_pass_us(OWNERSHIP_RENEW_US);
+    shared_streams_await_asked(&p->all, n + 1);
+
+    await_term(&p->b, 2);
+}
