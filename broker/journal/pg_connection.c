@@ -320,7 +320,20 @@ check_server(struct pg_connection *c, struct problem *why)
     return pg_run(c, &check, 1, judge_server, c, why);
 }
 
-/* The settings of this session: its server and its database may have others. */
+/* Ends the sessions of brokers that fell silent in the middle of a turn's
+ * statements. The server waits for the rest as long as the connection stands:
+ * no timeout of idle transactions counts. The barrier behind it waits for all
+ * that such a session has committed at the last moment. */
+#define END_SILENT                                                   \
+    "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"   \
+    " WHERE datname = current_database() AND usename = current_user" \
+    " AND application_name = 'tidingsd' AND pid <> pg_backend_pid()" \
+    " AND state = 'active' AND wait_event = 'ClientRead'"            \
+    " AND state_change < now() - interval '2s'"
+
+/* The settings of this session: its server and its database may have others.
+ * Keepalives, and looks at the connection during a wait, tell the server of a
+ * broker that is gone. */
 static enum status
 prepare_session(struct pg_connection *c, const char *schema,
                 struct problem *why)
@@ -332,6 +345,12 @@ prepare_session(struct pg_connection *c, const char *schema,
         {"SET default_transaction_isolation = 'read committed'"},
         {"SET default_transaction_read_only = off"},
         {"SET idle_in_transaction_session_timeout = '2s'"},
+        {"SET client_connection_check_interval = '1s'"},
+        {"SET tcp_keepalives_idle = 1"},
+        {"SET tcp_keepalives_interval = 1"},
+        {"SET tcp_keepalives_count = 3"},
+        {"SET tcp_user_timeout = '3s'"},
+        {END_SILENT},
         {schema},
         {"INSERT INTO tidings_barrier(broker, at) VALUES($1, now())"
          " ON CONFLICT(broker) DO UPDATE SET at = now()",

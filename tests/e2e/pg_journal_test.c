@@ -269,6 +269,36 @@ TEST(refuses_a_server_that_may_forget)
                         "power failure");
 }
 
+/* A broker whose network ends in the middle of a turn's statements has the turn
+ * until another broker ends its session. */
+TEST(a_broker_that_falls_silent_within_its_turn_loses_it)
+{
+    struct cluster *c = *state;
+    struct sets_outcome outcome;
+    char address[256];
+    PGconn *silent;
+
+    (void)sets_post(&c->seats[0].s, "news", 1, 1);
+    snprintf(address, sizeof(address), "%s application_name=tidingsd",
+             c->server.address);
+    silent = PQconnectdb(address);
+    assert_true(PQenterPipelineMode(silent));
+    assert_true(
+        PQsendQueryParams(silent, "BEGIN", 0, NULL, NULL, NULL, NULL, 0));
+    assert_true(PQsendQueryParams(silent,
+                                  "SELECT n FROM tidings_turn FOR UPDATE", 0,
+                                  NULL, NULL, NULL, NULL, 0));
+    assert_true(PQsendFlushRequest(silent));
+    for (int i = 0; i < 4; i++) /* two results, and what is behind each */
+        PQclear(PQgetResult(silent));
+    do
+        outcome = try_post(c, 0);
+    while (outcome.rc == STATUS_BUSY);
+    assert_int_equal(outcome.rc, STATUS_OK);
+    assert_int_equal(outcome.first, 2);
+    PQfinish(silent);
+}
+
 /* A host that is silent has its part of the time, and then the next one is
  * asked, which is the first one from then on. */
 TEST(asks_the_next_host_when_one_is_silent)
