@@ -23,7 +23,7 @@
 #include "broker/http/cors.h"
 #include "broker/http/http.h"
 #include "broker/http/request_durations.h"
-#include "broker/hub/hub.h"
+#include "broker/hub/hub_holder.h"
 #include "broker/hub/peer_tokens.h"
 #include "broker/log/log.h"
 #include "broker/net/server.h"
@@ -77,7 +77,7 @@ struct broker {
     struct content_check content_check;
     _Atomic(struct archiver *) filing; /* the archiver, for the log thread */
     struct push *push;
-    struct hub *hub;
+    struct hub_holder *hub;
     struct bridges *bridges;
     struct brought *brought;
     struct server *server;
@@ -369,7 +369,7 @@ on_changed(void *user)
 {
     struct broker *b = user;
 
-    hub_sets_changed(b->hub);
+    hub_holder_sets_changed(b->hub);
 }
 
 static void
@@ -476,6 +476,18 @@ start_archiver(struct broker *b, struct problem *why)
     return STATUS_OK;
 }
 
+static enum status
+open_hub(struct broker *b, struct problem *why)
+{
+    struct hub_holder_options options = {
+        .posts = &b->posts,
+        .tokens = b->tokens,
+        .allowed = &b->callable,
+    };
+
+    return hub_holder_open(&b->hub, &options, why);
+}
+
 /*
  * The order of the start:
  *
@@ -563,7 +575,7 @@ open_floors(struct broker *b, const struct registry_options *sets,
     if (!rc)
         rc = check_peer_tokens(b->config, why);
     if (!rc)
-        rc = hub_open(&b->hub, &b->posts, b->tokens, &b->callable, why);
+        rc = open_hub(b, why);
     if (!rc)
         rc = bridges_open(&b->bridges, &b->posts, why);
     if (rc)
@@ -838,7 +850,7 @@ broker_close(struct broker *b)
     }
     bridges_stop(b->bridges);
     if (b->hub)
-        hub_stop(b->hub);
+        hub_holder_stop(b->hub);
     if (b->registry)
         registry_stop(b->registry);
     content_check_stop(&b->content_check);
@@ -849,7 +861,7 @@ broker_close(struct broker *b)
     content_check_fini(&b->content_check);
     archiver_close(b->archiver); /* /readyz could ask it until now */
     bridges_close(b->bridges);
-    hub_close(b->hub);
+    hub_holder_close(b->hub);
     push_close(b->push);
     tickets_free(b->sessions);
     tickets_free(b->tickets);

@@ -194,18 +194,22 @@ static bool
 on_turn(void *user)
 {
     struct caller *c = user;
+    bool may_call;
 
     if (c->is_cut)
         return false;
     call_transport_report(c);
     report_failed(c);
-    prepare_calls(c);
+    may_call = !c->options.may_call || c->options.may_call(c->options.user);
+    if (may_call)
+        prepare_calls(c);
     call_transport_drive(c);
     call_plain_make_room(c);
     if (c->options.on_turn)
         c->options.on_turn(c, c->options.user);
     return call_transport_is_due(&c->transport) ||
-           call_queue_is_due(&c->queue) || !list_is_empty(&c->failed);
+           (may_call && call_queue_is_due(&c->queue)) ||
+           !list_is_empty(&c->failed);
 }
 
 static void

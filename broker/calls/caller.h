@@ -95,6 +95,10 @@ struct caller_options {
      * results were reported. May be NULL. */
     void (*on_wake)(struct caller *caller, void *user);
     void (*on_turn)(struct caller *caller, void *user);
+
+    /* Before each call. False: the calls wait, until a later turn of the loop.
+     * May be NULL. */
+    bool (*may_call)(void *user);
     void *user;
 };
 

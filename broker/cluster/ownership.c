@@ -8,7 +8,7 @@
 #include "base/thread.h"
 #include "broker/base/diag.h"
 
-/* After a failure of `begin`, and between two calls of `follow`. */
+/* After a failure of `begin`. */
 #define AGAIN_US 1000000
 
 struct ownership {
@@ -124,7 +124,7 @@ rest_us(const struct ownership *o)
     int64_t left_us;
 
     if (o->working.term == 0)
-        return AGAIN_US;
+        return ownership_is_held(o) ? AGAIN_US : OWNERSHIP_RENEW_US;
     left_us = atomic_load_explicit(&o->until_us, memory_order_acquire) -
               clock_steady_us();
     return left_us > 0 ? left_us : 0;
@@ -163,15 +163,15 @@ ownership_open(struct ownership **ownership,
         return problem_memory(why);
     o->options = *options;
     o->lease.name = options->name;
+    *ownership = o; /* `begin` may come at once */
     rc = thread_start(&o->owner, "owner", run_owner, o, why);
     if (!rc)
         rc = thread_start(&o->keeper, "keeper", run_keeper, o, why);
     if (rc) {
+        *ownership = NULL;
         ownership_close(o);
-        return rc;
     }
-    *ownership = o;
-    return STATUS_OK;
+    return rc;
 }
 
 void

@@ -47,7 +47,7 @@ struct ownership_options {
     void *user;
 };
 
-/* Starts the threads. */
+/* Starts the threads. *ownership is set before `begin` can be called. */
 MUST_CHECK enum status ownership_open(struct ownership **ownership,
                                       const struct ownership_options *options,
                                       struct problem *why);

@@ -51,6 +51,12 @@ struct stream_row {
 typedef enum status stream_row_fn(const struct stream_row *row, uint64_t n,
                                   void *user, struct problem *why);
 
+/* Receives an order, or an answer; the bytes are lent. */
+typedef void order_fn(uint64_t id, struct slice bytes, void *user);
+
+/* An order waits so long for its answer. */
+#define ORDER_US 5000000
+
 struct streams {
     const struct streams_ops *ops;
 };
@@ -80,6 +86,32 @@ struct streams_ops {
                           const struct lease *lease, uint64_t *n,
                           const struct stream_row *rows, size_t n_rows,
                           struct problem *why);
+
+    /* Orders: bytes that any broker leaves for the owner, which leaves an
+     * answer for that broker. An order that has no answer after ORDER_US is
+     * given up; it may have been carried out.
+     *
+     * - order leaves one, and sets *id.
+     * - take hands over the orders that no owner of this term has taken.
+     * - answer leaves the answer to one.
+     * - answers hands over those to this broker's orders, each once. */
+    enum status (*order)(struct streams *streams, struct slice bytes,
+                         uint64_t *id, struct problem *why);
+    enum status (*take)(struct streams *streams, const struct lease *lease,
+                        order_fn *fn, void *user, struct problem *why);
+    enum status (*answer)(struct streams *streams, uint64_t id,
+                          struct slice bytes, struct problem *why);
+    enum status (*answers)(struct streams *streams, order_fn *fn, void *user,
+                           struct problem *why);
+
+    /* Waits until there may be an order or an answer, `fd` can be read, or a
+     * second has passed. Without a connection, for `fd` or the second alone. */
+    void (*wait)(struct streams *streams, int fd);
+
+    /* Sets *n to the number of the last record of the journal
+     * (broker/log/journal.h). */
+    enum status (*records)(struct streams *streams, uint64_t *n,
+                           struct problem *why);
 
     void (*close)(struct streams *streams);
 };

@@ -178,7 +178,7 @@ on_done(struct command *command)
 static void
 submit_request(struct request *rq, struct hub_request *h)
 {
-    struct problem why = {"the broker is ending"};
+    struct problem why = {""};
     enum status rc;
 
     client_name(request_client(rq), h->command->from);
@@ -189,7 +189,7 @@ submit_request(struct request *rq, struct hub_request *h)
     h->command->done = on_done;
     h->command->user = h;
     request_set_user(rq, NULL); /* the hub owns it now */
-    rc = hub_submit(h->http->hub, h->command);
+    rc = hub_holder_submit(h->http->hub, h->command, &why);
     if (rc)
         refuse_request(rq, h, response_status_of(rc), &why);
 }
@@ -291,7 +291,7 @@ static void
 submit_form(struct request *rq, struct hub_request *h)
 {
     struct problem why = {""};
-    struct slice form = buf_slice(&h->body);
+    struct slice form = h->command->form_text = buf_slice(&h->body);
     enum status rc = h->command->is_simple
                          ? command_read_simple(h->command, form, &why)
                          : command_read_form(h->command, form, &why);

@@ -12,7 +12,7 @@
 #include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
 #include "broker/bridge/bridges.h"
-#include "broker/hub/hub.h"
+#include "broker/hub/hub_holder.h"
 #include "broker/net/request.h"
 #include "broker/posts/posts.h"
 #include "broker/push/subscribers.h"
@@ -37,7 +37,7 @@ struct http {
     struct identity_provider *provider;  /* likewise */
     struct posts *posts;                 /* likewise */
     struct archiver *archiver;           /* likewise */
-    struct hub *hub;                     /* likewise */
+    struct hub_holder *hub;              /* likewise */
     struct bridges *bridges; /* likewise; NULL: no bridge is configured */
 
     /* True if only this machine can reach the broker, unless there are tokens:

@@ -55,6 +55,8 @@ struct command {
 
     /* COMMAND_SUBSCRIBE: lends from `form`, or from `memory`. */
     struct urlencoded_data form;
+    struct slice form_text;        /* all of it, as it was posted; also of a
+                                      COMMAND_PUBLISH; lent */
     struct websub_request request; /* COMMAND_LIST uses only its callback, which
                                       may be empty */
     struct filter filter;

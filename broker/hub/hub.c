@@ -136,6 +136,15 @@ report_writing(struct hub *hub, bool is_failing, const struct problem *why)
     hub->is_failing = is_failing;
 }
 
+/* False: this broker of a cluster no longer owns. */
+static bool
+may_call(void *user)
+{
+    const struct hub *hub = user;
+
+    return !hub->right.ownership || ownership_is_held(hub->right.ownership);
+}
+
 static void
 end_turn(struct hub *hub)
 {
@@ -161,6 +170,10 @@ end_turn(struct hub *hub)
     if (is_begun)
         report_writing(hub, false, NULL);
     answer_commands(hub, NULL);
+    if (!may_call(hub)) { /* it stood still behind the commit */
+        deliveries_unkept(hub);
+        return;
+    }
     denials_turn(hub);
     verification_turn(hub);
     deliveries_turn(hub);
@@ -627,6 +640,8 @@ open_parts(struct hub *hub, struct problem *why)
 {
     enum status rc = hub_db_open(&hub->db, hub->config->data, why);
 
+    if (!rc && hub->right.lease)
+        rc = hub_db_own(hub->db, hub->right.streams, hub->right.lease, why);
     if (!rc)
         rc = deliveries_open(hub, subscription_end, why);
     if (!rc)
@@ -682,8 +697,9 @@ hub_new(struct posts *posts, const struct networks *allowed)
 }
 
 enum status
-hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
-         const struct networks *allowed, struct problem *why)
+hub_open_owned(struct hub **hub, struct posts *posts, struct tokens *tokens,
+               const struct networks *allowed, const struct hub_right *right,
+               struct problem *why)
 {
     struct hub *h = hub_new(posts, allowed);
     struct caller *caller = NULL;
@@ -694,6 +710,7 @@ hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
         .on_end = on_end,
         .on_wake = on_wake,
         .on_turn = on_turn,
+        .may_call = may_call,
         .user = h,
     };
     enum status rc;
@@ -701,6 +718,8 @@ hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
     if (!h)
         return problem_memory(why);
     h->tokens = tokens;
+    if (right)
+        h->right = *right;
     options.connections = (unsigned)h->config->hub_connections;
     options.host_connections = (unsigned)h->config->hub_host_connections;
     rc = signature_method_of(slice_of(h->config->hub_signature), &h->signature);
@@ -720,6 +739,13 @@ hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
                             wake */
     *hub = h;
     return STATUS_OK;
+}
+
+enum status
+hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
+         const struct networks *allowed, struct problem *why)
+{
+    return hub_open_owned(hub, posts, tokens, allowed, NULL, why);
 }
 
 void

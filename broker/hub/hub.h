@@ -9,7 +9,8 @@
  *                                                          --> command->done
  *
  * A command is answered when what it has changed is on disk (hub.db, hub_db.h):
- * a 202 outlives kill -9.
+ * a 202 outlives kill -9. In a cluster, one broker at a time has a hub, and
+ * others send it their commands (hub_holder.h).
  *
  * The folder, from the bottom up:
  *
@@ -27,6 +28,9 @@
  *                          send
  *     subscription_report  what operators see
  *     hub                  the thread, its turns, each kind of command
+ *     command_wire         a command as bytes
+ *     courier              commands for the owner of a cluster's hub
+ *     hub_holder           the hub, or the way to its owner
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
  *
@@ -53,6 +57,8 @@
 #include <stdint.h>
 
 #include "broker/access/tokens.h"
+#include "broker/cluster/ownership.h"
+#include "broker/cluster/streams.h"
 #include "broker/hub/command.h"
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
@@ -71,6 +77,22 @@ MUST_CHECK enum status hub_open(struct hub **hub, struct posts *posts,
                                 struct tokens *tokens,
                                 const struct networks *allowed,
                                 struct problem *why);
+
+/* By what right the hub of a cluster works; lent. */
+struct hub_right {
+    struct streams *streams;           /* for the hub alone */
+    const struct lease *lease;         /* of the rows that it writes */
+    const struct ownership *ownership; /* the hub begins no call without it */
+};
+
+/* The same at the owner of a cluster: first reads the hub's stream to its end.
+ * This broker's copy of the log must have all to which a row of the stream
+ * refers. */
+MUST_CHECK enum status hub_open_owned(struct hub **hub, struct posts *posts,
+                                      struct tokens *tokens,
+                                      const struct networks *allowed,
+                                      const struct hub_right *right,
+                                      struct problem *why);
 
 /* Checks that hub_open can use the data directory `dir`. Writes nothing. */
 MUST_CHECK enum status hub_check(const char *dir, struct problem *why);

@@ -40,6 +40,7 @@
 
 #include "base/array.h"
 #include "broker/base/diag.h"
+#include "broker/cluster/owned_db.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/verification.h"
 
@@ -156,9 +157,9 @@ static const char *const sql[STATEMENTS] = {
     [END_REQUEST] = "DELETE FROM requests WHERE id=?",
     /* An UPDATE: does nothing if the subscription has ended meanwhile. */
     [SET_RANGE] = "UPDATE cursors SET after=?2, range_last=?3 WHERE id=?1",
-    [CLEAR_SUBSCRIPTIONS] = "DELETE FROM subscriptions",
-    [CLEAR_CURSORS] = "DELETE FROM cursors",
-    [CLEAR_REQUESTS] = "DELETE FROM requests",
+    [CLEAR_SUBSCRIPTIONS] = "DELETE FROM subscriptions WHERE 1",
+    [CLEAR_CURSORS] = "DELETE FROM cursors WHERE 1",
+    [CLEAR_REQUESTS] = "DELETE FROM requests WHERE 1",
     [EACH_RELAY] = "SELECT id, name, topic, hub, epoch, last FROM relays"
                    " ORDER BY name",
     [EACH_DOCUMENT] = "SELECT seq, received_us, size, digest FROM documents"
@@ -205,6 +206,7 @@ struct range {
 
 struct hub_db {
     struct db db;
+    struct owned_db *owned; /* of a cluster; NULL: this broker is alone */
     struct list hooks;
     uint64_t last_id;
 
@@ -239,12 +241,25 @@ hub_db_check(const char *dir, struct problem *why)
     return db_check(path, hub_db_kind.n_steps, why);
 }
 
+/* The greatest id that was ever kept. Greater ones may have been used, but no
+ * answer has named them. */
+static enum status
+read_last_id(struct hub_db *h, struct problem *why)
+{
+    int64_t last_id = 0;
+    enum status rc =
+        db_number(&h->db, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
+                  &last_id, why);
+
+    h->last_id = (uint64_t)last_id;
+    return rc;
+}
+
 enum status
 hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
 {
     struct hub_db *h = calloc(1, sizeof(*h));
     char path[4200];
-    int64_t last_id = 0;
     enum status rc;
 
     if (!h)
@@ -257,13 +272,8 @@ hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
     if (!rc && h->db.is_exposed)
         DIAG(DIAG_WARNING, "hub", "other users may open a database",
              diag_text("file", path));
-    /* The greatest id that was ever kept. Greater ones may have been used, but
-     * no answer has named them. */
     if (!rc)
-        rc = db_number(&h->db,
-                       "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
-                       &last_id, why);
-    h->last_id = (uint64_t)last_id;
+        rc = read_last_id(h, why);
     if (rc) {
         hub_db_close(h);
         return rc;
@@ -272,11 +282,41 @@ hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
     return STATUS_OK;
 }
 
+/* The stream of the cluster. */
+#define STREAM "hub"
+
+enum status
+hub_db_own(struct hub_db *h, struct streams *streams, const struct lease *lease,
+           struct problem *why)
+{
+    enum status rc = owned_db_open(&h->owned, &h->db, streams, STREAM, why);
+
+    if (!rc)
+        rc = owned_db_own(h->owned, lease, why);
+    return rc ? rc : read_last_id(h, why);
+}
+
+enum status
+hub_db_follow(const char *dir, struct streams *streams, struct problem *why)
+{
+    struct hub_db *h;
+    enum status rc = hub_db_open(&h, dir, why);
+
+    if (rc)
+        return rc;
+    rc = owned_db_open(&h->owned, &h->db, streams, STREAM, why);
+    if (!rc)
+        rc = owned_db_read(h->owned, why);
+    hub_db_close(h);
+    return rc;
+}
+
 void
 hub_db_close(struct hub_db *h)
 {
     if (!h)
         return;
+    owned_db_close(h->owned);
     db_close(&h->db);
     free(h->ranges);
     free(h->written.all);
@@ -519,6 +559,8 @@ begin_transaction(struct hub_db *h, bool is_firm)
         return;
     }
     h->is_open = true;
+    if (h->owned && owned_db_begin(h->owned, &why))
+        hub_db_fail(h, &why);
     for (size_t i = 0; i < h->n_ranges; i++)
         write_range(h, ranges[i].id, ranges[i].after, ranges[i].last);
     h->n_ranges = 0;
@@ -917,6 +959,8 @@ end_turn(struct hub_db *h, bool is_kept)
             h->is_behind_by_more = true;
     h->written.n = 0;
     h->n_ranges = 0;
+    if (h->owned)
+        owned_db_end(h->owned, is_kept);
     h->is_open = h->has_failed = false;
     list_foreach (node, after, &h->hooks) {
         struct hub_db_hook *hook = list_entry(node, struct hub_db_hook, node);
@@ -942,7 +986,9 @@ hub_db_commit(struct hub_db *h, struct problem *why)
         return STATUS_OK;
     if (!h->is_open)
         begin_transaction(h, false); /* only ranges were written */
-    if (!h->has_failed)
+    if (!h->has_failed && h->owned)
+        rc = owned_db_append(h->owned, &inner);
+    if (!rc && !h->has_failed)
         rc = db_end(&h->db, STATUS_OK, &inner);
     if (rc)
         hub_db_fail(h, &inner);

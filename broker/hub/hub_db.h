@@ -16,6 +16,8 @@
  *                          202, subscriptions, relays and their documents
  *                          before their 200, cursors once a second
  *
+ * In a cluster each transaction is first in the journal, on two machines.
+ *
  * If a disk is full or fails, hub_db_commit returns the error and rolls the
  * turn back. The hub then refuses commands with 503, and deliveries of the turn
  * wait and try again: nothing leaves the hub that is not kept.
@@ -37,6 +39,8 @@
 #include "proto/status.h"
 
 struct hub_db;
+struct lease;        /* broker/cluster/streams.h */
+struct streams;      /* likewise */
 struct verification; /* verification.h */
 
 /* Its tables. */
@@ -44,6 +48,18 @@ extern const struct db_kind hub_db_kind;
 
 MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
                                    struct problem *why);
+
+/* In a cluster, all transactions go to a stream first (owned_db.h). Reads it to
+ * its end: right behind hub_db_open. All arguments are lent. */
+MUST_CHECK enum status hub_db_own(struct hub_db *h, struct streams *streams,
+                                  const struct lease *lease,
+                                  struct problem *why);
+
+/* While another broker owns the hub: reads the stream into DIR/hub.db, which is
+ * not open. */
+MUST_CHECK enum status hub_db_follow(const char *dir, struct streams *streams,
+                                     struct problem *why);
+
 void hub_db_close(struct hub_db *db); /* NULL is allowed */
 
 /* Checks that hub_db_open can use `dir`. Writes nothing. */

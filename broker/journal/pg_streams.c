@@ -1,6 +1,7 @@
 #include "broker/journal/pg_streams.h"
 
 #include <endian.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,9 @@
 /* After a failure, the next attempt to connect. Calls before that fail at
  * once. */
 #define RETRY_US 500000
+
+/* The longest wait for an order or an answer. */
+#define WAIT_US 1000000
 
 /* Bytes of one part of a reading, beside its last row. */
 #define PART_BYTES "16000000"
@@ -30,6 +34,9 @@ static const char schema[] =
     "   CREATE TABLE tidings_rows(stream text NOT NULL, key bytea NOT NULL,"
     "    n bigint NOT NULL, value bytea, PRIMARY KEY(stream, key));"
     "   CREATE INDEX ON tidings_rows(stream, n);"
+    "   CREATE TABLE tidings_orders(id bigserial PRIMARY KEY,"
+    "    broker text NOT NULL, at timestamptz NOT NULL,"
+    "    term bigint NOT NULL, bytes bytea NOT NULL, answer bytea);"
     "  END IF;"
     " END IF;"
     "END $$";
@@ -77,11 +84,34 @@ static const char schema[] =
     "  ORDER BY n LIMIT 1000) AS part WHERE before <= " PART_BYTES         \
     " ORDER BY n"
 
+#define ORDER                                             \
+    "INSERT INTO tidings_orders(broker, at, term, bytes)" \
+    " VALUES($1::text, clock_timestamp(), 0, $2::bytea) RETURNING id"
+
+#define TAKE                                                             \
+    "WITH taken AS (UPDATE tidings_orders SET term = $1::bigint"         \
+    "  WHERE term < $1::bigint AND answer IS NULL"                       \
+    "  AND at > clock_timestamp() - interval '5 s' RETURNING id, bytes)" \
+    " SELECT id, bytes FROM taken ORDER BY id"
+
+#define END_ORDERS               \
+    "DELETE FROM tidings_orders" \
+    " WHERE at < clock_timestamp() - interval '1 minute'"
+
+#define ANSWER                                     \
+    "UPDATE tidings_orders SET answer = $2::bytea" \
+    " WHERE id = $1::bigint"
+
+#define TAKE_ANSWERS                                     \
+    "DELETE FROM tidings_orders WHERE broker = $1::text" \
+    " AND answer IS NOT NULL RETURNING id, answer"
+
 struct pg_streams {
     struct streams streams;
     struct pg_connection c;
     int64_t retry_at_us; /* steady clock */
     struct problem last; /* why there is no connection */
+    bool is_listening;
 };
 
 static struct pg_streams *
@@ -99,6 +129,8 @@ connect_streams(struct pg_streams *s, struct problem *why)
 
     if (!s->c.handle && clock_steady_us() < s->retry_at_us)
         return problem(why, STATUS_UNREACHABLE, "%s", s->last.text);
+    if (!s->c.handle)
+        s->is_listening = false;
     rc = pg_connect(&s->c, schema, &s->last);
     if (rc) {
         s->retry_at_us = clock_steady_us() + RETRY_US;
@@ -229,6 +261,137 @@ pg_read(struct streams *streams, const char *stream, uint64_t after,
         rc = run_again(s, &read, 1, on_part, &part, why);
     }
     return rc;
+}
+
+/* Orders */
+
+static enum status
+on_ordered(size_t statement, const PGresult *rows, void *user,
+           struct problem *why)
+{
+    uint64_t *id = user;
+
+    (void)why;
+    if (statement == 0)
+        *id = pg_get_number(rows, 0, 0);
+    return STATUS_OK;
+}
+
+/* Not repeated: it would be two orders. */
+static enum status
+pg_order(struct streams *streams, struct slice bytes, uint64_t *id,
+         struct problem *why)
+{
+    struct pg_streams *s = streams_of(streams);
+    const struct pg_statement statements[] = {
+        {ORDER, {slice_of(s->c.options.broker), bytes}, 2},
+        {"NOTIFY tidings_orders"},
+    };
+    enum status rc = connect_streams(s, why);
+
+    if (!rc)
+        rc = pg_run(&s->c, statements, 2, on_ordered, id, why);
+    return rc ? STATUS_UNREACHABLE : STATUS_OK;
+}
+
+struct orders {
+    order_fn *fn;
+    void *user;
+};
+
+static enum status
+on_orders(size_t statement, const PGresult *rows, void *user,
+          struct problem *why)
+{
+    struct orders *orders = user;
+
+    (void)why;
+    for (int i = 0; statement == 0 && i < PQntuples(rows); i++)
+        orders->fn(pg_get_number(rows, i, 0), pg_get_bytes(rows, i, 1),
+                   orders->user);
+    return STATUS_OK;
+}
+
+static enum status
+pg_take(struct streams *streams, const struct lease *lease, order_fn *fn,
+        void *user, struct problem *why)
+{
+    struct orders orders = {fn, user};
+    char term[8];
+    const struct pg_statement statements[] = {
+        {TAKE, {pg_number(lease->term, term)}, 1},
+        {END_ORDERS},
+    };
+
+    return run_again(streams_of(streams), statements, 2, on_orders, &orders,
+                     why);
+}
+
+static enum status
+pg_answer(struct streams *streams, uint64_t id, struct slice bytes,
+          struct problem *why)
+{
+    char number[8];
+    const struct pg_statement statements[] = {
+        {ANSWER, {pg_number(id, number), bytes}, 2},
+        {"NOTIFY tidings_orders"},
+    };
+
+    return run_again(streams_of(streams), statements, 2, NULL, NULL, why);
+}
+
+static enum status
+pg_answers(struct streams *streams, order_fn *fn, void *user,
+           struct problem *why)
+{
+    struct pg_streams *s = streams_of(streams);
+    struct orders orders = {fn, user};
+    const struct pg_statement answers = {
+        TAKE_ANSWERS, {slice_of(s->c.options.broker)}, 1};
+
+    return run_again(s, &answers, 1, on_orders, &orders, why);
+}
+
+static void
+pg_wait(struct streams *streams, int fd)
+{
+    static const struct pg_statement listen = {"LISTEN tidings_orders"};
+    struct pg_streams *s = streams_of(streams);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    struct problem why;
+
+    if (connect_streams(s, &why)) {
+        (void)poll(&p, 1, (int)(WAIT_US / 1000));
+        return;
+    }
+    /* No NOTIFY announces an order from before LISTEN: the caller looks
+     * again first. */
+    if (!s->is_listening) {
+        s->is_listening = !pg_run(&s->c, &listen, 1, NULL, NULL, &why);
+        return;
+    }
+    s->is_listening = !pg_listen(&s->c, fd, WAIT_US, &why);
+}
+
+static enum status
+on_last(size_t statement, const PGresult *rows, void *user, struct problem *why)
+{
+    uint64_t *n = user;
+
+    (void)statement;
+    if (PQntuples(rows) != 1)
+        return problem(why, STATUS_UNREACHABLE, "there is no journal");
+    *n = pg_get_number(rows, 0, 0);
+    return STATUS_OK;
+}
+
+static enum status
+pg_records(struct streams *streams, uint64_t *n, struct problem *why)
+{
+    static const struct pg_statement last = {
+        "SELECT n FROM tidings_turn WHERE one = 1"};
+
+    return run_again(streams_of(streams), &last, 1, on_last, n, why);
 }
 
 /* Appending */
@@ -372,6 +535,12 @@ static const struct streams_ops ops = {
     .leave = pg_leave,
     .read = pg_read,
     .append = pg_append,
+    .records = pg_records,
+    .order = pg_order,
+    .take = pg_take,
+    .answer = pg_answer,
+    .answers = pg_answers,
+    .wait = pg_wait,
     .close = pg_streams_close,
 };
 

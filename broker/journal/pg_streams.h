@@ -4,6 +4,7 @@
  *     tidings_leases    name, broker, term, until
  *     tidings_streams   one row a stream: its last number
  *     tidings_rows      stream, key, number, value (NULL: deleted)
+ *     tidings_orders    of brokers that do not own, with the owner's answers
  *
  * An append locks the row of the lease in its own transaction (FOR SHARE), and
  * the next owner changes that row: so one of the two is first. An owner that

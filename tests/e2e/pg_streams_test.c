@@ -213,3 +213,94 @@ TEST(goes_on_after_a_lost_connection)
     assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_OK);
     assert_string_equal(read_rows(p, p->b, 0), "1 x=1;");
 }
+
+static void
+add_order(uint64_t id, struct slice bytes, void *user)
+{
+    struct buf *to = user;
+
+    buf_add_format(to, "%d %.*s;", (int)id, SLICE_ARG(bytes));
+}
+
+/* The orders, or the answers, that a broker gets, as text. */
+static const char *
+take(struct pair *p, struct streams *streams, uint64_t term)
+{
+    struct lease lease = {"owner", term};
+    struct problem why;
+
+    buf_clear(&p->read);
+    assert_int_equal(
+        streams->ops->take(streams, &lease, add_order, &p->read, &why),
+        STATUS_OK);
+    buf_add(&p->read, "", 1);
+    return p->read.data;
+}
+
+static const char *
+answers(struct pair *p, struct streams *streams)
+{
+    struct problem why;
+
+    buf_clear(&p->read);
+    assert_int_equal(streams->ops->answers(streams, add_order, &p->read, &why),
+                     STATUS_OK);
+    buf_add(&p->read, "", 1);
+    return p->read.data;
+}
+
+/* An order is taken once in a term; its answer comes to the broker that left
+ * it. */
+TEST(carries_orders_and_answers)
+{
+    struct pair *p = *state;
+    struct problem why;
+    uint64_t first, second;
+
+    assert_int_equal(p->a->ops->order(p->a, SLICE("x"), &first, &why),
+                     STATUS_OK);
+    assert_int_equal(p->b->ops->order(p->b, SLICE("y"), &second, &why),
+                     STATUS_OK);
+    assert_string_equal(take(p, p->b, 1), "1 x;2 y;");
+    assert_string_equal(take(p, p->b, 1), "");
+    assert_string_equal(take(p, p->a, 2), "1 x;2 y;"); /* the next owner */
+    assert_int_equal(p->a->ops->answer(p->a, first, SLICE("X"), &why),
+                     STATUS_OK);
+    assert_string_equal(answers(p, p->b), "");
+    assert_string_equal(answers(p, p->a), "1 X;");
+    assert_string_equal(answers(p, p->a), "");
+    assert_string_equal(take(p, p->a, 3), "2 y;");
+}
+
+/* Nobody waits for an old order. */
+TEST(forgets_old_orders)
+{
+    struct pair *p = *state;
+    struct problem why;
+    uint64_t id;
+
+    assert_int_equal(p->a->ops->order(p->a, SLICE("x"), &id, &why), STATUS_OK);
+    postgresql_query(&p->server, "UPDATE tidings_orders"
+                                 " SET at = at - interval '6 s'");
+    assert_string_equal(take(p, p->b, 1), "");
+    postgresql_query(&p->server, "UPDATE tidings_orders"
+                                 " SET at = at - interval '1 minute'");
+    take(p, p->b, 1);
+    assert_string_equal(
+        postgresql_query(&p->server, "SELECT count(*) FROM tidings_orders"),
+        "0");
+}
+
+/* A wait ends with an order. */
+TEST(wakes_for_an_order)
+{
+    struct pair *p = *state;
+    struct problem why;
+    uint64_t id;
+
+    p->b->ops->wait(p->b, -1); /* begins to listen */
+    assert_string_equal(take(p, p->b, 1), "");
+    assert_int_equal(p->a->ops->order(p->a, SLICE("x"), &id, &why), STATUS_OK);
+    p->b->ops->wait(p->b, -1);
+    assert_string_equal(take(p, p->b, 1), "1 x;");
+}

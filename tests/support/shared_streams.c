@@ -1,7 +1,10 @@
 #include "tests/support/shared_streams.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -141,6 +144,120 @@ seat_append(struct streams *streams, const char *stream,
     return rc;
 }
 
+static enum status
+seat_records(struct streams *streams, uint64_t *n, struct problem *why)
+{
+    (void)streams;
+    (void)why;
+    *n = 0;
+    return STATUS_OK;
+}
+
+/* Orders. The caller has the mutex. */
+
+static void
+wake_seats(struct shared_streams *all)
+{
+    for (size_t i = 0; i < all->n_seats; i++)
+        (void)eventfd_write(all->wake_fds[i], 1);
+}
+
+static enum status
+seat_order(struct streams *streams, struct slice bytes, uint64_t *id,
+           struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+    struct shared_streams *all = s->all;
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&all->mutex);
+    if (s->is_cut) {
+        rc = problem(why, STATUS_UNREACHABLE, "the journal is away");
+    } else {
+        struct shared_order *o = &all->orders[all->n_orders];
+
+        assert(all->n_orders < SHARED_ORDERS_MAX);
+        *id = ++all->n_orders;
+        o->broker = s->broker;
+        buf_init(&o->bytes, SIZE_MAX);
+        buf_init(&o->answer, SIZE_MAX);
+        buf_add_slice(&o->bytes, bytes);
+        wake_seats(all);
+    }
+    pthread_mutex_unlock(&all->mutex);
+    return rc;
+}
+
+static enum status
+seat_take_orders(struct streams *streams, const struct lease *lease,
+                 order_fn *fn, void *user, struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+    struct shared_streams *all = s->all;
+
+    (void)why;
+    pthread_mutex_lock(&all->mutex);
+    for (size_t i = 0; !s->is_cut && i < all->n_orders; i++) {
+        struct shared_order *o = &all->orders[i];
+
+        if (o->is_answered || o->term >= lease->term)
+            continue;
+        o->term = lease->term;
+        fn(i + 1, buf_slice(&o->bytes), user);
+    }
+    pthread_mutex_unlock(&all->mutex);
+    return STATUS_OK;
+}
+
+static enum status
+seat_answer(struct streams *streams, uint64_t id, struct slice bytes,
+            struct problem *why)
+{
+    struct shared_streams *all = seat_of(streams)->all;
+    struct shared_order *o = &all->orders[id - 1];
+
+    (void)why;
+    pthread_mutex_lock(&all->mutex);
+    buf_add_slice(&o->answer, bytes);
+    o->is_answered = true;
+    wake_seats(all);
+    pthread_mutex_unlock(&all->mutex);
+    return STATUS_OK;
+}
+
+static enum status
+seat_answers(struct streams *streams, order_fn *fn, void *user,
+             struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+    struct shared_streams *all = s->all;
+
+    (void)why;
+    pthread_mutex_lock(&all->mutex);
+    for (size_t i = 0; !s->is_cut && i < all->n_orders; i++) {
+        struct shared_order *o = &all->orders[i];
+
+        if (!o->is_answered || !o->broker || strcmp(o->broker, s->broker))
+            continue;
+        o->broker = NULL;
+        fn(i + 1, buf_slice(&o->answer), user);
+    }
+    pthread_mutex_unlock(&all->mutex);
+    return STATUS_OK;
+}
+
+static void
+seat_wait(struct streams *streams, int fd)
+{
+    struct streams_seat *s = seat_of(streams);
+    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
+                            {.fd = s->wake_fd, .events = POLLIN}};
+    eventfd_t ignored;
+
+    if (poll(fds, 2, 1000) > 0 && fds[1].revents)
+        (void)eventfd_read(s->wake_fd, &ignored);
+}
+
 static void
 seat_close(struct streams *streams)
 {
@@ -152,6 +269,12 @@ static const struct streams_ops ops = {
     .leave = seat_leave,
     .read = seat_read,
     .append = seat_append,
+    .records = seat_records,
+    .order = seat_order,
+    .take = seat_take_orders,
+    .answer = seat_answer,
+    .answers = seat_answers,
+    .wait = seat_wait,
     .close = seat_close,
 };
 
@@ -171,6 +294,12 @@ shared_streams_fini(struct shared_streams *all)
         buf_fini(&all->rows[i].key);
         buf_fini(&all->rows[i].value);
     }
+    for (size_t i = 0; i < all->n_orders; i++) {
+        buf_fini(&all->orders[i].bytes);
+        buf_fini(&all->orders[i].answer);
+    }
+    for (size_t i = 0; i < all->n_seats; i++)
+        close(all->wake_fds[i]);
     pthread_cond_destroy(&all->changed);
     pthread_mutex_destroy(&all->mutex);
 }
@@ -181,6 +310,9 @@ streams_seat_take(struct streams_seat *seat, struct shared_streams *all,
 {
     *seat =
         (struct streams_seat){.streams = {&ops}, .all = all, .broker = broker};
+    seat->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    assert(seat->wake_fd >= 0 && all->n_seats < SHARED_SEATS_MAX);
+    all->wake_fds[all->n_seats++] = seat->wake_fd;
     return &seat->streams;
 }
 

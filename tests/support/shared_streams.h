@@ -20,7 +20,9 @@
 #include "broker/cluster/streams.h"
 #include "proto/buf.h"
 
-#define SHARED_ROWS_MAX 2000
+#define SHARED_ROWS_MAX   2000
+#define SHARED_ORDERS_MAX 20
+#define SHARED_SEATS_MAX  4
 
 struct shared_streams {
     pthread_mutex_t mutex; /* guards the rest */
@@ -40,6 +42,17 @@ struct shared_streams {
 
     size_t n_rows;
     uint64_t n; /* of all streams together */
+
+    struct shared_order { /* its id is its place here, from 1 */
+        const char *broker;
+        uint64_t term; /* that took it */
+        struct buf bytes, answer;
+        bool is_answered;
+    } orders[SHARED_ORDERS_MAX];
+
+    size_t n_orders;
+    int wake_fds[SHARED_SEATS_MAX]; /* of the seats, by number */
+    size_t n_seats;
 };
 
 /* What the next appends of a seat come to. */
@@ -54,6 +67,7 @@ struct streams_seat {
     struct streams streams;
     struct shared_streams *all;
     const char *broker;
+    int wake_fd; /* there may be an order, or an answer */
     bool is_cut; /* set under the mutex: nothing reaches the journal */
     enum append_outcome outcome;
 };

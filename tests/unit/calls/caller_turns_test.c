@@ -369,3 +369,33 @@ TEST(of_many_calls_each_is_done_once)
         assert_int_equal(n, 0);
     }
 }
+
+/* A caller that may not call keeps its calls. */
+static atomic_bool may;
+
+static bool
+may_call(void *user)
+{
+    (void)user;
+    return atomic_load(&may);
+}
+
+TEST(calls_wait_until_they_may_be_made)
+{
+    struct caller_options options = {
+        .connections = 4, .host_connections = 4, .may_call = may_call};
+    static struct trial t;
+
+    atomic_store(&may, false);
+    called_open_with(&options, LOOPBACK);
+    trial_init_at(&t, 1, "/ok");
+    trials_start(&t, 1);
+    assert_counts(0, 1);
+    caller_wake(called.caller);
+    assert_counts(0, 1);
+
+    atomic_store(&may, true);
+    caller_wake(called.caller);
+    trials_await(&t, 1);
+    assert_int_equal(t.call.status, 200);
+}

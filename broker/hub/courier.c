@@ -1,0 +1,363 @@
+#include "broker/hub/courier.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "broker/hub/command_wire.h"
+#include "proto/buf.h"
+
+/* Commands of this broker that may be on their way at once. */
+#define SENT_MAX 1000
+
+/* A command of this broker, or of another one. */
+struct errand {
+    struct list node;
+    struct courier *courier;
+    struct command *command;
+    uint64_t id;     /* of the order */
+    int64_t over_us; /* steady; of this broker's: when it is given up */
+};
+
+struct courier {
+    struct courier_options options;
+    struct thread thread;
+    int wake_fd;
+    _Atomic(uint64_t) term; /* 0: this broker does not own */
+
+    pthread_mutex_t mutex; /* guards the three below */
+    struct list sent;      /* of this broker: to be ordered */
+    struct list ended;     /* of others: to be answered */
+    unsigned n;            /* of this broker: all */
+    bool is_stopping;
+
+    struct list ordered; /* the thread's: of this broker, with an id */
+};
+
+static void
+wake(struct courier *c)
+{
+    (void)eventfd_write(c->wake_fd, 1);
+}
+
+/* Takes the first one of a list that several threads use. */
+static struct errand *
+take_first(struct courier *c, struct list *of)
+{
+    struct list *node;
+
+    pthread_mutex_lock(&c->mutex);
+    node = list_first(of);
+    if (node)
+        list_remove(node);
+    pthread_mutex_unlock(&c->mutex);
+    return node ? list_entry(node, struct errand, node) : NULL;
+}
+
+/* This broker's */
+
+enum status
+courier_send(struct courier *c, struct command *command, struct problem *why)
+{
+    struct errand *e = calloc(1, sizeof(*e));
+    enum status rc = STATUS_OK;
+
+    if (!e)
+        return problem_memory(why);
+    *e = (struct errand){.courier = c,
+                         .command = command,
+                         .over_us = clock_steady_us() + ORDER_US};
+    pthread_mutex_lock(&c->mutex);
+    if (c->is_stopping)
+        rc = problem(why, STATUS_STOPPED, "the broker is ending");
+    else if (c->n == SENT_MAX)
+        rc = problem(why, STATUS_BUSY,
+                     "too many requests are on their way to the broker that "
+                     "owns the hub");
+    if (!rc) {
+        c->n++;
+        list_append(&c->sent, &e->node);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    if (rc)
+        free(e);
+    else
+        wake(c);
+    return rc;
+}
+
+/* Gives a command of this broker back. */
+static void
+end_sent(struct errand *e)
+{
+    struct courier *c = e->courier;
+
+    pthread_mutex_lock(&c->mutex);
+    c->n--;
+    pthread_mutex_unlock(&c->mutex);
+    e->command->done(e->command);
+    free(e);
+}
+
+static void
+fail_sent(struct errand *e, enum status rc, const char *text)
+{
+    e->command->http = 503;
+    e->command->status = problem(&e->command->why, rc, "%s", text);
+    end_sent(e);
+}
+
+static void
+order_sent(struct courier *c)
+{
+    struct errand *e;
+
+    while ((e = take_first(c, &c->sent))) {
+        struct problem why;
+        struct buf bytes;
+        enum status rc;
+
+        buf_init(&bytes, INT32_MAX);
+        command_write(&bytes, e->command);
+        rc = bytes.failed ? problem_memory(&why)
+                          : c->options.streams->ops->order(c->options.streams,
+                                                           buf_slice(&bytes),
+                                                           &e->id, &why);
+        if (bytes.data) /* there may be a secret */
+            explicit_bzero(bytes.data, bytes.size);
+        buf_fini(&bytes);
+        if (rc)
+            fail_sent(e, STATUS_UNREACHABLE, "the cluster cannot be reached");
+        else
+            list_append(&c->ordered, &e->node);
+    }
+}
+
+static void
+on_answer(uint64_t id, struct slice bytes, void *user)
+{
+    struct courier *c = user;
+    struct list *node, *after;
+
+    list_foreach (node, after, &c->ordered) {
+        struct errand *e = list_entry(node, struct errand, node);
+
+        if (e->id != id)
+            continue;
+        list_remove(node);
+        command_restore_outcome(e->command, bytes);
+        end_sent(e);
+        return;
+    }
+}
+
+/* They were ordered in the order of their ends. */
+static void
+give_up(struct courier *c)
+{
+    struct list *node;
+
+    while ((node = list_first(&c->ordered))) {
+        struct errand *e = list_entry(node, struct errand, node);
+
+        if (clock_steady_us() < e->over_us)
+            return;
+        list_remove(node);
+        fail_sent(e, STATUS_UNREACHABLE,
+                  "no broker of the cluster owns the hub at the moment");
+    }
+}
+
+static void
+take_answers(struct courier *c)
+{
+    struct problem why;
+
+    if (list_is_empty(&c->ordered))
+        return;
+    (void)c->options.streams->ops->answers(c->options.streams, on_answer, c,
+                                           &why);
+    give_up(c);
+}
+
+/* Those of others */
+
+/* On any thread: the command has its outcome. */
+static void
+on_run(struct command *command)
+{
+    struct errand *e = command->user;
+    struct courier *c = e->courier;
+
+    pthread_mutex_lock(&c->mutex);
+    list_append(&c->ended, &e->node);
+    pthread_mutex_unlock(&c->mutex);
+    wake(c);
+}
+
+/* Runs an order. Within a call of the streams, so any answer comes later. */
+static void
+on_order(uint64_t id, struct slice bytes, void *user)
+{
+    struct courier *c = user;
+    struct errand *e = calloc(1, sizeof(*e));
+    struct problem why = PROBLEM_MEMORY;
+    enum status rc;
+
+    if (!e)
+        return; /* it is given up there */
+    *e = (struct errand){.courier = c, .id = id};
+    rc = command_restore(&e->command, bytes, c->options.tokens, &why);
+    if (!rc) {
+        e->command->done = on_run;
+        e->command->user = e;
+        rc = c->options.run(e->command, c->options.user);
+        if (!rc)
+            return;
+        problem_set(&why, "the owner of the hub is changing");
+    } else {
+        e->command = command_new(COMMAND_LIST, 0);
+    }
+    if (e->command) {
+        e->command->status = rc;
+        e->command->why = why;
+        e->command->user = e;
+        on_run(e->command);
+    } else {
+        free(e);
+    }
+}
+
+static void
+take_orders(struct courier *c)
+{
+    struct lease lease = {
+        .term = atomic_load_explicit(&c->term, memory_order_relaxed)};
+    struct problem why;
+
+    if (lease.term > 0)
+        (void)c->options.streams->ops->take(c->options.streams, &lease,
+                                            on_order, c, &why);
+}
+
+static void
+answer_ended(struct courier *c)
+{
+    struct errand *e;
+
+    while ((e = take_first(c, &c->ended))) {
+        struct buf bytes;
+        struct problem why;
+
+        buf_init(&bytes, SIZE_MAX);
+        command_write_outcome(&bytes, e->command);
+        if (!bytes.failed)
+            (void)c->options.streams->ops->answer(c->options.streams, e->id,
+                                                  buf_slice(&bytes), &why);
+        buf_fini(&bytes);
+        command_free(e->command);
+        free(e);
+    }
+}
+
+/* The thread */
+
+/* True from before the wake that ends the last wait. */
+static bool
+is_stopping(struct courier *c)
+{
+    bool is;
+
+    pthread_mutex_lock(&c->mutex);
+    is = c->is_stopping;
+    pthread_mutex_unlock(&c->mutex);
+    return is;
+}
+
+static void
+run_courier(struct thread *t)
+{
+    struct courier *c = t->user;
+    eventfd_t ignored;
+
+    while (thread_wait(t, 0) && !is_stopping(c)) {
+        order_sent(c);
+        take_orders(c);
+        answer_ended(c);
+        take_answers(c);
+        c->options.streams->ops->wait(c->options.streams, c->wake_fd);
+        (void)eventfd_read(c->wake_fd, &ignored);
+    }
+}
+
+void
+courier_own(struct courier *c, uint64_t term)
+{
+    atomic_store_explicit(&c->term, term, memory_order_relaxed);
+    wake(c);
+}
+
+enum status
+courier_open(struct courier **courier, const struct courier_options *options,
+             struct problem *why)
+{
+    struct courier *c = calloc(1, sizeof(*c));
+    enum status rc;
+
+    if (!c)
+        return problem_memory(why);
+    c->options = *options;
+    pthread_mutex_init(&c->mutex, NULL);
+    list_init(&c->sent);
+    list_init(&c->ended);
+    list_init(&c->ordered);
+    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    rc = c->wake_fd < 0
+             ? problem(why, STATUS_IO, "no descriptor is left")
+             : thread_start(&c->thread, "courier", run_courier, c, why);
+    if (rc) {
+        courier_close(c);
+        return rc;
+    }
+    *courier = c;
+    return STATUS_OK;
+}
+
+void
+courier_stop(struct courier *c)
+{
+    struct errand *e;
+    struct list *node;
+
+    pthread_mutex_lock(&c->mutex);
+    c->is_stopping = true;
+    pthread_mutex_unlock(&c->mutex);
+    wake(c);
+    thread_stop(&c->thread);
+    while ((e = take_first(c, &c->sent)))
+        fail_sent(e, STATUS_STOPPED, "the broker is ending");
+    while ((node = list_first(&c->ordered))) {
+        list_remove(node);
+        fail_sent(list_entry(node, struct errand, node), STATUS_STOPPED,
+                  "the broker is ending");
+    }
+    answer_ended(c);
+}
+
+void
+courier_close(struct courier *c)
+{
+    if (!c)
+        return;
+    courier_stop(c);
+    if (c->wake_fd >= 0)
+        close(c->wake_fd);
+    pthread_mutex_destroy(&c->mutex);
+    free(c);
+}

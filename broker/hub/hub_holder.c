@@ -1,0 +1,221 @@
+#include "broker/hub/hub_holder.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "broker/hub/courier.h"
+#include "broker/hub/hub_db.h"
+#include "broker/log/journal.h"
+#include "broker/log/log.h"
+
+struct hub_holder {
+    struct hub_holder_options options;
+    pthread_rwlock_t lock; /* guards `hub` itself, not what it points to */
+    struct hub *hub;       /* NULL: this broker does not own */
+
+    /* Of a cluster; else NULL */
+    struct streams *of_keeper, *of_hub, *of_courier;
+    struct ownership *ownership;
+    struct courier *courier;
+};
+
+/* Sets the hub that commands find; returns the one before. */
+static struct hub *
+exchange_hub(struct hub_holder *h, struct hub *hub)
+{
+    struct hub *before;
+
+    pthread_rwlock_wrlock(&h->lock);
+    before = h->hub;
+    h->hub = hub;
+    pthread_rwlock_unlock(&h->lock);
+    return before;
+}
+
+/* Owning: on the owner thread */
+
+/* Checks that this copy has all that a former owner could know. */
+static enum status
+check_copy(struct hub_holder *h, struct problem *why)
+{
+    struct journal_place place;
+    uint64_t n;
+    enum status rc = h->of_hub->ops->records(h->of_hub, &n, why);
+
+    if (rc)
+        return rc;
+    log_place(registry_log(h->options.posts->registry), &place);
+    if (place.n >= n)
+        return STATUS_OK;
+    return problem(why, STATUS_BUSY,
+                   "this broker's copy is %" PRIu64 " records behind",
+                   n - place.n);
+}
+
+static enum status
+begin_hub(const struct lease *lease, void *user, struct problem *why)
+{
+    struct hub_holder *h = user;
+    struct hub_right right = {h->of_hub, lease, h->ownership};
+    struct hub *hub;
+    enum status rc = check_copy(h, why);
+
+    if (!rc)
+        rc = hub_open_owned(&hub, h->options.posts, h->options.tokens,
+                            h->options.allowed, &right, why);
+    if (rc)
+        return rc;
+    exchange_hub(h, hub);
+    hub_sets_changed(hub); /* sets may have changed meanwhile */
+    courier_own(h->courier, lease->term);
+    return STATUS_OK;
+}
+
+static void
+end_hub(void *user)
+{
+    struct hub_holder *h = user;
+
+    courier_own(h->courier, 0);
+    hub_close(exchange_hub(h, NULL));
+}
+
+static enum status
+follow_hub(void *user, struct problem *why)
+{
+    struct hub_holder *h = user;
+
+    return hub_db_follow(registry_config(h->options.posts->registry)->data,
+                         h->of_hub, why);
+}
+
+/* A command of another broker; on the courier. */
+static enum status
+run_command(struct command *command, void *user)
+{
+    struct hub_holder *h = user;
+    enum status rc = STATUS_STOPPED;
+
+    pthread_rwlock_rdlock(&h->lock);
+    if (h->hub)
+        rc = hub_submit(h->hub, command);
+    pthread_rwlock_unlock(&h->lock);
+    return rc;
+}
+
+/* From the start to the end */
+
+static enum status
+join_cluster(struct hub_holder *h, struct problem *why)
+{
+    struct ownership_options owning = {
+        .name = HUB_LEASE,
+        .begin = begin_hub,
+        .end = end_hub,
+        .follow = follow_hub,
+        .user = h,
+    };
+    struct courier_options carrying = {
+        .tokens = h->options.tokens,
+        .run = run_command,
+        .user = h,
+    };
+    enum status rc =
+        h->options.open_streams(&h->of_keeper, h->options.user, why);
+
+    if (!rc)
+        rc = h->options.open_streams(&h->of_hub, h->options.user, why);
+    if (!rc)
+        rc = h->options.open_streams(&h->of_courier, h->options.user, why);
+    owning.streams = h->of_keeper;
+    carrying.streams = h->of_courier;
+    if (!rc)
+        rc = courier_open(&h->courier, &carrying, why);
+    if (!rc)
+        rc = ownership_open(&h->ownership, &owning, why);
+    return rc;
+}
+
+enum status
+hub_holder_open(struct hub_holder **holder,
+                const struct hub_holder_options *options, struct problem *why)
+{
+    struct hub_holder *h = calloc(1, sizeof(*h));
+    enum status rc;
+
+    if (!h)
+        return problem_memory(why);
+    h->options = *options;
+    pthread_rwlock_init(&h->lock, NULL);
+    rc = options->open_streams
+             ? join_cluster(h, why)
+             : hub_open(&h->hub, options->posts, options->tokens,
+                        options->allowed, why);
+    if (rc) {
+        hub_holder_close(h);
+        return rc;
+    }
+    *holder = h;
+    return STATUS_OK;
+}
+
+enum status
+hub_holder_submit(struct hub_holder *h, struct command *command,
+                  struct problem *why)
+{
+    enum status rc = STATUS_STOPPED;
+    bool is_here;
+
+    pthread_rwlock_rdlock(&h->lock);
+    is_here = h->hub != NULL;
+    if (is_here)
+        rc = hub_submit(h->hub, command);
+    pthread_rwlock_unlock(&h->lock);
+    if (!is_here && h->courier)
+        return courier_send(h->courier, command, why);
+    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+}
+
+void
+hub_holder_sets_changed(struct hub_holder *h)
+{
+    pthread_rwlock_rdlock(&h->lock);
+    if (h->hub)
+        hub_sets_changed(h->hub);
+    pthread_rwlock_unlock(&h->lock);
+}
+
+void
+hub_holder_stop(struct hub_holder *h)
+{
+    if (h->ownership)
+        ownership_stop(h->ownership);
+    if (h->courier)
+        courier_stop(h->courier);
+    if (h->hub) /* the broker is alone: no thread exchanges it */
+        hub_stop(h->hub);
+}
+
+static void
+close_streams(struct streams *streams)
+{
+    if (streams)
+        streams->ops->close(streams);
+}
+
+void
+hub_holder_close(struct hub_holder *h)
+{
+    if (!h)
+        return;
+    hub_holder_stop(h);
+    ownership_close(h->ownership);
+    courier_close(h->courier);
+    close_streams(h->of_keeper);
+    close_streams(h->of_hub);
+    close_streams(h->of_courier);
+    hub_close(h->hub);
+    pthread_rwlock_destroy(&h->lock);
+    free(h);
+}

@@ -1,0 +1,53 @@
+/*
+ * hub_holder.h - the hub as the rest of the broker sees it: of a broker that is
+ * alone, or of one in a cluster, where one broker at a time owns the hub.
+ *
+ *     alone         the hub is open from the start to the end
+ *     the owner     the hub is open as long as the lease lasts
+ *     others        hub.db follows the owner's; commands go to the owner
+ *                   (courier.h)
+ *
+ * A new owner first waits until its copy of the log has every record that the
+ * former one could know, and reads the stream to its end. So it continues with
+ * the same deliveries: the same entries, the same Tidings-Delivery.
+ */
+#ifndef BROKER_HUB_HUB_HOLDER_H
+#define BROKER_HUB_HUB_HOLDER_H
+
+#include "broker/hub/hub.h"
+
+/* The lease of the hub. */
+#define HUB_LEASE "hub"
+
+struct hub_holder;
+
+struct hub_holder_options {
+    struct posts *posts;
+    struct tokens *tokens;
+    const struct networks *allowed;
+
+    /* Of a cluster; NULL: this broker is alone. Makes streams for one thread.
+     * The holder closes them. */
+    enum status (*open_streams)(struct streams **streams, void *user,
+                                struct problem *why);
+    void *user;
+};
+
+/* Opens the hub, or begins to ask for its lease. What the options point to is
+ * lent. */
+MUST_CHECK enum status hub_holder_open(struct hub_holder **holder,
+                                       const struct hub_holder_options *options,
+                                       struct problem *why);
+
+/* Hands a command over, as hub_submit does. Any thread. STATUS_STOPPED,
+ * STATUS_BUSY: the caller keeps the command. */
+MUST_CHECK enum status hub_holder_submit(struct hub_holder *holder,
+                                         struct command *command,
+                                         struct problem *why);
+
+/* hub_sets_changed, hub_stop and hub_close. Gives the lease back. */
+void hub_holder_sets_changed(struct hub_holder *holder);
+void hub_holder_stop(struct hub_holder *holder);
+void hub_holder_close(struct hub_holder *holder); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,207 @@
+/*
+ * Two couriers: that of the owner, and that of another broker.
+ */
+#include "broker/hub/courier.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/clock.h"
+#include "tests/support/shared_streams.h"
+#include "tests/test.h"
+
+struct pair {
+    struct shared_streams all;
+    struct streams_seat seats[2];
+    struct courier *asked, *owner;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned n_run, n_done;
+    bool is_silent; /* the owner answers nothing */
+    struct command *kept;
+};
+
+static enum status
+run_here(struct command *command, void *user)
+{
+    struct pair *p = user;
+    bool is_silent;
+
+    pthread_mutex_lock(&p->mutex);
+    p->n_run++;
+    is_silent = p->is_silent;
+    pthread_cond_broadcast(&p->changed);
+    if (is_silent)
+        p->kept = command;
+    pthread_mutex_unlock(&p->mutex);
+    if (is_silent)
+        return STATUS_OK;
+    command->http = 200;
+    buf_add_format(&command->text, "%s %u", command->name,
+                   (unsigned)command->id);
+    command->done(command);
+    return STATUS_OK;
+}
+
+static enum status
+run_nowhere(struct command *command, void *user)
+{
+    (void)command;
+    (void)user;
+    return STATUS_STOPPED;
+}
+
+static void
+on_done(struct command *command)
+{
+    struct pair *p = command->user;
+
+    pthread_mutex_lock(&p->mutex);
+    p->n_done++;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+static int
+setup(void **state)
+{
+    struct pair *p = calloc(1, sizeof(*p));
+    struct courier_options options = {.user = p};
+    struct problem why;
+
+    assert_non_null(p);
+    pthread_mutex_init(&p->mutex, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    shared_streams_init(&p->all);
+    options.streams = streams_seat_take(&p->seats[0], &p->all, "a");
+    options.run = run_nowhere;
+    assert_int_equal(courier_open(&p->asked, &options, &why), STATUS_OK);
+    options.streams = streams_seat_take(&p->seats[1], &p->all, "b");
+    options.run = run_here;
+    assert_int_equal(courier_open(&p->owner, &options, &why), STATUS_OK);
+    *state = p;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    struct pair *p = *state;
+
+    courier_close(p->asked);
+    courier_close(p->owner);
+    shared_streams_fini(&p->all);
+    free(p);
+    return 0;
+}
+
+FIXTURE(setup, teardown);
+
+static struct command *
+ask(struct pair *p, uint64_t id)
+{
+    struct command *command = command_new(COMMAND_SHOW, 0);
+    struct problem why;
+
+    strcpy(command->name, "demo");
+    command->id = id;
+    command->done = on_done;
+    command->user = p;
+    assert_int_equal(courier_send(p->asked, command, &why), STATUS_OK);
+    return command;
+}
+
+static void
+await(struct pair *p, const unsigned *n, unsigned least)
+{
+    pthread_mutex_lock(&p->mutex);
+    while (*n < least)
+        pthread_cond_wait(&p->changed, &p->mutex);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+/* Issue, 4: any broker takes a request; the owner carries it out. */
+TEST(brings_the_outcome_back)
+{
+    struct pair *p = *state;
+    struct command *first = ask(p, 17), *second = ask(p, 18);
+
+    courier_own(p->owner, 1);
+    await(p, &p->n_done, 2);
+
+    assert_int_equal(first->http, 200);
+    assert_true(slice_is(buf_slice(&first->text), "demo 17"));
+    assert_true(slice_is(buf_slice(&second->text), "demo 18"));
+    assert_int_equal(p->n_run, 2);
+    command_free(first);
+    command_free(second);
+}
+
+/* Nobody owns: the client hears that in time, and may ask again. */
+TEST(gives_up_without_an_owner)
+{
+    struct pair *p = *state;
+    struct command *command = ask(p, 17);
+
+    AWAIT(p->all.n_orders == 1);
+    for (int i = 0; i < 6; i++) {
+        clock_await_waits_us(2, 1000000);
+        clock_pass_us(1000000);
+    }
+    await(p, &p->n_done, 1);
+
+    assert_int_equal(command->status, STATUS_UNREACHABLE);
+    assert_int_equal(command->http, 503);
+    command_free(command);
+}
+
+/* The owner died with the order: the next one takes it. */
+TEST(an_order_goes_to_the_next_owner)
+{
+    struct pair *p = *state;
+    struct command *command;
+
+    p->is_silent = true;
+    courier_own(p->owner, 1);
+    command = ask(p, 17);
+    await(p, &p->n_run, 1);
+    pthread_mutex_lock(&p->mutex);
+    p->is_silent = false;
+    pthread_mutex_unlock(&p->mutex);
+    courier_own(p->owner, 2);
+    await(p, &p->n_done, 1);
+
+    assert_int_equal(command->http, 200);
+    assert_int_equal(p->n_run, 2);
+    command_free(command);
+    p->kept->done(p->kept); /* late: nobody waits for it */
+}
+
+/* The journal is away. */
+TEST(refuses_what_it_cannot_send)
+{
+    struct pair *p = *state;
+    struct command *command;
+
+    streams_seat_cut(&p->seats[0], true);
+    command = ask(p, 17);
+    await(p, &p->n_done, 1);
+    assert_int_equal(command->http, 503);
+    command_free(command);
+}
+
+/* The broker ends: each command has an answer. */
+TEST(answers_all_at_its_end)
+{
+    struct pair *p = *state;
+    struct command *command = ask(p, 17), *late = command_new(COMMAND_SHOW, 0);
+    struct problem why;
+
+    courier_stop(p->asked);
+    await(p, &p->n_done, 1);
+    assert_int_equal(command->http, 503);
+    assert_int_equal(courier_send(p->asked, late, &why), STATUS_STOPPED);
+    command_free(command);
+    command_free(late);
+}
