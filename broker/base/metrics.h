@@ -112,6 +112,17 @@ enum metric_kind {
         "How far the last event time of any set is ahead of the clock") \
     ROW(LOG_ROOM, GAUGE, LABEL_NONE, "tidings_log_has_room", \
         "1 while the disk has room for posts, else 0") \
+    ROW(CLUSTER_CUT_OFF, GAUGE, LABEL_NONE, "tidings_cluster_cut_off", \
+        "1 while the journal of the cluster gives no turns or records, else " \
+        "0") \
+    ROW(CLUSTER_PLACE, GAUGE, LABEL_NONE, "tidings_cluster_place", \
+        "The last record of the journal that this broker has") \
+    ROW(CLUSTER_BEHIND, GAUGE, LABEL_NONE, "tidings_cluster_behind_records", \
+        "Records of the journal that this broker has not, as of the last " \
+        "look") \
+    ROW(CLUSTER_AGE, GAUGE_SECONDS, LABEL_NONE, \
+        "tidings_cluster_behind_seconds", \
+        "Time since this broker last had all records of the journal") \
     ROW(SETS, GAUGE, LABEL_NONE, "tidings_sets", "Sets") \
     ROW(TAIL, GAUGE, LABEL_NONE, "tidings_tail_bytes", \
         "Memory that the latest changes of all sets hold") \

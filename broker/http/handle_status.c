@@ -37,16 +37,20 @@ handle_health_get(struct http *http, struct request *rq,
  * least a microsecond each, and NTP slews. */
 #define AHEAD_MAX_US 1000000
 
-#define REASONS_MAX 2
+#define REASONS_MAX 3
 
 /* Lists why posts are refused, or will be soon. */
 static size_t
 reasons_of(struct http *http, const struct log_health *health,
-           struct problem reasons[REASONS_MAX])
+           const struct log_copy *copy, struct problem reasons[REASONS_MAX])
 {
     unsigned n_failed = archiver_failures(http->archiver);
     size_t n = 0;
 
+    if (copy->is_cut_off)
+        problem_set(&reasons[n++],
+                    "this broker is cut off from its cluster: %s",
+                    copy->why.text);
     if (!health->has_room)
         problem_set(&reasons[n++],
                     "the disk is nearly full: posts are refused");
@@ -83,12 +87,23 @@ answer_unready(struct request *rq, const struct problem *reasons, size_t n)
     buf_fini(&members);
 }
 
-/* A line for the clock, and for each bridge two of a problem's size. */
+/* A line for the clock, one for each reason, and for each bridge two of a
+ * problem's size. */
 #define READY_MAX ((size_t)1 << 16)
+
+/* True if the client only wants to read. */
+static bool
+is_for_reads(struct request *rq)
+{
+    struct slice text;
+
+    return request_parameter(rq, "for", &text) && slice_is(text, "reads");
+}
 
 /* Answers 200 "ready", with a warning line for each problem that does not
  * hinder posts: event times stay in order whatever the clock says (R-135), and
- * a bridge resumes where it was. While the broker starts and ends, the caller
+ * a bridge resumes where it was. Nothing hinders reads: for them the reasons to
+ * refuse posts are warnings, too. While the broker starts and ends, the caller
  * answers 503 before this. */
 void
 handle_ready_get(struct http *http, struct request *rq,
@@ -96,19 +111,23 @@ handle_ready_get(struct http *http, struct request *rq,
 {
     struct problem reasons[REASONS_MAX];
     struct log_health health;
+    struct log_copy copy;
     struct response r;
     struct buf text;
     size_t n;
 
     (void)target;
     log_health(registry_log(http->registry), &health);
-    n = reasons_of(http, &health, reasons);
-    if (n > 0) {
+    log_copy(registry_log(http->registry), &copy);
+    n = reasons_of(http, &health, &copy, reasons);
+    if (n > 0 && !is_for_reads(rq)) {
         answer_unready(rq, reasons, n);
         return;
     }
     buf_init(&text, READY_MAX);
     BUF_ADD(&text, "ready\n");
+    for (size_t i = 0; i < n; i++)
+        buf_add_format(&text, "warning: %s\n", reasons[i].text);
     if (health.ahead_us > AHEAD_MAX_US)
         buf_add_format(&text,
                        "warning: the last event time is %" PRId64

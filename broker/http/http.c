@@ -11,6 +11,7 @@
 #include "broker/http/route_table.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
+#include "proto/datetime.h"
 
 void
 http_init(struct http *http, struct registry *registry, struct push *push,
@@ -132,6 +133,28 @@ may_be_called(const struct http *http, struct request *rq,
     return false;
 }
 
+/* A broker that is cut off from its cluster says with each document, page and
+ * stream how old it may be. */
+static void
+add_as_of(const struct http *http, struct request *rq)
+{
+    char line[64], datetime[DATETIME_SIZE];
+    struct log *log = registry_log(http->registry);
+    struct log_copy copy;
+    int n;
+
+    if (!log_is_shared(log) ||
+        (request_method(rq) != METHOD_GET && request_method(rq) != METHOD_HEAD))
+        return;
+    log_copy(log, &copy);
+    if (!copy.is_cut_off)
+        return;
+    datetime_write(datetime, copy.as_of_us);
+    n = snprintf(line, sizeof(line), "Tidings-As-Of: %.*s\r\n", DATETIME_SIZE,
+                 datetime);
+    request_add_lines(rq, (struct slice){line, (size_t)n});
+}
+
 void
 http_on_request(struct request *rq, void *user)
 {
@@ -161,6 +184,7 @@ http_on_request(struct request *rq, void *user)
         request_answer_problem(rq, 403, &why, NULL, NULL);
         return;
     }
+    add_as_of(http, rq);
     routes_find(request_method(rq), request_path(rq), &found);
     request_set_route(rq, found.route, found.pattern);
     if (request_method(rq) == METHOD_OPTIONS &&

@@ -39,6 +39,8 @@ static const struct parameter of_query[] = {
     {"tag", TIMES, "a filter: a tag of the change"},
     {"set", TIMES, "the sets to follow, or patterns of names"},
     {"resume", STRING, "where to go on: the positions of all sets"},
+    {"for", "{\"type\":\"string\",\"enum\":[\"posts\",\"reads\"]}",
+     "what the client wants of the broker"},
     {"rate", YES_NO, "with the entries of the last 60 minutes"},
     {"raw", STRING, "no page for people, whatever `Accept` says"},
     {"plain", STRING, "a Sitemap without anything of ResourceSync"},

@@ -321,7 +321,9 @@ const struct route route_table[] = {
     {METHOD_GET, "/healthz", handle_health_get,
      .does = "Answers while the process lives", .statuses = {{200, TEXT}}},
     {METHOD_GET, "/readyz", handle_ready_get,
-     .does = "Answers 200 while the broker takes posts",
+     .does = "Answers 200 while the broker takes posts; with `for=reads`, "
+             "while it serves reads",
+     .parameters = "for",
      .statuses = {{200, TEXT},
                   {503, "the broker refuses posts, or soon will (`reasons`)"}}},
     {METHOD_GET, "/status", handle_status_get,

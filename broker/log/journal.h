@@ -78,6 +78,11 @@ struct journal_ops {
     /* Ends the turn without a record. Log thread. */
     void (*release)(struct journal *journal);
 
+    /* Has the follower find out how far the journal is, now, and tell the log
+     * (log_note_copy): a reader waits for it. Returns at once. Any thread.
+     * NULL: there is no follower. */
+    void (*look)(struct journal *journal);
+
     void (*close)(struct journal *journal);
 };
 

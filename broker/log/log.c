@@ -176,6 +176,68 @@ log_place(struct log *log, struct journal_place *place)
     log_thread_place(&log->log_thread, place);
 }
 
+void
+log_copy(struct log *log, struct log_copy *copy)
+{
+    struct log_thread *t = &log->log_thread;
+    struct journal_copy *state = &t->copy;
+    struct journal_place place;
+    int64_t now_us = clock_now_us(), steady_us = clock_steady_us();
+
+    *copy = (struct log_copy){.as_of_us = now_us};
+    if (!log_is_shared(log))
+        return;
+    log_thread_place(t, &place);
+    pthread_mutex_lock(&state->mutex);
+    copy->is_cut_off = state->is_cut_off;
+    copy->why = state->why;
+    copy->place = place.n;
+    copy->behind = state->end > place.n ? state->end - place.n : 0;
+    if (state->is_certain)
+        copy->as_of_us -= steady_us - state->certain_us;
+    else
+        copy->as_of_us =
+            atomic_load_explicit(&t->latest_us, memory_order_relaxed);
+    pthread_mutex_unlock(&state->mutex);
+    copy->age_us = now_us - copy->as_of_us;
+}
+
+bool
+log_is_certain(struct log *log, int64_t us)
+{
+    return !log_is_shared(log) ||
+           journal_copy_is_certain(&log->log_thread.copy, us);
+}
+
+void
+log_ask_journal(struct log *log)
+{
+    struct journal *journal = log->log_thread.options->journal;
+
+    if (journal && journal->ops->look)
+        journal->ops->look(journal);
+}
+
+void
+log_note_end(struct log *log, uint64_t end)
+{
+    journal_copy_note_end(&log->log_thread.copy, end);
+}
+
+void
+log_note_copy(struct log *log, int64_t asked_us, enum status rc,
+              const struct problem *why)
+{
+    const struct log_options *options = log->log_thread.options;
+
+    if (rc)
+        journal_copy_cut_off(&log->log_thread.copy, why);
+    else
+        journal_copy_note(&log->log_thread.copy, asked_us);
+    if (!rc && options->on_certain)
+        options->on_certain(options->user);
+}
+
 const struct thread *
 log_writer(const struct log *log)
 {

@@ -101,6 +101,11 @@ struct log_options {
      * thread; only with a journal; may be NULL. */
     void (*on_followed)(const struct act *acts, size_t n, void *user);
 
+    /* The copy is certain up to a later moment than before (log_is_certain).
+     * Log thread, or the journal's follower; only to wake; with a journal only.
+     * May be NULL. */
+    void (*on_certain)(void *user);
+
     /* A list has ended: there is a file to write. Log thread; only to wake. */
     void (*on_closed)(void *user);
     void *user;
@@ -220,6 +225,40 @@ bool log_is_shared(const struct log *log);
 
 /* How far the log is in its journal; all zero without one. Any thread. */
 void log_place(struct log *log, struct journal_place *place);
+
+/* How much of its journal the log has, for monitoring and for readers. */
+struct log_copy {
+    bool is_cut_off;    /* the journal gives no turns, or no records: posts are
+                           refused, and what is read may be old */
+    struct problem why; /* likewise */
+    uint64_t place;     /* the last record that the log has */
+    uint64_t behind;    /* records that the journal had at the last look, and
+                           the log has not */
+    int64_t age_us;     /* since it last had all of them */
+    int64_t as_of_us;   /* whatever a broker of the cluster answered or sent
+                           before then is here. By the clock of this broker; if
+                           it has been cut off since it started, the time of
+                           the last event that it has */
+};
+
+/* Without a journal: not cut off, as of now. Any thread. */
+void log_copy(struct log *log, struct log_copy *copy);
+
+/* True if the log has all that any broker of the cluster had answered or sent
+ * before `us` (steady clock); always true without a journal. Any thread. */
+bool log_is_certain(struct log *log, int64_t us);
+
+/* Has the journal looked at soon: then log_options.on_certain is called, unless
+ * the log is cut off. Any thread. */
+void log_ask_journal(struct log *log);
+
+/* For the journal's follower: what a look at the journal, begun at `asked_us`
+ * (steady clock), came to. log_note_end comes first, before the follower hands
+ * over the records up to `end`; log_note_copy when it has handed over all of
+ * them, or with the status that kept it from that. Any thread. */
+void log_note_end(struct log *log, uint64_t end);
+void log_note_copy(struct log *log, int64_t asked_us, enum status rc,
+                   const struct problem *why);
 
 /* The log thread, to watch whether it hangs. Lent until log_close. */
 const struct thread *log_writer(const struct log *log);

@@ -84,6 +84,21 @@ end_turn(struct log_thread *t)
     t->options->journal->ops->release(t->options->journal);
 }
 
+/* Completes the reason why a post is refused that may be done all the same: the
+ * next turn, or the follower, brings the round back from the journal. To answer
+ * 503 is no lie, if it says so: a client that repeats the post with its key
+ * gets the first answer then. To answer 200 would be one: this broker does not
+ * show the changes yet, and the set of a first post is not there. To wait would
+ * keep all other posts waiting, for as long as the disk is full. */
+static void
+refuse_unsettled(struct problem *why, const char *what)
+{
+    struct problem inner = *why;
+
+    problem_set(why, "%s: repeat it with the same Idempotency-Key (%s)", what,
+                inner.text);
+}
+
 /* Adds the round to the journal, which ends the turn, and sets *place to where
  * that leads. If all its acts are local, *place stays as it is. */
 static enum status
@@ -105,6 +120,11 @@ append_round(struct log_thread *t, struct journal_place *place,
     t->has_turn = false;
     journal_place_next(place, buf_slice(&t->record));
     rc = journal->ops->append(journal, place, buf_slice(&t->record), why);
+    if (!rc)
+        journal_copy_note_end(&t->copy, place->n);
+    if (rc == STATUS_IO)
+        refuse_unsettled(why, "nobody knows yet whether the journal has kept "
+                              "this");
     if (rc && rc != STATUS_CONFLICT) /* STATUS_IO is not the engine's */
         rc = STATUS_BUSY;
     return rc;
@@ -121,9 +141,13 @@ keep_round(struct log_thread *t, const struct journal_place *followed,
     enum status rc =
         t->has_turn && !followed ? append_round(t, &place, why) : STATUS_OK;
 
-    return rc ? rc
-              : commit_acts(t, place.n > t->place.n ? &place : NULL, is_more,
-                            why);
+    if (rc)
+        return rc;
+    rc = commit_acts(t, place.n > t->place.n ? &place : NULL, is_more, why);
+    if (rc == STATUS_BUSY && !followed && place.n > t->place.n)
+        refuse_unsettled(why, "the journal has kept this, and this broker "
+                              "cannot yet");
+    return rc;
 }
 
 /* Places the announcement of the round, behind all else. */
@@ -159,6 +183,16 @@ conclude_announcement(struct log_thread *t, enum status rc,
     post->done(post);
 }
 
+/* Behind all records that the journal had kept before this turn, it has kept
+ * one of this broker. */
+static void
+note_certain(struct log_thread *t)
+{
+    journal_copy_note(&t->copy, t->turn_us);
+    if (t->options->on_certain)
+        t->options->on_certain(t->options->user);
+}
+
 /* Commits what the round placed, and makes it visible to everybody, or undoes
  * it. `followed` as in keep_round. *is_more: there are old batches to forget.
  */
@@ -169,6 +203,7 @@ conclude_round(struct log_thread *t, enum status rc,
 {
     bool has_ended = t->sequencer.acts.n_of[ACT_LIST_END] > 0;
     size_t n_births = t->sequencer.acts.n_of[ACT_BIRTH];
+    uint64_t before = t->place.n;
     struct list *node, *after;
 
     if (rc) {
@@ -201,8 +236,49 @@ conclude_round(struct log_thread *t, enum status rc,
     if (!rc && followed && t->options->on_followed)
         t->options->on_followed(t->sequencer.acts.all, t->sequencer.acts.n,
                                 t->options->user);
+    if (!rc && !followed && t->place.n > before)
+        note_certain(t);
     acts_clear(&t->sequencer.acts);
     return rc;
+}
+
+/* Room */
+
+#define NEARLY_FULL "the disk is nearly full"
+
+/* Logs one line when the log begins to refuse posts, and one when it accepts
+ * posts again. Both have one level: a log with the first has the second. */
+static void
+report_refusal(struct log_thread *t, const char *error)
+{
+    bool is_refusing = t->is_full || t->has_failed;
+
+    if (is_refusing == t->is_refusing)
+        return;
+    t->is_refusing = is_refusing;
+    if (is_refusing)
+        DIAG(DIAG_WARNING, "log", "posts are refused",
+             diag_text("error", error));
+    else
+        diag(DIAG_WARNING, "log", "posts are taken again");
+}
+
+/* Asks the engine how much room posts have, and remembers for others whether
+ * there is any. */
+static uint64_t
+look_for_room(struct log_thread *t)
+{
+    uint64_t room =
+        t->engine->ops->room ? t->engine->ops->room(t->engine) : UINT64_MAX;
+
+    atomic_store_explicit(&t->has_room, room > 0, memory_order_relaxed);
+    metrics_set(METRIC_LOG_ROOM, room > 0);
+    if (room == 0)
+        t->is_full = true;
+    else if (room >= WELL_BYTES)
+        t->is_full = false;
+    report_refusal(t, NEARLY_FULL);
+    return room;
 }
 
 /* Rounds of other brokers */
@@ -224,6 +300,17 @@ follow_acts(struct log_thread *t, const struct record *record,
                  : problem_memory(why);
     }
     return rc;
+}
+
+/* True if there is room for a record, or it has no entries. Else this copy
+ * stays behind until there is: what frees room here needs no record. */
+static bool
+has_room_for(struct log_thread *t, const struct record *record, size_t size)
+{
+    for (size_t i = 0; i < record->n; i++)
+        if (record->acts[i].kind == ACT_BATCH)
+            return look_for_room(t) > size;
+    return true;
 }
 
 /* Commits the record of another broker here, and publishes it: a
@@ -248,6 +335,8 @@ follow_record(const struct journal_place *place, struct slice bytes, void *user,
         rc = problem(why, STATUS_DIFFERENT, "its digest is another one here");
     else
         rc = record_read(&record, bytes, &t->tails->forms, why);
+    if (!rc && !has_room_for(t, &record, bytes.size))
+        rc = problem(why, STATUS_BUSY, NEARLY_FULL);
     if (!rc) {
         rc = follow_acts(t, &record, why);
         if (rc) {
@@ -300,12 +389,15 @@ begin_turn(struct log_thread *t, struct problem *why)
     enum status rc = STATUS_DIFFERENT;
 
     if (journal && has_shared_posts(t)) {
+        t->turn_us = clock_steady_us();
         if (t->is_different)
             problem_set(why, "this broker and the journal do not agree");
         else
             rc = journal->ops->turn(journal, &t->place, follow_record, t,
                                     &now_us, why);
         t->has_turn = !rc;
+        if (rc)
+            journal_copy_cut_off(&t->copy, why);
         if (t->is_cut_off != (rc != STATUS_OK)) {
             t->is_cut_off = rc != STATUS_OK;
             if (rc)
@@ -393,8 +485,6 @@ take_queue(struct log_thread *t)
         list_move(&t->waiting, &t->held);
     }
 }
-
-#define NEARLY_FULL "the disk is nearly full"
 
 /* Refuses changes for want of room; acts that free room (a list's end, a file)
  * go on.
@@ -484,41 +574,6 @@ count_round(const struct log_thread *t, size_t n_posts, size_t n_entries)
                 (int64_t)(t->tails->bytes +
                           atomic_load_explicit(&t->tails->forms,
                                                memory_order_relaxed)));
-}
-
-/* Logs one line when the log begins to refuse posts, and one when it accepts
- * posts again. Both have one level: a log with the first has the second. */
-static void
-report_refusal(struct log_thread *t, const char *error)
-{
-    bool is_refusing = t->is_full || t->has_failed;
-
-    if (is_refusing == t->is_refusing)
-        return;
-    t->is_refusing = is_refusing;
-    if (is_refusing)
-        DIAG(DIAG_WARNING, "log", "posts are refused",
-             diag_text("error", error));
-    else
-        diag(DIAG_WARNING, "log", "posts are taken again");
-}
-
-/* Asks the engine how much room posts have, and remembers for others whether
- * there is any. */
-static uint64_t
-look_for_room(struct log_thread *t)
-{
-    uint64_t room =
-        t->engine->ops->room ? t->engine->ops->room(t->engine) : UINT64_MAX;
-
-    atomic_store_explicit(&t->has_room, room > 0, memory_order_relaxed);
-    metrics_set(METRIC_LOG_ROOM, room > 0);
-    if (room == 0)
-        t->is_full = true;
-    else if (room >= WELL_BYTES)
-        t->is_full = false;
-    report_refusal(t, NEARLY_FULL);
-    return room;
 }
 
 /* A round was written, or was not. One without posts proves nothing. */
@@ -698,6 +753,7 @@ log_thread_start(struct log_thread *t, struct problem *why)
     atomic_init(&t->is_owed_a_wake, false);
     atomic_init(&t->has_room, true);
     buf_init(&t->record, SIZE_MAX);
+    journal_copy_init(&t->copy);
     return thread_start(&t->thread, "log", run_log_thread, t, why);
 }
 

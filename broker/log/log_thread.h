@@ -35,6 +35,7 @@
 #include "base/thread.h"
 #include "broker/log/backlog.h"
 #include "broker/log/engine.h"
+#include "broker/log/journal_copy.h"
 #include "broker/log/key_shares.h"
 #include "broker/log/log.h"
 #include "broker/log/sequencer.h"
@@ -74,8 +75,11 @@ struct log_thread {
     bool has_failed; /* the last commit that had posts */
     bool is_refusing;
 
+    struct journal_copy copy; /* with a journal */
+
     /* The log thread's, with a journal. */
     bool has_turn;
+    int64_t turn_us;   /* when it asked for the turn; steady clock */
     bool is_different; /* this copy and the journal do not agree */
     bool is_cut_off;   /* it gave no turn, the last time */
     struct buf record; /* of the round */

@@ -404,13 +404,15 @@ request_client(const struct request *rq)
 void
 request_add_lines(struct request *rq, struct slice lines)
 {
-    char *copy =
-        lines.size <= REQUEST_LINES_MAX ? request_memory(rq, lines.size) : NULL;
+    size_t size = rq->lines.size + lines.size;
+    char *all = size <= REQUEST_LINES_MAX ? request_memory(rq, size) : NULL;
 
-    if (!copy)
+    if (!all)
         return;
-    memcpy(copy, lines.data, lines.size);
-    rq->lines = (struct slice){copy, lines.size};
+    if (rq->lines.size > 0)
+        memcpy(all, rq->lines.data, rq->lines.size);
+    memcpy(all + rq->lines.size, lines.data, lines.size);
+    rq->lines = (struct slice){all, size};
 }
 
 bool

@@ -1012,12 +1012,25 @@ add_set(struct set *set, const struct head *head, void *user)
     return true;
 }
 
+static void
+measure_copy(struct log *log)
+{
+    struct log_copy copy;
+
+    log_copy(log, &copy);
+    metrics_set(METRIC_CLUSTER_CUT_OFF, copy.is_cut_off);
+    metrics_set(METRIC_CLUSTER_PLACE, (int64_t)copy.place);
+    metrics_set(METRIC_CLUSTER_BEHIND, (int64_t)copy.behind);
+    metrics_set(METRIC_CLUSTER_AGE, copy.age_us);
+}
+
 void
 registry_measure(struct registry *r)
 {
     struct log_health health;
     struct set_sums sums = {0, 0};
 
+    measure_copy(r->log);
     registry_each(r, add_set, &sums);
     metrics_set(METRIC_SETS, sums.n);
     metrics_set_label(METRIC_DISK, DISK_CONTENT, sums.content_bytes);

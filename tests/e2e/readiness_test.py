@@ -40,6 +40,9 @@ def test_a_broker_that_cannot_write_lists_is_not_ready(start_broker):
     assert answer["Retry-After"] == "1"
     problem = answer.json()
     assert problem["detail"] == f"not ready: {problem['reasons'][0]}"
+    for_reads = broker.get("/readyz?for=reads")
+    assert for_reads.status == 200
+    assert for_reads.text == f"ready\nwarning: {problem['reasons'][0]}\n"
     assert broker.get("/healthz").status == 200
 
     in_the_way.unlink()

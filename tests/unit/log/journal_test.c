@@ -3,7 +3,9 @@
  */
 #include "broker/log/journal.h"
 
+#include "base/clock.h"
 #include "broker/log/record.h"
+#include "tests/clock.h"
 #include "tests/support/shared_journal.h"
 #include "tests/unit/log/rounds.h"
 
@@ -227,14 +229,22 @@ TEST(keeps_local_acts_to_itself)
     assert_int_equal(w->fake.place, 1);
 }
 
+#define UNKNOWN                                                           \
+    "nobody knows yet whether the journal has kept this: repeat it with " \
+    "the same Idempotency-Key (the journal went away)"
+
 /* What an append comes to is what the journal says afterwards. */
 TEST(believes_the_journal_after_an_unknown_outcome)
 {
     static const struct {
         enum seat_outcome outcome;
         uint64_t next;
+        const char *why;
     } cases[] = {
-        {SEAT_LOST, 2}, {SEAT_UNKNOWN_LOST, 2}, {SEAT_UNKNOWN_KEPT, 3}};
+        {SEAT_LOST, 2, "the journal went away"},
+        {SEAT_UNKNOWN_LOST, 2, UNKNOWN},
+        {SEAT_UNKNOWN_KEPT, 3, UNKNOWN},
+    };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct pair *p;
@@ -247,7 +257,7 @@ TEST(believes_the_journal_after_an_unknown_outcome)
         keep(w, &w->a, 1, 1);
         p->seats[0].outcome = cases[i].outcome;
         assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
-                       "the journal went away");
+                       cases[i].why);
         assert_int_equal(head_of(&w->a).last, 1);
         p->seats[0].outcome = SEAT_KEPT;
         keep(w, &w->a, 1, cases[i].next);
@@ -319,4 +329,118 @@ TEST(stops_before_a_record_that_does_not_follow)
     assert_int_equal(w->fake.n_batches, 0);
     assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
                    "this broker and the journal do not agree");
+}
+
+#define KEPT_ELSEWHERE                                                       \
+    "the journal has kept this, and this broker cannot yet: repeat it with " \
+    "the same Idempotency-Key (the disk is full)"
+
+/* Issue, 7: what the journal has and this disk refused comes with the next
+ * turn. A client that was refused, and repeats its post, gets the first answer.
+ */
+TEST(comes_back_to_what_its_disk_refused)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+    struct posted *refused = changes(w, &w->a, 2);
+    struct posted *again = changes(w, &w->a, 2);
+
+    keep(w, &w->a, 1, 1);
+    give_key(refused, "one");
+    give_key(again, "one");
+    refuse_after(w, 0, 2);
+    assert_refused(submit(w, refused), STATUS_BUSY, KEPT_ELSEWHERE);
+    assert_int_equal(p->all.n, 2);
+    assert_int_equal(head_of(&w->a).last, 1);
+    /* the disk is still full */
+    assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
+                   "the disk is full");
+    assert_int_equal(p->all.n, 2);
+    assert_kept(submit(w, again), 2);
+    assert_true(again->post.is_repeat);
+    assert_int_equal(head_of(&w->a).last, 3);
+    keep(w, &w->a, 1, 4);
+    catch_up(p, 1);
+    assert_equal_copies(p);
+}
+
+/* Readers need no post: the follower brings it, too. */
+TEST(follows_what_its_disk_refused)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+
+    refuse_after(w, 0, 1);
+    assert_refused(submit(w, changes(w, &w->a, 2)), STATUS_BUSY,
+                   KEPT_ELSEWHERE);
+    catch_up(p, 0);
+    catch_up(p, 1);
+    assert_int_equal(head_of(&w->a).last, 2);
+    assert_equal_copies(p);
+}
+
+static struct engine_ops full_ops;
+static atomic_bool is_full;
+
+static uint64_t
+no_room(struct engine *engine)
+{
+    (void)engine;
+    return atomic_load(&is_full) ? 0 : UINT64_MAX;
+}
+
+/* A copy on a full disk stays behind, and leaves room for what frees some. */
+TEST(follows_no_entries_without_room)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[1];
+    struct posted *filed = make_act(w, ACT_FILED, &w->a);
+    struct posted record;
+
+    full_ops = *w->fake.engine.ops;
+    full_ops.room = no_room;
+    w->fake.engine.ops = &full_ops;
+    keep(p->w[0], &p->w[0]->a, 2, 1);
+    atomic_store(&is_full, true);
+    posts_begin(&record, POST_RECORD, NULL);
+    record.post.record = buf_slice(&p->all.records[0].bytes);
+    record.post.place = p->all.records[0].place;
+    submit(w, &record);
+    assert_int_equal(posts_wait(&record), STATUS_BUSY);
+    assert_string_equal(record.post.why.text, "the disk is nearly full");
+    posts_end(&record);
+    assert_int_equal(head_of(&w->a).last, 0);
+    assert_int_equal(posts_wait(submit(w, filed)), STATUS_OK);
+    atomic_store(&is_full, false);
+    catch_up(p, 1);
+    assert_equal_copies(p);
+}
+
+/* Issue, 7: what a broker knows of its copy. */
+TEST(knows_how_far_its_copy_is)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+    struct journal_copy *copy = &w->log_thread.copy;
+    int64_t before_us = clock_steady_us();
+
+    assert_true(copy->is_cut_off); /* nobody has asked the journal */
+    assert_false(journal_copy_is_certain(copy, before_us));
+    keep(w, &w->a, 1, 1);
+    assert_false(copy->is_cut_off);
+    assert_true(journal_copy_is_certain(copy, before_us));
+    assert_int_equal(copy->end, 1);
+
+    clock_pass_us(1);
+    assert_false(journal_copy_is_certain(copy, clock_steady_us()));
+    p->seats[0].is_cut = true;
+    assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
+                   "the journal is away");
+    assert_true(copy->is_cut_off);
+    assert_string_equal(copy->why.text, "the journal is away");
+    assert_false(journal_copy_is_certain(copy, clock_steady_us()));
+    assert_true(journal_copy_is_certain(copy, before_us));
+    p->seats[0].is_cut = false;
+    keep(w, &w->a, 1, 2);
+    assert_true(journal_copy_is_certain(copy, clock_steady_us()));
 }
