@@ -77,6 +77,7 @@ struct broker {
     struct content_check content_check;
     _Atomic(struct archiver *) filing; /* the archiver, for the log thread */
     struct push *push;
+    _Atomic(struct push *) woken; /* push, for the log thread */
     struct hub_holder *hub;
     struct bridges *bridges;
     struct brought *brought;
@@ -362,6 +363,18 @@ on_closed(void *user)
         archiver_wake(archiver);
 }
 
+/* On the log thread, or that of the journal. The log may take its first turn
+ * before there are service threads. Acquire, for the release of open_floors. */
+static void
+on_certain(void *user)
+{
+    struct broker *b = user;
+    struct push *push = atomic_load_explicit(&b->woken, memory_order_acquire);
+
+    if (push)
+        push_copy_is_certain(push);
+}
+
 /* On the log thread. The hub exists before requests that change sets are let
  * in, and neither relays nor bridges give a set settings, or remove one. */
 static void
@@ -549,6 +562,8 @@ open_floors(struct broker *b, const struct registry_options *sets,
         rc =
             push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
     if (!rc)
+        atomic_store_explicit(&b->woken, b->push, memory_order_release);
+    if (!rc)
         rc = networks_read_proxies(slice_of(b->config->trusted_proxies),
                                    &b->trusted, why);
     if (!rc)
@@ -594,6 +609,7 @@ broker_open(struct broker **broker, const struct config *config,
         .public_url = b ? b->public_url : NULL,
         .notes_size = sizeof(struct notes),
         .open_engine = store_open,
+        .on_certain = on_certain,
         .on_closed = on_closed,
         .on_changed = on_changed,
         .user = b,
@@ -641,6 +657,7 @@ broker_open(struct broker **broker, const struct config *config,
     b->http.config_report = &b->config_report;
     list_sockets(b, &net);
     atomic_init(&b->filing, NULL);
+    atomic_init(&b->woken, NULL);
     atomic_init(&b->http.is_ready, false);
     rc = open_floors(b, &sets, &net, why);
     if (rc) {

@@ -5,11 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "broker/http/answers.h"
+#include "broker/http/authorization.h"
+#include "broker/http/postponement.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/eventsource.h"
+#include "broker/push/members.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/positions.h"
 #include "proto/http/accept_header.h"
@@ -173,6 +177,7 @@ handle_stream_get(struct http *http, struct request *rq,
 
 /* A body that names sets. */
 struct following {
+    struct postponement postponement; /* it names positions ahead */
     struct http *http;
     struct principal *principal; /* a reference */
     struct buf last_id;
@@ -290,14 +295,58 @@ on_data(struct request *rq, struct slice bytes)
 }
 
 static void
+start_following(struct following *f, struct request *rq)
+{
+    start_many(f->http, rq, f->principal, buf_slice(&f->last_id),
+               buf_slice(&f->body));
+    free_following(f);
+}
+
+static void
+go_on(struct postponement *p, struct request *rq, bool is_certain)
+{
+    struct following *f = list_entry(p, struct following, postponement);
+
+    if (rq && principal_is_over(f->principal, clock_now_us())) {
+        authorization_refuse(rq, f->principal, 0, SLICE(""));
+    } else if (rq && is_certain) {
+        start_following(f, rq);
+        return;
+    } else if (rq) {
+        postponement_refuse(rq);
+    }
+    free_following(f);
+}
+
+/* True if the body, or Last-Event-ID, names a position that this copy may
+ * lack. */
+static bool
+is_ahead(const struct following *f, struct request *rq)
+{
+    struct follow_request follow = {.n = 0};
+    bool is;
+
+    if (!log_is_shared(registry_log(f->http->registry)))
+        return false;
+    is = (!f->body.size ||
+          !follow_request_json(&follow, buf_slice(&f->body), NULL)) &&
+         !follow_request_query(&follow, request_query(rq), NULL) &&
+         (!f->last_id.size ||
+          !follow_request_resume(&follow, buf_slice(&f->last_id), NULL)) &&
+         members_are_ahead(f->http->registry, &follow);
+    follow_request_fini(&follow);
+    return is;
+}
+
+static void
 on_end(struct request *rq)
 {
     struct following *f = request_user(rq);
 
     request_set_user(rq, NULL);
-    start_many(f->http, rq, f->principal, buf_slice(&f->last_id),
-               buf_slice(&f->body));
-    free_following(f);
+    f->postponement.go_on = go_on;
+    if (!is_ahead(f, rq) || !postponement_begin(&f->postponement, f->http, rq))
+        start_following(f, rq);
 }
 
 void

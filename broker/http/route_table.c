@@ -98,7 +98,7 @@ const struct route route_table[] = {
 
     {METHOD_GET, "/sets/{set}/changes", handle_memory_get, OF_SET,
      .does = "Reads changes behind a position, and may wait for them",
-     .rights = RIGHT_SUBSCRIBE,
+     .rights = RIGHT_SUBSCRIBE, .has_positions = true,
      .parameters = "after, since, wait, raw, " FILTERS, .fields = "Accept",
      .statuses = {{200, JSON ", application/xml, text/xml, " HTML},
                   {400, BAD_QUERY},
@@ -121,7 +121,8 @@ const struct route route_table[] = {
                         "Idempotency-Key that other entries had"}}},
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get, OF_SET,
      .does = "Streams the changes of a set", .rights = RIGHT_SUBSCRIBE,
-     .is_stream = true, .parameters = "after, since, " FILTERS,
+     .is_stream = true, .has_positions = true,
+     .parameters = "after, since, " FILTERS,
      .fields = "Upgrade, Sec-WebSocket-Protocol, "
                "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
      .statuses = {{101, "WebSocket"},
@@ -132,7 +133,8 @@ const struct route route_table[] = {
                   {426, NO_STREAM}}},
     {METHOD_GET, "/stream", handle_many_get,
      .does = "Streams the changes of many sets", .rights = RIGHT_SUBSCRIBE,
-     .is_stream = true, .parameters = "set, resume, " FILTERS,
+     .is_stream = true, .has_positions = true,
+     .parameters = "set, resume, " FILTERS,
      .fields = "Upgrade, Sec-WebSocket-Protocol, "
                "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
      .statuses = {{101, "WebSocket"},

@@ -63,6 +63,8 @@ struct route {
     bool is_publisher;      /* on an open broker only for clients that may
                                publish (answers_may_publish) */
     bool is_stream;         /* a WebSocket may begin here */
+    bool has_positions;     /* its parameters name positions: a copy that may
+                               lack them waits (postponement.h) */
     unsigned rejected;      /* enum metric of refusals, by status; 0: none */
     const char *parameters; /* of the query, ", " between; or NULL */
     const char

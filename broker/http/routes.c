@@ -1,17 +1,22 @@
 #include "broker/http/routes.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/path_pattern.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
 #include "broker/http/cors.h"
+#include "broker/http/postponement.h"
 #include "broker/http/route_table.h"
 #include "broker/net/response.h"
+#include "broker/push/members.h"
 #include "broker/sets/alteration.h"
+#include "broker/sets/positions.h"
 
 static void
 allow_method(struct route_found *found, enum method method)
@@ -299,9 +304,110 @@ may_answer(const void *route, unsigned status)
     return route_may_answer(route, status);
 }
 
+/* The position of `text` is one that this copy may lack. */
+static bool
+is_ahead(struct http *http, struct slice name, struct slice text)
+{
+    struct position position;
+    struct head head;
+
+    if (position_read(text, &position))
+        return false; /* the handler refuses it */
+    return registry_find(http->registry, name, &head)
+               ? positions_is_ahead(&head, &position)
+               : position.epoch[0] != '\0';
+}
+
+/* True if the request names a position that this copy may lack. */
+static bool
+names_position_ahead(struct http *http, struct request *rq,
+                     const struct route_found *found)
+{
+    struct follow_request follow = {.n = 0};
+    struct slice id = {NULL, 0}, after;
+    bool is;
+
+    if (!log_is_shared(registry_log(http->registry)))
+        return false;
+    if (!request_is_upgrade(rq))
+        request_header(rq, "last-event-id", &id);
+    if (found->route->of == OF_SET)
+        return is_ahead(http, found->name, id) ||
+               (request_parameter(rq, "after", &after) &&
+                is_ahead(http, found->name, after));
+    is = !follow_request_query(&follow, request_query(rq), NULL) &&
+         (!id.size || !follow_request_resume(&follow, id, NULL)) &&
+         members_are_ahead(http->registry, &follow);
+    follow_request_fini(&follow);
+    return is;
+}
+
+/* A request that waits for the copy. */
+struct waiting_request {
+    struct postponement postponement;
+    struct http *http;
+    struct principal *principal; /* a reference */
+    struct route_found found;    /* lends from the request */
+};
+
+static void run_route(struct http *http, struct request *rq,
+                      const struct route_found *found,
+                      struct principal *principal);
+
+static void
+go_on(struct postponement *p, struct request *rq, bool is_certain)
+{
+    struct waiting_request *w =
+        list_entry(p, struct waiting_request, postponement);
+
+    if (rq && principal_is_over(w->principal, clock_now_us()))
+        authorization_refuse(rq, w->principal, 0, SLICE(""));
+    else if (rq && is_certain)
+        run_route(w->http, rq, &w->found, w->principal);
+    else if (rq)
+        postponement_refuse(rq);
+    principal_unref(w->principal);
+    free(w);
+}
+
+/* Postpones the request. Without memory, or at the end, answers. */
+static void
+postpone(struct http *http, struct request *rq, const struct route_found *found,
+         struct principal *principal)
+{
+    struct waiting_request *w = calloc(1, sizeof(*w));
+
+    if (w) {
+        *w = (struct waiting_request){
+            .postponement = {.go_on = go_on},
+            .http = http,
+            .principal = principal_ref(principal),
+            .found = *found,
+        };
+        if (postponement_begin(&w->postponement, http, rq))
+            return;
+        principal_unref(w->principal);
+        free(w);
+    }
+    postponement_refuse(rq);
+}
+
 void
 routes_run(struct http *http, struct request *rq,
            const struct route_found *found, struct principal *principal)
+{
+    request_expect(rq, may_answer);
+    if (!authorization_check(http, rq, found, principal))
+        return;
+    if (found->route->has_positions && names_position_ahead(http, rq, found))
+        postpone(http, rq, found, principal);
+    else
+        run_route(http, rq, found, principal);
+}
+
+static void
+run_route(struct http *http, struct request *rq,
+          const struct route_found *found, struct principal *principal)
 {
     const struct route *route = found->route;
     const struct route_body *body = NULL;
@@ -309,9 +415,6 @@ routes_run(struct http *http, struct request *rq,
         .name = found->name, .id = found->id, .principal = principal};
     struct problem why = {""};
 
-    request_expect(rq, may_answer);
-    if (!authorization_check(http, rq, found, principal))
-        return;
     if (route->is_publisher && answers_may_publish(http, &why)) {
         refuse_request(rq, route, 403, &why, NULL);
         return;

@@ -228,8 +228,8 @@ void log_place(struct log *log, struct journal_place *place);
 
 /* How much of its journal the log has, for monitoring and for readers. */
 struct log_copy {
-    bool is_cut_off;    /* the journal gives no turns, or no records: posts are
-                           refused, and what is read may be old */
+    bool is_cut_off;    /* the journal gives no turns or no records: the log
+                           refuses posts, and its entries may be old ones */
     struct problem why; /* likewise */
     uint64_t place;     /* the last record that the log has */
     uint64_t behind;    /* records that the journal had at the last look, and

@@ -183,8 +183,8 @@ conclude_announcement(struct log_thread *t, enum status rc,
     post->done(post);
 }
 
-/* Behind all records that the journal had kept before this turn, it has kept
- * one of this broker. */
+/* The journal has kept a record of this broker, and this copy has all records
+ * before it. */
 static void
 note_certain(struct log_thread *t)
 {

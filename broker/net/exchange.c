@@ -258,6 +258,33 @@ take_head(struct connection *c, struct slice bytes)
     return rc ? bytes.size : s->head.size;
 }
 
+void
+request_again(struct request *rq,
+              void (*handle)(struct request *rq, void *user), void *user)
+{
+    struct connection *c = rq->connection;
+    struct request_head *head = &c->service->head;
+    struct head_seen seen = {0};
+    struct problem why;
+
+    if (request_head_read(head, (struct slice){rq->head, rq->head_size}, &seen,
+                          &why)) {
+        connection_kill(c); /* it was read before */
+        return;
+    }
+    c->is_inside = true; /* the next request waits until this one is over */
+    diag_begin_request(rq->id);
+    rq->handlers = NULL;
+    rq->fields = head;
+    rq->sent = rq->head;
+    handle(rq, user);
+    rq->fields = NULL;
+    follow_decision(c);
+    diag_end_request();
+    c->is_inside = false;
+    connection_read_on(c);
+}
+
 /* Bodies */
 
 /* Ends the reading of the body: its handler answers, or net. */

@@ -63,6 +63,7 @@ struct request {
     bool is_charged;                   /* the client pays for its body */
     struct slice path, query;          /* as sent */
     struct slice lines;                /* request_add_lines */
+    size_t head_size;                  /* bytes of `head` */
     const struct request_head *fields; /* in on_request only; else NULL */
     const char *sent;                  /* the bytes behind its slices */
     struct memory *memory;             /* freed with the request */

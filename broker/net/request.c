@@ -110,6 +110,7 @@ request_new(struct connection *c, const struct request_head *h,
         return rq;
     }
     memcpy(rq->head, bytes.data, size);
+    rq->head_size = size;
     rq->sent = bytes.data;
     rq->fields = h;
     /* The parser may have set a path that was not sent. */

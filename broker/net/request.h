@@ -187,6 +187,12 @@ void request_resume(struct request *rq);
  * if a ticket alone is enough to notice the end of the request. */
 void request_defer(struct request *rq, const struct request_handlers *handlers);
 
+/* Handles a deferred request anew, within on_request again: its head can be
+ * read, and whatever a handler may do there is allowed. Calls `handle` at once.
+ */
+void request_again(struct request *rq,
+                   void (*handle)(struct request *rq, void *user), void *user);
+
 /* From now on every refusal of this request is a line of text/plain with its
  * detail only, for protocols that require it. */
 void request_refuse_in_text(struct request *rq);

@@ -442,6 +442,66 @@ members_follow(struct members *m, const struct follow_request *request,
     return rc;
 }
 
+/* Positions that this copy may lack */
+
+struct looking_ahead {
+    const struct resume_text *resume;
+    uint64_t newest; /* the highest number of a set here */
+    bool is_ahead;
+};
+
+static bool
+look_ahead(struct set *set, const struct head *head, void *user)
+{
+    struct looking_ahead *l = user;
+    uint64_t number = log_set_number(set->log);
+    const struct resume_entry *e = resume_text_find(l->resume, number);
+
+    if (number > l->newest)
+        l->newest = number;
+    l->is_ahead =
+        e && e->mark == resume_mark(head->epoch) && e->seq > head->last;
+    return !l->is_ahead;
+}
+
+static bool
+resume_is_ahead(struct registry *registry, const char *text)
+{
+    struct resume_text resume = {.n = 0};
+    struct looking_ahead l = {.resume = &resume};
+    struct head framework;
+
+    l.is_ahead = !log_head(registry_framework(registry), &framework);
+    if (!l.is_ahead &&
+        !resume_text_read(&resume, framework.epoch, slice_of(text), NULL)) {
+        registry_each(registry, look_ahead, &l);
+        for (size_t i = 0; !l.is_ahead && i < resume.n; i++)
+            l.is_ahead = resume.entries[i].number > l.newest;
+    }
+    free(resume.entries);
+    return l.is_ahead;
+}
+
+bool
+members_are_ahead(struct registry *registry,
+                  const struct follow_request *request)
+{
+    if (request->resume && resume_is_ahead(registry, request->resume))
+        return true;
+    for (size_t i = 0; i < request->n; i++) {
+        const struct follow_item *item = &request->items[i];
+        struct head head;
+
+        if (!item->has_after || item->is_pattern || item->is_end)
+            continue;
+        if (registry_find(registry, slice_of(item->name), &head)
+                ? positions_is_ahead(&head, &item->after)
+                : item->after.epoch[0] != '\0')
+            return true;
+    }
+    return false;
+}
+
 /* Turns */
 
 static void

@@ -128,6 +128,11 @@ MUST_CHECK enum status members_follow(struct members *members,
                                       const struct follow_request *request,
                                       struct problem *why);
 
+/* True if the request names a position that this copy of the log may lack: the
+ * copy has no such set, or its set ends before the position. Any thread. */
+bool members_are_ahead(struct registry *registry,
+                       const struct follow_request *request);
+
 /* A set has begun: joins if it matches a pattern. */
 MUST_CHECK enum status members_join(struct members *members, struct set *set,
                                     struct problem *why);

@@ -69,8 +69,11 @@ struct many {
     struct list owing;           /* in the thread's list of those whose client
                                     has no text for all that was sent */
     int64_t resumed_us;          /* when the last resume text was sent */
-    bool is_waiting;             /* for room, or for on_open */
-    bool is_due;                 /* a text is to be sent before other members */
+    struct follow_request ahead; /* names positions that this copy may lack; */
+    struct copy_wait copy_wait;  /* it waits */
+    bool is_ahead;   /* likewise; the client is not read meanwhile */
+    bool is_waiting; /* for room, or for on_open */
+    bool is_due;     /* a text is to be sent before other members */
 };
 
 /* The subscribers' lags behind their logs, in entries. */
@@ -86,6 +89,7 @@ struct shown_lag {
 struct push_thread {
     struct places places;
     struct polls polls;
+    struct copy_waits copy_waits;
     struct list idle;  /* of subscribers, by the time of the last sending */
     struct list many;  /* those of many sets */
     struct list owing; /* of these, those that owe a resume text */
@@ -672,6 +676,7 @@ push_on_wake(struct push *push, struct service *service)
             now_us + cost_us +
             (cost_us < GATHER_MAX_US ? cost_us : GATHER_MAX_US);
     polls_go_on(&t->polls, service);
+    copy_waits_go_on(&t->copy_waits);
 }
 
 /* Ticks */
@@ -849,6 +854,7 @@ push_on_tick(struct push *push, struct service *service)
         look_at_all(t);
         polls_look(&t->polls, service);
     }
+    copy_waits_go_on(&t->copy_waits);
     places_new_tick(&t->places);
     while (!list_is_empty(&t->idle)) {
         struct subscriber *s =
@@ -995,6 +1001,8 @@ on_gone_many(struct stream *stream, void *user)
     forget_subscriber(&many->subscriber);
     list_remove(&many->node);
     list_remove(&many->owing);
+    copy_waits_cancel(&many->copy_wait);
+    follow_request_fini(&many->ahead);
     members_fini(&many->members);
     filters_leave(many->filter);
     free(many);
@@ -1016,6 +1024,56 @@ code_of(enum status rc)
     }
 }
 
+static void
+serve_follower(struct many *many)
+{
+    owe_text(many);
+    serve_member(many);
+    send_owed_text(many);
+}
+
+/* The request is taken up again: only the journal knew whether its positions
+ * are gone. */
+static void
+on_copy(struct copy_wait *wait, bool is_certain)
+{
+    struct many *many = list_entry(wait, struct many, copy_wait);
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    many->is_ahead = false;
+    if (many->subscriber.is_closing)
+        return;
+    if (is_certain)
+        rc = members_follow(&many->members, &many->ahead, &why);
+    follow_request_fini(&many->ahead);
+    if (!is_certain) {
+        close_now(&many->subscriber, CLOSE_LATER, POSITION_LATER, NULL);
+    } else if (rc) {
+        close_now(&many->subscriber, code_of(rc), why.text, NULL);
+    } else {
+        stream_read_on(many->subscriber.stream);
+        serve_follower(many);
+    }
+}
+
+/* True if the request waits for the copy, which then has it. */
+static bool
+await_copy(struct many *many, const struct follow_request *request)
+{
+    struct push_thread *t = many->thread;
+
+    if (!log_is_shared(registry_log(many->members.registry)) ||
+        !members_are_ahead(many->members.registry, request))
+        return false;
+    many->copy_wait.resume = on_copy;
+    many->is_ahead = copy_waits_begin(&t->copy_waits, many->members.service,
+                                      &many->copy_wait);
+    if (many->is_ahead)
+        many->ahead = *request;
+    return many->is_ahead;
+}
+
 static enum status
 take_request(struct many *many, const struct stream_message *message,
              struct problem *why)
@@ -1034,7 +1092,9 @@ take_request(struct many *many, const struct stream_message *message,
         rc = problem(why, STATUS_INVALID, "a binary message");
     if (!rc)
         rc = follow_request_json(&request, text, why);
-    if (!rc)
+    if (!rc && await_copy(many, &request))
+        request = (struct follow_request){.n = 0};
+    else if (!rc)
         rc = members_follow(&many->members, &request, why);
     follow_request_fini(&request);
     buf_fini(&inflated);
@@ -1055,13 +1115,10 @@ on_message(struct stream *stream, const struct stream_message *message,
     if (many->subscriber.is_closing)
         return;
     rc = take_request(many, message, &why);
-    if (rc) {
+    if (rc)
         close_now(&many->subscriber, code_of(rc), why.text, NULL);
-        return;
-    }
-    owe_text(many);
-    serve_member(many);
-    send_owed_text(many);
+    else if (!many->is_ahead)
+        serve_follower(many);
 }
 
 /* The ends of sets that a client asked for in vain are answers: a client that
@@ -1071,7 +1128,7 @@ is_behind(const void *user)
 {
     const struct many *many = user;
 
-    return many->members.n_refused > 0;
+    return many->is_ahead || many->members.n_refused > 0;
 }
 
 static const struct stream_handlers many_handlers = {
@@ -1102,6 +1159,7 @@ push_accept_many(struct push *push, struct request *rq,
     list_init(&s->idle_node);
     list_init(&many->node);
     list_init(&many->owing);
+    list_init(&many->copy_wait.node);
     many->thread = t;
     many->is_waiting = true; /* for on_open */
     many->filter = wish->filter;
@@ -1129,6 +1187,22 @@ push_wait(struct push *push, struct request *rq, struct poll *poll,
     return polls_wait(&t->polls, &t->places, rq, poll, wish);
 }
 
+bool
+push_await_copy(struct push *push, struct service *service,
+                struct copy_wait *wait)
+{
+    struct push_thread *t = &push->threads[service_number(service)];
+
+    return copy_waits_begin(&t->copy_waits, service, wait);
+}
+
+void
+push_copy_is_certain(struct push *push)
+{
+    for (unsigned i = 0; i < push->n_threads; i++)
+        copy_waits_wake(&push->threads[i].copy_waits);
+}
+
 static void
 say_farewell(struct task *task)
 {
@@ -1142,6 +1216,7 @@ say_farewell(struct task *task)
         close_behind_message(s, CLOSE_GOING_AWAY);
     }
     polls_end(&t->polls, t->places.service);
+    copy_waits_end(&t->copy_waits);
 }
 
 void
@@ -1176,6 +1251,7 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
         t->newest = t->newest_before = newest;
         places_init(&t->places);
         polls_init(&t->polls);
+        copy_waits_init(&t->copy_waits, registry_log(registry));
         list_init(&t->idle);
         list_init(&t->many);
         list_init(&t->owing);

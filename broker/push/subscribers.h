@@ -37,6 +37,7 @@
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
+#include "broker/push/copy_waits.h"
 #include "broker/push/follow_request.h"
 #include "broker/push/longpoll.h"
 #include "broker/push/transports.h"
@@ -96,6 +97,19 @@ void push_on_tick(struct push *push, struct service *service);
 
 /* Sets the metrics of lags, as of at most a second ago. Any thread. */
 void push_measure(struct push *push);
+
+/* The copy of this broker is certain up to a later moment: resumes those who
+ * wait for that (copy_waits.h). Any thread. */
+void push_copy_is_certain(struct push *push);
+
+/* Why a position is refused with 503, or with CLOSE_LATER. */
+#define POSITION_LATER                                                 \
+    "this broker does not know yet whether the position is there: it " \
+    "waits for its cluster"
+
+/* Begins a wait on the thread of the service. False: the broker is ending. */
+MUST_CHECK bool push_await_copy(struct push *push, struct service *service,
+                                struct copy_wait *wait);
 
 /* Closes all subscribers of all threads: close code 1001, or `event: farewell`.
  * Resumes waiting requests. Any thread, once. */

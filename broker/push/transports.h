@@ -23,6 +23,7 @@ struct transport;
 #define CLOSE_REFUSED       1008
 #define CLOSE_TOO_LARGE     1009
 #define CLOSE_FAILED        1011
+#define CLOSE_LATER         1013
 #define CLOSE_DENIED        4401
 #define CLOSE_SET_REMOVED   4404
 #define CLOSE_POSITION_GONE 4410

@@ -28,6 +28,13 @@ positions_judge_read(const struct head *head, const struct position *p,
     return STATUS_OK;
 }
 
+bool
+positions_is_ahead(const struct head *head, const struct position *p)
+{
+    return p->seq > head->last ||
+           (p->epoch[0] != '\0' && !slice_is(slice_of(p->epoch), head->epoch));
+}
+
 enum status
 positions_judge(const struct head *head, struct slice text, uint64_t *seq,
                 struct problem *why)

@@ -2,11 +2,14 @@
  * positions.h - checks positions of clients against the head of a set.
  *
  * The broker refuses a position of another epoch, or ahead of the log, with an
- * error: otherwise the client would miss entries silently (R-345).
+ * error: otherwise the client would miss entries silently (R-345). A broker of
+ * a cluster first waits until its copy is certain (log_is_certain), if it may
+ * lack the position: another broker may have sent it.
  */
 #ifndef BROKER_SETS_POSITIONS_H
 #define BROKER_SETS_POSITIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/sets/registry.h"
@@ -26,6 +29,11 @@ MUST_CHECK enum status positions_judge(const struct head *head,
 MUST_CHECK enum status positions_judge_read(const struct head *head,
                                             const struct position *position,
                                             uint64_t *seq, struct problem *why);
+
+/* True if a copy of the log that has not yet all records of its journal may get
+ * that position: it is behind the head, or of another epoch. */
+bool positions_is_ahead(const struct head *head,
+                        const struct position *position);
 
 /* Writes the earliest position that the broker can serve. */
 void positions_earliest(const struct head *head, char to[POSITION_MAX]);

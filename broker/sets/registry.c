@@ -542,6 +542,15 @@ follow_settings(struct set *set, const struct act *act)
 }
 
 static void
+on_certain(void *user)
+{
+    struct registry *r = user;
+
+    if (r->options.on_certain)
+        r->options.on_certain(r->options.user);
+}
+
+static void
 on_followed(const struct act *acts, size_t n, void *user)
 {
     struct registry *r = user;
@@ -619,6 +628,7 @@ registry_open(struct registry **registry,
         .journal = options->journal,
         .on_foreign = on_foreign,
         .on_followed = on_followed,
+        .on_certain = on_certain,
         .user = r,
     };
     enum status rc;

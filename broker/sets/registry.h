@@ -109,6 +109,9 @@ struct registry_options {
     engine_open_fn *open_engine; /* of the log */
     struct journal *journal;     /* of the log; NULL: there is one broker */
 
+    /* See log_options.on_certain. */
+    void (*on_certain)(void *user);
+
     /* A Change List has ended. Log thread; only to wake. May be NULL. */
     void (*on_closed)(void *user);
 

@@ -41,6 +41,8 @@ sets_try_open(struct sets *s, struct problem *why)
         .announce = announcer_announce,
         .follow = announcer_follow,
         .announcer = s->announcer = announcer_new(),
+        .on_certain = s->on_certain,
+        .user = s,
     };
     enum status rc;
 

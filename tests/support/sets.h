@@ -23,8 +23,9 @@
 
 struct sets {
     struct config config;
-    char public_url[64];     /* SETS_URL */
-    struct journal *journal; /* NULL: of one broker */
+    char public_url[64];            /* SETS_URL */
+    struct journal *journal;        /* NULL: of one broker */
+    void (*on_certain)(void *user); /* of the registry; `user` is sets */
     struct announcer *announcer;
     struct registry *registry;
     struct posts posts;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "tests/test.h"
 
 static struct seat *
@@ -114,10 +115,22 @@ seat_release(struct journal *journal)
     pthread_mutex_unlock(&all->mutex);
 }
 
+static void
+seat_look(struct journal *journal)
+{
+    struct seat *s = seat_of(journal);
+
+    pthread_mutex_lock(&s->all->mutex);
+    s->n_looks++;
+    pthread_cond_broadcast(&s->all->changed);
+    pthread_mutex_unlock(&s->all->mutex);
+}
+
 static const struct journal_ops seat_ops = {
     .turn = seat_turn,
     .append = seat_append,
     .release = seat_release,
+    .look = seat_look,
 };
 
 void
@@ -157,4 +170,23 @@ shared_journal_follow(struct shared_journal *all, struct log *log)
         if (log_post_and_wait(log, &post, &why))
             fail_msg("%s", why.text);
     }
+}
+
+void
+seat_await_looks(struct seat *s, unsigned n)
+{
+    pthread_mutex_lock(&s->all->mutex);
+    while (s->n_looks < n)
+        pthread_cond_wait(&s->all->changed, &s->all->mutex);
+    pthread_mutex_unlock(&s->all->mutex);
+}
+
+void
+seat_follow(struct seat *s, struct log *log)
+{
+    int64_t asked_us = clock_steady_us();
+
+    log_note_end(log, s->all->n);
+    shared_journal_follow(s->all, log);
+    log_note_copy(log, asked_us, STATUS_OK, NULL);
 }

@@ -51,6 +51,7 @@ struct seat {
     struct shared_journal *all;
     bool is_cut; /* it gets no turn */
     enum seat_outcome outcome;
+    unsigned n_looks; /* that the log has asked for; guarded by `all` */
 
     /* With SEAT_KEPT, called once before the next append, without the turn:
      * others are first. */
@@ -62,6 +63,13 @@ void shared_journal_init(struct shared_journal *all);
 void shared_journal_fini(struct shared_journal *all);
 
 struct journal *seat_take(struct seat *seat, struct shared_journal *all);
+
+/* Waits until the log has asked for `n` looks. */
+void seat_await_looks(struct seat *seat, unsigned n);
+
+/* What the follower of a log does: the log follows all records, and gets to
+ * know that these are all. */
+void seat_follow(struct seat *seat, struct log *log);
 
 /* Has the log follow all records; those that it has are passed over. */
 void shared_journal_follow(struct shared_journal *all, struct log *log);
