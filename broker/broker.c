@@ -26,6 +26,7 @@
 #include "broker/hub/hub_holder.h"
 #include "broker/hub/peer_tokens.h"
 #include "broker/log/log.h"
+#include "broker/membership.h"
 #include "broker/net/server.h"
 #include "broker/posts/content_check.h"
 #include "broker/posts/posts.h"
@@ -63,6 +64,7 @@ struct broker {
     char url[600];
     char public_url[600];
     struct announcer *announcer;
+    struct membership *membership; /* NULL: this is a single broker */
     struct registry *registry;
     struct tokens *tokens;
     struct chore use_saving; /* of the tokens */
@@ -79,6 +81,7 @@ struct broker {
     struct push *push;
     _Atomic(struct push *) woken; /* push, for the log thread */
     struct hub_holder *hub;
+    _Atomic(struct hub_holder *) notified; /* the hub, for the log thread */
     struct bridges *bridges;
     struct brought *brought;
     struct server *server;
@@ -233,6 +236,8 @@ broker_check(const struct config *config, struct problem *why)
         rc = provider_options_check(&provider, why);
     if (!rc)
         rc = read_origins(config, &origins, why);
+    if (!rc && config->cluster[0])
+        rc = membership_check(config, why);
     if (rc)
         return rc;
     if (!config->tls_cert[0] != !config->tls_key[0])
@@ -376,13 +381,18 @@ on_certain(void *user)
 }
 
 /* On the log thread. The hub exists before requests that change sets are let
- * in, and neither relays nor bridges give a set settings, or remove one. */
+ * in, and neither relays nor bridges give a set settings, or remove one. But
+ * another broker of a cluster may; the hub looks at everything when it begins.
+ * Acquire, for the release of open_floors. */
 static void
 on_changed(void *user)
 {
     struct broker *b = user;
+    struct hub_holder *hub =
+        atomic_load_explicit(&b->notified, memory_order_acquire);
 
-    hub_holder_sets_changed(b->hub);
+    if (hub)
+        hub_holder_sets_changed(hub);
 }
 
 static void
@@ -524,9 +534,12 @@ open_hub(struct broker *b, struct problem *why)
  * - The archive's thread comes last: lists that it closes by age get headers
  *   with the public URL, for ever, and a start that fails must not have closed
  *   a list without a new post.
+ *
+ * - In a cluster, the changes of other brokers follow. (The first turn brings
+ *   some already, when the log begins.)
  */
 static enum status
-open_floors(struct broker *b, const struct registry_options *sets,
+open_floors(struct broker *b, struct registry_options *sets,
             struct server_options *net, struct problem *why)
 {
     enum status rc = broker_check(b->config, why);
@@ -539,8 +552,14 @@ open_floors(struct broker *b, const struct registry_options *sets,
         rc = file_check_lock(b->config->data, why);
     if (!rc)
         rc = databases_check_versions(b->config->data, why);
+    if (!rc && b->config->cluster[0])
+        rc = membership_open(&b->membership, b->config, why);
+    if (!rc && b->membership)
+        sets->journal = membership_journal(b->membership);
     if (!rc)
         rc = registry_open(&b->registry, sets, why);
+    if (!rc && b->membership)
+        rc = membership_check_copy(b->membership, b->registry, why);
     if (!rc)
         rc = tokens_open(&b->tokens, b->config->data, why);
     if (!rc)
@@ -591,12 +610,17 @@ open_floors(struct broker *b, const struct registry_options *sets,
         rc = check_peer_tokens(b->config, why);
     if (!rc)
         rc = open_hub(b, why);
-    if (!rc)
+    if (!rc) {
+        atomic_store_explicit(&b->notified, b->hub, memory_order_release);
         rc = bridges_open(&b->bridges, &b->posts, why);
+    }
     if (rc)
         return rc;
     identity_provider_await(b->provider);
-    return start_archiver(b, why);
+    rc = start_archiver(b, why);
+    return !rc && b->membership
+               ? membership_follow(b->membership, b->registry, why)
+               : rc;
 }
 
 enum status
@@ -658,6 +682,7 @@ broker_open(struct broker **broker, const struct config *config,
     list_sockets(b, &net);
     atomic_init(&b->filing, NULL);
     atomic_init(&b->woken, NULL);
+    atomic_init(&b->notified, NULL);
     atomic_init(&b->http.is_ready, false);
     rc = open_floors(b, &sets, &net, why);
     if (rc) {
@@ -845,6 +870,8 @@ broker_url(const struct broker *b)
  *   because the broker is ending; posts of the hub that the log has are
  *   answered.)
  *
+ * - The thread ends that follows other brokers: it waits for the log.
+ *
  * - The log commits and answers the posts that it has, also by the server's
  *   threads, and wakes the archive for closed lists.
  *
@@ -868,6 +895,7 @@ broker_close(struct broker *b)
     bridges_stop(b->bridges);
     if (b->hub)
         hub_holder_stop(b->hub);
+    membership_stop(b->membership);
     if (b->registry)
         registry_stop(b->registry);
     content_check_stop(&b->content_check);
@@ -884,6 +912,7 @@ broker_close(struct broker *b)
     tickets_free(b->tickets);
     tokens_close(b->tokens);
     registry_close(b->registry);
+    membership_close(b->membership);
     posts_fini(&b->posts);
     identity_provider_free(b->provider);
     announcer_free(b->announcer);

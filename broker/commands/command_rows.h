@@ -12,6 +12,10 @@ extern const struct command backup_command, restore_command;
 /* check_command.c */
 extern const struct command check_command;
 
+/* cluster_command.c */
+extern const struct command cluster_init_command, cluster_status_command,
+    cluster_leave_command;
+
 /* token_command.c */
 extern const struct command token_add_command, token_list_command,
     token_show_command, token_revoke_command, token_rotate_command,

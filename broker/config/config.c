@@ -56,6 +56,19 @@ static const struct option rows[] = {
      "certificates of authorities, PEM, that callbacks, hosts of content, "
      "topics and MQTT brokers may have beside the system's",
      true},
+    {"cluster", "CONNINFO", TEXT(cluster), NULL,
+     "be one broker of a cluster: its journal is in this PostgreSQL database, "
+     "\"host=A,B dbname=NAME user=USER passfile=FILE\" or a postgresql:// URL; "
+     "no password in it"},
+    {"cluster-name", "NAME", TEXT(cluster_name), NULL,
+     "name of this broker, which no other of the cluster has; that of the "
+     "machine if not given"},
+    {"cluster-keep", "BYTES", BYTES(cluster_keep, MIB, 1024 * GIB), "4G",
+     "the journal keeps its latest records, at most so many bytes of them: a "
+     "broker that lacks older ones needs a backup of another one"},
+    {"cluster-unsafe", NULL, FLAG(cluster_unsafe), "no",
+     "take a PostgreSQL server that does not wait for a standby, or for its "
+     "disk: it may lose changes that were acknowledged"},
     {"threads", "N", COUNT(threads, 1, 64), NULL,
      "service threads; one per core if not given"},
 
@@ -313,6 +326,8 @@ set_defaults(struct config *config, struct problem *why)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     *config = (struct config){.threads = 1};
+    if (gethostname(config->cluster_name, sizeof(config->cluster_name) - 1))
+        config->cluster_name[0] = '\0';
     if (cores > 1)
         config->threads = cores > 64 ? 64 : (uint64_t)cores;
     return options_set_defaults(&config_options, config, why);
@@ -340,6 +355,26 @@ add_mqtt(struct config *config, struct problem *why)
     return rc;
 }
 
+static bool
+is_given(const struct config *config, const char *name)
+{
+    size_t i = options_index(&config_options, slice_of(name));
+
+    return config->origins.is_argument[i] || config->origins.line_of[i];
+}
+
+/* A cluster builds nothing, unless somebody wants it: membership.c refuses
+ * that.
+ */
+static void
+build_nothing(struct config *config)
+{
+    if (!is_given(config, "resource-list-every"))
+        config->resource_list_every_us = 0;
+    if (!is_given(config, "resource-dump-every"))
+        config->resource_dump_every_us = 0;
+}
+
 static enum status
 take_all(struct config *config, const struct arguments *given,
          struct problem *why)
@@ -355,6 +390,8 @@ take_all(struct config *config, const struct arguments *given,
         rc = config_file_read(config, file, why);
     if (!rc)
         rc = options_take(&config_options, given->options, config, why);
+    if (!rc && config->cluster[0])
+        build_nothing(config);
     if (!rc)
         rc = add_mqtt(config, why);
     if (!rc)

@@ -56,15 +56,19 @@ struct config {
     char tls_key[4096];       /* file; "" if tls_cert is "" */
     char tls_client_ca[4096]; /* file; "": clients have no certificates */
     char ca_file[4096];       /* "": the system's authorities alone */
-    uint64_t threads;         /* service threads; default: one per core */
-    uint64_t rotate_entries;  /* 1 to 50,000 */
-    uint64_t rotate_bytes;    /* 512 KiB to 50 MiB, header and footer counted */
-    int64_t rotate_age_us;    /* 0: never by age */
-    uint64_t retain_lists;    /* closed lists kept at most; 0: all */
-    int64_t retain_age_us;    /* how long closed lists are kept; 0: for ever */
-    int64_t remove_grace_us;  /* how long dropped files stay on the disk */
-    uint64_t index_lists;     /* closed lists in the index, and in a document of
-                                 the archive: 1 to 49,999 */
+    char cluster[2048];       /* address of PostgreSQL, unchecked; "": none */
+    char cluster_name[256];   /* unchecked */
+    uint64_t cluster_keep;    /* bytes of records */
+    bool cluster_unsafe;
+    uint64_t threads;        /* service threads; default: one per core */
+    uint64_t rotate_entries; /* 1 to 50,000 */
+    uint64_t rotate_bytes;   /* 512 KiB to 50 MiB, header and footer counted */
+    int64_t rotate_age_us;   /* 0: never by age */
+    uint64_t retain_lists;   /* closed lists kept at most; 0: all */
+    int64_t retain_age_us;   /* how long closed lists are kept; 0: for ever */
+    int64_t remove_grace_us; /* how long dropped files stay on the disk */
+    uint64_t index_lists;    /* closed lists in the index, and in a document of
+                                the archive: 1 to 49,999 */
     uint64_t description_sets;      /* in a Source Description: 1 to 5,000 */
     int64_t resource_list_every_us; /* 0: on demand only */
     uint64_t resource_list_keep;    /* OPTION_KEEP_DAILY, ... */

@@ -168,12 +168,12 @@ const struct route route_table[] = {
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON}, {410, GONE}}},
     {METHOD_POST, "/sets/{set}/resourcelist", handle_resourcelist_post, OF_SET,
-     .does = "Builds a Resource List now", .rights = RIGHT_MANAGE,
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .is_single = true, .does = "Builds a Resource List now",
+     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON}, {202, JSON}, {410, LOST}}},
     {METHOD_POST, "/sets/{set}/resourcedump", handle_resourcedump_post, OF_SET,
-     .does = "Builds a Resource Dump now", .rights = RIGHT_MANAGE,
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .is_single = true, .does = "Builds a Resource Dump now",
+     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON},
                   {202, JSON},
                   {409, "content of some resources is not there (`missing`)"},
@@ -183,7 +183,7 @@ const struct route route_table[] = {
      .does = "Reads the last hour of a set, minute by minute",
      .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE, .statuses = {{200, JSON}}},
 
-    {METHOD_POST, "/hub", handle_hub_form,
+    {METHOD_POST, "/hub", handle_hub_form, .is_single = true,
      .does = "Subscribes and unsubscribes callbacks, and takes pings and "
              "notifications",
      .fields = "Link, Idempotency-Key",
@@ -207,8 +207,8 @@ const struct route route_table[] = {
           {502, "the Source of the topic does not answer well"},
           {504, "the Source of the topic does not answer in time"}}},
     {METHOD_POST, "/sets/{set}/subscribe", handle_subscribe_post, OF_SET,
-     .does = "Subscribes a callback to a set", .rights = RIGHT_SUBSCRIBE,
-     .bodies = {{FORM, .bytes = FORM_MAX}},
+     .is_single = true, .does = "Subscribes a callback to a set",
+     .rights = RIGHT_SUBSCRIBE, .bodies = {{FORM, .bytes = FORM_MAX}},
      .statuses = {{202, ""},
                   {400, "a parameter is missing or malformed"},
                   {410, POSITION_GONE},
@@ -226,7 +226,7 @@ const struct route route_table[] = {
      handle_subscription_delete, OF_SET, .does = "Ends a subscription",
      .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/sets/{set}/subscriptions/{id}/redeliver",
-     handle_redeliver_post, OF_SET,
+     handle_redeliver_post, OF_SET, .is_single = true,
      .does = "Delivers the changes behind a position again",
      .rights = RIGHT_MANAGE, .parameters = "after",
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
@@ -242,6 +242,7 @@ const struct route route_table[] = {
      .does = "Describes a relay", .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
      .statuses = {{200, JSON}}},
     {METHOD_PUT, "/relays/{relay}", handle_relay_put, OF_RELAY,
+     .is_single = true,
      .does = "Creates a relay, or changes the name of its hub",
      .rights = RIGHT_MANAGE, .is_publisher = true,
      .bodies = {{JSON, .bytes = RELAY_MAX}},
@@ -267,7 +268,7 @@ const struct route route_table[] = {
      handle_subscription_delete, OF_RELAY, .does = "Ends a subscription",
      .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/relays/{relay}/subscriptions/{id}/redeliver",
-     handle_redeliver_post, OF_RELAY,
+     handle_redeliver_post, OF_RELAY, .is_single = true,
      .does = "Delivers the documents behind a position again",
      .rights = RIGHT_MANAGE, .parameters = "after",
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
@@ -407,7 +408,9 @@ static const struct route_refusal refusals[] = {
      "a field line of more than 8,192 bytes, more than 100 field "
      "lines, or a head of more than 16,384 bytes"},
     {500, "any", "the broker failed: its log says why"},
-    {501, "any", "a method that the broker does not know"},
+    {501, "any",
+     "a method that the broker does not know; a request that a broker of a "
+     "cluster cannot serve yet"},
     {503, "any",
      "the broker starts or ends; the disk is nearly full; all posts or readers "
      "together would need more memory than they may have"},
@@ -476,7 +479,8 @@ bool
 route_may_answer(const struct route *route, unsigned status)
 {
     return status == 429 || status == 500 || status == 503 ||
-           own_status(route, status) || follows_from_row(route, status);
+           (status == 501 && route->is_single) || own_status(route, status) ||
+           follows_from_row(route, status);
 }
 
 bool

@@ -62,6 +62,7 @@ struct route {
                                none, or its handler asks */
     bool is_publisher;      /* on an open broker only for clients that may
                                publish (answers_may_publish) */
+    bool is_single;         /* a broker of a cluster answers 501 */
     bool is_stream;         /* a WebSocket may begin here */
     bool has_positions;     /* its parameters name positions: a copy that may
                                lack them waits (postponement.h) */

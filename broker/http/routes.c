@@ -415,6 +415,11 @@ run_route(struct http *http, struct request *rq,
         .name = found->name, .id = found->id, .principal = principal};
     struct problem why = {""};
 
+    if (route->is_single && registry_config(http->registry)->cluster[0]) {
+        problem_set(&why, "a broker of a cluster cannot do this yet");
+        refuse_request(rq, route, 501, &why, NULL);
+        return;
+    }
     if (route->is_publisher && answers_may_publish(http, &why)) {
         refuse_request(rq, route, 403, &why, NULL);
         return;

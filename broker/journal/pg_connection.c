@@ -5,16 +5,55 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/clock.h"
 
 /* The first version whose quorum, pipelines and views are as used here. */
 #define VERSION_MIN 150000
 
+/* A process that is gone without a word loses its name after this time. */
+#define SILENT "5 seconds"
+
 void
 pg_init(struct pg_connection *c, const struct pg_options *options)
 {
     *c = (struct pg_connection){.options = *options};
+}
+
+enum status
+pg_make_instance(char instance[PG_INSTANCE_SIZE + 1], struct problem *why)
+{
+    unsigned char bytes[PG_INSTANCE_SIZE / 2];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+        return problem(why, STATUS_IO, "the system has no random numbers");
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(instance + 2 * i, 3, "%02x", bytes[i]);
+    return STATUS_OK;
+}
+
+/* Its own words may contain the address, and so a password. */
+enum status
+pg_check_address(const char *address, struct problem *why)
+{
+    PQconninfoOption *parsed = PQconninfoParse(address, NULL);
+    bool has_secret = false;
+
+    for (PQconninfoOption *o = parsed; o && o->keyword; o++)
+        has_secret |= o->val && *o->val &&
+                      (!strcmp(o->keyword, "password") ||
+                       !strcmp(o->keyword, "sslpassword"));
+    PQconninfoFree(parsed);
+    if (has_secret)
+        return problem(why, STATUS_INVALID,
+                       "an address has no password: put it into a file, and "
+                       "name that with passfile=FILE, or use a certificate");
+    return parsed ? STATUS_OK
+                  : problem(why, STATUS_INVALID,
+                            "no address of PostgreSQL: it is "
+                            "\"postgresql://USER@HOST/DATABASE\" or "
+                            "\"host=HOST dbname=DATABASE user=USER\"");
 }
 
 void
@@ -248,6 +287,7 @@ take_host(const char *address, unsigned i, char *parts[HOST_WORDS])
 static enum status
 open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
 {
+    char session[sizeof(PG_SESSION) + PG_INSTANCE_SIZE];
     char *parts[HOST_WORDS];
     const char *const names[] = {
         "dbname",          "target_session_attrs", "application_name",
@@ -256,12 +296,14 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
     int64_t deadline_us;
 
+    snprintf(session, sizeof(session), PG_SESSION "%s",
+             c->options.broker ? c->options.instance : "");
     *n_hosts = take_host(c->options.address, c->host, parts);
     deadline_us = clock_steady_us() + c->options.patience_us / *n_hosts;
     {
         const char *const values[] = {
-            c->options.address, "primary", "tidingsd", "UTF8", "3000",
-            parts[0],           parts[1],  parts[2],   NULL};
+            c->options.address, "primary", session,  "UTF8", "3000",
+            parts[0],           parts[1],  parts[2], NULL};
 
         c->handle = PQconnectStartParams(names, values, 1);
     }
@@ -302,6 +344,10 @@ judge_server(size_t statement, const PGresult *rows, void *user,
     if (PQntuples(rows) != 1 || pg_get_number(rows, 0, 0) < VERSION_MIN)
         return problem(why, STATUS_REFUSED,
                        "PostgreSQL: it is older than version 15");
+    if (c->options.broker && pg_get_number(rows, 0, 4) == 0)
+        return problem(why, STATUS_INVALID,
+                       "PostgreSQL: this database has no cluster; tidingsd "
+                       "cluster init begins one");
     for (int i = 0; i < 3; i++)
         if (!c->options.is_unsafe && pg_get_number(rows, 0, i + 1) == 0)
             return problem(why, STATUS_REFUSED, "PostgreSQL: %s", faults[i]);
@@ -315,7 +361,8 @@ check_server(struct pg_connection *c, struct problem *why)
         "SELECT current_setting('server_version_num')::bigint,"
         " (current_setting('fsync') = 'on')::int::bigint,"
         " (current_setting('full_page_writes') = 'on')::int::bigint,"
-        " (current_setting('synchronous_standby_names') <> '')::int::bigint"};
+        " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
+        " (to_regclass('tidings_cluster') IS NOT NULL)::int::bigint"};
 
     return pg_run(c, &check, 1, judge_server, c, why);
 }
@@ -324,46 +371,95 @@ check_server(struct pg_connection *c, struct problem *why)
  * statements. The server waits for the rest as long as the connection stands:
  * no timeout of idle transactions counts. The barrier behind it waits for all
  * that such a session has committed at the last moment. */
-#define END_SILENT                                                   \
-    "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"   \
-    " WHERE datname = current_database() AND usename = current_user" \
-    " AND application_name = 'tidingsd' AND pid <> pg_backend_pid()" \
-    " AND state = 'active' AND wait_event = 'ClientRead'"            \
+#define END_SILENT                                                             \
+    "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"             \
+    " WHERE datname = current_database() AND usename = current_user"           \
+    " AND application_name LIKE '" PG_SESSION "%' AND pid <> pg_backend_pid()" \
+    " AND state = 'active' AND wait_event = 'ClientRead'"                      \
     " AND state_change < now() - interval '2s'"
 
 /* The settings of this session: its server and its database may have others.
  * Keepalives, and looks at the connection during a wait, tell the server of a
  * broker that is gone. */
+static const struct pg_statement settings[] = {
+    {"SET synchronous_commit = on"},
+    {"SET statement_timeout = 0"},
+    {"SET lock_timeout = 0"},
+    {"SET default_transaction_isolation = 'read committed'"},
+    {"SET default_transaction_read_only = off"},
+    {"SET idle_in_transaction_session_timeout = '2s'"},
+    {"SET client_connection_check_interval = '1s'"},
+    {"SET tcp_keepalives_idle = 1"},
+    {"SET tcp_keepalives_interval = 1"},
+    {"SET tcp_keepalives_count = 3"},
+    {"SET tcp_user_timeout = '3s'"},
+};
+
+/* Returns a row if the name is this process's now. */
+#define CLAIM                                                          \
+    "INSERT INTO tidings_brokers AS b(name, instance, at)"             \
+    " SELECT $1, $2, now() FROM tidings_cluster WHERE public_url = $3" \
+    " ON CONFLICT(name) DO UPDATE SET instance = $2, at = now()"       \
+    "  WHERE b.instance = $2 OR b.at < now() - interval '" SILENT "'"  \
+    "  OR NOT EXISTS (SELECT FROM pg_stat_activity"                    \
+    "   WHERE application_name = '" PG_SESSION "' || b.instance)"      \
+    " RETURNING name"
+
+/* The rows of: END_SILENT, CLAIM, the public URL. */
 static enum status
-prepare_session(struct pg_connection *c, const char *schema,
-                struct problem *why)
+on_claimed(size_t statement, const PGresult *rows, void *user,
+           struct problem *why)
 {
+    struct pg_connection *c = user;
+    struct slice url;
+
+    if (statement == 1)
+        c->has_name = PQntuples(rows) == 1;
+    if (statement != 2)
+        return STATUS_OK;
+    if (PQntuples(rows) != 1)
+        return problem(why, STATUS_REFUSED,
+                       "PostgreSQL: tidings_cluster is empty");
+    url = pg_get_bytes(rows, 0, 0);
+    if (!slice_is(url, c->options.public_url))
+        return problem(why, STATUS_INVALID,
+                       "the cluster has the public URL %.*s, and this broker "
+                       "%s",
+                       SLICE_ARG(url), c->options.public_url);
+    if (!c->has_name)
+        return problem(why, STATUS_INVALID,
+                       "another broker of the cluster has the name \"%s\": "
+                       "give each one its own with --cluster-name",
+                       c->options.broker);
+    return STATUS_OK;
+}
+
+static enum status
+claim_name(struct pg_connection *c, struct problem *why)
+{
+    const struct pg_options *o = &c->options;
     const struct pg_statement statements[] = {
-        {"SET synchronous_commit = on"},
-        {"SET statement_timeout = 0"},
-        {"SET lock_timeout = 0"},
-        {"SET default_transaction_isolation = 'read committed'"},
-        {"SET default_transaction_read_only = off"},
-        {"SET idle_in_transaction_session_timeout = '2s'"},
-        {"SET client_connection_check_interval = '1s'"},
-        {"SET tcp_keepalives_idle = 1"},
-        {"SET tcp_keepalives_interval = 1"},
-        {"SET tcp_keepalives_count = 3"},
-        {"SET tcp_user_timeout = '3s'"},
         {END_SILENT},
-        {schema},
-        {"INSERT INTO tidings_barrier(broker, at) VALUES($1, now())"
-         " ON CONFLICT(broker) DO UPDATE SET at = now()",
-         {slice_of(c->options.broker)},
-         1},
+        {CLAIM,
+         {slice_of(o->broker), slice_of(o->instance), slice_of(o->public_url)},
+         3},
+        {"SELECT public_url FROM tidings_cluster"},
     };
 
-    return pg_run(c, statements, sizeof(statements) / sizeof(statements[0]),
-                  NULL, NULL, why);
+    return pg_run(c, statements, 3, on_claimed, c, why);
+}
+
+static enum status
+prepare_session(struct pg_connection *c, struct problem *why)
+{
+    enum status rc = pg_run(c, settings, sizeof(settings) / sizeof(settings[0]),
+                            NULL, NULL, why);
+
+    return !rc && c->options.broker ? claim_name(c, why) : rc;
 }
 
 enum status
-pg_connect(struct pg_connection *c, const char *schema, struct problem *why)
+pg_connect(struct pg_connection *c, struct problem *why)
 {
     int64_t deadline_us = clock_steady_us() + c->options.patience_us;
     unsigned tried = 0, n_hosts = 1;
@@ -374,7 +470,7 @@ pg_connect(struct pg_connection *c, const char *schema, struct problem *why)
         if (!rc)
             rc = check_server(c, why);
         if (!rc)
-            rc = prepare_session(c, schema, why);
+            rc = prepare_session(c, why);
         if (!rc)
             break;
         pg_close(c);

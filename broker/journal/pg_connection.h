@@ -11,7 +11,10 @@
  *   - goes to a primary: a standby may show commits that are lost later;
  *   - commits something of its own, the barrier. A commit whose wait for a
  *     standby was cut off by a restart is visible, and lost with that machine;
- *     behind the barrier, all that can be read is on two machines.
+ *     behind the barrier, all that can be read is on two machines. The barrier
+ *     is the broker's row, which claims its name for this process: the claim
+ *     fails while another process with that name has a session, or had one some
+ *     seconds ago. And it fails if the cluster has another public URL.
  *
  * At the server, statements wait without a limit. Here they have a deadline, at
  * which the connection is closed: a cancelled COMMIT would tell of a success
@@ -27,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "broker/journal/pg_options.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -35,20 +39,15 @@
 #define PG_VALUES_MAX     8
 #define PG_STATEMENTS_MAX 8
 
-struct pg_options {
-    const char *address; /* "host=... dbname=..." or "postgresql://..."; may
-                            name several hosts */
-    const char *broker;  /* this broker's name: its row of the barrier */
-    bool is_unsafe; /* a server will do that does not wait for a standby, or for
-                       its disk */
-    int64_t patience_us; /* for a connection with its checks, and for a run */
-};
+/* The name of a session, with the instance behind it. */
+#define PG_SESSION "tidingsd "
 
 struct pg_connection {
     struct pg_options options; /* what it points to is lent */
     PGconn *handle;            /* NULL: closed */
     unsigned host;             /* of those in the address, the next to try */
     bool is_cancelled;         /* a COMMIT ended without its standby */
+    bool has_name;             /* of the last attempt to connect */
 };
 
 /* The values are bytes in binary form, as PostgreSQL's types have them. */
@@ -66,12 +65,11 @@ void pg_init(struct pg_connection *c, const struct pg_options *options);
 
 /* Connects, unless it is connected, to a primary. It asks the hosts of the
  * address in turn; the primary of last time is first. Then it checks the
- * server, makes the tables that are missing (`schema`, one statement after the
- * other), and commits the barrier. STATUS_UNREACHABLE: no primary answered in
- * time. STATUS_REFUSED: the server is not to be trusted. No password gets into
- * `why`. */
-MUST_CHECK enum status pg_connect(struct pg_connection *c, const char *schema,
-                                  struct problem *why);
+ * server, and commits the barrier. STATUS_UNREACHABLE: no primary answered in
+ * time. STATUS_REFUSED: the server is not to be trusted. STATUS_INVALID: the
+ * database has no cluster, or it has another public URL, or another broker has
+ * the name. No password gets into `why`. */
+MUST_CHECK enum status pg_connect(struct pg_connection *c, struct problem *why);
 
 /* Runs statements in one round trip and waits for all of them. `on_rows` may be
  * NULL. STATUS_OK, or the status of on_rows: the server ran all of them.

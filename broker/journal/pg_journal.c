@@ -1,5 +1,6 @@
 #include "broker/journal/pg_journal.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -8,6 +9,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
+#include "broker/journal/pg_connection.h"
 #include "broker/log/log.h"
 
 /* A turn hands over so many records at most: nobody else gets the turn
@@ -24,33 +26,18 @@
 /* How often the follower looks, though nobody has told it to. */
 #define LOOK_US 1000000
 
-/* Makes the tables, once. The lock is for two brokers that begin at once. */
-static const char schema[] =
-    "DO $$ BEGIN"
-    " IF to_regclass('tidings_turn') IS NULL THEN"
-    "  PERFORM pg_advisory_xact_lock(5282143);"
-    "  IF to_regclass('tidings_turn') IS NULL THEN"
-    "   CREATE TABLE IF NOT EXISTS tidings_barrier(broker text PRIMARY KEY,"
-    "    at timestamptz NOT NULL);"
-    "   CREATE TABLE tidings_records(n bigint PRIMARY KEY,"
-    "    chain bytea NOT NULL, broker text NOT NULL, record bytea NOT NULL);"
-    "   ALTER TABLE tidings_records ALTER record SET STORAGE EXTERNAL;"
-    "   CREATE TABLE tidings_turn(one int PRIMARY KEY CHECK (one = 1),"
-    "    n bigint NOT NULL, chain bytea NOT NULL, at_us bigint NOT NULL)"
-    "    WITH (fillfactor = 10);"
-    "   INSERT INTO tidings_turn VALUES(1, 0, decode(repeat('00', 32), 'hex'),"
-    "    0);"
-    "  END IF;"
-    " END IF;"
-    "END $$";
+/* How often it says how far this copy is, and trims. */
+#define REPORT_US 1000000
 
-/* The last number, and the time: never before that of the last record,
+/* The last number, and the time, for a process that has its broker's name:
+ * never before that of the last record,
  * whichever server has the row. Under READ COMMITTED, later statements of the
  * transaction see every commit from before the lock. */
 #define TAKE_TURN                                                        \
     "SELECT n, greatest(at_us + 1,"                                      \
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), chain" \
-    " FROM tidings_turn WHERE one = 1 FOR UPDATE"
+    " FROM tidings_turn WHERE one = 1 AND EXISTS (SELECT FROM"           \
+    "  tidings_brokers WHERE name = $1 AND instance = $2) FOR UPDATE"
 
 /* The chain at a number, and the records behind it. */
 #define READ_RECORDS                                                     \
@@ -61,13 +48,29 @@ static const char schema[] =
     "  FROM tidings_records WHERE n >= $1 ORDER BY n LIMIT 256) AS part" \
     " WHERE before <= " LOOK_BYTES
 
-#define APPEND                                                     \
-    "WITH turn AS (UPDATE tidings_turn SET n = $1::bigint,"        \
-    "  chain = $2::bytea, at_us = $3::bigint"                      \
-    "  WHERE one = 1 AND n = $1::bigint - 1 RETURNING one)"        \
-    " INSERT INTO tidings_records(n, chain, broker, record)"       \
-    " SELECT $1::bigint, $2::bytea, $4::text, $5::bytea FROM turn" \
+#define APPEND                                                            \
+    "WITH turn AS (UPDATE tidings_turn SET n = $1::bigint,"               \
+    "  chain = $2::bytea, at_us = $3::bigint,"                            \
+    "  bytes = bytes + length($5::bytea)"                                 \
+    "  WHERE one = 1 AND n = $1::bigint - 1 RETURNING bytes)"             \
+    " INSERT INTO tidings_records(n, chain, broker, bytes, record)"       \
+    " SELECT $1::bigint, $2::bytea, $4::text, bytes, $5::bytea FROM turn" \
     " RETURNING n"
+
+#define NAME_LOST "another process has taken the name of this broker"
+
+/* Returns a row if the name is still this process's. */
+#define REPORT                                      \
+    "UPDATE tidings_brokers SET at = now(), n = $3" \
+    " WHERE name = $1 AND instance = $2 RETURNING name"
+
+/* Forgets the oldest records while there are more bytes than $1, some thousand
+ * at once; the last one stays. One broker does so at a time. */
+#define TRIM                                                             \
+    "DELETE FROM tidings_records WHERE n < (SELECT n FROM tidings_turn)" \
+    " AND bytes < (SELECT bytes - $1::bigint FROM tidings_turn)"         \
+    " AND n < (SELECT min(n) + 4096 FROM tidings_records)"               \
+    " AND pg_try_advisory_xact_lock(5282143)"
 
 struct pg_journal {
     struct journal journal;
@@ -80,8 +83,11 @@ struct pg_journal {
     struct thread thread;
     struct pg_connection looks;
     struct log *log;
+    uint64_t keep_bytes;
+    int64_t report_at_us; /* steady clock */
     int stop_fd;
-    bool is_away; /* and it was said */
+    atomic_bool is_stopping; /* relaxed: a late look costs a record */
+    bool is_away;            /* and it was said */
 };
 
 static struct pg_journal *
@@ -122,18 +128,25 @@ get_chain(const PGresult *rows, int row, int column, struct digest *chain)
     return true;
 }
 
-/* The row of READ_RECORDS for the last record that this copy has: the same one.
- * A journal that no longer has it has forgotten what this copy lacks, or is
- * another one. */
+/* The first row of READ_RECORDS: the last record that this copy has. Record 0
+ * is where the cluster began. */
 static enum status
 check_first(struct reading *r, const PGresult *rows, struct problem *why)
 {
     struct digest chain;
 
-    if (r->read.n == 0)
-        return STATUS_OK;
-    if (PQntuples(rows) == 0 || pg_get_number(rows, 0, 0) != r->read.n ||
-        !get_chain(rows, 0, 1, &chain) ||
+    if (PQntuples(rows) == 0)
+        return problem(why, STATUS_DIFFERENT,
+                       "the journal ends before record %llu, which this broker "
+                       "has: it has lost records",
+                       (unsigned long long)r->read.n);
+    if (pg_get_number(rows, 0, 0) != r->read.n)
+        return problem(why, STATUS_GONE,
+                       "the journal does not keep the records behind %llu any "
+                       "more, where this broker is: restore a backup of "
+                       "another broker of the cluster here",
+                       (unsigned long long)r->read.n);
+    if (!get_chain(rows, 0, 1, &chain) ||
         !digest_is_equal(&chain, &r->read.chain))
         return say_different(why, r->read.n);
     return STATUS_OK;
@@ -144,7 +157,7 @@ take_records(struct reading *r, const PGresult *rows, struct problem *why)
 {
     enum status rc = check_first(r, rows, why);
 
-    for (int i = r->read.n > 0 ? 1 : 0; !rc && i < PQntuples(rows); i++) {
+    for (int i = 1; !rc && i < PQntuples(rows); i++) {
         struct journal_place place = {.n = pg_get_number(rows, i, 0)};
 
         if (!get_chain(rows, i, 1, &place.chain) || place.n != r->read.n + 1)
@@ -186,12 +199,9 @@ on_turn(size_t statement, const PGresult *rows, void *user, struct problem *why)
     if (statement == 2)
         return take_records(r, rows, why);
     if (PQntuples(rows) != 1 || !get_chain(rows, 0, 2, &r->chain))
-        return problem(why, STATUS_UNREACHABLE,
-                       "PostgreSQL: tidings_turn is empty");
+        return problem(why, STATUS_REFUSED, NAME_LOST);
     r->end = pg_get_number(rows, 0, 0);
     r->now_us = (int64_t)pg_get_number(rows, 0, 1);
-    if (r->end < r->read.n)
-        return say_different(why, r->read.n);
     if (r->end - r->read.n > TURN_RECORDS)
         return problem(why, STATUS_BUSY,
                        "this broker is still %llu records behind the others",
@@ -217,7 +227,10 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
     char after[8];
     const struct pg_statement statements[] = {
         {"BEGIN"},
-        {TAKE_TURN},
+        {TAKE_TURN,
+         {slice_of(j->turns.options.broker),
+          slice_of(j->turns.options.instance)},
+         2},
         {READ_RECORDS, {pg_number(r->read.n, after)}, 1},
     };
     enum status rc = pg_run(&j->turns, statements, 3, on_turn, r, why);
@@ -240,13 +253,13 @@ pg_turn(struct journal *journal, const struct journal_place *at,
 
     if (!was_kept && clock_steady_us() < j->retry_at_us)
         return problem(why, STATUS_UNREACHABLE, "%s", j->last.text);
-    rc = pg_connect(&j->turns, schema, &j->last);
+    rc = pg_connect(&j->turns, &j->last);
     if (!rc)
         rc = begin_turn(j, &r, &j->last);
     /* A kept connection may have ended long ago: one more attempt, which hands
      * over what the first one did not. */
     if (rc == STATUS_IO && was_kept) {
-        rc = pg_connect(&j->turns, schema, &j->last);
+        rc = pg_connect(&j->turns, &j->last);
         if (!rc)
             rc = begin_turn(j, &r, &j->last);
     }
@@ -258,7 +271,9 @@ pg_turn(struct journal *journal, const struct journal_place *at,
     if (!j->turns.handle)
         j->retry_at_us = clock_steady_us() + RETRY_US;
     problem_set(why, "%s", j->last.text);
-    return rc == STATUS_IO || rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
+    return rc == STATUS_IO || rc == STATUS_REFUSED || rc == STATUS_INVALID
+               ? STATUS_UNREACHABLE
+               : rc;
 }
 
 /* APPEND returns a row if it added one. */
@@ -306,6 +321,8 @@ hand_over(const struct journal_place *place, struct slice record, void *user,
     struct pg_journal *j = user;
     struct post post = {.kind = POST_RECORD, .record = record, .place = *place};
 
+    if (atomic_load_explicit(&j->is_stopping, memory_order_relaxed))
+        return STATUS_STOPPED;
     return log_post_and_wait(j->log, &post, why);
 }
 
@@ -326,16 +343,52 @@ catch_up(struct pg_journal *j, struct problem *why)
 }
 
 static enum status
+on_reported(size_t statement, const PGresult *rows, void *user,
+            struct problem *why)
+{
+    (void)user;
+    if (statement > 0 || PQntuples(rows) == 1)
+        return STATUS_OK;
+    return problem(why, STATUS_REFUSED, NAME_LOST);
+}
+
+/* Reports how far this copy is, and that this process lives. */
+static enum status
+report_place(struct pg_journal *j, struct problem *why)
+{
+    struct journal_place place;
+    char n[8], keep[8];
+    struct pg_statement statements[] = {
+        {REPORT,
+         {slice_of(j->looks.options.broker),
+          slice_of(j->looks.options.instance)},
+         3},
+        {TRIM, {pg_number(j->keep_bytes, keep)}, 1},
+    };
+    enum status rc;
+
+    log_place(j->log, &place);
+    statements[0].values[2] = pg_number(place.n, n);
+    rc = pg_run(&j->looks, statements, 2, on_reported, NULL, why);
+    if (rc == STATUS_REFUSED)
+        pg_close(&j->looks); /* claims the name, or learns who has it */
+    j->report_at_us = clock_steady_us() + REPORT_US;
+    return rc;
+}
+
+static enum status
 look(struct pg_journal *j, struct problem *why)
 {
     static const struct pg_statement listen = {"LISTEN tidings_records"};
     bool is_new = !j->looks.handle;
-    enum status rc = pg_connect(&j->looks, schema, why);
+    enum status rc = pg_connect(&j->looks, why);
 
     if (!rc && is_new)
         rc = pg_run(&j->looks, &listen, 1, NULL, NULL, why);
     if (!rc)
         rc = catch_up(j, why);
+    if (!rc && clock_steady_us() >= j->report_at_us)
+        rc = report_place(j, why);
     return rc ? rc : pg_listen(&j->looks, j->stop_fd, LOOK_US, why);
 }
 
@@ -385,6 +438,7 @@ pg_journal_stop(struct journal *journal)
 {
     struct pg_journal *j = journal_of(journal);
 
+    atomic_store_explicit(&j->is_stopping, true, memory_order_relaxed);
     (void)eventfd_write(j->stop_fd, 1);
     thread_stop(&j->thread);
 }
@@ -409,27 +463,37 @@ static const struct journal_ops ops = {
     .close = pg_journal_close,
 };
 
-/* Its own words may contain the address, and so a password. */
+/* A reading that wants no record: the check of the first row is all. */
 static enum status
-check_address(const char *address, struct problem *why)
+want_none(const struct journal_place *place, struct slice record, void *user,
+          struct problem *why)
 {
-    PQconninfoOption *parsed = PQconninfoParse(address, NULL);
-    bool is_valid = parsed != NULL;
+    (void)place;
+    (void)record;
+    (void)user;
+    return problem(why, STATUS_STOPPED, "enough");
+}
 
-    PQconninfoFree(parsed);
-    return is_valid ? STATUS_OK
-                    : problem(why, STATUS_INVALID,
-                              "no address of PostgreSQL: it is "
-                              "\"postgresql://USER@HOST/DATABASE\" or "
-                              "\"host=HOST dbname=DATABASE user=USER\"");
+enum status
+pg_journal_check(struct journal *journal, const struct journal_place *at,
+                 struct problem *why)
+{
+    struct pg_journal *j = journal_of(journal);
+    struct reading r = {.take = want_none, .read = *at};
+    enum status rc = pg_connect(&j->looks, why);
+
+    if (!rc)
+        rc = read_some(&j->looks, &r, why);
+    pg_close(&j->looks); /* the follower's, which also listens */
+    return rc == STATUS_STOPPED ? STATUS_OK : rc;
 }
 
 enum status
 pg_journal_open(struct journal **journal, const struct pg_options *options,
-                struct problem *why)
+                uint64_t keep_bytes, struct problem *why)
 {
     struct pg_journal *j;
-    enum status rc = check_address(options->address, why);
+    enum status rc = pg_check_address(options->address, why);
 
     if (rc)
         return rc;
@@ -437,6 +501,8 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     if (!j)
         return problem_memory(why);
     j->journal.ops = &ops;
+    j->keep_bytes = keep_bytes;
+    atomic_init(&j->is_stopping, false);
     pg_init(&j->turns, options);
     pg_init(&j->looks, options);
     j->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

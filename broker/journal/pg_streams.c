@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "broker/journal/pg_connection.h"
 #include "proto/buf.h"
 
 /* After a failure, the next attempt to connect. Calls before that fail at
@@ -17,29 +18,6 @@
 
 /* Bytes of one part of a reading, beside its last row. */
 #define PART_BYTES "16000000"
-
-/* Makes the tables, once; the lock is that of pg_journal.c. */
-static const char schema[] =
-    "DO $$ BEGIN"
-    " IF to_regclass('tidings_rows') IS NULL THEN"
-    "  PERFORM pg_advisory_xact_lock(5282143);"
-    "  CREATE TABLE IF NOT EXISTS tidings_barrier(broker text PRIMARY KEY,"
-    "   at timestamptz NOT NULL);"
-    "  IF to_regclass('tidings_rows') IS NULL THEN"
-    "   CREATE TABLE tidings_leases(name text PRIMARY KEY,"
-    "    broker text NOT NULL, term bigint NOT NULL,"
-    "    until timestamptz NOT NULL) WITH (fillfactor = 10);"
-    "   CREATE TABLE tidings_streams(name text PRIMARY KEY,"
-    "    n bigint NOT NULL) WITH (fillfactor = 10);"
-    "   CREATE TABLE tidings_rows(stream text NOT NULL, key bytea NOT NULL,"
-    "    n bigint NOT NULL, value bytea, PRIMARY KEY(stream, key));"
-    "   CREATE INDEX ON tidings_rows(stream, n);"
-    "   CREATE TABLE tidings_orders(id bigserial PRIMARY KEY,"
-    "    broker text NOT NULL, at timestamptz NOT NULL,"
-    "    term bigint NOT NULL, bytes bytea NOT NULL, answer bytea);"
-    "  END IF;"
-    " END IF;"
-    "END $$";
 
 /* $1 name, $2 broker, $3 term. The time is that behind the lock of the row. */
 #define HOLD                                                              \
@@ -131,7 +109,7 @@ connect_streams(struct pg_streams *s, struct problem *why)
         return problem(why, STATUS_UNREACHABLE, "%s", s->last.text);
     if (!s->c.handle)
         s->is_listening = false;
-    rc = pg_connect(&s->c, schema, &s->last);
+    rc = pg_connect(&s->c, &s->last);
     if (rc) {
         s->retry_at_us = clock_steady_us() + RETRY_US;
         return problem(why, STATUS_UNREACHABLE, "%s", s->last.text);

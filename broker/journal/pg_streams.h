@@ -19,7 +19,7 @@
 #define BROKER_JOURNAL_PG_STREAMS_H
 
 #include "broker/cluster/streams.h"
-#include "broker/journal/pg_connection.h"
+#include "broker/journal/pg_options.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

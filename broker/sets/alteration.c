@@ -240,10 +240,13 @@ alter_read(struct registry *registry, const struct alter_wish *wish,
            struct settings *settings, struct problem *why)
 {
     const struct config *config = registry_config(registry);
+    enum status rc =
+        wish->mode == ALTER_CHANGE
+            ? settings_read_change(settings, config, wish->body, why)
+            : settings_read(settings, config, wish->body, why);
 
-    return wish->mode == ALTER_CHANGE
-               ? settings_read_change(settings, config, wish->body, why)
-               : settings_read(settings, config, wish->body, why);
+    return !rc && config->cluster[0] ? settings_check_cluster(settings, why)
+                                     : rc;
 }
 
 void

@@ -316,6 +316,28 @@ settings_read_change(struct settings *change, const struct config *config,
     return json_parse_text(text, on_event, &r, why);
 }
 
+enum status
+settings_check_cluster(const struct settings *settings, struct problem *why)
+{
+    const struct {
+        const char *name;
+        bool is_wanted;
+    } single[] = {
+        {"content", settings->content != CONTENT_NONE},
+        {"resourceListEvery", settings->resource_list_every_us > 0},
+        {"resourceDumpEvery", settings->resource_dump_every_us > 0},
+        {"upstreamTopic", settings->peers && settings->peers->upstream},
+        {"hubs", settings->peers && settings->peers->n_hubs > 0},
+    };
+
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
+        if (single[i].is_wanted)
+            return problem(why, STATUS_INVALID,
+                           "%s: a set of a cluster cannot have it yet",
+                           single[i].name);
+    return STATUS_OK;
+}
+
 /* Writing */
 
 static void

@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "broker/journal/pg_cluster.h"
+#include "broker/journal/pg_connection.h"
 #include "tests/support/alterations.h"
 #include "tests/support/postgresql.h"
 #include "tests/support/sets.h"
@@ -19,6 +21,9 @@
 #include "tests/test.h"
 
 #define BROKERS 3
+
+/* Of the journal. */
+#define KEEP_BYTES ((uint64_t)1 << 30)
 
 struct seat {
     struct pg_options options;
@@ -41,9 +46,11 @@ seat_open(struct cluster *c, int i)
 
     seat->options = (struct pg_options){.address = c->server.address,
                                         .broker = names[i],
+                                        .public_url = SETS_URL,
+                                        .instance = names[i],
                                         .is_unsafe = true,
                                         .patience_us = 3000000};
-    if (pg_journal_open(&seat->journal, &seat->options, &why))
+    if (pg_journal_open(&seat->journal, &seat->options, KEEP_BYTES, &why))
         fail_msg("%s", why.text);
     tempdir_open(&seat->dir);
     sets_configure(&seat->s, seat->dir.path);
@@ -69,6 +76,7 @@ setup(void **state)
 
     assert_non_null(c);
     postgresql_open(&c->server);
+    postgresql_begin_cluster(&c->server, SETS_URL);
     for (int i = 0; i < BROKERS; i++)
         seat_open(c, i);
     *state = c;
@@ -263,7 +271,7 @@ TEST(refuses_a_server_that_may_forget)
 
     options.is_unsafe = false;
     pg_init(&connection, &options);
-    assert_int_equal(pg_connect(&connection, "SELECT 1", &why), STATUS_REFUSED);
+    assert_int_equal(pg_connect(&connection, &why), STATUS_REFUSED);
     assert_string_equal(why.text,
                         "PostgreSQL: its fsync is off: it loses commits with a "
                         "power failure");
@@ -279,7 +287,7 @@ TEST(a_broker_that_falls_silent_within_its_turn_loses_it)
     PGconn *silent;
 
     (void)sets_post(&c->seats[0].s, "news", 1, 1);
-    snprintf(address, sizeof(address), "%s application_name=tidingsd",
+    snprintf(address, sizeof(address), "%s application_name='tidingsd x'",
              c->server.address);
     silent = PQconnectdb(address);
     assert_true(PQenterPipelineMode(silent));
@@ -319,10 +327,11 @@ TEST(asks_the_next_host_when_one_is_silent)
     snprintf(address, sizeof(address),
              "host=127.0.0.1,%s port=%d,5432 user=postgres dbname=postgres",
              c->server.dir, ntohs(at.sin_port));
+    options.broker = "d";
     options.address = address;
     options.patience_us = 1000000;
     pg_init(&connection, &options);
-    if (pg_connect(&connection, "SELECT 1", &why))
+    if (pg_connect(&connection, &why))
         fail_msg("%s", why.text);
     assert_int_equal(connection.host, 1);
     pg_close(&connection);

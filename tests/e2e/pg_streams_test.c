@@ -28,9 +28,12 @@ setup(void **state)
 
     assert_non_null(p);
     postgresql_open(&p->server);
+    postgresql_begin_cluster(&p->server, "http://example.org");
     for (int i = 0; i < 2; i++)
         p->options[i] = (struct pg_options){.address = p->server.address,
                                             .broker = i ? "b" : "a",
+                                            .public_url = "http://example.org",
+                                            .instance = i ? "b" : "a",
                                             .is_unsafe = true,
                                             .patience_us = 10000000};
     assert_int_equal(pg_streams_open(&p->a, &p->options[0], &why), STATUS_OK);

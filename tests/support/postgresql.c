@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "broker/journal/pg_cluster.h"
 #include "tests/support/process.h"
 #include "tests/test.h"
 
@@ -166,6 +167,18 @@ postgresql_query(struct postgresql *p, const char *sql)
     PQclear(result);
     PQfinish(c);
     return text;
+}
+
+void
+postgresql_begin_cluster(struct postgresql *p, const char *public_url)
+{
+    static const struct journal_place nowhere = {.n = 0};
+    const struct pg_options options = {
+        .address = p->address, .is_unsafe = true, .patience_us = 10000000};
+    struct problem why;
+
+    if (pg_cluster_begin(&options, public_url, &nowhere, &why))
+        fail_msg("%s", why.text);
 }
 
 void

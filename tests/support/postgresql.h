@@ -31,6 +31,9 @@ void postgresql_kill(struct postgresql *p);
  * one. Lent until the next call. */
 const char *postgresql_query(struct postgresql *p, const char *sql);
 
+/* Begins a cluster without sets in its database. */
+void postgresql_begin_cluster(struct postgresql *p, const char *public_url);
+
 void postgresql_close(struct postgresql *p);
 
 #endif

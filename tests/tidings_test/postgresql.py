@@ -60,10 +60,10 @@ class Postgresql:
         )
         self.process.err.find(lambda line: "ready to accept connections" in line)
 
-    def query(self, text):
+    def query(self, text, database="postgres"):
         """The rows of its answer."""
         done = subprocess.run(
-            ["/usr/bin/psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", text],
+            ["/usr/bin/psql", "-d", database, "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", text],
             env={**os.environ, **self.env},
             capture_output=True,
             text=True,

@@ -1,0 +1,357 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "broker/commands/command_rows.h"
+#include "broker/config/config.h"
+#include "broker/journal/pg_cluster.h"
+#include "broker/store/store.h"
+
+/* For a connection, and for an answer. */
+#define PATIENCE_US 10000000
+
+/* A broker that runs reports each second. */
+#define SILENT_US 5000000
+
+/* A broker that runs is behind by some records, while others post. */
+#define BEHIND_BYTES ((uint64_t)64 << 20)
+
+struct values {
+    char data[4096];
+    char cluster[2048];
+    char cluster_name[64];
+    char public_url[512];
+    bool is_unsafe;
+};
+
+#define VALUE(member) \
+    offsetof(struct values, member), 0, 0, sizeof(((struct values *)0)->member)
+
+#define CLUSTER_ROW                                                       \
+    {                                                                     \
+        "cluster", "CONNINFO", OPTION_TEXT, VALUE(cluster), NULL, NULL,   \
+            "the PostgreSQL database of the cluster", .is_required = true \
+    }
+#define UNSAFE_ROW                                                           \
+    {                                                                        \
+        "cluster-unsafe", NULL, OPTION_FLAG,                                 \
+            offsetof(struct values, is_unsafe), 0, 0, 0, NULL, NULL,         \
+            "take a PostgreSQL server that does not wait for a standby, or " \
+            "for its disk"                                                   \
+    }
+
+static struct pg_options
+options_of(const struct values *values)
+{
+    return (struct pg_options){.address = values->cluster,
+                               .is_unsafe = values->is_unsafe,
+                               .patience_us = PATIENCE_US};
+}
+
+/* The data directory of a stopped broker */
+
+struct copy {
+    int lock;
+    struct engine *engine;
+    atomic_size_t forms;
+    struct journal_place place;
+    struct buf heads; /* a line for each set and each name of a removed one */
+    uint64_t n_sets;
+};
+
+static enum status
+add_head(const struct engine_set *set, void *user, struct problem *why)
+{
+    struct copy *copy = user;
+    const struct head *head = &set->head;
+
+    if (set->removed_us) {
+        buf_add_format(&copy->heads, "removed %s %" PRIu64 "\n", set->name,
+                       head->list);
+    } else {
+        buf_add_format(&copy->heads, "%s %s %" PRIu64 " %" PRIu64 " ",
+                       set->name, head->epoch, head->list, head->last);
+        buf_add_hex(&copy->heads, head->digest.bytes, DIGEST_SIZE);
+        buf_add_text(&copy->heads, "\n");
+        copy->n_sets++;
+    }
+    return copy->heads.failed ? problem_memory(why) : STATUS_OK;
+}
+
+static void
+copy_close(struct copy *copy)
+{
+    if (copy->engine)
+        copy->engine->ops->close(copy->engine);
+    buf_fini(&copy->heads);
+    file_close(&copy->lock);
+}
+
+/* Opens the directory as a broker would, so that none runs there. Always close
+ * it. */
+static enum status
+copy_open(struct copy *copy, const char *dir, struct problem *why)
+{
+    enum status rc;
+
+    *copy = (struct copy){.lock = -1};
+    atomic_init(&copy->forms, 0);
+    buf_init(&copy->heads, SIZE_MAX);
+    rc = file_lock(dir, &copy->lock, why);
+    if (!rc)
+        rc = store_open(&copy->engine, dir, &copy->forms, why);
+    if (!rc)
+        rc = copy->engine->ops->load(copy->engine, add_head, copy, why);
+    if (!rc)
+        rc = copy->engine->ops->place(copy->engine, &copy->place, why);
+    return rc;
+}
+
+static enum status
+copy_move(struct copy *copy, const struct journal_place *place,
+          struct problem *why)
+{
+    const struct commit commit = {clock_now_us(), NULL, 0, place};
+    bool is_more;
+
+    return copy->engine->ops->commit(copy->engine, &commit, &is_more, why);
+}
+
+/* Where a cluster begins that this copy is the first of: a digest of its sets;
+ * all zero if there were none ever. */
+static struct journal_place
+beginning_of(const struct copy *copy)
+{
+    struct journal_place place = {.n = 0};
+
+    if (copy->heads.size > 0)
+        digest_start(&place.chain, buf_slice(&copy->heads));
+    return place;
+}
+
+static bool
+is_somewhere(const struct journal_place *place)
+{
+    static const struct journal_place nowhere = {.n = 0};
+
+    return place->n > 0 || !digest_is_equal(&place->chain, &nowhere.chain);
+}
+
+/* cluster init */
+
+static enum exit_code
+run_init(const struct arguments *given)
+{
+    const struct values *values = given->values;
+    const struct pg_options options = options_of(values);
+    struct journal_place place;
+    struct problem why = {""};
+    struct copy copy;
+    enum status rc = pg_check_address(values->cluster, &why);
+
+    umask(S_IRWXG | S_IRWXO);
+    if (!rc)
+        rc = file_make_dirs(values->data, &why);
+    if (rc)
+        return command_fail(given, rc, &why);
+    rc = copy_open(&copy, values->data, &why);
+    place = beginning_of(&copy);
+    if (!rc && is_somewhere(&copy.place) &&
+        memcmp(&copy.place, &place, sizeof(place)) != 0)
+        rc = problem(&why, STATUS_CONFLICT, "%s is a copy of a cluster already",
+                     values->data);
+    if (!rc)
+        rc = pg_cluster_begin(&options, values->public_url, &place, &why);
+    if (!rc && is_somewhere(&place))
+        rc = copy_move(&copy, &place, &why);
+    copy_close(&copy);
+    if (rc)
+        return command_fail(given, rc, &why);
+    printf("the cluster begins with %" PRIu64 " sets; every broker of it has "
+           "--public-url %s\n",
+           copy.n_sets, values->public_url);
+    return EXIT_GOOD;
+}
+
+static const struct option init_rows[] = {
+    {"data", "DIR", OPTION_TEXT, VALUE(data), NULL, "./tidings-data",
+     "the data directory of the first broker, which is stopped"},
+    CLUSTER_ROW,
+    {"public-url", "URL", OPTION_URL, VALUE(public_url), NULL, NULL,
+     "what clients put before the paths, at every broker", .is_required = true},
+    UNSAFE_ROW,
+};
+
+const struct command cluster_init_command = {
+    .name = "cluster init",
+    .help = "Begins a cluster with a stopped broker, in an empty database.",
+    .more = "Nothing is renumbered: the sets go on with their epochs. The "
+            "others begin with a backup of a broker of the cluster, or, if "
+            "the journal still has its first record and the first broker had "
+            "no sets, with an empty directory.\n",
+    .examples = "tidingsd cluster init --data /var/lib/tidings \\\n"
+                "    --cluster 'host=db1,db2 dbname=tidings user=tidings' \\\n"
+                "    --public-url https://tidings.example.org\n",
+    .options = OPTIONS(init_rows),
+    .run = run_init,
+    .size = sizeof(struct values),
+};
+
+/* cluster status */
+
+struct report {
+    const struct pg_cluster *cluster;
+    uint64_t n_brokers, n_faults;
+};
+
+static void
+print_broker(const struct pg_broker *broker, void *user)
+{
+    struct report *report = user;
+    bool is_silent = !broker->is_running || broker->silent_us > SILENT_US;
+    const char *state = "runs";
+
+    if (is_silent)
+        state = "is away";
+    else if (broker->n > report->cluster->end.n)
+        state = "is ahead of the journal";
+    else if (broker->n < report->cluster->first)
+        state = "needs a backup";
+    else if (broker->behind_bytes > BEHIND_BYTES)
+        state = "is behind";
+    report->n_brokers++;
+    report->n_faults += strcmp(state, "runs") != 0;
+    printf("broker %.*s: %s, record %" PRIu64 ", %" PRIu64
+           " bytes behind, seen %.1f s ago\n",
+           SLICE_ARG(broker->name), state, broker->n, broker->behind_bytes,
+           (double)broker->silent_us / 1e6);
+}
+
+static enum exit_code
+run_status(const struct arguments *given)
+{
+    const struct values *values = given->values;
+    struct pg_options options = options_of(values);
+    struct pg_cluster cluster;
+    struct report report = {.cluster = &cluster};
+    struct problem why = {""};
+    enum status rc = pg_check_address(values->cluster, &why);
+
+    options.is_unsafe = true; /* says so, below */
+    if (!rc)
+        rc = pg_cluster_look(&options, &cluster, print_broker, &report, &why);
+    if (rc)
+        return command_fail(given, rc, &why);
+    printf("journal: record %" PRIu64 ", has the last %" PRIu64
+           " of them, %" PRIu64 " bytes\n"
+           "PostgreSQL: %s, %" PRIu64 " synchronous standbys\n"
+           "public URL: %s\n",
+           cluster.end.n, cluster.end.n - cluster.first, cluster.bytes,
+           cluster.has_standbys ? "waits for standbys"
+                                : "does not wait for a standby",
+           cluster.n_standbys, cluster.public_url);
+    if (!values->is_unsafe && cluster.n_standbys == 0)
+        report.n_faults++;
+    return report.n_faults > 0 || report.n_brokers == 0 ? EXIT_FAILED
+                                                        : EXIT_GOOD;
+}
+
+static const struct option status_rows[] = {CLUSTER_ROW, UNSAFE_ROW};
+
+const struct command cluster_status_command = {
+    .name = "cluster status",
+    .help = "Lists the brokers of a cluster, and describes its journal.",
+    .more = "The exit status is 1 if a broker is away or far behind, or no "
+            "standby of PostgreSQL has each commit, unless --cluster-unsafe is "
+            "given.\n",
+    .examples = "tidingsd cluster status --cluster 'host=db1,db2 "
+                "dbname=tidings'\n",
+    .options = OPTIONS(status_rows),
+    .run = run_status,
+    .size = sizeof(struct values),
+};
+
+/* cluster leave */
+
+static enum status
+release_copy(void *user, struct problem *why)
+{
+    static const struct journal_place nowhere = {.n = 0};
+
+    return copy_move(user, &nowhere, why);
+}
+
+static enum status
+leave(const struct values *values, struct copy *copy, bool *is_last,
+      struct problem *why)
+{
+    const struct pg_options options = options_of(values);
+    bool has_copy = values->data[0] != '\0';
+    enum status rc = has_copy ? copy_open(copy, values->data, why) : STATUS_OK;
+
+    if (!rc && has_copy && !is_somewhere(&copy->place) && copy->n_sets > 0)
+        rc = problem(why, STATUS_CONFLICT, "%s is no copy of a cluster",
+                     values->data);
+    if (!rc)
+        rc = pg_cluster_leave(&options, values->cluster_name,
+                              has_copy ? &copy->place : NULL, is_last,
+                              release_copy, copy, why);
+    if (has_copy)
+        copy_close(copy);
+    return rc;
+}
+
+static enum exit_code
+run_leave(const struct arguments *given)
+{
+    struct values values = *(const struct values *)given->values;
+    struct problem why = {""};
+    struct copy copy;
+    bool is_last = false;
+    enum status rc = pg_check_address(values.cluster, &why);
+
+    umask(S_IRWXG | S_IRWXO);
+    if (!values.cluster_name[0] &&
+        gethostname(values.cluster_name, sizeof(values.cluster_name) - 1))
+        values.cluster_name[0] = '\0';
+    if (!rc)
+        rc = leave(&values, &copy, &is_last, &why);
+    if (rc)
+        return command_fail(given, rc, &why);
+    if (is_last)
+        printf("the cluster has ended; %s is a single broker's again\n",
+               values.data);
+    else
+        printf("\"%s\" has left the cluster; its data directory stays a copy, "
+               "which no broker may serve alone: delete it\n",
+               values.cluster_name);
+    return EXIT_GOOD;
+}
+
+static const struct option leave_rows[] = {
+    {"data", "DIR", OPTION_TEXT, VALUE(data), NULL, NULL,
+     "the data directory of the broker; none if it is lost"},
+    CLUSTER_ROW,
+    {"cluster-name", "NAME", OPTION_TEXT, VALUE(cluster_name), NULL, NULL,
+     "name of the broker; that of the machine if not given"},
+    UNSAFE_ROW,
+};
+
+const struct command cluster_leave_command = {
+    .name = "cluster leave",
+    .help = "Takes a stopped broker out of its cluster.",
+    .more = "The last broker becomes a single one: its sets go on as they are, "
+            "and the cluster's tables are deleted. The copy of any other "
+            "broker can only be deleted: beside the cluster, it would be a "
+            "second history of the same epochs.\n",
+    .examples = "tidingsd cluster leave --data /var/lib/tidings \\\n"
+                "    --cluster 'host=db1,db2 dbname=tidings user=tidings'\n",
+    .options = OPTIONS(leave_rows),
+    .run = run_leave,
+    .size = sizeof(struct values),
+};

@@ -1,0 +1,278 @@
+#include "broker/journal/pg_cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/journal/pg_connection.h"
+
+/* The lock is for two commands at once. `bytes`: of all records up to this
+ * one. The turn is one row that is always rewritten, in the room that its page
+ * keeps. */
+static const char schema[] =
+    "DO $$ BEGIN"
+    " PERFORM pg_advisory_xact_lock(5282143);"
+    " IF to_regclass('tidings_cluster') IS NULL THEN"
+    "  CREATE TABLE tidings_cluster(one int PRIMARY KEY CHECK (one = 1),"
+    "   public_url text NOT NULL);"
+    "  CREATE TABLE tidings_brokers(name text PRIMARY KEY,"
+    "   instance text NOT NULL, at timestamptz NOT NULL,"
+    "   n bigint NOT NULL DEFAULT 0);"
+    "  CREATE TABLE tidings_records(n bigint PRIMARY KEY,"
+    "   chain bytea NOT NULL, broker text NOT NULL, bytes bigint NOT NULL,"
+    "   record bytea NOT NULL);"
+    "  ALTER TABLE tidings_records ALTER record SET STORAGE EXTERNAL;"
+    "  CREATE TABLE tidings_turn(one int PRIMARY KEY CHECK (one = 1),"
+    "   n bigint NOT NULL, chain bytea NOT NULL, at_us bigint NOT NULL,"
+    "   bytes bigint NOT NULL) WITH (fillfactor = 10);"
+    "  CREATE TABLE tidings_leases(name text PRIMARY KEY,"
+    "   broker text NOT NULL, term bigint NOT NULL,"
+    "   until timestamptz NOT NULL) WITH (fillfactor = 10);"
+    "  CREATE TABLE tidings_streams(name text PRIMARY KEY,"
+    "   n bigint NOT NULL) WITH (fillfactor = 10);"
+    "  CREATE TABLE tidings_rows(stream text NOT NULL, key bytea NOT NULL,"
+    "   n bigint NOT NULL, value bytea, PRIMARY KEY(stream, key));"
+    "  CREATE INDEX ON tidings_rows(stream, n);"
+    "  CREATE TABLE tidings_orders(id bigserial PRIMARY KEY,"
+    "   broker text NOT NULL, at timestamptz NOT NULL,"
+    "   term bigint NOT NULL, bytes bytea NOT NULL, answer bytea);"
+    " END IF;"
+    "END $$";
+
+static enum status
+connect_for(struct pg_connection *c, const struct pg_options *options,
+            struct problem *why)
+{
+    struct pg_options anonymous = *options;
+
+    anonymous.broker = NULL;
+    pg_init(c, &anonymous);
+    return pg_connect(c, why);
+}
+
+static struct slice
+chain_of(const struct journal_place *place)
+{
+    return (struct slice){(const char *)place->chain.bytes, DIGEST_SIZE};
+}
+
+/* Beginning */
+
+static enum status
+on_begun(size_t statement, const PGresult *rows, void *user,
+         struct problem *why)
+{
+    (void)user;
+    if (statement != 5 || PQntuples(rows) == 1)
+        return STATUS_OK;
+    return problem(why, STATUS_CONFLICT,
+                   "this database has another cluster, or one that goes on "
+                   "already");
+}
+
+enum status
+pg_cluster_begin(const struct pg_options *options, const char *public_url,
+                 const struct journal_place *place, struct problem *why)
+{
+    struct pg_connection c;
+    char n[8];
+    const struct slice at = pg_number(place->n, n), chain = chain_of(place);
+    const struct pg_statement statements[] = {
+        {"BEGIN"},
+        {schema},
+        {"INSERT INTO tidings_cluster VALUES(1, $1)"
+         " ON CONFLICT DO NOTHING",
+         {slice_of(public_url)},
+         1},
+        {"INSERT INTO tidings_records SELECT $1, $2, '', 0, ''"
+         " WHERE NOT EXISTS (SELECT FROM tidings_turn)",
+         {at, chain},
+         2},
+        {"INSERT INTO tidings_turn VALUES(1, $1, $2, 0, 0)"
+         " ON CONFLICT DO NOTHING",
+         {at, chain},
+         2},
+        {"SELECT 1 FROM tidings_turn, tidings_cluster"
+         " WHERE n = $1 AND chain = $2 AND public_url = $3",
+         {at, chain, slice_of(public_url)},
+         3},
+        {"COMMIT"},
+    };
+    enum status rc = connect_for(&c, options, why);
+
+    if (!rc)
+        rc = pg_run(&c, statements, 7, on_begun, NULL, why);
+    pg_close(&c);
+    return rc;
+}
+
+/* Looking */
+
+struct look {
+    struct pg_cluster *cluster;
+    void (*on_broker)(const struct pg_broker *broker, void *user);
+    void *user;
+};
+
+static enum status
+on_look(size_t statement, const PGresult *rows, void *user, struct problem *why)
+{
+    struct look *look = user;
+    struct pg_cluster *c = look->cluster;
+
+    if (statement == 0) {
+        struct slice chain = PQntuples(rows) == 1 ? pg_get_bytes(rows, 0, 1)
+                                                  : (struct slice){NULL, 0};
+
+        if (chain.size != DIGEST_SIZE)
+            return problem(why, STATUS_REFUSED,
+                           "PostgreSQL: the tables of the cluster are empty");
+        c->end.n = pg_get_number(rows, 0, 0);
+        memcpy(c->end.chain.bytes, chain.data, DIGEST_SIZE);
+        c->first = pg_get_number(rows, 0, 2);
+        c->bytes = pg_get_number(rows, 0, 3);
+        c->n_standbys = pg_get_number(rows, 0, 4);
+        c->has_standbys = pg_get_number(rows, 0, 5) != 0;
+        snprintf(c->public_url, sizeof(c->public_url), "%.*s",
+                 SLICE_ARG(pg_get_bytes(rows, 0, 6)));
+        return STATUS_OK;
+    }
+    for (int i = 0; i < PQntuples(rows); i++) {
+        const struct pg_broker broker = {
+            .name = pg_get_bytes(rows, i, 0),
+            .n = pg_get_number(rows, i, 1),
+            .behind_bytes = pg_get_number(rows, i, 2),
+            .silent_us = (int64_t)pg_get_number(rows, i, 3),
+            .is_running = pg_get_number(rows, i, 4) != 0,
+        };
+
+        look->on_broker(&broker, look->user);
+    }
+    return STATUS_OK;
+}
+
+#define IS_RUNNING                         \
+    "EXISTS (SELECT FROM pg_stat_activity" \
+    " WHERE application_name = '" PG_SESSION "' || b.instance)"
+
+enum status
+pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
+                void (*on_broker)(const struct pg_broker *broker, void *user),
+                void *user, struct problem *why)
+{
+    static const struct pg_statement statements[] = {
+        {"SELECT t.n, t.chain, first.n, t.bytes - first.bytes,"
+         " (SELECT count(*) FROM pg_stat_replication"
+         "  WHERE sync_state IN ('sync', 'quorum')),"
+         " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
+         " public_url FROM tidings_turn t, tidings_cluster,"
+         " (SELECT n, bytes FROM tidings_records ORDER BY n LIMIT 1) AS first"},
+        {"SELECT name, b.n, greatest(0, t.bytes - coalesce("
+         "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"
+         " (extract(epoch FROM now() - at) * 1000000)::bigint,"
+         " (" IS_RUNNING ")::int::bigint"
+         " FROM tidings_brokers b, tidings_turn t ORDER BY name"},
+    };
+    struct look look = {cluster, on_broker, user};
+    struct pg_connection c;
+    enum status rc = connect_for(&c, options, why);
+
+    if (!rc)
+        rc = pg_run(&c, statements, 2, on_look, &look, why);
+    pg_close(&c);
+    return rc;
+}
+
+/* Leaving */
+
+struct leaving {
+    const struct journal_place *place;
+    uint64_t n_rows, n_running, n_others;
+    bool is_at_end;
+};
+
+static enum status
+on_leaving(size_t statement, const PGresult *rows, void *user,
+           struct problem *why)
+{
+    struct leaving *l = user;
+
+    if (statement == 1)
+        l->is_at_end =
+            PQntuples(rows) == 1 && l->place &&
+            pg_get_number(rows, 0, 0) == l->place->n &&
+            slice_equal(pg_get_bytes(rows, 0, 1), chain_of(l->place));
+    if (statement != 2)
+        return STATUS_OK;
+    if (PQntuples(rows) != 1)
+        return problem(why, STATUS_REFUSED, "PostgreSQL: it gave no row");
+    l->n_rows = pg_get_number(rows, 0, 0);
+    l->n_running = pg_get_number(rows, 0, 1);
+    l->n_others = pg_get_number(rows, 0, 2);
+    return STATUS_OK;
+}
+
+static enum status
+judge_leaving(const struct leaving *l, const char *name, struct problem *why)
+{
+    if (l->n_rows == 0 && (l->n_others > 0 || !l->place))
+        return problem(why, STATUS_NOT_FOUND,
+                       "the cluster has no broker \"%s\"", name);
+    if (l->n_running > 0)
+        return problem(why, STATUS_CONFLICT,
+                       "the broker \"%s\" runs: stop it first", name);
+    if (l->n_others == 0 && !l->place)
+        return problem(why, STATUS_CONFLICT,
+                       "\"%s\" is the last broker of the cluster: give its "
+                       "data directory with --data",
+                       name);
+    if (l->n_others == 0 && !l->is_at_end)
+        return problem(why, STATUS_CONFLICT,
+                       "\"%s\" is the last broker of the cluster, and the "
+                       "journal does not end where its copy ends: start it, "
+                       "let it follow, and stop it again",
+                       name);
+    return STATUS_OK;
+}
+
+enum status
+pg_cluster_leave(const struct pg_options *options, const char *name,
+                 const struct journal_place *place, bool *is_last,
+                 enum status (*release)(void *user, struct problem *why),
+                 void *user, struct problem *why)
+{
+    const struct slice who = slice_of(name);
+    const struct pg_statement look[] = {
+        {"BEGIN"},
+        {"SELECT n, chain FROM tidings_turn WHERE one = 1 FOR UPDATE"},
+        {"SELECT count(*) FILTER (WHERE name = $1),"
+         " count(*) FILTER (WHERE name = $1 AND " IS_RUNNING "),"
+         " count(*) FILTER (WHERE name <> $1) FROM tidings_brokers b",
+         {who},
+         1},
+    };
+    const struct pg_statement go[] = {
+        {"DELETE FROM tidings_brokers WHERE name = $1", {who}, 1},
+        {"COMMIT"},
+    };
+    static const struct pg_statement end[] = {
+        {"DROP TABLE tidings_records, tidings_turn, tidings_brokers,"
+         " tidings_cluster, tidings_leases, tidings_streams, tidings_rows,"
+         " tidings_orders"},
+        {"COMMIT"},
+    };
+    struct leaving l = {.place = place};
+    struct pg_connection c;
+    enum status rc = connect_for(&c, options, why);
+
+    if (!rc)
+        rc = pg_run(&c, look, 3, on_leaving, &l, why);
+    if (!rc)
+        rc = judge_leaving(&l, name, why);
+    *is_last = !rc && l.n_others == 0;
+    if (*is_last)
+        rc = release(user, why);
+    if (!rc)
+        rc = pg_run(&c, *is_last ? end : go, 2, NULL, NULL, why);
+    pg_close(&c);
+    return rc;
+}

@@ -1,0 +1,61 @@
+/*
+ * pg_cluster.h - the tables of a cluster: begins the cluster, lists its
+ * brokers, takes a broker out. For commands: each call makes a connection that
+ * has no broker's name, and closes it.
+ */
+#ifndef BROKER_JOURNAL_PG_CLUSTER_H
+#define BROKER_JOURNAL_PG_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/journal/pg_options.h"
+#include "broker/log/journal.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Makes the tables in a database that has none of them; the first broker's
+ * copy is at `place`. Does nothing if the same cluster is there, and nobody has
+ * added a record. STATUS_CONFLICT: the database has another one. */
+MUST_CHECK enum status pg_cluster_begin(const struct pg_options *options,
+                                        const char *public_url,
+                                        const struct journal_place *place,
+                                        struct problem *why);
+
+struct pg_cluster {
+    struct journal_place end; /* of the journal */
+    uint64_t first;           /* records before it are forgotten */
+    uint64_t bytes;           /* of the records from there on */
+    uint64_t n_standbys;      /* that have each commit before its answer */
+    bool has_standbys;        /* the server waits for some */
+    char public_url[512];
+};
+
+struct pg_broker {
+    struct slice name; /* lent */
+    uint64_t n;        /* its copy has the records up to it */
+    uint64_t behind_bytes;
+    int64_t silent_us; /* since its last report */
+    bool is_running;   /* its process has a session */
+};
+
+/* Looks at the cluster, then at each broker, by name. */
+MUST_CHECK enum status
+pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
+                void (*on_broker)(const struct pg_broker *broker, void *user),
+                void *user, struct problem *why);
+
+/* Takes a broker that does not run out of the cluster. `place`: of its copy;
+ * NULL: it is lost. *is_last: no other broker is left, and the journal ends at
+ * `place`: `release` is called, to make the copy a single broker's, and then
+ * the tables go. STATUS_NOT_FOUND: there is no such broker; STATUS_CONFLICT: it
+ * runs, or it is the last one and lacks records. */
+MUST_CHECK enum status
+pg_cluster_leave(const struct pg_options *options, const char *name,
+                 const struct journal_place *place, bool *is_last,
+                 enum status (*release)(void *user, struct problem *why),
+                 void *user, struct problem *why);
+
+#endif

@@ -1,0 +1,260 @@
+#include "broker/membership.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/db.h"
+#include "broker/base/diag.h"
+#include "broker/journal/pg_journal.h"
+#include "broker/log/log.h"
+#include "broker/sets/registry.h"
+#include "broker/sets/settings.h"
+
+/* For a connection, and for an answer: a post that gets no turn is refused
+ * within two seconds. */
+#define PATIENCE_US 1500000
+
+/* The longest name of a broker. */
+#define NAME_MAX_SIZE 63
+
+struct membership {
+    struct pg_options options;
+    char instance[PG_INSTANCE_SIZE + 1];
+    struct journal *journal;
+};
+
+/* What a cluster cannot do yet: options */
+
+static bool
+has_bridges(const struct config *config)
+{
+    return config->n_bridges > 0;
+}
+
+static bool
+has_content(const struct config *config)
+{
+    return config->content != CONTENT_NONE;
+}
+
+static bool
+has_resource_lists(const struct config *config)
+{
+    return config->resource_list_every_us > 0;
+}
+
+static bool
+has_resource_dumps(const struct config *config)
+{
+    return config->resource_dump_every_us > 0;
+}
+
+static const struct {
+    const char *option;
+    bool (*is_given)(const struct config *config);
+} single_options[] = {
+    {"bridges (--mqtt, sections [mqtt NAME])", has_bridges},
+    {"content (--content)", has_content},
+    {"Resource Lists (--resource-list-every)", has_resource_lists},
+    {"Resource Dumps (--resource-dump-every)", has_resource_dumps},
+};
+
+static bool
+is_name(const char *name)
+{
+    size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyz"
+                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+    return size > 0 && size <= NAME_MAX_SIZE && !name[size];
+}
+
+enum status
+membership_check(const struct config *config, struct problem *why)
+{
+    struct problem inner = {""};
+
+    if (pg_check_address(config->cluster, &inner))
+        return problem(why, STATUS_INVALID, "--cluster: %s", inner.text);
+    if (!is_name(config->cluster_name))
+        return problem(why, STATUS_INVALID,
+                       "--cluster-name: \"%s\" is not 1 to %d of a-z A-Z 0-9 "
+                       ". _ -",
+                       problem_quote(slice_of(config->cluster_name)).text,
+                       NAME_MAX_SIZE);
+    if (!config->public_url[0])
+        return problem(why, STATUS_INVALID,
+                       "--cluster needs --public-url: all brokers of a cluster "
+                       "have the same");
+    for (size_t i = 0; i < sizeof(single_options) / sizeof(single_options[0]);
+         i++)
+        if (single_options[i].is_given(config))
+            return problem(why, STATUS_INVALID,
+                           "--cluster: a cluster cannot have %s yet",
+                           single_options[i].option);
+    return STATUS_OK;
+}
+
+/* The same: the data directory */
+
+static const struct {
+    const char *what, *sql;
+} single_rows[] = {
+    {"subscriptions of callbacks", "SELECT 1 FROM subscriptions LIMIT 1"},
+    {"relays", "SELECT 1 FROM relays LIMIT 1"},
+};
+
+/* Checks hub.db, which the hub may not have made. */
+static enum status
+check_hub(const char *dir, struct problem *why)
+{
+    char path[4200];
+    struct db db = {NULL};
+    enum status rc;
+
+    snprintf(path, sizeof(path), "%s/hub.db", dir);
+    if (access(path, F_OK))
+        return STATUS_OK;
+    rc = db_open(&db, path, DB_LOOK, why);
+    for (size_t i = 0; !rc && i < sizeof(single_rows) / sizeof(single_rows[0]);
+         i++) {
+        sqlite3_stmt *q = NULL;
+        bool row = false;
+
+        /* An older one has no relays. */
+        if (!db_prepare(&db, &q, single_rows[i].sql, NULL))
+            rc = db_step(&db, q, &row, "read hub.db", why);
+        sqlite3_finalize(q);
+        if (!rc && row)
+            rc = problem(why, STATUS_INVALID,
+                         "--cluster: %s has %s, which a cluster cannot have "
+                         "yet",
+                         path, single_rows[i].what);
+    }
+    db_close(&db);
+    return rc;
+}
+
+/* The first set that a cluster cannot have. */
+struct set_check {
+    enum status rc;
+    struct problem *why;
+};
+
+static bool
+check_set(struct set *set, const struct head *head, void *user)
+{
+    struct set_check *check = user;
+    struct problem inner = {""};
+    struct settings settings;
+
+    (void)head;
+    registry_settings(set, &settings);
+    settings.peers = registry_peers(set);
+    check->rc = settings_check_cluster(&settings, &inner);
+    settings_fini(&settings);
+    if (check->rc)
+        problem_set(check->why, "--cluster: the set %s: %s", set->name,
+                    inner.text);
+    return !check->rc;
+}
+
+static enum status
+check_sets(struct registry *registry, struct problem *why)
+{
+    struct set_check check = {STATUS_OK, why};
+
+    registry_each(registry, check_set, &check);
+    return check.rc;
+}
+
+/* The journal */
+
+enum status
+membership_open(struct membership **membership, const struct config *config,
+                struct problem *why)
+{
+    struct membership *c = calloc(1, sizeof(*c));
+    enum status rc = check_hub(config->data, why);
+
+    if (!c)
+        return problem_memory(why);
+    c->options = (struct pg_options){
+        .address = config->cluster,
+        .broker = config->cluster_name,
+        .public_url = config->public_url,
+        .instance = c->instance,
+        .is_unsafe = config->cluster_unsafe,
+        .patience_us = PATIENCE_US,
+    };
+    if (!rc)
+        rc = pg_make_instance(c->instance, why);
+    if (!rc)
+        rc = pg_journal_open(&c->journal, &c->options, config->cluster_keep,
+                             why);
+    if (rc) {
+        free(c);
+        return rc;
+    }
+    if (config->cluster_unsafe)
+        diag(DIAG_WARNING, "journal",
+             "--cluster-unsafe: PostgreSQL may lose changes that were "
+             "acknowledged");
+    *membership = c;
+    return STATUS_OK;
+}
+
+struct journal *
+membership_journal(struct membership *c)
+{
+    return c->journal;
+}
+
+enum status
+membership_check_copy(struct membership *c, struct registry *registry,
+                      struct problem *why)
+{
+    struct problem reason = {""};
+    struct journal_place place;
+    enum status rc = check_sets(registry, why);
+
+    if (rc)
+        return rc;
+    log_place(registry_log(registry), &place);
+    rc = pg_journal_check(c->journal, &place, &reason);
+    if (place.n == 0 && (rc == STATUS_GONE || rc == STATUS_DIFFERENT))
+        return problem(why, rc,
+                       "--cluster: %s has no copy of this cluster, whose "
+                       "journal does not have all records any more, or began "
+                       "with sets: restore a backup of another broker there",
+                       registry_config(registry)->data);
+    if (rc == STATUS_INVALID)
+        return problem(why, rc, "--cluster: %s", reason.text);
+    if (rc)
+        DIAG(DIAG_WARNING, "journal", "posts are refused",
+             diag_text("error", reason.text));
+    return STATUS_OK;
+}
+
+enum status
+membership_follow(struct membership *c, struct registry *registry,
+                  struct problem *why)
+{
+    return pg_journal_follow(c->journal, registry_log(registry), why);
+}
+
+void
+membership_stop(struct membership *c)
+{
+    if (c)
+        pg_journal_stop(c->journal);
+}
+
+void
+membership_close(struct membership *c)
+{
+    if (!c)
+        return;
+    c->journal->ops->close(c->journal);
+    free(c);
+}

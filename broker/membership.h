@@ -1,0 +1,44 @@
+/*
+ * membership.h - one broker of a cluster: its journal, and what a cluster
+ * cannot do yet.
+ */
+#ifndef BROKER_MEMBERSHIP_H
+#define BROKER_MEMBERSHIP_H
+
+#include "broker/config/config.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct membership;
+struct journal;
+struct registry;
+
+/* Checks the options of a broker of a cluster (--cluster). STATUS_INVALID:
+ * `why` names the option. */
+MUST_CHECK enum status membership_check(const struct config *config,
+                                        struct problem *why);
+
+/* Opens the journal, for registry_open; connects when the log first needs it.
+ * STATUS_INVALID: the data directory has work that a cluster cannot do yet. */
+MUST_CHECK enum status membership_open(struct membership **membership,
+                                       const struct config *config,
+                                       struct problem *why);
+struct journal *membership_journal(struct membership *membership);
+
+/* Checks, before the broker serves, that it belongs to the cluster: name,
+ * public URL, the sets, and that an empty copy can begin with the first record.
+ * STATUS_OK also if the journal does not answer, or does not agree with the
+ * copy: the broker then serves reads. */
+MUST_CHECK enum status membership_check_copy(struct membership *membership,
+                                             struct registry *registry,
+                                             struct problem *why);
+
+/* Follows other brokers, until membership_stop, which comes before
+ * registry_stop. NULL is allowed in both functions that end. */
+MUST_CHECK enum status membership_follow(struct membership *membership,
+                                         struct registry *registry,
+                                         struct problem *why);
+void membership_stop(struct membership *membership);
+void membership_close(struct membership *membership); /* after registry_close */
+
+#endif

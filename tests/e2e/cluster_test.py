@@ -1,0 +1,323 @@
+"""One broker of a cluster: how a cluster begins, who may belong to it, how a broker
+leaves. Posts anywhere and faults of PostgreSQL: tests/cluster."""
+
+import itertools
+
+import pytest
+
+from tidings_test.backups import Backups
+from tidings_test.postgresql import Postgresql
+from tidings_test.sets import Set, change
+from tidings_test.waiting import wait_for
+
+PUBLIC = "http://127.0.0.1:8787"
+NAMES = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server():
+    started = Postgresql()
+    yield started
+    started.end()
+
+
+class Cluster:
+    """Brokers of a database of a test's own."""
+
+    def __init__(self, server, start_broker, run, path):
+        self.server, self.start_broker, self.run = server, start_broker, run
+        self.path = path
+        self.name = f"cluster{next(NAMES)}"
+        server.query(f"CREATE DATABASE {self.name}")
+        self.address = f"host={server.directory} user=postgres dbname={self.name}"
+        self.here = ("--cluster", self.address, "--cluster-unsafe")
+
+    def options(self, name, *more):
+        return (*self.here, "--public-url", PUBLIC, "--cluster-name", name, *more)
+
+    def init(self, data, **how):
+        where = ("--data", data, "--public-url", PUBLIC)
+        return self.run("tidingsd", "cluster", "init", *where, *self.here, **how)
+
+    def start(self, name, *more):
+        options = self.options(name, *more)
+        return self.start_broker(*options, directory=self.path / name)
+
+    def refused(self, *options, data="other", status=2):
+        """What a broker says that does not start."""
+        where = ("--listen", "127.0.0.1:0", "--data", self.path / data)
+        done = self.run("tidingsd", *where, *options, status=status)
+        return "\n".join([*done.out, *done.err])
+
+    def status(self, *more, status=0):
+        asked = ("cluster", "status", "--cluster", self.address, *more)
+        return self.run("tidingsd", *asked, status=status).out
+
+    def leave(self, name, *more, status=0):
+        asked = ("cluster", "leave", *self.here, "--cluster-name", name, *more)
+        done = self.run("tidingsd", *asked, status=status)
+        return "\n".join([*done.out, *done.err])
+
+    def query(self, text):
+        return self.server.query(text, self.name)
+
+
+@pytest.fixture
+def cluster(server, start_broker, run, tmp_path):
+    return Cluster(server, start_broker, run, tmp_path)
+
+
+def last(one):
+    """The last entry of a set, also of one that is not there yet."""
+    answer = one.broker.get(one.path)
+    return answer.json()["last"] if answer.status == 200 else 0
+
+
+def wait_last(broker, name, seq):
+    one = Set(broker, name)
+    wait_for(f"entry {seq} at {broker}", lambda: last(one) == seq)
+    return one
+
+
+def epoch(broker, name):
+    return broker.get(f"/sets/{name}").json()["epoch"]
+
+
+def test_each_broker_takes_posts_and_follows_the_others(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    brokers = [cluster.start(name) for name in "abc"]
+    for n, broker in enumerate(brokers * 2, 1):
+        receipt = Set(broker, "news").post(1)
+        assert receipt.last == n
+    for broker in brokers:
+        wait_last(broker, "news", 6)
+    assert len({epoch(broker, "news") for broker in brokers}) == 1
+    for broker in brokers:
+        broker.stop()
+    for broker in brokers:
+        broker.restart()
+        assert last(Set(broker, "news")) == 6
+    assert Set(brokers[1], "news").post(1).last == 7
+    wait_last(brokers[2], "news", 7)
+
+
+def test_a_single_broker_becomes_the_first_and_a_backup_joins(
+    cluster, start_broker, run, tmp_path
+):
+    single = start_broker(directory=tmp_path / "a")
+    Set(single, "news").post(5)
+    before = epoch(single, "news")
+    refused = cluster.init(single.data, status=1)
+    assert "is in use by process" in "\n".join(refused.err)
+    single.stop()
+    text = cluster.refused(*cluster.options("a"), data="a/data", status=1)
+    assert "has sets that are not of the cluster" in text
+
+    cluster.init(single.data)
+    cluster.init(single.data)  # again: nothing has happened yet
+    assert "is a copy of a cluster" in cluster.refused(data="a/data", status=1)
+    single.set_options(*cluster.options("a"))
+    single.restart()
+    assert epoch(single, "news") == before
+    assert Set(single, "news").post(1).last == 6
+    backups = Backups(run, tmp_path / "backup")
+    backups.make(single)
+    assert Set(single, "news").post(1).last == 7
+
+    text = cluster.refused(*cluster.options("b"), data="empty", status=1)
+    assert "restore a backup of another broker there" in text
+    run("tidingsd", "restore", backups.directory, "--data", tmp_path / "b" / "data")
+    other = cluster.start("b")
+    wait_last(other, "news", 7)
+    assert epoch(other, "news") == before
+    assert Set(other, "news").post(1).last == 8
+    wait_last(single, "news", 8)
+    single.stop()
+    refused = cluster.init(single.data, status=1)
+    assert "is a copy of a cluster already" in "\n".join(refused.err)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--cluster", "host=x password=y"), "an address has no password"),
+        (("--cluster", "postgresql://u:p@h/d"), "an address has no password"),
+        (("--cluster", "nonsense"), "no address of PostgreSQL"),
+        (("--cluster-name", "no name"), "--cluster-name"),
+        (("--mqtt", "mqtt://127.0.0.1:1"), "a cluster cannot have bridges"),
+        (("--content", "inline"), "a cluster cannot have content"),
+        (("--resource-list-every", "5"), "a cluster cannot have Resource Lists"),
+        (("--resource-dump-every", "5"), "a cluster cannot have Resource Dumps"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_options_that_a_cluster_cannot_have_are_refused(cluster, options, reason):
+    kept = ["--cluster-unsafe", "--public-url", PUBLIC]
+    if options[0] != "--cluster":
+        kept += ["--cluster", cluster.address]
+    text = cluster.refused(*kept, *options)
+    assert reason in text
+    assert "password=y" not in text and "u:p" not in text
+
+
+def test_a_cluster_needs_a_public_url(cluster):
+    assert "--cluster needs --public-url" in cluster.refused(*cluster.here)
+
+
+def test_a_broker_that_does_not_belong_is_refused(cluster):
+    text = cluster.refused(*cluster.options("a"))
+    assert "this database has no cluster" in text
+    cluster.init(cluster.path / "a" / "data")
+    cluster.start("a")
+    text = cluster.refused(*cluster.options("a"))
+    assert 'another broker of the cluster has the name "a"' in text
+    options = (*cluster.here, "--cluster-name", "b", "--public-url", "http://127.0.0.2")
+    text = cluster.refused(*options)
+    assert f"the cluster has the public URL {PUBLIC}, and this broker" in text
+
+
+# A name is free when its process has ended, however that was.
+def test_a_name_is_free_again_after_a_kill(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    broker = cluster.start("a")
+    Set(broker, "news").post(1)
+    broker.kill()
+    broker.restart()
+    assert Set(broker, "news").post(1).last == 2
+
+
+def test_without_postgresql_a_broker_starts_and_serves_reads(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    broker = cluster.start("a")
+    Set(broker, "news").post(2)
+    broker.stop()
+    options = cluster.options("a")
+    nowhere = "host=127.0.0.1 port=1 dbname=x user=x"
+    broker.set_options("--cluster", nowhere, *options[2:])
+    broker.restart()
+    assert last(Set(broker, "news")) == 2
+    assert Set(broker, "news").send(change("http://example.com/")).status == 503
+    assert broker.wait_said("posts are refused")
+    broker.stop()
+    broker.set_options(*options)
+    broker.restart()
+    assert Set(broker, "news").post(1).last == 3
+
+
+def test_what_a_cluster_cannot_do_yet_is_refused(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    broker = cluster.start("a")
+    news = Set(broker, "news")
+    news.post(1)
+    for settings in (
+        {"content": "fetch"},
+        {"resourceListEvery": 60},
+        {"resourceDumpEvery": 60},
+        {"hubs": ["http://example.com/hub"]},
+        {"upstreamTopic": "http://example.com/topic"},
+    ):
+        (name,) = settings
+        refused = broker.put("/sets/other", settings)
+        assert refused.status == 422
+        assert name in refused.json()["detail"]
+        assert broker.patch("/sets/news", settings).status == 422
+    for path in (
+        "/sets/news/resourcelist",
+        "/sets/news/resourcedump",
+        "/sets/news/subscribe",
+        "/hub",
+    ):
+        refused = broker.post(path, b"", "application/x-www-form-urlencoded")
+        assert refused.status == 501, path
+
+
+def test_the_status_of_a_cluster(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    assert cluster.status("--cluster-unsafe", status=1)  # no broker
+    one, two = cluster.start("a"), cluster.start("b")
+    Set(one, "news").post(3)
+    wait_last(two, "news", 3)
+    (end,) = cluster.query("SELECT n FROM tidings_turn")
+    runs = f"runs, record {end}, 0 bytes behind"
+    wait_for(
+        "both brokers in the status",
+        lambda: sum(runs in x for x in cluster.status("--cluster-unsafe", status=None))
+        == 2,
+    )
+    said = cluster.status("--cluster-unsafe")
+    assert f"public URL: {PUBLIC}" in said
+    assert "PostgreSQL: does not wait for a standby, 0 synchronous standbys" in said
+    cluster.status(status=1)
+    two.stop()
+    wait_for(
+        "a broker that is away",
+        lambda: any(
+            x.startswith("broker b: is away")
+            for x in cluster.status("--cluster-unsafe", status=1)
+        ),
+    )
+
+
+def test_brokers_leave(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a"), cluster.start("b")
+    Set(one, "news").post(3)
+    wait_last(two, "news", 3)
+    before = epoch(one, "news")
+    assert 'the broker "b" runs' in cluster.leave("b", status=1)
+    assert 'no broker "c"' in cluster.leave("c", status=1)
+    two.stop()
+    assert "stays a copy" in cluster.leave("b", "--data", two.data)
+    assert "is a copy of a cluster" in cluster.refused(data="b/data", status=1)
+    Set(one, "news").post(1)
+    one.stop()
+    assert "give its data directory" in cluster.leave("a", status=1)
+    text = cluster.leave("a", "--data", two.data, status=1)
+    assert "does not end where its copy ends" in text
+    assert "a single broker's again" in cluster.leave("a", "--data", one.data)
+    one.set_options()
+    one.restart()
+    assert epoch(one, "news") == before
+    assert Set(one, "news").post(1).last == 5
+    assert cluster.query("SELECT to_regclass('tidings_turn') IS NULL") == ["t"]
+
+
+# Issue 22, 7: numbers and digests show that the journal has lost records.
+def test_a_copy_that_is_ahead_of_the_journal_takes_no_posts(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one = cluster.start("a")
+    Set(one, "news").post(1)
+    Set(one, "news").post(1)
+    one.stop()
+    cluster.query(
+        "DELETE FROM tidings_records WHERE n = (SELECT n FROM tidings_turn);"
+        "UPDATE tidings_turn t SET (n, chain) ="
+        " (SELECT r.n, r.chain FROM tidings_records r ORDER BY r.n DESC LIMIT 1)"
+    )
+    one.restart()
+    assert last(Set(one, "news")) == 2
+    assert Set(one, "news").send(change("http://example.com/")).status == 503
+    assert "the journal ends before record" in one.wait_said("posts are refused")
+
+
+# A broker that lacks what the journal has forgotten says what to do.
+def test_the_journal_forgets_beyond_its_bound(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a", "--cluster-keep", "1M"), cluster.start("b")
+    Set(one, "news").post(1)
+    wait_last(two, "news", 1)
+    two.stop()
+    for _ in range(12):
+        Set(one, "news").post(100, size=2000)
+    wait_for(
+        "a journal that has forgotten",
+        lambda: cluster.query("SELECT min(n) > 5 FROM tidings_records") == ["t"],
+    )
+    (kept,) = cluster.query("SELECT sum(length(record)) FROM tidings_records")
+    assert int(kept) < 1500000
+    two.restart()
+    assert last(Set(two, "news")) == 1
+    assert "restore a backup of another broker" in two.wait_said("posts are refused")
+    assert "b: needs a backup" in "\n".join(
+        cluster.status("--cluster-unsafe", status=1)
+    )
