@@ -94,6 +94,15 @@ pg_get_bytes(const PGresult *rows, int row, int column)
 
 /* Waiting */
 
+/* The deadline of something that begins now, and may take `patience_us`. */
+static int64_t
+deadline_of(const struct pg_connection *c, int64_t patience_us)
+{
+    int64_t deadline_us = clock_steady_us() + patience_us;
+
+    return c->until_us && c->until_us < deadline_us ? c->until_us : deadline_us;
+}
+
 /* Closes the connection, whose state is unknown. */
 static enum status
 lose(struct pg_connection *c, const char *what, struct problem *why)
@@ -208,7 +217,7 @@ enum status
 pg_run(struct pg_connection *c, const struct pg_statement *statements, size_t n,
        pg_rows_fn *on_rows, void *user, struct problem *why)
 {
-    int64_t deadline_us = clock_steady_us() + c->options.patience_us;
+    int64_t deadline_us = deadline_of(c, c->options.patience_us);
     struct run run = {.on_rows = on_rows, .user = user, .why = why};
 
     if (!c->handle || !send_statements(c, statements, n))
@@ -299,7 +308,7 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
     snprintf(session, sizeof(session), PG_SESSION "%s",
              c->options.broker ? c->options.instance : "");
     *n_hosts = take_host(c->options.address, c->host, parts);
-    deadline_us = clock_steady_us() + c->options.patience_us / *n_hosts;
+    deadline_us = deadline_of(c, c->options.patience_us / *n_hosts);
     {
         const char *const values[] = {
             c->options.address, "primary", session,  "UTF8", "3000",
@@ -461,7 +470,7 @@ prepare_session(struct pg_connection *c, struct problem *why)
 enum status
 pg_connect(struct pg_connection *c, struct problem *why)
 {
-    int64_t deadline_us = clock_steady_us() + c->options.patience_us;
+    int64_t deadline_us = deadline_of(c, c->options.patience_us);
     unsigned tried = 0, n_hosts = 1;
     enum status rc = STATUS_OK;
 

@@ -48,6 +48,8 @@ struct pg_connection {
     unsigned host;             /* of those in the address, the next to try */
     bool is_cancelled;         /* a COMMIT ended without its standby */
     bool has_name;             /* of the last attempt to connect */
+    int64_t until_us;          /* the owner's; steady clock: connecting and runs
+                                  end then, however patient; 0: no such time */
 };
 
 /* The values are bytes in binary form, as PostgreSQL's types have them. */

@@ -23,8 +23,17 @@
  * the log thread has other things to do than to wait. */
 #define RETRY_US 500000
 
-/* How often the follower looks, though nobody has told it to. */
+/* A post is refused after two seconds without the journal: so long the log
+ * thread waits for a turn, and for the end of an append that began in time. An
+ * append has this time at least, for each one that is given up may be kept. */
+#define TURN_US       1500000
+#define POST_US       2000000
+#define APPEND_MIN_US 500000
+
+/* How often the follower looks, though nobody has told it to; and the pause
+ * between two looks that readers wait for, each of which costs a commit. */
 #define LOOK_US 1000000
+#define SOON_US 20000
 
 /* How often it says how far this copy is, and trims. */
 #define REPORT_US 1000000
@@ -64,6 +73,8 @@
     "UPDATE tidings_brokers SET at = now(), n = $3" \
     " WHERE name = $1 AND instance = $2 RETURNING name"
 
+#define LAST "SELECT n FROM tidings_turn"
+
 /* Forgets the oldest records while there are more bytes than $1, some thousand
  * at once; the last one stays. One broker does so at a time. */
 #define TRIM                                                             \
@@ -78,15 +89,19 @@ struct pg_journal {
     int64_t retry_at_us;        /* likewise; steady clock */
     struct problem last;        /* likewise: why there is no connection */
     int64_t now_us;             /* of the turn */
+    int64_t asked_turn_us;      /* when the log asked for it; steady clock */
 
     /* The follower's. */
     struct thread thread;
     struct pg_connection looks;
     struct log *log;
     uint64_t keep_bytes;
-    int64_t report_at_us; /* steady clock */
-    int stop_fd;
-    atomic_bool is_stopping; /* relaxed: a late look costs a record */
+    int64_t report_at_us;    /* steady clock */
+    int wake_fd;             /* ends its wait */
+    atomic_bool is_asked;    /* readers wait for a look; relaxed, the descriptor
+                                orders it */
+    atomic_bool is_stopping; /* likewise; a late look costs a record */
+    int64_t looked_us;       /* the last look at the end began; steady clock */
     bool is_away;            /* and it was said */
 };
 
@@ -216,6 +231,7 @@ pg_release(struct journal *journal)
     struct pg_journal *j = journal_of(journal);
     struct problem why;
 
+    j->turns.until_us = clock_steady_us() + APPEND_MIN_US;
     /* A failure closes the connection, which ends the turn as well. */
     if (j->turns.handle && pg_run(&j->turns, &rollback, 1, NULL, NULL, &why))
         pg_close(&j->turns);
@@ -251,14 +267,16 @@ pg_turn(struct journal *journal, const struct journal_place *at,
     bool was_kept = j->turns.handle != NULL;
     enum status rc;
 
+    j->asked_turn_us = clock_steady_us();
+    j->turns.until_us = j->asked_turn_us + TURN_US;
     if (!was_kept && clock_steady_us() < j->retry_at_us)
         return problem(why, STATUS_UNREACHABLE, "%s", j->last.text);
     rc = pg_connect(&j->turns, &j->last);
     if (!rc)
         rc = begin_turn(j, &r, &j->last);
-    /* A kept connection may have ended long ago: one more attempt, which hands
-     * over what the first one did not. */
-    if (rc == STATUS_IO && was_kept) {
+    /* A kept connection may have ended long ago: one more attempt, if there is
+     * time, which hands over what the first one did not. */
+    if (rc == STATUS_IO && was_kept && clock_steady_us() < j->turns.until_us) {
         rc = pg_connect(&j->turns, &j->last);
         if (!rc)
             rc = begin_turn(j, &r, &j->last);
@@ -304,8 +322,12 @@ pg_append(struct journal *journal, const struct journal_place *place,
         {"NOTIFY tidings_records"},
         {"COMMIT"},
     };
-    enum status rc = pg_run(&j->turns, statements, 3, on_appended, NULL, why);
+    enum status rc;
 
+    j->turns.until_us = j->asked_turn_us + POST_US;
+    if (j->turns.until_us < clock_steady_us() + APPEND_MIN_US)
+        j->turns.until_us = clock_steady_us() + APPEND_MIN_US;
+    rc = pg_run(&j->turns, statements, 3, on_appended, NULL, why);
     /* The server refused a statement before COMMIT: nothing is kept. */
     return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
 }
@@ -342,17 +364,21 @@ catch_up(struct pg_journal *j, struct problem *why)
     return rc;
 }
 
+/* The rows of: REPORT, LAST. */
 static enum status
 on_reported(size_t statement, const PGresult *rows, void *user,
             struct problem *why)
 {
-    (void)user;
-    if (statement > 0 || PQntuples(rows) == 1)
-        return STATUS_OK;
-    return problem(why, STATUS_REFUSED, NAME_LOST);
+    struct pg_journal *j = user;
+
+    if (statement == 0 && PQntuples(rows) != 1)
+        return problem(why, STATUS_REFUSED, NAME_LOST);
+    if (statement == 1 && PQntuples(rows) == 1)
+        log_note_end(j->log, pg_get_number(rows, 0, 0));
+    return STATUS_OK;
 }
 
-/* Reports how far this copy is, and that this process lives. */
+/* Reports how far this copy is, and that this process lives; trims. */
 static enum status
 report_place(struct pg_journal *j, struct problem *why)
 {
@@ -363,17 +389,49 @@ report_place(struct pg_journal *j, struct problem *why)
          {slice_of(j->looks.options.broker),
           slice_of(j->looks.options.instance)},
          3},
+        {LAST},
         {TRIM, {pg_number(j->keep_bytes, keep)}, 1},
     };
+    bool is_due = clock_steady_us() >= j->report_at_us;
     enum status rc;
 
     log_place(j->log, &place);
     statements[0].values[2] = pg_number(place.n, n);
-    rc = pg_run(&j->looks, statements, 2, on_reported, NULL, why);
+    rc = pg_run(&j->looks, statements, is_due ? 3 : 2, on_reported, j, why);
     if (rc == STATUS_REFUSED)
         pg_close(&j->looks); /* claims the name, or learns who has it */
-    j->report_at_us = clock_steady_us() + REPORT_US;
+    if (is_due)
+        j->report_at_us = clock_steady_us() + REPORT_US;
     return rc;
+}
+
+/* Follows all records that the journal has kept before this look. The report is
+ * a commit: it proves that this server is the primary still. Another one might
+ * show fewer records than a client has heard of. */
+static enum status
+look_at_end(struct pg_journal *j, struct problem *why)
+{
+    enum status rc;
+
+    atomic_store_explicit(&j->is_asked, false, memory_order_relaxed);
+    j->looked_us = clock_steady_us();
+    rc = report_place(j, why);
+    if (!rc)
+        rc = catch_up(j, why);
+    if (!rc)
+        log_note_copy(j->log, j->looked_us, STATUS_OK, NULL);
+    return rc;
+}
+
+/* How long until the next look at the end. */
+static int64_t
+time_to_look(const struct pg_journal *j)
+{
+    bool is_asked = atomic_load_explicit(&j->is_asked, memory_order_relaxed);
+
+    if (atomic_load_explicit(&j->is_stopping, memory_order_relaxed))
+        return 0;
+    return j->looked_us + (is_asked ? SOON_US : LOOK_US) - clock_steady_us();
 }
 
 static enum status
@@ -382,14 +440,28 @@ look(struct pg_journal *j, struct problem *why)
     static const struct pg_statement listen = {"LISTEN tidings_records"};
     bool is_new = !j->looks.handle;
     enum status rc = pg_connect(&j->looks, why);
+    eventfd_t n;
+    int64_t wait_us;
 
+    (void)eventfd_read(j->wake_fd, &n); /* before the look at is_asked */
     if (!rc && is_new)
         rc = pg_run(&j->looks, &listen, 1, NULL, NULL, why);
     if (!rc)
-        rc = catch_up(j, why);
-    if (!rc && clock_steady_us() >= j->report_at_us)
-        rc = report_place(j, why);
-    return rc ? rc : pg_listen(&j->looks, j->stop_fd, LOOK_US, why);
+        rc = time_to_look(j) <= 0 ? look_at_end(j, why) : catch_up(j, why);
+    if (rc)
+        return rc;
+    wait_us = time_to_look(j);
+    return pg_listen(&j->looks, j->wake_fd, wait_us > 0 ? wait_us : 0, why);
+}
+
+/* Any thread. */
+static void
+pg_look(struct journal *journal)
+{
+    struct pg_journal *j = journal_of(journal);
+
+    atomic_store_explicit(&j->is_asked, true, memory_order_relaxed);
+    (void)eventfd_write(j->wake_fd, 1);
 }
 
 /* Says once that the journal is away, and once that it is back. */
@@ -418,6 +490,8 @@ run_follower(struct thread *t)
         struct problem why = {""};
         enum status rc = look(j, &why);
 
+        if (rc && rc != STATUS_STOPPED)
+            log_note_copy(j->log, 0, rc, &why);
         report(j, rc, &why);
         wait_us = rc ? RETRY_US : 0;
     }
@@ -439,7 +513,7 @@ pg_journal_stop(struct journal *journal)
     struct pg_journal *j = journal_of(journal);
 
     atomic_store_explicit(&j->is_stopping, true, memory_order_relaxed);
-    (void)eventfd_write(j->stop_fd, 1);
+    (void)eventfd_write(j->wake_fd, 1);
     thread_stop(&j->thread);
 }
 
@@ -452,7 +526,7 @@ pg_journal_close(struct journal *journal)
 
     pg_journal_stop(journal);
     pg_close(&j->turns);
-    close(j->stop_fd);
+    close(j->wake_fd);
     free(j);
 }
 
@@ -460,6 +534,7 @@ static const struct journal_ops ops = {
     .turn = pg_turn,
     .append = pg_append,
     .release = pg_release,
+    .look = pg_look,
     .close = pg_journal_close,
 };
 
@@ -505,8 +580,11 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     atomic_init(&j->is_stopping, false);
     pg_init(&j->turns, options);
     pg_init(&j->looks, options);
-    j->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (j->stop_fd < 0) {
+    atomic_init(&j->is_asked, false);
+    atomic_init(&j->is_stopping, false);
+    j->looked_us = -LOOK_US; /* at once */
+    j->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (j->wake_fd < 0) {
         free(j);
         return problem(why, STATUS_IO, "no descriptor for the journal");
     }

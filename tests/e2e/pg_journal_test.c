@@ -6,12 +6,14 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "broker/journal/pg_cluster.h"
 #include "broker/journal/pg_connection.h"
 #include "tests/support/alterations.h"
@@ -34,6 +36,7 @@ struct seat {
 
 struct cluster {
     struct postgresql server;
+    int64_t patience_us; /* of seats that are opened next */
     struct seat seats[BROKERS];
 };
 
@@ -49,7 +52,7 @@ seat_open(struct cluster *c, int i)
                                         .public_url = SETS_URL,
                                         .instance = names[i],
                                         .is_unsafe = true,
-                                        .patience_us = 3000000};
+                                        .patience_us = c->patience_us};
     if (pg_journal_open(&seat->journal, &seat->options, KEEP_BYTES, &why))
         fail_msg("%s", why.text);
     tempdir_open(&seat->dir);
@@ -77,6 +80,7 @@ setup(void **state)
     assert_non_null(c);
     postgresql_open(&c->server);
     postgresql_begin_cluster(&c->server, SETS_URL);
+    c->patience_us = 3000000;
     for (int i = 0; i < BROKERS; i++)
         seat_open(c, i);
     *state = c;
@@ -350,4 +354,80 @@ TEST(refuses_another_history)
     outcome = try_post(c, 0);
     assert_int_equal(outcome.rc, STATUS_BUSY);
     assert_non_null(strstr(outcome.why.text, "another history"));
+}
+
+/* Waits until the copy has all that was kept before `us`. */
+static void
+await_certain(struct log *log, int64_t us)
+{
+    while (!log_is_certain(log, us))
+        sched_yield();
+}
+
+/* Issue, 3: a broker that is asked knows what the others had kept before. */
+TEST(a_copy_that_is_asked_is_certain)
+{
+    struct cluster *c = *state;
+    struct log *log = registry_log(c->seats[2].s.registry);
+    struct log_copy copy;
+
+    for (unsigned i = 0; i < 5; i++) {
+        int64_t us;
+
+        (void)sets_post(&c->seats[0].s, "news", i, 1);
+        us = clock_steady_us();
+        log_ask_journal(log);
+        await_certain(log, us);
+        assert_int_equal(sets_head(&c->seats[2].s, "news").last, i + 1);
+    }
+    log_copy(log, &copy);
+    assert_false(copy.is_cut_off);
+    assert_true(copy.place > 0);
+    assert_int_equal(copy.behind, 0);
+}
+
+/* Issue, 7: a broker without posts notices, too, that it is cut off, and that
+ * it is not any more. */
+TEST(a_broker_without_posts_notices_that_it_is_cut_off)
+{
+    struct cluster *c = *state;
+    struct log *log = registry_log(c->seats[1].s.registry);
+    struct log_copy copy;
+
+    await_certain(log, clock_steady_us());
+    postgresql_kill(&c->server);
+    do
+        log_copy(log, &copy);
+    while (!copy.is_cut_off);
+    assert_non_null(strstr(copy.why.text, "PostgreSQL"));
+    assert_true(copy.as_of_us <= clock_now_us());
+    postgresql_start(&c->server);
+    await_certain(log, clock_steady_us());
+    log_copy(log, &copy);
+    assert_false(copy.is_cut_off);
+}
+
+/* Issue, 7: a post is refused in two seconds, however patient the connection
+ * is: another session has the turn, and does not give it back. */
+TEST(a_post_waits_for_no_turn_for_long)
+{
+    struct cluster *c = *state;
+    PGconn *other = PQconnectdb(c->server.address);
+    struct sets_outcome outcome;
+
+    seat_close(&c->seats[0]);
+    c->patience_us = INT64_C(3600000000);
+    seat_open(c, 0);
+    (void)sets_post(&c->seats[0].s, "news", 1, 1);
+    PQclear(PQexec(other, "BEGIN"));
+    PQclear(PQexec(other, "SELECT n FROM tidings_turn FOR UPDATE"));
+    outcome = try_post(c, 0);
+    assert_int_equal(outcome.rc, STATUS_BUSY);
+    assert_string_equal(outcome.why.text,
+                        "PostgreSQL: it did not answer in time");
+    PQfinish(other);
+    do
+        outcome = try_post(c, 0);
+    while (outcome.rc == STATUS_BUSY);
+    assert_int_equal(outcome.first, 2);
 }
