@@ -78,7 +78,7 @@ add_head(const struct engine_set *set, void *user, struct problem *why)
                        set->name, head->epoch, head->list, head->last);
         buf_add_hex(&copy->heads, head->digest.bytes, DIGEST_SIZE);
         buf_add_text(&copy->heads, "\n");
-        copy->n_sets++;
+        copy->n_sets += set->name[0] != '_'; /* the broker's own */
     }
     return copy->heads.failed ? problem_memory(why) : STATUS_OK;
 }
@@ -142,45 +142,71 @@ is_somewhere(const struct journal_place *place)
     return place->n > 0 || !digest_is_equal(&place->chain, &nowhere.chain);
 }
 
-/* cluster init */
+/* cluster init and mend */
+
+/* Begins a journal with a stopped broker: its own sets, or those of a copy,
+ * which then goes on behind its last record. */
+static enum status
+begin_journal(const struct values *values, bool is_copy, struct copy *copy,
+              struct journal_place *place, struct problem *why)
+{
+    const struct pg_options options = options_of(values);
+    enum status rc = copy_open(copy, values->data, why);
+    bool was_begun;
+
+    if (rc)
+        return rc;
+    *place = is_copy ? copy->place : beginning_of(copy);
+    was_begun = !memcmp(&copy->place, place, sizeof(*place));
+    if (is_copy && !is_somewhere(&copy->place))
+        return problem(why, STATUS_CONFLICT, "%s is no copy of a cluster",
+                       values->data);
+    if (is_somewhere(&copy->place) && !was_begun)
+        return problem(why, STATUS_CONFLICT,
+                       "%s is a copy of a cluster already", values->data);
+    rc = pg_cluster_begin(&options, values->public_url, place, why);
+    return rc || was_begun ? rc : copy_move(copy, place, why);
+}
 
 static enum exit_code
-run_init(const struct arguments *given)
+run_begin(const struct arguments *given, bool is_copy)
 {
     const struct values *values = given->values;
-    const struct pg_options options = options_of(values);
     struct journal_place place;
     struct problem why = {""};
     struct copy copy;
     enum status rc = pg_check_address(values->cluster, &why);
 
     umask(S_IRWXG | S_IRWXO);
-    if (!rc)
+    if (!rc && !is_copy)
         rc = file_make_dirs(values->data, &why);
     if (rc)
         return command_fail(given, rc, &why);
-    rc = copy_open(&copy, values->data, &why);
-    place = beginning_of(&copy);
-    if (!rc && is_somewhere(&copy.place) &&
-        memcmp(&copy.place, &place, sizeof(place)) != 0)
-        rc = problem(&why, STATUS_CONFLICT, "%s is a copy of a cluster already",
-                     values->data);
-    if (!rc)
-        rc = pg_cluster_begin(&options, values->public_url, &place, &why);
-    if (!rc && is_somewhere(&place))
-        rc = copy_move(&copy, &place, &why);
+    rc = begin_journal(values, is_copy, &copy, &place, &why);
     copy_close(&copy);
     if (rc)
         return command_fail(given, rc, &why);
-    printf("the cluster begins with %" PRIu64 " sets; every broker of it has "
-           "--public-url %s\n",
-           copy.n_sets, values->public_url);
+    printf("the journal begins behind record %" PRIu64 ", with %" PRIu64
+           " sets; every broker has --public-url %s\n",
+           place.n, copy.n_sets, values->public_url);
     return EXIT_GOOD;
+}
+
+static enum exit_code
+run_init(const struct arguments *given)
+{
+    return run_begin(given, false);
+}
+
+static enum exit_code
+run_mend(const struct arguments *given)
+{
+    return run_begin(given, true);
 }
 
 static const struct option init_rows[] = {
     {"data", "DIR", OPTION_TEXT, VALUE(data), NULL, "./tidings-data",
-     "the data directory of the first broker, which is stopped"},
+     "the data directory of a broker that is stopped"},
     CLUSTER_ROW,
     {"public-url", "URL", OPTION_URL, VALUE(public_url), NULL, NULL,
      "what clients put before the paths, at every broker", .is_required = true},
@@ -199,6 +225,24 @@ const struct command cluster_init_command = {
                 "    --public-url https://tidings.example.org\n",
     .options = OPTIONS(init_rows),
     .run = run_init,
+    .size = sizeof(struct values),
+};
+
+const struct command cluster_mend_command = {
+    .name = "cluster mend",
+    .help = "Begins the journal of a cluster again, behind the last record of "
+            "a copy.",
+    .more = "For a journal that is lost, or has lost records that brokers "
+            "have. Stop all brokers, and take the copy with the most records: "
+            "each broker that finds records missing logs the number of its "
+            "last one. The database must be empty; the former one stays as it "
+            "is. Nothing is renumbered. Brokers with the same last record "
+            "follow; all others need a backup of one of these.\n",
+    .examples = "tidingsd cluster mend --data /var/lib/tidings \\\n"
+                "    --cluster 'host=db1,db2 dbname=tidings2 user=tidings' \\\n"
+                "    --public-url https://tidings.example.org\n",
+    .options = OPTIONS(init_rows),
+    .run = run_mend,
     .size = sizeof(struct values),
 };
 
@@ -249,13 +293,18 @@ run_status(const struct arguments *given)
         return command_fail(given, rc, &why);
     printf("journal: record %" PRIu64 ", has the last %" PRIu64
            " of them, %" PRIu64 " bytes\n"
-           "PostgreSQL: %s, %" PRIu64 " synchronous standbys\n"
+           "PostgreSQL: %s, %" PRIu64 " synchronous standbys%s\n"
            "public URL: %s\n",
            cluster.end.n, cluster.end.n - cluster.first, cluster.bytes,
            cluster.has_standbys ? "waits for standbys"
                                 : "does not wait for a standby",
-           cluster.n_standbys, cluster.public_url);
-    if (!values->is_unsafe && cluster.n_standbys == 0)
+           cluster.n_standbys,
+           cluster.has_hidden ? "; it shows more to a user with pg_monitor"
+                              : "",
+           cluster.public_url);
+    if (!values->is_unsafe &&
+        (!cluster.has_standbys ||
+         (cluster.n_standbys == 0 && !cluster.has_hidden)))
         report.n_faults++;
     return report.n_faults > 0 || report.n_brokers == 0 ? EXIT_FAILED
                                                         : EXIT_GOOD;

@@ -131,9 +131,10 @@ on_look(size_t statement, const PGresult *rows, void *user, struct problem *why)
         c->first = pg_get_number(rows, 0, 2);
         c->bytes = pg_get_number(rows, 0, 3);
         c->n_standbys = pg_get_number(rows, 0, 4);
-        c->has_standbys = pg_get_number(rows, 0, 5) != 0;
+        c->has_hidden = pg_get_number(rows, 0, 5) != 0;
+        c->has_standbys = pg_get_number(rows, 0, 6) != 0;
         snprintf(c->public_url, sizeof(c->public_url), "%.*s",
-                 SLICE_ARG(pg_get_bytes(rows, 0, 6)));
+                 SLICE_ARG(pg_get_bytes(rows, 0, 7)));
         return STATUS_OK;
     }
     for (int i = 0; i < PQntuples(rows); i++) {
@@ -163,6 +164,8 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
         {"SELECT t.n, t.chain, first.n, t.bytes - first.bytes,"
          " (SELECT count(*) FROM pg_stat_replication"
          "  WHERE sync_state IN ('sync', 'quorum')),"
+         " (SELECT count(*) FROM pg_stat_replication"
+         "  WHERE sync_state IS NULL),"
          " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
          " public_url FROM tidings_turn t, tidings_cluster,"
          " (SELECT n, bytes FROM tidings_records ORDER BY n LIMIT 1) AS first"},

@@ -30,6 +30,7 @@ struct pg_cluster {
     uint64_t bytes;           /* of the records from there on */
     uint64_t n_standbys;      /* that have each commit before its answer */
     bool has_standbys;        /* the server waits for some */
+    bool has_hidden;          /* it does not show all standbys to this user */
     char public_url[512];
 };
 

@@ -76,12 +76,15 @@
 #define LAST "SELECT n FROM tidings_turn"
 
 /* Forgets the oldest records while there are more bytes than $1, some thousand
- * at once; the last one stays. One broker does so at a time. */
-#define TRIM                                                             \
-    "DELETE FROM tidings_records WHERE n < (SELECT n FROM tidings_turn)" \
-    " AND bytes < (SELECT bytes - $1::bigint FROM tidings_turn)"         \
-    " AND n < (SELECT min(n) + 4096 FROM tidings_records)"               \
-    " AND pg_try_advisory_xact_lock(5282143)"
+ * at once; the last one stays. A look at the oldest one is all as long as there
+ * are no more. */
+#define TRIM                                                                \
+    "DELETE FROM tidings_records WHERE n = ANY (ARRAY("                     \
+    " SELECT oldest.n FROM tidings_turn t, (SELECT n, bytes FROM"           \
+    "  tidings_records WHERE (SELECT bytes FROM tidings_records ORDER BY n" \
+    "   LIMIT 1) < (SELECT bytes - $1::bigint FROM tidings_turn)"           \
+    "  ORDER BY n LIMIT 4096) AS oldest"                                    \
+    " WHERE oldest.n < t.n AND oldest.bytes < t.bytes - $1::bigint))"
 
 struct pg_journal {
     struct journal journal;

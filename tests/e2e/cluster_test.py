@@ -17,6 +17,7 @@ NAMES = itertools.count()
 @pytest.fixture(scope="module")
 def server():
     started = Postgresql()
+    started.query("CREATE ROLE tidings LOGIN")  # no rights but to its databases
     yield started
     started.end()
 
@@ -28,8 +29,8 @@ class Cluster:
         self.server, self.start_broker, self.run = server, start_broker, run
         self.path = path
         self.name = f"cluster{next(NAMES)}"
-        server.query(f"CREATE DATABASE {self.name}")
-        self.address = f"host={server.directory} user=postgres dbname={self.name}"
+        server.query(f"CREATE DATABASE {self.name} OWNER tidings")
+        self.address = f"host={server.directory} user=tidings dbname={self.name}"
         self.here = ("--cluster", self.address, "--cluster-unsafe")
 
     def options(self, name, *more):
@@ -38,6 +39,10 @@ class Cluster:
     def init(self, data, **how):
         where = ("--data", data, "--public-url", PUBLIC)
         return self.run("tidingsd", "cluster", "init", *where, *self.here, **how)
+
+    def mend(self, data, **how):
+        where = ("--data", data, "--public-url", PUBLIC)
+        return self.run("tidingsd", "cluster", "mend", *where, *self.here, **how)
 
     def start(self, name, *more):
         options = self.options(name, *more)
@@ -298,6 +303,33 @@ def test_a_copy_that_is_ahead_of_the_journal_takes_no_posts(cluster):
     assert last(Set(one, "news")) == 2
     assert Set(one, "news").send(change("http://example.com/")).status == 503
     assert "the journal ends before record" in one.wait_said("posts are refused")
+
+
+# Issue 22, 7: the copy with the most records has all that was acknowledged.
+def test_a_lost_journal_begins_again_from_a_copy(cluster, server):
+    cluster.init(cluster.path / "a" / "data")
+    one, two, three = (cluster.start(name) for name in "abc")
+    Set(one, "news").post(1)
+    for broker in (two, three):
+        wait_last(broker, "news", 1)
+    three.stop()
+    Set(two, "news").post(1)
+    wait_last(one, "news", 2)
+    before = epoch(one, "news")
+    one.stop(), two.stop()
+    text = cluster.mend(three.data, status=1)
+    assert "this database has another cluster" in "\n".join(text.err)
+    server.query(f"DROP DATABASE {cluster.name}")
+    server.query(f"CREATE DATABASE {cluster.name} OWNER tidings")
+    (end,) = cluster.mend(one.data).out
+    assert end.startswith("the journal begins behind record ")
+    for broker in (one, two, three):
+        broker.restart()
+    assert Set(two, "news").post(1).last == 3
+    wait_last(one, "news", 3)
+    assert epoch(one, "news") == epoch(two, "news") == before
+    assert last(Set(three, "news")) == 1
+    assert "restore a backup of another broker" in three.wait_said("posts are refused")
 
 
 # A broker that lacks what the journal has forgotten says what to do.
