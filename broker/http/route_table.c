@@ -413,7 +413,9 @@ static const struct route_refusal refusals[] = {
      "cluster cannot serve yet"},
     {503, "any",
      "the broker starts or ends; the disk is nearly full; all posts or readers "
-     "together would need more memory than they may have"},
+     "together would need more memory than they may have; the broker is cut "
+     "off from its cluster, and the request is a post, or names a position "
+     "that is ahead of this broker"},
     {505, "any", "neither HTTP/1.0 nor HTTP/1.1"},
 };
 

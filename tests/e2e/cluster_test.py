@@ -1,13 +1,16 @@
 """One broker of a cluster: how a cluster begins, who may belong to it, how a broker
 leaves. Posts anywhere and faults of PostgreSQL: tests/cluster."""
 
+import datetime
 import itertools
 
 import pytest
 
 from tidings_test.backups import Backups
+from tidings_test.http import check_refused
 from tidings_test.postgresql import Postgresql
 from tidings_test.sets import Set, change
+from tidings_test.stream import EventSource
 from tidings_test.waiting import wait_for
 
 PUBLIC = "http://127.0.0.1:8787"
@@ -65,6 +68,15 @@ class Cluster:
 
     def query(self, text):
         return self.server.query(text, self.name)
+
+    def set_connections(self, are_allowed):
+        """Whether brokers may connect; ends the connections that there are."""
+        allow = "true" if are_allowed else "false"
+        self.server.query(f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS {allow}")
+        self.server.query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            f" WHERE datname = '{self.name}'"
+        )
 
 
 @pytest.fixture
@@ -353,3 +365,74 @@ def test_the_journal_forgets_beyond_its_bound(cluster):
     assert "b: needs a backup" in "\n".join(
         cluster.status("--cluster-unsafe", status=1)
     )
+
+
+def wait_ready(broker, status):
+    def look():
+        answer = broker.get("/readyz")
+        return answer.status == status and answer
+
+    return wait_for(f"/readyz with {status}", look)
+
+
+def figure(broker, name):
+    lines = broker.get("/metrics").text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
+
+def as_of(answer):
+    return answer["Tidings-As-Of"]
+
+
+# Issue 22, 7: a broker that is cut off refuses posts and serves reads, and says so.
+def test_a_broker_that_is_cut_off_says_so(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    broker = cluster.start("a")
+    news = Set(broker, "news")
+    receipt = news.post(2)
+    wait_ready(broker, 200)
+    assert as_of(broker.get(news.path)) is None
+    assert figure(broker, "tidings_cluster_cut_off") == 0
+    assert figure(broker, "tidings_cluster_place") > 0
+
+    cluster.set_connections(False)
+    refused = news.send(change("http://example.com/"))
+    check_refused(refused, 503, "PostgreSQL")
+    assert refused["Retry-After"] == "1"
+    reasons = wait_ready(broker, 503).json()["reasons"]
+    assert "cut off from its cluster: PostgreSQL" in reasons[0]
+    for_reads = broker.get("/readyz?for=reads")
+    assert (for_reads.status, for_reads.text[:15]) == (200, "ready\nwarning: ")
+    paths = ("changelist.xml", f"changes?after={receipt.position}", "changes/latest.xml")
+    answers = [broker.get(f"{news.path}/{path}") for path in paths]
+    assert {answer.status for answer in answers} == {200}
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat()
+    assert all(receipt.datetime < as_of(answer) < now for answer in answers)
+    assert as_of(EventSource(broker, f"{news.path}/stream").answer) > receipt.datetime
+    assert figure(broker, "tidings_cluster_cut_off") == 1
+    assert figure(broker, "tidings_cluster_behind_seconds") > 0
+
+    cluster.set_connections(True)
+    wait_ready(broker, 200)
+    assert as_of(broker.get(news.path)) is None
+    assert news.post(1).last == 3
+
+
+# Issue 22, 3: a position of one broker holds at all, at once.
+def test_a_position_of_one_broker_holds_at_all(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    brokers = [cluster.start(name) for name in "abc"]
+    for n in range(30):
+        position = Set(brokers[n % 3], "news").post(1).position
+        answer = brokers[(n + 1) % 3].get(f"/sets/news/changes?after={position}")
+        assert (answer.status, answer.json()["changes"]) == (200, [])
+    elsewhere = brokers[0].get("/sets/news/changes?after=0000000000000000-3")
+    check_refused(elsewhere, 410, "belongs to another log")
+    check_refused(brokers[0].get("/sets/news/changes?after=99"), 410, "ahead of the log")
+
+    cluster.set_connections(False)
+    wait_ready(brokers[0], 503)
+    assert brokers[0].get(f"/sets/news/changes?after={position}").status == 200
+    unknown = brokers[0].get("/sets/news/changes?after=99")
+    check_refused(unknown, 503, "waits for its cluster")
+    assert unknown["Retry-After"] == "1"
