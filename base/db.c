@@ -211,20 +211,15 @@ db_number(struct db *db, const char *sql, int64_t *number, struct problem *why)
 
 /*
  * WAL with synchronous=FULL: a commit is one append and one fsync, and
- * acknowledged changes survive a crash (R-149). The log calls for checkpoints.
- * Pages of 16 KiB suit rows that are batches. Small rows that change one by one
- * need small pages, because a commit writes every touched page whole.
+ * acknowledged changes survive a crash (R-149). A commit writes every touched
+ * page whole, so pages are small: the large rows of the log are in segments
+ * (broker/store/segments.h). The log calls for checkpoints. The first two only
+ * have effect while the file is empty.
  */
-static const char settings_log[] =
-    /* The first two only have effect while the file is empty. */
-    "PRAGMA page_size=16384; PRAGMA auto_vacuum=NONE;"
-    "PRAGMA secure_delete=OFF; PRAGMA journal_mode=WAL;"
-    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0";
-
-static const char settings_small[] =
-    "PRAGMA page_size=4096; PRAGMA auto_vacuum=NONE;"
-    "PRAGMA secure_delete=OFF; PRAGMA journal_mode=WAL;"
-    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=1000";
+#define DURABLE                                          \
+    "PRAGMA page_size=4096; PRAGMA auto_vacuum=NONE;"    \
+    "PRAGMA secure_delete=OFF; PRAGMA journal_mode=WAL;" \
+    "PRAGMA synchronous=FULL; "
 
 /* The mode before the journal: then a WAL needs no shared memory. The first
  * transaction takes the lock, which stays. */
@@ -234,8 +229,8 @@ static const char settings_small[] =
     "PRAGMA synchronous=FULL;"
 
 static const char *const settings[] = {
-    [DB_WRITER] = settings_log,
-    [DB_SMALL] = settings_small,
+    [DB_WRITER] = DURABLE "PRAGMA wal_autocheckpoint=0",
+    [DB_SMALL] = DURABLE "PRAGMA wal_autocheckpoint=1000",
     [DB_READER] = "",
     [DB_LOOK] = "",
     [DB_OWN] = OWN "PRAGMA journal_mode=WAL",

@@ -23,6 +23,7 @@
 #include "broker/sets/links.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
+#include "broker/store/segments.h"
 #include "broker/store/store_files.h"
 
 #define LOG_FILE "tidings.db"
@@ -39,6 +40,7 @@ struct backup {
     const struct backup_options *options;
     struct backup_report *report;
     int dir_fd, lock, deletions;
+    int segments;            /* the folder; -1: there is none */
     bool is_first;           /* there is no former backup */
     struct map former, here; /* files of the former backup, and of this one */
     unsigned folder;
@@ -258,6 +260,18 @@ take_file(struct backup *b, const char *path, const struct digest *hash,
     return rc;
 }
 
+static enum status
+gather_entries(const struct backup *b, const char *to, struct problem *why)
+{
+    struct problem reason = {""};
+    enum status rc = store_files_gather(to, b->segments, &reason);
+
+    if (rc == STATUS_GONE)
+        return problem(why, rc, "%s", reason.text);
+    return rc ? problem(why, rc, "cannot write %s: %s", to, reason.text)
+              : STATUS_OK;
+}
+
 /* STATUS_GONE: it cannot be read, or is damaged. */
 static enum status
 copy_database(struct backup *b, const char *path, struct problem *why)
@@ -270,6 +284,8 @@ copy_database(struct backup *b, const char *path, struct problem *why)
     name_source(b, path, from);
     if (!rc)
         rc = db_copy(from, to, why);
+    if (!rc && !strcmp(path, LOG_FILE) && b->segments >= 0)
+        rc = gather_entries(b, to, why);
     if (!rc)
         rc = copied_file_digest(to, &digest, &size, why);
     if (rc)
@@ -645,7 +661,10 @@ write_backup(struct backup *b, struct problem *why)
     prune(b, &b->former);
     rc = deletion_lock_share(b->options->data, &b->deletions, why);
     if (!rc)
+        rc = segments_share(b->options->data, &b->segments, why);
+    if (!rc)
         rc = take_all(b, why);
+    file_close(&b->segments);
     file_close(&b->deletions);
     if (!rc && syncfs(b->dir_fd))
         rc = problem_errno(why, "cannot sync", b->options->dir);
@@ -679,6 +698,7 @@ backup_make(const struct backup_options *options, struct backup_report *report,
         .dir_fd = -1,
         .lock = -1,
         .deletions = -1,
+        .segments = -1,
         .writer.file.fd = -1,
     };
     enum status rc = check_data(&b, why);

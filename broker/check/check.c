@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "broker/check/parts.h"
+#include "broker/store/segments.h"
 
 /* The parts: of the whole directory, and of each set. */
 static const struct {
@@ -184,6 +185,11 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
     c.in.is_live = rc == STATUS_BUSY;
     if (rc && !c.in.is_live)
         return rc;
+    rc = segments_share(options->data, &c.in.segments, why);
+    if (rc) {
+        file_unlock(lock);
+        return rc;
+    }
     for (size_t part = 0; part < PARTS; part++)
         if (parts[part].run)
             run_part(&c, part, NULL);
@@ -192,6 +198,7 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
     print_summary(&c);
     *n_findings = c.n_findings;
     inspection_fini(&c.in);
+    file_close(&c.in.segments);
     file_unlock(lock);
     return c.is_short ? problem_memory(why) : STATUS_OK;
 }

@@ -33,6 +33,7 @@
 #include "broker/sets/links.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
+#include "broker/store/segments.h"
 #include "broker/store/store.h"
 #include "proto/uri.h"
 
@@ -47,7 +48,8 @@ enum names_place {
     PLACE_BYTES,
     PLACE_STAGED,   /* uploads */
     PLACE_ARRIVING, /* bytes on their way */
-    PLACE_NONE      /* a file */
+    PLACE_SEGMENTS,
+    PLACE_NONE /* a file */
 };
 
 enum judgement { JUDGED_KNOWN, JUDGED_ORPHAN, JUDGED_LEFT };
@@ -186,6 +188,7 @@ static const struct {
     {"sets", PLACE_SETS},
     {"uploads", PLACE_STAGED},
     {"arriving", PLACE_ARRIVING},
+    {SEGMENTS_FOLDER, PLACE_SEGMENTS},
 };
 
 static enum judgement
@@ -313,13 +316,23 @@ judge_arriving(struct names *n, struct entry *e)
     return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
 }
 
+/* One without entries is spare. */
+static enum judgement
+judge_segment(struct names *n, struct entry *e)
+{
+    (void)n;
+    return !e->is_dir && segments_number(e->name) > 0 ? JUDGED_KNOWN
+                                                      : JUDGED_ORPHAN;
+}
+
 static enum judgement (*const judges[PLACE_NONE])(struct names *n,
                                                   struct entry *e) = {
-    [PLACE_DATA] = judge_data,       [PLACE_SETS] = judge_set,
-    [PLACE_OF_SET] = judge_of_set,   [PLACE_LISTS] = judge_list,
-    [PLACE_BUILDS] = judge_builds,   [PLACE_BUILD] = judge_build,
-    [PLACE_CONTENT] = judge_content, [PLACE_BYTES] = judge_bytes,
-    [PLACE_STAGED] = judge_staged,   [PLACE_ARRIVING] = judge_arriving,
+    [PLACE_DATA] = judge_data,        [PLACE_SETS] = judge_set,
+    [PLACE_OF_SET] = judge_of_set,    [PLACE_LISTS] = judge_list,
+    [PLACE_BUILDS] = judge_builds,    [PLACE_BUILD] = judge_build,
+    [PLACE_CONTENT] = judge_content,  [PLACE_BYTES] = judge_bytes,
+    [PLACE_STAGED] = judge_staged,    [PLACE_ARRIVING] = judge_arriving,
+    [PLACE_SEGMENTS] = judge_segment,
 };
 
 /* Permissions */

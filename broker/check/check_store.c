@@ -95,9 +95,16 @@ static const struct inspection_query queries[] = {
     {FINDING_LOG, false,
      "SELECT printf('list %d of set %d has %d bytes up to entry %d, and %d are"
      " stored', list, set_id, bytes, last, list_bytes) FROM"
-     " (SELECT set_id, list, last, list_bytes, length(body) +"
+     " (SELECT set_id, list, last, list_bytes, length(body) + size +"
      " lag(list_bytes) OVER (PARTITION BY set_id, list ORDER BY first)"
      " AS bytes FROM batches) WHERE bytes <> list_bytes"},
+
+    {FINDING_LOG, false,
+     "SELECT printf('batches have %d bytes of entries in segment %d, and its"
+     " row says %d', n, segment, coalesce(live, 0)) FROM"
+     " (SELECT segment, sum(size) AS n FROM batches WHERE segment <> 0"
+     " GROUP BY segment) LEFT JOIN segments ON number = segment"
+     " WHERE live IS NOT n"},
 
     /* Idempotency keys */
     {FINDING_KEYS, false,

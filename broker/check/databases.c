@@ -13,8 +13,15 @@
 #include "broker/state/upload_file.h"
 #include "broker/store/store_rows.h"
 
+/* All entries stood in their rows. */
+#define WITHOUT_SEGMENTS                                           \
+    "CREATE TEMP VIEW batches AS SELECT *, 0 AS segment, 0 AS at," \
+    " 0 AS size FROM main.batches;"                                \
+    "CREATE TEMP VIEW segments AS SELECT 0 AS number, 0 AS live WHERE 0"
+
 const struct database databases[DATABASES] = {
-    [DATABASE_TIDINGS] = {PLACE_TOP, "tidings.db", &store_kind, 7},
+    [DATABASE_TIDINGS] = {PLACE_TOP, "tidings.db", &store_kind, 7,
+                          STORE_WITH_SEGMENTS, WITHOUT_SEGMENTS},
     [DATABASE_HUB] = {PLACE_TOP, "hub.db", &hub_db_kind, 3},
     [DATABASE_MQTT] = {PLACE_TOP, "mqtt.db", &mqtt_db_kind, 1},
     [DATABASE_TOKENS] = {PLACE_TOP, "tokens.db", &tokens_kind, 1},

@@ -28,6 +28,11 @@ struct database {
     const char *name;
     const struct db_kind *kind; /* n_steps: the newest version */
     int oldest;                 /* the oldest one that `check` can read */
+
+    /* SQL that gives a file of an earlier version what the queries of `check`
+     * expect, in temporary views. NULL: nothing. */
+    int views_before;
+    const char *views;
 };
 
 enum {

@@ -85,7 +85,9 @@ check_version(struct inspection *in, const struct database *database,
                         version, database->oldest);
         return STATUS_INVALID;
     }
-    return STATUS_OK;
+    return database->views && version < database->views_before
+               ? db_exec(db, database->views, why)
+               : STATUS_OK;
 }
 
 enum status

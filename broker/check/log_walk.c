@@ -323,8 +323,9 @@ walk_file(struct log_walk *w, sqlite3_stmt *q, bool is_needed)
 /* Batches */
 
 static const char find_batch[] =
-    "SELECT first, last, before_us, last_us, before, digest, body FROM batches"
-    " WHERE set_id = ? AND last > ?2 AND first <= ?3 ORDER BY first";
+    "SELECT first, last, before_us, last_us, before, digest, body, segment, at,"
+    " size FROM batches WHERE set_id = ? AND last > ?2 AND first <= ?3 ORDER "
+    "BY first";
 
 static void
 find_damage(struct log_walk *w, const char *what)
@@ -334,15 +335,38 @@ find_damage(struct log_walk *w, const char *what)
     w->is_broken = true;
 }
 
+/* The entries of the row at hand, lent by it or by `room`. */
+static enum status
+find_entries(const struct log_walk *w, sqlite3_stmt *q, struct buf *room,
+             struct slice *text, struct problem *why)
+{
+    const struct segment_place place = {(uint32_t)store_column_u64(q, 7),
+                                        store_column_u64(q, 8)};
+    size_t size = (size_t)store_column_u64(q, 9);
+    char *bytes;
+
+    *text = db_column(q, 6);
+    if (place.number == 0)
+        return STATUS_OK;
+    bytes = buf_room(room, size);
+    *text = (struct slice){bytes, size};
+    return bytes ? segment_read_at(w->in->segments, &place, size, bytes, why)
+                 : problem_memory(why);
+}
+
 static void
 walk_batch(struct log_walk *w, sqlite3_stmt *q)
 {
     uint64_t first = store_column_u64(q, 0), last = store_column_u64(q, 1);
     struct digest before = store_column_digest(q, 4),
                   digest = store_column_digest(q, 5);
-    struct slice text = db_column(q, 6);
     struct problem why = {""};
-    enum status rc = STATUS_OK;
+    struct slice text;
+    struct buf room;
+    enum status rc;
+
+    buf_init(&room, (size_t)2 * BATCH_BYTES_MAX);
+    rc = find_entries(w, q, &room, &text, &why);
 
     if (first != w->seq + 1) {
         problem_set(&why, "entries %" PRIu64 " to %" PRIu64 " are missing",
@@ -358,6 +382,7 @@ walk_batch(struct log_walk *w, sqlite3_stmt *q)
                      "entries %" PRIu64 " to %" PRIu64
                      " are not those that were stored: their digest is wrong",
                      first, last);
+    buf_fini(&room);
     if (!rc)
         return;
     find_damage(w, why.text);

@@ -7,11 +7,9 @@
  * checkpoints would hold up commits (p99 8.4 ms instead of 3.5 ms, measured);
  * PASSIVE alone lets the log grow without end.
  *
- * With a larger bound, pages of a list that was filed and forgotten are written
- * again for the next entries, and a checkpoint copies only what each page has
- * at last: fewer bytes, and longer waits (tests/bench/README.md). Commits are
- * durable in the log, so a late checkpoint costs room on the disk and time
- * after a crash, no entry.
+ * A larger bound saves few bytes, for large commits are in segments, and makes
+ * longer waits (tests/bench/README.md). Commits are durable in the log, so a
+ * late checkpoint costs room on the disk and time after a crash, no entry.
  */
 #ifndef BROKER_STORE_CHECKPOINT_H
 #define BROKER_STORE_CHECKPOINT_H

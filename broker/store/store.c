@@ -52,11 +52,13 @@ struct store {
 
     /* The log thread's. */
     struct db db; /* of store_kind */
+    struct segments segments;
     struct store_rows rows;
     struct store_keys keys;
     struct checkpoint checkpoint;
-    int64_t plenty_until_us; /* of disk space */
-    uint64_t room;           /* as of the last look at it */
+    bool has_plenty;         /* of disk space, as of the last look at it */
+    int64_t plenty_until_us; /* likewise, without a look */
+    uint64_t room;           /* as of the last look */
     int64_t wal_bytes;       /* checkpoint_bound, while there is plenty */
 };
 
@@ -131,9 +133,11 @@ store_room(struct engine *engine)
     s->room = room_of(s, disk_bytes);
     /* With less, all that the WAL has is soon in the database, and the room
      * for that is certain. */
-    checkpoint_bound(&s->checkpoint,
-                     disk_bytes >= PLENTY_BYTES ? s->wal_bytes : 0);
-    if (disk_bytes >= PLENTY_BYTES)
+    s->has_plenty = disk_bytes >= PLENTY_BYTES;
+    if (!s->has_plenty) /* a segment takes its room before it has entries */
+        segments_end(&s->segments);
+    checkpoint_bound(&s->checkpoint, s->has_plenty ? s->wal_bytes : 0);
+    if (s->has_plenty)
         s->plenty_until_us = clock_steady_us() + PLENTY_US;
     return s->room;
 }
@@ -143,10 +147,16 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
              struct problem *why)
 {
     struct store *s = store_of(engine);
+    struct segment_place place = {0, 0};
     bool is_paid = false;
     enum status rc;
 
-    *is_more = s->rows.debts.n > 0;
+    *is_more = store_rows_owe(&s->rows);
+    rc = s->has_plenty ? segments_write(&s->segments, commit, &place, why)
+                       : STATUS_OK;
+    if (rc)
+        return rc;
+    store_rows_begin(&s->rows, &place);
     rc = db_run(&s->db, s->db.statements[STORE_BEGIN], "begin a commit", why);
     if (rc)
         return STATUS_BUSY;
@@ -169,8 +179,10 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     /* Before COMMIT has succeeded nothing here may change: a refused commit
      * leaves no trace. */
     store_keys_committed(&s->keys);
+    if (place.number > 0)
+        segments_committed(&s->segments);
     store_rows_committed(&s->rows, commit, is_paid);
-    *is_more = s->rows.debts.n > 0;
+    *is_more = store_rows_owe(&s->rows);
     return STATUS_OK;
 }
 
@@ -202,7 +214,10 @@ store_bound_wal(struct engine *engine, uint64_t bytes)
 static void
 store_tidy(struct engine *engine)
 {
-    checkpoint_complete(&store_of(engine)->checkpoint);
+    struct store *s = store_of(engine);
+
+    checkpoint_complete(&s->checkpoint);
+    segments_drop_spares(&s->segments, s->has_plenty ? SEGMENTS_SPARE_MAX : 0);
 }
 
 /* Starting and ending */
@@ -231,6 +246,7 @@ store_close(struct engine *engine)
     store_keys_close(&s->keys);
     store_rows_fini(&s->rows);
     db_close(&s->db);
+    segments_close(&s->segments);
     if (s->dir_fd >= 0)
         close(s->dir_fd);
     free(s);
@@ -308,8 +324,24 @@ query_value(struct db *db, const char *sql, long *number, char *text,
     return rc;
 }
 
+/* Are the segments there that have entries? */
 static enum status
-check_database(struct db *db, off_t size, struct problem *why)
+check_segments(struct db *db, const char *dir, struct problem *why)
+{
+    sqlite3_stmt *q = NULL;
+    bool row = false;
+    enum status rc = db_prepare(
+        db, &q, "SELECT number FROM segments WHERE live > 0 ORDER BY number",
+        why);
+
+    while (!rc && !(rc = db_step(db, q, &row, "read the segments", why)) && row)
+        rc = segments_check(dir, (uint32_t)store_column_u64(q, 0), why);
+    sqlite3_finalize(q);
+    return rc;
+}
+
+static enum status
+check_database(struct db *db, const char *dir, off_t size, struct problem *why)
 {
     long version = 0, n_tables = 0;
     char verdict[300];
@@ -325,6 +357,8 @@ check_database(struct db *db, off_t size, struct problem *why)
         rc = problem(why, STATUS_IO, "it is the database of another program");
     if (!rc)
         rc = db_check_version(db, store_kind.n_steps, why);
+    if (!rc && version >= STORE_WITH_SEGMENTS)
+        rc = check_segments(db, dir, why);
     if (rc || size > CHECKED_BYTES)
         return rc;
     rc = query_value(db, "PRAGMA quick_check(1)", NULL, verdict,
@@ -363,7 +397,7 @@ check_path(const char *dir, const char *path, struct problem *why)
 
     rc = db_open(&db, path, DB_LOOK, &reason);
     if (!rc)
-        rc = check_database(&db, st.st_size, &reason);
+        rc = check_database(&db, dir, st.st_size, &reason);
     db_close(&db);
     if (rc)
         return problem(why, STATUS_IO, "%s cannot be used: %s", path,
@@ -400,7 +434,11 @@ open_database(struct store *s, const char *dir, struct problem *why)
     if (!rc)
         rc = store_keys_open(&s->keys, &s->db, why);
     if (!rc)
-        rc = store_rows_init(&s->rows, &s->db, why);
+        rc = segments_open(&s->segments, dir, why);
+    if (!rc)
+        rc = store_rows_init(&s->rows, &s->db, &s->segments, why);
+    if (!rc)
+        rc = segments_find_spares(&s->segments, why);
     if (!rc)
         rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
     return rc;
@@ -429,9 +467,10 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
     s->ops.tidy = store_tidy;
     s->ops.close = store_close;
     s->queries.engine.ops = &s->ops;
+    s->segments.dir_fd = -1;
     s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     name_database(s->path, sizeof(s->path), dir);
-    store_queries_init(&s->queries, s->path, forms);
+    store_queries_init(&s->queries, s->path, &s->segments, forms);
 
     if (s->dir_fd < 0) {
         problem_errno(why, "cannot open", dir);

@@ -1,5 +1,6 @@
 /*
- * store.h - the engine of today: tidings.db, SQLite.
+ * store.h - the engine of today: tidings.db, SQLite, and the segments beside it
+ * (segments.h).
  *
  * One writing connection, the log thread's; one for checkpoints (checkpoint.h);
  * a few for readers (store_queries.h), each in one hand at a time. WAL with

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "base/db.h"
+#include "broker/log/batch.h"
+#include "broker/store/segments.h"
 #include "broker/store/store_queries.h"
 #include "broker/store/store_rows.h"
 #include "proto/uri.h"
@@ -144,4 +146,84 @@ store_files_each(const char *path, const struct store_files *files,
     db_close(&r.db);
     return rc == STATUS_INVALID ? problem_prefix(why, STATUS_IO, "%s: ", path)
                                 : rc;
+}
+
+/* A copy with all its entries */
+
+enum { ROWS, PUT, FORGET, GATHERING };
+
+static const char *const gathering[GATHERING] = {
+    [ROWS] = "SELECT id, segment, at, size, first, before_us, before, digest"
+             " FROM batches WHERE segment <> 0",
+    [PUT] = "UPDATE batches SET body = ?2, segment = 0, at = 0, size = 0"
+            " WHERE id = ?1",
+    [FORGET] = "DELETE FROM segments",
+};
+
+static const struct db_kind copies = {
+    .mode = DB_SCRATCH, .sql = gathering, .n_sql = GATHERING};
+
+/* Reads the entries of the row at hand, which match its digest. */
+static enum status
+read_segment(sqlite3_stmt *q, int segments, struct batch **batch,
+             struct problem *why)
+{
+    const struct segment_place place = {(uint32_t)store_column_u64(q, 1),
+                                        store_column_u64(q, 2)};
+    struct digest before = store_column_digest(q, 6),
+                  digest = store_column_digest(q, 7);
+    size_t size = (size_t)store_column_u64(q, 3);
+    struct batch *b = batch_new(store_column_u64(q, 4) - 1,
+                                sqlite3_column_int64(q, 5), &before, NULL);
+    enum status rc = STATUS_OK;
+
+    *batch = b;
+    if (!b || batch_reserve(b, size, 0))
+        return problem_memory(why);
+    if (segment_read_at(segments, &place, size, b->bytes, why) ||
+        batch_append_in_place(b, size, &digest, why))
+        rc = STATUS_GONE;
+    else if (!batch_is_genuine(b))
+        rc = problem(why, STATUS_GONE,
+                     "the stored entries %llu to %llu are damaged",
+                     (unsigned long long)b->first, (unsigned long long)b->last);
+    return rc;
+}
+
+static enum status
+put_entries(struct db *db, int segments, struct problem *why)
+{
+    sqlite3_stmt *q = db->statements[ROWS], *put = db->statements[PUT];
+    const int64_t id = sqlite3_column_int64(q, 0);
+    struct batch *b = NULL;
+    enum status rc = read_segment(q, segments, &b, why);
+
+    if (!rc) {
+        sqlite3_bind_int64(put, 1, id);
+        db_bind_bytes(put, 2, (struct slice){b->bytes, b->size});
+        rc = db_run(db, put, "write it", why);
+    }
+    batch_unref(b);
+    return rc;
+}
+
+enum status
+store_files_gather(const char *path, int segments, struct problem *why)
+{
+    struct db db = {NULL};
+    bool row = false;
+    enum status rc = db_open_kind(&db, &copies, path, why);
+
+    if (!rc)
+        rc = db_begin(&db, why);
+    while (!rc &&
+           !(rc = db_step(&db, db.statements[ROWS], &row, "read tidings.db",
+                          why)) &&
+           row)
+        rc = put_entries(&db, segments, why);
+    if (!rc)
+        rc = db_run(&db, db.statements[FORGET], "forget the segments", why);
+    rc = db_end(&db, rc, why);
+    db_close(&db);
+    return rc;
 }

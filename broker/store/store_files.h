@@ -1,6 +1,6 @@
 /*
  * store_files.h - the sets of a tidings.db that nobody has open, and the files
- * that it says are there.
+ * that it says are there; and a copy of a tidings.db with all its entries.
  */
 #ifndef BROKER_STORE_STORE_FILES_H
 #define BROKER_STORE_STORE_FILES_H
@@ -33,5 +33,12 @@ struct store_files {
 MUST_CHECK enum status store_files_each(const char *path,
                                         const struct store_files *files,
                                         struct problem *why);
+
+/* Puts the entries that the copy `path` of a tidings.db leaves to segments into
+ * the copy itself. `segments` is the folder of the original, whose lock the
+ * caller shares since before it copied (segments.h). STATUS_GONE: entries
+ * cannot be read, or are damaged. */
+MUST_CHECK enum status store_files_gather(const char *path, int segments,
+                                          struct problem *why);
 
 #endif

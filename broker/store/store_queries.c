@@ -20,8 +20,8 @@ enum read_statement {
 
 static const char *const read_sql[R_STATEMENTS] = {
     [R_BATCHES] =
-        "SELECT first, last, before_us, last_us, before, digest, body"
-        " FROM batches WHERE set_id = ?1 AND first >= coalesce((SELECT"
+        "SELECT first, last, before_us, last_us, before, digest, body, segment,"
+        " at, size FROM batches WHERE set_id = ?1 AND first >= coalesce((SELECT"
         " max(first) FROM batches WHERE set_id = ?1 AND first <= ?2), ?2)"
         " ORDER BY first",
     [R_LISTS] = "SELECT " LIST_COLUMNS " FROM lists"
@@ -194,6 +194,33 @@ end_reading(struct reading *r)
     free_connection(r->db);
 }
 
+/* The bytes of the entries of the row at hand. */
+static size_t
+row_bytes(sqlite3_stmt *q)
+{
+    return (size_t)sqlite3_column_bytes(q, 6) + (size_t)store_column_u64(q, 9);
+}
+
+/* Adds the entries of the row at hand. STATUS_AGAIN: the row is old. */
+static enum status
+append_entries(struct segments *segments, sqlite3_stmt *q, struct batch *b,
+               const struct digest *digest, struct problem *why)
+{
+    const struct segment_place place = {(uint32_t)store_column_u64(q, 7),
+                                        store_column_u64(q, 8)};
+    size_t size = (size_t)store_column_u64(q, 9);
+    enum status rc;
+
+    if (place.number == 0)
+        return batch_append(b, db_column(q, 6), digest, why);
+    if (size > BATCH_BYTES_MAX)
+        return problem(why, STATUS_IO, "a row of tidings.db is damaged");
+    if (batch_reserve(b, size, 0))
+        return problem_memory(why);
+    rc = segments_read(segments, &place, size, b->bytes + b->size, why);
+    return rc ? rc : batch_append_in_place(b, size, digest, why);
+}
+
 /* Adds the batch of the row at hand to `*b`, which begins with the first. */
 static enum status
 add_row(struct engine *engine, sqlite3_stmt *q, struct batch **b,
@@ -209,12 +236,14 @@ add_row(struct engine *engine, sqlite3_stmt *q, struct batch **b,
         if (!*b)
             return problem_memory(why);
     }
-    return batch_append(*b, db_column(q, 6), &digest, why);
+    return append_entries(queries_of(engine)->segments, q, *b, &digest, why);
 }
 
+/* Reads the rows that follow each other into one batch. STATUS_AGAIN: the
+ * entries of the first one have gone from their segment since it was read. */
 static enum status
-read_entries(struct engine *engine, uint32_t set, uint64_t after,
-             struct batch **batch, struct problem *why)
+read_rows(struct engine *engine, uint32_t set, uint64_t after,
+          struct batch **batch, struct problem *why)
 {
     const struct store_value from[] = {store_u64(set), store_u64(after + 1)};
     struct batch *b = NULL;
@@ -222,7 +251,6 @@ read_entries(struct engine *engine, uint32_t set, uint64_t after,
     bool row = false;
     enum status rc = begin_reading(&r, engine, R_BATCHES, from, why);
 
-    *batch = NULL;
     while (!rc && !(rc = db_step(r.db, r.q, &row, "read the log", why)) &&
            row) {
         /* The first row may end before what is asked for (the rest has gone to
@@ -230,13 +258,40 @@ read_entries(struct engine *engine, uint32_t set, uint64_t after,
         if (!b && (store_column_u64(r.q, 1) <= after ||
                    store_column_u64(r.q, 0) > after + 1))
             break;
-        if (b &&
-            (store_column_u64(r.q, 0) != b->last + 1 ||
-             b->size + (size_t)sqlite3_column_bytes(r.q, 6) > BATCH_BYTES_MAX))
+        if (b && (store_column_u64(r.q, 0) != b->last + 1 ||
+                  b->size + row_bytes(r.q) > BATCH_BYTES_MAX))
             break;
         rc = add_row(engine, r.q, &b, why);
+        if (rc == STATUS_AGAIN && b->n_entries > 0) {
+            rc = STATUS_OK;
+            break;
+        }
     }
     end_reading(&r);
+    *batch = b;
+    return rc;
+}
+
+/* More than any reader needs: each time another commit has moved or deleted its
+ * row. */
+#define LOOKS_MAX 100
+
+static enum status
+read_entries(struct engine *engine, uint32_t set, uint64_t after,
+             struct batch **batch, struct problem *why)
+{
+    struct batch *b = NULL;
+    enum status rc = STATUS_AGAIN;
+
+    *batch = NULL;
+    for (int i = 0; rc == STATUS_AGAIN && i < LOOKS_MAX; i++) {
+        batch_unref(b);
+        rc = read_rows(engine, set, after, &b, why);
+    }
+    if (rc == STATUS_AGAIN)
+        rc = problem(why, STATUS_IO,
+                     "the segment of the entries after %llu is missing",
+                     (unsigned long long)after);
     /* Checks the batch before a reader gets it, and before a file keeps it for
      * ever. */
     if (!rc && b && !batch_is_genuine(b))
@@ -473,9 +528,10 @@ const struct engine_ops store_queries_ops = {
 
 void
 store_queries_init(struct store_queries *s, const char *path,
-                   atomic_size_t *forms)
+                   struct segments *segments, atomic_size_t *forms)
 {
     s->path = path;
+    s->segments = segments;
     s->forms = forms;
     pthread_mutex_init(&s->mutex, NULL);
 }

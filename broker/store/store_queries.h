@@ -15,6 +15,7 @@
 #include "broker/log/batch.h"
 #include "broker/log/engine.h"
 #include "broker/log/head.h"
+#include "broker/store/segments.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -26,7 +27,8 @@
 /* The first member of struct store. */
 struct store_queries {
     struct engine engine;
-    const char *path;      /* of tidings.db */
+    const char *path; /* of tidings.db */
+    struct segments *segments;
     atomic_size_t *forms;  /* account of new batches */
     pthread_mutex_t mutex; /* guards the next two */
     struct db *idle[STORE_QUERIES_MAX];
@@ -34,9 +36,9 @@ struct store_queries {
     uint32_t unfiled_after; /* the set that find_unfiled gave last */
 };
 
-/* Both pointers are lent. */
+/* All pointers are lent. */
 void store_queries_init(struct store_queries *s, const char *path,
-                        atomic_size_t *forms);
+                        struct segments *segments, atomic_size_t *forms);
 void store_queries_fini(struct store_queries *s);
 
 /* Its operations; the writer (store.c) has the others. */

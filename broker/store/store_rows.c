@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "broker/base/diag.h"
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"
@@ -89,6 +90,15 @@ static const char *const steps[] = {
      * refuse the file. */
     "CREATE TABLE place(one INTEGER PRIMARY KEY CHECK (one = 1),"
     " n INTEGER NOT NULL, chain BLOB NOT NULL);",
+
+    /* Where the entries of a batch are whose body is empty (segments.h), and
+     * how many bytes of entries each segment has, in the batches with ids from
+     * first_id to last_id. Earlier programs would take the body for damaged. */
+    "ALTER TABLE batches ADD COLUMN segment INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE batches ADD COLUMN at INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE batches ADD COLUMN size INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE segments(number INTEGER PRIMARY KEY, live INTEGER NOT NULL,"
+    " first_id INTEGER NOT NULL, last_id INTEGER NOT NULL);",
 };
 
 enum {
@@ -124,6 +134,12 @@ enum {
     G_ARCHIVED,
     P_PLACE,
     P_MOVE,
+    SEG_LOAD,
+    SEG_USE,
+    SEG_LESS,
+    SEG_GONE,
+    SEG_BATCHES,
+    SEG_TAKE,
     STATEMENTS
 };
 
@@ -178,13 +194,15 @@ static const char *const sql[STATEMENTS] = {
         "SELECT name, list, removed_us, creator FROM tombstones ORDER BY name",
     [B_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
                 " list, list_bytes, before, digest, body, accepted_us,"
-                " commit_after) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " commit_after, segment, at, size)"
+                " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [B_END] = "INSERT INTO lists(set_id, " LIST_COLUMNS ", header,"
               " commit_after) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
     [B_FILED] = "UPDATE lists SET filed = 1, marks = ?3"
                 " WHERE set_id = ?1 AND number = ?2",
-    [B_FORGETTABLE] = "SELECT id, length(body) FROM batches WHERE set_id = ?1"
-                      " AND last <= ?2 ORDER BY first LIMIT ?3",
+    [B_FORGETTABLE] = "SELECT id, length(body), segment, size FROM batches"
+                      " WHERE set_id = ?1 AND last <= ?2"
+                      " ORDER BY first LIMIT ?3",
     [B_FORGET] = "DELETE FROM batches WHERE id = ?",
     [B_FILED_UP_TO] =
         "SELECT coalesce((SELECT after FROM lists WHERE set_id = ?1 AND"
@@ -205,6 +223,19 @@ static const char *const sql[STATEMENTS] = {
     [G_ARCHIVED] = "SELECT count(*), min(number) FROM generations"
                    " WHERE set_id = ? AND kind = ? AND is_archived",
     [P_PLACE] = "SELECT n, chain FROM place",
+    [SEG_LOAD] =
+        "SELECT number, live FROM segments WHERE live > 0 ORDER BY number",
+    [SEG_USE] = "INSERT INTO segments(number, live, first_id, last_id)"
+                " VALUES(?1, ?2, ?3, ?4) ON CONFLICT(number) DO UPDATE SET"
+                " live = live + ?2, last_id = ?4",
+    [SEG_LESS] = "UPDATE segments SET live = live + ?2 WHERE number = ?1",
+    [SEG_GONE] = "DELETE FROM segments WHERE live = 0 AND number <> ?",
+    [SEG_BATCHES] =
+        "SELECT id, at, size FROM batches WHERE segment = ?1 AND id BETWEEN"
+        " (SELECT first_id FROM segments WHERE number = ?1) AND"
+        " (SELECT last_id FROM segments WHERE number = ?1) LIMIT ?2",
+    [SEG_TAKE] = "UPDATE batches SET body = ?2, segment = 0, at = 0, size = 0"
+                 " WHERE id = ?1",
     [P_MOVE] = "INSERT OR REPLACE INTO place(one, n, chain) VALUES(1, ?, ?)",
 };
 
@@ -216,24 +247,42 @@ const struct db_kind store_kind = {
     .n_sql = STATEMENTS,
 };
 
+static enum status
+load_segments(struct store_rows *s, struct problem *why)
+{
+    sqlite3_stmt *q = s->db->statements[SEG_LOAD];
+    bool row = false;
+    enum status rc = STATUS_OK;
+
+    while (!rc && !(rc = db_step(s->db, q, &row, "read the segments", why)) &&
+           row)
+        rc = segments_add(s->segments, (uint32_t)store_column_u64(q, 0),
+                          store_column_u64(q, 1), why);
+    sqlite3_reset(q);
+    return rc;
+}
+
 enum status
-store_rows_init(struct store_rows *s, struct db *db, struct problem *why)
+store_rows_init(struct store_rows *s, struct db *db, struct segments *segments,
+                struct problem *why)
 {
     sqlite3_stmt *q = db->statements[S_NEXT_ID];
     bool row = false;
     enum status rc = db_step(db, q, &row, "read the sets", why);
 
     s->db = db;
+    s->segments = segments;
     if (!rc && row)
         s->next_id = (uint32_t)store_column_u64(q, 0);
     sqlite3_reset(q);
-    return rc;
+    return rc ? rc : load_segments(s, why);
 }
 
 void
 store_rows_fini(struct store_rows *s)
 {
     store_debts_fini(&s->debts);
+    free(s->uses);
 }
 
 /* Writes by a statement. */
@@ -256,6 +305,126 @@ find_row(struct store_rows *s, int which, const struct store_value *values,
     *is_there = false;
     store_bind(*q, values);
     return db_step(s->db, *q, is_there, "read tidings.db", why);
+}
+
+/* Entries in segments */
+
+/* Notes that the transaction adds, or takes away, rows with so many bytes of a
+ * segment. */
+static enum status
+note_use(struct store_rows *s, uint32_t number, int64_t bytes,
+         struct problem *why)
+{
+    struct store_use *all;
+
+    for (size_t i = s->n_uses; i-- > 0;)
+        if (s->uses[i].number == number) {
+            s->uses[i].bytes += bytes;
+            return STATUS_OK;
+        }
+    all = ONE_MORE(s->uses, &s->use_capacity, s->n_uses);
+    if (!all)
+        return problem_memory(why);
+    s->uses = all;
+    all[s->n_uses++] = (struct store_use){number, bytes};
+    return STATUS_OK;
+}
+
+void
+store_rows_begin(struct store_rows *s, const struct segment_place *place)
+{
+    s->place = *place;
+    s->first_id = s->last_id = 0;
+    s->n_uses = 0;
+}
+
+/* Writes what the transaction has noted, and forgets segments without entries.
+ */
+static enum status
+write_uses(struct store_rows *s, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < s->n_uses; i++) {
+        const struct store_use *use = &s->uses[i];
+        const struct store_value row[] = {
+            store_u64(use->number), store_i64(use->bytes),
+            store_i64(s->first_id), store_i64(s->last_id)};
+        bool is_written = s->last_id > 0 && use->number == s->place.number;
+
+        rc = run_row(s, is_written ? SEG_USE : SEG_LESS, row, "count a segment",
+                     why);
+    }
+    return rc || s->n_uses == 0 ? rc
+                                : run_row(s, SEG_GONE,
+                                          (struct store_value[]){store_u64(
+                                              segments_current(s->segments))},
+                                          "forget a segment", why);
+}
+
+/* A batch whose entries move from a segment into its row. */
+struct moved {
+    int64_t id;
+    uint64_t at;
+    size_t size;
+};
+
+/* Reads the entries of a batch into its row. */
+static enum status
+move_batch(struct store_rows *s, uint32_t number, const struct moved *moved,
+           char *bytes, struct problem *why)
+{
+    const struct segment_place place = {number, moved->at};
+    const struct store_value row[] = {
+        store_i64(moved->id),
+        store_bytes((struct slice){bytes, moved->size}),
+    };
+    struct problem reason = {""};
+    enum status rc;
+
+    if (segments_read(s->segments, &place, moved->size, bytes, &reason)) {
+        segments_leave(s->segments, number);
+        DIAG(DIAG_WARNING, "log", "a segment cannot be read, and stays",
+             diag_text("error", reason.text));
+        return STATUS_OK;
+    }
+    rc = run_row(s, SEG_TAKE, row, "move a batch", why);
+    return rc ? rc : note_use(s, number, -(int64_t)moved->size, why);
+}
+
+/* Moves a slice of the batches of a segment that is nearly empty. */
+static enum status
+move_batches(struct store_rows *s, uint32_t number, struct problem *why)
+{
+    const struct store_value which[] = {store_u64(number),
+                                        store_u64(FORGET_ROWS)};
+    struct moved all[FORGET_ROWS];
+    size_t n = 0, bytes = 0, longest = 0;
+    sqlite3_stmt *q;
+    char *room;
+    bool row;
+    enum status rc = find_row(s, SEG_BATCHES, which, &q, &row, why);
+
+    while (!rc && row && n < FORGET_ROWS && bytes < FORGET_BYTES) {
+        all[n] =
+            (struct moved){sqlite3_column_int64(q, 0), store_column_u64(q, 1),
+                           (size_t)store_column_u64(q, 2)};
+        bytes += all[n].size;
+        if (all[n].size > longest)
+            longest = all[n].size;
+        n++;
+        rc = db_step(s->db, q, &row, "read a segment", why);
+    }
+    sqlite3_reset(q);
+    if (rc || n == 0)
+        return rc;
+    room = malloc(longest);
+    if (!room)
+        return problem_memory(why);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = move_batch(s, number, &all[i], room, why);
+    free(room);
+    return rc;
 }
 
 /* Batches to forget */
@@ -339,7 +508,11 @@ forget_batches(struct store_rows *s, uint32_t set, uint64_t upto, bool *is_paid,
     while (!rc && row && (n == 0 || bytes < FORGET_BYTES)) {
         ids[n++] = sqlite3_column_int64(q, 0);
         bytes += (size_t)sqlite3_column_int64(q, 1);
-        rc = db_step(s->db, q, &row, "find old batches", why);
+        if (store_column_u64(q, 2) > 0)
+            rc = note_use(s, (uint32_t)store_column_u64(q, 2),
+                          -sqlite3_column_int64(q, 3), why);
+        if (!rc)
+            rc = db_step(s->db, q, &row, "find old batches", why);
     }
     sqlite3_reset(q);
     *is_paid = n == 0;
@@ -353,11 +526,22 @@ enum status
 store_rows_pay(struct store_rows *s, bool *is_paid, struct problem *why)
 {
     const struct store_debt *debt = store_debts_first(&s->debts);
+    uint32_t sparse = debt ? 0 : segments_sparse(s->segments);
+    enum status rc = STATUS_OK;
 
     *is_paid = false;
-    return debt ? forget_batches(s, (uint32_t)debt->node.hash, debt->upto,
-                                 is_paid, why)
-                : STATUS_OK;
+    if (debt)
+        rc = forget_batches(s, (uint32_t)debt->node.hash, debt->upto, is_paid,
+                            why);
+    else if (sparse > 0)
+        rc = move_batches(s, sparse, why);
+    return rc ? rc : write_uses(s, why);
+}
+
+bool
+store_rows_owe(const struct store_rows *s)
+{
+    return s->debts.n > 0 || segments_sparse(s->segments) > 0;
 }
 
 /* Acts on sets */
@@ -493,6 +677,7 @@ apply_batch(struct store_rows *s, const struct act *act, int64_t at_us,
             struct problem *why)
 {
     const struct batch *b = act->entries.batch;
+    bool is_in_row = s->place.number == 0 || !segments_take(b);
     const struct store_value row[] = {
         store_u64(act->set_id),
         store_u64(b->first),
@@ -503,12 +688,22 @@ apply_batch(struct store_rows *s, const struct act *act, int64_t at_us,
         store_u64(b->list_bytes),
         store_digest(&b->before),
         store_digest(&b->digest),
-        store_bytes((struct slice){b->bytes, b->size}),
+        store_bytes((struct slice){b->bytes, is_in_row ? b->size : 0}),
         store_i64(at_us),
         store_u64(act->entries.commit_after),
+        store_u64(is_in_row ? 0 : s->place.number),
+        store_u64(is_in_row ? 0 : s->place.offset),
+        store_u64(is_in_row ? 0 : b->size),
     };
+    enum status rc = run_row(s, B_BATCH, row, "store a batch", why);
 
-    return run_row(s, B_BATCH, row, "store a batch", why);
+    if (rc || is_in_row)
+        return rc;
+    s->place.offset += b->size;
+    s->last_id = sqlite3_last_insert_rowid(s->db->handle);
+    if (s->first_id == 0)
+        s->first_id = s->last_id;
+    return note_use(s, s->place.number, (int64_t)b->size, why);
 }
 
 static enum status
@@ -641,6 +836,8 @@ store_rows_committed(struct store_rows *s, const struct commit *commit,
 {
     struct problem why = {""};
 
+    for (size_t i = 0; i < s->n_uses; i++)
+        segments_count(s->segments, s->uses[i].number, s->uses[i].bytes);
     if (is_paid)
         store_debts_paid(&s->debts, store_debts_first(&s->debts));
     for (size_t i = 0; i < commit->n; i++) {

@@ -22,11 +22,15 @@
 #include "base/db.h"
 #include "base/map.h"
 #include "broker/log/engine.h"
+#include "broker/store/segments.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
 /* tidings.db: its tables, and the statements of its writer. */
 extern const struct db_kind store_kind;
+
+/* The first version with segments (segments.h). */
+#define STORE_WITH_SEGMENTS 11
 
 /* The statements that are not about rows. */
 enum {
@@ -51,13 +55,28 @@ struct store_debt *store_debts_first(const struct map *debts);
 void store_debts_paid(struct map *debts, struct store_debt *debt);
 void store_debts_fini(struct map *debts);
 
-struct store_rows {
-    struct db *db;    /* lent; of store_kind */
-    uint32_t next_id; /* the next birth's; moves when births are committed */
-    struct map debts;
+/* How many bytes more, or less, of a segment rows name after a commit. */
+struct store_use {
+    uint32_t number;
+    int64_t bytes;
 };
 
+struct store_rows {
+    struct db *db;             /* lent; of store_kind */
+    struct segments *segments; /* lent */
+    uint32_t next_id; /* the next birth's; moves when births are committed */
+    struct map debts;
+
+    /* Of the transaction: */
+    struct segment_place place; /* of the next batch */
+    int64_t first_id, last_id;  /* of the batches in a segment; 0: none yet */
+    struct store_use *uses;
+    size_t n_uses, use_capacity;
+};
+
+/* Both are lent. */
 MUST_CHECK enum status store_rows_init(struct store_rows *s, struct db *db,
+                                       struct segments *segments,
                                        struct problem *why);
 void store_rows_fini(struct store_rows *s); /* harmless before it */
 
@@ -65,6 +84,10 @@ void store_rows_fini(struct store_rows *s); /* harmless before it */
 MUST_CHECK enum status store_rows_load(struct store_rows *s,
                                        engine_set_fn *on_set, void *user,
                                        struct problem *why);
+
+/* Begins the transaction of a commit. segments_write wrote its entries to
+ * `place`. */
+void store_rows_begin(struct store_rows *s, const struct segment_place *place);
 
 /* Within the transaction of a commit: applies an act of any kind but ACT_KEY.
  * Writes nothing but what the act and at_us say: act.h gives the reason. */
@@ -81,10 +104,14 @@ MUST_CHECK enum status store_rows_place(struct store_rows *s,
                                         struct journal_place *place,
                                         struct problem *why);
 
-/* Then deletes a slice of the batches of the first set that owes some;
- * *is_paid: that was the rest of its debt. */
+/* Then deletes a slice of the batches of the first set that owes some; without
+ * one, moves a slice of a nearly empty segment into rows. Last of all acts.
+ * *is_paid: that was the rest of the set's debt. */
 MUST_CHECK enum status store_rows_pay(struct store_rows *s, bool *is_paid,
                                       struct problem *why);
+
+/* Is there more to delete or to move? */
+bool store_rows_owe(const struct store_rows *s);
 
 /* When the transaction is on the disk. If this fails, old rows stay until the
  * next start finds them. */

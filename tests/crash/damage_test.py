@@ -3,6 +3,7 @@ finds them before it overwrites anything, and names them."""
 
 import gzip
 import os
+import re
 import shutil
 import sqlite3
 
@@ -12,16 +13,17 @@ from tidings_test.http import ConnectionEnded, check_refused
 from tidings_test.waiting import wait_for
 
 DB = "tidings.db"
-PAGE = 16384
+PAGE = 4096
 OPTIONS = ("--rotate-entries", "100", "--tail-bytes", "1M")
 
 
 @pytest.fixture
 def news(start_broker):
     """A set with three closed lists with files, and entries that are in the database
-    alone."""
+    alone: the posts are too small for segments."""
     news = start_broker(*OPTIONS).set()
-    news.post(350, size=3000)
+    for _ in range(35):
+        news.post(10, size=3000)
     news.wait_list_files(3)
     return news
 
@@ -124,7 +126,7 @@ def zero_a_page(path):
     at = len(data) - PAGE
     while not (
         is_in_chain(page := data[at : at + PAGE], len(data) // PAGE)
-        and b"example.com/r/34" in page
+        and re.search(rb"example\.com/r/3[0-4]\d", page)
     ):
         at -= PAGE
         assert at > 0
@@ -170,7 +172,8 @@ def test_a_start_refuses_a_damaged_database_and_leaves_it(news, run):
 def test_a_start_after_a_crash_leaves_the_log_of_a_damaged_database(news, run):
     news.broker.stop()
     news.broker.restart()
-    news.post(20, size=3000)
+    for _ in range(2):
+        news.post(10, size=3000)
     news.broker.kill()
     assert (news.broker.data / "tidings.db-wal").stat().st_size > 20 * 3000
     cases = [
@@ -187,8 +190,8 @@ def test_a_start_after_a_crash_leaves_the_log_of_a_damaged_database(news, run):
 def test_a_start_misses_every_page_of_the_database(start_broker, run):
     broker = start_broker("--rotate-age", 0)
     news = broker.set()
-    for _ in range(3):
-        news.post(100, size=3000)
+    for _ in range(30):
+        news.post(10, size=3000)
     broker.stop()
     path = broker.data / DB
     data = path.read_bytes()
@@ -221,14 +224,15 @@ def test_a_directory_that_never_had_a_database_is_no_damage(start_broker):
 
 # The bytes of an entry have changed, but SQLite finds no damaged page. The broker
 # neither serves such entries as history nor files them; it serves everything else.
-def test_entries_that_are_damaged_are_not_served_nor_filed(start_broker):
+@pytest.mark.parametrize("size, place", [(300, DB), (3000, "segments/0000000001")])
+def test_entries_that_are_damaged_are_not_served_nor_filed(start_broker, size, place):
     broker = start_broker(*OPTIONS)
     news, other = broker.set(), broker.set()
-    news.post(50, size=3000)
-    other.post(50)
+    news.post(50, size=size)
+    other.post(20)
     broker.stop()
-    at = (broker.data / DB).read_bytes().index(b"example.com/r/30<")
-    overwrite(broker.data / DB, at + len("example.com/r/"), b"99")
+    at = (broker.data / place).read_bytes().index(b"example.com/r/30<")
+    overwrite(broker.data / place, at + len("example.com/r/"), b"99")
     broker.restart()
     assert news.get("changes?after=0").status != 200
     broker.wait_said("damaged")
@@ -238,6 +242,20 @@ def test_entries_that_are_damaged_are_not_served_nor_filed(start_broker):
     assert other.get("changes?after=0").status == 200
     wait_for("the list of the other set", other.list_file(1).exists)
     assert not news.list_file(1).exists()
+
+
+# Nobody can tell a missing segment from one that was never written: so the start says
+# which, before it changes anything.
+def test_a_start_misses_a_segment(start_broker, run):
+    broker = start_broker(*OPTIONS)
+    news = broker.set()
+    news.post(50, size=3000)
+    broker.stop()
+    segment, kept = broker.data / "segments" / "0000000001", broker.directory / "kept"
+    segment.rename(kept)
+    check_not_started(run, broker, "the file segments/0000000001, which has entries")
+    kept.rename(segment)
+    check_last(news, 50)
 
 
 # Files of closed lists

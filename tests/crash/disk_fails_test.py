@@ -2,6 +2,7 @@
 The calls that fail are chosen (faults.py)."""
 
 import errno
+import signal
 
 import pytest
 
@@ -15,6 +16,7 @@ WRITE, SYNC, RENAME = Faults.WRITE, Faults.SYNC, Faults.RENAME
 
 DB = "tidings.db"
 WAL = "tidings.db-wal"
+SEGMENT = "/segments/"
 LIST = ".xml.gz"
 FOLDER = "/changes"  # of lists: to be synced when a file has its name
 
@@ -118,11 +120,61 @@ def test_a_commit_that_has_no_room_is_refused(start_broker, faults, outcome, rea
     source.check()
 
 
+# The entries of a large post go into a segment first: without them its commit never
+# begins. Nothing more is put into a segment whose sync has failed. R-149
+@pytest.mark.parametrize(
+    "calls, outcome, reason",
+    [
+        (WRITE, errno.ENOSPC, "No space"),
+        (WRITE, errno.EIO, "Input/output"),
+        (SYNC, errno.EIO, "Input/output"),
+        (SYNC, errno.EDQUOT, "quota"),
+    ],
+)
+def test_a_segment_that_fails_refuses_the_post(
+    start_broker, faults, calls, outcome, reason
+):
+    source = Source(start_broker, faults, 50000)
+    for after in range(2):
+        source.post()
+        faults.arm(calls, SEGMENT, outcome, after)
+        answers = [source.try_post() for _ in range(after + 1)]
+        assert faults.disarm()
+        check_refused(answers[-1], 503, reason)
+        source.check()
+        source.post()
+        source.kill()
+        source.check()
+
+
+# A kill before the entries are on the disk, or before the rows are that name them.
+def test_a_kill_between_a_segment_and_its_rows_keeps_all_or_nothing(
+    start_broker, faults
+):
+    source = Source(start_broker, faults, 50000)
+    for calls, name in ((WRITE, SEGMENT), (SYNC, SEGMENT), (WRITE, WAL), (SYNC, WAL)):
+        for after in range(2):
+            source.post()
+            faults.arm(calls, name, faults.KILL, after)
+            for _ in range(after + 1):
+                if not source.try_post():
+                    break
+            assert faults.disarm()
+            assert source.broker.wait() == 128 + signal.SIGKILL
+            source.broker.restart()
+            lists = source.lists.read()
+            # The post whose sync was cut off may be there, and nobody was told.
+            assert lists.history.last in (source.last, source.last + POST)
+            source.last = lists.history.last
+            source.check()
+
+
 # A write may take less than it was given; the rest follows.
-def test_a_write_that_comes_in_two_is_whole(start_broker, faults):
+@pytest.mark.parametrize("name", [WAL, SEGMENT])
+def test_a_write_that_comes_in_two_is_whole(start_broker, faults, name):
     source = Source(start_broker, faults, POST * 3 // 2)
     for n in range(20):
-        faults.arm(WRITE, WAL, faults.SHORT, n, once=True)
+        faults.arm(WRITE, name, faults.SHORT, n if name == WAL else n % 2, once=True)
         source.post()
         if n % 5 == 4:
             source.kill()

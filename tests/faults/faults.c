@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -131,6 +132,30 @@ ssize_t
 pwrite64(int fd, const void *bytes, size_t size, off64_t at)
 {
     return pwrite(fd, bytes, size, at);
+}
+
+ssize_t
+pwritev(int fd, const struct iovec *pieces, int n, off_t at)
+{
+    int outcome;
+
+    if (is_met_by_fd(PLAN_WRITE, fd, &outcome)) {
+        if (outcome != PLAN_SHORT)
+            return fail_with(outcome);
+        return NEXT(pwrite)(fd, pieces->iov_base, (pieces->iov_len + 1) / 2,
+                            at);
+    }
+    return NEXT(pwritev)(fd, pieces, n, at);
+}
+
+int
+fallocate(int fd, int mode, off_t at, off_t size)
+{
+    int outcome;
+
+    if (is_met_by_fd(PLAN_WRITE, fd, &outcome) && outcome != PLAN_SHORT)
+        return fail_with(outcome);
+    return NEXT(fallocate)(fd, mode, at, size);
 }
 
 ssize_t

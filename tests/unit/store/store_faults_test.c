@@ -12,9 +12,7 @@
 #include "tests/unit/base/disk.h"
 #include "tests/unit/store/stored.h"
 
-/* The free space that the file system reports, for the broker's reserve; 0: the
- * truth. */
-static uint64_t free_bytes;
+uint64_t stored_free_bytes;
 
 int
 fstatvfs(int fd, struct statvfs *fs)
@@ -22,7 +20,7 @@ fstatvfs(int fd, struct statvfs *fs)
     (void)fd;
     memset(fs, 0, sizeof(*fs));
     fs->f_frsize = 1;
-    fs->f_bavail = free_bytes ? free_bytes : (uint64_t)1 << 40;
+    fs->f_bavail = stored_free_bytes ? stored_free_bytes : (uint64_t)1 << 40;
     return 0;
 }
 
@@ -150,9 +148,9 @@ TEST(keeps_a_reserve_for_what_frees_space)
 
     world_open(w, 30, 1000);
     commit_batches(w, 0, 30);
-    free_bytes = (uint64_t)110 << 20;
+    stored_free_bytes = (uint64_t)110 << 20;
     assert_true(has_room(w));
-    free_bytes = (uint64_t)109 << 20;
+    stored_free_bytes = (uint64_t)109 << 20;
     assert_false(has_room(w));
     info = list_of(w, 1, 0, 30);
     commit_end(w, &info, "header");
@@ -160,9 +158,9 @@ TEST(keeps_a_reserve_for_what_frees_space)
     forget_all(w);
     assert_int_equal(count_batches(w), 0);
     assert_true(has_room(w)); /* the pages that were freed count */
-    free_bytes = (uint64_t)63 << 20;
+    stored_free_bytes = (uint64_t)63 << 20;
     assert_false(has_room(w)); /* but the WAL and a file need a disk */
-    free_bytes = 0;
+    stored_free_bytes = 0;
 }
 
 /* A commit needs the WAL and, later, the database: one beyond the reserve's
@@ -173,11 +171,11 @@ TEST(has_room_for_what_a_commit_takes)
 
     world_open(w, 1, 10);
     commit_batches(w, 0, 1);
-    free_bytes = (uint64_t)110 << 20;
+    stored_free_bytes = (uint64_t)110 << 20;
     assert_int_equal(room(w), 16 << 20);
-    free_bytes = (uint64_t)310 << 20;
+    stored_free_bytes = (uint64_t)310 << 20;
     assert_int_equal(room(w), (16 << 20) + (100 << 20));
-    free_bytes = 0;
+    stored_free_bytes = 0;
 }
 
 static off_t

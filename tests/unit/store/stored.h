@@ -24,6 +24,10 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
+/* The free space that the file system reports to the tests of this folder; 0:
+ * plenty (store_faults_test.c). */
+extern uint64_t stored_free_bytes;
+
 /* An operation of the engine. */
 #define ENGINE(w, operation, ...) \
     ((w)->engine->ops->operation((w)->engine, __VA_ARGS__))

@@ -13,6 +13,7 @@
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/store/stored.h"
 
 /* Posts of 100 KB, 120 MB in all. Few at a time: small commits come faster than
  * earlier ones can be copied behind them. */
@@ -115,6 +116,7 @@ TEST(gives_back_what_one_large_commit_has_taken)
     struct log_set *set;
     struct logs l;
 
+    stored_free_bytes = (uint64_t)900 << 20; /* too little for segments */
     logs_open(&l, tempdir_path(state), 50000);
     set = logs_set(&l, "a");
     posts_begin(&large, POST_CHANGES, set);
@@ -127,6 +129,7 @@ TEST(gives_back_what_one_large_commit_has_taken)
     while (wal_size(state) > WAL_MAX)
         assert_int_equal(logs_post(&l, set, 1, 1, NULL, NULL), STATUS_OK);
     logs_close(&l);
+    stored_free_bytes = 0;
 }
 
 /* A thread that is slow to copy: its first checkpoint ends when the writer has
