@@ -288,6 +288,12 @@ alter_sets(struct pair *p, bool takes_turns)
             alterations_remove(&p->s[poster], steps[i] + 1);
         follow(p, !poster);
     }
+    /* A broker publishes events after it has answered the post that caused
+     * them, and before it answers the next one. */
+    for (int poster = 0; poster < 2; poster++) {
+        sets_post(&p->s[poster], "h", 1, 1);
+        follow(p, !poster);
+    }
 }
 
 /* brokers that take turns announce what one of them would. */
