@@ -220,7 +220,7 @@ on_turn(size_t statement, const PGresult *rows, void *user, struct problem *why)
         return problem(why, STATUS_REFUSED, NAME_LOST);
     r->end = pg_get_number(rows, 0, 0);
     r->now_us = (int64_t)pg_get_number(rows, 0, 1);
-    if (r->end - r->read.n > TURN_RECORDS)
+    if (r->end > r->read.n + TURN_RECORDS)
         return problem(why, STATUS_BUSY,
                        "this broker is still %llu records behind the others",
                        (unsigned long long)(r->end - r->read.n));
