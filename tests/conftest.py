@@ -217,6 +217,33 @@ def start_postgresql():
     _end_all(started)
 
 
+@pytest.fixture(scope="module")
+def trio():
+    """Three PostgreSQL servers (failover.py) for all tests of the file. A test that
+    loses some repairs them."""
+    from tidings_test.failover import Trio
+
+    trio = Trio()
+    yield trio
+    trio.end()
+
+
+@pytest.fixture
+def start_cluster(trio, tmp_path):
+    """start_cluster("--rotate-entries", 50): starts three brokers of one cluster."""
+    from tidings_test.cluster import Cluster
+
+    clusters = []
+
+    def start(*options):
+        directory = tmp_path / f"cluster{len(clusters)}"
+        clusters.append(Cluster(trio, directory, options))
+        return clusters[-1]
+
+    yield start
+    _end_all(clusters)
+
+
 @pytest.fixture
 def start_bridge(start_broker, tmp_path):
     """start_bridge(mosquitto, "in = feed -> news"): starts a broker with a bridge "a"

@@ -29,6 +29,8 @@ It says what it wants by the names of its arguments (fixtures, tests/conftest.py
     site                a web site as a foreign source; start_site(host)
     mirrored            a set, a site with its resources, and a mirror of them
     start_proxy         a bad network before a port; TLS before a plain server
+    trio                three PostgreSQL servers
+    start_cluster       three brokers on them: start_cluster("--rotate-entries", 50)
     run, start          a program, to its end or beside the test
     background          a function on another thread
     faults              a failing disk, a full one, a clock that is set
@@ -50,9 +52,11 @@ The modules:
     callbacks     subscribers of a hub that do as they are told, and what they got
     certificates  a CA and a certificate of it
     changelists   all of a set's history, pulled by links, every rule checked
+    cluster       three brokers of one cluster, and bad networks around them
     content       changes with their bytes, and the packages that these come back in
     documentation pages of doc/: their commands, run as a reader types them
     documents     ResourceSync documents: XPath, schemas, entries, links
+    failover      three PostgreSQL servers, and the manager that promotes one
     faults        disks and clocks that fail
     feed          a foreign Source of documents that a broker relays
     frontends     Caddy, HAProxy, nginx and Varnish before a broker
@@ -68,6 +72,7 @@ The modules:
     openapi       the description of the routes, and answers that it allows
     packages      a package index of Debian
     postgresql    a PostgreSQL server, for what publishes from it
+    postgresql_proxy  a bad network before one, message by message
     prometheus    Debian's Prometheus, and promtool
     process       programs that die with the test, and what they say
     provider      an identity provider: keys and JSON Web Tokens
@@ -77,6 +82,7 @@ The modules:
     servers       what callbacks, site and proxy have in common
     sets          a set: posting changes, reading what it serves
     site          a static web site and the trouble that web servers make
+    storm         publishers and followers of a cluster, whatever happens to it
     stream        followers by WebSocket and server-sent events
     variants      requests that two HTTP servers may read differently
     waiting       lists that grow while a test waits, and looking again and again

@@ -63,7 +63,9 @@ class Broker(http.Client):
         self._sets = []
         port, self._keeper = http.keep_port()
         super().__init__(port, tls=tls)
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+        # Where it listens; and the URL of its documents, which may be another.
+        self.address = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+        self.url = self.address
         self.process = None
         self.start()
 
@@ -82,7 +84,7 @@ class Broker(http.Client):
             self._earlier += self.process.err
         self.process = self.start_process()
         ready = self.process.out.wait(1)
-        assert ready == f"tidingsd: ready at {self.url}/"
+        assert ready == f"tidingsd: ready at {self.address}/"
 
     restart = start
 
@@ -214,4 +216,4 @@ class Broker(http.Client):
         return Metrics(self.get("/metrics"))
 
     def __repr__(self):
-        return f"<broker at {self.url}>"
+        return f"<broker at {self.address}>"

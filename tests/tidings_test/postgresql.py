@@ -1,11 +1,12 @@
-"""A PostgreSQL server of a test's own: a directory, a unix socket, no port.
+"""PostgreSQL servers of a test's own: a directory, a unix socket, no port.
 
     database = Postgresql()
     database.query("SELECT 1")              rows, each the text of its columns
     run("psql", ..., env=database.env)      its clients find it by these variables
     database.end()
 
-PostgreSQL does not run as root: then it is the user postgres, whom the package creates.
+Several servers that copy each other: failover.py. PostgreSQL does not run as root: then
+it is the user postgres, whom the package creates.
 """
 
 import os
@@ -21,49 +22,59 @@ PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
 USER = "postgres"
 
 
-class Postgresql:
-    """A server that runs. Its log has what logical decoding needs."""
+class Server:
+    """A server that has a directory and no data yet: make() or copy(), then start()."""
 
-    def __init__(self):
+    def __init__(self, **settings):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="tidings-postgresql-"))
-        data = self.directory / "data"
+        self.data = self.directory / "data"
+        self.socket = self.directory / ".s.PGSQL.5432"
+        self.settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": self.directory,
+            **settings,
+        }
         self.env = {
             "PGHOST": str(self.directory),
             "PGUSER": USER,
             "PGDATABASE": "postgres",
             "PGOPTIONS": "--client-min-messages=warning",
         }
-        as_user = []
+        self.process = None
+        self._as_user = []
         if os.getuid() == 0:
             user = pwd.getpwnam(USER)
             os.chown(self.directory, user.pw_uid, user.pw_gid)
             self.directory.chmod(0o755)
-            as_user = ["/usr/bin/setpriv", "--reuid", USER, "--regid", str(user.pw_gid)]
-            as_user += ["--clear-groups", "--pdeathsig", "KILL"]
-        made = subprocess.run(
-            [*as_user, PROGRAMS / "initdb", "-D", data, "-A", "trust", "-U", USER, "-N"]
-            + ["-E", "UTF8", "--no-locale"],
-            cwd="/",
-            capture_output=True,
-            text=True,
+            self._as_user = ["/usr/bin/setpriv", "--reuid", USER]
+            self._as_user += ["--regid", str(user.pw_gid), "--clear-groups"]
+            self._as_user += ["--pdeathsig", "KILL"]
+
+    def make(self, *options):
+        """Make its data, with these options of initdb."""
+        self._run("initdb", "-D", self.data, "-A", "trust", "-U", USER, "-N", *options)
+
+    def copy(self, primary):
+        """Make its data a copy of that running server, whose standby it will be."""
+        source = ("-h", primary.directory, "-U", USER)
+        self._run("pg_basebackup", *source, "-D", self.data, "-R", "-c", "fast", "-N")
+
+    def start(self):
+        """Start it, and wait until it takes connections."""
+        options = [
+            word for pair in self.settings.items() for word in ("-c", "%s=%s" % pair)
+        ]
+        command = [*self._as_user, PROGRAMS / "postgres", "-D", self.data, *options]
+        self.process = Process(*command, cwd="/")
+        self.process.err.find(
+            lambda line: "ready to accept" in line, "line that it is ready"
         )
-        assert made.returncode == 0, made.stderr
-        settings = {
-            "listen_addresses": "",
-            "unix_socket_directories": self.directory,
-            "fsync": "off",  # no test crashes the machine
-            "wal_level": "logical",
-        }
-        options = [word for pair in settings.items() for word in ("-c", "%s=%s" % pair)]
-        self.process = Process(
-            *as_user, PROGRAMS / "postgres", "-D", data, *options, cwd="/"
-        )
-        self.process.err.find(lambda line: "ready to accept connections" in line)
 
     def query(self, text, database="postgres"):
         """The rows of its answer."""
         done = subprocess.run(
-            ["/usr/bin/psql", "-d", database, "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", text],
+            ["/usr/bin/psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database]
+            + ["-c", text],
             env={**os.environ, **self.env},
             capture_output=True,
             text=True,
@@ -72,6 +83,29 @@ class Postgresql:
         return done.stdout.splitlines()
 
     def end(self):
-        self.process.signal(2)  # a fast shutdown
-        self.process.wait()
-        shutil.rmtree(self.directory)
+        if self.process and self.process.is_running:
+            self.process.signal(2)  # a fast shutdown
+            self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _run(self, program, *arguments):
+        done = subprocess.run(
+            [*self._as_user, PROGRAMS / program, *map(str, arguments)],
+            cwd="/",
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+    def __repr__(self):
+        return f"<PostgreSQL in {self.directory}>"
+
+
+class Postgresql(Server):
+    """A server that runs. Its log has what logical decoding needs."""
+
+    def __init__(self):
+        # No test crashes the machine.
+        super().__init__(fsync="off", wal_level="logical")
+        self.make("-E", "UTF8", "--no-locale")
+        self.start()

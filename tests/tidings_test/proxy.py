@@ -8,6 +8,7 @@ trouble.
         proxy.ends.wait(1)
         proxy.end_all(CLOSE)
         proxy.refuse(), proxy.listen()      no new connections; and again
+        proxy.stall(UP), proxy.delay(DOWN, 0.01), proxy.go()
         proxy.plan(Fates(choices(), 100000, closes=20, resets=20))
 
 With `tls`, the SSLContext of a server, it is TLS before a server that has none. Up is
@@ -77,6 +78,7 @@ class Proxy(Server):
         self._links = set()
         self._cut = {}  # by way: how many bytes pass, and how it ends then
         self._flows = {DOWN: asyncio.Event(), UP: asyncio.Event()}
+        self._delays = {DOWN: 0, UP: 0}  # seconds
         self._fates = None
         self._came = asyncio.Event()  # another connection
         self.go()
@@ -94,8 +96,13 @@ class Proxy(Server):
         """Nothing passes that way any more, on no connection, until go()."""
         call(self._flows[way].clear)
 
+    def delay(self, way, seconds):
+        """Each piece takes so much longer that way, until go()."""
+        self._delays[way] = seconds
+
     def go(self):
-        """End all stalls."""
+        """End all stalls and delays."""
+        self._delays = {DOWN: 0, UP: 0}
         call(lambda: [flow.set() for flow in self._flows.values()])
 
     def cut_after(self, size, how, way=DOWN):
@@ -110,9 +117,13 @@ class Proxy(Server):
     def wait_passed(self, way, size):
         wait_for(f"{size} bytes {way}", lambda: self.passed[way] >= size)
 
+    async def open(self):
+        """A connection to the server: its reader and its writer."""
+        return await asyncio.open_connection(*self.behind)
+
     async def serve(self, peer):
         self._came.set()
-        link = Link(self, peer)
+        link = self.Link(self, peer)
         self._links.add(link)
         try:
             await link.run()
@@ -121,7 +132,7 @@ class Proxy(Server):
 
 
 class Link:
-    """A connection through the proxy; on the servers' thread."""
+    """A connection through a proxy; on the servers' thread."""
 
     def __init__(self, proxy, peer):
         self.proxy = proxy
@@ -140,7 +151,7 @@ class Link:
                 self.proxy._came = came = asyncio.Event()
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(came.wait(), fates.hold)
-        reader, self.server = await asyncio.open_connection(*self.proxy.behind)
+        reader, self.server = await self.proxy.open()
         for writer in (self.client, self.server):
             writer.transport.set_write_buffer_limits(high=0)  # drain() sends all
         self.directions = asyncio.gather(
@@ -153,6 +164,12 @@ class Link:
             self._shut(RESET)  # the one side's reset is the other's
         finally:
             self._shut(CLOSE)
+
+    async def wait_way(self, way):
+        """Return when a piece may pass that way."""
+        await asyncio.sleep(self.proxy._delays[way])
+        await self.proxy._flows[way].wait()
+        await self.flow.wait()
 
     def end(self, how):
         self.proxy.ends.add(how)
@@ -171,8 +188,7 @@ class Link:
         proxy = self.proxy
         while piece := await reader.read(16384):
             while piece:
-                await proxy._flows[way].wait()
-                await self.flow.wait()
+                await self.wait_way(way)
                 left, how = proxy._cut.get(way, (len(piece), None))
                 size = min(left, len(piece))
                 if way == DOWN and self.fate:
@@ -205,3 +221,6 @@ class Link:
                     writer.transport.abort()
                 else:
                     writer.close()
+
+
+Proxy.Link = Link

@@ -24,6 +24,7 @@ from websockets.uri import parse_uri
 
 from tidings_test import messages
 from tidings_test.history import History
+from tidings_test.http import ConnectionEnded
 
 PIECE_MAX = 65536  # bytes of a frame or of a chunk, with what is around them
 SUBPROTOCOLS = {"json": "resourcesync.json", "xml": "resourcesync.xml"}
@@ -61,6 +62,10 @@ class Follower:
         """The next message."""
         message = self.read()
         assert message, f"{self} has ended"
+        return self.take(message)
+
+    def take(self, message):
+        """Check a message that was read."""
         message.check(self.filtered)
         if self.message:
             message.check_follows(self.message)
@@ -247,7 +252,8 @@ class EventSource(Follower):
         self.chunked = self.version == "1.1"
         assert answer["Content-Type"] == "text/event-stream"
         assert answer["Cache-Control"] == "no-store"
-        assert answer["X-Accel-Buffering"] == "no"
+        if answer["X-Accel-Buffering"] != "no":
+            raise ConnectionEnded("the broker starts or ends: it sends no events")
         assert answer["Transfer-Encoding"] == ("chunked" if self.chunked else None)
         assert answer["Content-Length"] is None
         assert answer["Connection"] == "close"
@@ -288,7 +294,7 @@ class EventSource(Follower):
         return False
 
     def read_text(self):
-        if not self.read_event():
+        if not self.read_event() or self.event == "farewell":
             return None
         assert self.event in ("changes", "heartbeat"), (self.event, self.data)
         return self.data.encode()

@@ -1,0 +1,109 @@
+"""Brokers lose their connection to PostgreSQL, or stand still: they take no posts
+meanwhile, forget none, and go on afterwards."""
+
+import pytest
+
+from tidings_test.background import Background
+from tidings_test.http import JSON
+from tidings_test.proxy import DOWN, UP
+from tidings_test.sets import Set, entries
+from tidings_test.soak import choices, soak
+from tidings_test.storm import Storm
+from tidings_test.waiting import wait_for
+
+ROUNDS = soak(1, 10)
+
+# A turn that appends has fewer messages than this, all of both ways.
+MESSAGES_MAX = 120
+
+
+def cut(*directions):
+    def harm(member):
+        member.cut_off(*directions)
+        yield
+        member.reconnect()
+
+    return harm
+
+
+def reset(member):
+    member.reset_connections()
+    yield
+
+
+def stop(member):
+    """It may have the turn: the server takes that away from it. Its clients give up."""
+    member.process.halt()
+    member.front.go_down()
+    yield
+    member.process.go_on()
+    member.front.listen()
+
+
+# Issue 22, 7.
+@pytest.mark.parametrize(
+    "harm",
+    [cut(), cut(UP), cut(DOWN), reset, stop],
+    ids=["both ways", "up", "down", "reset", "stopped"],
+)
+def test_the_others_go_on_without_a_broker_that_is_cut_off(start_cluster, harm):
+    chosen = choices()
+    cluster = start_cluster("--rotate-entries", 500)
+    storm = Storm(cluster, "news", chosen)
+    for _ in range(ROUNDS):
+        storm.wait_answers(chosen.randint(1, 60))
+        repairing = harm(chosen.choice(cluster.members))
+        next(repairing)
+        storm.wait_answers(60)
+        next(repairing, None)
+    storm.wait_answers(20)
+    storm.end()
+
+
+def post_through_cuts(member, first, step):
+    """Cut the connection at message `first` of a turn, `first` + `step` and so on, and
+    post until the post is acknowledged. The locs of all posts; how many cuts there
+    were."""
+    of_set = Set(member.client_in_front(), "news")
+    locs = []
+    cuts = range(first, MESSAGES_MAX, step)
+    for n in cuts:
+        body = entries(2, first=1000 * first + 2 * n)
+        locs.append([entry["loc"] for entry in body])
+        for way in member.ways.values():
+            way.cut_turn(n)
+        key = f"{member.name}-{n}"
+
+        def look():
+            answer = of_set.broker.post(of_set.changes, body, JSON, idempotency_key=key)
+            return answer.status != 503 and of_set.receipt(answer)
+
+        receipt = wait_for(f"post {key} to be accepted", look)
+        assert receipt.last == receipt.first + 1
+        # A primary that was not asked for so many messages has cut nothing.
+        if all([way.spare_turns() for way in member.ways.values()]):
+            return locs, n
+    raise AssertionError(f"a turn has more than {MESSAGES_MAX} messages")
+
+
+# Issue 22, 1: a connection that ends at any message of a commit leaves its outcome
+# unknown. The post is repeated with its key, and is there once.
+def test_a_cut_at_any_message_of_a_commit_does_no_harm(start_cluster):
+    cluster = start_cluster()
+    news = cluster.sets("news")
+    news[0].create()
+    cluster.wait_same()
+    step = len(cluster.members)
+    posting = [
+        Background(post_through_cuts, member, i, step)
+        for i, member in enumerate(cluster.members)
+    ]
+    done = [thread.join() for thread in posting]
+    posted = [tuple(locs) for all_locs, _ in done for locs in all_locs]
+    assert all(n > 30 for _, n in done), done
+    last = 2 * len(posted)
+    for one in news:
+        one.wait_last(last)
+        history = one.changelists().read().history
+        found = [(history[i].loc, history[i + 1].loc) for i in range(1, last, 2)]
+        assert sorted(found) == sorted(posted)

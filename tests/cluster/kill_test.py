@@ -1,0 +1,62 @@
+"""Brokers and PostgreSQL servers are killed while publishers post to all brokers and each
+broker has a follower: no acknowledged change is lost, doubled or out of order, and posts
+go on."""
+
+import pytest
+
+from tidings_test.soak import choices, soak
+from tidings_test.storm import Storm
+
+ROUNDS = soak(2, 15)
+ANSWERS_MAX = soak(60, 400)  # before a kill
+
+
+def kill_broker(cluster, chosen):
+    """The others take posts; the next life goes on where this one ended."""
+    member = chosen.choice(cluster.members)
+    member.kill()
+    yield
+    member.disconnect()
+    member.restart()
+
+
+def lose_primary(cluster, chosen):
+    """Its directory is deleted, as if the machine had burnt."""
+    cluster.trio.lose_primary()
+    cluster.trio.promote()
+    yield
+    cluster.trio.repair()
+
+
+def lose_standby(cluster, chosen):
+    cluster.trio.lose_standby(chosen.choice(cluster.trio.standbys))
+    yield
+    cluster.trio.repair()
+
+
+def lose_both(cluster, chosen):
+    """A broker and the primary at once."""
+    member = chosen.choice(cluster.members)
+    member.kill()
+    cluster.trio.lose_primary()
+    cluster.trio.promote()
+    yield
+    member.disconnect()
+    member.restart()
+    cluster.trio.repair()
+
+
+# Issue 22, 2, 3 and 7.
+@pytest.mark.parametrize("harm", [kill_broker, lose_primary, lose_standby, lose_both])
+def test_nothing_acknowledged_is_lost_doubled_or_moved(start_cluster, harm):
+    chosen = choices()
+    cluster = start_cluster("--rotate-entries", 500)
+    storm = Storm(cluster, "news", chosen)
+    for _ in range(ROUNDS):
+        storm.wait_answers(chosen.randint(1, ANSWERS_MAX))
+        repairing = harm(cluster, chosen)
+        next(repairing)
+        storm.wait_answers(20)  # while it is away
+        next(repairing, None)
+    storm.wait_answers(20)
+    storm.end()

@@ -1,0 +1,95 @@
+"""Posts at any broker of a cluster have one order, and every document of every broker
+has the same bytes."""
+
+import random
+
+from tidings_test.cluster import served
+from tidings_test.http import JSON
+from tidings_test.sets import Set, change
+from tidings_test.soak import choices, soak
+from tidings_test.waiting import wait_for
+
+SETS = soak(12, 40)
+ENTRIES = soak(6000, 100000)
+POST_MAX = soak(60, 100)
+THREADS = 4
+
+OPTIONS = ("--rotate-entries", 150, "--index-lists", 5, "--remove-grace", 0)
+
+
+def act(one, chosen, name):
+    """One request: a post most of the time. How many entries it made."""
+    what = chosen.randrange(100)
+    if what < 5:
+        assert one.broker.post(f"{one.path}/rotate").status in (200, 404, 409, 410)
+    elif what < 9:
+        answer = one.put(rotate_entries=chosen.randint(50, 200))
+        assert answer.status in (200, 201, 204), answer
+    elif what < 11:
+        assert one.delete().status in (204, 404, 410)
+    else:
+        n = chosen.randint(1, POST_MAX)
+        body = [change(f"http://example.com/{name}/{i}") for i in range(n)]
+        one.receipt(one.send(body, JSON))
+        return n
+    return 0
+
+
+def post_at_random(cluster, seed):
+    """Make a thread's part of the entries, each request at any broker."""
+    chosen = random.Random(seed)
+    clients = [member.client_in_front() for member in cluster.members]
+    entries = requests = 0
+    while entries < ENTRIES // THREADS:
+        requests += 1
+        one = Set(chosen.choice(clients), f"s{chosen.randrange(SETS)}")
+        entries += act(one, chosen, f"{seed}/{requests}")
+    for client in clients:
+        client.disconnect()
+
+
+def differing(all_served):
+    """The documents that are not everywhere the same, and what of them differs."""
+    first = all_served[0]
+    found = []
+    for what in sorted(set().union(*all_served)):
+        answers = [other.get(what) for other in all_served]
+        if any(answer != first.get(what) for answer in answers):
+            found.append((*what, [str(answer)[:120] for answer in answers]))
+    return found
+
+
+def wait_same_documents(cluster):
+    """Wait until all documents are the same: archive threads write the files of closed
+    lists, and dates come when their second is over."""
+    shown = None
+
+    def look():
+        nonlocal shown
+        found = differing([served(member) for member in cluster.members])
+        if found != shown:
+            shown = found
+            print(f"{len(found)} documents differ: {found[:3]}")
+        return not found
+
+    wait_for("the same documents", look)
+
+
+# Issue 22, 2 and 3.
+def test_all_documents_are_the_same_at_all_brokers(start_cluster, run, background):
+    cluster = start_cluster(*OPTIONS)
+    chosen = choices()
+    posting = [
+        background(post_at_random, cluster, chosen.random()) for _ in range(THREADS)
+    ]
+    for thread in posting:
+        thread.join()
+    cluster.wait_same()
+    wait_same_documents(cluster)
+    found = served(cluster.members[0])
+    assert len(found) > 4 * SETS
+    assert sum("/changes/" in path for path, _ in found) > ENTRIES // 200
+    for member in cluster.members:
+        cluster.balancer.point(member.port)
+        done = run("tidings", "verify", f"{cluster.balancer.url}/sets/s0")
+        assert "proven from the beginning" in done.output()

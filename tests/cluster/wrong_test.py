@@ -1,0 +1,95 @@
+"""What a broker of a cluster refuses, with the words of doc/cluster.md: settings of
+PostgreSQL that lose changes, a journal that has lost records, records of a newer
+version. Names, public URLs and options that do not fit: e2e/cluster."""
+
+import pytest
+
+from tidings_test.sets import Set, change
+from tidings_test.waiting import wait_for
+
+
+def post(member):
+    return Set(member, "news").send(change("http://example.com/"))
+
+
+def wait_post(member, status):
+    """Post until the answer has that status; the answer."""
+    return wait_for(
+        f"a post with {status}",
+        lambda: (answer := post(member)).status == status and answer,
+    )
+
+
+# Issue 22, 8: settings are looked at with each connection.
+@pytest.mark.parametrize(
+    "setting, wrong, words",
+    [
+        ("synchronous_standby_names", "''", "synchronous_standby_names is empty"),
+        ("full_page_writes", "off", "full_page_writes is off"),
+        ("fsync", "off", "fsync is off"),
+    ],
+)
+def test_a_server_that_may_lose_commits_gets_no_posts(
+    start_cluster, trio, setting, wrong, words
+):
+    cluster = start_cluster()
+    member = cluster.members[0]
+    assert post(member).status == 200
+    trio.query(f"ALTER SYSTEM SET {setting} = {wrong}")
+    trio.query("SELECT pg_reload_conf()")
+    wait_for("the setting", lambda: trio.query(f"SHOW {setting}") == [wrong.strip("'")])
+    member.reset_connections()
+    answer = wait_post(member, 503)
+    assert words in answer.json()["detail"]
+    assert Set(member, "news").last() >= 1
+    trio.query(f"ALTER SYSTEM RESET {setting}")
+    trio.query("SELECT pg_reload_conf()")
+    wait_post(member, 200)
+    cluster.wait_same()
+
+
+# Issue 22, 7: each broker notices by number and digest that the journal has less than it
+# had.
+def test_an_older_backup_of_the_journal_is_noticed(start_cluster, trio):
+    cluster = start_cluster()
+    for member in cluster.members:
+        assert post(member).status == 200
+    cluster.wait_same()
+    for member in cluster.members:
+        member.stop()
+    older = f"{cluster.database}_older"
+    trio.query(f"CREATE DATABASE {older} TEMPLATE {cluster.database}")
+    for member in cluster.members:
+        member.disconnect()
+        member.restart()
+    wait_post(cluster.members[0], 200)
+    cluster.wait_same()
+    for member in cluster.members:
+        member.stop()
+    trio.query(f"DROP DATABASE {cluster.database}")
+    trio.query(f"ALTER DATABASE {older} RENAME TO {cluster.database}")
+    for member in cluster.members:
+        member.disconnect()
+        member.restart()
+        answer = wait_post(member, 503)
+        assert "has lost records" in answer.json()["detail"], answer.json()
+        assert Set(member, "news").last() == 4
+
+
+# Issue 22, 1: a cluster is upgraded one broker at a time; the first record of a newer
+# version stops the older ones.
+def test_a_record_of_a_newer_version_stops_a_broker(start_cluster):
+    cluster = start_cluster()
+    assert post(cluster.members[0]).status == 200
+    cluster.wait_same()
+    newer = "'\\x7f00'::bytea"
+    cluster.query(
+        "WITH turn AS (UPDATE tidings_turn SET n = n + 1,"
+        f" chain = sha256(chain || {newer}) RETURNING n, chain)"
+        " INSERT INTO tidings_records(n, chain, broker, bytes, record)"
+        f" SELECT n, chain, 'z', 0, {newer} FROM turn"
+    )
+    for member in cluster.members:
+        member.wait_said("a newer tidingsd wrote it")
+        assert wait_post(member, 503)
+        assert Set(member, "news").last() == 1

@@ -1,0 +1,168 @@
+"""Three brokers of one cluster, and the three PostgreSQL servers that have its journal.
+
+    cluster = start_cluster("--rotate-entries", 50)
+    a, b, c = cluster.members               each is a Broker (broker.py)
+    a.set("news").post(3)
+    cluster.wait_same()                     all have the same records
+    a.cut_off(UP), a.reconnect()            the network between it and PostgreSQL
+    b.front                                 a bad network between it and its clients
+    cluster.balancer.point(c.port)          the public URL leads there
+    cluster.trio.lose_primary()             failover.py
+
+All members have one public URL. Each reaches each server by a proxy of its own.
+"""
+
+import re
+import subprocess
+
+from tidings_test import http
+from tidings_test.broker import PROGRAMS, Broker
+from tidings_test.postgresql_proxy import PostgresqlProxy
+from tidings_test.proxy import DOWN, RESET, UP, Proxy
+from tidings_test.waiting import wait_for
+
+NAMES = ("a", "b", "c")
+
+class Member(Broker):
+    """A broker of a cluster. `ways` are its proxies, by the name of the server."""
+
+    def __init__(self, name, trio, database, directory, url, options):
+        self.name = name
+        self.ways = {
+            server: PostgresqlProxy(lambda server=server: _socket_of(trio, server))
+            for server in trio.servers
+        }
+        hosts = ",".join(["127.0.0.1"] * len(self.ways))
+        ports = ",".join(str(way.port) for way in self.ways.values())
+        self.journal = (
+            f"host={hosts} port={ports} dbname={database} user=postgres"
+            " sslmode=disable gssencmode=disable"
+        )
+        given = ("--cluster", self.journal, "--cluster-name", name)
+        super().__init__(directory, (*given, "--public-url", url, *options))
+        self.url = url
+        self.front = Proxy(self.port)
+
+    def client_in_front(self):
+        """A client that comes by the bad network in front of the broker."""
+        client = http.Client(self.front.port)
+        client.url, client.data = self.url, self.data
+        return client
+
+    def cut_off(self, *directions):
+        """Nothing passes between it and PostgreSQL in these directions (all, if none
+        is given), on no connection, until reconnect()."""
+        for way in self.ways.values():
+            for direction in directions or (UP, DOWN):
+                way.stall(direction)
+
+    def reconnect(self):
+        for way in self.ways.values():
+            way.go()
+
+    def reset_connections(self):
+        """End its connections to PostgreSQL, and let it make new ones."""
+        for way in self.ways.values():
+            way.end_all(RESET)
+
+    def end(self):
+        try:
+            if self.process and self.process.popen.returncode is None:
+                self.reconnect()
+                self.process.go_on()
+            super().end()
+        finally:
+            for proxy in (*self.ways.values(), self.front):
+                proxy.end()
+
+    def __repr__(self):
+        return f"<member {self.name} at {self.address}>"
+
+
+class Cluster:
+    """Three members, which run."""
+
+    def __init__(self, trio, directory, options=()):
+        self.trio = trio
+        self.directory = directory
+        self.options = options
+        self.balancer = Proxy()
+        self.database = trio.make_database(f"tidings_{directory.name}_{id(self)}")
+        self._begin()
+        self.members = []
+        for name in NAMES:
+            self.add_member(name)
+
+    def add_member(self, name):
+        """Start another member, whose directory is new unless the test has made it."""
+        where = self.directory / name
+        url = self.balancer.url
+        member = Member(name, self.trio, self.database, where, url, self.options)
+        self.members.append(member)
+        return member
+
+    def _begin(self):
+        """Make the tables, with the directory of the first member."""
+        primary = self.trio.servers[self.trio.primary]
+        address = f"host={primary.directory} user=postgres dbname={self.database}"
+        init = ("cluster", "init", "--data", self.directory / NAMES[0] / "data")
+        options = ("--cluster", address, "--public-url", self.balancer.url)
+        done = subprocess.run(
+            [PROGRAMS["tidingsd"], *map(str, (*init, *options))],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+    def query(self, text):
+        return self.trio.query(text, self.database)
+
+    def sets(self, name):
+        """The set as each member sees it."""
+        return [member.set(name) for member in self.members]
+
+    def wait_same(self):
+        """Wait until all members have what the first one has."""
+        first, *others = self.sets("wait-same")
+        last = first.post().last
+        for one in others:
+            one.wait_last(last)
+
+    def end(self):
+        failures = []
+        for server in (*self.members, self.balancer):
+            try:
+                server.end()
+            except AssertionError as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+
+
+def _socket_of(trio, name):
+    server = trio.servers.get(name)
+    return server and server.socket
+
+
+def served(broker):
+    """All documents that lead on from the Source Description and the description of the
+    sets, as everybody gets them: by path and encoding, status, validators and bytes. An
+    error has its status alone: its text names the request."""
+    found = {}
+    paths = ["/.well-known/resourcesync", "/sets"]
+    link = re.compile(re.escape(broker.url) + r"(/[^\"<& ]*)")
+    while paths:
+        path = paths.pop()
+        if (path, "gzip") in found:
+            continue
+        for encoding in ("gzip", "identity"):
+            answer = broker.get(path, accept_encoding=encoding)
+            names = ("ETag", "Last-Modified", "Content-Encoding", "Content-Type")
+            facts = [answer[name] for name in names]
+            if answer.status >= 400:
+                found[path, encoding] = (answer.status,)
+            else:
+                found[path, encoding] = (answer.status, *facts, answer.body)
+        if answer.status == 200:
+            paths += link.findall(answer.body.decode("utf-8", "replace"))
+    return found

@@ -1,0 +1,157 @@
+"""Three PostgreSQL servers, of which two have each commit before it is answered, and the
+manager that promotes a standby when the primary is lost.
+
+    trio = Trio()
+    trio.query("SELECT 1")              by the primary
+    lost = trio.lose_primary()          killed; its directory is deleted
+    trio.promote()                      the standby that has most; the other follows it
+    trio.repair()                       lost servers are copies of the primary again
+
+PostgreSQL answers a commit when it is on the disks of the primary and of one standby:
+whichever single server is lost, one with all answered commits is left. So a manager has
+to ask both standbys how much they have.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+
+from tidings_test.postgresql import Server
+from tidings_test.waiting import wait_for
+
+NAMES = ("one", "two", "three")
+
+# As doc/cluster.md has them, and what makes a small server quick.
+SETTINGS = """
+synchronous_standby_names = 'ANY 1 (one, two, three)'
+wal_keep_size = 64MB
+max_wal_senders = 10
+max_connections = 60
+shared_buffers = 16MB
+wal_receiver_status_interval = 1s
+wal_retrieve_retry_interval = 100ms
+dynamic_shared_memory_type = mmap
+"""
+
+RECEIVED = "SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')"
+IS_ALONE = "SELECT count(*) = 0 FROM pg_stat_wal_receiver"
+FOLLOWERS = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+
+
+class Trio:
+    """`servers` has all three by name; `primary` is the name of the one that takes
+    commits, None while there is none."""
+
+    def __init__(self):
+        self.servers = {}
+        self.primary = NAMES[0]
+        first = self._new(self.primary)
+        first.make("-E", "UTF8", "--no-locale", "--wal-segsize=4")
+        with (first.data / "postgresql.conf").open("a") as settings:
+            settings.write(SETTINGS)
+        first.start()
+        self.repair()
+
+    @property
+    def standbys(self):
+        """The names of those that run and are not the primary."""
+        return [
+            name
+            for name, server in self.servers.items()
+            if name != self.primary and server.process.is_running
+        ]
+
+    def query(self, text, database="postgres"):
+        return self.servers[self.primary].query(text, database)
+
+    def make_database(self, name):
+        self.query(f"CREATE DATABASE {name}")
+        return name
+
+    # Losing servers
+
+    def lose_primary(self):
+        lost, self.primary = self.primary, None
+        self._lose(lost)
+        return lost
+
+    def lose_standby(self, name):
+        assert name != self.primary
+        self._lose(name)
+
+    def kill(self, name):
+        """Kill all processes of a server, as a loss of power does; its data stays."""
+        _kill_all(self.servers[name].process)
+
+    def restart(self, name):
+        """Start it again after kill()."""
+        server = self.servers[name]
+        (server.data / "postmaster.pid").unlink(missing_ok=True)
+        server.start()
+
+    # The manager
+
+    def promote(self, name=None):
+        """Promote the standby that has received most, or that one, and let the other
+        follow it."""
+        standbys = self.standbys
+        for standby in standbys:
+            self._follow(standby, "")
+        for standby in standbys:
+            wait_for(
+                f"{standby} to receive nothing any more",
+                lambda: self.servers[standby].query(IS_ALONE) == ["t"],
+            )
+        received = {
+            standby: int(self.servers[standby].query(RECEIVED)[0])
+            for standby in standbys
+        }
+        best = name or max(standbys, key=received.get)
+        assert self.servers[best].query("SELECT pg_promote(true, 600)") == ["t"]
+        self.primary = best
+        for standby in standbys:
+            if standby != best:
+                self._follow(standby, f"host={self.servers[best].directory} user=postgres")
+        return best
+
+    def repair(self):
+        """Make the lost servers copies of the primary, and wait until both standbys
+        have all that it has."""
+        primary = self.servers[self.primary]
+        for name in NAMES:
+            if name not in self.servers:
+                server = self._new(name)
+                server.copy(primary)
+                server.start()
+        wait_for(f"followers of {self.primary}", lambda: primary.query(FOLLOWERS) == ["2"])
+
+    def end(self):
+        for server in self.servers.values():
+            server.end()
+
+    def _new(self, name):
+        self.servers[name] = Server(cluster_name=name)
+        return self.servers[name]
+
+    def _lose(self, name):
+        server = self.servers.pop(name)
+        _kill_all(server.process)
+        shutil.rmtree(server.directory)
+
+    def _follow(self, name, address):
+        server = self.servers[name]
+        server.query(f"ALTER SYSTEM SET primary_conninfo = '{address}'")
+        server.query("SELECT pg_reload_conf()")
+
+
+def _kill_all(process):
+    """Kill a server and its children at once, so that none can finish anything."""
+    process.halt()
+    tasks = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    for pid in map(int, tasks.read_text().split()):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    process.kill()

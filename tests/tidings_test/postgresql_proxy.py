@@ -1,0 +1,93 @@
+"""A bad network before a PostgreSQL server, which can end a connection between two
+messages of a commit.
+
+    proxy = PostgresqlProxy(lambda: server.socket)
+    proxy.cut_turn(7)               of the next turn seven messages pass
+    proxy.ends.wait(1)
+
+A turn is a transaction of a broker. Its messages, of both ways, are counted from its
+BEGIN, 1, as they pass.
+"""
+
+import asyncio
+import contextlib
+
+from tidings_test.proxy import RESET, UP, Link, Proxy
+from tidings_test.servers import call
+
+
+class PostgresqlLink(Link):
+    """A connection that passes whole messages."""
+
+    def __init__(self, proxy, peer):
+        super().__init__(proxy, peer)
+        self._is_begun = False  # the first message to the server has no type
+
+    async def _pass(self, way, reader, writer):
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while message := await self._read(way, reader):
+                await self.wait_way(way)
+                if self.proxy.is_cut(self, way, message):
+                    return self.end(RESET)
+                writer.write(message)
+                await writer.drain()
+                self.proxy.passed[way] += len(message)
+        writer.write_eof()
+
+    async def _read(self, way, reader):
+        """A message: its type, its size without that, the rest."""
+        kind = b""
+        if way != UP or self._is_begun:
+            kind = await reader.readexactly(1)
+        else:
+            self._is_begun = True
+        size = await reader.readexactly(4)
+        return kind + size + await reader.readexactly(int.from_bytes(size, "big") - 4)
+
+
+class PostgresqlProxy(Proxy):
+    """Passes messages to the unix socket that find_socket() names; None: the server is
+    away. Clients use neither TLS nor GSSAPI."""
+
+    Link = PostgresqlLink
+
+    def __init__(self, find_socket):
+        self._find_socket = find_socket
+        self._left = None  # messages of the turn that still pass
+        self._turn = None  # the connection that has it
+        super().__init__()
+
+    def cut_turn(self, n):
+        """Of the next turn only `n` messages pass; the connection is reset then."""
+        call(self._set_cut, n)
+
+    def spare_turns(self):
+        """Forget cut_turn(). True if it cut nothing."""
+        return call(self._set_cut, None)
+
+    def is_cut(self, link, way, message):
+        if self._left is None:
+            return False
+        if way == UP and message[:1] == b"P" and b"BEGIN\0" in message:
+            self._turn = link
+        if link is not self._turn:
+            return False
+        self._left -= 1
+        if self._left >= 0:
+            return False
+        self._left = self._turn = None
+        return True
+
+    async def open(self):
+        for flow in self._flows.values():
+            await flow.wait()  # no connection begins through a stall
+        socket = self._find_socket()
+        try:
+            return await asyncio.open_unix_connection(socket or "/nonexistent")
+        except FileNotFoundError:
+            raise ConnectionRefusedError from None
+
+    def _set_cut(self, n):
+        was_set = self._left is not None
+        self._left, self._turn = n, None
+        return was_set

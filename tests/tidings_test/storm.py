@@ -1,0 +1,172 @@
+"""Publishers and followers of a cluster, whatever happens to its brokers and servers.
+
+    storm = Storm(cluster, "news", choices())
+    storm.wait_answers(20)              so many more posts are acknowledged
+    cluster.members[0].kill()
+    storm.wait_answers(20)              posts continue
+    history = storm.end()               nothing is lost, doubled or out of order
+
+Each publisher posts to one broker until that fails it, and then to the next. Publishers
+with even numbers repeat a post by its Idempotency-Key until it is acknowledged; the
+others never repeat one: if it was not acknowledged, it is there whole or not at all.
+"""
+
+import random
+import threading
+
+from tidings_test.background import Background
+from tidings_test.http import JSON, ConnectionEnded
+from tidings_test.sets import Set, change
+from tidings_test.waiting import Arrivals, wait_for
+
+END = "http://example.com/end"
+N = 6
+POST_MAX = 40  # entries of one post
+
+FAILURES = (ConnectionEnded, ConnectionError, TimeoutError)
+
+
+class Storm:
+    """Posts and follows from its beginning to end()."""
+
+    def __init__(self, cluster, name, choices, publishers=N):
+        self.cluster = cluster
+        self.name = name
+        self.acknowledged = {}  # locs by the seq of the first one
+        self.attempts = {}  # locs of each post by its first one
+        self.answers = Arrivals("the acknowledged posts")
+        self._lock = threading.Lock()
+        self._is_over = False
+        sets = [Set(member, name) for member in cluster.members]
+        self.first = sets[0].post_change("http://example.com/").last
+        for one in sets:
+            one.wait_last(self.first)
+        self._followers = [
+            Background(self._follow, member) for member in cluster.members
+        ]
+        self._publishers = [
+            Background(self._post_all, who, random.Random(choices.random()))
+            for who in range(publishers)
+        ]
+
+    def wait_answers(self, n):
+        """Wait until `n` more posts are acknowledged."""
+        self.answers.wait(len(self.answers) + n)
+
+    def end(self):
+        """End publishers, and then followers, who have to reach the end. The history,
+        which is the same at all members."""
+        self._is_over = True
+        for publisher in self._publishers:
+            publisher.join()
+        histories = self._read_histories()
+        for history in histories[1:]:
+            history.check_same(histories[0])
+            assert history.digests[history.last] == histories[0].digests[history.last]
+        for follower in self._followers:
+            follower.join().check_same(histories[0])
+        self._check(histories[0])
+        return histories[0]
+
+    def _read_histories(self):
+        """The histories of all members; the last one has what others have."""
+        sets = [Set(member, self.name) for member in self.cluster.members]
+        # A post that nobody repeats may become known with the next turn.
+        last = sets[0].post_change(END).last
+        for one in sets:
+            one.wait_last(last)
+        return [one.changelists().read().history for one in sets]
+
+    def _check(self, history):
+        seq, posts = self.first + 1, {}
+        while seq < history.last:
+            who, post, _, n = history[seq].loc.split("/")[3:]
+            locs = [history[i].loc for i in range(seq, seq + int(n))]
+            assert locs == _locs(who, post, int(n)), f"at {seq}: {locs}"
+            assert self.attempts.pop(locs[0]) == locs, f"{locs[0]} is there twice"
+            acknowledged = self.acknowledged.pop(seq, None)
+            if acknowledged:
+                assert acknowledged == locs
+                assert int(post) > posts.get(who, 0), f"{locs[0]} is out of order"
+                posts[who] = int(post)
+            else:  # it may be late: its broker stood still
+                assert int(who) % 2 == 1, f"{locs[0]} was repeated until its answer"
+            seq += int(n)
+        assert not self.acknowledged, "acknowledged posts are lost"
+
+    # Publishers
+
+    def _post_all(self, who, chosen):
+        try:
+            self._post_until_over(who, chosen)
+        except BaseException as failure:
+            self.answers.close(f"publisher {who} has failed: {failure!r}")
+            raise
+
+    def _post_until_over(self, who, chosen):
+        clients = [member.client_in_front() for member in self.cluster.members]
+        at = who
+        post = 0
+        while not self._is_over:
+            post += 1
+            locs = _locs(who, post, chosen.randint(1, POST_MAX))
+            with self._lock:
+                self.attempts[locs[0]] = locs
+            headers = {"idempotency_key": f"{who}-{post}"} if who % 2 == 0 else {}
+            while not self._post(clients[at % len(clients)], locs, headers):
+                at += 1
+                if not headers:
+                    break
+        for client in clients:
+            client.disconnect()
+
+    def _post(self, client, locs, headers):
+        """True if it is acknowledged."""
+        of_set = Set(client, self.name)
+        body = [change(loc) for loc in locs]
+        try:
+            answer = client.post(of_set.changes, body, JSON, **headers)
+        except FAILURES:
+            return False
+        if answer.status == 503:
+            return False
+        receipt = of_set.receipt(answer)
+        assert receipt.last - receipt.first + 1 == len(locs)
+        with self._lock:
+            assert receipt.first not in self.acknowledged
+            self.acknowledged[receipt.first] = locs
+        self.answers.add(receipt)
+        return True
+
+    # Followers
+
+    def _follow(self, member):
+        """The history of a follower of that member, who comes again after each end."""
+        follower = Set(member, self.name).events("after=0")
+        while not _is_at_end(follower.history):
+            try:
+                message = follower.read()
+            except FAILURES:
+                message = None
+            if message:
+                follower.take(message)
+            else:
+                wait_for("a stream", lambda: _is_open_again(follower))
+        follower.leave()
+        return follower.history
+
+
+def _is_at_end(history):
+    return history.entries and history.entries[-1].loc == END
+
+
+def _is_open_again(follower):
+    try:
+        follower.again()
+    except FAILURES:
+        return False
+    return True
+
+
+def _locs(who, post, n):
+    return [f"http://example.com/{who}/{post}/{i}/{n}" for i in range(n)]
