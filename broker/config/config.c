@@ -133,9 +133,6 @@ static const struct option rows[] = {
      "largest content that is fetched"},
     {"ingest-bytes", "BYTES", BYTES(ingest_bytes, MIB, 1024 * GIB), "256M",
      "memory for all posts at work; what needs more is answered 503"},
-    {"wal-bytes", "BYTES", BYTES(wal_bytes, 4 * MIB, 64 * GIB), "4M",
-     "new entries in tidings.db-wal before they go to tidings.db: more "
-     "writes less and delays some posts; 4M while less than 1 GB is free"},
     {"unfiled-bytes", "BYTES", BYTES(unfiled_bytes, 0, 1024 * GIB), "256M",
      "closed lists that wait for their files; while there are more, posts "
      "wait, too; 0: no limit"},

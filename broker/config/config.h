@@ -81,7 +81,6 @@ struct config {
     uint64_t max_resources_body; /* bytes of all resources of a set */
     uint64_t max_content;  /* bytes of a post with its content, or of a fetch */
     uint64_t ingest_bytes; /* bytes of all posts being read or committed */
-    uint64_t wal_bytes;    /* of tidings.db, before a checkpoint */
     uint64_t unfiled_bytes; /* bytes of closed lists without a file */
     uint64_t tail_bytes;    /* bytes of recent batches kept in memory */
     uint64_t message_bytes; /* largest message */

@@ -93,10 +93,6 @@ struct engine_ops {
     enum status (*commit)(struct engine *engine, const struct commit *commit,
                           bool *is_more, struct problem *why);
 
-    /* Lets the engine collect about so many bytes before it puts them where
-     * they stay. Before the log thread starts; may be NULL. */
-    void (*bound_wal)(struct engine *engine, uint64_t bytes);
-
     /* Things to be done between commits. Log thread. */
     void (*tidy)(struct engine *engine);
 

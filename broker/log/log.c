@@ -908,8 +908,6 @@ log_open(struct log **result, const struct log_options *options,
     if (!rc && options->unfiled_bytes > 0)
         rc = log->engine->ops->unfiled_bytes(log->engine, &unfiled, why);
     if (!rc) {
-        if (log->engine->ops->bound_wal)
-            log->engine->ops->bound_wal(log->engine, options->wal_bytes);
         backlog_init(&log->backlog, options->unfiled_bytes, unfiled);
         log->log_thread.engine = log->engine;
         log->log_thread.tails = &log->tails;

@@ -51,7 +51,6 @@ struct log_options {
     engine_open_fn *open_engine;
     struct list_limits limits;
     uint64_t tail_bytes; /* memory for recent batches of all sets */
-    uint64_t wal_bytes;  /* of the engine (bound_wal); 0: as few as it can */
     int64_t linger_us;   /* how long a commit waits for company */
 
     /* With so many bytes of closed lists without a file changes wait

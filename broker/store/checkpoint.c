@@ -47,7 +47,7 @@ on_wal(void *user, sqlite3 *handle, const char *name, int pages)
     metrics_set(METRIC_WAL, c->wal_bytes);
     /* Not while a RESTART is due: two checkpoints would be in each other's
      * way. */
-    if (c->wal_bytes >= c->due_bytes &&
+    if (c->wal_bytes >= CHECKPOINT_BYTES &&
         !atomic_load_explicit(&c->is_restart_due, memory_order_relaxed))
         thread_wake(&c->thread);
     return SQLITE_OK;
@@ -94,6 +94,7 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
     int result = sqlite3_wal_checkpoint_v2(
         writer->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     int64_t page_bytes = 0;
+    char limit[64];
     enum status rc;
 
     if (result != SQLITE_OK)
@@ -104,7 +105,11 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
     atomic_init(&c->n_pages, 0);
     rc = db_number(writer, "PRAGMA page_size", &page_bytes, why);
     c->page_bytes = (int)page_bytes;
-    checkpoint_bound(c, 0);
+    /* A commit may be larger than any bound: its room is given back. */
+    snprintf(limit, sizeof(limit), "PRAGMA journal_size_limit=%lld",
+             (long long)(CHECKPOINT_BYTES + CHECKPOINT_SLACK_BYTES));
+    if (!rc)
+        rc = db_exec(writer, limit, why);
     if (!rc)
         rc = db_open(&c->db, path, DB_WRITER, why);
     if (!rc)
@@ -112,22 +117,6 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
     if (!rc)
         sqlite3_wal_hook(writer->handle, on_wal, c);
     return rc;
-}
-
-void
-checkpoint_bound(struct checkpoint *c, int64_t bytes)
-{
-    char limit[64];
-
-    if (bytes < CHECKPOINT_BYTES)
-        bytes = CHECKPOINT_BYTES;
-    if (bytes == c->due_bytes)
-        return;
-    c->due_bytes = bytes;
-    /* A commit may be larger than any bound: its room is given back. */
-    snprintf(limit, sizeof(limit), "PRAGMA journal_size_limit=%lld",
-             (long long)(bytes + CHECKPOINT_SLACK_BYTES));
-    (void)sqlite3_exec(c->writer->handle, limit, NULL, NULL, NULL);
 }
 
 void
@@ -140,7 +129,7 @@ checkpoint_stop(struct checkpoint *c)
 void
 checkpoint_complete(struct checkpoint *c)
 {
-    bool is_long = c->wal_bytes >= c->due_bytes + CHECKPOINT_SLACK_BYTES;
+    bool is_long = c->wal_bytes >= CHECKPOINT_BYTES + CHECKPOINT_SLACK_BYTES;
     int result;
 
     if (!atomic_exchange_explicit(&c->is_restart_due, false,

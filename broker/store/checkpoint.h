@@ -8,8 +8,7 @@
  * PASSIVE alone lets the log grow without end.
  *
  * A larger bound saves few bytes, for large commits are in segments, and makes
- * longer waits (tests/bench/README.md). Commits are durable in the log, so a
- * late checkpoint costs room on the disk and time after a crash, no entry.
+ * longer waits (tests/bench/README.md).
  */
 #ifndef BROKER_STORE_CHECKPOINT_H
 #define BROKER_STORE_CHECKPOINT_H
@@ -23,7 +22,7 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* The least bound. */
+/* The bound. */
 #define CHECKPOINT_BYTES ((int64_t)4 << 20)
 
 /* With so much more than the bound the writer copies the WAL itself and waits
@@ -37,7 +36,6 @@ struct checkpoint {
     struct db db;      /* the thread's own connection */
     int page_bytes;    /* of the database */
     int64_t wal_bytes; /* from SQLite after each commit; the writer's thread */
-    int64_t due_bytes; /* of the WAL: then a checkpoint begins; likewise */
 
     /* Pages of the WAL. Relaxed: the thread copies a little less. */
     atomic_int n_pages;
@@ -56,11 +54,6 @@ struct checkpoint {
  * served; then starts the thread. */
 MUST_CHECK enum status checkpoint_start(struct checkpoint *c, struct db *writer,
                                         const char *path, struct problem *why);
-
-/* Lets the WAL grow to about so many bytes before it is copied; 0 or less than
- * CHECKPOINT_BYTES: to these. It then takes up to CHECKPOINT_SLACK_BYTES more,
- * and one commit. The writer's thread; between commits. */
-void checkpoint_bound(struct checkpoint *c, int64_t bytes);
 
 /* Harmless if it never started. */
 void checkpoint_stop(struct checkpoint *c);

@@ -21,9 +21,9 @@
 /*
  * With less free room the log refuses posts, so that acts that free room still
  * fit: three commits (16 MB), the file of a list (50 MB, if nothing
- * compresses), the WAL between checkpoints, whose bound is then the least. A
- * larger commit needs more. Pages that the database has free count, for it
- * never shrinks; but the WAL and the file need a disk that is free.
+ * compresses), the WAL between checkpoints. A larger commit needs more. Pages
+ * that the database has free count, for it never shrinks; but the WAL and the
+ * file need a disk that is free.
  */
 #define COMMIT_BYTES    ((uint64_t)16 << 20)
 #define RESERVE_BYTES   ((uint64_t)110 << 20)
@@ -59,7 +59,6 @@ struct store {
     bool has_plenty;         /* of disk space, as of the last look at it */
     int64_t plenty_until_us; /* likewise, without a look */
     uint64_t room;           /* as of the last look */
-    int64_t wal_bytes;       /* checkpoint_bound, while there is plenty */
 };
 
 static struct store *
@@ -131,12 +130,9 @@ store_room(struct engine *engine)
         return s->room;
     disk_bytes = file_free_bytes(s->dir_fd);
     s->room = room_of(s, disk_bytes);
-    /* With less, all that the WAL has is soon in the database, and the room
-     * for that is certain. */
     s->has_plenty = disk_bytes >= PLENTY_BYTES;
     if (!s->has_plenty) /* a segment takes its room before it has entries */
         segments_end(&s->segments);
-    checkpoint_bound(&s->checkpoint, s->has_plenty ? s->wal_bytes : 0);
     if (s->has_plenty)
         s->plenty_until_us = clock_steady_us() + PLENTY_US;
     return s->room;
@@ -203,12 +199,6 @@ static int64_t
 store_keys_begun(struct engine *engine, int64_t at_us)
 {
     return store_keys_since(&store_of(engine)->keys, at_us);
-}
-
-static void
-store_bound_wal(struct engine *engine, uint64_t bytes)
-{
-    store_of(engine)->wal_bytes = (int64_t)bytes;
 }
 
 static void
@@ -463,7 +453,6 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
     s->ops.keys_since = store_keys_begun;
     s->ops.next_id = store_next_id;
     s->ops.commit = store_commit;
-    s->ops.bound_wal = store_bound_wal;
     s->ops.tidy = store_tidy;
     s->ops.close = store_close;
     s->queries.engine.ops = &s->ops;

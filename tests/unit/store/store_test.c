@@ -382,26 +382,6 @@ TEST(writes_the_wal_from_its_beginning_again_and_again)
     }
 }
 
-/* checkpoint.h: a WAL that may grow is not copied before it has grown. */
-TEST(lets_the_wal_grow_to_its_bound)
-{
-    const off_t bound = (off_t)24 << 20;
-    uint8_t before[8], now[8];
-    struct world *w = *state;
-    off_t size = 0;
-
-    world_open(w, 1, 700);
-    w->engine->ops->bound_wal(w->engine, (uint64_t)bound);
-    assert_true(w->engine->ops->room(w->engine) > 0); /* looks at the disk */
-    commit_batches(w, 0, 1);
-    assert_true(wal_generation(w, before, &size));
-    do {
-        commit_more(w);
-        assert_true(wal_generation(w, now, &size));
-    } while (!memcmp(before, now, sizeof(now)));
-    assert_true(size >= bound);
-}
-
 /* Threads */
 
 struct reader {
