@@ -228,7 +228,7 @@ membership_check_copy(struct membership *c, struct registry *registry,
                        "journal does not have all records any more, or began "
                        "with sets: restore a backup of another broker there",
                        registry_config(registry)->data);
-    if (rc == STATUS_INVALID)
+    if (rc == STATUS_INVALID || rc == STATUS_CONFLICT)
         return problem(why, rc, "--cluster: %s", reason.text);
     if (rc)
         DIAG(DIAG_WARNING, "journal", "posts are refused",

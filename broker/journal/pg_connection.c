@@ -12,7 +12,7 @@
 /* The first version whose quorum, pipelines and views are as used here. */
 #define VERSION_MIN 150000
 
-/* A process that is gone without a word loses its name after this time. */
+/* A process that does not report for so long loses its name. */
 #define SILENT "5 seconds"
 
 void
@@ -436,7 +436,7 @@ on_claimed(size_t statement, const PGresult *rows, void *user,
                        "%s",
                        SLICE_ARG(url), c->options.public_url);
     if (!c->has_name)
-        return problem(why, STATUS_INVALID,
+        return problem(why, STATUS_CONFLICT,
                        "another broker of the cluster has the name \"%s\": "
                        "give each one its own with --cluster-name",
                        c->options.broker);

@@ -69,8 +69,8 @@ void pg_init(struct pg_connection *c, const struct pg_options *options);
  * address in turn; the primary of last time is first. Then it checks the
  * server, and commits the barrier. STATUS_UNREACHABLE: no primary answered in
  * time. STATUS_REFUSED: the server is not to be trusted. STATUS_INVALID: the
- * database has no cluster, or it has another public URL, or another broker has
- * the name. No password gets into `why`. */
+ * database has no cluster, or it has another public URL. STATUS_CONFLICT:
+ * another broker has the name. No password gets into `why`. */
 MUST_CHECK enum status pg_connect(struct pg_connection *c, struct problem *why);
 
 /* Runs statements in one round trip and waits for all of them. `on_rows` may be

@@ -1,5 +1,6 @@
 #include "broker/journal/pg_journal.h"
 
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,10 @@
 
 /* How often it says how far this copy is, and trims. */
 #define REPORT_US 1000000
+
+/* A start waits so long for the name of a process that was killed, and whose
+ * session the server has not missed yet (pg_connection.c). */
+#define NAME_WAIT_US 7000000
 
 /* The last number, and the time, for a process that has its broker's name:
  * never before that of the last record,
@@ -292,7 +297,8 @@ pg_turn(struct journal *journal, const struct journal_place *at,
     if (!j->turns.handle)
         j->retry_at_us = clock_steady_us() + RETRY_US;
     problem_set(why, "%s", j->last.text);
-    return rc == STATUS_IO || rc == STATUS_REFUSED || rc == STATUS_INVALID
+    return rc == STATUS_IO || rc == STATUS_REFUSED || rc == STATUS_INVALID ||
+                   rc == STATUS_CONFLICT
                ? STATUS_UNREACHABLE
                : rc;
 }
@@ -558,8 +564,12 @@ pg_journal_check(struct journal *journal, const struct journal_place *at,
 {
     struct pg_journal *j = journal_of(journal);
     struct reading r = {.take = want_none, .read = *at};
-    enum status rc = pg_connect(&j->looks, why);
+    int64_t until_us = clock_steady_us() + NAME_WAIT_US;
+    enum status rc;
 
+    while ((rc = pg_connect(&j->looks, why)) == STATUS_CONFLICT &&
+           clock_steady_us() < until_us)
+        (void)poll(NULL, 0, 200);
     if (!rc)
         rc = read_some(&j->looks, &r, why);
     pg_close(&j->looks); /* the follower's, which also listens */

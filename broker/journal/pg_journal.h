@@ -39,7 +39,8 @@ MUST_CHECK enum status pg_journal_open(struct journal **journal,
                                        struct problem *why);
 
 /* Checks once, before pg_journal_follow, that a copy that is at this place can
- * follow. As pg_connect; STATUS_DIFFERENT: the copy has records that the
+ * follow. As pg_connect, but it waits some seconds for the broker's
+ * name. STATUS_DIFFERENT: the copy has records that the
  * journal does not have; STATUS_GONE: the journal has forgotten records that
  * the copy needs. */
 MUST_CHECK enum status pg_journal_check(struct journal *journal,

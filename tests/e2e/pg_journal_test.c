@@ -431,3 +431,64 @@ TEST(a_post_waits_for_no_turn_for_long)
     while (outcome.rc == STATUS_BUSY);
     assert_int_equal(outcome.first, 2);
 }
+
+/* A session of a process that has the name of a broker, and has been silent for
+ * so many seconds. */
+static PGconn *
+take_name(struct cluster *c, const char *name, int silent_s)
+{
+    PGconn *session;
+    char text[256];
+
+    snprintf(text, sizeof(text), "%s application_name='tidingsd x'",
+             c->server.address);
+    session = PQconnectdb(text);
+    assert_int_equal(PQstatus(session), CONNECTION_OK);
+    snprintf(text, sizeof(text),
+             "INSERT INTO tidings_brokers AS b(name, instance, at)"
+             " VALUES('%s', 'x', now() - interval '%d s')"
+             " ON CONFLICT(name) DO UPDATE SET instance = 'x',"
+             " at = now() - interval '%d s'",
+             name, silent_s, silent_s);
+    postgresql_query(&c->server, text);
+    return session;
+}
+
+/* A broker that stood still for long does not go on beside the one that was
+ * started in its place. */
+TEST(a_broker_whose_name_was_taken_takes_no_posts)
+{
+    struct cluster *c = *state;
+    struct sets_outcome outcome;
+    PGconn *other;
+
+    (void)sets_post(&c->seats[0].s, "news", 1, 1);
+    other = take_name(c, "a", -86400);
+    outcome = try_post(c, 0);
+    assert_int_equal(outcome.rc, STATUS_BUSY);
+    assert_non_null(strstr(outcome.why.text, "the name"));
+    (void)sets_post(&c->seats[1].s, "news", 2, 1);
+    PQfinish(other);
+    do
+        outcome = try_post(c, 0);
+    while (outcome.rc == STATUS_BUSY);
+    assert_int_equal(outcome.first, 3);
+}
+
+/* The session of a vanished machine keeps its name for some seconds only. */
+TEST(a_start_waits_for_the_name_of_a_killed_process)
+{
+    static const struct journal_place nowhere = {.n = 0};
+    struct cluster *c = *state;
+    struct pg_options options = c->seats[0].options;
+    struct journal *journal;
+    struct problem why;
+    PGconn *other = take_name(c, "d", 3);
+
+    options.broker = options.instance = "d";
+    assert_int_equal(pg_journal_open(&journal, &options, KEEP_BYTES, &why), 0);
+    if (pg_journal_check(journal, &nowhere, &why))
+        fail_msg("%s", why.text);
+    journal->ops->close(journal);
+    PQfinish(other);
+}
