@@ -38,7 +38,8 @@ struct postponement {
 MUST_CHECK bool postponement_begin(struct postponement *p, struct http *http,
                                    struct request *rq);
 
-/* Answers 503, or tells an EventSource to come again. Within on_request. */
+/* Answers 503; an EventSource gets an empty stream, after which it comes again.
+ * Within on_request. */
 void postponement_refuse(struct request *rq);
 
 #endif

@@ -304,7 +304,7 @@ may_answer(const void *route, unsigned status)
     return route_may_answer(route, status);
 }
 
-/* The position of `text` is one that this copy may lack. */
+/* True if this copy may lack the position of `text`. */
 static bool
 is_ahead(struct http *http, struct slice name, struct slice text)
 {

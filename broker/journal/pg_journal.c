@@ -24,15 +24,15 @@
  * the log thread has other things to do than to wait. */
 #define RETRY_US 500000
 
-/* A post is refused after two seconds without the journal: so long the log
- * thread waits for a turn, and for the end of an append that began in time. An
- * append has this time at least, for each one that is given up may be kept. */
+/* The log refuses a post after two seconds without the journal. It waits
+ * TURN_US for a turn, and until POST_US for the end of an append, but for
+ * APPEND_MIN_US at least: an append without an answer may be kept. */
 #define TURN_US       1500000
 #define POST_US       2000000
 #define APPEND_MIN_US 500000
 
-/* How often the follower looks, though nobody has told it to; and the pause
- * between two looks that readers wait for, each of which costs a commit. */
+/* The follower looks once in LOOK_US, and SOON_US after its last look if
+ * readers wait for one: each look costs a commit. */
 #define LOOK_US 1000000
 #define SOON_US 20000
 

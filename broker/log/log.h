@@ -234,10 +234,10 @@ struct log_copy {
     uint64_t behind;    /* records that the journal had at the last look, and
                            the log has not */
     int64_t age_us;     /* since it last had all of them */
-    int64_t as_of_us;   /* whatever a broker of the cluster answered or sent
-                           before then is here. By the clock of this broker; if
-                           it has been cut off since it started, the time of
-                           the last event that it has */
+    int64_t as_of_us;   /* the copy has all that any broker of the cluster
+                           answered or sent before then, by the clock of this
+                           broker; the time of its last event if it has been
+                           cut off since the start */
 };
 
 /* Without a journal: not cut off, as of now. Any thread. */

@@ -303,7 +303,8 @@ follow_acts(struct log_thread *t, const struct record *record,
 }
 
 /* True if there is room for a record, or it has no entries. Else this copy
- * stays behind until there is: what frees room here needs no record. */
+ * stays behind until there is room; the acts that free room here need no
+ * record. */
 static bool
 has_room_for(struct log_thread *t, const struct record *record, size_t size)
 {

@@ -746,7 +746,7 @@ note_batch(struct registry *registry, const struct batch *b,
     }
 }
 
-/* What another broker has announced is not announced again. */
+/* A source_announce_fn: another broker has announced it. */
 static enum status
 announce_nothing(void *user, enum change_kind change,
                  const struct link_text *loc, const struct link_text *index)

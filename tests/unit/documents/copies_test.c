@@ -183,7 +183,7 @@ TEST(documents_are_equal_at_all_brokers)
     alterations_put(&c->s[1], "third", "{}");
     follow_all(c);
     (void)assert_equal_documents(c);
-    for (int i = 1; i < BROKERS; i++) { /* what is in memory goes */
+    for (int i = 1; i < BROKERS; i++) { /* empties the memory */
         sets_close(&c->s[i]);
         sets_open(&c->s[i]);
     }

@@ -320,8 +320,8 @@ TEST(events_are_those_of_one_broker)
     free(texts[1]);
 }
 
-/* W-120: a topic ends with its last event, and a broker that follows knows
- * which one that is, also after it has known another one. */
+/* W-120: a topic ends with its last event. A broker that follows knows that
+ * event, also if it knew an earlier one. */
 TEST(the_last_event_is_known_everywhere)
 {
     struct pair *p = *state;
