@@ -19,7 +19,8 @@ def reader(tmp_path, start_broker, run, start):
     reader.end()
 
 
-@pytest.mark.parametrize("name", [name for name in RUN if name != "first_hour"])
+# Those of cluster.md: cluster/documentation.
+@pytest.mark.parametrize("name", [name for name in RUN if name not in ("first_hour", "cluster")])
 def test_the_commands_of_a_page_do_what_it_says(reader, name, request):
     page = PAGES[name]
     if page.uses("psql"):

@@ -43,7 +43,7 @@ PROMPT = "$ "
 ROOT_PROMPT = "# "
 ADDRESS = "127.0.0.1:8787"  # of the broker, on all pages
 WEB_PORT = "8000"  # of a web server
-PORTS = re.compile(r"\b(8000|879[01])\b")  # of what else a page starts
+PORTS = re.compile(r"\b(8000|879[012])\b")  # of what else a page starts
 
 # A line that begins with one of these is a command.
 PROGRAMS = frozenset(
@@ -59,7 +59,7 @@ ROOT_PROGRAMS = frozenset(
 )
 PLACE = re.compile(r"(?<![A-Z_$\"{])[A-Z]{2,}(?:-[A-Z]+)*(?![A-Z_a-z])")  # SET-URL, FILE
 SERVERS = ("tidingsd", "./broker/start")
-SUBCOMMANDS = ("token", "check", "backup", "restore", "help", "completion")
+SUBCOMMANDS = ("token", "check", "backup", "restore", "cluster", "help", "completion")
 
 
 class Block:
@@ -181,8 +181,9 @@ class Reader:
             **(env or {}),
         }
 
-    def read(self, page):
-        if not starts_broker(page.commands()[0][0]):
+    def read(self, page, has_broker=True):
+        """Do all that the page says, at a broker unless the page has its own ones."""
+        if has_broker and not starts_broker(page.commands()[0][0]):
             self.serve([])
             self.broker.set("demo").post(3)
         for block in page.blocks:
