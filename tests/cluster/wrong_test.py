@@ -48,32 +48,48 @@ def test_a_server_that_may_lose_commits_gets_no_posts(
     cluster.wait_same()
 
 
+def restart_all(cluster):
+    for member in cluster.members:
+        member.disconnect()
+        member.restart()
+
+
+def stop_all(cluster):
+    for member in cluster.members:
+        member.stop()
+
+
 # Issue 22, 7: each broker notices by number and digest that the journal has less than it
-# had.
-def test_an_older_backup_of_the_journal_is_noticed(start_cluster, trio):
+# had. cluster mend begins the journal again behind a copy.
+def test_an_older_backup_of_the_journal_is_noticed_and_mended(start_cluster, trio):
     cluster = start_cluster()
     for member in cluster.members:
         assert post(member).status == 200
     cluster.wait_same()
-    for member in cluster.members:
-        member.stop()
+    stop_all(cluster)
     older = f"{cluster.database}_older"
     trio.query(f"CREATE DATABASE {older} TEMPLATE {cluster.database}")
-    for member in cluster.members:
-        member.disconnect()
-        member.restart()
+    restart_all(cluster)
     wait_post(cluster.members[0], 200)
     cluster.wait_same()
-    for member in cluster.members:
-        member.stop()
+    stop_all(cluster)
     trio.query(f"DROP DATABASE {cluster.database}")
     trio.query(f"ALTER DATABASE {older} RENAME TO {cluster.database}")
+    restart_all(cluster)
     for member in cluster.members:
-        member.disconnect()
-        member.restart()
         answer = wait_post(member, 503)
         assert "has lost records" in answer.json()["detail"], answer.json()
         assert Set(member, "news").last() == 4
+
+    stop_all(cluster)
+    trio.query(f"DROP DATABASE {cluster.database}")
+    trio.make_database(cluster.database)
+    cluster.begin("mend", cluster.members[0].data)
+    restart_all(cluster)
+    for member in cluster.members:
+        wait_post(member, 200)
+    cluster.wait_same()
+    assert [Set(member, "news").last() for member in cluster.members] == [7, 7, 7]
 
 
 # Issue 22, 1: a cluster is upgraded one broker at a time; the first record of a newer

@@ -88,7 +88,7 @@ class Cluster:
         self.options = options
         self.balancer = Proxy()
         self.database = trio.make_database(f"tidings_{directory.name}_{id(self)}")
-        self._begin()
+        self.begin("init", self.directory / NAMES[0] / "data")
         self.members = []
         for name in NAMES:
             self.add_member(name)
@@ -101,11 +101,11 @@ class Cluster:
         self.members.append(member)
         return member
 
-    def _begin(self):
-        """Make the tables, with the directory of the first member."""
+    def begin(self, how, data):
+        """Make the tables, by "init" or "mend", with that data directory."""
         primary = self.trio.servers[self.trio.primary]
         address = f"host={primary.directory} user=postgres dbname={self.database}"
-        init = ("cluster", "init", "--data", self.directory / NAMES[0] / "data")
+        init = ("cluster", how, "--data", data)
         options = ("--cluster", address, "--public-url", self.balancer.url)
         done = subprocess.run(
             [PROGRAMS["tidingsd"], *map(str, (*init, *options))],
