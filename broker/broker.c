@@ -16,7 +16,7 @@
 #include "broker/archive/notes.h"
 #include "broker/base/access_log.h"
 #include "broker/base/diag.h"
-#include "broker/bridge/bridges.h"
+#include "broker/bridge/bridges_holder.h"
 #include "broker/check/databases.h"
 #include "broker/config/config_report.h"
 #include "broker/documents/json_page.h"
@@ -82,7 +82,7 @@ struct broker {
     _Atomic(struct push *) woken; /* push, for the log thread */
     struct hub_holder *hub;
     _Atomic(struct hub_holder *) notified; /* the hub, for the log thread */
-    struct bridges *bridges;
+    struct bridges_holder *bridges;
     struct brought *brought;
     struct server *server;
     struct setting_files *files;
@@ -500,15 +500,35 @@ start_archiver(struct broker *b, struct problem *why)
 }
 
 static enum status
+open_streams(struct streams **streams, void *user, struct problem *why)
+{
+    return membership_open_streams(user, streams, why);
+}
+
+static enum status
 open_hub(struct broker *b, struct problem *why)
 {
     struct hub_holder_options options = {
         .posts = &b->posts,
         .tokens = b->tokens,
         .allowed = &b->callable,
+        .open_streams = b->membership ? open_streams : NULL,
+        .user = b->membership,
     };
 
     return hub_holder_open(&b->hub, &options, why);
+}
+
+static enum status
+open_bridges(struct broker *b, struct problem *why)
+{
+    struct bridges_holder_options options = {
+        .posts = &b->posts,
+        .open_streams = b->membership ? open_streams : NULL,
+        .user = b->membership,
+    };
+
+    return bridges_holder_open(&b->bridges, &options, why);
 }
 
 /*
@@ -612,7 +632,7 @@ open_floors(struct broker *b, struct registry_options *sets,
         rc = open_hub(b, why);
     if (!rc) {
         atomic_store_explicit(&b->notified, b->hub, memory_order_release);
-        rc = bridges_open(&b->bridges, &b->posts, why);
+        rc = open_bridges(b, why);
     }
     if (rc)
         return rc;
@@ -740,7 +760,7 @@ reload_bridges(struct broker *b, struct config *next, struct brought *brought,
     brought->bridging = (struct bridging){next->bridges, next->n_bridges};
     next->bridges = NULL;
     next->n_bridges = 0;
-    rc = bridges_reload(b->bridges, &brought->bridging, why);
+    rc = bridges_holder_reload(b->bridges, &brought->bridging, why);
     if (rc)
         return rc;
     report_bridges("a bridge ends", last, &brought->bridging);
@@ -798,7 +818,8 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     if (!rc && has_bridges)
         rc = reload_bridges(b, next, brought, why);
     else if (!rc) /* one may be missing since a failed reload */
-        rc = bridges_reload(b->bridges, registry_bridging(b->registry), why);
+        rc = bridges_holder_reload(b->bridges, registry_bridging(b->registry),
+                                   why);
     if (!rc)
         access_log_use(b->http.access_log, log_fd);
     else
@@ -892,7 +913,7 @@ broker_close(struct broker *b)
         server_stop_accepting(b->server);
         push_farewell(b->push, b->server);
     }
-    bridges_stop(b->bridges);
+    bridges_holder_stop(b->bridges);
     if (b->hub)
         hub_holder_stop(b->hub);
     membership_stop(b->membership);
@@ -905,7 +926,7 @@ broker_close(struct broker *b)
     config_report_fini(&b->config_report);
     content_check_fini(&b->content_check);
     archiver_close(b->archiver); /* /readyz could ask it until now */
-    bridges_close(b->bridges);
+    bridges_holder_close(b->bridges);
     hub_holder_close(b->hub);
     push_close(b->push);
     tickets_free(b->sessions);

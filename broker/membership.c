@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/db.h"
 #include "broker/base/diag.h"
 #include "broker/journal/pg_journal.h"
+#include "broker/journal/pg_streams.h"
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
@@ -25,12 +25,6 @@ struct membership {
 };
 
 /* What a cluster cannot do yet: options */
-
-static bool
-has_bridges(const struct config *config)
-{
-    return config->n_bridges > 0;
-}
 
 static bool
 has_content(const struct config *config)
@@ -54,7 +48,6 @@ static const struct {
     const char *option;
     bool (*is_given)(const struct config *config);
 } single_options[] = {
-    {"bridges (--mqtt, sections [mqtt NAME])", has_bridges},
     {"content (--content)", has_content},
     {"Resource Lists (--resource-list-every)", has_resource_lists},
     {"Resource Dumps (--resource-dump-every)", has_resource_dumps},
@@ -95,45 +88,7 @@ membership_check(const struct config *config, struct problem *why)
     return STATUS_OK;
 }
 
-/* The same: the data directory */
-
-static const struct {
-    const char *what, *sql;
-} single_rows[] = {
-    {"subscriptions of callbacks", "SELECT 1 FROM subscriptions LIMIT 1"},
-    {"relays", "SELECT 1 FROM relays LIMIT 1"},
-};
-
-/* Checks hub.db, which the hub may not have made. */
-static enum status
-check_hub(const char *dir, struct problem *why)
-{
-    char path[4200];
-    struct db db = {NULL};
-    enum status rc;
-
-    snprintf(path, sizeof(path), "%s/hub.db", dir);
-    if (access(path, F_OK))
-        return STATUS_OK;
-    rc = db_open(&db, path, DB_LOOK, why);
-    for (size_t i = 0; !rc && i < sizeof(single_rows) / sizeof(single_rows[0]);
-         i++) {
-        sqlite3_stmt *q = NULL;
-        bool row = false;
-
-        /* An older one has no relays. */
-        if (!db_prepare(&db, &q, single_rows[i].sql, NULL))
-            rc = db_step(&db, q, &row, "read hub.db", why);
-        sqlite3_finalize(q);
-        if (!rc && row)
-            rc = problem(why, STATUS_INVALID,
-                         "--cluster: %s has %s, which a cluster cannot have "
-                         "yet",
-                         path, single_rows[i].what);
-    }
-    db_close(&db);
-    return rc;
-}
+/* The same: sets */
 
 /* The first set that a cluster cannot have. */
 struct set_check {
@@ -175,7 +130,7 @@ membership_open(struct membership **membership, const struct config *config,
                 struct problem *why)
 {
     struct membership *c = calloc(1, sizeof(*c));
-    enum status rc = check_hub(config->data, why);
+    enum status rc = STATUS_OK;
 
     if (!c)
         return problem_memory(why);
@@ -208,6 +163,13 @@ struct journal *
 membership_journal(struct membership *c)
 {
     return c->journal;
+}
+
+enum status
+membership_open_streams(struct membership *c, struct streams **streams,
+                        struct problem *why)
+{
+    return pg_streams_open(streams, &c->options, why);
 }
 
 enum status

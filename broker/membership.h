@@ -12,6 +12,7 @@
 struct membership;
 struct journal;
 struct registry;
+struct streams;
 
 /* Checks the options of a broker of a cluster (--cluster). STATUS_INVALID:
  * `why` names the option. */
@@ -19,11 +20,17 @@ MUST_CHECK enum status membership_check(const struct config *config,
                                         struct problem *why);
 
 /* Opens the journal, for registry_open; connects when the log first needs it.
- * STATUS_INVALID: the data directory has work that a cluster cannot do yet. */
+ */
 MUST_CHECK enum status membership_open(struct membership **membership,
                                        const struct config *config,
                                        struct problem *why);
 struct journal *membership_journal(struct membership *membership);
+
+/* Makes streams for one thread (broker/cluster/streams.h). The caller closes
+ * them, before membership_close. */
+MUST_CHECK enum status membership_open_streams(struct membership *membership,
+                                               struct streams **streams,
+                                               struct problem *why);
 
 /* Checks, before the broker serves, that it belongs to the cluster: name,
  * public URL, the sets, and that an empty copy can begin with the first record.

@@ -23,10 +23,11 @@ struct bridge {
 
 struct bridges {
     struct posts *posts;
-    struct registry *registry; /* of the posts */
-    struct mqtt_db *db;        /* NULL: there was no bridge yet */
-    pthread_mutex_t mutex;     /* protects the next two; only their owner, the
-                                  thread that opened, changes them */
+    struct registry *registry;           /* of the posts */
+    struct mqtt_db *db;                  /* NULL: there was no bridge yet */
+    const struct ownership_right *right; /* NULL: this broker is alone */
+    pthread_mutex_t mutex; /* protects the next two; only their owner, the
+                              thread that opened, changes them */
     struct bridge *all;
     size_t n;
     bool is_stopped;
@@ -97,6 +98,8 @@ open_db(struct bridges *b, struct problem *why)
     enum status rc =
         mqtt_db_open(&b->db, registry_config(b->registry)->data, &inner);
 
+    if (!rc && b->right)
+        rc = mqtt_db_own(b->db, b->right, &inner);
     return rc ? problem(why, rc, "mqtt.db: %s", inner.text) : STATUS_OK;
 }
 
@@ -185,7 +188,8 @@ make_bridges(struct bridges *b, const struct bridging *next,
 }
 
 enum status
-bridges_open(struct bridges **bridges, struct posts *posts, struct problem *why)
+bridges_open_owned(struct bridges **bridges, struct posts *posts,
+                   const struct ownership_right *right, struct problem *why)
 {
     struct bridges *b = calloc(1, sizeof(*b));
     enum status rc;
@@ -195,6 +199,7 @@ bridges_open(struct bridges **bridges, struct posts *posts, struct problem *why)
         return problem_memory(why);
     b->posts = posts;
     b->registry = posts->registry;
+    b->right = right;
     pthread_mutex_init(&b->mutex, NULL);
     rc = make_bridges(b, registry_bridging(b->registry), why);
     if (rc)
@@ -202,6 +207,12 @@ bridges_open(struct bridges **bridges, struct posts *posts, struct problem *why)
     else
         *bridges = b;
     return rc;
+}
+
+enum status
+bridges_open(struct bridges **bridges, struct posts *posts, struct problem *why)
+{
+    return bridges_open_owned(bridges, posts, NULL, why);
 }
 
 enum status

@@ -83,6 +83,14 @@ struct outbound_report;
 MUST_CHECK enum status bridges_open(struct bridges **bridges,
                                     struct posts *posts, struct problem *why);
 
+/* The same at the owner of a cluster: first reads the stream of mqtt.db to its
+ * end. `right` is lent. */
+struct ownership_right;
+MUST_CHECK enum status bridges_open_owned(struct bridges **bridges,
+                                          struct posts *posts,
+                                          const struct ownership_right *right,
+                                          struct problem *why);
+
 /* Check that bridges_open can use the files that the configuration names, and
  * those in the data directory. Both write nothing. */
 MUST_CHECK enum status bridges_check_files(const struct config *config,

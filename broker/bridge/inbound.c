@@ -584,6 +584,14 @@ on_farewell(void *user)
     return in->is_dropped || (inbox_is_empty(&in->inbox) && in->telling == 0);
 }
 
+static bool
+may_connect(void *user)
+{
+    const struct inbound *in = user;
+
+    return mqtt_db_may_publish(in->db);
+}
+
 static const struct mqtt_calls calls = {
     .connected = on_connected,
     .acknowledged = on_acknowledged,
@@ -592,6 +600,7 @@ static const struct mqtt_calls calls = {
     .lost = on_lost,
     .turn = on_turn,
     .farewell = on_farewell,
+    .may_connect = may_connect,
 };
 
 /* Life cycle */

@@ -29,6 +29,8 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "broker/base/diag.h"
+#include "broker/cluster/owned_db.h"
+#include "broker/cluster/ownership.h"
 #include "proto/buf.h"
 
 static const char *const steps[] = {
@@ -83,8 +85,10 @@ const struct db_kind mqtt_db_kind = {
 struct mqtt_db {
     pthread_mutex_t mutex; /* protects all below */
     struct db db;
-    struct buf ends; /* encoded ends, to write */
-    uint64_t *read;  /* decoded ends, as read */
+    struct owned_db *owned;       /* of a cluster; NULL: this broker is alone */
+    struct ownership_right right; /* likewise; set before other threads */
+    struct buf ends;              /* encoded ends, to write */
+    uint64_t *read;               /* decoded ends, as read */
     size_t read_capacity;
 };
 
@@ -131,11 +135,53 @@ mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
     return STATUS_OK;
 }
 
+/* The stream of the cluster. */
+#define STREAM "bridges"
+
+enum status
+mqtt_db_own(struct mqtt_db *m, const struct ownership_right *right,
+            struct problem *why)
+{
+    enum status rc =
+        owned_db_open(&m->owned, &m->db, right->streams, STREAM, why);
+
+    m->right = *right;
+    return rc ? rc : owned_db_own(m->owned, right->lease, why);
+}
+
+bool
+mqtt_db_may_publish(const struct mqtt_db *m)
+{
+    return ownership_allows(&m->right);
+}
+
+enum status
+mqtt_db_follow(const char *dir, struct streams *streams, struct problem *why)
+{
+    struct mqtt_db *m;
+    enum status rc = mqtt_db_open(&m, dir, why);
+
+    if (rc)
+        return rc;
+    rc = owned_db_open(&m->owned, &m->db, streams, STREAM, why);
+    if (!rc)
+        rc = owned_db_read(m->owned, why);
+    mqtt_db_close(m);
+    return rc;
+}
+
+bool
+mqtt_db_is_owned(const struct mqtt_db *m)
+{
+    return m->owned;
+}
+
 void
 mqtt_db_close(struct mqtt_db *m)
 {
     if (!m)
         return;
+    owned_db_close(m->owned);
     db_close(&m->db);
     buf_fini(&m->ends);
     free(m->read);
@@ -159,16 +205,43 @@ run_write(struct mqtt_db *m, sqlite3_stmt *s, struct problem *why)
     return rc;
 }
 
+static enum status
+begin_transaction(struct mqtt_db *m, bool is_firm, struct problem *why)
+{
+    enum status rc = db_begin_firm(&m->db, is_firm, why);
+
+    if (rc || !m->owned)
+        return rc;
+    rc = owned_db_begin(m->owned, why);
+    if (rc) {
+        db_rollback(&m->db);
+        owned_db_end(m->owned, false);
+    }
+    return rc;
+}
+
+/* Commits if `rc` is STATUS_OK; else rolls back. */
+static enum status
+end_transaction(struct mqtt_db *m, enum status rc, struct problem *why)
+{
+    if (!rc && m->owned)
+        rc = owned_db_append(m->owned, why);
+    rc = db_end(&m->db, rc, why);
+    if (m->owned)
+        owned_db_end(m->owned, rc == STATUS_OK);
+    return rc;
+}
+
 /* Runs one statement, which has its parameters, in a transaction. */
 static enum status
 write_one(struct mqtt_db *m, sqlite3_stmt *s, bool is_firm, struct problem *why)
 {
-    enum status rc = db_begin_firm(&m->db, is_firm, why);
+    enum status rc = begin_transaction(m, is_firm, why);
 
     if (rc)
         db_reset(s);
     else
-        rc = db_end(&m->db, run_write(m, s, why), why);
+        rc = end_transaction(m, run_write(m, s, why), why);
     return rc;
 }
 
@@ -381,11 +454,11 @@ mqtt_db_keep(struct mqtt_db *m, const char *bridge, const struct lane_row *rows,
     if (n == 0)
         return STATUS_OK;
     pthread_mutex_lock(&m->mutex);
-    rc = db_begin_firm(&m->db, is_firm, why);
+    rc = begin_transaction(m, is_firm, why);
     if (!rc) {
         for (size_t i = 0; !rc && i < n; i++)
             rc = keep_lane(m, bridge, &rows[i], why);
-        rc = db_end(&m->db, rc, why);
+        rc = end_transaction(m, rc, why);
     }
     pthread_mutex_unlock(&m->mutex);
     return rc;

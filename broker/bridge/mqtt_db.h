@@ -16,7 +16,8 @@
  * repeated after a crash have the same ends, and a receiver finds its position
  * among them. If the disk refuses, the bridge logs that, and publishes all the
  * same: committed changes are delivered (design: a slow disk slows posts, never
- * deliveries).
+ * deliveries). Not so in a cluster, where the journal may refuse because
+ * another broker owns the bridges: then the bridge waits.
  */
 #ifndef BROKER_BRIDGE_MQTT_DB_H
 #define BROKER_BRIDGE_MQTT_DB_H
@@ -32,12 +33,33 @@
 #include "proto/status.h"
 
 struct mqtt_db;
+struct ownership_right; /* broker/cluster/ownership.h */
+struct streams;         /* broker/cluster/streams.h */
 
 /* Its tables. */
 extern const struct db_kind mqtt_db_kind;
 
 MUST_CHECK enum status mqtt_db_open(struct mqtt_db **db, const char *dir,
                                     struct problem *why);
+
+/* In a cluster, all transactions go to a stream first (owned_db.h). Reads it to
+ * its end: right behind mqtt_db_open. All arguments are lent. */
+MUST_CHECK enum status mqtt_db_own(struct mqtt_db *db,
+                                   const struct ownership_right *right,
+                                   struct problem *why);
+
+/* While another broker owns the bridges: reads the stream into DIR/mqtt.db,
+ * which is not open. */
+MUST_CHECK enum status mqtt_db_follow(const char *dir, struct streams *streams,
+                                      struct problem *why);
+
+/* True unless another broker may own the bridges. Any thread. */
+bool mqtt_db_may_publish(const struct mqtt_db *db);
+
+/* True in a cluster: the bridge publishes nothing that mqtt.db does not keep.
+ */
+bool mqtt_db_is_owned(const struct mqtt_db *db);
+
 void mqtt_db_close(struct mqtt_db *db); /* NULL is allowed */
 
 /* Checks that mqtt_db_open can use `dir`. Writes nothing. */

@@ -170,8 +170,8 @@ on_turn(void *user, bool is_connected)
         atomic_store(&out->news.has_births, true);
     if (atomic_load(&out->news.has_births) && now_us >= out->news.look_at_us)
         lane_list_look(out);
-    is_connected =
-        is_connected && out->farewell.begun_us == 0 && !out->rights.is_waiting;
+    is_connected = is_connected && out->farewell.begun_us == 0 &&
+                   !out->rights.is_waiting && outbound_may_publish(out);
     if (is_connected)
         make_and_send(out, now_us);
     else /* lanes stay marked: none is woken twice */
@@ -200,12 +200,21 @@ on_farewell(void *user)
     return retained_farewell(out, now_us);
 }
 
+static bool
+may_connect(void *user)
+{
+    const struct outbound *out = user;
+
+    return mqtt_db_may_publish(out->db);
+}
+
 static const struct mqtt_calls calls = {
     .connected = on_connected,
     .acknowledged = on_acknowledged,
     .lost = on_lost,
     .turn = on_turn,
     .farewell = on_farewell,
+    .may_connect = may_connect,
 };
 
 /* Life */

@@ -561,11 +561,18 @@ fail_message(struct lane *lane, enum status rc, const struct problem *why,
     }
 }
 
+bool
+outbound_may_publish(const struct outbound *out)
+{
+    return mqtt_db_may_publish(out->db) &&
+           !(mqtt_db_is_owned(out->db) && out->unkept.is_failing);
+}
+
 void
 flights_send(struct outbound *out)
 {
     struct problem why = {""};
-    bool is_over = false;
+    bool is_over = !outbound_may_publish(out);
 
     for (size_t i = 0; i < out->turn.n_made; i++) {
         struct outbound_message *made = &out->turn.made[i];

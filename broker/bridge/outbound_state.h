@@ -173,6 +173,10 @@ MUST_CHECK enum status flights_publish(struct outbound *out,
                                        struct problem *why);
 /* Publishes the messages of this turn. */
 void flights_send(struct outbound *out);
+
+/* False in a cluster, if another broker may own the bridges or the progress of
+ * this turn is not kept. */
+bool outbound_may_publish(const struct outbound *out);
 /* Handles the acknowledgement of a message. The flight is no longer in the
  * window's tables, but still in its lane's list or in `others`. */
 void flights_acknowledged(struct outbound *out, struct flight *flight,

@@ -91,11 +91,11 @@ end_work(struct ownership *o)
 static void
 report(struct ownership *o, enum status rc, const struct problem *why)
 {
-    if (rc && !o->is_failing)
+    if (rc && rc != STATUS_BUSY && !o->is_failing)
         DIAG(DIAG_WARNING, "cluster", "the work of the owner fails",
              diag_text("lease", o->options.name),
              diag_text("error", why->text));
-    o->is_failing = rc != STATUS_OK;
+    o->is_failing = rc && rc != STATUS_BUSY; /* BUSY: it is behind */
 }
 
 static void
@@ -148,6 +148,19 @@ run_owner(struct thread *t)
             report(o, o->options.follow(o->options.user, &why), &why);
     }
     end_work(o);
+}
+
+enum status
+ownership_check_copy(struct streams *streams, uint64_t n, struct problem *why)
+{
+    uint64_t last;
+    enum status rc = streams->ops->records(streams, &last, why);
+
+    if (rc || n >= last)
+        return rc;
+    return problem(why, STATUS_BUSY,
+                   "this broker's copy is %" PRIu64 " records behind",
+                   last - n);
 }
 
 /* From the start to the end */

@@ -32,6 +32,13 @@
 
 struct ownership;
 
+/* By what right some work goes on; lent. All NULL: this broker is alone. */
+struct ownership_right {
+    struct streams *streams;           /* for the work alone */
+    const struct lease *lease;         /* of the rows that it writes */
+    const struct ownership *ownership; /* it has no effect outside without */
+};
+
 struct ownership_options {
     struct streams *streams; /* lent; for the keeper thread alone */
     const char *name;        /* of the lease */
@@ -54,6 +61,18 @@ MUST_CHECK enum status ownership_open(struct ownership **ownership,
 
 /* True while this broker owns. Any thread, cheap. */
 bool ownership_is_held(const struct ownership *o);
+
+/* True if the work may have an effect outside now. Any thread, cheap. */
+static inline bool
+ownership_allows(const struct ownership_right *right)
+{
+    return !right->ownership || ownership_is_held(right->ownership);
+}
+
+/* Checks that a copy, which is at record `n`, has all that a former owner could
+ * know. STATUS_BUSY: not yet. For `begin`. */
+MUST_CHECK enum status ownership_check_copy(struct streams *streams, uint64_t n,
+                                            struct problem *why);
 
 /* Ends the work, gives the lease back, and ends the threads. A second call does
  * nothing. */

@@ -104,9 +104,10 @@ struct streams_ops {
     enum status (*answers)(struct streams *streams, order_fn *fn, void *user,
                            struct problem *why);
 
-    /* Waits until there may be an order or an answer, `fd` can be read, or a
-     * second has passed. Without a connection, for `fd` or the second alone. */
-    void (*wait)(struct streams *streams, int fd);
+    /* Waits until there may be an order or an answer, `fd` can be read, or
+     * `wait_us` have passed. Without a connection, for `fd` or the time alone.
+     */
+    void (*wait)(struct streams *streams, int fd, int64_t wait_us);
 
     /* Sets *n to the number of the last record of the journal
      * (broker/log/journal.h). */

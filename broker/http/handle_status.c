@@ -133,7 +133,7 @@ handle_ready_get(struct http *http, struct request *rq,
                        "warning: the last event time is %" PRId64
                        " s ahead of the clock; was it set back?\n",
                        health.ahead_us / 1000000);
-    bridges_warn(http->bridges, &text);
+    bridges_holder_warn(http->bridges, &text);
     response_init(&r, 200, "text/plain");
     response_header(&r, "Cache-Control", "no-store");
     r.text = buf_slice(&text);
@@ -247,7 +247,7 @@ write_metrics(struct http *http, const struct principal *principal,
     metrics_set(METRIC_BUILD_INFO, 1);
     registry_measure(http->registry);
     push_measure(http->push);
-    bridges_measure(http->bridges);
+    bridges_holder_measure(http->bridges);
     measure_disk(http);
     process_measure();
     metrics_write(to);
@@ -272,7 +272,7 @@ static void
 write_bridges(struct http *http, const struct principal *principal,
               struct buf *to)
 {
-    bridges_write(http->bridges, principal, to);
+    bridges_holder_write(http->bridges, principal, to);
 }
 
 void

@@ -1,5 +1,6 @@
 #include "broker/hub/courier.h"
 
+#include <endian.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,7 +12,13 @@
 #include "base/list.h"
 #include "base/thread.h"
 #include "broker/hub/command_wire.h"
+#include "broker/net/response.h"
 #include "proto/buf.h"
+
+/* The longest wait for an order or an answer, and between two looks at how far
+ * the copy is. */
+#define WAIT_US 1000000
+#define LOOK_US 10000
 
 /* Commands of this broker that may be on their way at once. */
 #define SENT_MAX 1000
@@ -22,7 +29,8 @@ struct errand {
     struct courier *courier;
     struct command *command;
     uint64_t id;     /* of the order */
-    int64_t over_us; /* steady; of this broker's: when it is given up */
+    uint64_t n;      /* the last record of the broker that was asked */
+    int64_t over_us; /* steady: when the client no longer waits */
 };
 
 struct courier {
@@ -37,7 +45,9 @@ struct courier {
     unsigned n;            /* of this broker: all */
     bool is_stopping;
 
-    struct list ordered; /* the thread's: of this broker, with an id */
+    /* The thread's */
+    struct list ordered; /* of this broker, with an id */
+    struct list early;   /* of others: this copy is behind theirs */
 };
 
 static void
@@ -72,6 +82,7 @@ courier_send(struct courier *c, struct command *command, struct problem *why)
         return problem_memory(why);
     *e = (struct errand){.courier = c,
                          .command = command,
+                         .n = c->options.place(c->options.user),
                          .over_us = clock_steady_us() + ORDER_US};
     pthread_mutex_lock(&c->mutex);
     if (c->is_stopping)
@@ -121,9 +132,12 @@ order_sent(struct courier *c)
     while ((e = take_first(c, &c->sent))) {
         struct problem why;
         struct buf bytes;
+        uint64_t n;
         enum status rc;
 
         buf_init(&bytes, INT32_MAX);
+        n = htobe64(e->n);
+        buf_add(&bytes, &n, sizeof(n));
         command_write(&bytes, e->command);
         rc = bytes.failed ? problem_memory(&why)
                           : c->options.streams->ops->order(c->options.streams,
@@ -201,7 +215,18 @@ on_run(struct command *command)
     wake(c);
 }
 
-/* Runs an order. Within a call of the streams, so any answer comes later. */
+static void
+refuse_order(struct errand *e, enum status rc, const struct problem *why)
+{
+    e->command->status = rc;
+    e->command->http = response_status_of(rc);
+    e->command->why = *why;
+    e->command->user = e;
+    on_run(e->command);
+}
+
+/* Takes an order. Within a call of the streams, so it is run, or answered,
+ * later. */
 static void
 on_order(uint64_t id, struct slice bytes, void *user)
 {
@@ -212,25 +237,49 @@ on_order(uint64_t id, struct slice bytes, void *user)
 
     if (!e)
         return; /* it is given up there */
-    *e = (struct errand){.courier = c, .id = id};
+    *e = (struct errand){
+        .courier = c, .id = id, .over_us = clock_steady_us() + ORDER_US};
+    if (bytes.size >= sizeof(e->n)) {
+        memcpy(&e->n, bytes.data, sizeof(e->n));
+        e->n = be64toh(e->n);
+        bytes.data += sizeof(e->n);
+        bytes.size -= sizeof(e->n);
+    }
     rc = command_restore(&e->command, bytes, c->options.tokens, &why);
     if (!rc) {
         e->command->done = on_run;
         e->command->user = e;
-        rc = c->options.run(e->command, c->options.user);
-        if (!rc)
-            return;
-        problem_set(&why, "the owner of the hub is changing");
-    } else {
-        e->command = command_new(COMMAND_LIST, 0);
+        list_append(&c->early, &e->node);
+        return;
     }
-    if (e->command) {
-        e->command->status = rc;
-        e->command->why = why;
-        e->command->user = e;
-        on_run(e->command);
-    } else {
+    e->command = command_new(COMMAND_LIST, 0);
+    if (e->command)
+        refuse_order(e, rc, &why);
+    else
         free(e);
+}
+
+/* Runs the orders, one after the other, for which this copy is far enough. */
+static void
+run_early(struct courier *c)
+{
+    struct list *node;
+
+    while ((node = list_first(&c->early))) {
+        struct errand *e = list_entry(node, struct errand, node);
+        bool is_early = e->n > c->options.place(c->options.user);
+        struct problem why = {"the owner of the hub is changing"};
+        enum status rc = STATUS_BUSY;
+
+        if (is_early && clock_steady_us() < e->over_us)
+            return;
+        list_remove(node);
+        if (is_early)
+            problem_set(&why, "the owner of the hub is behind this broker");
+        else
+            rc = c->options.run(e->command, c->options.user);
+        if (rc)
+            refuse_order(e, rc, &why);
     }
 }
 
@@ -289,9 +338,12 @@ run_courier(struct thread *t)
     while (thread_wait(t, 0) && !is_stopping(c)) {
         order_sent(c);
         take_orders(c);
+        run_early(c);
         answer_ended(c);
         take_answers(c);
-        c->options.streams->ops->wait(c->options.streams, c->wake_fd);
+        c->options.streams->ops->wait(c->options.streams, c->wake_fd,
+                                      list_is_empty(&c->early) ? WAIT_US
+                                                               : LOOK_US);
         (void)eventfd_read(c->wake_fd, &ignored);
     }
 }
@@ -317,6 +369,7 @@ courier_open(struct courier **courier, const struct courier_options *options,
     list_init(&c->sent);
     list_init(&c->ended);
     list_init(&c->ordered);
+    list_init(&c->early);
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     rc = c->wake_fd < 0
              ? problem(why, STATUS_IO, "no descriptor is left")
@@ -346,6 +399,11 @@ courier_stop(struct courier *c)
         list_remove(node);
         fail_sent(list_entry(node, struct errand, node), STATUS_STOPPED,
                   "the broker is ending");
+    }
+    while ((node = list_first(&c->early))) {
+        list_remove(node);
+        refuse_order(list_entry(node, struct errand, node), STATUS_STOPPED,
+                     &(struct problem){"the broker is ending"});
     }
     answer_ended(c);
 }

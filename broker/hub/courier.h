@@ -6,6 +6,10 @@
  *       courier_send --> order -------------------> take --> run
  *       command->done <-------------------- answer <------- command->done
  *
+ * An order names the last record that the asked broker has: the owner carries
+ * it out when its own copy has that record, so a client may subscribe at one
+ * broker to a set that it has just made there.
+ *
  * One thread with its own streams. A command without an outcome after ORDER_US
  * is answered with STATUS_UNREACHABLE: no broker owns at the moment, or the
  * journal is away. The owner may have run it all the same, as with a connection
@@ -29,6 +33,9 @@ struct courier_options {
     /* Runs a command of another broker at the hub of this one, as hub_submit
      * does. STATUS_STOPPED: this broker does not own. */
     enum status (*run)(struct command *command, void *user);
+
+    /* The last record that this broker has. Any thread. */
+    uint64_t (*place)(void *user);
     void *user;
 };
 

@@ -142,7 +142,7 @@ may_call(void *user)
 {
     const struct hub *hub = user;
 
-    return !hub->right.ownership || ownership_is_held(hub->right.ownership);
+    return ownership_allows(&hub->right);
 }
 
 static void
@@ -698,8 +698,8 @@ hub_new(struct posts *posts, const struct networks *allowed)
 
 enum status
 hub_open_owned(struct hub **hub, struct posts *posts, struct tokens *tokens,
-               const struct networks *allowed, const struct hub_right *right,
-               struct problem *why)
+               const struct networks *allowed,
+               const struct ownership_right *right, struct problem *why)
 {
     struct hub *h = hub_new(posts, allowed);
     struct caller *caller = NULL;

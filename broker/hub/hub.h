@@ -78,20 +78,13 @@ MUST_CHECK enum status hub_open(struct hub **hub, struct posts *posts,
                                 const struct networks *allowed,
                                 struct problem *why);
 
-/* By what right the hub of a cluster works; lent. */
-struct hub_right {
-    struct streams *streams;           /* for the hub alone */
-    const struct lease *lease;         /* of the rows that it writes */
-    const struct ownership *ownership; /* the hub begins no call without it */
-};
-
 /* The same at the owner of a cluster: first reads the hub's stream to its end.
  * This broker's copy of the log must have all to which a row of the stream
  * refers. */
 MUST_CHECK enum status hub_open_owned(struct hub **hub, struct posts *posts,
                                       struct tokens *tokens,
                                       const struct networks *allowed,
-                                      const struct hub_right *right,
+                                      const struct ownership_right *right,
                                       struct problem *why);
 
 /* Checks that hub_open can use the data directory `dir`. Writes nothing. */

@@ -1,6 +1,5 @@
 #include "broker/hub/hub_holder.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -35,31 +34,23 @@ exchange_hub(struct hub_holder *h, struct hub *hub)
 
 /* Owning: on the owner thread */
 
-/* Checks that this copy has all that a former owner could know. */
-static enum status
-check_copy(struct hub_holder *h, struct problem *why)
+static uint64_t
+place_of_copy(void *user)
 {
+    const struct hub_holder *h = user;
     struct journal_place place;
-    uint64_t n;
-    enum status rc = h->of_hub->ops->records(h->of_hub, &n, why);
 
-    if (rc)
-        return rc;
     log_place(registry_log(h->options.posts->registry), &place);
-    if (place.n >= n)
-        return STATUS_OK;
-    return problem(why, STATUS_BUSY,
-                   "this broker's copy is %" PRIu64 " records behind",
-                   n - place.n);
+    return place.n;
 }
 
 static enum status
 begin_hub(const struct lease *lease, void *user, struct problem *why)
 {
     struct hub_holder *h = user;
-    struct hub_right right = {h->of_hub, lease, h->ownership};
+    struct ownership_right right = {h->of_hub, lease, h->ownership};
     struct hub *hub;
-    enum status rc = check_copy(h, why);
+    enum status rc = ownership_check_copy(h->of_hub, place_of_copy(h), why);
 
     if (!rc)
         rc = hub_open_owned(&hub, h->options.posts, h->options.tokens,
@@ -119,6 +110,7 @@ join_cluster(struct hub_holder *h, struct problem *why)
     struct courier_options carrying = {
         .tokens = h->options.tokens,
         .run = run_command,
+        .place = place_of_copy,
         .user = h,
     };
     enum status rc =

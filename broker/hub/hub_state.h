@@ -33,7 +33,7 @@ struct hub {
     struct networks loopback; /* of an open broker; else empty */
     struct caller *caller;
     struct hub_db *db;
-    struct hub_right right; /* of a cluster; else all NULL */
+    struct ownership_right right; /* of a cluster; else all NULL */
     struct list topics;
     void *topic_tree; /* topic.c: topics of sets, by kind and set */
     unsigned n_framework_topics;

@@ -13,9 +13,6 @@
  * once. */
 #define RETRY_US 500000
 
-/* The longest wait for an order or an answer. */
-#define WAIT_US 1000000
-
 /* Bytes of one part of a reading, beside its last row. */
 #define PART_BYTES "16000000"
 
@@ -331,7 +328,7 @@ pg_answers(struct streams *streams, order_fn *fn, void *user,
 }
 
 static void
-pg_wait(struct streams *streams, int fd)
+pg_wait(struct streams *streams, int fd, int64_t wait_us)
 {
     static const struct pg_statement listen = {"LISTEN tidings_orders"};
     struct pg_streams *s = streams_of(streams);
@@ -339,7 +336,7 @@ pg_wait(struct streams *streams, int fd)
     struct problem why;
 
     if (connect_streams(s, &why)) {
-        (void)poll(&p, 1, (int)(WAIT_US / 1000));
+        (void)poll(&p, 1, (int)(wait_us / 1000));
         return;
     }
     /* No NOTIFY announces an order from before LISTEN: the caller looks
@@ -348,7 +345,7 @@ pg_wait(struct streams *streams, int fd)
         s->is_listening = !pg_run(&s->c, &listen, 1, NULL, NULL, &why);
         return;
     }
-    s->is_listening = !pg_listen(&s->c, fd, WAIT_US, &why);
+    s->is_listening = !pg_listen(&s->c, fd, wait_us, &why);
 }
 
 static enum status

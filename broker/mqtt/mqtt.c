@@ -19,6 +19,9 @@
 /* From the name's look-up to CONNACK. */
 #define CONNECT_US ((int64_t)10000000)
 
+/* Between two calls of may_connect. */
+#define ASK_US ((int64_t)1000000)
+
 static bool
 is_stopping(struct mqtt *mqtt)
 {
@@ -350,6 +353,15 @@ wait_for_resume(struct mqtt *mqtt)
     mqtt->is_suspended = false;
 }
 
+static bool
+may_connect(struct mqtt *mqtt)
+{
+    const struct mqtt_options *options = &mqtt->options;
+
+    return !options->calls->may_connect ||
+           options->calls->may_connect(options->user);
+}
+
 /* The only way back to the beginning goes through a pause, or a suspension. */
 static void
 run_client(struct thread *t)
@@ -360,6 +372,11 @@ run_client(struct thread *t)
     while (!is_stopping(mqtt)) {
         if (mqtt->is_suspended) {
             wait_for_resume(mqtt);
+            continue;
+        }
+        if (!may_connect(mqtt)) {
+            mqtt_set_condition(mqtt, MQTT_WAITING);
+            wait_until(mqtt, clock_steady_us() + ASK_US);
             continue;
         }
         was_connected = run_connection(mqtt);

@@ -108,6 +108,10 @@ struct mqtt_calls {
      * passed; then it writes the last packets. NULL: the owner has nothing left
      * to do. */
     bool (*farewell)(void *user);
+
+    /* Before each connection. False: the client asks again a second later.
+     * NULL: always. */
+    bool (*may_connect)(void *user);
 };
 
 /* An acknowledgement that is not written by then makes the MQTT broker repeat a

@@ -326,8 +326,6 @@ settings_check_cluster(const struct settings *settings, struct problem *why)
         {"content", settings->content != CONTENT_NONE},
         {"resourceListEvery", settings->resource_list_every_us > 0},
         {"resourceDumpEvery", settings->resource_dump_every_us > 0},
-        {"upstreamTopic", settings->peers && settings->peers->upstream},
-        {"hubs", settings->peers && settings->peers->n_hubs > 0},
     };
 
     for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)

@@ -161,7 +161,6 @@ def test_a_single_broker_becomes_the_first_and_a_backup_joins(
         (("--cluster", "postgresql://u:p@h/d"), "an address has no password"),
         (("--cluster", "nonsense"), "no address of PostgreSQL"),
         (("--cluster-name", "no name"), "--cluster-name"),
-        (("--mqtt", "mqtt://127.0.0.1:1"), "a cluster cannot have bridges"),
         (("--content", "inline"), "a cluster cannot have content"),
         (("--resource-list-every", "5"), "a cluster cannot have Resource Lists"),
         (("--resource-dump-every", "5"), "a cluster cannot have Resource Dumps"),
@@ -230,20 +229,13 @@ def test_what_a_cluster_cannot_do_yet_is_refused(cluster):
         {"content": "fetch"},
         {"resourceListEvery": 60},
         {"resourceDumpEvery": 60},
-        {"hubs": ["http://example.com/hub"]},
-        {"upstreamTopic": "http://example.com/topic"},
     ):
         (name,) = settings
         refused = broker.put("/sets/other", settings)
         assert refused.status == 422
         assert name in refused.json()["detail"]
         assert broker.patch("/sets/news", settings).status == 422
-    for path in (
-        "/sets/news/resourcelist",
-        "/sets/news/resourcedump",
-        "/sets/news/subscribe",
-        "/hub",
-    ):
+    for path in ("/sets/news/resourcelist", "/sets/news/resourcedump"):
         refused = broker.post(path, b"", "application/x-www-form-urlencoded")
         assert refused.status == 501, path
 

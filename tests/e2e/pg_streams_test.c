@@ -301,9 +301,9 @@ TEST(wakes_for_an_order)
     struct problem why;
     uint64_t id;
 
-    p->b->ops->wait(p->b, -1); /* begins to listen */
+    p->b->ops->wait(p->b, -1, 1000000); /* begins to listen */
     assert_string_equal(take(p, p->b, 1), "");
     assert_int_equal(p->a->ops->order(p->a, SLICE("x"), &id, &why), STATUS_OK);
-    p->b->ops->wait(p->b, -1);
+    p->b->ops->wait(p->b, -1, 1000000);
     assert_string_equal(take(p, p->b, 1), "1 x;");
 }

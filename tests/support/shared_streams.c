@@ -247,14 +247,14 @@ seat_answers(struct streams *streams, order_fn *fn, void *user,
 }
 
 static void
-seat_wait(struct streams *streams, int fd)
+seat_wait(struct streams *streams, int fd, int64_t wait_us)
 {
     struct streams_seat *s = seat_of(streams);
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
                             {.fd = s->wake_fd, .events = POLLIN}};
     eventfd_t ignored;
 
-    if (poll(fds, 2, 1000) > 0 && fds[1].revents)
+    if (poll(fds, 2, (int)(wait_us / 1000)) > 0 && fds[1].revents)
         (void)eventfd_read(s->wake_fd, &ignored);
 }
 

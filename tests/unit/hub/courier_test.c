@@ -18,7 +18,8 @@ struct pair {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     unsigned n_run, n_done;
-    bool is_silent; /* the owner answers nothing */
+    uint64_t place, place_of_owner; /* of their copies */
+    bool is_silent;                 /* the owner answers nothing */
     struct command *kept;
 };
 
@@ -52,6 +53,22 @@ run_nowhere(struct command *command, void *user)
     return STATUS_STOPPED;
 }
 
+static uint64_t
+place_of_asked(void *user)
+{
+    const struct pair *p = user;
+
+    return p->place;
+}
+
+static uint64_t
+place_of_owner(void *user)
+{
+    const struct pair *p = user;
+
+    return __atomic_load_n(&p->place_of_owner, __ATOMIC_ACQUIRE);
+}
+
 static void
 on_done(struct command *command)
 {
@@ -76,9 +93,11 @@ setup(void **state)
     shared_streams_init(&p->all);
     options.streams = streams_seat_take(&p->seats[0], &p->all, "a");
     options.run = run_nowhere;
+    options.place = place_of_asked;
     assert_int_equal(courier_open(&p->asked, &options, &why), STATUS_OK);
     options.streams = streams_seat_take(&p->seats[1], &p->all, "b");
     options.run = run_here;
+    options.place = place_of_owner;
     assert_int_equal(courier_open(&p->owner, &options, &why), STATUS_OK);
     *state = p;
     return 0;
@@ -204,4 +223,24 @@ TEST(answers_all_at_its_end)
     assert_int_equal(courier_send(p->asked, late, &why), STATUS_STOPPED);
     command_free(command);
     command_free(late);
+}
+
+/* The asked broker has a set that the owner's copy does not have yet. */
+TEST(waits_until_the_copy_of_the_owner_is_far_enough)
+{
+    struct pair *p = *state;
+    struct command *command;
+
+    p->place = 7;
+    courier_own(p->owner, 1);
+    command = ask(p, 17);
+    AWAIT(__atomic_load_n(&p->all.orders[0].term, __ATOMIC_ACQUIRE) == 1);
+    clock_await_waits_us(1, 10000);
+    assert_int_equal(p->n_run, 0);
+    __atomic_store_n(&p->place_of_owner, 7, __ATOMIC_RELEASE);
+    clock_pass_us(10000);
+    await(p, &p->n_done, 1);
+
+    assert_int_equal(command->http, 200);
+    command_free(command);
 }

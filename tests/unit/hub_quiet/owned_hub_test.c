@@ -25,7 +25,8 @@ hold(struct streams_seat *seat, struct lease *lease)
     lease->name = "hub";
     assert_int_equal(seat->streams.ops->hold(&seat->streams, lease, &why),
                      STATUS_OK);
-    sim.right = (struct hub_right){.streams = &seat->streams, .lease = lease};
+    sim.right =
+        (struct ownership_right){.streams = &seat->streams, .lease = lease};
 }
 
 static int
@@ -47,7 +48,7 @@ teardown(void **state)
 {
     int rc = simulation_teardown(state);
 
-    sim.right = (struct hub_right){NULL};
+    sim.right = (struct ownership_right){NULL};
     shared_streams_fini(&all);
     return rc;
 }
@@ -186,7 +187,7 @@ TEST(brings_the_subscriptions_of_a_single_broker)
     streams_seat_take(&a, &all, "a");
     streams_seat_take(&b, &all, "b");
     of_a.term = 0;
-    sim.right = (struct hub_right){NULL};
+    sim.right = (struct ownership_right){NULL};
     simulation_reopen();
     sim_make_active(sim_find(CALLBACK)->topic, 0, 3);
     {

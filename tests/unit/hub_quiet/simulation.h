@@ -28,9 +28,9 @@ struct simulation {
     struct tempdir dir;
     struct sets sets;
     struct hub *hub;
-    struct tokens *tokens;  /* of later hubs; or NULL */
-    struct hub_right right; /* likewise, in a cluster; or all NULL */
-    struct principal *by;   /* of later commands, lent; or NULL */
+    struct tokens *tokens;        /* of later hubs; or NULL */
+    struct ownership_right right; /* likewise, in a cluster; or all NULL */
+    struct principal *by;         /* of later commands, lent; or NULL */
 };
 
 extern struct simulation sim;

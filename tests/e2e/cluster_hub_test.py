@@ -1,0 +1,243 @@
+"""The hub and the bridges of a cluster: requests at any broker, deliveries by one, which may die, stand
+still, or lose the journal. Every change comes in order, without a hole, and a repeated
+delivery is the same byte for byte (callbacks.py checks that)."""
+
+import json
+
+import pytest
+
+from tidings_test import hub, mqtt
+from tidings_test.postgresql import Postgresql
+from tidings_test.sets import Set, change
+from tidings_test.waiting import wait_for
+
+PUBLIC = "http://127.0.0.1:8787"
+
+
+class Cluster:
+    """Brokers of one database."""
+
+    def __init__(self, start_broker, run, path, *more):
+        self.server = Postgresql()
+        self.address = f"host={self.server.directory} user=postgres dbname=postgres"
+        here = ("--cluster", self.address, "--cluster-unsafe", "--public-url", PUBLIC)
+        run("tidingsd", "cluster", "init", "--data", path / "a" / "data", *here)
+        self.brokers = [
+            start_broker(*here, "--cluster-name", name, *hub.QUICK, *more, directory=path / name)
+            for name in "abc"
+        ]
+
+    def owner(self, lease="hub"):
+        """The broker that has the lease now; waits for one."""
+        look = (
+            "SELECT broker FROM tidings_leases"
+            f" WHERE name = '{lease}' AND until > now()"
+        )
+        name = wait_for("an owner", lambda: self.server.query(look))[0]
+        return self.brokers["abc".index(name)]
+
+    def others(self, owner):
+        return [broker for broker in self.brokers if broker is not owner]
+
+    def set(self, broker, name="news"):
+        """The set at that broker, with the topic that all have."""
+        one = Set(broker, name)
+        one.topic = f"{PUBLIC}{one.path}/notifications"
+        return one
+
+    def end_lease(self, lease="hub"):
+        """Let the lease be over for the journal: 10 s are long for a test."""
+        self.server.query(
+            f"UPDATE tidings_leases SET until = now() WHERE name = '{lease}'"
+        )
+
+    def end(self):
+        for broker in self.brokers:
+            if broker.is_running:
+                broker.stop()
+        self.server.end()
+
+
+@pytest.fixture
+def cluster(start_broker, run, tmp_path):
+    started = Cluster(start_broker, run, tmp_path)
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def bridged(start_broker, run, start_mosquitto, tmp_path):
+    """A cluster with a bridge, and its MQTT broker."""
+    mosquitto = start_mosquitto()
+    config = tmp_path / "bridges.ini"
+    lines = ("out = news", "in = feed -> feed", mqtt.QUICK)
+    config.write_text(mqtt.bridge_config(mosquitto, *lines))
+    started = Cluster(start_broker, run, tmp_path, "--config", config)
+    yield started, mosquitto
+    started.end()
+
+
+def wait_known(one):
+    wait_for(f"{one} at {one.broker}", lambda: one.broker.get(one.path).status == 200)
+
+
+def test_any_broker_takes_requests_and_one_delivers(cluster, callbacks):
+    owner = cluster.owner()
+    sets = [cluster.set(broker) for broker in cluster.brokers]
+    sets[0].create()
+    joined = []
+    for one in sets:
+        wait_known(one)
+        joined.append(callbacks.add())
+        hub.join(one, joined[-1])
+    for one in sets:
+        listed = hub.subscriptions(one)
+        assert [s["state"] for s in listed] == ["active"] * 3
+    for one in sets * 2:
+        one.post(2)
+    for callback in joined:
+        callback.wait_last(12)
+        assert callback.holes == callback.repeats == 0
+    assert owner.has_said("this broker owns")
+    assert not any(o.has_said("this broker owns") for o in cluster.others(owner))
+
+    other = cluster.set(cluster.others(owner)[0])
+    answer = hub.subscribe(other, "nonsense")
+    hub.check_refused(answer, 400, "hub.callback")
+    assert other.get("subscriptions/99").status == 404
+    number = hub.find(other, joined[0])["id"]
+    assert other.broker.delete(f"{other.path}/subscriptions/{number}").status == 204
+    joined[0].denials.wait(1)
+    hub.wait_count(sets[0], 2)
+
+
+def test_another_broker_continues_when_the_owner_dies(cluster, callbacks):
+    owner = cluster.owner()
+    poster = cluster.set(cluster.others(owner)[0])
+    poster.create()
+    joined = [callbacks.add() for _ in range(5)]
+    for callback in joined:
+        hub.join(poster, callback)
+    for _ in range(10):
+        poster.post(3)
+    joined[0].wait_last(30)
+    joined[0].hold()
+    poster.post(3)
+    joined[0].deliveries.find(lambda d: d.last == 33, "33")  # under way, not answered
+    owner.kill()
+    cluster.end_lease()
+    last = [poster.post(3).last for _ in range(10)][-1]
+    joined[0].release()
+    for callback in joined:
+        callback.wait_last(last)
+        assert callback.holes == 0
+    assert len([d for d in joined[0].deliveries if d.last == 33]) > 1
+    next_owner = cluster.owner()
+    assert next_owner is not owner
+    hub.join(poster, callbacks.add())
+
+    owner.restart()
+    one = cluster.set(owner)
+    last = poster.post(1).last
+    for callback in joined:
+        callback.wait_last(last)
+    assert len(hub.subscriptions(one)) == 6
+    next_owner.stop()  # gives the lease back
+    last = cluster.set(cluster.owner()).post(1).last
+    for callback in joined:
+        callback.wait_last(last)
+        assert callback.holes == 0
+
+
+def test_an_owner_that_stood_still_delivers_nothing(cluster, callbacks):
+    owner = cluster.owner()
+    poster = cluster.set(cluster.others(owner)[0])
+    poster.create()
+    callback = callbacks.add()
+    hub.join(poster, callback)
+    poster.post(3)
+    callback.wait_last(3)
+    owner.process.halt()
+    cluster.end_lease()
+    last = poster.post(3).last
+    callback.wait_last(last)
+    assert cluster.owner() is not owner
+    owner.process.go_on()
+    owner.wait_said("this broker no longer owns")
+    wait_for("the copy", lambda: cluster.set(owner).get().json()["last"] == last)
+    for _ in range(5):
+        last = poster.post(1).last
+    callback.wait_last(last)
+    assert callback.holes == 0
+    assert len(hub.subscriptions(cluster.set(owner))) == 1
+
+
+def test_requests_without_the_journal_are_refused(cluster, callbacks):
+    owner = cluster.owner()
+    one = cluster.set(cluster.others(owner)[0])
+    one.create()
+    callback = callbacks.add()
+    hub.join(one, callback)
+    cluster.server.query("ALTER TABLE tidings_orders RENAME TO away")
+    answer = hub.subscribe(one, callbacks.add())
+    assert answer.status == 503
+    assert answer["Retry-After"]
+    cluster.server.query("ALTER TABLE away RENAME TO tidings_orders")
+    hub.join(one, callbacks.add())
+
+
+def change_text(n):
+    return json.dumps(change(f"http://example.com/{n}"))
+
+
+def wait_entries(one, n):
+    def look():
+        answer = one.broker.get(one.path)
+        return answer.status == 200 and answer.json()["last"] >= n
+
+    wait_for(f"{n} entries of {one}", look)
+
+
+def test_another_broker_takes_over_the_bridges(bridged):
+    cluster, mosquitto = bridged
+    owner = cluster.owner("bridges")
+    hearer = mosquitto.hear("a/news/notifications")
+    teller = mosquitto.tell()
+    mosquitto.wait_subscription("feed")
+    poster = cluster.set(cluster.others(owner)[0])
+    fed = cluster.set(poster.broker, "feed")
+    reader = mqtt.Reader(hearer, "a/news/notifications")
+    for n in range(5):
+        poster.post(2)
+        teller.say("feed", change_text(n))
+    reader.until(10)
+    wait_entries(fed, 5)
+    assert poster.broker.get("/bridges").json()["bridges"] == []
+    identity = mqtt.half(owner, "out")["state"]
+    assert identity == "connected"
+
+    owner.kill()
+    cluster.end_lease("bridges")
+    for n in range(5, 10):
+        last = poster.post(2).last
+        teller.say("feed", change_text(n))
+    reader.until(last)
+    wait_entries(fed, 10)
+
+    second = cluster.owner("bridges")
+    second.process.halt()
+    cluster.end_lease("bridges")
+    poster = cluster.set(cluster.others(second)[0])
+    poster = poster if poster.broker.is_running else cluster.set(cluster.others(second)[1])
+    for n in range(10, 15):
+        last = poster.post(2).last
+        teller.say("feed", change_text(n))
+    reader.until(last)
+    third = cluster.owner("bridges")
+    assert third is not second
+    second.process.go_on()
+    second.wait_said("this broker no longer owns")
+    for _ in range(5):
+        last = poster.post(2).last
+    reader.until(last)
+    wait_entries(cluster.set(poster.broker, "feed"), 15)
