@@ -16,6 +16,7 @@ import threading
 
 from tidings_test.background import Background
 from tidings_test.http import JSON, ConnectionEnded
+from tidings_test.publishers import post_until_accepted
 from tidings_test.sets import Set, change
 from tidings_test.waiting import Arrivals, wait_for
 
@@ -72,7 +73,8 @@ class Storm:
         """The histories of all members; the last one has what others have."""
         sets = [Set(member, self.name) for member in self.cluster.members]
         # A post that nobody repeats may become known with the next turn.
-        last = sets[0].post_change(END).last
+        end = [change(END)]
+        last = post_until_accepted(sets[0].broker.client(), sets[0], end, "end").last
         for one in sets:
             one.wait_last(last)
         return [one.changelists().read().history for one in sets]
