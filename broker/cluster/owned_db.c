@@ -43,6 +43,8 @@ struct owned_db {
     const struct lease *lease; /* NULL: this broker does not own */
     struct table tables[TABLES_MAX];
     size_t n_tables;
+    uint64_t id;             /* of the stream; 0: it has read none yet */
+    bool follows_another;    /* its rows are of a stream that is gone */
     uint64_t n_kept;         /* of the last row that the database has */
     uint64_t n;              /* the same, in this transaction */
     bool is_doubtful;        /* the stream may have more */
@@ -206,7 +208,7 @@ owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
               const char *stream, struct problem *why)
 {
     struct owned_db *o = calloc(1, sizeof(*o));
-    int64_t n = 0;
+    int64_t n = 0, id = 0;
     enum status rc;
 
     if (!o)
@@ -215,19 +217,24 @@ owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
     o->streams = streams;
     o->stream = stream;
     rc = db_exec(db,
-                 "CREATE TABLE IF NOT EXISTS journal_place(n INTEGER NOT NULL);"
-                 "INSERT INTO journal_place SELECT 0"
+                 "CREATE TABLE IF NOT EXISTS journal_place(n INTEGER NOT NULL,"
+                 " stream INTEGER NOT NULL);"
+                 "INSERT INTO journal_place SELECT 0, 0"
                  " WHERE NOT EXISTS (SELECT 1 FROM journal_place)",
                  why);
     if (!rc)
         rc = db_number(db, "SELECT n FROM journal_place", &n, why);
     if (!rc)
+        rc = db_number(db, "SELECT stream FROM journal_place", &id, why);
+    if (!rc)
         rc = add_tables(o, why);
     if (!rc)
-        rc = db_prepare(db, &o->place, "UPDATE journal_place SET n = ?", why);
+        rc = db_prepare(db, &o->place,
+                        "UPDATE journal_place SET n = ?, stream = ?", why);
     for (int i = 0; !rc && i < 2 && has_counted(o); i++)
         rc = db_prepare(db, &o->counts[i], count_sql[i], why);
     o->n = o->n_kept = (uint64_t)n;
+    o->id = (uint64_t)id;
     if (rc) {
         owned_db_close(o);
         return rc;
@@ -473,6 +480,25 @@ look_for_rows(struct owned_db *o, bool *is_there, struct problem *why)
     return rc;
 }
 
+static enum status
+clear_tables(struct owned_db *o, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < o->n_tables; i++) {
+        sqlite3_stmt *s = NULL;
+        struct buf sql;
+
+        buf_init(&sql, SIZE_MAX);
+        buf_add_format(&sql, "DELETE FROM \"%s\"", o->tables[i].name);
+        rc = prepare(o, &sql, &s, why);
+        if (!rc)
+            rc = db_run(o->db, s, "delete the rows of another stream", why);
+        sqlite3_finalize(s);
+    }
+    return rc;
+}
+
 /* A database that has read nothing yet must have no rows of its own. */
 static enum status
 check_first(struct owned_db *o, struct problem *why)
@@ -480,6 +506,8 @@ check_first(struct owned_db *o, struct problem *why)
     bool is_there;
     enum status rc = look_for_rows(o, &is_there, why);
 
+    if (!rc && is_there && o->follows_another)
+        return clear_tables(o, why);
     if (!rc && is_there)
         rc = problem(why, STATUS_DIFFERENT,
                      "it has rows from before this broker was in the cluster, "
@@ -516,6 +544,7 @@ static enum status
 write_place(struct owned_db *o, uint64_t n, struct problem *why)
 {
     sqlite3_bind_int64(o->place, 1, (sqlite3_int64)n);
+    sqlite3_bind_int64(o->place, 2, (sqlite3_int64)o->id);
     return db_run(o->db, o->place, "write the number of a row", why);
 }
 
@@ -532,12 +561,30 @@ read_to_end(struct owned_db *o, enum status *end, struct problem *why)
     return rc;
 }
 
+/* Compares the stream with the one that this database follows. If it is
+ * another one, the place is before its first row. */
+static enum status
+check_stream(struct owned_db *o, struct problem *why)
+{
+    uint64_t id = 0;
+    enum status rc = o->streams->ops->identify(o->streams, o->stream, &id, why);
+
+    if (rc || id == o->id)
+        return rc;
+    o->follows_another = o->id != 0;
+    o->id = id;
+    o->n = o->n_kept = 0;
+    return STATUS_OK;
+}
+
 enum status
 owned_db_read(struct owned_db *o, struct problem *why)
 {
     struct problem inner = {""};
-    enum status rc = db_begin_firm(o->db, false, why), end = STATUS_OK;
+    enum status rc = check_stream(o, why), end = STATUS_OK;
 
+    if (!rc)
+        rc = db_begin_firm(o->db, false, why);
     if (rc)
         return rc;
     rc = read_to_end(o, &end, why);

@@ -16,6 +16,9 @@
  * If COMMIT fails, or nobody knows whether the stream has the rows, the next
  * owned_db_begin reads the stream first.
  *
+ * A journal that was begun again from a copy has new streams. Its first owner
+ * brings the rows that it has; the others take these instead of their own.
+ *
  * A row of the stream: its key is the table and the primary key, its value all
  * columns. A table without a declared primary key stays here. A program of an
  * earlier version may write fewer columns: the others get their default. One

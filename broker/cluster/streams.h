@@ -72,6 +72,12 @@ struct streams_ops {
     /* Ends the lease at once, so that others need not wait. */
     void (*leave)(struct streams *streams, struct lease *lease);
 
+    /* Sets *id to the random number that a stream got when it was made, here if
+     * there is none yet: a journal that was begun again (cluster mend) has
+     * other streams. */
+    enum status (*identify)(struct streams *streams, const char *stream,
+                            uint64_t *id, struct problem *why);
+
     /* Hands over all rows behind `after`, in the order of their numbers. */
     enum status (*read)(struct streams *streams, const char *stream,
                         uint64_t after, stream_row_fn *fn, void *user,

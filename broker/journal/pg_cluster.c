@@ -28,6 +28,7 @@ static const char schema[] =
     "   broker text NOT NULL, term bigint NOT NULL,"
     "   until timestamptz NOT NULL) WITH (fillfactor = 10);"
     "  CREATE TABLE tidings_streams(name text PRIMARY KEY,"
+    "   id bigint NOT NULL DEFAULT 1 + (random() * 9e15)::bigint,"
     "   n bigint NOT NULL) WITH (fillfactor = 10);"
     "  CREATE TABLE tidings_rows(stream text NOT NULL, key bytea NOT NULL,"
     "   n bigint NOT NULL, value bytea, PRIMARY KEY(stream, key));"

@@ -190,6 +190,32 @@ pg_leave(struct streams *streams, struct lease *lease)
     lease->term = 0;
 }
 
+static enum status
+on_identity(size_t statement, const PGresult *rows, void *user,
+            struct problem *why)
+{
+    uint64_t *id = user;
+
+    (void)why;
+    if (statement == 1 && PQntuples(rows) == 1)
+        *id = pg_get_number(rows, 0, 0);
+    return STATUS_OK;
+}
+
+static enum status
+pg_identify(struct streams *streams, const char *stream, uint64_t *id,
+            struct problem *why)
+{
+    const struct pg_statement statements[] = {
+        {MAKE_STREAM, {slice_of(stream)}, 1},
+        {"SELECT id FROM tidings_streams WHERE name = $1::text",
+         {slice_of(stream)},
+         1},
+    };
+
+    return run_again(streams_of(streams), statements, 2, on_identity, id, why);
+}
+
 /* Reading */
 
 struct part {
@@ -508,6 +534,7 @@ pg_streams_close(struct streams *streams)
 static const struct streams_ops ops = {
     .hold = pg_hold,
     .leave = pg_leave,
+    .identify = pg_identify,
     .read = pg_read,
     .append = pg_append,
     .records = pg_records,

@@ -62,6 +62,19 @@ seat_leave(struct streams *streams, struct lease *lease)
 }
 
 static enum status
+seat_identify(struct streams *streams, const char *stream, uint64_t *id,
+              struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+
+    (void)stream;
+    if (s->is_cut)
+        return problem(why, STATUS_UNREACHABLE, "the journal is away");
+    *id = s->all->id;
+    return STATUS_OK;
+}
+
+static enum status
 seat_read(struct streams *streams, const char *stream, uint64_t after,
           stream_row_fn *fn, void *user, struct problem *why)
 {
@@ -267,6 +280,7 @@ seat_close(struct streams *streams)
 static const struct streams_ops ops = {
     .hold = seat_hold,
     .leave = seat_leave,
+    .identify = seat_identify,
     .read = seat_read,
     .append = seat_append,
     .records = seat_records,
@@ -285,6 +299,7 @@ shared_streams_init(struct shared_streams *all)
     pthread_mutex_init(&all->mutex, NULL);
     pthread_cond_init(&all->changed, NULL);
     all->until_us = INT64_MIN;
+    all->id = 1;
 }
 
 void

@@ -41,7 +41,8 @@ struct shared_streams {
     } rows[SHARED_ROWS_MAX]; /* a key may be there twice: the last one counts */
 
     size_t n_rows;
-    uint64_t n; /* of all streams together */
+    uint64_t n;  /* of all streams together */
+    uint64_t id; /* likewise */
 
     struct shared_order { /* its id is its place here, from 1 */
         const char *broker;

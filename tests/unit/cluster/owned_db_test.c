@@ -345,3 +345,35 @@ TEST(refuses_what_it_cannot_read)
         p->all.rows[i].n = 0;
     }
 }
+
+/* The journal was begun again: the first owner's rows are those of all. */
+TEST(begins_again_with_the_rows_of_the_first_owner)
+{
+    struct pair *p = *state;
+
+    assert_int_equal(own(&p->a), STATUS_OK);
+    assert_int_equal(run(&p->a, "INSERT INTO things VALUES(1, 'x', '', 0)"),
+                     STATUS_OK);
+    assert_int_equal(run(&p->a, "INSERT INTO things VALUES(2, 'y', '', 0)"),
+                     STATUS_OK);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_int_equal(run(&p->a, "DELETE FROM things WHERE id = 1"), STATUS_OK);
+    shared_streams_fini(&p->all);
+    shared_streams_init(&p->all);
+    p->all.id = 2;
+    broker_close(&p->a);
+    broker_open(p, &p->a, "a");
+    p->a.lease.term = 0;
+    broker_close(&p->b);
+    broker_open(p, &p->b, "b");
+
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_string_equal(dump(&p->b), "1 'x' '' 0.0;2 'y' '' 0.0;2;");
+    assert_int_equal(own(&p->a), STATUS_OK);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_string_equal(dump(&p->b), "2 'y' '' 0.0;2;");
+    assert_int_equal(run(&p->a, "INSERT INTO things VALUES(3, 'z', '', 0)"),
+                     STATUS_OK);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_string_equal(dump(&p->b), dump(&p->a));
+}
