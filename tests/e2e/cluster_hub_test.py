@@ -111,6 +111,30 @@ def test_any_broker_takes_requests_and_one_delivers(cluster, callbacks):
     hub.wait_count(sets[0], 2)
 
 
+# `cluster mend`: the first owner brings the rows of its copy.
+def test_the_hub_goes_on_when_the_journal_begins_again(cluster, run, callbacks):
+    owner = cluster.owner()
+    one = cluster.set(owner).create()
+    callback = callbacks.add()
+    hub.join(one, callback)
+    one.post(2)
+    callback.wait_last(2)
+    for broker in cluster.brokers:
+        broker.stop()
+    cluster.server.query("CREATE DATABASE again")
+    again = cluster.address.replace("dbname=postgres", "dbname=again")
+    owner.options[owner.options.index(cluster.address)] = again
+    where = ("--data", owner.data, "--cluster", again, "--cluster-unsafe")
+    run("tidingsd", "cluster", "mend", *where, "--public-url", PUBLIC)
+    owner.restart()
+    wait_for("a turn of the log", lambda: one.send(change("http://e.org/")).status == 200)
+    callback.wait_last(3)
+    hub.join(one, callbacks.add())
+    assert callback.holes == callback.repeats == 0
+    owner.stop()
+    assert owner.has_said("this broker owns")
+
+
 def test_another_broker_continues_when_the_owner_dies(cluster, callbacks):
     owner = cluster.owner()
     poster = cluster.set(cluster.others(owner)[0])
