@@ -212,14 +212,15 @@ db_number(struct db *db, const char *sql, int64_t *number, struct problem *why)
 /*
  * WAL with synchronous=FULL: a commit is one append and one fsync, and
  * acknowledged changes survive a crash (R-149). A commit writes every touched
- * page whole, so pages are small: the large rows of the log are in segments
- * (broker/store/segments.h). The log calls for checkpoints. The first two only
- * have effect while the file is empty.
+ * page whole, so pages are small; those of the log, whose large rows are in
+ * segments (broker/store/segments.h), the more so (tests/bench/README.md). The
+ * log calls for checkpoints. The first two only have effect while the file is
+ * empty.
  */
-#define DURABLE                                          \
-    "PRAGMA page_size=4096; PRAGMA auto_vacuum=NONE;"    \
-    "PRAGMA secure_delete=OFF; PRAGMA journal_mode=WAL;" \
-    "PRAGMA synchronous=FULL; "
+#define DURABLE(page_size, checkpoint)                         \
+    "PRAGMA page_size=" page_size "; PRAGMA auto_vacuum=NONE;" \
+    "PRAGMA secure_delete=OFF; PRAGMA journal_mode=WAL;"       \
+    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=" checkpoint
 
 /* The mode before the journal: then a WAL needs no shared memory. The first
  * transaction takes the lock, which stays. */
@@ -229,8 +230,8 @@ db_number(struct db *db, const char *sql, int64_t *number, struct problem *why)
     "PRAGMA synchronous=FULL;"
 
 static const char *const settings[] = {
-    [DB_WRITER] = DURABLE "PRAGMA wal_autocheckpoint=0",
-    [DB_SMALL] = DURABLE "PRAGMA wal_autocheckpoint=1000",
+    [DB_WRITER] = DURABLE("2048", "0"),
+    [DB_SMALL] = DURABLE("4096", "1000"),
     [DB_READER] = "",
     [DB_LOOK] = "",
     [DB_OWN] = OWN "PRAGMA journal_mode=WAL",

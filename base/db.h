@@ -18,9 +18,10 @@
 #include "proto/status.h"
 
 enum db_mode {
-    DB_WRITER, /* creates the file; WAL, synchronous=FULL, page_size 4096,
+    DB_WRITER, /* creates the file; WAL, synchronous=FULL, page_size 2048,
                   secure_delete off, no auto-vacuum, no automatic checkpoint */
-    DB_SMALL,  /* the same with a checkpoint whenever the WAL has 1,000 pages */
+    DB_SMALL, /* the same with page_size 4096, and a checkpoint whenever the WAL
+                 has 1,000 pages */
     DB_READER,
     DB_LOOK, /* reads, and leaves directory and file as they are: takes no lock,
                 makes no -shm, empties no WAL. No other connection may have the

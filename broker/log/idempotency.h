@@ -50,7 +50,7 @@
 
 /* What a key adds to a transaction: a page, somewhere. Of 16 KiB in databases
  * of earlier programs (measured: 17.7 KB of WAL, 40 us, among a million), now
- * of 4. */
+ * of 2. */
 #define IDEMPOTENCY_COMMIT_BYTES 16384
 
 enum idempotency_verdict {

@@ -155,7 +155,7 @@ TEST(a_writer_has_the_settings_that_make_commits_durable)
     bool row = false;
 
     assert_int_equal(ask(db, "PRAGMA synchronous"), 2); /* FULL */
-    assert_int_equal(ask(db, "PRAGMA page_size"), 4096);
+    assert_int_equal(ask(db, "PRAGMA page_size"), 2048);
     assert_int_equal(ask(db, "PRAGMA secure_delete"), 0);
     assert_int_equal(ask(db, "PRAGMA auto_vacuum"), 0);
     assert_int_equal(ask(db, "PRAGMA wal_autocheckpoint"), 0);
@@ -321,7 +321,7 @@ TEST(a_damaged_database_is_not_copied)
 
     file = fopen(s->path, "r+e"); /* the table's page */
     assert_non_null(file);
-    assert_int_equal(fseek(file, 4096, SEEK_SET), 0);
+    assert_int_equal(fseek(file, 2048, SEEK_SET), 0);
     assert_int_equal(fputc(0x55, file), 0x55);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(db_copy(s->path, path, &why), STATUS_GONE);
