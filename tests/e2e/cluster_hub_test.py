@@ -130,7 +130,8 @@ def test_the_hub_goes_on_when_the_journal_begins_again(cluster, run, callbacks):
     wait_for("a turn of the log", lambda: one.send(change("http://e.org/")).status == 200)
     callback.wait_last(3)
     hub.join(one, callbacks.add())
-    assert callback.holes == callback.repeats == 0
+    # The owner may have ended before it knew the answer to the last delivery.
+    assert callback.holes == 0
     owner.stop()
     assert owner.has_said("this broker owns")
 
