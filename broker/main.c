@@ -127,12 +127,14 @@ reload_settings(struct broker *broker, struct config *config, int argc,
         }
         config_fini(&next);
     }
+    /* The report of the end is the first line of the new format: who has seen
+     * it finds no other line after it. */
+    log_line_set_format(config->log_format);
     if (rc)
         report_failure(broker, &why);
     else
         diag_report(DIAG_INFO, "broker", "reloaded", NULL);
     diag_set_level(config->log_level);
-    log_line_set_format(config->log_format);
 }
 
 /* Signals */

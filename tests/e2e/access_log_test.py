@@ -180,7 +180,7 @@ def test_a_reload_turns_it_on_and_off_and_changes_the_format(
     broker.process.signal(signal.SIGHUP)
     for option in ("access-log", "log-format", "log-level"):
         broker.wait_said(f"a setting has changed\" option={option}")
-    broker.wait_said('msg="reloaded"')
+    broker.wait_said('"msg":"reloaded"')
     wait_for("the file", log.exists)
     line_of(log, broker.get("/healthz")["X-Request-Id"])
 
