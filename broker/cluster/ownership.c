@@ -1,6 +1,7 @@
 #include "broker/cluster/ownership.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -15,6 +16,10 @@ struct ownership {
     struct ownership_options options;
     struct thread keeper, owner;
     struct lease lease; /* the keeper's */
+
+    /* A stopped thread must not be woken: the keeper outlives the owner. */
+    pthread_mutex_t mutex;
+    bool can_wake_owner;
 
     /* Between the threads. `until_us` is stored last, with release order: a
      * thread that sees it sees the term to which it belongs. */
@@ -58,7 +63,10 @@ renew_lease(struct ownership *o)
     atomic_store_explicit(&o->until_us,
                           from_us + LEASE_US - OWNERSHIP_MARGIN_US,
                           memory_order_release);
-    thread_wake(&o->owner);
+    pthread_mutex_lock(&o->mutex);
+    if (o->can_wake_owner)
+        thread_wake(&o->owner);
+    pthread_mutex_unlock(&o->mutex);
 }
 
 static void
@@ -176,8 +184,10 @@ ownership_open(struct ownership **ownership,
         return problem_memory(why);
     o->options = *options;
     o->lease.name = options->name;
+    pthread_mutex_init(&o->mutex, NULL);
     *ownership = o; /* `begin` may come at once */
     rc = thread_start(&o->owner, "owner", run_owner, o, why);
+    o->can_wake_owner = !rc;
     if (!rc)
         rc = thread_start(&o->keeper, "keeper", run_keeper, o, why);
     if (rc) {
@@ -192,6 +202,9 @@ ownership_stop(struct ownership *o)
 {
     bool was_running = o->keeper.is_running;
 
+    pthread_mutex_lock(&o->mutex);
+    o->can_wake_owner = false;
+    pthread_mutex_unlock(&o->mutex);
     thread_stop(&o->owner); /* the lease is renewed until the work has ended */
     thread_stop(&o->keeper);
     if (was_running && o->lease.term > 0)
@@ -205,5 +218,6 @@ ownership_close(struct ownership *o)
     if (!o)
         return;
     ownership_stop(o);
+    pthread_mutex_destroy(&o->mutex);
     free(o);
 }
