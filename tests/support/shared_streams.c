@@ -347,3 +347,14 @@ shared_streams_await_asked(struct shared_streams *all, unsigned n)
         pthread_cond_wait(&all->changed, &all->mutex);
     pthread_mutex_unlock(&all->mutex);
 }
+
+bool
+shared_streams_has_taken(struct shared_streams *all, uint64_t id, uint64_t term)
+{
+    bool has;
+
+    pthread_mutex_lock(&all->mutex);
+    has = id <= all->n_orders && all->orders[id - 1].term == term;
+    pthread_mutex_unlock(&all->mutex);
+    return has;
+}

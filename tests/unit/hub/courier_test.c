@@ -234,7 +234,7 @@ TEST(waits_until_the_copy_of_the_owner_is_far_enough)
     p->place = 7;
     courier_own(p->owner, 1);
     command = ask(p, 17);
-    AWAIT(__atomic_load_n(&p->all.orders[0].term, __ATOMIC_ACQUIRE) == 1);
+    AWAIT(shared_streams_has_taken(&p->all, 1, 1));
     clock_await_waits_us(1, 10000);
     assert_int_equal(p->n_run, 0);
     __atomic_store_n(&p->place_of_owner, 7, __ATOMIC_RELEASE);
