@@ -163,7 +163,7 @@ TEST(gives_up_without_an_owner)
     struct pair *p = *state;
     struct command *command = ask(p, 17);
 
-    AWAIT(p->all.n_orders == 1);
+    AWAIT(shared_streams_has_taken(&p->all, 1, 0));
     for (int i = 0; i < 6; i++) {
         clock_await_waits_us(2, 1000000);
         clock_pass_us(1000000);
