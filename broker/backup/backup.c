@@ -40,7 +40,7 @@ struct backup {
     const struct backup_options *options;
     struct backup_report *report;
     int dir_fd, lock, deletions;
-    int segments;            /* the folder; -1: there is none */
+    int segments;            /* the folder, while tidings.db is copied; or -1 */
     bool is_first;           /* there is no former backup */
     struct map former, here; /* files of the former backup, and of this one */
     unsigned folder;
@@ -401,8 +401,11 @@ take_log(struct backup *b, struct problem *why)
 {
     struct problem reason = {""};
     char from[PATH_MAX];
-    enum status rc = copy_database(b, LOG_FILE, &reason);
+    enum status rc = segments_share(b->options->data, &b->segments, &reason);
 
+    if (!rc)
+        rc = copy_database(b, LOG_FILE, &reason);
+    file_close(&b->segments);
     if (!rc)
         return STATUS_OK;
     name_source(b, LOG_FILE, from);
@@ -661,10 +664,7 @@ write_backup(struct backup *b, struct problem *why)
     prune(b, &b->former);
     rc = deletion_lock_share(b->options->data, &b->deletions, why);
     if (!rc)
-        rc = segments_share(b->options->data, &b->segments, why);
-    if (!rc)
         rc = take_all(b, why);
-    file_close(&b->segments);
     file_close(&b->deletions);
     if (!rc && syncfs(b->dir_fd))
         rc = problem_errno(why, "cannot sync", b->options->dir);

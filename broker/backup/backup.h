@@ -11,12 +11,12 @@
  * The log is the order, so the moment of a backup is a position of tidings.db,
  * and the order of the copies is the guarantee:
  *
- *     the broker deletes nothing from here on (deletion_lock.h), and uses no
- *     segment again (segments.h)
+ *     the broker deletes nothing from here on (deletion_lock.h)
  *      1. uploads            one that ends now has its changes in the log
  *      2. all databases      cursors and states, no newer than
  *      3. tidings.db         this moment; then the entries of its segments go
- *                            into the copy
+ *                            into the copy (the broker uses none of them again
+ *                            meanwhile: segments.h)
  *      4. files that it names, and all content
  *      5. all is synced; the manifest gets its name
  *     the broker deletes again

@@ -9,7 +9,6 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "broker/check/parts.h"
-#include "broker/store/segments.h"
 
 /* The parts: of the whole directory, and of each set. */
 static const struct {
@@ -174,8 +173,10 @@ enum status
 check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
           struct problem *why)
 {
-    struct check c = {
-        .in = {.data = options->data, .is_deep = options->is_deep}, .to = to};
+    struct check c = {.in = {.data = options->data,
+                             .is_deep = options->is_deep,
+                             .segments = -1},
+                      .to = to};
     int lock = -1;
     enum status rc = check_directory(options->data, why);
 
@@ -185,11 +186,6 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
     c.in.is_live = rc == STATUS_BUSY;
     if (rc && !c.in.is_live)
         return rc;
-    rc = segments_share(options->data, &c.in.segments, why);
-    if (rc) {
-        file_unlock(lock);
-        return rc;
-    }
     for (size_t part = 0; part < PARTS; part++)
         if (parts[part].run)
             run_part(&c, part, NULL);
@@ -198,7 +194,6 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
     print_summary(&c);
     *n_findings = c.n_findings;
     inspection_fini(&c.in);
-    file_close(&c.in.segments);
     file_unlock(lock);
     return c.is_short ? problem_memory(why) : STATUS_OK;
 }

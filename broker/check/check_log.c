@@ -15,11 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/map.h"
 #include "broker/check/log_walk.h"
 #include "broker/check/parts.h"
 #include "broker/state/content.h"
 #include "broker/state/resources.h"
+#include "broker/store/segments.h"
 #include "broker/store/store_queries.h"
 
 /* Findings about resources of one set. */
@@ -341,10 +343,19 @@ check_log(struct inspection *in, const struct inspected_set *set)
 {
     struct state_check state = {.in = in};
     struct log_walk walk = {.in = in, .set = set};
+    struct problem why;
     struct db db;
 
-    if (inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db", &db))
+    /* Before the transaction, and for one set at a time: meanwhile the broker
+     * uses no segment again, and makes a new file for each. */
+    if (segments_share(in->data, &in->segments, &why)) {
+        inspection_find(in, FINDING_UNREAD, SEGMENTS_FOLDER, "%s", why.text);
+        return;
+    }
+    if (inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db", &db)) {
+        file_close(&in->segments);
         return; /* the store's finding */
+    }
     walk.db = &db;
     buf_init(&state.entry, FRAGMENT_MAX);
     if (!set->is_removed) {
@@ -359,4 +370,5 @@ check_log(struct inspection *in, const struct inspected_set *set)
     end_state(&state, &walk);
     log_walk_fini(&walk);
     db_close(&db);
+    file_close(&in->segments);
 }

@@ -42,7 +42,7 @@ struct inspection {
     const char *data;
     bool is_deep;
     bool is_live;
-    int segments; /* the folder, whose lock we share; -1: there is none */
+    int segments; /* the folder, while check_log reads it; -1: none */
     struct inspected_set *sets; /* as of the last inspection_load */
     size_t n_sets, sets_capacity;
     struct findings findings; /* of the part at hand */

@@ -73,21 +73,22 @@ segments_close(struct segments *s)
     pthread_mutex_destroy(&s->mutex);
 }
 
+static int
+compare_numbers(const void *key, const void *segment)
+{
+    uint32_t a = *(const uint32_t *)key,
+             b = ((const struct segment *)segment)->number;
+
+    return (a > b) - (a < b);
+}
+
 /* The segment with that number; NULL: there is none. */
 static struct segment *
 find(const struct segments *s, uint32_t number)
 {
-    size_t low = 0, high = s->n;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (s->all[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < s->n && s->all[low].number == number ? &s->all[low] : NULL;
+    return s->n == 0 ? NULL
+                     : bsearch(&number, s->all, s->n, sizeof(*s->all),
+                               compare_numbers);
 }
 
 static enum status
@@ -101,6 +102,7 @@ append(struct segments *s, uint32_t number, uint64_t live, struct problem *why)
         s->all = all;
         all[s->n++] = (struct segment){.number = number, .live = live};
         s->last = number;
+        s->live += live;
     }
     pthread_mutex_unlock(&s->mutex);
     return all ? STATUS_OK : problem_memory(why);
@@ -394,6 +396,7 @@ segments_count(struct segments *s, uint32_t number, int64_t bytes)
     segment = find(s, number);
     if (segment) {
         segment->live += (uint64_t)bytes;
+        s->live += (uint64_t)bytes;
         is_spare = segment->live == 0 && number != segments_current(s);
     }
     if (is_spare) {
@@ -411,22 +414,20 @@ uint32_t
 segments_sparse(const struct segments *s)
 {
     uint32_t current = segments_current(s);
-    uint64_t slack = current > 0 ? SLACK_BYTES : 0, live = 0;
+    uint64_t slack = current > 0 ? SLACK_BYTES : 0;
     const struct segment *emptiest = NULL;
 
-    if (s->n * SEGMENT_BYTES <= slack)
+    /* Most of the time there is none, and every commit asks. */
+    if (s->n * SEGMENT_BYTES <= 2 * s->live + slack)
         return 0;
     for (size_t i = 0; i < s->n; i++) {
         const struct segment *segment = &s->all[i];
 
-        live += segment->live;
         if (!segment->is_unreadable && segment->number != current &&
             (!emptiest || segment->live < emptiest->live))
             emptiest = segment;
     }
-    return emptiest && s->n * SEGMENT_BYTES > 2 * live + slack
-               ? emptiest->number
-               : 0;
+    return emptiest ? emptiest->number : 0;
 }
 
 void

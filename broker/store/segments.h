@@ -79,6 +79,7 @@ struct segments {
                           one begins another */
     uint64_t end;      /* of its bytes, as committed */
     uint64_t next_end; /* as the commit under way leaves it */
+    uint64_t live;     /* of all segments */
     uint32_t last;     /* the highest number ever given */
     uint32_t *spares;
     size_t n_spares, spare_capacity;
@@ -119,8 +120,8 @@ MUST_CHECK enum status segments_write(struct segments *s,
                                       struct segment_place *place,
                                       struct problem *why);
 
-/* The commit is on the disk. Of one that was rolled back nothing stays: the
- * next one writes over it. */
+/* The commit is on the disk. Without this call, after a rollback, the next
+ * commit writes over its entries. */
 void segments_committed(struct segments *s);
 
 /* Begins no more commits in the last segment: room is scarce. */
