@@ -21,8 +21,8 @@
  *
  * A row of the stream: its key is the table and the primary key, its value all
  * columns. A table without a declared primary key stays here. A program of an
- * earlier version may write fewer columns: the others get their default. One
- * that has more columns than this database is refused.
+ * earlier version may write fewer columns: the others get their default. A
+ * reader refuses a row with more columns than its table has.
  *
  * An owned_db belongs to one thread at a time, as its database does.
  */
@@ -48,9 +48,9 @@ MUST_CHECK enum status owned_db_open(struct owned_db **owned, struct db *db,
 /* Before the database is closed. NULL is allowed. */
 void owned_db_close(struct owned_db *o);
 
-/* Reads the stream to its end, in a transaction of its own. After a failure,
- * what was read is kept. STATUS_UNREACHABLE; STATUS_DIFFERENT: the database has
- * rows, and none of them is of the stream; STATUS_INVALID: a newer program
+/* Reads the stream to its end, in a transaction of its own. A failure keeps the
+ * rows that came before it. STATUS_UNREACHABLE; STATUS_DIFFERENT: the database
+ * has rows, and none of them is of the stream; STATUS_INVALID: a newer program
  * wrote a row. */
 MUST_CHECK enum status owned_db_read(struct owned_db *o, struct problem *why);
 

@@ -93,20 +93,20 @@ struct streams_ops {
                           const struct stream_row *rows, size_t n_rows,
                           struct problem *why);
 
-    /* Orders: bytes that any broker leaves for the owner, which leaves an
-     * answer for that broker. An order that has no answer after ORDER_US is
-     * given up; it may have been carried out.
-     *
-     * - order leaves one, and sets *id.
-     * - take hands over the orders that no owner of this term has taken.
-     * - answer leaves the answer to one.
-     * - answers hands over those to this broker's orders, each once. */
+    /* Orders: any broker leaves bytes for the owner, and the owner leaves its
+     * answer for that broker. After ORDER_US the broker gives an order up, but
+     * the owner may have carried it out. */
+
+    /* Leaves an order, and sets *id. */
     enum status (*order)(struct streams *streams, struct slice bytes,
                          uint64_t *id, struct problem *why);
+    /* Hands over the orders that no owner of this term has taken. */
     enum status (*take)(struct streams *streams, const struct lease *lease,
                         order_fn *fn, void *user, struct problem *why);
+    /* Leaves the answer to an order. */
     enum status (*answer)(struct streams *streams, uint64_t id,
                           struct slice bytes, struct problem *why);
+    /* Hands over the answers to this broker's orders, each once. */
     enum status (*answers)(struct streams *streams, order_fn *fn, void *user,
                            struct problem *why);
 

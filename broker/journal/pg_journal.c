@@ -43,10 +43,10 @@
  * session the server has not missed yet (pg_connection.c). */
 #define NAME_WAIT_US 7000000
 
-/* The last number, and the time, for a process that has its broker's name:
- * never before that of the last record,
- * whichever server has the row. Under READ COMMITTED, later statements of the
- * transaction see every commit from before the lock. */
+/* The last number, and the time, for a process that has its broker's name. The
+ * time is never before that of the last record, whichever server has the row.
+ * Under READ COMMITTED, later statements of the transaction see every commit
+ * from before the lock. */
 #define TAKE_TURN                                                        \
     "SELECT n, greatest(at_us + 1,"                                      \
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), chain" \
@@ -590,7 +590,6 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
         return problem_memory(why);
     j->journal.ops = &ops;
     j->keep_bytes = keep_bytes;
-    atomic_init(&j->is_stopping, false);
     pg_init(&j->turns, options);
     pg_init(&j->looks, options);
     atomic_init(&j->is_asked, false);

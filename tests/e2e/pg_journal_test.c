@@ -36,7 +36,7 @@ struct seat {
 
 struct cluster {
     struct postgresql server;
-    int64_t patience_us; /* of seats that are opened next */
+    int64_t patience_us; /* of the next seats */
     struct seat seats[BROKERS];
 };
 
@@ -301,7 +301,7 @@ TEST(a_broker_that_falls_silent_within_its_turn_loses_it)
                                   "SELECT n FROM tidings_turn FOR UPDATE", 0,
                                   NULL, NULL, NULL, NULL, 0));
     assert_true(PQsendFlushRequest(silent));
-    for (int i = 0; i < 4; i++) /* two results, and what is behind each */
+    for (int i = 0; i < 4; i++) /* two results, a NULL after each */
         PQclear(PQgetResult(silent));
     do
         outcome = try_post(c, 0);

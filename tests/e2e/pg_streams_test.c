@@ -173,7 +173,7 @@ TEST(reads_many_rows)
     assert_non_null(strstr(p->read.data, ";2500 2499=2499;"));
 }
 
-/* Issue, 4: a former owner is refused, and what it had begun is undone. */
+/* A former owner cannot append, and its transaction is rolled back. */
 TEST(refuses_a_former_owner)
 {
     static const struct stream_row row = {SLICE("x"), SLICE("1"), false};

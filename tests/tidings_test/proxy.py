@@ -8,7 +8,7 @@ trouble.
         proxy.ends.wait(1)
         proxy.end_all(CLOSE)
         proxy.refuse(), proxy.listen()      no new connections; and again
-        proxy.stall(UP), proxy.delay(DOWN, 0.01), proxy.go()
+        proxy.stall(UP), proxy.go()
         proxy.plan(Fates(choices(), 100000, closes=20, resets=20))
 
 With `tls`, the SSLContext of a server, it is TLS before a server that has none. Up is
@@ -78,7 +78,6 @@ class Proxy(Server):
         self._links = set()
         self._cut = {}  # by way: how many bytes pass, and how it ends then
         self._flows = {DOWN: asyncio.Event(), UP: asyncio.Event()}
-        self._delays = {DOWN: 0, UP: 0}  # seconds
         self._fates = None
         self._came = asyncio.Event()  # another connection
         self.go()
@@ -96,13 +95,8 @@ class Proxy(Server):
         """Nothing passes that way any more, on no connection, until go()."""
         call(self._flows[way].clear)
 
-    def delay(self, way, seconds):
-        """Each piece takes so much longer that way, until go()."""
-        self._delays[way] = seconds
-
     def go(self):
-        """End all stalls and delays."""
-        self._delays = {DOWN: 0, UP: 0}
+        """End all stalls."""
         call(lambda: [flow.set() for flow in self._flows.values()])
 
     def cut_after(self, size, how, way=DOWN):
@@ -167,7 +161,6 @@ class Link:
 
     async def wait_way(self, way):
         """Return when a piece may pass that way."""
-        await asyncio.sleep(self.proxy._delays[way])
         await self.proxy._flows[way].wait()
         await self.flow.wait()
 

@@ -270,17 +270,25 @@ read_events(const char *until)
     }
 }
 
-/* An EventSource connects again, and comes to another broker. */
-TEST(an_event_stream_waits_for_the_copy)
+/* Asks for events behind a position that this broker does not have yet. */
+static void
+ask_for_events(const char *path)
 {
-    struct wire_answer a;
     char fields[200];
 
     sets_post(&world.s[0], "demo", 4, 2);
     snprintf(fields, sizeof(fields),
              "Accept: text/event-stream\r\nLast-Event-ID: %s\r\n",
              position("demo"));
-    ask("/sets/demo/stream?after=1", fields);
+    ask(path, fields);
+}
+
+/* An EventSource connects again, and comes to another broker. */
+TEST(an_event_stream_waits_for_the_copy)
+{
+    struct wire_answer a;
+
+    ask_for_events("/sets/demo/stream?after=1");
     follow_when_asked(1);
     assert_true(wire_answer_head(world.w, &a));
     assert_int_equal(a.status, 200);
@@ -291,13 +299,8 @@ TEST(an_event_stream_waits_for_the_copy)
 TEST(an_event_stream_that_waits_in_vain_comes_again)
 {
     struct wire_answer a;
-    char fields[200];
 
-    sets_post(&world.s[0], "demo", 4, 2);
-    snprintf(fields, sizeof(fields),
-             "Accept: text/event-stream\r\nLast-Event-ID: %s\r\n",
-             position("demo"));
-    ask("/sets/demo/stream", fields);
+    ask_for_events("/sets/demo/stream");
     seat_await_looks(&world.seats[1], 1);
     clock_pass_us(COPY_WAIT_US + 1000000);
     a = answer(200);
