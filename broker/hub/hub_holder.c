@@ -97,6 +97,20 @@ run_command(struct command *command, void *user)
 
 /* From the start to the end */
 
+/* The first read of the stream comes a moment after the start. A backup of that
+ * moment, too, has hub.db. */
+static enum status
+make_db(const struct hub_holder *h, struct problem *why)
+{
+    struct hub_db *db;
+    enum status rc = hub_db_open(
+        &db, registry_config(h->options.posts->registry)->data, why);
+
+    if (!rc)
+        hub_db_close(db);
+    return rc;
+}
+
 static enum status
 join_cluster(struct hub_holder *h, struct problem *why)
 {
@@ -113,9 +127,10 @@ join_cluster(struct hub_holder *h, struct problem *why)
         .place = place_of_copy,
         .user = h,
     };
-    enum status rc =
-        h->options.open_streams(&h->of_keeper, h->options.user, why);
+    enum status rc = make_db(h, why);
 
+    if (!rc)
+        rc = h->options.open_streams(&h->of_keeper, h->options.user, why);
     if (!rc)
         rc = h->options.open_streams(&h->of_hub, h->options.user, why);
     if (!rc)

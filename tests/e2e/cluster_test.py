@@ -118,6 +118,19 @@ def test_each_broker_takes_posts_and_follows_the_others(cluster):
     wait_last(brokers[2], "news", 7)
 
 
+# A broker that has not read the streams of the hub yet has an empty hub.db.
+def test_a_backup_right_after_a_start_is_whole(cluster, run, tmp_path):
+    cluster.init(cluster.path / "a" / "data")
+    cluster.start("a")
+    other = cluster.start("b")
+    backups = Backups(run, tmp_path / "backup")
+    backups.make(other)
+    other.stop()
+    backups.restore(other)
+    other.restart()
+    assert Set(other, "news").post(1).last == 1
+
+
 def test_a_single_broker_becomes_the_first_and_a_backup_joins(
     cluster, start_broker, run, tmp_path
 ):
