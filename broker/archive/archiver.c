@@ -46,7 +46,8 @@ purge_some(struct chore *chore)
     enum status rc;
 
     contents_shut(a->contents);
-    rc = log_purge(registry_log(a->registry), &is_done, &why);
+    rc = log_purge(registry_log(a->registry), state_fold_needs_retired,
+                   &is_done, &why);
     contents_unshut(a->contents);
     if (rc && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",

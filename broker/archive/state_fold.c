@@ -50,6 +50,15 @@ state_fold_needs(struct set *set, const struct list_info *list)
     return true;
 }
 
+bool
+state_fold_needs_retired(void *set, const struct list_info *list)
+{
+    struct set *s = set;
+
+    return s != registry_framework_set(s->registry) &&
+           state_fold_needs(s, list);
+}
+
 /* True if retention waits until the state is on the disk. */
 static bool
 is_wanted(const struct set *set)
@@ -71,33 +80,48 @@ note_state(struct set *set, const struct resources *r)
         n->kept = kept;
 }
 
-/* The log may no longer reach back to the position of the state; or end before
- * it, if an older copy took its place. Reports a state that is not whole once
- * in the life of the process. */
+static void
+report_incomplete(const struct set *set, uint64_t after)
+{
+    DIAG(DIAG_ERROR, "archive",
+         "the state of a set is incomplete: its log no longer has the earlier "
+         "changes",
+         diag_text("set", set->name), diag_number("before", after + 1));
+}
+
+/* Begins a state anew where the log begins now. */
+static enum status
+begin_anew(struct set *set, struct resources *r, const struct head *head,
+           struct problem *why)
+{
+    enum status rc = resources_begin(r, head->earliest, why);
+
+    if (!rc && !resources_at(r)->is_whole)
+        report_incomplete(set, head->earliest);
+    return rc;
+}
+
+/* The log may end before the position of the state, if an older copy took its
+ * place. Reports a state that is not whole once in the life of the process. */
 static enum status
 fit_to_log(struct set *set, struct resources *r, const struct head *head,
            struct problem *why)
 {
     const struct resources_at *at = resources_at(r);
     bool is_new = !state_fold_is_known(set);
-    enum status rc = STATUS_OK;
 
-    if (at->seq > head->last)
+    if (at->seq > head->last) {
+        enum status rc;
+
         DIAG(DIAG_WARNING, "archive",
              "the state of a set begins anew: it is ahead of the log",
              diag_text("set", set->name), diag_number("seq", at->seq));
-    if (at->seq < head->earliest || at->seq > head->last) {
-        is_new = true;
-        rc = resources_begin(r, head->earliest, why);
+        rc = begin_anew(set, r, head, why);
+        if (rc)
+            return rc;
+    } else if (is_new && !at->is_whole) {
+        report_incomplete(set, at->began);
     }
-    if (rc)
-        return rc;
-    if (is_new && !resources_at(r)->is_whole)
-        DIAG(DIAG_ERROR, "archive",
-             "the state of a set is incomplete: its log no longer has the "
-             "earlier changes",
-             diag_text("set", set->name),
-             diag_number("before", head->earliest + 1));
     note_state(set, r);
     return STATUS_OK;
 }
@@ -197,6 +221,20 @@ gather_entries(struct set *set, struct resources *r, uint64_t last,
     return rc;
 }
 
+/* Begins the state anew if the log no longer has the entries behind it. Retired
+ * lists are there for a while, and stay as long as the state lacks them
+ * (state_fold_needs); so this state was lost, or is older. Any other failure
+ * stays STATUS_GONE. */
+static enum status
+skip_gone(struct set *set, struct resources *r, struct problem *why)
+{
+    struct head head;
+
+    if (!log_head(set->log, &head) || resources_at(r)->seq >= head.earliest)
+        return STATUS_GONE;
+    return begin_anew(set, r, &head, why);
+}
+
 enum status
 state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
                 struct problem *why)
@@ -220,6 +258,8 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     committed = resources_commit(state, rc ? NULL : why);
     if (!rc)
         rc = committed;
+    if (rc == STATUS_GONE)
+        rc = skip_gone(set, state, why);
     if (rc == STATUS_AGAIN) /* it has begun anew */
         rc = STATUS_OK;
     if (!rc && is_wanted(set))

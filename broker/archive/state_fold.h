@@ -5,7 +5,9 @@
  * A step is one transaction of one set, and so bounded; sets take turns. A few
  * states are open at a time. Only retention waits for the fold: it removes a
  * list once the state with its entries is on the disk, so the log still has
- * what a crash of the machine takes from the state. Nothing wakes the fold:
+ * what a crash of the machine takes from the state. In a cluster another broker
+ * may have removed the list; then its entries stay here until the state has
+ * them (log_purge). Nothing wakes the fold:
  * each second the archive thread looks at all sets and finds those behind, as
  * it finds old lists. Resource Lists are built at most every some seconds, and
  * a fold that is behind does not sleep.
@@ -65,6 +67,10 @@ bool state_fold_is_known(const struct set *set);
 /* True if entries of the list are not in the state on the disk yet, where no
  * crash can take them from. Then asks the fold for them. */
 bool state_fold_needs(struct set *set, const struct list_info *list);
+
+/* The same of a list that another broker of the cluster may have retired, for
+ * log_purge. The framework log has no state. */
+bool state_fold_needs_retired(void *set, const struct list_info *list);
 
 /* Stops folding this set until a call names another set or NULL, so that a
  * build can walk the state of one moment in several steps. */

@@ -719,6 +719,21 @@ has_set(struct log *log, const char *name)
     return has;
 }
 
+/* True if lists of a set that exists are still needed. */
+static bool
+is_needed(struct log *log, const struct engine_trash *trash,
+          log_needs_fn *needs)
+{
+    struct log_set *set =
+        needs && !trash->is_whole ? set_of_id(log, trash->set) : NULL;
+    struct list_info list;
+    struct head head;
+
+    return set && log_head(set, &head) &&
+           !log_list(log, set, trash->last, &list, NULL, NULL) &&
+           needs(set->owner, &list);
+}
+
 /* One step of one piece of trash. */
 static enum status
 purge_step(struct log *log, const struct engine_trash *trash,
@@ -741,9 +756,10 @@ purge_step(struct log *log, const struct engine_trash *trash,
     return rc;
 }
 
-/* If the deletion of some trash fails, later trash goes first. */
+/* If some trash is needed, or its deletion fails, later trash goes first. */
 static enum status
-purge_some(struct log *log, bool *is_done, struct problem *why)
+purge_some(struct log *log, log_needs_fn *needs, bool *is_done,
+           struct problem *why)
 {
     struct engine_trash trash = {.id = 0};
     struct problem reason = {""};
@@ -751,6 +767,8 @@ purge_some(struct log *log, bool *is_done, struct problem *why)
 
     while (!(rc = log->engine->ops->trash(log->engine, clock_now_us(), &trash,
                                           &reason))) {
+        if (is_needed(log, &trash, needs))
+            continue;
         rc = purge_step(log, &trash, &reason);
         if (rc != STATUS_IO)
             break;
@@ -785,14 +803,15 @@ log_may_delete(const struct log *log)
 }
 
 enum status
-log_purge(struct log *log, bool *is_done, struct problem *why)
+log_purge(struct log *log, log_needs_fn *needs, bool *is_done,
+          struct problem *why)
 {
     enum status rc;
 
     *is_done = true;
     if (!log_begin_deleting(log))
         return STATUS_OK;
-    rc = purge_some(log, is_done, why);
+    rc = purge_some(log, needs, is_done, why);
     log_end_deleting(log);
     return rc;
 }

@@ -389,11 +389,17 @@ MUST_CHECK enum status log_generations(struct log *log, struct log_set *set,
 MUST_CHECK enum status log_due(struct log *log, struct due_generation *due,
                                struct problem *why);
 
+/* True if this process still needs the entries of a retired list of the set
+ * with that owner (log_set_owner). */
+typedef bool log_needs_fn(void *owner, const struct list_info *list);
+
 /* Deletes some trash that is due: files, then rows; also the whole folder of a
  * removed set, unless a set has that name now. Then each owner of files there
- * must check by the epoch to which set they belong. *is_done: nothing is due,
- * or a backup copies files. Archive thread; may block. */
-MUST_CHECK enum status log_purge(struct log *log, bool *is_done,
-                                 struct problem *why);
+ * must check by the epoch to which set they belong. Retired lists stay as long
+ * as `needs` (NULL: nobody) returns true for the last one of their act: another
+ * broker may have retired them. *is_done: nothing can be deleted now. Archive
+ * thread; may block. */
+MUST_CHECK enum status log_purge(struct log *log, log_needs_fn *needs,
+                                 bool *is_done, struct problem *why);
 
 #endif

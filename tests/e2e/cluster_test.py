@@ -167,6 +167,24 @@ def test_a_single_broker_becomes_the_first_and_a_backup_joins(
     assert "is a copy of a cluster already" in "\n".join(refused.err)
 
 
+# A broker follows posts and the retirement of their lists at once. Its state of the set
+# gets all resources nevertheless.
+def test_lists_retired_elsewhere_are_folded_first(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    options = ("--rotate-entries", 5, "--retain-lists", 1, "--remove-grace", 0)
+    one, other = (cluster.start(name, *options) for name in "ab")
+    other.stop()
+    news = Set(one, "news")
+    news.post(30)
+    wait_for("retirement", lambda: news.get("changes?after=0").status == 410)
+    other.restart()
+    wait_last(other, "news", 30)
+    wait_for("the fold", lambda: figure(other, "tidings_fold_lag_entries") == 0)
+    oldest = Set(other, "news").list_file(1)
+    wait_for("the purge", lambda: not oldest.exists())
+    assert not other.has_said("the state of a set is incomplete")
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

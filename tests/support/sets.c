@@ -251,3 +251,15 @@ sets_retain(struct sets *s)
     retention_init(&retaining, s->registry, &chores);
     chore_look(&retaining.chore);
 }
+
+void
+sets_purge(struct sets *s)
+{
+    struct problem why = {""};
+    bool is_done = false;
+
+    while (!is_done)
+        if (log_purge(registry_log(s->registry), state_fold_needs_retired,
+                      &is_done, &why))
+            fail_msg("%s", why.text);
+}

@@ -81,4 +81,7 @@ void sets_fold_all(struct sets *s);
 /* Retention, as the archive thread does it each second. */
 void sets_retain(struct sets *s);
 
+/* Deletes all trash that is due and that no state needs. */
+void sets_purge(struct sets *s);
+
 #endif

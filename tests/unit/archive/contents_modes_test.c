@@ -144,16 +144,6 @@ TEST(what_the_log_has_let_go_of_meanwhile_goes)
 }
 
 static void
-purge(struct keeping *w)
-{
-    bool is_done = false;
-
-    while (!is_done)
-        assert_int_equal(
-            log_purge(registry_log(w->sets.registry), &is_done, NULL), 0);
-}
-
-static void
 assert_nothing_kept(void **state)
 {
     assert_no_file(tempdir_fd(state), "sets/demo/content");
@@ -184,7 +174,7 @@ TEST(goes_with_its_set)
         w->last = 0;
         if (is_quick)
             keeping_post_with(w, 0, 2);
-        purge(w);
+        sets_purge(&w->sets);
         if (!is_quick) {
             assert_nothing_kept(state);
             continue;
@@ -196,11 +186,11 @@ TEST(goes_with_its_set)
         alterations_put(&w->sets, "demo", "{\"content\":\"none\"}");
         alterations_remove(&w->sets, "demo");
         alterations_put(&w->sets, "demo", "{\"content\":\"none\"}");
-        purge(w);
+        sets_purge(&w->sets);
         keeping_fold_all(w);
         assert_nothing_kept(state);
         alterations_remove(&w->sets, "demo");
-        purge(w);
+        sets_purge(&w->sets);
     }
     keeping_close(w);
 }
@@ -222,7 +212,7 @@ TEST(nothing_is_claimed_of_a_set_that_was_removed)
         STATUS_GONE);
     contents_end(c, 0);
     keeping_fold_all(w);
-    purge(w);
+    sets_purge(&w->sets);
     assert_no_file(tempdir_fd(state), "sets/demo");
     keeping_close(w);
 }

@@ -23,6 +23,7 @@ TEST(is_not_whole_without_the_beginning)
     world_fold();
     sets_retain(&world.sets);
     assert_int_equal(sets_head(&world.sets, "demo").earliest, 20);
+    sets_purge(&world.sets);
     world_end();
     assert_int_equal(
         unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);

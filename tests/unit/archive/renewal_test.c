@@ -219,6 +219,7 @@ TEST(a_state_that_is_not_whole_has_no_list)
 
     w.sets.config.rotate_entries = 5;
     w.sets.config.resource_list_every_us = 0;
+    w.sets.config.remove_grace_us = 0;
     stage_restart_renewals();
     sets_post(&w.sets, "demo", 1, 12);
     alterations_put(&w.sets, "demo", "{\"retainLists\":1}");
@@ -228,6 +229,7 @@ TEST(a_state_that_is_not_whole_has_no_list)
         renewals_work(&w);
     }
     assert_int_equal(sets_head(&w.sets, "demo").earliest, 5);
+    sets_purge(&w.sets);
     renewals_end(&w);
     for (unsigned i = 0; i < 3; i++) {
         snprintf(name, sizeof(name), "sets/demo/%s", files[i]);

@@ -142,16 +142,6 @@ TEST(goes_on_behind_what_is_no_longer_retained)
     model_fini(&m);
 }
 
-static void
-purge(void)
-{
-    bool is_done = false;
-
-    while (!is_done)
-        assert_int_equal(
-            log_purge(registry_log(world.sets.registry), &is_done, NULL), 0);
-}
-
 static bool
 is_there(void **state, const char *path)
 {
@@ -178,7 +168,7 @@ TEST(goes_with_its_set)
         }
         if (is_quick)
             world_post("demo", 5, 30);
-        purge();
+        sets_purge(&world.sets);
         assert_true(is_there(state, "sets/demo") == is_quick);
         if (is_quick) {
             world_fold();
@@ -229,7 +219,7 @@ TEST(leaves_nothing_to_an_empty_set_of_that_name)
                      resources_at(world_state("demo"))->n);
     alterations_remove(&world.sets, "demo");
     alterations_put(&world.sets, "demo", "{}");
-    purge();
+    sets_purge(&world.sets);
     world_fold();
     assert_int_equal(rows_of(state, "demo"), 0);
 }

@@ -263,16 +263,6 @@ cut_off(void **state, unsigned number)
     tempdir_write(fd, path, "half");
 }
 
-static void
-purge(void)
-{
-    bool is_done = false;
-
-    while (!is_done)
-        assert_int_equal(
-            log_purge(registry_log(w.sets.registry), &is_done, NULL), 0);
-}
-
 /* of a removed set nothing stays on the disk. */
 TEST(what_was_cut_off_goes_with_its_set)
 {
@@ -280,7 +270,7 @@ TEST(what_was_cut_off_goes_with_its_set)
     renewals_work(&w);
     cut_off(state, 2);
     alterations_remove(&w.sets, "demo");
-    purge();
+    sets_purge(&w.sets);
     assert_no_file(tempdir_fd(state), "sets/demo");
     while (generation_sweep_one(w.sets.registry))
         ;
@@ -299,7 +289,7 @@ TEST(what_was_cut_off_goes_with_the_next_set_of_that_name)
     cut_off(state, 1);
     alterations_remove(&w.sets, "demo");
     sets_post(&w.sets, "demo", 1, 25);
-    purge();
+    sets_purge(&w.sets);
     assert_there(state, "sets/demo/resourcelist/000000000001");
     assert_builds(5);
     assert_no_file(fd, "sets/demo/resourcelist/000000000001");

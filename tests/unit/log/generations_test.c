@@ -197,7 +197,8 @@ TEST(no_set_gets_the_id_of_one_that_has_left_generations)
     id = atomic_load(&s->set->public_id);
     stage_remove(s, s->set, 0);
     while (!is_done)
-        assert_int_equal(log_purge(s->logs.log, &is_done, &why), STATUS_OK);
+        assert_int_equal(log_purge(s->logs.log, NULL, &is_done, &why),
+                         STATUS_OK);
     stage_reopen(s);
     stage_post(s, 1, 3);
     assert_true(atomic_load(&s->set->public_id) > id);

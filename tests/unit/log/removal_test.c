@@ -98,7 +98,7 @@ purge(struct stage *s)
     struct problem why = {""};
     bool is_done = false;
 
-    if (log_purge(s->logs.log, &is_done, &why))
+    if (log_purge(s->logs.log, NULL, &is_done, &why))
         fail_msg("%s", why.text);
     return !is_done;
 }
@@ -240,7 +240,7 @@ TEST(takes_what_is_behind_something_that_stays)
     }
     assert_int_equal(unlink(stage_file(s, "early", 1)), 0);
     assert_int_equal(mkdir(stage_file(s, "early", 1), 0755), 0);
-    while (log_purge(s->logs.log, &is_done, &why) == STATUS_OK)
+    while (log_purge(s->logs.log, NULL, &is_done, &why) == STATUS_OK)
         assert_false(is_done);
     assert_non_null(strstr(why.text, "000000000001.xml.gz"));
     assert_no_file(s->dir.fd, "sets/late");

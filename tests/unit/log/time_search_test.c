@@ -146,7 +146,7 @@ retire_and_purge(size_t n)
     if (log_retire(log, going.stage->set, lists, n, 0, &why))
         fail_msg("%s", why.text);
     while (!is_done)
-        if (log_purge(log, &is_done, &why))
+        if (log_purge(log, NULL, &is_done, &why))
             fail_msg("%s", why.text);
 }
 

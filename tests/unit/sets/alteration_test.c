@@ -307,9 +307,7 @@ TEST(a_reader_of_a_removed_set_hears_so)
     assert_int_equal(message_write(&text, &wish, &last, &why), STATUS_GONE);
     assert_int_equal(text.size, 0);
     buf_fini(&text);
-    for (bool is_done = false; !is_done;)
-        assert_int_equal(log_purge(registry_log(s.registry), &is_done, &why),
-                         STATUS_OK);
+    sets_purge(&s);
     assert_int_equal(log_read(registry_log(s.registry), wish.set->log, 0,
                               LOG_DISK, &b, &why),
                      STATUS_GONE);
