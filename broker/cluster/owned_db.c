@@ -7,6 +7,9 @@
  *     integer, real     01 or 02, eight bytes, the highest first
  *     text, blob        03 or 04, its size in four bytes, its bytes
  *     NULL              05
+ *
+ * Of a table whose ids are used once (AUTOINCREMENT), the key NULL has the last
+ * id that was given: a stream forgets rows that were deleted.
  */
 #define SQLITE_ENABLE_SESSION        1
 #define SQLITE_ENABLE_PREUPDATE_HOOK 1
@@ -31,6 +34,7 @@ struct table {
     bool is_key[COLUMNS_MAX];
     char *columns[COLUMNS_MAX];
     bool is_counted;         /* AUTOINCREMENT: no id is used twice */
+    bool has_ended_row;      /* in the changes that are collected */
     sqlite3_stmt *get, *end; /* by the primary key */
     sqlite3_stmt *put;       /* of `n_put` columns; NULL: none yet */
     int n_put;
@@ -44,7 +48,7 @@ struct owned_db {
     struct table tables[TABLES_MAX];
     size_t n_tables;
     uint64_t id;             /* of the stream; 0: it has read none yet */
-    bool follows_another;    /* its rows are of a stream that is gone */
+    bool is_stale;           /* its rows are no longer those of the stream */
     uint64_t n_kept;         /* of the last row that the database has */
     uint64_t n;              /* the same, in this transaction */
     bool is_doubtful;        /* the stream may have more */
@@ -446,17 +450,38 @@ end_row(struct owned_db *o, struct table *t, struct slice key,
     if (!rc)
         rc = db_run(o->db, t->end, "delete a row of the stream", why);
     db_reset(t->end);
-    for (int i = 0; !rc && i < 2 && t->is_counted; i++) {
-        struct slice id = key; /* one integer */
+    return rc;
+}
+
+static enum status
+put_count(struct owned_db *o, const struct table *t, struct slice id,
+          struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (int i = 0; !rc && i < 2; i++) {
+        struct slice rest = id;
 
         db_bind_text(o->counts[i], 1, slice_of(t->name));
-        if (!bind_value(o->counts[i], 2, &id))
+        if (!bind_value(o->counts[i], 2, &rest) || rest.size > 0)
             rc = say_newer(o, why);
         if (!rc)
             rc = db_run(o->db, o->counts[i], "count a row of the stream", why);
         db_reset(o->counts[i]);
     }
     return rc;
+}
+
+static enum status
+take_row(struct owned_db *o, struct table *t, struct slice key,
+         const struct stream_row *row, struct problem *why)
+{
+    bool is_count = t->is_counted && key.size == 1 && *key.data == SQLITE_NULL;
+
+    if (is_count)
+        return put_count(o, t, row->value, why);
+    return row->is_deleted ? end_row(o, t, key, why)
+                           : put_row(o, t, row->value, why);
 }
 
 /* True if a table has a row. */
@@ -493,7 +518,7 @@ clear_tables(struct owned_db *o, struct problem *why)
         buf_add_format(&sql, "DELETE FROM \"%s\"", o->tables[i].name);
         rc = prepare(o, &sql, &s, why);
         if (!rc)
-            rc = db_run(o->db, s, "delete the rows of another stream", why);
+            rc = db_run(o->db, s, "delete rows that the stream lacks", why);
         sqlite3_finalize(s);
     }
     return rc;
@@ -506,7 +531,7 @@ check_first(struct owned_db *o, struct problem *why)
     bool is_there;
     enum status rc = look_for_rows(o, &is_there, why);
 
-    if (!rc && is_there && o->follows_another)
+    if (!rc && is_there && o->is_stale)
         return clear_tables(o, why);
     if (!rc && is_there)
         rc = problem(why, STATUS_DIFFERENT,
@@ -533,8 +558,7 @@ on_row(const struct stream_row *row, uint64_t n, void *user,
     t = find_table(o, (struct slice){key.data, size});
     if (!t || !take_bytes(&key, size + 1) || count_values(key) < 1)
         return say_newer(o, why);
-    rc = row->is_deleted ? end_row(o, t, key, why)
-                         : put_row(o, t, row->value, why);
+    rc = take_row(o, t, key, row, why);
     if (!rc)
         o->n = n;
     return rc;
@@ -553,11 +577,17 @@ write_place(struct owned_db *o, uint64_t n, struct problem *why)
 static enum status
 read_to_end(struct owned_db *o, enum status *end, struct problem *why)
 {
-    uint64_t from = o->n;
+    uint64_t from = o->n, n = from;
     enum status rc =
-        o->streams->ops->read(o->streams, o->stream, from, on_row, o, why);
+        o->streams->ops->read(o->streams, o->stream, &n, on_row, o, why);
 
-    *end = o->n > from ? write_place(o, o->n, why) : STATUS_OK;
+    *end = STATUS_OK;
+    if (!rc && n > 0 && o->n == 0) /* there are no rows any more */
+        *end = check_first(o, why);
+    if (!rc && !*end)
+        o->n = n;
+    if (!*end && o->n > from)
+        *end = write_place(o, o->n, why);
     return rc;
 }
 
@@ -571,27 +601,41 @@ check_stream(struct owned_db *o, struct problem *why)
 
     if (rc || id == o->id)
         return rc;
-    o->follows_another = o->id != 0;
+    o->is_stale = o->id != 0;
     o->id = id;
     o->n = o->n_kept = 0;
     return STATUS_OK;
 }
 
-enum status
-owned_db_read(struct owned_db *o, struct problem *why)
+/* A transaction. */
+static enum status
+read_stream(struct owned_db *o, struct problem *why)
 {
     struct problem inner = {""};
-    enum status rc = check_stream(o, why), end = STATUS_OK;
+    enum status rc = db_begin_firm(o->db, false, why), end = STATUS_OK;
 
-    if (!rc)
-        rc = db_begin_firm(o->db, false, why);
     if (rc)
         return rc;
     rc = read_to_end(o, &end, why);
-    end = db_end(o->db, end, &inner);
+    end = db_end(o->db, rc == STATUS_GONE ? rc : end, &inner);
     owned_db_end(o, end == STATUS_OK);
     o->is_doubtful = rc || end;
     return end && !rc ? problem(why, end, "%s", inner.text) : rc;
+}
+
+enum status
+owned_db_read(struct owned_db *o, struct problem *why)
+{
+    enum status rc = check_stream(o, why);
+
+    if (!rc)
+        rc = read_stream(o, why);
+    if (rc == STATUS_GONE) {
+        o->is_stale = true;
+        o->n = o->n_kept = 0;
+        rc = read_stream(o, why);
+    }
+    return rc;
 }
 
 /* Writing */
@@ -659,6 +703,7 @@ add_changed(struct owned_db *o, struct outgoing *out,
     t = find_table(o, slice_of(name));
     if (!t || !begin_row(out, t, op == SQLITE_DELETE))
         return problem_memory(why);
+    t->has_ended_row |= op == SQLITE_DELETE;
     for (int i = 0; i < n && i < t->n_columns; i++) {
         sqlite3_value *value = NULL;
 
@@ -685,6 +730,38 @@ add_changed(struct owned_db *o, struct outgoing *out,
     return rc;
 }
 
+/* Adds the last id that a table has given, if its row is gone. */
+static enum status
+add_last_id(struct owned_db *o, const struct table *t, struct outgoing *out,
+            struct problem *why)
+{
+    sqlite3_stmt *s = NULL;
+    struct buf sql;
+    size_t from = out->bytes.size;
+    bool row = false;
+    enum status rc;
+
+    if (!t->is_counted)
+        return STATUS_OK;
+    buf_init(&sql, SIZE_MAX);
+    buf_add_format(&sql,
+                   "SELECT seq FROM sqlite_sequence WHERE name = '%s'"
+                   " AND seq NOT IN (SELECT id FROM \"%s\")",
+                   t->name, t->name);
+    rc = prepare(o, &sql, &s, why);
+    if (!rc)
+        rc = db_step(o->db, s, &row, "read the last id", why);
+    if (!rc && row && !begin_row(out, t, false))
+        rc = problem_memory(why);
+    if (!rc && row) {
+        buf_add(&out->bytes, &(char){SQLITE_NULL}, 1);
+        out->all[out->n - 1].key.size = out->bytes.size - from;
+        add_columns(out, s);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
 static enum status
 collect_changes(struct owned_db *o, struct outgoing *out, struct problem *why)
 {
@@ -693,6 +770,8 @@ collect_changes(struct owned_db *o, struct outgoing *out, struct problem *why)
     int size = 0;
     enum status rc = STATUS_OK;
 
+    for (size_t i = 0; i < o->n_tables; i++)
+        o->tables[i].has_ended_row = false;
     if (sqlite3session_changeset(o->session, &size, &changes) != SQLITE_OK ||
         sqlite3changeset_start(&change, size, changes) != SQLITE_OK)
         rc = problem_memory(why);
@@ -701,6 +780,9 @@ collect_changes(struct owned_db *o, struct outgoing *out, struct problem *why)
     if (change && sqlite3changeset_finalize(change) != SQLITE_OK && !rc)
         rc = problem_memory(why);
     sqlite3_free(changes);
+    for (size_t i = 0; !rc && i < o->n_tables; i++)
+        if (o->tables[i].has_ended_row)
+            rc = add_last_id(o, &o->tables[i], out, why);
     return rc;
 }
 
@@ -730,8 +812,7 @@ outgoing_fini(struct outgoing *out)
     free(out->all);
 }
 
-/* Adds all rows of a table; and the last id that it has given, as a row that
- * was deleted. */
+/* Adds all rows of a table. */
 static enum status
 add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
         struct problem *why)
@@ -759,36 +840,6 @@ add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
                 add_value(&out->bytes, sqlite3_column_value(s, i));
         out->all[out->n - 1].key.size = out->bytes.size - from;
         add_columns(out, s);
-    }
-    sqlite3_finalize(s);
-    return rc;
-}
-
-static enum status
-add_last_id(struct owned_db *o, const struct table *t, struct outgoing *out,
-            struct problem *why)
-{
-    sqlite3_stmt *s = NULL;
-    struct buf sql;
-    size_t from = out->bytes.size;
-    bool row = false;
-    enum status rc;
-
-    if (!t->is_counted)
-        return STATUS_OK;
-    buf_init(&sql, SIZE_MAX);
-    buf_add_format(&sql,
-                   "SELECT seq FROM sqlite_sequence WHERE name = '%s'"
-                   " AND seq NOT IN (SELECT id FROM \"%s\")",
-                   t->name, t->name);
-    rc = prepare(o, &sql, &s, why);
-    if (!rc)
-        rc = db_step(o->db, s, &row, "read the last id", why);
-    if (!rc && row && !begin_row(out, t, true))
-        rc = problem_memory(why);
-    if (!rc && row) {
-        add_value(&out->bytes, sqlite3_column_value(s, 0));
-        out->all[out->n - 1].key.size = out->bytes.size - from;
     }
     sqlite3_finalize(s);
     return rc;

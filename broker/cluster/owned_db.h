@@ -17,7 +17,8 @@
  * owned_db_begin reads the stream first.
  *
  * A journal that was begun again from a copy has new streams. Its first owner
- * brings the rows that it has; the others take these instead of their own.
+ * brings the rows that it has; the others take these instead of their own. So
+ * does a broker that was away, when the stream has forgotten deleted rows.
  *
  * A row of the stream: its key is the table and the primary key, its value all
  * columns. A table without a declared primary key stays here. A program of an
@@ -48,8 +49,8 @@ MUST_CHECK enum status owned_db_open(struct owned_db **owned, struct db *db,
 /* Before the database is closed. NULL is allowed. */
 void owned_db_close(struct owned_db *o);
 
-/* Reads the stream to its end, in a transaction of its own. A failure keeps the
- * rows that came before it. STATUS_UNREACHABLE; STATUS_DIFFERENT: the database
+/* Reads the stream to its end, in a transaction. A failure keeps the rows that
+ * came before it. STATUS_UNREACHABLE; STATUS_DIFFERENT: the database
  * has rows, and none of them is of the stream; STATUS_INVALID: a newer program
  * wrote a row. */
 MUST_CHECK enum status owned_db_read(struct owned_db *o, struct problem *why);

@@ -12,7 +12,8 @@
  * A stream keeps the last value of each key, with the number that it got: a
  * broker that reads behind its own number, up to the end, has all rows as they
  * are. It may see a row of a transaction without the others before it gets to
- * the end.
+ * the end. A stream forgets rows an hour or two after they were deleted: a
+ * broker that was away for longer reads all rows again.
  *
  * Each lease has a term, which counts its owners. A stream takes rows only
  * under the term of the moment: a former owner, which stood still and knows
@@ -78,9 +79,13 @@ struct streams_ops {
     enum status (*identify)(struct streams *streams, const char *stream,
                             uint64_t *id, struct problem *why);
 
-    /* Hands over all rows behind `after`, in the order of their numbers. */
+    /* Hands over all rows behind *n, in the order of their numbers; *n moves to
+     * the end, also over rows that the stream has forgotten. STATUS_GONE: it
+     * has forgotten some behind *n. Rows may have been handed over; all that
+     * this reader has is worth nothing. Never if *n is 0 and the reader is
+     * quick. */
     enum status (*read)(struct streams *streams, const char *stream,
-                        uint64_t after, stream_row_fn *fn, void *user,
+                        uint64_t *n, stream_row_fn *fn, void *user,
                         struct problem *why);
 
     /* Adds rows, all or none; no two have the same key. They get the numbers

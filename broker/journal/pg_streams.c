@@ -13,6 +13,9 @@
  * once. */
 #define RETRY_US 500000
 
+/* How often an owner looks for rows to forget. */
+#define FORGET_US 60000000
+
 /* Bytes of one part of a reading, beside its last row. */
 #define PART_BYTES "16000000"
 
@@ -59,6 +62,21 @@
     "  ORDER BY n LIMIT 1000) AS part WHERE before <= " PART_BYTES         \
     " ORDER BY n"
 
+/* Rows that were deleted before the mark are forgotten, and the mark moves to
+ * the end, once an hour: other brokers have read by then. */
+#define MOVE_MARK                                                \
+    "UPDATE tidings_streams SET forgotten = marked, marked = n," \
+    " marked_at = now() WHERE name = $1::text"                   \
+    " AND marked_at < now() - interval '1 hour'"
+
+#define FORGET_ROWS                                         \
+    "DELETE FROM tidings_rows r USING"                      \
+    " (SELECT d.key FROM tidings_rows d, tidings_streams s" \
+    "  WHERE s.name = $1::text AND d.stream = s.name"       \
+    "  AND d.value IS NULL AND d.n <= s.forgotten"          \
+    "  ORDER BY d.n LIMIT 10000) AS old"                    \
+    " WHERE r.stream = $1::text AND r.key = old.key"
+
 #define ORDER                                             \
     "INSERT INTO tidings_orders(broker, at, term, bytes)" \
     " VALUES($1::text, clock_timestamp(), 0, $2::bytea) RETURNING id"
@@ -87,6 +105,7 @@ struct pg_streams {
     int64_t retry_at_us; /* steady clock */
     struct problem last; /* why there is no connection */
     bool is_listening;
+    int64_t forget_at_us; /* steady clock */
 };
 
 static struct pg_streams *
@@ -218,49 +237,72 @@ pg_identify(struct streams *streams, const char *stream, uint64_t *id,
 
 /* Reading */
 
-struct part {
+struct reading {
     stream_row_fn *fn;
     void *user;
-    uint64_t after;
-    bool is_empty;
+    uint64_t from;      /* of this part */
+    uint64_t n;         /* the last row of this part */
+    uint64_t forgotten; /* by the parts before */
+    bool is_first, is_empty;
 };
+
+/* Of the first part, all that the reader has counts; else, what the parts
+ * before have handed over. */
+static enum status
+check_forgotten(struct reading *r, uint64_t forgotten, struct problem *why)
+{
+    if (r->is_first ? r->from > 0 && r->from < forgotten
+                    : r->forgotten != forgotten)
+        return problem(why, STATUS_GONE, "the stream has forgotten rows");
+    r->forgotten = forgotten;
+    r->is_first = false;
+    return STATUS_OK;
+}
 
 static enum status
 on_part(size_t statement, const PGresult *rows, void *user, struct problem *why)
 {
-    struct part *part = user;
+    struct reading *r = user;
     enum status rc = STATUS_OK;
 
-    (void)statement;
-    part->is_empty = PQntuples(rows) == 0;
+    if (statement == 1)
+        return check_forgotten(
+            r, PQntuples(rows) ? pg_get_number(rows, 0, 0) : 0, why);
+    r->is_empty = PQntuples(rows) == 0;
     for (int i = 0; !rc && i < PQntuples(rows); i++) {
         struct stream_row row = {.key = pg_get_bytes(rows, i, 0),
                                  .value = pg_get_bytes(rows, i, 2),
                                  .is_deleted = pg_get_number(rows, i, 3) != 0};
-        uint64_t n = pg_get_number(rows, i, 1);
 
-        rc = part->fn(&row, n, part->user, why);
-        if (!rc)
-            part->after = n;
+        r->n = pg_get_number(rows, i, 1);
+        rc = r->fn(&row, r->n, r->user, why);
     }
     return rc;
 }
 
 static enum status
-pg_read(struct streams *streams, const char *stream, uint64_t after,
+pg_read(struct streams *streams, const char *stream, uint64_t *n,
         stream_row_fn *fn, void *user, struct problem *why)
 {
     struct pg_streams *s = streams_of(streams);
-    struct part part = {.fn = fn, .user = user, .after = after};
+    struct reading r = {.fn = fn, .user = user, .n = *n, .is_first = true};
     enum status rc = STATUS_OK;
 
-    while (!rc && !part.is_empty) {
+    while (!rc && !r.is_empty) {
         char number[8];
-        const struct pg_statement read = {
-            READ_ROWS, {slice_of(stream), pg_number(part.after, number)}, 2};
+        /* The second one sees what the first one may have missed. */
+        const struct pg_statement read[] = {
+            {READ_ROWS, {slice_of(stream), pg_number(r.n, number)}, 2},
+            {"SELECT forgotten FROM tidings_streams WHERE name = $1::text",
+             {slice_of(stream)},
+             1},
+        };
 
-        rc = run_again(s, &read, 1, on_part, &part, why);
+        r.from = r.n;
+        rc = run_again(s, read, 2, on_part, &r, why);
     }
+    if (!rc)
+        *n = r.n > r.forgotten ? r.n : r.forgotten;
     return rc;
 }
 
@@ -490,6 +532,24 @@ put_rows(struct pg_streams *s, const char *stream, uint64_t n,
     return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
 }
 
+/* Behind an append: a failure changes nothing. */
+static void
+forget_rows(struct pg_streams *s, const char *stream)
+{
+    const struct pg_statement statements[] = {
+        {MOVE_MARK, {slice_of(stream)}, 1},
+        {FORGET_ROWS, {slice_of(stream)}, 1},
+    };
+    int64_t now_us = clock_steady_us();
+    struct problem why;
+
+    if (now_us < s->forget_at_us)
+        return;
+    s->forget_at_us = now_us + FORGET_US;
+    if (pg_run(&s->c, statements, 2, NULL, NULL, &why))
+        pg_close(&s->c);
+}
+
 static enum status
 pg_append(struct streams *streams, const char *stream,
           const struct lease *lease, uint64_t *n, const struct stream_row *rows,
@@ -513,8 +573,10 @@ pg_append(struct streams *streams, const char *stream,
         rc = begin_append(s, stream, lease, *n, n_rows, why);
     if (!rc)
         rc = put_rows(s, stream, *n, buf_slice(&keys), buf_slice(&values), why);
-    if (!rc)
+    if (!rc) {
         *n += n_rows;
+        forget_rows(s, stream);
+    }
     buf_fini(&keys);
     buf_fini(&values);
     return rc;

@@ -88,16 +88,19 @@ add_row(const struct stream_row *row, uint64_t n, void *user,
     return STATUS_OK;
 }
 
-/* The rows behind `after`, as text. */
+/* The rows behind `after`, and the end, as text. */
 static const char *
 read_rows(struct pair *p, struct streams *streams, uint64_t after)
 {
     struct problem why;
+    enum status rc;
 
     buf_clear(&p->read);
-    assert_int_equal(
-        streams->ops->read(streams, "hub", after, add_row, &p->read, &why),
-        STATUS_OK);
+    rc = streams->ops->read(streams, "hub", &after, add_row, &p->read, &why);
+    if (rc == STATUS_GONE)
+        return "gone";
+    assert_int_equal(rc, STATUS_OK);
+    buf_add_format(&p->read, "end %d", (int)after);
     buf_add(&p->read, "", 1);
     return p->read.data;
 }
@@ -145,12 +148,12 @@ TEST(keeps_the_last_value_of_each_key)
 
     assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
     assert_int_equal(append(p, p->a, &p->of_a, first, 3), STATUS_OK);
-    assert_string_equal(read_rows(p, p->b, 0), "1 x=1;2 y=;3 z=3;");
+    assert_string_equal(read_rows(p, p->b, 0), "1 x=1;2 y=;3 z=3;end 3");
     assert_int_equal(append(p, p->a, &p->of_a, second, 2), STATUS_OK);
     assert_int_equal(p->n, 5);
 
-    assert_string_equal(read_rows(p, p->b, 0), "2 y=;4 x=4;5 z=-;");
-    assert_string_equal(read_rows(p, p->b, 4), "5 z=-;");
+    assert_string_equal(read_rows(p, p->b, 0), "2 y=;4 x=4;5 z=-;end 5");
+    assert_string_equal(read_rows(p, p->b, 4), "5 z=-;end 5");
 }
 
 /* A stream of several parts is read to its end. */
@@ -173,6 +176,48 @@ TEST(reads_many_rows)
     assert_non_null(strstr(p->read.data, ";2500 2499=2499;"));
 }
 
+/* An hour passes; then the owner looks for rows to forget. */
+static void
+pass_hour(struct pair *p)
+{
+    struct problem why;
+
+    postgresql_query(&p->server, "UPDATE tidings_streams"
+                                 " SET marked_at = now() - interval '2 hours'");
+    p->a->ops->close(p->a);
+    assert_int_equal(pg_streams_open(&p->a, &p->options[0], &why), STATUS_OK);
+}
+
+/* A reader that lacks them begins again; one that has read them goes on. */
+TEST(forgets_deleted_rows)
+{
+    static const struct stream_row first[] = {{SLICE("x"), SLICE("1"), false},
+                                              {SLICE("y"), SLICE("2"), false}};
+    static const struct stream_row gone = {SLICE("x"), {NULL, 0}, true};
+    static const struct stream_row more = {SLICE("z"), SLICE("3"), false};
+    static const struct stream_row last = {SLICE("z"), {NULL, 0}, true};
+    struct pair *p = *state;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(append(p, p->a, &p->of_a, first, 2), STATUS_OK);
+    assert_int_equal(append(p, p->a, &p->of_a, &gone, 1), STATUS_OK);
+    pass_hour(p); /* the mark is before all rows: it moves */
+    assert_int_equal(append(p, p->a, &p->of_a, &more, 1), STATUS_OK);
+    assert_string_equal(read_rows(p, p->b, 2), "3 x=-;4 z=3;end 4");
+    pass_hour(p);
+    assert_int_equal(append(p, p->a, &p->of_a, &last, 1), STATUS_OK);
+
+    assert_string_equal(read_rows(p, p->b, 0), "2 y=2;5 z=-;end 5");
+    assert_string_equal(read_rows(p, p->b, 3), "gone");
+    assert_string_equal(read_rows(p, p->b, 4), "5 z=-;end 5");
+    pass_hour(p);
+    assert_int_equal(append(p, p->a, &p->of_a, &last, 1), STATUS_OK);
+    pass_hour(p);
+    assert_int_equal(append(p, p->a, &p->of_a, NULL, 0), STATUS_OK);
+    assert_string_equal(read_rows(p, p->b, 0), "2 y=2;end 6");
+    assert_string_equal(read_rows(p, p->b, 6), "end 6");
+}
+
 /* A former owner cannot append, and its transaction is rolled back. */
 TEST(refuses_a_former_owner)
 {
@@ -185,9 +230,9 @@ TEST(refuses_a_former_owner)
     assert_int_equal(hold(p->b, &p->of_b), STATUS_OK);
 
     assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_REFUSED);
-    assert_string_equal(read_rows(p, p->a, 0), "1 x=1;");
+    assert_string_equal(read_rows(p, p->a, 0), "1 x=1;end 1");
     assert_int_equal(append(p, p->b, &p->of_b, &row, 1), STATUS_OK);
-    assert_string_equal(read_rows(p, p->a, 0), "2 x=1;");
+    assert_string_equal(read_rows(p, p->a, 0), "2 x=1;end 2");
 }
 
 /* Rows that a broker has not read are not written over. */
@@ -200,7 +245,7 @@ TEST(refuses_rows_behind_unread_ones)
     assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_OK);
     p->n = 0;
     assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_CONFLICT);
-    assert_string_equal(read_rows(p, p->a, 0), "1 x=1;");
+    assert_string_equal(read_rows(p, p->a, 0), "1 x=1;end 1");
 }
 
 /* The server ends a connection: the call makes another one. */
@@ -214,7 +259,7 @@ TEST(goes_on_after_a_lost_connection)
                                  " FROM pg_stat_activity"
                                  " WHERE application_name = 'tidingsd'");
     assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_OK);
-    assert_string_equal(read_rows(p, p->b, 0), "1 x=1;");
+    assert_string_equal(read_rows(p, p->b, 0), "1 x=1;end 1");
 }
 
 static void

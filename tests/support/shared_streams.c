@@ -75,23 +75,30 @@ seat_identify(struct streams *streams, const char *stream, uint64_t *id,
 }
 
 static enum status
-seat_read(struct streams *streams, const char *stream, uint64_t after,
+seat_read(struct streams *streams, const char *stream, uint64_t *n,
           stream_row_fn *fn, void *user, struct problem *why)
 {
     struct streams_seat *s = seat_of(streams);
     struct shared_streams *all = s->all;
+    uint64_t after = *n;
     enum status rc = STATUS_OK;
 
     pthread_mutex_lock(&all->mutex);
     if (s->is_cut)
         rc = problem(why, STATUS_UNREACHABLE, "the journal is away");
+    else if (after > 0 && after < all->forgotten)
+        rc = problem(why, STATUS_GONE, "there were other rows");
+    else if (after < all->forgotten)
+        *n = all->forgotten;
     for (size_t i = 0; !rc && i < all->n_rows; i++) {
         struct shared_row *r = &all->rows[i];
         struct stream_row row = {buf_slice(&r->key), buf_slice(&r->value),
                                  r->is_deleted};
 
-        if (r->n > after && !strcmp(r->stream, stream))
-            rc = fn(&row, r->n, user, why);
+        if (r->n <= after || strcmp(r->stream, stream))
+            continue;
+        rc = fn(&row, r->n, user, why);
+        *n = r->n > *n ? r->n : *n;
     }
     pthread_mutex_unlock(&all->mutex);
     return rc;
@@ -329,6 +336,17 @@ streams_seat_take(struct streams_seat *seat, struct shared_streams *all,
     assert(seat->wake_fd >= 0 && all->n_seats < SHARED_SEATS_MAX);
     all->wake_fds[all->n_seats++] = seat->wake_fd;
     return &seat->streams;
+}
+
+void
+shared_streams_forget(struct shared_streams *all)
+{
+    pthread_mutex_lock(&all->mutex);
+    for (size_t i = 0; i < all->n_rows; i++)
+        if (all->rows[i].is_deleted)
+            all->rows[i].n = 0;
+    all->forgotten = all->n;
+    pthread_mutex_unlock(&all->mutex);
 }
 
 void

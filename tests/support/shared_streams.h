@@ -41,6 +41,7 @@ struct shared_streams {
     } rows[SHARED_ROWS_MAX]; /* a key may be there twice: the last one counts */
 
     size_t n_rows;
+    uint64_t forgotten;
     uint64_t n;  /* of all streams together */
     uint64_t id; /* likewise */
 
@@ -79,6 +80,9 @@ void shared_streams_fini(struct shared_streams *all);
 struct streams *streams_seat_take(struct streams_seat *seat,
                                   struct shared_streams *all,
                                   const char *broker);
+
+/* Forgets all rows that were deleted. */
+void shared_streams_forget(struct shared_streams *all);
 
 /* Cuts a seat off, or connects it again. */
 void streams_seat_cut(struct streams_seat *seat, bool is_cut);

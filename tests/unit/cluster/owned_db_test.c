@@ -185,9 +185,40 @@ TEST(uses_no_number_twice)
     assert_int_equal(run(&p->a, "INSERT INTO things VALUES(9, 'x', '', 0)"),
                      STATUS_OK);
     assert_int_equal(run(&p->a, "DELETE FROM things"), STATUS_OK);
+    shared_streams_forget(&p->all);
 
     assert_int_equal(follow(&p->b), STATUS_OK);
     assert_string_equal(dump(&p->b), "9;");
+}
+
+/* A broker was away for so long that the stream has forgotten which rows were
+ * deleted. Also if no row is left. */
+TEST(begins_again_behind_forgotten_rows)
+{
+    struct pair *p = *state;
+
+    assert_int_equal(own(&p->a), STATUS_OK);
+    assert_int_equal(run(&p->a, "INSERT INTO words VALUES('m', 'a', 1)"),
+                     STATUS_OK);
+    assert_int_equal(run(&p->a, "INSERT INTO words VALUES('m', 'b', 2)"),
+                     STATUS_OK);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_int_equal(run(&p->a, "DELETE FROM words WHERE name = 'a'"),
+                     STATUS_OK);
+    shared_streams_forget(&p->all);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_string_equal(dump(&p->b), "m b 2;");
+
+    assert_int_equal(run(&p->a, "DELETE FROM words"), STATUS_OK);
+    shared_streams_forget(&p->all);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_string_equal(dump(&p->b), "");
+    clock_pass_us(LEASE_US + 1);
+    assert_int_equal(own(&p->b), STATUS_OK);
+    assert_int_equal(run(&p->b, "INSERT INTO words VALUES('m', 'c', 3)"),
+                     STATUS_OK);
+    assert_int_equal(follow(&p->a), STATUS_OK);
+    assert_string_equal(dump(&p->a), "m c 3;");
 }
 
 /* The first owner brings the rows that it had alone, once. */
