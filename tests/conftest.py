@@ -230,14 +230,15 @@ def trio():
 
 @pytest.fixture
 def start_cluster(trio, tmp_path):
-    """start_cluster("--rotate-entries", 50): starts three brokers of one cluster."""
+    """start_cluster("--rotate-entries", 50): starts three brokers of one cluster;
+    names="a": one."""
     from tidings_test.cluster import Cluster
 
     clusters = []
 
-    def start(*options):
+    def start(*options, **how):
         directory = tmp_path / f"cluster{len(clusters)}"
-        clusters.append(Cluster(trio, directory, options))
+        clusters.append(Cluster(trio, directory, options, **how))
         return clusters[-1]
 
     yield start

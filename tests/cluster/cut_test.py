@@ -4,7 +4,7 @@ meanwhile, forget none, and go on afterwards."""
 import pytest
 
 from tidings_test.background import Background
-from tidings_test.http import JSON
+from tidings_test.http import JSON, check_refused
 from tidings_test.proxy import DOWN, UP
 from tidings_test.sets import Set, entries
 from tidings_test.soak import choices, soak
@@ -58,6 +58,39 @@ def test_the_others_go_on_without_a_broker_that_is_cut_off(start_cluster, harm):
         next(repairing, None)
     storm.wait_answers(20)
     storm.end()
+
+
+# Issue 22, 7: packets are lost, and no connection ends; the patience of the broker does.
+@pytest.mark.parametrize(
+    "directions", [(), (UP,), (DOWN,)], ids=["both ways", "up", "down"]
+)
+def test_a_broker_that_hears_nothing_refuses_posts(start_cluster, directions):
+    cluster = start_cluster()
+    member, other = cluster.members[:2]
+    news, elsewhere = Set(member, "news"), Set(other, "news")
+    last = news.post(1).last
+    follower = news.events("after=0").until(last)
+    for n in range(soak(1, 20)):
+        member.cut_off(*directions)
+        keys = {"idempotency_key": f"lost-{n}"}
+        refused = news.send(entries(1), **keys)
+        check_refused(refused, 503, "PostgreSQL")
+        assert refused["Retry-After"] == "1"
+        assert member.get("/readyz").status == 503
+        assert member.get("/readyz?for=reads").status == 200
+        answer = news.get("changelist.xml")
+        assert answer.status == 200 and answer["Tidings-As-Of"]
+        assert news.events(f"after={last - 1}").until(last)
+        elsewhere.post(1)
+
+        member.reconnect()
+        wait_for("a post", lambda: news.send(entries(1), **keys).status == 200)
+        last += 2
+        follower.until(last)
+        wait_for("a broker in time", lambda: member.get("/readyz").status == 200)
+        assert news.get("changelist.xml")["Tidings-As-Of"] is None
+    cluster.wait_same()
+    follower.leave()
 
 
 def post_through_cuts(member, first, step):

@@ -1,13 +1,17 @@
 """Brokers join a cluster under load, come back after hours away, and after the loss of
-their disk."""
+their disk; a single broker becomes the first."""
 
 import shutil
 
+from data import kept
 from tidings_test.backups import Backups
+from tidings_test.cluster import served, wait_same_documents
 from tidings_test.soak import choices, soak
 from tidings_test.storm import Storm
 
 ANSWERS = soak(100, 2000)
+ENTRIES = soak(5000, 200000)
+POST = 1000
 
 
 # Issue 22, 6: the journal still has its first record.
@@ -49,3 +53,46 @@ def test_a_broker_without_its_disk_begins_with_a_backup(start_cluster, run, tmp_
     lost.restart()
     storm.wait_answers(20)
     storm.end()
+
+
+def documents(broker):
+    """The bytes of all documents by path, but for what says how they are stored."""
+    return {
+        path: answer[-1]
+        for (path, encoding), answer in served(broker).items()
+        if encoding == "identity" and path.endswith(".xml")
+    }
+
+
+# Issue 22, 6: nothing is renumbered.
+def test_a_directory_of_the_former_release_becomes_the_first(
+    start_cluster, start_broker, run, tmp_path
+):
+    archives = [path for path in kept.archives() if path.name == "stopped.tar.xz"]
+    old = kept.Kept(archives[-1], tmp_path / "cluster0/a")
+    url = old.facts["public_url"]
+    options = ("--public-url", url, "--rotate-entries", 5000)
+    single = start_broker(*options, directory=old.directory)
+    single.url = url
+    for name in ("files", "fetched"):  # of sets with content there is no cluster
+        assert single.set(name).delete().status == 204
+    for first in range(1, ENTRIES, POST):
+        single.set("harvest").post(POST, first=first)
+    before = documents(single)
+    assert before["/sets/books/changes/000000000004.xml"]
+    last = single.set("news").last()
+    single.stop()
+
+    cluster = start_cluster(*options[2:], names="a", url=url)
+    backups = Backups(run, tmp_path / "backup")
+    backups.make(cluster.members[0])
+    for name in "bc":
+        data = cluster.directory / name / "data"
+        run("tidingsd", "restore", backups.directory, "--data", data)
+        cluster.add_member(name)
+    for member in cluster.members:
+        assert documents(member) == before
+    for n, one in enumerate(cluster.sets("news"), last + 1):
+        assert one.post(1).first == n
+    cluster.wait_same()
+    wait_same_documents(cluster)

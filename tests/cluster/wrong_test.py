@@ -1,6 +1,6 @@
 """What a broker of a cluster refuses, with the words of doc/cluster.md: settings of
-PostgreSQL that lose changes, a journal that has lost records, records of a newer
-version. Names, public URLs and options that do not fit: e2e/cluster."""
+PostgreSQL that lose changes, a journal that has lost records or has others, records of a
+newer version. Names, public URLs and options that do not fit: e2e/cluster."""
 
 import pytest
 
@@ -90,6 +90,62 @@ def test_an_older_backup_of_the_journal_is_noticed_and_mended(start_cluster, tri
         wait_post(member, 200)
     cluster.wait_same()
     assert [Set(member, "news").last() for member in cluster.members] == [7, 7, 7]
+
+
+def let_lag(trio, name):
+    """Let the standby receive nothing any more."""
+    standby = trio.servers[name]
+    standby.query("ALTER SYSTEM SET primary_conninfo = ''")
+    standby.query("SELECT pg_reload_conf()")
+    wait_for(
+        f"{name} to receive nothing",
+        lambda: standby.query("SELECT count(*) FROM pg_stat_wal_receiver") == ["0"],
+    )
+
+
+def check_refused(member, words, last):
+    """It takes no posts, says why, and serves what it has."""
+
+    def look():
+        answer = post(member)
+        return answer.status == 503 and words in answer.json()["detail"]
+
+    wait_for(f"{words!r} of {member}", look)
+    assert words in member.get("/readyz").json()["reasons"][0]
+    assert member.get("/readyz?for=reads").status == 200
+    assert Set(member, "news").last() == last
+
+
+# Issue 22, 7: one standby suffices for an answer, and a manager that promotes the other
+# one loses what was acknowledged. A broker that has not heard of that goes on with the
+# journal: the others see another history.
+def test_a_standby_that_lacks_records_is_promoted(start_cluster, trio):
+    cluster = start_cluster()
+    one, two, three = cluster.members
+    assert post(one).status == 200
+    cluster.wait_same()
+    good, bad = trio.standbys
+    three.cut_off()
+    let_lag(trio, bad)
+    for _ in range(3):
+        assert post(one).status == 200
+    Set(two, "news").wait_last(4)
+    trio.lose_primary()
+    trio.lose_standby(good)
+    trio.promote(bad)
+    trio.repair()
+    for member in (one, two):
+        check_refused(member, "the journal ends before record", 4)
+
+    three.reconnect()
+    wait_post(three, 200)
+    assert Set(three, "news").last() == 2
+    for _ in range(4):
+        wait_post(three, 200)
+    for member in (one, two):
+        member.reset_connections()
+        check_refused(member, "the journal has another history", 4)
+    assert Set(three, "news").last() == 6
 
 
 # Issue 22, 1: a cluster is upgraded one broker at a time; the first record of a newer

@@ -1,12 +1,14 @@
-"""The hub and the bridges of a cluster: requests at any broker, deliveries by one, which may die, stand
-still, or lose the journal. Every change comes in order, without a hole, and a repeated
-delivery is the same byte for byte (callbacks.py checks that)."""
+"""The hub and the bridges of a cluster: requests at any broker, deliveries by one, which
+may die, stand still, or lose the journal. Every change comes in order, without a hole,
+and a repeated delivery is the same byte for byte (callbacks.py checks that). Many
+takeovers: cluster/takeover."""
 
 import json
 
 import pytest
 
 from tidings_test import hub, mqtt
+from tidings_test.cluster import NAMES, Leases
 from tidings_test.postgresql import Postgresql
 from tidings_test.sets import Set, change
 from tidings_test.waiting import wait_for
@@ -14,7 +16,7 @@ from tidings_test.waiting import wait_for
 PUBLIC = "http://127.0.0.1:8787"
 
 
-class Cluster:
+class Cluster(Leases):
     """Brokers of one database."""
 
     def __init__(self, start_broker, run, path, *more):
@@ -22,22 +24,15 @@ class Cluster:
         self.address = f"host={self.server.directory} user=postgres dbname=postgres"
         here = ("--cluster", self.address, "--cluster-unsafe", "--public-url", PUBLIC)
         run("tidingsd", "cluster", "init", "--data", path / "a" / "data", *here)
-        self.brokers = [
-            start_broker(*here, "--cluster-name", name, *hub.QUICK, *more, directory=path / name)
-            for name in "abc"
-        ]
+        options = (*here, *hub.QUICK, *more)
+        self.members = []
+        for name in NAMES:
+            given = (*options, "--cluster-name", name)
+            self.members.append(start_broker(*given, directory=path / name))
+            self.members[-1].name = name
 
-    def owner(self, lease="hub"):
-        """The broker that has the lease now; waits for one."""
-        look = (
-            "SELECT broker FROM tidings_leases"
-            f" WHERE name = '{lease}' AND until > now()"
-        )
-        name = wait_for("an owner", lambda: self.server.query(look))[0]
-        return self.brokers["abc".index(name)]
-
-    def others(self, owner):
-        return [broker for broker in self.brokers if broker is not owner]
+    def query(self, text):
+        return self.server.query(text)
 
     def set(self, broker, name="news"):
         """The set at that broker, with the topic that all have."""
@@ -45,14 +40,8 @@ class Cluster:
         one.topic = f"{PUBLIC}{one.path}/notifications"
         return one
 
-    def end_lease(self, lease="hub"):
-        """Let the lease be over for the journal: 10 s are long for a test."""
-        self.server.query(
-            f"UPDATE tidings_leases SET until = now() WHERE name = '{lease}'"
-        )
-
     def end(self):
-        for broker in self.brokers:
+        for broker in self.members:
             if broker.is_running:
                 broker.stop()
         self.server.end()
@@ -83,7 +72,7 @@ def wait_known(one):
 
 def test_any_broker_takes_requests_and_one_delivers(cluster, callbacks):
     owner = cluster.owner()
-    sets = [cluster.set(broker) for broker in cluster.brokers]
+    sets = [cluster.set(broker) for broker in cluster.members]
     sets[0].create()
     joined = []
     for one in sets:
@@ -119,7 +108,7 @@ def test_the_hub_goes_on_when_the_journal_begins_again(cluster, run, callbacks):
     hub.join(one, callback)
     one.post(2)
     callback.wait_last(2)
-    for broker in cluster.brokers:
+    for broker in cluster.members:
         broker.stop()
     cluster.server.query("CREATE DATABASE again")
     again = cluster.address.replace("dbname=postgres", "dbname=again")
@@ -253,7 +242,8 @@ def test_another_broker_takes_over_the_bridges(bridged):
     second.process.halt()
     cluster.end_lease("bridges")
     poster = cluster.set(cluster.others(second)[0])
-    poster = poster if poster.broker.is_running else cluster.set(cluster.others(second)[1])
+    if not poster.broker.is_running:
+        poster = cluster.set(cluster.others(second)[1])
     for n in range(10, 15):
         last = poster.post(2).last
         teller.say("feed", change_text(n))

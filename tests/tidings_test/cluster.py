@@ -6,6 +6,8 @@
     cluster.wait_same()                     all have the same records
     a.cut_off(UP), a.reconnect()            the network between it and PostgreSQL
     b.front                                 a bad network between it and its clients
+    cluster.owner("hub")                    the member that has that lease
+    cluster.end_lease("hub")                and does not have it any more
     cluster.balancer.point(c.port)          the public URL leads there
     cluster.trio.lose_primary()             failover.py
 
@@ -22,6 +24,27 @@ from tidings_test.proxy import DOWN, RESET, UP, Proxy
 from tidings_test.waiting import wait_for
 
 NAMES = ("a", "b", "c")
+
+
+class Leases:
+    """Which of `members` owns what, by the journal that query() asks."""
+
+    def owner(self, lease="hub"):
+        """The member that has the lease now; waits for one."""
+        look = (
+            "SELECT broker FROM tidings_leases"
+            f" WHERE name = '{lease}' AND until > now()"
+        )
+        name = wait_for(f"an owner of {lease}", lambda: self.query(look))[0]
+        return next(member for member in self.members if member.name == name)
+
+    def others(self, owner):
+        return [member for member in self.members if member is not owner]
+
+    def end_lease(self, lease="hub"):
+        """Let the lease be over for the journal: 10 s are long for a test."""
+        self.query(f"UPDATE tidings_leases SET until = now() WHERE name = '{lease}'")
+
 
 class Member(Broker):
     """A broker of a cluster. `ways` are its proxies, by the name of the server."""
@@ -79,25 +102,26 @@ class Member(Broker):
         return f"<member {self.name} at {self.address}>"
 
 
-class Cluster:
-    """Three members, which run."""
+class Cluster(Leases):
+    """Members that run: three, or those of `names`. `url`: the public one, if it is not
+    the balancer's."""
 
-    def __init__(self, trio, directory, options=()):
+    def __init__(self, trio, directory, options=(), names=NAMES, url=None):
         self.trio = trio
         self.directory = directory
         self.options = options
         self.balancer = Proxy()
+        self.url = url or self.balancer.url
         self.database = trio.make_database(f"tidings_{directory.name}_{id(self)}")
-        self.begin("init", self.directory / NAMES[0] / "data")
+        self.begin("init", self.directory / names[0] / "data")
         self.members = []
-        for name in NAMES:
+        for name in names:
             self.add_member(name)
 
     def add_member(self, name):
         """Start another member, whose directory is new unless the test has made it."""
         where = self.directory / name
-        url = self.balancer.url
-        member = Member(name, self.trio, self.database, where, url, self.options)
+        member = Member(name, self.trio, self.database, where, self.url, self.options)
         self.members.append(member)
         return member
 
@@ -106,7 +130,7 @@ class Cluster:
         primary = self.trio.servers[self.trio.primary]
         address = f"host={primary.directory} user=postgres dbname={self.database}"
         init = ("cluster", how, "--data", data)
-        options = ("--cluster", address, "--public-url", self.balancer.url)
+        options = ("--cluster", address, "--public-url", self.url)
         done = subprocess.run(
             [PROGRAMS["tidingsd"], *map(str, (*init, *options))],
             capture_output=True,
@@ -165,4 +189,31 @@ def served(broker):
                 found[path, encoding] = (answer.status, *facts, answer.body)
         if answer.status == 200:
             paths += link.findall(answer.body.decode("utf-8", "replace"))
+    return found
+
+
+def wait_same_documents(cluster):
+    """Wait until all documents are the same: archive threads write the files of closed
+    lists, and dates come when their second is over."""
+    shown = None
+
+    def look():
+        nonlocal shown
+        found = _differing([served(member) for member in cluster.members])
+        if found != shown:
+            shown = found
+            print(f"{len(found)} documents differ: {found[:3]}")
+        return not found
+
+    wait_for("the same documents", look)
+
+
+def _differing(all_served):
+    """The documents that are not everywhere the same, and what of them differs."""
+    first = all_served[0]
+    found = []
+    for what in sorted(set().union(*all_served)):
+        answers = [other.get(what) for other in all_served]
+        if any(answer != first.get(what) for answer in answers):
+            found.append((*what, [str(answer)[:120] for answer in answers]))
     return found

@@ -30,8 +30,9 @@ FAILURES = (ConnectionEnded, ConnectionError, TimeoutError)
 class Storm:
     """Posts and follows from its beginning to end()."""
 
-    def __init__(self, cluster, name, choices, publishers=N):
+    def __init__(self, cluster, name, choices, publishers=N, post_max=POST_MAX):
         self.cluster = cluster
+        self.post_max = post_max
         self.name = name
         self.acknowledged = {}  # locs by the seq of the first one
         self.attempts = {}  # locs of each post by its first one
@@ -111,7 +112,7 @@ class Storm:
         post = 0
         while not self._is_over:
             post += 1
-            locs = _locs(who, post, chosen.randint(1, POST_MAX))
+            locs = _locs(who, post, chosen.randint(1, self.post_max))
             with self._lock:
                 self.attempts[locs[0]] = locs
             headers = {"idempotency_key": f"{who}-{post}"} if who % 2 == 0 else {}

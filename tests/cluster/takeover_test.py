@@ -1,0 +1,252 @@
+"""The owner of the hub or of the bridges is killed, or stands still, and another broker
+takes over: callbacks, subscribers of a relay and an MQTT broker get everything in
+order, and twice only what was under way at a takeover."""
+
+import itertools
+import json
+
+from tidings_test import hub, mqtt
+from tidings_test.documents import Document
+from tidings_test.feed import Feed
+from tidings_test.history import History
+from tidings_test.sets import Set, change
+from tidings_test.soak import choices, soak
+from tidings_test.storm import Storm
+from tidings_test.waiting import wait_for
+
+CALLBACKS = soak(20, 500)
+TAKEOVERS = soak(3, 15)
+ANSWERS_MAX = soak(20, 100)  # before a takeover
+
+
+def kill(member, lease):
+    member.kill()
+    yield
+    member.disconnect()
+    member.restart()
+
+
+def stop(member, lease):
+    """It does not know that it is no owner any more, and learns it when it goes on."""
+    member.process.halt()
+    member.front.go_down()
+    yield
+    member.process.go_on()
+    member.front.listen()
+    words = "this broker no longer owns", f"lease={lease} "
+    member.process.err.next(lambda line: all(word in line for word in words))
+
+
+def take_over(cluster, lease, harm):
+    """Harm the owner, and yield when there is another one; repair it then."""
+    owner = cluster.owner(lease)
+    repairing = harm(owner, lease)
+    next(repairing)
+    cluster.end_lease(lease)
+    wait_for("another owner", lambda: cluster.owner(lease) is not owner)
+    yield owner
+    next(repairing, None)
+
+
+def takeovers(cluster, lease):
+    """So many, by turns of both kinds; yields (owner, is_over) for each."""
+    for harm in itertools.islice(itertools.cycle((kill, stop)), TAKEOVERS):
+        yield take_over(cluster, lease, harm)
+
+
+class Span:
+    """From before a takeover until the former owner can do nothing any more. Requests
+    have numbers in the order in which they came."""
+
+    def __init__(self, callbacks):
+        self.callbacks = callbacks
+        self.first = len(callbacks.requests) + 1
+        self.last = None
+
+    def end(self):
+        self.last = len(self.callbacks.requests)
+
+
+def check_repeats(callback, spans):
+    """A delivery was repeated only because the owner changed meanwhile."""
+    accepted = {}
+    for delivery in callback.deliveries:
+        before = accepted.get(delivery.id)
+        if delivery.is_accepted and not before:
+            accepted[delivery.id] = delivery
+        elif before:
+            assert any(
+                before.order <= span.last and span.first <= delivery.order
+                for span in spans
+            ), f"{delivery} was accepted before, and the owner has not changed"
+
+
+def check_deliveries(callback, history, known):
+    """It has every entry up to the end. `known`: what was delivered to others."""
+    assert callback.holes == 0 and not callback.faults
+    after = callback.accepted[0].after
+    for delivery in callback.accepted:
+        assert delivery.after == after
+        after = delivery.last
+        body = known.setdefault((delivery.after, delivery.last), delivery.body)
+        assert delivery.body == body
+    assert after == history.last
+
+
+def check_bodies(known, history):
+    for body in known.values():
+        document = Document(body)
+        delivered = History(document.after)
+        delivered.add_delivery(document)
+        for seq in range(document.after + 1, document.last + 1):
+            assert delivered[seq].loc == history[seq].loc
+            assert delivered[seq].datetime == history[seq].datetime
+
+
+# Issue 22, 4.
+def test_callbacks_get_every_change_in_order(start_cluster, callbacks):
+    chosen = choices()
+    cluster = start_cluster("--rotate-entries", 500, *hub.QUICK)
+    # Each callback gets all entries: few, lest the test keep gigabytes.
+    storm = Storm(cluster, "news", chosen, publishers=2, post_max=3)
+    joined = [callbacks.add() for _ in range(CALLBACKS)]
+    for callback in joined:
+        news = Set(chosen.choice(cluster.members), "news")
+        hub.check_taken(hub.subscribe(news, callback))
+    for callback in joined:
+        hub.wait_active(Set(chosen.choice(cluster.members), "news"), callback)
+    spans = []
+    for takeover in takeovers(cluster, "hub"):
+        storm.wait_answers(chosen.randint(1, ANSWERS_MAX))
+        spans.append(Span(callbacks))
+        next(takeover)
+        storm.wait_answers(10)
+        next(takeover, None)
+        spans[-1].end()
+    storm.wait_answers(10)
+    history = storm.end()
+    known = {}
+    for callback in joined:
+        callback.wait_last(history.last)
+        check_deliveries(callback, history, known)
+        check_repeats(callback, spans)
+    check_bodies(known, history)
+
+
+def accept(feed, member, document):
+    """Post it to that broker until the hub has it: a Source repeats what was not
+    answered."""
+    feed.broker = member
+
+    def look():
+        answer = feed.post(document)
+        assert answer.status in (200, 503), answer
+        return answer.status == 200
+
+    wait_for(f"{document} to be accepted", look)
+
+
+# Issue 22, 4.
+def test_a_relay_delivers_every_document_in_order(start_cluster, site, callbacks):
+    chosen = choices()
+    cluster = start_cluster(*hub.QUICK, *hub.LOOPBACK, "--relay-documents", "10000")
+    feed = Feed(cluster.members[0], site, callbacks).register()
+    joined = [feed.join() for _ in range(5)]
+    documents = [f"document {n}" for n in range(TAKEOVERS * 12)]
+    posted = iter(documents)
+    spans = []
+
+    def post(n, members):
+        for document in itertools.islice(posted, n):
+            accept(feed, chosen.choice(members), document)
+
+    for takeover in takeovers(cluster, "hub"):
+        post(4, cluster.members)
+        spans.append(Span(callbacks))
+        owner = next(takeover)
+        post(4, cluster.others(owner))
+        next(takeover, None)
+        spans[-1].end()
+        post(4, cluster.members)
+    for callback in joined:
+        callback.accepted.wait(len(documents))
+        delivered = [delivery.body.decode() for delivery in callback.accepted]
+        assert delivered == documents
+        check_repeats(callback, spans)
+
+
+def first_of(locs):
+    """Each once, where it came first."""
+    return list(dict.fromkeys(locs))
+
+
+# Issue 22, 4: the session at the MQTT broker is the cluster's, with all that came for it
+# while nobody owned the bridge.
+def test_a_bridge_loses_no_message_either_way(
+    start_cluster, start_mosquitto, tmp_path
+):
+    chosen = choices()
+    mosquitto = start_mosquitto()
+    config = tmp_path / "bridges.ini"
+    lines = ("out = news", "begin = start", "in = feed -> feed", mqtt.QUICK)
+    config.write_text(mqtt.bridge_config(mosquitto, *lines))
+    hearer = mosquitto.hear("a/news/notifications")
+    reader = mqtt.Reader(hearer, "a/news/notifications")
+    cluster = start_cluster("--rotate-entries", 500, "--config", config)
+    mosquitto.wait_subscription("feed")
+    teller = mosquitto.tell()
+    storm = Storm(cluster, "news", chosen, publishers=2)
+    said = []
+
+    def say(n):
+        for _ in range(n):
+            said.append(f"http://example.com/said/{len(said)}")
+            teller.say("feed", json.dumps(change(said[-1])))
+
+    for takeover in takeovers(cluster, "bridges"):
+        say(10)
+        storm.wait_answers(chosen.randint(1, ANSWERS_MAX))
+        say(10)
+        next(takeover)
+        say(10)
+        storm.wait_answers(10)
+        next(takeover, None)
+    storm.wait_answers(10)
+    history = storm.end()
+    reader.until(history.last)
+    reader.history.check_same(history)
+    for member in cluster.members:
+        feed = Set(member, "feed")
+
+        def heard():
+            if not feed.state():
+                return []
+            return first_of(feed.changelists().read().history.locs())
+
+        wait_for(f"all messages at {member}", lambda: len(heard()) == len(said))
+        assert heard() == said
+
+
+# Issue 22, 9: a relay by the command line reads and posts through the balancer.
+def test_a_relay_goes_on_at_another_broker(start_cluster, start, tmp_path):
+    chosen = choices()
+    cluster = start_cluster("--rotate-entries", 500)
+    balancer = cluster.balancer
+    balancer.point(cluster.members[0].port)
+    storm = Storm(cluster, "news", chosen, publishers=2)
+    urls = (f"{balancer.url}/sets/news", f"{balancer.url}/sets/copy")
+    relay = start("tidings", "relay", *urls, "--state", tmp_path / "state")
+    for n in range(TAKEOVERS):
+        storm.wait_answers(chosen.randint(1, ANSWERS_MAX))
+        former, later = (cluster.members[(n + i) % 3] for i in range(2))
+        former.kill()
+        balancer.point(later.port)
+        storm.wait_answers(10)
+        former.disconnect()
+        former.restart()
+    history = storm.end()
+    for member in cluster.members:
+        copy = Set(member, "copy")
+        wait_for(f"all changes at {member}", lambda: copy.last() >= history.last)
+        assert copy.changelists().read().history.locs() == history.locs()
+    relay.stop()
