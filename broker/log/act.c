@@ -113,6 +113,7 @@ act_move(const struct act *act, int64_t at_us, struct head *head)
         break;
     case ACT_FILED:
         head->file_bytes = act->filed.file_bytes;
+        head->filed = act->filed.list;
         break;
     case ACT_KEY: /* no head tells of them */
     case ACT_PURGED:

@@ -131,6 +131,7 @@ batch_append_in_place(struct batch *b, size_t size, const struct digest *digest,
         b->last_us = view.us;
     }
     b->digest = *digest;
+    b->is_read = true;
     return STATUS_OK;
 }
 
@@ -274,15 +275,32 @@ batch_digest(const struct batch *b, uint64_t seq)
     return d;
 }
 
+static struct batch_code
+code_of(const struct batch *b)
+{
+    return batch_code_of(&b->before, &b->digest,
+                         (struct slice){b->bytes, b->size});
+}
+
+void
+batch_remember(const struct batch *b)
+{
+    if (!b->is_read)
+        verified_batches_add(code_of(b), b->digests, b->n_digests);
+}
+
 bool
 batch_is_genuine(struct batch *b)
 {
-    struct batch_code code = batch_code_of(&b->before, &b->digest,
-                                           (struct slice){b->bytes, b->size});
+    struct batch_code code = code_of(b);
     struct digest d = b->before;
 
-    if (verified_batches_have(code))
+    if (verified_batches_have(code)) {
+        if (b->n_digests == 0)
+            b->n_digests =
+                verified_batches_digests(code, b->digests, b->digests_capacity);
         return b->n_entries > 0;
+    }
     b->n_digests = 0;
     for (size_t n = 1; n <= b->n_entries; n++) {
         digest_add(&d, batch_slice(b, b->first + n - 2, b->first + n - 1));
@@ -290,7 +308,7 @@ batch_is_genuine(struct batch *b)
     }
     if (b->n_entries == 0 || !digest_is_equal(&d, &b->digest))
         return false;
-    verified_batches_add(code);
+    verified_batches_add(code, b->digests, b->n_digests);
     return true;
 }
 

@@ -73,6 +73,7 @@ struct batch {
     size_t n_digests, digests_capacity;
     _Atomic(struct form *) forms; /* the one made last; see batch_keep_form */
     atomic_size_t *forms_account; /* counts the bytes of forms; or NULL */
+    bool is_read;                 /* batch_append was told its digest */
 };
 
 /* An empty batch for the entries after `after`. NULL: no memory. */
@@ -122,10 +123,16 @@ struct digest batch_digest(const struct batch *b, uint64_t seq);
 /* The last seq whose time is not after `us`, which is not before before_us. */
 uint64_t batch_seq_at(const struct batch *b, int64_t us);
 
-/* True if the entries match the digest; keeps the digests on the way, unless
- * the same batch was right before (verified_batches.h). For batches from a
- * disk: a disk that returns other bytes must not rewrite history. */
+/* True if the entries match the digest; keeps the digests on the way, or takes
+ * them from when the same batch was right before (verified_batches.h). For
+ * batches from a disk: a disk that returns other bytes must not rewrite
+ * history. */
 bool batch_is_genuine(struct batch *b);
+
+/* Remembers a batch that batch_add alone has filled, so that batch_is_genuine
+ * need not add up its digests when it comes back from a disk. Does nothing for
+ * another batch. Any thread. */
+void batch_remember(const struct batch *b);
 
 /* The form with that key, lent by the batch; NULL: none is kept. Any thread. */
 const struct form *batch_form(const struct batch *b, uint64_t key);

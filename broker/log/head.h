@@ -114,6 +114,8 @@ struct head {
     uint64_t list_bytes;       /* its fragments */
     int64_t list_first_us;     /* when its first entry was accepted */
     uint64_t file_bytes;       /* of all files of closed lists */
+    uint64_t filed;            /* the last list that this process has filed; 0:
+                                  none */
     struct generations generations[GENERATION_KINDS];
 };
 

@@ -57,16 +57,19 @@ ring_grow(void ***ring, size_t *capacity, size_t *start, size_t count)
     return STATUS_OK;
 }
 
-/* Drops the oldest batch of `t`. Its mutex is held. */
-static void
-drop_oldest(struct tails *all, struct tail *t)
+/* Takes the oldest batch of `t`, whose mutex is held; NULL: there is none. */
+static struct batch *
+take_oldest(struct tails *all, struct tail *t)
 {
-    struct batch *b = t->ring[t->start];
+    struct batch *b;
 
+    if (t->count == 0)
+        return NULL;
+    b = t->ring[t->start];
     t->start = (t->start + 1) % t->capacity;
     t->count--;
     all->bytes -= batch_weight(b);
-    batch_unref(b);
+    return b;
 }
 
 /* Adds a batch to both rings. The mutex of `t` is held. */
@@ -81,7 +84,7 @@ add_batch(struct tails *all, struct tail *t, struct batch *b)
          * come.
          */
         while (t->count > 0)
-            drop_oldest(all, t);
+            batch_unref(take_oldest(all, t));
         batch_unref(b);
         return;
     }
@@ -99,13 +102,18 @@ drop_beyond_max(struct tails *all)
                    atomic_load_explicit(&all->forms, memory_order_relaxed) >
                all->max) {
         struct tail *t = all->queue[all->start];
+        struct batch *b;
+        bool is_filed;
 
         all->start = (all->start + 1) % all->capacity;
         all->count--;
         pthread_mutex_lock(&t->mutex);
-        if (t->count > 0)
-            drop_oldest(all, t);
+        b = take_oldest(all, t);
+        is_filed = b && b->list <= t->head.filed;
         pthread_mutex_unlock(&t->mutex);
+        if (b && !is_filed) /* the file of its list needs it once more */
+            batch_remember(b);
+        batch_unref(b);
     }
 }
 
@@ -133,7 +141,8 @@ tail_empty(struct tails *all, struct tail *t)
 {
     pthread_mutex_lock(&t->mutex);
     while (t->count > 0)
-        drop_oldest(all, t); /* its places in the queue are skipped */
+        batch_unref(
+            take_oldest(all, t)); /* its places in the queue are skipped */
     free(t->ring);
     t->ring = NULL;
     t->capacity = t->start = 0;

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <openssl/evp.h>
 #include <openssl/rand.h>
@@ -14,6 +16,18 @@
 
 /* Each code stands for itself, so their order does not matter. */
 static _Atomic uint64_t table[TABLE_SIZE];
+
+/* As many batches as a backlog of 1 GB has. */
+#define KEPT_SIZE 4096
+
+struct kept {
+    uint64_t value; /* of a code */
+    struct digest *digests;
+    size_t n;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the next */
+static struct kept all_kept[KEPT_SIZE];
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned char key[16];
@@ -67,8 +81,36 @@ verified_batches_have(struct batch_code code)
 }
 
 void
-verified_batches_add(struct batch_code code)
+verified_batches_add(struct batch_code code, const struct digest *digests,
+                     size_t n)
 {
-    if (code.value)
-        atomic_store_explicit(place_of(code), code.value, memory_order_relaxed);
+    struct kept *kept = &all_kept[code.place % KEPT_SIZE];
+    struct digest *copy;
+
+    if (!code.value)
+        return;
+    atomic_store_explicit(place_of(code), code.value, memory_order_relaxed);
+    copy = n > 0 ? malloc(n * sizeof(*copy)) : NULL;
+    if (!copy)
+        return;
+    memcpy(copy, digests, n * sizeof(*copy));
+    pthread_mutex_lock(&mutex);
+    free(kept->digests);
+    *kept = (struct kept){code.value, copy, n};
+    pthread_mutex_unlock(&mutex);
+}
+
+size_t
+verified_batches_digests(struct batch_code code, struct digest *to, size_t max)
+{
+    const struct kept *kept = &all_kept[code.place % KEPT_SIZE];
+    size_t n = 0;
+
+    pthread_mutex_lock(&mutex);
+    if (code.value && kept->value == code.value) {
+        n = kept->n < max ? kept->n : max;
+        memcpy(to, kept->digests, n * sizeof(*to));
+    }
+    pthread_mutex_unlock(&mutex);
+    return n;
 }

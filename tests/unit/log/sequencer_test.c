@@ -160,6 +160,7 @@ TEST(commits_that_a_list_is_filed)
         submit(w, p);
         assert_int_equal(posts_wait(p), i == 0 ? STATUS_BUSY : STATUS_OK);
         assert_int_equal(w->fake.filed, i);
+        assert_int_equal(head_of(&w->a).filed, i);
     }
     assert_string_equal(w->fake.marks, "the marks");
 }

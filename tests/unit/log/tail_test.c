@@ -5,6 +5,7 @@
 
 #include "broker/log/log.h"
 #include "broker/log/log_set.h"
+#include "broker/log/verified_batches.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
 
@@ -68,6 +69,13 @@ publish(struct fixture *f, struct tail *t, size_t from, size_t to)
         f->head.digest = f->batches[i]->digest;
     }
     tail_publish(&f->all, t, batches, to - from, &f->head);
+}
+
+static struct batch_code
+code_of(const struct batch *b)
+{
+    return batch_code_of(&b->before, &b->digest,
+                         (struct slice){b->bytes, b->size});
 }
 
 #define NONE BATCHES
@@ -245,6 +253,31 @@ TEST(lets_go_of_the_oldest_of_any_set)
     publish(f, &f->b.tail, 3, 4); /* the first of b goes */
     assert_found(f, &f->b.tail, 0, NONE);
     assert_found(f, &f->a.tail, EACH, 1);
+}
+
+/* A batch whose list has no file yet is remembered when it goes: it comes back
+ * from the disk to be filed, and need not have its digests added up then. */
+TEST(remembers_what_is_to_be_filed)
+{
+    struct fixture *f = *state;
+    struct batch *made[3];
+
+    posts_chain(made, 3, 400);
+    for (size_t i = 0; i < 3; i++) {
+        made[i]->list = i + 1;
+        batch_unref(f->batches[i]);
+        f->batches[i] = made[i];
+    }
+    f->head.filed = 1;
+    publish(f, &f->a.tail, 0, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_false(verified_batches_have(code_of(made[i])));
+
+    f->all.max = 0;
+    publish(f, &f->b.tail, 3, 4);
+    assert_false(verified_batches_have(code_of(made[0])));
+    assert_true(verified_batches_have(code_of(made[1])));
+    assert_true(verified_batches_have(code_of(made[2])));
 }
 
 /* log.md, reading: forms count in the tail's bytes. */

@@ -66,6 +66,38 @@ TEST(tells_later_damage_of_a_batch_that_was_right)
     free(copy);
 }
 
+/* A batch that the log has made is known when it comes back, with the digests
+ * within it, so that nothing is added up again. Another one is not known by
+ * what somebody said of it. */
+TEST(knows_a_batch_that_was_made_and_its_digests)
+{
+    struct posted p;
+    struct digest before, none;
+    struct batch *made, *again;
+
+    digest_start(&before, SLICE(POSTS_EPOCH));
+    posts_begin(&p, POST_CHANGES, NULL);
+    posts_add_many(&p, 2, ENTRIES); /* the batch of no other test */
+    made = posts_batch(&p, 0, &before, NULL);
+    posts_end(&p);
+    again = read_back(made, (struct slice){made->bytes, made->size});
+    assert_int_equal(verified_batches_digests(code_of(again), &none, 1), 0);
+    batch_remember(again);
+    assert_false(verified_batches_have(code_of(again)));
+    batch_remember(made);
+
+    assert_true(verified_batches_have(code_of(again)));
+    assert_int_equal(again->n_digests, 0);
+    assert_true(batch_is_genuine(again));
+    assert_int_equal(again->n_digests, ENTRIES / BATCH_STRIDE);
+    assert_memory_equal(again->digests, made->digests,
+                        again->n_digests * sizeof(*again->digests));
+    assert_int_equal(verified_batches_digests(code_of(again), &none, 1), 1);
+    assert_memory_equal(&none, made->digests, sizeof(none));
+    batch_unref(made);
+    batch_unref(again);
+}
+
 /* Short batches have their digests added up each time. */
 TEST(has_no_code_for_a_short_batch)
 {
@@ -75,6 +107,6 @@ TEST(has_no_code_for_a_short_batch)
     digest_start(&d, SLICE(POSTS_EPOCH));
     code = batch_code_of(&d, &d, SLICE("short"));
     assert_int_equal(code.value, 0);
-    verified_batches_add(code);
+    verified_batches_add(code, &d, 1);
     assert_false(verified_batches_have(code));
 }
