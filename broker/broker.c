@@ -240,6 +240,10 @@ broker_check(const struct config *config, struct problem *why)
         rc = membership_check(config, why);
     if (rc)
         return rc;
+    if (config->cluster_read_only && !config->cluster[0])
+        return problem(why, STATUS_INVALID,
+                       "--cluster-read-only needs --cluster: a single broker "
+                       "has nothing to follow");
     if (!config->tls_cert[0] != !config->tls_key[0])
         return problem(why, STATUS_INVALID,
                        "--tls-%s is missing: TLS needs "
@@ -513,6 +517,7 @@ open_hub(struct broker *b, struct problem *why)
         .tokens = b->tokens,
         .allowed = &b->callable,
         .open_streams = b->membership ? open_streams : NULL,
+        .is_reader = b->config->cluster_read_only,
         .user = b->membership,
     };
 

@@ -139,6 +139,7 @@ membership_open(struct membership **membership, const struct config *config,
         .broker = config->cluster_name,
         .public_url = config->public_url,
         .instance = c->instance,
+        .is_reader = config->cluster_read_only,
         .is_unsafe = config->cluster_unsafe,
         .patience_us = PATIENCE_US,
     };

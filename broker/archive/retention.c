@@ -159,8 +159,9 @@ retain_all(struct chore *chore)
     struct log *log = registry_log(r->registry);
     struct head head;
 
-    if (!log_begin_deleting(log))
-        return;
+    if (registry_config(r->registry)->cluster_read_only ||
+        !log_begin_deleting(log))
+        return; /* other brokers retire lists */
     registry_each(r->registry, retain_set, r);
     if (log_head(framework->log, &head))
         retain_set(framework, &head, r);

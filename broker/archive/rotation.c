@@ -78,7 +78,8 @@ rotate_by_age(struct chore *chore)
 {
     struct rotation *rotation = list_entry(chore, struct rotation, chore);
 
-    if (atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
+    if (!registry_config(rotation->registry)->cluster_read_only &&
+        atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
         registry_each(rotation->registry, close_if_old, rotation);
 }
 

@@ -75,7 +75,8 @@ struct streams_ops {
 
     /* Sets *id to the random number that a stream got when it was made, here if
      * there is none yet: a journal that was begun again (cluster mend) has
-     * other streams. */
+     * other streams. STATUS_BUSY: there is none yet, and a broker that only
+     * reads makes none. */
     enum status (*identify)(struct streams *streams, const char *stream,
                             uint64_t *id, struct problem *why);
 

@@ -66,6 +66,9 @@ static const struct option rows[] = {
     {"cluster-keep", "BYTES", BYTES(cluster_keep, MIB, 1024 * GIB), "4G",
      "the journal keeps its latest records, at most so many bytes of them: a "
      "broker that lacks older ones needs a backup of another one"},
+    {"cluster-read-only", NULL, FLAG(cluster_read_only), "no",
+     "follow the cluster and serve reads alone: take no posts, change no "
+     "settings, deliver nothing"},
     {"cluster-unsafe", NULL, FLAG(cluster_unsafe), "no",
      "take a PostgreSQL server that does not wait for a standby, or for its "
      "disk: it may lose changes that were acknowledged"},

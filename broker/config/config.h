@@ -44,6 +44,12 @@ struct config_origins {
     bool is_argument[OPTIONS_MAX]; /* from the command line, which wins */
 };
 
+/* What a broker with cluster_read_only answers to a request that it does not
+ * take. */
+#define CLUSTER_READ_ONLY                                                  \
+    "this broker only reads (--cluster-read-only): another broker of its " \
+    "cluster takes this request"
+
 struct config {
     struct config_origins origins;
     char listen_host[256];  /* an address or name to listen on */
@@ -59,6 +65,7 @@ struct config {
     char cluster[2048];       /* address of PostgreSQL, unchecked; "": none */
     char cluster_name[256];   /* unchecked */
     uint64_t cluster_keep;    /* bytes of records */
+    bool cluster_read_only;   /* follow the cluster, and add nothing to it */
     bool cluster_unsafe;
     uint64_t threads;        /* service threads; default: one per core */
     uint64_t rotate_entries; /* 1 to 50,000 */

@@ -37,16 +37,20 @@ handle_health_get(struct http *http, struct request *rq,
  * least a microsecond each, and NTP slews. */
 #define AHEAD_MAX_US 1000000
 
-#define REASONS_MAX 3
+#define REASONS_MAX 4
 
-/* Lists why posts are refused, or will be soon. */
+/* Lists why posts are refused, or will be soon. `is_for_reads`: not that they
+ * are never taken here. */
 static size_t
 reasons_of(struct http *http, const struct log_health *health,
-           const struct log_copy *copy, struct problem reasons[REASONS_MAX])
+           const struct log_copy *copy, bool is_for_reads,
+           struct problem reasons[REASONS_MAX])
 {
     unsigned n_failed = archiver_failures(http->archiver);
     size_t n = 0;
 
+    if (registry_config(http->registry)->cluster_read_only && !is_for_reads)
+        problem_set(&reasons[n++], CLUSTER_READ_ONLY);
     if (copy->is_cut_off)
         problem_set(&reasons[n++],
                     "this broker is cut off from its cluster: %s",
@@ -119,7 +123,7 @@ handle_ready_get(struct http *http, struct request *rq,
     (void)target;
     log_health(registry_log(http->registry), &health);
     log_copy(registry_log(http->registry), &copy);
-    n = reasons_of(http, &health, &copy, reasons);
+    n = reasons_of(http, &health, &copy, is_for_reads(rq), reasons);
     if (n > 0 && !is_for_reads(rq)) {
         answer_unready(rq, reasons, n);
         return;

@@ -374,7 +374,8 @@ static const struct route_refusal refusals[] = {
     {403, "a right", "the token lacks it (`right`)"},
     {403, "any",
      "an `Origin` that is not the broker's; without `--insecure-open` also a "
-     "`Host` that is not the broker's, and a request that came by a proxy"},
+     "`Host` that is not the broker's, and a request that came by a proxy; "
+     "with `--cluster-read-only` all but reads"},
     {404, "any",
      "there is nothing at this path; there is no such set or relay, or none "
      "can have this name; a private set, without the right `subscribe`"},

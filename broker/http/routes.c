@@ -258,6 +258,17 @@ is_post(const struct route *route, const struct route_body *body)
            body->handler == handle_hub_notification;
 }
 
+/* True if this broker only reads, and the route changes a set or a relay. The
+ * answer is 403 and not 503: it stays the same however long a client waits, and
+ * a publisher that repeats its post must not repeat it here. (/readyz keeps a
+ * balancer from sending posts.) The hub refuses what goes there. */
+static bool
+is_for_writers(const struct http *http, const struct route *route)
+{
+    return registry_config(http->registry)->cluster_read_only &&
+           route->method != METHOD_GET && route->of != OF_NOTHING;
+}
+
 /* Answers a client that posts faster than it may (RFC 6585 section 4;
  * draft-ietf-httpapi-ratelimit-headers). */
 static void
@@ -418,6 +429,11 @@ run_route(struct http *http, struct request *rq,
     if (route->is_single && registry_config(http->registry)->cluster[0]) {
         problem_set(&why, "a broker of a cluster cannot do this yet");
         refuse_request(rq, route, 501, &why, NULL);
+        return;
+    }
+    if (is_for_writers(http, route)) {
+        problem_set(&why, CLUSTER_READ_ONLY);
+        refuse_request(rq, route, 403, &why, NULL);
         return;
     }
     if (route->is_publisher && answers_may_publish(http, &why)) {

@@ -16,7 +16,7 @@ struct hub_holder {
     /* Of a cluster; else NULL */
     struct streams *of_keeper, *of_hub, *of_courier;
     struct ownership *ownership;
-    struct courier *courier;
+    struct courier *courier; /* likewise of one that only reads */
 };
 
 /* Sets the hub that commands find; returns the one before. */
@@ -133,11 +133,11 @@ join_cluster(struct hub_holder *h, struct problem *why)
         rc = h->options.open_streams(&h->of_keeper, h->options.user, why);
     if (!rc)
         rc = h->options.open_streams(&h->of_hub, h->options.user, why);
-    if (!rc)
+    if (!rc && !h->options.is_reader)
         rc = h->options.open_streams(&h->of_courier, h->options.user, why);
     owning.streams = h->of_keeper;
     carrying.streams = h->of_courier;
-    if (!rc)
+    if (!rc && !h->options.is_reader)
         rc = courier_open(&h->courier, &carrying, why);
     if (!rc)
         rc = ownership_open(&h->ownership, &owning, why);
@@ -174,6 +174,8 @@ hub_holder_submit(struct hub_holder *h, struct command *command,
     enum status rc = STATUS_STOPPED;
     bool is_here;
 
+    if (h->options.is_reader)
+        return problem(why, STATUS_FORBIDDEN, CLUSTER_READ_ONLY);
     pthread_rwlock_rdlock(&h->lock);
     is_here = h->hub != NULL;
     if (is_here)

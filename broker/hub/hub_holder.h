@@ -30,6 +30,8 @@ struct hub_holder_options {
      * The holder closes them. */
     enum status (*open_streams)(struct streams **streams, void *user,
                                 struct problem *why);
+    bool is_reader; /* its streams never get the lease: hub.db follows the
+                       owner's, and all commands are refused */
     void *user;
 };
 
@@ -40,7 +42,7 @@ MUST_CHECK enum status hub_holder_open(struct hub_holder **holder,
                                        struct problem *why);
 
 /* Hands a command over, as hub_submit does. Any thread. STATUS_STOPPED,
- * STATUS_BUSY: the caller keeps the command. */
+ * STATUS_BUSY, STATUS_FORBIDDEN (is_reader): the caller keeps the command. */
 MUST_CHECK enum status hub_holder_submit(struct hub_holder *holder,
                                          struct command *command,
                                          struct problem *why);

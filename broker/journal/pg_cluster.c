@@ -16,7 +16,8 @@ static const char schema[] =
     "   public_url text NOT NULL);"
     "  CREATE TABLE tidings_brokers(name text PRIMARY KEY,"
     "   instance text NOT NULL, at timestamptz NOT NULL,"
-    "   n bigint NOT NULL DEFAULT 0);"
+    "   n bigint NOT NULL DEFAULT 0,"
+    "   is_reader boolean NOT NULL DEFAULT false);"
     "  CREATE TABLE tidings_records(n bigint PRIMARY KEY,"
     "   chain bytea NOT NULL, broker text NOT NULL, bytes bigint NOT NULL,"
     "   record bytea NOT NULL);"
@@ -149,6 +150,7 @@ on_look(size_t statement, const PGresult *rows, void *user, struct problem *why)
             .behind_bytes = pg_get_number(rows, i, 2),
             .silent_us = (int64_t)pg_get_number(rows, i, 3),
             .is_running = pg_get_number(rows, i, 4) != 0,
+            .is_reader = pg_get_number(rows, i, 5) != 0,
         };
 
         look->on_broker(&broker, look->user);
@@ -177,7 +179,7 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
         {"SELECT name, b.n, greatest(0, t.bytes - coalesce("
          "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"
          " (extract(epoch FROM now() - at) * 1000000)::bigint,"
-         " (" IS_RUNNING ")::int::bigint"
+         " (" IS_RUNNING ")::int::bigint, is_reader::int::bigint"
          " FROM tidings_brokers b, tidings_turn t ORDER BY name"},
     };
     struct look look = {cluster, on_broker, user};

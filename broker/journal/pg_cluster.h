@@ -40,6 +40,7 @@ struct pg_broker {
     uint64_t behind_bytes;
     int64_t silent_us; /* since its last report */
     bool is_running;   /* its process has a session */
+    bool is_reader;    /* --cluster-read-only */
 };
 
 /* Looks at the cluster, then at each broker, by name. */

@@ -405,13 +405,15 @@ static const struct pg_statement settings[] = {
 };
 
 /* Returns a row if the name is this process's now. */
-#define CLAIM                                                          \
-    "INSERT INTO tidings_brokers AS b(name, instance, at)"             \
-    " SELECT $1, $2, now() FROM tidings_cluster WHERE public_url = $3" \
-    " ON CONFLICT(name) DO UPDATE SET instance = $2, at = now()"       \
-    "  WHERE b.instance = $2 OR b.at < now() - interval '" SILENT "'"  \
-    "  OR NOT EXISTS (SELECT FROM pg_stat_activity"                    \
-    "   WHERE application_name = '" PG_SESSION "' || b.instance)"      \
+#define CLAIM                                                         \
+    "INSERT INTO tidings_brokers AS b(name, instance, at, is_reader)" \
+    " SELECT $1, $2, now(), $4::bigint = 1 FROM tidings_cluster"      \
+    "  WHERE public_url = $3"                                         \
+    " ON CONFLICT(name) DO UPDATE SET instance = $2, at = now(),"     \
+    "   is_reader = $4::bigint = 1"                                   \
+    "  WHERE b.instance = $2 OR b.at < now() - interval '" SILENT "'" \
+    "  OR NOT EXISTS (SELECT FROM pg_stat_activity"                   \
+    "   WHERE application_name = '" PG_SESSION "' || b.instance)"     \
     " RETURNING name"
 
 /* The rows of: END_SILENT, CLAIM, the public URL. */
@@ -447,11 +449,13 @@ static enum status
 claim_name(struct pg_connection *c, struct problem *why)
 {
     const struct pg_options *o = &c->options;
+    char is_reader[8];
     const struct pg_statement statements[] = {
         {END_SILENT},
         {CLAIM,
-         {slice_of(o->broker), slice_of(o->instance), slice_of(o->public_url)},
-         3},
+         {slice_of(o->broker), slice_of(o->instance), slice_of(o->public_url),
+          pg_number(o->is_reader, is_reader)},
+         4},
         {"SELECT public_url FROM tidings_cluster"},
     };
 

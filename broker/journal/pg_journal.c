@@ -402,11 +402,12 @@ report_place(struct pg_journal *j, struct problem *why)
         {TRIM, {pg_number(j->keep_bytes, keep)}, 1},
     };
     bool is_due = clock_steady_us() >= j->report_at_us;
+    bool trims = is_due && !j->looks.options.is_reader;
     enum status rc;
 
     log_place(j->log, &place);
     statements[0].values[2] = pg_number(place.n, n);
-    rc = pg_run(&j->looks, statements, is_due ? 3 : 2, on_reported, j, why);
+    rc = pg_run(&j->looks, statements, trims ? 3 : 2, on_reported, j, why);
     if (rc == STATUS_REFUSED)
         pg_close(&j->looks); /* claims the name, or learns who has it */
     if (is_due)
@@ -547,6 +548,11 @@ static const struct journal_ops ops = {
     .close = pg_journal_close,
 };
 
+static const struct journal_ops reader_ops = {
+    .look = pg_look,
+    .close = pg_journal_close,
+};
+
 /* A reading that wants no record: the check of the first row is all. */
 static enum status
 want_none(const struct journal_place *place, struct slice record, void *user,
@@ -588,7 +594,7 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     j = calloc(1, sizeof(*j));
     if (!j)
         return problem_memory(why);
-    j->journal.ops = &ops;
+    j->journal.ops = options->is_reader ? &reader_ops : &ops;
     j->keep_bytes = keep_bytes;
     pg_init(&j->turns, options);
     pg_init(&j->looks, options);

@@ -23,6 +23,8 @@ struct pg_options {
                                none and commits no barrier */
     const char *public_url; /* of this broker, if it has a name */
     const char *instance;   /* of this process, likewise: pg_make_instance */
+    bool is_reader; /* it writes its own row of tidings_brokers, and nothing
+                       else: its account needs no right to more */
     bool is_unsafe; /* a server will do that does not wait for a standby, or for
                        its disk */
     int64_t patience_us; /* for a connection with its checks, and for a run */

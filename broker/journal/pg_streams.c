@@ -178,6 +178,7 @@ on_held(size_t statement, const PGresult *rows, void *user, struct problem *why)
     return STATUS_OK;
 }
 
+/* A reader never asks for a lease, and so writes no row of a stream. */
 static enum status
 pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
 {
@@ -189,6 +190,8 @@ pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
                                        pg_number(lease->term, term)},
                                       3};
 
+    if (s->c.options.is_reader)
+        return problem(why, STATUS_CONFLICT, "this broker only reads");
     return run_again(s, &hold, 1, on_held, lease, why);
 }
 
@@ -215,9 +218,10 @@ on_identity(size_t statement, const PGresult *rows, void *user,
 {
     uint64_t *id = user;
 
-    (void)why;
-    if (statement == 1 && PQntuples(rows) == 1)
-        *id = pg_get_number(rows, 0, 0);
+    (void)statement;
+    if (PQntuples(rows) != 1)
+        return problem(why, STATUS_BUSY, "no broker has owned the stream yet");
+    *id = pg_get_number(rows, 0, 0);
     return STATUS_OK;
 }
 
@@ -231,8 +235,11 @@ pg_identify(struct streams *streams, const char *stream, uint64_t *id,
          {slice_of(stream)},
          1},
     };
+    struct pg_streams *s = streams_of(streams);
+    size_t skipped = s->c.options.is_reader ? 1 : 0;
 
-    return run_again(streams_of(streams), statements, 2, on_identity, id, why);
+    return run_again(s, statements + skipped, 2 - skipped, on_identity, id,
+                     why);
 }
 
 /* Reading */

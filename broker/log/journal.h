@@ -62,7 +62,8 @@ struct journal_ops {
      * broker. STATUS_OK: the caller has the turn until it calls
      * append or release. Else it has none: STATUS_UNREACHABLE, or what `take`
      * returned; STATUS_DIFFERENT: the journal ends before `at`, or has another
-     * record there. Log thread. */
+     * record there. Log thread. NULL: this broker only follows; `append` and
+     * `release` are NULL, too. */
     enum status (*turn)(struct journal *journal, const struct journal_place *at,
                         journal_take_fn *take, void *user, int64_t *now_us,
                         struct problem *why);

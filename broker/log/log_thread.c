@@ -389,7 +389,9 @@ begin_turn(struct log_thread *t, struct problem *why)
     int64_t now_us = 0;
     enum status rc = STATUS_DIFFERENT;
 
-    if (journal && has_shared_posts(t)) {
+    if (journal && !journal->ops->turn) {
+        problem_set(why, "this broker only follows its cluster");
+    } else if (journal && has_shared_posts(t)) {
         t->turn_us = clock_steady_us();
         if (t->is_different)
             problem_set(why, "this broker and the journal do not agree");

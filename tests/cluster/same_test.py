@@ -7,6 +7,7 @@ from tidings_test.cluster import served, wait_same_documents
 from tidings_test.http import JSON
 from tidings_test.sets import Set, change
 from tidings_test.soak import choices, soak
+from tidings_test.storm import Storm
 
 SETS = soak(12, 40)
 ENTRIES = soak(6000, 100000)
@@ -68,3 +69,26 @@ def test_all_documents_are_the_same_at_all_brokers(start_cluster, run, backgroun
         for name in names:
             done = run("tidings", "verify", f"{cluster.balancer.url}/sets/{name}")
             assert "proven from the beginning" in done.output()
+
+
+# Issue 22, 9.
+def test_a_reader_has_what_the_members_have_and_adds_nothing(start_cluster):
+    cluster = start_cluster(*OPTIONS)
+    reader = cluster.add_reader("r")
+    storm = Storm(cluster, "news", choices())
+    storm.wait_answers(20)
+    reader.cut_off()
+    storm.wait_answers(20)
+    reader.reconnect()
+    storm.wait_answers(20)
+    cluster.trio.lose_primary()
+    cluster.trio.promote()
+    storm.wait_answers(20)
+    cluster.trio.repair()
+    history = storm.end()
+    news = reader.set("news")
+    news.wait_last(history.last)
+    news.changelists().read().history.check_same(history)
+    wait_same_documents(cluster)
+    assert cluster.query("SELECT FROM tidings_records WHERE broker = 'r'") == []
+    assert cluster.query("SELECT FROM tidings_leases WHERE broker = 'r'") == []

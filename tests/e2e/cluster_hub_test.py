@@ -4,6 +4,7 @@ and a repeated delivery is the same byte for byte (callbacks.py checks that). Ma
 takeovers: cluster/takeover."""
 
 import json
+import sqlite3
 
 import pytest
 
@@ -123,6 +124,29 @@ def test_the_hub_goes_on_when_the_journal_begins_again(cluster, run, callbacks):
     assert callback.holes == 0
     owner.stop()
     assert owner.has_said("this broker owns")
+
+
+# Issue 22, 9: its backup has all that a new broker needs.
+def test_a_reader_follows_the_hub_and_never_owns_it(
+    cluster, start_broker, callbacks, tmp_path
+):
+    owner = cluster.owner()
+    one = cluster.set(owner).create()
+    hub.join(one, callbacks.add())
+    options = owner.options[: owner.options.index("--cluster-name")]
+    name = ("--cluster-name", "r", "--cluster-read-only")
+    reader = start_broker(*options, *name, directory=tmp_path / "r")
+
+    def look():
+        with sqlite3.connect(f"file:{reader.data}/hub.db?mode=ro", uri=True) as db:
+            return db.execute("SELECT count(*) FROM subscriptions").fetchone() == (1,)
+
+    wait_for("the subscription at the reader", look)
+    for broker in cluster.members:
+        broker.stop()
+    cluster.members[0].restart()
+    assert cluster.owner() is cluster.members[0]
+    assert not reader.has_said("this broker owns")
 
 
 def test_another_broker_continues_when_the_owner_dies(cluster, callbacks):

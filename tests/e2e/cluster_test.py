@@ -21,6 +21,7 @@ NAMES = itertools.count()
 def server():
     started = Postgresql()
     started.query("CREATE ROLE tidings LOGIN")  # no rights but to its databases
+    started.query("CREATE ROLE reader LOGIN")  # see Cluster.start_reader
     yield started
     started.end()
 
@@ -50,6 +51,18 @@ class Cluster:
     def start(self, name, *more):
         options = self.options(name, *more)
         return self.start_broker(*options, directory=self.path / name)
+
+    def start_reader(self, name, *more):
+        """A broker that only reads, with the rights of doc/cluster.md."""
+        self.query(
+            "GRANT SELECT ON tidings_cluster, tidings_turn, tidings_records,"
+            " tidings_streams, tidings_rows TO reader;"
+            "GRANT SELECT, INSERT, UPDATE ON tidings_brokers TO reader"
+        )
+        address = self.address.replace("user=tidings", "user=reader")
+        options = self.options(name, "--cluster-read-only", *more)
+        given = ("--cluster", address, *options[2:])
+        return self.start_broker(*given, directory=self.path / name)
 
     def refused(self, *options, data="other", status=2):
         """What a broker says that does not start."""
@@ -209,6 +222,7 @@ def test_options_that_a_cluster_cannot_have_are_refused(cluster, options, reason
 
 def test_a_cluster_needs_a_public_url(cluster):
     assert "--cluster needs --public-url" in cluster.refused(*cluster.here)
+    assert "needs --cluster" in cluster.refused("--cluster-read-only")
 
 
 def test_a_broker_that_does_not_belong_is_refused(cluster):
@@ -462,3 +476,83 @@ def test_a_position_of_one_broker_holds_at_all(cluster):
     unknown = brokers[0].get("/sets/news/changes?after=99")
     check_refused(unknown, 503, "waits for its cluster")
     assert unknown["Retry-After"] == "1"
+
+
+READ_ONLY = "--cluster-read-only"
+
+
+# Issue 22, 9: a copy for many subscribers, which adds nothing to the cluster.
+def test_a_reader_follows_and_serves_reads(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one = cluster.start("a")
+    news = Set(one, "news")
+    news.post(3)
+    # Limits of its own close and retire no list.
+    reader = cluster.start_reader("r", "--rotate-age", 1, "--retain-lists", 1)
+    wait_last(reader, "news", 3)
+    stream = Set(reader, "news").events("after=0")
+    for _ in range(3):
+        position = news.post(1).position
+        assert reader.get(f"/sets/news/changes?after={position}").status == 200
+        news.rotate()
+    stream.until(6)
+    assert epoch(reader, "news") == epoch(one, "news")
+    wait_ready(reader, 503)
+    assert reader.get("/readyz?for=reads").text == "ready\n"
+    assert figure(reader, "tidings_cluster_cut_off") == 0
+    assert as_of(reader.get("/sets/news")) is None
+    said = cluster.status("--cluster-unsafe")
+    assert [line.endswith(", reads only") for line in said[:2]] == [False, True]
+    Set(reader, "news").wait_list_files(3)
+    (seen,) = cluster.query("SELECT at FROM tidings_brokers WHERE name = 'r'")
+    wait_for(
+        "more looks of the reader",
+        lambda: cluster.query(
+            f"SELECT at > '{seen}'::timestamptz + interval '3 s'"
+            " FROM tidings_brokers WHERE name = 'r'"
+        )
+        == ["t"],
+    )
+    for table, brokers in (("records", ["", "a"]), ("leases", ["a"])):
+        look = f"SELECT DISTINCT broker FROM tidings_{table} ORDER BY 1"
+        assert cluster.query(look) == brokers
+    assert not reader.has_said("level=warning part=archive")
+
+    cluster.set_connections(False)
+    wait_for("a reader that is cut off", lambda: as_of(reader.get("/sets/news")))
+    assert figure(reader, "tidings_cluster_cut_off") == 1
+    assert "warning: this broker is cut off" in reader.get("/readyz?for=reads").text
+    reasons = reader.get("/readyz").json()["reasons"]
+    assert READ_ONLY in reasons[0] and "cut off" in reasons[1]
+
+
+# It stays so however long a client waits: 403. The text says where to go.
+def test_a_reader_takes_no_posts(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one = cluster.start("a")
+    Set(one, "news").post(1)
+    reader = cluster.start_reader("r")
+    wait_last(reader, "news", 1)
+    form = "application/x-www-form-urlencoded"
+    entry = change("http://example.com/")
+    for answer in (
+        Set(reader, "news").send(entry),
+        Set(reader, "other").send(entry),
+        reader.put("/sets/other", {}),
+        reader.patch("/sets/news", {"title": "News"}),
+        reader.delete("/sets/news"),
+        Set(reader, "news").put_resources(b"<urlset/>"),
+        reader.post("/sets/news/rotate", b"", form),
+        reader.post("/sets/news/subscribe", b"hub.callback=http://127.0.0.1/", form),
+        reader.get("/sets/news/subscriptions"),
+        reader.get("/relays"),
+        reader.put("/relays/other", {}),
+    ):
+        check_refused(answer, 403, READ_ONLY)
+    topic = f"{PUBLIC}/sets/news/notifications"
+    body = f"hub.mode=subscribe&hub.topic={topic}&hub.callback=http://127.0.0.1/"
+    refused = reader.post("/hub", body.encode(), form)
+    assert refused.status == 403 and READ_ONLY in refused.text
+    one.stop()
+    assert last(Set(reader, "news")) == 1
+    assert cluster.query("SELECT count(*) FROM tidings_orders") == ["0"]

@@ -105,6 +105,29 @@ read_rows(struct pair *p, struct streams *streams, uint64_t after)
     return p->read.data;
 }
 
+/* A broker that only reads neither takes a lease that is free nor makes a
+ * stream. */
+TEST(gives_a_reader_nothing_to_write)
+{
+    struct pair *p = *state;
+    struct pg_options options = p->options[0];
+    struct streams *reader;
+    struct problem why;
+    uint64_t id = 0, same = 0;
+
+    options.broker = options.instance = "r";
+    options.is_reader = true;
+    assert_int_equal(pg_streams_open(&reader, &options, &why), STATUS_OK);
+    assert_int_equal(hold(reader, &p->of_a), STATUS_CONFLICT);
+    assert_int_equal(reader->ops->identify(reader, "hub", &id, &why),
+                     STATUS_BUSY);
+    assert_int_equal(p->a->ops->identify(p->a, "hub", &id, &why), STATUS_OK);
+    assert_int_equal(reader->ops->identify(reader, "hub", &same, &why),
+                     STATUS_OK);
+    assert_true(same == id && id != 0);
+    reader->ops->close(reader);
+}
+
 /* One broker has the lease, until it ends or is given back. */
 TEST(gives_the_lease_to_one_broker)
 {

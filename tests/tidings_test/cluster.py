@@ -6,6 +6,7 @@
     cluster.wait_same()                     all have the same records
     a.cut_off(UP), a.reconnect()            the network between it and PostgreSQL
     b.front                                 a bad network between it and its clients
+    cluster.add_reader("r")                 a broker that only reads
     cluster.owner("hub")                    the member that has that lease
     cluster.end_lease("hub")                and does not have it any more
     cluster.balancer.point(c.port)          the public URL leads there
@@ -114,16 +115,24 @@ class Cluster(Leases):
         self.url = url or self.balancer.url
         self.database = trio.make_database(f"tidings_{directory.name}_{id(self)}")
         self.begin("init", self.directory / names[0] / "data")
-        self.members = []
+        self.members, self.readers = [], []
         for name in names:
             self.add_member(name)
 
     def add_member(self, name):
         """Start another member, whose directory is new unless the test has made it."""
+        self.members.append(self._start(name))
+        return self.members[-1]
+
+    def add_reader(self, name):
+        """Start a broker that only reads: it is none of the members."""
+        self.readers.append(self._start(name, "--cluster-read-only"))
+        return self.readers[-1]
+
+    def _start(self, name, *more):
         where = self.directory / name
-        member = Member(name, self.trio, self.database, where, self.url, self.options)
-        self.members.append(member)
-        return member
+        options = (*self.options, *more)
+        return Member(name, self.trio, self.database, where, self.url, options)
 
     def begin(self, how, data):
         """Make the tables, by "init" or "mend", with that data directory."""
@@ -154,7 +163,7 @@ class Cluster(Leases):
 
     def end(self):
         failures = []
-        for server in (*self.members, self.balancer):
+        for server in (*self.members, *self.readers, self.balancer):
             try:
                 server.end()
             except AssertionError as failure:
@@ -195,11 +204,12 @@ def served(broker):
 def wait_same_documents(cluster):
     """Wait until all documents are the same: archive threads write the files of closed
     lists, and dates come when their second is over."""
+    brokers = [*cluster.members, *cluster.readers]
     shown = None
 
     def look():
         nonlocal shown
-        found = _differing([served(member) for member in cluster.members])
+        found = _differing([served(broker) for broker in brokers])
         if found != shown:
             shown = found
             print(f"{len(found)} documents differ: {found[:3]}")
