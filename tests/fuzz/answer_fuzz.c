@@ -494,8 +494,10 @@ FUZZ_TARGET(answer, input)
             do_letter(letter.data[0], &input);
     }
     turn_until_quiet();
-    shut_server();
-    turn_until_quiet();
+    for (int i = 0; i < 2; i++) { /* it may be made again, once */
+        shut_server();
+        turn_until_quiet();
+    }
     check_requests();
     FUZZ_ASSERT(!world.is_calling || world.is_unread);
     check_outcome();
