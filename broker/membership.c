@@ -146,8 +146,8 @@ membership_open(struct membership **membership, const struct config *config,
     if (!rc)
         rc = pg_make_instance(c->instance, why);
     if (!rc)
-        rc = pg_journal_open(&c->journal, &c->options, config->cluster_keep,
-                             why);
+        rc = pg_journal_open(&c->journal, &c->options, config->data,
+                             config->cluster_keep, why);
     if (rc) {
         free(c);
         return rc;

@@ -28,6 +28,7 @@
 
 #include "base/file.h"
 #include "broker/check/parts.h"
+#include "broker/log/kept_records.h"
 #include "broker/log/log.h"
 #include "broker/sets/data_directory.h"
 #include "broker/sets/links.h"
@@ -205,7 +206,9 @@ judge_data(struct names *n, struct entry *e)
     if (e->is_dir)
         return strcmp(e->name, "lost+found") ? JUDGED_ORPHAN : JUDGED_KNOWN;
     return is_known_database(e->name, PLACE_TOP) || !strcmp(e->name, "lock") ||
-                   !strcmp(e->name, "public-url")
+                   !strcmp(e->name, "public-url") ||
+                   !strcmp(e->name, KEPT_RECORDS_EARLIER) ||
+                   !strcmp(e->name, KEPT_RECORDS_LATEST)
                ? JUDGED_KNOWN
                : JUDGED_ORPHAN;
 }

@@ -148,7 +148,8 @@ is_somewhere(const struct journal_place *place)
  * which then goes on behind its last record. */
 static enum status
 begin_journal(const struct values *values, bool is_copy, struct copy *copy,
-              struct journal_place *place, struct problem *why)
+              struct journal_place *place, uint64_t *n_given,
+              struct problem *why)
 {
     const struct pg_options options = options_of(values);
     enum status rc = copy_open(copy, values->data, why);
@@ -165,6 +166,9 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
         return problem(why, STATUS_CONFLICT,
                        "%s is a copy of a cluster already", values->data);
     rc = pg_cluster_begin(&options, values->public_url, place, why);
+    if (rc == STATUS_CONFLICT && is_copy)
+        rc = pg_cluster_return(&options, values->public_url, values->data,
+                               place, n_given, why);
     return rc || was_begun ? rc : copy_move(copy, place, why);
 }
 
@@ -175,6 +179,7 @@ run_begin(const struct arguments *given, bool is_copy)
     struct journal_place place;
     struct problem why = {""};
     struct copy copy;
+    uint64_t n_given = 0;
     enum status rc = pg_check_address(values->cluster, &why);
 
     umask(S_IRWXG | S_IRWXO);
@@ -182,13 +187,18 @@ run_begin(const struct arguments *given, bool is_copy)
         rc = file_make_dirs(values->data, &why);
     if (rc)
         return command_fail(given, rc, &why);
-    rc = begin_journal(values, is_copy, &copy, &place, &why);
+    rc = begin_journal(values, is_copy, &copy, &place, &n_given, &why);
     copy_close(&copy);
     if (rc)
         return command_fail(given, rc, &why);
-    printf("the journal begins behind record %" PRIu64 ", with %" PRIu64
-           " sets; every broker has --public-url %s\n",
-           place.n, copy.n_sets, values->public_url);
+    if (n_given > 0)
+        printf("the journal has %" PRIu64 " records back, and ends with record "
+               "%" PRIu64 "\n",
+               n_given, place.n);
+    else
+        printf("the journal begins behind record %" PRIu64 ", with %" PRIu64
+               " sets; every broker has --public-url %s\n",
+               place.n, copy.n_sets, values->public_url);
     return EXIT_GOOD;
 }
 
@@ -230,14 +240,16 @@ const struct command cluster_init_command = {
 
 const struct command cluster_mend_command = {
     .name = "cluster mend",
-    .help = "Begins the journal of a cluster again, behind the last record of "
-            "a copy.",
+    .help = "Gives the journal of a cluster lost records back from a copy, or "
+            "begins it again behind the last one.",
     .more = "For a journal that is lost, or has lost records that brokers "
             "have. Stop all brokers, and take the copy with the most records: "
             "each broker that finds records missing logs the number of its "
-            "last one. The database must be empty; the former one stays as it "
-            "is. Nothing is renumbered. Brokers with the same last record "
-            "follow; all others need a backup of one of these.\n",
+            "last one. A database that has lost some gets them back, if the "
+            "copy keeps all of them, and has the same history: all brokers "
+            "then go on. In an empty database the journal begins again; "
+            "brokers with the same last record follow, and all others need a "
+            "backup of one of these. Nothing is renumbered.\n",
     .examples = "tidingsd cluster mend --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings2 user=tidings' \\\n"
                 "    --public-url https://tidings.example.org\n",

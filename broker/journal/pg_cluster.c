@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "broker/journal/pg_connection.h"
+#include "broker/journal/pg_journal.h"
+#include "broker/log/kept_records.h"
 
 /* The lock is for two commands at once. `bytes`: of all records up to this
  * one. The turn is one row that is always rewritten, in the room that its page
@@ -43,6 +46,10 @@ static const char schema[] =
     "   term bigint NOT NULL, bytes bytea NOT NULL, answer bytea);"
     " END IF;"
     "END $$";
+
+#define IS_RUNNING                         \
+    "EXISTS (SELECT FROM pg_stat_activity" \
+    " WHERE application_name = '" PG_SESSION "' || b.instance)"
 
 static enum status
 connect_for(struct pg_connection *c, const struct pg_options *options,
@@ -111,6 +118,115 @@ pg_cluster_begin(const struct pg_options *options, const char *public_url,
     return rc;
 }
 
+/* Giving back */
+
+struct returning {
+    struct pg_connection c;
+    const char *public_url;
+    struct journal_place end; /* of the journal */
+};
+
+/* The rows of: BEGIN, the end of the journal, a broker that runs. */
+static enum status
+on_end(size_t statement, const PGresult *rows, void *user, struct problem *why)
+{
+    struct returning *r = user;
+    struct slice chain = {NULL, 0};
+
+    if (statement == 2 && PQntuples(rows) > 0)
+        return problem(why, STATUS_CONFLICT,
+                       "the broker \"%.*s\" runs: stop all brokers first",
+                       SLICE_ARG(pg_get_bytes(rows, 0, 0)));
+    if (statement == 2)
+        return STATUS_OK;
+    if (PQntuples(rows) == 1)
+        chain = pg_get_bytes(rows, 0, 1);
+    if (chain.size != DIGEST_SIZE)
+        return problem(why, STATUS_REFUSED,
+                       "PostgreSQL: the tables of the cluster are empty");
+    if (!slice_is(pg_get_bytes(rows, 0, 2), r->public_url))
+        return problem(why, STATUS_CONFLICT,
+                       "this database has another cluster, with the public "
+                       "URL %.*s",
+                       SLICE_ARG(pg_get_bytes(rows, 0, 2)));
+    r->end.n = pg_get_number(rows, 0, 0);
+    memcpy(r->end.chain.bytes, chain.data, DIGEST_SIZE);
+    return STATUS_OK;
+}
+
+/* A journal_take_fn. The records are older than now, and the next turn gets a
+ * later time than the journal has. */
+static enum status
+return_record(const struct journal_place *place, struct slice record,
+              void *user, struct problem *why)
+{
+    struct returning *r = user;
+    char n[8], at[8];
+    const struct pg_statement append = {
+        PG_APPEND,
+        {pg_number(place->n, n), chain_of(place),
+         pg_number((uint64_t)clock_now_us(), at), SLICE(""), record},
+        5};
+
+    return pg_run(&r->c, &append, 1, NULL, NULL, why);
+}
+
+static enum status
+return_records(struct returning *r, const char *dir,
+               const struct journal_place *place, struct problem *why)
+{
+    struct journal_place at = r->end;
+    enum status rc;
+
+    if (r->end.n >= place->n)
+        return problem(why, STATUS_CONFLICT,
+                       "this journal has record %llu, and so lacks none of %s",
+                       (unsigned long long)r->end.n, dir);
+    rc = kept_records_read(dir, &at, return_record, r, why);
+    if (!rc && memcmp(&at, place, sizeof(at)) != 0)
+        rc = problem(why, STATUS_CONFLICT,
+                     "the records that %s keeps do not lead from record %llu, "
+                     "where the journal ends, to its own last one, %llu: begin "
+                     "the journal again in an empty database",
+                     dir, (unsigned long long)r->end.n,
+                     (unsigned long long)place->n);
+    return rc;
+}
+
+enum status
+pg_cluster_return(const struct pg_options *options, const char *public_url,
+                  const char *dir, const struct journal_place *place,
+                  uint64_t *n_given, struct problem *why)
+{
+    static const struct pg_statement look[] = {
+        {"BEGIN"},
+        {"SELECT n, chain, public_url FROM tidings_turn t, tidings_cluster"
+         " WHERE t.one = 1 FOR UPDATE OF t"},
+        {"SELECT name FROM tidings_brokers b WHERE " IS_RUNNING " LIMIT 1"},
+    };
+    /* Rows of streams may be lost as well: a copy may have some that these
+     * lack, under the same numbers. */
+    static const struct pg_statement end[] = {
+        {"DELETE FROM tidings_rows"},
+        {"DELETE FROM tidings_streams"},
+        {"UPDATE tidings_leases SET term = term + 1, until = '-infinity'"},
+        {"NOTIFY tidings_records"},
+        {"COMMIT"},
+    };
+    struct returning r = {.public_url = public_url};
+    enum status rc = connect_for(&r.c, options, why);
+
+    if (!rc)
+        rc = pg_run(&r.c, look, 3, on_end, &r, why);
+    if (!rc)
+        rc = return_records(&r, dir, place, why);
+    if (!rc)
+        rc = pg_run(&r.c, end, 5, NULL, NULL, why);
+    *n_given = place->n - r.end.n;
+    pg_close(&r.c);
+    return rc;
+}
+
 /* Looking */
 
 struct look {
@@ -157,10 +273,6 @@ on_look(size_t statement, const PGresult *rows, void *user, struct problem *why)
     }
     return STATUS_OK;
 }
-
-#define IS_RUNNING                         \
-    "EXISTS (SELECT FROM pg_stat_activity" \
-    " WHERE application_name = '" PG_SESSION "' || b.instance)"
 
 enum status
 pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,

@@ -24,6 +24,18 @@ MUST_CHECK enum status pg_cluster_begin(const struct pg_options *options,
                                         const struct journal_place *place,
                                         struct problem *why);
 
+/* Gives lost records back to a journal that ends before `place`. The copy in
+ * the data directory `dir` is at that place, and has kept the records
+ * (kept_records.h). Streams begin again, with the rows of their next owner.
+ * *n_given: how many. STATUS_CONFLICT: another public URL; a broker runs; the
+ * journal lacks none; or the kept records do not lead from its end to `place`,
+ * because they are not all there, or because the journal has another history.
+ * Nothing is changed then. */
+MUST_CHECK enum status
+pg_cluster_return(const struct pg_options *options, const char *public_url,
+                  const char *dir, const struct journal_place *place,
+                  uint64_t *n_given, struct problem *why);
+
 struct pg_cluster {
     struct journal_place end; /* of the journal */
     uint64_t first;           /* records before it are forgotten */

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "broker/base/diag.h"
 #include "broker/journal/pg_connection.h"
+#include "broker/log/kept_records.h"
 #include "broker/log/log.h"
 
 /* A turn hands over so many records at most: nobody else gets the turn
@@ -62,15 +63,6 @@
     "  FROM tidings_records WHERE n >= $1 ORDER BY n LIMIT 256) AS part" \
     " WHERE before <= " LOOK_BYTES
 
-#define APPEND                                                            \
-    "WITH turn AS (UPDATE tidings_turn SET n = $1::bigint,"               \
-    "  chain = $2::bytea, at_us = $3::bigint,"                            \
-    "  bytes = bytes + length($5::bytea)"                                 \
-    "  WHERE one = 1 AND n = $1::bigint - 1 RETURNING bytes)"             \
-    " INSERT INTO tidings_records(n, chain, broker, bytes, record)"       \
-    " SELECT $1::bigint, $2::bytea, $4::text, bytes, $5::bytea FROM turn" \
-    " RETURNING n"
-
 #define NAME_LOST "another process has taken the name of this broker"
 
 /* Returns a row if the name is still this process's. */
@@ -98,6 +90,7 @@ struct pg_journal {
     struct problem last;        /* likewise: why there is no connection */
     int64_t now_us;             /* of the turn */
     int64_t asked_turn_us;      /* when the log asked for it; steady clock */
+    struct kept_records kept;   /* likewise */
 
     /* The follower's. */
     struct thread thread;
@@ -303,7 +296,7 @@ pg_turn(struct journal *journal, const struct journal_place *at,
                : rc;
 }
 
-/* APPEND returns a row if it added one. */
+/* The row of PG_APPEND. */
 static enum status
 on_appended(size_t statement, const PGresult *rows, void *user,
             struct problem *why)
@@ -321,7 +314,7 @@ pg_append(struct journal *journal, const struct journal_place *place,
     struct pg_journal *j = journal_of(journal);
     char n[8], at[8];
     const struct pg_statement statements[] = {
-        {APPEND,
+        {PG_APPEND,
          {pg_number(place->n, n),
           {(const char *)place->chain.bytes, DIGEST_SIZE},
           pg_number((uint64_t)j->now_us, at),
@@ -474,6 +467,13 @@ pg_look(struct journal *journal)
     (void)eventfd_write(j->wake_fd, 1);
 }
 
+/* Log thread. */
+static void
+pg_keep(struct journal *journal, uint64_t n, struct slice record)
+{
+    kept_records_add(&journal_of(journal)->kept, n, record);
+}
+
 /* Says once that the journal is away, and once that it is back. */
 static void
 report(struct pg_journal *j, enum status rc, const struct problem *why)
@@ -536,6 +536,7 @@ pg_journal_close(struct journal *journal)
 
     pg_journal_stop(journal);
     pg_close(&j->turns);
+    kept_records_fini(&j->kept);
     close(j->wake_fd);
     free(j);
 }
@@ -545,11 +546,13 @@ static const struct journal_ops ops = {
     .append = pg_append,
     .release = pg_release,
     .look = pg_look,
+    .keep = pg_keep,
     .close = pg_journal_close,
 };
 
 static const struct journal_ops reader_ops = {
     .look = pg_look,
+    .keep = pg_keep,
     .close = pg_journal_close,
 };
 
@@ -584,7 +587,7 @@ pg_journal_check(struct journal *journal, const struct journal_place *at,
 
 enum status
 pg_journal_open(struct journal **journal, const struct pg_options *options,
-                uint64_t keep_bytes, struct problem *why)
+                const char *dir, uint64_t keep_bytes, struct problem *why)
 {
     struct pg_journal *j;
     enum status rc = pg_check_address(options->address, why);
@@ -596,6 +599,7 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
         return problem_memory(why);
     j->journal.ops = options->is_reader ? &reader_ops : &ops;
     j->keep_bytes = keep_bytes;
+    kept_records_init(&j->kept, dir);
     pg_init(&j->turns, options);
     pg_init(&j->looks, options);
     atomic_init(&j->is_asked, false);

@@ -29,13 +29,25 @@
 
 struct log;
 
+/* Adds record $1, if it follows the last one: its chain $2, the journal's time
+ * $3, the broker $4, its bytes $5. Returns a row if it did. */
+#define PG_APPEND                                                         \
+    "WITH turn AS (UPDATE tidings_turn SET n = $1::bigint,"               \
+    "  chain = $2::bytea, at_us = $3::bigint,"                            \
+    "  bytes = bytes + length($5::bytea)"                                 \
+    "  WHERE one = 1 AND n = $1::bigint - 1 RETURNING bytes)"             \
+    " INSERT INTO tidings_records(n, chain, broker, bytes, record)"       \
+    " SELECT $1::bigint, $2::bytea, $4::text, bytes, $5::bytea FROM turn" \
+    " RETURNING n"
+
 /* Makes a journal that has no connection yet: its turns make one. What
- * `options` points to is lent as long as the journal lives. Records before the
- * last `keep_bytes` of them are forgotten. STATUS_INVALID: the address cannot
- * be read. */
+ * `options` points to is lent as long as the journal lives, and so is `dir`,
+ * the data directory, which keeps the last records of the copy
+ * (kept_records.h); NULL: it does not. The journal forgets records before the
+ * last `keep_bytes` of them. STATUS_INVALID: the address cannot be read. */
 MUST_CHECK enum status pg_journal_open(struct journal **journal,
                                        const struct pg_options *options,
-                                       uint64_t keep_bytes,
+                                       const char *dir, uint64_t keep_bytes,
                                        struct problem *why);
 
 /* Checks once, before pg_journal_follow, that a copy that is at this place can

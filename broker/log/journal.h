@@ -84,6 +84,11 @@ struct journal_ops {
      * NULL: there is no follower. */
     void (*look)(struct journal *journal);
 
+    /* Keeps the bytes of a record, which are lent, for a journal that loses
+     * them. Called when the engine has committed record `n`, of this broker or
+     * of another one. Log thread. NULL: this journal needs no bytes. */
+    void (*keep)(struct journal *journal, uint64_t n, struct slice record);
+
     void (*close)(struct journal *journal);
 };
 

@@ -130,6 +130,16 @@ append_round(struct log_thread *t, struct journal_place *place,
     return rc;
 }
 
+/* The engine has the last record, as these bytes. */
+static void
+note_record(struct log_thread *t, struct slice record)
+{
+    struct journal *journal = t->options->journal;
+
+    if (journal->ops->keep)
+        journal->ops->keep(journal, t->place.n, record);
+}
+
 /* Makes the acts of the round durable: in the journal, if there is a turn to
  * end, then in the engine. `followed`: where a round of another broker leads to
  * in the journal. */
@@ -138,13 +148,16 @@ keep_round(struct log_thread *t, const struct journal_place *followed,
            bool *is_more, struct problem *why)
 {
     struct journal_place place = followed ? *followed : t->place;
+    uint64_t before = t->place.n;
     enum status rc =
         t->has_turn && !followed ? append_round(t, &place, why) : STATUS_OK;
 
     if (rc)
         return rc;
     rc = commit_acts(t, place.n > t->place.n ? &place : NULL, is_more, why);
-    if (rc == STATUS_BUSY && !followed && place.n > t->place.n)
+    if (!rc && !followed && place.n > before)
+        note_record(t, buf_slice(&t->record));
+    if (rc == STATUS_BUSY && !followed && place.n > before)
         refuse_unsettled(why, "the journal has kept this, and this broker "
                               "cannot yet");
     return rc;
@@ -347,6 +360,8 @@ follow_record(const struct journal_place *place, struct slice bytes, void *user,
             rc = conclude_round(t, STATUS_OK, &next, &is_more, why);
         }
     }
+    if (!rc)
+        note_record(t, bytes);
     record_fini(&record);
     if (!rc || rc == STATUS_MEMORY || rc == STATUS_BUSY)
         return rc;

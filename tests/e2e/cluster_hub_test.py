@@ -126,6 +126,35 @@ def test_the_hub_goes_on_when_the_journal_begins_again(cluster, run, callbacks):
     assert owner.has_said("this broker owns")
 
 
+# The streams of the hub may have lost rows, too: they begin again with those of a copy.
+def test_the_hub_goes_on_when_the_journal_gets_records_back(cluster, run, callbacks):
+    owner = cluster.owner()
+    one = cluster.set(owner).create()
+    callback = callbacks.add()
+    hub.join(one, callback)
+    one.post(2)
+    callback.wait_last(2)
+    for broker in [*cluster.others(owner), owner]:
+        broker.stop()
+    cluster.query(
+        "DELETE FROM tidings_records r USING tidings_turn t WHERE r.n = t.n;"
+        "UPDATE tidings_turn t SET (n, chain, bytes) = (SELECT r.n, r.chain, r.bytes"
+        " FROM tidings_records r ORDER BY r.n DESC LIMIT 1);"
+        "DELETE FROM tidings_rows; UPDATE tidings_streams SET n = 1"
+    )
+    where = ("--data", owner.data, "--cluster", cluster.address, "--cluster-unsafe")
+    run("tidingsd", "cluster", "mend", *where, "--public-url", PUBLIC)
+    owner.restart()
+    assert cluster.owner() is owner
+    for broker in cluster.others(owner):
+        broker.restart()
+    one.post(1)
+    callback.wait_last(3)
+    assert callback.holes == 0
+    other = cluster.set(cluster.others(owner)[0])
+    assert [s["state"] for s in hub.subscriptions(other)] == ["active"]
+
+
 # Issue 22, 9: its backup has all that a new broker needs.
 def test_a_reader_follows_the_hub_and_never_owns_it(
     cluster, start_broker, callbacks, tmp_path

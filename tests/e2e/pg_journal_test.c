@@ -53,7 +53,7 @@ seat_open(struct cluster *c, int i)
                                         .instance = names[i],
                                         .is_unsafe = true,
                                         .patience_us = c->patience_us};
-    if (pg_journal_open(&seat->journal, &seat->options, KEEP_BYTES, &why))
+    if (pg_journal_open(&seat->journal, &seat->options, NULL, KEEP_BYTES, &why))
         fail_msg("%s", why.text);
     tempdir_open(&seat->dir);
     sets_configure(&seat->s, seat->dir.path);
@@ -486,7 +486,8 @@ TEST(a_start_waits_for_the_name_of_a_killed_process)
     PGconn *other = take_name(c, "d", 3);
 
     options.broker = options.instance = "d";
-    assert_int_equal(pg_journal_open(&journal, &options, KEEP_BYTES, &why), 0);
+    assert_int_equal(
+        pg_journal_open(&journal, &options, NULL, KEEP_BYTES, &why), 0);
     if (pg_journal_check(journal, &nowhere, &why))
         fail_msg("%s", why.text);
     journal->ops->close(journal);

@@ -1,0 +1,175 @@
+#include "broker/log/kept_records.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#define HEAD_SIZE 12
+
+struct entry {
+    uint64_t n;
+    uint32_t size;
+};
+
+static void
+write_head(unsigned char head[HEAD_SIZE], uint64_t n, uint32_t size)
+{
+    uint64_t big_n = htobe64(n);
+    uint32_t big_size = htobe32(size);
+
+    memcpy(head, &big_n, sizeof(big_n));
+    memcpy(head + sizeof(big_n), &big_size, sizeof(big_size));
+}
+
+/* False: no whole entry begins at `at` in a file of `end` bytes. */
+static bool
+read_head(int fd, uint64_t at, uint64_t end, struct entry *e)
+{
+    unsigned char head[HEAD_SIZE];
+
+    if (end - at < HEAD_SIZE ||
+        pread(fd, head, HEAD_SIZE, (off_t)at) != HEAD_SIZE)
+        return false;
+    memcpy(&e->n, head, sizeof(e->n));
+    memcpy(&e->size, head + sizeof(e->n), sizeof(e->size));
+    e->n = be64toh(e->n);
+    e->size = be32toh(e->size);
+    return e->size <= end - at - HEAD_SIZE;
+}
+
+/* 0 if the file cannot be asked. */
+static uint64_t
+size_of_file(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) ? 0 : (uint64_t)st.st_size;
+}
+
+/* Writing */
+
+void
+kept_records_init(struct kept_records *k, const char *dir)
+{
+    *k = (struct kept_records){.dir = dir, .fd = -1};
+}
+
+/* Opens the latest file, and cuts off an entry that a crash left unfinished. */
+static bool
+open_latest(struct kept_records *k, const char *path)
+{
+    struct entry e;
+    uint64_t end;
+
+    k->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (k->fd < 0)
+        return false;
+    end = size_of_file(k->fd);
+    for (k->size = 0; read_head(k->fd, k->size, end, &e);)
+        k->size += HEAD_SIZE + e.size;
+    return !ftruncate(k->fd, (off_t)k->size);
+}
+
+void
+kept_records_add(struct kept_records *k, uint64_t n, struct slice record)
+{
+    char latest[PATH_MAX], earlier[PATH_MAX];
+    unsigned char head[HEAD_SIZE];
+    struct iovec parts[] = {{head, HEAD_SIZE},
+                            {(void *)(uintptr_t)record.data, record.size}};
+    bool is_kept;
+
+    if (!k->dir || record.size > UINT32_MAX)
+        return;
+    snprintf(latest, sizeof(latest), "%s/" KEPT_RECORDS_LATEST, k->dir);
+    snprintf(earlier, sizeof(earlier), "%s/" KEPT_RECORDS_EARLIER, k->dir);
+    if (k->fd >= 0 && k->size >= KEPT_RECORDS_BYTES) {
+        file_close(&k->fd);
+        (void)rename(latest, earlier); /* else the file grows */
+    }
+    write_head(head, n, (uint32_t)record.size);
+    is_kept = (k->fd >= 0 || open_latest(k, latest)) &&
+              pwritev(k->fd, parts, 2, (off_t)k->size) ==
+                  (ssize_t)(HEAD_SIZE + record.size);
+    if (is_kept)
+        k->size += HEAD_SIZE + record.size;
+    else
+        file_close(&k->fd); /* the next open cuts off what was written */
+}
+
+void
+kept_records_fini(struct kept_records *k)
+{
+    file_close(&k->fd);
+}
+
+/* Reading */
+
+static enum status
+read_entry(int fd, uint64_t at, const struct entry *e,
+           struct journal_place *place, journal_take_fn *take, void *user,
+           struct problem *why)
+{
+    struct journal_place next = *place;
+    char *bytes = malloc(e->size + 1);
+    struct slice record = {bytes, e->size};
+    enum status rc;
+
+    if (!bytes)
+        return problem_memory(why);
+    if (pread(fd, bytes, e->size, (off_t)at) != (ssize_t)e->size) {
+        rc = problem(why, STATUS_IO, "a kept record cannot be read");
+    } else {
+        journal_place_next(&next, record);
+        rc = take(&next, record, user, why);
+    }
+    free(bytes);
+    if (!rc)
+        *place = next;
+    return rc;
+}
+
+static enum status
+read_file(const char *path, struct journal_place *place, journal_take_fn *take,
+          void *user, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t end;
+    struct entry e;
+
+    if (fd < 0)
+        return errno == ENOENT ? STATUS_OK
+                               : problem_errno(why, "cannot open", path);
+    end = size_of_file(fd);
+    for (uint64_t at = 0; !rc && read_head(fd, at, end, &e);
+         at += HEAD_SIZE + e.size)
+        if (e.n == place->n + 1)
+            rc = read_entry(fd, at + HEAD_SIZE, &e, place, take, user, why);
+    close(fd);
+    return rc;
+}
+
+enum status
+kept_records_read(const char *dir, struct journal_place *place,
+                  journal_take_fn *take, void *user, struct problem *why)
+{
+    char path[PATH_MAX];
+    enum status rc;
+
+    snprintf(path, sizeof(path), "%s/" KEPT_RECORDS_EARLIER, dir);
+    rc = read_file(path, place, take, user, why);
+    if (rc)
+        return rc;
+    snprintf(path, sizeof(path), "%s/" KEPT_RECORDS_LATEST, dir);
+    return read_file(path, place, take, user, why);
+}
