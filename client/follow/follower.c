@@ -301,6 +301,22 @@ guess_place(struct td_follower *f, const struct problem *why)
     return follower_rest_because(f, told.text, 0);
 }
 
+/* Notes that the changes after the baseline are gone. True: it is another one
+ * than last time, for the source may have changed its list and its changes
+ * between two readings; so the follower takes the baseline again. */
+static bool
+refuse_baseline(struct follower_rebase *r)
+{
+    char now[TD_POSITION_SIZE], before[TD_POSITION_SIZE] = "";
+
+    source_position_write(now, &r->standing);
+    if (r->has_refused)
+        source_position_write(before, &r->refused);
+    r->refused = r->standing;
+    r->has_refused = true;
+    return strcmp(now, before) != 0;
+}
+
 bool
 follower_gone(struct td_follower *f, const struct problem *why)
 {
@@ -308,9 +324,11 @@ follower_gone(struct td_follower *f, const struct problem *why)
 
     if (f->options.baseline == TD_NO_BASELINE)
         return follower_end(f, why);
-    if (r->is_rebased && r->has_guess)
+    if (r->is_rebased && r->has_guess) {
+        (void)refuse_baseline(r);
         return guess_place(f, why);
-    if (r->is_rebased)
+    }
+    if (r->is_rebased && !refuse_baseline(r))
         return follower_fail(f, STATUS_GONE,
                              "%.600s; this is so for the baseline, too, that "
                              "the source offers",

@@ -125,14 +125,17 @@ TEST(the_whole_history_is_a_baseline)
 }
 
 /* The changes after a list that is too old are gone: the follower cannot
- * continue from it. */
+ * continue from it, unless the source has another list by now. */
 TEST(a_baseline_that_is_gone_itself_is_told)
 {
     struct stage *s = *state;
 
     s->options.baseline = TD_BASELINE_FIRST;
-    play(s, "start now; baseline #3; gone gone;"
-            "ended gone so for the baseline");
+    play(s, "start now; baseline #3; gone gone; found;"
+            "troubled a baseline was just taken; await rebasing;"
+            "baseline #3; gone gone; ended gone so for the baseline; anew");
+    play(s, "start now; baseline #3; gone gone; found; await rebasing;"
+            "baseline #5; say 5-6; told B E B E 6");
 }
 
 /* A list without a time, of a source where nothing changed for long, and that
