@@ -19,28 +19,36 @@ TAKEOVERS = soak(3, 15)
 ANSWERS_MAX = soak(20, 100)  # before a takeover
 
 
-def kill(member, lease):
+def wait_said(member, words, lease, term):
+    """Wait for that line of the log of its process."""
+    end = f"lease={lease} term={term}"
+    member.process.err.find(
+        lambda line: words in line and line.endswith(end), f"{words!r}, {end}"
+    )
+
+
+def kill(member, lease, term):
     member.kill()
     yield
     member.disconnect()
     member.restart()
 
 
-def stop(member, lease):
+def stop(member, lease, term):
     """It does not know that it is no owner any more, and learns it when it goes on."""
     member.process.halt()
     member.front.go_down()
     yield
     member.process.go_on()
     member.front.listen()
-    words = "this broker no longer owns", f"lease={lease} "
-    member.process.err.next(lambda line: all(word in line for word in words))
+    wait_said(member, "this broker no longer owns", lease, term)
 
 
 def take_over(cluster, lease, harm):
-    """Harm the owner, and yield when there is another one; repair it then."""
-    owner = cluster.owner(lease)
-    repairing = harm(owner, lease)
+    """Harm an owner at work, and yield it when there is another one; repair it then."""
+    owner, term = cluster.owner(lease), cluster.term(lease)
+    wait_said(owner, "this broker owns", lease, term)
+    repairing = harm(owner, lease, term)
     next(repairing)
     cluster.end_lease(lease)
     wait_for("another owner", lambda: cluster.owner(lease) is not owner)
@@ -49,7 +57,7 @@ def take_over(cluster, lease, harm):
 
 
 def takeovers(cluster, lease):
-    """So many, by turns of both kinds; yields (owner, is_over) for each."""
+    """So many, by turns of both kinds."""
     for harm in itertools.islice(itertools.cycle((kill, stop)), TAKEOVERS):
         yield take_over(cluster, lease, harm)
 

@@ -39,6 +39,11 @@ class Leases:
         name = wait_for(f"an owner of {lease}", lambda: self.query(look))[0]
         return next(member for member in self.members if member.name == name)
 
+    def term(self, lease="hub"):
+        """How many owners it had."""
+        look = f"SELECT term FROM tidings_leases WHERE name = '{lease}'"
+        return int(self.query(look)[0])
+
     def others(self, owner):
         return [member for member in self.members if member is not owner]
 
