@@ -18,6 +18,9 @@
  * it. */
 #define ROUND_BYTES 8000000
 
+/* With a journal, a round waits for more posts this part of the last append. */
+#define APPEND_PART 8
+
 /* Without posts, the log looks for room this often, so that log_health reports
  * a disk that fills up, and one that has room again. */
 #define LOOK_US 1000000
@@ -108,6 +111,7 @@ append_round(struct log_thread *t, struct journal_place *place,
     const struct acts *acts = &t->sequencer.acts;
     const struct commit commit = {acts->at_us, acts->all, acts->n, NULL};
     struct journal *journal = t->options->journal;
+    int64_t began_us = clock_steady_us();
     size_t n_shared;
     enum status rc;
 
@@ -120,6 +124,7 @@ append_round(struct log_thread *t, struct journal_place *place,
     t->has_turn = false;
     journal_place_next(place, buf_slice(&t->record));
     rc = journal->ops->append(journal, place, buf_slice(&t->record), why);
+    t->append_us = clock_steady_us() - began_us;
     if (!rc)
         journal_copy_note_end(&t->copy, place->n);
     if (rc == STATUS_IO)
@@ -644,6 +649,14 @@ stamp_again(struct log_thread *t, struct list *round)
     }
 }
 
+/* True for a record that this copy has: with the turn it has all of them. */
+static bool
+is_known_record(const struct log_thread *t, const struct post *post)
+{
+    return post->kind == POST_RECORD && t->has_turn &&
+           post->place.n <= t->place.n;
+}
+
 /* One round; *is_more as by conclude_round. */
 static void
 commit_round(struct log_thread *t, bool *is_more)
@@ -658,10 +671,18 @@ commit_round(struct log_thread *t, bool *is_more)
     list_init(&round);
     follow_waiting(t);
     begin_turn(t, &unturned);
+    if (t->has_turn)
+        take_queue(t); /* posts that came while it waited for the turn */
     room = look_for_room(t);
     while (!rc && bytes < ROUND_BYTES && !list_is_empty(&t->waiting)) {
         struct post *post = list_entry(t->waiting.next, struct post, node);
 
+        if (is_known_record(t, post)) {
+            list_remove(&post->node);
+            post->status = STATUS_OK;
+            post->done(post);
+            continue;
+        }
         if (post->kind == POST_RECORD || must_wait(post) ||
             (taken > 0 && room_for_post(post) >= room - taken))
             break;
@@ -689,6 +710,8 @@ commit_round(struct log_thread *t, bool *is_more)
     }
     if (!rc)
         rc = place_announcement(t);
+    if (t->has_turn)
+        t->n_together = n_posts;
     rc = conclude_round(t, rc, NULL, is_more, &why);
     if (rc == STATUS_CONFLICT) {
         stamp_again(t, &round);
@@ -730,6 +753,37 @@ linger_for_company(struct log_thread *t)
         nanosleep(&pause, NULL);
 }
 
+/* True if fewer posts wait than the last round had. */
+static bool
+is_short_of_posts(struct log_thread *t)
+{
+    const struct list *lists[] = {&t->queue, &t->waiting};
+    size_t n = 0;
+
+    pthread_mutex_lock(&t->mutex);
+    for (size_t i = 0; i < 2; i++)
+        for (const struct list *node = lists[i]->next;
+             node != lists[i] && n < t->n_together; node = node->next)
+            n++;
+    pthread_mutex_unlock(&t->mutex);
+    return n < t->n_together;
+}
+
+/* With a journal: waits until so many posts wait as the last round had, for a
+ * part of the time that an append takes. Publishers whose posts were answered
+ * together post again within a moment, but the first of them at once: in a
+ * round of its own, its post would keep all others waiting for an append. */
+static void
+wait_for_others(struct log_thread *t)
+{
+    int64_t now_us = clock_steady_us();
+    int64_t end_us = now_us + t->append_us / APPEND_PART;
+
+    while (now_us < end_us && is_short_of_posts(t) &&
+           thread_wait(&t->thread, end_us - now_us))
+        now_us = clock_steady_us();
+}
+
 static void
 run_log_thread(struct thread *thread)
 {
@@ -740,6 +794,7 @@ run_log_thread(struct thread *thread)
         if (has_waiting_posts(t)) {
             do {
                 linger_for_company(t);
+                wait_for_others(t);
                 take_queue(t);
                 commit_round(t, &is_more);
                 t->engine->ops->tidy(t->engine);

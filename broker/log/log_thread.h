@@ -83,6 +83,8 @@ struct log_thread {
     bool is_different; /* this copy and the journal do not agree */
     bool is_cut_off;   /* it gave no turn, the last time */
     struct buf record; /* of the round */
+    size_t n_together; /* posts of the last round with a turn */
+    int64_t append_us; /* how long the journal took to keep it */
 
     /* The round's, the log thread's own. */
     int64_t committed_us; /* on the steady clock */

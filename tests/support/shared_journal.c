@@ -35,8 +35,12 @@ seat_turn(struct journal *journal, const struct journal_place *at,
 {
     struct seat *s = seat_of(journal);
     struct shared_journal *all = s->all;
+    void (*before)(void *user) = s->before_turn;
     enum status rc;
 
+    s->before_turn = NULL;
+    if (before)
+        before(s->user);
     pthread_mutex_lock(&all->mutex);
     while (all->is_taken && !all->has_no_turns)
         pthread_cond_wait(&all->changed, &all->mutex);

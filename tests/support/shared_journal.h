@@ -53,6 +53,9 @@ struct seat {
     enum seat_outcome outcome;
     unsigned n_looks; /* that the log has asked for; guarded by `all` */
 
+    /* Called once by the next wait for a turn. */
+    void (*before_turn)(void *user);
+
     /* With SEAT_KEPT, called once before the next append, without the turn:
      * others are first. */
     void (*before_append)(void *user);

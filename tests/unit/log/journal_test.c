@@ -294,6 +294,82 @@ TEST(stamps_again_what_came_too_late)
     assert_equal_copies(p);
 }
 
+/* Posts for a log that waits for its turn. */
+struct late {
+    struct world *w;
+    struct posted record, *changes;
+};
+
+static void
+submit_late(void *user)
+{
+    struct late *late = user;
+
+    submit(late->w, &late->record);
+    submit(late->w, late->changes);
+}
+
+/* A turn may be long in coming. A record that came with it ends no round. */
+TEST(takes_posts_that_came_while_it_waited_for_its_turn)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+    struct posted *first = changes(w, &w->a, 1);
+    struct late late = {.w = w, .changes = changes(w, &w->a, 1)};
+
+    keep(p->w[1], &p->w[1]->a, 2, 1);
+    posts_begin(&late.record, POST_RECORD, NULL);
+    late.record.post.record = buf_slice(&p->all.records[0].bytes);
+    late.record.post.place = p->all.records[0].place;
+    p->seats[0].before_turn = submit_late;
+    p->seats[0].user = &late;
+    assert_kept(submit(w, first), 3);
+    assert_kept(late.changes, 4);
+    assert_int_equal(posts_wait(&late.record), STATUS_OK);
+    posts_end(&late.record);
+    assert_int_equal(p->all.n, 2);
+    catch_up(p, 1);
+    assert_equal_copies(p);
+}
+
+static void
+take_8_ms(void *user)
+{
+    (void)user;
+    clock_pass_us(8000);
+}
+
+/* Publishers that were answered together post again within a moment. */
+TEST(waits_for_as_many_posts_as_the_last_round_had)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+    struct posted *held = hold(w, changes(w, &w->a, 1));
+    struct posted *one = submit(w, changes(w, &w->a, 1));
+    struct posted *two = submit(w, changes(w, &w->a, 1));
+
+    p->seats[0].before_append = take_8_ms;
+    set_shut(w, false);
+    assert_kept(held, 1);
+    assert_kept(one, 2);
+    assert_kept(two, 3);
+    assert_int_equal(p->all.n, 2);
+
+    one = submit(w, changes(w, &w->a, 1));
+    clock_await_us(1000);
+    p->seats[0].before_append = take_8_ms;
+    two = submit(w, changes(w, &w->a, 1));
+    assert_kept(one, 4);
+    assert_kept(two, 5);
+    assert_int_equal(p->all.n, 3);
+
+    one = submit(w, changes(w, &w->a, 1));
+    clock_await_us(1000);
+    clock_pass_us(1000);
+    assert_kept(one, 6);
+    assert_int_equal(p->all.n, 4);
+}
+
 /* Issue, 7: a journal with another history is not followed; this copy stays as
  * it is. */
 TEST(stops_before_another_history)
