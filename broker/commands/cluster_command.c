@@ -10,6 +10,7 @@
 #include "broker/commands/command_rows.h"
 #include "broker/config/config.h"
 #include "broker/journal/pg_cluster.h"
+#include "broker/log/kept_records.h"
 #include "broker/store/store.h"
 
 /* For a connection, and for an answer. */
@@ -169,7 +170,10 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
     if (rc == STATUS_CONFLICT && is_copy)
         rc = pg_cluster_return(&options, values->public_url, values->data,
                                place, n_given, why);
-    return rc || was_begun ? rc : copy_move(copy, place, why);
+    if (rc || was_begun)
+        return rc;
+    kept_records_forget(values->data); /* of a cluster that has ended */
+    return copy_move(copy, place, why);
 }
 
 static enum exit_code

@@ -107,6 +107,17 @@ kept_records_add(struct kept_records *k, uint64_t n, struct slice record)
 }
 
 void
+kept_records_forget(const char *dir)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/" KEPT_RECORDS_EARLIER, dir);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/" KEPT_RECORDS_LATEST, dir);
+    unlink(path);
+}
+
+void
 kept_records_fini(struct kept_records *k)
 {
     file_close(&k->fd);

@@ -46,6 +46,9 @@ void kept_records_add(struct kept_records *k, uint64_t n, struct slice record);
 
 void kept_records_fini(struct kept_records *k);
 
+/* Deletes the files of a directory whose records get other numbers. */
+void kept_records_forget(const char *dir);
+
 /* Hands over the records behind *place, in order and as far as they are kept
  * without a gap, and moves *place over them. Returns what `take` returned;
  * STATUS_IO; STATUS_MEMORY. */

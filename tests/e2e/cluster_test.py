@@ -424,6 +424,24 @@ def test_a_journal_gets_its_lost_records_back(cluster):
     wait_last(one, "news", 8)
 
 
+# It counts from 1 again, and the broker keeps records with other numbers no more.
+def test_a_second_cluster_gets_lost_records_back(cluster):
+    data = cluster.path / "a" / "data"
+    cluster.init(data)
+    one = cluster.start("a")
+    Set(one, "news").post(1)
+    one.stop()
+    cluster.leave("a", "--data", data)
+    cluster.init(data)
+    one.restart()
+    for _ in range(3):
+        Set(one, "news").post(1)
+    one.stop()
+    lose_records(cluster, 2)
+    (end,) = cluster.mend(data).out
+    assert end.startswith("the journal has 2 records back")
+
+
 # Two histories: nobody can tell which one is right.
 def test_records_of_another_history_are_not_given_back(cluster):
     cluster.init(cluster.path / "a" / "data")
