@@ -1,7 +1,7 @@
 /*
  * floor.c - the floor: a server that does nothing but the unavoidable.
  *
- *     bench_floor [--log FILE]
+ *     bench_floor [--log FILE] [--pad BYTES]
  *
  * HTTP/1.1 and WebSocket on one thread, as much of both as the benchmarks
  * speak. The body of a post goes as one frame to all WebSocket clients, and as
@@ -13,6 +13,9 @@
  *     --log FILE   appends the posts of one turn of the loop to FILE with one
  *                  write() and one fdatasync(), then answers; their frames go
  *                  out with one send() per subscriber
+ *     --pad BYTES  frames have so many bytes more for each entry, as many as
+ *                  the number, the time and the header of a server that keeps
+ *                  an order: shows what these bytes cost
  *
  * Bytes that a socket does not take are copied into that connection's own
  * queue, without a bound. Listens on a free port, which it prints.
@@ -66,7 +69,8 @@ struct pending {
 struct server {
     int epoll;
     int listener;
-    int log_fd; /* -1: no log */
+    int log_fd;     /* -1: no log */
+    size_t padding; /* of a frame for each entry, in bytes */
     struct connection **subscribers;
     size_t n_subscribers, subscribers_capacity;
     struct connection **callbacks;
@@ -148,11 +152,26 @@ send_queued(struct server *s, struct connection *c)
 
 /* Fan-out */
 
-static void
-add_frame(struct server *s, const char *data, size_t size)
+static size_t
+count_entries(const char *body, size_t size)
 {
+    const char *at = body, *end = body + size;
+    size_t n = 0;
+
+    for (;
+         (at = memmem(at, (size_t)(end - at), ENTRY_MARK, strlen(ENTRY_MARK)));
+         n++)
+        at += strlen(ENTRY_MARK);
+    return n;
+}
+
+static void
+add_frame(struct server *s, const char *data, size_t data_size)
+{
+    size_t padding =
+        s->padding ? s->padding * count_entries(data, data_size) : 0;
     unsigned char header[10] = {0x81};
-    size_t n = 2;
+    size_t n = 2, size = data_size + padding;
 
     if (size < 126) {
         header[1] = (unsigned char)size;
@@ -162,7 +181,10 @@ add_frame(struct server *s, const char *data, size_t size)
             header[n++] = (unsigned char)(size >> shift);
     }
     bytes_add(&s->frames, header, n);
-    bytes_add(&s->frames, data, size);
+    bytes_add(&s->frames, data, data_size);
+    bytes_need(&s->frames, padding);
+    memset(s->frames.data + s->frames.size, ' ', padding);
+    s->frames.size += padding;
 }
 
 static void
@@ -211,16 +233,11 @@ static void
 call_all(struct server *s, const char *body, size_t size)
 {
     uint64_t before = s->n_entries;
-    const char *at = body, *end = body + size;
     struct bytes request = {NULL};
 
     if (s->n_callbacks == 0)
         return;
-    while (
-        (at = memmem(at, (size_t)(end - at), ENTRY_MARK, strlen(ENTRY_MARK)))) {
-        at += strlen(ENTRY_MARK);
-        s->n_entries++;
-    }
+    s->n_entries += count_entries(body, size);
     for (size_t i = 0; i < s->n_callbacks; i++) {
         struct connection *c = s->callbacks[i];
         char head[1024], signature[96];
@@ -508,13 +525,19 @@ main(int argc, char **argv)
 {
     static struct server s = {.log_fd = -1};
 
-    if (argc == 3 && strcmp(argv[1], "--log") == 0) {
-        s.log_fd = open(argv[2], O_WRONLY | O_CREAT | O_APPEND, 0644);
-        if (s.log_fd < 0)
-            bench_fail("floor: %s: %s", argv[2], strerror(errno));
-    } else if (argc != 1) {
-        fputs("usage: bench_floor [--log FILE]\n", stderr);
-        return 2;
+    for (int i = 1; i < argc; i += 2) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+
+        if (*value && strcmp(argv[i], "--pad") == 0) {
+            s.padding = strtoul(value, NULL, 10);
+        } else if (*value && strcmp(argv[i], "--log") == 0) {
+            s.log_fd = open(value, O_WRONLY | O_CREAT | O_APPEND, 0644);
+            if (s.log_fd < 0)
+                bench_fail("floor: %s: %s", value, strerror(errno));
+        } else {
+            fputs("usage: bench_floor [--log FILE] [--pad BYTES]\n", stderr);
+            return 2;
+        }
     }
     signal(SIGPIPE, SIG_IGN);
     bench_allow_files();
