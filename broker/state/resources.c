@@ -101,7 +101,7 @@ static const char *const sql[STATEMENTS] = {
     [F_UPDATE] = "UPDATE resources SET seq=?2, entry=?3 WHERE id=?1",
     [F_INSERT] = "INSERT INTO resources(id, seq, entry) VALUES(?1,?2,?3)",
     [F_DELETE] = "DELETE FROM resources WHERE id=?",
-    [F_INSERT_KEY] = "INSERT INTO keys(key, id) VALUES(?1,?2)",
+    [F_INSERT_KEY] = "INSERT OR REPLACE INTO keys(key, id) VALUES(?1,?2)",
     [F_DELETE_KEY] = "DELETE FROM keys WHERE key=?1",
     [F_STATE] = ("INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
                  " bytes, is_whole, began, whole_at)"
@@ -123,7 +123,8 @@ struct gathered {
     struct resource_key key;
     int64_t id;         /* of its row, from 1; 0: none */
     bool is_new;        /* it got its id now */
-    uint64_t first_seq; /* of its first change here */
+    bool was_deleted;   /* before its last creation here */
+    uint64_t first_seq; /* of its first change here, behind that deletion */
     uint64_t seq;       /* of its last */
     size_t entry;       /* the offset of its entry */
     size_t size;        /* of the entry; 0: deleted */
@@ -193,7 +194,7 @@ add_to_batch(struct fold_batch *g, struct slice fragment, uint32_t stamp,
     row = &rows[g->n];
     resource_key(&row->key, fragment_loc(fragment));
     row->id = 0;
-    row->is_new = false;
+    row->is_new = row->was_deleted = false;
     row->first_seq = row->seq = seq;
     row->entry = g->entries.size;
     if (fragment_kind(fragment.data, stamp) != CHANGE_DELETED)
@@ -232,7 +233,8 @@ compare_ids(const void *x, const void *y)
     return a->id < b->id ? -1 : 1;
 }
 
-/* Sorts by key, and leaves only the last row of each resource. */
+/* Sorts by key, and leaves only the last row of each resource. A resource
+ * that was deleted and created again counts as new. */
 static void
 sort_by_key(struct fold_batch *g)
 {
@@ -242,13 +244,16 @@ sort_by_key(struct fold_batch *g)
         return;
     qsort(g->rows, g->n, sizeof(*g->rows), compare_keys);
     for (size_t i = 0; i < g->n; i++) {
-        uint64_t first_seq = g->rows[i].first_seq;
+        struct gathered row = g->rows[i];
 
-        if (n > 0 && !memcmp(&g->rows[n - 1].key, &g->rows[i].key,
-                             sizeof(g->rows[i].key)))
-            first_seq = g->rows[--n].first_seq;
-        g->rows[n] = g->rows[i];
-        g->rows[n++].first_seq = first_seq;
+        if (n > 0 && !memcmp(&g->rows[n - 1].key, &row.key, sizeof(row.key))) {
+            const struct gathered *earlier = &g->rows[--n];
+
+            row.was_deleted |= earlier->was_deleted || earlier->size == 0;
+            if (earlier->size > 0)
+                row.first_seq = earlier->first_seq;
+        }
+        g->rows[n++] = row;
     }
     g->n = n;
 }
@@ -454,6 +459,26 @@ change_row(struct resources *r, const struct gathered *row, struct slice entry,
     return db_run(&r->db, q, WHAT, why);
 }
 
+/* Deletes the rows of resources that were deleted and created again: these get
+ * new ones, behind all others. So the order of rows depends on the entries
+ * only, and not on which of them are folded together. */
+static enum status
+delete_former(struct resources *r, struct fold_batch *g,
+              struct resources_at *at, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < g->n; i++) {
+        struct gathered *row = &g->rows[i];
+
+        if (!row->id || !row->was_deleted || row->size == 0)
+            continue;
+        rc = change_row(r, row, (struct slice){NULL, 0}, at, why);
+        row->id = 0;
+    }
+    return rc;
+}
+
 static enum status
 add_row(struct resources *r, struct gathered *row, struct slice entry,
         int64_t *last, struct resources_at *at, struct problem *why)
@@ -515,6 +540,8 @@ write_gathered(struct resources *r, struct resources_at *at,
 
     sort_by_key(g);
     rc = find_ids(r, g, why);
+    if (!rc)
+        rc = delete_former(r, g, at, why);
     if (rc)
         return rc;
     sort_by_id(g);

@@ -142,10 +142,10 @@ MUST_CHECK enum status resources_fill_end(struct resources *resources,
 
 /* Walking */
 
-/* Returns the resources one by one, each once, in about the order of their
- * creation (one that is deleted and created again within one commit keeps its
- * place). `id` is the position of a walk, 0 at its beginning. Between the steps
- * of a walk nothing may be committed. */
+/* Returns the resources one by one, each once, in the order of their creation:
+ * the same for each state that was folded from the same entries. `id` is the
+ * position of a walk, 0 at its beginning. Between the steps of a walk nothing
+ * may be committed. */
 struct resources_entry {
     int64_t id;
     uint64_t seq;       /* of the change that made the entry */

@@ -94,6 +94,38 @@ TEST(walks_on_from_any_resource)
     }
 }
 
+/* Two brokers of a cluster build the same Resource List: the order does not
+ * depend on which entries were folded together. */
+TEST(walks_in_an_order_that_the_log_decides)
+{
+    struct folded *w = *state;
+    uint64_t seqs[MODEL_MAX];
+    size_t n = 0;
+
+    folded_open(w, 30, 60, 40);
+    for (uint64_t seq = 1; seq <= folded_last(w); seq++)
+        folded_to(w, seq);
+    for (unsigned i = 0; i < 2; i++) {
+        struct resources_entry e = {.id = 0};
+        struct problem why = {""};
+        size_t k = 0;
+
+        for (; !resources_next(w->resources, e.id, &e, &why); k++) {
+            if (i == 0)
+                seqs[n++] = e.seq;
+            else
+                assert_int_equal(e.seq, seqs[k]);
+        }
+        assert_int_equal(k, n);
+        assert_int_equal(resources_begin(w->resources, 0, &why), STATUS_OK);
+        while (resources_at(w->resources)->seq < folded_last(w)) {
+            uint64_t to = resources_at(w->resources)->seq + 300;
+
+            folded_to(w, to < folded_last(w) ? to : folded_last(w));
+        }
+    }
+}
+
 /* Entries of any size, those that fill many pages included, grow and shrink. */
 TEST(keeps_entries_of_every_size)
 {
