@@ -33,9 +33,9 @@ has_content(const struct config *config)
 }
 
 static bool
-has_resource_lists(const struct config *config)
+has_archive(const struct config *config)
 {
-    return config->resource_list_every_us > 0;
+    return config->resource_list_keep != OPTION_KEEP_NONE;
 }
 
 static bool
@@ -49,7 +49,7 @@ static const struct {
     bool (*is_given)(const struct config *config);
 } single_options[] = {
     {"content (--content)", has_content},
-    {"Resource Lists (--resource-list-every)", has_resource_lists},
+    {"an archive of Resource Lists (--resource-list-keep)", has_archive},
     {"Resource Dumps (--resource-dump-every)", has_resource_dumps},
 };
 

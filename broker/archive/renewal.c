@@ -8,6 +8,7 @@
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/builds/build.h"
+#include "broker/builds/generation.h"
 #include "broker/sets/links.h"
 #include "broker/sets/settings.h"
 
@@ -68,6 +69,16 @@ end_order(struct renewal_order *order, enum status rc,
     order->done(order);
 }
 
+/* True if the current build of the order is far enough, and is here. */
+static bool
+is_filled(const struct renewal_order *order)
+{
+    return order->generation.number > 0 &&
+           order->generation.seq >= order->wanted &&
+           generation_is_here(order->set, order->kind,
+                              order->generation.number);
+}
+
 /* Answers the orders that need not wait any longer. */
 static void
 answer_orders(struct renewal *r)
@@ -87,8 +98,7 @@ answer_orders(struct renewal *r)
             continue;
         }
         order->generation = head.generations[order->kind].current;
-        if (order->generation.number > 0 &&
-            order->generation.seq >= order->wanted)
+        if (is_filled(order))
             end_order(order, STATUS_OK, NULL);
         else if (now_us >= order->until_us)
             end_order(order, STATUS_AGAIN, NULL);
@@ -140,6 +150,16 @@ next_order(const struct renewal *r, const struct renewal_order *order)
     return node == &r->orders.waiting
                ? NULL
                : list_entry(node, struct renewal_order, node);
+}
+
+/* Postpones a build and refuses its orders with the reason. */
+static void
+put_off(struct renewal *r, struct set *set, enum generation_kind kind,
+        enum status rc, uint64_t missing, const struct problem *why)
+{
+    set->notes->builds[kind].is_due = false;
+    set->notes->builds[kind].retry_us = clock_steady_us() + RETRY_US;
+    refuse_orders(r, set, kind, rc, missing, why);
 }
 
 /* What is due */
@@ -207,11 +227,82 @@ want_build(struct set *set, enum generation_kind kind, uint64_t seq)
     set->notes->builds[kind].is_due = true;
 }
 
+/* Of a cluster */
+
+/* True if a list that was ordered a while ago is not built: this broker could
+ * build lists, but its state has passed the position. */
+static bool
+is_lost(struct set *set, const struct generation *ordered)
+{
+    return set->notes->fold.is_whole && state_fold_seq(set) > ordered->seq &&
+           clock_now_us() > ordered->completed_us + RETRY_US;
+}
+
+/* Orders a list, at all brokers, if none is ordered. Another broker may be
+ * first. If that fails, the orders of the set are refused. */
+static enum status
+order_list(struct renewal *r, struct set *set, const struct head *head)
+{
+    const struct generation *ordered =
+        &head->generations[GENERATION_RESOURCELIST].ordered;
+    struct act act = {
+        .kind = ACT_GENERATION,
+        .generation.build = {.kind = GENERATION_RESOURCELIST,
+                             .number = ordered->number},
+    };
+    struct problem why = {""};
+    enum status rc;
+
+    if (ordered->number > 0 && !is_lost(set, ordered))
+        return STATUS_OK;
+    rc = log_act(registry_log(set->registry), set->log, &act,
+                 registry_config(set->registry)->remove_grace_us, &why);
+    if (rc)
+        put_off(r, set, GENERATION_RESOURCELIST, rc, 0, &why);
+    else
+        chore_look(&r->folding->chore);
+    return rc;
+}
+
+/* Returns the list that this broker can build now from the state of the set;
+ * NULL: none. */
+static const struct generation *
+list_to_build(const struct renewal *r, struct set *set, const struct head *head)
+{
+    const struct generation *list = state_fold_list(set, head);
+
+    return list && (r->may_commit || !generation_is_order(list)) &&
+                   state_fold_is_known(set) &&
+                   state_fold_seq(set) == list->seq &&
+                   clock_steady_us() >=
+                       set->notes->builds[GENERATION_RESOURCELIST].retry_us
+               ? list
+               : NULL;
+}
+
+static bool
+is_shared(const struct set *set)
+{
+    return log_is_shared(registry_log(set->registry));
+}
+
+static void
+look_at_shared(struct renewal *r, struct set *set, const struct head *head)
+{
+    if (r->may_commit && is_due(set, GENERATION_RESOURCELIST, head))
+        (void)order_list(r, set, head);
+    r->turn.is_due |= list_to_build(r, set, head) != NULL;
+}
+
 static bool
 look_at(struct set *set, const struct head *head, void *user)
 {
     struct renewal *r = user;
 
+    if (is_shared(set)) {
+        look_at_shared(r, set, head);
+        return true;
+    }
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++) {
         if (!set->notes->builds[kind].is_due && is_due(set, kind, head))
             want_build(set, kind, head->last);
@@ -224,7 +315,11 @@ static void
 renewal_look(struct chore *chore)
 {
     struct renewal *r = list_entry(chore, struct renewal, chore);
+    struct log_copy copy;
 
+    log_copy(registry_log(r->registry), &copy);
+    r->may_commit =
+        !copy.is_cut_off && !registry_config(r->registry)->cluster_read_only;
     registry_each(r->registry, look_at, r);
 }
 
@@ -238,10 +333,12 @@ is_ready(const struct set *set, enum generation_kind kind, uint64_t seq)
 
 /* True if the state of the set is far enough for a kind that is due. */
 static bool
-can_begin(const struct set *set)
+can_begin(const struct renewal *r, struct set *set, const struct head *head)
 {
     bool is_any = false;
 
+    if (is_shared(set))
+        return list_to_build(r, set, head);
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
         is_any |= is_ready(set, kind, state_fold_seq(set));
     return is_any && state_fold_is_known(set);
@@ -254,8 +351,17 @@ next_ordered(struct renewal *r)
     struct renewal_order *order = NULL;
 
     while ((order = next_order(r, order))) {
-        want_build(order->set, order->kind, order->wanted);
-        if (can_begin(order->set))
+        struct head head;
+
+        if (!log_head(order->set->log, &head))
+            continue;
+        if (!is_shared(order->set))
+            want_build(order->set, order->kind, order->wanted);
+        else if ((head.generations[order->kind].current.number == 0 ||
+                  head.generations[order->kind].current.seq < order->wanted) &&
+                 order_list(r, order->set, &head))
+            return NULL; /* it may have ended orders */
+        if (can_begin(r, order->set, &head))
             return order->set;
     }
     return NULL;
@@ -264,9 +370,7 @@ next_ordered(struct renewal *r)
 static bool
 wants_turn(struct set *set, const struct head *head, void *user)
 {
-    (void)head;
-    (void)user;
-    return can_begin(set);
+    return can_begin(user, set, head);
 }
 
 /* Holding */
@@ -281,23 +385,13 @@ let_go(struct renewal *r)
         chore_look(&r->folding->chore);
 }
 
-/* Postpones a build and refuses its orders with the reason. */
-static void
-put_off(struct renewal *r, struct set *set, enum generation_kind kind,
-        enum status rc, uint64_t missing, const struct problem *why)
-{
-    set->notes->builds[kind].is_due = false;
-    set->notes->builds[kind].retry_us = clock_steady_us() + RETRY_US;
-    refuse_orders(r, set, kind, rc, missing, why);
-}
-
 /* Gives up a kind that could not be built, and those after it. */
 static void
 give_up(struct renewal *r, struct set *set, enum generation_kind first,
         enum status rc, const struct problem *why)
 {
     for (enum generation_kind kind = first; kind < GENERATION_STATES; kind++)
-        if (set->notes->builds[kind].is_due)
+        if (set->notes->builds[kind].is_due || is_shared(set))
             put_off(r, set, kind, rc, 0, why);
     if (rc != STATUS_GONE && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
@@ -472,13 +566,35 @@ settle_build(struct set *set, const struct head *head, uint64_t seq)
             set->notes->builds[kind].is_due = false;
 }
 
+/* Sets the kind to build next from the held state; GENERATION_STATES: none.
+ * *number: that of its order. Returns false if that is not known yet. */
+static bool
+find_next(struct renewal *r, const struct resources_at *at,
+          const struct head *head, uint64_t *number)
+{
+    const struct generation *list;
+
+    if (is_shared(r->set)) {
+        list = list_to_build(r, r->set, head);
+        r->kind = list ? GENERATION_RESOURCELIST : GENERATION_STATES;
+        *number = list ? list->number : 0;
+        return true;
+    }
+    settle_build(r->set, head, at->seq);
+    if (!judge_dump(r, at))
+        return false;
+    r->kind = next_kind(r->set, head, at->seq);
+    return true;
+}
+
 static enum status
 begin_build(struct renewal *r, const struct resources *resources,
-            const struct head *head, struct problem *why)
+            const struct head *head, uint64_t number, struct problem *why)
 {
-    return build_begin(
-        &r->build, r->set, r->kind, resources,
-        is_to_be_kept(r->set, r->kind, head, resources_at(resources)), why);
+    return build_begin(&r->build, r->set, r->kind, resources, number,
+                       number == 0 && is_to_be_kept(r->set, r->kind, head,
+                                                    resources_at(resources)),
+                       why);
 }
 
 /* Begins the next build from the held state, or lets the state go. Returns
@@ -489,23 +605,20 @@ begin_next(struct renewal *r)
     struct problem why = {""};
     struct resources *resources;
     struct head head;
-    uint64_t seq;
+    uint64_t number = 0;
     enum status rc = state_fold_open(r->folding, r->set, &resources, &why);
 
     r->kind = GENERATION_RESOURCELIST;
     if (!rc && !log_head(r->set->log, &head))
         rc = problem(&why, STATUS_GONE, "the set %s was removed", r->set->name);
     if (!rc) {
-        seq = resources_at(resources)->seq;
-        settle_build(r->set, &head, seq);
-        if (!judge_dump(r, resources_at(resources)))
+        if (!find_next(r, resources_at(resources), &head, &number))
             return false;
-        r->kind = next_kind(r->set, &head, seq);
         if (r->kind == GENERATION_STATES) {
             let_go(r);
             return true;
         }
-        rc = begin_build(r, resources, &head, &why);
+        rc = begin_build(r, resources, &head, number, &why);
     }
     if (rc) {
         r->build = NULL;
@@ -572,7 +685,7 @@ renewal_some(struct chore *chore)
         return begin_next(r);
     set = next_ordered(r);
     if (!set)
-        set = turn_next(&r->turn, r->registry, wants_turn, NULL);
+        set = turn_next(&r->turn, r->registry, wants_turn, r);
     if (!set)
         return is_new; /* fold first */
     rc = hold_state(r, set, &why);

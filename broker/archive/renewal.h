@@ -18,6 +18,9 @@
  * list of a set follows a minute after the set began, so that it has the
  * resources with which a source begins.
  *
+ * In a cluster a commit orders the list (head.h); each broker then builds it
+ * when its state is there.
+ *
  * Archive thread, orders excepted.
  */
 #ifndef BROKER_ARCHIVE_RENEWAL_H
@@ -84,6 +87,8 @@ struct renewal {
                          state; steady clock */
     bool has_looked;  /* at the content, once for each held state */
     struct turn turn;
+    bool may_commit; /* as of the last look: in a cluster, it is not cut off,
+                        and no reader */
 };
 
 void renewal_init(struct renewal *renewal, struct registry *registry,

@@ -10,6 +10,7 @@
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "broker/builds/generation.h"
 
 /* Time for reading in a step; then the step commits. */
 #define STEP_US 1000000
@@ -59,6 +60,45 @@ state_fold_needs_retired(void *set, const struct list_info *list)
            state_fold_needs(s, list);
 }
 
+/* True if this broker has built that Resource List. */
+static bool
+is_built(struct set *set, const struct generation *list)
+{
+    struct fold_notes *n = &set->notes->fold;
+
+    if (n->list != list->number &&
+        generation_is_here(set, GENERATION_RESOURCELIST, list->number))
+        n->list = list->number;
+    return n->list == list->number;
+}
+
+const struct generation *
+state_fold_list(struct set *set, const struct head *head)
+{
+    const struct generations *lists =
+        &head->generations[GENERATION_RESOURCELIST];
+    const struct fold_notes *n = &set->notes->fold;
+
+    if (!log_is_shared(registry_log(set->registry)) ||
+        (n->is_known && !n->is_whole))
+        return NULL;
+    if (lists->current.number > 0 && n->seq <= lists->current.seq &&
+        !is_built(set, &lists->current))
+        return &lists->current;
+    return lists->ordered.number > 0 && n->seq <= lists->ordered.seq
+               ? &lists->ordered
+               : NULL;
+}
+
+/* The last entry that the state may have now. */
+static uint64_t
+last_entry(struct set *set, const struct head *head)
+{
+    const struct generation *list = state_fold_list(set, head);
+
+    return list ? list->seq : head->last;
+}
+
 /* True if retention waits until the state is on the disk. */
 static bool
 is_wanted(const struct set *set)
@@ -73,6 +113,7 @@ note_state(struct set *set, const struct resources *r)
     uint64_t kept = resources_kept(r);
 
     n->is_known = true;
+    n->is_whole = resources_at(r)->is_whole;
     n->seq = resources_at(r)->seq;
     /* A reopened state does not know its durable position; a state that has
      * begun anew has none. */
@@ -212,7 +253,7 @@ gather_entries(struct set *set, struct resources *r, uint64_t last,
         rc = log_read(log, set->log, seq, LOG_DISK, &batch, why);
         if (rc || !batch)
             break;
-        seq = batch->last;
+        seq = batch->last < last ? batch->last : last;
         rc = resources_fold(r, batch, seq, why);
         batch_unref(batch);
         if (log_is_holding(log)) /* posts wait for files of lists */
@@ -253,7 +294,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     if (rc)
         return rc;
     was_whole = resources_at(state)->is_whole;
-    rc = gather_entries(set, state, head.last, why);
+    rc = gather_entries(set, state, last_entry(set, &head), why);
     /* Commits the entries before an unreadable one. */
     committed = resources_commit(state, rc ? NULL : why);
     if (!rc)
@@ -270,7 +311,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
              "resources",
              diag_text("set", set->name));
     note_state(set, state);
-    *is_more = set->notes->fold.seq < head.last;
+    *is_more = set->notes->fold.seq < last_entry(set, &head);
     if (rc)
         open_databases_drop(&f->states, set);
     return rc;
@@ -298,9 +339,10 @@ is_behind(const struct state_fold *f, struct set *set, const struct head *head,
     if (state_fold_is_held(f, set))
         return false;
     if (head->last == 0 && !n->is_known)
-        n->is_known = !has_file(set);
+        n->is_known = n->is_whole = !has_file(set);
     return is_wanted(set) ||
-           (has_room && (!n->is_known || n->seq != head->last));
+           (has_room && (!n->is_known || n->seq > head->last ||
+                         n->seq < last_entry(set, head)));
 }
 
 struct look {

@@ -72,6 +72,11 @@ bool state_fold_needs(struct set *set, const struct list_info *list);
  * log_purge. The framework log has no state. */
 bool state_fold_needs_retired(void *set, const struct list_info *list);
 
+/* In a cluster: the Resource List that this broker builds next from the state
+ * of the set, which stops at its position; NULL: none. Lent with `head`. */
+const struct generation *state_fold_list(struct set *set,
+                                         const struct head *head);
+
 /* Stops folding this set until a call names another set or NULL, so that a
  * build can walk the state of one moment in several steps. */
 void state_fold_hold(struct state_fold *folding, const struct set *set);

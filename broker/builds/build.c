@@ -374,8 +374,8 @@ step_dump(struct build *b, struct resources *resources, struct content *content,
 
 enum status
 build_begin(struct build **build, struct set *set, enum generation_kind kind,
-            const struct resources *resources, bool is_archived,
-            struct problem *why)
+            const struct resources *resources, uint64_t number,
+            bool is_archived, struct problem *why)
 {
     const struct resources_at *at = resources_at(resources);
     struct build *b;
@@ -390,6 +390,7 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
     b->set = set;
     b->generation = (struct generation){
         .kind = kind,
+        .number = number,
         .seq = at->seq,
         .at_us = at->seq > 0 ? at->us : head.created_us,
         .n = at->n,
@@ -402,7 +403,10 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
         .now_us = DATETIME_NONE,
     };
     memcpy(b->coverage.epoch, head.epoch, sizeof(b->coverage.epoch));
-    b->has_archive = is_archived || head.generations[kind].n_archived > 0;
+    /* Brokers of a cluster may build an ordered list before and after the
+     * archive has gone. */
+    b->has_archive =
+        is_archived || (number == 0 && head.generations[kind].n_archived > 0);
     buf_init(&b->text,
              GENERATION_PIECE_BYTES + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
     plan_parts(b, at);

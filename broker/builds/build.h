@@ -39,13 +39,15 @@
 struct build;
 
 /* Begins a generation of that kind (not a Change Dump) of a set whose state is
- * whole (resources_at); for a dump all of its content must be there
- * (content_has_all). `is_archived`: the commit that makes the generation
- * current also archives it. STATUS_GONE: the set was removed. */
+ * whole (resources_at). `number`: that of its order, 0: it has none. For a dump
+ * all of its content must be there (content_has_all). `is_archived`: the commit
+ * that makes the generation current also archives it. STATUS_GONE: the set was
+ * removed. */
 MUST_CHECK enum status build_begin(struct build **build, struct set *set,
                                    enum generation_kind kind,
                                    const struct resources *resources,
-                                   bool is_archived, struct problem *why);
+                                   uint64_t number, bool is_archived,
+                                   struct problem *why);
 
 /* True if the next step reads the content of the set. */
 bool build_needs_content(const struct build *build);

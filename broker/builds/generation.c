@@ -15,16 +15,20 @@
 #include "broker/base/diag.h"
 #include "broker/sets/links.h"
 
+/* The end of the name of a folder that the build of an ordered list fills. */
+#define NEW ".new"
+
 struct generation_writer {
     struct set *set;
+    bool is_ordered;
     struct generation generation;
     int folder_fd; /* of all generations */
     int dir_fd;    /* of this one */
     struct zfile_writer *zfile;
 };
 
-/* "000000000007" and a NUL. */
-#define NAME_SIZE 24
+/* "000000000007", ".new" and a NUL. */
+#define NAME_SIZE 32
 
 static void
 name_of(char to[NAME_SIZE], uint64_t number)
@@ -80,7 +84,8 @@ clear_older(int folder_fd, uint64_t first, struct problem *why)
     }
     while (!rc && (entry = readdir(dir)))
         if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
-            strtoull(entry->d_name, NULL, 10) < first)
+            (strtoull(entry->d_name, NULL, 10) < first ||
+             strstr(entry->d_name, NEW)))
             rc = clear_folder(folder_fd, entry->d_name, why);
     closedir(dir);
     return rc;
@@ -112,7 +117,9 @@ generation_begin(struct generation_writer **writer, struct set *set,
     w->folder_fd = w->dir_fd = -1;
     if (!log_head(set->log, &head))
         rc = problem(why, STATUS_GONE, "the set was removed");
-    generation->number = head.generations[generation->kind].last + 1;
+    w->is_ordered = generation->number > 0;
+    if (!w->is_ordered)
+        generation->number = head.generations[generation->kind].last + 1;
     name_of(name, generation->number);
     if (!rc)
         rc = log_folder(registry_log(set->registry), set->log,
@@ -122,6 +129,8 @@ generation_begin(struct generation_writer **writer, struct set *set,
         rc = clear_folder(w->folder_fd, name, why); /* left by a crash */
     if (!rc)
         rc = clear_older(w->folder_fd, head.start_list, why);
+    if (w->is_ordered)
+        strcat(name, NEW);
     if (!rc)
         rc = file_make_dir(w->folder_fd, name, why);
     if (!rc) {
@@ -212,6 +221,53 @@ generation_set_parts(struct generation_writer *w, uint64_t parts)
     w->generation.parts = parts;
 }
 
+/* The folder of an ordered list gets its name. */
+static enum status
+name_folder(const struct generation_writer *w, struct problem *why)
+{
+    char name[NAME_SIZE], begun[NAME_SIZE];
+
+    name_of(name, w->generation.number);
+    name_of(begun, w->generation.number);
+    strcat(begun, NEW);
+    return renameat(w->folder_fd, begun, w->folder_fd, name)
+               ? fail_file(why, "cannot rename", begun)
+               : STATUS_OK;
+}
+
+/* Checks that an ordered list is current, and is the one that other brokers
+ * have built. */
+static enum status
+check_current(const struct generation_writer *w, struct problem *why)
+{
+    const struct generation *current, *own = &w->generation;
+    struct head head;
+
+    if (!log_head(w->set->log, &head))
+        return problem(why, STATUS_GONE, "the set was removed");
+    current = &head.generations[own->kind].current;
+    if (current->number != own->number)
+        return problem(why, STATUS_BUSY, "a later list is ordered");
+    if (current->n != own->n || current->parts != own->parts ||
+        current->bytes != own->bytes)
+        DIAG(DIAG_ERROR, "archive",
+             "a list differs from that of another broker: both need the same "
+             "options, version and state of the set",
+             diag_text("set", w->set->name), diag_number("list", own->number));
+    return STATUS_OK;
+}
+
+/* True if another broker was first. */
+static bool
+is_current(const struct generation_writer *w)
+{
+    struct head head;
+
+    return log_head(w->set->log, &head) &&
+           head.generations[w->generation.kind].current.number ==
+               w->generation.number;
+}
+
 enum status
 generation_finish(struct generation_writer *w, struct problem *why)
 {
@@ -222,13 +278,17 @@ generation_finish(struct generation_writer *w, struct problem *why)
     /* All names are on the disk before the log announces them. */
     if (!rc)
         rc = file_sync_dir(w->dir_fd, why);
+    if (!rc && w->is_ordered)
+        rc = name_folder(w, why);
     if (!rc)
         rc = file_sync_dir(w->folder_fd, why);
     w->generation.completed_us = clock_now_us();
     act.generation.build = w->generation;
-    if (!rc)
+    if (!rc && !(w->is_ordered && is_current(w)))
         rc = log_act(registry_log(w->set->registry), w->set->log, &act,
                      config->remove_grace_us, why);
+    if (!rc && w->is_ordered)
+        rc = check_current(w, why);
     if (rc)
         generation_abandon(w);
     else
@@ -241,27 +301,80 @@ generation_abandon(struct generation_writer *w)
 {
     char name[NAME_SIZE];
     struct problem why = {""};
+    enum status rc;
 
     name_of(name, w->generation.number);
     zfile_abandon(w->zfile);
     w->zfile = NULL;
+    rc = clear_folder(w->folder_fd, name, &why);
+    strcat(name, NEW);
+    if (!rc && w->is_ordered)
+        rc = clear_folder(w->folder_fd, name, &why);
     /* The next build clears the rest. */
-    if (clear_folder(w->folder_fd, name, &why))
+    if (rc)
         DIAG(DIAG_WARNING, "archive", "a build that failed stays on the disk",
              diag_text("set", w->set->name), diag_text("error", why.text));
     writer_free(w);
+}
+
+/* The path of the folder of a kind; of a generation, too, if `number` is not
+ * 0. */
+static void
+path_of(const struct set *set, enum generation_kind kind, uint64_t number,
+        char path[5000])
+{
+    int n = snprintf(path, 5000, "%s/sets/%s/%s",
+                     registry_config(set->registry)->data, set->name,
+                     links_kinds[kind].folder);
+
+    if (number > 0)
+        snprintf(path + n, 5000 - (size_t)n, "/%012" PRIu64, number);
+}
+
+bool
+generation_is_here(const struct set *set, enum generation_kind kind,
+                   uint64_t number)
+{
+    char path[5000];
+
+    path_of(set, kind, number, path);
+    return !log_is_shared(registry_log(set->registry)) || !access(path, F_OK);
+}
+
+uint64_t
+generation_last_here(const struct set *set, enum generation_kind kind,
+                     uint64_t number)
+{
+    const struct dirent *entry;
+    char path[5000];
+    uint64_t last = 0;
+    DIR *dir;
+
+    if (generation_is_here(set, kind, number))
+        return number;
+    path_of(set, kind, 0, path);
+    dir = opendir(path);
+    while (dir && (entry = readdir(dir))) {
+        uint64_t n = strtoull(entry->d_name, NULL, 10);
+
+        if (n < number && n > last && !strstr(entry->d_name, NEW))
+            last = n;
+    }
+    if (dir)
+        closedir(dir);
+    return last;
 }
 
 enum status
 generation_open(const struct set *set, const struct generation_place *place,
                 int *fd, struct problem *why)
 {
-    char path[5000], name[GENERATION_NAME_SIZE];
+    char path[5000 + GENERATION_NAME_SIZE + 1], name[GENERATION_NAME_SIZE];
 
     generation_name(name, place->file, place->part);
-    snprintf(path, sizeof(path), "%s/sets/%s/%s/%012" PRIu64 "/%s",
-             registry_config(set->registry)->data, set->name,
-             links_kinds[place->kind].folder, place->number, name);
+    path_of(set, place->kind, place->number, path);
+    strcat(path, "/");
+    strcat(path, name);
     *fd = open(path, O_RDONLY | O_CLOEXEC);
     if (*fd >= 0)
         return STATUS_OK;
@@ -324,7 +437,22 @@ sweep_generation(struct registry *registry, const struct due_generation *due,
     return rc ? rc : log_act(registry_log(registry), NULL, &act, 0, why);
 }
 
-/* If the deletion of one generation fails, the others go first. */
+/* True if this broker of a cluster serves the generation as long as it has not
+ * built the current one. */
+static bool
+is_served(struct registry *registry, const struct due_generation *due)
+{
+    struct head head;
+    struct set *set = registry_find(registry, slice_of(due->name), &head);
+
+    return set && due->number < head.generations[due->kind].current.number &&
+           generation_last_here(set, due->kind,
+                                head.generations[due->kind].current.number) ==
+               due->number;
+}
+
+/* Leaves a generation that is served. If a deletion fails, the others go
+ * first. */
 static bool
 sweep_one(struct registry *registry)
 {
@@ -333,6 +461,8 @@ sweep_one(struct registry *registry)
     enum status rc, failed = STATUS_OK;
 
     while (!(rc = log_due(registry_log(registry), &due, &reason))) {
+        if (is_served(registry, &due))
+            continue;
         rc = sweep_generation(registry, &due, &reason);
         if (rc != STATUS_IO)
             break;

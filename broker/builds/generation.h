@@ -21,6 +21,12 @@
  * document of one moment. A number is never used twice, not even when a set is
  * removed and made again.
  *
+ * In a cluster each broker builds ordered lists (head.h). Their folder gets its
+ * name when all files are in it. A list may be current before this broker has
+ * built it: until then its former one is served.
+ *
+ *     sets/NAME/resourcelist/000000000008.new/000000000001.xml.gz
+ *
  * Archive thread. Any thread may read the files.
  */
 #ifndef BROKER_BUILDS_GENERATION_H
@@ -51,8 +57,8 @@ void generation_name(char to[GENERATION_NAME_SIZE], enum generation_file file,
                      uint64_t part);
 
 /* Begins a build of the set with the kind and position in `generation`, and
- * sets its number. A set has one build of a kind at a time. STATUS_GONE: the
- * set was removed.
+ * sets its number, unless it has one: that of its order. A set has one build of
+ * a kind at a time. STATUS_GONE: the set was removed.
  */
 MUST_CHECK enum status generation_begin(struct generation_writer **writer,
                                         struct set *set,
@@ -93,9 +99,10 @@ void generation_count(struct generation_writer *writer, uint64_t bytes);
 void generation_set_parts(struct generation_writer *writer, uint64_t parts);
 
 /* Makes the written generation durable, then current, in one commit, and waits
- * for that. Frees the writer, also on failure; a failed build leaves nothing on
- * the disk. The next build deletes the files of one that a crash cut off.
- * STATUS_GONE: the set was removed. */
+ * for that. An ordered list may be current already, of another broker;
+ * STATUS_BUSY: a later one is ordered. Frees the writer, also on failure; a
+ * failed build leaves nothing on the disk. The next build deletes the files of
+ * one that a crash cut off. STATUS_GONE: the set was removed. */
 MUST_CHECK enum status generation_finish(struct generation_writer *writer,
                                          struct problem *why);
 void generation_abandon(struct generation_writer *writer);
@@ -107,6 +114,17 @@ struct generation_place {
     enum generation_file file;
     uint64_t part;
 };
+
+/* Returns the number of the last generation up to `number` that is on this
+ * disk; 0: none is. Without a cluster that is `number`. May block; any thread.
+ */
+uint64_t generation_last_here(const struct set *set, enum generation_kind kind,
+                              uint64_t number);
+
+/* True if that generation is on this disk. Without a cluster always. May block;
+ * any thread. */
+bool generation_is_here(const struct set *set, enum generation_kind kind,
+                        uint64_t number);
 
 /* Opens a file of a generation of the set; the caller closes it.
  * STATUS_NOT_FOUND: no such file. May block; any thread. */

@@ -29,6 +29,7 @@ struct build_check {
     char path[INSPECTION_PATH]; /* of the file at hand */
     uint64_t bytes;             /* of all files */
     bool is_whole;              /* no file is missing */
+    bool may_be_missing;        /* only another broker has built it */
 };
 
 /* Opens a file of the build, and counts its size. -1: a finding says why. */
@@ -238,6 +239,8 @@ check_build(struct build_check *b, const char *set)
     inspection_whole_path(b->in, b->folder, whole, sizeof(whole));
     b->in->counts.builds++;
     if (stat(whole, &st)) {
+        if (b->may_be_missing)
+            return;
         inspection_find(b->in, FINDING_BUILD, b->folder, "it is missing");
         return;
     }
@@ -257,7 +260,17 @@ check_build(struct build_check *b, const char *set)
 struct builds_check {
     struct inspection *in;
     const char *set;
+    bool is_shared; /* of a broker of a cluster */
 };
+
+static void
+on_row(sqlite3_stmt *row, void *user)
+{
+    bool *has_row = user;
+
+    (void)row;
+    *has_row = true;
+}
 
 static void
 on_build(sqlite3_stmt *row, void *user)
@@ -265,18 +278,29 @@ on_build(sqlite3_stmt *row, void *user)
     const struct builds_check *c = user;
     struct build_check b = {.in = c->in, .build = store_column_generation(row)};
 
-    check_build(&b, c->set);
+    b.may_be_missing = c->is_shared && !b.build.is_archived &&
+                       b.build.kind == GENERATION_RESOURCELIST;
+    if (!generation_is_order(&b.build))
+        check_build(&b, c->set);
 }
 
 /* A build that is due is being deleted. */
 void
 check_builds(struct inspection *in, const struct inspected_set *set)
 {
-    struct builds_check c = {in, set->name};
+    struct builds_check c = {in, set->name, false};
+    bool has_places = false;
     struct db db;
 
     if (inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db", &db))
         return;
+    /* Older versions have no table of places. */
+    inspection_rows(in, "tidings.db", &db,
+                    "SELECT 1 FROM sqlite_master WHERE name = 'place' AND ?1",
+                    set->id, on_row, &has_places);
+    if (has_places)
+        inspection_rows(in, "tidings.db", &db, "SELECT 1 FROM place WHERE ?1",
+                        set->id, on_row, &c.is_shared);
     inspection_rows(in, "tidings.db", &db,
                     "SELECT " GENERATION_COLUMNS " FROM generations WHERE"
                     " set_id = ? AND due_us IS NULL AND kind BETWEEN 0 AND 2"

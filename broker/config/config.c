@@ -363,14 +363,13 @@ is_given(const struct config *config, const char *name)
     return config->origins.is_argument[i] || config->origins.line_of[i];
 }
 
-/* A cluster builds nothing, unless somebody wants it: membership.c refuses
- * that.
- */
+/* A cluster builds no dumps and keeps no archive of lists, unless somebody
+ * wants that: membership.c refuses it. */
 static void
-build_nothing(struct config *config)
+build_only_lists(struct config *config)
 {
-    if (!is_given(config, "resource-list-every"))
-        config->resource_list_every_us = 0;
+    if (!is_given(config, "resource-list-keep"))
+        config->resource_list_keep = OPTION_KEEP_NONE;
     if (!is_given(config, "resource-dump-every"))
         config->resource_dump_every_us = 0;
 }
@@ -391,7 +390,7 @@ take_all(struct config *config, const struct arguments *given,
     if (!rc)
         rc = options_take(&config_options, given->options, config, why);
     if (!rc && config->cluster[0])
-        build_nothing(config);
+        build_only_lists(config);
     if (!rc)
         rc = add_mqtt(config, why);
     if (!rc)

@@ -132,11 +132,17 @@ generation_document_none(const struct document_wish *wish, struct problem *why)
 enum status
 generation_document_check(const struct document_wish *wish, struct problem *why)
 {
+    const struct generations *all = &wish->head.generations[wish->kind];
     const char *title = links_kinds[wish->kind].title;
 
-    if (wish->number > wish->head.generations[wish->kind].last ||
-        wish->number < wish->head.start_list)
+    if (wish->number > all->last || wish->number < wish->head.start_list)
         return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
+    if (wish->number == all->ordered.number)
+        return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
+    if (wish->number == all->current.number &&
+        !generation_is_here(wish->set, wish->kind, wish->number))
+        return problem(why, STATUS_BUSY,
+                       "this broker has not built this %s yet", title);
     return generation_document_has(wish, wish->number, 1)
                ? STATUS_OK
                : problem(why, STATUS_GONE, "this %s is no longer kept", title);

@@ -225,8 +225,20 @@ open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
 
 /* Addresses */
 
+/* Opens generation `number`: its list, or the index of its parts. */
+static enum status
+open_generation(const struct document_wish *wish, uint64_t number,
+                struct document *document, struct problem *why)
+{
+    bool has_index = generation_document_has(wish, number, GENERATION_INDEX);
+
+    return open_form(wish, number, has_index ? GENERATION_INDEX : 1, document,
+                     why);
+}
+
 /* Opens the address of the capability: the list itself, or the index of its
- * parts (R-090). */
+ * parts (R-090). A broker of a cluster that has not built the current one has
+ * the former one. */
 enum status
 resourcelist_current_open(const struct document_wish *wish,
                           struct document *document, struct problem *why)
@@ -234,36 +246,29 @@ resourcelist_current_open(const struct document_wish *wish,
     const struct generation *current =
         &wish->head.generations[wish->kind].current;
     struct link_text lasting;
+    uint64_t number;
     enum status rc;
 
     if (current->number == 0)
         return generation_document_none(wish, why);
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    rc = open_form(wish, current->number,
-                   current->parts > 1 ? GENERATION_INDEX : 1, document, why);
-    if (rc == STATUS_NOT_FOUND &&
-        !generation_document_has(wish, current->number, 1))
+    number = generation_last_here(wish->set, wish->kind, current->number);
+    if (number == 0)
+        return problem(why, STATUS_BUSY,
+                       "this broker has not built the Resource List yet");
+    rc = open_generation(wish, number, document, why);
+    if (rc == STATUS_NOT_FOUND && !generation_document_has(wish, number, 1))
         rc = problem(why, STATUS_IO, "the Resource List is not on the disk");
     if (rc)
         return rc;
-    document->modified_us = generation_document_since(wish);
+    document->modified_us = number == current->number
+                                ? generation_document_since(wish)
+                                : DATETIME_NONE;
     lasting = link_to_generation(registry_public_url(wish->registry),
-                                 wish->set->name, wish->kind, current->number);
+                                 wish->set->name, wish->kind, number);
     memcpy(document->lasting, lasting.text, sizeof(document->lasting));
     return STATUS_OK;
-}
-
-/* Opens an immutable generation. */
-static enum status
-open_kept(const struct document_wish *wish, uint64_t part,
-          struct document *document, struct problem *why)
-{
-    enum status rc = open_form(wish, wish->number, part, document, why);
-
-    if (!rc)
-        document->is_final = true;
-    return rc;
 }
 
 enum status
@@ -275,22 +280,26 @@ resourcelist_part_open(const struct document_wish *wish,
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     rc = generation_document_check(wish, why);
-    return rc ? rc : open_kept(wish, wish->last, document, why);
+    if (!rc)
+        rc = open_form(wish, wish->number, wish->last, document, why);
+    if (!rc)
+        document->is_final = true;
+    return rc;
 }
 
-/* Opens a generation: its index, or its only list. */
+/* Opens an immutable generation. */
 enum status
 resourcelist_generation_open(const struct document_wish *wish,
                              struct document *document, struct problem *why)
 {
-    bool has_index;
     enum status rc;
 
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     rc = generation_document_check(wish, why);
-    if (rc)
-        return rc;
-    has_index = generation_document_has(wish, wish->number, GENERATION_INDEX);
-    return open_kept(wish, has_index ? GENERATION_INDEX : 1, document, why);
+    if (!rc)
+        rc = open_generation(wish, wish->number, document, why);
+    if (!rc)
+        document->is_final = true;
+    return rc;
 }

@@ -7,6 +7,18 @@
 #include "broker/log/batch.h"
 #include "broker/log/log_set.h"
 
+/* An ordered list has the number of its order. */
+static bool
+generation_follows(const struct generation *build, const struct head *head)
+{
+    const struct generations *of_kind = &head->generations[build->kind];
+    bool is_ordered = !generation_is_order(build) && build->number > 0 &&
+                      build->number == of_kind->ordered.number;
+
+    return (is_ordered || build->number > of_kind->last) &&
+           build->seq <= head->last;
+}
+
 bool
 act_follows(const struct act *act, const struct head *head)
 {
@@ -33,9 +45,7 @@ act_follows(const struct act *act, const struct head *head)
                act->retirement.last < head->list &&
                act->retirement.earliest <= head->last;
     case ACT_GENERATION:
-        return act->generation.build.number >
-                   head->generations[act->generation.build.kind].last &&
-               act->generation.build.seq <= head->last;
+        return generation_follows(&act->generation.build, head);
     case ACT_UNARCHIVED:
         return act->unarchived.n <=
                head->generations[act->unarchived.kind].n_archived;
@@ -69,8 +79,13 @@ move_over_generation(const struct act *act, struct head *head)
     const struct generation *build = &act->generation.build;
     struct generations *of_kind = &head->generations[build->kind];
 
-    of_kind->current = *build;
     of_kind->last = build->number;
+    if (generation_is_order(build)) {
+        of_kind->ordered = *build;
+        return;
+    }
+    of_kind->current = *build;
+    of_kind->ordered = (struct generation){.number = 0};
     of_kind->n_archived = act->generation.n_archived;
     of_kind->first_archived = act->generation.first_archived;
 }

@@ -38,7 +38,8 @@ enum act_kind {
     ACT_SETTINGS,   /* the set gets settings, instead of its former ones */
     ACT_RETIREMENT, /* the oldest lists of the set are no longer retained */
     ACT_REMOVAL,    /* the set ends */
-    ACT_GENERATION, /* a build becomes the current one of its kind */
+    ACT_GENERATION, /* a build becomes the current one of its kind; or, in a
+                       cluster, is ordered */
     ACT_UNARCHIVED, /* older builds leave the archive; the current one stays */
     /* Local: */
     ACT_FILED,  /* the file of a closed list is on the disk */
@@ -127,7 +128,10 @@ struct act {
 
         struct {
             struct generation build; /* given: its files are on the disk, and
-                                        its number is the next of its kind */
+                                        its number is the next of its kind. Of
+                                        an order (generation_is_order) only the
+                                        kind, and as `number` that of the order
+                                        that it replaces, 0: of none */
             int64_t due_us;          /* when its predecessor may go, unless
                                         archived */
             bool is_first;           /* there was none before */

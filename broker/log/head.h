@@ -22,6 +22,15 @@
  *
  * Numbers are of a kind and a set, increase, and are never given twice: a set
  * that was removed and is made again goes on behind those it had.
+ *
+ * In a cluster each broker builds each Resource List itself, from its own
+ * state. So that all build the same bytes, a commit orders the list first: it
+ * gives the number and the position. The state of each broker stops at that
+ * position until the list is built. The first broker that has built it makes it
+ * current.
+ *
+ *     ordered --ACT_GENERATION--> current
+ *        +------the next order--> due: nobody could build it
  */
 #ifndef BROKER_LOG_HEAD_H
 #define BROKER_LOG_HEAD_H
@@ -57,14 +66,24 @@ struct generation {
     int64_t completed_us; /* the clock, when it was whole */
     uint64_t n;           /* resources, or changes */
     uint64_t parts;       /* of a list, 1: a list; more: an index and its lists;
-                             of a dump: packages */
+                             0: it is ordered (generation_is_order); of a dump:
+                             packages */
     uint64_t bytes;       /* of its files */
     bool is_archived;     /* it has its place in the archive */
 };
 
+/* True if it is an order, and nothing is built yet: `completed_us` is the time
+ * of the order then. */
+static inline bool
+generation_is_order(const struct generation *g)
+{
+    return g->kind == GENERATION_RESOURCELIST && g->parts == 0;
+}
+
 /* The generations of one kind of a set now: a part of its head. */
 struct generations {
     struct generation current; /* number 0: there is none */
+    struct generation ordered; /* in a cluster: likewise */
     uint64_t last;             /* the number given last; or what the first one
                                   follows */
     uint64_t n_archived;       /* the current one among them */

@@ -302,13 +302,33 @@ place_retirement(struct sequencer *s, const struct post *post)
     return add_act(s, post->set, &act);
 }
 
+/* Orders a list at the end of the log, unless another broker was first. */
+static void
+place_order(struct sequencer *s, const struct head *draft, struct act *act)
+{
+    struct generation *order = &act->generation.build;
+
+    order->number = draft->generations[order->kind].last + 1;
+    order->seq = draft->last;
+    order->at_us = draft->last_us;
+    order->completed_us = s->acts.at_us;
+}
+
+/* A broker of a cluster makes a list current only if it is ordered: otherwise
+ * another one was first, or has ordered a later one. */
 static enum status
 place_generation(struct sequencer *s, const struct post *post)
 {
+    const struct head *draft = &post->set->draft;
     struct act act = *post->act;
     const struct generation *next = &act.generation.build;
-    const struct generations *now = &post->set->draft.generations[next->kind];
+    const struct generations *now = &draft->generations[next->kind];
 
+    if ((generation_is_order(next) || s->options->journal) &&
+        next->number != now->ordered.number)
+        return STATUS_OK; /* there is no act */
+    if (generation_is_order(next))
+        place_order(s, draft, &act);
     act.generation.is_first = now->current.number == 0;
     act.generation.due_us = s->acts.at_us + post->grace_us;
     act.generation.n_archived = now->n_archived + next->is_archived;

@@ -564,7 +564,9 @@ next_announced(const struct act *acts, size_t n, size_t i)
         [ACT_UNARCHIVED] = true,
     };
 
-    while (i < n && !is_announced[acts[i].kind])
+    while (i < n && (!is_announced[acts[i].kind] ||
+                     (acts[i].kind == ACT_GENERATION &&
+                      generation_is_order(&acts[i].generation.build))))
         i++;
     return i;
 }

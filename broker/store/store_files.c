@@ -19,8 +19,11 @@ static const char *const sql[STATEMENTS] = {
         " id, max(start_list, first_list) FROM sets ORDER BY name",
     [LISTS] = "SELECT number FROM lists WHERE set_id = ? AND number >= ?"
               " AND filed ORDER BY number",
-    [GENERATIONS] = "SELECT name, kind, number, due_us IS NULL"
-                    " FROM generations ORDER BY set_id, kind, number",
+    /* ?1: of a broker of a cluster, which may have lists that are ordered, and
+     * lists that only another broker has built. */
+    [GENERATIONS] =
+        "SELECT name, kind, number, due_us IS NULL AND (is_archived OR NOT"
+        " (?1 AND kind = 0)) FROM generations ORDER BY set_id, kind, number",
 };
 
 struct reading {
@@ -116,14 +119,33 @@ check_version(struct reading *r, struct problem *why)
     return rc;
 }
 
+/* True if the database is that of a broker of a cluster. Older versions have no
+ * table of places. */
+static enum status
+look_for_place(struct reading *r, int64_t *has_place, struct problem *why)
+{
+    enum status rc = db_number(
+        &r->db, "SELECT count(*) FROM sqlite_master WHERE name = 'place'",
+        has_place, why);
+
+    return rc || !*has_place ? rc
+                             : db_number(&r->db, "SELECT count(*) FROM place",
+                                         has_place, why);
+}
+
 static enum status
 read_all(struct reading *r, struct problem *why)
 {
     bool row = false;
+    int64_t has_place = 0;
     enum status rc = check_version(r, why);
 
+    if (!rc)
+        rc = look_for_place(r, &has_place, why);
     for (int i = 0; !rc && i < STATEMENTS; i++)
         rc = db_prepare(&r->db, &r->q[i], sql[i], why);
+    if (!rc)
+        sqlite3_bind_int64(r->q[GENERATIONS], 1, has_place);
     while (!rc && !(rc = next_row(r, SETS, &row, why)) && row)
         rc = read_set(r, why);
     row = r->files->on_generation != NULL;

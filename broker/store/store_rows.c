@@ -126,11 +126,13 @@ enum {
     B_FORGET,
     B_FILED_UP_TO,
     G_FORMER,
+    G_REPLACE_ORDER,
     G_INSERT,
     G_UNARCHIVE,
     G_REMOVE,
     G_SWEPT,
     G_CURRENT,
+    G_ORDERED,
     G_ARCHIVED,
     P_PLACE,
     P_MOVE,
@@ -143,10 +145,13 @@ enum {
     STATEMENTS
 };
 
+/* An order: generation_is_order. */
+#define IS_ORDER "(kind = 0 AND parts = 0 AND due_us IS NULL)"
+
 /* The current generation of a kind of a set is the last that is not due. */
 #define CURRENT_OF                                               \
     "(SELECT max(number) FROM generations WHERE set_id = ?1 AND" \
-    " kind = ?2 AND due_us IS NULL)"
+    " kind = ?2 AND due_us IS NULL AND NOT " IS_ORDER ")"
 
 static const char *const sql[STATEMENTS] = {
     [STORE_BEGIN] = "BEGIN IMMEDIATE",
@@ -210,8 +215,12 @@ static const char *const sql[STATEMENTS] = {
         " WHERE set_id = ?1 ORDER BY number DESC LIMIT 1), 0)",
     [G_FORMER] = "UPDATE generations SET due_us = ?3 WHERE set_id = ?1 AND"
                  " kind = ?2 AND number = " CURRENT_OF " AND NOT is_archived",
-    [G_INSERT] = "INSERT INTO generations(set_id, name, " GENERATION_COLUMNS
-                 ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [G_REPLACE_ORDER] = "UPDATE generations SET due_us = ?3 WHERE set_id = ?1"
+                        " AND kind = ?2 AND " IS_ORDER,
+    /* A list has the number of its order. */
+    [G_INSERT] =
+        "INSERT OR REPLACE INTO generations(set_id, name, " GENERATION_COLUMNS
+        ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [G_UNARCHIVE] = "UPDATE generations SET is_archived = 0, due_us = ?4"
                     " WHERE set_id = ?1 AND kind = ?2 AND is_archived"
                     " AND number < ?3",
@@ -220,6 +229,8 @@ static const char *const sql[STATEMENTS] = {
     [G_SWEPT] = "DELETE FROM generations WHERE id = ?",
     [G_CURRENT] = "SELECT " GENERATION_COLUMNS " FROM generations"
                   " WHERE set_id = ?1 AND kind = ?2 AND number = " CURRENT_OF,
+    [G_ORDERED] = "SELECT " GENERATION_COLUMNS " FROM generations"
+                  " WHERE set_id = ? AND kind = ? AND " IS_ORDER,
     [G_ARCHIVED] = "SELECT count(*), min(number) FROM generations"
                    " WHERE set_id = ? AND kind = ? AND is_archived",
     [P_PLACE] = "SELECT n, chain FROM place",
@@ -768,7 +779,8 @@ apply_generation(struct store_rows *s, const struct act *act,
         store_u64(new->is_archived),
     };
     enum status rc =
-        run_row(s, G_FORMER, former, "store the former generation", why);
+        run_row(s, generation_is_order(new) ? G_REPLACE_ORDER : G_FORMER,
+                former, "store the former generation", why);
 
     return rc ? rc : run_row(s, G_INSERT, row, "store a generation", why);
 }
@@ -928,8 +940,15 @@ load_generations(struct store_rows *s, uint32_t set, enum generation_kind kind,
         to->last = to->current.number;
     }
     sqlite3_reset(q);
-    if (rc || !row)
+    if (!rc)
+        rc = find_row(s, G_ORDERED, of_kind, &q, &row, why);
+    if (rc)
         return rc;
+    if (row) {
+        to->ordered = store_column_generation(q);
+        to->last = to->ordered.number;
+    }
+    sqlite3_reset(q);
     rc = find_row(s, G_ARCHIVED, of_kind, &q, &row, why);
     if (!rc && row) {
         to->n_archived = store_column_u64(q, 0);

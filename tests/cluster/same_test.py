@@ -2,6 +2,7 @@
 has the same bytes."""
 
 import random
+import re
 
 from tidings_test.cluster import served, wait_same_documents
 from tidings_test.http import JSON
@@ -15,6 +16,7 @@ POST_MAX = soak(60, 100)
 THREADS = 4
 
 OPTIONS = ("--rotate-entries", 150, "--index-lists", 5, "--remove-grace", 0)
+OPTIONS += ("--resource-list-every", 1, "--resource-list-entries", 100)
 
 
 def act(one, chosen, name):
@@ -48,6 +50,14 @@ def post_at_random(cluster, seed):
         client.disconnect()
 
 
+def order_lists(cluster, chosen):
+    """Have a Resource List of each set built, ordered at any broker."""
+    for n in range(SETS):
+        one = chosen.choice(cluster.members).set(f"s{n}")
+        answer = one.broker.post(f"{one.path}/resourcelist")
+        assert answer.status in (200, 202, 404, 410), answer
+
+
 # Issue 22, 2 and 3.
 def test_all_documents_are_the_same_at_all_brokers(start_cluster, run, background):
     cluster = start_cluster(*OPTIONS)
@@ -58,10 +68,13 @@ def test_all_documents_are_the_same_at_all_brokers(start_cluster, run, backgroun
     for thread in posting:
         thread.join()
     cluster.wait_same()
+    order_lists(cluster, chosen)
     wait_same_documents(cluster)
     found = served(cluster.members[0])
     assert len(found) > 4 * SETS
     assert sum("/changes/" in path for path, _ in found) > ENTRIES // 200
+    parts = [path for path, _ in found if re.search(r"/resourcelist/\d+/\d+", path)]
+    assert len(parts) > ENTRIES // 200
     names = [set["name"] for set in cluster.members[0].get("/sets").json()["sets"]]
     assert len(names) > SETS / 2
     for member in cluster.members:

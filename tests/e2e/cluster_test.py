@@ -15,6 +15,7 @@ from tidings_test.waiting import wait_for
 
 PUBLIC = "http://127.0.0.1:8787"
 NAMES = itertools.count()
+FORM = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +207,7 @@ def test_lists_retired_elsewhere_are_folded_first(cluster):
         (("--cluster", "nonsense"), "no address of PostgreSQL"),
         (("--cluster-name", "no name"), "--cluster-name"),
         (("--content", "inline"), "a cluster cannot have content"),
-        (("--resource-list-every", "5"), "a cluster cannot have Resource Lists"),
+        (("--resource-list-keep", "daily"), "a cluster cannot have an archive of"),
         (("--resource-dump-every", "5"), "a cluster cannot have Resource Dumps"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
@@ -272,7 +273,7 @@ def test_what_a_cluster_cannot_do_yet_is_refused(cluster):
     news.post(1)
     for settings in (
         {"content": "fetch"},
-        {"resourceListEvery": 60},
+        {"resourceListKeep": "daily"},
         {"resourceDumpEvery": 60},
     ):
         (name,) = settings
@@ -280,9 +281,60 @@ def test_what_a_cluster_cannot_do_yet_is_refused(cluster):
         assert refused.status == 422
         assert name in refused.json()["detail"]
         assert broker.patch("/sets/news", settings).status == 422
-    for path in ("/sets/news/resourcelist", "/sets/news/resourcedump"):
-        refused = broker.post(path, b"", "application/x-www-form-urlencoded")
-        assert refused.status == 501, path
+    path = "/sets/news/resourcedump"
+    refused = broker.post(path, b"", FORM)
+    assert refused.status == 501
+
+
+def built(broker, number):
+    """Wait until a broker serves Resource List `number`, and return the answer."""
+
+    def look():
+        nonlocal answer
+        answer = broker.get(f"/sets/news/resourcelist/{number:012}.xml")
+        return answer.status == 200
+
+    answer = None
+    wait_for(f"list {number} at {broker}", look)
+    return answer
+
+
+# A list is ordered in the journal, and each broker builds it from its own state, even
+# one that was stopped meanwhile, or has lost the list that it was building.
+def test_each_broker_builds_the_same_resource_lists(cluster, run, tmp_path):
+    cluster.init(cluster.path / "a" / "data")
+    options = ("--rotate-entries", 5, "--resource-list-every", 0, "--remove-grace", 0)
+    options += ("--resource-list-entries", 7)
+    one, two, late = (cluster.start(name, *options) for name in "abc")
+    Set(one, "news").post(9)
+    late.stop()
+    for number, broker in enumerate((one, two, one), 1):
+        Set(broker, "news").post(4)
+        answer = broker.post("/sets/news/resourcelist", b"", FORM)
+        assert answer.status == 200
+        assert answer.json()["generation"] == number
+        Set(two, "news").post(3)
+        bodies = {built(broker, number).body for broker in (one, two)}
+        assert len(bodies) == 1
+    late.restart()
+    assert {built(late, 3).body} == bodies
+    wait_last(late, "news", 30)
+
+    backups = Backups(run, tmp_path / "backup")
+    backups.make(late)
+    run("tidingsd", "restore", backups.directory, "--data", tmp_path / "d" / "data")
+    joined = cluster.start("d", *options)
+    assert {built(joined, 3).body} == bodies
+    joined.kill()
+    answer = two.post("/sets/news/resourcelist", b"", FORM)
+    assert answer.json()["generation"] == 4
+    joined.restart()
+    assert {built(broker, 4).body for broker in (one, two, late, joined)} == {
+        built(one, 4).body
+    }
+    for broker in (one, two, late, joined):
+        broker.stop()
+        run("tidingsd", "check", "--data", broker.data)
 
 
 def test_the_status_of_a_cluster(cluster):

@@ -30,18 +30,24 @@ renewals_end(struct renewals *w)
 }
 
 void
-renewals_open(struct renewals *w, void **state)
+renewals_configure(struct renewals *w, const char *path)
 {
     memset(w, 0, sizeof(*w));
     pthread_mutex_init(&w->thread.mutex, NULL);
     pthread_cond_init(&w->thread.changed, NULL);
-    sets_configure(&w->sets, tempdir_path(state));
+    sets_configure(&w->sets, path);
     w->sets.config.resource_list_entries = 10;
     w->sets.config.resource_list_every_us = 1;
     w->sets.config.resource_list_keep = OPTION_KEEP_NONE;
     w->sets.config.remove_grace_us = 0;
     w->random = 5;
     w->page = 1;
+}
+
+void
+renewals_open(struct renewals *w, void **state)
+{
+    renewals_configure(w, tempdir_path(state));
     renewals_begin(w);
 }
 

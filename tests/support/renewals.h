@@ -39,6 +39,8 @@ struct renewals {
 /* Parts of 10 resources; a list as soon as a set has changed, none archived; no
  * grace. _end and _begin: as a restart. */
 void renewals_open(struct renewals *w, void **state);
+/* Only configures them, with data in `path`: renewals_begin follows. */
+void renewals_configure(struct renewals *w, const char *path);
 void renewals_begin(struct renewals *w);
 void renewals_end(struct renewals *w);
 

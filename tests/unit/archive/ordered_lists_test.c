@@ -1,0 +1,361 @@
+/* Resource Lists of a cluster: ordered in the log, and built by each broker
+ * from its own state. */
+#include <stdlib.h>
+
+#include "broker/builds/generation.h"
+#include "broker/sets/links.h"
+#include "tests/support/model.h"
+#include "tests/support/renewals.h"
+#include "tests/support/shared_journal.h"
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+struct pair {
+    struct shared_journal all;
+    struct seat seats[2];
+    struct tempdir dirs[2];
+    struct renewals w[2];
+};
+
+static int
+setup(void **state)
+{
+    struct pair *p = calloc(1, sizeof(*p));
+
+    assert_non_null(p);
+    shared_journal_init(&p->all);
+    for (int i = 0; i < 2; i++) {
+        tempdir_open(&p->dirs[i]);
+        renewals_configure(&p->w[i], p->dirs[i].path);
+        p->w[i].sets.config.rotate_entries = 20;
+        p->w[i].sets.config.resource_list_every_us = 0;
+        p->w[i].random = 5 + (unsigned)i;
+        p->w[i].sets.journal = seat_take(&p->seats[i], &p->all);
+        renewals_begin(&p->w[i]);
+    }
+    *state = p;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    struct pair *p = *state;
+
+    for (int i = 0; i < 2; i++) {
+        renewals_end(&p->w[i]);
+        tempdir_close(&p->dirs[i]);
+    }
+    shared_journal_fini(&p->all);
+    free(p);
+    return 0;
+}
+
+FIXTURE(setup, teardown);
+
+/* Broker `i` follows all records. */
+static void
+follow(struct pair *p, int i)
+{
+    shared_journal_follow(&p->all, registry_log(p->w[i].sets.registry));
+}
+
+/* `n` random changes, at broker `i`. */
+static void
+post(struct pair *p, int i, unsigned n)
+{
+    struct sets_outcome o;
+    struct buf json;
+
+    buf_init(&json, 1 << 24);
+    model_changes(&json, &p->w[i].random, n, 60);
+    o = sets_post_body(&p->w[i].sets, "demo", "application/json",
+                       buf_slice(&json), 0);
+    assert_int_equal(o.rc, STATUS_OK);
+    buf_fini(&json);
+}
+
+static void
+fold(struct renewals *w)
+{
+    chore_look(&w->folding.chore);
+    while (chore_step(&w->folding.chore))
+        ;
+}
+
+static void
+restart(struct pair *p, int i)
+{
+    renewals_end(&p->w[i]);
+    renewals_begin(&p->w[i]);
+    seat_follow(&p->seats[i], registry_log(p->w[i].sets.registry));
+}
+
+static struct generations
+lists(struct renewals *w)
+{
+    return sets_head(&w->sets, "demo").generations[GENERATION_RESOURCELIST];
+}
+
+/* Both brokers serve the same documents of list `number`. */
+static void
+assert_equal_documents(struct pair *p, uint64_t number)
+{
+    struct generation g = renewals_current(&p->w[0]);
+    struct buf texts[2];
+
+    assert_int_equal(g.number, number);
+    renewals_check(&p->w[0]);
+    for (uint64_t part = 0; part <= g.parts; part++) {
+        for (int i = 0; i < 2; i++)
+            renewals_text(&p->w[i],
+                          part ? resourcelist_part_open
+                               : resourcelist_current_open,
+                          number, part, &texts[i]);
+        assert_int_equal(texts[0].size, texts[1].size);
+        assert_memory_equal(texts[0].data, texts[1].data, texts[0].size);
+        for (int i = 0; i < 2; i++)
+            buf_fini(&texts[i]);
+    }
+}
+
+/* An order that somebody gives at a broker. */
+static void
+on_done(struct renewal_order *order)
+{
+    order->until_us = 0;
+}
+
+static bool
+is_done(const struct renewal_order *order)
+{
+    return order->until_us == 0;
+}
+
+/* Broker `i` orders a list at the end of its log, and builds nothing. */
+static void
+order(struct pair *p, int i, struct renewal_order *order)
+{
+    struct renewals *w = &p->w[i];
+    uint64_t before = lists(w).last;
+
+    *order = (struct renewal_order){
+        .set = sets_find(&w->sets, "demo"),
+        .wanted = sets_head(&w->sets, "demo").last,
+        .until_us = INT64_MAX,
+        .done = on_done,
+    };
+    assert_int_equal(renewal_order(&w->renewal, order), STATUS_OK);
+    chore_step(&w->renewal.chore);
+    assert_int_equal(lists(w).ordered.number, before + 1);
+    assert_int_equal(lists(w).ordered.seq, order->wanted);
+}
+
+/* Both have folded otherwise, and get more entries before they build. */
+TEST(are_the_same_at_all_brokers)
+{
+    struct pair *p = *state;
+
+    for (unsigned n = 1; n <= 4; n++) {
+        struct renewal_order one;
+        uint64_t seq;
+        int first = (int)n % 2, second = 1 - first;
+
+        post(p, first, 90);
+        follow(p, second);
+        fold(&p->w[second]);
+        post(p, second, 30);
+        follow(p, first);
+        order(p, first, &one);
+        seq = one.wanted;
+        post(p, first, 30);
+        renewals_work(&p->w[first]);
+        assert_true(is_done(&one));
+        assert_int_equal(one.status, STATUS_OK);
+        assert_int_equal(one.generation.number, n);
+        assert_int_equal(renewals_current(&p->w[first]).seq, seq);
+        assert_int_equal(lists(&p->w[first]).ordered.number, 0);
+        follow(p, second);
+        assert_int_equal(renewals_current(&p->w[second]).number, n);
+        renewals_work(&p->w[second]);
+        assert_equal_documents(p, n);
+        renewals_work(&p->w[second]); /* its state goes on */
+        assert_int_equal(state_fold_seq(sets_find(&p->w[second].sets, "demo")),
+                         seq + 30);
+    }
+}
+
+/* A broker without the current list serves the former one, also after a
+ * restart. The sweep leaves that list on the disk. */
+TEST(are_served_as_far_as_they_are_built)
+{
+    struct pair *p = *state;
+    struct document document;
+    struct renewals *late = &p->w[1];
+
+    for (unsigned n = 1; n <= 3; n++) {
+        struct renewal_order one;
+
+        post(p, 0, 30);
+        order(p, 0, &one);
+        renewals_work(&p->w[0]);
+        follow(p, 1);
+        restart(p, 1);
+        while (generation_sweep_one(late->sets.registry))
+            ;
+        if (n == 1) {
+            assert_int_equal(
+                renewals_try(late, resourcelist_current_open, 0, 0, &document),
+                STATUS_BUSY);
+            assert_int_equal(renewals_try(late, resourcelist_generation_open, 1,
+                                          0, &document),
+                             STATUS_BUSY);
+        } else {
+            assert_int_equal(
+                renewals_try(late, resourcelist_current_open, 0, 0, &document),
+                STATUS_OK);
+            assert_string_equal(document.lasting,
+                                link_to_generation(SETS_URL, "demo",
+                                                   GENERATION_RESOURCELIST,
+                                                   n - 1)
+                                    .text);
+            document_close(&document);
+        }
+        renewals_work(late);
+        assert_equal_documents(p, n);
+        while (generation_sweep_one(late->sets.registry))
+            ;
+        assert_true(n == 1 ||
+                    !generation_is_here(sets_find(&late->sets, "demo"),
+                                        GENERATION_RESOURCELIST, n - 1));
+    }
+}
+
+/* A broker that ends within a build begins that build anew. */
+TEST(are_built_after_a_restart)
+{
+    struct pair *p = *state;
+    struct renewals *w = &p->w[0];
+    struct renewal_order one;
+
+    post(p, 0, 50);
+    order(p, 0, &one);
+    post(p, 0, 10);
+    restart(p, 0);
+    assert_true(is_done(&one));
+    assert_int_equal(one.status, STATUS_STOPPED);
+    renewals_look(w);
+    for (unsigned i = 0; i < 3; i++)
+        renewals_round(w); /* some parts are written */
+    assert_int_equal(lists(w).ordered.number, 1);
+    restart(p, 0);
+    renewals_work(w);
+    assert_int_equal(renewals_current(w).seq, 50);
+    follow(p, 1);
+    renewals_work(&p->w[1]);
+    assert_equal_documents(p, 1);
+}
+
+/* Both brokers build the list; the second one does not commit it again. */
+TEST(become_current_once)
+{
+    struct pair *p = *state;
+    struct renewal_order one, other;
+    struct generation g;
+
+    post(p, 0, 50);
+    follow(p, 1);
+    order(p, 0, &one);
+    follow(p, 1);
+    other = (struct renewal_order){
+        .set = sets_find(&p->w[1].sets, "demo"),
+        .wanted = 50,
+        .until_us = INT64_MAX,
+        .done = on_done,
+    };
+    assert_int_equal(renewal_order(&p->w[1].renewal, &other), STATUS_OK);
+    renewals_work(&p->w[0]);
+    g = renewals_current(&p->w[0]);
+    renewals_work(&p->w[1]); /* its turn in the journal shows that */
+    assert_true(is_done(&one));
+    assert_true(is_done(&other));
+    assert_int_equal(other.status, STATUS_OK);
+    assert_int_equal(renewals_current(&p->w[1]).completed_us, g.completed_us);
+    assert_int_equal(lists(&p->w[1]).last, 1);
+    assert_equal_documents(p, 1);
+}
+
+/* A broker that has missed some lists builds only the current one. */
+TEST(are_passed_over_if_a_later_one_is_current)
+{
+    struct pair *p = *state;
+    struct renewal_order one;
+
+    for (unsigned n = 1; n <= 3; n++) {
+        post(p, 0, 30);
+        order(p, 0, &one);
+        renewals_work(&p->w[0]);
+    }
+    follow(p, 1);
+    renewals_work(&p->w[1]);
+    assert_equal_documents(p, 3);
+    assert_false(generation_is_here(sets_find(&p->w[1].sets, "demo"),
+                                    GENERATION_RESOURCELIST, 2));
+}
+
+/* A broker that only reads does not build what it cannot make current. */
+TEST(are_built_by_a_reader_when_they_are_current)
+{
+    struct pair *p = *state;
+    struct renewals *reader = &p->w[1];
+    struct renewal_order one;
+
+    reader->sets.config.cluster_read_only = true;
+    post(p, 0, 50);
+    order(p, 0, &one);
+    post(p, 0, 10);
+    follow(p, 1);
+    renewals_work(reader);
+    renewals_work(reader);
+    assert_int_equal(lists(reader).ordered.number, 1);
+    assert_false(generation_is_here(sets_find(&reader->sets, "demo"),
+                                    GENERATION_RESOURCELIST, 1));
+    renewals_work(&p->w[0]);
+    follow(p, 1);
+    renewals_work(reader);
+    assert_equal_documents(p, 1);
+}
+
+/* The state of each broker has passed the position of an order, for it was not
+ * whole then: after a while another order replaces it. */
+TEST(are_ordered_again_when_nobody_can_build_them)
+{
+    struct pair *p = *state;
+    struct renewals *w = &p->w[0];
+    struct problem why = {""};
+    struct renewal_order one;
+    struct resources *r;
+    struct set *set;
+
+    post(p, 0, 50);
+    order(p, 0, &one);
+    post(p, 0, 10);
+    set = sets_find(&w->sets, "demo");
+    assert_int_equal(state_fold_open(&w->folding, set, &r, &why), STATUS_OK);
+    assert_int_equal(resources_begin(r, 20, &why), STATUS_OK);
+    assert_int_equal(state_fold_open(&w->folding, set, &r, &why), STATUS_OK);
+    fold(w);
+    assert_int_equal(resources_at(r)->seq, 60);
+    assert_int_equal(lists(w).ordered.seq, 50);
+    assert_int_equal(resources_heal(r, 20, 60, &why), STATUS_OK);
+    assert_int_equal(state_fold_open(&w->folding, set, &r, &why), STATUS_OK);
+    renewals_work(w);
+    assert_int_equal(lists(w).current.number, 2);
+    assert_int_equal(lists(w).current.seq, 60);
+    assert_int_equal(lists(w).ordered.number, 0);
+    assert_true(is_done(&one));
+    assert_true(generation_sweep_one(w->sets.registry)); /* the former order */
+    assert_false(generation_sweep_one(w->sets.registry));
+    follow(p, 1);
+    assert_int_equal(lists(&p->w[1]).current.number, 2);
+}
