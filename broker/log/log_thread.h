@@ -6,7 +6,7 @@
  * times and list numbers. All posts that wait when a round begins share its one
  * fsync. The thread never waits for another thread, and for a network only
  * where several brokers share a journal (journal.h): then it waits for its
- * turn.
+ * turn, and the round has the posts that came meanwhile, too.
  *
  *     submit -> queue -> [ take -> stamp into batches -> engine commit ->
  *                          publish (tail) -> post->done ] -> again

@@ -28,6 +28,7 @@ struct settings {
     bool is_json;
     bool is_idle;
     unsigned subscribers;
+    unsigned port; /* where they subscribe; 0: at the server */
     unsigned publishers;
     size_t entries; /* of a publish */
     size_t bytes;   /* of an entry */
@@ -47,6 +48,8 @@ static const char usage_text[] =
     "usage: bench_fanout [OPTION]... -- SERVER [ARGUMENT]...\n"
     "\n"
     "  --subscribers N   WebSocket connections (1000)\n"
+    "  --at PORT         of another broker of the cluster: they subscribe "
+    "there\n"
     "  --json            posts and subscribes to JSON instead of XML\n"
     "  --entries N       entries of a publish (1)\n"
     "  --bytes N         of an entry, about (300)\n"
@@ -67,8 +70,8 @@ static void
 parse(struct settings *s, int argc, char **argv)
 {
     const struct option_row rows[] = {
-        {"subscribers", .count = &s->subscribers, .min = FIRST_SUBSCRIBERS + 1,
-         .max = 60000},
+        {"subscribers", .count = &s->subscribers, .min = 1, .max = 60000},
+        {"at", .count = &s->port, .min = 1, .max = 65535},
         {"json", .flag = &s->is_json},
         {"entries", .size = &s->entries, .min = 1, .max = 50000},
         {"bytes", .size = &s->bytes, .min = ENTRY_BYTES_MIN, .max = 4e3},
@@ -116,11 +119,19 @@ subscribe(struct crowd *c, const struct settings *s, pid_t pid)
     const char *subprotocol =
         s->is_json ? "resourcesync.json" : "resourcesync.xml";
     bool has_slow = s->stall_seconds > 0;
-    unsigned rest = s->subscribers - FIRST_SUBSCRIBERS;
+    unsigned rest = s->subscribers > FIRST_SUBSCRIBERS
+                        ? s->subscribers - FIRST_SUBSCRIBERS
+                        : 0;
     size_t before, after;
 
-    crowd_join(c, FIRST_SUBSCRIBERS, subprotocol, has_slow);
+    if (s->port) {
+        c->port = s->port;
+        crowd_rest(c, 0.5); /* until that broker has the set */
+    }
+    crowd_join(c, s->subscribers - rest, subprotocol, has_slow);
     crowd_rest(c, 0.2);
+    if (!rest)
+        return;
     before = usage_rss_kib(pid);
     crowd_join(c, rest, subprotocol, has_slow);
     crowd_rest(c, s->is_idle ? 3 : 0.5);

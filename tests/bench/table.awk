@@ -3,11 +3,11 @@
 # the others' are in proportion to a floor's or nginx's of the same turn.
 
 BEGIN {
-    n_columns = split("entries_s deliveries_s answers_s first_us cpu_us client_us net_us log_us " \
-        "checkpoint_us archive_us core_pct p50_us p99_us max_us lead_p99_us " \
+    n_columns = split("entries_s mb_s deliveries_s answers_s first_us cpu_us client_us net_us " \
+        "log_us checkpoint_us archive_us core_pct p50_us p99_us max_us lead_p99_us " \
         "stall_p99_us stall_ratio per_message per_read entry_bytes " \
         "answer_bytes flushes_s idle_bytes grown_kib lost repeated closed " \
-        "ready_ms ready_kib rss_kib disk_kib", \
+        "ready_ms ready_kib rss_kib disk_kib record_bytes", \
         columns, " ")
     # Figures of which a proportion says something.
     n_compared = split("entries_s deliveries_s answers_s cpu_us p50_us p99_us " \

@@ -43,13 +43,15 @@ class Trio:
     """`servers` has all three by name; `primary` is the name of the one that takes
     commits, None while there is none."""
 
-    def __init__(self):
+    def __init__(self, more="", segment_mb=4):
+        """`more`: lines of postgresql.conf behind SETTINGS; `segment_mb`: size of a
+        file of WAL."""
         self.servers = {}
         self.primary = NAMES[0]
         first = self._new(self.primary)
-        first.make("-E", "UTF8", "--no-locale", "--wal-segsize=4")
+        first.make("-E", "UTF8", "--no-locale", f"--wal-segsize={segment_mb}")
         with (first.data / "postgresql.conf").open("a") as settings:
-            settings.write(SETTINGS)
+            settings.write(SETTINGS + more)
         first.start()
         self.repair()
 
