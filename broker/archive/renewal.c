@@ -257,10 +257,12 @@ order_list(struct renewal *r, struct set *set, const struct head *head)
         return STATUS_OK;
     rc = log_act(registry_log(set->registry), set->log, &act,
                  registry_config(set->registry)->remove_grace_us, &why);
-    if (rc)
+    if (rc) {
+        r->may_commit = false; /* until the next look */
         put_off(r, set, GENERATION_RESOURCELIST, rc, 0, &why);
-    else
+    } else {
         chore_look(&r->folding->chore);
+    }
     return rc;
 }
 
@@ -272,10 +274,7 @@ list_to_build(const struct renewal *r, struct set *set, const struct head *head)
     const struct generation *list = state_fold_list(set, head);
 
     return list && (r->may_commit || !generation_is_order(list)) &&
-                   state_fold_is_known(set) &&
-                   state_fold_seq(set) == list->seq &&
-                   clock_steady_us() >=
-                       set->notes->builds[GENERATION_RESOURCELIST].retry_us
+                   state_fold_is_known(set) && state_fold_seq(set) == list->seq
                ? list
                : NULL;
 }
@@ -286,12 +285,22 @@ is_shared(const struct set *set)
     return log_is_shared(registry_log(set->registry));
 }
 
+/* True if this broker builds a list of the set now, without an order of
+ * somebody who waits. */
+static bool
+wants_list(const struct renewal *r, struct set *set, const struct head *head)
+{
+    return clock_steady_us() >=
+               set->notes->builds[GENERATION_RESOURCELIST].retry_us &&
+           list_to_build(r, set, head);
+}
+
 static void
 look_at_shared(struct renewal *r, struct set *set, const struct head *head)
 {
     if (r->may_commit && is_due(set, GENERATION_RESOURCELIST, head))
         (void)order_list(r, set, head);
-    r->turn.is_due |= list_to_build(r, set, head) != NULL;
+    r->turn.is_due |= wants_list(r, set, head);
 }
 
 static bool
@@ -370,7 +379,8 @@ next_ordered(struct renewal *r)
 static bool
 wants_turn(struct set *set, const struct head *head, void *user)
 {
-    return can_begin(user, set, head);
+    return is_shared(set) ? wants_list(user, set, head)
+                          : can_begin(user, set, head);
 }
 
 /* Holding */

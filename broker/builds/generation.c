@@ -343,8 +343,9 @@ generation_is_here(const struct set *set, enum generation_kind kind,
 
 uint64_t
 generation_last_here(const struct set *set, enum generation_kind kind,
-                     uint64_t number)
+                     const struct head *head)
 {
+    uint64_t number = head->generations[kind].current.number;
     const struct dirent *entry;
     char path[5000];
     uint64_t last = 0;
@@ -357,7 +358,9 @@ generation_last_here(const struct set *set, enum generation_kind kind,
     while (dir && (entry = readdir(dir))) {
         uint64_t n = strtoull(entry->d_name, NULL, 10);
 
-        if (n < number && n > last && !strstr(entry->d_name, NEW))
+        /* Those before start_list are of a removed set of this name. */
+        if (n < number && n > last && n >= head->start_list &&
+            !strstr(entry->d_name, NEW))
             last = n;
     }
     if (dir)
@@ -446,9 +449,7 @@ is_served(struct registry *registry, const struct due_generation *due)
     struct set *set = registry_find(registry, slice_of(due->name), &head);
 
     return set && due->number < head.generations[due->kind].current.number &&
-           generation_last_here(set, due->kind,
-                                head.generations[due->kind].current.number) ==
-               due->number;
+           generation_last_here(set, due->kind, &head) == due->number;
 }
 
 /* Leaves a generation that is served. If a deletion fails, the others go

@@ -115,11 +115,11 @@ struct generation_place {
     uint64_t part;
 };
 
-/* Returns the number of the last generation up to `number` that is on this
- * disk; 0: none is. Without a cluster that is `number`. May block; any thread.
- */
+/* Returns the number of the last generation of the set that is on this disk, up
+ * to the current one of `head`; 0: none is. Without a cluster that is the
+ * current one. May block; any thread. */
 uint64_t generation_last_here(const struct set *set, enum generation_kind kind,
-                              uint64_t number);
+                              const struct head *head);
 
 /* True if that generation is on this disk. Without a cluster always. May block;
  * any thread. */

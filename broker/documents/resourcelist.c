@@ -253,7 +253,7 @@ resourcelist_current_open(const struct document_wish *wish,
         return generation_document_none(wish, why);
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    number = generation_last_here(wish->set, wish->kind, current->number);
+    number = generation_last_here(wish->set, wish->kind, &wish->head);
     if (number == 0)
         return problem(why, STATUS_BUSY,
                        "this broker has not built the Resource List yet");

@@ -564,6 +564,8 @@ def test_a_broker_that_is_cut_off_says_so(cluster):
     refused = news.send(change("http://example.com/"))
     check_refused(refused, 503, "PostgreSQL")
     assert refused["Retry-After"] == "1"
+    refused = broker.post("/sets/news/resourcelist", b"", FORM)
+    check_refused(refused, 503, "PostgreSQL")
     reasons = wait_ready(broker, 503).json()["reasons"]
     assert "cut off from its cluster: PostgreSQL" in reasons[0]
     for_reads = broker.get("/readyz?for=reads")
@@ -583,6 +585,8 @@ def test_a_broker_that_is_cut_off_says_so(cluster):
     assert as_of(broker.get(news.path)) is None
     entry = change("http://example.com/")
     wait_for("a turn of the log", lambda: news.send(entry).status == 200)
+    answer = broker.post("/sets/news/resourcelist", b"", FORM)
+    assert (answer.status, answer.json()["generation"]) == (200, 1)
 
 
 # Issue 22, 3: a position of one broker holds at all, at once.

@@ -4,6 +4,7 @@
 
 #include "broker/builds/generation.h"
 #include "broker/sets/links.h"
+#include "tests/support/alterations.h"
 #include "tests/support/model.h"
 #include "tests/support/renewals.h"
 #include "tests/support/shared_journal.h"
@@ -358,4 +359,29 @@ TEST(are_ordered_again_when_nobody_can_build_them)
     assert_false(generation_sweep_one(w->sets.registry));
     follow(p, 1);
     assert_int_equal(lists(&p->w[1]).current.number, 2);
+}
+
+/* A list of a removed set is never served as one of the next set of that
+ * name. */
+TEST(of_a_removed_set_are_not_served)
+{
+    struct pair *p = *state;
+    struct document document;
+    struct renewal_order one;
+
+    for (unsigned i = 0; i < 2; i++) {
+        post(p, 0, 30);
+        order(p, 0, &one);
+        renewals_work(&p->w[0]);
+        follow(p, 1);
+        if (i == 0) {
+            renewals_work(&p->w[1]);
+            alterations_remove(&p->w[0].sets, "demo");
+        }
+    }
+    assert_true(generation_is_here(sets_find(&p->w[1].sets, "demo"),
+                                   GENERATION_RESOURCELIST, 1));
+    assert_int_equal(
+        renewals_try(&p->w[1], resourcelist_current_open, 0, 0, &document),
+        STATUS_BUSY);
 }
