@@ -74,8 +74,10 @@ def test_a_directory_of_the_former_release_becomes_the_first(
     options = ("--public-url", url, "--rotate-entries", 5000)
     single = start_broker(*options, directory=old.directory)
     single.url = url
-    for name in ("files", "fetched"):  # of sets with content there is no cluster
+    for name in ("files", "fetched"):  # sets with content, which a cluster refuses
         assert single.set(name).delete().status == 204
+    stock = single.set("stock").change(discard=True, resource_list_keep=None)
+    assert stock.status == 200
     for first in range(1, ENTRIES, POST):
         single.set("harvest").post(POST, first=first)
     before = documents(single)
