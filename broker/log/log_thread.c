@@ -18,8 +18,11 @@
  * it. */
 #define ROUND_BYTES 8000000
 
-/* With a journal, a round waits for more posts this part of the last append. */
-#define APPEND_PART 8
+/* With a journal, a round waits for more posts this part of the last append, or
+ * at most so long: an append may take seconds, in a process that stood still.
+ */
+#define APPEND_PART     8
+#define WAIT_OTHERS_MAX 5000
 
 /* Without posts, the log looks for room this often, so that log_health reports
  * a disk that fills up, and one that has room again. */
@@ -753,20 +756,25 @@ linger_for_company(struct log_thread *t)
         nanosleep(&pause, NULL);
 }
 
-/* True if fewer posts wait than the last round had. */
+/* True if fewer posts wait than the last round had. Records of other brokers
+ * and local acts do not wait for company. */
 static bool
 is_short_of_posts(struct log_thread *t)
 {
     const struct list *lists[] = {&t->queue, &t->waiting};
+    bool is_urgent = false;
     size_t n = 0;
 
     pthread_mutex_lock(&t->mutex);
     for (size_t i = 0; i < 2; i++)
-        for (const struct list *node = lists[i]->next;
-             node != lists[i] && n < t->n_together; node = node->next)
+        for (struct list *node = lists[i]->next;
+             node != lists[i] && !is_urgent && n < t->n_together;
+             node = node->next) {
+            is_urgent = is_local(list_entry(node, struct post, node));
             n++;
+        }
     pthread_mutex_unlock(&t->mutex);
-    return n < t->n_together;
+    return !is_urgent && n < t->n_together;
 }
 
 /* With a journal: waits until so many posts wait as the last round had, for a
@@ -776,9 +784,11 @@ is_short_of_posts(struct log_thread *t)
 static void
 wait_for_others(struct log_thread *t)
 {
-    int64_t now_us = clock_steady_us();
-    int64_t end_us = now_us + t->append_us / APPEND_PART;
+    int64_t now_us = clock_steady_us(), end_us = t->append_us / APPEND_PART;
 
+    if (end_us > WAIT_OTHERS_MAX)
+        end_us = WAIT_OTHERS_MAX;
+    end_us += now_us;
     while (now_us < end_us && is_short_of_posts(t) &&
            thread_wait(&t->thread, end_us - now_us))
         now_us = clock_steady_us();
