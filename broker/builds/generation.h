@@ -116,8 +116,8 @@ struct generation_place {
 };
 
 /* Returns the number of the last generation of the set that is on this disk, up
- * to the current one of `head`; 0: none is. Without a cluster that is the
- * current one. May block; any thread. */
+ * to the current one of `head`; 0: none is. A single broker always has the
+ * current one on its disk. May block; any thread. */
 uint64_t generation_last_here(const struct set *set, enum generation_kind kind,
                               const struct head *head);
 

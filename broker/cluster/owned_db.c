@@ -34,7 +34,7 @@ struct table {
     bool is_key[COLUMNS_MAX];
     char *columns[COLUMNS_MAX];
     bool is_counted;         /* AUTOINCREMENT: no id is used twice */
-    bool has_ended_row;      /* in the changes that are collected */
+    bool has_ended_row;      /* this transaction has deleted one */
     sqlite3_stmt *get, *end; /* by the primary key */
     sqlite3_stmt *put;       /* of `n_put` columns; NULL: none yet */
     int n_put;

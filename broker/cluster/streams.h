@@ -81,10 +81,9 @@ struct streams_ops {
                             uint64_t *id, struct problem *why);
 
     /* Hands over all rows behind *n, in the order of their numbers; *n moves to
-     * the end, also over rows that the stream has forgotten. STATUS_GONE: it
-     * has forgotten some behind *n. Rows may have been handed over; all that
-     * this reader has is worth nothing. Never if *n is 0 and the reader is
-     * quick. */
+     * the end, also over rows that the stream has forgotten. STATUS_GONE: the
+     * stream has forgotten some behind *n; the reader drops what it has, also
+     * rows of this call, and reads again from 0. */
     enum status (*read)(struct streams *streams, const char *stream,
                         uint64_t *n, stream_row_fn *fn, void *user,
                         struct problem *why);

@@ -73,7 +73,7 @@ struct batch {
     size_t n_digests, digests_capacity;
     _Atomic(struct form *) forms; /* the one made last; see batch_keep_form */
     atomic_size_t *forms_account; /* counts the bytes of forms; or NULL */
-    bool is_read;                 /* batch_append was told its digest */
+    bool is_read; /* the caller gave its digest to batch_append */
 };
 
 /* An empty batch for the entries after `after`. NULL: no memory. */

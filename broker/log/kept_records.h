@@ -14,7 +14,7 @@
  *
  * No file is synced, and a failure to write one is no failure of a commit: a
  * record that is missing here only makes `cluster mend` begin the journal
- * again. What is read proves itself by the digest of the copy.
+ * again. A reader proves each record by the digest of the copy.
  */
 #ifndef BROKER_LOG_KEPT_RECORDS_H
 #define BROKER_LOG_KEPT_RECORDS_H

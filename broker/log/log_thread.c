@@ -652,7 +652,7 @@ stamp_again(struct log_thread *t, struct list *round)
     }
 }
 
-/* True for a record that this copy has: with the turn it has all of them. */
+/* True for a record that this copy has. A log with the turn has all records. */
 static bool
 is_known_record(const struct log_thread *t, const struct post *post)
 {

@@ -172,7 +172,8 @@ struct follower_rebase {
     struct source_position standing; /* the place of a complete baseline */
     struct source_position guess;    /* a later place that may be right, too */
     bool has_guess;
-    struct source_position refused; /* the changes after this one are gone */
+    struct source_position refused; /* the last baseline whose changes the
+                                       source had forgotten */
     bool has_refused;
     bool is_rebased;  /* a baseline ended, and no change came since */
     bool has_rebased; /* the last baseline ended at rebased_ms */

@@ -211,7 +211,7 @@ pass_hour(struct pair *p)
     assert_int_equal(pg_streams_open(&p->a, &p->options[0], &why), STATUS_OK);
 }
 
-/* A reader that lacks them begins again; one that has read them goes on. */
+/* A reader that has not read a deleted row in time begins again. */
 TEST(forgets_deleted_rows)
 {
     static const struct stream_row first[] = {{SLICE("x"), SLICE("1"), false},

@@ -40,7 +40,7 @@
 
 static char post[POST_SIZE];
 
-/* What came of a call. */
+/* The result of a call. */
 struct outcome {
     bool is_over;
     enum call_failure failure;
@@ -379,8 +379,8 @@ answer_alone(const struct world *before, size_t size)
     turn_until_quiet();
 }
 
-/* An answer after which the connection is kept ends with the last byte that
- * came: the next answer begins with no byte of this one. */
+/* If the connection is kept, the answer needed each byte that the server sent:
+ * without the last one the call goes on. */
 static void
 check_end(void)
 {

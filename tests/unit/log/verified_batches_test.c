@@ -66,9 +66,9 @@ TEST(tells_later_damage_of_a_batch_that_was_right)
     free(copy);
 }
 
-/* A batch that the log has made is known when it comes back, with the digests
- * within it, so that nothing is added up again. Another one is not known by
- * what somebody said of it. */
+/* The log knows a batch of its own when it comes back from the disk, and takes
+ * the digests within it instead of adding them up again. A batch that only says
+ * so is not known. */
 TEST(knows_a_batch_that_was_made_and_its_digests)
 {
     struct posted p;
