@@ -44,7 +44,7 @@ class Storm:
         for one in sets:
             one.wait_last(self.first)
         self._followers = [
-            Background(self._follow, member) for member in cluster.members
+            Background(_follow, one.events("after=0")) for one in sets
         ]
         self._publishers = [
             Background(self._post_all, who, random.Random(choices.random()))
@@ -141,22 +141,20 @@ class Storm:
         self.answers.add(receipt)
         return True
 
-    # Followers
 
-    def _follow(self, member):
-        """The history of a follower of that member, who comes again after each end."""
-        follower = Set(member, self.name).events("after=0")
-        while not _is_at_end(follower.history):
-            try:
-                message = follower.read()
-            except FAILURES:
-                message = None
-            if message:
-                follower.take(message)
-            else:
-                wait_for("a stream", lambda: _is_open_again(follower))
-        follower.leave()
-        return follower.history
+def _follow(follower):
+    """Its history; it comes again after each end."""
+    while not _is_at_end(follower.history):
+        try:
+            message = follower.read()
+        except FAILURES:
+            message = None
+        if message:
+            follower.take(message)
+        else:
+            wait_for("a stream", lambda: _is_open_again(follower))
+    follower.leave()
+    return follower.history
 
 
 def _is_at_end(history):
