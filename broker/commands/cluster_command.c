@@ -11,6 +11,7 @@
 #include "broker/config/config.h"
 #include "broker/journal/pg_cluster.h"
 #include "broker/log/kept_records.h"
+#include "broker/sets/settings.h"
 #include "broker/store/store.h"
 
 /* For a connection, and for an answer. */
@@ -63,7 +64,25 @@ struct copy {
     struct journal_place place;
     struct buf heads; /* a line for each set and each name of a removed one */
     uint64_t n_sets;
+    struct problem refused; /* the first set that a cluster cannot have */
 };
+
+/* Notes a set that a cluster cannot have by its own settings. */
+static void
+check_settings(struct copy *copy, const struct engine_set *set)
+{
+    static const struct config options = {
+        .content = CONTENT_NONE, .resource_list_keep = OPTION_KEEP_NONE};
+    struct problem why = {""};
+    struct settings settings;
+
+    if (copy->refused.text[0])
+        return;
+    if (settings_read(&settings, &options, set->settings, &why) ||
+        settings_check_cluster(&settings, &why))
+        problem_set(&copy->refused, "the set %s: %s", set->name, why.text);
+    settings_fini(&settings);
+}
 
 static enum status
 add_head(const struct engine_set *set, void *user, struct problem *why)
@@ -80,6 +99,7 @@ add_head(const struct engine_set *set, void *user, struct problem *why)
         buf_add_hex(&copy->heads, head->digest.bytes, DIGEST_SIZE);
         buf_add_text(&copy->heads, "\n");
         copy->n_sets += set->name[0] != '_'; /* the broker's own */
+        check_settings(copy, set);
     }
     return copy->heads.failed ? problem_memory(why) : STATUS_OK;
 }
@@ -158,6 +178,9 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
 
     if (rc)
         return rc;
+    if (!is_copy && copy->refused.text[0])
+        return problem(why, STATUS_INVALID, "%s: change its settings first",
+                       copy->refused.text);
     *place = is_copy ? copy->place : beginning_of(copy);
     was_begun = !memcmp(&copy->place, place, sizeof(*place));
     if (is_copy && !is_somewhere(&copy->place))

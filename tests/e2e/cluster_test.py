@@ -286,6 +286,20 @@ def test_what_a_cluster_cannot_do_yet_is_refused(cluster):
     assert refused.status == 501
 
 
+def test_init_names_a_set_that_a_cluster_refuses(cluster, start_broker, tmp_path):
+    single = start_broker(directory=tmp_path / "a")
+    keep = {"resourceListKeep": "daily"}
+    assert single.put("/sets/news", keep).status == 201
+    single.stop()
+    refused = "\n".join(cluster.init(single.data, status=2).err)
+    assert "the set news: resourceListKeep: " in refused
+    assert "change its settings first" in refused
+    single.restart()
+    assert single.patch("/sets/news", dict.fromkeys(keep)).status == 200
+    single.stop()
+    cluster.init(single.data)
+
+
 def built(broker, number):
     """Wait until a broker serves Resource List `number`, and return the answer."""
 
