@@ -15,6 +15,7 @@
 All members have one public URL. Each reaches each server by a proxy of its own.
 """
 
+import itertools
 import re
 import subprocess
 
@@ -25,6 +26,7 @@ from tidings_test.proxy import DOWN, RESET, UP, Proxy
 from tidings_test.waiting import wait_for
 
 NAMES = ("a", "b", "c")
+NUMBERS = itertools.count()  # of clusters: some tests share their servers
 
 
 class Leases:
@@ -118,7 +120,7 @@ class Cluster(Leases):
         self.options = options
         self.balancer = Proxy()
         self.url = url or self.balancer.url
-        self.database = trio.make_database(f"tidings_{directory.name}_{id(self)}")
+        self.database = trio.make_database(f"tidings_{next(NUMBERS)}")
         self.begin("init", self.directory / names[0] / "data")
         self.members, self.readers = [], []
         for name in names:
