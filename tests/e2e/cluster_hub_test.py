@@ -101,14 +101,21 @@ def test_any_broker_takes_requests_and_one_delivers(cluster, callbacks):
     hub.wait_count(sets[0], 2)
 
 
-# `cluster mend`: the first owner brings the rows of its copy.
-def test_the_hub_goes_on_when_the_journal_begins_again(cluster, run, callbacks):
+def deliver_two(cluster, callbacks):
+    """The owner of the hub, a set there with two changes, and a callback that has
+    them."""
     owner = cluster.owner()
     one = cluster.set(owner).create()
     callback = callbacks.add()
     hub.join(one, callback)
     one.post(2)
     callback.wait_last(2)
+    return owner, one, callback
+
+
+# `cluster mend`: the first owner brings the rows of its copy.
+def test_the_hub_goes_on_when_the_journal_begins_again(cluster, run, callbacks):
+    owner, one, callback = deliver_two(cluster, callbacks)
     for broker in cluster.members:
         broker.stop()
     cluster.server.query("CREATE DATABASE again")
@@ -128,12 +135,7 @@ def test_the_hub_goes_on_when_the_journal_begins_again(cluster, run, callbacks):
 
 # The streams of the hub may have lost rows, too: they begin again with those of a copy.
 def test_the_hub_goes_on_when_the_journal_gets_records_back(cluster, run, callbacks):
-    owner = cluster.owner()
-    one = cluster.set(owner).create()
-    callback = callbacks.add()
-    hub.join(one, callback)
-    one.post(2)
-    callback.wait_last(2)
+    owner, one, callback = deliver_two(cluster, callbacks)
     for broker in [*cluster.others(owner), owner]:
         broker.stop()
     cluster.query(
