@@ -57,7 +57,8 @@ ring_grow(void ***ring, size_t *capacity, size_t *start, size_t count)
     return STATUS_OK;
 }
 
-/* Takes the oldest batch of `t`, whose mutex is held; NULL: there is none. */
+/* Takes the oldest batch off a tail. NULL: it has none. The caller holds the
+ * mutex of `t`. */
 static struct batch *
 take_oldest(struct tails *all, struct tail *t)
 {

@@ -90,8 +90,8 @@ void streams_seat_cut(struct streams_seat *seat, bool is_cut);
 /* Waits until brokers have asked for the lease so often in all. */
 void shared_streams_await_asked(struct shared_streams *all, unsigned n);
 
-/* Has the owner of that term taken order `id`? Term 0: it was sent, and nobody
- * has taken it. */
+/* Has the owner of that term taken order `id`? Term 0: has a broker sent the
+ * order, and no owner taken it? */
 bool shared_streams_has_taken(struct shared_streams *all, uint64_t id,
                               uint64_t term);
 
