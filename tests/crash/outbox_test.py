@@ -64,7 +64,8 @@ class Pump:
         text = PAGE.file("pump.sh")
         assert "LIMIT 1000" in text
         (folder / "pump.sh").write_text(text.replace("LIMIT 1000", "LIMIT 20"))
-        for name, program in (("psql", "/usr/bin/psql"), ("tidings", BIN / "tidings")):
+        for program in (PROGRAMS / "psql", BIN / "tidings"):
+            name = program.name
             (folder / name).write_text(WRAPPER.format(program=program))
             (folder / name).chmod(0o755)
         self.env = {
@@ -96,7 +97,7 @@ def shop(start_postgresql, tmp_path, run):
     database.query("CREATE SEQUENCE bodies")
     (tmp_path / "outbox.sql").write_text(PAGE.file("outbox.sql"))
     (tmp_path / "transaction.sql").write_text(TRANSACTION)
-    run("/usr/bin/psql", "-Xqf", tmp_path / "outbox.sql", env=database.env)
+    run(PROGRAMS / "psql", "-Xqf", tmp_path / "outbox.sql", env=database.env)
     # Keeps every later commit, in order.
     database.query("SELECT pg_create_logical_replication_slot('all', 'test_decoding')")
     return database

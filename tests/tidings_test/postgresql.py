@@ -72,8 +72,9 @@ class Server:
 
     def query(self, text, database="postgres"):
         """The rows of its answer."""
+        # Not Debian's /usr/bin/psql: it starts Perl to find this one.
         done = subprocess.run(
-            ["/usr/bin/psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database]
+            [PROGRAMS / "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database]
             + ["-c", text],
             env={**os.environ, **self.env},
             capture_output=True,
