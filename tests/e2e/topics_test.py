@@ -8,6 +8,7 @@ import pytest
 from tidings_test.documents import Document
 from tidings_test.http import JSON, check_refused
 from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
 
 # A channel, and the topic of it.
 CHANNELS = {
@@ -142,6 +143,11 @@ def test_a_topic_is_the_same_after_a_restart(start_broker):
     news.rotate()
     news.wait_list_files(4)
     other.post()  # a commit lets go of entries that files have
+    # The log publishes the event of the new set after its answer.
+    wait_for(
+        "the event of the new set",
+        lambda: b'td:tags="source"' in news.get("framework-notifications").body,
+    )
     before = {topic: news.get(topic).body for topic in CHANNELS.values()}
     assert Document(before["notifications"]).after == 3
     for end in (broker.stop, broker.kill):
