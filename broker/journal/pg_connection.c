@@ -160,48 +160,104 @@ note_notice(void *user, const PGresult *notice)
         c->is_cancelled = true;
 }
 
+/* The results of a run. */
+struct run {
+    pg_rows_fn *on_rows;
+    void *user;
+    size_t at;            /* statement */
+    uint64_t is_prepared; /* a bit for each statement that is prepared first */
+    enum status rc;
+    struct problem *why;
+};
+
+/* A prepared statement is known by the place of its text. */
+static unsigned
+find_prepared(const struct pg_connection *c, const char *sql)
+{
+    unsigned i = 0;
+
+    while (i < c->n_prepared && c->prepared[i] != sql)
+        i++;
+    return i;
+}
+
+#define NAME_SIZE 16
+
+/* Sets `name` to that of a statement that the server has prepared, or will have
+ * when it comes to this one; to "" if it prepares none. `*n_new` counts those
+ * of this run. */
+static bool
+prepare_statement(struct pg_connection *c, struct run *run, size_t at,
+                  const struct pg_statement *s, unsigned *n_new,
+                  char name[NAME_SIZE])
+{
+    unsigned i = find_prepared(c, s->sql);
+
+    name[0] = '\0';
+    if (i == c->n_prepared)
+        i += *n_new;
+    if (!s->is_frequent || i >= PG_PREPARED_MAX)
+        return true;
+    snprintf(name, NAME_SIZE, "s%u", i);
+    if (i < c->n_prepared)
+        return true;
+    c->prepared[i] = s->sql;
+    run->is_prepared |= UINT64_C(1) << at;
+    (*n_new)++;
+    return PQsendPrepare(c->handle, name, s->sql, 0, NULL);
+}
+
 static bool
 send_statements(struct pg_connection *c, const struct pg_statement *statements,
-                size_t n)
+                size_t n, struct run *run)
 {
     static const int binary[PG_VALUES_MAX] = {1, 1, 1, 1, 1, 1, 1, 1};
+    unsigned n_new = 0;
 
     if (!PQenterPipelineMode(c->handle))
         return false;
     for (size_t i = 0; i < n; i++) {
         const struct pg_statement *s = &statements[i];
         const char *values[PG_VALUES_MAX];
-        int sizes[PG_VALUES_MAX];
+        int sizes[PG_VALUES_MAX], is_sent;
+        char name[NAME_SIZE];
 
         for (int v = 0; v < s->n_values; v++) {
             values[v] = s->values[v].data;
             sizes[v] = (int)s->values[v].size;
         }
-        if (!PQsendQueryParams(c->handle, s->sql, s->n_values, NULL, values,
-                               sizes, binary, 1))
+        if (!prepare_statement(c, run, i, s, &n_new, name))
+            return false;
+        is_sent = *name ? PQsendQueryPrepared(c->handle, name, s->n_values,
+                                              values, sizes, binary, 1)
+                        : PQsendQueryParams(c->handle, s->sql, s->n_values,
+                                            NULL, values, sizes, binary, 1);
+        if (!is_sent)
             return false;
     }
     return PQpipelineSync(c->handle);
 }
 
-/* The results of a run. */
-struct run {
-    pg_rows_fn *on_rows;
-    void *user;
-    size_t at; /* statement */
-    enum status rc;
-    struct problem *why;
-};
+/* True if the next result is that of a statement's preparation. */
+static bool
+is_preparing(const struct run *run)
+{
+    return run->is_prepared & UINT64_C(1) << run->at;
+}
 
 /* True: the run is over. */
 static bool
-take_result(struct run *run, PGresult *result)
+take_result(struct pg_connection *c, struct run *run, PGresult *result)
 {
     ExecStatusType kind = result ? PQresultStatus(result) : PGRES_COMMAND_OK;
     const char *said;
 
-    if (!result) /* behind each statement */
+    if (!result && is_preparing(run))
+        run->is_prepared &= ~(UINT64_C(1) << run->at);
+    else if (!result) /* behind each statement */
         run->at++;
+    else if (kind == PGRES_COMMAND_OK && is_preparing(run))
+        c->n_prepared++;
     else if (kind == PGRES_TUPLES_OK && !run->rc && run->on_rows)
         run->rc = run->on_rows(run->at, result, run->user, run->why);
     else if (kind == PGRES_FATAL_ERROR && run->rc != STATUS_REFUSED) {
@@ -220,12 +276,12 @@ pg_run(struct pg_connection *c, const struct pg_statement *statements, size_t n,
     int64_t deadline_us = deadline_of(c, c->options.patience_us);
     struct run run = {.on_rows = on_rows, .user = user, .why = why};
 
-    if (!c->handle || !send_statements(c, statements, n))
+    if (!c->handle || !send_statements(c, statements, n, &run))
         return lose(c, "the connection is lost", why);
     do {
         if (!await_result(c, deadline_us))
             return lose(c, "it did not answer in time", why);
-    } while (!take_result(&run, PQgetResult(c->handle)));
+    } while (!take_result(c, &run, PQgetResult(c->handle)));
     if (c->is_cancelled || !PQexitPipelineMode(c->handle))
         return lose(c, "a wait for a standby was cancelled", why);
     if (run.rc == STATUS_REFUSED &&
@@ -234,18 +290,35 @@ pg_run(struct pg_connection *c, const struct pg_statement *statements, size_t n,
     return run.rc;
 }
 
+/* True if a session other than `own_pid` has sent a notification. */
+static bool
+take_notifications(struct pg_connection *c, int own_pid)
+{
+    bool is_notified = false;
+    PGnotify *n;
+
+    while ((n = PQnotifies(c->handle))) {
+        is_notified |= n->be_pid != own_pid;
+        PQfreemem(n);
+    }
+    return is_notified;
+}
+
 enum status
-pg_listen(struct pg_connection *c, int fd, int64_t wait_us, struct problem *why)
+pg_listen(struct pg_connection *c, int fd, int64_t wait_us, int own_pid,
+          bool *is_notified, struct problem *why)
 {
     struct pollfd all[2] = {{.fd = PQsocket(c->handle), .events = POLLIN},
                             {.fd = fd, .events = POLLIN}};
-    PGnotify *told;
 
-    if (poll(all, 2, (int)(wait_us / 1000)) > 0 && all[0].revents &&
-        !PQconsumeInput(c->handle))
-        return lose(c, "the connection is lost", why);
-    while ((told = PQnotifies(c->handle)))
-        PQfreemem(told);
+    /* First those that came with the results of the last run. */
+    *is_notified = take_notifications(c, own_pid);
+    if (!*is_notified && poll(all, 2, (int)(wait_us / 1000)) > 0 &&
+        all[0].revents) {
+        if (!PQconsumeInput(c->handle))
+            return lose(c, "the connection is lost", why);
+        *is_notified = take_notifications(c, own_pid);
+    }
     return STATUS_OK;
 }
 
@@ -319,6 +392,7 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
     for (size_t w = 0; w < HOST_WORDS; w++)
         free(parts[w]);
     c->is_cancelled = false;
+    c->n_prepared = 0;
     if (!c->handle)
         return problem_memory(why);
     while (PQstatus(c->handle) != CONNECTION_BAD &&
@@ -389,7 +463,8 @@ check_server(struct pg_connection *c, struct problem *why)
 
 /* The settings of this session: its server and its database may have others.
  * Keepalives, and looks at the connection during a wait, tell the server of a
- * broker that is gone. */
+ * broker that is gone. Statements are planned once, while tables may still be
+ * empty: without seqscan they use the indexes. */
 static const struct pg_statement settings[] = {
     {"SET synchronous_commit = on"},
     {"SET statement_timeout = 0"},
@@ -397,6 +472,9 @@ static const struct pg_statement settings[] = {
     {"SET default_transaction_isolation = 'read committed'"},
     {"SET default_transaction_read_only = off"},
     {"SET idle_in_transaction_session_timeout = '2s'"},
+    {"SET plan_cache_mode = force_generic_plan"},
+    {"SET enable_seqscan = off"},
+    {"SET jit = off"},
     {"SET client_connection_check_interval = '1s'"},
     {"SET tcp_keepalives_idle = 1"},
     {"SET tcp_keepalives_interval = 1"},

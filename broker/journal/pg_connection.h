@@ -39,6 +39,9 @@
 #define PG_VALUES_MAX     8
 #define PG_STATEMENTS_MAX 8
 
+/* Most statements that a connection prepares. */
+#define PG_PREPARED_MAX 16
+
 /* The name of a session, with the instance behind it. */
 #define PG_SESSION "tidingsd "
 
@@ -50,6 +53,9 @@ struct pg_connection {
     bool has_name;             /* of the last attempt to connect */
     int64_t until_us;          /* the owner's; steady clock: connecting and runs
                                   end then, however patient; 0: no such time */
+    const char *prepared[PG_PREPARED_MAX]; /* here; the name of each is its
+                                              index */
+    unsigned n_prepared;
 };
 
 /* The values are bytes in binary form, as PostgreSQL's types have them. */
@@ -57,6 +63,8 @@ struct pg_statement {
     const char *sql;
     struct slice values[PG_VALUES_MAX];
     int n_values;
+    bool is_frequent; /* `sql` is a constant: the server parses and plans it
+                         once for a connection */
 };
 
 /* Receives the rows of a statement, by its index in the run, in binary form. */
@@ -82,10 +90,13 @@ MUST_CHECK enum status pg_run(struct pg_connection *c,
                               pg_rows_fn *on_rows, void *user,
                               struct problem *why);
 
-/* Waits until the server tells of something, `fd` can be read (-1: none), or
- * `wait_us` have passed. STATUS_IO: the connection is lost, and closed. */
+/* Waits until the server sends a notification, `fd` can be read (-1: none), or
+ * `wait_us` have passed. Sets *is_notified to true if a session other than
+ * `own_pid` (0: any) has sent one. STATUS_IO: the connection is lost, and
+ * closed. */
 MUST_CHECK enum status pg_listen(struct pg_connection *c, int fd,
-                                 int64_t wait_us, struct problem *why);
+                                 int64_t wait_us, int own_pid,
+                                 bool *is_notified, struct problem *why);
 
 void pg_close(struct pg_connection *c);
 

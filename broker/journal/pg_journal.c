@@ -102,7 +102,9 @@ struct pg_journal {
     atomic_bool is_asked;    /* readers wait for a look; relaxed, the descriptor
                                 orders it */
     atomic_bool is_stopping; /* likewise; a late look costs a record */
+    atomic_int own_pid;      /* the session of the turns; likewise */
     int64_t looked_us;       /* the last look at the end began; steady clock */
+    bool is_notified;        /* another broker has added a record since */
     bool is_away;            /* and it was said */
 };
 
@@ -199,7 +201,7 @@ read_some(struct pg_connection *c, struct reading *r, struct problem *why)
 {
     char after[8];
     const struct pg_statement look = {
-        READ_RECORDS, {pg_number(r->read.n, after)}, 1};
+        READ_RECORDS, {pg_number(r->read.n, after)}, 1, true};
 
     return pg_run(c, &look, 1, on_records, r, why);
 }
@@ -247,8 +249,9 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
         {TAKE_TURN,
          {slice_of(j->turns.options.broker),
           slice_of(j->turns.options.instance)},
-         2},
-        {READ_RECORDS, {pg_number(r->read.n, after)}, 1},
+         2,
+         true},
+        {READ_RECORDS, {pg_number(r->read.n, after)}, 1, true},
     };
     enum status rc = pg_run(&j->turns, statements, 3, on_turn, r, why);
 
@@ -307,6 +310,16 @@ on_appended(size_t statement, const PGresult *rows, void *user,
     return problem(why, STATUS_CONFLICT, "another broker was first");
 }
 
+/* Any thread. */
+static void
+pg_look(struct journal *journal)
+{
+    struct pg_journal *j = journal_of(journal);
+
+    atomic_store_explicit(&j->is_asked, true, memory_order_relaxed);
+    (void)eventfd_write(j->wake_fd, 1);
+}
+
 static enum status
 pg_append(struct journal *journal, const struct journal_place *place,
           struct slice record, struct problem *why)
@@ -320,16 +333,23 @@ pg_append(struct journal *journal, const struct journal_place *place,
           pg_number((uint64_t)j->now_us, at),
           slice_of(j->turns.options.broker),
           record},
-         5},
-        {"NOTIFY tidings_records"},
-        {"COMMIT"},
+         5,
+         true},
+        {"NOTIFY tidings_records", .is_frequent = true},
+        {"COMMIT", .is_frequent = true},
     };
     enum status rc;
 
     j->turns.until_us = j->asked_turn_us + POST_US;
     if (j->turns.until_us < clock_steady_us() + APPEND_MIN_US)
         j->turns.until_us = clock_steady_us() + APPEND_MIN_US;
+    atomic_store_explicit(&j->own_pid, PQbackendPID(j->turns.handle),
+                          memory_order_relaxed);
     rc = pg_run(&j->turns, statements, 3, on_appended, NULL, why);
+    if (rc == STATUS_IO) {
+        atomic_store_explicit(&j->own_pid, 0, memory_order_relaxed);
+        pg_look(journal); /* the record may be there */
+    }
     /* The server refused a statement before COMMIT: nothing is kept. */
     return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
 }
@@ -437,6 +457,8 @@ time_to_look(const struct pg_journal *j)
     return j->looked_us + (is_asked ? SOON_US : LOOK_US) - clock_steady_us();
 }
 
+/* The notifications of this broker's own records are passed over: the log has
+ * them, or will ask for them (pg_append). */
 static enum status
 look(struct pg_journal *j, struct problem *why)
 {
@@ -449,22 +471,18 @@ look(struct pg_journal *j, struct problem *why)
     (void)eventfd_read(j->wake_fd, &n); /* before the look at is_asked */
     if (!rc && is_new)
         rc = pg_run(&j->looks, &listen, 1, NULL, NULL, why);
-    if (!rc)
-        rc = time_to_look(j) <= 0 ? look_at_end(j, why) : catch_up(j, why);
-    if (rc)
+    if (!rc && time_to_look(j) <= 0)
+        rc = look_at_end(j, why);
+    else if (!rc && (is_new || j->is_notified))
+        rc = catch_up(j, why);
+    if (rc) {
+        j->is_notified = true; /* the next attempt catches up */
         return rc;
+    }
     wait_us = time_to_look(j);
-    return pg_listen(&j->looks, j->wake_fd, wait_us > 0 ? wait_us : 0, why);
-}
-
-/* Any thread. */
-static void
-pg_look(struct journal *journal)
-{
-    struct pg_journal *j = journal_of(journal);
-
-    atomic_store_explicit(&j->is_asked, true, memory_order_relaxed);
-    (void)eventfd_write(j->wake_fd, 1);
+    return pg_listen(&j->looks, j->wake_fd, wait_us > 0 ? wait_us : 0,
+                     atomic_load_explicit(&j->own_pid, memory_order_relaxed),
+                     &j->is_notified, why);
 }
 
 /* Log thread. */
@@ -603,6 +621,7 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     pg_init(&j->turns, options);
     pg_init(&j->looks, options);
     atomic_init(&j->is_asked, false);
+    atomic_init(&j->own_pid, 0);
     atomic_init(&j->is_stopping, false);
     j->looked_us = -LOOK_US; /* at once */
     j->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

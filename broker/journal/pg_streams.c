@@ -409,6 +409,7 @@ pg_wait(struct streams *streams, int fd, int64_t wait_us)
     struct pg_streams *s = streams_of(streams);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     struct problem why;
+    bool is_notified;
 
     if (connect_streams(s, &why)) {
         (void)poll(&p, 1, (int)(wait_us / 1000));
@@ -420,7 +421,7 @@ pg_wait(struct streams *streams, int fd, int64_t wait_us)
         s->is_listening = !pg_run(&s->c, &listen, 1, NULL, NULL, &why);
         return;
     }
-    s->is_listening = !pg_listen(&s->c, fd, wait_us, &why);
+    s->is_listening = !pg_listen(&s->c, fd, wait_us, 0, &is_notified, &why);
 }
 
 static enum status
