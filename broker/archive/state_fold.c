@@ -72,8 +72,10 @@ is_built(struct set *set, const struct generation *list)
     return n->list == list->number;
 }
 
-const struct generation *
-state_fold_list(struct set *set, const struct head *head)
+/* Returns the Resource List of a cluster that this broker has not built yet,
+ * and whose position its state has not passed; NULL: none. */
+static const struct generation *
+next_list(struct set *set, const struct head *head)
 {
     const struct generations *lists =
         &head->generations[GENERATION_RESOURCELIST];
@@ -90,6 +92,34 @@ state_fold_list(struct set *set, const struct head *head)
                : NULL;
 }
 
+/* True if retention waits until the state is on the disk. */
+static bool
+is_wanted(const struct set *set)
+{
+    return set->notes->fold.wanted > set->notes->fold.kept;
+}
+
+/* True if the list cannot be built because the disk is nearly full, and the
+ * deletion of old lists, which makes room, waits for entries behind it. */
+static bool
+is_in_the_way(const struct set *set, const struct generation *list)
+{
+    struct log_health health;
+
+    if (!is_wanted(set) || set->notes->fold.wanted <= list->seq)
+        return false;
+    log_health(registry_log(set->registry), &health);
+    return !health.has_room;
+}
+
+const struct generation *
+state_fold_list(struct set *set, const struct head *head)
+{
+    const struct generation *list = next_list(set, head);
+
+    return list && !is_in_the_way(set, list) ? list : NULL;
+}
+
 /* The last entry that the state may have now. */
 static uint64_t
 last_entry(struct set *set, const struct head *head)
@@ -97,13 +127,6 @@ last_entry(struct set *set, const struct head *head)
     const struct generation *list = state_fold_list(set, head);
 
     return list ? list->seq : head->last;
-}
-
-/* True if retention waits until the state is on the disk. */
-static bool
-is_wanted(const struct set *set)
-{
-    return set->notes->fold.wanted > set->notes->fold.kept;
 }
 
 static void
@@ -262,6 +285,16 @@ gather_entries(struct set *set, struct resources *r, uint64_t last,
     return rc;
 }
 
+static void
+report_passed(const struct set *set, const struct generation *list)
+{
+    if (list && set->notes->fold.seq > list->seq)
+        DIAG(DIAG_WARNING, "archive",
+             "the disk is nearly full: this broker does not build a Resource "
+             "List, and serves the former one until the next",
+             diag_text("set", set->name), diag_number("number", list->number));
+}
+
 /* Begins the state anew if the log no longer has the entries behind it. Retired
  * lists are there for a while, and stay as long as the state lacks them
  * (state_fold_needs); so this state was lost, or is older. Any other failure
@@ -280,6 +313,7 @@ enum status
 state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
                 struct problem *why)
 {
+    const struct generation *list;
     struct resources *state;
     struct head head;
     bool was_whole;
@@ -294,6 +328,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     if (rc)
         return rc;
     was_whole = resources_at(state)->is_whole;
+    list = next_list(set, &head);
     rc = gather_entries(set, state, last_entry(set, &head), why);
     /* Commits the entries before an unreadable one. */
     committed = resources_commit(state, rc ? NULL : why);
@@ -311,6 +346,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
              "resources",
              diag_text("set", set->name));
     note_state(set, state);
+    report_passed(set, list);
     *is_more = set->notes->fold.seq < last_entry(set, &head);
     if (rc)
         open_databases_drop(&f->states, set);

@@ -73,7 +73,9 @@ bool state_fold_needs(struct set *set, const struct list_info *list);
 bool state_fold_needs_retired(void *set, const struct list_info *list);
 
 /* In a cluster: the Resource List that this broker builds next from the state
- * of the set, which stops at its position; NULL: none. Lent with `head`. */
+ * of the set, which stops at its position; NULL: none. Lent with `head`. On a
+ * disk that is nearly full the state passes a list if retention waits for
+ * entries behind it: this broker never builds that one. */
 const struct generation *state_fold_list(struct set *set,
                                          const struct head *head);
 

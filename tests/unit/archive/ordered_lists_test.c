@@ -1,15 +1,37 @@
 /* Resource Lists of a cluster: ordered in the log, and built by each broker
  * from its own state. */
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 
 #include "broker/builds/generation.h"
 #include "broker/sets/links.h"
+#include "tests/clock.h"
 #include "tests/support/alterations.h"
 #include "tests/support/model.h"
 #include "tests/support/renewals.h"
 #include "tests/support/shared_journal.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
+
+/* True while fstatvfs reports a full disk, also to log threads. */
+static atomic_bool is_full;
+
+/* In the C library's place. */
+int
+fstatvfs(int fd, struct statvfs *disk)
+{
+    struct statfs is;
+
+    if (fstatfs(fd, &is))
+        return -1;
+    memset(disk, 0, sizeof(*disk));
+    disk->f_frsize = (unsigned long)is.f_bsize;
+    disk->f_bavail = atomic_load(&is_full) ? 0 : is.f_bavail;
+    return 0;
+}
 
 struct pair {
     struct shared_journal all;
@@ -327,19 +349,18 @@ TEST(are_built_by_a_reader_when_they_are_current)
     assert_equal_documents(p, 1);
 }
 
-/* The state of each broker has passed the position of an order, for it was not
- * whole then: after a while another order replaces it. */
-TEST(are_ordered_again_when_nobody_can_build_them)
+/* Broker 0 orders a list, and its state passes the position, for it was not
+ * whole then. */
+static void
+pass_order(struct pair *p, struct renewal_order *one)
 {
-    struct pair *p = *state;
     struct renewals *w = &p->w[0];
     struct problem why = {""};
-    struct renewal_order one;
     struct resources *r;
     struct set *set;
 
     post(p, 0, 50);
-    order(p, 0, &one);
+    order(p, 0, one);
     post(p, 0, 10);
     set = sets_find(&w->sets, "demo");
     assert_int_equal(state_fold_open(&w->folding, set, &r, &why), STATUS_OK);
@@ -350,6 +371,16 @@ TEST(are_ordered_again_when_nobody_can_build_them)
     assert_int_equal(lists(w).ordered.seq, 50);
     assert_int_equal(resources_heal(r, 20, 60, &why), STATUS_OK);
     assert_int_equal(state_fold_open(&w->folding, set, &r, &why), STATUS_OK);
+}
+
+/* After a while another order replaces it. */
+TEST(are_ordered_again_when_nobody_can_build_them)
+{
+    struct pair *p = *state;
+    struct renewals *w = &p->w[0];
+    struct renewal_order one;
+
+    pass_order(p, &one);
     renewals_work(w);
     assert_int_equal(lists(w).current.number, 2);
     assert_int_equal(lists(w).current.seq, 60);
@@ -359,6 +390,22 @@ TEST(are_ordered_again_when_nobody_can_build_them)
     assert_false(generation_sweep_one(w->sets.registry));
     follow(p, 1);
     assert_int_equal(lists(&p->w[1]).current.number, 2);
+}
+
+/* The number of an order that was never built, too. */
+TEST(have_numbers_that_no_restart_repeats)
+{
+    struct pair *p = *state;
+    struct renewals *w = &p->w[0];
+    static struct renewal_order one, other;
+
+    pass_order(p, &one);
+    restart(p, 0);
+    fold(w);
+    order(p, 0, &other);
+    assert_int_equal(lists(w).ordered.number, 2);
+    renewals_work(w);
+    assert_int_equal(lists(w).current.number, 2);
 }
 
 /* A list of a removed set is never served as one of the next set of that
@@ -384,4 +431,88 @@ TEST(of_a_removed_set_are_not_served)
     assert_int_equal(
         renewals_try(&p->w[1], resourcelist_current_open, 0, 0, &document),
         STATUS_BUSY);
+}
+
+/* The disk is full, or has room again; the log of broker `i` knows. */
+static void
+set_full(struct pair *p, int i, bool is)
+{
+    struct log_health health;
+
+    atomic_store(&is_full, is);
+    clock_pass_us(1000000); /* the log looks again */
+    follow(p, i);
+    log_health(registry_log(p->w[i].sets.registry), &health);
+    assert_int_equal(health.has_room, !is);
+}
+
+/* Broker `i` retires all its closed lists but one, without grace. */
+static void
+retire(struct pair *p, int i)
+{
+    struct sets *s = &p->w[i].sets;
+    struct log *log = registry_log(s->registry);
+    struct set *set = sets_find(s, "demo");
+    struct problem why = {""};
+    struct list_info some[8];
+    size_t n = 8;
+
+    sets_file_all(s);
+    assert_int_equal(log_lists(log, set->log, 1, some, &n, &why), STATUS_OK);
+    assert_int_equal(log_retire(log, set->log, some, n - 1, 0, &why),
+                     STATUS_OK);
+}
+
+/* A list that this broker has no room for does not hold up the deletion of old
+ * lists, which makes room. It serves its former list until the next one. */
+TEST(without_room_are_passed_over_for_the_deletion_of_old_lists)
+{
+    struct pair *p = *state;
+    struct renewals *late = &p->w[1];
+    struct renewal_order one;
+    struct document document;
+    struct problem why = {""};
+    struct list_info list;
+    struct set *set;
+
+    post(p, 0, 30);
+    order(p, 0, &one);
+    renewals_work(&p->w[0]);
+    follow(p, 1);
+    renewals_work(late);
+    set = sets_find(&late->sets, "demo");
+    post(p, 0, 30);
+    order(p, 0, &one);
+    post(p, 0, 60);
+    renewals_work(&p->w[0]);
+    retire(p, 0);
+    follow(p, 1);
+    set_full(p, 1, true);
+    renewals_work(late);
+    assert_int_equal(state_fold_seq(set), 30); /* nothing is in need of it */
+    for (int i = 0; i < 5; i++) { /* it asks for one list after the other */
+        sets_purge(&late->sets);
+        renewals_work(late);
+    }
+    assert_int_equal(log_list(registry_log(late->sets.registry), set->log, 4,
+                              &list, NULL, &why),
+                     STATUS_NOT_FOUND);
+    while (generation_sweep_one(late->sets.registry))
+        ;
+    assert_int_equal(
+        renewals_try(late, resourcelist_current_open, 0, 0, &document),
+        STATUS_OK);
+    assert_string_equal(
+        document.lasting,
+        link_to_generation(SETS_URL, "demo", GENERATION_RESOURCELIST, 1).text);
+    document_close(&document);
+
+    /* It has ordered the next one, for the log begins behind the current. */
+    set_full(p, 1, false);
+    clock_pass_us(60000000);
+    renewals_work(late);
+    assert_int_equal(renewals_current(late).seq, 120);
+    follow(p, 0);
+    renewals_work(&p->w[0]);
+    assert_equal_documents(p, 3);
 }
