@@ -51,7 +51,8 @@ void owned_db_close(struct owned_db *o);
 
 /* Reads the stream to its end, in a transaction. A failure keeps the rows that
  * came before it. STATUS_UNREACHABLE; STATUS_DIFFERENT: the database
- * has rows, and none of them is of the stream; STATUS_INVALID: a newer program
+ * has rows, and none of them is of the stream, or more than the stream;
+ * STATUS_INVALID: a newer program
  * wrote a row. */
 MUST_CHECK enum status owned_db_read(struct owned_db *o, struct problem *why);
 

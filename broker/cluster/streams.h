@@ -83,7 +83,8 @@ struct streams_ops {
     /* Hands over all rows behind *n, in the order of their numbers; *n moves to
      * the end, also over rows that the stream has forgotten. STATUS_GONE: the
      * stream has forgotten some behind *n; the reader drops what it has, also
-     * rows of this call, and reads again from 0. */
+     * rows of this call, and reads again from 0. STATUS_DIFFERENT: the stream
+     * ends before *n: the journal has lost rows. */
     enum status (*read)(struct streams *streams, const char *stream,
                         uint64_t *n, stream_row_fn *fn, void *user,
                         struct problem *why);

@@ -1,6 +1,7 @@
 #include "broker/journal/pg_streams.h"
 
 #include <endian.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,9 @@
     "  FROM tidings_rows WHERE stream = $1::text AND n > $2::bigint"       \
     "  ORDER BY n LIMIT 1000) AS part WHERE before <= " PART_BYTES         \
     " ORDER BY n"
+
+#define END_OF_STREAM \
+    "SELECT forgotten, n FROM tidings_streams WHERE name = $1::text"
 
 /* Rows that were deleted before the mark are forgotten, and the mark moves to
  * the end, once an hour: other brokers have read by then. */
@@ -256,8 +260,16 @@ struct reading {
 /* Of the first part, all that the reader has counts; else, what the parts
  * before have handed over. */
 static enum status
-check_forgotten(struct reading *r, uint64_t forgotten, struct problem *why)
+check_end(struct reading *r, const PGresult *rows, struct problem *why)
 {
+    uint64_t forgotten = pg_get_number(rows, 0, 0);
+    uint64_t end = pg_get_number(rows, 0, 1);
+
+    if (end < r->from)
+        return problem(why, STATUS_DIFFERENT,
+                       "the journal has lost rows of this stream: it ends "
+                       "with row %" PRIu64 ", and this broker has row %" PRIu64,
+                       end, r->from);
     if (r->is_first ? r->from > 0 && r->from < forgotten
                     : r->forgotten != forgotten)
         return problem(why, STATUS_GONE, "the stream has forgotten rows");
@@ -273,8 +285,7 @@ on_part(size_t statement, const PGresult *rows, void *user, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (statement == 1)
-        return check_forgotten(
-            r, PQntuples(rows) ? pg_get_number(rows, 0, 0) : 0, why);
+        return PQntuples(rows) ? check_end(r, rows, why) : STATUS_OK;
     r->is_empty = PQntuples(rows) == 0;
     for (int i = 0; !rc && i < PQntuples(rows); i++) {
         struct stream_row row = {.key = pg_get_bytes(rows, i, 0),
@@ -300,9 +311,7 @@ pg_read(struct streams *streams, const char *stream, uint64_t *n,
         /* The second one sees what the first one may have missed. */
         const struct pg_statement read[] = {
             {READ_ROWS, {slice_of(stream), pg_number(r.n, number)}, 2},
-            {"SELECT forgotten FROM tidings_streams WHERE name = $1::text",
-             {slice_of(stream)},
-             1},
+            {END_OF_STREAM, {slice_of(stream)}, 1},
         };
 
         r.from = r.n;
@@ -525,6 +534,26 @@ begin_append(struct pg_streams *s, const char *stream,
 }
 
 static enum status
+on_end(size_t statement, const PGresult *rows, void *user, struct problem *why)
+{
+    (void)statement;
+    return PQntuples(rows) ? check_end(user, rows, why) : STATUS_OK;
+}
+
+/* Sets *why if an append met a stream that has lost rows. */
+static void
+explain_conflict(struct pg_streams *s, const char *stream, uint64_t n,
+                 struct problem *why)
+{
+    const struct pg_statement end = {END_OF_STREAM, {slice_of(stream)}, 1};
+    struct reading r = {.from = n, .is_first = true};
+    struct problem lost;
+
+    if (run_again(s, &end, 1, on_end, &r, &lost) == STATUS_DIFFERENT)
+        *why = lost;
+}
+
+static enum status
 put_rows(struct pg_streams *s, const char *stream, uint64_t n,
          struct slice keys, struct slice values, struct problem *why)
 {
@@ -579,6 +608,8 @@ pg_append(struct streams *streams, const char *stream,
         rc = problem_memory(why);
     else
         rc = begin_append(s, stream, lease, *n, n_rows, why);
+    if (rc == STATUS_CONFLICT)
+        explain_conflict(s, stream, *n, why);
     if (!rc)
         rc = put_rows(s, stream, *n, buf_slice(&keys), buf_slice(&values), why);
     if (!rc) {

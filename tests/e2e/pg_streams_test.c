@@ -92,13 +92,15 @@ add_row(const struct stream_row *row, uint64_t n, void *user,
 static const char *
 read_rows(struct pair *p, struct streams *streams, uint64_t after)
 {
-    struct problem why;
+    static struct problem why;
     enum status rc;
 
     buf_clear(&p->read);
     rc = streams->ops->read(streams, "hub", &after, add_row, &p->read, &why);
     if (rc == STATUS_GONE)
         return "gone";
+    if (rc == STATUS_DIFFERENT)
+        return why.text;
     assert_int_equal(rc, STATUS_OK);
     buf_add_format(&p->read, "end %d", (int)after);
     buf_add(&p->read, "", 1);
@@ -177,6 +179,30 @@ TEST(keeps_the_last_value_of_each_key)
 
     assert_string_equal(read_rows(p, p->b, 0), "2 y=;4 x=4;5 z=-;end 5");
     assert_string_equal(read_rows(p, p->b, 4), "5 z=-;end 5");
+}
+
+/* A failover took rows that a broker has: its reading does not look like the
+ * end of the stream. */
+TEST(says_that_rows_are_lost)
+{
+    static const struct stream_row rows[] = {{SLICE("x"), SLICE("1"), false},
+                                             {SLICE("y"), SLICE("2"), false}};
+    struct pair *p = *state;
+    struct problem why;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(append(p, p->a, &p->of_a, rows, 2), STATUS_OK);
+    postgresql_query(&p->server, "DELETE FROM tidings_rows WHERE n = 2");
+    postgresql_query(&p->server, "UPDATE tidings_streams SET n = 1");
+
+    assert_int_equal(
+        p->a->ops->append(p->a, "hub", &p->of_a, &p->n, rows, 1, &why),
+        STATUS_CONFLICT);
+    assert_string_equal(why.text, read_rows(p, p->a, 2));
+    assert_string_equal(read_rows(p, p->a, 2),
+                        "the journal has lost rows of this stream: it ends "
+                        "with row 1, and this broker has row 2");
+    assert_string_equal(read_rows(p, p->a, 1), "end 1");
 }
 
 /* A stream of several parts is read to its end. */

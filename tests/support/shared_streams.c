@@ -86,6 +86,8 @@ seat_read(struct streams *streams, const char *stream, uint64_t *n,
     pthread_mutex_lock(&all->mutex);
     if (s->is_cut)
         rc = problem(why, STATUS_UNREACHABLE, "the journal is away");
+    else if (after > all->n)
+        rc = problem(why, STATUS_DIFFERENT, "the stream has lost rows");
     else if (after > 0 && after < all->forgotten)
         rc = problem(why, STATUS_GONE, "there were other rows");
     else if (after < all->forgotten)

@@ -408,3 +408,25 @@ TEST(begins_again_with_the_rows_of_the_first_owner)
     assert_int_equal(follow(&p->b), STATUS_OK);
     assert_string_equal(dump(&p->b), dump(&p->a));
 }
+
+/* The journal has lost rows of the stream: the owner keeps its own, and changes
+ * nothing. */
+TEST(keeps_what_the_stream_has_lost)
+{
+    struct pair *p = *state;
+
+    assert_int_equal(own(&p->a), STATUS_OK);
+    assert_int_equal(run(&p->a, "INSERT INTO words VALUES('m', 'a', 1)"),
+                     STATUS_OK);
+    assert_int_equal(run(&p->a, "INSERT INTO words VALUES('m', 'b', 2)"),
+                     STATUS_OK);
+    p->all.rows[1].n = 0;
+    p->all.n = 1;
+
+    assert_int_equal(run(&p->a, "DELETE FROM words"), STATUS_CONFLICT);
+    assert_int_equal(run(&p->a, "DELETE FROM words"), STATUS_DIFFERENT);
+    assert_int_equal(own(&p->a), STATUS_DIFFERENT);
+    assert_string_equal(dump(&p->a), "m a 1;m b 2;");
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_string_equal(dump(&p->b), "m a 1;");
+}
