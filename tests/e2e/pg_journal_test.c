@@ -207,6 +207,34 @@ TEST(a_broker_follows_without_posts)
     assert_equal_sets(c, "news", 5);
 }
 
+/* Changes with each report of broker c. */
+static void
+get_report(struct cluster *c, char report[32])
+{
+    snprintf(report, 32, "%s",
+             postgresql_query(&c->server, "SELECT xmin FROM tidings_brokers"
+                                          " WHERE name = 'c'"));
+}
+
+/* A follower reads a record as soon as it is notified, and not with its next
+ * report only. */
+TEST(a_notification_brings_a_record)
+{
+    struct cluster *c = *state;
+    struct set *set = sets_unborn(&c->seats[2].s, "news");
+    char before[32], after[32];
+    unsigned n = 0;
+
+    do {
+        get_report(c, before);
+        n++;
+        (void)sets_post(&c->seats[0].s, "news", n, 1);
+        await_last(set, n);
+        get_report(c, after);
+    } while (strcmp(before, after) != 0 && n < 20); /* one was due */
+    assert_string_equal(before, after);
+}
+
 static struct sets_outcome
 try_post(struct cluster *c, int i)
 {
