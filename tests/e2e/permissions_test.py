@@ -19,6 +19,7 @@ def fill(news):
     assert news.send(*body).status == 200
     news.rotate()
     news.wait_list_files(1)
+    news.wait_dumps(1)
     news.build("resourcelist")
     news.build("resourcedump")
 
