@@ -1,7 +1,7 @@
 /*
  * floor.c - the floor: a server that does nothing but the unavoidable.
  *
- *     bench_floor [--log FILE] [--pad BYTES]
+ *     bench_floor [--log FILE [--archive FILE]] [--pad BYTES]
  *
  * HTTP/1.1 and WebSocket on one thread, as much of both as the benchmarks
  * speak. The body of a post goes as one frame to all WebSocket clients, and as
@@ -13,6 +13,10 @@
  *     --log FILE   appends the posts of one turn of the loop to FILE with one
  *                  write() and one fdatasync(), then answers; their frames go
  *                  out with one send() per subscriber
+ *     --archive FILE
+ *                  each entry gets a digest over it and the digest before it,
+ *                  and each 128 KiB of posts are compressed and appended to
+ *                  FILE: what proofs and closed lists cost
  *     --pad BYTES  frames have so many bytes more for each entry, as many as
  *                  the number, the time and the header of a server that keeps
  *                  an order: shows what these bytes cost
@@ -23,6 +27,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libdeflate.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -42,6 +47,11 @@
 
 #define EVENTS_MAX 512
 #define POSTS_MAX  1024 /* in one turn */
+
+/* The blocks of closed lists, and how they are compressed
+ * (broker/log/list_file.c). */
+#define ARCHIVE_BLOCK 131072
+#define ARCHIVE_LEVEL 1
 
 /* A buffer that grows as needed; the bytes before `from` are used up. */
 struct bytes {
@@ -66,10 +76,21 @@ struct pending {
     size_t offset, size;
 };
 
+/* What --archive keeps. */
+struct archive {
+    int fd; /* -1: nothing */
+    struct libdeflate_compressor *compressor;
+    struct bytes plain;                         /* not yet a block */
+    struct bytes packed;                        /* of one block */
+    unsigned char digest[SHA256_DIGEST_LENGTH]; /* of the last entry */
+    EVP_MD_CTX *hash;
+};
+
 struct server {
     int epoll;
     int listener;
-    int log_fd;     /* -1: no log */
+    int log_fd; /* -1: no log */
+    struct archive archive;
     size_t padding; /* of a frame for each entry, in bytes */
     struct connection **subscribers;
     size_t n_subscribers, subscribers_capacity;
@@ -312,17 +333,72 @@ take_subscription(struct server *s, struct connection *by, const char *body,
 
 /* Posts */
 
-/* Makes the posts of this turn durable, and answers them. */
+/* Gives each entry of a post its digest, in pieces of equal size. */
 static void
-commit(struct server *s)
+digest_post(struct archive *a, const char *body, size_t size)
 {
-    for (size_t done = 0; done < s->log.size;) {
-        ssize_t n = write(s->log_fd, s->log.data + done, s->log.size - done);
+    size_t n = count_entries(body, size);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t from = size * i / n;
+
+        if (!EVP_DigestInit_ex2(a->hash, NULL, NULL) ||
+            !EVP_DigestUpdate(a->hash, a->digest, sizeof(a->digest)) ||
+            !EVP_DigestUpdate(a->hash, body + from,
+                              size * (i + 1) / n - from) ||
+            !EVP_DigestFinal_ex(a->hash, a->digest, NULL))
+            bench_fail("floor: cannot hash");
+    }
+}
+
+static void
+write_all(int fd, const char *data, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = write(fd, data + done, size - done);
 
         if (n < 0)
             bench_fail("floor: cannot write: %s", strerror(errno));
         done += (size_t)n;
     }
+}
+
+static void
+archive_post(struct archive *a, const char *body, size_t size)
+{
+    size_t room, packed;
+
+    digest_post(a, body, size);
+    bytes_add(&a->plain, body, size);
+    if (a->plain.size < ARCHIVE_BLOCK)
+        return;
+    room = libdeflate_deflate_compress_bound(a->compressor, a->plain.size);
+    bytes_clear(&a->packed);
+    bytes_need(&a->packed, room);
+    packed = libdeflate_deflate_compress(a->compressor, a->plain.data,
+                                         a->plain.size, a->packed.data, room);
+    write_all(a->fd, a->packed.data, packed);
+    bytes_clear(&a->plain);
+}
+
+static void
+archive_open(struct archive *a, const char *path)
+{
+    a->fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (a->fd < 0)
+        bench_fail("floor: %s: %s", path, strerror(errno));
+    a->compressor = libdeflate_alloc_compressor(ARCHIVE_LEVEL);
+    a->hash = EVP_MD_CTX_new();
+    if (!a->compressor || !a->hash ||
+        !EVP_DigestInit_ex2(a->hash, EVP_sha256(), NULL))
+        bench_fail("floor: no memory");
+}
+
+/* Makes the posts of this turn durable, and answers them. */
+static void
+commit(struct server *s)
+{
+    write_all(s->log_fd, s->log.data, s->log.size);
     if (fdatasync(s->log_fd))
         bench_fail("floor: fdatasync: %s", strerror(errno));
     for (size_t i = 0; i < s->n_posts; i++) {
@@ -333,6 +409,8 @@ commit(struct server *s)
         call_all(s, s->log.data + p->offset, p->size);
         if (p->by)
             send_bytes(s, p->by, accepted, strlen(accepted));
+        if (s->archive.fd >= 0)
+            archive_post(&s->archive, s->log.data + p->offset, p->size);
     }
     s->n_posts = 0;
     bytes_clear(&s->log);
@@ -523,7 +601,7 @@ serve(struct server *s)
 int
 main(int argc, char **argv)
 {
-    static struct server s = {.log_fd = -1};
+    static struct server s = {.log_fd = -1, .archive.fd = -1};
 
     for (int i = 1; i < argc; i += 2) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -534,8 +612,12 @@ main(int argc, char **argv)
             s.log_fd = open(value, O_WRONLY | O_CREAT | O_APPEND, 0644);
             if (s.log_fd < 0)
                 bench_fail("floor: %s: %s", value, strerror(errno));
+        } else if (*value && strcmp(argv[i], "--archive") == 0) {
+            archive_open(&s.archive, value);
         } else {
-            fputs("usage: bench_floor [--log FILE] [--pad BYTES]\n", stderr);
+            fputs("usage: bench_floor [--log FILE [--archive FILE]]"
+                  " [--pad BYTES]\n",
+                  stderr);
             return 2;
         }
     }
