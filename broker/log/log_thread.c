@@ -327,11 +327,11 @@ follow_acts(struct log_thread *t, const struct record *record,
  * stays behind until there is room; the acts that free room here need no
  * record. */
 static bool
-has_room_for(struct log_thread *t, const struct record *record, size_t size)
+has_room_for(struct log_thread *t, const struct record *record)
 {
     for (size_t i = 0; i < record->n; i++)
         if (record->acts[i].kind == ACT_BATCH)
-            return look_for_room(t) > size;
+            return look_for_room(t) > record->size;
     return true;
 }
 
@@ -357,7 +357,7 @@ follow_record(const struct journal_place *place, struct slice bytes, void *user,
         rc = problem(why, STATUS_DIFFERENT, "its digest is another one here");
     else
         rc = record_read(&record, bytes, &t->tails->forms, why);
-    if (!rc && !has_room_for(t, &record, bytes.size))
+    if (!rc && !has_room_for(t, &record))
         rc = problem(why, STATUS_BUSY, NEARLY_FULL);
     if (!rc) {
         rc = follow_acts(t, &record, why);

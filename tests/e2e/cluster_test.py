@@ -3,6 +3,7 @@ leaves. Posts anywhere and faults of PostgreSQL: tests/cluster."""
 
 import datetime
 import itertools
+import secrets
 
 import pytest
 
@@ -526,15 +527,22 @@ def test_records_of_another_history_are_not_given_back(cluster):
     assert "do not lead from record" in "\n".join(refused.err)
 
 
+def noise():
+    """A change of which a record has 2,000 bytes at least, for nothing deflates it."""
+    filling = {"ns": "urn:example", "name": "filling", "value": secrets.token_hex(2000)}
+    return change("http://example.com/noise", attributes=[filling])
+
+
 # A broker that lacks what the journal has forgotten says what to do.
 def test_the_journal_forgets_beyond_its_bound(cluster):
     cluster.init(cluster.path / "a" / "data")
     one, two = cluster.start("a", "--cluster-keep", "1M"), cluster.start("b")
-    Set(one, "news").post(1)
+    news = Set(one, "news")
+    news.post(1)
     wait_last(two, "news", 1)
     two.stop()
     for _ in range(12):
-        Set(one, "news").post(100, size=2000)
+        news.receipt(news.send([noise() for _ in range(100)]))
     look = "SELECT min(n) > 5 AND sum(length(record)) < 1500000 FROM tidings_records"
     wait_for("a journal that has forgotten", lambda: cluster.query(look) == ["t"])
     two.restart()

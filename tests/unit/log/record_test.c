@@ -265,7 +265,7 @@ TEST(refuses_a_newer_version)
 
     assert_int_equal(write_and_read(w), STATUS_OK);
     record_fini(&w->record);
-    w->bytes.data[0]++;
+    w->bytes.data[0] = RECORD_VERSION + 1;
     assert_int_equal(
         record_read(&w->record, buf_slice(&w->bytes), &w->forms, &w->why),
         STATUS_UNSUPPORTED);
@@ -294,6 +294,84 @@ TEST(refuses_every_part_of_a_record)
     assert_int_equal(
         record_read(&w->record, buf_slice(&w->bytes), &w->forms, &w->why),
         STATUS_MALFORMED);
+}
+
+#define LARGE 20000
+
+/* Sets the text of the settings to so many bytes, in which every `period` the
+ * same ones come; the caller frees them. */
+static char *
+enlarge(struct world *w, size_t period)
+{
+    char *text = malloc(LARGE);
+    unsigned chance = 1;
+
+    assert_non_null(text);
+    for (size_t i = 0; i < LARGE; i++) {
+        chance = chance * 1103515245 + 12345;
+        text[i] = i < period ? (char)(chance >> 16) : text[i - period];
+    }
+    w->acts[ACT_SETTINGS].settings.text = (struct slice){text, LARGE};
+    return text;
+}
+
+/* A large record is deflated, unless that gains little. */
+TEST(deflates_a_large_record)
+{
+    static const struct {
+        size_t period, size_max;
+        char version;
+    } cases[] = {{100, LARGE / 10, 2}, {LARGE, LARGE + 2000, 1}};
+    struct world *w = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *text = enlarge(w, cases[i].period);
+
+        assert_int_equal(write_and_read(w), STATUS_OK);
+        assert_int_equal(w->bytes.data[0], cases[i].version);
+        assert_true(w->bytes.size < cases[i].size_max);
+        assert_true(w->record.size > LARGE);
+        assert_true(slice_equal(read_kind(w, ACT_SETTINGS)->settings.text,
+                                w->acts[ACT_SETTINGS].settings.text));
+        free(text);
+    }
+}
+
+/* What follows the version of a record that is deflated: its size, and a stored
+ * block (RFC 1951 section 3.2.4). */
+TEST(refuses_what_cannot_be_inflated)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *why;
+    } cases[] = {
+        {"\2", 1, "it is no record"},
+        {"\2\0\1\1\0\376\377\1", 8, "it is no record"}, /* size 0 */
+        {"\2\377\377\377\17\1\1\0\376\377\1", 11, "it is no record"}, /* more
+                                                than such bytes can have */
+        {"\2\1\1\1\0\376\377\2", 8, "it is no record"},     /* deflated twice */
+        {"\2\2\1\1\0\376\377\1", 8, "cannot be inflated"},  /* too short */
+        {"\2\1\1\1\0\376\377\1x", 9, "cannot be inflated"}, /* goes on */
+        {"\2\1\1\1\0\376\377", 7, "cannot be inflated"},    /* ends early */
+        {"\2\1\1\1\0\376\377\1", 8, "it is no record"},     /* has no time */
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *bytes = malloc(cases[i].size);
+
+        assert_non_null(bytes);
+        memcpy(bytes, cases[i].bytes, cases[i].size);
+        assert_int_equal(record_read(&w->record,
+                                     (struct slice){bytes, cases[i].size},
+                                     &w->forms, &w->why),
+                         STATUS_MALFORMED);
+        if (!strstr(w->why.text, cases[i].why))
+            fail_msg("row %zu: %s", i, w->why.text);
+        record_fini(&w->record);
+        free(bytes);
+    }
 }
 
 /* Acts that no broker of this version writes. */
