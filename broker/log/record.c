@@ -13,7 +13,7 @@
 #define VERSION_PLAIN    1
 #define VERSION_DEFLATED RECORD_VERSION
 
-/* The size of a record from which on it is deflated. */
+/* A smaller record is not deflated. */
 #define DEFLATED_MIN 4096
 
 /* Deflate makes no more than so many bytes of one (RFC 1951). */

@@ -337,8 +337,8 @@ TEST(deflates_a_large_record)
     }
 }
 
-/* What follows the version of a record that is deflated: its size, and a stored
- * block (RFC 1951 section 3.2.4). */
+/* Each row is a version, a size and a stored block (RFC 1951 section 3.2.4), as
+ * in a record that is deflated. */
 TEST(refuses_what_cannot_be_inflated)
 {
     static const struct {
