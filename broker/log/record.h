@@ -37,9 +37,8 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Newer programs read older records. An older program stops at a newer record,
- * so a cluster is upgraded one broker at a time, and its records keep their
- * version until the last one is. */
+/* Newer programs read older records. An older program stops at a newer record
+ * until it is upgraded, too (doc/cluster.md). */
 #define RECORD_VERSION 2
 
 /* Appends the record of a commit. *n_shared: so many of its acts went in. The
