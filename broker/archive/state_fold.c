@@ -72,8 +72,8 @@ is_built(struct set *set, const struct generation *list)
     return n->list == list->number;
 }
 
-/* Returns the Resource List of a cluster that this broker has not built yet,
- * and whose position its state has not passed; NULL: none. */
+/* Returns the Resource List that this broker of a cluster can still build: its
+ * state has not passed the list's position. NULL: none. */
 static const struct generation *
 next_list(struct set *set, const struct head *head)
 {

@@ -183,9 +183,9 @@ find_prepared(const struct pg_connection *c, const char *sql)
 
 #define NAME_SIZE 16
 
-/* Sets `name` to that of a statement that the server has prepared, or will have
- * when it comes to this one; to "" if it prepares none. `*n_new` counts those
- * of this run. */
+/* Sets `name` to the name of a frequent statement, and sends its preparation if
+ * the server has not prepared it yet; sets it to "" for any other statement.
+ * `*n_new` counts the preparations of this run. */
 static bool
 prepare_statement(struct pg_connection *c, struct run *run, size_t at,
                   const struct pg_statement *s, unsigned *n_new,

@@ -457,8 +457,8 @@ time_to_look(const struct pg_journal *j)
     return j->looked_us + (is_asked ? SOON_US : LOOK_US) - clock_steady_us();
 }
 
-/* The notifications of this broker's own records are passed over: the log has
- * them, or will ask for them (pg_append). */
+/* Ignores notifications of this broker's own records: the log has the records,
+ * or asks for them after an unknown outcome (pg_append). */
 static enum status
 look(struct pg_journal *j, struct problem *why)
 {
