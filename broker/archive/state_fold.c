@@ -15,6 +15,13 @@
 /* Time for reading in a step; then the step commits. */
 #define STEP_US 1000000
 
+/* state_fold.rest_us: longer than the pauses of a source at work. */
+#define REST_US 10000000
+
+/* state_fold.lag: more than most sources post at once. A list that is awaited
+ * waits some seconds for the fold of so many. */
+#define LAG 1000000
+
 static void
 close_state(void *state)
 {
@@ -364,8 +371,32 @@ has_file(const struct set *set)
     return !access(path, F_OK);
 }
 
-/* True if the set has something to fold. While the disk is nearly full, only if
- * that makes room. */
+/* True if a list or a dump waits for the state. */
+static bool
+is_awaited(const struct set *set)
+{
+    const struct notes *n = set->notes;
+
+    for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
+        if (n->builds[kind].is_due && n->builds[kind].wanted > n->fold.seq)
+            return true;
+    return false;
+}
+
+/* True if the set, which is behind, is to be folded now. */
+static bool
+is_due(const struct state_fold *f, struct set *set, const struct head *head)
+{
+    const struct generation *list = state_fold_list(set, head);
+    uint64_t seq = set->notes->fold.seq, last = list ? list->seq : head->last;
+
+    return seq < last && (list || last - seq >= f->lag || is_awaited(set) ||
+                          set_content_mode(set) != CONTENT_NONE ||
+                          clock_now_us() >= head->last_us + f->rest_us);
+}
+
+/* True if the set is to be folded. While the disk is nearly full, only if that
+ * makes room. */
 static bool
 is_behind(const struct state_fold *f, struct set *set, const struct head *head,
           bool has_room)
@@ -377,8 +408,8 @@ is_behind(const struct state_fold *f, struct set *set, const struct head *head,
     if (head->last == 0 && !n->is_known)
         n->is_known = n->is_whole = !has_file(set);
     return is_wanted(set) ||
-           (has_room && (!n->is_known || n->seq > head->last ||
-                         n->seq < last_entry(set, head)));
+           (has_room &&
+            (!n->is_known || n->seq > head->last || is_due(f, set, head)));
 }
 
 struct look {
@@ -484,5 +515,7 @@ state_fold_init(struct state_fold *f, struct registry *registry)
                               .needs = state_fold_needs,
                               .end = folding_end};
     f->registry = registry;
+    f->rest_us = REST_US;
+    f->lag = LAG;
     open_databases_init(&f->states, close_state);
 }

@@ -8,9 +8,15 @@
  * what a crash of the machine takes from the state. In a cluster another broker
  * may have removed the list; then its entries stay here until the state has
  * them (log_purge). Nothing wakes the fold:
- * each second the archive thread looks at all sets and finds those behind, as
- * it finds old lists. Resource Lists are built at most every some seconds, and
- * a fold that is behind does not sleep.
+ * each second the archive thread looks at all sets and finds those that are
+ * due, as it finds old lists.
+ *
+ * The more entries a step has, the less each of them costs, and while posts
+ * come a step takes their processor and disk. So a set that is behind is due
+ * when its state lacks very many entries, when a list, a dump, retention or its
+ * content waits for the state, or when the set had no post for a while. Until
+ * then its lag costs nothing: the log and the closed lists have the entries
+ * anyway.
  *
  * Archive thread.
  */
@@ -33,6 +39,8 @@ struct state_fold {
 
     struct open_databases states;
     const struct set *held; /* state_fold_hold */
+    int64_t rest_us;        /* without a post a set is due after that time */
+    uint64_t lag;           /* a state that lacks so many entries is due */
 
     struct turn turn;
 };

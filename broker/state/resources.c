@@ -9,9 +9,9 @@
  * Five million resources have 1.5 GB of rows, which do not fit into memory, and
  * a change may concern any of them: nearly each is on another page. So many
  * changes are gathered, and then sorted in the order of the database: one way
- * through its keys (ids are looked up), one through its rows, and one back
- * through the keys. Each page is read and written once, before memory is short,
- * and the cache only needs the upper pages of both trees.
+ * through its keys, and one through its rows. Each page is read and written
+ * once, before memory is short, and the cache only needs the upper pages of
+ * both trees.
  *
  * PRAGMA synchronous=NORMAL: a commit is an append to the WAL without an fsync:
  * the kernel has it, and survives kill -9. After a power failure the file is as
@@ -39,8 +39,8 @@
 /* The limits of gathering for one commit: so many that a page of the index
  * serves several changes, and so few that a step is short and needs little
  * memory. */
-#define GATHER_ENTRIES 16000
-#define GATHER_BYTES   ((size_t)4 << 20)
+#define GATHER_ENTRIES 64000
+#define GATHER_BYTES   ((size_t)16 << 20)
 
 /* The last batch may exceed GATHER_BYTES. */
 #define GATHER_MAX (GATHER_BYTES + ((size_t)1 << 20))
@@ -101,7 +101,7 @@ static const char *const sql[STATEMENTS] = {
     [F_UPDATE] = "UPDATE resources SET seq=?2, entry=?3 WHERE id=?1",
     [F_INSERT] = "INSERT INTO resources(id, seq, entry) VALUES(?1,?2,?3)",
     [F_DELETE] = "DELETE FROM resources WHERE id=?",
-    [F_INSERT_KEY] = "INSERT OR REPLACE INTO keys(key, id) VALUES(?1,?2)",
+    [F_INSERT_KEY] = "INSERT OR IGNORE INTO keys(key, id) VALUES(?1,?2)",
     [F_DELETE_KEY] = "DELETE FROM keys WHERE key=?1",
     [F_STATE] = ("INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
                  " bytes, is_whole, began, whole_at)"
@@ -122,7 +122,8 @@ struct state_row {
 struct gathered {
     struct resource_key key;
     int64_t id;         /* of its row, from 1; 0: none */
-    bool is_new;        /* it got its id now */
+    bool is_new;        /* the file lacks its row */
+    bool is_created;    /* by its last change */
     bool was_deleted;   /* before its last creation here */
     uint64_t first_seq; /* of its first change here, behind that deletion */
     uint64_t seq;       /* of its last */
@@ -186,6 +187,7 @@ add_to_batch(struct fold_batch *g, struct slice fragment, uint32_t stamp,
              uint64_t seq)
 {
     struct gathered *rows = ONE_MORE(g->rows, &g->capacity, g->n);
+    enum change_kind kind = fragment_kind(fragment.data, stamp);
     struct gathered *row;
 
     if (!rows)
@@ -195,9 +197,10 @@ add_to_batch(struct fold_batch *g, struct slice fragment, uint32_t stamp,
     resource_key(&row->key, fragment_loc(fragment));
     row->id = 0;
     row->is_new = row->was_deleted = false;
+    row->is_created = kind == CHANGE_CREATED;
     row->first_seq = row->seq = seq;
     row->entry = g->entries.size;
-    if (fragment_kind(fragment.data, stamp) != CHANGE_DELETED)
+    if (kind != CHANGE_DELETED)
         fragment_resource(&g->entries, fragment, stamp);
     row->size = g->entries.size - row->entry;
     if (g->entries.failed)
@@ -226,11 +229,7 @@ compare_ids(const void *x, const void *y)
 {
     const struct gathered *a = x, *b = y;
 
-    if (a->id == b->id) /* neither has one */
-        return compare_seqs(a->first_seq, b->first_seq);
-    if (!a->id || !b->id)
-        return a->id ? -1 : 1;
-    return a->id < b->id ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
 }
 
 /* Sorts by key, and leaves only the last row of each resource. A resource
@@ -258,7 +257,7 @@ sort_by_key(struct fold_batch *g)
     g->n = n;
 }
 
-/* Sorts by id; rows without one come last, in the order of their arrival. */
+/* Sorts by id: new rows come last, in the order of their creation. */
 static void
 sort_by_id(struct fold_batch *g)
 {
@@ -408,19 +407,6 @@ look_up(struct resources *r, sqlite3_stmt *q, int64_t *number,
 }
 
 static enum status
-find_ids(struct resources *r, struct fold_batch *g, struct problem *why)
-{
-    sqlite3_stmt *q = r->statements[F_ID];
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; !rc && i < g->n; i++) {
-        bind_bytes(q, 1, &g->rows[i].key, sizeof(g->rows[i].key));
-        rc = look_up(r, q, &g->rows[i].id, why);
-    }
-    return rc;
-}
-
-static enum status
 put_row(struct resources *r, enum statement how, const struct gathered *row,
         struct slice entry, struct problem *why)
 {
@@ -459,37 +445,96 @@ change_row(struct resources *r, const struct gathered *row, struct slice entry,
     return db_run(&r->db, q, WHAT, why);
 }
 
-/* Deletes the rows of resources that were deleted and created again: these get
- * new ones, behind all others. So the order of rows depends on the entries
- * only, and not on which of them are folded together. */
+/* Looks for a key, and sets row->id; 0: the file lacks it. */
 static enum status
-delete_former(struct resources *r, struct fold_batch *g,
-              struct resources_at *at, struct problem *why)
+find_key(struct resources *r, struct gathered *row, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    sqlite3_stmt *q = r->statements[F_ID];
 
-    for (size_t i = 0; !rc && i < g->n; i++) {
-        struct gathered *row = &g->rows[i];
+    bind_bytes(q, 1, &row->key, sizeof(row->key));
+    return look_up(r, q, &row->id, why);
+}
 
-        if (!row->id || !row->was_deleted || row->size == 0)
-            continue;
-        rc = change_row(r, row, (struct slice){NULL, 0}, at, why);
-        row->id = 0;
-    }
+/* Writes a key with that id, unless the file has the key. */
+static enum status
+add_key(struct resources *r, struct gathered *row, int64_t id,
+        struct problem *why)
+{
+    sqlite3_stmt *q = r->statements[F_INSERT_KEY];
+    enum status rc;
+
+    bind_bytes(q, 1, &row->key, sizeof(row->key));
+    sqlite3_bind_int64(q, 2, id);
+    rc = db_run(&r->db, q, WHAT, why);
+    row->is_new = !rc && sqlite3_changes(r->db.handle) > 0;
+    if (row->is_new)
+        row->id = id;
     return rc;
 }
 
 static enum status
-add_row(struct resources *r, struct gathered *row, struct slice entry,
-        int64_t *last, struct resources_at *at, struct problem *why)
+delete_key(struct resources *r, const struct gathered *row, struct problem *why)
 {
-    if (entry.size == 0)
-        return STATUS_OK; /* deleted: needs no row */
-    at->n++;
-    at->bytes += entry.size;
-    row->id = ++*last;
-    row->is_new = true;
-    return put_row(r, F_INSERT, row, entry, why);
+    sqlite3_stmt *q = r->statements[F_DELETE_KEY];
+
+    bind_bytes(q, 1, &row->key, sizeof(row->key));
+    return db_run(&r->db, q, WHAT, why);
+}
+
+/* Deletes a resource that was deleted and created again. It gets a new row,
+ * behind all others: so the order of rows depends on the entries only, and not
+ * on which of them are folded together. */
+static enum status
+delete_former(struct resources *r, struct gathered *row,
+              struct resources_at *at, struct problem *why)
+{
+    enum status rc = find_key(r, row, why);
+
+    if (!rc && row->id)
+        rc = change_row(r, row, (struct slice){NULL, 0}, at, why);
+    if (!rc && row->id)
+        rc = delete_key(r, row, why);
+    row->id = 0;
+    return rc;
+}
+
+/* Writes a key, and sets the id of its row. A resource that is new to the file
+ * gets `id`. A key that is probably new is written without a search. */
+static enum status
+write_key(struct resources *r, struct gathered *row, int64_t id,
+          struct resources_at *at, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (row->size == 0) {
+        rc = find_key(r, row, why);
+        return !rc && row->id ? delete_key(r, row, why) : rc;
+    }
+    if (row->was_deleted)
+        rc = delete_former(r, row, at, why);
+    else if (!row->is_created)
+        rc = find_key(r, row, why);
+    if (!rc && !row->id)
+        rc = add_key(r, row, id, why);
+    return !rc && !row->id ? find_key(r, row, why) : rc;
+}
+
+/* Writes the keys in the order of keys. New ids follow the order of
+ * creation. */
+static enum status
+write_keys(struct resources *r, struct fold_batch *g, struct resources_at *at,
+           struct problem *why)
+{
+    int64_t last;
+    enum status rc = look_up(r, r->statements[F_LAST], &last, why);
+
+    sort_by_key(g);
+    for (size_t i = 0; !rc && i < g->n; i++) {
+        uint64_t nth = g->rows[i].first_seq - r->state.at.seq;
+
+        rc = write_key(r, &g->rows[i], last + (int64_t)nth, at, why);
+    }
+    return rc;
 }
 
 /* Writes the rows in the order of ids. */
@@ -497,59 +542,22 @@ static enum status
 write_rows(struct resources *r, struct fold_batch *g, struct resources_at *at,
            struct problem *why)
 {
-    int64_t last;
-    enum status rc = look_up(r, r->statements[F_LAST], &last, why);
-
-    for (size_t i = 0; !rc && i < g->n; i++) {
-        struct gathered *row = &g->rows[i];
-        struct slice entry = entry_of(g, row);
-
-        rc = row->id ? change_row(r, row, entry, at, why)
-                     : add_row(r, row, entry, &last, at, why);
-    }
-    return rc;
-}
-
-/* Writes the keys in the order of keys. */
-static enum status
-write_keys(struct resources *r, struct fold_batch *g, struct problem *why)
-{
     enum status rc = STATUS_OK;
 
+    sort_by_id(g);
     for (size_t i = 0; !rc && i < g->n; i++) {
         const struct gathered *row = &g->rows[i];
-        bool is_gone = row->id && row->size == 0;
-        sqlite3_stmt *q = r->statements[is_gone ? F_DELETE_KEY : F_INSERT_KEY];
+        struct slice entry = entry_of(g, row);
 
-        if (!row->is_new && !is_gone)
-            continue;
-        bind_bytes(q, 1, &row->key, sizeof(row->key));
-        if (!is_gone)
-            sqlite3_bind_int64(q, 2, row->id);
-        rc = db_run(&r->db, q, WHAT, why);
+        if (row->is_new) {
+            at->n++;
+            at->bytes += entry.size;
+            rc = put_row(r, F_INSERT, row, entry, why);
+        } else if (row->id) {
+            rc = change_row(r, row, entry, at, why);
+        }
     }
     return rc;
-}
-
-static enum status
-write_gathered(struct resources *r, struct resources_at *at,
-               struct problem *why)
-{
-    struct fold_batch *g = &r->batch;
-    enum status rc;
-
-    sort_by_key(g);
-    rc = find_ids(r, g, why);
-    if (!rc)
-        rc = delete_former(r, g, at, why);
-    if (rc)
-        return rc;
-    sort_by_id(g);
-    rc = write_rows(r, g, at, why);
-    if (rc)
-        return rc;
-    sort_by_key(g);
-    return write_keys(r, g, why);
 }
 
 static enum status
@@ -581,7 +589,9 @@ write_batch(struct resources *r, struct state_row *state, struct problem *why)
     enum status rc = db_run(&r->db, r->statements[F_BEGIN], WHAT, why);
 
     if (!rc)
-        rc = write_gathered(r, &state->at, why);
+        rc = write_keys(r, &r->batch, &state->at, why);
+    if (!rc)
+        rc = write_rows(r, &r->batch, &state->at, why);
     if (!rc)
         rc = write_state(r, state, why);
     if (!rc)

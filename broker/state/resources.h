@@ -99,7 +99,7 @@ MUST_CHECK enum status resources_fold(struct resources *resources,
                                       const struct batch *batch, uint64_t last,
                                       struct problem *why);
 
-/* True if resources_commit is due: 16,000 entries are gathered, or 4 MiB of
+/* True if resources_commit is due: 64,000 entries are gathered, or 16 MiB of
  * them. */
 bool resources_is_full(const struct resources *resources);
 

@@ -122,6 +122,9 @@ run(struct bench *b, const char *name, uint64_t n, uint64_t n_resources)
     bool is_creation = n_resources == 0;
     struct phase p = {0};
     struct rusage usage;
+    struct usage from, to;
+
+    usage_take(&from, getpid());
 
     for (uint64_t done = 0; done < n;) {
         struct batch *batch =
@@ -138,11 +141,13 @@ run(struct bench *b, const char *name, uint64_t n, uint64_t n_resources)
         batch_unref(batch);
     }
     getrusage(RUSAGE_SELF, &usage);
+    usage_take(&to, getpid());
     printf("%s entries=%" PRIu64 " entries_s=%.0f cpu_us=%.2f steps=%" PRIu64
-           " step_max_ms=%.0f rss_max_kib=%ld\n",
+           " step_max_ms=%.0f rss_max_kib=%ld disk_bytes=%.0f\n",
            name, n, (double)n * 1e9 / (double)p.wall_ns,
            (double)p.cpu_ns / 1e3 / (double)n, p.n_steps,
-           (double)p.longest_ns / 1e6, usage.ru_maxrss);
+           (double)p.longest_ns / 1e6, usage.ru_maxrss,
+           (double)(to.disk_bytes - from.disk_bytes) / (double)n);
     fflush(stdout);
 }
 

@@ -36,6 +36,7 @@ dumping_begin(struct dumping *d)
     sets_open(&d->sets);
     posts_set_checker(&d->sets.posts, accept_all, d);
     state_fold_init(&d->folding, d->sets.registry);
+    d->folding.rest_us = FOLD_AT_ONCE;
     if (contents_new(&d->contents, d->sets.registry, &why))
         fail_msg("%s", why.text);
     changedumps_init(&d->dumps, d->sets.registry, d->contents);

@@ -17,6 +17,7 @@ keeping_begin(struct keeping *w)
 
     sets_open(&w->sets);
     state_fold_init(&w->folding, w->sets.registry);
+    w->folding.rest_us = FOLD_AT_ONCE;
     if (contents_new(&w->contents, w->sets.registry, &why))
         fail_msg("%s", why.text);
     changedumps_init(&w->dumps, w->sets.registry, w->contents);

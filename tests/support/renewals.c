@@ -18,6 +18,7 @@ renewals_begin(struct renewals *w)
 {
     sets_open(&w->sets);
     state_fold_init(&w->folding, w->sets.registry);
+    w->folding.rest_us = FOLD_AT_ONCE;
     renewal_init(&w->renewal, w->sets.registry, &w->folding, NULL, &w->thread);
 }
 

@@ -228,6 +228,7 @@ sets_fold_all(struct sets *s)
     struct state_fold folding;
 
     state_fold_init(&folding, s->registry);
+    folding.rest_us = FOLD_AT_ONCE;
     chore_look(&folding.chore);
     while (chore_step(&folding.chore))
         ;

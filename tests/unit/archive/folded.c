@@ -8,6 +8,7 @@ world_begin(void)
 {
     sets_open(&world.sets);
     state_fold_init(&world.folding, world.sets.registry);
+    world.folding.rest_us = FOLD_AT_ONCE;
 }
 
 void

@@ -74,6 +74,7 @@ TEST(has_kept_nothing_when_it_begins_anew)
     assert_int_equal(set->notes->fold.kept, 30);
     chore_end(&world.folding.chore);
     state_fold_init(&world.folding, world.sets.registry);
+    world.folding.rest_us = FOLD_AT_ONCE;
     world_post("demo", 5, 30);
     world_fold();
     assert_int_equal(set->notes->fold.kept, 30); /* as before: it is the same */
@@ -82,6 +83,7 @@ TEST(has_kept_nothing_when_it_begins_anew)
         unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);
     unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE "-wal", 0);
     state_fold_init(&world.folding, world.sets.registry);
+    world.folding.rest_us = FOLD_AT_ONCE;
     set->notes->fold.wanted = 0;
     world_post("demo", 5, 30);
     world_fold();
@@ -122,6 +124,7 @@ TEST(is_folded_again_when_a_walk_has_found_damage)
     chore_end(&world.folding.chore);
     damage_rows("demo");
     state_fold_init(&world.folding, world.sets.registry);
+    world.folding.rest_us = FOLD_AT_ONCE;
 
     r = world_state("demo");
     assert_int_equal(resources_at(r)->seq, 2000);

@@ -36,6 +36,7 @@ open_stage(void **state)
     snprintf(s.dir, sizeof(s.dir), "%s/uploads", tempdir_path(state));
     sets_open(&s.sets);
     state_fold_init(&s.folding, s.sets.registry);
+    s.folding.rest_us = FOLD_AT_ONCE;
     return 0;
 }
 
@@ -294,6 +295,7 @@ TEST(news_that_the_log_has_let_go_of_are_in_the_state)
     sets_close(&s.sets);
     sets_open(&s.sets);
     state_fold_init(&s.folding, s.sets.registry);
+    s.folding.rest_us = FOLD_AT_ONCE;
     assert_takes(0, 2, 0, 0, 2);
     assert_int_equal(sets_head(&s.sets, NAME).last, 7);
 }
@@ -321,6 +323,7 @@ lose_history(void)
     sets_close(&s.sets); /* its memory has more entries than its files */
     sets_open(&s.sets);
     state_fold_init(&s.folding, s.sets.registry);
+    s.folding.rest_us = FOLD_AT_ONCE;
 }
 
 static const struct resources_at *

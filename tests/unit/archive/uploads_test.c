@@ -62,6 +62,7 @@ TEST(others_do_not_wait_for_a_state_that_is_held)
     sets_configure(&sets, tempdir_path(state));
     sets_open(&sets);
     state_fold_init(&folding, sets.registry);
+    folding.rest_us = FOLD_AT_ONCE;
     snprintf(dir, sizeof(dir), "%s/uploads", tempdir_path(state));
     sets_post(&sets, "held", 1, 5);
     state_fold_hold(&folding, sets_find(&sets, "held"));

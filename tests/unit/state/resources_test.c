@@ -172,10 +172,10 @@ TEST(says_when_enough_is_gathered)
     struct folded *w = *state;
     uint64_t seq = 0;
 
-    folded_open(w, 30, 2000, MODEL_MAX);
+    folded_open(w, 50, 4000, MODEL_MAX);
     while (!resources_is_full(w->resources))
         seq = folded_on(w, seq, UINT64_MAX);
-    assert_in_range(seq, 16000, 20000);
+    assert_in_range(seq, 64000, 68000);
     folded_commit(w);
     assert_false(resources_is_full(w->resources));
     folded_check(w);
