@@ -48,6 +48,7 @@ struct owned_db {
     struct table tables[TABLES_MAX];
     size_t n_tables;
     uint64_t id;             /* of the stream; 0: it has read none yet */
+    uint64_t id_kept;        /* the same that the database has, or 0 */
     bool is_stale;           /* its rows are no longer those of the stream */
     uint64_t n_kept;         /* of the last row that the database has */
     uint64_t n;              /* the same, in this transaction */
@@ -238,7 +239,7 @@ owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
     for (int i = 0; !rc && i < 2 && has_counted(o); i++)
         rc = db_prepare(db, &o->counts[i], count_sql[i], why);
     o->n = o->n_kept = (uint64_t)n;
-    o->id = (uint64_t)id;
+    o->id = o->id_kept = (uint64_t)id;
     if (rc) {
         owned_db_close(o);
         return rc;
@@ -569,6 +570,7 @@ write_place(struct owned_db *o, uint64_t n, struct problem *why)
 {
     sqlite3_bind_int64(o->place, 1, (sqlite3_int64)n);
     sqlite3_bind_int64(o->place, 2, (sqlite3_int64)o->id);
+    o->id_kept = o->id;
     return db_run(o->db, o->place, "write the number of a row", why);
 }
 
@@ -586,7 +588,9 @@ read_to_end(struct owned_db *o, enum status *end, struct problem *why)
         *end = check_first(o, why);
     if (!rc && !*end)
         o->n = n;
-    if (!*end && o->n > from)
+    if (!rc && o->id != o->id_kept && o->n == 0) /* it follows from now on */
+        *end = write_place(o, 0, why);
+    else if (!*end && o->n > from)
         *end = write_place(o, o->n, why);
     return rc;
 }
@@ -601,7 +605,7 @@ check_stream(struct owned_db *o, struct problem *why)
 
     if (rc || id == o->id)
         return rc;
-    o->is_stale = o->id != 0;
+    o->is_stale = o->n_kept > 0;
     o->id = id;
     o->n = o->n_kept = 0;
     return STATUS_OK;
@@ -746,7 +750,7 @@ add_last_id(struct owned_db *o, const struct table *t, struct outgoing *out,
     buf_init(&sql, SIZE_MAX);
     buf_add_format(&sql,
                    "SELECT seq FROM sqlite_sequence WHERE name = '%s'"
-                   " AND seq NOT IN (SELECT id FROM \"%s\")",
+                   " AND seq NOT IN (SELECT rowid FROM \"%s\")",
                    t->name, t->name);
     rc = prepare(o, &sql, &s, why);
     if (!rc)
@@ -880,6 +884,18 @@ owned_db_own(struct owned_db *o, const struct lease *lease, struct problem *why)
     return rc;
 }
 
+bool
+owned_db_is_empty(const struct owned_db *o)
+{
+    return o->n_kept == 0;
+}
+
+bool
+owned_db_has_followed(const struct owned_db *o)
+{
+    return o->id_kept != 0;
+}
+
 enum status
 owned_db_begin(struct owned_db *o, struct problem *why)
 {
@@ -921,5 +937,6 @@ owned_db_end(struct owned_db *o, bool is_kept)
     } else {
         o->is_doubtful |= o->n != o->n_kept; /* the stream has more than this */
         o->n = o->n_kept;
+        o->id_kept = 0; /* perhaps not: it is written again */
     }
 }

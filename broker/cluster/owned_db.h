@@ -62,6 +62,13 @@ MUST_CHECK enum status owned_db_own(struct owned_db *o,
                                     const struct lease *lease,
                                     struct problem *why);
 
+/* True if the database has no row of the stream. */
+bool owned_db_is_empty(const struct owned_db *o);
+
+/* True if the database has read the stream to its end, be it empty, also before
+ * a restart. */
+bool owned_db_has_followed(const struct owned_db *o);
+
 /* In a transaction that has begun, as its first and as its last step. Any
  * failure must roll the transaction back. STATUS_REFUSED: this broker is no
  * longer the owner. */

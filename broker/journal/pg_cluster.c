@@ -1,5 +1,6 @@
 #include "broker/journal/pg_cluster.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -302,6 +303,68 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
         rc = pg_run(&c, statements, 2, on_look, &look, why);
     pg_close(&c);
     return rc;
+}
+
+/* Checking */
+
+struct checking {
+    const struct journal_place *place;
+    uint64_t first, last;
+    bool is_there, is_same; /* the record of that number */
+};
+
+static enum status
+on_checked(size_t statement, const PGresult *rows, void *user,
+           struct problem *why)
+{
+    struct checking *c = user;
+
+    if (statement == 1) {
+        c->is_there = PQntuples(rows) == 1;
+        c->is_same = c->is_there &&
+                     slice_equal(pg_get_bytes(rows, 0, 0), chain_of(c->place));
+        return STATUS_OK;
+    }
+    if (PQntuples(rows) != 1)
+        return problem(why, STATUS_REFUSED, "PostgreSQL: it gave no row");
+    c->first = pg_get_number(rows, 0, 0);
+    c->last = pg_get_number(rows, 0, 1);
+    return STATUS_OK;
+}
+
+enum status
+pg_cluster_check(const struct pg_options *options,
+                 const struct journal_place *place, struct problem *why)
+{
+    struct checking checked = {.place = place};
+    char n[8];
+    const struct pg_statement statements[] = {
+        {"SELECT (SELECT n FROM tidings_records ORDER BY n LIMIT 1),"
+         " n FROM tidings_turn"},
+        {"SELECT chain FROM tidings_records WHERE n = $1",
+         {pg_number(place->n, n)},
+         1},
+    };
+    struct pg_connection c;
+    enum status rc = connect_for(&c, options, why);
+
+    if (!rc)
+        rc = pg_run(&c, statements, 2, on_checked, &checked, why);
+    pg_close(&c);
+    if (rc || checked.is_same)
+        return rc;
+    if (place->n < checked.first)
+        return problem(why, STATUS_GONE,
+                       "the copy ends with record %" PRIu64
+                       ", and the journal has forgotten records up to %" PRIu64,
+                       place->n, checked.first);
+    if (place->n > checked.last)
+        return problem(why, STATUS_DIFFERENT,
+                       "the journal ends before record %" PRIu64
+                       ", which the copy has",
+                       place->n);
+    return problem(why, STATUS_DIFFERENT,
+                   "the journal has another history than the copy");
 }
 
 /* Leaving */

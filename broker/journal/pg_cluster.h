@@ -61,6 +61,13 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
                 void (*on_broker)(const struct pg_broker *broker, void *user),
                 void *user, struct problem *why);
 
+/* Checks that a copy at `place` can follow the journal. STATUS_GONE: the
+ * journal has forgotten records that the copy needs; STATUS_DIFFERENT: the copy
+ * is of another history, or has records that the journal does not have. */
+MUST_CHECK enum status pg_cluster_check(const struct pg_options *options,
+                                        const struct journal_place *place,
+                                        struct problem *why);
+
 /* Takes a broker that does not run out of the cluster. `place`: of its copy;
  * NULL: it is lost. *is_last: no other broker is left, and the journal ends at
  * `place`: `release` is called, to make the copy a single broker's, and then

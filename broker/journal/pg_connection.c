@@ -128,22 +128,27 @@ await_socket(struct pg_connection *c, short events, int64_t deadline_us)
     return poll(&p, 1, (int)(left_us / 1000) + 1) != 0;
 }
 
-/* Sends what waits, and reads until a result is whole. */
+/* Sends all that waits; reads meanwhile, for the server may want that first. */
+static bool
+flush(struct pg_connection *c, int64_t deadline_us)
+{
+    int unsent;
+
+    while ((unsent = PQflush(c->handle)) > 0)
+        if (!await_socket(c, POLLIN | POLLOUT, deadline_us) ||
+            !PQconsumeInput(c->handle))
+            return false;
+    return unsent == 0;
+}
+
+/* Reads until a result is whole. */
 static bool
 await_result(struct pg_connection *c, int64_t deadline_us)
 {
-    for (;;) {
-        int unsent = PQflush(c->handle);
-
-        if (unsent < 0)
+    while (PQisBusy(c->handle))
+        if (!await_socket(c, POLLIN, deadline_us) || !PQconsumeInput(c->handle))
             return false;
-        if (unsent == 0 && !PQisBusy(c->handle))
-            return true;
-        if (!await_socket(c, (short)(POLLIN | (unsent ? POLLOUT : 0)),
-                          deadline_us) ||
-            !PQconsumeInput(c->handle))
-            return false;
-    }
+    return true;
 }
 
 /* Running */
@@ -164,8 +169,7 @@ note_notice(void *user, const PGresult *notice)
 struct run {
     pg_rows_fn *on_rows;
     void *user;
-    size_t at;            /* statement */
-    uint64_t is_prepared; /* a bit for each statement that is prepared first */
+    size_t at; /* statement */
     enum status rc;
     struct problem *why;
 };
@@ -187,7 +191,7 @@ find_prepared(const struct pg_connection *c, const char *sql)
  * the server has not prepared it yet; sets it to "" for any other statement.
  * `*n_new` counts the preparations of this run. */
 static bool
-prepare_statement(struct pg_connection *c, struct run *run, size_t at,
+prepare_statement(struct pg_connection *c, size_t at,
                   const struct pg_statement *s, unsigned *n_new,
                   char name[NAME_SIZE])
 {
@@ -202,18 +206,19 @@ prepare_statement(struct pg_connection *c, struct run *run, size_t at,
     if (i < c->n_prepared)
         return true;
     c->prepared[i] = s->sql;
-    run->is_prepared |= UINT64_C(1) << at;
+    c->preparing |= UINT64_C(1) << at;
     (*n_new)++;
     return PQsendPrepare(c->handle, name, s->sql, 0, NULL);
 }
 
 static bool
 send_statements(struct pg_connection *c, const struct pg_statement *statements,
-                size_t n, struct run *run)
+                size_t n)
 {
     static const int binary[PG_VALUES_MAX] = {1, 1, 1, 1, 1, 1, 1, 1};
     unsigned n_new = 0;
 
+    c->preparing = 0;
     if (!PQenterPipelineMode(c->handle))
         return false;
     for (size_t i = 0; i < n; i++) {
@@ -226,7 +231,7 @@ send_statements(struct pg_connection *c, const struct pg_statement *statements,
             values[v] = s->values[v].data;
             sizes[v] = (int)s->values[v].size;
         }
-        if (!prepare_statement(c, run, i, s, &n_new, name))
+        if (!prepare_statement(c, i, s, &n_new, name))
             return false;
         is_sent = *name ? PQsendQueryPrepared(c->handle, name, s->n_values,
                                               values, sizes, binary, 1)
@@ -240,9 +245,9 @@ send_statements(struct pg_connection *c, const struct pg_statement *statements,
 
 /* True if the next result is that of a statement's preparation. */
 static bool
-is_preparing(const struct run *run)
+is_preparing(const struct pg_connection *c, const struct run *run)
 {
-    return run->is_prepared & UINT64_C(1) << run->at;
+    return c->preparing & UINT64_C(1) << run->at;
 }
 
 /* True: the run is over. */
@@ -252,11 +257,11 @@ take_result(struct pg_connection *c, struct run *run, PGresult *result)
     ExecStatusType kind = result ? PQresultStatus(result) : PGRES_COMMAND_OK;
     const char *said;
 
-    if (!result && is_preparing(run))
-        run->is_prepared &= ~(UINT64_C(1) << run->at);
+    if (!result && is_preparing(c, run))
+        c->preparing &= ~(UINT64_C(1) << run->at);
     else if (!result) /* behind each statement */
         run->at++;
-    else if (kind == PGRES_COMMAND_OK && is_preparing(run))
+    else if (kind == PGRES_COMMAND_OK && is_preparing(c, run))
         c->n_prepared++;
     else if (kind == PGRES_TUPLES_OK && !run->rc && run->on_rows)
         run->rc = run->on_rows(run->at, result, run->user, run->why);
@@ -269,25 +274,58 @@ take_result(struct pg_connection *c, struct run *run, PGresult *result)
     return kind == PGRES_PIPELINE_SYNC;
 }
 
-enum status
-pg_run(struct pg_connection *c, const struct pg_statement *statements, size_t n,
-       pg_rows_fn *on_rows, void *user, struct problem *why)
+static enum status
+send_until(struct pg_connection *c, const struct pg_statement *statements,
+           size_t n, int64_t deadline_us, struct problem *why)
 {
-    int64_t deadline_us = deadline_of(c, c->options.patience_us);
+    if (!c->handle || !send_statements(c, statements, n))
+        return lose(c, "the connection is lost", why);
+    return flush(c, deadline_us) ? STATUS_OK
+                                 : lose(c, "it did not answer in time", why);
+}
+
+static enum status
+receive_until(struct pg_connection *c, pg_rows_fn *on_rows, void *user,
+              int64_t deadline_us, struct problem *why)
+{
     struct run run = {.on_rows = on_rows, .user = user, .why = why};
 
-    if (!c->handle || !send_statements(c, statements, n, &run))
-        return lose(c, "the connection is lost", why);
     do {
         if (!await_result(c, deadline_us))
             return lose(c, "it did not answer in time", why);
     } while (!take_result(c, &run, PQgetResult(c->handle)));
     if (c->is_cancelled || !PQexitPipelineMode(c->handle))
         return lose(c, "a wait for a standby was cancelled", why);
-    if (run.rc == STATUS_REFUSED &&
-        PQtransactionStatus(c->handle) != PQTRANS_IDLE)
+    if (run.rc == STATUS_IO || (run.rc == STATUS_REFUSED &&
+                                PQtransactionStatus(c->handle) != PQTRANS_IDLE))
         pg_close(c); /* its end takes the transaction along */
     return run.rc;
+}
+
+enum status
+pg_send(struct pg_connection *c, const struct pg_statement *statements,
+        size_t n, struct problem *why)
+{
+    return send_until(c, statements, n, deadline_of(c, c->options.patience_us),
+                      why);
+}
+
+enum status
+pg_receive(struct pg_connection *c, pg_rows_fn *on_rows, void *user,
+           struct problem *why)
+{
+    return receive_until(c, on_rows, user,
+                         deadline_of(c, c->options.patience_us), why);
+}
+
+enum status
+pg_run(struct pg_connection *c, const struct pg_statement *statements, size_t n,
+       pg_rows_fn *on_rows, void *user, struct problem *why)
+{
+    int64_t deadline_us = deadline_of(c, c->options.patience_us);
+    enum status rc = send_until(c, statements, n, deadline_us, why);
+
+    return rc ? rc : receive_until(c, on_rows, user, deadline_us, why);
 }
 
 /* True if a session other than `own_pid` has sent a notification. */
@@ -365,7 +403,8 @@ take_host(const char *address, unsigned i, char *parts[HOST_WORDS])
 
 /* Connects to one host alone, within its part of the time. Among several hosts
  * libpq would wait without a limit for a silent one, and give up when one hangs
- * up. */
+ * up. A failover manager may promote a standby and forbid writes until the old
+ * primary is surely gone (default_transaction_read_only). */
 static enum status
 open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
 {
@@ -384,8 +423,8 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
     deadline_us = deadline_of(c, c->options.patience_us / *n_hosts);
     {
         const char *const values[] = {
-            c->options.address, "primary", session,  "UTF8", "3000",
-            parts[0],           parts[1],  parts[2], NULL};
+            c->options.address, "read-write", session,  "UTF8", "3000",
+            parts[0],           parts[1],     parts[2], NULL};
 
         c->handle = PQconnectStartParams(names, values, 1);
     }
@@ -409,16 +448,29 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
                                           : STATUS_OK;
 }
 
+#define NO_STANDBY                                                         \
+    "PostgreSQL: synchronous_standby_names is empty: it answers before a " \
+    "second machine has a commit"
+
+enum status
+pg_judge_commit(const struct pg_connection *c, const PGresult *rows,
+                struct problem *why)
+{
+    if (!c->options.is_unsafe && pg_get_number(rows, 0, 0) == 0)
+        return problem(why, STATUS_IO, NO_STANDBY);
+    return STATUS_OK;
+}
+
 /* The one row of CHECK. */
 static enum status
 judge_server(size_t statement, const PGresult *rows, void *user,
              struct problem *why)
 {
     static const char *const faults[] = {
-        "its fsync is off: it loses commits with a power failure",
-        "its full_page_writes is off: a power failure may damage it",
-        ("synchronous_standby_names is empty: it answers before a second "
-         "machine has a commit"),
+        "PostgreSQL: its fsync is off: it loses commits with a power failure",
+        ("PostgreSQL: its full_page_writes is off: a power failure may damage "
+         "it"),
+        NO_STANDBY,
     };
     const struct pg_connection *c = user;
 
@@ -433,7 +485,7 @@ judge_server(size_t statement, const PGresult *rows, void *user,
                        "cluster init begins one");
     for (int i = 0; i < 3; i++)
         if (!c->options.is_unsafe && pg_get_number(rows, 0, i + 1) == 0)
-            return problem(why, STATUS_REFUSED, "PostgreSQL: %s", faults[i]);
+            return problem(why, STATUS_REFUSED, "%s", faults[i]);
     return STATUS_OK;
 }
 
@@ -470,7 +522,6 @@ static const struct pg_statement settings[] = {
     {"SET statement_timeout = 0"},
     {"SET lock_timeout = 0"},
     {"SET default_transaction_isolation = 'read committed'"},
-    {"SET default_transaction_read_only = off"},
     {"SET idle_in_transaction_session_timeout = '2s'"},
     {"SET plan_cache_mode = force_generic_plan"},
     {"SET enable_seqscan = off"},

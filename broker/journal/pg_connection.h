@@ -56,6 +56,8 @@ struct pg_connection {
     const char *prepared[PG_PREPARED_MAX]; /* here; the name of each is its
                                               index */
     unsigned n_prepared;
+    uint64_t preparing; /* of the run under way: a bit for each statement that
+                           is prepared first */
 };
 
 /* The values are bytes in binary form, as PostgreSQL's types have them. */
@@ -81,14 +83,37 @@ void pg_init(struct pg_connection *c, const struct pg_options *options);
  * another broker has the name. No password gets into `why`. */
 MUST_CHECK enum status pg_connect(struct pg_connection *c, struct problem *why);
 
+/* Sends statements, which one round trip will run, and returns when all of it
+ * has left: the values are the caller's again. pg_receive has to follow.
+ * STATUS_IO: nobody knows what was run; the connection is closed. */
+MUST_CHECK enum status pg_send(struct pg_connection *c,
+                               const struct pg_statement *statements, size_t n,
+                               struct problem *why);
+
+/* Waits for the results of what pg_send has sent, as pg_run does. */
+MUST_CHECK enum status pg_receive(struct pg_connection *c, pg_rows_fn *on_rows,
+                                  void *user, struct problem *why);
+
 /* Runs statements in one round trip and waits for all of them. `on_rows` may be
  * NULL. STATUS_OK, or the status of on_rows: the server ran all of them.
  * STATUS_REFUSED: the server refused one and skipped the rest; an open
- * transaction is lost. STATUS_IO: nobody knows; the connection is closed. */
+ * transaction is lost. STATUS_IO, also of on_rows: nobody knows; the connection
+ * is closed. */
 MUST_CHECK enum status pg_run(struct pg_connection *c,
                               const struct pg_statement *statements, size_t n,
                               pg_rows_fn *on_rows, void *user,
                               struct problem *why);
+
+/* Behind a COMMIT, in the same run; its row is for pg_judge_commit. A failover
+ * manager that sees no standby may empty synchronous_standby_names: then all
+ * commits that wait for a standby return at once. */
+#define PG_WAITS_FOR_STANDBY \
+    "SELECT (current_setting('synchronous_standby_names') <> '')::int::bigint"
+
+/* STATUS_IO: the commit may be on one machine alone. */
+MUST_CHECK enum status pg_judge_commit(const struct pg_connection *c,
+                                       const PGresult *rows,
+                                       struct problem *why);
 
 /* Waits until the server sends a notification, `fd` can be read (-1: none), or
  * `wait_us` have passed. Sets *is_notified to true if a session other than

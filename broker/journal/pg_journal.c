@@ -161,8 +161,8 @@ check_first(struct reading *r, const PGresult *rows, struct problem *why)
     if (pg_get_number(rows, 0, 0) != r->read.n)
         return problem(why, STATUS_GONE,
                        "the journal does not keep the records behind %llu any "
-                       "more, where this broker is: restore a backup of "
-                       "another broker of the cluster here",
+                       "more, where this broker is: make a new data directory "
+                       "with tidingsd cluster join",
                        (unsigned long long)r->read.n);
     if (!get_chain(rows, 0, 1, &chain) ||
         !digest_is_equal(&chain, &r->read.chain))
@@ -299,12 +299,15 @@ pg_turn(struct journal *journal, const struct journal_place *at,
                : rc;
 }
 
-/* The row of PG_APPEND. */
+/* The rows of: PG_APPEND, NOTIFY, COMMIT, PG_WAITS_FOR_STANDBY. */
 static enum status
 on_appended(size_t statement, const PGresult *rows, void *user,
             struct problem *why)
 {
-    (void)user;
+    const struct pg_journal *j = user;
+
+    if (statement == 3)
+        return pg_judge_commit(&j->turns, rows, why);
     if (statement > 0 || PQntuples(rows) == 1)
         return STATUS_OK;
     return problem(why, STATUS_CONFLICT, "another broker was first");
@@ -318,6 +321,28 @@ pg_look(struct journal *journal)
 
     atomic_store_explicit(&j->is_asked, true, memory_order_relaxed);
     (void)eventfd_write(j->wake_fd, 1);
+}
+
+/* What the log thread waits for until the end of an append, from now on. */
+static void
+limit_append(struct pg_journal *j)
+{
+    int64_t least_us = clock_steady_us() + APPEND_MIN_US;
+
+    j->turns.until_us = j->asked_turn_us + POST_US;
+    if (j->turns.until_us < least_us)
+        j->turns.until_us = least_us;
+}
+
+static enum status
+note_appended(struct pg_journal *j, enum status rc)
+{
+    if (rc == STATUS_IO) {
+        atomic_store_explicit(&j->own_pid, 0, memory_order_relaxed);
+        pg_look(&j->journal); /* the record may be there */
+    }
+    /* The server refused a statement before COMMIT: nothing is kept. */
+    return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
 }
 
 static enum status
@@ -337,21 +362,24 @@ pg_append(struct journal *journal, const struct journal_place *place,
          true},
         {"NOTIFY tidings_records", .is_frequent = true},
         {"COMMIT", .is_frequent = true},
+        {PG_WAITS_FOR_STANDBY, .is_frequent = true},
     };
-    enum status rc;
 
-    j->turns.until_us = j->asked_turn_us + POST_US;
-    if (j->turns.until_us < clock_steady_us() + APPEND_MIN_US)
-        j->turns.until_us = clock_steady_us() + APPEND_MIN_US;
+    limit_append(j);
     atomic_store_explicit(&j->own_pid, PQbackendPID(j->turns.handle),
                           memory_order_relaxed);
-    rc = pg_run(&j->turns, statements, 3, on_appended, NULL, why);
-    if (rc == STATUS_IO) {
-        atomic_store_explicit(&j->own_pid, 0, memory_order_relaxed);
-        pg_look(journal); /* the record may be there */
-    }
-    /* The server refused a statement before COMMIT: nothing is kept. */
-    return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
+    return note_appended(j, pg_send(&j->turns, statements, 4, why));
+}
+
+static enum status
+pg_outcome(struct journal *journal, struct problem *why)
+{
+    struct pg_journal *j = journal_of(journal);
+
+    /* Once more, for the log thread may have waited for its own disk: the
+     * server has answered meanwhile. */
+    limit_append(j);
+    return note_appended(j, pg_receive(&j->turns, on_appended, j, why));
 }
 
 /* Following */
@@ -386,7 +414,7 @@ catch_up(struct pg_journal *j, struct problem *why)
     return rc;
 }
 
-/* The rows of: REPORT, LAST. */
+/* The rows of: REPORT, PG_WAITS_FOR_STANDBY, LAST. */
 static enum status
 on_reported(size_t statement, const PGresult *rows, void *user,
             struct problem *why)
@@ -395,7 +423,9 @@ on_reported(size_t statement, const PGresult *rows, void *user,
 
     if (statement == 0 && PQntuples(rows) != 1)
         return problem(why, STATUS_REFUSED, NAME_LOST);
-    if (statement == 1 && PQntuples(rows) == 1)
+    if (statement == 1)
+        return pg_judge_commit(&j->looks, rows, why);
+    if (statement == 2 && PQntuples(rows) == 1)
         log_note_end(j->log, pg_get_number(rows, 0, 0));
     return STATUS_OK;
 }
@@ -411,6 +441,7 @@ report_place(struct pg_journal *j, struct problem *why)
          {slice_of(j->looks.options.broker),
           slice_of(j->looks.options.instance)},
          3},
+        {PG_WAITS_FOR_STANDBY},
         {LAST},
         {TRIM, {pg_number(j->keep_bytes, keep)}, 1},
     };
@@ -420,7 +451,7 @@ report_place(struct pg_journal *j, struct problem *why)
 
     log_place(j->log, &place);
     statements[0].values[2] = pg_number(place.n, n);
-    rc = pg_run(&j->looks, statements, trims ? 3 : 2, on_reported, j, why);
+    rc = pg_run(&j->looks, statements, trims ? 4 : 3, on_reported, j, why);
     if (rc == STATUS_REFUSED)
         pg_close(&j->looks); /* claims the name, or learns who has it */
     if (is_due)
@@ -562,6 +593,7 @@ pg_journal_close(struct journal *journal)
 static const struct journal_ops ops = {
     .turn = pg_turn,
     .append = pg_append,
+    .outcome = pg_outcome,
     .release = pg_release,
     .look = pg_look,
     .keep = pg_keep,

@@ -553,6 +553,15 @@ explain_conflict(struct pg_streams *s, const char *stream, uint64_t n,
         *why = lost;
 }
 
+/* The rows of: PUT_ROWS, NOTIFY, COMMIT, PG_WAITS_FOR_STANDBY. */
+static enum status
+on_put(size_t statement, const PGresult *rows, void *user, struct problem *why)
+{
+    const struct pg_streams *s = user;
+
+    return statement == 3 ? pg_judge_commit(&s->c, rows, why) : STATUS_OK;
+}
+
 static enum status
 put_rows(struct pg_streams *s, const char *stream, uint64_t n,
          struct slice keys, struct slice values, struct problem *why)
@@ -562,8 +571,9 @@ put_rows(struct pg_streams *s, const char *stream, uint64_t n,
         {PUT_ROWS, {slice_of(stream), pg_number(n, from), keys, values}, 4},
         {"NOTIFY tidings_rows"},
         {"COMMIT"},
+        {PG_WAITS_FOR_STANDBY},
     };
-    enum status rc = pg_run(&s->c, statements, 3, NULL, NULL, why);
+    enum status rc = pg_run(&s->c, statements, 4, on_put, s, why);
 
     /* The server refused a statement before COMMIT: nothing is kept. */
     return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;

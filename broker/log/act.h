@@ -184,6 +184,8 @@ struct commit {
     size_t n;
     const struct journal_place *place; /* that the commit leads to; NULL: it
                                           leaves the place as it is */
+    bool is_ahead; /* the last call of the engine was write_ahead, with these
+                      acts */
 };
 
 /* The acts of one round: the acts of the next commit, in the order of their

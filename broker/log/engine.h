@@ -85,6 +85,14 @@ struct engine_ops {
      * that follow. A commit that was refused uses up none. Log thread. */
     uint32_t (*next_id)(struct engine *engine);
 
+    /* Writes and syncs what it can of a commit that may never come, so that
+     * less is left for the commit: a journal keeps the round meanwhile. Nothing
+     * of that is visible, here or after a crash, until the commit has come; any
+     * other commit writes over it. `place` of the commit does not count. A
+     * failure is none yet: the commit tries again, and reports it. NULL: there
+     * is nothing to write. Log thread. */
+    void (*write_ahead)(struct engine *engine, const struct commit *commit);
+
     /* Makes the acts durable, all or none, in their order. Also forgets some
      * batches that files of closed lists hold: a slice of at most 1 MB, so that
      * no commit waits long for it; *is_more: there is more to forget.

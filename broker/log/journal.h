@@ -10,7 +10,9 @@
  *         <------ records behind this copy, the time
  *       (commits these to its engine, and publishes them)
  *       stamps its own posts at that time
- *       append ----------------------------------> kept on two machines
+ *       append ----------------------------------> is under way
+ *       (writes entries to its engine, ahead of the commit)
+ *       outcome <--------------------------------- kept on two machines
  *       (commits to its engine, publishes, answers)
  *
  * The journal alone decides what has happened. A round whose append has an
@@ -38,6 +40,15 @@ struct journal_place {
     struct digest chain;
 };
 
+/* True if a copy is one of a cluster: it has a record, or began with sets. */
+static inline bool
+journal_place_is_set(const struct journal_place *place)
+{
+    static const struct journal_place none = {.n = 0};
+
+    return place->n > 0 || !digest_is_equal(&place->chain, &none.chain);
+}
+
 /* Moves a place over the next record. */
 static inline void
 journal_place_next(struct journal_place *place, struct slice record)
@@ -62,19 +73,25 @@ struct journal_ops {
      * broker. STATUS_OK: the caller has the turn until it calls
      * append or release. Else it has none: STATUS_UNREACHABLE, or what `take`
      * returned; STATUS_DIFFERENT: the journal ends before `at`, or has another
-     * record there. Log thread. NULL: this broker only follows; `append` and
-     * `release` are NULL, too. */
+     * record there. Log thread. NULL: this broker only follows; `append`,
+     * `outcome` and `release` are NULL, too. */
     enum status (*turn)(struct journal *journal, const struct journal_place *at,
                         journal_take_fn *take, void *user, int64_t *now_us,
                         struct problem *why);
 
-    /* Adds a record, which leads to `place`, and ends the turn. STATUS_OK: it
-     * is kept for good. STATUS_CONFLICT: another record has its number.
-     * STATUS_UNREACHABLE: it is not kept. STATUS_IO: nobody knows; a later turn
-     * will tell. Log thread. */
+    /* Begins to add a record, which leads to `place`. STATUS_OK: all of it is
+     * under way, and `record` is the caller's again. The caller asks for the
+     * outcome next; the journal ends the turn by itself, also if the caller is
+     * late. Any other status is the outcome. Log thread. */
     enum status (*append)(struct journal *journal,
                           const struct journal_place *place,
                           struct slice record, struct problem *why);
+
+    /* Waits for what the append comes to. STATUS_OK: the record is kept for
+     * good. STATUS_CONFLICT: another record has its number.
+     * STATUS_UNREACHABLE: it is not kept. STATUS_IO: nobody knows; a later turn
+     * will tell. Log thread. */
+    enum status (*outcome)(struct journal *journal, struct problem *why);
 
     /* Ends the turn without a record. Log thread. */
     void (*release)(struct journal *journal);

@@ -871,10 +871,9 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
 static enum status
 load_place(struct log *log, struct problem *why)
 {
-    static const struct journal_place none = {.n = 0};
     struct journal_place *place = &log->log_thread.place;
     enum status rc = log->engine->ops->place(log->engine, place, why);
-    bool is_copy = place->n > 0 || !digest_is_equal(&place->chain, &none.chain);
+    bool is_copy = journal_place_is_set(place);
 
     if (!rc && is_copy && !log->options.journal)
         rc = problem(why, STATUS_REFUSED,
@@ -884,8 +883,8 @@ load_place(struct log *log, struct problem *why)
     if (!rc && !is_copy && log->options.journal && log->is_used)
         rc = problem(why, STATUS_REFUSED,
                      "%s has sets that are not of the cluster: tidingsd "
-                     "cluster init begins a cluster with them, and a restored "
-                     "backup of another broker joins one",
+                     "cluster init begins a cluster with them, and tidingsd "
+                     "cluster join makes a data directory of one",
                      log->dir);
     return rc;
 }

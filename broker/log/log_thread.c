@@ -53,13 +53,14 @@ publish_set(struct log_thread *t, struct log_set *set)
 }
 
 /* The engine's commit, timed and counted. `place`: what the round leads to in
- * the journal; NULL: it is not in there. */
+ * the journal; NULL: it is not in there. `is_ahead` as in struct commit. */
 static enum status
 commit_acts(struct log_thread *t, const struct journal_place *place,
-            bool *is_more, struct problem *why)
+            bool is_ahead, bool *is_more, struct problem *why)
 {
     const struct acts *acts = &t->sequencer.acts;
-    const struct commit commit = {acts->at_us, acts->all, acts->n, place};
+    const struct commit commit = {acts->at_us, acts->all, acts->n, place,
+                                  is_ahead};
     int64_t began_us = clock_steady_us();
     enum status rc = t->engine->ops->commit(t->engine, &commit, is_more, why);
 
@@ -105,6 +106,27 @@ refuse_unsettled(struct problem *why, const char *what)
                 inner.text);
 }
 
+/* Adds the record of the round to the journal. While the journal keeps it, the
+ * engine writes what it can of `commit`: the disks work at the same time. */
+static enum status
+append_record(struct log_thread *t, const struct journal_place *place,
+              const struct commit *commit, struct problem *why)
+{
+    struct journal *journal = t->options->journal;
+    const struct engine_ops *engine_ops = t->engine->ops;
+    int64_t began_us = clock_steady_us();
+    enum status rc =
+        journal->ops->append(journal, place, buf_slice(&t->record), why);
+
+    if (rc)
+        return rc;
+    if (engine_ops->write_ahead)
+        engine_ops->write_ahead(t->engine, commit);
+    rc = journal->ops->outcome(journal, why);
+    t->append_us = clock_steady_us() - began_us;
+    return rc;
+}
+
 /* Adds the round to the journal, which ends the turn, and sets *place to where
  * that leads. If all its acts are local, *place stays as it is. */
 static enum status
@@ -112,9 +134,7 @@ append_round(struct log_thread *t, struct journal_place *place,
              struct problem *why)
 {
     const struct acts *acts = &t->sequencer.acts;
-    const struct commit commit = {acts->at_us, acts->all, acts->n, NULL};
-    struct journal *journal = t->options->journal;
-    int64_t began_us = clock_steady_us();
+    const struct commit commit = {acts->at_us, acts->all, acts->n};
     size_t n_shared;
     enum status rc;
 
@@ -126,8 +146,7 @@ append_round(struct log_thread *t, struct journal_place *place,
         return STATUS_OK;
     t->has_turn = false;
     journal_place_next(place, buf_slice(&t->record));
-    rc = journal->ops->append(journal, place, buf_slice(&t->record), why);
-    t->append_us = clock_steady_us() - began_us;
+    rc = append_record(t, place, &commit, why);
     if (!rc)
         journal_copy_note_end(&t->copy, place->n);
     if (rc == STATUS_IO)
@@ -159,13 +178,16 @@ keep_round(struct log_thread *t, const struct journal_place *followed,
     uint64_t before = t->place.n;
     enum status rc =
         t->has_turn && !followed ? append_round(t, &place, why) : STATUS_OK;
+    bool is_appended;
 
     if (rc)
         return rc;
-    rc = commit_acts(t, place.n > t->place.n ? &place : NULL, is_more, why);
-    if (!rc && !followed && place.n > before)
+    is_appended = !followed && place.n > before;
+    rc = commit_acts(t, place.n > before ? &place : NULL,
+                     is_appended && t->engine->ops->write_ahead, is_more, why);
+    if (!rc && is_appended)
         note_record(t, buf_slice(&t->record));
-    if (rc == STATUS_BUSY && !followed && place.n > before)
+    if (rc == STATUS_BUSY && is_appended)
         refuse_unsettled(why, "the journal has kept this, and this broker "
                               "cannot yet");
     return rc;

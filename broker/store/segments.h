@@ -10,7 +10,9 @@
  *
  * Order: entries are written and synced, then SQLite commits the rows. So a row
  * never names bytes that are not on the disk; bytes that no row names are
- * nothing, and are written over. The database alone says what there is: its
+ * nothing, and are written over. That holds for a broker of a cluster, too,
+ * which writes entries while the journal keeps their record (store.c). The
+ * database alone says what there is: its
  * table `segments` has a row for each file, with the bytes that rows name in
  * it.
  *

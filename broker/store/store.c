@@ -56,9 +56,11 @@ struct store {
     struct store_rows rows;
     struct store_keys keys;
     struct checkpoint checkpoint;
-    bool has_plenty;         /* of disk space, as of the last look at it */
-    int64_t plenty_until_us; /* likewise, without a look */
-    uint64_t room;           /* as of the last look */
+    bool has_plenty;            /* of disk space, as of the last look at it */
+    int64_t plenty_until_us;    /* likewise, without a look */
+    uint64_t room;              /* as of the last look */
+    struct segment_place ahead; /* of the entries that write_ahead has written,
+                                   for the next commit only */
 };
 
 static struct store *
@@ -133,9 +135,37 @@ store_room(struct engine *engine)
     s->has_plenty = disk_bytes >= PLENTY_BYTES;
     if (!s->has_plenty) /* a segment takes its room before it has entries */
         segments_end(&s->segments);
+    s->ahead.number = 0; /* it may have been in that segment */
     if (s->has_plenty)
         s->plenty_until_us = clock_steady_us() + PLENTY_US;
     return s->room;
+}
+
+/*
+ * Entries go into a segment before anybody knows whether their commit comes:
+ * the journal has the record under way. If it refuses the record, or nobody
+ * knows whether it has it, no row names these bytes. Then they are nothing:
+ *
+ *   - the end of the segment stays where it was (segments_committed has not
+ *     been called), so the next large commit writes over them. If the journal
+ *     has the record after all, it comes back with a turn or the follower, and
+ *     that commit writes the entries once more;
+ *   - readers, backups and the fold find bytes by rows only;
+ *   - after a crash no segment is gone on with. The file goes with the last
+ *     row that names it, or becomes spare if there is none.
+ *
+ * So segments and rows have the order of their syncs that they have without a
+ * journal: only what lies between them is longer.
+ */
+static void
+store_write_ahead(struct engine *engine, const struct commit *commit)
+{
+    struct store *s = store_of(engine);
+    struct problem why;
+
+    s->ahead.number = 0;
+    if (s->has_plenty && segments_write(&s->segments, commit, &s->ahead, &why))
+        s->ahead.number = 0; /* the commit tries again */
 }
 
 static enum status
@@ -145,11 +175,14 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     struct store *s = store_of(engine);
     struct segment_place place = {0, 0};
     bool is_paid = false;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     *is_more = store_rows_owe(&s->rows);
-    rc = s->has_plenty ? segments_write(&s->segments, commit, &place, why)
-                       : STATUS_OK;
+    if (commit->is_ahead)
+        place = s->ahead;
+    s->ahead.number = 0;
+    if (place.number == 0 && s->has_plenty)
+        rc = segments_write(&s->segments, commit, &place, why);
     if (rc)
         return rc;
     store_rows_begin(&s->rows, &place);
@@ -453,6 +486,7 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
     s->ops.keys_since = store_keys_begun;
     s->ops.next_id = store_next_id;
     s->ops.commit = store_commit;
+    s->ops.write_ahead = store_write_ahead;
     s->ops.tidy = store_tidy;
     s->ops.close = store_close;
     s->queries.engine.ops = &s->ops;

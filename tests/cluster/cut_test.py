@@ -93,15 +93,15 @@ def test_a_broker_that_hears_nothing_refuses_posts(start_cluster, directions):
     follower.leave()
 
 
-def post_through_cuts(member, first, step):
+def post_through_cuts(member, first, step, size):
     """Cut the connection at message `first` of a turn, `first` + `step` and so on, and
-    post until the post is acknowledged. The locs of all posts; how many cuts there
-    were."""
+    post two entries of `size` bytes until the post is acknowledged. The locs of all
+    posts; how many cuts there were."""
     of_set = Set(member.client_in_front(), "news")
     locs = []
     cuts = range(first, MESSAGES_MAX, step)
     for n in cuts:
-        body = entries(2, first=1000 * first + 2 * n)
+        body = entries(2, 1000 * first + 2 * n, size)
         locs.append([entry["loc"] for entry in body])
         for way in member.ways.values():
             way.cut_turn(n)
@@ -121,14 +121,15 @@ def post_through_cuts(member, first, step):
 
 # Issue 22, 1: a connection that ends at any message of a commit leaves its outcome
 # unknown. The post is repeated with its key, and is there once.
-def test_a_cut_at_any_message_of_a_commit_does_no_harm(start_cluster):
+@pytest.mark.parametrize("size", [0, 20000], ids=["in rows", "in segments"])
+def test_a_cut_at_any_message_of_a_commit_does_no_harm(start_cluster, size):
     cluster = start_cluster()
     news = cluster.sets("news")
     news[0].create()
     cluster.wait_same()
     step = len(cluster.members)
     posting = [
-        Background(post_through_cuts, member, i, step)
+        Background(post_through_cuts, member, i, step, size)
         for i, member in enumerate(cluster.members)
     ]
     done = [thread.join() for thread in posting]

@@ -20,7 +20,8 @@ def wait_post(member, status):
     )
 
 
-# Issue 22, 8: settings are looked at with each connection.
+# Issue 22, 8: settings are looked at with each connection, and whether commits wait for
+# a standby, behind each commit.
 @pytest.mark.parametrize(
     "setting, wrong, words",
     [
@@ -38,7 +39,8 @@ def test_a_server_that_may_lose_commits_gets_no_posts(
     trio.query(f"ALTER SYSTEM SET {setting} = {wrong}")
     trio.query("SELECT pg_reload_conf()")
     wait_for("the setting", lambda: trio.query(f"SHOW {setting}") == [wrong.strip("'")])
-    member.reset_connections()
+    if setting != "synchronous_standby_names":
+        member.reset_connections()
     answer = wait_post(member, 503)
     assert words in answer.json()["detail"]
     assert Set(member, "news").last() >= 1
@@ -46,6 +48,46 @@ def test_a_server_that_may_lose_commits_gets_no_posts(
     trio.query("SELECT pg_reload_conf()")
     wait_post(member, 200)
     cluster.wait_same()
+
+
+# A failover manager that sees no standby any more may empty the names: PostgreSQL then
+# answers commits that wait.
+def test_a_commit_that_no_longer_waits_is_not_acknowledged(
+    start_cluster, trio, background
+):
+    cluster = start_cluster()
+    member = cluster.members[0]
+    assert post(member).status == 200
+    standbys = trio.standbys
+    for name in standbys:
+        trio.kill(name)
+    waiting = background(post, member)
+    look = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    wait_for("a commit that waits", lambda: trio.query(look) != ["0"])
+    trio.query("ALTER SYSTEM SET synchronous_standby_names = ''")
+    trio.query("SELECT pg_reload_conf()")
+    assert waiting.join().status == 503
+    for name in standbys:
+        trio.restart(name)
+    trio.query("ALTER SYSTEM RESET synchronous_standby_names")
+    trio.query("SELECT pg_reload_conf()")
+    wait_post(member, 200)
+    cluster.wait_same()
+
+
+# A manager that has promoted a standby forbids writes until the old primary is gone.
+def test_a_server_that_forbids_writes_gets_no_posts(start_cluster, trio):
+    cluster = start_cluster()
+    member = cluster.members[0]
+    assert post(member).status == 200
+    trio.query("ALTER SYSTEM SET default_transaction_read_only = on")
+    trio.query("SELECT pg_reload_conf()")
+    member.reset_connections()
+    wait_post(member, 503)
+    wait_for("a broker without posts", lambda: member.get("/readyz").status == 503)
+    trio.query("ALTER SYSTEM RESET default_transaction_read_only")
+    trio.query("SELECT pg_reload_conf()")
+    wait_post(member, 200)
 
 
 def restart_all(cluster):

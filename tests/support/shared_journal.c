@@ -106,7 +106,22 @@ seat_append(struct journal *journal, const struct journal_place *place,
     }
     leave_turn(all);
     pthread_mutex_unlock(&all->mutex);
-    return rc;
+    s->coming = rc;
+    s->coming_why = *why;
+    return STATUS_OK;
+}
+
+static enum status
+seat_outcome(struct journal *journal, struct problem *why)
+{
+    struct seat *s = seat_of(journal);
+    void (*before)(void *user) = s->before_outcome;
+
+    s->before_outcome = NULL;
+    if (before)
+        before(s->user);
+    *why = s->coming_why;
+    return s->coming;
 }
 
 static void
@@ -133,6 +148,7 @@ seat_look(struct journal *journal)
 static const struct journal_ops seat_ops = {
     .turn = seat_turn,
     .append = seat_append,
+    .outcome = seat_outcome,
     .release = seat_release,
     .look = seat_look,
 };

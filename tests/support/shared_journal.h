@@ -59,7 +59,13 @@ struct seat {
     /* With SEAT_KEPT, called once before the next append, without the turn:
      * others are first. */
     void (*before_append)(void *user);
+
+    /* Called once by the next wait for an outcome. */
+    void (*before_outcome)(void *user);
     void *user;
+
+    enum status coming; /* of the append under way */
+    struct problem coming_why;
 };
 
 void shared_journal_init(struct shared_journal *all);

@@ -144,7 +144,8 @@ class Cluster(Leases):
     def begin(self, how, data):
         """Make the tables, by "init" or "mend", with that data directory."""
         primary = self.trio.servers[self.trio.primary]
-        address = f"host={primary.directory} user=postgres dbname={self.database}"
+        address = f"host={primary.directory} port={primary.port} user=postgres"
+        address += f" dbname={self.database}"
         init = ("cluster", how, "--data", data)
         options = ("--cluster", address, "--public-url", self.url)
         done = subprocess.run(

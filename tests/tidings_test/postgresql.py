@@ -28,6 +28,7 @@ class Server:
     def __init__(self, **settings):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="tidings-postgresql-"))
         self.data = self.directory / "data"
+        self.port = 5432
         self.socket = self.directory / ".s.PGSQL.5432"
         self.settings = {
             "listen_addresses": "",

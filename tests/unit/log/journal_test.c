@@ -268,6 +268,43 @@ TEST(believes_the_journal_after_an_unknown_outcome)
 }
 
 static void
+look_ahead(void *user)
+{
+    struct world *w = user;
+
+    assert_int_equal(count(w, &w->fake.n_ahead), 1);
+    assert_int_equal(count(w, &w->fake.n_batches), 0);
+    assert_int_equal(head_of(&w->a).last, 0);
+}
+
+/* The engine writes while the journal keeps the record. Nothing of it counts
+ * before the commit, which comes only when the journal has the record: fake
+ * engines check that it is the same one. */
+TEST(writes_ahead_while_the_journal_keeps_a_record)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+
+    p->seats[0].before_outcome = look_ahead;
+    p->seats[0].user = w;
+    keep(w, &w->a, 1, 1);
+    assert_int_equal(count(w, &w->fake.n_ahead_kept), 1);
+    p->seats[0].outcome = SEAT_LOST;
+    assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
+                   "the journal went away");
+    p->seats[0].outcome = SEAT_UNKNOWN_KEPT;
+    assert_refused(submit(w, changes(w, &w->a, 2)), STATUS_BUSY, UNKNOWN);
+    assert_int_equal(count(w, &w->fake.n_ahead), 3);
+    assert_int_equal(count(w, &w->fake.n_ahead_kept), 1);
+    catch_up(p, 0); /* without a look ahead */
+    assert_int_equal(head_of(&w->a).last, 3);
+    assert_int_equal(count(w, &w->fake.n_ahead), 3);
+    assert_int_equal(count(w, &w->fake.n_ahead_kept), 1);
+    catch_up(p, 1);
+    assert_equal_copies(p);
+}
+
+static void
 post_at_the_other(void *user)
 {
     struct pair *p = user;

@@ -64,11 +64,15 @@ struct fake {
     char marks[16];
     struct act_key keys[KEPT_MAX];
     unsigned n_keys;
-    unsigned n_finds;      /* that were asked for */
-    bool is_out_of_keys;   /* there is no room for more */
-    int64_t keys_since_us; /* set while the log thread is idle */
-    bool is_blind;         /* keys cannot be looked up */
-    uint64_t place;        /* of the last commit that is in a journal */
+    unsigned n_finds;          /* that were asked for */
+    bool is_out_of_keys;       /* there is no room for more */
+    int64_t keys_since_us;     /* set while the log thread is idle */
+    bool is_blind;             /* keys cannot be looked up */
+    uint64_t place;            /* of the last commit that is in a journal */
+    unsigned n_ahead;          /* were written ahead, */
+    unsigned n_ahead_kept;     /* and then kept */
+    const struct batch *ahead; /* the first one of the last call, which was such
+                                  a write; else NULL */
 };
 
 static inline uint32_t
@@ -108,6 +112,26 @@ fake_keep(struct fake *f, const struct act *act)
     }
 }
 
+static inline const struct batch *
+fake_first_batch(const struct commit *commit)
+{
+    for (size_t i = 0; i < commit->n; i++)
+        if (commit->acts[i].kind == ACT_BATCH)
+            return commit->acts[i].entries.batch;
+    return NULL;
+}
+
+static inline void
+fake_write_ahead(struct engine *engine, const struct commit *commit)
+{
+    struct fake *f = (struct fake *)(void *)engine;
+
+    pthread_mutex_lock(&f->mutex);
+    f->n_ahead++;
+    f->ahead = fake_first_batch(commit);
+    pthread_mutex_unlock(&f->mutex);
+}
+
 static inline enum status
 fake_commit(struct engine *engine, const struct commit *commit, bool *is_more,
             struct problem *why)
@@ -124,6 +148,9 @@ fake_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     f->n_waiting--;
     f->n_commits++;
     f->n_idle += commit->n == 0;
+    f->n_ahead_kept += commit->is_ahead;
+    f->is_wrong |= commit->is_ahead && f->ahead != fake_first_batch(commit);
+    f->ahead = NULL;
     id = f->last_id;
     for (size_t i = 0; i < commit->n; i++) {
         if (commit->acts[i].kind != ACT_BIRTH)
@@ -208,6 +235,7 @@ static const struct engine_ops fake_ops = {
     .has_key_room = fake_has_key_room,
     .keys_since = fake_keys_since,
     .next_id = fake_next_id,
+    .write_ahead = fake_write_ahead,
     .commit = fake_commit,
     .tidy = fake_tidy,
 };

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -81,6 +82,82 @@ TEST(a_large_commit_goes_into_a_segment)
     assert_int_equal(w->head.last, 4 * LARGE);
     assert_int_equal(read_on(w, 0), 4 * LARGE);
     assert_int_equal(count_files(w), 1);
+}
+
+/* Batches `from` to `to` - 1 of the set, in a commit. */
+static void
+write_ahead(struct world *w, size_t from, size_t to)
+{
+    struct act acts[64];
+    const struct commit commit = {clock_now_us(), acts, to - from};
+
+    for (size_t i = from; i < to; i++)
+        acts[i - from] = batch_of(w->set, w->chain[i]);
+    w->engine->ops->write_ahead(w->engine, &commit);
+}
+
+static void
+commit_ahead(struct world *w, size_t from, size_t to)
+{
+    struct act acts[64];
+    const struct commit commit = {clock_now_us(), acts, to - from, NULL, true};
+    bool is_more;
+
+    for (size_t i = from; i < to; i++)
+        acts[i - from] = batch_of(w->set, w->chain[i]);
+    assert_int_equal(ENGINE(w, commit, &commit, &is_more, NULL), STATUS_OK);
+}
+
+/* Entries that were written ahead are not written again. */
+TEST(a_commit_keeps_what_was_written_ahead)
+{
+    struct world *w = *state;
+    char path[300];
+    struct stat st;
+
+    open_with_room(w, 3, LARGE);
+    commit_batches(w, 0, 1);
+    write_ahead(w, 1, 3);
+    assert_int_equal(ask(w, "SELECT max(last) FROM batches"), LARGE);
+    snprintf(path, sizeof(path), "%s/" SEGMENTS_FOLDER "/0000000001",
+             w->dir.path);
+    assert_int_equal(truncate(path, 0), 0);
+    commit_ahead(w, 1, 3);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 0);
+    assert_int_equal(ask(w, "SELECT max(last) FROM batches"), 3 * LARGE);
+}
+
+#define FIRST_FREE_PAGE                                              \
+    "SELECT (size + 4095) / 4096 * 4096 FROM batches ORDER BY first" \
+    " LIMIT 1"
+
+/* No row names what was written ahead of a commit that did not come, and the
+ * next commit writes over it. After a restart it is nothing, too. */
+TEST(nothing_is_left_of_a_commit_that_did_not_come)
+{
+    struct world *w = *state;
+
+    open_with_room(w, 6, LARGE);
+    commit_batches(w, 0, 1);
+    write_ahead(w, 3, 6);
+    assert_int_equal(read_on(w, 0), LARGE);
+    commit_batches(w, 1, 2);
+    assert_int_equal(ask(w, "SELECT max(at) FROM batches"),
+                     ask(w, FIRST_FREE_PAGE));
+    assert_int_equal(ask(w, "SELECT count(*) FROM segments"), 1);
+    assert_int_equal(read_on(w, 0), 2 * LARGE);
+
+    write_ahead(w, 2, 6);
+    reopen_with_room(w);
+    assert_int_equal(w->head.last, 2 * LARGE);
+    assert_int_equal(read_on(w, 0), 2 * LARGE);
+    write_ahead(w, 4, 6);
+    write_ahead(w, 2, 4);
+    commit_ahead(w, 2, 4);
+    commit_batches(w, 4, 6);
+    reopen(w);
+    assert_int_equal(read_on(w, 0), 6 * LARGE);
 }
 
 /* The second fsync would cost more than the second copy. */
