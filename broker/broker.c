@@ -9,11 +9,14 @@
 #include "base/file.h"
 #include "base/thread.h"
 #include "broker/access/identity_provider.h"
+#include "broker/access/request_tickets.h"
 #include "broker/access/tickets.h"
+#include "broker/access/token_follower.h"
 #include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
 #include "broker/archive/chore.h"
 #include "broker/archive/notes.h"
+#include "broker/backup/backup_offer.h"
 #include "broker/base/access_log.h"
 #include "broker/base/diag.h"
 #include "broker/bridge/bridges_holder.h"
@@ -67,10 +70,14 @@ struct broker {
     struct membership *membership; /* NULL: this is a single broker */
     struct registry *registry;
     struct tokens *tokens;
-    struct chore use_saving; /* of the tokens */
-    bool cannot_save_uses;   /* the last time; archive thread */
+    struct streams *of_tokens;             /* of a cluster; else NULL */
+    struct token_follower *token_follower; /* likewise */
+    struct chore use_saving;               /* of the tokens */
+    struct backup_offer *backup;           /* for clients */
+    bool cannot_save_uses;                 /* the last time; archive thread */
     struct identity_provider *provider;
-    struct tickets *tickets, *sessions;
+    struct request_tickets *tickets;
+    struct tickets *sessions;
     struct networks callable; /* beside public addresses: --allow-callbacks */
     struct networks trusted;  /* --trusted-proxies */
     struct origins origins;   /* --allow-origins */
@@ -179,12 +186,15 @@ provider_options(const struct config *config)
                                      config->jwt_audience};
 }
 
-/* The file is made with the first token. */
+/* The file is made with the first token, but in a cluster with the first start:
+ * then the tokens themselves tell, later. */
 static bool
 has_tokens(const struct config *config)
 {
     char path[sizeof(config->data) + 16];
 
+    if (config->cluster[0])
+        return true;
     snprintf(path, sizeof(path), "%s/tokens.db", config->data);
     return !access(path, F_OK);
 }
@@ -244,6 +254,8 @@ broker_check(const struct config *config, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "--cluster-read-only needs --cluster: a single broker "
                        "has nothing to follow");
+    if (config->cluster_from[0] && !config->cluster[0])
+        return problem(why, STATUS_INVALID, "--cluster-from needs --cluster");
     if (!config->tls_cert[0] != !config->tls_key[0])
         return problem(why, STATUS_INVALID,
                        "--tls-%s is missing: TLS needs "
@@ -486,6 +498,25 @@ save_uses(struct chore *chore)
     b->cannot_save_uses = is_failing;
 }
 
+/* Makes tokens and tickets those of the cluster. A broker that cannot ask
+ * whether there are some is closed: it must not let everybody in. */
+static enum status
+share_tokens(struct broker *b, struct problem *why)
+{
+    enum status rc = membership_open_streams(b->membership, &b->of_tokens, why);
+
+    if (!rc)
+        rc = tokens_join(
+            b->tokens, b->of_tokens,
+            b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL, why);
+    if (!rc)
+        rc =
+            token_follower_open(&b->token_follower, b->tokens, b->tickets, why);
+    if (!rc && tokens_are_unknown(b->tokens))
+        tokens_end_openness(b->tokens);
+    return rc;
+}
+
 /* The archiver finds lists that were closed before the log thread could wake
  * it. */
 static enum status
@@ -587,11 +618,13 @@ open_floors(struct broker *b, struct registry_options *sets,
         rc = membership_check_copy(b->membership, b->registry, why);
     if (!rc)
         rc = tokens_open(&b->tokens, b->config->data, why);
-    if (!rc)
-        registry_set_tokens(b->registry, b->tokens);
-    if (!rc && (!(b->tickets = tickets_new(&tickets_of_requests)) ||
+    if (!rc && (!(b->tickets = request_tickets_new(b->tokens)) ||
                 !(b->sessions = tickets_new(&tickets_of_sessions))))
         rc = problem_memory(why);
+    if (!rc && b->membership)
+        rc = share_tokens(b, why);
+    if (!rc)
+        registry_set_tokens(b->registry, b->tokens);
     if (!rc)
         rc = read_origins(b->config, &b->origins, why);
     if (!rc)
@@ -626,6 +659,8 @@ open_floors(struct broker *b, struct registry_options *sets,
     name_urls(b);
     data_directory_remember_url(b->config->data, b->public_url);
     rc = networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
+    if (!rc)
+        rc = backup_offer_open(&b->backup, b->config->data, why);
     if (!rc)
         rc = archiver_open(&b->archiver, b->registry, &b->callable, why);
     if (!rc)
@@ -716,6 +751,7 @@ broker_open(struct broker **broker, const struct config *config,
     }
     b->http.posts = &b->posts;
     b->http.archiver = b->archiver;
+    b->http.backup = b->backup;
     b->http.tokens = b->tokens;
     b->http.provider = b->provider;
     b->http.tickets = b->tickets;
@@ -927,6 +963,7 @@ broker_close(struct broker *b)
     content_check_stop(&b->content_check);
     archiver_stop(b->archiver);
     server_close(b->server, FAREWELL_US);
+    backup_offer_close(b->backup);
     access_log_free(b->http.access_log);
     config_report_fini(&b->config_report);
     content_check_fini(&b->content_check);
@@ -935,8 +972,11 @@ broker_close(struct broker *b)
     hub_holder_close(b->hub);
     push_close(b->push);
     tickets_free(b->sessions);
-    tickets_free(b->tickets);
+    token_follower_close(b->token_follower);
+    request_tickets_free(b->tickets);
     tokens_close(b->tokens);
+    if (b->of_tokens)
+        b->of_tokens->ops->close(b->of_tokens);
     registry_close(b->registry);
     membership_close(b->membership);
     posts_fini(&b->posts);

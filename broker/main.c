@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
 #include "broker/base/supervisor.h"
@@ -23,6 +24,7 @@
 #include "broker/config/config.h"
 #include "broker/http/openapi.h"
 #include "broker/http/route_table.h"
+#include "broker/rejoin.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -276,12 +278,36 @@ filter_syscalls(const struct config *config)
              diag_text("error", why.text));
 }
 
+/* A start that fetches a copy. */
+struct fetching {
+    struct supervisor *supervisor;
+    int64_t told_us; /* steady clock */
+};
+
+/* Once a second: tells the service manager, and looks for a signal to end,
+ * which stays for await_end. */
+static bool
+is_start_ended(void *user)
+{
+    struct fetching *f = user;
+    int64_t now_us = clock_steady_us();
+    sigset_t waiting;
+
+    if (now_us >= f->told_us + 10 * (int64_t)1000000) {
+        supervisor_delay(f->supervisor, "fetching a copy of another broker");
+        f->told_us = now_us;
+    }
+    return !sigpending(&waiting) && (sigismember(&waiting, SIGTERM) > 0 ||
+                                     sigismember(&waiting, SIGINT) > 0);
+}
+
 static int
 run_broker(struct config *config, int argc, char **argv)
 {
     struct origin origin = find_origin();
     struct broker *broker = NULL;
     struct supervisor supervisor;
+    struct fetching fetching = {NULL, INT64_MIN / 2};
     struct problem why = {""};
     int signals = open_signals();
     enum status rc;
@@ -304,7 +330,18 @@ run_broker(struct config *config, int argc, char **argv)
     DIAG(DIAG_INFO, "broker", "starting", diag_text("version", TIDINGS_VERSION),
          diag_number("pid", (uint64_t)getpid()),
          diag_text("data", config->data));
-    rc = broker_open(&broker, config, &why);
+    supervisor_open(&supervisor);
+    fetching.supervisor = &supervisor;
+    rc = broker_check(config, &why);
+    if (!rc)
+        rc = rejoin_if_needed(config, is_start_ended, &fetching, &why);
+    if (rc == STATUS_STOPPED) {
+        diag(DIAG_INFO, "broker", "ended");
+        diag_end();
+        return EXIT_SUCCESS;
+    }
+    if (!rc)
+        rc = broker_open(&broker, config, &why);
     if (rc == STATUS_INVALID)
         return bad_usage(&why);
     if (rc) {
@@ -312,7 +349,6 @@ run_broker(struct config *config, int argc, char **argv)
              diag_text("error", why.text));
         return EXIT_FAILED;
     }
-    supervisor_open(&supervisor);
     filter_syscalls(config);
     DIAG(DIAG_INFO, "broker", "ready", diag_text("url", broker_url(broker)),
          diag_number("threads", config->threads));

@@ -189,7 +189,7 @@ membership_check_copy(struct membership *c, struct registry *registry,
         return problem(why, rc,
                        "--cluster: %s has no copy of this cluster, whose "
                        "journal does not have all records any more, or began "
-                       "with sets: restore a backup of another broker there",
+                       "with sets: tidingsd cluster join makes one there",
                        registry_config(registry)->data);
     if (rc == STATUS_INVALID || rc == STATUS_CONFLICT)
         return problem(why, rc, "--cluster: %s", reason.text);

@@ -25,7 +25,10 @@ const struct ticket_kind tickets_of_requests = {"tickets", TICKET_US,
                                                 false},
                          tickets_of_sessions = {"sessions", SESSION_US,
                                                 SESSIONS_EACH, SESSIONS_ALL,
-                                                true};
+                                                true},
+                         tickets_that_were_used = {"used tickets",
+                                                   TICKETS_USED_US, 0,
+                                                   TICKETS_USED_ALL, false};
 
 struct tickets {
     const struct ticket_kind *kind;
@@ -121,7 +124,7 @@ check_room(struct tickets *t, const struct principal *p, struct problem *why)
     struct ticket_entry *oldest = NULL;
     unsigned n = 0;
 
-    if (t->by_digest.n >= t->kind->all)
+    if (t->kind->each && t->by_digest.n >= t->kind->all)
         drop_ended(t);
     for (struct list *i = t->all.next; i != &t->all && n < t->kind->each;
          i = i->next) {
@@ -133,10 +136,10 @@ check_room(struct tickets *t, const struct principal *p, struct problem *why)
             oldest = e;
         n++;
     }
-    if (n >= t->kind->each && t->kind->replaces) {
+    if (oldest && n >= t->kind->each && t->kind->replaces) {
         remove_entry(t, oldest);
         free_entry(oldest);
-    } else if (n >= t->kind->each) {
+    } else if (oldest && n >= t->kind->each) {
         return problem(why, STATUS_LIMITED, "this token has %u %s, the most",
                        t->kind->each, t->kind->plural);
     }
@@ -146,9 +149,25 @@ check_room(struct tickets *t, const struct principal *p, struct problem *why)
                          t->kind->plural);
 }
 
+/* The entry with that digest; NULL: there is none. */
+static struct ticket_entry *
+find_entry(struct tickets *t, const struct digest *digest)
+{
+    struct map_node *node =
+        map_find(&t->by_digest, map_hash(&t->by_digest, digest_slice(digest)));
+
+    for (; node; node = map_same(node)) {
+        struct ticket_entry *e = map_entry(node, struct ticket_entry, find);
+
+        if (!CRYPTO_memcmp(e->digest.bytes, digest->bytes, DIGEST_SIZE))
+            return e;
+    }
+    return NULL;
+}
+
 enum status
-tickets_add(struct tickets *t, struct principal *principal,
-            char text[TICKET_TEXT_SIZE], struct problem *why)
+tickets_note(struct tickets *t, struct principal *principal, struct slice text,
+             struct problem *why)
 {
     struct ticket_entry *e = calloc(1, sizeof(*e));
     int64_t now_us = clock_steady_us();
@@ -156,15 +175,14 @@ tickets_add(struct tickets *t, struct principal *principal,
 
     if (!e)
         return problem_memory(why);
-    if (!random_hex(text, TICKET_TEXT_SIZE)) {
-        free(e);
-        return problem_errno(why, "no random numbers", "for a ticket");
-    }
-    digest_sha256(&e->digest, slice_of(text));
+    digest_sha256(&e->digest, text);
     e->ends_us = now_us + t->kind->lasts_us;
     pthread_mutex_lock(&t->mutex);
     drop_old(t, now_us);
-    rc = check_room(t, principal, why);
+    rc = find_entry(t, &e->digest)
+             ? problem(why, STATUS_CONFLICT, "it is among the %s",
+                       t->kind->plural)
+             : check_room(t, principal, why);
     if (!rc) {
         e->principal = principal_ref(principal);
         list_append(&t->all, &e->node);
@@ -177,29 +195,31 @@ tickets_add(struct tickets *t, struct principal *principal,
     return rc;
 }
 
+enum status
+tickets_add(struct tickets *t, struct principal *principal,
+            char text[TICKET_TEXT_SIZE], struct problem *why)
+{
+    if (!random_hex(text, TICKET_TEXT_SIZE))
+        return problem_errno(why, "no random numbers", "for a ticket");
+    return tickets_note(t, principal, slice_of(text), why);
+}
+
 static struct principal *
 find_principal(struct tickets *t, struct slice text, bool uses_up)
 {
     struct principal *found = NULL;
-    struct map_node *node;
+    struct ticket_entry *e;
     struct digest digest;
 
     digest_sha256(&digest, text);
     pthread_mutex_lock(&t->mutex);
     drop_old(t, clock_steady_us());
-    node =
-        map_find(&t->by_digest, map_hash(&t->by_digest, digest_slice(&digest)));
-    for (; node && !found; node = map_same(node)) {
-        struct ticket_entry *e = map_entry(node, struct ticket_entry, find);
-
-        if (CRYPTO_memcmp(e->digest.bytes, digest.bytes, DIGEST_SIZE))
-            continue;
+    e = find_entry(t, &digest);
+    if (e)
         found = principal_ref(e->principal);
-        if (uses_up) {
-            remove_entry(t, e);
-            free_entry(e);
-        }
-        break;
+    if (e && uses_up) {
+        remove_entry(t, e);
+        free_entry(e);
     }
     pthread_mutex_unlock(&t->mutex);
     return found;

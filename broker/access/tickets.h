@@ -4,7 +4,8 @@
  *
  *     ticket    in the query of one EventSource or WebSocket: ?ticket=...
  *               POST /tickets gives it, for a minute and for one use, because
- *               queries end up in logs and histories
+ *               queries end up in logs and histories; in a cluster
+ *               request_tickets.h
  *     session   in the cookie of the console: POST /session gives it, for
  *               SESSION_US
  *
@@ -36,6 +37,11 @@
 #define SESSIONS_EACH 100
 #define SESSIONS_ALL  10000
 
+/* Tickets of a cluster that were used (request_tickets.h) are remembered so
+ * long, and so many. To fill that takes as many answered requests. */
+#define TICKETS_USED_US  (2 * (int64_t)TICKET_US)
+#define TICKETS_USED_ALL 100000
+
 /* 256 random bits in hexadecimal, and a NUL. */
 #define TICKET_TEXT_SIZE 65
 
@@ -43,11 +49,12 @@
 struct ticket_kind {
     const char *plural;
     int64_t lasts_us;
-    unsigned each, all;
-    bool replaces; /* the oldest of the principal, instead of a refusal */
+    unsigned each, all; /* each 0: no bound of its own */
+    bool replaces;      /* the oldest of the principal, instead of a refusal */
 };
 
-extern const struct ticket_kind tickets_of_requests, tickets_of_sessions;
+extern const struct ticket_kind tickets_of_requests, tickets_of_sessions,
+    tickets_that_were_used;
 
 struct tickets;
 
@@ -61,6 +68,12 @@ MUST_CHECK enum status tickets_add(struct tickets *tickets,
                                    struct principal *principal,
                                    char text[TICKET_TEXT_SIZE],
                                    struct problem *why);
+
+/* Adds the text of a ticket of `principal`. STATUS_CONFLICT: it is there;
+ * STATUS_LIMITED, STATUS_BUSY: as above. */
+MUST_CHECK enum status tickets_note(struct tickets *tickets,
+                                    struct principal *principal,
+                                    struct slice text, struct problem *why);
 
 /* Returns a reference to the principal of a ticket, which may be over. NULL:
  * there is no such ticket, or it is too old. */

@@ -15,12 +15,21 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/random.h"
+#include "broker/cluster/owned_db.h"
 #include "proto/resourcesync/digest.h"
 
 #define SALT_SIZE 16
 
 /* A principal's last use is written when it is newer by this. */
 #define USE_STEP_US 1000000
+
+/* The stream of a cluster, and the lease of its changes. */
+#define STREAM "tokens"
+
+/* How often a change asks for the lease, and for how long it waits each time.
+ * Another change takes some milliseconds. */
+#define LEASE_TRIES   20
+#define LEASE_WAIT_US 50000
 
 /* How long the disk may lack a use while the broker runs. */
 #define USE_PERIOD_US 60000000
@@ -33,6 +42,7 @@ struct token {
     int64_t row, created_us;
     int64_t saved_us; /* the use that the database has */
     int64_t saving_us;
+    bool is_findable; /* in the maps */
     char id[TOKEN_ID_SIZE + 1];
     char certificate[TOKEN_CERTIFICATE_SIZE];
     char salt[SALT_SIZE];
@@ -45,8 +55,17 @@ struct tokens {
     pthread_mutex_t changing; /* one change at a time; `db` */
     struct db db;             /* not open before the first token */
 
+    /* Of a cluster; `changing` is held. */
+    struct owned_db *owned; /* NULL: this broker is alone */
+    struct streams *streams;
+    struct lease lease;  /* of a change */
+    const char *refusal; /* NULL: this broker changes tokens */
+    int64_t n_read; /* rows that the connection had changed at the last reload;
+                       -1: none yet */
+
+    struct list all; /* `changing` is held */
+
     pthread_rwlock_t lock; /* the rest; written while `changing` is held */
-    struct list all;
     struct map by_id, by_name, by_certificate;
     size_t n;
     struct principal *open; /* of an open broker; over with the first token */
@@ -162,7 +181,7 @@ find_name(struct tokens *t, struct slice name)
 static void
 insert_token(struct tokens *t, struct token *token)
 {
-    list_append(&t->all, &token->node);
+    token->is_findable = true;
     t->n++;
     map_add(&t->by_name, &token->named,
             map_hash(&t->by_name, slice_of(token->principal->name)));
@@ -179,6 +198,14 @@ free_token(struct token *token)
 {
     principal_unref(token->principal);
     free(token);
+}
+
+/* The same for one that is in the list. */
+static void
+append_token(struct tokens *t, struct token *token)
+{
+    list_append(&t->all, &token->node);
+    insert_token(t, token);
 }
 
 static void
@@ -206,8 +233,10 @@ load_rights(sqlite3_stmt *row, struct rights *rights)
            db_text(row, 7, rights->manage, PATTERNS_SIZE);
 }
 
+/* Makes a token of a row. */
 static enum status
-load_row(struct tokens *t, sqlite3_stmt *row, struct problem *why)
+read_row(struct tokens *t, sqlite3_stmt *row, struct token **made,
+         struct problem *why)
 {
     struct token *token = calloc(1, sizeof(*token));
     struct rights rights = {.observe = false};
@@ -236,31 +265,124 @@ load_row(struct tokens *t, sqlite3_stmt *row, struct problem *why)
                                   (long long)sqlite3_column_int64(row, 0));
     }
     atomic_store(&token->principal->used_us, token->saved_us);
-    insert_token(t, token);
+    *made = token;
     return STATUS_OK;
 }
 
-/* Opens the database and reads the table. */
+/* The token that a row was read into before. NULL: there is none. */
+static struct token *
+find_row(struct tokens *t, sqlite3_stmt *row)
+{
+    bool has_id = sqlite3_column_type(row, 2) != SQLITE_NULL;
+    struct token *token = has_id ? find_id(t, db_column(row, 2))
+                                 : find_name(t, db_column(row, 1));
+
+    return token && token->row == sqlite3_column_int64(row, 0) &&
+                   token->created_us == sqlite3_column_int64(row, 10)
+               ? token
+               : NULL;
+}
+
+/* Moves the tokens of all rows to `now`, in their order; makes those that are
+ * new. */
+static enum status
+read_rows(struct tokens *t, struct list *now, struct problem *why)
+{
+    sqlite3_stmt *all = t->db.statements[SQL_ALL];
+    enum status rc = STATUS_OK;
+    bool has_row = true;
+
+    while (!rc && has_row) {
+        struct token *token;
+
+        rc = db_step(&t->db, all, &has_row, "read", why);
+        if (rc || !has_row)
+            break;
+        token = find_row(t, all);
+        if (token) {
+            principal_end(token->principal, sqlite3_column_int64(all, 11));
+            list_remove(&token->node);
+        } else {
+            rc = read_row(t, all, &token, why);
+        }
+        if (!rc)
+            list_append(now, &token->node);
+    }
+    db_reset(all);
+    return rc;
+}
+
+/* Makes the table that of the database: `now` has its tokens, and t->all those
+ * that are gone, which end. */
+static void
+replace_all(struct tokens *t, struct list *now)
+{
+    struct list *node;
+
+    pthread_rwlock_wrlock(&t->lock);
+    while ((node = list_first(&t->all))) {
+        struct token *gone = list_entry(node, struct token, node);
+
+        principal_end(gone->principal, 0);
+        remove_token(t, gone);
+    }
+    for (struct list *i = now->next; i != now; i = i->next) {
+        struct token *token = list_entry(i, struct token, node);
+
+        if (!token->is_findable)
+            insert_token(t, token);
+    }
+    pthread_rwlock_unlock(&t->lock);
+    list_move(&t->all, now);
+}
+
+/* After a failure: frees the tokens of `now` that are new. */
+static void
+keep_all(struct tokens *t, struct list *now)
+{
+    struct list *next;
+
+    list_move(now, &t->all);
+    for (struct list *i = now->next; i != now; i = next) {
+        struct token *token = list_entry(i, struct token, node);
+
+        next = i->next;
+        if (token->is_findable)
+            continue;
+        list_remove(i);
+        free_token(token);
+    }
+    list_move(&t->all, now);
+}
+
+/* Reads the database, which is open. */
+static enum status
+reload(struct tokens *t, struct problem *why)
+{
+    enum status rc;
+    struct list now;
+    int64_t n = 0;
+
+    list_init(&now);
+    rc = read_rows(t, &now, why);
+    if (!rc)
+        rc = db_number(&t->db, "SELECT count(*) FROM sqlite_sequence", &n, why);
+    if (rc) {
+        keep_all(t, &now);
+        return rc;
+    }
+    replace_all(t, &now);
+    if (n)
+        principal_end(t->open, 0);
+    return STATUS_OK;
+}
+
 static enum status
 load(struct tokens *t, struct problem *why)
 {
     enum status rc = db_open_kind(&t->db, &tokens_kind, t->path, why);
-    sqlite3_stmt *all = rc ? NULL : t->db.statements[SQL_ALL];
-    bool has_row = true;
-    int64_t n = 0;
 
-    while (!rc && has_row) {
-        rc = db_step(&t->db, all, &has_row, "read", why);
-        if (!rc && has_row)
-            rc = load_row(t, all, why);
-    }
-    if (all)
-        db_reset(all);
-    if (!rc)
-        rc = db_number(&t->db, "SELECT count(*) FROM sqlite_sequence", &n, why);
-    if (!rc && n)
-        principal_end(t->open, 0);
-    return rc;
+    return rc ? rc : reload(t, why);
 }
 
 enum status
@@ -309,6 +431,7 @@ tokens_close(struct tokens *t)
     map_fini(&t->by_id);
     map_fini(&t->by_name);
     map_fini(&t->by_certificate);
+    owned_db_close(t->owned);
     db_close(&t->db);
     principal_unref(t->open);
     principal_unref(t->operator);
@@ -316,6 +439,146 @@ tokens_close(struct tokens *t)
     pthread_rwlock_destroy(&t->lock);
     pthread_mutex_destroy(&t->changing);
     free(t);
+}
+
+/* Sharing: of a cluster; `changing` is held */
+
+static enum status
+take_lease(struct tokens *t, struct problem *why)
+{
+    const struct streams_ops *ops = t->streams->ops;
+    enum status rc = ops->hold(t->streams, &t->lease, why);
+
+    for (int i = 0; rc == STATUS_CONFLICT && i < LEASE_TRIES; i++) {
+        ops->wait(t->streams, -1, LEASE_WAIT_US);
+        rc = ops->hold(t->streams, &t->lease, why);
+    }
+    return rc == STATUS_CONFLICT
+               ? problem(why, STATUS_BUSY, "another broker is changing tokens")
+               : rc;
+}
+
+static void
+leave_stream(struct tokens *t)
+{
+    if (t->lease.term > 0)
+        t->streams->ops->leave(t->streams, &t->lease);
+    t->lease.term = 0;
+}
+
+/* Reloads the table if the database has changed. `rc` is of the reading, which
+ * keeps rows also if it fails. */
+static enum status
+reload_changes(struct tokens *t, enum status rc, struct problem *why)
+{
+    int64_t n = sqlite3_total_changes64(t->db.handle);
+    enum status end = STATUS_OK;
+
+    if (n != t->n_read)
+        end = reload(t, rc ? NULL : why);
+    if (!end)
+        t->n_read = n;
+    return rc ? rc : end;
+}
+
+/* Takes the lease, and reads the stream; leave_stream must follow. If the
+ * stream is empty it gets the tokens of this broker. */
+static enum status
+own_stream(struct tokens *t, struct problem *why)
+{
+    enum status rc = take_lease(t, why);
+
+    if (!rc)
+        rc = owned_db_own(t->owned, &t->lease, why);
+    return reload_changes(t, rc, why);
+}
+
+/* True if a token was made here, or another broker's was read. */
+static enum status
+has_been_used(struct tokens *t, bool *is_used, struct problem *why)
+{
+    int64_t n = 0;
+    enum status rc =
+        db_number(&t->db, "SELECT count(*) FROM sqlite_sequence", &n, why);
+
+    *is_used = n > 0;
+    return rc;
+}
+
+enum status
+tokens_join(struct tokens *t, struct streams *streams, const char *refusal,
+            struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    t->streams = streams;
+    t->refusal = refusal;
+    t->lease.name = STREAM;
+    t->n_read = -1;
+    if (!t->db.handle)
+        rc = load(t, why);
+    return rc ? rc : owned_db_open(&t->owned, &t->db, streams, STREAM, why);
+}
+
+enum status
+tokens_follow(struct tokens *t, struct problem *why)
+{
+    bool is_used = false;
+    enum status rc;
+
+    pthread_mutex_lock(&t->changing);
+    rc = owned_db_read(t->owned, why);
+    rc = reload_changes(t, rc, why);
+    if (!rc && !t->refusal && owned_db_is_empty(t->owned))
+        rc = has_been_used(t, &is_used, why);
+    if (!rc && is_used) {
+        rc = own_stream(t, why);
+        leave_stream(t);
+    }
+    pthread_mutex_unlock(&t->changing);
+    return rc;
+}
+
+enum status
+tokens_lend_streams(struct tokens *t, tokens_streams_fn *fn, void *user,
+                    struct problem *why)
+{
+    enum status rc;
+
+    pthread_mutex_lock(&t->changing);
+    rc = fn(t->streams, user, why);
+    pthread_mutex_unlock(&t->changing);
+    return rc;
+}
+
+enum status
+tokens_look_shared(struct tokens *t, bool *are_shared, struct problem *why)
+{
+    int64_t n = 0;
+    enum status rc = STATUS_OK;
+
+    if (t->db.handle)
+        rc = db_number(&t->db,
+                       "SELECT count(*) FROM sqlite_schema"
+                       " WHERE name = 'journal_place'",
+                       &n, why);
+    if (!rc && n > 0)
+        rc =
+            db_number(&t->db, "SELECT stream <> 0 FROM journal_place", &n, why);
+    *are_shared = n > 0;
+    return rc;
+}
+
+bool
+tokens_are_unknown(struct tokens *t)
+{
+    bool is_unknown;
+
+    pthread_mutex_lock(&t->changing);
+    is_unknown =
+        t->owned && !owned_db_has_followed(t->owned) && tokens_are_open(t);
+    pthread_mutex_unlock(&t->changing);
+    return is_unknown;
 }
 
 /* Asking */
@@ -388,6 +651,39 @@ tokens_find_certificate(struct tokens *t, struct slice certificate,
     pthread_rwlock_unlock(&t->lock);
     if (found)
         atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
+    return found;
+}
+
+bool
+tokens_id_of(struct tokens *t, const struct principal *principal,
+             char id[TOKEN_ID_SIZE + 1])
+{
+    struct map_node *node;
+
+    id[0] = '\0';
+    pthread_rwlock_rdlock(&t->lock);
+    node =
+        map_find(&t->by_name, map_hash(&t->by_name, slice_of(principal->name)));
+    for (; node && !id[0]; node = map_same(node)) {
+        struct token *token = map_entry(node, struct token, named);
+
+        if (token->principal == principal)
+            memcpy(id, token->id, TOKEN_ID_SIZE + 1);
+    }
+    pthread_rwlock_unlock(&t->lock);
+    return id[0] != '\0';
+}
+
+struct principal *
+tokens_with_id(struct tokens *t, struct slice id, int64_t now_us)
+{
+    struct principal *found;
+    struct token *token;
+
+    pthread_rwlock_rdlock(&t->lock);
+    token = find_id(t, id);
+    found = ref_if_alive(token ? token->principal : NULL, now_us);
+    pthread_rwlock_unlock(&t->lock);
     return found;
 }
 
@@ -572,15 +868,68 @@ store_token(struct tokens *t, struct token *token,
     return rc;
 }
 
-/* `changing` is held; so the table stays as it is. */
+/* In a cluster: takes the lease, and reads what other brokers have changed.
+ * Else nothing. `changing` is held; so the table stays as it is until
+ * end_change, which must follow, also after a failure. */
 static enum status
 begin_change(struct tokens *t, struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc;
+
+    pthread_mutex_lock(&t->changing);
+    if (!t->owned)
+        return STATUS_OK;
+    if (t->refusal)
+        return problem(why, STATUS_FORBIDDEN, "%s", t->refusal);
+    rc = own_stream(t, &inner);
+    return rc ? problem(why, STATUS_BUSY, "tokens cannot change now: %s",
+                        inner.text)
+              : rc;
+}
+
+static void
+end_change(struct tokens *t)
+{
+    leave_stream(t);
+    pthread_mutex_unlock(&t->changing);
+}
+
+/* Ends the transaction of begin_writing. The stream gets the rows first. If the
+ * commit here fails, this broker reads them back from the stream: no broker
+ * lacks a token that another one has. */
+static enum status
+end_writing(struct tokens *t, enum status rc, struct problem *why)
+{
+    struct problem inner = {""};
+
+    if (!rc && t->owned) {
+        rc = owned_db_append(t->owned, &inner);
+        if (rc)
+            rc = problem(why, STATUS_BUSY,
+                         "nobody knows whether this was done: %s", inner.text);
+    }
+    rc = db_end(&t->db, rc, why);
+    if (t->owned)
+        owned_db_end(t->owned, rc == STATUS_OK);
+    return rc;
+}
+
+/* Begins a transaction; after begin_change and the checks of the change. */
+static enum status
+begin_writing(struct tokens *t, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
     if (!t->db.handle)
         rc = load(t, why);
-    return rc ? rc : db_begin(&t->db, why);
+    if (!rc)
+        rc =
+            t->owned ? db_begin_firm(&t->db, true, why) : db_begin(&t->db, why);
+    if (rc || !t->owned)
+        return rc;
+    rc = owned_db_begin(t->owned, why);
+    return rc ? end_writing(t, rc, why) : rc;
 }
 
 enum status
@@ -593,8 +942,10 @@ tokens_add(struct tokens *t, const struct token_terms *terms,
     text[0] = '\0';
     if (rc)
         return rc;
-    pthread_mutex_lock(&t->changing);
-    if (find_name(t, slice_of(terms->name)))
+    rc = begin_change(t, why);
+    if (rc)
+        ;
+    else if (find_name(t, slice_of(terms->name)))
         rc = problem(why, STATUS_CONFLICT,
                      "there is a token \"%s\": rotate it, or revoke it first",
                      terms->name);
@@ -610,19 +961,19 @@ tokens_add(struct tokens *t, const struct token_terms *terms,
     if (!rc)
         rc = make_token(terms, &token, text, why);
     if (!rc)
-        rc = begin_change(t, why);
+        rc = begin_writing(t, why);
     if (!rc)
-        rc = db_end(&t->db, store_token(t, token, terms, why), why);
+        rc = end_writing(t, store_token(t, token, terms, why), why);
     if (!rc) {
         pthread_rwlock_wrlock(&t->lock);
-        insert_token(t, token);
+        append_token(t, token);
         principal_end(t->open, 0);
         pthread_rwlock_unlock(&t->lock);
     } else if (token) {
         free_token(token);
         OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
     }
-    pthread_mutex_unlock(&t->changing);
+    end_change(t);
     return rc;
 }
 
@@ -656,22 +1007,21 @@ end_tokens(struct tokens *t, struct slice name, int64_t at_us, bool is_removed)
 enum status
 tokens_revoke(struct tokens *t, struct slice name, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    enum status rc = begin_change(t, why);
 
-    pthread_mutex_lock(&t->changing);
-    if (!find_name(t, name))
+    if (!rc && !find_name(t, name))
         rc = missing_token(name, why);
     if (!rc)
-        rc = begin_change(t, why);
+        rc = begin_writing(t, why);
     if (!rc) {
         db_bind_text(t->db.statements[SQL_REVOKE], 1, name);
         rc =
             db_run(&t->db, t->db.statements[SQL_REVOKE], "revoke a token", why);
-        rc = db_end(&t->db, rc, why);
+        rc = end_writing(t, rc, why);
     }
     if (!rc)
         end_tokens(t, name, 0, true);
-    pthread_mutex_unlock(&t->changing);
+    end_change(t);
     return rc;
 }
 
@@ -693,12 +1043,14 @@ tokens_rotate(struct tokens *t, struct slice name, int64_t grace_us,
     struct token *former, *token = NULL;
     struct token_terms terms = {.ends_us = INT64_MAX};
     int64_t end_us = clock_now_us() + grace_us;
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     text[0] = '\0';
-    pthread_mutex_lock(&t->changing);
+    rc = begin_change(t, why);
     former = find_name(t, name);
-    if (!former) {
+    if (rc) {
+        ; /* nothing is known of the token */
+    } else if (!former) {
         rc = missing_token(name, why);
     } else if (former->principal->is_everyone) {
         rc = problem(why, STATUS_INVALID, "everyone has no secret");
@@ -715,23 +1067,23 @@ tokens_rotate(struct tokens *t, struct slice name, int64_t grace_us,
         rc = make_token(&terms, &token, text, why);
     }
     if (!rc)
-        rc = begin_change(t, why);
+        rc = begin_writing(t, why);
     if (!rc) {
         rc = store_end(t, name, end_us, why);
         if (!rc)
             rc = store_token(t, token, &terms, why);
-        rc = db_end(&t->db, rc, why);
+        rc = end_writing(t, rc, why);
     }
     if (!rc) {
         end_tokens(t, name, end_us, false);
         pthread_rwlock_wrlock(&t->lock);
-        insert_token(t, token);
+        append_token(t, token);
         pthread_rwlock_unlock(&t->lock);
     } else if (token) {
         free_token(token);
         OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
     }
-    pthread_mutex_unlock(&t->changing);
+    end_change(t);
     return rc;
 }
 

@@ -15,6 +15,10 @@
  * has all rights. From then on it stays closed, also when all tokens are
  * revoked. The file is made with the first token.
  *
+ * In a cluster the tokens are the rows of a stream (broker/cluster/owned_db.h):
+ * each broker has all of them, and any broker changes them, under a lease that
+ * it takes for the change alone. The last uses stay each broker's own.
+ *
  * Readers take a lock that only changes of the table hold, for microseconds.
  * Changes are serial, commit first, and take effect then; they wait for the
  * disk, so no service thread calls them.
@@ -27,6 +31,7 @@
 
 #include "base/db.h"
 #include "broker/access/principal.h"
+#include "broker/cluster/streams.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -77,6 +82,40 @@ MUST_CHECK enum status tokens_open(struct tokens **tokens, const char *dir,
                                    struct problem *why);
 void tokens_close(struct tokens *tokens); /* saves uses; NULL is allowed */
 
+/* In a cluster, before other threads know `tokens`; tokens_follow comes next.
+ * `streams` is lent until tokens_close. `refusal`: why this broker changes no
+ * token, lent; NULL: it does. */
+MUST_CHECK enum status tokens_join(struct tokens *tokens,
+                                   struct streams *streams, const char *refusal,
+                                   struct problem *why);
+
+/* Reads what other brokers have changed since the last call; what they ended
+ * ends here. The first broker brings its tokens. Any thread that may wait for
+ * the network. STATUS_UNREACHABLE; STATUS_BUSY: no broker has made the stream
+ * yet; STATUS_DIFFERENT: these are not the tokens of the cluster. After a
+ * failure the tokens stay as they are. */
+MUST_CHECK enum status tokens_follow(struct tokens *tokens,
+                                     struct problem *why);
+
+/* Lends the streams of tokens_join to `fn`, while no change uses them; returns
+ * its status. */
+typedef enum status tokens_streams_fn(struct streams *streams, void *user,
+                                      struct problem *why);
+MUST_CHECK enum status tokens_lend_streams(struct tokens *tokens,
+                                           tokens_streams_fn *fn, void *user,
+                                           struct problem *why);
+
+/* True if tokens_join was called, and nobody knows whether the cluster has
+ * tokens: none is here, and tokens_follow never succeeded, also before the last
+ * start. */
+bool tokens_are_unknown(struct tokens *tokens);
+
+/* True if the database follows the tokens of a cluster, or did once. For a
+ * program that has opened it without tokens_join. */
+MUST_CHECK enum status tokens_look_shared(struct tokens *tokens,
+                                          bool *are_shared,
+                                          struct problem *why);
+
 /* True until the first token is made. Any thread. */
 bool tokens_are_open(struct tokens *tokens);
 
@@ -92,6 +131,16 @@ struct principal *tokens_find(struct tokens *tokens, struct slice text,
 struct principal *tokens_find_certificate(struct tokens *tokens,
                                           struct slice certificate,
                                           int64_t now_us);
+
+/* Writes the ID of the token of a principal, which is the same at all brokers.
+ * False: it is of no token with an ID. Any thread. */
+bool tokens_id_of(struct tokens *tokens, const struct principal *principal,
+                  char id[TOKEN_ID_SIZE + 1]);
+
+/* Returns a reference to the principal of the token with that ID, which is not
+ * over. NULL: none. Any thread. */
+struct principal *tokens_with_id(struct tokens *tokens, struct slice id,
+                                 int64_t now_us);
 
 /* Returns a reference to that of a request without a token: of the open broker,
  * or everyone, perhaps without a right. Any thread. */
@@ -117,7 +166,9 @@ struct principal *tokens_owner(struct tokens *tokens, struct slice name,
  * for everyone. STATUS_INVALID: a bad name, no right at all, an end in the
  * past. STATUS_CONFLICT: the name exists, or another token names the
  * certificate. STATUS_NOT_FOUND: it does not.
- * STATUS_IO, STATUS_BUSY: the disk; nothing has changed. */
+ * STATUS_IO: the disk; nothing has changed. STATUS_BUSY: the disk, or in a
+ * cluster the journal, which may have the change all the same.
+ * STATUS_FORBIDDEN: this broker only reads. */
 MUST_CHECK enum status tokens_add(struct tokens *tokens,
                                   const struct token_terms *terms,
                                   char text[TOKEN_TEXT_SIZE],

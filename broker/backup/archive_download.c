@@ -305,16 +305,23 @@ get_sets(struct download *d, struct problem *why)
     return rc;
 }
 
-static enum status
-read_token(struct download *d, const char *file, struct problem *why)
+bool
+download_is_safe(const char *url)
+{
+    return strncmp(url, "https://", 8) == 0 ||
+           websub_is_loopback(slice_of(url));
+}
+
+enum status
+download_token(const char *url, const char *file, struct token *token,
+               struct problem *why)
 {
     if (!*file)
         return STATUS_OK;
-    if (strncmp(d->base, "https://", 8) != 0 &&
-        !websub_is_loopback(slice_of(d->base)))
+    if (!download_is_safe(url))
         return problem(why, STATUS_INVALID,
-                       "a token is not sent without TLS: %s", d->base);
-    return token_file_read(file, false, &d->token, why);
+                       "a token is not sent without TLS: %s", url);
+    return token_file_read(file, false, token, why);
 }
 
 enum status
@@ -337,7 +344,7 @@ archive_download(const char *url, const char *token_file, const char *dir,
             return problem(why, STATUS_INVALID,
                            "the URL of a set ends with its name: %s", url);
     }
-    rc = read_token(&d, token_file, why);
+    rc = download_token(d.base, token_file, &d.token, why);
     if (rc)
         return rc;
     d.curl = curl_easy_init();

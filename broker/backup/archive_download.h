@@ -9,6 +9,9 @@
 #ifndef BROKER_BACKUP_ARCHIVE_DOWNLOAD_H
 #define BROKER_BACKUP_ARCHIVE_DOWNLOAD_H
 
+#include <stdbool.h>
+
+#include "base/token_file.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
@@ -19,5 +22,13 @@
  * both name the URL. */
 MUST_CHECK enum status archive_download(const char *url, const char *token_file,
                                         const char *dir, struct problem *why);
+
+/* True if a token may go to `url`: by https, or to this machine. */
+bool download_is_safe(const char *url);
+
+/* Reads the token for requests to `url`; "": none, *token stays.
+ * STATUS_INVALID: it would be sent without TLS. */
+MUST_CHECK enum status download_token(const char *url, const char *file,
+                                      struct token *token, struct problem *why);
 
 #endif

@@ -172,6 +172,14 @@ is_odd(const char *path)
 }
 
 static enum status
+check_stopped(const struct backup *b, struct problem *why)
+{
+    return b->options->is_stopped && b->options->is_stopped(b->options->user)
+               ? problem(why, STATUS_STOPPED, "the program is ending")
+               : STATUS_OK;
+}
+
+static enum status
 miss(struct backup *b, const char *path, const char *reason,
      struct problem *why)
 {
@@ -251,8 +259,10 @@ take_file(struct backup *b, const char *path, const struct digest *hash,
           struct problem *why)
 {
     struct problem reason = {""};
-    enum status rc = copy_file(b, path, hash, &reason);
+    enum status rc = check_stopped(b, &reason);
 
+    if (!rc)
+        rc = copy_file(b, path, hash, &reason);
     if (rc == STATUS_GONE)
         return miss(b, path, reason.text, why);
     if (rc && why)
@@ -300,9 +310,11 @@ static enum status
 take_database(struct backup *b, const char *path, struct problem *why)
 {
     struct problem reason = {""};
-    enum status rc = is_odd(path)
-                         ? problem(&reason, STATUS_GONE, "its name is too odd")
-                         : copy_database(b, path, &reason);
+    enum status rc = check_stopped(b, &reason);
+
+    if (!rc)
+        rc = is_odd(path) ? problem(&reason, STATUS_GONE, "its name is too odd")
+                          : copy_database(b, path, &reason);
 
     if (rc == STATUS_GONE)
         return miss(b, path, reason.text, why);

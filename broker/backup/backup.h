@@ -46,6 +46,10 @@ struct backup_options {
 
     /* A file that should be there cannot be read: "PATH: REASON". */
     void (*on_missing)(const char *text, void *user);
+
+    /* True if the backup is to fail before the next file, with STATUS_STOPPED.
+     * NULL: never. */
+    bool (*is_stopped)(void *user);
     void *user;
 };
 

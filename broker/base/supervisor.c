@@ -105,6 +105,16 @@ supervisor_close(struct supervisor *s)
 }
 
 void
+supervisor_delay(struct supervisor *s, const char *reason)
+{
+    char text[200];
+
+    snprintf(text, sizeof(text), "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=%s",
+             reason);
+    send_text(s, text);
+}
+
+void
 supervisor_ready(struct supervisor *s, const char *url)
 {
     char text[700];

@@ -49,6 +49,9 @@ struct supervisor {
 void supervisor_open(struct supervisor *s);
 void supervisor_close(struct supervisor *s);
 
+/* The start takes longer than usual, for at least another minute. */
+void supervisor_delay(struct supervisor *s, const char *reason);
+
 /* The broker serves at `url`: after its start, and after a reload. */
 void supervisor_ready(struct supervisor *s, const char *url);
 void supervisor_reloading(struct supervisor *s);

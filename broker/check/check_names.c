@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "broker/backup/backup_offer.h"
 #include "broker/check/parts.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
@@ -195,7 +196,10 @@ static const struct {
 static enum judgement
 judge_data(struct names *n, struct entry *e)
 {
-    (void)n;
+    if (e->is_dir && !strcmp(e->name, OFFER_FOLDER)) {
+        e->next = PLACE_NONE;
+        return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
+    }
     for (size_t i = 0; e->is_dir && i < sizeof(folders) / sizeof(*folders);
          i++) {
         if (strcmp(e->name, folders[i].name) != 0)

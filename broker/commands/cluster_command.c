@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "broker/backup/backup_fetch.h"
 #include "broker/commands/command_rows.h"
 #include "broker/config/config.h"
 #include "broker/journal/pg_cluster.h"
@@ -28,6 +29,9 @@ struct values {
     char cluster[2048];
     char cluster_name[64];
     char public_url[512];
+    char from[2048];
+    char token_file[4096];
+    char ca_file[4096];
     bool is_unsafe;
 };
 
@@ -113,17 +117,20 @@ copy_close(struct copy *copy)
     file_close(&copy->lock);
 }
 
-/* Opens the directory as a broker would, so that none runs there. Always close
- * it. */
-static enum status
-copy_open(struct copy *copy, const char *dir, struct problem *why)
+static void
+copy_init(struct copy *copy)
 {
-    enum status rc;
-
     *copy = (struct copy){.lock = -1};
     atomic_init(&copy->forms, 0);
     buf_init(&copy->heads, SIZE_MAX);
-    rc = file_lock(dir, &copy->lock, why);
+}
+
+/* Reads a directory whose lock this process has. */
+static enum status
+copy_read(struct copy *copy, const char *dir, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
     if (!rc)
         rc = store_open(&copy->engine, dir, &copy->forms, why);
     if (!rc)
@@ -131,6 +138,18 @@ copy_open(struct copy *copy, const char *dir, struct problem *why)
     if (!rc)
         rc = copy->engine->ops->place(copy->engine, &copy->place, why);
     return rc;
+}
+
+/* Opens the directory as a broker would, so that none runs there. Always close
+ * it. */
+static enum status
+copy_open(struct copy *copy, const char *dir, struct problem *why)
+{
+    enum status rc;
+
+    copy_init(copy);
+    rc = file_lock(dir, &copy->lock, why);
+    return rc ? rc : copy_read(copy, dir, why);
 }
 
 static enum status
@@ -155,14 +174,6 @@ beginning_of(const struct copy *copy)
     return place;
 }
 
-static bool
-is_somewhere(const struct journal_place *place)
-{
-    static const struct journal_place nowhere = {.n = 0};
-
-    return place->n > 0 || !digest_is_equal(&place->chain, &nowhere.chain);
-}
-
 /* cluster init and mend */
 
 /* Begins a journal with a stopped broker: its own sets, or those of a copy,
@@ -183,10 +194,10 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
                        copy->refused.text);
     *place = is_copy ? copy->place : beginning_of(copy);
     was_begun = !memcmp(&copy->place, place, sizeof(*place));
-    if (is_copy && !is_somewhere(&copy->place))
+    if (is_copy && !journal_place_is_set(&copy->place))
         return problem(why, STATUS_CONFLICT, "%s is no copy of a cluster",
                        values->data);
-    if (is_somewhere(&copy->place) && !was_begun)
+    if (journal_place_is_set(&copy->place) && !was_begun)
         return problem(why, STATUS_CONFLICT,
                        "%s is a copy of a cluster already", values->data);
     rc = pg_cluster_begin(&options, values->public_url, place, why);
@@ -254,9 +265,9 @@ const struct command cluster_init_command = {
     .name = "cluster init",
     .help = "Begins a cluster with a stopped broker, in an empty database.",
     .more = "Nothing is renumbered: the sets go on with their epochs. The "
-            "others begin with a backup of a broker of the cluster, or, if "
-            "the journal still has its first record and the first broker had "
-            "no sets, with an empty directory.\n",
+            "others begin with tidingsd cluster join, or, if the journal still "
+            "has its first record and the first broker had no sets, with an "
+            "empty directory.\n",
     .examples = "tidingsd cluster init --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings user=tidings' \\\n"
                 "    --public-url https://tidings.example.org\n",
@@ -282,6 +293,138 @@ const struct command cluster_mend_command = {
                 "    --public-url https://tidings.example.org\n",
     .options = OPTIONS(init_rows),
     .run = run_mend,
+    .size = sizeof(struct values),
+};
+
+/* cluster join */
+
+static void
+ignore_broker(const struct pg_broker *broker, void *user)
+{
+    (void)broker;
+    (void)user;
+}
+
+static void
+print_missing(const char *text, void *user)
+{
+    const struct arguments *given = user;
+
+    fprintf(stderr, "tidingsd %s: missing: %s\n", given->command->name, text);
+}
+
+/* Checks that the fetched copy is of this cluster, and can follow. */
+static enum status
+check_joined(const struct values *values, struct journal_place *place,
+             struct problem *why)
+{
+    const struct pg_options options = options_of(values);
+    struct problem inner = {""};
+    struct copy copy;
+    enum status rc;
+
+    copy_init(&copy);
+    rc = copy_read(&copy, values->data, why);
+    *place = copy.place;
+    copy_close(&copy);
+    if (rc)
+        return rc;
+    if (!journal_place_is_set(place))
+        return problem(why, STATUS_DIFFERENT,
+                       "the broker at %s belongs to no cluster", values->from);
+    rc = pg_cluster_check(&options, place, &inner);
+    return rc ? problem(why, rc,
+                        "the backup of %s does not fit the journal: %s",
+                        values->from, inner.text)
+              : rc;
+}
+
+static enum status
+join(const struct arguments *given, struct backup_fetch_report *did,
+     struct journal_place *place, struct problem *why)
+{
+    const struct values *values = given->values;
+    const struct backup_fetch_options options = {
+        .url = values->from,
+        .token_file = values->token_file,
+        .ca_file = values->ca_file,
+        .path = values->data,
+        .on_missing = print_missing,
+        .user = (void *)(uintptr_t)given,
+    };
+    struct new_data data;
+    enum status rc = backup_fetch(&options, &data, did, why);
+
+    if (!rc)
+        rc = new_data_end(&data, why);
+    if (!rc)
+        rc = check_joined(values, place, why);
+    if (rc)
+        new_data_undo(&data);
+    new_data_close(&data);
+    return rc;
+}
+
+static enum exit_code
+run_join(const struct arguments *given)
+{
+    const struct values *values = given->values;
+    const struct pg_options options = options_of(values);
+    struct backup_fetch_report did;
+    struct journal_place place;
+    struct pg_cluster cluster;
+    struct problem why = {""};
+    enum status rc = pg_check_address(values->cluster, &why);
+
+    umask(S_IRWXG | S_IRWXO);
+    if (!rc) /* before an hour of bytes */
+        rc = pg_cluster_look(&options, &cluster, ignore_broker, NULL, &why);
+    if (!rc)
+        rc = join(given, &did, &place, &why);
+    if (rc)
+        return command_fail(given, rc, &why);
+    printf("fetched %" PRIu64 " files of %" PRIu64
+           " bytes, up to record %" PRIu64 "; to serve them:\n"
+           "tidingsd --data %s --cluster CONNINFO --cluster-name NAME "
+           "--public-url %s\n",
+           did.n_files, did.bytes, place.n, values->data, cluster.public_url);
+    if (did.n_missing == 0)
+        return EXIT_GOOD;
+    fflush(stdout);
+    fprintf(stderr,
+            "tidingsd cluster join: all else is there, but %" PRIu64
+            " of the files named above cannot be read at %s\n",
+            did.n_missing, values->from);
+    return EXIT_FAILED;
+}
+
+static const struct option join_rows[] = {
+    {"from", "URL", OPTION_URL, VALUE(from), NULL, NULL,
+     "a broker of the cluster, which runs; best its own address, and not that "
+     "of the balancer",
+     .is_required = true},
+    {"token-file", "FILE", OPTION_TEXT, VALUE(token_file), NULL, NULL,
+     "the token of an administrator"},
+    {"ca-file", "FILE", OPTION_TEXT, VALUE(ca_file), NULL, NULL,
+     "certificates of authorities, PEM, that the broker may have beside the "
+     "system's"},
+    {"data", "NEW", OPTION_TEXT, VALUE(data), NULL, "./tidings-data",
+     "the data directory of the new broker: empty, or made"},
+    CLUSTER_ROW,
+    UNSAFE_ROW,
+};
+
+const struct command cluster_join_command = {
+    .name = "cluster join",
+    .help = "Makes the data directory of a new broker of a cluster.",
+    .more = "The broker at URL makes a backup of itself and sends it. Each "
+            "file is checked by its digest; after a failure nothing is left "
+            "in NEW. A token goes over https, or to this machine.\n",
+    .examples = "tidingsd cluster join --from https://a.example.org:8787 \\\n"
+                "    --token-file ./admin --data /var/lib/tidings \\\n"
+                "    --cluster 'host=db1,db2 dbname=tidings user=tidings'\n",
+    .options = OPTIONS(join_rows),
+    .run = run_join,
     .size = sizeof(struct values),
 };
 
@@ -383,7 +526,8 @@ leave(const struct values *values, struct copy *copy, bool *is_last,
     bool has_copy = values->data[0] != '\0';
     enum status rc = has_copy ? copy_open(copy, values->data, why) : STATUS_OK;
 
-    if (!rc && has_copy && !is_somewhere(&copy->place) && copy->n_sets > 0)
+    if (!rc && has_copy && !journal_place_is_set(&copy->place) &&
+        copy->n_sets > 0)
         rc = problem(why, STATUS_CONFLICT, "%s is no copy of a cluster",
                      values->data);
     if (!rc)

@@ -14,7 +14,7 @@ extern const struct command check_command;
 
 /* cluster_command.c */
 extern const struct command cluster_init_command, cluster_status_command,
-    cluster_leave_command, cluster_mend_command;
+    cluster_leave_command, cluster_mend_command, cluster_join_command;
 
 /* token_command.c */
 extern const struct command token_add_command, token_list_command,

@@ -5,14 +5,23 @@
 #include "broker/config/config.h"
 
 static const struct command *const commands[] = {
-    &token_add_command,      &token_list_command,
-    &token_show_command,     &token_revoke_command,
-    &token_rotate_command,   &token_check_command,
-    &backup_command,         &restore_command,
-    &check_command,          &cluster_init_command,
-    &cluster_status_command, &cluster_leave_command,
-    &cluster_mend_command,   &completion_command,
-    &help_command,           NULL,
+    &token_add_command,
+    &token_list_command,
+    &token_show_command,
+    &token_revoke_command,
+    &token_rotate_command,
+    &token_check_command,
+    &backup_command,
+    &restore_command,
+    &check_command,
+    &cluster_init_command,
+    &cluster_join_command,
+    &cluster_status_command,
+    &cluster_leave_command,
+    &cluster_mend_command,
+    &completion_command,
+    &help_command,
+    NULL,
 };
 
 static const struct command serve_command = {

@@ -25,6 +25,9 @@
 #include "broker/access/jwt.h"
 #include "broker/commands/command_rows.h"
 #include "broker/config/config.h"
+#include "broker/log/engine.h"
+#include "broker/log/journal.h"
+#include "broker/store/store.h"
 #include "proto/datetime.h"
 #include "proto/number.h"
 
@@ -332,14 +335,46 @@ describe_bearer(struct tokens *tokens, const struct asked *a,
         rc = find_jwt(a, &p, why);
     else
         p = tokens_find(tokens, a->bearer, clock_now_us());
-    if (!rc && !p)
-        rc = problem(why, STATUS_NOT_FOUND,
-                     "the token is unknown, or has expired");
     if (rc)
         return rc;
+    if (!p)
+        return problem(why, STATUS_NOT_FOUND,
+                       "the token is unknown, or has expired");
     token_command_self(a->answer, p);
     principal_unref(p);
     return STATUS_OK;
+}
+
+/* Refuses to change the tokens of a cluster here: the other brokers would not
+ * get the change. */
+static enum status
+check_alone(const char *data, struct tokens *tokens, struct problem *why)
+{
+    struct journal_place place = {.n = 0};
+    struct engine *engine = NULL;
+    atomic_size_t forms = 0;
+    bool are_shared = false;
+    enum status rc = tokens_look_shared(tokens, &are_shared, why);
+
+    if (rc || !are_shared)
+        return rc;
+    rc = store_open(&engine, data, &forms, why);
+    if (!rc)
+        rc = engine->ops->place(engine, &place, why);
+    if (engine)
+        engine->ops->close(engine);
+    if (!rc && journal_place_is_set(&place))
+        rc = problem(why, STATUS_CONFLICT,
+                     "the tokens in %s are those of a cluster: start its "
+                     "broker and repeat this, or do it at another broker",
+                     data);
+    return rc;
+}
+
+static bool
+is_change(const struct token_command *command)
+{
+    return command && command->act != TOKEN_LIST && command->act != TOKEN_SHOW;
 }
 
 static enum status
@@ -348,6 +383,8 @@ do_it_here(const char *data, const struct asked *a, struct problem *why)
     struct tokens *tokens = NULL;
     enum status rc = tokens_open(&tokens, data, why);
 
+    if (!rc && is_change(a->command))
+        rc = check_alone(data, tokens, why);
     if (!rc && a->command)
         rc = token_command_run(tokens, a->command, a->answer, why);
     else if (!rc)

@@ -65,7 +65,11 @@ static const struct option rows[] = {
      "machine if not given"},
     {"cluster-keep", "BYTES", BYTES(cluster_keep, MIB, 1024 * GIB), "4G",
      "the journal keeps its latest records, at most so many bytes of them: a "
-     "broker that lacks older ones needs a backup of another one"},
+     "broker that lacks older ones joins anew (tidingsd cluster join)"},
+    {"cluster-from", "URL", URL(cluster_from, 500 + 1), NULL,
+     "another broker of the cluster: if the journal has forgotten records that "
+     "this one lacks, its start fetches the backup of that one, with the token "
+     "of --peer-tokens for URL/backup"},
     {"cluster-read-only", NULL, FLAG(cluster_read_only), "no",
      "follow the cluster and serve reads alone: take no posts, change no "
      "settings, deliver nothing"},

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "broker/access/jwt.h"
-#include "broker/access/tickets.h"
+#include "broker/access/request_tickets.h"
 #include "broker/http/answers.h"
 #include "broker/http/route_table.h"
 #include "broker/http/session.h"
@@ -105,7 +105,7 @@ authorization_is_sent(struct request *rq, struct slice *text)
 static struct principal *
 find_ticket(struct http *http, struct slice text, int64_t now_us)
 {
-    struct principal *found = tickets_take(http->tickets, text);
+    struct principal *found = request_tickets_take(http->tickets, text);
 
     if (!found || !principal_is_over(found, now_us))
         return found;

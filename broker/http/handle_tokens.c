@@ -22,6 +22,7 @@
 
 #include <openssl/crypto.h>
 
+#include "broker/access/request_tickets.h"
 #include "broker/access/tickets.h"
 #include "broker/access/token_command.h"
 #include "broker/http/answers.h"
@@ -254,10 +255,11 @@ void
 handle_tickets_post(struct http *http, struct request *rq,
                     const struct route_target *target)
 {
-    char text[TICKET_TEXT_SIZE], json[TICKET_TEXT_SIZE + 64];
+    char text[REQUEST_TICKET_SIZE], json[REQUEST_TICKET_SIZE + 64];
     struct problem why = {""};
     struct response r;
-    enum status rc = tickets_add(http->tickets, target->principal, text, &why);
+    enum status rc =
+        request_tickets_add(http->tickets, target->principal, text, &why);
 
     if (rc) {
         request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);

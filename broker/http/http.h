@@ -20,9 +20,11 @@
 #include "proto/slice.h"
 
 struct access_log;
+struct backup_offer;
 struct config_report;
 struct origins;
 struct request_end;
+struct request_tickets;
 struct tickets;
 
 struct http {
@@ -31,12 +33,13 @@ struct http {
     struct access_log *access_log;       /* NULL: none */
     struct config_report *config_report; /* for GET /config */
     const struct origins *origins;       /* --allow-origins; NULL: none */
-    struct tickets *tickets;             /* passes of requests */
+    struct request_tickets *tickets;     /* passes of requests */
     struct tickets *sessions;            /* cookies of the console */
     struct tokens *tokens;               /* valid when is_ready is true */
     struct identity_provider *provider;  /* likewise */
     struct posts *posts;                 /* likewise */
     struct archiver *archiver;           /* likewise */
+    struct backup_offer *backup;         /* likewise */
     struct hub_holder *hub;              /* likewise */
     struct bridges_holder
         *bridges; /* likewise; NULL: no bridge is configured */
@@ -64,7 +67,7 @@ http_is_local(const struct http *http)
     return http->is_near && tokens_are_open(http->tokens);
 }
 
-/* Fills in everything except tokens, posts, archiver, hub, bridges and
+/* Fills in everything except tokens, posts, archiver, backup, hub, bridges and
  * is_ready. */
 void http_init(struct http *http, struct registry *registry, struct push *push,
                const char *listen_host);

@@ -13,6 +13,7 @@
 #define JSON        "application/json"
 #define TEXT        "text/plain"
 #define HTML        "text/html"
+#define TAR         "application/x-tar"
 #define FORM        "application/x-www-form-urlencoded"
 #define MERGE_PATCH "application/merge-patch+json"
 
@@ -60,7 +61,8 @@
 #define BAD_STREAM                                                     \
     "a parameter or the JSON is malformed, or the broker speaks none " \
     "of the subprotocols"
-#define FLOOD "too many requests wait for their verification"
+#define NEARBY "without tokens, where others reach the broker"
+#define FLOOD  "too many requests wait for their verification"
 
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",
@@ -334,6 +336,20 @@ const struct route route_table[] = {
     {METHOD_GET, "/config", handle_config_get,
      .does = "Reads the options, their defaults and where they are from",
      .rights = RIGHT_ADMIN, .statuses = {{200, JSON}}},
+    {METHOD_GET, "/backup", handle_backup_get,
+     .does = "Reads the backup: 202 while it is being made",
+     .rights = RIGHT_ADMIN,
+     .statuses = {{200, TAR},
+                  {202, JSON},
+                  {403, NEARBY},
+                  {404, "there is no backup, or it was sent"},
+                  {409, "the backup is being sent"}}},
+    {METHOD_POST, "/backup", handle_backup_post,
+     .does = "Begins to make a backup of the broker", .rights = RIGHT_ADMIN,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{202, JSON},
+                  {403, NEARBY},
+                  {409, "another backup is being made or sent"}}},
     {METHOD_GET, "/metrics", handle_metrics_get,
      .does = "Reads the metrics, for Prometheus", .rights = RIGHT_OBSERVE,
      .statuses = {{200, TEXT}}},

@@ -65,6 +65,8 @@ handler_fn handle_relay_delete;
 handler_fn handle_session_delete;
 handler_fn handle_session_post;
 handler_fn handle_tickets_post;
+handler_fn handle_backup_get;
+handler_fn handle_backup_post;
 handler_fn handle_tokens_get;
 handler_fn handle_tokens_post;
 handler_fn handle_token_self;

@@ -2,15 +2,25 @@
 leaves. Posts anywhere and faults of PostgreSQL: tests/cluster."""
 
 import datetime
+import errno
+import functools
+import hashlib
+import io
 import itertools
+import re
 import secrets
+import socket
+import tarfile
+import time
 
 import pytest
 
+from tidings_test.background import Background
 from tidings_test.backups import Backups
-from tidings_test.http import check_refused
+from tidings_test.faults import Faults
+from tidings_test.http import ConnectionEnded, check_refused
 from tidings_test.postgresql import Postgresql
-from tidings_test.sets import Set, change
+from tidings_test.sets import Set, change, entries
 from tidings_test.stream import EventSource
 from tidings_test.waiting import wait_for
 
@@ -50,9 +60,21 @@ class Cluster:
         where = ("--data", data, "--public-url", PUBLIC)
         return self.run("tidingsd", "cluster", "mend", *where, *self.here, **how)
 
-    def start(self, name, *more):
+    def join(self, name, broker, token=None, more=(), **how):
+        """Make the data directory of a broker of a backup of another one; `token`: of
+        an administrator there."""
+        data = self.path / name / "data"
+        given = ("--from", broker.url, "--data", data, *more)
+        if token:
+            file = self.path / "admin-token"
+            file.touch(mode=0o600)
+            file.write_text(token)
+            given += ("--token-file", file)
+        return self.run("tidingsd", "cluster", "join", *given, *self.here, **how)
+
+    def start(self, name, *more, **how):
         options = self.options(name, *more)
-        return self.start_broker(*options, directory=self.path / name)
+        return self.start_broker(*options, directory=self.path / name, **how)
 
     def start_reader(self, name, *more):
         """A broker that only reads, with the rights of doc/cluster.md."""
@@ -170,7 +192,7 @@ def test_a_single_broker_becomes_the_first_and_a_backup_joins(
     assert Set(single, "news").post(1).last == 7
 
     text = cluster.refused(*cluster.options("b"), data="empty", status=1)
-    assert "restore a backup of another broker there" in text
+    assert "tidingsd cluster join makes one there" in text
     run("tidingsd", "restore", backups.directory, "--data", tmp_path / "b" / "data")
     other = cluster.start("b")
     wait_last(other, "news", 7)
@@ -225,6 +247,7 @@ def test_options_that_a_cluster_cannot_have_are_refused(cluster, options, reason
 def test_a_cluster_needs_a_public_url(cluster):
     assert "--cluster needs --public-url" in cluster.refused(*cluster.here)
     assert "needs --cluster" in cluster.refused("--cluster-read-only")
+    assert "needs --cluster" in cluster.refused("--cluster-from", PUBLIC)
 
 
 def test_a_broker_that_does_not_belong_is_refused(cluster):
@@ -379,6 +402,255 @@ def test_the_status_of_a_cluster(cluster):
     )
 
 
+# Issue 22, 2: a token that is made or revoked at one broker is so at all within two
+# seconds, and a broker that is new has them from the beginning.
+def test_tokens_are_those_of_all_brokers(cluster, run):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a"), cluster.start("b")
+    news = Set(one, "news")
+    news.post(1)
+    wait_last(two, "news", 1)
+    root = one.add_token("root", admin=True)
+    reading = one.add_token("reading", subscribe=["*"])
+    wait_for("the tokens at b", lambda: two.get("/sets/news").status == 401)
+    stream = Set(two.holder(reading), "news").events("after=0")
+    stream.until(1)
+    reader = cluster.start_reader("r")
+    assert reader.get("/sets/news").status == 401
+    assert reader.holder(reading).get("/tokens/self").json()["name"] == "reading"
+    said = reader.holder(root).delete("/tokens/reading")
+    check_refused(said, 403, "only reads")
+
+    admin = two.holder(root)
+    assert admin.delete("/tokens/reading").status == 204
+    stream.wait_end("denied")
+    for broker in (one, reader):
+        is_over = lambda at=broker: at.holder(reading).get("/tokens/self").status == 401
+        wait_for(f"the end of the token at {broker}", is_over)
+    names = [each["name"] for each in one.get("/tokens").json()["tokens"]]
+    assert names == ["root"]
+
+    one.stop()
+    asked = ("token", "add", "late", "--admin", "--data", one.data)
+    said = run("tidingsd", *asked, status=1).err
+    assert "the tokens in" in said[0] and "are those of a cluster" in said[0]
+    assert admin.post("/tokens", {"name": "late", "observe": True}).status == 201
+    cluster.set_connections(False)
+    check_refused(admin.delete("/tokens/late"), 503, "tokens cannot change now")
+    names = [each["name"] for each in admin.get("/tokens").json()["tokens"]]
+    assert names == ["root", "late"]
+    cluster.set_connections(True)
+
+
+# Issue 22, 2: a ticket from one broker opens a stream at another, once, and ends with its
+# token.
+def test_a_ticket_of_one_broker_opens_a_stream_at_another(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a"), cluster.start("b")
+    news = Set(one, "news")
+    news.post(1)
+    wait_last(two, "news", 1)
+    one.add_token("root", admin=True)
+    reading = one.add_token("reading", subscribe=["*"])
+    reader = cluster.start_reader("r")
+    wait_for("the tokens at b", lambda: two.get("/sets/news").status == 401)
+
+    wait_last(reader.holder(reading), "news", 1)
+
+    def ticket(broker=one):
+        answer = broker.holder(reading).post("/tickets")
+        return answer.json()["ticket"]
+
+    def query(text):
+        return f"after=0&ticket={text}"
+
+    used = ticket()
+    events = Set(two.holder(None), "news").events(query(used))
+    events.until(1)
+    path = f"/sets/news/changes?{query(used)}"
+    check_refused(two.holder(None).get(path), 401)
+    assert reader.holder(None).get(path).status == 200
+    Set(reader.holder(None), "news").websocket(query(ticket(reader))).until(1)
+    Set(one.holder(None), "news").websocket(query(ticket(two))).until(1)
+
+    # Without PostgreSQL tickets go on; keys of an hour are at hand.
+    unused, late = ticket(), ticket(two)
+    cluster.set_connections(False)
+    Set(two.holder(None), "news").events(query(unused)).until(1)
+    cluster.set_connections(True)
+    wait_for("the end", lambda: one.delete("/tokens/reading").status != 503)
+    events.wait_end("denied")
+    path = f"/sets/news/changes?{query(late)}"
+    check_refused(two.holder(None).get(path), 401)
+
+
+# Until the journal answers, a new broker does not know whether it is open.
+def test_a_new_broker_without_postgresql_is_closed(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    cluster.set_connections(False)
+    new = cluster.start("a")
+    assert new.get("/sets").status == 401
+    cluster.set_connections(True)
+    new.stop()
+    new.restart()
+    assert new.get("/sets").status == 200
+    cluster.set_connections(False)
+    new.stop()
+    new.restart()
+    assert new.get("/sets").status == 200
+    cluster.set_connections(True)
+
+
+# Issue 22, 6: a new broker fetches the backup of another one, and follows.
+def test_a_broker_joins_from_another(cluster, run):
+    cluster.init(cluster.path / "a" / "data")
+    one = cluster.start("a", "--rotate-entries", "10")
+    news = Set(one, "news")
+    news.post(25)
+    news.wait_list_files(2)
+    root = one.add_token("root", admin=True)
+    done = cluster.join("b", one, root)
+    assert re.match(r"fetched \d+ files of \d+ bytes, up to record \d+; ", done.out[0])
+    two = cluster.start("b", "--rotate-entries", "10")
+    news.post(3)
+    wait_last(two.holder(root), "news", 28)
+    for path in ("changes/000000000001.xml", "changes/000000000002.xml"):
+        there = two.holder(root).get(f"{news.path}/{path}")
+        assert (there.status, there.body) == (200, news.get(path).body)
+    posted = Set(two.holder(root), "news")
+    assert posted.post(1).last == 29
+    assert one.get("/backup").status == 404
+    one.stop()
+    assert posted.post(1).last == 30
+
+
+# Brokers whose certificates are of an authority of their own.
+def test_a_broker_joins_over_https(cluster, certificate, run):
+    cluster.init(cluster.path / "a" / "data")
+    one = cluster.start("a", *certificate.options, tls=certificate.trust())
+    Set(one, "news").post(2)
+    root = one.add_token("root", admin=True)
+    assert "certificate" in cluster.join("b", one, root, status=1).err[0]
+    cluster.join("b", one, root, more=("--ca-file", certificate.ca))
+    wait_last(cluster.start("b").holder(root), "news", 2)
+    cluster.query("DELETE FROM tidings_records WHERE n = 0")
+    joining = ("--cluster-from", one.url, "--ca-file", certificate.ca)
+    tokens = peer_tokens(cluster.path, one, root)
+    three = cluster.start("c", *joining, "--peer-tokens", tokens)
+    three.wait_said("has joined the cluster anew")
+    wait_last(three.holder(root), "news", 2)
+
+
+# Nothing is left behind, and each cause has its sentence.
+def test_a_broker_that_cannot_join_says_why(cluster, server, start_broker, run, tmp_path):
+    cluster.init(cluster.path / "a" / "data")
+    one = cluster.start("a")
+    Set(one, "news").post(1)
+    root = one.add_token("root", admin=True)
+    reading = one.add_token("reading", subscribe=["*"])
+    other = Cluster(server, start_broker, run, tmp_path / "other")
+    other.init(other.path / "a" / "data")
+    Set(other.start("a"), "news").post(1)
+    alone = start_broker(directory=tmp_path / "alone")
+
+    def refused(broker, token=None, of=cluster, **how):
+        done = of.join("b", broker, token, status=how.pop("status", 1), **how)
+        assert not (of.path / "b" / "data").exists()
+        return done.err[0]
+
+    assert "wants the token of an administrator" in refused(one)
+    assert "needs the right admin" in refused(one, reading)
+    assert "does not fit the journal: " in refused(one, root, of=other)
+    assert "belongs to no cluster" in refused(alone)
+    one.stop()
+    assert f"{one.url}/backup: " in refused(one, root)
+    cluster.set_connections(False)
+    assert "PostgreSQL" in refused(alone) or "connect" in refused(alone)
+    cluster.set_connections(True)
+    full = cluster.path / "b" / "data"
+    full.mkdir(parents=True)
+    (full / "file").touch()
+    done = cluster.join("b", alone, status=2)
+    assert "is not empty: it has" in done.err[0]
+    assert [each.name for each in full.iterdir()] == ["file"]
+
+
+MANIFEST = "# tidings backup 1\n# set news 0123456789abcdef-1\n"
+
+
+def tar(files):
+    """An archive; a text is where a link leads."""
+    to = io.BytesIO()
+    with tarfile.open(fileobj=to, mode="w") as archive:
+        for name, body in files:
+            entry = tarfile.TarInfo(name)
+            if isinstance(body, str):
+                entry.type, entry.linkname, body = tarfile.SYMTYPE, body, b""
+            entry.size = len(body)
+            archive.addfile(entry, io.BytesIO(body))
+    return to.getvalue()
+
+
+def manifest(**files):
+    sums = [f"{hashlib.sha256(b).hexdigest()}  {name}\n" for name, b in files.items()]
+    lines = "# tidings backup 1\n" + "".join(sums)
+    digest = hashlib.sha256(lines.encode()).hexdigest()
+    return "manifest", f"{lines}# end {digest}\n".encode()
+
+
+def backup(**files):
+    return tar([manifest(**files), *files.items()])
+
+
+DATABASE = {"000001/tidings.db": b"x" * 5000}
+FILES = [manifest(**DATABASE), *DATABASE.items()]
+GOOD = tar(FILES)
+
+FALSE_BACKUPS = {
+    "no archive": (b"hello", "the backup is damaged"),
+    "nothing": (b"", "the backup is damaged"),
+    "no manifest": (tar(DATABASE.items()), "this is no backup"),
+    "two manifests": (tar([FILES[0], *FILES]), "this is no backup"),
+    "a link": (tar([FILES[0], ("000001/tidings.db", "/dev/zero")]), "this is no backup"),
+    "another byte": (GOOD.replace(b"xxx", b"xyx", 1), "tidings.db has another digest"),
+    "another name": (tar([FILES[0], ("000001/b.db", b"")]), "its manifest does not have"),
+    "a file twice": (tar([*FILES, FILES[1]]), "its manifest does not have"),
+    "a file less": (tar(FILES[:1]), "1 files of the backup are missing"),
+    "an end of its own": (GOOD[:4000], "the backup is damaged: Truncated"),
+    "another manifest": (GOOD.replace(b"ings.db", b"ings.DB", 1), "line 3 has another"),
+    "a way out": (backup(**{"000001/../x": b"x"}), "line 2 names no file of a backup"),
+    "a hidden way": (backup(**{"000001/a/../../x": b""}), "names no file of a backup"),
+    "the mark": (backup(**{"000001/restoring": b""}), "cannot write"),
+    "the lock": (backup(**{"000001/lock": b""}), "cannot write"),
+    "no database": (GOOD, "tidings.db cannot be used"),
+}
+
+
+# A broker that lies, or breaks, costs nothing but the attempt.
+def test_a_false_backup_is_refused(cluster, site):
+    cluster.init(cluster.path / "a" / "data")
+    for name, (body, words) in FALSE_BACKUPS.items():
+        site.put("/backup", body, "application/x-tar")
+        site.status("/backup", 202, times=1)
+        done = cluster.join("b", site, status=1)
+        assert re.search(words, done.err[0]), (name, done.err)
+        assert not (cluster.path / "b" / "data").exists(), name
+
+    site.put("/backup", GOOD, "application/x-tar")
+    site.status("/backup", 202, times=3)
+    site.cut("/backup", len(GOOD) - 1, times=None)
+    assert "/backup: " in cluster.join("b", site, status=1).err[0]
+    for status, words in (
+        (404, "upgrade it"),
+        (405, "upgrade it"),
+        (409, "another backup is being made or sent"),
+        (503, "try again later"),
+        (500, "the log of that broker may say why"),
+    ):
+        site.status("/backup", status)
+        assert words in cluster.join("b", site, status=1).err[0]
+
+
 def test_brokers_leave(cluster):
     cluster.init(cluster.path / "a" / "data")
     one, two = cluster.start("a"), cluster.start("b")
@@ -445,7 +717,7 @@ def test_a_lost_journal_begins_again_from_a_copy(cluster, server):
     wait_last(one, "news", 3)
     assert epoch(one, "news") == epoch(two, "news") == before
     assert last(Set(three, "news")) == 1
-    assert "restore a backup of another broker" in three.wait_said("posts are refused")
+    assert "with tidingsd cluster join" in three.wait_said("posts are refused")
 
 
 def lose_records(cluster, n):
@@ -541,16 +813,161 @@ def test_the_journal_forgets_beyond_its_bound(cluster):
     news.post(1)
     wait_last(two, "news", 1)
     two.stop()
+    forget(cluster, one)
+    two.restart()
+    assert last(Set(two, "news")) == 1
+    assert "with tidingsd cluster join" in two.wait_said("posts are refused")
+    assert "b: needs a backup" in "\n".join(
+        cluster.status("--cluster-unsafe", status=1)
+    )
+
+
+def forget(cluster, one):
+    """Post until the journal has forgotten its first records."""
+    news = Set(one, "news")
     for _ in range(12):
         news.receipt(news.send([noise() for _ in range(100)]))
     look = "SELECT min(n) > 5 AND sum(length(record)) < 1500000 FROM tidings_records"
     wait_for("a journal that has forgotten", lambda: cluster.query(look) == ["t"])
+    return news
+
+
+def peer_tokens(path, broker, token):
+    """A file of --peer-tokens for the backup of that broker."""
+    lines = path / "peer-tokens"
+    for file, text in ((path / "token", token), (lines, "")):
+        file.touch(mode=0o600)
+        file.write_text(text)
+    lines.write_text(f"{broker.url}/backup {path / 'token'}\n")
+    return lines
+
+
+# Issue 22, 6: beyond --cluster-keep the broker joins anew by itself and says so, and what
+# it replaces stays.
+def test_a_broker_that_lacks_records_joins_anew(cluster, run):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a", "--cluster-keep", "1M"), cluster.start("b")
+    Set(one, "news").post(1)
+    wait_last(two, "news", 1)
+    root = one.add_token("root", admin=True)
+    wait_for("the tokens at b", lambda: two.get("/sets/news").status == 401)
+    two.stop()
+    (two.data / "of-the-operator").touch()
+    news = forget(cluster, one)
+
+    tokens = peer_tokens(cluster.path, one, root)
+    joining = cluster.options("b", "--cluster-from", one.url)
+    two.set_options(*joining)
+    two.restart()  # without a token it starts as ever
+    assert "wants the token" in two.wait_said("cannot join anew")
+    admin = two.holder(root)
+    assert last(Set(admin, "news")) == 1
+    two.stop()
+    two.set_options(*joining, "--peer-tokens", tokens)
     two.restart()
+    said = two.wait_said("has joined the cluster anew")
+    assert f"from={one.url}" in said and "former=replaced" in said
+    admin = two.holder(root)
+    assert last(Set(admin, "news")) == last(news) == 1201
+    assert Set(admin, "news").post(1).last == 1202
+    assert (two.data / "of-the-operator").exists()
+    assert not (two.data / "joining").exists()
+    former = two.data / "replaced"
+    run("tidingsd", "check", "--data", former, "--deep")
+    names = {each.name for each in former.iterdir()}
+    assert {"tidings.db", "tokens.db", "sets", "public-url"} <= names
+
+    # Its former files are in the way of the next time.
+    two.stop()
+    forget(cluster, one)
+    two.restart()
+    assert "delete them first" in two.wait_said("cannot join anew")
+    two.stop()
+    run("rm", "-r", former)
+    two.restart()
+    two.wait_said("has joined the cluster anew")
+    wait_last(two.holder(root), "news", 2402)
+
+    # With an empty directory, and with a journal that has all records.
+    three = cluster.start("c", "--cluster-from", one.url, "--peer-tokens", tokens)
+    assert "former=none" in three.wait_said("has joined the cluster anew")
+    assert not (three.data / "replaced").exists()
+    assert last(Set(three.holder(root), "news")) == 2402
+    three.stop()
+    news.post(1)
+    three.restart()
+    wait_last(three.holder(root), "news", 2403)
+    assert not (three.data / "replaced").exists()
+
+
+# The service manager waits meanwhile, and may stop the broker.
+def test_a_broker_that_fetches_can_be_stopped(cluster, site, run):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a"), cluster.start("b", "--cluster-from", site.url)
+    Set(one, "news").post(1)
+    two.stop()
+    run("rm", "-r", two.data)
+    cluster.query("DELETE FROM tidings_records WHERE n = 0")
+    site.status("/backup", 202)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(cluster.path / "notify"))
+        two.env = {**(two.env or {}), "NOTIFY_SOCKET": str(cluster.path / "notify")}
+        two.process = two.start_process()
+        site.asked("/backup").wait(3)
+        assert b"EXTEND_TIMEOUT_USEC=60000000\nSTATUS=fetching" in manager.recv(999)
+        two.terminate()
+        assert two.wait() == 0
+    assert not (two.data / "joining").exists()
+
+
+# It may be the journal that has lost something.
+def test_a_copy_with_another_history_stays(cluster, site):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a"), cluster.start("b", "--cluster-from", site.url)
+    Set(one, "news").post(1)
+    wait_last(two, "news", 1)
+    two.stop()
+    cluster.query("UPDATE tidings_records SET chain = sha256('another')")
+    two.restart()
+    two.wait_said("posts are refused")
     assert last(Set(two, "news")) == 1
-    assert "restore a backup of another broker" in two.wait_said("posts are refused")
-    assert "b: needs a backup" in "\n".join(
-        cluster.status("--cluster-unsafe", status=1)
-    )
+    assert not (two.data / "replaced").exists()
+    assert not two.has_said("fetches the backup")
+
+
+# A kill between any two moves of files: the next start goes on.
+def test_a_broker_that_died_while_it_joined_goes_on(cluster, run):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a"), cluster.start("b")
+    Set(one, "news").post(1)
+    wait_last(two, "news", 1)
+    two.stop()
+    Set(one, "news").post(5)
+    cluster.join("c", one)
+    new, old, data = (cluster.path / each for each in ("c/data", "saved", "b/data"))
+    run("cp", "-r", data, old)
+    moved = sorted(each.name for each in data.iterdir() if each.name != "lock")
+    brought = sorted(each.name for each in new.iterdir() if each.name != "lock")
+    two.set_options(*cluster.options("b", "--cluster-from", one.url))
+    for n in range(len(moved) + len(brought) + 1):
+        run("rm", "-rf", data)
+        run("cp", "-r", old, data)
+        run("cp", "-r", new, data / "joining")
+        (data / "restoring").touch()
+        (data / "replaced.new").mkdir()
+        for name in moved[:n]:
+            (data / name).rename(data / "replaced.new" / name)
+        if n >= len(moved):
+            (data / "replaced.new").rename(data / "replaced")
+        for name in brought[: max(0, n - len(moved))]:
+            (data / "joining" / name).rename(data / name)
+        two.restart()
+        two.wait_said("has joined the cluster anew")
+        assert last(Set(two, "news")) == 6, n
+        two.stop()
+        assert not {"joining", "restoring"} & {each.name for each in data.iterdir()}
+        there = {each.name for each in (data / "replaced").iterdir()}
+        assert there == set(moved), n
 
 
 def wait_ready(broker, status):
@@ -677,6 +1094,140 @@ def test_a_reader_follows_and_serves_reads(cluster):
     assert "warning: this broker is cut off" in reader.get("/readyz?for=reads").text
     reasons = reader.get("/readyz").json()["reasons"]
     assert READ_ONLY in reasons[0] and "cut off" in reasons[1]
+
+
+# More than 32 KiB: they go into a segment (SEGMENT_COMMIT_BYTES).
+LARGE = {"n": 100, "size": 400}
+
+
+def send_large(one, number, **how):
+    """Send post `number` of a hundred entries; with the same key each time."""
+    body = entries(first=100 * number, **LARGE)
+    return one.send(body, idempotency_key=f"post-{number}", **how)
+
+
+def locs(broker):
+    """Of all entries of the set, whose list is open."""
+    text = broker.get("/sets/news/changelist.xml").text
+    return re.findall(r"<loc>([^<]+/r/[0-9]+)</loc>", text)
+
+
+def expected(*numbers):
+    """The locs of these posts."""
+    return [
+        entry["loc"]
+        for number in numbers
+        for entry in entries(first=100 * number, **LARGE)
+    ]
+
+
+class Writer:
+    """A broker that writes its segment while PostgreSQL keeps the record, and another
+    one."""
+
+    def __init__(self, cluster, faults):
+        cluster.init(cluster.path / "a" / "data")
+        self.cluster, self.faults = cluster, faults
+        self.broker = cluster.start("a", env=faults.env)
+        self.other = cluster.start("b")
+        self.news = Set(self.broker, "news")
+        assert send_large(self.news, 1).status == 200
+        self.meet = functools.partial(faults.arm, name="/segments/")
+
+    def refuse_records(self):
+        """PostgreSQL refuses to keep any record from now on."""
+        self.cluster.query(
+            "ALTER TABLE tidings_records ADD CONSTRAINT none CHECK (false) NOT VALID"
+        )
+
+    def allow_records(self):
+        self.cluster.query("ALTER TABLE tidings_records DROP CONSTRAINT none")
+
+    def check(self, *numbers):
+        """Both brokers have these posts, and nothing else, also after a restart."""
+        last = 100 * len(numbers)
+        for broker in (self.broker, self.other):
+            wait_last(broker, "news", last)
+            assert locs(broker) == expected(*numbers)
+        self.broker.stop()
+        self.broker.restart()
+        assert locs(self.broker) == expected(*numbers)
+
+
+@pytest.fixture
+def writer(cluster, faults):
+    return Writer(cluster, faults)
+
+
+# The record is in the journal, and the segment is not on the disk: killed in between.
+def test_a_kill_while_both_keep_a_post_loses_nothing(writer):
+    writer.meet(Faults.SYNC, outcome=Faults.KILL)
+    with pytest.raises(ConnectionEnded):
+        send_large(writer.news, 2)
+    writer.faults.disarm()
+    wait_last(writer.other, "news", 200)
+    writer.broker.restart()
+    wait_last(writer.broker, "news", 200)
+    assert send_large(writer.news, 2).status == 200
+    assert send_large(writer.news, 3).status == 200
+    writer.check(1, 2, 3)
+
+
+# The segment has entries that PostgreSQL refused: nobody ever sees them, and they are
+# written over, also if the broker is killed at that moment.
+@pytest.mark.parametrize("is_killed", [False, True], ids=["refused", "killed"])
+def test_entries_of_a_refused_record_are_nothing(writer, is_killed):
+    writer.refuse_records()
+    if is_killed:
+        writer.meet(Faults.SYNC, outcome=Faults.KILL)
+        with pytest.raises(ConnectionEnded):
+            send_large(writer.news, 2)
+        writer.faults.disarm()
+        writer.broker.restart()
+    else:
+        assert send_large(writer.news, 2).status == 503
+    assert locs(writer.broker) == expected(1)
+    writer.allow_records()
+    wait_for("a post", lambda: send_large(writer.news, 3).status == 200)
+    writer.check(1, 3)
+
+
+# The journal has a post that this disk cannot take: it is here when there is room.
+def test_a_full_disk_keeps_nobody_from_a_post_of_the_journal(writer):
+    writer.meet(Faults.WRITE, outcome=errno.ENOSPC)
+    refused = send_large(writer.news, 2)
+    check_refused(refused, 503, "the journal has kept this, and this broker cannot yet")
+    wait_last(writer.other, "news", 200)
+    assert locs(writer.broker) == expected(1)
+    assert send_large(writer.news, 3).status == 503
+    assert writer.faults.disarm() > 2
+    assert send_large(writer.news, 2).status == 200
+    writer.check(1, 2)
+
+
+# One failure costs the segment, and no post.
+@pytest.mark.parametrize("call", [Faults.WRITE, Faults.SYNC], ids=["write", "sync"])
+def test_a_segment_that_fails_once_is_left(writer, call):
+    writer.meet(call, outcome=errno.EIO, once=True)
+    assert send_large(writer.news, 2).status == 200
+    assert writer.faults.disarm() == 1
+    assert send_large(writer.news, 3).status == 200
+    writer.check(1, 2, 3)
+
+
+# A disk that stands still keeps only its own broker waiting: the turn is over. And what
+# PostgreSQL has answered meanwhile is not unknown, however late the broker looks.
+def test_a_slow_disk_keeps_no_turn(writer):
+    writer.meet(Faults.SYNC, outcome=Faults.HANG)
+    posting = Background(send_large, writer.news, 2)
+    writer.faults.wait()
+    end = time.monotonic() + 2.5  # 0.5 s more than it waits for PostgreSQL
+    wait_last(writer.other, "news", 200)
+    assert send_large(Set(writer.other, "news"), 3).status == 200
+    wait_for("the end of its patience", lambda: time.monotonic() > end)
+    writer.faults.disarm()
+    assert posting.join().status == 200
+    writer.check(1, 2, 3)
 
 
 # It stays so however long a client waits: 403. The text says where to go.

@@ -277,6 +277,18 @@ def key_at_work(world, route):
         return news.send([CHANGE], **key)
 
 
+def new_backup(world, route):
+    """Begins to make a backup, when no other one is being made."""
+    wait_for("the former one", lambda: world.broker.head("/backup").status != 202)
+    return world.broker.post("/backup")
+
+
+def whole_backup(world, route):
+    new_backup(world, route)
+    wait_for("the backup", lambda: world.broker.head("/backup").status == 200)
+    return world.broker.get("/backup")
+
+
 def removed_meanwhile(world, route):
     path = world.inline.changes
     with connect(world) as slow:
@@ -517,6 +529,16 @@ CASES = {
         413: ask(body=SHORT * 9),
         422: ask(at="guarded", of="everyone"),
     },
+    "POST /backup": {
+        202: new_backup,
+        403: ask(at="public"),
+        413: ask(body=SHORT * 9),
+    },
+    "GET /backup": {
+        200: whole_backup,
+        403: ask(at="public"),
+        404: ask(at="guarded"),
+    },
     "GET /healthz": {200: ask()},
     "GET /readyz": {200: ask(), 503: full_disk},
     "GET /status": {200: ask()},
@@ -548,6 +570,8 @@ ELSEWHERE = {
     },
     "POST /sets/{set}/subscribe": {422: "e2e/hub_hostile", 429: "e2e/hub_http"},
     "DELETE /relays/{relay}": {409: "unit/hub/relay"},
+    "POST /backup": {409: "e2e/backup_http"},
+    "GET /backup": {202: "e2e/backup_http", 409: "e2e/backup_http"},
 }
 
 

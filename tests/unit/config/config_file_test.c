@@ -249,24 +249,12 @@ struct examined {
 static void
 keep_option(const char *name, const char *line, void *user)
 {
-    static const char *const none[] = {"public-url",
-                                       "threads",
-                                       "tls-cert",
-                                       "ca-file",
-                                       "tls-client-ca",
-                                       "tls-key",
-                                       "allow-callbacks",
-                                       "trusted-proxies",
-                                       "cluster",
-                                       "cluster-name",
-                                       "mqtt",
-                                       "listen-unix",
-                                       "peer-tokens",
-                                       "jwt-keys",
-                                       "jwt-issuer",
-                                       "jwt-audience",
-                                       "allow-origins",
-                                       "access-log"};
+    static const char *const none[] = {
+        "public-url",    "threads",       "tls-cert",        "ca-file",
+        "tls-client-ca", "tls-key",       "allow-callbacks", "trusted-proxies",
+        "cluster",       "cluster-name",  "cluster-from",    "mqtt",
+        "listen-unix",   "peer-tokens",   "jwt-keys",        "jwt-issuer",
+        "jwt-audience",  "allow-origins", "access-log"};
 
     struct examined *e = user;
     char option[80];

@@ -1,0 +1,343 @@
+#include "broker/access/request_tickets.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "broker/access/tickets.h"
+#include "proto/number.h"
+#include "proto/resourcesync/digest.h"
+
+#define STREAM   "tickets"
+#define N_KEYS   2
+#define KEY_SIZE 32
+
+/* Of a ticket's text: the bytes before the HMAC, and where the end begins. */
+#define SIGNED_SIZE (REQUEST_TICKET_SIZE - 1 - 2 * DIGEST_SIZE)
+#define END_AT      (TOKEN_ID_SIZE + 1)
+
+/* The value of a row of the stream; its key is "0" or "1". */
+struct key_row {
+    char version;    /* '1' */
+    char made_us[8]; /* big-endian */
+    char bytes[KEY_SIZE];
+};
+
+struct ticket_key {
+    uint64_t n;      /* of its row; 0: there is none */
+    int64_t made_us; /* wall clock */
+    int64_t seen_us; /* by this broker; steady clock */
+    char bytes[KEY_SIZE];
+};
+
+struct request_tickets {
+    struct tokens *tokens;
+    struct tickets *local; /* of this broker alone */
+    struct tickets *used;  /* of the cluster */
+
+    /* request_tickets_follow */
+    uint64_t n; /* the end of the stream */
+    struct ticket_key read[N_KEYS];
+    bool has_made;
+    int64_t made_us; /* the last key of this broker; steady clock */
+
+    pthread_rwlock_t lock; /* the rest */
+    struct ticket_key keys[N_KEYS];
+};
+
+struct request_tickets *
+request_tickets_new(struct tokens *tokens)
+{
+    struct request_tickets *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    pthread_rwlock_init(&t->lock, NULL);
+    t->tokens = tokens;
+    t->local = tickets_new(&tickets_of_requests);
+    t->used = tickets_new(&tickets_that_were_used);
+    if (t->local && t->used)
+        return t;
+    request_tickets_free(t);
+    return NULL;
+}
+
+void
+request_tickets_free(struct request_tickets *t)
+{
+    if (!t)
+        return;
+    tickets_free(t->local);
+    tickets_free(t->used);
+    pthread_rwlock_destroy(&t->lock);
+    OPENSSL_cleanse(t, sizeof(*t));
+    free(t);
+}
+
+/* Keys */
+
+/* Also if another broker's clock was ahead when it made the key. */
+static bool
+is_older(const struct ticket_key *key, int64_t us, int64_t now_us)
+{
+    return now_us - key->made_us >= us || key->made_us - now_us >= us;
+}
+
+static bool
+is_good(const struct ticket_key *key, int64_t now_us)
+{
+    return key->n > 0 && !is_older(key, 2 * TICKET_KEY_US, now_us);
+}
+
+static unsigned
+newest_of(const struct ticket_key keys[N_KEYS])
+{
+    return keys[1].n > keys[0].n;
+}
+
+/* The key that signs; false: there is none. */
+static bool
+choose_key(struct request_tickets *t, struct ticket_key *key, int64_t now_us)
+{
+    const struct ticket_key *newest, *former;
+
+    pthread_rwlock_rdlock(&t->lock);
+    newest = &t->keys[newest_of(t->keys)];
+    former = &t->keys[!newest_of(t->keys)];
+    *key = clock_steady_us() - newest->seen_us < TICKET_KEY_NEW_US &&
+                   is_good(former, now_us)
+               ? *former
+               : *newest;
+    pthread_rwlock_unlock(&t->lock);
+    return is_good(key, now_us);
+}
+
+/* Writes the HMAC of a ticket in hexadecimal. */
+static bool
+sign(const struct ticket_key *key, const char text[SIGNED_SIZE],
+     char to[2 * DIGEST_SIZE])
+{
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+
+    if (!HMAC(EVP_sha256(), key->bytes, KEY_SIZE, (const unsigned char *)text,
+              SIGNED_SIZE, mac, &size) ||
+        size != DIGEST_SIZE)
+        return false;
+    hex_write(to, mac, DIGEST_SIZE);
+    return true;
+}
+
+/* Tickets */
+
+/* Makes a ticket for all brokers. False: this principal or this broker has
+ * none. */
+static bool
+make_shared(struct request_tickets *t, const struct principal *principal,
+            char text[REQUEST_TICKET_SIZE])
+{
+    char id[TOKEN_ID_SIZE + 1], random[33], mac[2 * DIGEST_SIZE];
+    int64_t now_us = clock_now_us();
+    struct ticket_key key;
+    bool is_made;
+
+    if (!choose_key(t, &key, now_us))
+        return false;
+    is_made = tokens_id_of(t->tokens, principal, id) &&
+              random_hex(random, sizeof(random));
+    if (is_made) {
+        snprintf(text, REQUEST_TICKET_SIZE, "%s-%016" PRIx64 "-%s-", id,
+                 (uint64_t)(now_us + TICKET_US), random);
+        is_made = sign(&key, text, mac);
+    }
+    if (is_made)
+        snprintf(text + SIGNED_SIZE, sizeof(mac) + 1, "%.*s", (int)sizeof(mac),
+                 mac);
+    OPENSSL_cleanse(&key, sizeof(key));
+    return is_made;
+}
+
+enum status
+request_tickets_add(struct request_tickets *t, struct principal *principal,
+                    char text[REQUEST_TICKET_SIZE], struct problem *why)
+{
+    return make_shared(t, principal, text)
+               ? STATUS_OK
+               : tickets_add(t->local, principal, text, why);
+}
+
+/* True if one of the keys has signed it. */
+static bool
+is_signed(struct request_tickets *t, const char *text, int64_t now_us)
+{
+    char mac[2 * DIGEST_SIZE];
+    bool is_found = false;
+
+    pthread_rwlock_rdlock(&t->lock);
+    for (int i = 0; i < N_KEYS && !is_found; i++)
+        is_found = is_good(&t->keys[i], now_us) &&
+                   sign(&t->keys[i], text, mac) &&
+                   !CRYPTO_memcmp(mac, text + SIGNED_SIZE, sizeof(mac));
+    pthread_rwlock_unlock(&t->lock);
+    return is_found;
+}
+
+/* A broker has written it: it has a key of the cluster. */
+static bool
+has_ended(const char *text, int64_t now_us)
+{
+    char digits[17] = "";
+    int64_t end_us;
+
+    memcpy(digits, text + END_AT, sizeof(digits) - 1);
+    end_us = (int64_t)strtoull(digits, NULL, 16);
+    return end_us <= now_us || end_us > now_us + TICKETS_USED_US;
+}
+
+static struct principal *
+take_shared(struct request_tickets *t, struct slice text)
+{
+    int64_t now_us = clock_now_us();
+    struct principal *found;
+
+    if (!is_signed(t, text.data, now_us) || has_ended(text.data, now_us))
+        return NULL;
+    found = tokens_with_id(t->tokens, (struct slice){text.data, TOKEN_ID_SIZE},
+                           now_us);
+    if (!found || !tickets_note(t->used, found, text, NULL))
+        return found;
+    principal_unref(found);
+    return NULL;
+}
+
+struct principal *
+request_tickets_take(struct request_tickets *t, struct slice text)
+{
+    return text.size == REQUEST_TICKET_SIZE - 1 ? take_shared(t, text)
+                                                : tickets_take(t->local, text);
+}
+
+/* Following */
+
+static enum status
+read_row(const struct stream_row *row, uint64_t n, void *user,
+         struct problem *why)
+{
+    struct request_tickets *t = user;
+    struct ticket_key *key;
+    struct key_row value;
+    uint64_t made_us;
+
+    (void)why;
+    if (row->is_deleted || row->value.size != sizeof(value) ||
+        row->key.size != 1 || (unsigned char)(row->key.data[0] - '0') >= N_KEYS)
+        return STATUS_OK; /* of a newer program */
+    memcpy(&value, row->value.data, sizeof(value));
+    if (value.version != '1')
+        return STATUS_OK;
+    memcpy(&made_us, value.made_us, sizeof(made_us));
+    key = &t->read[row->key.data[0] - '0'];
+    key->n = n;
+    key->made_us = (int64_t)be64toh(made_us);
+    key->seen_us = clock_steady_us();
+    memcpy(key->bytes, value.bytes, KEY_SIZE);
+    OPENSSL_cleanse(&value, sizeof(value));
+    return STATUS_OK;
+}
+
+/* Reads what is new. A journal that has lost rows is read from its beginning,
+ * the next time. */
+static enum status
+read_keys(struct request_tickets *t, struct streams *streams,
+          struct problem *why)
+{
+    enum status rc =
+        streams->ops->read(streams, STREAM, &t->n, read_row, t, why);
+
+    if (rc == STATUS_GONE || rc == STATUS_DIFFERENT) {
+        t->n = 0;
+        memset(t->read, 0, sizeof(t->read));
+    } else if (rc) {
+        return rc;
+    }
+    if (!memcmp(t->keys, t->read, sizeof(t->keys))) /* no other thread writes */
+        return rc;
+    pthread_rwlock_wrlock(&t->lock);
+    memcpy(t->keys, t->read, sizeof(t->keys));
+    pthread_rwlock_unlock(&t->lock);
+    return rc;
+}
+
+static bool
+is_due(const struct request_tickets *t)
+{
+    const struct ticket_key *newest = &t->read[newest_of(t->read)];
+
+    return newest->n == 0 || is_older(newest, TICKET_KEY_US, clock_now_us());
+}
+
+/* Adds a key in the place of the older one. */
+static enum status
+append_key(struct request_tickets *t, struct streams *streams,
+           const struct lease *lease, struct problem *why)
+{
+    struct key_row value = {.version = '1'};
+    char name = (char)('0' + !newest_of(t->read));
+    struct stream_row row = {.key = {&name, 1},
+                             .value = {(const char *)&value, sizeof(value)}};
+    uint64_t made_us = htobe64((uint64_t)clock_now_us()), n = t->n;
+    enum status rc;
+
+    memcpy(value.made_us, &made_us, sizeof(made_us));
+    if (RAND_bytes((unsigned char *)value.bytes, KEY_SIZE) != 1)
+        return problem(why, STATUS_IO, "no random numbers for a key");
+    rc = streams->ops->append(streams, STREAM, lease, &n, &row, 1, why);
+    OPENSSL_cleanse(&value, sizeof(value));
+    return rc;
+}
+
+/* Makes a key, unless another broker has made or is making one. */
+static enum status
+make_key(struct request_tickets *t, struct streams *streams,
+         struct problem *why)
+{
+    struct lease lease = {.name = STREAM};
+    uint64_t id;
+    enum status rc = streams->ops->hold(streams, &lease, why);
+
+    if (rc == STATUS_CONFLICT) /* so does a broker that only reads */
+        return STATUS_OK;
+    if (rc)
+        return rc;
+    rc = streams->ops->identify(streams, STREAM, &id, why);
+    if (!rc)
+        rc = read_keys(t, streams, why);
+    if (!rc && is_due(t)) {
+        rc = append_key(t, streams, &lease, why);
+        t->has_made = true;
+        t->made_us = clock_steady_us();
+    }
+    streams->ops->leave(streams, &lease);
+    return rc ? rc : read_keys(t, streams, why);
+}
+
+enum status
+request_tickets_follow(struct request_tickets *t, struct streams *streams,
+                       struct problem *why)
+{
+    bool has_paused =
+        !t->has_made || clock_steady_us() - t->made_us >= TICKET_KEY_PAUSE_US;
+    enum status rc = read_keys(t, streams, why);
+
+    return !rc && is_due(t) && has_paused ? make_key(t, streams, why) : rc;
+}

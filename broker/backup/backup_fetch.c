@@ -1,0 +1,599 @@
+#include "broker/backup/backup_fetch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <curl/curl.h>
+#include <openssl/ssl.h>
+
+#include "base/certificates.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "base/token_file.h"
+#include "broker/backup/archive_download.h"
+#include "broker/backup/copied_file.h"
+#include "broker/backup/manifest.h"
+#include "broker/base/authorities.h"
+#include "proto/buf.h"
+#include "proto/resourcesync/digest.h"
+
+#define CONNECT_SECONDS 30L
+
+/* A broker that sends fewer bytes a second for so long is given up. */
+#define SLOW_BYTES   100L
+#define SLOW_SECONDS 60L
+
+/* Between two questions whether the backup is there. */
+#define FIRST_PAUSE_MS 50
+#define PAUSE_MS       1000
+
+/* Bytes that wait to be written; more stay in the socket. */
+#define WAITING_MAX ((size_t)1 << 20)
+
+#define MANIFEST_MAX ((uint64_t)1 << 30)
+#define PIECE_BYTES  ((size_t)256 << 10)
+
+/* A file of the manifest. */
+struct wanted {
+    struct map_node node; /* by its name in the archive */
+    struct digest digest;
+    bool is_there;
+    char name[]; /* "000001/sets/..." */
+};
+
+struct fetch {
+    const struct backup_fetch_options *options;
+    struct backup_fetch_report *report;
+    struct new_data *data;
+    char url[2048];
+    struct token token;               /* text "": none */
+    struct curl_slist *authorization; /* instead; or NULL */
+
+    /* One transfer at a time. */
+    CURLM *multi;
+    CURL *curl;
+    char reason[CURL_ERROR_SIZE];
+    bool is_over, is_paused;
+    CURLcode result;
+    struct buf waiting; /* of the answer; of a 200 alone */
+    size_t n_taken;     /* of these, at the front */
+
+    struct map wanted;
+    uint64_t n_wanted;
+    char piece[PIECE_BYTES];
+};
+
+/* HTTP */
+
+static long
+status_of(struct fetch *f)
+{
+    long status = 0;
+
+    curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+}
+
+static size_t
+take_bytes(char *bytes, size_t size, size_t n, void *user)
+{
+    struct fetch *f = user;
+
+    if (status_of(f) != 200)
+        return size * n;
+    if (f->waiting.size > WAITING_MAX) {
+        f->is_paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    buf_add(&f->waiting, bytes, size * n);
+    return f->waiting.failed ? 0 : size * n;
+}
+
+/* CURLOPT_SSL_CTX_FUNCTION */
+static CURLcode
+add_authorities(CURL *curl, void *ssl_ctx, void *user)
+{
+    (void)curl;
+    (void)user;
+    return authorities_add_to(SSL_CTX_get_cert_store(ssl_ctx))
+               ? CURLE_OK
+               : CURLE_OUT_OF_MEMORY;
+}
+
+static bool
+is_stopped(const struct fetch *f)
+{
+    return f->options->is_stopped && f->options->is_stopped(f->options->user);
+}
+
+/* Begins a request. */
+static enum status
+begin_request(struct fetch *f, bool is_post, struct problem *why)
+{
+    CURL *c = f->curl;
+
+    curl_easy_reset(c);
+    curl_easy_setopt(c, CURLOPT_URL, f->url);
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (is_post) {
+        curl_easy_setopt(c, CURLOPT_POST, 1L);
+        curl_easy_setopt(c, CURLOPT_POSTFIELDS, "");
+    }
+    if (f->token.text[0]) {
+        curl_easy_setopt(c, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+        curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, f->token.text);
+    }
+    curl_easy_setopt(c, CURLOPT_HTTPHEADER, f->authorization);
+    curl_easy_setopt(c, CURLOPT_SSL_CTX_FUNCTION, add_authorities);
+    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, SLOW_SECONDS);
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, f->reason);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, f);
+    f->reason[0] = '\0';
+    f->is_over = f->is_paused = false;
+    f->result = CURLE_OK;
+    f->n_taken = 0;
+    buf_clear(&f->waiting);
+    return curl_multi_add_handle(f->multi, c) ? problem_memory(why) : STATUS_OK;
+}
+
+static void
+end_request(struct fetch *f)
+{
+    curl_multi_remove_handle(f->multi, f->curl);
+}
+
+/* Goes on until there are bytes that nobody has taken, or the answer is over.
+ * Bytes that were taken are gone then. */
+static void
+await_bytes(struct fetch *f)
+{
+    CURLMsg *message;
+    int n = 1;
+
+    if (f->n_taken == f->waiting.size) {
+        buf_clear(&f->waiting);
+        f->n_taken = 0;
+    }
+    if (f->is_paused && f->waiting.size == 0) {
+        f->is_paused = false;
+        curl_easy_pause(f->curl, CURLPAUSE_CONT);
+    }
+    while (!f->is_over && f->waiting.size == 0) {
+        if (is_stopped(f)) {
+            f->is_over = true;
+            f->result = CURLE_ABORTED_BY_CALLBACK;
+            return;
+        }
+        if (curl_multi_perform(f->multi, &n) ||
+            (n > 0 && f->waiting.size == 0 &&
+             curl_multi_poll(f->multi, NULL, 0, 1000, NULL))) {
+            f->is_over = true;
+            f->result = CURLE_OUT_OF_MEMORY;
+        }
+        while ((message = curl_multi_info_read(f->multi, &n)))
+            if (message->msg == CURLMSG_DONE) {
+                f->is_over = true;
+                f->result = message->data.result;
+            }
+    }
+}
+
+static enum status
+fail_request(const struct fetch *f, struct problem *why)
+{
+    if (is_stopped(f))
+        return problem(why, STATUS_STOPPED, "it was stopped");
+    return problem(why, STATUS_UNREACHABLE, "%s: %s", f->url,
+                   f->reason[0] ? f->reason : curl_easy_strerror(f->result));
+}
+
+/* Says what an answer means that has no backup. */
+static enum status
+refuse_answer(struct fetch *f, struct problem *why)
+{
+    static const struct {
+        long status;
+        const char *text;
+    } known[] = {
+        {401, "it wants the token of an administrator (--token-file)"},
+        {403, "the token has no right to a backup: it needs the right admin"},
+        {404, "there is no backup; if the broker is older, upgrade it"},
+        {405, "the broker is older, and gives no backup: upgrade it"},
+        {409, "another backup is being made or sent: try again later"},
+        {503, "the broker cannot make one now: try again later"},
+    };
+
+    long status = status_of(f);
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].status == status)
+            return problem(why, STATUS_REFUSED, "%s: the answer is %ld: %s",
+                           f->url, status, known[i].text);
+    return problem(why, STATUS_REFUSED,
+                   "%s: the answer is %ld: the log of that broker may say why",
+                   f->url, status);
+}
+
+/* Sends a request, and waits for the beginning of its answer; end_request must
+ * follow. */
+static enum status
+request(struct fetch *f, bool is_post, struct problem *why)
+{
+    enum status rc = begin_request(f, is_post, why);
+
+    if (rc)
+        return rc;
+    await_bytes(f);
+    if (f->is_over && f->result)
+        return fail_request(f, why);
+    return status_of(f) == 200 || status_of(f) == 202 ? STATUS_OK
+                                                      : refuse_answer(f, why);
+}
+
+/* Has the broker make a backup, and begins to read it. */
+static enum status
+begin_backup(struct fetch *f, struct problem *why)
+{
+    unsigned pause_ms = FIRST_PAUSE_MS;
+    enum status rc = request(f, true, why);
+
+    end_request(f);
+    while (!rc) {
+        rc = request(f, false, why);
+        if (rc || status_of(f) == 200)
+            break;
+        end_request(f);
+        if (is_stopped(f))
+            return fail_request(f, why);
+        usleep(pause_ms * 1000);
+        pause_ms = 2 * pause_ms < PAUSE_MS ? 2 * pause_ms : PAUSE_MS;
+    }
+    return rc;
+}
+
+/* Reading the archive */
+
+static la_ssize_t
+read_archive(struct archive *archive, void *user, const void **bytes)
+{
+    struct fetch *f = user;
+    size_t size;
+
+    await_bytes(f);
+    size = f->waiting.size - f->n_taken;
+    if (size == 0 && f->result) {
+        archive_set_error(archive, EIO, "the answer ended early");
+        return -1;
+    }
+    *bytes = size > 0 ? f->waiting.data + f->n_taken : NULL;
+    f->n_taken = f->waiting.size;
+    return (la_ssize_t)size;
+}
+
+static enum status
+fail_archive(struct fetch *f, struct archive *archive, struct problem *why)
+{
+    const char *text = archive_error_string(archive);
+
+    if (f->is_over && f->result)
+        return fail_request(f, why);
+    return problem(why, STATUS_DIFFERENT, "%s: the backup is damaged: %s",
+                   f->url, text ? text : "it is no archive");
+}
+
+/* Writes all bytes of a file, and adds them to `digests`. */
+static enum status
+write_bytes(struct fetch *f, struct archive *archive, int to, const char *path,
+            struct digest_check *digests, struct problem *why)
+{
+    la_ssize_t n;
+    enum status rc = STATUS_OK;
+
+    while (!rc && (n = archive_read_data(archive, f->piece, PIECE_BYTES))) {
+        struct slice bytes = {f->piece, n > 0 ? (size_t)n : 0};
+
+        if (n < 0)
+            return fail_archive(f, archive, why);
+        rc = digest_check_add(digests, bytes, why);
+        if (!rc && file_write(to, bytes))
+            rc = problem_errno(why, "cannot write", path);
+        f->report->bytes += bytes.size;
+    }
+    return rc;
+}
+
+/* Writes a file of the archive to the new file `path`. */
+static enum status
+write_file(struct fetch *f, struct archive *archive,
+           struct archive_entry *entry, const char *path, struct digest *digest,
+           struct problem *why)
+{
+    struct digest_check *digests =
+        digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    const struct timespec times[2] = {
+        {.tv_nsec = UTIME_OMIT},
+        {archive_entry_mtime(entry), archive_entry_mtime_nsec(entry)}};
+    int to = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    enum status rc = STATUS_OK;
+
+    if (to < 0)
+        rc = problem_errno(why, "cannot write", path);
+    else if (!digests || digest_check_want_sha256(digests))
+        rc = problem_memory(why);
+    if (!rc)
+        rc = write_bytes(f, archive, to, path, digests, why);
+    if (!rc)
+        rc = digest_check_end(digests, why);
+    if (!rc)
+        digest_check_sha256(digests, digest);
+    if (!rc && futimens(to, times))
+        rc = problem_errno(why, "cannot set the time of", path);
+    if (to >= 0 && close(to) && !rc)
+        rc = problem_errno(why, "cannot write", path);
+    digest_check_free(digests);
+    return rc;
+}
+
+/* The manifest */
+
+static struct wanted *
+find_wanted(struct fetch *f, const char *name)
+{
+    struct map_node *node =
+        map_find(&f->wanted, map_hash(&f->wanted, slice_of(name)));
+
+    for (; node; node = map_same(node)) {
+        struct wanted *w = map_entry(node, struct wanted, node);
+
+        if (!strcmp(w->name, name))
+            return w;
+    }
+    return NULL;
+}
+
+static enum status
+add_wanted(const struct manifest_file *file, void *user, struct problem *why)
+{
+    struct fetch *f = user;
+    size_t size = MANIFEST_FOLDER_SIZE + strlen(file->path) + 1;
+    char folder[MANIFEST_FOLDER_SIZE];
+    struct wanted *w = calloc(1, sizeof(*w) + size);
+
+    if (!w)
+        return problem_memory(why);
+    manifest_folder(folder, file->folder);
+    snprintf(w->name, size, "%s/%s", folder, file->path);
+    w->digest = file->digest;
+    map_add(&f->wanted, &w->node, map_hash(&f->wanted, slice_of(w->name)));
+    f->n_wanted++;
+    return STATUS_OK;
+}
+
+static void
+free_wanted(struct fetch *f)
+{
+    struct map_node *node, *after;
+
+    map_foreach (node, after, &f->wanted) {
+        map_remove(&f->wanted, node);
+        free(map_entry(node, struct wanted, node));
+    }
+    map_fini(&f->wanted);
+}
+
+static void
+report_missing(const char *text, void *user)
+{
+    struct fetch *f = user;
+
+    f->report->n_missing++;
+    f->options->on_missing(text, f->options->user);
+}
+
+/* Reads it from the first file of the archive, by way of a file, which goes
+ * again. */
+static enum status
+take_manifest(struct fetch *f, struct archive *archive,
+              struct archive_entry *entry, struct problem *why)
+{
+    const struct manifest_reader reader = {
+        .on_file = add_wanted, .on_missing = report_missing, .user = f};
+    char path[PATH_MAX];
+    struct digest digest;
+    enum status rc;
+
+    if (archive_entry_size(entry) > (la_int64_t)MANIFEST_MAX)
+        return problem(why, STATUS_DIFFERENT, "%s: its manifest is too large",
+                       f->url);
+    snprintf(path, sizeof(path), "%s/" MANIFEST_NAME, f->data->path);
+    rc = write_file(f, archive, entry, path, &digest, why);
+    if (!rc)
+        rc = manifest_read(f->data->path, &reader, why);
+    unlink(path);
+    return rc;
+}
+
+static enum status
+take_file(struct fetch *f, struct archive *archive, struct archive_entry *entry,
+          const char *name, struct problem *why)
+{
+    struct wanted *w = find_wanted(f, name);
+    const char *inner;
+    char path[PATH_MAX];
+    struct digest digest;
+    enum status rc;
+
+    if (!w || w->is_there)
+        return problem(why, STATUS_DIFFERENT,
+                       "%s: the backup has a file that its manifest does not "
+                       "have: %s",
+                       f->url, problem_quote(slice_of(name)).text);
+    inner = strchr(w->name, '/') + 1; /* manifest.c has checked it */
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", f->data->path, inner) >=
+        sizeof(path))
+        return problem(why, STATUS_INVALID, "%s is too long a name", inner);
+    rc = copied_file_make_dirs(f->data->path, inner, why);
+    if (!rc)
+        rc = write_file(f, archive, entry, path, &digest, why);
+    if (!rc && !digest_is_equal(&digest, &w->digest))
+        rc = problem(why, STATUS_DIFFERENT,
+                     "%s: the backup is damaged: %s has another digest", f->url,
+                     inner);
+    w->is_there = true;
+    f->report->n_files++;
+    f->n_wanted--;
+    return rc;
+}
+
+static enum status
+take_entry(struct fetch *f, struct archive *archive,
+           struct archive_entry *entry, bool is_first, struct problem *why)
+{
+    const char *name = archive_entry_pathname(entry);
+
+    if (!name || archive_entry_filetype(entry) != AE_IFREG ||
+        archive_entry_hardlink(entry) ||
+        is_first != !strcmp(name, MANIFEST_NAME))
+        return problem(why, STATUS_DIFFERENT, "%s: this is no backup", f->url);
+    return is_first ? take_manifest(f, archive, entry, why)
+                    : take_file(f, archive, entry, name, why);
+}
+
+static enum status
+take_archive(struct fetch *f, struct archive *archive, struct problem *why)
+{
+    struct archive_entry *entry;
+    bool is_first = true;
+    int n = ARCHIVE_OK;
+    enum status rc = STATUS_OK;
+
+    if (archive_read_support_format_tar(archive) ||
+        archive_read_open(archive, f, NULL, read_archive, NULL))
+        return fail_archive(f, archive, why);
+    while (!rc &&
+           (n = archive_read_next_header(archive, &entry)) == ARCHIVE_OK) {
+        rc = take_entry(f, archive, entry, is_first, why);
+        is_first = false;
+    }
+    if (!rc && n != ARCHIVE_EOF)
+        rc = fail_archive(f, archive, why);
+    if (!rc && (is_first || f->n_wanted > 0))
+        rc = problem(why, STATUS_DIFFERENT,
+                     "%s: %" PRIu64 " files of the backup are missing", f->url,
+                     f->n_wanted);
+    /* What is behind the end of the archive. */
+    while (!rc && !f->is_over) {
+        f->n_taken = f->waiting.size;
+        await_bytes(f);
+    }
+    return !rc && f->result ? fail_request(f, why) : rc;
+}
+
+static enum status
+fetch_all(struct fetch *f, struct problem *why)
+{
+    struct archive *archive = archive_read_new();
+    enum status rc = archive ? begin_backup(f, why) : problem_memory(why);
+
+    if (!rc)
+        rc = take_archive(f, archive, why);
+    if (archive)
+        archive_read_free(archive);
+    end_request(f);
+    return rc;
+}
+
+/* Reads the tokens and the authorities of the options. */
+static enum status
+read_files(struct fetch *f, struct problem *why)
+{
+    const struct backup_fetch_options *options = f->options;
+    struct stack_st_X509 *all = NULL;
+    char *header = NULL;
+    enum status rc = STATUS_OK;
+
+    if (options->ca_file[0])
+        rc = certificates_read(&all, options->ca_file,
+                               "certificates of authorities", why);
+    if (!rc && all)
+        (void)authorities_replace(all);
+    if (!rc)
+        rc = download_token(f->url, options->token_file, &f->token, why);
+    if (!rc && options->authorization)
+        header = options->authorization(options->peer_tokens, f->url);
+    if (header && !download_is_safe(f->url))
+        rc = problem(why, STATUS_INVALID, "a token is not sent without TLS: %s",
+                     f->url);
+    if (!rc && header && !(f->authorization = curl_slist_append(NULL, header)))
+        rc = problem_memory(why);
+    if (header)
+        explicit_bzero(header, strlen(header));
+    free(header);
+    return rc;
+}
+
+/* Makes "http://host/backup" of the address. */
+static enum status
+name_url(struct fetch *f, struct problem *why)
+{
+    size_t n = strlen(f->options->url);
+
+    while (n > 0 && f->options->url[n - 1] == '/')
+        n--;
+    return n + sizeof("/backup") <= sizeof(f->url) &&
+                   snprintf(f->url, sizeof(f->url), "%.*s/backup", (int)n,
+                            f->options->url) > 0
+               ? STATUS_OK
+               : problem(why, STATUS_INVALID, "the URL is too long");
+}
+
+enum status
+backup_fetch(const struct backup_fetch_options *options, struct new_data *data,
+             struct backup_fetch_report *report, struct problem *why)
+{
+    struct fetch *f = calloc(1, sizeof(*f));
+    enum status rc;
+
+    *report = (struct backup_fetch_report){.n_files = 0};
+    *data = (struct new_data){.path = options->path, .fd = -1, .lock = -1};
+    if (!f)
+        return problem_memory(why);
+    f->options = options;
+    f->report = report;
+    f->data = data;
+    buf_init(&f->waiting, SIZE_MAX);
+    rc = name_url(f, why);
+    if (!rc)
+        rc = read_files(f, why);
+    if (!rc &&
+        (!(f->multi = curl_multi_init()) || !(f->curl = curl_easy_init())))
+        rc = problem_memory(why);
+    if (!rc)
+        rc = new_data_begin(data, options->path, why);
+    if (!rc)
+        rc = fetch_all(f, why);
+    curl_easy_cleanup(f->curl);
+    curl_multi_cleanup(f->multi);
+    free_wanted(f);
+    buf_fini(&f->waiting);
+    if (f->authorization)
+        explicit_bzero(f->authorization->data, strlen(f->authorization->data));
+    curl_slist_free_all(f->authorization);
+    explicit_bzero(&f->token, sizeof(f->token));
+    free(f);
+    return rc;
+}

@@ -1,0 +1,293 @@
+#include "broker/backup/backup_offer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/thread.h"
+#include "broker/backup/backup.h"
+#include "broker/backup/manifest.h"
+#include "broker/backup/tar_body.h"
+#include "broker/base/diag.h"
+
+enum state { NONE, MAKING, READY, SENDING, SENT, FAILED };
+
+struct backup_offer {
+    char data[PATH_MAX], dir[PATH_MAX];
+    int data_fd;
+    struct thread thread; /* of `making`, `sent`; READY for too long */
+
+    pthread_mutex_t mutex; /* the rest */
+    bool has_thread, is_stopped;
+    enum state state;
+    int64_t until_us;     /* READY; steady clock */
+    enum status failure;  /* FAILED */
+    struct problem why;   /* likewise */
+    struct tar_list list; /* READY, SENDING */
+};
+
+/* The thread */
+
+static enum state
+state_of(struct backup_offer *o)
+{
+    enum state state;
+
+    pthread_mutex_lock(&o->mutex);
+    state = o->state;
+    if (state == READY && clock_steady_us() >= o->until_us)
+        state = o->state = SENT;
+    pthread_mutex_unlock(&o->mutex);
+    return state;
+}
+
+static enum status
+clear(struct backup_offer *o, struct problem *why)
+{
+    size_t n_files = SIZE_MAX;
+
+    return file_clear(o->data_fd, OFFER_FOLDER, &n_files, why);
+}
+
+static void
+on_missing(const char *text, void *user)
+{
+    (void)user;
+    DIAG(DIAG_WARNING, "backup", "a file is missing in a backup for a client",
+         diag_text("file", text));
+}
+
+static bool
+is_stopped(void *user)
+{
+    struct backup_offer *o = user;
+    bool is;
+
+    pthread_mutex_lock(&o->mutex);
+    is = o->is_stopped;
+    pthread_mutex_unlock(&o->mutex);
+    return is;
+}
+
+static enum status
+add_file(const struct manifest_file *file, void *user, struct problem *why)
+{
+    struct backup_offer *o = user;
+    char path[MANIFEST_FOLDER_SIZE + MANIFEST_PATH_MAX + 1];
+    char folder[MANIFEST_FOLDER_SIZE];
+
+    manifest_folder(folder, file->folder);
+    snprintf(path, sizeof(path), "%s/%s", folder, file->path);
+    return tar_list_add(&o->list, path, why);
+}
+
+static enum status
+make(struct backup_offer *o, struct backup_report *did, struct problem *why)
+{
+    const struct backup_options options = {
+        .data = o->data,
+        .dir = o->dir,
+        .on_missing = on_missing,
+        .is_stopped = is_stopped,
+        .user = o,
+    };
+    const struct manifest_reader reader = {.on_file = add_file, .user = o};
+    enum status rc = clear(o, why);
+
+    if (!rc)
+        rc = file_make_dir(o->data_fd, OFFER_FOLDER, why);
+    if (!rc)
+        rc = backup_make(&options, did, why);
+    if (!rc)
+        rc = tar_list_add(&o->list, MANIFEST_NAME, why);
+    if (!rc)
+        rc = manifest_read(o->dir, &reader, why);
+    return rc;
+}
+
+/* A failure waits for the client that asks. */
+static void
+run_make(struct backup_offer *o)
+{
+    struct problem why = {""}, inner = {""};
+    struct backup_report did;
+    enum status rc;
+
+    tar_list_fini(&o->list);
+    rc = make(o, &did, &why);
+    if (rc) {
+        tar_list_fini(&o->list);
+        (void)!clear(o, &inner);
+        DIAG(DIAG_WARNING, "backup", "a backup for a client failed",
+             diag_text("error", why.text));
+    } else {
+        DIAG(DIAG_INFO, "backup", "a backup for a client is ready",
+             diag_number("bytes", o->list.bytes));
+    }
+    pthread_mutex_lock(&o->mutex);
+    o->failure = rc;
+    o->why = why;
+    o->until_us = clock_steady_us() + OFFER_US;
+    o->state = rc ? FAILED : READY;
+    pthread_mutex_unlock(&o->mutex);
+}
+
+static void
+run_clear(struct backup_offer *o)
+{
+    struct problem why = {""};
+
+    tar_list_fini(&o->list);
+    if (clear(o, &why))
+        DIAG(DIAG_WARNING, "backup", "a sent backup cannot be deleted",
+             diag_text("error", why.text));
+    pthread_mutex_lock(&o->mutex);
+    if (o->state == SENT) /* not if the next one is wanted */
+        o->state = NONE;
+    pthread_mutex_unlock(&o->mutex);
+}
+
+static void
+run(struct thread *t)
+{
+    struct backup_offer *o = t->user;
+    int64_t wait_us = -1;
+
+    thread_lower_priority();
+    do {
+        enum state state = state_of(o);
+
+        if (state == MAKING)
+            run_make(o);
+        else if (state == SENT)
+            run_clear(o);
+        wait_us = state_of(o) == READY ? OFFER_US : -1;
+    } while (thread_wait(t, wait_us));
+}
+
+/* Other threads */
+
+enum status
+backup_offer_open(struct backup_offer **offer, const char *data,
+                  struct problem *why)
+{
+    struct backup_offer *o = calloc(1, sizeof(*o));
+    enum status rc;
+
+    *offer = NULL;
+    if (!o)
+        return problem_memory(why);
+    pthread_mutex_init(&o->mutex, NULL);
+    snprintf(o->data, sizeof(o->data), "%s", data);
+    tar_list_init(&o->list, o->dir);
+    o->data_fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (o->data_fd < 0)
+        rc = problem_errno(why, "cannot open", data);
+    else if ((size_t)snprintf(o->dir, sizeof(o->dir), "%s/" OFFER_FOLDER,
+                              data) >= sizeof(o->dir))
+        rc = problem(why, STATUS_INVALID, "%s is too long a name", data);
+    else
+        rc = clear(o, why);
+    if (rc) {
+        backup_offer_close(o);
+        return rc;
+    }
+    *offer = o;
+    return STATUS_OK;
+}
+
+void
+backup_offer_close(struct backup_offer *o)
+{
+    if (!o)
+        return;
+    pthread_mutex_lock(&o->mutex);
+    o->is_stopped = true;
+    pthread_mutex_unlock(&o->mutex);
+    thread_stop(&o->thread);
+    tar_list_fini(&o->list);
+    if (o->data_fd >= 0)
+        (void)!clear(o, NULL);
+    file_close(&o->data_fd);
+    pthread_mutex_destroy(&o->mutex);
+    free(o);
+}
+
+enum status
+backup_offer_make(struct backup_offer *o, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&o->mutex);
+    if (o->state == MAKING || o->state == SENDING)
+        rc = problem(why, STATUS_RUNNING, "another backup is being %s",
+                     o->state == MAKING ? "made" : "sent");
+    if (!rc && !o->has_thread)
+        rc = thread_start(&o->thread, "backup", run, o, why);
+    if (!rc) {
+        o->has_thread = true;
+        o->state = MAKING;
+        thread_wake(&o->thread);
+    }
+    pthread_mutex_unlock(&o->mutex);
+    return rc;
+}
+
+static void
+on_end(bool is_whole, void *user)
+{
+    struct backup_offer *o = user;
+
+    pthread_mutex_lock(&o->mutex);
+    o->state = is_whole ? SENT : READY;
+    o->until_us = clock_steady_us() + OFFER_US;
+    pthread_mutex_unlock(&o->mutex);
+    thread_wake(&o->thread);
+}
+
+enum status
+backup_offer_take(struct backup_offer *o, struct body **body,
+                  struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    *body = NULL;
+    pthread_mutex_lock(&o->mutex);
+    switch (o->state) {
+    case NONE:
+    case SENT:
+        rc = problem(why, STATUS_NOT_FOUND,
+                     "there is no backup: POST /backup makes one");
+        break;
+    case MAKING:
+        rc = STATUS_AGAIN;
+        break;
+    case SENDING:
+        rc = problem(why, STATUS_RUNNING, "the backup is being sent");
+        break;
+    case FAILED:
+        rc = o->failure;
+        if (why)
+            *why = o->why;
+        o->state = NONE;
+        break;
+    case READY:
+        *body = tar_body_new(&o->list, on_end, o);
+        if (*body)
+            o->state = SENDING;
+        else
+            rc = problem_memory(why);
+        break;
+    }
+    pthread_mutex_unlock(&o->mutex);
+    return rc;
+}

@@ -1,0 +1,346 @@
+#include "broker/rejoin.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "broker/backup/backup_fetch.h"
+#include "broker/base/diag.h"
+#include "broker/hub/peer_tokens.h"
+#include "broker/journal/pg_cluster.h"
+#include "broker/log/kept_records.h"
+#include "broker/store/segments.h"
+#include "broker/store/store.h"
+
+/* For a connection to PostgreSQL, and for an answer. */
+#define PATIENCE_US 10000000
+
+/* REJOIN_OLD before it has all files of the old copy. */
+#define OLD_BEGUN REJOIN_OLD ".new"
+
+struct rejoin {
+    const struct config *config;
+    bool (*is_stopped)(void *user);
+    void *user;
+    char path[PATH_MAX]; /* of REJOIN_NEW */
+    int fd, lock;        /* of the data directory; -1: none */
+};
+
+static bool
+has(const struct rejoin *r, const char *name)
+{
+    return !faccessat(r->fd, name, F_OK, 0);
+}
+
+static enum status
+clear_new(struct rejoin *r, struct problem *why)
+{
+    size_t n_files = SIZE_MAX;
+
+    return file_clear(r->fd, REJOIN_NEW, &n_files, why);
+}
+
+/* Is it needed? */
+
+/* Reads the place of a copy in the journal. The caller has its lock. */
+static enum status
+read_place(const char *dir, struct journal_place *place, struct problem *why)
+{
+    struct engine *engine;
+    atomic_size_t forms;
+    enum status rc;
+
+    atomic_init(&forms, 0);
+    rc = store_open(&engine, dir, &forms, why);
+    if (rc)
+        return rc;
+    rc = engine->ops->place(engine, place, why);
+    engine->ops->close(engine);
+    return rc;
+}
+
+static enum status
+check_place(const struct rejoin *r, const struct journal_place *place,
+            struct problem *why)
+{
+    const struct pg_options options = {.address = r->config->cluster,
+                                       .is_unsafe = r->config->cluster_unsafe,
+                                       .patience_us = PATIENCE_US};
+
+    return pg_cluster_check(&options, place, why);
+}
+
+/* True if the journal cannot continue the copy, which is older, or not there
+ * yet. What else may be wrong, the start of the broker reports. */
+static bool
+is_needed(const struct rejoin *r, struct journal_place *place,
+          struct problem *reason)
+{
+    bool is_new = !has(r, "tidings.db");
+    enum status rc;
+
+    *place = (struct journal_place){.n = 0};
+    if (!is_new && (read_place(r->config->data, place, reason) ||
+                    !journal_place_is_set(place)))
+        return false;
+    rc = check_place(r, place, reason);
+    return rc == STATUS_GONE || (is_new && rc == STATUS_DIFFERENT);
+}
+
+/* Fetching */
+
+static void
+note_missing(const char *text, void *user)
+{
+    (void)user;
+    DIAG(DIAG_WARNING, "cluster", "the backup of the other broker lacks a file",
+         diag_text("file", text));
+}
+
+static bool
+is_stopped(void *user)
+{
+    const struct rejoin *r = user;
+
+    return r->is_stopped(r->user);
+}
+
+/* Fetches the backup into REJOIN_NEW, and checks that the journal continues it.
+ */
+static enum status
+fetch(struct rejoin *r, struct journal_place *place, struct problem *why)
+{
+    const struct backup_fetch_options options = {
+        .url = r->config->cluster_from,
+        .token_file = "",
+        .ca_file = r->config->ca_file,
+        .path = r->path,
+        .on_missing = note_missing,
+        .is_stopped = is_stopped,
+        .user = r,
+        .authorization = peer_tokens_header,
+        .peer_tokens = r->config->peer_tokens,
+    };
+    struct backup_fetch_report did;
+    struct new_data data;
+    enum status rc = backup_fetch(&options, &data, &did, why);
+
+    if (!rc)
+        rc = new_data_end(&data, why);
+    if (!rc)
+        rc = read_place(r->path, place, why);
+    if (!rc)
+        rc = check_place(r, place, why);
+    if (rc)
+        new_data_undo(&data);
+    new_data_close(&data);
+    return rc;
+}
+
+/* Moving */
+
+static bool
+ends_with(const char *name, const char *end)
+{
+    size_t size = strlen(name), n = strlen(end);
+
+    return size > n && !strcmp(name + size - n, end);
+}
+
+/* True for a name of a copy: others in the data directory are the operator's,
+ * or of this process. */
+static bool
+is_of_copy(const char *name)
+{
+    static const char *const names[] = {"sets",
+                                        "uploads",
+                                        "arriving",
+                                        SEGMENTS_FOLDER,
+                                        KEPT_RECORDS_EARLIER,
+                                        KEPT_RECORDS_LATEST,
+                                        "public-url"};
+    static const char *const ends[] = {".db", ".db-wal", ".db-shm",
+                                       ".db-journal"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (ends_with(name, ends[i]))
+            return true;
+    return false;
+}
+
+/* Moves all names of a copy from one folder to another, durably. */
+static enum status
+move_copy(int from, int to, struct problem *why)
+{
+    int fd = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    enum status rc = STATUS_OK;
+
+    if (!dir) {
+        rc = problem_errno(why, "cannot read", "the data directory");
+        file_close(&fd);
+        return rc;
+    }
+    while (!rc && (errno = 0, entry = readdir(dir)))
+        if (is_of_copy(entry->d_name) &&
+            renameat(from, entry->d_name, to, entry->d_name))
+            rc = problem_errno(why, "cannot move", entry->d_name);
+    closedir(dir);
+    if (!rc)
+        rc = file_sync_dir(to, why);
+    return rc ? rc : file_sync_dir(from, why);
+}
+
+static enum status
+open_folder(const struct rejoin *r, const char *name, int *fd,
+            struct problem *why)
+{
+    *fd = openat(r->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd < 0 ? problem_errno(why, "cannot open", name) : STATUS_OK;
+}
+
+/* The old copy leaves; REJOIN_OLD says that all of it has. */
+static enum status
+move_old(struct rejoin *r, struct problem *why)
+{
+    int to = -1;
+    enum status rc = STATUS_OK;
+
+    if (has(r, REJOIN_OLD))
+        return STATUS_OK;
+    if (mkdirat(r->fd, OLD_BEGUN, S_IRWXU) && errno != EEXIST)
+        return problem_errno(why, "cannot create", OLD_BEGUN);
+    rc = open_folder(r, OLD_BEGUN, &to, why);
+    if (!rc)
+        rc = move_copy(r->fd, to, why);
+    if (!rc && renameat(r->fd, OLD_BEGUN, r->fd, REJOIN_OLD))
+        rc = problem_errno(why, "cannot rename", OLD_BEGUN);
+    file_close(&to);
+    return rc ? rc : file_sync_dir(r->fd, why);
+}
+
+static enum status
+move_new(struct rejoin *r, struct problem *why)
+{
+    int from = -1;
+    enum status rc = open_folder(r, REJOIN_NEW, &from, why);
+
+    if (!rc)
+        rc = move_copy(from, r->fd, why);
+    file_close(&from);
+    if (!rc)
+        rc = clear_new(r, why);
+    if (!rc && unlinkat(r->fd, STORE_RESTORING, 0))
+        rc = problem_errno(why, "cannot remove", STORE_RESTORING);
+    (void)unlinkat(r->fd, REJOIN_OLD, AT_REMOVEDIR); /* if it is empty */
+    return rc ? rc : file_sync_dir(r->fd, why);
+}
+
+static enum status
+mark(struct rejoin *r, struct problem *why)
+{
+    struct file_new file;
+    enum status rc = file_begin(&file, r->fd, STORE_RESTORING, why);
+
+    if (!rc)
+        rc = file_finish(&file, why);
+    return rc ? rc : file_sync_dir(r->fd, why);
+}
+
+static enum status
+replace(struct rejoin *r, struct problem *why)
+{
+    enum status rc = move_old(r, why);
+
+    if (!rc)
+        rc = move_new(r, why);
+    if (!rc)
+        DIAG(DIAG_WARNING, "cluster",
+             "this broker has joined the cluster anew; delete its former files "
+             "when nobody misses them",
+             diag_text("from", r->config->cluster_from),
+             diag_text("former", has(r, REJOIN_OLD) ? REJOIN_OLD : "none"));
+    return rc;
+}
+
+/* The whole */
+
+static void
+warn(const char *reason)
+{
+    DIAG(DIAG_WARNING, "cluster", "this broker cannot join anew",
+         diag_text("error", reason));
+}
+
+static enum status
+rejoin(struct rejoin *r, struct problem *why)
+{
+    struct problem reason = {""};
+    struct journal_place place;
+    enum status rc;
+
+    if (has(r, REJOIN_NEW) && has(r, STORE_RESTORING))
+        return replace(r, why); /* a crash cut it off */
+    rc = clear_new(r, why);
+    if (rc || !is_needed(r, &place, &reason))
+        return rc;
+    if (has(r, REJOIN_OLD)) {
+        warn("the former files of an earlier time are in " REJOIN_OLD
+             ": delete them first");
+        return STATUS_OK;
+    }
+    DIAG(DIAG_WARNING, "cluster",
+         "this broker fetches the backup of another one",
+         diag_text("from", r->config->cluster_from),
+         diag_text("reason", reason.text));
+    rc = fetch(r, &place, &reason);
+    if (rc == STATUS_STOPPED)
+        return problem(why, rc, "%s", reason.text);
+    if (rc) {
+        warn(reason.text);
+        return STATUS_OK;
+    }
+    rc = mark(r, why);
+    return rc ? rc : replace(r, why);
+}
+
+enum status
+rejoin_if_needed(const struct config *config, bool (*stopped)(void *user),
+                 void *user, struct problem *why)
+{
+    struct rejoin r = {.config = config,
+                       .is_stopped = stopped,
+                       .user = user,
+                       .fd = -1,
+                       .lock = -1};
+    enum status rc;
+
+    if (!config->cluster_from[0])
+        return STATUS_OK;
+    if ((size_t)snprintf(r.path, sizeof(r.path), "%s/" REJOIN_NEW,
+                         config->data) >= sizeof(r.path))
+        return problem(why, STATUS_INVALID, "%s is too long a name",
+                       config->data);
+    rc = file_make_dirs(config->data, why);
+    if (!rc)
+        rc = file_lock(config->data, &r.lock, why);
+    if (rc)
+        return rc;
+    r.fd = open(config->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = r.fd < 0 ? problem_errno(why, "cannot open", config->data)
+                  : rejoin(&r, why);
+    file_close(&r.fd);
+    file_unlock(r.lock);
+    return rc;
+}

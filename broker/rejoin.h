@@ -1,0 +1,37 @@
+/*
+ * rejoin.h - at its start, a broker of a cluster whose copy is too old fetches
+ * the backup of another broker (--cluster-from).
+ *
+ *     the journal has forgotten records that the copy needs
+ *         --> DATA/joining     the backup, fetched and checked
+ *         --> DATA/replaced    gets the files of the old copy
+ *         --> DATA             gets those of DATA/joining
+ *
+ * Nothing is deleted: the operator deletes DATA/replaced. While it is there,
+ * the broker does not do this again. A copy that differs from the journal is
+ * left alone: it may have what the journal has lost.
+ *
+ * DATA/restoring (STORE_RESTORING) keeps brokers out while files move. A start
+ * after a crash goes on where it was cut off.
+ */
+#ifndef BROKER_REJOIN_H
+#define BROKER_REJOIN_H
+
+#include <stdbool.h>
+
+#include "broker/config/config.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+#define REJOIN_NEW "joining"
+#define REJOIN_OLD "replaced"
+
+/* Before broker_open, on the same thread. STATUS_OK: the broker may start; if
+ * the backup cannot be had, a warning says why, and the directory is as it was.
+ * STATUS_STOPPED: is_stopped(user), which is asked each second, was true. Else
+ * files could not be moved, and another start goes on with it. */
+MUST_CHECK enum status rejoin_if_needed(const struct config *config,
+                                        bool (*is_stopped)(void *user),
+                                        void *user, struct problem *why);
+
+#endif
