@@ -71,7 +71,9 @@ def test_a_directory_of_the_former_release_becomes_the_first(
     archives = [path for path in kept.archives() if path.name == "stopped.tar.xz"]
     old = kept.Kept(archives[-1], tmp_path / "cluster0/a")
     url = old.facts["public_url"]
-    options = ("--public-url", url, "--rotate-entries", 5000)
+    # Its lists are older than a day: by the default the broker would close them now.
+    rotation = ("--rotate-entries", 5000, "--rotate-age", 0)
+    options = ("--public-url", url, *rotation)
     single = start_broker(*options, directory=old.directory)
     single.url = url
     for name in ("files", "fetched"):  # sets with content, which a cluster refuses
@@ -85,7 +87,7 @@ def test_a_directory_of_the_former_release_becomes_the_first(
     last = single.set("news").last()
     single.stop()
 
-    cluster = start_cluster(*options[2:], names="a", url=url)
+    cluster = start_cluster(*rotation, names="a", url=url)
     backups = Backups(run, tmp_path / "backup")
     backups.make(cluster.members[0])
     for name in "bc":

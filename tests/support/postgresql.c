@@ -141,6 +141,17 @@ postgresql_open(struct postgresql *p)
     postgresql_start(p);
 }
 
+/* Waits until all processes of a server have ended: each has the pipe. Until
+ * then they take commits, and no other server starts on their memory. */
+static void
+await_end(int out)
+{
+    char said[4096];
+
+    while (process_read(out, said, sizeof(said), INT64_MAX) > 0)
+        ;
+}
+
 void
 postgresql_kill(struct postgresql *p)
 {
@@ -148,6 +159,7 @@ postgresql_kill(struct postgresql *p)
         return;
     kill(p->pid, SIGKILL);
     (void)process_status(p->pid);
+    await_end(p->out);
     close(p->out);
     p->pid = 0;
 }
