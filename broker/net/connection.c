@@ -19,6 +19,9 @@
 /* How many connections are examined for one to displace. */
 #define DISPLACE_LOOKS 64
 
+/* How many are displaced for a new one, if other threads take what they had. */
+#define DISPLACE_TRIES 8
+
 /* See connection_widen. */
 #define WIDENED_MAX    16
 #define UNSENT_WIDENED (2 * 1024 * 1024)
@@ -560,31 +563,45 @@ connection_displace(struct service *s)
     return c != NULL;
 }
 
-/* Makes `*fd` a descriptor that connections may have, if need be that of
- * another one. STATUS_LIMITED: all that could be displaced are of clients that
- * have less; STATUS_BUSY: none can be. */
+/* Displaces a connection of a client that has as many as that of `c`, or more.
+ * STATUS_LIMITED: all that could be displaced are of clients that have less;
+ * STATUS_BUSY: none can be. */
 static enum status
-find_descriptor(struct connection *c, int *fd)
+displace_for(const struct connection *c)
 {
-    struct server *server = c->service->server;
-    struct connection *other;
-    int low;
+    struct connection *other = find_displaceable(c->service);
 
-    if (*fd < server->fd_end || is_operators(c))
-        return STATUS_OK;
-    other = find_displaceable(c->service);
     if (!other)
         return STATUS_BUSY;
     if (client_held(other->client, CLIENT_CONNECTIONS) <
         client_held(c->client, CLIENT_CONNECTIONS))
         return STATUS_LIMITED;
     displace_idle(other);
-    low = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
-    if (low < 0)
-        return STATUS_BUSY;
-    close(*fd);
-    *fd = low;
-    return low < server->fd_end ? STATUS_OK : STATUS_BUSY;
+    return STATUS_OK;
+}
+
+/* Makes `*fd` a descriptor that connections may have, if need be that of
+ * another one. Another thread may open a file at that moment, and take the
+ * descriptor that was to be free: then one more connection is displaced.
+ * STATUS_LIMITED and STATUS_BUSY: as displace_for. */
+static enum status
+find_descriptor(struct connection *c, int *fd)
+{
+    int end = c->service->server->fd_end;
+    enum status rc = STATUS_OK;
+    int low;
+
+    for (unsigned i = 0; *fd >= end && !is_operators(c); i++) {
+        rc = i < DISPLACE_TRIES ? displace_for(c) : STATUS_BUSY;
+        if (rc)
+            break;
+        low = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
+        if (low < 0)
+            continue;
+        close(*fd);
+        *fd = low;
+    }
+    return rc;
 }
 
 /* Life */
