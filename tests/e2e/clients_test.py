@@ -190,6 +190,18 @@ def is_free(broker):
     return metrics["tidings_connections"] <= 2 and metrics["tidings_ingest_bytes"] == 0
 
 
+# Another thread opens a file as soon as a client is displaced for a new one, which still
+# finds a descriptor.
+def test_a_file_may_take_the_descriptor_that_was_freed(start_broker, faults):
+    whence = ATTACKERS["many"]
+    attacked = under_attack(start_broker, faults, "idle connections", whence, *PATIENT)
+    with attacked as (broker, news, _), broker.connect(client=HONEST[0]) as last:
+        assert last.request("/healthz").status == 200  # all before it are in
+        faults.arm(faults.DUP, "socket:", faults.TAKE, once=True)
+        assert serve(broker, news, 1)[:2] == (200, 200)
+        assert faults.disarm() == 1
+
+
 # Clients connect and leave, again and again.
 def test_a_storm_of_connects_keeps_nobody_waiting(start_broker, background):
     broker = start_broker(*OPTIONS, *PATIENT)

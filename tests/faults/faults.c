@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,6 +197,25 @@ renameat(int from_dir, const char *from, int to_dir, const char *to)
     if (is_armed() && is_met(PLAN_RENAME, to, &outcome))
         return fail_with(outcome);
     return NEXT(renameat)(from_dir, from, to_dir, to);
+}
+
+/* Every command's argument fits in a long. The file stays open. */
+int
+fcntl(int fd, int command, ...)
+{
+    va_list more;
+    long argument;
+    int outcome;
+
+    va_start(more, command);
+    argument = va_arg(more, long);
+    va_end(more);
+    if (command == F_DUPFD_CLOEXEC && is_met_by_fd(PLAN_DUP, fd, &outcome)) {
+        if (outcome != PLAN_TAKE)
+            return fail_with(outcome);
+        open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+    return NEXT(fcntl)(fd, command, argument);
 }
 
 int

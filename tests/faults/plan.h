@@ -15,14 +15,16 @@ enum plan_call {
     PLAN_WRITE = 1,  /* write, pwrite; of sockets, too: "socket:" */
     PLAN_SYNC = 2,   /* fsync, fdatasync */
     PLAN_RENAME = 4, /* counts by the new name */
-    PLAN_SEND = 8    /* send, of sockets: "socket:" */
+    PLAN_SEND = 8,   /* send, of sockets: "socket:" */
+    PLAN_DUP = 16    /* fcntl with F_DUPFD_CLOEXEC */
 };
 
 /* The effect on a call, besides an errno as its result. */
 enum plan_act {
     PLAN_KILL = -1,  /* SIGKILL to the process, in place of the call */
     PLAN_SHORT = -2, /* writes half of the bytes and returns their number */
-    PLAN_HANG = -3   /* waits until the plan is disarmed, then goes through */
+    PLAN_HANG = -3,  /* waits until the plan is disarmed, then goes through */
+    PLAN_TAKE = -4   /* of PLAN_DUP: a file takes the lowest descriptor first */
 };
 
 /* All zero: nothing fails. The test fills it in before `is_armed`, which it

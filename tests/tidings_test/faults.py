@@ -47,11 +47,13 @@ class Faults:
     SYNC = 2  # fsync, fdatasync
     RENAME = 4  # counts by the new name
     SEND = 8  # send, of sockets: "socket:"
+    DUP = 16  # fcntl with F_DUPFD_CLOEXEC
 
     # The effect on a call, besides an errno as its result.
     KILL = -1  # SIGKILL to the process, in place of the call
     SHORT = -2  # half of the bytes are written, and that is returned
     HANG = -3  # it waits until the fault is disarmed
+    TAKE = -4  # of DUP: a file takes the lowest descriptor first
 
     def __init__(self, directory):
         path = pathlib.Path(directory) / "faults"
