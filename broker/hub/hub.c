@@ -104,6 +104,22 @@ answer_commands(struct hub *hub, const struct problem *why)
     }
 }
 
+/* Answers those who asked for a report in this turn. They see only what
+ * outlives a crash, unless hub.db cannot be written: a report must not depend
+ * on the disk. */
+static void
+answer_reports(struct hub *hub)
+{
+    struct list *node;
+
+    while ((node = list_first(&hub->reports))) {
+        struct command *command = list_entry(node, struct command, task.node);
+
+        list_remove(node);
+        command->done(command);
+    }
+}
+
 static void
 on_lost(struct hub *hub, const struct problem *reason)
 {
@@ -186,6 +202,7 @@ on_turn(struct caller *caller, void *user)
 {
     (void)caller;
     end_turn(user);
+    answer_reports(user);
 }
 
 /* Ends a framework topic whose set was removed. Its subscribers get the events
@@ -340,6 +357,7 @@ on_end(struct caller *caller, void *user)
     hub->again_us = 0;
     end_turn(hub);
     answer_commands(hub, &why); /* none is left; but none may be forgotten */
+    answer_reports(hub);
     subscriptions_free(hub->subscriptions);
     verifications_free(hub->verifications);
     denials_free(hub->denials);
@@ -392,14 +410,18 @@ check_name(const struct command *command, struct problem *why)
                    command->is_relay ? "relay" : "set", command->name);
 }
 
-/* Answers a command that has read something, and written it. */
+/* Answers a command whose text is a report, unless it was refused, at the end
+ * of the turn. */
 static void
-answer_text(struct command *command, enum status rc)
+answer_report(struct command *command, enum status rc)
 {
     if (command->text.failed)
         rc = problem_memory(&command->why);
     command->http = 200;
-    command_answer_now(command, rc, NULL);
+    if (rc)
+        command_answer_now(command, rc, NULL);
+    else
+        list_append(&command->hub->reports, &command->task.node);
 }
 
 static void
@@ -413,7 +435,7 @@ run_list(struct command *command)
     else if (!rc)
         report_list(&command->text, command->hub, command->name,
                     command->is_relay, command->id);
-    answer_text(command, rc);
+    answer_report(command, rc);
 }
 
 /* Finds the subscription, or the waiting request, that the command names: one
@@ -453,7 +475,7 @@ run_show(struct command *command)
     else if (v)
         report_verification(&command->text, v);
     BUF_ADD(&command->text, "\n");
-    answer_text(command, rc);
+    answer_report(command, rc);
 }
 
 /* W-042: ends a subscription at once, and denies its callback. */
@@ -685,6 +707,7 @@ hub_new(struct posts *posts, const struct networks *allowed)
     list_init(&hub->topics);
     list_init(&hub->relays);
     list_init(&hub->answers);
+    list_init(&hub->reports);
     list_init(&hub->moved);
     pthread_mutex_init(&hub->mutex, NULL);
     hub->subscriptions = subscriptions_new();

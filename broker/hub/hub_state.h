@@ -51,6 +51,7 @@ struct hub {
     bool has_synced_hubs; /* external_hubs.c: else it looks at all of
                              them */
     struct list answers;  /* commands that the commit of this turn answers */
+    struct list reports;  /* commands that the end of this turn answers */
     enum signature_method signature;
     struct alarm tick;
     bool is_failing;  /* writing hub.db failed the last time; for the log */

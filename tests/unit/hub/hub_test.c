@@ -127,6 +127,77 @@ TEST(every_order_is_answered_though_the_hub_ends_meanwhile)
     sets_close(&sets);
 }
 
+/* Two commands of one turn, and the first answer to one of them. */
+struct pair_of_commands {
+    struct hub *hub;
+    enum command_kind first; /* COMMAND_KINDS: none yet */
+    char report[1000];
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned n_answered;
+};
+
+static void
+on_either(struct command *command)
+{
+    struct pair_of_commands *p = command->user;
+
+    pthread_mutex_lock(&p->mutex);
+    if (p->n_answered++ == 0)
+        p->first = command->kind;
+    if (command->kind == COMMAND_LIST)
+        snprintf(p->report, sizeof(p->report), "%.*s",
+                 SLICE_ARG(buf_slice(&command->text)));
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
+    command_free(command);
+}
+
+static void
+submit(struct pair_of_commands *p, unsigned i, void (*done)(struct command *))
+{
+    struct command *command = make_order(0, i);
+
+    command->done = done;
+    command->user = p;
+    assert_int_equal(hub_submit(p->hub, command), STATUS_OK);
+}
+
+/* On the hub's thread: the next turn runs both. */
+static void
+submit_both(struct command *command)
+{
+    struct pair_of_commands *p = command->user;
+
+    command_free(command);
+    submit(p, 1, on_either); /* a subscription */
+    submit(p, 0, on_either); /* a report */
+}
+
+/* A report shows a request when hub.db has it: after a kill it is there again.
+ */
+TEST(a_report_shows_what_outlives_a_crash)
+{
+    struct pair_of_commands p = {.first = COMMAND_KINDS,
+                                 .mutex = PTHREAD_MUTEX_INITIALIZER,
+                                 .changed = PTHREAD_COND_INITIALIZER};
+    struct sets sets;
+
+    sets_configure(&sets, tempdir_path(state));
+    sets_open(&sets);
+    sets_post(&sets, "demo", 1, 3);
+    open_hub(&sets, &p.hub);
+    submit(&p, 0, submit_both);
+    pthread_mutex_lock(&p.mutex);
+    while (p.n_answered < 2)
+        pthread_cond_wait(&p.changed, &p.mutex);
+    pthread_mutex_unlock(&p.mutex);
+    assert_int_equal(p.first, COMMAND_SUBSCRIBE);
+    assert_non_null(strstr(p.report, "\"state\":\"pending\""));
+    hub_close(p.hub);
+    sets_close(&sets);
+}
+
 /* A hub that cannot be opened leaves nothing behind, and reports why. */
 TEST(what_cannot_be_opened_says_why)
 {
