@@ -16,7 +16,6 @@ import os
 import pathlib
 import pwd
 import shutil
-import signal
 import socket
 
 from tidings_test.postgresql import PROGRAMS, USER, Server
@@ -81,13 +80,8 @@ class Node(Server):
 
     def kill(self):
         """Kill the keeper, the server and all their processes at once."""
-        if not self.process.is_running:
-            return
-        for pid in _descendants(self.process.pid):
-            os.kill(pid, signal.SIGSTOP)
-        for pid in _descendants(self.process.pid):
-            os.kill(pid, signal.SIGKILL)
-        self.process.wait()
+        if self.process.is_running:
+            self.process.kill_tree()
 
     def end(self):
         if self.process:
@@ -174,15 +168,3 @@ class ManagedTrio:
             return self.monitor.query(text, "pg_auto_failover")
         except AssertionError:
             return []
-
-
-def _descendants(pid):
-    """The process and all below it."""
-    found = [pid]
-    for parent in found:
-        tasks = pathlib.Path(f"/proc/{parent}/task/{parent}/children")
-        try:
-            found += map(int, tasks.read_text().split())
-        except FileNotFoundError:
-            pass
-    return found

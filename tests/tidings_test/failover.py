@@ -12,10 +12,7 @@ whichever single server is lost, one with all answered commits is left. So a man
 to ask both standbys how much they have.
 """
 
-import os
-import pathlib
 import shutil
-import signal
 
 from tidings_test.postgresql import Server
 from tidings_test.waiting import wait_for
@@ -84,7 +81,7 @@ class Trio:
 
     def kill(self, name):
         """Kill all processes of a server, as a loss of power does; its data stays."""
-        _kill_all(self.servers[name].process)
+        self.servers[name].process.kill_tree()
 
     def restart(self, name):
         """Start it again after kill()."""
@@ -138,22 +135,10 @@ class Trio:
 
     def _lose(self, name):
         server = self.servers.pop(name)
-        _kill_all(server.process)
+        server.process.kill_tree()
         shutil.rmtree(server.directory)
 
     def _follow(self, name, address):
         server = self.servers[name]
         server.query(f"ALTER SYSTEM SET primary_conninfo = '{address}'")
         server.query("SELECT pg_reload_conf()")
-
-
-def _kill_all(process):
-    """Kill a server and its children at once, so that none can finish anything."""
-    process.halt()
-    tasks = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    for pid in map(int, tasks.read_text().split()):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    process.kill()

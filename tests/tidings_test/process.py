@@ -1,6 +1,7 @@
 """Programs that a test runs: they die with it, and their output is kept."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import threading
@@ -80,6 +81,18 @@ class Process:
         self.signal(signal.SIGKILL)
         self.wait()
 
+    def kill_tree(self):
+        """Kill it and all its descendants at once: none finishes anything, or sees
+        another one end."""
+        found = []
+        while (tree := _descendants(self.pid)) != found:  # a stopped one makes no more
+            for pid in tree:
+                _send(pid, signal.SIGSTOP)
+            found = tree
+        for pid in found:
+            _send(pid, signal.SIGKILL)
+        self.wait()
+
     def halt(self):
         """No thread of it does anything until go_on()."""
         self.signal(signal.SIGSTOP)
@@ -147,6 +160,25 @@ class Process:
 
     def __repr__(self):
         return f"<{' '.join(self.argv)}, pid {self.pid}>"
+
+
+def _descendants(pid):
+    """The process and all below it."""
+    found = [pid]
+    for parent in found:
+        tasks = pathlib.Path(f"/proc/{parent}/task/{parent}/children")
+        try:
+            found += map(int, tasks.read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended meanwhile
+    return found
+
+
+def _send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # it has ended meanwhile
 
 
 def _read_lines(pipe, lines):
