@@ -663,7 +663,9 @@ continue_build(struct renewal *r)
 
     if (rc || is_done)
         r->build = NULL;
-    if (rc) {
+    if (rc == STATUS_AGAIN) {
+        let_go(r); /* to build the later list, which fills the same orders */
+    } else if (rc) {
         give_up(r, r->set, r->kind, rc, &why);
         let_go(r);
     } else if (is_done) {

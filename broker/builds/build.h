@@ -57,7 +57,8 @@ bool build_needs_content(const struct build *build);
  * step does not need it), perhaps opened again. The build is freed when it is
  * done and after a failure, which leaves nothing on the disk. STATUS_STOPPED:
  * the log is ending; STATUS_INVALID: content is missing or damaged;
- * STATUS_BUSY: a package has no room on the disk. */
+ * STATUS_BUSY: a package has no room on the disk; STATUS_AGAIN: other brokers
+ * have made a later list current. */
 MUST_CHECK enum status build_step(struct build *build,
                                   struct resources *resources,
                                   struct content *content, bool *is_done,

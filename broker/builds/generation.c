@@ -236,7 +236,7 @@ name_folder(const struct generation_writer *w, struct problem *why)
 }
 
 /* Checks that an ordered list is current, and is the one that other brokers
- * have built. */
+ * have built. STATUS_AGAIN: a later one is current. */
 static enum status
 check_current(const struct generation_writer *w, struct problem *why)
 {
@@ -247,7 +247,7 @@ check_current(const struct generation_writer *w, struct problem *why)
         return problem(why, STATUS_GONE, "the set was removed");
     current = &head.generations[own->kind].current;
     if (current->number != own->number)
-        return problem(why, STATUS_BUSY, "a later list is ordered");
+        return problem(why, STATUS_AGAIN, "a later list is current");
     if (current->n != own->n || current->parts != own->parts ||
         current->bytes != own->bytes)
         DIAG(DIAG_ERROR, "archive",

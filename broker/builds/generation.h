@@ -100,7 +100,7 @@ void generation_set_parts(struct generation_writer *writer, uint64_t parts);
 
 /* Makes the written generation durable, then current, in one commit, and waits
  * for that. An ordered list may be current already, of another broker;
- * STATUS_BUSY: a later one is ordered. Frees the writer, also on failure; a
+ * STATUS_AGAIN: a later one is current. Frees the writer, also on failure; a
  * failed build leaves nothing on the disk. The next build deletes the files of
  * one that a crash cut off. STATUS_GONE: the set was removed. */
 MUST_CHECK enum status generation_finish(struct generation_writer *writer,

@@ -326,6 +326,39 @@ TEST(are_passed_over_if_a_later_one_is_current)
                                     GENERATION_RESOURCELIST, 2));
 }
 
+/* A broker that builds a list while others make a later one current gives it
+ * up, and builds the later one at once: that fills its orders, too. */
+TEST(are_given_up_when_a_later_one_is_current)
+{
+    struct pair *p = *state;
+    struct renewals *late = &p->w[1];
+    struct renewal_order one, later, other;
+
+    post(p, 0, 50);
+    order(p, 0, &one);
+    follow(p, 1);
+    other = one;
+    other.set = sets_find(&late->sets, "demo");
+    assert_int_equal(renewal_order(&late->renewal, &other), STATUS_OK);
+    renewals_look(late);
+    while (!late->renewal.build)
+        renewals_round(late);
+    renewals_work(&p->w[0]);
+    post(p, 0, 30);
+    order(p, 0, &later);
+    renewals_work(&p->w[0]);
+    assert_true(is_done(&later));
+    follow(p, 1);
+    assert_non_null(late->renewal.build);
+    renewals_work(late);
+    assert_true(is_done(&other));
+    assert_int_equal(other.status, STATUS_OK);
+    assert_int_equal(other.generation.number, 2);
+    assert_equal_documents(p, 2);
+    assert_false(generation_is_here(sets_find(&late->sets, "demo"),
+                                    GENERATION_RESOURCELIST, 1));
+}
+
 /* A broker that only reads does not build what it cannot make current. */
 TEST(are_built_by_a_reader_when_they_are_current)
 {
