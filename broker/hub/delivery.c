@@ -174,8 +174,12 @@ look_at_topic(const struct reader *reader, struct channel *channel,
         list_entry(reader, struct subscription, reader)->topic;
 
     *channel = topic_channel(topic);
-    if (!topic_head(topic, head))
-        return false; /* the hub is about to end it */
+    if (!topic_head(topic, head)) { /* the hub is about to end it */
+        /* The last event of a framework topic is known at its end. Until then
+         * its readers rest, so that topic_end wakes them. */
+        *head = reader_start(reader);
+        return topic->kind == TOPIC_FRAMEWORK;
+    }
     /* framework_look marks the topic for events behind `seen`; but no longer
      * when the set is gone. */
     if (topic->kind == TOPIC_FRAMEWORK && !topic->is_ending &&

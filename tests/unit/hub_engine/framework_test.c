@@ -1,5 +1,6 @@
 #include "broker/hub/framework.h"
 
+#include "tests/support/alterations.h"
 #include "tests/test.h"
 #include "tests/unit/hub_engine/engine.h"
 
@@ -204,4 +205,31 @@ TEST(the_watch_ends_behind_the_last_topic)
     turns();
     run_jobs();
     assert_true(is_under_way(s));
+}
+
+/* The hub looks at the events of a removal when the set is gone already, and
+ * the topic has not ended yet: its subscriber gets them when it ends. */
+TEST(a_removal_is_delivered_when_the_topic_has_ended)
+{
+    struct subscription *s;
+
+    sets_post(&e.sets, "a", 0, 1);
+    post_once_more();
+    s = subscribe_framework("a", framework_last());
+    delivery_begin(s);
+    turns();
+    alterations_remove(&e.sets, "a");
+    post_once_more();
+    turns();
+    run_jobs();
+    assert_int_equal(e.n_sent, 0);
+    topic_end(s->topic);
+    turns();
+    run_jobs();
+    assert_true(is_under_way(s));
+    assert_contains(last_sent(), "change=\"deleted\"");
+    finish(s, 200);
+    pass(0);
+    assert_int_equal(e.n_ended, 1);
+    assert_int_equal(e.how, END_REMOVED);
 }
