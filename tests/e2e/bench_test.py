@@ -94,7 +94,6 @@ def start_of(run, tmp_path, peer):
     """The end of a command line: any core, and the peer."""
     if run(BENCH / "peer", "--has", peer, status=None).status:
         pytest.skip(f"{peer} is not installed")
-    for folder in (tmp_path, *tmp_path.parents[:2]):  # PostgreSQL is another user
-        folder.chmod(0o755)
+    tmp_path.chmod(0o755)  # PostgreSQL is another user
     cores = ("--server-core", "-1", "--own-core", "-1")
     return (*cores, "--", BENCH / "peer", peer, "18099", tmp_path)
