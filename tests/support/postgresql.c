@@ -116,6 +116,8 @@ postgresql_start(struct postgresql *p)
     add_word(&w, "-c");
     add_word(&w, "fsync=off"); /* no test crashes the machine */
     add_word(&w, "-c");
+    add_word(&w, "dynamic_shared_memory_type=mmap"); /* none stays */
+    add_word(&w, "-c");
     add_word(&w, "log_min_messages=log"); /* the pipe holds what it says */
     p->pid = process_start(w.all, NULL, &p->out);
     await_line(p->out, "ready to accept connections");

@@ -38,6 +38,8 @@ pgautofailover.primary_demote_timeout = 1000
 pgautofailover.startup_grace_period = 1000
 """
 
+MEMORY = "dynamic_shared_memory_type = mmap\n"  # a killed server leaves no segments
+
 STATES = "SELECT reportedstate || ' ' || goalstate FROM pgautofailover.node"
 
 
@@ -73,6 +75,8 @@ class Node(Server):
         self._call("create", kind, *here, "--auth", "trust", "--no-ssl", *options)
         created = self.process.wait()
         assert created == 0, self.process.errors()
+        with (self.data / "postgresql.conf").open("a") as settings:
+            settings.write((QUICK if kind == "monitor" else "") + MEMORY)
 
     def run(self):
         """Start it with its keeper."""
@@ -110,8 +114,6 @@ class ManagedTrio:
 
     def _begin(self):
         self.monitor.create("monitor")
-        with (self.monitor.data / "postgresql.conf").open("a") as settings:
-            settings.write(QUICK)
         self.monitor.run()
         address = f"postgres://autoctl_node@127.0.0.1:{self.monitor.port}"
         address += "/pg_auto_failover?sslmode=disable"

@@ -28,7 +28,6 @@ max_connections = 60
 shared_buffers = 16MB
 wal_receiver_status_interval = 1s
 wal_retrieve_retry_interval = 100ms
-dynamic_shared_memory_type = mmap
 """
 
 RECEIVED = "SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')"

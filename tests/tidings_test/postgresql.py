@@ -31,6 +31,7 @@ class Server:
         self.port = 5432
         self.socket = self.directory / ".s.PGSQL.5432"
         self.settings = {
+            "dynamic_shared_memory_type": "mmap",  # a killed one leaves no segments
             "listen_addresses": "",
             "unix_socket_directories": self.directory,
             **settings,
