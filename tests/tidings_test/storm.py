@@ -2,7 +2,7 @@
 
     storm = Storm(cluster, "news", choices())
     storm.wait_answers(20)              so many more posts are acknowledged
-    cluster.members[0].kill()
+    cluster.members[0].kill()           amid others: AHEAD
     storm.wait_answers(20)              posts continue
     history = storm.end()               nothing is lost, doubled or out of order
 
@@ -13,16 +13,26 @@ others never repeat one: if it was not acknowledged, it is there whole or not at
 
 import random
 import threading
+import time
 
 from tidings_test.background import Background
 from tidings_test.http import JSON, ConnectionEnded
 from tidings_test.publishers import post_until_accepted
 from tidings_test.sets import Set, change
+from tidings_test.soak import soak
 from tidings_test.waiting import Arrivals, wait_for
 
 END = "http://example.com/end"
 N = 6
 POST_MAX = 40  # entries of one post
+
+# Posts that may be acknowledged beyond those that the test waits for. So a test has the
+# same work however long a broker or server is away.
+AHEAD = soak(60, 1000)
+
+# A publisher that failed tries again after so many seconds, and after twice as many each
+# time, up to a limit: a broker refuses at once.
+PAUSE, PAUSE_MAX = 0.001, 0.05
 
 FAILURES = (ConnectionEnded, ConnectionError, TimeoutError)
 
@@ -38,6 +48,8 @@ class Storm:
         self.attempts = {}  # locs of each post by its first one
         self.answers = Arrivals("the acknowledged posts")
         self._lock = threading.Lock()
+        self._may_go_on = threading.Condition()
+        self._goal = AHEAD  # answers
         self._is_over = False
         sets = [Set(member, name) for member in cluster.members]
         self.first = sets[0].post_change("http://example.com/").last
@@ -53,12 +65,18 @@ class Storm:
 
     def wait_answers(self, n):
         """Wait until `n` more posts are acknowledged."""
-        self.answers.wait(len(self.answers) + n)
+        goal = len(self.answers) + n
+        with self._may_go_on:
+            self._goal = goal + AHEAD
+            self._may_go_on.notify_all()
+        self.answers.wait(goal)
 
     def end(self):
         """End publishers, and then followers, who have to reach the end. The history,
         which is the same at all members."""
-        self._is_over = True
+        with self._may_go_on:
+            self._is_over = True
+            self._may_go_on.notify_all()
         for publisher in self._publishers:
             publisher.join()
         histories = self._read_histories()
@@ -110,7 +128,8 @@ class Storm:
         clients = [member.client_in_front() for member in self.cluster.members]
         at = who
         post = 0
-        while not self._is_over:
+        pause = PAUSE
+        while self._is_on():
             post += 1
             locs = _locs(who, post, chosen.randint(1, self.post_max))
             with self._lock:
@@ -118,10 +137,22 @@ class Storm:
             headers = {"idempotency_key": f"{who}-{post}"} if who % 2 == 0 else {}
             while not self._post(clients[at % len(clients)], locs, headers):
                 at += 1
+                time.sleep(pause)
+                pause = min(2 * pause, PAUSE_MAX)
                 if not headers:
                     break
+            else:
+                pause = PAUSE
         for client in clients:
             client.disconnect()
+
+    def _is_on(self):
+        """Wait until another post may be acknowledged; false at the end."""
+        with self._may_go_on:
+            self._may_go_on.wait_for(
+                lambda: self._is_over or len(self.answers) < self._goal
+            )
+        return not self._is_over
 
     def _post(self, client, locs, headers):
         """True if it is acknowledged."""
