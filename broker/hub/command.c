@@ -219,3 +219,16 @@ command_end(struct command *command, enum status status, unsigned http)
     command->http = http;
     command_answer(command);
 }
+
+void
+command_report(struct command *command, enum status status)
+{
+    if (!status && command->text.failed)
+        status = problem_memory(&command->why);
+    if (status) {
+        command_answer_now(command, status, NULL);
+        return;
+    }
+    command->http = 200;
+    list_append(&command->hub->reports, &command->task.node);
+}

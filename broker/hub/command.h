@@ -128,6 +128,10 @@ void command_answer(struct command *command);
  * command_answer does. */
 void command_end(struct command *command, enum status status, unsigned http);
 
+/* Answers 200 with the report in command->text at the end of the turn, whether
+ * its commit succeeds or not; a refused command now. */
+void command_report(struct command *command, enum status status);
+
 /* Answers the command now. Status of the answer to a failure: command->http if
  * it is one of failures, else that of `status`. */
 void command_answer_now(struct command *command, enum status status,

@@ -410,20 +410,6 @@ check_name(const struct command *command, struct problem *why)
                    command->is_relay ? "relay" : "set", command->name);
 }
 
-/* Answers a command whose text is a report, unless it was refused, at the end
- * of the turn. */
-static void
-answer_report(struct command *command, enum status rc)
-{
-    if (command->text.failed)
-        rc = problem_memory(&command->why);
-    command->http = 200;
-    if (rc)
-        command_answer_now(command, rc, NULL);
-    else
-        list_append(&command->hub->reports, &command->task.node);
-}
-
 static void
 run_list(struct command *command)
 {
@@ -435,7 +421,7 @@ run_list(struct command *command)
     else if (!rc)
         report_list(&command->text, command->hub, command->name,
                     command->is_relay, command->id);
-    answer_report(command, rc);
+    command_report(command, rc);
 }
 
 /* Finds the subscription, or the waiting request, that the command names: one
@@ -475,7 +461,7 @@ run_show(struct command *command)
     else if (v)
         report_verification(&command->text, v);
     BUF_ADD(&command->text, "\n");
-    answer_report(command, rc);
+    command_report(command, rc);
 }
 
 /* W-042: ends a subscription at once, and denies its callback. */

@@ -706,17 +706,6 @@ write_relay(struct buf *to, const struct relay *relay)
                    relay->topic ? relay->topic->subscriptions_by_id.n : 0);
 }
 
-static void
-answer_text(struct command *command, unsigned http)
-{
-    enum status rc = STATUS_OK;
-
-    BUF_ADD(&command->text, "\n");
-    if (command->text.failed)
-        rc = problem_memory(&command->why);
-    command_end(command, rc, http);
-}
-
 /* The commands */
 
 static struct relay *
@@ -768,7 +757,10 @@ relay_put(struct command *command)
         command_end(command, rc, 0);
     } else {
         write_relay(&command->text, relay);
-        answer_text(command, is_new ? 201 : 200);
+        BUF_ADD(&command->text, "\n");
+        if (command->text.failed)
+            rc = problem_memory(why);
+        command_end(command, rc, is_new ? 201 : 200);
     }
     for (enum member m = 0; m < MEMBERS; m++)
         buf_fini(&r.urls[m]);
@@ -782,7 +774,8 @@ relay_show(struct command *command)
     if (!relay)
         return;
     write_relay(&command->text, relay);
-    answer_text(command, 200);
+    BUF_ADD(&command->text, "\n");
+    command_report(command, STATUS_OK);
 }
 
 void
@@ -800,8 +793,8 @@ relay_list(struct command *command)
         write_relay(&command->text, relay);
         before = ",\n";
     }
-    buf_add_text(&command->text, *before == '{' ? "{\"relays\":[]}" : "]}");
-    answer_text(command, 200);
+    buf_add_text(&command->text, *before == '{' ? "{\"relays\":[]}\n" : "]}\n");
+    command_report(command, STATUS_OK);
 }
 
 void
