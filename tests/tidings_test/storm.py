@@ -13,7 +13,6 @@ others never repeat one: if it was not acknowledged, it is there whole or not at
 
 import random
 import threading
-import time
 
 from tidings_test.background import Background
 from tidings_test.http import JSON, ConnectionEnded
@@ -29,10 +28,6 @@ POST_MAX = 40  # entries of one post
 # Posts that may be acknowledged beyond those that the test waits for. So a test has the
 # same work however long a broker or server is away.
 AHEAD = soak(60, 1000)
-
-# A publisher that failed tries again after so many seconds, and after twice as many each
-# time, up to a limit: a broker refuses at once.
-PAUSE, PAUSE_MAX = 0.001, 0.05
 
 FAILURES = (ConnectionEnded, ConnectionError, TimeoutError)
 
@@ -126,23 +121,25 @@ class Storm:
 
     def _post_until_over(self, who, chosen):
         clients = [member.client_in_front() for member in self.cluster.members]
-        at = who
-        post = 0
-        pause = PAUSE
+        repeats = who % 2 == 0
+        at, post, locs = who, 0, None
+
+        def is_acknowledged():
+            nonlocal at, post, locs
+            if not locs or not repeats:
+                post += 1
+                locs = _locs(who, post, chosen.randint(1, self.post_max))
+                with self._lock:
+                    self.attempts[locs[0]] = locs
+            headers = {"idempotency_key": f"{who}-{post}"} if repeats else {}
+            if self._post(clients[at % len(clients)], locs, headers):
+                locs = None
+                return True
+            at += 1
+            return self._is_over and not repeats
+
         while self._is_on():
-            post += 1
-            locs = _locs(who, post, chosen.randint(1, self.post_max))
-            with self._lock:
-                self.attempts[locs[0]] = locs
-            headers = {"idempotency_key": f"{who}-{post}"} if who % 2 == 0 else {}
-            while not self._post(clients[at % len(clients)], locs, headers):
-                at += 1
-                time.sleep(pause)
-                pause = min(2 * pause, PAUSE_MAX)
-                if not headers:
-                    break
-            else:
-                pause = PAUSE
+            wait_for(f"a post of publisher {who}", is_acknowledged)
         for client in clients:
             client.disconnect()
 
