@@ -326,8 +326,8 @@ TEST(are_passed_over_if_a_later_one_is_current)
                                     GENERATION_RESOURCELIST, 2));
 }
 
-/* A broker that builds a list while others make a later one current gives it
- * up, and builds the later one at once: that fills its orders, too. */
+/* A broker builds list 1 while the others make list 2 current. The broker gives
+ * up list 1, builds list 2 at once, and answers its orders with list 2. */
 TEST(are_given_up_when_a_later_one_is_current)
 {
     struct pair *p = *state;

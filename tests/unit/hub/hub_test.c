@@ -127,7 +127,7 @@ TEST(every_order_is_answered_though_the_hub_ends_meanwhile)
     sets_close(&sets);
 }
 
-/* Two commands of one turn, and the first answer to one of them. */
+/* Two commands of one turn: which kind the hub answers first. */
 struct pair_of_commands {
     struct hub *hub;
     enum command_kind first; /* COMMAND_KINDS: none yet */
