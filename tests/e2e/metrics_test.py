@@ -10,7 +10,7 @@ from tidings_test import hub
 from tidings_test.certificates import Certificate
 from tidings_test.content import multipart
 from tidings_test.feed import Feed
-from tidings_test.http import NDJSON, as_bytes, check_refused
+from tidings_test.http import JSON, NDJSON, as_bytes, check_refused
 from tidings_test.sets import Set, change, entries
 from tidings_test.waiting import wait_for
 
@@ -88,8 +88,8 @@ def test_posts_and_entries_are_counted_and_refusals_by_their_status(start_broker
 # A post that is cut off in its middle counts as refused, and as nothing else.
 def test_posts_that_are_too_slow_are_counted_as_refused(start_broker):
     broker = start_broker("--request-timeout", "0.5", "--min-rate", "1K")
-    with broker.set().start_post() as connection:
-        assert connection.answer().status == 408
+    assert broker.post_too_slowly(broker.set().changes, JSON, "[").status == 408
+    broker.wait_answer()
     now = broker.metrics()
     assert now['tidings_posts_rejected_total{code="408"}'] == 1
     check(now, posts_incomplete_total=0, ingest_bytes=0)
@@ -128,7 +128,7 @@ def requests(method, route, status, part="count", **more):
 
 # A row of the table of routes or of documents, not the path: no client makes series.
 def test_requests_are_timed_by_route(start_broker):
-    broker = start_broker("--request-timeout", "0.5")
+    broker = start_broker()
     news, more = broker.set().create(), broker.set().create()
     news.post(3)
     more.post(2)

@@ -29,6 +29,8 @@ LIMITS = ("--max-body=64K", "--max-resources-body=64K", "--max-content=64K")
 
 pytestmark = pytest.mark.broker(*LIMITS, *hub.QUICK, *hub.LOOPBACK)
 
+HOUR = datetime.timedelta(hours=1)
+
 numbers = itertools.count(1)
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -137,8 +139,8 @@ class World:
 
     @cached_property
     def guarded(self):
-        """A broker with tokens."""
-        guarded = self.start_broker()
+        """A broker with tokens, whose clock can be set."""
+        guarded = self.start_broker(env=self.faults.env)
         guarded.add_token("root", admin=True)
         guarded.add_token("everyone", subscribe=["none"])
         return guarded
@@ -256,10 +258,11 @@ def ping(world, route):
 
 def half(connection, path, method, body, type, metric, **fields):
     """Send all but the end of a request, wait until the metric of the broker says
-    that it is at work, and return the end."""
+    that it is at work, and that none was before it, and return the end."""
     whole = connection.request_bytes(path, method, body, content_type=type, **fields)
-    connection.send(whole[:-20])
     metrics = connection.broker.metrics
+    wait_for("the end of earlier ones", lambda: metrics()[metric] == 0)
+    connection.send(whole[:-20])
     wait_for("it to be at work", lambda: metrics()[metric] > 0)
     return whole[-20:]
 
@@ -357,12 +360,12 @@ TOKEN = {"name": "press", "publish": ["news-*"], "expires": "2100-01-01T00:00:00
 
 def expired_token(world, route):
     """Rotate a token that has expired."""
-    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=0.5)
-    name = world.add_token(observe=True, expires=soon.isoformat())
-    path = f"/tokens/{name}"
-    ended = '"state":"expired"'
-    wait_for("its end", lambda: ended in world.guarded.get(path).text)
-    return world.guarded.post(f"{path}/rotate")
+    end = datetime.datetime.now(datetime.UTC) + HOUR
+    name = world.add_token(observe=True, expires=end.isoformat())
+    world.faults.set_clock(HOUR.total_seconds())
+    answer = world.guarded.post(f"/tokens/{name}/rotate")
+    world.faults.set_clock(0)
+    return answer
 
 
 CASES = {
@@ -695,7 +698,7 @@ REFUSED = {
 # The statuses of all routes that the cases above have provoked.
 OF_ROUTES = {410, 411, 413, 415}
 
-HASTY = ("--request-timeout", "0.5", "--min-rate", "1K", "--client-streams", "1")
+HASTY = ("--request-timeout", "0.5", "--min-rate", "1K")
 
 
 def test_what_no_route_takes_is_refused(broker, start_broker, faults):
@@ -708,12 +711,12 @@ def test_what_no_route_takes_is_refused(broker, start_broker, faults):
     guarded.add_token("root", admin=True)
     check_refused(guarded.get("/sets", authorization=None), 401)
 
-    hasty = start_broker(*HASTY, env=faults.env)
-    with hasty.set().start_post() as connection:
-        check_refused(connection.answer(), 408)
+    hasty = start_broker(*HASTY)
+    check_refused(hasty.post_too_slowly(hasty.set().changes, JSON, "["), 408)
 
-    news = hasty.set().create(content="inline")
-    with hasty.connect() as stream:
+    strict = start_broker("--client-streams", "1", env=faults.env)
+    news = strict.set().create(content="inline")
+    with strict.connect() as stream:
         stream.ask(news.stream, **EVENTS)
         assert stream.answer_head().status == 200
         check_refused(news.get("stream", **EVENTS), 429)
@@ -723,5 +726,5 @@ def test_what_no_route_takes_is_refused(broker, start_broker, faults):
     check_refused(news.send(*post), 500)
     faults.disarm()
     faults.set_disk(1)
-    wait_for("a full disk", lambda: hasty.get("/readyz").status == 503)
+    wait_for("a full disk", lambda: strict.get("/readyz").status == 503)
     check_refused(news.send(*post), 503)

@@ -16,8 +16,8 @@ import os
 import pathlib
 import pwd
 import shutil
-import socket
 
+from tidings_test.http import keep_port
 from tidings_test.postgresql import PROGRAMS, USER, Server
 from tidings_test.process import Process
 from tidings_test.waiting import wait_for
@@ -53,9 +53,7 @@ class Node(Server):
     def __init__(self, name):
         super().__init__()
         self.name = name
-        with socket.socket() as chosen:
-            chosen.bind(("127.0.0.1", 0))
-            self.port = chosen.getsockname()[1]
+        self.port, self._keeper = keep_port()
         self.socket = self.directory / f".s.PGSQL.{self.port}"
         self.env["PGPORT"] = str(self.port)
         if not self._as_user:  # the account that makes a server here owns it
@@ -90,6 +88,7 @@ class Node(Server):
     def end(self):
         if self.process:
             self.kill()
+        self._keeper.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _call(self, *arguments):

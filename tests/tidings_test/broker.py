@@ -13,6 +13,7 @@ own.
         one.restart()                      same port, directory and options
 """
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -197,6 +198,27 @@ class Broker(http.Client):
             return self.get("/healthz").status == 200
         except (http.ConnectionEnded, OSError):
             return False
+
+    def start_post(self, path, type, begin):
+        """A connection that has sent a post of which nothing follows `begin`."""
+        connection = self.connect()
+        connection.send(
+            f"POST {path} HTTP/1.1\r\nHost: {connection.host}\r\n"
+            f"Content-Type: {type}\r\nContent-Length: 100\r\n\r\n{begin}"
+        )
+        return connection
+
+    def post_too_slowly(self, *half):
+        """The answer to start_post(*half), by a broker that gives requests little time:
+        it may end a connection before a slow machine has sent a head; then the post is
+        sent again."""
+
+        def send():
+            ended = http.ConnectionEnded, OSError
+            with contextlib.suppress(*ended), self.start_post(*half) as connection:
+                return connection.answer()
+
+        return wait_for(f"a post that {self} cuts off", send)
 
     def add_token(self, name, **terms):
         """Make a token with these members of its JSON; its text. The first

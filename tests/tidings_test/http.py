@@ -376,12 +376,15 @@ def set_reset(sock):
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def keep_port(host="127.0.0.1"):
+def keep_port():
     """A free port, and a socket that keeps it without listening: until it is closed the
-    kernel gives the port to nobody who asks for any, but a server that names it gets
-    it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    kernel gives the port to nobody who asks for any, at no address, but a server that
+    names it gets it. Caddy listens at all addresses, where a client at 127.0.0.66 with
+    the same port would be in its way."""
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     keeper = socket.socket(family, socket.SOCK_STREAM)
     keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    keeper.bind((host, 0))
+    if family == socket.AF_INET6:
+        keeper.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    keeper.bind(("", 0))
     return keeper.getsockname()[1], keeper

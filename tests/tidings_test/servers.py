@@ -114,7 +114,7 @@ class Server:
     def __init__(self, host="127.0.0.1", tls=None):
         self.host = host
         self.tls = tls
-        self.port, self._keeper = keep_port(host)
+        self.port, self._keeper = keep_port()
         name = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if tls else 'http'}://{name}:{self.port}"
         self.peers = set()

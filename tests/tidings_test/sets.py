@@ -93,12 +93,7 @@ class Set:
 
     def start_post(self):
         """A connection that has sent only the first byte of a post."""
-        connection = self.broker.connect()
-        connection.send(
-            f"POST {self.changes} HTTP/1.1\r\nHost: {connection.host}\r\n"
-            f"Content-Type: {JSON}\r\nContent-Length: 10\r\n\r\n["
-        )
-        return connection
+        return self.broker.start_post(self.changes, JSON, "[")
 
     def receipt(self, answer):
         """Read the answer to a post that has to be accepted."""
