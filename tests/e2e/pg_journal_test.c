@@ -94,11 +94,11 @@ teardown(void **state)
 
     for (int i = 0; i < BROKERS; i++)
         seat_close(&c->seats[i]);
-    postgresql_close(&c->server);
     free(c);
     return 0;
 }
 
+POSTGRESQL_GROUP;
 FIXTURE(setup, teardown);
 
 /* A watch that a test waits on. */
@@ -251,11 +251,11 @@ TEST(goes_on_when_the_server_is_back)
     struct sets_outcome outcome;
 
     (void)sets_post(&c->seats[0].s, "news", 1, 2);
-    postgresql_kill(&c->server);
+    postgresql_kill();
     outcome = try_post(c, 0);
     assert_int_equal(outcome.rc, STATUS_BUSY);
     assert_non_null(strstr(outcome.why.text, "PostgreSQL"));
-    postgresql_start(&c->server);
+    postgresql_start();
     do
         outcome = try_post(c, 0);
     while (outcome.rc == STATUS_BUSY);
@@ -357,8 +357,8 @@ TEST(asks_the_next_host_when_one_is_silent)
     assert_int_equal(listen(silent, 8), 0);
     assert_int_equal(getsockname(silent, (struct sockaddr *)&at, &size), 0);
     snprintf(address, sizeof(address),
-             "host=127.0.0.1,%s port=%d,5432 user=postgres dbname=postgres",
-             c->server.dir, ntohs(at.sin_port));
+             "host=127.0.0.1,%s port=%d,5432 user=postgres dbname=%s",
+             c->server.host, ntohs(at.sin_port), c->server.name);
     options.broker = "d";
     options.address = address;
     options.patience_us = 1000000;
@@ -423,13 +423,13 @@ TEST(a_broker_without_posts_notices_that_it_is_cut_off)
     struct log_copy copy;
 
     await_certain(log, clock_steady_us());
-    postgresql_kill(&c->server);
+    postgresql_kill();
     do
         log_copy(log, &copy);
     while (!copy.is_cut_off);
     assert_non_null(strstr(copy.why.text, "PostgreSQL"));
     assert_true(copy.as_of_us <= clock_now_us());
-    postgresql_start(&c->server);
+    postgresql_start();
     await_certain(log, clock_steady_us());
     log_copy(log, &copy);
     assert_false(copy.is_cut_off);

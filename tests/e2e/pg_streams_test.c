@@ -51,12 +51,12 @@ teardown(void **state)
 
     p->a->ops->close(p->a);
     p->b->ops->close(p->b);
-    postgresql_close(&p->server);
     buf_fini(&p->read);
     free(p);
     return 0;
 }
 
+POSTGRESQL_GROUP;
 FIXTURE(setup, teardown);
 
 static enum status

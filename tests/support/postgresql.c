@@ -19,6 +19,14 @@
 
 #define ARGUMENTS_MAX 40
 
+static struct {
+    char dir[64];
+    char log[256];
+    pid_t pid; /* 0: it does not run */
+    int out;
+    unsigned n_databases; /* that were made */
+} server;
+
 /* The words of a command of PostgreSQL, which runs as its own user. */
 struct words {
     const char *all[ARGUMENTS_MAX];
@@ -59,12 +67,12 @@ run(const struct words *w, const char *log)
 }
 
 static void
-make_cluster(struct postgresql *p)
+make_data(void)
 {
     char data[128];
     struct words w;
 
-    snprintf(data, sizeof(data), "%s/data", p->dir);
+    snprintf(data, sizeof(data), "%s/data", server.dir);
     begin_words(&w);
     add_word(&w, PROGRAMS "initdb");
     add_word(&w, "-D");
@@ -74,7 +82,7 @@ make_cluster(struct postgresql *p)
     add_word(&w, "-U");
     add_word(&w, USER);
     add_word(&w, "-N");
-    assert_int_equal(run(&w, p->log), 0);
+    assert_int_equal(run(&w, server.log), 0);
 }
 
 /* Reads what a server says, until it says `line`. */
@@ -96,14 +104,15 @@ await_line(int out, const char *line)
 }
 
 void
-postgresql_start(struct postgresql *p)
+postgresql_start(void)
 {
     char data[128], sockets[128], pid_file[160];
     struct words w;
 
-    snprintf(data, sizeof(data), "%s/data", p->dir);
+    snprintf(data, sizeof(data), "%s/data", server.dir);
     snprintf(pid_file, sizeof(pid_file), "%s/postmaster.pid", data);
-    snprintf(sockets, sizeof(sockets), "unix_socket_directories=%s", p->dir);
+    snprintf(sockets, sizeof(sockets), "unix_socket_directories=%s",
+             server.dir);
     unlink(pid_file); /* of a killed one */
     begin_words(&w);
     add_word(&w, PROGRAMS "postgres");
@@ -119,28 +128,50 @@ postgresql_start(struct postgresql *p)
     add_word(&w, "dynamic_shared_memory_type=mmap"); /* none stays */
     add_word(&w, "-c");
     add_word(&w, "log_min_messages=log"); /* the pipe holds what it says */
-    p->pid = process_start(w.all, NULL, &p->out);
-    await_line(p->out, "ready to accept connections");
+    server.pid = process_start(w.all, NULL, &server.out);
+    await_line(server.out, "ready to accept connections");
+}
+
+int
+postgresql_begin(void **state)
+{
+    struct passwd *user = getpwnam(USER);
+
+    (void)state;
+    strcpy(server.dir, "/tmp/tidings-postgresql-XXXXXX");
+    assert_non_null(mkdtemp(server.dir));
+    if (geteuid() == 0) {
+        assert_non_null(user);
+        assert_int_equal(chown(server.dir, user->pw_uid, user->pw_gid), 0);
+        assert_int_equal(chmod(server.dir, 0755), 0);
+    }
+    process_log(server.log, sizeof(server.log));
+    make_data();
+    postgresql_start();
+    return 0;
+}
+
+static void
+find_database(struct postgresql *p)
+{
+    strcpy(p->host, server.dir);
+    snprintf(p->address, sizeof(p->address), "host=%s user=%s dbname=%s",
+             p->host, USER, p->name);
 }
 
 void
 postgresql_open(struct postgresql *p)
 {
-    struct passwd *user = getpwnam(USER);
+    struct postgresql first = {.name = "postgres"};
+    char sql[64];
 
-    memset(p, 0, sizeof(*p));
-    strcpy(p->dir, "/tmp/tidings-postgresql-XXXXXX");
-    assert_non_null(mkdtemp(p->dir));
-    if (geteuid() == 0) {
-        assert_non_null(user);
-        assert_int_equal(chown(p->dir, user->pw_uid, user->pw_gid), 0);
-        assert_int_equal(chmod(p->dir, 0755), 0);
-    }
-    snprintf(p->address, sizeof(p->address), "host=%s user=%s dbname=postgres",
-             p->dir, USER);
-    process_log(p->log, sizeof(p->log));
-    make_cluster(p);
-    postgresql_start(p);
+    if (!server.pid) /* a test that failed has left it killed */
+        postgresql_start();
+    find_database(&first);
+    snprintf(p->name, sizeof(p->name), "test_%u", ++server.n_databases);
+    find_database(p);
+    snprintf(sql, sizeof(sql), "CREATE DATABASE %s", p->name);
+    (void)postgresql_query(&first, sql);
 }
 
 /* Waits until all processes of a server have ended: each has the pipe. Until
@@ -155,19 +186,19 @@ await_end(int out)
 }
 
 void
-postgresql_kill(struct postgresql *p)
+postgresql_kill(void)
 {
-    if (p->pid <= 0)
+    if (!server.pid)
         return;
-    kill(p->pid, SIGKILL);
-    (void)process_status(p->pid);
-    await_end(p->out);
-    close(p->out);
-    p->pid = 0;
+    kill(server.pid, SIGKILL);
+    (void)process_status(server.pid);
+    await_end(server.out);
+    close(server.out);
+    server.pid = 0;
 }
 
 const char *
-postgresql_query(struct postgresql *p, const char *sql)
+postgresql_query(const struct postgresql *p, const char *sql)
 {
     static char text[256];
     PGconn *c = PQconnectdb(p->address);
@@ -184,7 +215,7 @@ postgresql_query(struct postgresql *p, const char *sql)
 }
 
 void
-postgresql_begin_cluster(struct postgresql *p, const char *public_url)
+postgresql_begin_cluster(const struct postgresql *p, const char *public_url)
 {
     static const struct journal_place nowhere = {.n = 0};
     const struct pg_options options = {
@@ -195,12 +226,13 @@ postgresql_begin_cluster(struct postgresql *p, const char *public_url)
         fail_msg("%s", why.text);
 }
 
-void
-postgresql_close(struct postgresql *p)
+int
+postgresql_end(void **state)
 {
     char command[128];
 
-    postgresql_kill(p);
-    snprintf(command, sizeof(command), "rm -rf %s", p->dir);
-    assert_int_equal(system(command), 0);
+    (void)state;
+    postgresql_kill();
+    snprintf(command, sizeof(command), "rm -rf %s", server.dir);
+    return system(command);
 }
