@@ -624,16 +624,34 @@ fake_n_rests(struct fake_broker *b)
     return b->n_rests;
 }
 
+/* The caller has the lock. */
+static const char *
+find_request(struct fake_broker *b, size_t i)
+{
+    for (size_t k = 0; k < b->n_scenes; k++)
+        if (!b->scenes[k]->is_describing && i-- == 0)
+            return b->scenes[k]->has_request ? b->scenes[k]->request : "";
+    return "";
+}
+
 const char *
 fake_request(struct fake_broker *b, size_t i)
 {
-    const char *text = "";
+    const char *text;
 
     pthread_mutex_lock(&b->lock);
-    for (size_t k = 0; k < b->n_scenes; k++)
-        if (!b->scenes[k]->is_describing && i-- == 0 &&
-            b->scenes[k]->has_request)
-            text = b->scenes[k]->request;
+    text = find_request(b, i);
     pthread_mutex_unlock(&b->lock);
     return text;
+}
+
+bool
+fake_has_read(struct fake_broker *b, size_t i, const char *text)
+{
+    bool has;
+
+    pthread_mutex_lock(&b->lock);
+    has = strstr(find_request(b, i), text);
+    pthread_mutex_unlock(&b->lock);
+    return has;
 }

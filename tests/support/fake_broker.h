@@ -73,8 +73,9 @@ void fake_reset(struct fake_broker *b); /* the connection, at once: the last */
 void fake_wait(struct fake_broker *b);  /* until fake_go */
 /* Until the client has sent so many bytes more. */
 void fake_expect(struct fake_broker *b, size_t size);
-/* Reads a frame of the client, and adds its text and a line feed to what
- * fake_request returns. */
+/* Reads a frame of the client, and adds its text and a line feed to the
+ * request, which fake_has_read looks at meanwhile, and fake_request does not.
+ */
 void fake_command(struct fake_broker *b);
 void fake_hold(struct fake_broker *b);
 
@@ -89,5 +90,9 @@ unsigned fake_n_rests(struct fake_broker *b);
  * fake_describe do not count. Valid, and the same, until fake_broker_free.
  */
 const char *fake_request(struct fake_broker *b, size_t i);
+
+/* True if the request on connection `i`, with its commands so far, has `text`.
+ */
+bool fake_has_read(struct fake_broker *b, size_t i, const char *text);
 
 #endif

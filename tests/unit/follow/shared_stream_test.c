@@ -264,7 +264,7 @@ play(struct sharing *s, const char *script)
 static void
 assert_read(struct sharing *s, size_t i, const char *text)
 {
-    AWAIT((turn(s) && strstr(fake_request(s->broker, i), text)));
+    AWAIT((turn(s) && fake_has_read(s->broker, i, text)));
 }
 
 FIXTURE(set_sharing, clear_sharing);
