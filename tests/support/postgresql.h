@@ -1,12 +1,12 @@
 /*
- * postgresql.h - a PostgreSQL server of a file of tests, and a database for each
- * test: a server of its own would cost each of them a second.
+ * postgresql.h - a PostgreSQL server of a file of tests, and a database for
+ * each test: a server of its own would cost each of them a second.
  *
  *     POSTGRESQL_GROUP;      in the file
  *
  * The server has a directory and a unix socket, and no port. It dies with the
- * tests. PostgreSQL does not run as root: then it is the user postgres, whom the
- * package creates.
+ * tests. PostgreSQL does not run as root: then it is the user postgres, whom
+ * the package creates.
  */
 #ifndef TESTS_SUPPORT_POSTGRESQL_H
 #define TESTS_SUPPORT_POSTGRESQL_H
