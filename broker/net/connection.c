@@ -583,7 +583,7 @@ displace_for(const struct connection *c)
 /* Makes `*fd` a descriptor that connections may have, if need be that of
  * another one. Another thread may open a file at that moment, and take the
  * descriptor that was to be free: then one more connection is displaced.
- * STATUS_LIMITED and STATUS_BUSY: as displace_for. */
+ * STATUS_LIMITED and STATUS_BUSY: as displace_for; `*fd` is still open. */
 static enum status
 find_descriptor(struct connection *c, int *fd)
 {
@@ -598,49 +598,53 @@ find_descriptor(struct connection *c, int *fd)
         low = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
         if (low < 0)
             continue;
-        close(*fd);
-        *fd = low;
+        if (low < end) {
+            close(*fd);
+            *fd = low;
+        } else {
+            close(low);
+        }
     }
     return rc;
 }
 
 /* Life */
 
-static enum status
-open_new(struct connection *c, int *fd, const struct sockaddr *peer)
+static bool
+open_socket(struct connection *c, int fd)
 {
     struct service *s = c->service;
     bool is_unix = c->listener != LISTENER_TCP;
-    enum status rc = count_new(c, *fd, peer);
 
-    if (!rc)
-        rc = find_descriptor(c, fd);
-    if (!rc && !socket_open(&c->socket, loop_uv(s->loop), *fd, is_unix,
-                            is_unix ? NULL : s->server->tls, on_ready))
-        rc = STATUS_MEMORY;
-    return rc;
+    return socket_open(&c->socket, loop_uv(s->loop), fd, is_unix,
+                       is_unix ? NULL : s->server->tls, on_ready);
 }
 
-bool
+enum status
 connection_new(struct service *service, int fd, const struct sockaddr *peer,
                enum listener_kind listener)
 {
     struct connection *c = calloc(1, sizeof(*c));
-    enum status rc = STATUS_MEMORY;
+    enum status rc = STATUS_OK;
+    bool is_open = false;
 
     if (c) {
         c->listener = listener;
         c->service = service;
         list_init(&c->node);
         list_init(&c->ready);
-        rc = open_new(c, &fd, peer);
+        if (!count_new(c, fd, peer)) {
+            rc = find_descriptor(c, &fd);
+            is_open = !rc && open_socket(c, fd);
+        }
     }
-    if (rc) {
+    if (!is_open) {
         if (c)
             count_off(c);
         free(c);
-        close(fd);
-        return rc != STATUS_BUSY;
+        if (!rc)
+            close(fd);
+        return rc;
     }
     connection_enter(c, service->first_phase,
                      clock_steady_us() +
@@ -648,7 +652,7 @@ connection_new(struct service *service, int fd, const struct sockaddr *peer,
     metrics_add(METRIC_CONNECTIONS, 1);
     metrics_add(METRIC_ACCEPTED, 1);
     socket_set_reading(&c->socket, true);
-    return true;
+    return STATUS_OK;
 }
 
 static void

@@ -144,12 +144,13 @@ struct connection {
 
 /* Takes over `fd`, a socket of `peer` that a listener has accepted; closes it
  * if its client has its share, or without memory. If no descriptor is left,
- * displaces a connection of a client that has as many as its own, or more.
- * False: closed, because no descriptor is left, and no connection can be
- * displaced. */
-MUST_CHECK bool connection_new(struct service *service, int fd,
-                               const struct sockaddr *peer,
-                               enum listener_kind listener);
+ * displaces a connection of a client that has as many as its own, or more. If
+ * there is none of these, `fd` stays open, and the caller's: STATUS_LIMITED:
+ * all of this service that could be displaced are of clients that have less;
+ * STATUS_BUSY: none can be displaced. */
+MUST_CHECK enum status connection_new(struct service *service, int fd,
+                                      const struct sockaddr *peer,
+                                      enum listener_kind listener);
 
 /* Ends a connection that waits for a request, so that its descriptor is free.
  * False: none waits. */

@@ -213,11 +213,23 @@ pause_listener(struct listener *listener)
     uv_poll_stop(&listener->poll);
 }
 
-/* No descriptor is left for connections, and no connection can be displaced.
- * New ones wait in the backlog until the next second; without the pause the
- * loop would spin. The operator's connections need no descriptor of those. */
+/* New connections wait in the backlog until listeners_resume, at the latest
+ * until the next second. The operator's connections go on: a tenth of the
+ * descriptors is left to them and to the broker's files. */
 static void
 pause_accepting(struct service *service)
+{
+    struct listeners *l = &service->listeners;
+
+    for (unsigned i = 0; i < l->n; i++)
+        if (l->all[i].kind != LISTENER_CONTROL)
+            pause_listener(&l->all[i]);
+}
+
+/* No descriptor is left for connections, and no connection can be displaced.
+ * Without the pause the loop would spin. */
+static void
+report_shortage(struct service *service)
 {
     struct listeners *l = &service->listeners;
 
@@ -227,58 +239,128 @@ pause_accepting(struct service *service)
         diag(DIAG_WARNING, "net", "out of file descriptors: not accepting");
         l->reported_us = clock_steady_us();
     }
-    for (unsigned i = 0; i < l->n; i++)
-        if (l->all[i].kind != LISTENER_CONTROL)
-            pause_listener(&l->all[i]);
+    pause_accepting(service);
 }
 
-/* A connection on its way to another service. */
+/*
+ * A connection on its way from the service that accepted it to another one
+ *
+ * A connection of a unix socket goes to the service whose turn it is. Any
+ * connection goes on, from service to service, if no descriptor is left and the
+ * service cannot displace a connection for it: all idle ones may belong to
+ * another service. It ends where it began.
+ */
 struct arrival {
     struct task task;
-    struct service *service;
+    struct service *from;
+    struct service *to;
+    bool is_awaited; /* `from` accepts no other meanwhile */
     enum listener_kind kind;
     int fd;
+    struct sockaddr_storage peer;
 };
 
-/* A task: the service takes the connection over. */
+/* A task: `from` accepts again. */
+static void
+go_on(struct task *task)
+{
+    struct arrival *a = list_entry(task, struct arrival, task);
+
+    listeners_resume(a->from);
+    free(a);
+}
+
+/* Back at `from`: no service has a place for the connection. */
+static void
+give_up(struct arrival *a, enum status rc)
+{
+    close(a->fd);
+    if (rc == STATUS_BUSY)
+        report_shortage(a->from);
+    else
+        listeners_resume(a->from);
+    free(a);
+}
+
+/* A task: `to` takes the connection over, or sends it on. */
 static void
 arrive(struct task *task)
 {
     struct arrival *a = list_entry(task, struct arrival, task);
-    static const struct sockaddr peer = {.sa_family = AF_UNIX};
+    struct server *server = a->to->server;
+    enum status rc;
 
-    bool has_room = true; /* hand_over has looked */
-
-    if (atomic_load(&a->service->server->is_stopping))
+    if (atomic_load(&server->is_stopping)) {
         close(a->fd);
-    else
-        has_room = connection_new(a->service, a->fd, &peer, a->kind);
-    (void)has_room;
-    free(a);
+        free(a);
+        return;
+    }
+    rc = connection_new(a->to, a->fd, (struct sockaddr *)&a->peer, a->kind);
+    if (rc && a->to == a->from) {
+        give_up(a, rc);
+    } else if (rc) {
+        a->to = &server->services[(a->to->number + 1) % server->n_services];
+        loop_post(a->to->loop, &a->task);
+    } else if (a->is_awaited) {
+        a->task.run = go_on;
+        loop_post(a->from->loop, &a->task);
+    } else {
+        free(a);
+    }
+}
+
+/* False: there is no other service, or no memory. */
+static bool
+send_away(struct service *from, struct service *to, bool is_awaited, int fd,
+          const struct sockaddr_storage *peer, enum listener_kind kind)
+{
+    struct arrival *a = to == from ? NULL : malloc(sizeof(*a));
+
+    if (!a)
+        return false;
+    *a = (struct arrival){.task.run = arrive,
+                          .from = from,
+                          .to = to,
+                          .is_awaited = is_awaited,
+                          .kind = kind,
+                          .fd = fd,
+                          .peer = *peer};
+    loop_post(to->loop, &a->task);
+    return true;
 }
 
 /* Gives a connection of a unix socket to the service whose turn it is. False:
  * this service has to take it. That is the case, too, if the descriptor is none
- * for connections: only the service that accepts can pause. */
+ * for connections: then one at a time looks for a place (find_place). */
 static bool
-hand_over(struct service *service, int fd, enum listener_kind kind)
+hand_over(struct service *service, int fd, const struct sockaddr_storage *peer,
+          enum listener_kind kind)
 {
     struct server *server = service->server;
-    struct service *to = service;
-    struct arrival *a = NULL;
+    unsigned turn;
 
     if (kind != LISTENER_UNIX || fd >= server->fd_end)
         return false;
-    to = &server->services[service->listeners.next++ % server->n_services];
-    if (to == service)
-        return false;
-    a = calloc(1, sizeof(*a));
-    if (!a)
-        return false;
-    *a = (struct arrival){
-        .task.run = arrive, .service = to, .kind = kind, .fd = fd};
-    loop_post(to->loop, &a->task);
-    return true;
+    turn = service->listeners.next++ % server->n_services;
+    return send_away(service, &server->services[turn], false, fd, peer, kind);
+}
+
+/* This service has no connection to displace: asks the others. It accepts no
+ * more until the connection has its place, so that few take descriptors of the
+ * broker's own files. */
+static void
+find_place(struct service *service, int fd, const struct sockaddr_storage *peer,
+           enum listener_kind kind)
+{
+    struct server *server = service->server;
+    unsigned next = (service->number + 1) % server->n_services;
+
+    if (send_away(service, &server->services[next], true, fd, peer, kind)) {
+        pause_accepting(service);
+        return;
+    }
+    close(fd);
+    report_shortage(service);
 }
 
 static void
@@ -287,6 +369,7 @@ accept_some(uv_poll_t *poll, int status, int events)
     struct listener *listener = poll->data;
     struct service *service = listener->service;
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+    enum status rc;
 
     (void)status;
     (void)events;
@@ -302,17 +385,21 @@ accept_some(uv_poll_t *poll, int status, int events)
             if (connection_displace(service))
                 continue;
             refuse_one(&service->listeners, listener->fd);
-            pause_accepting(service);
+            report_shortage(service);
             pause_listener(listener);
             return;
         }
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         /* Without a descriptor that connection has failed, not the listener. */
-        if (fd >= 0 && !hand_over(service, fd, listener->kind) &&
-            !connection_new(service, fd, (struct sockaddr *)&peer,
-                            listener->kind)) {
-            pause_accepting(service);
+        if (fd < 0 || hand_over(service, fd, &peer, listener->kind))
+            continue;
+        rc = connection_new(service, fd, (struct sockaddr *)&peer,
+                            listener->kind);
+        if (rc == STATUS_LIMITED)
+            close(fd);
+        if (rc == STATUS_BUSY) {
+            find_place(service, fd, &peer, listener->kind);
             return;
         }
     }

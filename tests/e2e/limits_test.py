@@ -121,7 +121,9 @@ def test_the_limit_of_descriptors_stops_nobody_who_is_in(faults, start_broker):
         assert busy < (time.monotonic() - start) / 2
     assert follower.message.last == 1 + 3 * BEATS
 
-    # The first half goes: the others get their turn, or were hung up on.
+    # The first half goes: the others get their turn, or were hung up on. The kernel
+    # distributes them to the threads. That with the test's idle connection hangs up on
+    # them, for their clients have more; the other one lets them wait.
     for connection in clients[: CLIENTS // 2]:
         connection.close()
     served = 0
@@ -132,7 +134,7 @@ def test_the_limit_of_descriptors_stops_nobody_who_is_in(faults, start_broker):
                 served += 1
             except ConnectionEnded:
                 assert connection.read_all() == b""
-    assert served > FILES / 4
+    assert served > FILES / 10
 
     # The broker makes up for operations that need descriptors themselves: files, and
     # reads.

@@ -594,7 +594,7 @@ connect_client(void)
                             0, fds));
     setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     world.fd = fds[1];
-    FUZZ_ASSERT(connection_new(service, fds[0], &client.any, LISTENER_TCP));
+    FUZZ_ASSERT(!connection_new(service, fds[0], &client.any, LISTENER_TCP));
 }
 
 /* The broker's side of the connection; NULL: it is gone, or `is_timed` and the

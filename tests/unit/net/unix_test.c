@@ -447,6 +447,45 @@ TEST(an_operator_is_not_displaced)
     wire_close(own);
 }
 
+static int descriptors_taken[2];
+
+/* No descriptor is free for connections until one is displaced: something else
+ * has taken those of a connection that has ended, its own and its client's. The
+ * second thread sees it, too: the first one sends it connections. */
+static void
+take_free_descriptors(void)
+{
+    descriptors_taken[0] = dup(0);
+    descriptors_taken[1] = dup(0);
+    served.server->fd_end = dup(0);
+    close(served.server->fd_end);
+}
+
+/* Each thread has had a connection; only the second one has one that waits. */
+TEST(a_thread_displaces_for_another_one)
+{
+    struct wire *ended, *waiting, *later;
+
+    ended = dial(proxy_path);
+    served_assert_kept(ended);
+    waiting = dial(proxy_path);
+    served_assert_kept(waiting);
+    wire_close(ended);
+    served_turn();
+    served_on(0, take_free_descriptors);
+    for (int i = 0; i < 3; i++) {
+        later = dial(proxy_path);
+        served_assert_kept(later);
+        served_assert_ended(waiting);
+        waiting = later;
+    }
+    wire_close(waiting);
+    served_on(0, count_paused);
+    assert_int_equal(atomic_load(&n_paused), 0);
+    close(descriptors_taken[0]);
+    close(descriptors_taken[1]);
+}
+
 /* The clock stands, so a wait would not end. */
 TEST(the_end_does_not_wait_for_an_operator)
 {
