@@ -226,7 +226,7 @@ pause_accepting(struct service *service)
             pause_listener(&l->all[i]);
 }
 
-/* No descriptor is left for connections, and no connection can be displaced.
+/* All descriptors for connections are in use, and no idle connection gives way.
  * Without the pause the loop would spin. */
 static void
 report_shortage(struct service *service)
@@ -270,18 +270,6 @@ go_on(struct task *task)
     free(a);
 }
 
-/* Back at `from`: no service has a place for the connection. */
-static void
-give_up(struct arrival *a, enum status rc)
-{
-    close(a->fd);
-    if (rc == STATUS_BUSY)
-        report_shortage(a->from);
-    else
-        listeners_resume(a->from);
-    free(a);
-}
-
 /* A task: `to` takes the connection over, or sends it on. */
 static void
 arrive(struct task *task)
@@ -296,8 +284,10 @@ arrive(struct task *task)
         return;
     }
     rc = connection_new(a->to, a->fd, (struct sockaddr *)&a->peer, a->kind);
-    if (rc && a->to == a->from) {
-        give_up(a, rc);
+    if (rc && a->to == a->from) { /* no service has a place */
+        close(a->fd);
+        report_shortage(a->from);
+        free(a);
     } else if (rc) {
         a->to = &server->services[(a->to->number + 1) % server->n_services];
         loop_post(a->to->loop, &a->task);

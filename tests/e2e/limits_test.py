@@ -88,7 +88,7 @@ def test_one_client_does_not_take_all_filters(many_files, start_broker):
 
 
 FILES = 120  # what a broker may have open, and how many come then
-CLIENTS = 200
+CLIENTS = 300
 BEATS = 8  # heartbeats during which the broker is looked at
 
 
@@ -122,8 +122,9 @@ def test_the_limit_of_descriptors_stops_nobody_who_is_in(faults, start_broker):
     assert follower.message.last == 1 + 3 * BEATS
 
     # The first half goes: the others get their turn, or were hung up on. The kernel
-    # distributes them to the threads. That with the test's idle connection hangs up on
-    # them, for their clients have more; the other one lets them wait.
+    # distributes them to the threads. The thread with the test's idle connection hangs
+    # up on them, because their clients have more. The other thread lets them wait: some
+    # 75 of 150, and hardly ever so few as 30.
     for connection in clients[: CLIENTS // 2]:
         connection.close()
     served = 0
@@ -134,7 +135,7 @@ def test_the_limit_of_descriptors_stops_nobody_who_is_in(faults, start_broker):
                 served += 1
             except ConnectionEnded:
                 assert connection.read_all() == b""
-    assert served > FILES / 10
+    assert served > FILES / 4
 
     # The broker makes up for operations that need descriptors themselves: files, and
     # reads.

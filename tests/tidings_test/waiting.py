@@ -29,18 +29,15 @@ def waiting_for(what):
 
 def wait_for(what, look):
     """Call look() until it returns something true; return that. It looks less often as
-    time goes by, and takes no more time to look than to wait: a look costs the
-    processors that others wait for.
+    time goes by: a look costs the processors that others wait for.
 
     For what no event announces: a metric, a file, the answer to a request. Where
     there is an event (a log line, a delivery, an exit, a long poll), wait for it.
     """
     with waiting_for(what):
-        began = looked = time.monotonic()
+        began = time.monotonic()
         while not (found := look()):
-            now = time.monotonic()
-            time.sleep(max(min(0.001 + (now - began) / 10, 0.02), now - looked))
-            looked = time.monotonic()
+            time.sleep(min(0.001 + (time.monotonic() - began) / 10, 0.02))
         return found
 
 

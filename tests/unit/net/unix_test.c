@@ -449,9 +449,10 @@ TEST(an_operator_is_not_displaced)
 
 static int descriptors_taken[2];
 
-/* No descriptor is free for connections until one is displaced: something else
- * has taken those of a connection that has ended, its own and its client's. The
- * second thread sees it, too: the first one sends it connections. */
+/* From now on a connection gets a descriptor only if another one is displaced:
+ * the test takes the two descriptors of a connection that has ended, and ends
+ * the range of connections behind them. The first thread writes the new limit;
+ * a connection that it sends to the second thread shows the limit there. */
 static void
 take_free_descriptors(void)
 {
@@ -461,7 +462,8 @@ take_free_descriptors(void)
     close(served.server->fd_end);
 }
 
-/* Each thread has had a connection; only the second one has one that waits. */
+/* The connection of the first thread has ended; that of the second thread waits
+ * for a request, and gives way. */
 TEST(a_thread_displaces_for_another_one)
 {
     struct wire *ended, *waiting, *later;
