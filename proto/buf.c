@@ -26,7 +26,7 @@ void
 buf_clear(struct buf *b)
 {
     b->size = 0;
-    b->failed = false;
+    b->failed = b->is_starved = false;
 }
 
 char *
@@ -49,6 +49,7 @@ buf_room(struct buf *b, size_t size)
         capacity = b->size + size;
 
     data = realloc(b->data, capacity > 0 ? capacity : 1);
+    b->is_starved = !data;
     if (!data)
         goto fail;
     b->data = data;

@@ -19,10 +19,19 @@ struct buf {
     size_t capacity;
     size_t max;
     bool failed;
+    bool is_starved; /* it failed for want of memory, not over the maximum */
 };
 
 void buf_init(struct buf *b, size_t max);
 void buf_fini(struct buf *b);
+
+/* A buffer in memory of the caller, of `size` bytes: it never grows. No
+ * buf_fini. */
+static inline void
+buf_init_fixed(struct buf *b, char *memory, size_t size)
+{
+    *b = (struct buf){.data = memory, .capacity = size, .max = size};
+}
 
 /* Empties it and forgets a failure; keeps the memory. */
 void buf_clear(struct buf *b);

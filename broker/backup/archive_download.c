@@ -72,6 +72,8 @@ get_document(struct download *d, const char *path, struct buf *to,
     curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(d->curl, CURLOPT_WRITEDATA, to);
     rc = curl_easy_perform(d->curl);
+    if (to->is_starved)
+        return problem_memory(why);
     if (to->failed)
         return problem(why, STATUS_TOO_LARGE, "%s is too large", url);
     if (rc)

@@ -79,7 +79,7 @@ answers_json(struct request *rq, unsigned status, struct buf *text)
     struct response r;
 
     response_init(&r, status, "application/json");
-    r.text = buf_slice(text);
+    response_text(&r, text);
     request_answer(rq, &r);
     buf_fini(text);
 }
@@ -147,7 +147,7 @@ answer_posted(struct request *rq, const struct set *set,
     response_init(&r, 200, "application/json");
     if (post->is_repeat)
         response_header(&r, "Idempotent-Replayed", "true");
-    r.text = buf_slice(&text);
+    response_text(&r, &text);
     request_answer(rq, &r);
     buf_fini(&text);
 }
@@ -205,7 +205,7 @@ answer_text(struct job *job)
     } else if (rq) {
         response_init(&r, 200, m->content_type);
         response_header(&r, "Cache-Control", "no-store");
-        r.text = buf_slice(&m->text);
+        response_text(&r, &m->text);
         request_answer(rq, &r);
     }
     buf_fini(&m->text);

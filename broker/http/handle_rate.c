@@ -33,7 +33,7 @@ answer_rate(struct request *rq, struct buf *text)
     BUF_ADD(text, "}\n");
     response_init(&r, 200, "application/json");
     response_header(&r, "Cache-Control", "no-store");
-    r.text = buf_slice(text);
+    response_text(&r, text);
     request_answer(rq, &r);
     buf_fini(text);
 }

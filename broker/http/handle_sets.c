@@ -95,7 +95,8 @@ static void
 add_href(struct buf *to, const char *rel, struct slice href, const char *type)
 {
     buf_add_format(to, "%s{\"rel\":\"%s\",\"href\":",
-                   to->data[to->size - 1] == '[' ? "" : ",", rel);
+                   to->size > 0 && to->data[to->size - 1] != '[' ? "," : "",
+                   rel);
     json_text(to, href);
     if (type)
         json_text_member(to, "type", slice_of(type));
@@ -310,7 +311,7 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
         response_header(&r, "Vary", "Accept");
     if (is_get && answers_prefer_page(rq))
         set_pages_one(rq, &r, set, &text);
-    r.text = buf_slice(&text);
+    response_text(&r, &text);
     request_answer(rq, &r);
     buf_fini(&text);
 }

@@ -140,7 +140,7 @@ handle_ready_get(struct http *http, struct request *rq,
     bridges_holder_warn(http->bridges, &text);
     response_init(&r, 200, "text/plain");
     response_header(&r, "Cache-Control", "no-store");
-    r.text = buf_slice(&text);
+    response_text(&r, &text);
     request_answer(rq, &r);
     buf_fini(&text);
 }

@@ -80,7 +80,7 @@ answer(struct request *rq, struct token_request *t)
                                                    : 200,
                   t->text.size ? "application/json" : NULL);
     response_header(&r, "Cache-Control", "no-store");
-    r.text = buf_slice(&t->text);
+    response_text(&r, &t->text);
     request_answer(rq, &r);
 }
 
@@ -103,7 +103,9 @@ on_work(struct job *job)
     struct token_request *t = list_entry(job, struct token_request, job);
 
     t->command.json = buf_slice(&t->body);
-    t->status = token_command_run(t->tokens, &t->command, &t->text, &t->why);
+    t->status = t->body.failed ? problem_memory(&t->why)
+                               : token_command_run(t->tokens, &t->command,
+                                                   &t->text, &t->why);
     if (!t->status && t->text.failed)
         t->status = problem_memory(&t->why);
 }
@@ -245,7 +247,7 @@ handle_token_self(struct http *http, struct request *rq,
     token_command_self(&text, target->principal);
     response_init(&r, 200, "application/json");
     response_header(&r, "Cache-Control", "no-store");
-    r.text = buf_slice(&text);
+    response_text(&r, &text);
     request_answer(rq, &r);
     buf_fini(&text);
 }
@@ -320,7 +322,7 @@ handle_session_post(struct http *http, struct request *rq,
         session_add_cookie(http, rq, &r, cookie);
         OPENSSL_cleanse(cookie, sizeof(cookie));
     }
-    r.text = buf_slice(&text);
+    response_text(&r, &text);
     request_answer(rq, &r);
     OPENSSL_cleanse(r.headers, sizeof(r.headers));
     buf_fini(&text);

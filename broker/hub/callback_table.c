@@ -3,12 +3,7 @@
 #include <stdlib.h>
 
 #include "broker/hub/topic.h"
-#include "proto/buf.h"
 #include "proto/http/websub.h"
-
-/* Normal escapes may be longer: an unreserved character never is, "%c3" is as
- * long as "%C3", and an empty path gets one byte. */
-#define COMPARABLE_MAX (3 * WEBSUB_URL_MAX + 64)
 
 void
 callback_table_fini(struct callback_table *pairs)
@@ -30,17 +25,11 @@ callback_table_enter(struct callback_table *pairs, struct pair *pair,
                      const struct topic *topic, struct slice callback,
                      struct problem *why)
 {
-    struct buf text;
-    char *copy = NULL;
+    char *copy = websub_comparable_dup(callback);
 
-    buf_init(&text, COMPARABLE_MAX);
-    websub_comparable(&text, callback);
-    if (!text.failed)
-        copy = slice_dup(buf_slice(&text));
-    pair->callback = (struct slice){copy, text.size};
-    buf_fini(&text);
     if (!copy)
         return problem_memory(why);
+    pair->callback = slice_of(copy);
     pair->topic = topic;
     map_add(&pairs->map, &pair->node, hash_of(pairs, topic, pair->callback));
     return STATUS_OK;
@@ -73,18 +62,11 @@ struct pair *
 callback_table_find(struct callback_table *pairs, const struct topic *topic,
                     struct slice callback)
 {
-    struct pair *pair = NULL;
-    struct buf text;
+    struct websub_comparable comparable;
 
-    buf_init(&text, COMPARABLE_MAX);
-    websub_comparable(&text, callback);
-    callback = buf_slice(&text);
-    if (!text.failed)
-        pair =
-            first_from(map_find(&pairs->map, hash_of(pairs, topic, callback)),
-                       topic, callback);
-    buf_fini(&text);
-    return pair;
+    callback = slice_of(websub_comparable(&comparable, callback));
+    return first_from(map_find(&pairs->map, hash_of(pairs, topic, callback)),
+                      topic, callback);
 }
 
 struct pair *

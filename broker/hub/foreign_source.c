@@ -82,10 +82,10 @@ on_forget(struct alarm *alarm)
 }
 
 /* Makes a source with the URL as it is registered, not as the client spelled
- * it. Takes over `comparable`, also if it fails. */
+ * it. */
 static struct foreign_source *
-make_source(struct foreign_sources *foreign, char *comparable, struct slice url,
-            const struct intake_target *target)
+make_source(struct foreign_sources *foreign, const char *comparable,
+            struct slice url, const struct intake_target *target)
 {
     struct peers *peers = target->set ? registry_peers(target->set) : NULL;
     struct foreign_source *s = calloc(1, sizeof(*s));
@@ -94,12 +94,17 @@ make_source(struct foreign_sources *foreign, char *comparable, struct slice url,
         url = slice_of(target->relay->topic_url);
     else if (peers && peers->upstream)
         url = slice_of(peers->upstream);
-    if (s)
+    if (s) {
         s->url = slice_dup(url);
+        s->comparable = strdup(comparable);
+    }
     peers_unref(peers);
-    if (!s || !s->url) {
+    if (!s || !s->url || !s->comparable) {
+        if (s) {
+            free(s->url);
+            free(s->comparable);
+        }
         free(s);
-        free(comparable);
         return NULL;
     }
     list_init(&s->fetch_node);
@@ -107,7 +112,6 @@ make_source(struct foreign_sources *foreign, char *comparable, struct slice url,
     list_init(&s->asking);
     list_init(&s->intakes);
     s->foreign = foreign;
-    s->comparable = comparable;
     map_add(&foreign->sources, &s->node,
             map_hash(&foreign->sources, slice_of(comparable)));
     s->forget.ring = on_forget;
@@ -121,24 +125,20 @@ static struct foreign_source *
 find_source(struct foreign_sources *foreign, struct slice url,
             const struct intake_target *target)
 {
-    char *topic = websub_comparable_dup(url);
     struct foreign_source *found = NULL;
+    struct websub_comparable topic;
     struct map_node *node;
+    struct slice text = slice_of(websub_comparable(&topic, url));
 
-    if (!topic)
-        return NULL;
-    node = map_find(&foreign->sources,
-                    map_hash(&foreign->sources, slice_of(topic)));
+    node = map_find(&foreign->sources, map_hash(&foreign->sources, text));
     for (; node && !found; node = map_same(node)) {
         struct foreign_source *s = map_entry(node, struct foreign_source, node);
 
-        if (!strcmp(topic, s->comparable))
+        if (!strcmp(topic.text, s->comparable))
             found = s;
     }
-    if (found)
-        free(topic);
-    else
-        found = make_source(foreign, topic, url, target);
+    if (!found)
+        found = make_source(foreign, topic.text, url, target);
     if (found)
         found->used_us = clock_steady_us();
     return found;
@@ -237,7 +237,12 @@ answer_waiting(struct foreign_source *s, struct command *command)
 
     buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
     write_hub_of(&url, hub, &target);
-    http = judge_head(s, buf_slice(&url), &why);
+    if (url.failed) {
+        problem_memory(&why);
+        http = 503;
+    } else {
+        http = judge_head(s, buf_slice(&url), &why);
+    }
     if (http == 200) {
         free(s->believed_hub);
         s->believed_hub = slice_dup(buf_slice(&url));
@@ -246,7 +251,8 @@ answer_waiting(struct foreign_source *s, struct command *command)
     buf_fini(&url);
     if (http != 200) {
         metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_SOURCE, 1);
-        refuse_command(command, STATUS_INVALID, http, &why);
+        refuse_command(command, http == 503 ? STATUS_MEMORY : STATUS_INVALID,
+                       http, &why);
     } else if (intake_target_is_none(&target)) {
         say_not_registered(slice_of(s->url), &why);
         refuse_command(command, STATUS_NOT_FOUND, 403, &why);
@@ -383,19 +389,19 @@ foreign_source_notify(struct command *command)
     }
     buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
     write_hub_of(&url, hub, &target);
-    rc = check_hub(command->links, buf_slice(&url), &why);
+    rc = url.failed ? problem_memory(&why)
+                    : check_hub(command->links, buf_slice(&url), &why);
     source = rc ? NULL : find_source(hub->sources, self, &target);
     is_believed = source && is_believed_as(source, buf_slice(&url));
     buf_fini(&url);
-    if (rc) {
-        refuse_command(command, rc, 400, &why);
-    } else if (!source) {
-        refuse_command(command, problem_memory(&why), 503, &why);
-    } else if (is_believed) {
+    if (!rc && !source)
+        rc = problem_memory(&why);
+    if (rc)
+        refuse_command(command, rc, rc == STATUS_MEMORY ? 503 : 400, &why);
+    else if (is_believed)
         intake_command(source, &target, command);
-    } else {
+    else
         ask_source(source, command);
-    }
 }
 
 /* Fetches */

@@ -623,9 +623,10 @@ on_request(struct hub_record *record, void *user, struct problem *why)
     if (rc)
         return rc;
     if (topic) {
+        topic->n_holds++; /* a failed restore ends its own hold */
         rc = verification_restore(hub, topic, record, why);
-        if (rc)
-            topic_release(topic);
+        topic->n_holds--;
+        topic_release(topic);
         return rc;
     }
     denial_send(hub, record->callback, &record->terms, record->topic_url,

@@ -56,7 +56,7 @@ read_lines(const char *path, const char *wanted, char **found,
                        strerror(errno));
     while (!rc && !*found && getline(&line, &size, file) >= 0) {
         const char *url, *token_path;
-        char *comparable = NULL;
+        struct websub_comparable comparable;
         struct token token;
 
         n++;
@@ -68,12 +68,9 @@ read_lines(const char *path, const char *wanted, char **found,
             explicit_bzero(token.text, sizeof(token.text));
             continue;
         }
-        comparable = websub_comparable_dup(slice_of(url));
-        if (!comparable)
+        websub_comparable(&comparable, slice_of(url));
+        if (!strcmp(comparable.text, wanted) && !(*found = strdup(token_path)))
             rc = problem_memory(&inner);
-        else if (!strcmp(comparable, wanted) && !(*found = strdup(token_path)))
-            rc = problem_memory(&inner);
-        free(comparable);
     }
     if (rc)
         problem(why, rc, "%s:%u: %s", path, n, inner.text);
@@ -97,13 +94,14 @@ peer_tokens_header(const char *path, const char *url)
 {
     struct problem why = {.text = ""};
     struct token token;
-    char *wanted, *found = NULL, *header = NULL;
+    struct websub_comparable wanted;
+    char *found = NULL, *header = NULL;
     enum status rc;
 
     if (!path[0])
         return NULL;
-    wanted = websub_comparable_dup(slice_of(url));
-    rc = wanted ? read_lines(path, wanted, &found, &why) : problem_memory(&why);
+    websub_comparable(&wanted, slice_of(url));
+    rc = read_lines(path, wanted.text, &found, &why);
     if (!rc && found)
         rc = token_file_read(found, true, &token, &why);
     if (!rc && found &&
@@ -114,7 +112,6 @@ peer_tokens_header(const char *path, const char *url)
     if (rc)
         diag(DIAG_WARNING, "hub", "no token for %s: %s", url, why.text);
     explicit_bzero(token.text, sizeof(token.text));
-    free(wanted);
     free(found);
     return header;
 }

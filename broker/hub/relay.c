@@ -308,18 +308,18 @@ relay_find(struct hub *hub, struct slice name)
 struct relay *
 relay_of_topic(struct hub *hub, struct slice url)
 {
-    char *comparable = websub_comparable_dup(url);
+    struct websub_comparable comparable;
     struct relay *found = NULL;
     struct list *node, *after;
+
+    websub_comparable(&comparable, url);
 
     list_foreach (node, after, &hub->relays) {
         struct relay *relay = list_entry(node, struct relay, node);
 
-        if (comparable && is_findable(relay) &&
-            !strcmp(comparable, relay->comparable))
+        if (is_findable(relay) && !strcmp(comparable.text, relay->comparable))
             found = relay;
     }
-    free(comparable);
     return found;
 }
 
@@ -742,9 +742,9 @@ relay_put(struct command *command)
     if (!rc)
         rc = json_parse_text(buf_slice(&command->body), on_event, &r, why);
     if (!rc)
-        rc = check_topic(&r, registry_public_url(hub->registry), why);
-    if (!rc && (r.urls[MEMBER_TOPIC].failed || r.urls[MEMBER_HUB].failed))
-        rc = problem_memory(why);
+        rc = r.urls[MEMBER_TOPIC].failed || r.urls[MEMBER_HUB].failed
+                 ? problem_memory(why)
+                 : check_topic(&r, registry_public_url(hub->registry), why);
     if (!rc)
         rc = relay_make(hub,
                         &(struct relay_wish){

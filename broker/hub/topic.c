@@ -210,27 +210,21 @@ find_own(struct hub *hub, struct slice url, const struct principal *principal,
          struct topic **topic, struct problem *why)
 {
     const char *public_url = registry_public_url(hub->registry);
-    char *ours = websub_comparable_dup(slice_of(public_url));
-    char *theirs = websub_comparable_dup(url);
-    struct slice prefix = slice_of(ours), rest = slice_of(theirs);
-    enum status rc;
+    struct websub_comparable ours, theirs;
+    struct slice prefix, rest;
 
-    if (prefix.size > 0 && ours[prefix.size - 1] == '/')
+    prefix = slice_of(websub_comparable(&ours, slice_of(public_url)));
+    rest = slice_of(websub_comparable(&theirs, url));
+    if (prefix.size > 0 && prefix.data[prefix.size - 1] == '/')
         prefix.size--; /* the normal form adds a path */
-    if (!ours || !theirs)
-        rc = problem_memory(why);
-    else if (!take_prefix(&rest, prefix) || !slice_starts(rest, "/"))
-        rc = not_found(hub, url, why);
-    else if (take_prefix(&rest, SLICE("/sets/")))
-        rc = find_of_set(hub, url, rest, principal, topic, why);
-    else
-        rc = problem(why, STATUS_INVALID,
-                     "\"%.60s\" is no topic: those are %s/sets/{set}"
-                     "/notifications and .../framework-notifications",
-                     problem_quote(url).text, public_url);
-    free(ours);
-    free(theirs);
-    return rc;
+    if (!take_prefix(&rest, prefix) || !slice_starts(rest, "/"))
+        return not_found(hub, url, why);
+    if (take_prefix(&rest, SLICE("/sets/")))
+        return find_of_set(hub, url, rest, principal, topic, why);
+    return problem(why, STATUS_INVALID,
+                   "\"%.60s\" is no topic: those are %s/sets/{set}"
+                   "/notifications and .../framework-notifications",
+                   problem_quote(url).text, public_url);
 }
 
 enum status

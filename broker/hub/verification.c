@@ -599,10 +599,12 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
         return rc;
     buf_init(&url, WEBSUB_URL_MAX);
     rc = find_topic(hub, command, &topic, why);
-    if (!rc)
-        rc = command_allow(command, RIGHT_SUBSCRIBE, topic_name(topic), why);
     if (rc)
         goto out;
+    topic->n_holds++; /* a failed entry ends its own hold, and the topic */
+    rc = command_allow(command, RIGHT_SUBSCRIBE, topic_name(topic), why);
+    if (rc)
+        goto release;
     buf_add_slice(&url, command->request.topic);
     if (command->is_simple)
         topic_write_url(&url, topic);
@@ -616,10 +618,11 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
         rc =
             make_verification(hub, command, topic, buf_slice(&url), after, why);
 
+release:
+    topic->n_holds--;
+    topic_release(topic);
 out:
     buf_fini(&url);
-    if (topic && rc)
-        topic_release(topic);
     return rc;
 }
 

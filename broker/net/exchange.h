@@ -95,7 +95,8 @@ struct request {
     /* Not zero at the beginning */
     char own_id[ID_SIZE];
     char name[REQUEST_NAME_MAX + 1]; /* request_set_name */
-    char head[];                     /* as sent */
+    char head[]; /* as sent; behind it the room of request_parameter and
+                    request_header */
 };
 
 /* exchange.c */

@@ -43,6 +43,78 @@ keep_slice(const struct request *rq, struct slice sent)
     return (struct slice){rq->head + (sent.data - rq->sent), sent.size};
 }
 
+/* The room behind the head: for the values of parameters, decoded, and for the
+ * lines of fields that have several, joined. It comes with the request: if
+ * request_header said "not sent" for want of memory, handlers would act
+ * wrongly. */
+
+static bool
+is_same_name(const struct head_field *a, const struct head_field *b)
+{
+    return a->name.size == b->name.size &&
+           !strncasecmp(a->name.data, b->name.data, a->name.size);
+}
+
+/* The size of all lines of a field, joined; `f` is the first. */
+static size_t
+joined_size(const struct request_head *h, const struct head_field *f)
+{
+    size_t size = f->value.size;
+
+    for (const struct head_field *g = f + 1; g < h->fields + h->n_fields; g++)
+        if (is_same_name(g, f))
+            size += 2 + g->value.size;
+    return size;
+}
+
+static bool
+is_first_line(const struct request_head *h, const struct head_field *f)
+{
+    for (const struct head_field *g = h->fields; g < f; g++)
+        if (is_same_name(g, f))
+            return false;
+    return true;
+}
+
+/* The room for the fields of several lines whose first line is before `end`. */
+static size_t
+size_to_join(const struct request_head *h, const struct head_field *end)
+{
+    size_t sum = 0;
+
+    for (const struct head_field *f = h->fields; f < end; f++) {
+        size_t size = joined_size(h, f);
+
+        if (size > f->value.size && is_first_line(h, f))
+            sum += size;
+    }
+    return sum;
+}
+
+/* Has a free slot for each request of the thread, so that request_ticket never
+ * fails. False: no memory. */
+static bool
+have_slot(struct service *s)
+{
+    uint32_t n = s->n_slots + SLOTS_AT_ONCE;
+    struct slot *slots;
+
+    if (s->n_requests + 1 < s->n_slots)
+        return true;
+    slots = realloc(s->slots, n * sizeof(*slots));
+    if (!slots)
+        return false;
+    memset(slots + s->n_slots, 0, SLOTS_AT_ONCE * sizeof(*slots));
+    /* No ticket names the first slot of all. */
+    for (uint32_t i = n - 1; i >= s->n_slots && i > 0; i--) {
+        slots[i].next_free = s->free_slot;
+        s->free_slot = i;
+    }
+    s->slots = slots;
+    s->n_slots = n;
+    return true;
+}
+
 /* Identities */
 
 /* Makes the next id of the thread. */
@@ -88,12 +160,18 @@ struct request *
 request_new(struct connection *c, const struct request_head *h,
             struct slice bytes)
 {
-    size_t size = h ? h->size : 0;
-    struct request *rq = malloc(sizeof(*rq) + size);
+    size_t size = h ? h->size : 0, more = 0;
+    struct request *rq;
     struct slice accept;
 
+    if (!have_slot(c->service))
+        return NULL;
+    if (h)
+        more = h->query.size + size_to_join(h, h->fields + h->n_fields);
+    rq = malloc(sizeof(*rq) + size + more);
     if (!rq)
         return NULL;
+    c->service->n_requests++;
     memset(rq, 0, offsetof(struct request, own_id));
     rq->name[0] = '\0';
     rq->connection = c;
@@ -146,38 +224,18 @@ request_free(struct request *rq)
         next = m->next;
         free(m);
     }
+    rq->service->n_requests--;
     free(rq);
 }
 
 /* Tickets */
-
-/* Adds free slots; false: no memory. */
-static bool
-add_slots(struct service *s)
-{
-    uint32_t n = s->n_slots + SLOTS_AT_ONCE;
-    struct slot *slots = realloc(s->slots, n * sizeof(*slots));
-
-    if (!slots)
-        return false;
-    memset(slots + s->n_slots, 0, SLOTS_AT_ONCE * sizeof(*slots));
-    /* No ticket names the first slot of all. */
-    for (uint32_t i = n - 1; i >= s->n_slots && i > 0; i--) {
-        slots[i].next_free = s->free_slot;
-        s->free_slot = i;
-    }
-    s->slots = slots;
-    s->n_slots = n;
-    return true;
-}
 
 struct ticket
 request_ticket(struct request *rq)
 {
     struct service *s = rq->service;
 
-    if (!rq->slot && rq->connection && !rq->is_answered &&
-        (s->free_slot || add_slots(s))) {
+    if (!rq->slot && rq->connection && !rq->is_answered) {
         rq->slot = s->free_slot;
         s->free_slot = s->slots[rq->slot].next_free;
         s->slots[rq->slot].request = rq;
@@ -215,18 +273,6 @@ ticket_request(struct ticket ticket)
 
 /* Fields */
 
-/* The size of all lines of a field, joined; `f` is the first. */
-static size_t
-joined_size(const struct request_head *h, const struct head_field *f,
-            const char *name, size_t at)
-{
-    size_t size = f->value.size;
-
-    while ((f = request_head_field(h, name, &at)))
-        size += 2 + f->value.size;
-    return size;
-}
-
 bool
 request_header(struct request *rq, const char *name, struct slice *value)
 {
@@ -240,14 +286,11 @@ request_header(struct request *rq, const char *name, struct slice *value)
     if (!f)
         return false;
     *value = keep_slice(rq, f->value);
-    size = joined_size(rq->fields, f, name, at);
+    size = joined_size(rq->fields, f);
     if (size == value->size)
         return true;
-    /* Joins at once: line by line, a hundred lines would leave a hundred copies
-     * until the answer is sent. */
-    joined = request_memory(rq, size);
-    if (!joined)
-        return false;
+    joined =
+        rq->head + rq->head_size + rq->query.size + size_to_join(rq->fields, f);
     memcpy(joined, value->data, value->size);
     *value = (struct slice){joined, value->size};
     while ((f = request_head_field(rq->fields, name, &at))) {
@@ -260,16 +303,16 @@ request_header(struct request *rq, const char *name, struct slice *value)
 
 /* Parameters */
 
+/* Decodes into the place that the value has in the copy of the query. */
 static struct slice
 decode_value(struct request *rq, struct slice text)
 {
-    char *decoded = request_memory(rq, text.size + 1);
-    long size = -1;
+    char *decoded = rq->head + rq->head_size + (text.data - rq->query.data);
+    long size;
 
-    for (size_t i = 0; decoded && i < text.size; i++)
+    for (size_t i = 0; i < text.size; i++)
         decoded[i] = text.data[i] == '+' ? ' ' : text.data[i];
-    if (decoded)
-        size = uri_decode((struct slice){decoded, text.size}, decoded);
+    size = uri_decode((struct slice){decoded, text.size}, decoded);
     return size < 0 ? SLICE("") : (struct slice){decoded, (size_t)size};
 }
 

@@ -66,8 +66,8 @@ struct slice request_path(const struct request *rq);
 struct slice request_query(const struct request *rq);
 
 /* Finds the first query parameter `name`, percent-decoded ('+' is a space) into
- * memory of the request; without memory the value is empty. false: there is
- * none. (net has refused targets with bad escapes.) */
+ * memory of the request. false: there is none. (net has refused targets with
+ * bad escapes.) */
 bool request_parameter(struct request *rq, const char *name,
                        struct slice *value);
 

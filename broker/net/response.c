@@ -50,9 +50,17 @@ response_init(struct response *r, unsigned status, const char *content_type)
     r->content_type = content_type;
     r->text = (struct slice){NULL, 0};
     r->body = NULL;
+    r->is_broken = false;
     r->is_long = false;
     r->headers_size = 0;
     r->headers[0] = '\0';
+}
+
+void
+response_text(struct response *r, const struct buf *text)
+{
+    r->text = buf_slice(text);
+    r->is_broken = text->failed;
 }
 
 void
@@ -482,7 +490,8 @@ response_begin_long(struct request *rq, const struct response *r,
     size = compose_head(rq, r, 0);
     if (opening.size > SCRATCH_SIZE - size)
         opening.size = 0;
-    memcpy(scratch + size, opening.data, opening.size);
+    if (opening.size > 0)
+        memcpy(scratch + size, opening.data, opening.size);
     connection_write(rq->connection, scratch, size + opening.size);
 }
 
@@ -590,7 +599,7 @@ request_answer(struct request *rq, struct response *r)
 
     connection_enter(c, &answer, 0);
     size = compose_head(rq, r, r->body ? r->body->size : r->text.size);
-    if (!take_body(rq, r, &size)) {
+    if (r->is_broken || !take_body(rq, r, &size)) {
         connection_kill(c);
         return;
     }

@@ -24,6 +24,7 @@ struct response {
     const char *content_type; /* NULL: no body */
     struct slice text;        /* a body in memory; copied */
     struct body *body;        /* or this one, which the response takes over */
+    bool is_broken;           /* response_text had no text */
     bool is_long;             /* the head of an answer without a known end; in
                                  request_answer only for HEAD */
     size_t headers_size;
@@ -33,6 +34,10 @@ struct response {
 /* Sets status and type only; no body, no headers. */
 void response_init(struct response *r, unsigned status,
                    const char *content_type);
+
+/* Sets the body. A text that could not be made, for want of memory, is no
+ * answer: request_answer then hangs up, and the client asks again. */
+void response_text(struct response *r, const struct buf *text);
 
 /* Adds a header line; omits it if the value has control characters. */
 void response_header(struct response *r, const char *name, const char *format,

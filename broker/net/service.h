@@ -120,6 +120,7 @@ struct service {
 
     struct slot *slots; /* the first one is never used */
     uint32_t n_slots;
+    uint32_t n_requests; /* fewer than slots: request_ticket never fails */
     uint32_t free_slot;
 
     char id[ID_SIZE + 1]; /* of requests: the digits of the thread, then others

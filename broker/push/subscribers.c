@@ -1146,13 +1146,14 @@ push_accept_many(struct push *push, struct request *rq,
     struct service *service = request_service(rq);
     struct push_thread *t = &push->threads[service_number(service)];
     struct many *many = calloc(1, sizeof(*many));
-    struct subscriber *s = &many->subscriber;
+    struct subscriber *s;
     enum status rc;
 
     if (!many) {
         filters_leave(wish->filter);
         return problem_memory(why);
     }
+    s = &many->subscriber;
     s->is_many = true;
     s->kind = (uint8_t)transports_number(wish->transport);
     s->principal = principal_ref(wish->principal);

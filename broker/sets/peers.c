@@ -102,17 +102,15 @@ peers_have_same_hubs(const struct peers *a, const struct peers *b)
 bool
 peers_is_ours(struct slice url, const char *public_url)
 {
-    char *a = websub_comparable_dup(url);
-    char *b = websub_comparable_dup(slice_of(public_url));
-    size_t n = b ? strlen(b) : 0;
-    bool is;
+    struct websub_comparable a, b;
+    size_t n;
 
-    if (n > 0 && b[n - 1] == '/')
+    websub_comparable(&a, url);
+    websub_comparable(&b, slice_of(public_url));
+    n = b.size;
+    if (n > 0 && b.text[n - 1] == '/')
         n--;
-    is = a && b && !strncmp(a, b, n) && a[n] == '/';
-    free(a);
-    free(b);
-    return is;
+    return !strncmp(a.text, b.text, n) && a.text[n] == '/';
 }
 
 enum status

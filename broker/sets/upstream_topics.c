@@ -117,17 +117,15 @@ upstream_release(struct upstream *claim)
 struct set *
 upstreams_find(struct upstreams *u, struct slice url)
 {
-    char *topic = websub_comparable_dup(url);
+    struct websub_comparable topic;
     struct set *set = NULL;
     struct upstream *at;
 
-    if (!topic)
-        return NULL;
+    websub_comparable(&topic, url);
     pthread_mutex_lock(&u->mutex);
-    at = find_topic(u, topic);
+    at = find_topic(u, topic.text);
     if (at)
         set = at->set;
     pthread_mutex_unlock(&u->mutex);
-    free(topic);
     return set;
 }

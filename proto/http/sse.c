@@ -224,12 +224,11 @@ sse_read(struct sse *s, struct slice *bytes, struct sse_event *event,
         rc = take_part(s, part, why);
         if (rc)
             return rc;
+        if (s->data.is_starved)
+            return problem_memory(why);
         if (s->data.failed)
-            return s->data.size >= s->data.max ||
-                           part.size > s->data.max - s->data.size
-                       ? problem(why, STATUS_TOO_LARGE,
-                                 "an event of more than %zu bytes", s->data.max)
-                       : problem_memory(why);
+            return problem(why, STATUS_TOO_LARGE,
+                           "an event of more than %zu bytes", s->data.max);
         if (!has_end)
             break;
         s->is_after_cr = end == '\r';

@@ -442,47 +442,42 @@ websub_origin(struct slice url)
     struct url parts = url_of(url);
     struct buf text;
 
-    buf_init(&text, sizeof(origin.text) - 1);
+    buf_init_fixed(&text, origin.text, sizeof(origin.text) - 1);
     add_origin(&text, &parts);
-    if (text.size > 0) /* else there is no memory */
-        memcpy(origin.text, text.data, text.size);
-    buf_fini(&text);
+    origin.text[text.size] = '\0';
     return origin;
 }
 
-void
-websub_comparable(struct buf *to, struct slice url)
+const char *
+websub_comparable(struct websub_comparable *c, struct slice url)
 {
     struct url parts = url_of(url);
+    struct buf text;
 
-    add_origin(to, &parts);
+    buf_init_fixed(&text, c->text, sizeof(c->text) - 1);
+    add_origin(&text, &parts);
     if (parts.rest.size == 0 || parts.rest.data[0] != '/')
-        BUF_ADD(to, "/");
-    add_normalised(to, parts.rest);
+        BUF_ADD(&text, "/");
+    add_normalised(&text, parts.rest);
+    c->size = text.size;
+    c->text[c->size] = '\0';
+    return c->text;
 }
 
 char *
 websub_comparable_dup(struct slice url)
 {
-    struct buf text;
-    char *copy;
+    struct websub_comparable c;
 
-    buf_init(&text, 3 * url.size + 1);
-    websub_comparable(&text, url);
-    copy = text.failed ? NULL : slice_dup(buf_slice(&text));
-    buf_fini(&text);
-    return copy;
+    return strdup(websub_comparable(&c, url));
 }
 
 bool
 websub_is_same(struct slice a, struct slice b)
 {
-    char *x = websub_comparable_dup(a), *y = websub_comparable_dup(b);
-    bool is = x && y && !strcmp(x, y);
+    struct websub_comparable x, y;
 
-    free(x);
-    free(y);
-    return is;
+    return !strcmp(websub_comparable(&x, a), websub_comparable(&y, b));
 }
 
 /* An address however it is spelled (W-161), also as IPv6 that means IPv4; else

@@ -73,17 +73,24 @@ bool websub_next_topic(const struct urlencoded_data *form, size_t *at,
 MUST_CHECK enum status websub_check_url(struct slice url, const char *what,
                                         struct problem *why);
 
-/* Appends the URL as it is to be compared (W-026, RFC 3986 section 6.2.2):
- * scheme and host in lower case, the default port left out, an empty path "/",
- * unreserved characters decoded, other escapes in upper case, a "%" that begins
- * none as one. At most three times as long as the URL, and one byte. Never for
- * the wire. `url` has passed websub_check_url. */
-void websub_comparable(struct buf *to, struct slice url);
+/* The URL as it is to be compared (W-026, RFC 3986 section 6.2.2): scheme and
+ * host in lower case, the default port left out, an empty path "/", unreserved
+ * characters decoded, other escapes in upper case, a "%" that begins none as
+ * one. Terminated. Never for the wire. */
+struct websub_comparable {
+    size_t size;
+    char text[3 * WEBSUB_URL_MAX + 2];
+};
+
+/* Writes that form, without allocating: a lookup that fails for want of memory
+ * would refuse a topic for good. `url` has passed websub_check_url. Returns
+ * c->text. */
+const char *websub_comparable(struct websub_comparable *c, struct slice url);
 
 /* Returns that form as a text that the caller frees; NULL: no memory. */
 char *websub_comparable_dup(struct slice url);
 
-/* True if both URLs are the same, compared so; false without memory. */
+/* True if both URLs are the same, compared so. */
 bool websub_is_same(struct slice a, struct slice b);
 
 /* The part of a callback that lists and logs may show. The whole URL is a

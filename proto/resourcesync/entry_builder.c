@@ -55,24 +55,27 @@ entry_common(struct entry *entry, struct link *link)
     };
 }
 
-static char *
-take_room(struct entry *entry, size_t size, struct problem *why)
+static enum status
+take_room(struct entry *entry, size_t size, char **to, struct problem *why)
 {
-    char *to = arena_take(&entry->arena, size);
-
-    if (!to)
-        problem_set(why, "the entry has more than %d bytes", ENTRY_BYTES_MAX);
-    return to;
+    *to = arena_take(&entry->arena, size);
+    if (*to)
+        return STATUS_OK;
+    if (size <= entry->arena.max - entry->arena.used)
+        return problem_memory(why);
+    return problem(why, STATUS_INVALID, "the entry has more than %d bytes",
+                   ENTRY_BYTES_MAX);
 }
 
 enum status
 entry_copy(struct entry *entry, struct slice text, struct slice *copy,
            struct problem *why)
 {
-    char *to = take_room(entry, text.size, why);
+    char *to;
+    enum status rc = take_room(entry, text.size, &to, why);
 
-    if (!to)
-        return STATUS_INVALID;
+    if (rc)
+        return rc;
     if (text.size > 0)
         memcpy(to, text.data, text.size);
     *copy = (struct slice){to, text.size};
@@ -114,11 +117,12 @@ entry_hash(struct entry *entry, struct slice text, struct slice *hash,
 enum status
 entry_tags(struct entry *entry, struct slice text, struct problem *why)
 {
-    char *to = take_room(entry, text.size, why);
     size_t size = 0;
+    char *to;
+    enum status rc = take_room(entry, text.size, &to, why);
 
-    if (!to)
-        return STATUS_INVALID;
+    if (rc)
+        return rc;
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
 

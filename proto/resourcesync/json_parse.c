@@ -418,17 +418,17 @@ enum status
 json_parse_text(struct slice text, json_event_fn *on_event, void *user,
                 struct problem *why)
 {
-    struct json_parse *json = json_parse_new(on_event, user);
-    enum status rc;
+    struct json_parse json = {.on_event = on_event, .user = user};
+    enum status rc = json_parse_reset(&json);
 
-    if (!json)
+    if (rc)
         return problem_memory(why);
-    rc = json_parse_feed(json, text, why);
+    rc = json_parse_feed(&json, text, why);
     if (!rc)
-        rc = json_parse_end(json, why);
+        rc = json_parse_end(&json, why);
     if (rc && why)
-        why->line = json_parse_line(json);
-    json_parse_free(json);
+        why->line = json_parse_line(&json);
+    yajl_free(json.yajl);
     return rc;
 }
 

@@ -624,6 +624,8 @@ on_end(struct json_read *j, struct problem *why)
     case PLACE_ATTRIBUTE:
         return end_attribute(j, why);
     case PLACE_HASH:
+        if (j->list.is_starved)
+            return problem_memory(why);
         if (j->list.failed)
             return problem(why, STATUS_INVALID, "hash: too many or too long");
         return entry_hash(entry, buf_slice(&j->list),
@@ -646,6 +648,8 @@ add_tag(struct json_read *j, struct slice text, struct problem *why)
     if (is_good && j->list.size > 0)
         BUF_ADD(&j->list, " ");
     buf_add_slice(&j->list, text);
+    if (j->list.is_starved)
+        return problem_memory(why);
     if (!is_good || j->list.failed)
         return problem(why, STATUS_INVALID,
                        "tags: not of 1 to %d bytes without white space: \"%s\"",

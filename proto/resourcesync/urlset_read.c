@@ -611,6 +611,8 @@ take_text(struct urlset *u, struct slice text, struct problem *why)
         return STATUS_OK;
     if (u->place == PLACE_TEXT) {
         buf_add_slice(&u->text, text);
+        if (u->text.is_starved)
+            return problem_memory(why);
         if (u->text.failed)
             return problem(why, STATUS_INVALID, "%s: more than %d bytes",
                            md_words[u->text_of], TEXT_MAX);

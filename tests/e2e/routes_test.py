@@ -16,10 +16,10 @@ import pytest
 
 from tidings_test import callbacks as cb
 from tidings_test import hub
-from tidings_test.broker import ROOT
+from tidings_test.broker import ROOT, has_own_allocator
 from tidings_test.content import MULTIPART, multipart
 from tidings_test.feed import Feed
-from tidings_test.http import FORM, JSON, NDJSON, XML, check_refused
+from tidings_test.http import FORM, JSON, NDJSON, XML, ConnectionEnded, check_refused
 from tidings_test.openapi import DESCRIPTION, FILE, OPENAPI
 from tidings_test.routes import DOCUMENTS, PAGE, REFUSALS, ROUTES
 from tidings_test.sets import MERGE_PATCH, change
@@ -107,6 +107,7 @@ class World:
         self.start_broker = start_broker
         self.faults = faults
         self._subscribers = {}
+        self.begin = lambda: None  # called before the request of a case
 
     @cached_property
     def news(self):
@@ -147,9 +148,14 @@ class World:
 
     def active(self, topic):
         """The number of a subscription to the topic."""
-        if topic not in self._subscribers:
-            self._subscribers[topic] = self.callbacks.join(topic)
-        return hub.find(topic, self._subscribers[topic])["id"]
+        one = self._subscribers.get(topic)
+        found = one and hub.find(topic, one)
+        return found["id"] if found else self.joined(topic)
+
+    def joined(self, topic):
+        """The number of another subscription to the topic."""
+        one = self._subscribers[topic] = self.callbacks.join(topic)
+        return hub.find(topic, one)["id"]
 
     def pending(self, topic):
         """The number of a subscription that is not verified."""
@@ -205,7 +211,9 @@ def ask(
             path = path.replace("{id}", str(number))
         path = f"{path}?{query}" if query else path
         method = route.methods[0]
-        return getattr(world, at).request(method, path, body, type, **fields)
+        broker = getattr(world, at)
+        world.begin()
+        return broker.request(method, path, body, type, **fields)
 
     return send
 
@@ -219,15 +227,22 @@ def head(**fields):
     """A request that reads only the head of its answer."""
 
     def send(world, route):
+        path = world.path(route.path)
+        world.begin()
         with world.broker.connect() as connection:
-            connection.ask(world.path(route.path), route.methods[0], **fields)
+            connection.ask(path, route.methods[0], **fields)
             return connection.answer_head()
 
     return send
 
 
 def document(path="changelist.xml", of="news", **fields):
-    return lambda world, route: getattr(world, of).get(path, **fields)
+    def send(world, route):
+        one = getattr(world, of)
+        world.begin()
+        return one.get(path, **fields)
+
+    return send
 
 
 def form(**parameters):
@@ -237,6 +252,7 @@ def form(**parameters):
         usual = {"mode": "subscribe", "topic": world.news.topic, "callback": CALLBACK}
         usual.update(parameters)
         usual = {f"hub.{name}": value for name, value in usual.items()}
+        world.begin()
         return hub.send(world.broker, {**usual, "after": parameters.get("after", 0)})
 
     return send
@@ -253,7 +269,15 @@ def form_without_token(world, route):
 
 
 def ping(world, route):
-    return hub.send(world.broker, {"hub.mode": "publish", "hub.url": world.news.topic})
+    topic = world.news.topic
+    world.begin()
+    return hub.send(world.broker, {"hub.mode": "publish", "hub.url": topic})
+
+
+def document_of_relay(world, route):
+    feed = world.feed
+    world.begin()
+    return feed.post("a document")
 
 
 def half(connection, path, method, body, type, metric, **fields):
@@ -347,7 +371,7 @@ SUBSCRIPTIONS = {200: ask(), 400: ask("after=x")}
 SUBSCRIPTION = {200: ask(), 404: ask(id=99999)}
 ENDING = {204: ask(), 404: ask(id=99999)}
 REDELIVERY = {
-    200: ask("after=0", body=""),
+    200: ask("after=0", body="", id=World.joined),
     400: ask(body=""),
     404: ask("after=0", body="", id=99999),
     410: ask(f"after={ELSEWHEN}", body=""),
@@ -458,7 +482,7 @@ CASES = {
         413: ask(body=SHORT),
     },
     "POST /hub": {
-        200: lambda world, route: world.feed.post("a document"),
+        200: document_of_relay,
         202: form(),
         204: ping,
         400: form(mode="none"),
@@ -728,3 +752,54 @@ def test_what_no_route_takes_is_refused(broker, start_broker, faults):
     faults.set_disk(1)
     wait_for("a full disk", lambda: strict.get("/readyz").status == 503)
     check_refused(news.send(*post), 503)
+
+
+
+# Memory
+
+# What another try of the same request may meet, if the first was done: the client
+# lost only the answer.
+DONE = {
+    "DELETE /relays/{relay}": {404},
+    "DELETE /sets/{set}": {410},
+    "DELETE /tokens/{token}": {404},
+    "POST /tokens": {409},
+    "PUT /relays/{relay}": {200},
+    "PUT /sets/{set}": {200},
+}
+
+
+def try_case(case, world, route):
+    """The status of the case's answer; 503, too, if the broker has hung up."""
+    try:
+        return case(world, route).status
+    except (ConnectionEnded, ConnectionError):
+        return 503
+
+
+# Each allocation that a request causes fails in turn, and nothing else. Then the
+# broker answers 503, which means "later", or hangs up; or it does what was asked. It
+# never says that the request is wrong, or that there is no such thing: a Source drops
+# a change that is refused like that. Then it does what was asked.
+@pytest.mark.parametrize("name", ROUTES)
+def test_a_request_that_finds_no_memory_is_never_refused_for_good(
+    name, callbacks, site, start_broker, faults
+):
+    if has_own_allocator():
+        pytest.skip("no allocation fails")
+    options = (*LIMITS, *hub.QUICK, *hub.LOOPBACK)
+    broker = start_broker(*options, env=faults.env)
+    world = World(broker, callbacks, site, start_broker, faults)
+    route = ROUTES[name]
+    for status, case in CASES[name].items():
+        allowed = {status, 503} | DONE.get(name, set())
+        met, n = True, 0
+        while met:
+            world.begin = lambda: faults.arm(
+                faults.MEMORY, "", errno.ENOMEM, after=n, once=True
+            )
+            got = try_case(case, world, route)
+            met = faults.disarm()
+            assert got in allowed, f"{status}: {got} without allocation {n}"
+            n += 1
+        assert broker.head("/healthz").status == 200

@@ -1,6 +1,6 @@
 /*
- * faults.c - a disk that fails or is full, and a clock that is set, for an
- * unchanged program.
+ * faults.c - a disk that fails or is full, memory that ends, and a clock that
+ * is set, for an unchanged program.
  *
  * Loaded with LD_PRELOAD, it stands before the C library's calls and lets them
  * fail as the plan says (plan.h). Calls that the plan does not name go through.
@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -29,8 +30,29 @@
 /* Written before main, by one thread. */
 static struct plan *plan;
 
+static struct {
+    uintptr_t from, to;
+} code; /* of the program, without its libraries */
+
 /* The C library's own. POSIX lets a pointer to a function be got this way. */
 #define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
+
+/* The first object is the program; one segment of it has its code. */
+static int
+find_code(struct dl_phdr_info *object, size_t size, void *user)
+{
+    (void)size;
+    (void)user;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+
+        if (segment->p_type == PT_LOAD && segment->p_flags & PF_X) {
+            code.from = object->dlpi_addr + segment->p_vaddr;
+            code.to = code.from + segment->p_memsz;
+        }
+    }
+    return 1;
+}
 
 static void __attribute__((constructor)) read_plan(void)
 {
@@ -44,6 +66,7 @@ static void __attribute__((constructor)) read_plan(void)
     close(fd);
     if (at == MAP_FAILED)
         return;
+    dl_iterate_phdr(find_code, NULL);
     plan = at;
     if (plan->n_files > 0) {
         struct rlimit files = {(rlim_t)plan->n_files, (rlim_t)plan->n_files};
@@ -231,6 +254,71 @@ fstatvfs(int fd, struct statvfs *disk)
         disk->f_bavail = (fsblkcnt_t)bytes;
     }
     return rc;
+}
+
+/* Memory */
+
+/* The allocator: a sanitizer's, or else glibc's. They have these names besides
+ * their usual ones, and so nothing has to be looked up, which would allocate.
+ */
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *bytes, size_t size);
+extern void *__interceptor_malloc(size_t size) __attribute__((weak));
+extern void *__interceptor_calloc(size_t n, size_t size) __attribute__((weak));
+extern void *__interceptor_realloc(void *bytes, size_t size)
+    __attribute__((weak));
+
+/* Whether an allocation by the code at `caller` fails. A library's never does:
+ * how it bears that is its own affair. */
+static bool
+has_no_memory(const void *caller)
+{
+    int outcome;
+
+    if (!is_armed() || (uintptr_t)caller < code.from ||
+        (uintptr_t)caller >= code.to || !is_met(PLAN_MEMORY, "", &outcome))
+        return false;
+    errno = outcome;
+    return true;
+}
+
+/* An allocation fails, or the allocator makes it. */
+#define ALLOCATE(name, ...)                                     \
+    (has_no_memory(__builtin_return_address(0)) ? NULL          \
+     : __interceptor_##name ? __interceptor_##name(__VA_ARGS__) \
+                            : __libc_##name(__VA_ARGS__))
+
+void *
+malloc(size_t size)
+{
+    return ALLOCATE(malloc, size);
+}
+
+void *
+calloc(size_t n, size_t size)
+{
+    return ALLOCATE(calloc, n, size);
+}
+
+void *
+realloc(void *bytes, size_t size)
+{
+    return ALLOCATE(realloc, bytes, size);
+}
+
+char *
+strdup(const char *text)
+{
+    return has_no_memory(__builtin_return_address(0)) ? NULL
+                                                      : NEXT(strdup)(text);
+}
+
+char *
+strndup(const char *text, size_t n)
+{
+    return has_no_memory(__builtin_return_address(0)) ? NULL
+                                                      : NEXT(strndup)(text, n);
 }
 
 /* The clock of the day; the steady one is left alone */

@@ -16,7 +16,9 @@ enum plan_call {
     PLAN_SYNC = 2,   /* fsync, fdatasync */
     PLAN_RENAME = 4, /* counts by the new name */
     PLAN_SEND = 8,   /* send, of sockets: "socket:" */
-    PLAN_DUP = 16    /* fcntl with F_DUPFD_CLOEXEC */
+    PLAN_DUP = 16,   /* fcntl with F_DUPFD_CLOEXEC */
+    PLAN_MEMORY =
+        32 /* malloc and its kin, by the program's own code; no name */
 };
 
 /* The effect on a call, besides an errno as its result. */

@@ -33,7 +33,7 @@ It says what it wants by the names of its arguments (fixtures, tests/conftest.py
     start_cluster       three brokers on them: start_cluster("--rotate-entries", 50)
     run, start          a program, to its end or beside the test
     background          a function on another thread
-    faults              a failing disk, a full one, a clock that is set
+    faults              a failing disk, a full one, no memory, a clock that is set
     certificate         TLS: start_broker(*certificate.options, tls=...)
 
 At the end of a test everything that it started is ended and checked: brokers end with
@@ -57,7 +57,7 @@ The modules:
     documentation pages of doc/: their commands, run as a reader types them
     documents     ResourceSync documents: XPath, schemas, entries, links
     failover      three PostgreSQL servers, and the manager that promotes one
-    faults        disks and clocks that fail
+    faults        disks, memory and clocks that fail
     feed          a foreign Source of documents that a broker relays
     frontends     Caddy, HAProxy, nginx and Varnish before a broker
     history       what a receiver has got: every entry once, in order

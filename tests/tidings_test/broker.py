@@ -36,6 +36,12 @@ def is_sanitized():
     return b"__asan_init" in program or b"__tsan_init" in program
 
 
+@functools.cache
+def has_own_allocator():
+    """True if malloc is part of the program (ThreadSanitizer): no fault replaces it."""
+    return b"__tsan_init" in PROGRAMS["tidingsd"].read_bytes()
+
+
 # Lists that are built by themselves would come in between, a client of a test may read
 # as late as it likes, and most tests have all their clients at one address.
 DEFAULTS = {

@@ -1,5 +1,5 @@
-"""Brokers that meet faults: a disk that fails at the n-th call, a kill there, a disk
-without room, a clock that is set, a limit of open files.
+"""Programs that meet faults: a disk that fails at the n-th call, a kill there, a disk
+without room, memory that ends, a clock that is set, a limit of open files.
 
     def test_something(faults, start_broker):
         broker = start_broker(env=faults.env)
@@ -48,6 +48,7 @@ class Faults:
     RENAME = 4  # counts by the new name
     SEND = 8  # send, of sockets: "socket:"
     DUP = 16  # fcntl with F_DUPFD_CLOEXEC
+    MEMORY = 32  # malloc and its kin, by the program's own code; no name
 
     # The effect on a call, besides an errno as its result.
     KILL = -1  # SIGKILL to the process, in place of the call
