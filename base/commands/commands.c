@@ -193,8 +193,11 @@ check_operands(const struct arguments *given, struct problem *why)
     size_t n_words = operands_read(given->command, words);
     size_t n = (size_t)given->n_operands;
     size_t *word_of = calloc(n + 1, sizeof(word_of[0]));
-    bool is_good = word_of && operands_assign(words, n_words, n, word_of);
+    bool is_good;
 
+    if (!word_of)
+        return problem_memory(why);
+    is_good = operands_assign(words, n_words, n, word_of);
     free(word_of);
     if (is_good)
         return STATUS_OK;

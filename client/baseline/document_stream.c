@@ -183,6 +183,7 @@ take_head(struct document_stream *r, const struct fetch_answer *answer)
         uri_resolve(&href, slice_of(answer->url), link.target);
         if (!href.failed)
             r->calls.on_link(link.rel, buf_slice(&href), r->user);
+        r->held.failed = r->held.failed || href.is_starved;
         buf_fini(&href);
     }
 }

@@ -378,17 +378,26 @@ url_fini(struct url *url)
     curl_url_cleanup(url->all);
 }
 
-static bool
+static CURLUcode
 url_read(struct url *url, const char *text)
 {
+    CURLUcode rc = CURLUE_OUT_OF_MEMORY, port, query;
+
     *url = (struct url){.all = curl_url()};
-    if (!url->all || curl_url_set(url->all, CURLUPART_URL, text, 0) ||
-        curl_url_get(url->all, CURLUPART_HOST, &url->host, 0) ||
-        curl_url_get(url->all, CURLUPART_PATH, &url->path, 0))
-        return false;
-    curl_url_get(url->all, CURLUPART_PORT, &url->port, CURLU_NO_DEFAULT_PORT);
-    curl_url_get(url->all, CURLUPART_QUERY, &url->query, 0);
-    return true;
+    if (url->all)
+        rc = curl_url_set(url->all, CURLUPART_URL, text, 0);
+    if (!rc)
+        rc = curl_url_get(url->all, CURLUPART_HOST, &url->host, 0);
+    if (!rc)
+        rc = curl_url_get(url->all, CURLUPART_PATH, &url->path, 0);
+    if (rc)
+        return rc;
+    port = curl_url_get(url->all, CURLUPART_PORT, &url->port,
+                        CURLU_NO_DEFAULT_PORT);
+    query = curl_url_get(url->all, CURLUPART_QUERY, &url->query, 0);
+    return port == CURLUE_OUT_OF_MEMORY || query == CURLUE_OUT_OF_MEMORY
+               ? CURLUE_OUT_OF_MEMORY
+               : CURLUE_OK;
 }
 
 /* Offers no permessage-deflate. It would save 205 of an entry's 270 bytes, for
@@ -422,12 +431,13 @@ prepare_handshake(struct websocket *w)
     struct live *live = w->live;
     uint8_t nonce[UPGRADE_NONCE_SIZE];
     struct url url;
+    CURLUcode rc = url_read(&url, live->url);
     bool is_good = false;
 
-    if (!url_read(&url, live->url)) {
+    if (rc && rc != CURLUE_OUT_OF_MEMORY) {
         live_finish(live, LIVE_BROKEN, "no URL of a stream: %.200s", live->url);
         is_good = true;
-    } else if (getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce) &&
+    } else if (!rc && getrandom(nonce, sizeof(nonce), 0) == sizeof(nonce) &&
                asprintf(&w->authority, "%s%s%s", url.host, url.port ? ":" : "",
                         url.port ? url.port : "") >= 0) {
         upgrade_key(w->key, nonce);

@@ -311,21 +311,27 @@ history_load(struct history *h, enum history_document document)
 /* Pages of one list, or of an index. */
 #define PAGES_MAX 10000
 
-/* A link in the HTTP header counts like one in the root. */
-static void
+/* A link in the HTTP header counts like one in the root. False: the
+ * history has failed. */
+static bool
 note_next(struct history *h, const struct document_fetch_answer *answer)
 {
     struct slice target;
     struct buf url;
+    bool is_good;
 
     if (h->root.next ||
         !weblink_find(slice_of(answer->link), "next", &target, NULL))
-        return;
+        return true;
     buf_init(&url, 4 * URI_CHARACTERS_MAX);
     uri_resolve(&url, slice_of(answer->url), target);
-    if (!url.failed)
+    is_good = !url.is_starved;
+    if (!url.failed) {
         h->root.next = slice_dup(buf_slice(&url));
+        is_good = h->root.next != NULL;
+    }
     buf_fini(&url);
+    return is_good || history_fail(h, STATUS_MEMORY, NO_MEMORY);
 }
 
 /* The first page of the list, or of the index at the top. */
@@ -462,7 +468,8 @@ end_list(struct history *h, const struct document_fetch_answer *answer)
             answer->head->from_us < h->list.begin_us)
             h->list.begin_us = answer->head->from_us;
     }
-    note_next(h, answer);
+    if (!note_next(h, answer))
+        return;
     /* Lists with seqs are parts of their own. */
     if ((!h->list.head.has_td_range && reads_next_page(h)) || !finish_list(h))
         return;
@@ -494,8 +501,7 @@ take_links(struct history *h)
 static void
 end_index(struct history *h, const struct document_fetch_answer *answer)
 {
-    note_next(h, answer);
-    if (reads_next_page(h))
+    if (!note_next(h, answer) || reads_next_page(h))
         return;
     h->state = HISTORY_SEARCH;
     if (history_take_older(h))

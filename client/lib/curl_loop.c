@@ -29,7 +29,8 @@ struct curl_loop {
     struct td_client *client;
     CURLM *multi;
     struct timer *timeout; /* libcurl's */
-    struct timer *finish;  /* 0 ms: report finished transfers */
+    struct timer *finish;  /* 0 ms: report finished and lost transfers */
+    struct list lost;      /* struct curl_loop_transfer */
 };
 
 void
@@ -53,15 +54,24 @@ on_timeout(void *user)
     socket_action(user, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* Reports finished transfers. Each one is out of the multi before its owner's
- * callback, which may free it; the loop then asks for the next one. */
+/* Reports finished transfers, and lost ones. Each one is out of the multi
+ * before its owner's callback, which may free it; the loop then asks for the
+ * next one. */
 static void
 on_finish(void *user)
 {
     struct curl_loop *web = user;
     CURLMsg *message;
+    struct list *node;
     int left;
 
+    while ((node = list_first(&web->lost))) {
+        struct curl_loop_transfer *transfer =
+            list_entry(node, struct curl_loop_transfer, lost);
+
+        curl_loop_remove(web, transfer);
+        transfer->on_done(CURLE_OUT_OF_MEMORY, transfer->user);
+    }
     while ((message = curl_multi_info_read(web->multi, &left))) {
         CURLcode result = message->data.result;
         struct curl_loop_transfer *transfer = NULL;
@@ -93,13 +103,26 @@ on_socket_ready(int events, void *user)
                       (events & READY_WRITE ? CURL_CSELECT_OUT : 0));
 }
 
+/* Nobody watches the socket of a transfer, for want of memory. To tell libcurl
+ * so would end all others, too, and each only when it next wakes: perhaps
+ * never. */
+static void
+lose(struct curl_loop *web, CURL *easy)
+{
+    struct curl_loop_transfer *transfer = NULL;
+
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&transfer);
+    if (list_is_empty(&transfer->lost))
+        list_append(&web->lost, &transfer->lost);
+    timer_start(web->finish, 0);
+}
+
 static int
 on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
 {
     struct curl_loop *web = user;
     struct socket *socket = known;
 
-    (void)easy;
     if (what == CURL_POLL_REMOVE) {
         if (socket)
             descriptor_free(socket->descriptor);
@@ -109,15 +132,16 @@ on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
     }
     if (!socket) {
         socket = calloc(1, sizeof(*socket));
-        if (!socket)
-            return -1;
-        socket->web = web;
-        socket->fd = fd;
-        socket->descriptor =
-            descriptor_new(web->client->loop, fd, on_socket_ready, socket);
-        if (!socket->descriptor) {
+        if (socket) {
+            socket->web = web;
+            socket->fd = fd;
+            socket->descriptor =
+                descriptor_new(web->client->loop, fd, on_socket_ready, socket);
+        }
+        if (!socket || !socket->descriptor) {
             free(socket);
-            return -1;
+            lose(web, easy);
+            return 0;
         }
         curl_multi_assign(web->multi, fd, socket);
     }
@@ -148,6 +172,7 @@ curl_loop_new(struct td_client *client)
     if (!web)
         return NULL;
     web->client = client;
+    list_init(&web->lost);
     web->multi = curl_multi_init();
     web->timeout = timer_new(client->loop, on_timeout, web);
     web->finish = timer_new(client->loop, on_finish, web);
@@ -178,6 +203,7 @@ curl_loop_free(struct curl_loop *web)
 bool
 curl_loop_add(struct curl_loop *web, struct curl_loop_transfer *transfer)
 {
+    list_init(&transfer->lost);
     transfer->is_under_way = !curl_multi_add_handle(web->multi, transfer->easy);
     return transfer->is_under_way;
 }
@@ -188,6 +214,7 @@ curl_loop_remove(struct curl_loop *web, struct curl_loop_transfer *transfer)
     if (!transfer->is_under_way)
         return;
     transfer->is_under_way = false;
+    list_remove(&transfer->lost);
     curl_multi_remove_handle(web->multi, transfer->easy);
 }
 

@@ -9,6 +9,7 @@
 
 #include <curl/curl.h>
 
+#include "base/list.h"
 #include "client/lib/address_policy.h"
 #include "client/lib/client.h"
 
@@ -41,6 +42,7 @@ struct curl_loop_transfer {
     unsigned token_version;     /* tokens.h; 0: no token */
     char error[CURL_ERROR_SIZE];
     bool is_under_way;
+    struct list lost; /* in curl_loop->lost */
     struct address_policy_check check;
 };
 

@@ -88,6 +88,7 @@ struct fetch {
     struct buf pending;
     bool has_head; /* the empty line after it, too */
     bool is_too_long;
+    bool is_starved;    /* no memory for a value of the head */
     bool is_refused;    /* by on_body */
     bool is_left;       /* a redirect with too long a body */
     bool was_renewed;   /* tokens_renew was asked for this hop ... */
@@ -111,15 +112,29 @@ clear_values(struct fetch *f)
 static const char *
 answer_value(struct fetch *f, enum value which)
 {
-    struct buf *b = &f->values[which];
+    const struct buf *b = &f->values[which];
 
-    if (b->failed)
+    return b->failed || b->size == 0 ? "" : b->data;
+}
+
+/* Keeps a value, terminated; drops one that is too long. */
+static void
+take_value(struct fetch *f, enum value which, struct slice text)
+{
+    struct buf *b = &f->values[which];
+    bool fits;
+
+    if (which != V_LINK)
         buf_clear(b);
+    fits = b->size + 2 + text.size < VALUE_MAX;
+    if (b->size)
+        BUF_ADD(b, ", ");
+    buf_add_slice(b, text);
     BUF_ADD(b, "\0");
-    if (b->failed)
-        return "";
-    b->size--;
-    return b->data;
+    if (!b->failed)
+        b->size--;
+    else if (fits)
+        f->is_starved = true;
 }
 
 static struct slice
@@ -161,13 +176,9 @@ on_header(char *line, size_t one, size_t size, void *user)
             strncasecmp(name.data, value_names[i], name.size) ||
             memchr(text.data, '\0', text.size))
             continue;
-        if (i != V_LINK)
-            buf_clear(&f->values[i]);
-        else if (f->values[i].size)
-            BUF_ADD(&f->values[i], ", ");
-        buf_add_slice(&f->values[i], text);
+        take_value(f, (enum value)i, text);
     }
-    return size;
+    return f->is_starved ? 0 : size;
 }
 
 /* Fills in all but the body. */
@@ -360,7 +371,7 @@ begin_hop(struct fetch *f, struct problem *why)
     } else {
         return false;
     }
-    f->is_done = f->is_left = false;
+    f->is_done = f->is_left = f->is_starved = false;
     f->is_web_paused = false;
     f->n_bytes = 0;
     buf_clear(&f->pending);
@@ -464,7 +475,7 @@ judge_answer(struct fetch *f, struct problem *why)
     else if (f->is_too_long)
         problem(why, STATUS_MALFORMED, "the answer is longer than %zu bytes",
                 f->max_bytes);
-    else if (f->pending.failed || f->answer.body.failed ||
+    else if (f->is_starved || f->pending.failed || f->answer.body.failed ||
              f->result == CURLE_OUT_OF_MEMORY)
         problem_memory(why);
     else if (f->result)

@@ -842,7 +842,9 @@ listing_changes(struct listing *l, uint64_t after, unsigned n_most,
         rc = document_feed(document, SLICE("</urlset>"), NULL);
     if (is_good && !rc)
         rc = document_end(document, NULL);
-    if (is_good && rc && rc != STATUS_STOPPED) {
+    if (is_good && rc == STATUS_MEMORY) {
+        is_good = fail_memory(l);
+    } else if (is_good && rc && rc != STATUS_STOPPED) {
         db_fail(&l->db, STATUS_IO, &l->why, "the file is damaged");
         is_good = false;
     }

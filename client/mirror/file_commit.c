@@ -443,10 +443,11 @@ note_item(struct file_commit *g, const struct item *item)
         buf_add_text(&hash, item->hash[0] && item->digest[0] ? " " : "");
         buf_add_text(&hash, item->digest);
         event.bytes = item->mark.size;
-        is_good =
-            !hash.failed && mirror_db_note_file(m->db, item->id, item->version,
-                                                buf_slice(&hash),
-                                                item->lastmod_us, &item->mark);
+        if (hash.failed)
+            return mirror_fail_memory(m);
+        is_good = mirror_db_note_file(m->db, item->id, item->version,
+                                      buf_slice(&hash), item->lastmod_us,
+                                      &item->mark);
         buf_fini(&hash);
     }
     if (!is_good)

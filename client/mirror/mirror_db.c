@@ -632,7 +632,8 @@ read_resource(struct mirror_db *db, enum mirror_db_sql which,
     r->bytes = (uint64_t)sqlite3_column_int64(s, 12);
     r->left_version = sqlite3_column_int64(s, 13);
     db_reset(kept_statement(db, which));
-    return read_best(db, r, &lending) && end_lending(db, &lending);
+    *is_found = read_best(db, r, &lending) && end_lending(db, &lending);
+    return *is_found;
 }
 
 bool
@@ -792,7 +793,7 @@ settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
     bool is_found;
 
     if (!mirror_db_get(db, id, &r, &is_found) || !is_found)
-        return is_found;
+        return false;
     have_version = r.have_version;
     bytes_were = r.bytes;
     if (!r.is_wanted)
@@ -1079,7 +1080,7 @@ mirror_db_note_loss(struct mirror_db *db, int64_t id)
     bool is_found;
 
     if (!mirror_db_get(db, id, &r, &is_found) || !is_found)
-        return is_found;
+        return false;
     /* If it is wanted, a file at its path was ours. */
     if (!run_numbers(db, SQL_RESOURCE_LOST, 2, (int64_t[]){id, r.is_wanted}))
         return false;
@@ -1096,7 +1097,7 @@ mirror_db_give_up(struct mirror_db *db, int64_t id)
     bool is_found;
 
     if (!mirror_db_get(db, id, &r, &is_found) || !is_found)
-        return is_found;
+        return false;
     if (r.todo != MIRROR_DB_FETCH || r.is_left)
         return true;
     bind_number(db, SQL_RESOURCE_LEAVE, 1, id);

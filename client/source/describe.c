@@ -33,24 +33,30 @@ struct offer {
     struct document_fetch *page;
     struct problem why;
     bool is_over;
+    bool has_failed; /* no memory for a part of it */
 };
 
 /* Items: allocated strings */
 
-static char *
-copy_text(struct slice text)
+/* Sets an empty member to a copy. */
+static void
+copy_text(struct offer *o, const char **member, struct slice text)
 {
-    return text.size ? slice_dup(text) : NULL;
+    if (*member || !text.size)
+        return;
+    *member = slice_dup(text);
+    if (!*member)
+        o->has_failed = true;
 }
 
-static char *
-copy_time(int64_t us)
+static void
+copy_time(struct offer *o, const char **member, int64_t us)
 {
     char text[DATETIME_SIZE];
 
-    return us == DATETIME_NONE ? NULL
-                               : slice_dup((struct slice){
-                                     text, datetime_write_short(text, us)});
+    if (us != DATETIME_NONE)
+        copy_text(o, member,
+                  (struct slice){text, datetime_write_short(text, us)});
 }
 
 static bool
@@ -72,12 +78,9 @@ item_of(struct offer *o, struct slice rel, struct slice href)
     if (o->told.n_items == ITEMS_MAX)
         return NULL;
     item = &o->items[o->told.n_items];
-    *item = (struct td_item){.rel = copy_text(rel), .href = copy_text(href)};
-    if (!item->rel || !item->href) {
-        free((char *)item->rel);
-        free((char *)item->href);
-        return NULL;
-    }
+    *item = (struct td_item){.rel = NULL};
+    copy_text(o, &item->rel, rel);
+    copy_text(o, &item->href, href);
     o->told.n_items++;
     return item;
 }
@@ -90,12 +93,9 @@ on_item(const struct discovery_item *found, void *user)
 
     if (!item)
         return;
-    if (!item->type)
-        item->type = copy_text(found->type);
-    if (!item->from)
-        item->from = copy_time(found->from_us);
-    if (!item->until)
-        item->until = copy_time(found->until_us);
+    copy_text(o, &item->type, found->type);
+    copy_time(o, &item->from, found->from_us);
+    copy_time(o, &item->until, found->until_us);
 }
 
 static void
@@ -261,6 +261,8 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
         rc = find_set(o);
     if (!rc)
         rc = read_lists(o);
+    if (!rc && (o->has_failed || o->json.failed))
+        rc = problem_memory(&client->problem);
     if (!rc)
         report_offer(o, on_offer, user);
     discovery_free(o->discovery);

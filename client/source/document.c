@@ -54,6 +54,7 @@ struct document {
     enum document_place place;
     unsigned n_passed;
     enum document_text text_of;
+    bool is_starved; /* no memory for a part of the entry */
     struct buf text; /* of an element, or a line of a robots.txt */
     struct buf url;  /* the URL being resolved */
 
@@ -89,14 +90,23 @@ trim_spaces(struct slice text)
     return text;
 }
 
+/* The reader skips what it cannot understand, but never an entry that it has no
+ * memory for: a mirror would delete the file of a missing entry. */
+static void
+starve(struct document *d, enum status rc)
+{
+    if (rc == STATUS_MEMORY)
+        d->is_starved = true;
+}
+
 /* Copies `text` for the life of the entry; returns "" if it is too long. */
 static struct slice
 keep_text(struct document *d, struct slice text)
 {
     struct slice copy = {NULL, 0};
 
-    if (text.size > 0 && entry_copy(&d->fill, text, &copy, NULL))
-        return (struct slice){NULL, 0};
+    if (text.size > 0)
+        starve(d, entry_copy(&d->fill, text, &copy, NULL));
     return copy;
 }
 
@@ -189,6 +199,8 @@ url_of(struct document *d, struct slice text)
     if (!raw.failed && !d->url.failed &&
         !uri_check(buf_slice(&d->url), "url", NULL))
         url = keep_text(d, buf_slice(&d->url));
+    if (raw.is_starved || d->url.is_starved)
+        d->is_starved = true;
     buf_fini(&raw);
     return url;
 }
@@ -212,7 +224,9 @@ hash_of(struct document *d, struct slice text)
         BUF_ADD(&list, " ");
         buf_add(&list, text.data, size);
         if (!list.failed)
-            (void)!entry_hash(&d->fill, buf_slice(&list), &kept, NULL);
+            starve(d, entry_hash(&d->fill, buf_slice(&list), &kept, NULL));
+        else if (list.is_starved)
+            d->is_starved = true;
         buf_fini(&list);
         text = trim_spaces((struct slice){text.data + size, text.size - size});
     }
@@ -333,8 +347,11 @@ read_foreign(struct document *d, const struct xml_attribute *a,
         .name = xml_slice(a->name),
     };
 
-    if (!entry_copy(&d->fill, xml_value(a), &attribute.value, NULL))
-        (void)!entry_attribute(&d->fill, to, &attribute, NULL);
+    enum status rc = entry_copy(&d->fill, xml_value(a), &attribute.value, NULL);
+
+    if (!rc)
+        rc = entry_attribute(&d->fill, to, &attribute, NULL);
+    starve(d, rc);
 }
 
 /* An entry should have one rs:md. If it has more, later values replace earlier
@@ -450,6 +467,8 @@ read_text(struct document *d)
     struct change *change = &d->fill.change;
     struct slice text = trim_spaces(buf_slice(&d->text));
 
+    if (d->text.is_starved)
+        d->is_starved = true;
     if (d->text.failed)
         return;
     switch (d->text_of) {
@@ -651,7 +670,6 @@ on_end(void *user, struct problem *why)
 {
     struct document *d = user;
 
-    (void)why;
     if (d->n_passed > 0) {
         d->n_passed--;
         return STATUS_OK;
@@ -663,7 +681,7 @@ on_end(void *user, struct problem *why)
         return STATUS_OK;
     case PLACE_ENTRY:
         d->place = PLACE_ROOT;
-        return end_entry(d);
+        return d->is_starved ? problem_memory(why) : end_entry(d);
     default:
         return STATUS_OK;
     }
@@ -702,6 +720,8 @@ end_line(struct document *d)
         d->head.has_root = d->head.is_index = true;
         rc = end_entry(d);
     }
+    if (d->is_starved || d->text.is_starved)
+        rc = STATUS_MEMORY;
     buf_clear(&d->text);
     return rc;
 }
@@ -744,7 +764,7 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
     enum status rc = d->xml ? xml_feed(d->xml, bytes, why) : on_lines(d, bytes);
 
     if (!d->xml)
-        return rc;
+        return rc == STATUS_MEMORY ? problem_memory(why) : rc;
     if (rc && why)
         why->line = xml_line(d->xml);
     return rc;

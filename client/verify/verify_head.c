@@ -222,6 +222,8 @@ on_end(void *user, struct problem *why)
         return problem(why, STATUS_INVALID, "more than %d entries",
                        DOCUMENT_ENTRIES_MAX);
     r->entry.loc = buf_slice(&r->loc);
+    if (r->loc.is_starved)
+        return problem_memory(why);
     if (r->loc.failed || r->loc.size == 0)
         return problem(why, STATUS_INVALID,
                        "entry %llu has no loc, or one of "

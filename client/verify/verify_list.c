@@ -340,7 +340,8 @@ add_line(struct verify_list *l, struct slice line, struct problem *why)
 
     if (l->at == AT_HEADER && !is_entry && !is_footer) {
         buf_add_slice(&l->header, line);
-        return l->header.failed
+        return l->header.is_starved ? problem_memory(why)
+               : l->header.failed
                    ? problem(why, STATUS_INVALID,
                              "no entry within the first %d bytes", HEADER_MAX)
                    : STATUS_OK;
@@ -367,7 +368,7 @@ keep_part(struct verify_list *l, struct slice part, struct problem *why)
     buf_add_slice(&l->part, part);
     if (!l->part.failed)
         return STATUS_OK;
-    if (l->part.size + part.size <= FRAGMENT_MAX)
+    if (l->part.is_starved)
         return problem_memory(why);
     return problem(why, STATUS_MALFORMED,
                    "line %" PRIu64 ": it is longer than %d bytes", l->line,

@@ -105,6 +105,7 @@ struct walk {
     size_t n_known;             /* of these, named before */
     struct problem why;         /* the fault of the current document */
     bool is_overtaken;          /* the next list is gone (410) */
+    bool has_failed;            /* no memory for the URLs */
 };
 
 /* One document */
@@ -498,6 +499,16 @@ walk_index(struct walk *w)
 }
 
 static void
+copy_once(struct walk *w, char **to, const char *url)
+{
+    if (*to)
+        return;
+    *to = strdup(url);
+    if (!*to)
+        w->has_failed = true;
+}
+
+static void
 on_offer(const struct td_offer *offer, void *user)
 {
     struct walk *w = user;
@@ -505,10 +516,10 @@ on_offer(const struct td_offer *offer, void *user)
     for (size_t i = 0; i < offer->n_items; i++) {
         const struct td_item *item = &offer->items[i];
 
-        if (!strcmp(item->rel, "changelist") && !w->index)
-            w->index = strdup(item->href);
-        else if (!strcmp(item->rel, "changelist-archive") && !w->archive)
-            w->archive = strdup(item->href);
+        if (!strcmp(item->rel, "changelist"))
+            copy_once(w, &w->index, item->href);
+        else if (!strcmp(item->rel, "changelist-archive"))
+            copy_once(w, &w->archive, item->href);
     }
 }
 
@@ -562,6 +573,8 @@ verify_web(struct verify *v, const char *set_url)
     struct walk w = {.v = v};
     enum status rc = offer_read(v->client, set_url, on_offer, &w);
 
+    if (!rc && w.has_failed)
+        rc = problem_memory(&v->client->problem);
     if (!rc && !w.index)
         rc = client_fail(v->client, STATUS_REFUSED,
                          "%.800s names no Change List", set_url);

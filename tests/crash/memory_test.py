@@ -1,0 +1,299 @@
+"""Memory that ends: each allocation of the program's own code fails in turn
+(faults.py), while a Source posts, followers read, callbacks are called and commands run.
+What was acknowledged is there, once; nobody misses a change; no program crashes."""
+
+import errno
+import gzip
+import hashlib
+import json
+import re
+import shutil
+
+import pytest
+
+from tidings_test.broker import has_own_allocator
+from tidings_test.content import multipart
+from tidings_test.http import JSON, NDJSON, XML, ConnectionEnded
+from tidings_test.sets import change, entries, example
+from tidings_test.soak import soak
+from tidings_test.stream import WebSocket
+
+pytestmark = pytest.mark.skipif(has_own_allocator(), reason="no allocation fails")
+
+
+def sweep(faults, act):
+    """Call act() until no allocation fails in it, each time without another one: the
+    first, the second and so on; what the calls returned."""
+    results, met = [], True
+    while met:
+        faults.arm(faults.MEMORY, "", errno.ENOMEM, after=len(results), once=True)
+        results.append(act())
+        met = faults.disarm()
+    assert len(results) > 1
+    return results
+
+
+# Posts
+
+A = "http://example.com/a"
+CONTENT, MULTIPART = multipart([change(A)], [(A, None, b"x" * 1000)])
+LINES = "".join(json.dumps(entry) + "\n" for entry in entries(3))
+
+BODIES = {
+    "json": (entries(3), JSON, {}),
+    "xml": (example("foreign-and-escaped.xml"), XML, {}),
+    "ndjson": (LINES, NDJSON, {}),
+    "gzip": (gzip.compress(LINES.encode()), NDJSON, {"content_encoding": "gzip"}),
+    "content": (CONTENT, MULTIPART, {}),
+}
+
+
+@pytest.mark.parametrize("form", BODIES)
+def test_a_post_without_memory_is_kept_whole_or_not_at_all(form, start_broker, faults):
+    body, type, headers = BODIES[form]
+    broker = start_broker("--rotate-entries", 20, env=faults.env)
+    news = broker.set().create(**({"content": "inline"} if form == "content" else {}))
+    size = news.receipt(news.send(body, type, **headers)).last
+
+    def post():
+        """The receipt; None: it was refused; False: the broker has hung up."""
+        try:
+            answer = news.send(body, type, **headers)
+        except (ConnectionEnded, ConnectionError):
+            return False
+        if answer.status == 503:
+            return None
+        return news.receipt(answer)
+
+    posts = sweep(faults, post)
+    receipts = [receipt for receipt in posts if receipt]
+    assert all(r.last - r.first + 1 == size for r in receipts)
+    lasts = [receipt.last for receipt in receipts]
+    assert lasts == sorted(set(lasts))
+    # A refused post has left nothing behind.
+    history = news.changelists().read().history
+    kept, rest = divmod(history.last, size)
+    assert not rest and 1 + len(receipts) <= kept <= 1 + len(receipts) + posts.count(False)
+    broker.stop()
+    broker.restart()
+    assert news.changelists().read().history.last == history.last
+
+
+# Followers
+
+# How a follower hears that it has to come again.
+END = re.compile("503|failed|has ended|1011")
+
+
+def read_many(news, query):
+    """The seqs that a stream of many sets brings, up to the last entry."""
+    many = WebSocket(news.broker, f"/stream?{query}", deflate=True)
+    seqs = []
+    with many.connection:
+        while not seqs or seqs[-1] < news.posted:
+            text = many.read_text()
+            assert text, f"{many} has ended"
+            seqs += [change["seq"] for change in json.loads(text).get("changes", ())]
+    return seqs
+
+
+def read_one(news, follower):
+    """The same of a stream of one set, which checks each message."""
+    with follower.connection:
+        while not follower.message or follower.message.last < news.posted:
+            follower.next()
+    return list(range(1, follower.message.last + 1))
+
+
+def read_poll(news):
+    return news.page("after=0").seqs
+
+
+FOLLOWERS = {
+    "websocket": lambda news: read_one(news, news.websocket("after=0")),
+    "xml": lambda news: read_one(news, news.websocket("after=0", form="xml")),
+    "deflate": lambda news: read_one(news, news.websocket("after=0", deflate=True)),
+    "events": lambda news: read_one(news, news.events("after=0")),
+    "filter": lambda news: read_one(news, news.events("after=0&change=created")),
+    "longpoll": read_poll,
+    "many": lambda news: read_many(news, f"set={news.name}@0&set=none"),
+    "pattern": lambda news: read_many(news, "set=s*@0"),
+}
+
+
+@pytest.mark.parametrize("form", FOLLOWERS)
+def test_a_follower_without_memory_gets_all_or_hears_the_end(
+    form, start_broker, faults
+):
+    news = start_broker("--heartbeat", "0.1", env=faults.env).set()
+    news.post(3)
+
+    def follow():
+        """What came; None: the broker said that it has no memory, or hung up."""
+        try:
+            return FOLLOWERS[form](news) or True
+        except (ConnectionEnded, ConnectionError, EOFError):
+            return None
+        except AssertionError as fault:
+            assert END.search(str(fault)), fault
+            return None
+
+    followed = sweep(faults, follow)
+    assert None in followed and followed[-1]
+    assert all(seqs in (True, [1, 2, 3]) for seqs in followed if seqs)
+
+
+# Commands
+
+NONE_FAILS = 1 << 30
+
+
+@pytest.fixture
+def starve(faults, start):
+    """starve(act, n): calls act(run) again and again, where run(...) runs `tidings`,
+    to its end, without one of its allocations: `n` of them, from the first to the last,
+    in CI, and each in tests/soak. It yields what the calls returned."""
+
+    def run(*arguments):
+        done = start("tidings", *arguments, env=faults.env)
+        done.give("")
+        status = done.wait()
+        assert status in (0, 1), f"{done} ended with {status}"
+        if status == 1:
+            assert re.search("memory|allocate", done.errors()), done.errors()
+        return done, status
+
+    def starve(act, n):
+        faults.arm(faults.MEMORY, "", errno.ENOMEM, after=NONE_FAILS)
+        act(run)
+        n_all = NONE_FAILS - faults.left
+        for after in range(0, n_all, max(1, n_all // soak(n, n_all))):
+            faults.arm(faults.MEMORY, "", errno.ENOMEM, after=after, once=True)
+            yield act(run)
+            if not faults.disarm():  # it needed one less
+                break
+
+    return starve
+
+
+COMMANDS = {
+    "publish": "publish {set} {changes}",
+    "follow": "follow {set} --from-start --count 10",
+    "tail": "tail {set}",
+    "get": "get {set}",
+    "get --json": "get {set} --json",
+    "verify": "verify {set}",
+    "set list": "set list {broker}",
+    "set show": "set show {set}",
+    "status": "status {set}",
+    "relay": "relay {set} {other} --until-caught-up --state {state}",
+    "watch": "watch {files} {watched} --once --base-uri http://e.org/ --state {state}",
+    "audit": "audit {mirror}",
+}
+
+# What differs from call to call.
+VARIES = re.compile(r"(first|last|position|datetime|until)=\S*|[0-9]{4}-[0-9]{2}-[0-9T:.Z-]+")
+
+
+# A command without memory says so, and ends with 1. If it ends with 0, it has done and
+# said all.
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_without_memory_does_all_or_fails(
+    name, start_broker, starve, mirrored, tmp_path
+):
+    broker = start_broker("--rotate-entries", 4)
+    news, other, watched = broker.set("a"), broker.set("b"), broker.set("c").create()
+    news.post(10)
+    for n in range(3):
+        mirrored.change(f"/{n}.txt", f"text {n}")
+    mirrored.sync()
+    (tmp_path / "changes.json").write_text(json.dumps(entries(3)))
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/a.txt").write_text("a")
+    state = tmp_path / "state"
+    arguments = COMMANDS[name].format(
+        set=news.url,
+        broker=broker.url,
+        other=other.url,
+        watched=watched.url,
+        mirror=mirrored.directory,
+        changes=tmp_path / "changes.json",
+        files=tmp_path / "files",
+        state=state,
+    )
+
+    def act(run):
+        if state.is_dir():
+            shutil.rmtree(state)
+        state.unlink(missing_ok=True)
+        done, status = run(*arguments.split())
+        return status == 0 and VARIES.sub("", done.output())
+
+    outputs = list(starve(act, 24))
+    assert False in outputs and len(set(outputs) - {False}) <= 1
+
+
+def test_a_mirror_without_memory_misses_nothing(mirrored, starve, tmp_path, run):
+    for n in range(6):
+        mirrored.change(f"/d/{n}.txt", f"text {n}")
+    mirrored.sync()
+    copy = tmp_path / "copy"
+    sync = ("sync", mirrored.url, copy, "--until-caught-up")
+
+    def files():
+        return sorted(path.read_text() for path in copy.rglob("*.txt"))
+
+    def act(run_starved):
+        shutil.rmtree(copy, ignore_errors=True)
+        _, status = run_starved(*sync)
+        return status == 0, files()
+
+    all_files = [f"text {n}" for n in range(6)]
+    for is_good, copied in starve(act, 60):
+        assert copied == all_files if is_good else set(copied) <= set(all_files)
+        run("tidings", *sync)
+        assert files() == all_files
+
+
+# An entry that is left out would delete its file.
+def test_a_mirror_of_a_foreign_list_without_memory_deletes_nothing(
+    site, starve, tmp_path, run
+):
+    def put_list(n):
+        entries = "".join(
+            f"<url><loc>{site.link(f'/{i}.txt')}</loc>"
+            f'<rs:md hash="md5:{hashlib.md5(str(i).encode()).hexdigest()}" length="1"/>'
+            "</url>"
+            for i in range(n)
+        )
+        site.put(
+            "/list.xml",
+            '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+            ' xmlns:rs="http://www.openarchives.org/rs/terms/">'
+            f'<rs:md capability="resourcelist" at="2026-01-0{n}T00:00:00Z"/>{entries}'
+            "</urlset>",
+        )
+
+    def files(directory):
+        return sorted(path.read_text() for path in directory.rglob("*.txt"))
+
+    def sync(directory):
+        return ("sync", site.link("/list.xml"), directory, "--until-caught-up")
+
+    for i in range(6):
+        site.put(f"/{i}.txt", str(i))
+    put_list(5)
+    old, copy = tmp_path / "old", tmp_path / "copy"
+    run("tidings", *sync(old))
+    assert files(old) == list("01234")
+    put_list(6)
+
+    def act(run_starved):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(old, copy)
+        _, status = run_starved(*sync(copy))
+        return status == 0, files(copy)
+
+    results = list(starve(act, 60))
+    assert all(copied == list("012345") for is_good, copied in results if is_good)
+    assert all(copied[:5] == list("01234") for _, copied in results)
