@@ -103,9 +103,9 @@ on_socket_ready(int events, void *user)
                       (events & READY_WRITE ? CURL_CSELECT_OUT : 0));
 }
 
-/* Nobody watches the socket of a transfer, for want of memory. To tell libcurl
- * so would end all others, too, and each only when it next wakes: perhaps
- * never. */
+/* Ends a transfer whose socket nobody watches, for want of memory. If on_socket
+ * returned an error, libcurl would end all transfers, and each only when it
+ * next wakes, perhaps never. */
 static void
 lose(struct curl_loop *web, CURL *easy)
 {
