@@ -299,9 +299,12 @@ caller_open(struct caller **caller, const struct caller_options *options,
     rc = call_transport_init(c, why);
     if (!rc) {
         c->loop = loop_new(&calls, c);
-        rc = c->loop
-                 ? thread_start(&c->thread, options->name, run_caller, c, why)
-                 : problem(why, STATUS_IO, "cannot make an event loop");
+        rc =
+            c->loop
+                ? thread_start(&c->thread, options->name, run_caller, c, why)
+                : problem(why, STATUS_IO,
+                          "cannot make an event loop: no memory or descriptors "
+                          "left");
     }
     if (rc) {
         free_caller(c);

@@ -236,7 +236,9 @@ service_init(struct service *s, struct server *server, unsigned number,
 
     s->loop = loop_new(&calls, s);
     if (!s->loop)
-        return problem(why, STATUS_IO, "cannot make an event loop");
+        return problem(why, STATUS_IO,
+                       "cannot make an event loop: no memory or descriptors "
+                       "left");
     loop_set_alarm(s->loop, &s->second, now_us + SECOND_US);
     loop_set_alarm(s->loop, &s->tick, now_us + tick_us(s));
     return listeners_open(s, addresses, why);

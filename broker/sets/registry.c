@@ -945,27 +945,40 @@ registry_notify_changed(struct registry *r)
         r->options.on_changed(r->options.user);
 }
 
+/* Sets that registry_each reads under one lock. Their memory lasts as long as
+ * the registry's, and the array needs none: without it a Source Description
+ * would name no set, and a follower of a pattern would wait for ever. */
+#define EACH_AT_ONCE 64
+
 void
 registry_each(struct registry *r,
               bool (*fn)(struct set *set, const struct head *head, void *user),
               void *user)
 {
+    struct set *sets[EACH_AT_ONCE];
+    struct slice after = {NULL, 0};
     size_t n;
-    struct set **sets;
 
-    pthread_rwlock_rdlock(&r->lock);
-    n = r->sets.n;
-    sets = malloc((n ? n : 1) * sizeof(struct set *));
-    for (size_t i = 0; sets && i < n; i++)
-        sets[i] = r->sets.rows[i].thing;
-    pthread_rwlock_unlock(&r->lock);
-    for (size_t i = 0; sets && i < n; i++) {
-        struct head head;
+    do {
+        n = 0;
+        pthread_rwlock_rdlock(&r->lock);
+        for (size_t i = table_place(&r->sets, after);
+             i < r->sets.n && n < EACH_AT_ONCE; i++) {
+            struct set *set = r->sets.rows[i].thing;
 
-        if (log_head(sets[i]->log, &head) && !fn(sets[i], &head, user))
-            break;
-    }
-    free(sets);
+            if (!slice_is(after, set->name))
+                sets[n++] = set;
+        }
+        pthread_rwlock_unlock(&r->lock);
+        for (size_t i = 0; i < n; i++) {
+            struct head head;
+
+            if (log_head(sets[i]->log, &head) && !fn(sets[i], &head, user))
+                return;
+        }
+        if (n > 0)
+            after = slice_of(sets[n - 1]->name);
+    } while (n == EACH_AT_ONCE);
 }
 
 static bool
