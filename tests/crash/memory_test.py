@@ -168,7 +168,6 @@ def post_one(news):
         return news.last()
 
 
-# W-057
 def test_a_callback_gets_a_delivery_that_found_no_memory(
     start_broker, callbacks, faults
 ):
