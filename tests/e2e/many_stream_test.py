@@ -218,7 +218,8 @@ def test_begins_all_sets_of_a_pattern_at_their_beginning(broker):
     many.say(follow=[{"set": "begin-*", "after": "0"}])
     assert everything(many, 6) == {one.name: [1, 2] for one in sets}
     many.say(unfollow=["begin-*"])
-    many.say(follow=[{"set": sets[0].name}])
+    many.say(follow=[{"set": sets[0].name}, {"set": "there-is-no-such-set"}])
+    assert many.end() == ("there-is-no-such-set", "unknown")  # so both were heard
     broker.set("begin-3").post(1)
     sets[1].post(1)
     sets[0].post(1)
