@@ -862,6 +862,10 @@ log_thread_start(struct log_thread *t, struct problem *why)
     return thread_start(&t->thread, "log", run_log_thread, t, why);
 }
 
+/* All that wake the thread hold the mutex, and look at is_ending:
+ * log_thread_stop sets it under the mutex before it ends the thread. A post may
+ * be committed, and the thread over, as soon as the mutex is free. */
+
 enum status
 log_thread_submit(struct log_thread *t, struct post *post, bool wake)
 {
@@ -872,11 +876,11 @@ log_thread_submit(struct log_thread *t, struct post *post, bool wake)
         rc = STATUS_STOPPED;
     else
         list_append(&t->queue, &post->node);
-    pthread_mutex_unlock(&t->mutex);
     if (!rc && wake)
         thread_wake(&t->thread);
     else if (!rc)
         atomic_store(&t->is_owed_a_wake, true);
+    pthread_mutex_unlock(&t->mutex);
     return rc;
 }
 
@@ -892,14 +896,12 @@ log_thread_wake(struct log_thread *t)
     /* A look first: most turns of most loops have nothing to say. */
     if (atomic_load_explicit(&t->is_owed_a_wake, memory_order_relaxed) &&
         atomic_exchange(&t->is_owed_a_wake, false))
-        thread_wake(&t->thread);
+        log_thread_look_again(t);
 }
 
 void
 log_thread_look_again(struct log_thread *t)
 {
-    /* Under the mutex: log_thread_stop waits for it before it ends the
-     * thread. */
     pthread_mutex_lock(&t->mutex);
     if (!t->is_ending)
         thread_wake(&t->thread);
