@@ -122,18 +122,16 @@ static void
 take_value(struct fetch *f, enum value which, struct slice text)
 {
     struct buf *b = &f->values[which];
-    bool fits;
 
     if (which != V_LINK)
         buf_clear(b);
-    fits = b->size + 2 + text.size < VALUE_MAX;
     if (b->size)
         BUF_ADD(b, ", ");
     buf_add_slice(b, text);
     BUF_ADD(b, "\0");
     if (!b->failed)
         b->size--;
-    else if (fits)
+    else if (b->is_starved)
         f->is_starved = true;
 }
 

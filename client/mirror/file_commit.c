@@ -443,8 +443,10 @@ note_item(struct file_commit *g, const struct item *item)
         buf_add_text(&hash, item->hash[0] && item->digest[0] ? " " : "");
         buf_add_text(&hash, item->digest);
         event.bytes = item->mark.size;
-        if (hash.failed)
+        if (hash.failed) {
+            buf_fini(&hash);
             return mirror_fail_memory(m);
+        }
         is_good = mirror_db_note_file(m->db, item->id, item->version,
                                       buf_slice(&hash), item->lastmod_us,
                                       &item->mark);

@@ -862,6 +862,8 @@ document_end(struct document *d, struct problem *why)
         if (rc && why)
             why->line = xml_line(d->xml);
     }
+    if (!rc && d->is_starved) /* for a link of the root */
+        rc = problem_memory(why);
     return judge_status(d, rc);
 }
 
