@@ -450,6 +450,8 @@ is_to_be_cleared(struct set *set)
     int64_t now_us = clock_steady_us();
     int64_t grace_us = registry_config(set->registry)->remove_grace_us;
 
+    if (set_is_unread(set))
+        return false;
     if (set->notes->content.has == CONTENT_UNKNOWN)
         set->notes->content.has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
     if (set->notes->content.has == CONTENT_NOTHING)

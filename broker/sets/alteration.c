@@ -398,6 +398,19 @@ check_privacy(const struct alteration *a, bool exists, struct problem *why)
     return STATUS_OK;
 }
 
+/* Merged with nothing, a change would reset all the settings that it does not
+ * name. */
+static enum status
+check_unread(const struct alteration *a, struct problem *why)
+{
+    if (!set_is_unread(a->set) || (a->mode == ALTER_REPLACE && a->may_discard))
+        return STATUS_OK;
+    return problem(why, STATUS_CONFLICT,
+                   "the set %s has settings that this broker cannot read, as "
+                   "its log says; PUT with ?discard=yes replaces them all",
+                   a->name);
+}
+
 /* Log thread: post.h. Earlier settings are in effect. */
 static enum status
 prepare_settings(struct post *post)
@@ -413,6 +426,9 @@ prepare_settings(struct post *post)
                        "the set %s exists; PATCH (tidings set change) changes "
                        "its settings",
                        a->name);
+    rc = check_unread(a, &post->why);
+    if (rc)
+        return rc;
     registry_settings(a->set, &before);
     before.peers = registry_peers(a->set);
     if (a->mode == ALTER_CHANGE)

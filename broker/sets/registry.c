@@ -165,6 +165,7 @@ void
 registry_set_settings(struct set *set, struct settings *settings)
 {
     store_rules(set, settings);
+    atomic_store(&set->is_unread, false);
     swap_settings(set, settings);
     count_private_birth(set);
 }
@@ -270,6 +271,25 @@ says_private(struct slice text)
     return memmem(text.data, text.size, PRIVATE, sizeof(PRIVATE) - 1) != NULL;
 }
 
+/* Settings that this broker cannot read may keep what its options delete. */
+static void
+keep_unread(struct set *set, struct slice text, const struct problem *why)
+{
+    struct settings keeping;
+
+    diag(DIAG_WARNING, "sets",
+         "the settings of %s cannot be read, so all that it has is kept: %s",
+         set->name, why->text);
+    settings_start(&keeping, registry_config(set->registry));
+    keeping.retain_lists = 0;
+    keeping.retain_age_us = 0;
+    keeping.resource_list_every_us = keeping.resource_dump_every_us = 0;
+    store_rules(set, &keeping);
+    atomic_store(&set->is_unread, true);
+    if (says_private(text))
+        set_mark_private(set, true);
+}
+
 /* Restores the settings of a set from the log: `text`, and the limits of lists
  * in them. An older broker may not know all settings; it serves the set all the
  * same, and a private one as such. The start, or the log thread.
@@ -279,15 +299,16 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
 {
     struct settings *settings = calloc(1, sizeof(*settings));
     struct problem why = {""};
+    enum status rc;
 
     if (!settings)
         return STATUS_MEMORY;
-    if (settings_read(settings, registry_config(set->registry), text, &why)) {
-        diag(DIAG_WARNING, "sets", "the settings of %s are not read: %s",
-             set->name, why.text);
-        if (says_private(text))
-            set_mark_private(set, true);
+    rc = settings_read(settings, registry_config(set->registry), text, &why);
+    if (rc) {
         settings_free(settings);
+        if (rc == STATUS_MEMORY)
+            return rc;
+        keep_unread(set, text, &why);
         return STATUS_OK;
     }
     if (registry_claim_upstream(set->registry, set->name, settings->peers,
@@ -758,6 +779,12 @@ set_dir(const struct set *set, char dir[SET_DIR_MAX])
 {
     snprintf(dir, SET_DIR_MAX, "%s/sets/%s",
              set->registry->options.config->data, set->name);
+}
+
+bool
+set_is_unread(const struct set *set)
+{
+    return atomic_load(&set->is_unread);
 }
 
 enum content_mode

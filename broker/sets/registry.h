@@ -76,6 +76,7 @@ struct set {
     _Atomic(int64_t) resource_list_every_us, resource_dump_every_us;
     atomic_uint content;    /* enum content_mode */
     atomic_bool is_private; /* its setting: set_mark_private */
+    atomic_bool is_unread;  /* set_is_unread */
 
     /* See framework_event_last. Relaxed: a place to start a search. */
     _Atomic(uint64_t) last_event;
@@ -238,11 +239,15 @@ bool set_is_private(const struct set *set);
  * list of sets. Any thread. */
 bool set_is_visible(const struct set *set, const struct principal *principal);
 
-/* The content mode of the set of that name; if it does not exist, the mode that
- * it would begin with. */
+/* True if this broker cannot read the settings of the set: a newer one wrote
+ * them. It deletes nothing of the set then, but what somebody names. */
+bool set_is_unread(const struct set *set);
+
 /* Its setting `content` now. */
 enum content_mode set_content_mode(const struct set *set);
 
+/* The content mode of the set of that name; if it does not exist, the mode that
+ * it would begin with. */
 enum content_mode registry_content(struct registry *registry,
                                    struct slice name);
 

@@ -1,10 +1,17 @@
 """Old lists go: the oldest first, and visibly."""
 
+import sqlite3
+
 import pytest
 
+from tidings_test.content import contents, multipart
 from tidings_test.http import check_refused
+from tidings_test.sets import change
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
+
+
+LOC = "http://example.com/1"
 
 
 def wait_closed(news, n):
@@ -154,3 +161,33 @@ def test_survives_sigkill_while_lists_go(start_broker):
         assert seq_of(wait_closed(news, 2)["earliest"]) == posted - 2
         assert news.get(news.list_path(posted - 1)).status == 200
         news.wait_list_files(2)
+
+
+# Settings of a newer broker may keep what this one's options delete.
+def test_keeps_all_of_a_set_whose_settings_it_cannot_read(start_broker):
+    broker = start_broker("--remove-grace", "0", "--rotate-entries", "1")
+    broker.add_token("owner", admin=True)
+    a, b = broker.set("a").create(content="inline", private=True), broker.set("b")
+    parts = multipart([change(LOC)], [(LOC, None, b"text")])
+    for _ in range(6):
+        assert a.send(*parts).status == 200
+    b.post(6)
+    a.wait_list_files(6)
+    b.wait_list_files(6)
+    broker.stop()
+    with sqlite3.connect(broker.data / "tidings.db") as db:
+        written = '{"content":"inline","private":true,"later":1}'
+        db.execute("UPDATE sets SET settings = ? WHERE name = 'a'", (written,))
+    db.close()
+    broker.options += ["--retain-lists", "2"]
+    broker.restart()
+    broker.wait_said("all that it has is kept")
+    wait_closed(b, 2)  # the archive thread has looked at `a` before
+    assert a.state()["lists"]["closed"] == 6
+    assert contents(a) == {b"text"}
+    check_refused(broker.holder(None).get("/sets/a"), 401, "token")
+
+    for refused in (a.change(title="x"), a.change(discard=True, title="x"), a.put()):
+        check_refused(refused, 409, "settings")
+    assert a.put(discard=True, content="inline", private=True).status == 200
+    wait_closed(a, 2)

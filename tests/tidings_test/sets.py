@@ -120,9 +120,10 @@ class Set:
         assert answer.json()["closed"] >= 1
         return answer.json()["closed"]
 
-    def put(self, **settings):
+    def put(self, discard=False, **settings):
         """Make the set, or replace its settings: rotate_entries=10."""
-        return self.broker.put(self.path, _camel_cased(settings))
+        path = f"{self.path}?discard=yes" if discard else self.path
+        return self.broker.put(path, _camel_cased(settings))
 
     def change(self, discard=False, **settings):
         """Change these settings of the set, and no others; None resets one. `discard`
