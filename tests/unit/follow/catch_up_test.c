@@ -409,24 +409,109 @@ write_otherwise(struct stage *s)
     spoil_list(s, "<url><loc>", "<url> <loc>", 3);
 }
 
-/* A loc that is no URI, with the digests that belong to it. */
+/* Entry 7 of `h` becomes `text`, with the digests that belong to it. */
+static void
+rewrite_entry(struct history *h, const char *text)
+{
+    free(h->fragments[7]);
+    h->fragments[7] = strdup(text);
+    assert_non_null(h->fragments[7]);
+    h->sizes[7] = strlen(text);
+    for (unsigned seq = 7; seq <= HISTORY_MAX; seq++) {
+        h->digests[seq] = h->digests[seq - 1];
+        digest_add(&h->digests[seq],
+                   (struct slice){h->fragments[seq], h->sizes[seq]});
+    }
+}
+
+#define ENTRY_7(loc, inside)                                          \
+    "<url><loc>" loc "</loc><rs:md change=\"created\""                \
+    " datetime=\"2026-01-01T00:00:07.000000Z\" td:seq=\"7\"/>" inside \
+    "</url>\n"
+#define TITLED(title)                                        \
+    "<rs:ln rel=\"describedby\" href=\"http://r.example/d\"" \
+    " xmlns:x=\"urn:x\" x:title=\"" title "\"/>"
+#define LOC_7 "http://example.com/r?n=7&amp;x=1"
+
+/* List 2 of a broker that accepted other bytes. */
+static void
+put_entry(struct stage *s, const char *text)
+{
+    struct history other;
+
+    history_init(&other, EPOCH);
+    rewrite_entry(&other, text);
+    put_list(s, &other, 2);
+    history_fini(&other);
+}
+
 static void
 write_unusually(struct stage *s)
 {
-    struct history other;
-    char *loc;
+    put_entry(s, ENTRY_7("%ttp://example.com/r?n=7", ""));
+}
 
-    history_init(&other, EPOCH);
-    loc = memmem(other.fragments[7], other.sizes[7], "http", 4);
-    assert_non_null(loc);
-    *loc = '%';
-    for (unsigned seq = 7; seq <= 8; seq++) {
-        other.digests[seq] = other.digests[seq - 1];
-        digest_add(&other.digests[seq],
-                   (struct slice){other.fragments[seq], other.sizes[seq]});
-    }
-    put_list(s, &other, 2);
-    history_fini(&other);
+static void
+write_control(struct stage *s)
+{
+    put_entry(s, ENTRY_7(LOC_7, TITLED("a\x01")));
+}
+
+static void
+write_surrogate(struct stage *s)
+{
+    put_entry(s, ENTRY_7(LOC_7, TITLED("\xed\xa0\x80")));
+}
+
+static void
+write_noncharacter(struct stage *s)
+{
+    put_entry(s, ENTRY_7(LOC_7, TITLED("\xef\xbf\xbe")));
+}
+
+static void
+write_half_character(struct stage *s)
+{
+    put_entry(s, ENTRY_7(LOC_7, TITLED("\xe6\x9d")));
+}
+
+static void
+write_in_letters(struct stage *s)
+{
+    rewrite_entry(&s->history,
+                  ENTRY_7(LOC_7, TITLED("Z\xc3\xbcrich, \xe6\x9d\xb1")));
+    for (unsigned i = 1; i <= N_LISTS; i++)
+        put_list(s, &s->history, i);
+}
+
+static void
+break_head(struct stage *s)
+{
+    spoil_list(s, "<rs:md ", "<rs:md <", 1);
+}
+
+static void
+call_it_otherwise(struct stage *s)
+{
+    spoil_list(s, "\"changelist\"", "\"resourcelist\"", 1);
+}
+
+static void
+drop_epoch(struct stage *s)
+{
+    spoil_list(s, "td:epoch=\"" EPOCH "\"", "", 1);
+}
+
+static void
+drop_digest(struct stage *s)
+{
+    spoil_list(s, " td:digest=", " td:was=", 2);
+}
+
+static void
+drop_entries(struct stage *s)
+{
+    put_text(s, 2, SLICE("<urlset>\n</urlset>\n"));
 }
 
 static void
@@ -529,6 +614,8 @@ static const struct row {
     {"from its end", begin_between, "8-12 12-20 ", TD_STOPPED},
     {"from behind all of them", begin_behind, "12-20 ", TD_STOPPED},
     {"lists are polls", forbid_lists, "0-20 ", TD_STOPPED},
+    {"letters beyond ASCII", write_in_letters, "0-4 4-8 8-12 12-20 ",
+     TD_STOPPED},
     {"an index of archives", index_archive, "0-4 4-8 8-12 12-20 ", TD_STOPPED},
     {"a server that does not pack", send_plain, "0-4 4-8 8-12 12-20 ",
      TD_STOPPED},
@@ -547,12 +634,30 @@ static const struct row {
      "/2.xml: it unpacks to more than 67108864 bytes"},
     {"a list that is open", open_list, "0-4 4-20 ", TD_STOPPED, NULL, 1,
      "no closed Change List"},
+    {"a list of resources", call_it_otherwise, "0-4 4-20 ", TD_STOPPED, NULL, 1,
+     "no closed Change List"},
+    {"a list without an epoch", drop_epoch, "0-4 4-20 ", TD_STOPPED, NULL, 1,
+     "no closed Change List"},
+    {"a list without a digest", drop_digest, "0-4 4-20 ", TD_STOPPED, NULL, 1,
+     "no closed Change List"},
+    {"a list without entries", drop_entries, "0-4 4-20 ", TD_STOPPED, NULL, 1,
+     "no entry follows its head"},
+    {"a head that is no XML", break_head, "0-4 4-20 ", TD_STOPPED, NULL, 1,
+     "its head cannot be read"},
     {"no digest before it", drop_digest_before, "0-4 4-20 ", TD_STOPPED, NULL,
      1, "digest before"},
     {"an entry in another form", write_otherwise, "0-4 4-20 ", TD_STOPPED, NULL,
      1, "another form"},
     {"an entry that no broker accepts", write_unusually, "0-4 4-20 ",
      TD_STOPPED, NULL, 1, "another form"},
+    {"a control character", write_control, "0-4 4-20 ", TD_STOPPED, NULL, 1,
+     "no plain text"},
+    {"half a pair of UTF-16", write_surrogate, "0-4 4-20 ", TD_STOPPED, NULL, 1,
+     "no plain text"},
+    {"no character of Unicode", write_noncharacter, "0-4 4-20 ", TD_STOPPED,
+     NULL, 1, "no plain text"},
+    {"half a character", write_half_character, "0-4 4-20 ", TD_STOPPED, NULL, 1,
+     "no plain text"},
 
     /* The follower asks again after a fault that passes. */
     {"a connection that breaks", cut_connection, "0-4 4-8 8-12 12-20 ",

@@ -91,6 +91,10 @@ TEST(lastmod_stands_for_datetime_where_there_is_none)
     put(s, "/c.xml",
         LIST("", CHANGE("a", "02") MODIFIED("b", "05") CHANGE("c", "04")));
     tells(s, AT("03"), "c ", NULL);
+
+    /* At the beginning it has the time of the one behind it. */
+    put(s, "/c.xml", LIST("", UNTIMED("a") CHANGE("b", "03")));
+    tells(s, AT("03"), "a b ", AT_N("03", "2"));
 }
 
 /* a list that only grows at its end needs no times. */

@@ -27,6 +27,18 @@ put_numbered_lists(struct stage *s)
 
 FIXTURE(set_stage, clear_stage);
 
+/* A list may repeat an entry, or begin before the place. */
+TEST(an_entry_that_comes_twice_is_told_once)
+{
+    struct stage *s = *state;
+
+    offer_list(s, LIST(FROM("01") SEQS("0", "2"),
+                       NUMBERED("a", "02", "1") NUMBERED("a", "02", "1")
+                           NUMBERED("b", "03", "2")));
+    tells(s, "0", "a b ", EPOCH "-2");
+    tells(s, EPOCH "-1", "b ", EPOCH "-2");
+}
+
 /* seqs decide, not times. */
 TEST(lists_of_tidings_are_read_by_their_numbers)
 {

@@ -53,3 +53,61 @@ TEST(pages_and_links_without_end_are_broken_or_gone)
     put(s, "/x.xml", ARCHIVE_INDEX(NAMED("/x.xml")));
     is_gone(s, AT("01"));
 }
+
+/* Pages that lead back to one of them end there. */
+TEST(pages_in_a_circle_are_read_once)
+{
+    struct stage *s = *state;
+
+    offer_list(s, LIST(FROM("02"), LINK("next", "/p2.xml") CHANGE("b", "03")));
+    put(s, "/p2.xml",
+        LIST(FROM("01"), LINK("next", "/p3.xml") CHANGE("a", "02")));
+    put(s, "/p3.xml",
+        LIST(FROM("03"), LINK("next", "/p2.xml") CHANGE("c", "04")));
+    tells(s, AT("01"), "a b c ", AT_N("04", "1")); /* the earliest `from` */
+    assert_int_equal(site_count(s->site, NULL), 3);
+}
+
+/* Without a `from` anywhere, a list begins with its earliest entry. */
+TEST(lists_that_say_nothing_of_their_begin_are_looked_into)
+{
+    struct stage *s = *state;
+
+    offer_list(s, INDEX("", NAMED("/1.xml") NAMED("/2.xml")));
+    put(s, "/1.xml",
+        LIST("", UNTIMED("u") CHANGE("b", "03") CHANGE("a", "02")));
+    put(s, "/2.xml", LIST("", CHANGE("c", "04")));
+    tells(s, AT_N("02", "1"), "b u c ", NULL);
+    is_gone(s, AT("01"));
+}
+
+TEST(an_index_does_not_lead_to_indexes_or_its_pages_to_lists)
+{
+    struct stage *s = *state;
+
+    offer_list(s, INDEX("", NAMED("/1.xml") NAMED("/2.xml")));
+    put(s, "/1.xml", INDEX("", NAMED("/x.xml")));
+    put(s, "/2.xml", INDEX("", NAMED("/y.xml")));
+    assert_int_equal(read_after(s, AT("01")), STATUS_MALFORMED);
+    assert_non_null(strstr(s->why.text, "/2.xml is an index within an index"));
+
+    put(s, "/c.xml", INDEX("", LINK("next", "/p2.xml") NAMED("/1.xml")));
+    put(s, "/p2.xml", LIST(FROM("01"), CHANGE("a", "02")));
+    assert_int_equal(read_after(s, AT("01")), STATUS_MALFORMED);
+    assert_non_null(strstr(s->why.text, "one of its pages is a list"));
+}
+
+/* The history keeps no ETag that is longer than most: it reads the list again.
+ */
+TEST(an_etag_may_be_longer_than_what_is_kept)
+{
+    struct stage *s = *state;
+    char header[600];
+
+    offer_list(s, LIST(FROM("01"), CHANGE("a", "02")));
+    snprintf(header, sizeof(header), "ETag: \"%0400d\"", 7);
+    site_headers(s->site, "/c.xml", header);
+    tells(s, AT("01"), "a ", AT_N("02", "1"));
+    tells_again(s, AT("01"), "a ", AT_N("02", "1"));
+    assert_int_equal(site_answered(s->site, "/c.xml", 1), 200);
+}

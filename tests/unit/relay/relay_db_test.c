@@ -3,9 +3,11 @@
  */
 #include "client/relay/relay_db.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <sqlite3.h>
 
@@ -112,6 +114,8 @@ damage(const char *how)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
+#define LONG "much longer than any position that we have noted, by some bytes"
+
 TEST(a_damaged_state_is_told)
 {
     static const char *const damages[] = {
@@ -120,6 +124,13 @@ TEST(a_damaged_state_is_told)
         "UPDATE post SET n = 7",
         "UPDATE post SET body = ''",
         "UPDATE post SET key = 'much longer than any key that we have made'",
+        "UPDATE post SET key = 'k', position = '" LONG LONG LONG "'",
+    };
+    static const char *const rows[] = {
+        "UPDATE relay SET source = NULL",
+        "UPDATE relay SET target = NULL",
+        "UPDATE relay SET position = '" LONG LONG LONG "'",
+        "UPDATE relay SET target_position = '" LONG LONG LONG "'",
     };
     struct relay_state *s = open_state(state);
     struct relay_post post;
@@ -139,11 +150,46 @@ TEST(a_damaged_state_is_told)
         damage("UPDATE post SET n = 2, body = '[1,2]'");
     }
 
-    damage("DROP TABLE relay; CREATE TABLE relay"
+    damage("ALTER TABLE relay RENAME TO was; CREATE TABLE relay"
            " (source, target, position, target_position, owns);"
-           "INSERT INTO relay VALUES ('http://a/sets/x', NULL, '', '', 0)");
-    assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", &why));
-    assert_why(why.text, "the file is damaged");
+           "INSERT INTO relay SELECT * FROM was");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        damage(rows[i]);
+        assert_null(
+            relay_open(path, "http://a/sets/x", "http://b/sets/x", &why));
+        assert_why(why.text, "the file is damaged");
+        damage("DELETE FROM relay; INSERT INTO relay SELECT * FROM was");
+    }
+    relay_close(open_state(state));
+}
+
+/* The disk is full: nothing counts as noted that is not in the file. */
+TEST(what_is_not_noted_does_not_count)
+{
+    const struct rlimit none = {0, RLIM_INFINITY};
+    const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+    struct relay_state *s = open_state(state);
+    struct relay_post post;
+    bool is_there;
+
+    assert_true(relay_seal(s, "[1,2]\n", 6, 2, "a-9"));
+    assert_true(relay_unfinished(s, &post, &is_there));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    assert_false(relay_note(s, "a-1"));
+    assert_false(relay_note_target(s, "t-1"));
+    assert_false(relay_own(s, true));
+    assert_false(relay_posted(s, &post, "t-2"));
+    assert_false(relay_seal(s, "[1]", 3, 1, "a-10"));
+    assert_non_null(strstr(relay_trouble(s), path));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+    assert_string_equal(relay_position(s), "");
+    assert_string_equal(relay_target(s), "");
+    assert_false(relay_owns(s));
+    assert_true(relay_posted(s, &post, "t-2"));
+    assert_string_equal(relay_position(s), "a-9");
+    free(post.body);
+    relay_close(s);
 }
 
 /* A relay does not own its target unless somebody said so; a state of the first

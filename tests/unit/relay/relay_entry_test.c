@@ -170,6 +170,15 @@ TEST(keeps_all_else)
  * it. */
 TEST(does_not_go_round)
 {
+    static const char *const no_paths[] = {
+        "{\"loc\":\"u:1\",\"attributes\":[{\"ns\":\"urn:tidings:relay:1\","
+        "\"name\":\"paths\",\"value\":\"" B "\"}]}",
+        "{\"loc\":\"u:1\",\"attributes\":[{\"ns\":\"urn:tidings:relay:2\","
+        "\"name\":\"path\",\"value\":\"" B "\"}]}",
+        "{\"loc\":\"u:1\",\"attributes\":[{\"ns\":\"urn:tidings:relay:1\","
+        "\"name\":\"path\",\"value\":[" B "]}]}",
+    };
+
     assert_becomes(
         "{\"loc\":\"u:1\",\"links\":[" VIA("u:0") "]," PATH(C) "}",
         "{\"loc\":\"u:1\",\"links\":[" VIA("u:0") "]," PATH(C " " A) "}");
@@ -180,6 +189,9 @@ TEST(does_not_go_round)
                      RELAY_WRITTEN);
     assert_int_equal(relay("{\"loc\":\"u:1\"," PATH(B " " C) "}", false),
                      RELAY_RING);
+    for (size_t i = 0; i < sizeof(no_paths) / sizeof(no_paths[0]); i++)
+        assert_int_equal(relay(no_paths[i], false), RELAY_WRITTEN);
+    relay("{\"loc\":\"u:1\"," PATH(B) "}", false);
     assert_string_equal(written, "");
 }
 

@@ -107,6 +107,21 @@ TEST(refuses_resources_of_the_target_itself)
     relay_resources_free(r);
 }
 
+/* A document without it would delete it at the target. */
+TEST(refuses_what_it_cannot_read)
+{
+    struct relay_resources *r = relay_resources_new(&limits);
+    int fd;
+
+    assert_non_null(r);
+    add(r, "{\"loc\":1}");
+    assert_false(relay_resources_write(r, &rules, &fd));
+    assert_int_equal(fd, -1);
+    assert_string_equal(relay_resources_trouble(r),
+                        "a resource that cannot be read");
+    relay_resources_free(r);
+}
+
 static void
 on_full(int number)
 {
