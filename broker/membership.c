@@ -9,7 +9,6 @@
 #include "broker/journal/pg_streams.h"
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
-#include "broker/sets/settings.h"
 
 /* For a connection, and for an answer: a post that gets no turn is refused
  * within two seconds. */
@@ -88,41 +87,6 @@ membership_check(const struct config *config, struct problem *why)
     return STATUS_OK;
 }
 
-/* The same: sets */
-
-/* The first set that a cluster cannot have. */
-struct set_check {
-    enum status rc;
-    struct problem *why;
-};
-
-static bool
-check_set(struct set *set, const struct head *head, void *user)
-{
-    struct set_check *check = user;
-    struct problem inner = {""};
-    struct settings settings;
-
-    (void)head;
-    registry_settings(set, &settings);
-    settings.peers = registry_peers(set);
-    check->rc = settings_check_cluster(&settings, &inner);
-    settings_fini(&settings);
-    if (check->rc)
-        problem_set(check->why, "--cluster: the set %s: %s", set->name,
-                    inner.text);
-    return !check->rc;
-}
-
-static enum status
-check_sets(struct registry *registry, struct problem *why)
-{
-    struct set_check check = {STATUS_OK, why};
-
-    registry_each(registry, check_set, &check);
-    return check.rc;
-}
-
 /* The journal */
 
 enum status
@@ -179,10 +143,8 @@ membership_check_copy(struct membership *c, struct registry *registry,
 {
     struct problem reason = {""};
     struct journal_place place;
-    enum status rc = check_sets(registry, why);
+    enum status rc;
 
-    if (rc)
-        return rc;
     log_place(registry_log(registry), &place);
     rc = pg_journal_check(c->journal, &place, &reason);
     if (place.n == 0 && (rc == STATUS_GONE || rc == STATUS_DIFFERENT))

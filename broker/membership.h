@@ -33,7 +33,7 @@ MUST_CHECK enum status membership_open_streams(struct membership *membership,
                                                struct problem *why);
 
 /* Checks, before the broker serves, that it belongs to the cluster: name,
- * public URL, the sets, and that an empty copy can begin with the first record.
+ * public URL, and that an empty copy can begin with the first record.
  * STATUS_OK also if the journal does not answer, or does not agree with the
  * copy: the broker then serves reads. */
 MUST_CHECK enum status membership_check_copy(struct membership *membership,

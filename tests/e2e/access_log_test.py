@@ -170,6 +170,23 @@ def test_a_renamed_file_is_opened_again_at_a_reload(start_broker, tmp_path, log)
         assert before.encode() not in log.read_bytes()
 
 
+# A reload that fails opens the file again; where that fails, too, both are logged, and
+# the former file goes on.
+def test_a_file_that_cannot_be_opened_again_goes_on(start_broker, tmp_path):
+    ini, folder = tmp_path / "tidingsd.ini", tmp_path / "logs"
+    folder.mkdir()
+    log = folder / "access.log"
+    ini.write_text(f"access-log = {log}\nlog-format = json\n")
+    broker = start_broker("--config", ini)
+    folder.rename(tmp_path / "former")
+    ini.write_text("nonsense\n")
+    broker.process.signal(signal.SIGHUP)
+    broker.wait_said("the access log is not reopened")
+    broker.wait_said("not reloaded, the old settings stay")
+    answer = broker.get("/healthz")["X-Request-Id"]
+    line_of(tmp_path / "former/access.log", answer)
+
+
 def test_a_reload_turns_it_on_and_off_and_changes_the_format(
     start_broker, tmp_path, log
 ):

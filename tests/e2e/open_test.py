@@ -185,6 +185,7 @@ def test_does_not_listen_to_all_without_being_told_twice(run, tmp_path):
         ("--public-url http://127.example.org", 2, insecure),
         ("--public-url http://localhost.example.org", 2, insecure),
         ("--public-url http://127.0.0.1@example.org", 2, ""),
+        ("--insecure-open --public-url http://a.example/x&y", 2, "without & <"),
         ("--listen 0.0.0.0:0 --insecure-open", 2, "--public-url"),
         (
             "--listen 0.0.0.0:0 --check --insecure-open "

@@ -171,6 +171,18 @@ def test_content_is_not_deleted_by_a_slip(texts, run):
     wait_for("the content to go", lambda: not kept(texts))
 
 
+# The broker counts content after the post; what it has not counted yet is named, too.
+def test_content_that_is_not_counted_is_not_deleted_by_a_slip(broker):
+    news = broker.set().create(content="inline")
+    loc = "http://example.com/1"
+    (news.folder / "content.db").mkdir(parents=True)  # the count fails
+    assert news.send(*multipart([change(loc)], [(loc, None, b"text")])).status == 200
+    refused = news.change(content="none")
+    detail = "delete the content of the last 1 entries, which is not counted yet"
+    check_refused(refused, 409, detail)
+    assert refused.json()["discards"]["uncounted"] == 1
+
+
 # The same of a shorter retention: closed lists, and archived generations. Lists that
 # the earlier settings would delete anyway do not count, and nothing obstructs a
 # retention that deletes nothing.

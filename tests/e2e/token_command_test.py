@@ -1,6 +1,7 @@
 """tidingsd token: beside a running broker, and without one, with the same output."""
 
 import contextlib
+import errno
 import json
 import re
 import sqlite3
@@ -162,3 +163,17 @@ def test_the_last_use_outlives_a_kill(start_broker):
     broker.kill()
     broker.restart()
     assert shown(broker, "one")["used"] == before
+
+
+# A disk that fails costs the last use, not the request; the next look saves it.
+def test_a_use_that_cannot_be_saved_is_saved_later(start_broker, faults):
+    broker = start_broker(env=faults.env)
+    broker.add_token("root", admin=True)
+    holder = broker.holder(broker.add_token("one", observe=True))
+    faults.arm(faults.WRITE, "tokens.db-wal", errno.EIO)
+    assert holder.get("/tokens/self").status == 200
+    broker.wait_said("the last uses of tokens are not saved")
+    assert use_on_disk(broker, "one") == 0
+    assert holder.get("/tokens/self").status == 200
+    faults.disarm()
+    wait_for("the use of the token", lambda: use_on_disk(broker, "one"))

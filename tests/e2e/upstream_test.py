@@ -2,6 +2,8 @@
 other, through an external hub and an upstream topic."""
 
 import collections
+import contextlib
+import sqlite3
 
 import pytest
 
@@ -109,6 +111,23 @@ NOTICE = (
     "<url><loc>http://example.com/r/1</loc>"
     '<rs:md change="created"/></url></urlset>'
 )
+
+
+# The settings of a second set name the topic, too, as by a restored database.
+def test_a_topic_of_two_sets_goes_to_the_first(chain):
+    down = chain.down
+    down.set("second").create()
+    down.stop()
+    with contextlib.closing(sqlite3.connect(down.data / "tidings.db")) as db, db:
+        db.execute(
+            "UPDATE sets SET settings ="
+            " (SELECT settings FROM sets WHERE name = 'mirror') WHERE name = 'second'"
+        )
+    down.restart()
+    down.wait_said("the set second gets no changes of its topic")
+    chain.news.post(3)
+    check_mirrors(chain.mirror, 3)
+    assert down.set("second").last() == 0
 
 
 # W-123: a Source that only pings.

@@ -11,10 +11,10 @@
 #define OLD "https://old.example/base"
 #define NEW "https://new.example"
 
-/* Opens and closes a registry with `url`, and returns what it prints on
+/* Remembers `url`, or (NULL) sets readers, and returns what is printed on
  * standard error. */
 static void
-remember(void **state, const char *url, char said[2000])
+listen(const char *dir, const char *url, char said[2000])
 {
     int saved = dup(STDERR_FILENO);
     FILE *file = tmpfile();
@@ -23,7 +23,10 @@ remember(void **state, const char *url, char said[2000])
     assert_non_null(file);
     fflush(stderr);
     dup2(fileno(file), STDERR_FILENO);
-    data_directory_remember_url(tempdir_path(state), url);
+    if (url)
+        data_directory_remember_url(dir, url);
+    else
+        data_directory_set_readers(dir, READERS_ALL);
     fflush(stderr);
     dup2(saved, STDERR_FILENO);
     close(saved);
@@ -31,6 +34,12 @@ remember(void **state, const char *url, char said[2000])
     n = fread(said, 1, 1999, file);
     said[n] = '\0';
     fclose(file);
+}
+
+static void
+remember(void **state, const char *url, char said[2000])
+{
+    listen(tempdir_path(state), url, said);
 }
 
 FIXTURE(tempdir_setup, tempdir_teardown);
@@ -61,4 +70,15 @@ TEST(says_so_when_it_cannot_remember)
     assert_int_equal(mkdirat(tempdir_fd(state), "public-url", 0755), 0);
     remember(state, OLD, said);
     assert_non_null(strstr(said, "the public URL is not remembered"));
+    listen("/nowhere/at/all", OLD, said);
+    assert_non_null(strstr(said, "cannot open /nowhere/at/all"));
+}
+
+TEST(says_so_when_it_cannot_set_readers)
+{
+    char said[2000];
+
+    listen("/nowhere/at/all", NULL, said);
+    assert_non_null(strstr(said, "are not as wanted"));
+    assert_non_null(strstr(said, "cannot open /nowhere/at/all"));
 }
