@@ -200,7 +200,8 @@ def test_a_lease_ends(news, callbacks):
     assert one.accepted[0].after == 1
 
 
-# W-072: a delivery that keeps failing ends with the lease, too.
+# W-072: a delivery that keeps failing ends with the lease, too. How often it is tried
+# before is a matter of the machine; unit/hub_quiet counts it.
 @pytest.mark.broker(*hub.QUICK, "--hub-lease-min", "1")
 def test_no_retry_outlives_the_lease(news, callbacks):
     fence = callbacks.join(news)
@@ -210,7 +211,6 @@ def test_no_retry_outlives_the_lease(news, callbacks):
     other.always(500)
     news.post()
     ask("subscribe", news, one, lease=2, after=0)
-    one.deliveries.wait(2)
     hub.wait_gone(news, one)
     see_retries(other, 2)
     check_no_more(news, one, other, fence)

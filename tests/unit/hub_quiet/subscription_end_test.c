@@ -30,6 +30,27 @@ TEST(ends_with_its_lease)
     assert_null(sim_find(CALLBACK));
 }
 
+/* W-072: a delivery that keeps failing ends with the lease, too: no retry is
+ * left then. */
+TEST(no_retry_outlives_the_lease)
+{
+    unsigned n_tries = 0;
+
+    sim_active(CALLBACK, "&hub.lease_seconds=300");
+    sim_post(4, 1);
+    for (int s = 0; s < 302; s++) {
+        if (sim_call(CALLBACK)) {
+            sim_answer(sim_call(CALLBACK), 500, "");
+            n_tries++;
+        }
+        quiet_pass(1000000);
+    }
+    assert_true(n_tries > 2);
+    assert_null(sim_find(CALLBACK));
+    quiet_pass(DAY_US);
+    assert_int_equal(sim_n_calls(), 0);
+}
+
 /* W-072: the hub notices within an hour that the wall clock was set forward. A
  * clock that was set back does not end a lease early. */
 TEST(a_lease_goes_by_the_wall_clock)
