@@ -188,14 +188,14 @@ enum call_failure
 call_queue_add(struct call_queue *q, struct call *call)
 {
     struct host *host = NULL;
+    char memory[KEY_MAX];
     struct buf key;
     bool is_url;
 
-    buf_init(&key, KEY_MAX);
+    buf_init_fixed(&key, memory, sizeof(memory));
     is_url = write_key(&key, call->url);
     if (is_url)
         host = host_of(q, buf_slice(&key));
-    buf_fini(&key);
     if (!host)
         return is_url ? CALL_MEMORY : CALL_REFUSED;
 

@@ -422,15 +422,21 @@ call_transfer_set(struct call_transfer *t, struct call *call, bool connects)
     CURL *e = t->easy;
     int64_t left_us =
         call->timeout_us - (clock_steady_us() - call->own.began_us);
+    CURLUcode rc;
 
     if (left_us <= 0) {
         call_fail(call, CALL_TIMEOUT, "its time was over before it was sent");
         return false;
     }
     set_headers(t, call);
-    if (curl_url_set(t->url, CURLUPART_URL, call->url,
-                     CURLU_PATH_AS_IS | CURLU_DISALLOW_USER |
-                         CURLU_NON_SUPPORT_SCHEME)) {
+    rc = curl_url_set(t->url, CURLUPART_URL, call->url,
+                      CURLU_PATH_AS_IS | CURLU_DISALLOW_USER |
+                          CURLU_NON_SUPPORT_SCHEME);
+    if (rc == CURLUE_OUT_OF_MEMORY) {
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
+        return false;
+    }
+    if (rc) {
         call_fail(call, CALL_REFUSED, "the URL is none that can be called");
         return false;
     }

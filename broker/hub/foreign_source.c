@@ -187,7 +187,7 @@ has_link(struct slice links, const char *rel, struct slice url)
 }
 
 /* R-295. A Source that cannot be reached may be reachable later: 502, 504. One
- * that answers, but does not name us, refuses: 403. */
+ * that answers, but does not name us, refuses: 403. No memory: 503. */
 static unsigned
 judge_head(const struct foreign_source *s, struct slice hub,
            struct problem *why)
@@ -196,6 +196,10 @@ judge_head(const struct foreign_source *s, struct slice hub,
     struct slice self;
     size_t n = 0;
 
+    if (call->failure == CALL_MEMORY) {
+        problem_memory(why);
+        return 503;
+    }
     if (call->failure == CALL_TIMEOUT) {
         problem_set(why, "the topic did not answer HEAD in time");
         return 504;
