@@ -51,6 +51,7 @@ static enum status
 check_namespace(const struct attribute *a, struct problem *why)
 {
     char ns[CHANGE_NS_MAX + 1];
+    enum status rc;
 
     if (a->ns.size > CHANGE_NS_MAX)
         return problem(why, STATUS_INVALID,
@@ -59,7 +60,10 @@ check_namespace(const struct attribute *a, struct problem *why)
                        problem_quote(a->name).text, CHANGE_NS_MAX);
     memcpy(ns, a->ns.data, a->ns.size);
     ns[a->ns.size] = '\0';
-    if (!xml_is_namespace(ns))
+    rc = xml_check_namespace(ns);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(why);
+    if (rc)
         return problem(why, STATUS_INVALID,
                        "attribute \"%s\": its namespace is not a URI: \"%s\"",
                        problem_quote(a->name).text, problem_quote(a->ns).text);

@@ -1,5 +1,7 @@
 #include "proto/resourcesync/json_parse.h"
 
+#include <setjmp.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <yajl/yajl_parse.h>
 
@@ -27,8 +29,26 @@ enum escape {
     ESCAPE_HIGH_BEGUN
 };
 
+/* Before the bytes of an allocation of yajl's. */
+union block {
+    struct {
+        union block *before, *behind; /* a ring */
+        size_t size;
+    } in;
+
+    max_align_t aligned;
+};
+
+/* Memory of json_parse_text for yajl: small texts need no more. yajl begins
+ * with two buffers of 2 KB. */
+#define SPARE_BYTES 8192
+
 struct json_parse {
     yajl_handle yajl;
+    union block blocks; /* all of yajl's, which json_parse.c frees */
+    jmp_buf starved;    /* out of yajl */
+    char *spare;        /* of SPARE_BYTES, or NULL */
+    size_t n_spare;     /* bytes of it that are used */
     json_event_fn *on_event;
     void *user;
 
@@ -191,6 +211,130 @@ static const yajl_callbacks callbacks = {
     .yajl_end_array = on_array_end,
 };
 
+/*
+ * Memory
+ *
+ * yajl writes to what its allocator returns without a look: it crashes without
+ * memory. So this allocator returns to the function that called yajl instead,
+ * over yajl's head. That leaves yajl in no state to be called again, not even
+ * to free what it has.
+ */
+
+static bool
+is_spare(const struct json_parse *json, const union block *block)
+{
+    const char *at = (const char *)block;
+
+    return json->spare && at >= json->spare && at < json->spare + SPARE_BYTES;
+}
+
+static void *
+enter_block(struct json_parse *json, union block *block, size_t size)
+{
+    if (!block)
+        longjmp(json->starved, 1);
+    block->in.size = size;
+    block->in.before->in.behind = block;
+    block->in.behind->in.before = block;
+    return block + 1;
+}
+
+static void *
+take_block(void *user, size_t size)
+{
+    struct json_parse *json = user;
+    size_t whole = (sizeof(union block) + size + sizeof(union block) - 1) /
+                   sizeof(union block) * sizeof(union block);
+    bool is_small = json->spare && whole <= SPARE_BYTES - json->n_spare;
+    union block *block =
+        is_small ? (void *)(json->spare + json->n_spare) : malloc(whole);
+
+    if (is_small)
+        json->n_spare += whole;
+    if (block) {
+        block->in.before = json->blocks.in.before;
+        block->in.behind = &json->blocks;
+    }
+    return enter_block(json, block, size);
+}
+
+static void
+free_block(void *user, void *bytes)
+{
+    union block *block = bytes;
+
+    if (!block--)
+        return;
+    block->in.before->in.behind = block->in.behind;
+    block->in.behind->in.before = block->in.before;
+    if (!is_spare(user, block))
+        free(block);
+}
+
+static void *
+resize_block(void *user, void *bytes, size_t size)
+{
+    union block *block = bytes;
+    void *more;
+
+    if (!block)
+        return take_block(user, size);
+    block--;
+    if (!is_spare(user, block))
+        return enter_block(user, realloc(block, sizeof(*block) + size), size);
+    more = take_block(user, size);
+    memcpy(more, bytes, block->in.size < size ? block->in.size : size);
+    free_block(user, bytes);
+    return more;
+}
+
+static void
+free_yajl(struct json_parse *json)
+{
+    union block *all = &json->blocks;
+
+    while (all->in.behind && all->in.behind != all)
+        free_block(json, all->in.behind + 1);
+    json->yajl = NULL;
+}
+
+static void
+make_yajl(struct json_parse *json)
+{
+    yajl_alloc_funcs memory = {.malloc = take_block,
+                               .realloc = resize_block,
+                               .free = free_block,
+                               .ctx = json};
+
+    json->blocks.in.before = json->blocks.in.behind = &json->blocks;
+    if (!setjmp(json->starved))
+        json->yajl = yajl_alloc(&callbacks, &memory, json);
+}
+
+/* yajl's reason; NULL: no memory. */
+static unsigned char *
+get_error(struct json_parse *json)
+{
+    return setjmp(json->starved) ? NULL
+                                 : yajl_get_error(json->yajl, 0, NULL, 0);
+}
+
+/* Gives yajl the piece; or tells it the end, which is no piece. */
+static yajl_status
+run_yajl(struct json_parse *json)
+{
+    struct slice piece = json->piece;
+
+    if (setjmp(json->starved)) {
+        json->rc = problem_memory(json->why);
+        return yajl_status_error;
+    }
+    return piece.size > 0
+               ? yajl_parse(json->yajl, (const unsigned char *)piece.data,
+                            piece.size)
+               : yajl_complete_parse(json->yajl);
+}
+
 struct json_parse *
 json_parse_new(json_event_fn *on_event, void *user)
 {
@@ -212,8 +356,7 @@ json_parse_free(struct json_parse *json)
 {
     if (!json)
         return;
-    if (json->yajl)
-        yajl_free(json->yajl);
+    free_yajl(json);
     free(json);
 }
 
@@ -224,14 +367,9 @@ json_parse_reset(struct json_parse *json)
     json_event_fn *on_event = json->on_event;
     void *user = json->user;
 
-    if (json->yajl)
-        yajl_free(json->yajl);
-    *json = (struct json_parse){
-        .yajl = yajl_alloc(&callbacks, NULL, json),
-        .on_event = on_event,
-        .user = user,
-        .line = 1,
-    };
+    free_yajl(json);
+    *json = (struct json_parse){.on_event = on_event, .user = user, .line = 1};
+    make_yajl(json);
     return json->yajl ? STATUS_OK : STATUS_MEMORY;
 }
 
@@ -324,16 +462,18 @@ check_space(struct json_parse *json)
 static enum status
 syntax_error(struct json_parse *json)
 {
-    unsigned char *text = yajl_get_error(json->yajl, 0, NULL, 0);
-    struct slice reason = slice_of((const char *)text);
+    unsigned char *text = get_error(json);
+    struct slice reason;
     enum status rc;
 
+    if (!text)
+        return problem_memory(json->why);
+    reason = slice_of((const char *)text);
     while (reason.size > 0 && reason.data[reason.size - 1] == '\n')
         reason.size--;
     rc = problem(json->why, STATUS_MALFORMED, "not JSON: %s",
-                 text ? problem_quote(reason).text : "unreadable");
-    if (text)
-        yajl_free_error(json->yajl, text);
+                 problem_quote(reason).text);
+    yajl_free_error(json->yajl, text);
     return rc;
 }
 
@@ -349,8 +489,7 @@ parse_some(struct json_parse *json)
     if (json->rc)
         return;
     json->last = 0;
-    status =
-        yajl_parse(json->yajl, (const unsigned char *)piece.data, piece.size);
+    status = run_yajl(json);
     if (status != yajl_status_ok && !json->rc)
         json->rc = syntax_error(json);
     if (json->rc) {
@@ -396,8 +535,7 @@ enum status
 json_parse_end(struct json_parse *json, struct problem *why)
 {
     json->why = why;
-    if (!json->rc && yajl_complete_parse(json->yajl) != yajl_status_ok &&
-        !json->rc)
+    if (!json->rc && run_yajl(json) != yajl_status_ok && !json->rc)
         json->rc = syntax_error(json);
     json->why = NULL;
     return json->rc;
@@ -418,17 +556,20 @@ enum status
 json_parse_text(struct slice text, json_event_fn *on_event, void *user,
                 struct problem *why)
 {
-    struct json_parse json = {.on_event = on_event, .user = user};
-    enum status rc = json_parse_reset(&json);
+    max_align_t spare[SPARE_BYTES / sizeof(max_align_t)];
+    struct json_parse json = {
+        .on_event = on_event, .user = user, .line = 1, .spare = (char *)spare};
+    enum status rc;
 
-    if (rc)
+    make_yajl(&json);
+    if (!json.yajl)
         return problem_memory(why);
     rc = json_parse_feed(&json, text, why);
     if (!rc)
         rc = json_parse_end(&json, why);
     if (rc && why)
         why->line = json_parse_line(&json);
-    yajl_free(json.yajl);
+    free_yajl(&json);
     return rc;
 }
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include <libxml/parser.h>
@@ -52,7 +53,58 @@ struct xml {
     struct xml_scan scan;
 };
 
+/*
+ * Memory
+ *
+ * Without memory libxml2 does not always say so: it finds that a namespace is
+ * no URI, or leaves something out. So its allocations go through this file: if
+ * one fails, all that the library says of the document is STATUS_MEMORY. They
+ * end at the allocator that the library had before: a program that embeds ours
+ * may have given it one of its own.
+ */
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local bool is_starved; /* since the library was called */
+
+static struct {
+    xmlFreeFunc free;
+    xmlMallocFunc malloc;
+    xmlReallocFunc realloc;
+    xmlStrdupFunc strdup;
+} before;
+
+static void *
+note(void *bytes, size_t size)
+{
+    is_starved |= !bytes && size > 0;
+    return bytes;
+}
+
+static void *
+take(size_t size)
+{
+    return note(before.malloc(size), size);
+}
+
+static void *
+resize(void *bytes, size_t size)
+{
+    return note(before.realloc(bytes, size), size);
+}
+
+static char *
+duplicate(const char *text)
+{
+    return note(before.strdup(text), 1);
+}
+
+static void
+init_library(void)
+{
+    xmlMemGet(&before.free, &before.malloc, &before.realloc, &before.strdup);
+    xmlMemSetup(before.free, take, resize, duplicate);
+    xmlInitParser();
+}
 
 static void
 stop_parser(struct xml *xml, enum status rc)
@@ -60,6 +112,8 @@ stop_parser(struct xml *xml, enum status rc)
     if (xml->rc)
         return;
     xml->rc = rc;
+    if (!xml->context) /* it has just failed to be made */
+        return;
     xml->line = xml_line(xml);
     if (!xml->is_scanning)
         xmlStopParser(xml->context);
@@ -170,21 +224,19 @@ static void
 on_error(void *data, xmlErrorPtr error)
 {
     struct xml *xml = data;
-    struct slice message = slice_of(error->message);
+    struct slice message;
 
     if (xml->rc || error->level < XML_ERR_ERROR)
         return;
+    message = slice_of(error->message ? error->message : "no memory");
     while (message.size > 0 && message.data[message.size - 1] == '\n')
         message.size--;
     /* The library says "Extra content at the end of the document" of it. */
     if (error->code == XML_ERR_DOCUMENT_END &&
         (!xml->has_root || xml->depth > 0))
         message = SLICE("it ends before its root does");
-    stop_parser(xml,
-                problem(xml->why,
-                        error->code == XML_ERR_NO_MEMORY ? STATUS_MEMORY
-                                                         : STATUS_MALFORMED,
-                        "not well-formed: %s", problem_quote(message).text));
+    stop_parser(xml, problem(xml->why, STATUS_MALFORMED, "not well-formed: %s",
+                             problem_quote(message).text));
 }
 
 /* For what the library says without a parser, about encodings. */
@@ -214,20 +266,20 @@ open_context(struct xml *xml)
 {
     xmlSAXHandler copy = handler;
 
+    xml->rc = STATUS_OK;
+    is_starved = false;
     xml->context = xmlCreatePushParserCtxt(&copy, xml, NULL, 0, NULL);
     if (!xml->context)
         return STATUS_MEMORY;
     xmlDictSetLimit(xml->context->dict, DICTIONARY_MAX);
-    for (size_t i = 0; i < xml->n_names; i++) {
+    for (size_t i = 0; i < xml->n_names; i++)
         xml->names[i] = xmlDictLookup(xml->context->dict,
                                       (const xmlChar *)xml->words[i], -1);
-        if (!xml->names[i]) {
-            xmlFreeParserCtxt(xml->context);
-            xml->context = NULL;
-            return STATUS_MEMORY;
-        }
+    if (is_starved) {
+        xmlFreeParserCtxt(xml->context);
+        xml->context = NULL;
     }
-    return STATUS_OK;
+    return is_starved ? STATUS_MEMORY : STATUS_OK;
 }
 
 static void
@@ -265,7 +317,7 @@ xml_new(const struct xml_events *events, void *user, const char *const *words,
 {
     struct xml *xml = calloc(1, sizeof(*xml));
 
-    pthread_once(&once, xmlInitParser);
+    pthread_once(&once, init_library);
     if (!xml)
         return NULL;
     xml->events = events;
@@ -300,8 +352,9 @@ xml_reset(struct xml *xml)
         xml->context = NULL;
     }
     if (xml->context) {
+        is_starved = false;
         if (!xml->is_scanning &&
-            xmlCtxtResetPush(xml->context, NULL, 0, NULL, NULL))
+            (xmlCtxtResetPush(xml->context, NULL, 0, NULL, NULL) || is_starved))
             return STATUS_MEMORY;
     } else if (open_context(xml)) {
         return STATUS_MEMORY;
@@ -458,6 +511,7 @@ read_bytes(struct xml *xml, struct slice bytes, bool is_end,
     if (xml->rc)
         return xml->rc;
     xml->why = why;
+    is_starved = false;
     /* The library takes a mark from a new parser, but not after a reset. */
     if (!bom_skip(&xml->bom, &bytes)) {
         stop_parser(xml,
@@ -474,6 +528,8 @@ read_bytes(struct xml *xml, struct slice bytes, bool is_end,
     } else {
         parse_guarded(xml, bytes, is_end);
     }
+    if (is_starved)
+        xml->rc = problem_memory(why);
     xml->why = NULL;
     return xml->rc;
 }
@@ -490,13 +546,20 @@ xml_end(struct xml *xml, struct problem *why)
     return read_bytes(xml, (struct slice){NULL, 0}, true, why);
 }
 
-bool
-xml_is_namespace(const char *ns)
+enum status
+xml_check_namespace(const char *ns)
 {
-    xmlURIPtr uri = xmlParseURI(ns);
+    bool was_starved = is_starved; /* a document may be on its way */
+    xmlURIPtr uri;
+    enum status rc;
 
+    pthread_once(&once, init_library);
+    is_starved = false;
+    uri = xmlParseURI(ns);
+    rc = is_starved ? STATUS_MEMORY : uri ? STATUS_OK : STATUS_INVALID;
     xmlFreeURI(uri); /* NULL is allowed */
-    return uri != NULL;
+    is_starved |= was_starved;
+    return rc;
 }
 
 uint64_t

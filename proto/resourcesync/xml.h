@@ -76,9 +76,10 @@ MUST_CHECK enum status xml_feed(struct xml *xml, struct slice bytes,
                                 struct problem *why);
 MUST_CHECK enum status xml_end(struct xml *xml, struct problem *why);
 
-/* Can `ns` be the name of a namespace, as this parser judges it when it reads a
- * declaration: is it a URI reference (RFC 3986)? Terminated. */
-bool xml_is_namespace(const char *ns);
+/* Checks that `ns` can be the name of a namespace, as this parser judges it
+ * when it reads a declaration: a URI reference (RFC 3986). Terminated.
+ * STATUS_INVALID, STATUS_MEMORY. */
+MUST_CHECK enum status xml_check_namespace(const char *ns);
 
 /* The line it stands in, or stood in when it failed. */
 uint64_t xml_line(const struct xml *xml);

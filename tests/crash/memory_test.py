@@ -1,7 +1,7 @@
 """Memory that ends: each allocation of the program's own code fails in turn
-(faults.py), while a Source posts, followers read, the broker calls subscribers, and
-commands run. What was acknowledged is there, once; nobody misses a change; no program
-crashes."""
+(faults.py), those of yajl and of libxml2 among them, while a Source posts, followers
+read, the broker calls subscribers, and commands run. What was acknowledged is there,
+once; nobody misses a change; no program crashes."""
 
 import errno
 import gzip
@@ -44,9 +44,11 @@ def sweep(faults, act, step=1):
 A = "http://example.com/a"
 CONTENT, MULTIPART = multipart([change(A)], [(A, None, b"x" * 1000)])
 LINES = "".join(json.dumps(entry) + "\n" for entry in entries(3))
+NAMED = {"ns": "http://example.com/ns", "name": "n", "value": "v"}
 
 BODIES = {
     "json": (entries(3), JSON, {}),
+    "attributes": ([change(A, attributes=[NAMED])], JSON, {}),
     "xml": (example("foreign-and-escaped.xml"), XML, {}),
     "ndjson": (LINES, NDJSON, {}),
     "gzip": (gzip.compress(LINES.encode()), NDJSON, {"content_encoding": "gzip"}),
