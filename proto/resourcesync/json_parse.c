@@ -319,7 +319,7 @@ get_error(struct json_parse *json)
                                  : yajl_get_error(json->yajl, 0, NULL, 0);
 }
 
-/* Gives yajl the piece; or tells it the end, which is no piece. */
+/* Gives yajl the piece; without a piece, the end. */
 static yajl_status
 run_yajl(struct json_parse *json)
 {
