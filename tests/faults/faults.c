@@ -269,6 +269,17 @@ extern void *__interceptor_calloc(size_t n, size_t size) __attribute__((weak));
 extern void *__interceptor_realloc(void *bytes, size_t size)
     __attribute__((weak));
 
+/* The program has ended, and its exit handlers run. In the build that counts
+ * lines these are gcov's, which crash without memory. */
+static atomic_bool is_ending;
+static atomic_flag is_awaited = ATOMIC_FLAG_INIT;
+
+static void
+note_end(void)
+{
+    atomic_store(&is_ending, true);
+}
+
 /* Whether an allocation by the code at `caller` fails. A library's never does:
  * how it bears that is its own affair. */
 static bool
@@ -277,7 +288,12 @@ has_no_memory(const void *caller)
     int outcome;
 
     if (!is_armed() || (uintptr_t)caller < code.from ||
-        (uintptr_t)caller >= code.to || !is_met(PLAN_MEMORY, "", &outcome))
+        (uintptr_t)caller >= code.to)
+        return false;
+    /* As late as this, so that it runs before the program's own handlers. */
+    if (!atomic_flag_test_and_set(&is_awaited))
+        atexit(note_end);
+    if (atomic_load(&is_ending) || !is_met(PLAN_MEMORY, "", &outcome))
         return false;
     errno = outcome;
     return true;
