@@ -217,6 +217,16 @@ def test_follow_ends_with_3_where_its_position_is_gone(news, follow, state):
     assert state.read_text() == f"{FOREIGN}\n"
 
 
+def test_follow_takes_no_position_for_several_sets(start_broker, run):
+    broker = start_broker()
+    for name in ("a", "b"):
+        broker.set(name).post(2)
+    position = broker.set("a").state()["position"]
+    command = ("tidings", "follow", f"{broker.url}/", "--after", position)
+    said = run(*command, status=2).errors()
+    assert f"{position} is a position of one set, and the source has 2" in said
+
+
 def test_follow_reports_that_a_set_does_not_exist(broker, follow):
     missing = broker.set()
     followed = follow(missing, "--from-start", status=1)

@@ -165,6 +165,25 @@ TEST(malformed_arguments_are_invalid)
     assert_int_equal(follow(s, "", TD_JSON, 1), TD_INVALID);
 }
 
+/* A program may be of a later version than the library. */
+TEST(options_of_no_meaning_are_invalid)
+{
+    struct stage *s = *state;
+    static const struct td_follow_options options[] = {
+        {.transports = 1u << 30},
+        {.baseline = (enum td_baseline)99},
+        {.form = (enum td_form)99},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        assert_int_equal(td_follow(s->client, "http://example.com/sets/news",
+                                   &options[i], on_message, s),
+                         TD_INVALID);
+        assert_string_equal(td_problem(s->client),
+                            "no such transport, form or use of baselines");
+    }
+}
+
 /* Stopping */
 
 /* td_stop before the call ends it at once, and is then used up. */
