@@ -1166,6 +1166,7 @@ def test_a_kill_while_both_keep_a_post_loses_nothing(writer):
         send_large(writer.news, 2)
     writer.faults.disarm()
     wait_last(writer.other, "news", 200)
+    writer.broker.wait()  # its port is free then
     writer.broker.restart()
     wait_last(writer.broker, "news", 200)
     assert send_large(writer.news, 2).status == 200
@@ -1183,6 +1184,7 @@ def test_entries_of_a_refused_record_are_nothing(writer, is_killed):
         with pytest.raises(ConnectionEnded):
             send_large(writer.news, 2)
         writer.faults.disarm()
+        writer.broker.wait()  # its port is free then
         writer.broker.restart()
     else:
         assert send_large(writer.news, 2).status == 503
