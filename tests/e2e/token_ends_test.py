@@ -176,13 +176,17 @@ def test_bridges_wait_until_their_token_is_back(start_bridge, mosquitto, faults,
     news = Set(broker, "news").create()
     news.post(3)
     reader.until(3)
+    # The way makes tokens, and may have ended a first connection before its "online".
+    before = [message.payload for message in hearer.on("a/status")]
+    assert before in ([b"online"], [b"offline", b"online"])
+    n = len(before)
     end()
     if way in (rotated, rotated_with_grace):
         news.post(2)
         reader.until(5)
-        assert [m.payload for m in hearer.on("a/status")] == [b"online"]
+        assert [message.payload for message in hearer.on("a/status")] == before
         return
-    assert hearer.wait("a/status", 2).payload == b"offline"
+    assert hearer.wait("a/status", n + 1).payload == b"offline"
     why = f'there is no token "{name}": it was revoked, has expired, or was not made yet'
     wait_half(broker, "out", state="waiting", why=why)
     assert broker.metrics()["tidings_mqtt_without_token"] == 1
@@ -190,7 +194,7 @@ def test_bridges_wait_until_their_token_is_back(start_bridge, mosquitto, faults,
     assert half(broker, "out")["lag"] == 2
     assert broker.delete(f"/tokens/{name}").status in (204, 404)
     broker.add_token(name, subscribe=["*"])
-    assert hearer.wait("a/status", 3).payload == b"online"
+    assert hearer.wait("a/status", n + 2).payload == b"online"
     reader.until(5)
     assert not reader.repeats
     broker.wait_said("the bridge goes on: it has its token again")
