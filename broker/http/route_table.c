@@ -81,8 +81,8 @@ const struct route route_table[] = {
                   {400, BAD_JSON},
                   {403, PEERS},
                   {409, "`new=yes`, and the set exists; or stored bytes would "
-                        "be deleted (`discards`), or settings that cannot be "
-                        "read be lost, without `discard=yes`"},
+                        "be deleted (`discards`) without `discard=yes`, or "
+                        "unreadable settings replaced"},
                   {422, BAD_SETTING}}},
     {METHOD_PATCH, "/sets/{set}", handle_set_patch, OF_SET,
      .does = "Changes some settings of a set", .rights = RIGHT_MANAGE,
@@ -92,8 +92,7 @@ const struct route route_table[] = {
                   {400, BAD_JSON},
                   {403, PEERS},
                   {409, "stored bytes would be deleted (`discards`) without "
-                        "`discard=yes`; or the present settings cannot be "
-                        "read"},
+                        "`discard=yes`; or the set has unreadable settings"},
                   {410, GONE},
                   {422, BAD_SETTING}}},
     {METHOD_DELETE, "/sets/{set}", handle_set_delete, OF_SET,

@@ -278,7 +278,8 @@ keep_unread(struct set *set, struct slice text, const struct problem *why)
     struct settings keeping;
 
     diag(DIAG_WARNING, "sets",
-         "the settings of %s cannot be read, so all that it has is kept: %s",
+         "the settings of %s cannot be read, so the broker keeps all of the "
+         "set: %s",
          set->name, why->text);
     settings_start(&keeping, registry_config(set->registry));
     keeping.retain_lists = 0;

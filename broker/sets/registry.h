@@ -239,15 +239,16 @@ bool set_is_private(const struct set *set);
  * list of sets. Any thread. */
 bool set_is_visible(const struct set *set, const struct principal *principal);
 
-/* True if this broker cannot read the settings of the set: a newer one wrote
- * them. It deletes nothing of the set then, but what somebody names. */
+/* True if this broker cannot read the settings of the set, because a newer
+ * broker wrote them. The broker then deletes lists and content of the set on
+ * request only. */
 bool set_is_unread(const struct set *set);
 
 /* Its setting `content` now. */
 enum content_mode set_content_mode(const struct set *set);
 
-/* The content mode of the set of that name; if it does not exist, the mode that
- * it would begin with. */
+/* The content mode of the set of that name. Without such a set: the mode with
+ * which a new set begins. */
 enum content_mode registry_content(struct registry *registry,
                                    struct slice name);
 

@@ -244,6 +244,7 @@ def starve(faults, start):
     """starve(act, n): calls act(run) again and again, where run(...) runs `tidings`,
     to its end, without one of its allocations: `n` of them, from the first to the last,
     in CI, and each in tests/soak. It yields what the calls returned."""
+
     def run(*arguments):
         done = start("tidings", *arguments, env=faults.env)
         done.give("")

@@ -10,7 +10,6 @@ from tidings_test.sets import change
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
-
 LOC = "http://example.com/1"
 
 
@@ -181,7 +180,7 @@ def test_keeps_all_of_a_set_whose_settings_it_cannot_read(start_broker):
     db.close()
     broker.options += ["--retain-lists", "2"]
     broker.restart()
-    broker.wait_said("all that it has is kept")
+    broker.wait_said("so the broker keeps all of the set")
     wait_closed(b, 2)  # the archive thread has looked at `a` before
     assert a.state()["lists"]["closed"] == 6
     assert contents(a) == {b"text"}

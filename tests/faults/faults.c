@@ -290,7 +290,8 @@ has_no_memory(const void *caller)
     if (!is_armed() || (uintptr_t)caller < code.from ||
         (uintptr_t)caller >= code.to)
         return false;
-    /* As late as this, so that it runs before the program's own handlers. */
+    /* Handlers run in reverse order. This one has to run before gcov's, which
+     * the program registered at its start. */
     if (!atomic_flag_test_and_set(&is_awaited))
         atexit(note_end);
     if (atomic_load(&is_ending) || !is_met(PLAN_MEMORY, "", &outcome))

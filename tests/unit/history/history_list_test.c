@@ -92,7 +92,7 @@ TEST(lastmod_stands_for_datetime_where_there_is_none)
         LIST("", CHANGE("a", "02") MODIFIED("b", "05") CHANGE("c", "04")));
     tells(s, AT("03"), "c ", NULL);
 
-    /* At the beginning it has the time of the one behind it. */
+    /* The first entries of a list have the time of the entry behind them. */
     put(s, "/c.xml", LIST("", UNTIMED("a") CHANGE("b", "03")));
     tells(s, AT("03"), "a b ", AT_N("03", "2"));
 }

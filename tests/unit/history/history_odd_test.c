@@ -54,7 +54,7 @@ TEST(pages_and_links_without_end_are_broken_or_gone)
     is_gone(s, AT("01"));
 }
 
-/* Pages that lead back to one of them end there. */
+/* A `next` that leads to an earlier page ends the list. */
 TEST(pages_in_a_circle_are_read_once)
 {
     struct stage *s = *state;
