@@ -54,8 +54,8 @@ take_farewell(struct live *live, const struct sse_event *event)
     for (size_t i = 0; i < sizeof(farewells) / sizeof(farewells[0]); i++) {
         if (!slice_is(event->name, farewells[i].name))
             continue;
-        if (!json_fields_read((struct slice){event->data, event->size}, &member,
-                              1))
+        if (json_fields_read((struct slice){event->data, event->size}, &member,
+                             1))
             detail[0] = '\0';
         live_finish_closed(live, farewells[i].code, detail);
     }

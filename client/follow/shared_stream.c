@@ -484,7 +484,7 @@ end_set(struct shared_set *set, struct slice end, struct slice text)
         buf_fini(&unknown.body);
         return;
     }
-    if (!json_fields_read(text, &member, 1))
+    if (json_fields_read(text, &member, 1))
         detail[0] = '\0';
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         if (slice_is(end, ends[i].name))

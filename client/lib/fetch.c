@@ -639,8 +639,8 @@ fetch_refused(struct problem *why, const struct fetch_answer *answer)
         {.name = "entry", .number = &entry},
         {.name = "line", .number = &line},
     };
-    bool is_read = json_fields_read(buf_slice(&answer->body), members,
-                                    sizeof(members) / sizeof(members[0]));
+    bool is_read = !json_fields_read(buf_slice(&answer->body), members,
+                                     sizeof(members) / sizeof(members[0]));
     bool has_note = answer->note && answer->note[0];
 
     if (is_read && entry && line)

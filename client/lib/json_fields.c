@@ -76,11 +76,11 @@ on_event(void *user, enum json_event event, struct slice text,
     return STATUS_OK;
 }
 
-bool
+enum status
 json_fields_read(struct slice body, struct json_fields_member *members,
                  size_t n_members)
 {
     struct answer a = {.members = members, .n_members = n_members};
 
-    return !json_parse_text(body, on_event, &a, NULL);
+    return json_parse_text(body, on_event, &a, NULL);
 }

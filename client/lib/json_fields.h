@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "proto/slice.h"
+#include "proto/status.h"
 
 /* A wanted member: a string if `text` is set, else a number. */
 struct json_fields_member {
@@ -20,9 +21,10 @@ struct json_fields_member {
     bool is_there; /* set if the object has it, with the wanted type */
 };
 
-/* Fills the members in, in any order; skips others. False: the body is not
- * JSON. */
-bool json_fields_read(struct slice body, struct json_fields_member *members,
-                      size_t n_members);
+/* Fills the members in, in any order; skips others. STATUS_MALFORMED: the body
+ * is not JSON. STATUS_MEMORY. */
+enum status json_fields_read(struct slice body,
+                             struct json_fields_member *members,
+                             size_t n_members);
 
 #endif

@@ -54,7 +54,7 @@ post_receipt(struct slice body, struct td_receipt *receipt)
          .size = sizeof(receipt->datetime)},
     };
     size_t n_members = sizeof(members) / sizeof(members[0]);
-    bool is_good = json_fields_read(body, members, n_members);
+    bool is_good = !json_fields_read(body, members, n_members);
 
     receipt->is_repeat = 0;
     for (size_t i = 0; i < n_members; i++)
@@ -68,7 +68,7 @@ post_fault(struct slice body)
     uint64_t entry = 0;
     struct json_fields_member member = {.name = "entry", .number = &entry};
 
-    return json_fields_read(body, &member, 1) && member.is_there ? entry : 0;
+    return !json_fields_read(body, &member, 1) && member.is_there ? entry : 0;
 }
 
 /*
@@ -98,7 +98,7 @@ read_receipt(struct slice body, struct td_full_receipt *receipt)
     bool is_good;
 
     memset(receipt, 0, sizeof(*receipt));
-    is_good = json_fields_read(body, members, n);
+    is_good = !json_fields_read(body, members, n);
     for (size_t i = 0; i + 1 < n; i++) /* a position may be null */
         is_good = is_good && members[i].is_there;
     return is_good;

@@ -121,9 +121,13 @@ read_link(struct slice link, const char *rel, offered_link_fn *on_link,
         {.name = "href", .text = href, .size = sizeof(href)},
         {.name = "type", .text = type, .size = sizeof(type)},
     };
+    enum status rc;
 
-    if (!json_fields_read(link, members, N(members)) || (!told[0] && !rel) ||
-        !href[0] || uri_check(slice_of(href), "href", NULL))
+    rc = json_fields_read(link, members, N(members));
+    if (rc == STATUS_MEMORY)
+        return false;
+    if (rc || (!told[0] && !rel) || !href[0] ||
+        uri_check(slice_of(href), "href", NULL))
         return true;
     return on_link(slice_of(rel ? rel : told), slice_of(href), slice_of(type),
                    user);
@@ -153,9 +157,10 @@ offered_describe(struct offered *o, struct slice json, offered_link_fn *on_link,
     };
     struct slice rest = {NULL, 0};
     struct slice link;
+    enum status rc = json_fields_read(json, members, N(members));
 
-    if (!json_fields_read(json, members, N(members)))
-        return STATUS_MALFORMED;
+    if (rc)
+        return rc;
     if ((!json_slices_member(json, "links", &rest) ||
          !slice_starts(rest, "[")) &&
         !position[0])
@@ -179,9 +184,11 @@ offered_each_set(struct slice json, offered_link_fn *on_link, void *user)
     struct slice none = {NULL, 0};
     struct slice rest;
     struct slice set;
+    enum status rc = json_fields_read(json, &member, 1);
 
-    if (!json_fields_read(json, &member, 1) ||
-        !json_slices_member(json, "sets", &rest))
+    if (rc)
+        return rc;
+    if (!json_slices_member(json, "sets", &rest))
         return STATUS_MALFORMED;
     while (json_slices_element(&rest, &set))
         if (!read_link(set, "set", on_link, user))
