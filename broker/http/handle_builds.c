@@ -33,17 +33,17 @@ answer_closed(struct request *rq, const struct closing *c)
 {
     struct link_text list =
         link_to(registry_public_url(c->set->registry), LINK_LIST, c->set->name,
-                NULL, c->post.list);
+                NULL, c->post.ended);
     struct buf text;
 
     buf_init(&text, 4096);
     BUF_ADD(&text, "{\"set\":");
     json_text(&text, slice_of(c->set->name));
-    if (c->post.list == 0) {
+    if (c->post.ended == 0) {
         BUF_ADD(&text, ",\"closed\":null}\n");
     } else {
         buf_add_format(&text,
-                       ",\"closed\":%" PRIu64 ",\"list\":", c->post.list);
+                       ",\"closed\":%" PRIu64 ",\"list\":", c->post.ended);
         json_text(&text, link_slice(&list));
         BUF_ADD(&text, "}\n");
     }

@@ -70,9 +70,9 @@ struct post {
 
     struct post_line *line; /* POST_CHANGES; lent; NULL: in none */
 
-    /* POST_CLOSE: the number of the list to end, 0: of whichever is open. The
-     * log thread writes the number of the list that ended, 0: none. */
+    /* POST_CLOSE: the number of the list to end, 0: of whichever is open. */
     uint64_t list;
+    uint64_t ended; /* the log thread writes the one that ended; 0: none */
 
     /* POST_RECORD: lent, with the place that it leads to. Nothing happens if
      * the log is there already. STATUS_AGAIN: records before it are missing. */
@@ -90,8 +90,9 @@ struct post {
     /* POST_SETTINGS: sets both, or refuses the post: returns another status
      * than STATUS_OK and writes `why`. The log thread calls it after it has
      * published all earlier posts to the set and called their `done`, so that
-     * new settings can depend on those that the set has. It may read the disk.
-     * NULL: the owner has set both. */
+     * new settings can depend on those that the set has. It calls it again if
+     * the round begins anew, when the set may have others. It may read the
+     * disk. NULL: the owner has set both. */
     enum status (*prepare)(struct post *post);
 
     /* Called on the log thread when all is on disk, or refused as a whole. */

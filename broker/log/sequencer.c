@@ -189,13 +189,12 @@ static enum status
 place_close(struct sequencer *s, struct post *post)
 {
     const struct head *draft = &post->set->draft;
-    uint64_t wanted = post->list;
 
-    post->list = 0;
+    post->ended = 0;
     if (!draft->exists || head_list_is_empty(draft) ||
-        (wanted && wanted != draft->list))
+        (post->list && post->list != draft->list))
         return STATUS_OK;
-    post->list = draft->list;
+    post->ended = draft->list;
     return end_list(s, post->set);
 }
 

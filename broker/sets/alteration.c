@@ -256,6 +256,7 @@ alter_free(struct alteration *a)
         return;
     buf_fini(&a->text);
     settings_free(a->settings);
+    settings_free(a->change);
     client_unref(a->client);
     free(a);
 }
@@ -331,7 +332,7 @@ check_peers(const struct alteration *a, struct problem *why)
     return rc ? rc : registry_claim_upstream(r, a->name, peers, why);
 }
 
-/* Replaces the change in a->settings by `before` with that change. */
+/* Makes a->settings of `before` and the change. */
 static enum status
 merge_change(struct alteration *a, const struct settings *before,
              struct problem *why)
@@ -341,7 +342,7 @@ merge_change(struct alteration *a, const struct settings *before,
     enum status rc;
 
     buf_init(&text, SETTINGS_BYTES_MAX);
-    settings_merge(&text, before, a->settings);
+    settings_merge(&text, before, a->change);
     if (!merged || text.failed) {
         rc = problem_memory(why);
         free(merged);
@@ -411,6 +412,16 @@ check_unread(const struct alteration *a, struct problem *why)
                    a->name);
 }
 
+/* Takes back what an earlier call of prepare_settings has marked: another
+ * broker has made the set meanwhile, or may have. */
+static void
+unmark(struct alteration *a, bool exists, const struct settings *before)
+{
+    if (a->has_marked && !set_is_unread(a->set))
+        set_mark_private(a->set, exists && before->is_private);
+    a->has_marked = false;
+}
+
 /* Log thread: post.h. Earlier settings are in effect. */
 static enum status
 prepare_settings(struct post *post)
@@ -421,6 +432,8 @@ prepare_settings(struct post *post)
     bool exists = log_head(a->set->log, &head);
     enum status rc = STATUS_OK;
 
+    registry_settings(a->set, &before);
+    unmark(a, exists, &before);
     if (exists && a->mode == ALTER_CREATE)
         return problem(&post->why, STATUS_CONFLICT,
                        "the set %s exists; PATCH (tidings set change) changes "
@@ -429,7 +442,6 @@ prepare_settings(struct post *post)
     rc = check_unread(a, &post->why);
     if (rc)
         return rc;
-    registry_settings(a->set, &before);
     before.peers = registry_peers(a->set);
     if (a->mode == ALTER_CHANGE)
         rc = merge_change(a, &before, &post->why);
@@ -440,6 +452,7 @@ prepare_settings(struct post *post)
         rc = check_privacy(a, exists, &post->why);
     if (rc)
         return rc;
+    buf_clear(&a->text);
     settings_write(&a->text, a->settings, false);
     if (a->text.failed)
         return problem_memory(&post->why);
@@ -482,6 +495,10 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
         rc = check_peers(a, why);
     if (rc)
         goto out;
+    if (a->mode == ALTER_CHANGE) {
+        a->change = a->settings;
+        a->settings = NULL;
+    }
     a->post.kind = POST_SETTINGS;
     a->post.prepare = prepare_settings;
     a->post.done = on_settings;

@@ -70,7 +70,8 @@ struct alteration {
     bool has_marked;       /* set_mark_private */
     struct client *client; /* owned reference */
     char name[SET_NAME_MAX + 1];
-    struct settings *settings;
+    struct settings *settings; /* that the set gets */
+    struct settings *change;   /* ALTER_CHANGE: what the wish names of them */
     struct buf text;
     void (*on_done)(struct alteration *alteration, void *user);
     void *user;

@@ -31,27 +31,36 @@ on_done(struct alteration *a, void *user)
     alter_free(a);
 }
 
-static void
+static enum status
 wait_for(struct waiter *w)
 {
     pthread_mutex_lock(&w->mutex);
     while (!w->is_done)
         pthread_cond_wait(&w->changed, &w->mutex);
     pthread_mutex_unlock(&w->mutex);
-    assert_int_equal(w->status, STATUS_OK);
+    return w->status;
 }
 
-void
-alterations_put(struct sets *s, const char *name, const char *settings)
+enum status
+alterations_try(struct sets *s, const char *name, enum alter_mode mode,
+                const char *settings)
 {
-    struct alter_wish wish = {.may_discard = true,
+    struct alter_wish wish = {.mode = mode,
+                              .may_discard = true,
                               .name = slice_of(name),
                               .body = slice_of(settings)};
     struct waiter w = WAITER;
 
     assert_int_equal(alter_settings(s->registry, &wish, on_done, &w, NULL),
                      STATUS_OK);
-    wait_for(&w);
+    return wait_for(&w);
+}
+
+void
+alterations_put(struct sets *s, const char *name, const char *settings)
+{
+    assert_int_equal(alterations_try(s, name, ALTER_REPLACE, settings),
+                     STATUS_OK);
 }
 
 void
@@ -61,5 +70,5 @@ alterations_remove(struct sets *s, const char *name)
 
     assert_int_equal(alter_remove(sets_find(s, name), on_done, &w, NULL),
                      STATUS_OK);
-    wait_for(&w);
+    assert_int_equal(wait_for(&w), STATUS_OK);
 }

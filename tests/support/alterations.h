@@ -4,7 +4,12 @@
 #ifndef TESTS_SUPPORT_ALTERATIONS_H
 #define TESTS_SUPPORT_ALTERATIONS_H
 
+#include "broker/sets/alteration.h"
 #include "tests/support/sets.h"
+
+/* What a change of settings comes to. */
+enum status alterations_try(struct sets *s, const char *name,
+                            enum alter_mode mode, const char *settings);
 
 /* Gives the set these settings, which must be accepted. */
 void alterations_put(struct sets *s, const char *name, const char *settings);

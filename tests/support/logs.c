@@ -170,7 +170,7 @@ logs_close_list(struct logs *l, struct log_set *set)
 
     submit_and_wait(l, &w);
     assert_int_equal(w.post.status, STATUS_OK);
-    return w.post.list;
+    return w.post.ended;
 }
 
 void

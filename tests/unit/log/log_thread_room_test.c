@@ -68,7 +68,7 @@ TEST(does_what_frees_room_when_there_is_none_for_changes)
     for (int i = 0; i < 3; i++)
         assert_refused(p[i], NEARLY_FULL);
     assert_int_equal(posts_wait(end), STATUS_OK);
-    assert_int_equal(end->post.list, 1);
+    assert_int_equal(end->post.ended, 1);
     assert_int_equal(posts_wait(filed), STATUS_OK);
     assert_int_equal(count(w, &f->n_commits), n_commits + 1);
     pthread_mutex_lock(&f->mutex);

@@ -113,10 +113,10 @@ TEST(closes_a_list_once_however_often_it_is_asked)
     set_shut(w, false);
     for (int i = 0; i < N; i++) {
         assert_int_equal(posts_wait(p[i]), STATUS_OK);
-        assert_int_equal(p[i]->post.list, steps[i].closed);
+        assert_int_equal(p[i]->post.ended, steps[i].closed);
     }
     assert_int_equal(posts_wait(unborn), STATUS_OK);
-    assert_int_equal(unborn->post.list, 0);
+    assert_int_equal(unborn->post.ended, 0);
     log_thread_stop(&w->log_thread);
     assert_int_equal(w->fake.n_ends, 2);
     assert_int_equal(w->fake.n_births, 1);
