@@ -164,7 +164,7 @@ return_record(const struct journal_place *place, struct slice record,
     struct returning *r = user;
     char n[8], at[8];
     const struct pg_statement append = {
-        PG_APPEND,
+        PG_APPEND_IF("one = 1"),
         {pg_number(place->n, n), chain_of(place),
          pg_number((uint64_t)clock_now_us(), at), SLICE(""), record},
         5};
@@ -211,7 +211,6 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
         {"DELETE FROM tidings_rows"},
         {"DELETE FROM tidings_streams"},
         {"UPDATE tidings_leases SET term = term + 1, until = '-infinity'"},
-        {"NOTIFY tidings_records"},
         {"COMMIT"},
     };
     struct returning r = {.public_url = public_url};
@@ -222,7 +221,7 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
     if (!rc)
         rc = return_records(&r, dir, place, why);
     if (!rc)
-        rc = pg_run(&r.c, end, 5, NULL, NULL, why);
+        rc = pg_run(&r.c, end, 4, NULL, NULL, why);
     *n_given = place->n - r.end.n;
     pg_close(&r.c);
     return rc;

@@ -44,6 +44,11 @@
  * session the server has not missed yet (pg_connection.c). */
 #define NAME_WAIT_US 7000000
 
+/* A broker whose last turn brought no record of others presumes its next ones
+ * for so long. So the journal's time is asked for each second, and what the
+ * clocks differ in meanwhile is less than a turn takes. */
+#define PRESUME_US 1000000
+
 /* The last number, and the time, for a process that has its broker's name. The
  * time is never before that of the last record, whichever server has the row.
  * Under READ COMMITTED, later statements of the transaction see every commit
@@ -53,6 +58,19 @@
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), chain" \
     " FROM tidings_turn WHERE one = 1 AND EXISTS (SELECT FROM"           \
     "  tidings_brokers WHERE name = $1 AND instance = $2) FOR UPDATE"
+
+/* Begins a transaction that presumes the turn. Tests know such a transaction by
+ * these words. */
+#define PRESUME "START TRANSACTION"
+
+/* Adds a record within a turn, or without one if no broker has the turn: that
+ * broker would be first. The values are those of PG_APPEND_IF, the instance $6,
+ * and the chain of the record before, $7. */
+#define APPEND                                                             \
+    PG_APPEND_IF("one = (SELECT one FROM tidings_turn WHERE one = 1 AND"   \
+                 " n = $1::bigint - 1 AND chain = $7::bytea AND EXISTS"    \
+                 " (SELECT FROM tidings_brokers WHERE name = $4::text AND" \
+                 "  instance = $6::text) FOR UPDATE SKIP LOCKED)")
 
 /* The chain at a number, and the records behind it. */
 #define READ_RECORDS                                                     \
@@ -88,9 +106,15 @@ struct pg_journal {
     struct pg_connection turns; /* the log thread's */
     int64_t retry_at_us;        /* likewise; steady clock */
     struct problem last;        /* likewise: why there is no connection */
-    int64_t now_us;             /* of the turn */
+    int64_t now_us;             /* of the turn, or presumed */
+    struct digest before;       /* the chain at its begin, likewise */
     int64_t asked_turn_us;      /* when the log asked for it; steady clock */
-    struct kept_records kept;   /* likewise */
+    int64_t turn_now_us;        /* of the last turn */
+    int64_t had_turn_us;        /* when it began; steady clock */
+    bool is_alone;    /* that turn brought no records, and the journal has kept
+                         all that this broker appended since */
+    bool is_presumed; /* the log has no turn, and appends */
+    struct kept_records kept; /* likewise */
 
     /* The follower's. */
     struct thread thread;
@@ -234,6 +258,11 @@ pg_release(struct journal *journal)
     struct pg_journal *j = journal_of(journal);
     struct problem why;
 
+    j->is_alone = false;
+    if (j->is_presumed) {
+        j->is_presumed = false;
+        return;
+    }
     j->turns.until_us = clock_steady_us() + APPEND_MIN_US;
     /* A failure closes the connection, which ends the turn as well. */
     if (j->turns.handle && pg_run(&j->turns, &rollback, 1, NULL, NULL, &why))
@@ -269,8 +298,10 @@ pg_turn(struct journal *journal, const struct journal_place *at,
     struct pg_journal *j = journal_of(journal);
     struct reading r = {.take = take, .user = user, .read = *at};
     bool was_kept = j->turns.handle != NULL;
+    uint64_t before = at->n; /* it moves with the records */
     enum status rc;
 
+    j->is_presumed = false;
     j->asked_turn_us = clock_steady_us();
     j->turns.until_us = j->asked_turn_us + TURN_US;
     if (!was_kept && clock_steady_us() < j->retry_at_us)
@@ -286,7 +317,10 @@ pg_turn(struct journal *journal, const struct journal_place *at,
             rc = begin_turn(j, &r, &j->last);
     }
     if (!rc) {
-        *now_us = j->now_us = r.now_us;
+        *now_us = j->now_us = j->turn_now_us = r.now_us;
+        j->before = r.read.chain;
+        j->had_turn_us = clock_steady_us();
+        j->is_alone = r.read.n == before;
         return STATUS_OK;
     }
     pg_release(journal);
@@ -299,16 +333,49 @@ pg_turn(struct journal *journal, const struct journal_place *at,
                : rc;
 }
 
-/* The rows of: PG_APPEND, NOTIFY, COMMIT, PG_WAITS_FOR_STANDBY. */
+/* True if the server has not closed the connection, or said anything. */
+static bool
+is_quiet(const struct pg_connection *c)
+{
+    struct pollfd p = {.fd = c->handle ? PQsocket(c->handle) : -1,
+                       .events = POLLIN};
+
+    return p.fd >= 0 && poll(&p, 1, 0) == 0;
+}
+
+static bool
+pg_presume(struct journal *journal, const struct journal_place *at,
+           int64_t *now_us)
+{
+    struct pg_journal *j = journal_of(journal);
+    int64_t steady_us = clock_steady_us();
+    int64_t since_us = steady_us - j->had_turn_us;
+
+    if (!j->is_alone || since_us > PRESUME_US || !is_quiet(&j->turns))
+        return false;
+    j->is_presumed = true;
+    j->before = at->chain;
+    j->asked_turn_us = steady_us;
+    j->now_us = j->turn_now_us + since_us > j->now_us
+                    ? j->turn_now_us + since_us
+                    : j->now_us + 1;
+    *now_us = j->now_us;
+    return true;
+}
+
+/* The statements that end a turn. A presumed turn has the first one, too. */
+enum { END_BEGIN, END_APPEND, END_COMMIT, END_STANDBY, N_END };
+
 static enum status
 on_appended(size_t statement, const PGresult *rows, void *user,
             struct problem *why)
 {
     const struct pg_journal *j = user;
 
-    if (statement == 3)
+    statement += j->is_presumed ? END_BEGIN : END_APPEND;
+    if (statement == END_STANDBY)
         return pg_judge_commit(&j->turns, rows, why);
-    if (statement > 0 || PQntuples(rows) == 1)
+    if (statement != END_APPEND || PQntuples(rows) == 1)
         return STATUS_OK;
     return problem(why, STATUS_CONFLICT, "another broker was first");
 }
@@ -337,6 +404,8 @@ limit_append(struct pg_journal *j)
 static enum status
 note_appended(struct pg_journal *j, enum status rc)
 {
+    if (rc)
+        j->is_alone = false;
     if (rc == STATUS_IO) {
         atomic_store_explicit(&j->own_pid, 0, memory_order_relaxed);
         pg_look(&j->journal); /* the record may be there */
@@ -351,24 +420,28 @@ pg_append(struct journal *journal, const struct journal_place *place,
 {
     struct pg_journal *j = journal_of(journal);
     char n[8], at[8];
-    const struct pg_statement statements[] = {
-        {PG_APPEND,
-         {pg_number(place->n, n),
-          {(const char *)place->chain.bytes, DIGEST_SIZE},
-          pg_number((uint64_t)j->now_us, at),
-          slice_of(j->turns.options.broker),
-          record},
-         5,
-         true},
-        {"NOTIFY tidings_records", .is_frequent = true},
-        {"COMMIT", .is_frequent = true},
-        {PG_WAITS_FOR_STANDBY, .is_frequent = true},
+    const struct pg_statement statements[N_END] = {
+        [END_BEGIN] = {PRESUME},
+        [END_APPEND] = {APPEND,
+                        {pg_number(place->n, n),
+                         {(const char *)place->chain.bytes, DIGEST_SIZE},
+                         pg_number((uint64_t)j->now_us, at),
+                         slice_of(j->turns.options.broker),
+                         record,
+                         slice_of(j->turns.options.instance),
+                         {(const char *)j->before.bytes, DIGEST_SIZE}},
+                        7,
+                        true},
+        [END_COMMIT] = {"COMMIT", .is_frequent = true},
+        [END_STANDBY] = {PG_WAITS_FOR_STANDBY, .is_frequent = true},
     };
+    size_t first = j->is_presumed ? END_BEGIN : END_APPEND;
 
     limit_append(j);
     atomic_store_explicit(&j->own_pid, PQbackendPID(j->turns.handle),
                           memory_order_relaxed);
-    return note_appended(j, pg_send(&j->turns, statements, 4, why));
+    return note_appended(
+        j, pg_send(&j->turns, statements + first, N_END - first, why));
 }
 
 static enum status
@@ -592,6 +665,7 @@ pg_journal_close(struct journal *journal)
 
 static const struct journal_ops ops = {
     .turn = pg_turn,
+    .presume = pg_presume,
     .append = pg_append,
     .outcome = pg_outcome,
     .release = pg_release,

@@ -9,7 +9,11 @@
  *                       far its copy is
  *     tidings_cluster   one row: the public URL of all brokers
  *
- * A turn is a transaction that has locked the row. It ends with its connection:
+ * A turn is a transaction that has locked the row. A broker that was the last
+ * one to add a record presumes that it has the turn: it locks the row, adds its
+ * next record and commits in one round trip.
+ *
+ * A turn ends with its connection:
  * a broker that dies gives the turn back. The server takes it from a broker
  * that stands still for two seconds (idle_in_transaction_session_timeout). A
  * record follows only the number before its own, so two brokers can never add
@@ -29,16 +33,17 @@
 
 struct log;
 
-/* Adds record $1, if it follows the last one: its chain $2, the journal's time
- * $3, the broker $4, its bytes $5. Returns a row if it did. */
-#define PG_APPEND                                                         \
+/* Adds record $1, if it follows the last one and `condition` is true of the row
+ * tidings_turn: its chain $2, the journal's time $3, the broker $4, its
+ * bytes $5. Returns a row if it did, and notifies the followers. */
+#define PG_APPEND_IF(condition)                                           \
     "WITH turn AS (UPDATE tidings_turn SET n = $1::bigint,"               \
     "  chain = $2::bytea, at_us = $3::bigint,"                            \
     "  bytes = bytes + length($5::bytea)"                                 \
-    "  WHERE one = 1 AND n = $1::bigint - 1 RETURNING bytes)"             \
+    "  WHERE n = $1::bigint - 1 AND " condition " RETURNING bytes)"       \
     " INSERT INTO tidings_records(n, chain, broker, bytes, record)"       \
     " SELECT $1::bigint, $2::bytea, $4::text, bytes, $5::bytea FROM turn" \
-    " RETURNING n"
+    " RETURNING n, pg_notify('tidings_records', '')"
 
 /* Makes a journal that has no connection yet: its turns make one. What
  * `options` points to is lent as long as the journal lives, and so is `dir`,

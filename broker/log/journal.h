@@ -19,6 +19,12 @@
  * unknown outcome is undone here; if it is in the journal, the next turn brings
  * it back as it brings the records of others.
  *
+ * A broker to which nobody else has added a record for a while need not wait
+ * for the turn: it *presumes* that the next number is its own, stamps its posts
+ * at the time that it knows, and appends. If another broker was first after
+ * all, the round is stamped again, with the turn. Nobody gets a refusal from a
+ * round without the turn: what it rests on may be old.
+ *
  * The seam knows no SQL. An engine of journals that has no turns hands out all
  * at once, and answers the append that comes too late with STATUS_CONFLICT: the
  * round is stamped again.
@@ -26,6 +32,7 @@
 #ifndef BROKER_LOG_JOURNAL_H
 #define BROKER_LOG_JOURNAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/problem.h"
@@ -79,6 +86,15 @@ struct journal_ops {
                         journal_take_fn *take, void *user, int64_t *now_us,
                         struct problem *why);
 
+    /* True if a caller whose copy is at `at` may stamp a round at *now_us,
+     * which is not before any time of the journal that this broker knows, and
+     * append, without the turn: others were silent of late, but may have added
+     * records. The append ends with STATUS_CONFLICT then, and the next call
+     * returns false, as it does after `release`. Returns at once. Log thread.
+     * NULL: never. */
+    bool (*presume)(struct journal *journal, const struct journal_place *at,
+                    int64_t *now_us);
+
     /* Begins to add a record, which leads to `place`. STATUS_OK: all of it is
      * under way, and `record` is the caller's again. The caller asks for the
      * outcome next; the journal ends the turn by itself, also if the caller is
@@ -93,7 +109,7 @@ struct journal_ops {
      * will tell. Log thread. */
     enum status (*outcome)(struct journal *journal, struct problem *why);
 
-    /* Ends the turn without a record. Log thread. */
+    /* Ends the turn, or a presumed one, without a record. Log thread. */
     void (*release)(struct journal *journal);
 
     /* Has the follower find out how far the journal is, now, and tell the log

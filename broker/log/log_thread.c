@@ -152,9 +152,10 @@ append_round(struct log_thread *t, struct journal_place *place,
     if (rc == STATUS_IO)
         refuse_unsettled(why, "nobody knows yet whether the journal has kept "
                               "this");
-    if (rc && rc != STATUS_CONFLICT) /* STATUS_IO is not the engine's */
-        rc = STATUS_BUSY;
-    return rc;
+    if (!rc || rc == STATUS_CONFLICT)
+        return rc;
+    journal_copy_cut_off(&t->copy, why);
+    return STATUS_BUSY; /* STATUS_IO is not the engine's */
 }
 
 /* The engine has the last record, as these bytes. */
@@ -249,7 +250,9 @@ conclude_round(struct log_thread *t, enum status rc,
     uint64_t before = t->place.n;
     struct list *node, *after;
 
-    if (rc) {
+    if (rc == STATUS_CONFLICT) {
+        problem_set(why, "the round begins anew, with the turn");
+    } else if (rc) {
         rc = problem_memory(why);
     } else {
         sequencer_finish(&t->sequencer);
@@ -424,9 +427,9 @@ has_shared_posts(struct log_thread *t)
     return false;
 }
 
-/* With a journal, waits for the turn if a post needs it: t->has_turn. The round
- * begins at the journal's time then, else at that of the clock. `why`: there is
- * no turn. */
+/* With a journal, waits for the turn if a post needs it, or presumes to have
+ * it: t->has_turn. The round begins at the journal's time then, else at that of
+ * the clock. `why`: there is no turn. */
 static void
 begin_turn(struct log_thread *t, struct problem *why)
 {
@@ -434,11 +437,16 @@ begin_turn(struct log_thread *t, struct problem *why)
     int64_t now_us = 0;
     enum status rc = STATUS_DIFFERENT;
 
+    t->is_presumed = false;
     if (journal && !journal->ops->turn) {
         problem_set(why, "this broker only follows its cluster");
     } else if (journal && has_shared_posts(t)) {
         t->turn_us = clock_steady_us();
-        if (t->is_different)
+        t->is_presumed = !t->is_different && journal->ops->presume &&
+                         journal->ops->presume(journal, &t->place, &now_us);
+        if (t->is_presumed)
+            rc = STATUS_OK;
+        else if (t->is_different)
             problem_set(why, "this broker and the journal do not agree");
         else
             rc = journal->ops->turn(journal, &t->place, follow_record, t,
@@ -655,8 +663,8 @@ must_wait(const struct post *post)
            (post->set->draft.is_removed || post->prepare);
 }
 
-/* Another broker was first, where the journal has no turns: the posts of the
- * round wait before all others again, as they came. */
+/* The round had no turn, and another broker was first, or may have been: the
+ * posts of the round wait before all others again, as they came. */
 static void
 stamp_again(struct log_thread *t, struct list *round)
 {
@@ -729,7 +737,12 @@ commit_round(struct log_thread *t, bool *is_more)
             list_append(&round, &post->node);
             break;
         case IDEMPOTENCY_SETTLED:
-            answer_post(post);
+            if (t->is_presumed) { /* another broker may know better */
+                list_prepend(&t->waiting, &post->node);
+                rc = STATUS_CONFLICT;
+            } else {
+                answer_post(post);
+            }
             break;
         }
     }

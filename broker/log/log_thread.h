@@ -78,7 +78,8 @@ struct log_thread {
     struct journal_copy copy; /* with a journal */
 
     /* The log thread's, with a journal. */
-    bool has_turn;
+    bool has_turn; /* or presumes to have it: */
+    bool is_presumed;
     int64_t turn_us;   /* when it asked for the turn; steady clock */
     bool is_different; /* this copy and the journal do not agree */
     bool is_cut_off;   /* it gave no turn, the last time */

@@ -379,6 +379,8 @@ TEST(refuses_another_history)
     (void)sets_post(&c->seats[0].s, "news", 1, 2);
     postgresql_query(&c->server, "UPDATE tidings_records SET chain ="
                                  " decode(repeat('11', 32), 'hex')");
+    postgresql_query(&c->server, "UPDATE tidings_turn SET chain ="
+                                 " decode(repeat('11', 32), 'hex')");
     outcome = try_post(c, 0);
     assert_int_equal(outcome.rc, STATUS_BUSY);
     assert_non_null(strstr(outcome.why.text, "another history"));
@@ -501,6 +503,39 @@ TEST(a_broker_whose_name_was_taken_takes_no_posts)
         outcome = try_post(c, 0);
     while (outcome.rc == STATUS_BUSY);
     assert_int_equal(outcome.first, 3);
+}
+
+/* Would the log append to this journal without a turn? Between two posts. */
+static bool
+presumes(struct seat *seat)
+{
+    struct journal_place at;
+    int64_t now_us;
+
+    log_place(registry_log(seat->s.registry), &at);
+    return seat->journal->ops->presume(seat->journal, &at, &now_us);
+}
+
+/* A broker that is alone waits for no turn, for a second after its last one. A
+ * broker that hears of records of others too late is not alone. */
+TEST(a_broker_that_is_alone_presumes_its_turns)
+{
+    struct cluster *c = *state;
+    unsigned n = 0;
+
+    do
+        (void)sets_post(&c->seats[0].s, "news", ++n, 1);
+    while (!presumes(&c->seats[0]));
+    pg_journal_stop(c->seats[0].journal); /* its follower */
+    (void)sets_post(&c->seats[1].s, "news", ++n, 1);
+    (void)sets_post(&c->seats[0].s, "news", ++n, 1);
+    assert_false(presumes(&c->seats[0]));
+    await_last(sets_unborn(&c->seats[2].s, "news"), n);
+    assert_equal_sets(c, "news", n);
+    postgresql_kill();
+    assert_int_equal(try_post(c, 0).rc, STATUS_BUSY);
+    assert_false(presumes(&c->seats[0]));
+    postgresql_start();
 }
 
 /* The session of a vanished machine keeps its name for some seconds only. */

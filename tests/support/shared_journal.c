@@ -42,6 +42,7 @@ seat_turn(struct journal *journal, const struct journal_place *at,
     if (before)
         before(s->user);
     pthread_mutex_lock(&all->mutex);
+    s->n_turns++;
     while (all->is_taken && !all->has_no_turns)
         pthread_cond_wait(&all->changed, &all->mutex);
     if (s->is_cut)
@@ -54,6 +55,20 @@ seat_turn(struct journal *journal, const struct journal_place *at,
     }
     pthread_mutex_unlock(&all->mutex);
     return rc;
+}
+
+static bool
+seat_presume(struct journal *journal, const struct journal_place *at,
+             int64_t *now_us)
+{
+    struct seat *s = seat_of(journal);
+
+    (void)at; /* the append tells */
+    pthread_mutex_lock(&s->all->mutex);
+    if (s->is_presumed)
+        *now_us = s->all->now_us += 1000;
+    pthread_mutex_unlock(&s->all->mutex);
+    return s->is_presumed;
 }
 
 /* The caller has the mutex. */
@@ -97,6 +112,7 @@ seat_append(struct journal *journal, const struct journal_place *place,
     pthread_mutex_lock(&all->mutex);
     if (place->n != all->n + 1) {
         all->n_conflicts++;
+        s->is_presumed = false;
         rc = problem(why, STATUS_CONFLICT, "another was first");
     } else {
         if (s->outcome == SEAT_KEPT || s->outcome == SEAT_UNKNOWN_KEPT)
@@ -129,6 +145,7 @@ seat_release(struct journal *journal)
 {
     struct shared_journal *all = seat_of(journal)->all;
 
+    seat_of(journal)->is_presumed = false;
     pthread_mutex_lock(&all->mutex);
     leave_turn(all);
     pthread_mutex_unlock(&all->mutex);
@@ -147,6 +164,7 @@ seat_look(struct journal *journal)
 
 static const struct journal_ops seat_ops = {
     .turn = seat_turn,
+    .presume = seat_presume,
     .append = seat_append,
     .outcome = seat_outcome,
     .release = seat_release,

@@ -32,7 +32,8 @@ struct shared_journal {
     } records[SHARED_RECORDS_MAX];
 
     size_t n;
-    int64_t now_us; /* the clock: grows by 1 s with each turn */
+    int64_t now_us; /* the clock: grows by 1 s with each turn, and by 1 ms with
+                       each presumed one */
     bool is_taken;  /* somebody has the turn */
     bool has_no_turns;
     unsigned n_conflicts;
@@ -49,7 +50,10 @@ enum seat_outcome {
 struct seat {
     struct journal journal;
     struct shared_journal *all;
-    bool is_cut; /* it gets no turn */
+    bool is_cut;      /* it gets no turn */
+    bool is_presumed; /* its appends do without, until one comes too late, or
+                         the log gives up */
+    unsigned n_turns; /* that the log has asked for; guarded by `all` */
     enum seat_outcome outcome;
     unsigned n_looks; /* that the log has asked for; guarded by `all` */
 

@@ -2,11 +2,11 @@
 messages of a commit.
 
     proxy = PostgresqlProxy(lambda: server.socket)
-    proxy.cut_turn(7)               of the next turn seven messages pass
-    proxy.ends.wait(1)
+    proxy.cut_turn(TURN, 7)         of the next turn seven messages pass
+    proxy.spare_turns() == CUT
 
-A turn is a transaction of a broker. Its messages, of both ways, are counted from its
-BEGIN, 1, as they pass.
+A turn is a transaction of a broker; one that only presumes the turn begins in other
+words. Its messages, of both ways, are counted from its first, 1, as they pass.
 """
 
 import asyncio
@@ -14,6 +14,13 @@ import contextlib
 
 from tidings_test.proxy import RESET, UP, Link, Proxy
 from tidings_test.servers import call
+
+
+TURN = b"BEGIN\0"
+PRESUMED = b"START TRANSACTION\0"
+
+# What became of a turn that cut_turn() waited for.
+CUT, PASSED = "cut", "passed"
 
 
 class PostgresqlLink(Link):
@@ -53,30 +60,35 @@ class PostgresqlProxy(Proxy):
 
     def __init__(self, find_socket):
         self._find_socket = find_socket
+        self._begin = None  # of the turns that are waited for
         self._left = None  # messages of the turn that still pass
         self._turn = None  # the connection that has it
+        self._fate = None  # CUT, PASSED
         super().__init__()
 
-    def cut_turn(self, n):
-        """Of the next turn only `n` messages pass; the connection is reset then."""
-        call(self._set_cut, n)
+    def cut_turn(self, begin, n):
+        """Of the next turn that begins so only `n` messages pass; the connection is
+        reset then."""
+        call(self._set_cut, begin, n)
 
     def spare_turns(self):
-        """Forget cut_turn(). True if it cut nothing."""
-        return call(self._set_cut, None)
+        """Forget cut_turn(). CUT; PASSED: the turn had no more messages; None: there
+        was no turn."""
+        return call(self._set_cut, None, None)
 
     def is_cut(self, link, way, message):
         if self._left is None:
             return False
-        if way == UP and message[:1] == b"P" and b"BEGIN\0" in message:
+        if way == UP and message[:1] == b"P" and self._begin in message:
             self._turn = link
         if link is not self._turn:
             return False
-        self._left -= 1
-        if self._left >= 0:
-            return False
-        self._left = self._turn = None
-        return True
+        if self._left == 0:
+            self._fate = CUT
+        elif message[:1] == b"Z" and message[5:] == b"I":  # ready, and idle
+            self._fate = PASSED
+        self._left = None if self._fate else self._left - 1
+        return self._fate == CUT
 
     async def open(self):
         for flow in self._flows.values():
@@ -87,7 +99,7 @@ class PostgresqlProxy(Proxy):
         except FileNotFoundError:
             raise ConnectionRefusedError from None
 
-    def _set_cut(self, n):
-        was_set = self._left is not None
-        self._left, self._turn = n, None
-        return was_set
+    def _set_cut(self, begin, n):
+        end = self._fate
+        self._begin, self._left, self._turn, self._fate = begin, n, None, None
+        return end

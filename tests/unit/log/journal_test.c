@@ -172,7 +172,7 @@ TEST(ends_lists_at_the_same_place)
     keep(p->w[1], &p->w[1]->a, 2, 3);
     close = submit(p->w[0], make_post(p->w[0], POST_CLOSE, &p->w[0]->a));
     assert_int_equal(posts_wait(close), STATUS_OK);
-    assert_int_equal(close->post.list, 2);
+    assert_int_equal(close->post.ended, 2);
     catch_up(p, 1);
     assert_int_equal(p->w[1]->fake.n_ends, 2);
     assert_int_equal(atomic_load(&p->w[1]->n_closed), 2);
@@ -327,6 +327,88 @@ TEST(stamps_again_what_came_too_late)
     assert_kept(submit(w, late), 3);
     assert_false(late->post.is_birth);
     assert_int_equal(p->all.n_conflicts, 1);
+    catch_up(p, 1);
+    assert_equal_copies(p);
+}
+
+/* A broker that was alone does not wait for its turn. When it was not alone
+ * after all, it does. */
+TEST(presumes_a_turn_until_another_broker_posts)
+{
+    struct pair *p = *state;
+    struct seat *seat = &p->seats[0];
+    struct world *w = p->w[0];
+
+    keep(w, &w->a, 2, 1);
+    seat->is_presumed = true;
+    keep(w, &w->a, 1, 3);
+    keep(w, &w->a, 1, 4);
+    assert_int_equal(seat->n_turns, 1);
+    assert_int_equal(head_of(&w->a).last_us, p->all.now_us);
+    keep(p->w[1], &p->w[1]->a, 2, 5);
+    keep(w, &w->a, 1, 7);
+    assert_int_equal(seat->n_turns, 2);
+    assert_int_equal(p->all.n_conflicts, 1);
+    catch_up(p, 1);
+    assert_equal_copies(p);
+}
+
+/* A list that is to end, whichever is open, is the one that is open then. */
+TEST(ends_the_list_that_another_broker_has_begun)
+{
+    struct pair *p = *state;
+    struct world *w[] = {p->w[0], p->w[1]};
+    struct posted *close[2];
+
+    keep(w[0], &w[0]->a, 1, 1);
+    close[1] = submit(w[1], make_post(w[1], POST_CLOSE, &w[1]->a));
+    assert_int_equal(posts_wait(close[1]), STATUS_OK);
+    keep(w[1], &w[1]->a, 1, 2);
+    p->seats[0].is_presumed = true;
+    close[0] = submit(w[0], make_post(w[0], POST_CLOSE, &w[0]->a));
+    assert_int_equal(posts_wait(close[0]), STATUS_OK);
+    assert_int_equal(p->all.n_conflicts, 1);
+    assert_int_equal(close[1]->post.ended, 1);
+    assert_int_equal(close[0]->post.ended, 2);
+}
+
+static enum status
+want_two_entries(struct post *post)
+{
+    if (post->set->draft.last == 2)
+        return STATUS_OK;
+    return problem(&post->why, STATUS_INVALID, "not two entries");
+}
+
+/* Another broker may have added the entries that a post needs. The post before
+ * it keeps its place. */
+TEST(refuses_nothing_without_the_turn)
+{
+    struct pair *p = *state;
+    struct seat *seat = &p->seats[0];
+    struct world *w = p->w[0];
+    struct posted *held = hold(w, changes(w, &w->b, 1));
+    struct posted *before = submit(w, changes(w, &w->b, 1));
+    struct posted *picky = changes(w, &w->a, 1);
+
+    keep(p->w[1], &p->w[1]->a, 2, 1);
+    picky->post.prepare = want_two_entries;
+    submit(w, picky);
+    seat->is_presumed = true;
+    set_shut(w, false);
+    assert_kept(held, 1);
+    assert_kept(before, 2);
+    assert_kept(picky, 3);
+    assert_int_equal(seat->n_turns, 2);
+    assert_int_equal(p->all.n_conflicts, 0);
+    assert_int_equal(p->all.n, 3);
+
+    /* And with it, it does. */
+    picky = changes(w, &w->a, 1);
+    picky->post.prepare = want_two_entries;
+    seat->is_presumed = true;
+    assert_refused(submit(w, picky), STATUS_INVALID, "not two entries");
+    assert_int_equal(seat->n_turns, 3);
     catch_up(p, 1);
     assert_equal_copies(p);
 }

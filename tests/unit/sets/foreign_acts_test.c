@@ -138,6 +138,54 @@ TEST(settings_hold_everywhere)
     assert_equal_sets(p, "news");
 }
 
+/* A round that another broker was before begins anew: a change of settings then
+ * changes those of the other broker. */
+TEST(a_change_that_comes_too_late_keeps_settings_of_another_broker)
+{
+    struct pair *p = *state;
+    struct settings settings;
+
+    alterations_put(&p->s[0], "news", "{\"title\":\"News\"}");
+    follow(p, 1);
+    p->seats[0].is_presumed = true;
+    assert_int_equal(alterations_try(&p->s[1], "news", ALTER_CHANGE,
+                                     "{\"rotateEntries\":2}"),
+                     STATUS_OK);
+    assert_int_equal(
+        alterations_try(&p->s[0], "news", ALTER_CHANGE, "{\"title\":\"More\"}"),
+        STATUS_OK);
+    assert_int_equal(p->all.n_conflicts, 1);
+    follow(p, 1);
+    for (int i = 0; i < 2; i++) {
+        registry_settings(sets_find(&p->s[i], "news"), &settings);
+        assert_string_equal(settings.title, "More");
+        assert_int_equal(settings.rotate_entries, 2);
+        assert_false(set_is_unread(sets_find(&p->s[i], "news")));
+    }
+}
+
+/* Another broker makes the set first, private or not, and so the set stays. */
+TEST(a_set_that_was_made_too_late_is_as_private_as_the_first)
+{
+    struct pair *p = *state;
+
+    assert_int_equal(
+        alterations_try(&p->s[1], "secret", ALTER_CREATE, "{\"private\":true}"),
+        STATUS_OK);
+    p->seats[0].is_presumed = true;
+    assert_int_equal(
+        alterations_try(&p->s[0], "secret", ALTER_CREATE, "{\"private\":true}"),
+        STATUS_CONFLICT);
+    assert_true(set_is_private(sets_find(&p->s[0], "secret")));
+    sets_post(&p->s[1], "open", 1, 1);
+    p->seats[0].is_presumed = true;
+    assert_int_equal(
+        alterations_try(&p->s[0], "open", ALTER_CREATE, "{\"private\":true}"),
+        STATUS_CONFLICT);
+    assert_false(set_is_private(sets_find(&p->s[0], "open")));
+    assert_int_equal(p->all.n_conflicts, 2);
+}
+
 /* A private set is private before any thread can find it. */
 TEST(a_private_set_is_private_everywhere)
 {
