@@ -145,7 +145,8 @@ TEST(a_change_that_comes_too_late_keeps_settings_of_another_broker)
     struct pair *p = *state;
     struct settings settings;
 
-    alterations_put(&p->s[0], "news", "{\"title\":\"News\"}");
+    alterations_put(&p->s[0], "news",
+                    "{\"title\":\"News\",\"rotateEntries\":5}");
     follow(p, 1);
     p->seats[0].is_presumed = true;
     assert_int_equal(alterations_try(&p->s[1], "news", ALTER_CHANGE,
