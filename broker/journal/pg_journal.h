@@ -9,15 +9,14 @@
  *                       far its copy is
  *     tidings_cluster   one row: the public URL of all brokers
  *
- * A turn is a transaction that has locked the row. A broker that was the last
- * one to add a record presumes that it has the turn: it locks the row, adds its
- * next record and commits in one round trip.
- *
- * A turn ends with its connection:
+ * A turn is a transaction that has locked the row. It ends with its connection:
  * a broker that dies gives the turn back. The server takes it from a broker
  * that stands still for two seconds (idle_in_transaction_session_timeout). A
  * record follows only the number before its own, so two brokers can never add
  * the same number.
+ *
+ * A broker whose last turn brought no record of others presumes the next ones:
+ * it locks the row, adds its record and commits in one round trip.
  *
  * Two connections: one for the turns of the log thread, one for a thread that
  * follows what others add. NOTIFY wakes that thread; it looks each second

@@ -121,9 +121,8 @@ read_link(struct slice link, const char *rel, offered_link_fn *on_link,
         {.name = "href", .text = href, .size = sizeof(href)},
         {.name = "type", .text = type, .size = sizeof(type)},
     };
-    enum status rc;
+    enum status rc = json_fields_read(link, members, N(members));
 
-    rc = json_fields_read(link, members, N(members));
     if (rc == STATUS_MEMORY)
         return false;
     if (rc || (!told[0] && !rel) || !href[0] ||
