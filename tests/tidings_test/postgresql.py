@@ -9,6 +9,7 @@ Several servers that copy each other: failover.py. PostgreSQL does not run as ro
 it is the user postgres, whom the package creates.
 """
 
+import contextlib
 import os
 import pathlib
 import pwd
@@ -16,10 +17,18 @@ import shutil
 import subprocess
 import tempfile
 
+import psycopg2
+import psycopg2.extensions
+
 from tidings_test.process import Process
 
 PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
 USER = "postgres"
+
+# bool, bytea, "char", int8, int2, int4, oid, json, float4, float8, date, timestamp,
+# timestamptz, interval, numeric: as the server writes them.
+TYPES = (16, 17, 18, 20, 21, 23, 26, 114, 700, 701, 1082, 1114, 1184, 1186, 1700)
+AS_TEXT = psycopg2.extensions.new_type(TYPES, "AS_TEXT", lambda value, cursor: value)
 
 
 class Server:
@@ -38,6 +47,7 @@ class Server:
         }
         self.env = {
             "PGHOST": str(self.directory),
+            "PGPORT": str(self.port),
             "PGUSER": USER,
             "PGDATABASE": "postgres",
             "PGOPTIONS": "--client-min-messages=warning",
@@ -73,17 +83,23 @@ class Server:
         )
 
     def query(self, text, database="postgres"):
-        """The rows of its answer."""
-        # Not Debian's /usr/bin/psql: it starts Perl to find this one.
-        done = subprocess.run(
-            [PROGRAMS / "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database]
-            + ["-c", text],
-            env={**os.environ, **self.env},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
+        """The rows of its answer; of several statements, of the last one. A connection
+        of its own: a kept one would be ended, or keep a database from being dropped."""
+        try:
+            with contextlib.closing(self._connect(database)) as connection:
+                connection.autocommit = True
+                psycopg2.extensions.register_type(AS_TEXT, connection)
+                with connection.cursor() as cursor:
+                    cursor.execute(text)
+                    rows = cursor.fetchall() if cursor.description else []
+        except psycopg2.Error as failure:
+            raise AssertionError(f"{self}: {failure}") from failure
+        return ["|".join("" if column is None else column for column in row) for row in rows]
+
+    def _connect(self, database):
+        names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER"}
+        where = {name: self.env[variable] for name, variable in names.items()}
+        return psycopg2.connect(dbname=database, **where)
 
     def end(self):
         if self.process and self.process.is_running:
