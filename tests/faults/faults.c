@@ -338,12 +338,21 @@ strndup(const char *text, size_t n)
                                                       : NEXT(strndup)(text, n);
 }
 
-/* The clock of the day; the steady one is left alone */
+/* Clocks */
 
+/* How far the clock of the day is set. */
 static int64_t
 shift_us(void)
 {
     return plan ? atomic_load_explicit(&plan->clock_us, memory_order_relaxed)
+                : 0;
+}
+
+/* How many seconds have passed at once, by the steady clock. */
+static int64_t
+passed_s(void)
+{
+    return plan ? atomic_load_explicit(&plan->passed_s, memory_order_relaxed)
                 : 0;
 }
 
@@ -352,8 +361,12 @@ clock_gettime(clockid_t clock, struct timespec *now)
 {
     int rc = NEXT(clock_gettime)(clock, now);
 
-    if (rc == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+    if (rc)
+        return rc;
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
         now->tv_sec += shift_us() / 1000000;
+    if (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE)
+        now->tv_sec += passed_s();
     return rc;
 }
 

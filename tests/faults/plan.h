@@ -43,6 +43,7 @@ struct plan {
     atomic_int is_armed;
     _Atomic int64_t clock_us;   /* added to the clock of the day */
     _Atomic int64_t disk_bytes; /* free space to report; 0: the true one */
+    _Atomic int64_t passed_s;   /* added to the steady clock */
 };
 
 #endif

@@ -38,6 +38,7 @@ class Plan(ctypes.Structure):
         ("is_armed", ctypes.c_int32),
         ("clock_us", ctypes.c_int64),
         ("disk_bytes", ctypes.c_int64),
+        ("passed_s", ctypes.c_int64),
     ]
 
 
@@ -115,6 +116,11 @@ class Faults:
     def set_clock(self, seconds):
         """The clock of the day is from now on this far from the truth."""
         self._plan.clock_us = int(seconds * 1000000)
+
+    def pass_time(self, seconds):
+        """So many whole seconds pass at once, by the clock that measures patience. Waits
+        that have begun are as long as before."""
+        self._plan.passed_s += seconds
 
     def set_disk(self, size):
         """Disks have so many bytes free from now on; 0: as many as they have."""
