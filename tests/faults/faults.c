@@ -280,15 +280,15 @@ note_end(void)
     atomic_store(&is_ending, true);
 }
 
-/* Whether an allocation by the code at `caller` fails. A library's never does:
- * how it bears that is its own affair. */
+/* Whether an allocation of `size` bytes by the code at `caller` fails. A
+ * library's never does: how it bears that is its own affair. */
 static bool
-has_no_memory(const void *caller)
+has_no_memory(const void *caller, size_t size)
 {
     int outcome;
 
     if (!is_armed() || (uintptr_t)caller < code.from ||
-        (uintptr_t)caller >= code.to)
+        (uintptr_t)caller >= code.to || size < (size_t)plan->least_bytes)
         return false;
     /* Handlers run in reverse order. This one has to run before gcov's, which
      * the program registered at its start. */
@@ -300,42 +300,44 @@ has_no_memory(const void *caller)
     return true;
 }
 
-/* An allocation fails, or the allocator makes it. */
-#define ALLOCATE(name, ...)                                     \
-    (has_no_memory(__builtin_return_address(0)) ? NULL          \
+/* An allocation of `all` bytes fails, or the allocator makes it. */
+#define ALLOCATE(all, name, ...)                                \
+    (has_no_memory(__builtin_return_address(0), (all)) ? NULL   \
      : __interceptor_##name ? __interceptor_##name(__VA_ARGS__) \
                             : __libc_##name(__VA_ARGS__))
 
 void *
 malloc(size_t size)
 {
-    return ALLOCATE(malloc, size);
+    return ALLOCATE(size, malloc, size);
 }
 
 void *
 calloc(size_t n, size_t size)
 {
-    return ALLOCATE(calloc, n, size);
+    return ALLOCATE(n * size, calloc, n, size);
 }
 
 void *
 realloc(void *bytes, size_t size)
 {
-    return ALLOCATE(realloc, bytes, size);
+    return ALLOCATE(size, realloc, bytes, size);
 }
 
 char *
 strdup(const char *text)
 {
-    return has_no_memory(__builtin_return_address(0)) ? NULL
-                                                      : NEXT(strdup)(text);
+    return has_no_memory(__builtin_return_address(0), strlen(text) + 1)
+               ? NULL
+               : NEXT(strdup)(text);
 }
 
 char *
 strndup(const char *text, size_t n)
 {
-    return has_no_memory(__builtin_return_address(0)) ? NULL
-                                                      : NEXT(strndup)(text, n);
+    return has_no_memory(__builtin_return_address(0), strnlen(text, n) + 1)
+               ? NULL
+               : NEXT(strndup)(text, n);
 }
 
 /* Clocks */

@@ -33,13 +33,14 @@ enum plan_act {
  * stores with release order; the program loads that with acquire order, and
  * then sees the rest. */
 struct plan {
-    char name[64];    /* calls on files whose path contains this */
-    int32_t calls;    /* enum plan_call, added up */
-    int32_t outcome;  /* an errno, or an enum plan_act */
-    int64_t is_once;  /* the next call succeeds again */
-    int64_t n_files;  /* limit of open files, from the start; 0: as it is */
-    atomic_int skip;  /* calls that succeed before the first that fails */
-    atomic_int n_met; /* calls that failed */
+    char name[64];       /* calls on files whose path contains this */
+    int32_t calls;       /* enum plan_call, added up */
+    int32_t outcome;     /* an errno, or an enum plan_act */
+    int64_t is_once;     /* the next call succeeds again */
+    int64_t n_files;     /* limit of open files, from the start; 0: as it is */
+    int64_t least_bytes; /* smaller allocations succeed */
+    atomic_int skip;     /* calls that succeed before the first that fails */
+    atomic_int n_met;    /* calls that failed */
     atomic_int is_armed;
     _Atomic int64_t clock_us;   /* added to the clock of the day */
     _Atomic int64_t disk_bytes; /* free space to report; 0: the true one */

@@ -33,6 +33,7 @@ class Plan(ctypes.Structure):
         ("outcome", ctypes.c_int32),
         ("is_once", ctypes.c_int64),
         ("n_files", ctypes.c_int64),
+        ("least_bytes", ctypes.c_int64),
         ("skip", ctypes.c_int32),
         ("n_met", ctypes.c_int32),
         ("is_armed", ctypes.c_int32),
@@ -72,15 +73,17 @@ class Faults:
             "ASAN_OPTIONS": f"{asan}:verify_asan_link_order=0",
         }
 
-    def arm(self, calls, name, outcome, after=0, once=False):
+    def arm(self, calls, name, outcome, after=0, once=False, least_bytes=0):
         """`after` calls of these kinds on files with `name` in their path succeed,
-        then all meet `outcome`; with `once`, only one does."""
+        then all meet `outcome`; with `once`, only one does. Allocations of fewer than
+        `least_bytes` are not counted, and succeed."""
         self.disarm()
         plan = self._plan
         plan.name = name.encode()
         plan.calls = calls
         plan.outcome = outcome
         plan.is_once = once
+        plan.least_bytes = least_bytes
         plan.skip = after
         plan.n_met = 0
         plan.is_armed = 1
