@@ -122,20 +122,20 @@ TEST(refuses_what_it_cannot_read)
     relay_resources_free(r);
 }
 
+static struct rlimit file_sizes; /* before the disk is full */
+
 static void
 on_full(int number)
 {
-    const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
-
     (void)number;
-    setrlimit(RLIMIT_FSIZE, &all);
+    setrlimit(RLIMIT_FSIZE, &file_sizes);
 }
 
 /* The disk is full for one write, and has room for the next ones: the document
  * lacks resources, which the target would delete. */
 TEST(a_document_with_a_hole_is_not_written)
 {
-    const struct rlimit few = {4096, RLIM_INFINITY};
+    struct rlimit few;
     struct relay_resources *r = relay_resources_new(&limits);
     char text[64];
     int fd;
@@ -145,6 +145,8 @@ TEST(a_document_with_a_hole_is_not_written)
         snprintf(text, sizeof(text), "{\"loc\":\"u:%d\"}", i);
         add(r, text);
     }
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &file_sizes), 0);
+    few = (struct rlimit){4096, file_sizes.rlim_max};
     signal(SIGXFSZ, on_full);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
     assert_false(relay_resources_write(r, &rules, &fd));
