@@ -1,6 +1,7 @@
 #include "broker/journal/pg_cluster.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,10 @@ static const char schema[] =
 #define IS_RUNNING                         \
     "EXISTS (SELECT FROM pg_stat_activity" \
     " WHERE application_name = '" PG_SESSION "' || b.instance)"
+
+/* So long after its end a broker's session may still be listed: the process of
+ * PostgreSQL that served it notices later. */
+#define END_WAIT_US 1000000
 
 static enum status
 connect_for(struct pg_connection *c, const struct pg_options *options,
@@ -116,6 +121,38 @@ pg_cluster_begin(const struct pg_options *options, const char *public_url,
     if (!rc)
         rc = pg_run(&c, statements, 7, on_begun, NULL, why);
     pg_close(&c);
+    return rc;
+}
+
+static enum status
+on_count(size_t statement, const PGresult *rows, void *user,
+         struct problem *why)
+{
+    uint64_t *n = user;
+
+    (void)statement;
+    (void)why;
+    *n = PQntuples(rows) == 1 ? pg_get_number(rows, 0, 0) : 0;
+    return STATUS_OK;
+}
+
+/* Waits until PostgreSQL lists no session of that broker ("": of any), but not
+ * for long: the caller looks again, and then refuses a broker that runs. */
+static enum status
+await_sessions(struct pg_connection *c, struct slice name, struct problem *why)
+{
+    const struct pg_statement count = {
+        "SELECT count(*) FROM tidings_brokers b"
+        " WHERE ($1 = '' OR name = $1) AND " IS_RUNNING,
+        {name},
+        1};
+    int64_t until_us = clock_steady_us() + END_WAIT_US;
+    uint64_t n = 0;
+    enum status rc;
+
+    while (!(rc = pg_run(c, &count, 1, on_count, &n, why)) && n > 0 &&
+           clock_steady_us() < until_us)
+        (void)poll(NULL, 0, 20);
     return rc;
 }
 
@@ -216,6 +253,8 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
     struct returning r = {.public_url = public_url};
     enum status rc = connect_for(&r.c, options, why);
 
+    if (!rc)
+        rc = await_sessions(&r.c, SLICE(""), why);
     if (!rc)
         rc = pg_run(&r.c, look, 3, on_end, &r, why);
     if (!rc)
@@ -448,6 +487,8 @@ pg_cluster_leave(const struct pg_options *options, const char *name,
     struct pg_connection c;
     enum status rc = connect_for(&c, options, why);
 
+    if (!rc)
+        rc = await_sessions(&c, who, why);
     if (!rc)
         rc = pg_run(&c, look, 3, on_leaving, &l, why);
     if (!rc)

@@ -12,6 +12,7 @@ import secrets
 import socket
 import tarfile
 
+import psycopg2
 import pytest
 
 from tidings_test.background import Background
@@ -672,6 +673,34 @@ def test_brokers_leave(cluster):
     assert epoch(one, "news") == before
     assert Set(one, "news").post(1).last == 5
     assert cluster.query("SELECT to_regclass('tidings_turn') IS NULL") == ["t"]
+
+
+# PostgreSQL lists the session of a broker for a moment after its end.
+def test_a_broker_leaves_right_after_its_end(cluster, start):
+    cluster.init(cluster.path / "a" / "data")
+    cluster.start("a")
+    two = cluster.start("b")
+    (instance,) = cluster.query("SELECT instance FROM tidings_brokers WHERE name = 'b'")
+    session = psycopg2.connect(
+        f"{cluster.address} application_name='tidingsd {instance}'"
+    )
+    two.stop()
+    asked = (*cluster.here, "--cluster-name", "b", "--data", two.data)
+    leaving = start("tidingsd", "cluster", "leave", *asked)
+    looks = set()
+
+    def has_looked_twice():
+        looks.update(
+            cluster.query(
+                "SELECT query_start FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                " AND query LIKE 'SELECT count(*) %OR name = %'"
+            )
+        )
+        return len(looks) > 1 or not leaving.is_running
+
+    wait_for("two looks at the session", has_looked_twice)
+    session.close()
+    assert leaving.wait() == 0, leaving.errors()
 
 
 # Issue 22, 7: numbers and digests show that the journal has lost records.
