@@ -367,8 +367,11 @@ clock_gettime(clockid_t clock, struct timespec *now)
         return rc;
     if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
         now->tv_sec += shift_us() / 1000000;
-    if (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE)
+    if (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE) {
         now->tv_sec += passed_s();
+        if (plan && atomic_load(&plan->is_still))
+            *now = (struct timespec){.tv_sec = 1};
+    }
     return rc;
 }
 

@@ -45,6 +45,7 @@ struct plan {
     _Atomic int64_t clock_us;   /* added to the clock of the day */
     _Atomic int64_t disk_bytes; /* free space to report; 0: the true one */
     _Atomic int64_t passed_s;   /* added to the steady clock */
+    _Atomic int64_t is_still;   /* the steady clock stands */
 };
 
 #endif

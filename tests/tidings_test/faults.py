@@ -40,6 +40,7 @@ class Plan(ctypes.Structure):
         ("clock_us", ctypes.c_int64),
         ("disk_bytes", ctypes.c_int64),
         ("passed_s", ctypes.c_int64),
+        ("is_still", ctypes.c_int64),
     ]
 
 
@@ -124,6 +125,11 @@ class Faults:
         """So many whole seconds pass at once, by the clock that measures patience. Waits
         that have begun are as long as before."""
         self._plan.passed_s += seconds
+
+    def stop_time(self):
+        """No time passes any more, by the clock that measures patience: programs that
+        look again and again do so without end."""
+        self._plan.is_still = 1
 
     def set_disk(self, size):
         """Disks have so many bytes free from now on; 0: as many as they have."""
