@@ -103,6 +103,14 @@ class Cluster:
         done = self.run("tidingsd", *asked, status=status)
         return "\n".join([*done.out, *done.err])
 
+    def await_end(self, name):
+        """Wait until PostgreSQL has noticed that this broker has ended."""
+        look = (
+            "SELECT count(*) = 0 FROM pg_stat_activity s JOIN tidings_brokers b"
+            f" ON s.application_name = 'tidingsd ' || b.instance WHERE b.name = '{name}'"
+        )
+        wait_for(f"the end of {name}'s sessions", lambda: self.query(look) == ["t"])
+
     def query(self, text):
         return self.server.query(text, self.name)
 
@@ -660,10 +668,12 @@ def test_brokers_leave(cluster):
     assert 'the broker "b" runs' in cluster.leave("b", status=1)
     assert 'no broker "c"' in cluster.leave("c", status=1)
     two.stop()
+    cluster.await_end("b")
     assert "stays a copy" in cluster.leave("b", "--data", two.data)
     assert "is a copy of a cluster" in cluster.refused(data="b/data", status=1)
     Set(one, "news").post(1)
     one.stop()
+    cluster.await_end("a")
     assert "give its data directory" in cluster.leave("a", status=1)
     text = cluster.leave("a", "--data", two.data, status=1)
     assert "does not end where its copy ends" in text
