@@ -32,12 +32,6 @@ has_content(const struct config *config)
 }
 
 static bool
-has_archive(const struct config *config)
-{
-    return config->resource_list_keep != OPTION_KEEP_NONE;
-}
-
-static bool
 has_resource_dumps(const struct config *config)
 {
     return config->resource_dump_every_us > 0;
@@ -48,7 +42,6 @@ static const struct {
     bool (*is_given)(const struct config *config);
 } single_options[] = {
     {"content (--content)", has_content},
-    {"an archive of Resource Lists (--resource-list-keep)", has_archive},
     {"Resource Dumps (--resource-dump-every)", has_resource_dumps},
 };
 

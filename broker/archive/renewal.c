@@ -227,6 +227,30 @@ want_build(struct set *set, enum generation_kind kind, uint64_t seq)
     set->notes->builds[kind].is_due = true;
 }
 
+/* True if the set archives its next list or dump, of the state at the time
+ * `at_us`. The commit that makes it current also archives it (R-224). */
+static bool
+is_to_be_kept(const struct set *set, enum generation_kind kind,
+              const struct head *head, int64_t at_us)
+{
+    const struct generations *all = &head->generations[kind];
+    struct settings settings;
+    uint64_t keep;
+
+    registry_settings(set, &settings);
+    keep = kind == GENERATION_RESOURCEDUMP ? settings.resource_dump_keep
+                                           : settings.resource_list_keep;
+    switch (keep) {
+    case OPTION_KEEP_NONE:
+        return false;
+    case OPTION_KEEP_DAILY:
+        return all->n_archived == 0 ||
+               all->current.at_us / DAY_US != at_us / DAY_US;
+    default:
+        return (all->last + 1) % keep == 0;
+    }
+}
+
 /* Of a cluster */
 
 /* True if a list that was ordered a while ago is not built: this broker could
@@ -239,7 +263,9 @@ is_lost(struct set *set, const struct generation *ordered)
 }
 
 /* Orders a list, at all brokers, if none is ordered. Another broker may be
- * first. If that fails, the orders of the set are refused. */
+ * first. If that fails, the orders of the set are refused. A log that goes on
+ * until the order is placed may end on another day than `head`; then the next
+ * list is the first of that day for the archive. */
 static enum status
 order_list(struct renewal *r, struct set *set, const struct head *head)
 {
@@ -247,8 +273,13 @@ order_list(struct renewal *r, struct set *set, const struct head *head)
         &head->generations[GENERATION_RESOURCELIST].ordered;
     struct act act = {
         .kind = ACT_GENERATION,
-        .generation.build = {.kind = GENERATION_RESOURCELIST,
-                             .number = ordered->number},
+        .generation.build =
+            {
+                .kind = GENERATION_RESOURCELIST,
+                .number = head->generations[GENERATION_RESOURCELIST].last,
+                .is_archived = is_to_be_kept(set, GENERATION_RESOURCELIST, head,
+                                             head->last_us),
+            },
     };
     struct problem why = {""};
     enum status rc;
@@ -266,17 +297,15 @@ order_list(struct renewal *r, struct set *set, const struct head *head)
     return rc;
 }
 
-/* Returns the list that this broker can build now from the state of the set;
- * NULL: none. */
-static const struct generation *
-list_to_build(const struct renewal *r, struct set *set, const struct head *head)
+/* Returns true and sets *list if this broker can build a list now from the
+ * state of the set. */
+static bool
+has_list_to_build(const struct renewal *r, struct set *set,
+                  const struct head *head, struct generation *list)
 {
-    const struct generation *list = state_fold_list(set, head);
-
-    return list && (r->may_commit || !generation_is_order(list)) &&
-                   state_fold_is_known(set) && state_fold_seq(set) == list->seq
-               ? list
-               : NULL;
+    return state_fold_list(set, head, list) &&
+           (r->may_commit || !generation_is_order(list)) &&
+           state_fold_is_known(set) && state_fold_seq(set) == list->seq;
 }
 
 static bool
@@ -290,9 +319,11 @@ is_shared(const struct set *set)
 static bool
 wants_list(const struct renewal *r, struct set *set, const struct head *head)
 {
+    struct generation list;
+
     return clock_steady_us() >=
                set->notes->builds[GENERATION_RESOURCELIST].retry_us &&
-           list_to_build(r, set, head);
+           has_list_to_build(r, set, head, &list);
 }
 
 static void
@@ -344,10 +375,11 @@ is_ready(const struct set *set, enum generation_kind kind, uint64_t seq)
 static bool
 can_begin(const struct renewal *r, struct set *set, const struct head *head)
 {
+    struct generation list;
     bool is_any = false;
 
     if (is_shared(set))
-        return list_to_build(r, set, head);
+        return has_list_to_build(r, set, head, &list);
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
         is_any |= is_ready(set, kind, state_fold_seq(set));
     return is_any && state_fold_is_known(set);
@@ -520,30 +552,6 @@ judge_dump(struct renewal *r, const struct resources_at *at)
 
 /* Building */
 
-/* True if the set archives its next list or dump. The commit that makes it
- * current also archives it (R-224). */
-static bool
-is_to_be_kept(const struct set *set, enum generation_kind kind,
-              const struct head *head, const struct resources_at *at)
-{
-    const struct generations *all = &head->generations[kind];
-    struct settings settings;
-    uint64_t keep;
-
-    registry_settings(set, &settings);
-    keep = kind == GENERATION_RESOURCEDUMP ? settings.resource_dump_keep
-                                           : settings.resource_list_keep;
-    switch (keep) {
-    case OPTION_KEEP_NONE:
-        return false;
-    case OPTION_KEEP_DAILY:
-        return all->n_archived == 0 ||
-               all->current.at_us / DAY_US != at->us / DAY_US;
-    default:
-        return (all->last + 1) % keep == 0;
-    }
-}
-
 static bool
 is_current(const struct head *head, enum generation_kind kind, uint64_t seq)
 {
@@ -577,17 +585,16 @@ settle_build(struct set *set, const struct head *head, uint64_t seq)
 }
 
 /* Sets the kind to build next from the held state; GENERATION_STATES: none.
- * *number: that of its order. Returns false if that is not known yet. */
+ * *ordered: the list that it is in a cluster. Returns false if that is not
+ * known yet. */
 static bool
 find_next(struct renewal *r, const struct resources_at *at,
-          const struct head *head, uint64_t *number)
+          const struct head *head, struct generation *ordered)
 {
-    const struct generation *list;
-
     if (is_shared(r->set)) {
-        list = list_to_build(r, r->set, head);
-        r->kind = list ? GENERATION_RESOURCELIST : GENERATION_STATES;
-        *number = list ? list->number : 0;
+        r->kind = has_list_to_build(r, r->set, head, ordered)
+                      ? GENERATION_RESOURCELIST
+                      : GENERATION_STATES;
         return true;
     }
     settle_build(r->set, head, at->seq);
@@ -599,12 +606,16 @@ find_next(struct renewal *r, const struct resources_at *at,
 
 static enum status
 begin_build(struct renewal *r, const struct resources *resources,
-            const struct head *head, uint64_t number, struct problem *why)
+            const struct head *head, const struct generation *ordered,
+            struct problem *why)
 {
-    return build_begin(&r->build, r->set, r->kind, resources, number,
-                       number == 0 && is_to_be_kept(r->set, r->kind, head,
-                                                    resources_at(resources)),
-                       why);
+    bool is_archived =
+        is_shared(r->set)
+            ? ordered->is_archived
+            : is_to_be_kept(r->set, r->kind, head, resources_at(resources)->us);
+
+    return build_begin(&r->build, r->set, r->kind, resources, ordered->number,
+                       is_archived, why);
 }
 
 /* Begins the next build from the held state, or lets the state go. Returns
@@ -615,20 +626,20 @@ begin_next(struct renewal *r)
     struct problem why = {""};
     struct resources *resources;
     struct head head;
-    uint64_t number = 0;
+    struct generation ordered = {.number = 0};
     enum status rc = state_fold_open(r->folding, r->set, &resources, &why);
 
     r->kind = GENERATION_RESOURCELIST;
     if (!rc && !log_head(r->set->log, &head))
         rc = problem(&why, STATUS_GONE, "the set %s was removed", r->set->name);
     if (!rc) {
-        if (!find_next(r, resources_at(resources), &head, &number))
+        if (!find_next(r, resources_at(resources), &head, &ordered))
             return false;
         if (r->kind == GENERATION_STATES) {
             let_go(r);
             return true;
         }
-        rc = begin_build(r, resources, &head, number, &why);
+        rc = begin_build(r, resources, &head, &ordered, &why);
     }
     if (rc) {
         r->build = NULL;

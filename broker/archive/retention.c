@@ -96,6 +96,7 @@ unarchive_builds(struct set *set, enum generation_kind kind,
         going++;
     if (going == 0)
         return STATUS_OK;
+    act.unarchived.from = all->first_archived;
     act.unarchived.n = going;
     act.unarchived.first_archived = some[going].number;
     return log_act(log, set->log, &act,

@@ -67,36 +67,75 @@ state_fold_needs_retired(void *set, const struct list_info *list)
            state_fold_needs(s, list);
 }
 
-/* True if this broker has built that Resource List. */
-static bool
-is_built(struct set *set, const struct generation *list)
+/* Sets *list to the first Resource List behind number `after` that all brokers
+ * serve: an archived one, else the current one. */
+static enum status
+find_served(const struct set *set, const struct generations *lists,
+            uint64_t after, struct generation *list)
 {
-    struct fold_notes *n = &set->notes->fold;
+    struct generation_page page = {GENERATION_RESOURCELIST, after + 1, list, 1};
+    enum status rc = STATUS_OK;
 
-    if (n->list != list->number &&
-        generation_is_here(set, GENERATION_RESOURCELIST, list->number))
-        n->list = list->number;
-    return n->list == list->number;
+    if (lists->n_archived > 0)
+        rc =
+            log_generations(registry_log(set->registry), set->log, &page, NULL);
+    else
+        page.n = 0;
+    if (!rc && page.n == 0)
+        *list = lists->current;
+    return rc;
 }
 
-/* Returns the Resource List that this broker of a cluster can still build: its
- * state has not passed the list's position. NULL: none. */
-static const struct generation *
-next_list(struct set *set, const struct head *head)
+static bool
+is_here(const struct set *set, const struct generation *list)
+{
+    return generation_is_here(set, GENERATION_RESOURCELIST, list->number);
+}
+
+/* Sets *list to the first Resource List that all brokers serve and this one has
+ * not built, though its state has not passed the list's position.
+ * STATUS_NOT_FOUND: there is none. Lists with higher numbers have later
+ * positions. */
+static enum status
+find_missing(const struct set *set, const struct generations *lists,
+             struct generation *list)
+{
+    const struct generation *current = &lists->current;
+    struct fold_notes *n = &set->notes->fold;
+
+    if (n->list < current->number &&
+        (n->seq > current->seq ||
+         (n->seq == current->seq && is_here(set, current))))
+        n->list = current->number; /* without a look at each archived one */
+    while (n->list < current->number) {
+        enum status rc = find_served(set, lists, n->list, list);
+
+        if (rc || (n->seq <= list->seq && !is_here(set, list)))
+            return rc;
+        n->list = list->number;
+    }
+    return STATUS_NOT_FOUND;
+}
+
+/* Sets *list to the Resource List that this broker of a cluster builds next.
+ * STATUS_NOT_FOUND: there is none whose position its state has not passed. */
+static enum status
+next_list(const struct set *set, const struct head *head,
+          struct generation *list)
 {
     const struct generations *lists =
         &head->generations[GENERATION_RESOURCELIST];
     const struct fold_notes *n = &set->notes->fold;
+    enum status rc;
 
-    if (!log_is_shared(registry_log(set->registry)) ||
-        (n->is_known && !n->is_whole))
-        return NULL;
-    if (lists->current.number > 0 && n->seq <= lists->current.seq &&
-        !is_built(set, &lists->current))
-        return &lists->current;
-    return lists->ordered.number > 0 && n->seq <= lists->ordered.seq
-               ? &lists->ordered
-               : NULL;
+    if (!log_is_shared(registry_log(set->registry)) || !n->is_known ||
+        !n->is_whole)
+        return STATUS_NOT_FOUND;
+    rc = find_missing(set, lists, list);
+    if (rc != STATUS_NOT_FOUND)
+        return rc;
+    *list = lists->ordered;
+    return list->number > 0 && n->seq <= list->seq ? STATUS_OK : rc;
 }
 
 /* True if retention waits until the state is on the disk. */
@@ -119,21 +158,24 @@ is_in_the_way(const struct set *set, const struct generation *list)
     return !health.has_room;
 }
 
-const struct generation *
-state_fold_list(struct set *set, const struct head *head)
+bool
+state_fold_list(const struct set *set, const struct head *head,
+                struct generation *list)
 {
-    const struct generation *list = next_list(set, head);
-
-    return list && !is_in_the_way(set, list) ? list : NULL;
+    return !next_list(set, head, list) && !is_in_the_way(set, list);
 }
 
-/* The last entry that the state may have now. */
+/* The last entry that the state may have now: none more while the next list
+ * cannot be known. */
 static uint64_t
-last_entry(struct set *set, const struct head *head)
+last_entry(const struct set *set, const struct head *head)
 {
-    const struct generation *list = state_fold_list(set, head);
+    struct generation list;
+    enum status rc = next_list(set, head, &list);
 
-    return list ? list->seq : head->last;
+    if (rc && rc != STATUS_NOT_FOUND)
+        return state_fold_seq(set);
+    return rc || is_in_the_way(set, &list) ? head->last : list.seq;
 }
 
 static void
@@ -142,6 +184,8 @@ note_state(struct set *set, const struct resources *r)
     struct fold_notes *n = &set->notes->fold;
     uint64_t kept = resources_kept(r);
 
+    if (resources_at(r)->seq < n->seq)
+        n->list = 0; /* it can build lists that it had passed */
     n->is_known = true;
     n->is_whole = resources_at(r)->is_whole;
     n->seq = resources_at(r)->seq;
@@ -295,7 +339,7 @@ gather_entries(struct set *set, struct resources *r, uint64_t last,
 static void
 report_passed(const struct set *set, const struct generation *list)
 {
-    if (list && set->notes->fold.seq > list->seq)
+    if (set->notes->fold.seq > list->seq)
         DIAG(DIAG_WARNING, "archive",
              "the disk is nearly full: this broker does not build a Resource "
              "List, and serves the former one until the next",
@@ -320,10 +364,10 @@ enum status
 state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
                 struct problem *why)
 {
-    const struct generation *list;
+    struct generation list;
     struct resources *state;
     struct head head;
-    bool was_whole;
+    bool was_whole, has_list;
     enum status rc, committed;
 
     *is_more = true;
@@ -335,7 +379,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     if (rc)
         return rc;
     was_whole = resources_at(state)->is_whole;
-    list = next_list(set, &head);
+    has_list = !next_list(set, &head, &list);
     rc = gather_entries(set, state, last_entry(set, &head), why);
     /* Commits the entries before an unreadable one. */
     committed = resources_commit(state, rc ? NULL : why);
@@ -353,7 +397,8 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
              "resources",
              diag_text("set", set->name));
     note_state(set, state);
-    report_passed(set, list);
+    if (has_list)
+        report_passed(set, &list);
     *is_more = set->notes->fold.seq < last_entry(set, &head);
     if (rc)
         open_databases_drop(&f->states, set);
@@ -387,10 +432,12 @@ is_awaited(const struct set *set)
 static bool
 is_due(const struct state_fold *f, struct set *set, const struct head *head)
 {
-    const struct generation *list = state_fold_list(set, head);
-    uint64_t seq = set->notes->fold.seq, last = list ? list->seq : head->last;
+    struct generation list;
+    bool has_list = state_fold_list(set, head, &list);
+    uint64_t seq = set->notes->fold.seq;
+    uint64_t last = has_list ? list.seq : head->last;
 
-    return seq < last && (list || last - seq >= f->lag || is_awaited(set) ||
+    return seq < last && (has_list || last - seq >= f->lag || is_awaited(set) ||
                           set_content_mode(set) != CONTENT_NONE ||
                           clock_now_us() >= head->last_us + f->rest_us);
 }

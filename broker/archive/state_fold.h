@@ -80,12 +80,13 @@ bool state_fold_needs(struct set *set, const struct list_info *list);
  * log_purge. The framework log has no state. */
 bool state_fold_needs_retired(void *set, const struct list_info *list);
 
-/* In a cluster: the Resource List that this broker builds next from the state
- * of the set, which stops at its position; NULL: none. Lent with `head`. On a
- * disk that is nearly full the state passes a list if retention waits for
- * entries behind it: this broker never builds that one. */
-const struct generation *state_fold_list(struct set *set,
-                                         const struct head *head);
+/* In a cluster: true if this broker is to build a Resource List next from the
+ * state of the set, which stops at its position; then sets *list. Archived
+ * lists that this broker lacks go before the current one, and that before the
+ * ordered one. On a disk that is nearly full the state passes a list if
+ * retention waits for entries behind it: this broker never builds that one. */
+bool state_fold_list(const struct set *set, const struct head *head,
+                     struct generation *list);
 
 /* Stops folding this set until a call names another set or NULL, so that a
  * build can walk the state of one moment in several steps. */

@@ -403,10 +403,10 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
         .now_us = DATETIME_NONE,
     };
     memcpy(b->coverage.epoch, head.epoch, sizeof(b->coverage.epoch));
-    /* Brokers of a cluster may build an ordered list before and after the
-     * archive has gone. */
-    b->has_archive =
-        is_archived || (number == 0 && head.generations[kind].n_archived > 0);
+    /* At all brokers of a cluster the same, whenever they build an ordered
+     * list: an archive keeps its last generation as long as there is the set,
+     * and only an archived list is built when a later one is archived. */
+    b->has_archive = is_archived || head.generations[kind].n_archived > 0;
     buf_init(&b->text,
              GENERATION_PIECE_BYTES + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
     plan_parts(b, at);

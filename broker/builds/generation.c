@@ -235,36 +235,38 @@ name_folder(const struct generation_writer *w, struct problem *why)
                : STATUS_OK;
 }
 
-/* Checks that an ordered list is current, and is the one that other brokers
- * have built. STATUS_AGAIN: a later one is current. */
+/* Checks that an ordered list is current or archived, and is the one that other
+ * brokers have built. STATUS_AGAIN: a later one is current. */
 static enum status
-check_current(const struct generation_writer *w, struct problem *why)
+check_served(const struct generation_writer *w, struct problem *why)
 {
-    const struct generation *current, *own = &w->generation;
+    const struct generation *own = &w->generation;
+    struct generation served;
     struct head head;
+    enum status rc;
 
     if (!log_head(w->set->log, &head))
         return problem(why, STATUS_GONE, "the set was removed");
-    current = &head.generations[own->kind].current;
-    if (current->number != own->number)
+    rc = generation_find(w->set, &head, own->kind, own->number, &served, why);
+    if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_AGAIN, "a later list is current");
-    if (current->n != own->n || current->parts != own->parts ||
-        current->bytes != own->bytes)
+    if (!rc && (served.n != own->n || served.parts != own->parts ||
+                served.bytes != own->bytes))
         DIAG(DIAG_ERROR, "archive",
              "a list differs from that of another broker: both need the same "
              "options, version and state of the set",
              diag_text("set", w->set->name), diag_number("list", own->number));
-    return STATUS_OK;
+    return rc;
 }
 
-/* True if another broker was first. */
+/* True if the list is ordered no longer: another broker was first. */
 static bool
-is_current(const struct generation_writer *w)
+is_overtaken(const struct generation_writer *w)
 {
     struct head head;
 
-    return log_head(w->set->log, &head) &&
-           head.generations[w->generation.kind].current.number ==
+    return w->is_ordered && log_head(w->set->log, &head) &&
+           head.generations[w->generation.kind].ordered.number !=
                w->generation.number;
 }
 
@@ -284,11 +286,11 @@ generation_finish(struct generation_writer *w, struct problem *why)
         rc = file_sync_dir(w->folder_fd, why);
     w->generation.completed_us = clock_now_us();
     act.generation.build = w->generation;
-    if (!rc && !(w->is_ordered && is_current(w)))
+    if (!rc && !is_overtaken(w))
         rc = log_act(registry_log(w->set->registry), w->set->log, &act,
                      config->remove_grace_us, why);
     if (!rc && w->is_ordered)
-        rc = check_current(w, why);
+        rc = check_served(w, why);
     if (rc)
         generation_abandon(w);
     else
@@ -339,6 +341,25 @@ generation_is_here(const struct set *set, enum generation_kind kind,
 
     path_of(set, kind, number, path);
     return !log_is_shared(registry_log(set->registry)) || !access(path, F_OK);
+}
+
+enum status
+generation_find(const struct set *set, const struct head *head,
+                enum generation_kind kind, uint64_t number,
+                struct generation *generation, struct problem *why)
+{
+    struct generation_page page = {kind, number, generation, 1};
+    enum status rc;
+
+    *generation = head->generations[kind].current;
+    if (generation->number == number)
+        return STATUS_OK;
+    rc = log_generations(registry_log(set->registry), set->log, &page, why);
+    if (rc)
+        return rc;
+    return page.n == 1 && generation->number == number
+               ? STATUS_OK
+               : problem(why, STATUS_NOT_FOUND, "it is not kept");
 }
 
 uint64_t

@@ -22,8 +22,9 @@
  * removed and made again.
  *
  * In a cluster each broker builds ordered lists (head.h). Their folder gets its
- * name when all files are in it. A list may be current before this broker has
- * built it: until then its former one is served.
+ * name when all files are in it. A list may be current or archived before this
+ * broker has built it. Until then its former one is served as the current one,
+ * and an archived one is not served.
  *
  *     sets/NAME/resourcelist/000000000008.new/000000000001.xml.gz
  *
@@ -99,10 +100,10 @@ void generation_count(struct generation_writer *writer, uint64_t bytes);
 void generation_set_parts(struct generation_writer *writer, uint64_t parts);
 
 /* Makes the written generation durable, then current, in one commit, and waits
- * for that. An ordered list may be current already, of another broker;
- * STATUS_AGAIN: a later one is current. Frees the writer, also on failure; a
- * failed build leaves nothing on the disk. The next build deletes the files of
- * one that a crash cut off. STATUS_GONE: the set was removed. */
+ * for that. An ordered list may be current or archived already, of another
+ * broker; STATUS_AGAIN: a later one is current. Frees the writer, also on
+ * failure; a failed build leaves nothing on the disk. The next build deletes
+ * the files of one that a crash cut off. STATUS_GONE: the set was removed. */
 MUST_CHECK enum status generation_finish(struct generation_writer *writer,
                                          struct problem *why);
 void generation_abandon(struct generation_writer *writer);
@@ -114,6 +115,13 @@ struct generation_place {
     enum generation_file file;
     uint64_t part;
 };
+
+/* Sets *generation to the current or archived generation of that number.
+ * STATUS_NOT_FOUND: it is neither. May block; any thread. */
+MUST_CHECK enum status
+generation_find(const struct set *set, const struct head *head,
+                enum generation_kind kind, uint64_t number,
+                struct generation *generation, struct problem *why);
 
 /* Returns the number of the last generation of the set that is on this disk, up
  * to the current one of `head`; 0: none is. A single broker always has the

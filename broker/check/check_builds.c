@@ -278,8 +278,7 @@ on_build(sqlite3_stmt *row, void *user)
     const struct builds_check *c = user;
     struct build_check b = {.in = c->in, .build = store_column_generation(row)};
 
-    b.may_be_missing = c->is_shared && !b.build.is_archived &&
-                       b.build.kind == GENERATION_RESOURCELIST;
+    b.may_be_missing = c->is_shared && b.build.kind == GENERATION_RESOURCELIST;
     if (!generation_is_order(&b.build))
         check_build(&b, c->set);
 }

@@ -1,4 +1,5 @@
 #include "broker/check/parts.h"
+#include "broker/store/store_queries.h"
 
 /* Ids of existing sets, and of removed sets that still have rows. */
 #define KNOWN "(SELECT id FROM sets UNION SELECT set_id FROM trash)"
@@ -48,7 +49,8 @@ static const struct inspection_query queries[] = {
      "SELECT printf('build %d of kind %d of set %s is neither current nor"
      " archived', number, kind, name) FROM generations g WHERE due_us IS NULL"
      " AND NOT is_archived AND number < (SELECT max(number) FROM generations"
-     " WHERE set_id = g.set_id AND kind = g.kind AND due_us IS NULL)"},
+     " WHERE set_id = g.set_id AND kind = g.kind AND due_us IS NULL"
+     " AND NOT " GENERATION_IS_ORDER ")"},
 
     /* Lists follow each other. */
     {FINDING_LOG, false,

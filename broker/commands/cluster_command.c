@@ -75,8 +75,7 @@ struct copy {
 static void
 check_settings(struct copy *copy, const struct engine_set *set)
 {
-    static const struct config options = {
-        .content = CONTENT_NONE, .resource_list_keep = OPTION_KEEP_NONE};
+    static const struct config options = {.content = CONTENT_NONE};
     struct problem why = {""};
     struct settings settings;
 

@@ -367,13 +367,11 @@ is_given(const struct config *config, const char *name)
     return config->origins.is_argument[i] || config->origins.line_of[i];
 }
 
-/* A cluster builds no dumps and keeps no archive of lists, unless somebody
- * wants that: membership.c refuses it. */
+/* A cluster builds no dumps, unless somebody wants that: membership.c refuses
+ * it. */
 static void
 build_only_lists(struct config *config)
 {
-    if (!is_given(config, "resource-list-keep"))
-        config->resource_list_keep = OPTION_KEEP_NONE;
     if (!is_given(config, "resource-dump-every"))
         config->resource_dump_every_us = 0;
 }

@@ -134,16 +134,23 @@ generation_document_check(const struct document_wish *wish, struct problem *why)
 {
     const struct generations *all = &wish->head.generations[wish->kind];
     const char *title = links_kinds[wish->kind].title;
+    struct generation kept;
+    enum status rc;
 
     if (wish->number > all->last || wish->number < wish->head.start_list)
         return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
     if (wish->number == all->ordered.number)
         return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
-    if (wish->number == all->current.number &&
-        !generation_is_here(wish->set, wish->kind, wish->number))
-        return problem(why, STATUS_BUSY,
-                       "this broker has not built this %s yet", title);
-    return generation_document_has(wish, wish->number, 1)
-               ? STATUS_OK
-               : problem(why, STATUS_GONE, "this %s is no longer kept", title);
+    if (generation_document_has(wish, wish->number, 1))
+        return STATUS_OK;
+    rc = generation_find(wish->set, &wish->head, wish->kind, wish->number,
+                         &kept, why);
+    if (rc == STATUS_NOT_FOUND)
+        return problem(why, STATUS_GONE, "this %s is no longer kept", title);
+    if (rc)
+        return rc;
+    return log_is_shared(registry_log(wish->registry))
+               ? problem(why, STATUS_BUSY,
+                         "this broker has not built this %s yet", title)
+               : problem(why, STATUS_IO, "this %s is not on the disk", title);
 }

@@ -130,8 +130,9 @@ struct act {
             struct generation build; /* given: its files are on the disk, and
                                         its number is the next of its kind. Of
                                         an order (generation_is_order) only the
-                                        kind, and as `number` that of the order
-                                        that it replaces, 0: of none */
+                                        kind, is_archived, and as `number` that
+                                        of the generation or order that it
+                                        follows, 0: none */
             int64_t due_us;          /* when its predecessor may go, unless
                                         archived */
             bool is_first;           /* there was none before */
@@ -141,6 +142,7 @@ struct act {
 
         struct {
             enum generation_kind kind; /* given */
+            uint64_t from;             /* given, local: number of the oldest */
             uint64_t n;                /* given: how many go, the oldest */
             uint64_t first_archived;   /* given: number of the oldest that
                                           stays */

@@ -10,8 +10,11 @@
 #include "proto/uri.h"
 
 /* How a record begins. */
-#define VERSION_PLAIN    1
-#define VERSION_DEFLATED RECORD_VERSION
+enum {
+    VERSION_PLAIN = 1,
+    VERSION_DEFLATED = 2,
+    VERSION_ARCHIVED = RECORD_VERSION
+};
 
 /* A smaller record is not deflated. */
 #define DEFLATED_MIN 4096
@@ -232,21 +235,39 @@ deflate_record(struct buf *to, size_t from)
     libdeflate_free_compressor(z);
 }
 
+/* The version of a record that is not deflated. A program before
+ * VERSION_ARCHIVED would archive no list that is ordered for the archive. */
+static uint64_t
+version_of(const struct commit *commit)
+{
+    for (size_t i = 0; i < commit->n; i++) {
+        const struct act *act = &commit->acts[i];
+
+        if (act->kind == ACT_GENERATION &&
+            generation_is_order(&act->generation.build) &&
+            act->generation.build.is_archived)
+            return VERSION_ARCHIVED;
+    }
+    return VERSION_PLAIN;
+}
+
 void
 record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
 {
     size_t from = to->size;
+    uint64_t version = version_of(commit);
 
     *n_shared = 0;
     for (size_t i = 0; i < commit->n; i++)
         *n_shared += next_field(commit->acts[i].kind, NULL) != NULL;
-    add_number(to, VERSION_PLAIN);
+    add_number(to, version);
     add_time(to, commit->at_us);
     add_number(to, *n_shared);
     for (size_t i = 0; i < commit->n; i++)
         if (next_field(commit->acts[i].kind, NULL))
             add_act(to, &commit->acts[i]);
-    if (!to->failed && to->size - from >= DEFLATED_MIN)
+    if (!to->failed && version == VERSION_PLAIN &&
+        to->size - from >= DEFLATED_MIN)
         deflate_record(to, from);
 }
 
@@ -476,7 +497,7 @@ open_record(struct record *record, struct slice bytes, struct slice *plain,
                        "this program reads versions up to %d",
                        (unsigned long long)version, RECORD_VERSION);
     *plain = bytes;
-    if (version == VERSION_PLAIN)
+    if (version != VERSION_DEFLATED)
         return STATUS_OK;
     rc = inflate_record(record, bytes, plain, why);
     if (!rc && (!leb128_take(plain, &version) || version != VERSION_PLAIN))

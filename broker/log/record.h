@@ -11,6 +11,7 @@
  *
  *     record = 1 time n act*n
  *            | 2 size deflated           of a record of that size, as above
+ *            | 3 time n act*n            that orders a list for the archive
  *     act    = kind set-id name field*
  *
  * Those of many entries are deflated (libdeflate's fastest level). Of posts of
@@ -39,7 +40,7 @@
 
 /* Newer programs read older records. An older program stops at a newer record
  * until it is upgraded, too (doc/cluster.md). */
-#define RECORD_VERSION 2
+#define RECORD_VERSION 3
 
 /* Appends the record of a commit. *n_shared: so many of its acts went in. The
  * batches are complete (sequencer_finish). `to` fails without memory. */

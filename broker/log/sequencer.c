@@ -301,7 +301,7 @@ place_retirement(struct sequencer *s, const struct post *post)
     return add_act(s, post->set, &act);
 }
 
-/* Orders a list at the end of the log, unless another broker was first. */
+/* Orders a list at the end of the log. */
 static void
 place_order(struct sequencer *s, const struct head *draft, struct act *act)
 {
@@ -313,8 +313,18 @@ place_order(struct sequencer *s, const struct head *draft, struct act *act)
     order->completed_us = s->acts.at_us;
 }
 
-/* A broker of a cluster makes a list current only if it is ordered: otherwise
- * another one was first, or has ordered a later one. */
+/* True if another broker of the cluster was first. An order follows the last
+ * generation that its broker knew: that broker chose for the next number
+ * whether the archive gets the list. A list must be the ordered one. */
+static bool
+is_overtaken(const struct sequencer *s, const struct generation *next,
+             const struct generations *now)
+{
+    if (generation_is_order(next))
+        return next->number != now->last;
+    return s->options->journal && next->number != now->ordered.number;
+}
+
 static enum status
 place_generation(struct sequencer *s, const struct post *post)
 {
@@ -323,17 +333,18 @@ place_generation(struct sequencer *s, const struct post *post)
     const struct generation *next = &act.generation.build;
     const struct generations *now = &draft->generations[next->kind];
 
-    if ((generation_is_order(next) || s->options->journal) &&
-        next->number != now->ordered.number)
+    if (is_overtaken(s, next, now))
         return STATUS_OK; /* there is no act */
-    if (generation_is_order(next))
-        place_order(s, draft, &act);
     act.generation.is_first = now->current.number == 0;
     act.generation.due_us = s->acts.at_us + post->grace_us;
-    act.generation.n_archived = now->n_archived + next->is_archived;
-    act.generation.first_archived = now->n_archived > 0 || !next->is_archived
-                                        ? now->first_archived
-                                        : next->number;
+    act.generation.n_archived = now->n_archived;
+    act.generation.first_archived = now->first_archived;
+    if (generation_is_order(next)) {
+        place_order(s, draft, &act);
+    } else if (next->is_archived) {
+        if (act.generation.n_archived++ == 0)
+            act.generation.first_archived = next->number;
+    }
     return add_act(s, post->set, &act);
 }
 
@@ -344,6 +355,8 @@ place_unarchived(struct sequencer *s, const struct post *post)
     const struct generations *now =
         &post->set->draft.generations[act.unarchived.kind];
 
+    if (act.unarchived.from != now->first_archived)
+        return STATUS_OK; /* another broker was first: there is no act */
     act.unarchived.n_archived = now->n_archived - act.unarchived.n;
     act.unarchived.last = now->last;
     act.unarchived.due_us = s->acts.at_us + post->grace_us;

@@ -324,7 +324,6 @@ settings_check_cluster(const struct settings *settings, struct problem *why)
         bool is_wanted;
     } single[] = {
         {"content", settings->content != CONTENT_NONE},
-        {"resourceListKeep", settings->resource_list_keep != OPTION_KEEP_NONE},
         {"resourceDumpEvery", settings->resource_dump_every_us > 0},
     };
 

@@ -22,8 +22,8 @@ static const char *const sql[STATEMENTS] = {
     /* ?1: of a broker of a cluster, which may have lists that are ordered, and
      * lists that only another broker has built. */
     [GENERATIONS] =
-        "SELECT name, kind, number, due_us IS NULL AND (is_archived OR NOT"
-        " (?1 AND kind = 0)) FROM generations ORDER BY set_id, kind, number",
+        "SELECT name, kind, number, due_us IS NULL AND NOT (?1 AND kind = 0)"
+        " FROM generations ORDER BY set_id, kind, number",
 };
 
 struct reading {

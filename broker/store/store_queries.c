@@ -43,7 +43,7 @@ static const char *const read_sql[R_STATEMENTS] = {
                  " ORDER BY due_us, id LIMIT 1"),
     [R_GENERATIONS] = "SELECT " GENERATION_COLUMNS " FROM generations"
                       " WHERE set_id = ? AND kind = ? AND is_archived"
-                      " AND number >= ?"
+                      " AND number >= ? AND NOT " GENERATION_IS_ORDER
                       " ORDER BY number LIMIT ?",
     [R_DUE] = ("SELECT id, name, kind, number, due_us FROM generations"
                " WHERE due_us <= ? AND (due_us, id) > (?, ?)"

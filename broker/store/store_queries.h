@@ -58,6 +58,10 @@ struct list_info store_column_list(sqlite3_stmt *s);
     " is_archived"
 
 struct generation store_column_generation(sqlite3_stmt *s);
+
+/* An order that waits (generation_is_order). It is in no archive yet. */
+#define GENERATION_IS_ORDER "(kind = 0 AND parts = 0 AND due_us IS NULL)"
+
 struct digest store_column_digest(sqlite3_stmt *s, int n);
 uint64_t store_column_u64(sqlite3_stmt *s, int n);
 

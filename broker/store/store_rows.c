@@ -145,13 +145,10 @@ enum {
     STATEMENTS
 };
 
-/* An order: generation_is_order. */
-#define IS_ORDER "(kind = 0 AND parts = 0 AND due_us IS NULL)"
-
 /* The current generation of a kind of a set is the last that is not due. */
 #define CURRENT_OF                                               \
     "(SELECT max(number) FROM generations WHERE set_id = ?1 AND" \
-    " kind = ?2 AND due_us IS NULL AND NOT " IS_ORDER ")"
+    " kind = ?2 AND due_us IS NULL AND NOT " GENERATION_IS_ORDER ")"
 
 static const char *const sql[STATEMENTS] = {
     [STORE_BEGIN] = "BEGIN IMMEDIATE",
@@ -215,8 +212,9 @@ static const char *const sql[STATEMENTS] = {
         " WHERE set_id = ?1 ORDER BY number DESC LIMIT 1), 0)",
     [G_FORMER] = "UPDATE generations SET due_us = ?3 WHERE set_id = ?1 AND"
                  " kind = ?2 AND number = " CURRENT_OF " AND NOT is_archived",
-    [G_REPLACE_ORDER] = "UPDATE generations SET due_us = ?3 WHERE set_id = ?1"
-                        " AND kind = ?2 AND " IS_ORDER,
+    [G_REPLACE_ORDER] =
+        "UPDATE generations SET is_archived = 0, due_us = ?3"
+        " WHERE set_id = ?1 AND kind = ?2 AND " GENERATION_IS_ORDER,
     /* A list has the number of its order. */
     [G_INSERT] =
         "INSERT OR REPLACE INTO generations(set_id, name, " GENERATION_COLUMNS
@@ -230,9 +228,10 @@ static const char *const sql[STATEMENTS] = {
     [G_CURRENT] = "SELECT " GENERATION_COLUMNS " FROM generations"
                   " WHERE set_id = ?1 AND kind = ?2 AND number = " CURRENT_OF,
     [G_ORDERED] = "SELECT " GENERATION_COLUMNS " FROM generations"
-                  " WHERE set_id = ? AND kind = ? AND " IS_ORDER,
+                  " WHERE set_id = ? AND kind = ? AND " GENERATION_IS_ORDER,
     [G_ARCHIVED] = "SELECT count(*), min(number) FROM generations"
-                   " WHERE set_id = ? AND kind = ? AND is_archived",
+                   " WHERE set_id = ? AND kind = ? AND is_archived"
+                   " AND NOT " GENERATION_IS_ORDER,
     [P_PLACE] = "SELECT n, chain FROM place",
     [SEG_LOAD] =
         "SELECT number, live FROM segments WHERE live > 0 ORDER BY number",

@@ -17,6 +17,7 @@ THREADS = 4
 
 OPTIONS = ("--rotate-entries", 150, "--index-lists", 5, "--remove-grace", 0)
 OPTIONS += ("--resource-list-every", 1, "--resource-list-entries", 100)
+OPTIONS += ("--resource-list-keep", 3)
 
 
 def act(one, chosen, name):
@@ -75,6 +76,7 @@ def test_all_documents_are_the_same_at_all_brokers(start_cluster, run, backgroun
     assert sum("/changes/" in path for path, _ in found) > ENTRIES // 200
     parts = [path for path, _ in found if re.search(r"/resourcelist/\d+/\d+", path)]
     assert len(parts) > ENTRIES // 200
+    assert any("/resourcelist-archive.xml" in path for path, _ in found)
     names = [set["name"] for set in cluster.members[0].get("/sets").json()["sets"]]
     assert len(names) > SETS / 2
     for member in cluster.members:

@@ -238,7 +238,6 @@ def test_lists_retired_elsewhere_are_folded_first(cluster):
         (("--cluster", "nonsense"), "no address of PostgreSQL"),
         (("--cluster-name", "no name"), "--cluster-name"),
         (("--content", "inline"), "a cluster cannot have content"),
-        (("--resource-list-keep", "daily"), "a cluster cannot have an archive of"),
         (("--resource-dump-every", "5"), "a cluster cannot have Resource Dumps"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
@@ -305,7 +304,6 @@ def test_what_a_cluster_cannot_do_yet_is_refused(cluster):
     news.post(1)
     for settings in (
         {"content": "fetch"},
-        {"resourceListKeep": "daily"},
         {"resourceDumpEvery": 60},
     ):
         (name,) = settings
@@ -320,14 +318,14 @@ def test_what_a_cluster_cannot_do_yet_is_refused(cluster):
 
 def test_init_names_a_set_that_a_cluster_refuses(cluster, start_broker, tmp_path):
     single = start_broker(directory=tmp_path / "a")
-    keep = {"resourceListKeep": "daily"}
-    assert single.put("/sets/news", keep).status == 201
+    content = {"content": "inline"}
+    assert single.put("/sets/news", content).status == 201
     single.stop()
     refused = "\n".join(cluster.init(single.data, status=2).err)
-    assert "the set news: resourceListKeep: " in refused
+    assert "the set news: content: " in refused
     assert "change its settings first" in refused
     single.restart()
-    assert single.patch("/sets/news", dict.fromkeys(keep)).status == 200
+    assert single.patch("/sets/news", dict.fromkeys(content)).status == 200
     single.stop()
     cluster.init(single.data)
 
@@ -345,12 +343,16 @@ def built(broker, number):
     return answer
 
 
+ARCHIVE = "/sets/news/resourcelist-archive.xml"
+
+
 # A list is ordered in the journal, and each broker builds it from its own state, even
-# one that was stopped meanwhile, or has lost the list that it was building.
+# one that was stopped meanwhile, or has lost the list that it was building. Every second
+# one is archived: a broker that was stopped builds these, too.
 def test_each_broker_builds_the_same_resource_lists(cluster, run, tmp_path):
     cluster.init(cluster.path / "a" / "data")
     options = ("--rotate-entries", 5, "--resource-list-every", 0, "--remove-grace", 0)
-    options += ("--resource-list-entries", 7)
+    options += ("--resource-list-entries", 7, "--resource-list-keep", 2)
     one, two, late = (cluster.start(name, *options) for name in "abc")
     Set(one, "news").post(9)
     late.stop()
@@ -365,12 +367,16 @@ def test_each_broker_builds_the_same_resource_lists(cluster, run, tmp_path):
     late.restart()
     assert {built(late, 3).body} == bodies
     wait_last(late, "news", 30)
+    assert late.get(ARCHIVE).body == one.get(ARCHIVE).body
+    assert built(late, 2).body == built(one, 2).body
+    assert late.get("/sets/news/resourcelist/000000000001.xml").status == 410
 
     backups = Backups(run, tmp_path / "backup")
     backups.make(late)
     run("tidingsd", "restore", backups.directory, "--data", tmp_path / "d" / "data")
     joined = cluster.start("d", *options)
     assert {built(joined, 3).body} == bodies
+    assert built(joined, 2).body == built(one, 2).body
     joined.kill()
     answer = two.post("/sets/news/resourcelist", b"", FORM)
     assert answer.json()["generation"] == 4
@@ -379,6 +385,7 @@ def test_each_broker_builds_the_same_resource_lists(cluster, run, tmp_path):
         built(one, 4).body
     }
     for broker in (one, two, late, joined):
+        assert re.findall(r"resourcelist/0+(\d)", broker.get(ARCHIVE).text) == ["2", "4"]
         broker.stop()
         run("tidingsd", "check", "--data", broker.data)
 

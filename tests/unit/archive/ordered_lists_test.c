@@ -382,6 +382,205 @@ TEST(are_built_by_a_reader_when_they_are_current)
     assert_equal_documents(p, 1);
 }
 
+/* Archives */
+
+/* Every `nth` list of the set is archived. */
+static void
+keep(struct pair *p, const char *nth)
+{
+    char settings[64];
+
+    snprintf(settings, sizeof(settings), "{\"resourceListKeep\":%s}", nth);
+    alterations_put(&p->w[0].sets, "demo", settings);
+    follow(p, 1);
+}
+
+/* Broker `i` posts, orders a list and builds it. */
+static void
+build_list(struct pair *p, int i)
+{
+    struct renewal_order one;
+
+    post(p, i, 30);
+    order(p, i, &one);
+    renewals_work(&p->w[i]);
+    assert_true(is_done(&one));
+}
+
+/* Broker 1 builds what it lacks: a list each second. */
+static void
+build_missing(struct pair *p)
+{
+    for (unsigned i = 0; i < 5; i++)
+        renewals_work(&p->w[1]);
+}
+
+static enum status
+try_list(struct renewals *w, uint64_t number)
+{
+    struct document document;
+    enum status rc =
+        renewals_try(w, resourcelist_generation_open, number, 0, &document);
+
+    if (!rc)
+        document_close(&document);
+    return rc;
+}
+
+static void
+assert_equal_archives(struct pair *p, uint64_t n)
+{
+    struct buf texts[2];
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lists(&p->w[i]).n_archived, n);
+        renewals_text(&p->w[i], generation_archive_open, 0, 0, &texts[i]);
+    }
+    assert_int_equal(texts[0].size, texts[1].size);
+    assert_memory_equal(texts[0].data, texts[1].data, texts[0].size);
+    for (int i = 0; i < 2; i++)
+        buf_fini(&texts[i]);
+}
+
+/* A broker was away while others built five lists, 2 and 4 for the archive. It
+ * builds 2, restarts, and builds 4 and 5, each from its state at the position
+ * of that list. */
+TEST(are_built_for_the_archive_by_a_broker_that_was_away)
+{
+    struct pair *p = *state;
+    struct renewals *late = &p->w[1];
+
+    keep(p, "2");
+    for (unsigned n = 1; n <= 5; n++)
+        build_list(p, 0);
+    post(p, 0, 30);
+    follow(p, 1);
+    assert_int_equal(try_list(late, 1), STATUS_GONE);
+    for (uint64_t n = 2; n <= 5; n++)
+        assert_int_equal(try_list(late, n), n == 3 ? STATUS_GONE : STATUS_BUSY);
+    assert_equal_archives(p, 2);
+    for (unsigned i = 0; try_list(late, 2); i++) {
+        assert_in_range(i, 0, 1000);
+        if (!renewals_round(late))
+            renewals_look(late);
+    }
+    restart(p, 1);
+    assert_int_equal(try_list(late, 4), STATUS_BUSY);
+    build_missing(p);
+    for (uint64_t n = 1; n <= 5; n++)
+        assert_int_equal(try_list(late, n),
+                         n % 2 && n < 5 ? STATUS_GONE : STATUS_OK);
+    assert_equal_documents(p, 5);
+    for (uint64_t n = 2; n <= 4; n += 2) {
+        struct buf texts[2];
+
+        for (int i = 0; i < 2; i++)
+            renewals_text(&p->w[i], resourcelist_part_open, n, 1, &texts[i]);
+        assert_int_equal(texts[0].size, texts[1].size);
+        assert_memory_equal(texts[0].data, texts[1].data, texts[0].size);
+        for (int i = 0; i < 2; i++)
+            buf_fini(&texts[i]);
+    }
+    assert_int_equal(state_fold_seq(sets_find(&late->sets, "demo")), 180);
+}
+
+/* A list that is ordered for the archive enters it when it is current. */
+TEST(are_in_the_archive_when_they_are_current)
+{
+    struct pair *p = *state;
+    struct renewal_order one;
+
+    keep(p, "1");
+    build_list(p, 0);
+    post(p, 0, 30);
+    order(p, 0, &one);
+    follow(p, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(lists(&p->w[1]).ordered.is_archived);
+        assert_equal_archives(p, 1);
+        restart(p, 1);
+    }
+    renewals_work(&p->w[0]);
+    follow(p, 1);
+    assert_equal_archives(p, 2);
+    build_missing(p);
+    assert_equal_documents(p, 2);
+}
+
+/* A broker orders a list for the archive while another one has another number
+ * ordered, and built. */
+TEST(are_ordered_only_behind_the_list_that_was_seen)
+{
+    struct pair *p = *state;
+    struct set *set;
+    struct head head;
+    struct act act = {.kind = ACT_GENERATION,
+                      .generation.build = {.kind = GENERATION_RESOURCELIST,
+                                           .is_archived = true}};
+
+    keep(p, "\"none\"");
+    post(p, 1, 30);
+    follow(p, 0);
+    build_list(p, 0);
+    set = sets_find(&p->w[1].sets, "demo");
+    assert_int_equal(
+        log_act(registry_log(p->w[1].sets.registry), set->log, &act, 0, NULL),
+        STATUS_OK);
+    assert_true(log_head(set->log, &head));
+    assert_int_equal(head.generations[GENERATION_RESOURCELIST].last, 1);
+    assert_int_equal(head.generations[GENERATION_RESOURCELIST].ordered.number,
+                     0);
+}
+
+/* Two brokers let go of the same lists: the second one finds them gone. */
+TEST(leave_the_archive_once)
+{
+    struct pair *p = *state;
+
+    keep(p, "1");
+    for (unsigned n = 1; n <= 4; n++)
+        build_list(p, 0);
+    follow(p, 1);
+    for (int i = 0; i < 2; i++)
+        atomic_store(&sets_find(&p->w[i].sets, "demo")->retain_lists, 2);
+    sets_retain(&p->w[0].sets);
+    sets_retain(&p->w[1].sets); /* its head is older */
+    follow(p, 0);
+    assert_int_equal(lists(&p->w[1]).first_archived, 3);
+    assert_equal_archives(p, 2);
+    build_missing(p);
+    assert_int_equal(try_list(&p->w[1], 2), STATUS_GONE);
+    assert_int_equal(try_list(&p->w[1], 3), STATUS_OK);
+    assert_equal_documents(p, 4);
+}
+
+/* A broker begins list 1 of the archive while others let go of it. */
+TEST(are_given_up_when_the_archive_has_lost_them)
+{
+    struct pair *p = *state;
+    struct renewals *late = &p->w[1];
+
+    keep(p, "1");
+    for (unsigned n = 1; n <= 3; n++)
+        build_list(p, 0);
+    follow(p, 1);
+    for (unsigned i = 0; !late->renewal.build; i++) {
+        assert_in_range(i, 0, 1000);
+        if (!renewals_round(late))
+            renewals_look(late);
+    }
+    atomic_store(&sets_find(&p->w[0].sets, "demo")->retain_lists, 2);
+    sets_retain(&p->w[0].sets);
+    follow(p, 1);
+    build_missing(p);
+    assert_int_equal(try_list(late, 1), STATUS_GONE);
+    assert_int_equal(try_list(late, 2), STATUS_OK);
+    assert_equal_documents(p, 3);
+    assert_equal_archives(p, 2);
+}
+
+/* Lost orders */
+
 /* Broker 0 orders a list, and its state passes the position, for it was not
  * whole then. */
 static void

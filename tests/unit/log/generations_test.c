@@ -100,7 +100,7 @@ TEST(archived_ones_stay_until_they_are_let_go)
     struct generation_page page = {GENERATION_RESOURCELIST, 0, found, 8};
     struct act first_goes = {
         .kind = ACT_UNARCHIVED,
-        .unarchived = {.kind = GENERATION_RESOURCELIST, .n = 1}};
+        .unarchived = {.kind = GENERATION_RESOURCELIST, .from = 2, .n = 1}};
 
     stage_open(s, 2);
     stage_post(s, 1, 3);
@@ -115,8 +115,11 @@ TEST(archived_ones_stay_until_they_are_let_go)
     assert_int_equal(found[2].number, 6);
     assert_true(found[2].is_archived);
     first_goes.unarchived.first_archived = found[1].number;
-    assert_int_equal(log_act(s->logs.log, s->set, &first_goes, 0, NULL),
-                     STATUS_OK);
+    /* Twice: in a cluster two brokers may let go of the same one. */
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(log_act(s->logs.log, s->set, &first_goes, 0, NULL),
+                         STATUS_OK);
+    assert_int_equal(now_of(s).n_archived, 2);
     stage_reopen(s);
     assert_int_equal(now_of(s).n_archived, 2);
     assert_int_equal(now_of(s).first_archived, 4);

@@ -337,6 +337,23 @@ TEST(deflates_a_large_record)
     }
 }
 
+/* An older broker must not build a list without its place in the archive. */
+TEST(has_a_version_of_its_own_if_it_orders_a_list_for_the_archive)
+{
+    struct world *w = *state;
+    struct generation *order = &w->acts[ACT_GENERATION].generation.build;
+
+    order->kind = GENERATION_RESOURCELIST;
+    order->parts = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        order->is_archived = i > 0;
+        assert_int_equal(write_and_read(w), STATUS_OK);
+        assert_int_equal(w->bytes.data[0], i ? 3 : 1);
+        assert_int_equal(
+            read_kind(w, ACT_GENERATION)->generation.build.is_archived, i);
+    }
+}
+
 /* Each row is a version, a size and a stored block (RFC 1951 section 3.2.4), as
  * in a record that is deflated. */
 TEST(refuses_what_cannot_be_inflated)

@@ -200,6 +200,7 @@ unarchive(enum generation_kind kind, size_t n)
 
     assert_int_equal(log_generations(log, demo->log, &page, NULL), STATUS_OK);
     assert_in_range(n, 1, page.n - 1);
+    act.unarchived.from = all[0].number;
     act.unarchived.first_archived = all[n].number;
     assert_int_equal(log_act(log, demo->log, &act, 0, NULL), STATUS_OK);
 }
