@@ -169,6 +169,7 @@ main(int argc, char **argv)
     struct usage from, to;
     struct load *load = bench_memory(calloc(1, sizeof(*load)));
     size_t ready_kib;
+    uint64_t written;
     double ready_ms;
 
     parse(&settings, argc, argv);
@@ -184,10 +185,14 @@ main(int argc, char **argv)
     load->acknowledged = 0;
     memset(&load->answers, 0, sizeof(load->answers));
 
+    written = usage_sync_disks();
     usage_take(&from, server.pid);
     post_for(load, settings.common.seconds);
     usage_take(&to, server.pid);
+    written = usage_sync_disks() - written;
     report(load, &from, &to);
+    printf(" device_bytes=%.0f",
+           (double)written / (double)(load->acknowledged + 1));
     printf(" ready_ms=%.0f ready_kib=%zu rss_kib=%zu\n", ready_ms, ready_kib,
            usage_rss_kib(server.pid));
 

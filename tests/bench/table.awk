@@ -7,7 +7,7 @@ BEGIN {
         "log_us checkpoint_us archive_us core_pct p50_us p99_us max_us lead_p99_us " \
         "stall_p99_us stall_ratio per_message per_read entry_bytes " \
         "answer_bytes flushes_s idle_bytes grown_kib lost repeated closed " \
-        "ready_ms ready_kib rss_kib disk_kib record_bytes", \
+        "device_bytes ready_ms ready_kib rss_kib disk_kib record_bytes", \
         columns, " ")
     # Figures of which a proportion says something.
     n_compared = split("entries_s deliveries_s answers_s cpu_us p50_us p99_us " \

@@ -54,21 +54,34 @@ add_thread(struct usage *u, const char *name, uint64_t cpu_ns)
     u->threads[i].cpu_ns += cpu_ns;
 }
 
+struct disks {
+    uint64_t written; /* bytes */
+    uint64_t flushes;
+};
+
 /* One line of /proc/diskstats a device: major, minor, name, 17 figures, of
- * which the 16th counts flushes. */
-static uint64_t
-count_flushes(void)
+ * which the 7th counts sectors that were written, and the 16th flushes.
+ * /sys/block has whole disks only, so no partition counts once more. */
+static struct disks
+count_disks(void)
 {
     FILE *file = fopen("/proc/diskstats", "re");
-    unsigned long long flushes, sum = 0;
-    char line[512];
+    unsigned long long sectors, flushes;
+    struct disks sum = {0, 0};
+    char line[512], name[64], path[80];
 
-    while (file && fgets(line, sizeof(line), file))
+    while (file && fgets(line, sizeof(line), file)) {
         if (sscanf(line,
-                   "%*u %*u %*s %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u "
+                   "%*u %*u %63s %*u %*u %*u %*u %*u %*u %llu %*u %*u %*u %*u "
                    "%*u %*u %*u %*u %llu",
-                   &flushes) == 1)
-            sum += flushes;
+                   name, &sectors, &flushes) != 3)
+            continue;
+        snprintf(path, sizeof(path), "/sys/block/%s", name);
+        if (access(path, F_OK))
+            continue;
+        sum.written += sectors * 512;
+        sum.flushes += flushes;
+    }
     if (file)
         fclose(file);
     return sum;
@@ -147,8 +160,15 @@ usage_take(struct usage *u, pid_t pid)
     add_process(u, pid);
     if (u->n_threads == 0)
         bench_fail("the server has ended");
-    u->flushes = count_flushes();
+    u->flushes = count_disks().flushes;
     u->at_ns = bench_now_ns();
+}
+
+uint64_t
+usage_sync_disks(void)
+{
+    sync();
+    return count_disks().written;
 }
 
 static uint64_t

@@ -32,6 +32,11 @@ struct usage {
 
 void usage_take(struct usage *usage, pid_t pid);
 
+/* Returns the bytes that all disks of the machine have written, behind a
+ * sync(). What a page cache counts as written (disk_bytes) may be more: with
+ * large folios a kernel counts a whole folio for the piece that was written. */
+uint64_t usage_sync_disks(void);
+
 /* Prints "cpu_us=" (µs per each of `n`), the same by thread as "NAME_us=",
  * "core_pct=" (share of one core), "flushes_s=" and "disk_bytes=" (per each),
  * for what was used between two usages. */
