@@ -408,6 +408,24 @@ next_ordered(struct renewal *r)
     return NULL;
 }
 
+/* Returns the set that has got a list, if it can get the next one. So a broker
+ * that was away does not wait a second for each list that it lacks. */
+static struct set *
+next_behind(struct renewal *r)
+{
+    struct generation list;
+    struct head head;
+
+    if (!r->behind)
+        return NULL;
+    if (!log_head(r->behind->log, &head) ||
+        !state_fold_list(r->behind, &head, &list))
+        r->behind = NULL;
+    else if (wants_list(r, r->behind, &head))
+        return r->behind;
+    return NULL;
+}
+
 static bool
 wants_turn(struct set *set, const struct head *head, void *user)
 {
@@ -417,13 +435,15 @@ wants_turn(struct set *set, const struct head *head, void *user)
 
 /* Holding */
 
-/* Lets the fold go on, at once if an order waits. */
+/* Lets the fold go on, at once if an order waits, or the set may lack more
+ * lists. */
 static void
 let_go(struct renewal *r)
 {
+    r->behind = is_shared(r->set) ? r->set : NULL;
     r->set = NULL;
     state_fold_hold(r->folding, NULL);
-    if (next_order(r, NULL))
+    if (r->behind || next_order(r, NULL))
         chore_look(&r->folding->chore);
 }
 
@@ -707,6 +727,8 @@ renewal_some(struct chore *chore)
     if (r->set)
         return begin_next(r);
     set = next_ordered(r);
+    if (!set)
+        set = next_behind(r);
     if (!set)
         set = turn_next(&r->turn, r->registry, wants_turn, r);
     if (!set)

@@ -9,11 +9,13 @@ from tidings_test.http import JSON
 from tidings_test.sets import Set, change
 from tidings_test.soak import choices, soak
 from tidings_test.storm import Storm
+from tidings_test.waiting import wait_for
 
 SETS = soak(12, 40)
 ENTRIES = soak(6000, 100000)
 POST_MAX = soak(60, 100)
 THREADS = 4
+KILLS = soak(3, 30)
 
 OPTIONS = ("--rotate-entries", 150, "--index-lists", 5, "--remove-grace", 0)
 OPTIONS += ("--resource-list-every", 1, "--resource-list-entries", 100)
@@ -107,3 +109,33 @@ def test_a_reader_has_what_the_members_have_and_adds_nothing(start_cluster):
     wait_same_documents(cluster)
     assert cluster.query("SELECT FROM tidings_records WHERE broker = 'r'") == []
     assert cluster.query("SELECT FROM tidings_leases WHERE broker = 'r'") == []
+
+
+def archived(news):
+    """The archive of a set's Resource Lists, and the lists that it names."""
+    archive = news.get("resourcelist-archive.xml")
+    paths = re.findall(r"<loc>[^<]*/sets/news/([^<]*)</loc>", archive.text)
+    return [archive.body, *(news.get(path).body for path in paths)]
+
+
+# Issue 22, 3: also the lists that a broker was building, or that others archived while it
+# was away.
+def test_killed_brokers_have_all_archived_lists(start_cluster):
+    cluster = start_cluster("--resource-list-every", 1, "--resource-list-keep", 1)
+    chosen = choices()
+    storm = Storm(cluster, "news", chosen)
+    for _ in range(KILLS):
+        killed, other, _ = chosen.sample(cluster.members, 3)
+        killed.kill()
+        storm.wait_answers(20)
+        other.set("news").build("resourcelist")
+        killed.disconnect()
+        killed.restart()
+        storm.wait_answers(20)
+    storm.end()
+
+    def look():
+        first, *others = [archived(news) for news in cluster.sets("news")]
+        return all(other == first for other in others) and len(first)
+
+    assert wait_for("the same archives", look) > KILLS
