@@ -19,12 +19,17 @@ TAKEOVERS = soak(3, 15)
 ANSWERS_MAX = soak(20, 100)  # before a takeover
 
 
-def wait_said(member, words, lease, term):
-    """Wait for that line of the log of its process."""
-    end = f"lease={lease} term={term}"
-    member.process.err.find(
-        lambda line: words in line and line.endswith(end), f"{words!r}, {end}"
-    )
+def wait_at_work(cluster, lease):
+    """Wait for an owner that works under its lease; the owner, and the term. A broker
+    that does not know whether PostgreSQL gave it the lease does not work: after 10 s
+    there is another term."""
+
+    def look():
+        owner, term = cluster.owner(lease), cluster.term(lease)
+        line = f'msg="this broker owns" lease={lease} term={term}'
+        return any(said.endswith(line) for said in owner.process.err) and (owner, term)
+
+    return wait_for(f"an owner of {lease} at work", look)
 
 
 def kill(member, lease, term):
@@ -41,13 +46,13 @@ def stop(member, lease, term):
     yield
     member.process.go_on()
     member.front.listen()
-    wait_said(member, "this broker no longer owns", lease, term)
+    line = f'msg="this broker no longer owns" lease={lease} term={term}'
+    member.process.err.find(lambda said: said.endswith(line), line)
 
 
 def take_over(cluster, lease, harm):
     """Harm an owner at work, and yield it when there is another one; repair it then."""
-    owner, term = cluster.owner(lease), cluster.term(lease)
-    wait_said(owner, "this broker owns", lease, term)
+    owner, term = wait_at_work(cluster, lease)
     repairing = harm(owner, lease, term)
     next(repairing)
     cluster.end_lease(lease)

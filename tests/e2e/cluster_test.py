@@ -103,13 +103,14 @@ class Cluster:
         done = self.run("tidingsd", *asked, status=status)
         return "\n".join([*done.out, *done.err])
 
-    def await_end(self, name):
-        """Wait until PostgreSQL has noticed that this broker has ended."""
+    def await_ends(self, names):
+        """Wait until PostgreSQL has noticed that these brokers have ended."""
         look = (
             "SELECT count(*) = 0 FROM pg_stat_activity s JOIN tidings_brokers b"
-            f" ON s.application_name = 'tidingsd ' || b.instance WHERE b.name = '{name}'"
+            " ON s.application_name = 'tidingsd ' || b.instance"
+            f" WHERE position(b.name IN '{names}') > 0"
         )
-        wait_for(f"the end of {name}'s sessions", lambda: self.query(look) == ["t"])
+        wait_for(f"the end of sessions of {names}", lambda: self.query(look) == ["t"])
 
     def query(self, text):
         return self.server.query(text, self.name)
@@ -675,12 +676,12 @@ def test_brokers_leave(cluster):
     assert 'the broker "b" runs' in cluster.leave("b", status=1)
     assert 'no broker "c"' in cluster.leave("c", status=1)
     two.stop()
-    cluster.await_end("b")
+    cluster.await_ends("b")
     assert "stays a copy" in cluster.leave("b", "--data", two.data)
     assert "is a copy of a cluster" in cluster.refused(data="b/data", status=1)
     Set(one, "news").post(1)
     one.stop()
-    cluster.await_end("a")
+    cluster.await_ends("a")
     assert "give its data directory" in cluster.leave("a", status=1)
     text = cluster.leave("a", "--data", two.data, status=1)
     assert "does not end where its copy ends" in text
@@ -751,6 +752,7 @@ def test_a_lost_journal_begins_again_from_a_copy(cluster, server):
     wait_last(one, "news", 2)
     before = epoch(one, "news")
     one.stop(), two.stop()
+    cluster.await_ends("abc")
     text = cluster.mend(three.data, status=1)
     assert "so lacks none of" in "\n".join(text.err)
     server.query(f"DROP DATABASE {cluster.name}")
@@ -795,6 +797,7 @@ def test_a_journal_gets_its_lost_records_back(cluster):
     refused = cluster.mend(two.data, status=1)
     assert 'the broker "a" runs' in "\n".join(refused.err)
     one.stop()
+    cluster.await_ends("abc")
     (two.data / "records.1").rename(two.data / "away")
     refused = cluster.mend(two.data, status=1)
     assert "begin the journal again in an empty database" in "\n".join(refused.err)
@@ -816,12 +819,14 @@ def test_a_second_cluster_gets_lost_records_back(cluster):
     one = cluster.start("a")
     Set(one, "news").post(1)
     one.stop()
+    cluster.await_ends("a")
     cluster.leave("a", "--data", data)
     cluster.init(data)
     one.restart()
     for _ in range(3):
         Set(one, "news").post(1)
     one.stop()
+    cluster.await_ends("a")
     lose_records(cluster, 2)
     (end,) = cluster.mend(data).out
     assert end.startswith("the journal has 2 records back")
@@ -841,6 +846,7 @@ def test_records_of_another_history_are_not_given_back(cluster):
     two.restart()
     Set(two, "news").post(1)
     two.stop()
+    cluster.await_ends("ab")
     refused = cluster.mend(one.data, status=1)
     assert "do not lead from record" in "\n".join(refused.err)
 
