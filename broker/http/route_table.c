@@ -432,7 +432,8 @@ static const struct route_refusal refusals[] = {
      "the broker starts or ends; the disk is nearly full; all posts or readers "
      "together would need more memory than they may have; the broker is cut "
      "off from its cluster, and the request is a post, or names a position "
-     "that is ahead of this broker"},
+     "that is ahead of this broker; a broker of a cluster has not built a "
+     "Resource List yet"},
     {505, "any", "neither HTTP/1.0 nor HTTP/1.1"},
 };
 

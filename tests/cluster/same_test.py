@@ -19,7 +19,6 @@ KILLS = soak(3, 30)
 
 OPTIONS = ("--rotate-entries", 150, "--index-lists", 5, "--remove-grace", 0)
 OPTIONS += ("--resource-list-every", 1, "--resource-list-entries", 100)
-OPTIONS += ("--resource-list-keep", 3)
 
 
 def act(one, chosen, name):
