@@ -841,6 +841,18 @@ def test_a_restored_directory_is_sound(sound, tmp_path, run):
     assert check(data, "--deep")[:2] == (0, [])
 
 
+# Of a cluster: the list before it is the current one, archived or not.
+def test_an_order_of_a_list_that_waits_is_sound(data):
+    columns = "set_id, name, kind, after, seq, from_us, at_us, completed_us"
+    STORE(
+        "UPDATE generations SET is_archived=0 WHERE set_id=9 AND kind=0 AND number=4",
+        f"INSERT INTO generations({columns}, number, n, parts, bytes, is_archived)"
+        f" SELECT {columns}, 5, 0, 0, 0, 1 FROM generations"
+        " WHERE set_id=9 AND kind=0 AND number=4",
+    )(data)
+    assert check(data)[:2] == (0, [])
+
+
 def test_damage_is_found_beside_a_broker(start_broker):
     broker = start_broker()
     news = broker.set("news")
