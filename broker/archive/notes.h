@@ -36,8 +36,8 @@ struct fold_notes {
     bool is_known;   /* the state was looked at: `seq` is its position */
     bool is_whole;   /* no resource is missing in it */
     bool has_failed; /* the last try; it was reported */
-    uint64_t list;   /* of a cluster: the Resource Lists up to this one are
-                        here, or this broker does not build them */
+    uint64_t list;   /* of a cluster: a number; the fold stops for no Resource
+                        List up to it */
     uint64_t seq, kept, wanted;
 };
 

@@ -228,7 +228,7 @@ want_build(struct set *set, enum generation_kind kind, uint64_t seq)
 }
 
 /* True if the set archives its next list or dump, of the state at the time
- * `at_us`. The commit that makes it current also archives it (R-224). */
+ * `at_us`. One commit makes the build current and archives it (R-224). */
 static bool
 is_to_be_kept(const struct set *set, enum generation_kind kind,
               const struct head *head, int64_t at_us)

@@ -81,8 +81,8 @@ struct renewal {
     } orders;
 
     struct set *set;           /* state is held; NULL: no set's is */
-    struct set *behind;        /* the last one that was held in a cluster, while
-                                  it may lack lists; or NULL */
+    struct set *behind;        /* of a cluster: it has got a list, and may lack
+                                  more lists here; or NULL */
     struct build *build;       /* of the set; NULL: begin the next one */
     enum generation_kind kind; /* of the build */
     int64_t until_us; /* until then the dump waits for the content of the held

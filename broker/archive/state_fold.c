@@ -185,7 +185,7 @@ note_state(struct set *set, const struct resources *r)
     uint64_t kept = resources_kept(r);
 
     if (resources_at(r)->seq < n->seq)
-        n->list = 0; /* it can build lists that it had passed */
+        n->list = 0; /* a state that began anew passes lists again */
     n->is_known = true;
     n->is_whole = resources_at(r)->is_whole;
     n->seq = resources_at(r)->seq;

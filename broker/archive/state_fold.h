@@ -80,11 +80,12 @@ bool state_fold_needs(struct set *set, const struct list_info *list);
  * log_purge. The framework log has no state. */
 bool state_fold_needs_retired(void *set, const struct list_info *list);
 
-/* In a cluster: true if this broker is to build a Resource List next from the
- * state of the set, which stops at its position; then sets *list. Archived
- * lists that this broker lacks go before the current one, and that before the
- * ordered one. On a disk that is nearly full the state passes a list if
- * retention waits for entries behind it: this broker never builds that one. */
+/* In a cluster: returns true and sets *list if this broker has a Resource List
+ * to build from the state of the set. The fold stops at the position of that
+ * list. Archived lists that this broker lacks come first, in the order of their
+ * numbers; then the current list; then the ordered list. While the disk is
+ * nearly full and retention waits for later entries, the fold does not stop:
+ * then this broker never builds the list. */
 bool state_fold_list(const struct set *set, const struct head *head,
                      struct generation *list);
 
