@@ -46,6 +46,16 @@ enum td_status {
 
 struct td_client;
 
+/* What one reading of a source's lists mended and left out. */
+struct td_report {
+    uint64_t n_mended;   /* values that were clear, but not as the standards
+                            want them */
+    uint64_t n_left_out; /* rows that cannot be used */
+    const char *mended;  /* by kind, with the first example and its line; NULL:
+                            none */
+    const char *left_out;
+};
+
 /*
  * Makes a handle. Over https it trusts the system's certificates, and those in
  * the file (PEM) that CURL_CA_BUNDLE or SSL_CERT_FILE of the environment names;

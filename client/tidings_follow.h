@@ -89,7 +89,12 @@ struct td_message {
                              there begins the baseline again */
     const char *digest;   /* of the log up to `last`; NULL: unknown */
     const char *reason;   /* TD_BASELINE_BEGIN: a sentence; else NULL */
-    size_t n_changes;     /* 0: a heartbeat, or nothing passed the filters */
+    int is_comparison; /* of a baseline, not 0: known resources stay valid, and
+                          the follower goes on at its place. Its resources were
+                          so at `as_of`; what has changed since then is newer */
+    const char *as_of; /* TD_BASELINE_END: when the list was true, W3C Datetime;
+                          NULL: the source does not say */
+    size_t n_changes;  /* 0: a heartbeat, or nothing passed the filters */
     const struct td_change *changes;
 };
 
@@ -176,6 +181,21 @@ struct td_follow_options {
     /* Called while such a list is read, with the number of resources so far, at
      * most four times a second. NULL: not called. */
     void (*on_progress)(uint64_t n_resources, void *user);
+    uint64_t accept_deletions; /* deletions beyond max_delete_percent that the
+                                  user has seen and wants: applied if they are
+                                  no more than this number. 0: none */
+    unsigned compare_ms; /* between two comparisons with the source's list of
+                            all resources (TD_BASELINE_BEGIN, is_comparison);
+                            also at once after on_doubt. 0: none */
+    /* Called when the follower cannot know any more that nothing is missing,
+     * with the reason (R-402, R-412, R-416). A comparison ends the doubt. NULL
+     * is allowed. */
+    void (*on_doubt)(const char *why, void *user);
+    /* Called at the end of a reading of the source's lists that held deletions
+     * back: `n` of `n_of` resources; and with 0 when that is over. */
+    void (*on_held)(uint64_t n, uint64_t n_of, void *user);
+    /* Called at the end of a reading that mended rows or left some out. */
+    void (*on_report)(const struct td_report *report, void *user);
     /* td_follower_open alone: called once, last of all, when the follower ends
      * by itself: the status and the problem, as from td_follow. */
     void (*on_end)(enum td_status rc, const char *why, void *user);

@@ -30,7 +30,14 @@ enum td_sync_what {
                           others go on; `path` had something in the way */
     TD_SYNC_PROGRESS,  /* only numbers, at most four times a second; or how much
                           of a list is read: `n_listed` */
-    TD_SYNC_CAUGHT_UP  /* the mirror equals the source at `position` */
+    TD_SYNC_CAUGHT_UP, /* the mirror equals the source at `position` */
+    TD_SYNC_REPORT,    /* a reading of the lists of `set` mended rows or left
+                          some out: `report` */
+    TD_SYNC_DOUBT,     /* the mirror cannot know that it is complete: `why`; a
+                          comparison follows */
+    TD_SYNC_COMPLETE,  /* compared: complete as of `as_of` */
+    TD_SYNC_HELD       /* deletions are held back: `n_held` of `n_of`; 0: no
+                          longer */
 };
 
 struct td_sync_event {
@@ -41,6 +48,10 @@ struct td_sync_event {
     const char *why;
     const char *position;
     uint64_t bytes;
+    const struct td_report *report;
+    const char *as_of; /* W3C Datetime */
+    uint64_t n_held;
+    uint64_t n_of;
     uint64_t n_listed; /* resources read so far from the list of `set`; 0:
                           another event */
     /* Numbers of this run, with every event. */
@@ -67,6 +78,9 @@ struct td_sync_options {
     unsigned patience_ms;   /* the same; nor does the mirror wait for a host of
                                resources that asks for a longer pause */
     int has_no_dumps;       /* not 0: Resource Lists, in spite of dumps */
+    int has_no_mirrors;     /* not 0: `loc` alone, no links `duplicate` */
+    uint64_t accept_deletions; /* as in td_follow_options */
+    unsigned compare_ms;       /* as there; 0: a day */
     void (*on_event)(const struct td_sync_event *event, void *user);
     void *user;
 };
@@ -123,7 +137,8 @@ enum td_finding {
     TD_EXTRA,   /* the mirror has it, the source does not; without `loc`: a file
                    of no resource. The repair deletes the first kind and moves
                    the second to DIR/.tidings/found/ */
-    TD_CORRUPT  /* the file is not the one that the mirror wrote */
+    TD_CORRUPT, /* the file is not the one that the mirror wrote */
+    TD_LEFT_OUT /* a row of the source's list that cannot be used: `why` */
 };
 
 struct td_audit_options {
@@ -143,6 +158,9 @@ struct td_audit_options {
 struct td_audit_result {
     uint64_t n_compared;
     uint64_t n_missing, n_stale, n_extra, n_corrupt;
+    uint64_t n_left_out; /* rows of the source's lists */
+    uint64_t n_by_digest, n_by_length, n_by_time; /* how they were compared */
+    uint64_t n_unchecked; /* there, with nothing to compare them by */
     uint64_t n_repaired;
     char position[TD_POSITION_SIZE]; /* of the source at the comparison */
 };

@@ -1,0 +1,72 @@
+/*
+ * list_report.h - what the reader of other people's lists mended, and what it
+ * left out: counted by kind, with the first example of each.
+ *
+ *     a value that is clear, but not as the standards want it    mended
+ *     a row that cannot be used                                  left out
+ *
+ * R-405, R-406: the counts reach a person.
+ */
+#ifndef PROTO_RESOURCESYNC_LIST_REPORT_H
+#define PROTO_RESOURCESYNC_LIST_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/buf.h"
+#include "proto/slice.h"
+
+enum list_mended {
+    LIST_WHITE_SPACE, /* before the declaration */
+    LIST_ENCODING,    /* UTF-16, ISO 8859-1 */
+    LIST_NAMESPACE,
+    LIST_URL, /* relative, an IRI, with blanks */
+    LIST_TIME,
+    LIST_WORD, /* changefreq, priority, change */
+    LIST_ATTRIBUTE,
+    LIST_TWICE, /* a loc in two rows */
+    N_LIST_MENDED
+};
+
+enum list_left_out {
+    LIST_NO_LOC,
+    LIST_BAD_LOC, /* no host, too long, not of http or https */
+    LIST_STRAY,   /* a url in an index, a sitemap in a list */
+    LIST_BAD_CHANGE,
+    N_LIST_LEFT_OUT
+};
+
+#define LIST_EXAMPLE_MAX 200
+
+struct list_example {
+    char text[LIST_EXAMPLE_MAX + 1];
+    uint64_t line; /* of the document; 0: unknown */
+};
+
+/* All zero: nothing. */
+struct list_report {
+    uint64_t mended[N_LIST_MENDED];
+    uint64_t left_out[N_LIST_LEFT_OUT];
+    struct list_example first_mended[N_LIST_MENDED];
+    struct list_example first_left_out[N_LIST_LEFT_OUT];
+};
+
+/* Counts one. `text`: the value or row, cut to LIST_EXAMPLE_MAX bytes. */
+void list_report_mended(struct list_report *report, enum list_mended kind,
+                        struct slice text, uint64_t line);
+void list_report_left_out(struct list_report *report, enum list_left_out kind,
+                          struct slice text, uint64_t line);
+
+/* Adds the counts of `from`, and its examples where `to` has none. */
+void list_report_add(struct list_report *to, const struct list_report *from);
+
+uint64_t list_report_n_mended(const struct list_report *report);
+uint64_t list_report_n_left_out(const struct list_report *report);
+
+/* Appends a sentence part for a person: "2 times (\"November 2\", line 4), 1
+ * namespace". Nothing if there is none. */
+void list_report_write_mended(struct buf *to, const struct list_report *report);
+void list_report_write_left_out(struct buf *to,
+                                const struct list_report *report);
+
+#endif
