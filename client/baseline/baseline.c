@@ -414,19 +414,31 @@ waits_for_retry(struct baseline *b, const struct problem *why)
     return true;
 }
 
+/* Adds the report of a document that was read whole. */
+static void
+note_report(struct baseline *b, const struct document_head *head)
+{
+    if (b->plan.report)
+        list_report_add(b->plan.report, &head->report);
+}
+
 /* An index may be unchanged while its parts change, and a page while later
- * pages change: so both are read each time. */
+ * pages change: so both are read each time; and so is a document with rows that
+ * cannot be used, which are told each time. */
 static bool
 note_document(struct baseline *b, const struct document_stream_end *end)
 {
     struct listing *listing = b->plan.listing;
+    bool is_read_again =
+        b->n_led ||
+        (!end->is_same && list_report_n_left_out(&end->head->report) > 0);
 
     if (!listing)
         return true;
-    return has_listed(b, end->is_same
-                             ? listing_document_same(listing)
-                             : listing_document_end(
-                                   listing, b->n_led ? NULL : &end->version));
+    return has_listed(
+        b, end->is_same ? listing_document_same(listing)
+                        : listing_document_end(
+                              listing, is_read_again ? NULL : &end->version));
 }
 
 static void
@@ -455,6 +467,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
         go_on(b);
         return;
     }
+    note_report(b, head);
     baseline_place_made(&b->place, end->made_us);
     baseline_place_head(&b->place, head, what_of(b, head) == RESOURCES,
                         b->now.has_time, b->now.has_seq);
@@ -468,6 +481,7 @@ on_manifest(const struct document_head *head, void *user)
 {
     struct baseline *b = user;
 
+    note_report(b, head);
     baseline_place_head(&b->place, head, true, b->now.has_time, b->now.has_seq);
 }
 

@@ -12,6 +12,7 @@ enum {
     OPTION_NO_DIGESTS,
     OPTION_MAX_DELETE,
     OPTION_PER_HOST,
+    OPTION_SKIP_BAD,
     OPTION_LIMITS,
     OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS,
     OPTION_NO_PROGRESS
@@ -27,6 +28,7 @@ static const struct option options[] = {
                            .help = "refuse to delete more; none is no limit"},
     [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
                          .help = "downloads at a time from a host"},
+    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL,
                      .help = "each finding and event as a line of JSON"},
@@ -90,6 +92,7 @@ run_audit(const struct arguments *arguments)
     struct mirror_output m = {
         .is_json = given[OPTION_JSON] != NULL,
         .has_no_progress = given[OPTION_NO_PROGRESS] != NULL,
+        .skips_bad = given[OPTION_SKIP_BAD] != NULL,
     };
     struct td_audit_options how = {
         .repair = given[OPTION_REPAIR] != NULL,
@@ -126,6 +129,8 @@ run_audit(const struct arguments *arguments)
         say("stopped before all was compared");
         return EXIT_FAILED;
     }
+    if (rc == TD_OK && m.has_left_out && !m.skips_bad)
+        return mirror_output_left_out();
     return exit_of(m.client, rc);
 }
 

@@ -120,6 +120,7 @@ enum {
     OPTION_TRANSPORT,
     OPTION_POLL,
     OPTION_MAX_DELETE,
+    OPTION_SKIP_BAD,
     OPTION_LIMITS,
     OPTION_CALLBACK_LISTEN = OPTION_LIMITS + N_LIMIT_ROWS,
     OPTION_CALLBACK_URL,
@@ -159,6 +160,7 @@ static const struct option option_rows[] = {
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", .standard = "20",
                            .help =
                                "of a list, more is an error; none is no limit"},
+    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_CALLBACK_LISTEN] =
         {"callback-listen", "HOST:PORT",
@@ -306,6 +308,7 @@ read_beginning(const struct arguments *arguments, struct follow_args *args)
             "--after, --from-start and --since contradict each other");
     args->url = arguments->operands[0];
     args->state = given[OPTION_STATE];
+    args->skips_bad = given[OPTION_SKIP_BAD] != NULL;
     args->is_verbose = given[OPTION_VERBOSE] != NULL;
     args->how.after = given[OPTION_FROM_START] ? "0" : given[OPTION_AFTER];
     args->how.since = given[OPTION_SINCE];
@@ -342,6 +345,7 @@ struct follow {
     struct follow_state *state;
     size_t n_sets;
     unsigned long long n_done;
+    bool has_left_out;    /* rows that cannot be used */
     bool is_away;         /* the source is; a message said so */
     enum exit_code code;  /* set by a callback that ends the run */
     enum td_status ended; /* at a hub: how it ended, and why */
@@ -487,6 +491,16 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     else if (!f->is_away && pause_ms >= AWAY_MS)
         say("%s; it is tried again", why);
     f->is_away |= pause_ms >= AWAY_MS;
+}
+
+static void
+on_report(const struct td_report *report, void *user)
+{
+    struct follow *f = user;
+
+    progress_clear();
+    mirror_output_report(report);
+    f->has_left_out |= report->n_left_out > 0;
 }
 
 static void
@@ -646,6 +660,7 @@ follow_changes(const struct follow_args *args,
         return code;
     f.args.how.on_trouble = on_trouble;
     f.args.how.on_progress = on_progress;
+    f.args.how.on_report = on_report;
     progress_begin(true);
     if (!isatty(STDOUT_FILENO))
         setvbuf(stdout, NULL, _IOFBF, OUTPUT_BYTES);
@@ -654,6 +669,9 @@ follow_changes(const struct follow_args *args,
     code = args->callback_listen ? follow_at_callback(&f) : follow_all(&f);
     progress_clear();
     follow_state_close(f.state);
+    if (!code && f.has_left_out && args->how.until_caught_up &&
+        !args->skips_bad)
+        code = mirror_output_left_out();
     /* Keeps the handle until the process ends: a signal may still come. */
     return code ? code : f.code;
 }
@@ -718,6 +736,10 @@ const struct command follow_command = {
         "standard error, and in the end exit status 1. --after and "
         "--callback-listen need one set. --transport may be given several "
         "times.\n"
+        "\n"
+        "Rows of a list that cannot be used are told on standard error; with "
+        "--until-caught-up they end it with 1, or with 0 if --skip-bad is "
+        "given.\n"
         "\n"
         "With --baseline the resources come as lines without a change, between "
         "baseline-begin and baseline-end: what was known before is void.\n"

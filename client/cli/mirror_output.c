@@ -99,7 +99,7 @@ static const char *const names[] = {
     [TD_SYNC_WRITTEN] = "written",     [TD_SYNC_DELETED] = "deleted",
     [TD_SYNC_FAILED] = "failed",       [TD_SYNC_LEFT] = "left",
     [TD_SYNC_TROUBLE] = "trouble",     [TD_SYNC_PROGRESS] = "progress",
-    [TD_SYNC_CAUGHT_UP] = "caught-up",
+    [TD_SYNC_CAUGHT_UP] = "caught-up", [TD_SYNC_REPORT] = "report",
 };
 
 static void
@@ -128,6 +128,10 @@ put_event(struct mirror_output *m, const struct td_sync_event *e)
     put_member(stdout, ",", "path", e->path);
     put_member(stdout, ",", "why", e->why);
     put_member(stdout, ",", "position", e->position);
+    if (e->report) {
+        put_member(stdout, ",", "mended", e->report->mended);
+        put_member(stdout, ",", "left_out", e->report->left_out);
+    }
     if (e->what == TD_SYNC_WRITTEN)
         put_number("bytes", e->bytes);
     if (e->n_listed)
@@ -153,6 +157,23 @@ tell_trouble(struct mirror_output *m, const char *why)
     say("%s", why);
 }
 
+void
+mirror_output_report(const struct td_report *report)
+{
+    if (report->n_left_out)
+        say("left out: %llu row%s: %s", (unsigned long long)report->n_left_out,
+            report->n_left_out == 1 ? "" : "s", report->left_out);
+    if (report->n_mended)
+        say("mended: %s", report->mended);
+}
+
+enum exit_code
+mirror_output_left_out(void)
+{
+    say("rows of the list were left out; --skip-bad takes that");
+    return EXIT_FAILED;
+}
+
 static void
 tell_event(struct mirror_output *m, const struct td_sync_event *e)
 {
@@ -171,6 +192,9 @@ tell_event(struct mirror_output *m, const struct td_sync_event *e)
         return;
     case TD_SYNC_TROUBLE:
         tell_trouble(m, why);
+        return;
+    case TD_SYNC_REPORT:
+        mirror_output_report(e->report);
         return;
     case TD_SYNC_CAUGHT_UP:
         if (m->is_verbose)
@@ -195,6 +219,7 @@ mirror_output_event(const struct td_sync_event *event, void *user)
     struct mirror_output *m = user;
 
     m->last = *event;
+    m->has_left_out |= event->report && event->report->n_left_out;
     if (event->what == TD_SYNC_CAUGHT_UP && event->position)
         snprintf(m->position, sizeof(m->position), "%s", event->position);
     if (m->is_json) {

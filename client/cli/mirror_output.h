@@ -20,6 +20,17 @@ bool mirror_output_number(const char *option, const char *text, unsigned most,
 /* --max-delete: 1 to 100, or "none", which is -1. */
 bool mirror_output_max_delete(const char *text, int *percent);
 
+/* Prints what a reading of lists mended and left out, a line each. */
+void mirror_output_report(const struct td_report *report);
+
+/* Says that rows left out are the reason of exit status 1. */
+enum exit_code mirror_output_left_out(void);
+
+#define SKIP_BAD_ROW                                                        \
+    {                                                                       \
+        "skip-bad", NULL, .help = "rows that cannot be used are no failure" \
+    }
+
 /* Shows events: as JSON lines on standard output; else problems on standard
  * error, and a bar there if that is a terminal. */
 struct mirror_output {
@@ -27,6 +38,8 @@ struct mirror_output {
     bool is_verbose;                 /* each file, too */
     bool has_no_progress;            /* --no-progress */
     bool is_deaf;                    /* the reader closed standard output */
+    bool skips_bad;                  /* --skip-bad */
+    bool has_left_out;               /* rows that cannot be used */
     int error;                       /* why; of errno.h */
     struct td_client *client;        /* stopped if is_deaf */
     struct td_sync_event last;       /* numbers alone */

@@ -13,6 +13,7 @@ enum {
     OPTION_PER_HOST,
     OPTION_POLL,
     OPTION_NO_DUMPS,
+    OPTION_SKIP_BAD,
     OPTION_LIMITS,
     OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS,
     OPTION_NO_PROGRESS,
@@ -31,6 +32,7 @@ static const struct option options[] = {
     [OPTION_NO_DUMPS] =
         {"no-dumps", NULL,
          .help = "fetch files one by one, even if the source has dumps"},
+    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL, .help = "each event as a line of JSON"},
     [OPTION_NO_PROGRESS] = PROGRESS_ROW,
@@ -56,6 +58,7 @@ read_options(const struct arguments *arguments, struct td_sync_options *how,
     how->has_no_dumps = given[OPTION_NO_DUMPS] != NULL;
     how->on_event = mirror_output_event;
     how->user = m;
+    m->skips_bad = given[OPTION_SKIP_BAD] != NULL;
     m->is_json = given[OPTION_JSON] != NULL;
     m->is_verbose = given[OPTION_VERBOSE] != NULL;
     m->has_no_progress = given[OPTION_NO_PROGRESS] != NULL;
@@ -77,6 +80,8 @@ end_sync(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
         say("stopped before the end; the next run continues from here");
         return EXIT_FAILED;
     }
+    if (rc == TD_OK && m->has_left_out && !m->skips_bad)
+        return mirror_output_left_out();
     return exit_of(m->client, rc);
 }
 
@@ -123,6 +128,9 @@ const struct command sync_command = {
         "A source with only a Resource List or a Sitemap is mirrored by "
         "reading that list every --poll seconds. One that cannot be read to "
         "its end deletes nothing.\n"
+        "\n"
+        "Rows of a list that cannot be used are told, and end it with 1; with "
+        "0 if --skip-bad is given.\n"
         "\n"
         "1 also tells that resources could not be had: the next run tries them "
         "again; and, with --until-caught-up, that nothing came for a minute, "

@@ -136,6 +136,7 @@ read_rest(struct follow_options *parsed,
                                      : LISTING_PERCENT_DEFAULT;
     parsed->on_trouble = options->on_trouble;
     parsed->on_progress = options->on_progress;
+    parsed->on_report = options->on_report;
     parsed->on_end = options->on_end;
     parsed->scratch = options->scratch ? strdup(options->scratch) : NULL;
     parsed->listing = options->listing ? strdup(options->listing) : NULL;

@@ -35,6 +35,7 @@ struct follow_options {
     unsigned patience_ms;
     void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
     void (*on_progress)(uint64_t n_resources, void *user);
+    void (*on_report)(const struct td_report *report, void *user);
     void (*on_end)(enum td_status rc, const char *why, void *user);
 };
 

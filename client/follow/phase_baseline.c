@@ -73,6 +73,8 @@ hand_over_end(struct td_follower *f)
 {
     const struct source_position place = f->rebase.standing;
 
+    if (!follower_tell_report(f))
+        return false;
     f->rebase.is_wanted = false;
     f->rebase.is_rebased = true;
     f->rebase.has_rebased = true;

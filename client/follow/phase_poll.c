@@ -65,6 +65,7 @@ poll_lists(struct td_follower *f)
                                 .scratch = f->options.scratch,
                                 .etag = &f->lists.etag,
                                 .is_closed = &f->lists.is_closed,
+                                .report = &f->report,
                                 .silence_s = f->options.silence_s};
 
     if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
@@ -148,7 +149,7 @@ poll_over(struct td_follower *f)
     f->attempts.n_heard = 1;
     f->connection.was_heard = true;
     transport_choice_fit(&f->connection.choice, TD_POLL);
-    if (!send_heartbeat(f))
+    if (!follower_tell_report(f) || !send_heartbeat(f))
         return false;
     if (f->options.until_caught_up)
         return follower_fail(f, STATUS_OK, "%s", "");

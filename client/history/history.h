@@ -64,6 +64,9 @@ struct history_plan {
     /* Out, with STATUS_OK: the source offers one list, and it is closed; later
      * changes stand in another one (R-143). NULL: unwanted. */
     bool *is_closed;
+    /* Receives what was mended and left out of the lists, added to what it has.
+     * NULL: none. Must stay until the end. */
+    struct list_report *report;
     unsigned silence_s; /* that end a document; 0: document_fetch.h's default */
     history_wait_fn *on_wait; /* NULL: the first failure ends it */
 };

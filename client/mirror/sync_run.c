@@ -399,6 +399,15 @@ on_listed(uint64_t n_resources, void *user)
 }
 
 static void
+on_set_report(const struct td_report *report, void *user)
+{
+    struct set_sync *f = user;
+
+    mirror_tell(f->m, TD_SYNC_REPORT,
+                &(struct td_sync_event){.set = f->url, .report = report});
+}
+
+static void
 on_set_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct set_sync *f = user;
@@ -443,6 +452,7 @@ follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
         .form = TD_JSON,
         .on_trouble = on_set_trouble,
         .on_progress = on_listed,
+        .on_report = on_set_report,
         .poll_ms = o->poll_ms,
         .baseline = TD_BASELINE_FIRST,
         .scratch = f->scratch,
