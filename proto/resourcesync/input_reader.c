@@ -240,7 +240,8 @@ check_interval(const struct input_reader *reader, struct problem *why)
     return STATUS_OK;
 }
 
-/* A resource is no event: it has no change and no time. */
+/* A resource is no event: it has no change. A time of the last one (R-404) is
+ * that of the resource, where it has none. */
 static enum status
 take_resource(struct entry *entry, struct problem *why)
 {
@@ -248,9 +249,9 @@ take_resource(struct entry *entry, struct problem *why)
         return problem(
             why, STATUS_INVALID,
             "change: a list of resources names their state, not changes");
-    if (entry->change.datetime_us != DATETIME_NONE)
-        return problem(why, STATUS_INVALID,
-                       "datetime: is of a change, not of a resource");
+    if (entry->change.lastmod_us == DATETIME_NONE)
+        entry->change.lastmod_us = entry->change.datetime_us;
+    entry->change.datetime_us = DATETIME_NONE;
     for (size_t i = 0; i < entry->change.n_links; i++)
         if (slice_is(entry->change.links[i].rel, REL_PATCH))
             return problem(why, STATUS_INVALID,

@@ -541,6 +541,9 @@ start_element(struct urlset *u, const struct xml_element *element,
     if (u->n_foreign == 0 && u->place == PLACE_DOCUMENT)
         return start_document(u, element, why);
     if (u->n_foreign > 0 || (element->ns && !is_ours(&u->md, element->ns))) {
+        if (u->n_foreign == 0 && is_draft_namespace(xml_slice(element->ns)))
+            return problem_quoting(why, STATUS_INVALID, DRAFT_REFUSED,
+                                   xml_slice(element->ns));
         if (u->place == PLACE_TEXT)
             return refuse_element(u, element, why);
         u->n_foreign++;

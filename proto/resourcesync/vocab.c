@@ -53,6 +53,30 @@ change_kind_of(struct slice name, enum change_kind *kind)
     return STATUS_INVALID;
 }
 
+bool
+is_draft_namespace(struct slice ns)
+{
+    static const char *const drafts[] = {"openarchives.org/rs",
+                                         "resourcesync.org"};
+    const char *after = memmem(ns.data, ns.size, "://", 3);
+
+    if (!after)
+        return false;
+    slice_skip(&ns, (size_t)(after + 3 - ns.data));
+    if (ns.size > 4 && !strncasecmp(ns.data, "www.", 4))
+        slice_skip(&ns, 4);
+    for (size_t i = 0; i < COUNT(drafts); i++) {
+        size_t size = strlen(drafts[i]);
+
+        if (ns.size < size || strncasecmp(ns.data, drafts[i], size))
+            continue;
+        slice_skip(&ns, size);
+        return ns.size == 0 ||
+               (ns.data[0] == '/' && !slice_starts(ns, "/terms"));
+    }
+    return false;
+}
+
 enum status
 change_kind_meant(struct slice word, enum change_kind *kind)
 {

@@ -26,6 +26,11 @@ const char *change_kind_name(enum change_kind kind);
 MUST_CHECK enum status change_kind_of(struct slice name,
                                       enum change_kind *kind);
 
+/* True for the namespaces of drafts of ResourceSync of 2012, whose documents
+ * look like ours and mean something else (R-407). */
+bool is_draft_namespace(struct slice ns);
+#define DRAFT_REFUSED "a draft of ResourceSync of 2012: the namespace"
+
 /* The kind that others mean with a word (R-417): in any case, the words of
  * drafts, "delete", "remove". */
 MUST_CHECK enum status change_kind_meant(struct slice word,

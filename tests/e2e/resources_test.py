@@ -123,6 +123,15 @@ def test_posted_changes_and_a_whole_state_go_together(news):
     assert told(put(news, body, NDJSON)) == (0, 0, 0, 2, 0)
 
 
+#
+def test_a_time_of_the_last_change_is_that_of_the_resource(news):
+    body = resourcelist(md("a", "datetime='2026-01-01T00:00:00Z'"))
+    assert told(put(news, body)) == (1, 0, 0, 0, 0)
+    assert told(put(news, body)) == (0, 0, 0, 1, 0)
+    later = body.replace("2026-01-01", "2026-01-02")
+    assert told(put(news, later)) == (0, 1, 0, 0, 0)
+
+
 #
 def test_a_body_that_is_cut_or_wrong_leaves_nothing(news):
     index = (
@@ -130,7 +139,6 @@ def test_a_body_that_is_cut_or_wrong_leaves_nothing(news):
         "</sitemapindex>"
     )
     changelist = f"<urlset {XMLNS}><rs:md capability='changelist'/></urlset>"
-    timed = md("a", "datetime='2026-01-01T00:00:00Z'")
     # fmt: off
     for body, status, part, *entry in (
         (f"<urlset {XMLNS}>{url('a')}", 400, ""),
@@ -138,7 +146,8 @@ def test_a_body_that_is_cut_or_wrong_leaves_nothing(news):
         (sitemap("a", "<url><loc>b</loc></url>"), 422, "loc", 2),
         (resourcelist(md("a", "change='created'")), 422,
          "change: a list of resources names their state", 1),
-        (resourcelist(timed), 422, "datetime", 1),
+        (resourcelist(url("a")).replace("/rs/terms/", "/rs/"), 422,
+         "a draft of ResourceSync of 2012"),
         (changelist, 422, "capability: not resourcelist"),
         (index, 422, "the root is not urlset"),
     ):
