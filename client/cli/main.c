@@ -11,7 +11,7 @@ static const struct command *const commands[] = {
     &sync_command,
     &audit_command,
     &verify_command,
-    &relay_command,
+    &harvest_command,
     &watch_command,
     &get_command,
     &status_command,

@@ -1,7 +1,7 @@
 /*
- * relay_entry_test.c - an entry of one broker becomes an entry for another.
+ * harvest_entry_test.c - an entry of one broker becomes an entry for another.
  */
-#include "client/relay/relay_entry.h"
+#include "client/harvest/harvest_entry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,22 +22,24 @@
 static char *written;
 
 static const char *source = A;
+static const char *change;
 
-static enum relay_verdict
+static enum harvest_verdict
 relay(const char *text, bool keeps_links)
 {
-    const struct relay_rules rules = {source, B, keeps_links};
+    const struct harvest_rules rules = {source, B, keeps_links, change};
     char *exact = malloc(strlen(text) + 1);
     size_t size;
     FILE *to;
-    enum relay_verdict verdict;
+    enum harvest_verdict verdict;
 
     free(written);
     to = open_memstream(&written, &size);
     assert_non_null(to);
     assert_non_null(exact);
     memcpy(exact, text, strlen(text) + 1);
-    verdict = relay_entry(to, "", (struct slice){exact, strlen(text)}, &rules);
+    verdict =
+        harvest_entry(to, "", (struct slice){exact, strlen(text)}, &rules);
     fclose(to);
     free(exact);
     return verdict;
@@ -46,7 +48,7 @@ relay(const char *text, bool keeps_links)
 static void
 assert_becomes(const char *text, const char *expected)
 {
-    assert_int_equal(relay(text, false), RELAY_WRITTEN);
+    assert_int_equal(relay(text, false), HARVEST_WRITTEN);
     assert_string_equal(written, expected);
 }
 
@@ -105,7 +107,8 @@ TEST(gets_no_path_without_an_epoch)
                               "\"name\":\"n\",\"value\":\"v\"}]}");
     assert_becomes("{\"loc\":\"u:1\"," PATH(C) "}",
                    "{\"loc\":\"u:1\",\"links\":[" VIA("u:1") "]," PATH(C) "}");
-    assert_int_equal(relay("{\"loc\":\"u:1\"," PATH(B) "}", false), RELAY_RING);
+    assert_int_equal(relay("{\"loc\":\"u:1\"," PATH(B) "}", false),
+                     HARVEST_RING);
     source = A;
 }
 
@@ -123,7 +126,28 @@ TEST(leaves_what_a_deletion_does_not_have)
     assert_becomes("{\"loc\":\"u:1\",\"change\":\"updated\"," REPRESENTATION
                    "}",
                    "{\"loc\":\"u:1\",\"change\":\"updated\"," REPRESENTATION
-                   ",\"links\":[" VIA("u:1") "]," PATH(A) "}");
+                   ",\"links\":[{\"rel\":\"via\",\"href\":\"u:1\","
+                   "\"hash\":{\"md5\":\"00\"},\"length\":3,"
+                   "\"type\":\"text/csv\"}]," PATH(A) "}");
+}
+
+/* R-434: a via describes the original. The kind may be another one: that of the
+ * set. */
+TEST(a_via_describes_the_original)
+{
+    assert_becomes("{\"loc\":\"u:1\",\"lastmod\":\"2026-01-01\",\"length\":3}",
+                   "{\"loc\":\"u:1\",\"lastmod\":\"2026-01-01\",\"length\":3,"
+                   "\"links\":[{\"rel\":\"via\",\"href\":\"u:1\","
+                   "\"modified\":\"2026-01-01\",\"length\":3}]," PATH(A) "}");
+    change = "updated";
+    assert_becomes("{\"loc\":\"u:1\",\"change\":\"created\"}",
+                   "{\"loc\":\"u:1\",\"change\":\"updated\",\"links\":[" VIA(
+                       "u:1") "]," PATH(A) "}");
+    change = "deleted";
+    assert_becomes("{\"loc\":\"u:1\",\"length\":3}",
+                   "{\"loc\":\"u:1\",\"change\":\"deleted\",\"links\":[" VIA(
+                       "u:1") "]," PATH(A) "}");
+    change = NULL;
 }
 
 /* R-252: the relay drops the entry's links to its former documents, unless it
@@ -138,7 +162,7 @@ TEST(leaves_links_that_are_not_true_any_more)
     assert_becomes(text,
                    "{\"loc\":\"u:1\",\"links\":[{\"rel\":\"duplicate\","
                    "\"href\":\"u:3\",\"pri\":1}," VIA("u:1") "]," PATH(A) "}");
-    assert_int_equal(relay(text, true), RELAY_WRITTEN);
+    assert_int_equal(relay(text, true), HARVEST_WRITTEN);
     assert_non_null(strstr(written, "\"rel\":\"collection\""));
     assert_non_null(strstr(written, "\"rel\":\"canonical\""));
     assert_non_null(strstr(written, "\"rel\":\"via\""));
@@ -157,13 +181,14 @@ TEST(keeps_all_else)
         "\"hash\":{\"md5\":\"00\",\"sha-256\":\"11\"},\"length\":12345678901,"
         "\"type\":\"text/csv\",\"tags\":[\"a,b\",\"c]}\"],"
         "\"other\":[1,[2,{}],null],"
-        "\"links\":[" VIA(
-            "http://a.example/\\\"},\\\\") "],"
-                                           "\"attributes\":[{\"ns\":\"u:x\","
-                                           "\"name\":\"n\",\"value\":\"{\"},"
-                                           "{\"ns\":\"urn:tidings:relay:1\","
-                                           "\"name\":\"path\","
-                                           "\"value\":\"" A "\"}]}");
+        "\"links\":[{\"rel\":\"via\",\"href\":\"http://a.example/\\\"},\\\\\","
+        "\"hash\":{\"md5\":\"00\",\"sha-256\":\"11\"},\"length\":12345678901,"
+        "\"type\":\"text/csv\"}],"
+        "\"attributes\":[{\"ns\":\"u:x\","
+        "\"name\":\"n\",\"value\":\"{\"},"
+        "{\"ns\":\"urn:tidings:relay:1\","
+        "\"name\":\"path\","
+        "\"value\":\"" A "\"}]}");
 }
 
 /* The relay does not post an entry to a log that it has been in; other logs get
@@ -182,15 +207,16 @@ TEST(does_not_go_round)
     assert_becomes(
         "{\"loc\":\"u:1\",\"links\":[" VIA("u:0") "]," PATH(C) "}",
         "{\"loc\":\"u:1\",\"links\":[" VIA("u:0") "]," PATH(C " " A) "}");
-    assert_int_equal(relay("{\"loc\":\"u:1\"," PATH(B) "}", false), RELAY_RING);
+    assert_int_equal(relay("{\"loc\":\"u:1\"," PATH(B) "}", false),
+                     HARVEST_RING);
     assert_int_equal(relay("{\"loc\":\"u:1\"," PATH(C " " B) "}", false),
-                     RELAY_RING);
+                     HARVEST_RING);
     assert_int_equal(relay("{\"loc\":\"u:1\"," PATH(B B) "}", false),
-                     RELAY_WRITTEN);
+                     HARVEST_WRITTEN);
     assert_int_equal(relay("{\"loc\":\"u:1\"," PATH(B " " C) "}", false),
-                     RELAY_RING);
+                     HARVEST_RING);
     for (size_t i = 0; i < sizeof(no_paths) / sizeof(no_paths[0]); i++)
-        assert_int_equal(relay(no_paths[i], false), RELAY_WRITTEN);
+        assert_int_equal(relay(no_paths[i], false), HARVEST_WRITTEN);
     relay("{\"loc\":\"u:1\"," PATH(B) "}", false);
     assert_string_equal(written, "");
 }
@@ -206,7 +232,7 @@ TEST(takes_nothing_odd)
     char cut[sizeof(good)];
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(relay(bad[i], false), RELAY_ODD);
+        assert_int_equal(relay(bad[i], false), HARVEST_ODD);
     for (size_t size = 1; size < sizeof(good) - 1; size++) {
         memcpy(cut, good, size);
         cut[size] = '\0';
@@ -229,9 +255,9 @@ TEST(tells_the_same_change)
         "{\"loc\":\"u:1\",\"change\":\"updated\"," PATH(A) "}",
     };
 
-    assert_true(relay_is_same(slice_of(one), slice_of(same)));
+    assert_true(harvest_is_same(slice_of(one), slice_of(same)));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        assert_false(relay_is_same(slice_of(one), slice_of(others[i])));
+        assert_false(harvest_is_same(slice_of(one), slice_of(others[i])));
 }
 
 TEST(cuts_a_post_into_its_entries)

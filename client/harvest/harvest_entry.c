@@ -1,11 +1,11 @@
-#include "client/relay/relay_entry.h"
+#include "client/harvest/harvest_entry.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/lib/json_slices.h"
 
-#define RELAY_NS "\"urn:tidings:relay:1\""
+#define PATH_NS "\"urn:tidings:relay:1\""
 
 /* The value of an object's member; size 0: there is none. */
 static struct slice
@@ -45,7 +45,7 @@ has_word(struct slice text, const char *word)
 static bool
 is_path(struct slice attribute)
 {
-    return slice_is(find_member(attribute, "ns"), RELAY_NS) &&
+    return slice_is(find_member(attribute, "ns"), PATH_NS) &&
            slice_is(find_member(attribute, "name"), "\"path\"");
 }
 
@@ -70,11 +70,35 @@ put_piece(FILE *to, struct slice p)
 }
 
 static void
-put_links(FILE *to, struct slice links, struct slice loc,
-          const struct relay_rules *rules)
+put_text_member(FILE *to, const char *name, struct slice value)
 {
+    if (!value.size)
+        return;
+    fprintf(to, ",\"%s\":", name);
+    put_piece(to, value);
+}
+
+/* Writes the link to the original, which the entry describes (R-434). */
+static void
+put_via(FILE *to, const char *before, struct slice entry, bool is_deleted)
+{
+    fprintf(to, "%s{\"rel\":\"via\"", before);
+    put_text_member(to, "href", find_member(entry, "loc"));
+    if (!is_deleted) {
+        put_text_member(to, "modified", find_member(entry, "lastmod"));
+        put_text_member(to, "hash", find_member(entry, "hash"));
+        put_text_member(to, "length", find_member(entry, "length"));
+        put_text_member(to, "type", find_member(entry, "type"));
+    }
+    fputc('}', to);
+}
+
+static void
+put_links(FILE *to, struct slice entry, bool is_deleted,
+          const struct harvest_rules *rules)
+{
+    struct slice links = find_member(entry, "links"), link;
     const char *before = ",\"links\":[";
-    struct slice link;
     bool has_via = false;
 
     while (json_slices_element(&links, &link)) {
@@ -89,9 +113,7 @@ put_links(FILE *to, struct slice links, struct slice loc,
         before = ",";
     }
     if (!has_via) {
-        fprintf(to, "%s{\"rel\":\"via\",\"href\":", before);
-        put_piece(to, loc);
-        fputc('}', to);
+        put_via(to, before, entry, is_deleted);
         before = ",";
     }
     if (!strcmp(before, ","))
@@ -100,7 +122,7 @@ put_links(FILE *to, struct slice links, struct slice loc,
 
 static void
 put_attributes(FILE *to, struct slice attributes, struct slice path,
-               const struct relay_rules *rules)
+               const struct harvest_rules *rules)
 {
     const char *before = ",\"attributes\":[";
     struct slice attribute;
@@ -112,7 +134,7 @@ put_attributes(FILE *to, struct slice attributes, struct slice path,
             before = ",";
         }
     if (path.size || rules->source[0]) {
-        fprintf(to, "%s{\"ns\":" RELAY_NS ",\"name\":\"path\",\"value\":\"",
+        fprintf(to, "%s{\"ns\":" PATH_NS ",\"name\":\"path\",\"value\":\"",
                 before);
         put_piece(to, path);
         fprintf(to, "%s%s\"}", path.size && rules->source[0] ? " " : "",
@@ -140,38 +162,43 @@ static const char *const own[] = {"seq",   "datetime",   "sourceDatetime",
 static const char *const represented[] = {"hash", "length", "type", "encoding",
                                           NULL};
 
-enum relay_verdict
-relay_entry(FILE *to, const char *before, struct slice entry,
-            const struct relay_rules *rules)
+enum harvest_verdict
+harvest_entry(FILE *to, const char *before, struct slice entry,
+              const struct harvest_rules *rules)
 {
     struct slice rest = entry, name, value;
     struct slice loc = find_member(entry, "loc");
     struct slice path = path_of(entry);
     const char *between = "{";
-    bool is_deleted = slice_is(find_member(entry, "change"), "\"deleted\"");
+    bool is_deleted =
+        rules->change ? !strcmp(rules->change, "deleted")
+                      : slice_is(find_member(entry, "change"), "\"deleted\"");
 
     if (loc.size < 2 || loc.data[0] != '"' || entry.data[0] != '{' ||
         entry.data[entry.size - 1] != '}')
-        return RELAY_ODD;
+        return HARVEST_ODD;
     if (has_word(path, rules->target))
-        return RELAY_RING;
+        return HARVEST_RING;
     fputs(before, to);
     while (json_slices_next(&rest, &name, &value)) {
         if (is_one_of(name, own) ||
-            (is_deleted && is_one_of(name, represented)))
+            (is_deleted && is_one_of(name, represented)) ||
+            (rules->change && slice_is(name, "change")))
             continue;
         fprintf(to, "%s\"%.*s\":", between, SLICE_ARG(name));
         put_piece(to, value);
         between = ",";
     }
-    put_links(to, find_member(entry, "links"), loc, rules);
+    if (rules->change)
+        fprintf(to, ",\"change\":\"%s\"", rules->change);
+    put_links(to, entry, is_deleted, rules);
     put_attributes(to, find_member(entry, "attributes"), path, rules);
     fputc('}', to);
-    return RELAY_WRITTEN;
+    return HARVEST_WRITTEN;
 }
 
 bool
-relay_is_same(struct slice of, struct slice text)
+harvest_is_same(struct slice of, struct slice text)
 {
     static const char *const names[] = {"loc", "change", "lastmod", "hash",
                                         "length"};
@@ -184,7 +211,7 @@ relay_is_same(struct slice of, struct slice text)
 }
 
 bool
-relay_loc(struct slice entry, struct slice *loc)
+harvest_loc(struct slice entry, struct slice *loc)
 {
     *loc = find_member(entry, "loc");
     return loc->size > 0;
@@ -206,15 +233,15 @@ look_for_beginnings(struct post_search *s)
     size_t k = 0;
 
     for (size_t i = 1; i < s->n; i++) {
-        while (k > 0 && !relay_is_same(s->entries[k], s->entries[i]))
+        while (k > 0 && !harvest_is_same(s->entries[k], s->entries[i]))
             k = s->back[k - 1];
-        k += relay_is_same(s->entries[k], s->entries[i]);
+        k += harvest_is_same(s->entries[k], s->entries[i]);
         s->back[i] = k;
     }
 }
 
 struct post_search *
-post_search_new(const struct relay_post *post)
+post_search_new(const struct harvest_post *post)
 {
     struct post_search *s = calloc(1, sizeof(*s));
     struct slice rest = {post->body, post->size};
@@ -247,9 +274,9 @@ post_search_free(struct post_search *s)
 bool
 post_search_next(struct post_search *s, struct slice text)
 {
-    while (s->n_found > 0 && !relay_is_same(s->entries[s->n_found], text))
+    while (s->n_found > 0 && !harvest_is_same(s->entries[s->n_found], text))
         s->n_found = s->back[s->n_found - 1];
-    if (relay_is_same(s->entries[s->n_found], text))
+    if (harvest_is_same(s->entries[s->n_found], text))
         s->n_found++;
     return s->n_found == s->n;
 }

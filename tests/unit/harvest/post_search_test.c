@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/relay/relay_entry.h"
+#include "client/harvest/harvest_entry.h"
 #include "tests/test.h"
 
 /* Behind how many of the target's entries, a letter each ("-": one without
@@ -13,7 +13,7 @@
 static size_t
 find(const char *post_letters, const char *target_letters)
 {
-    struct relay_post post = {.n = strlen(post_letters)};
+    struct harvest_post post = {.n = strlen(post_letters)};
     struct post_search *search;
     size_t found = 0;
     FILE *to = open_memstream(&post.body, &post.size);
@@ -68,8 +68,8 @@ TEST(a_post_is_found_behind_what_begins_as_it_does)
 TEST(a_post_without_entries_cannot_be_looked_for)
 {
     char body[] = "[]\n";
-    const struct relay_post none = {.body = body, .size = 3, .n = 0};
-    const struct relay_post fewer = {.body = body, .size = 3, .n = 2};
+    const struct harvest_post none = {.body = body, .size = 3, .n = 0};
+    const struct harvest_post fewer = {.body = body, .size = 3, .n = 2};
 
     assert_null(post_search_new(&none));
     assert_null(post_search_new(&fewer));

@@ -1,4 +1,4 @@
-"""tidings relay from sources without Tidings into a set: the changes of their Change
+"""tidings harvest from sources without Tidings into a set: the changes of their Change
 Lists, or the differences of their lists of resources, are in the set once, in order,
 whatever is killed."""
 
@@ -91,8 +91,8 @@ class Source:
         self.site.put(name, f"<urlset {NS}>{md}{''.join(entries)}</urlset>")
 
 
-class Relay:
-    """tidings relay from a source into a set."""
+class Harvest:
+    """tidings harvest from a source into a set."""
 
     def __init__(self, source, target, state, run, start):
         self.source = source
@@ -104,18 +104,22 @@ class Relay:
 
     def _arguments(self, *more):
         urls = (self.source.url, self.target.url)
-        return "tidings", "relay", *urls, "--state", self._state, *more
+        return "tidings", "harvest", *urls, "--state", self._state, *more
 
     def start(self, *more):
-        self.process = self._start(*self._arguments("--poll", "0.1", *more))
+        self.process = self._start(*self._arguments("--every", "0.1", *more))
 
     def run(self, *more, status=0):
-        """Relay until it has caught up; return its output."""
+        """Harvest until it has caught up; return its output."""
         return self.end(*more, status=status).errors()
+
+    def look(self, *more, status=0):
+        """The same; its standard output."""
+        return self.end(*more, status=status).output()
 
     def end(self, *more, **options):
         """The same; the program that has ended."""
-        return self._run(*self._arguments("--until-caught-up", *more), **options)
+        return self._run(*self._arguments("--once", *more), **options)
 
     def entries(self):
         """All entries of the target."""
@@ -149,19 +153,19 @@ def source(site):
 
 
 @pytest.fixture
-def relay(source, broker, tmp_path, run, start):
-    """A relay from the source to a set that is not there yet."""
-    return Relay(source, broker.set(), tmp_path / "relay", run, start)
+def harvest(source, broker, tmp_path, run, start):
+    """A harvest from the source to a set that is not there yet."""
+    return Harvest(source, broker.set(), tmp_path / "harvest", run, start)
 
 
 @pytest.fixture(params=LAYOUTS, ids=lambda layout: layout.__name__)
 def listed(request, site, broker, tmp_path, run, start):
-    """A relay from a source that has only a list of its resources."""
+    """A harvest from a source that has only a list of its resources."""
     layout = request.param(site)
-    return Relay(layout, broker.set(), tmp_path / "relay", run, start)
+    return Harvest(layout, broker.set(), tmp_path / "harvest", run, start)
 
 
-def check_listed(relay, entries):
+def check_listed(harvest, entries):
     """The entries lead to the resources in the source's list, each a step further."""
     now = {}
     for entry in entries:
@@ -172,52 +176,52 @@ def check_listed(relay, entries):
         else:
             assert now.get(loc, "") < lastmod
             now[loc] = lastmod
-    source = relay.source
+    source = harvest.source
     assert now == {source.site.link(path): source.lastmod(path) for path in source.files}
 
 
 # R-250, R-251, R-225: all resources first, then each change after them; a second run
 # goes on where the first one ended.
-def test_changes_follow_all_resources(source, relay):
+def test_changes_follow_all_resources(source, harvest):
     source.change("created", "a")
     source.change("created", "b")
     source.put_resources()
     source.put_changes()
-    relay.run()
-    assert relay.told() == [(1, "created", "a"), (2, "created", "b")]
+    harvest.run()
+    assert harvest.told() == [(1, "created", "a"), (2, "created", "b")]
 
     source.change("updated", "b")
     source.change("deleted", "a")
     source.put_changes()
-    relay.run()
+    harvest.run()
     expected = source.changes
-    assert relay.told() == expected
-    assert relay.run() == ""
-    assert relay.told() == expected
+    assert harvest.told() == expected
+    assert harvest.run() == ""
+    assert harvest.told() == expected
 
     # Continuously.
-    relay.start()
+    harvest.start()
     source.change("created", "c")
     source.put_changes()
-    relay.target.wait_last(5)
-    assert relay.told() == source.changes
-    relay.process.stop()
+    harvest.target.wait_last(5)
+    assert harvest.told() == source.changes
+    harvest.process.stop()
 
 
-# R-345: the Change List has lost the later changes; the relay compares resources.
-def test_a_history_that_is_gone_is_bridged_by_the_resource_list(source, relay):
+# R-345: the Change List has lost the later changes; the harvest compares resources.
+def test_a_history_that_is_gone_is_bridged_by_the_resource_list(source, harvest):
     for name in "abc":
         source.change("created", name)
     source.put_resources()
     source.put_changes()
-    relay.run()
+    harvest.run()
     source.change("updated", "a")
     source.change("deleted", "b")
     source.change("created", "d")
     source.put_resources()
     source.forget_changes()
-    assert "1 created, 1 updated, 1 deleted, 1 unchanged" in relay.run()
-    told = relay.told()
+    assert "1 added, 1 changed, 1 deleted" in harvest.look()
+    told = harvest.told()
     assert sorted(told[3:]) == [
         (0, "deleted", "b"), (5, "updated", "a"), (7, "created", "d"),
     ]  # fmt: skip
@@ -225,24 +229,24 @@ def test_a_history_that_is_gone_is_bridged_by_the_resource_list(source, relay):
 
 # Foreign lists describe a representation of deleted resources, which brokers refuse;
 # and have links that are not true at the target (R-252).
-def test_what_a_broker_refuses_of_a_deletion_is_left_out(source, relay):
+def test_what_a_broker_refuses_of_a_deletion_is_left_out(source, harvest):
     source.change("created", "a")
     source.put_resources()
     source.put_changes()
-    relay.run()
+    harvest.run()
     source.change("deleted", "a")
     source.put_changes(f'hash="md5:{"0" * 32}" length="3" type="text/plain"')
-    relay.run()
-    assert relay.told() == source.changes
+    harvest.run()
+    assert harvest.told() == source.changes
 
 
-def tell_many(source, relay, n):
-    """The source has `n` resources, which are relayed; then its list is empty."""
+def tell_many(source, harvest, n):
+    """The source has `n` resources, which are harvested; then its list is empty."""
     for i in range(n):
         source.change("created", f"r{i}")
     source.put_resources()
     source.put_changes()
-    relay.run()
+    harvest.run()
     source.resources = {}
     source.put_resources()
     source.forget_changes()
@@ -253,50 +257,54 @@ def all_of(target):
     return target.get("changes?after=0", accept=JSON).json()["changes"]
 
 
-# A list that has lost most of its resources deletes nothing, unless an option allows
-# that.
-def test_too_many_deletions_are_refused(source, relay):
-    tell_many(source, relay, 100)
-    for _ in range(2):
-        said = relay.run(status=1)
-        assert "100 of 100 resources would be deleted, more than 20 %" in said
-        assert "--max-delete" in said
-    assert relay.target.last() == 100
-    assert "100 deleted" in relay.run("--max-delete", "none")
-    assert relay.target.last() == 200
+# R-432: a list that has lost most of its resources deletes nothing, and the number of
+# the deletions is reported at each look; the consent to that number deletes them.
+@pytest.mark.parametrize(
+    "consent", [("--max-delete", "none"), ("--accept-deletions", "100")], ids=" ".join
+)
+def test_too_many_deletions_are_held_back(source, harvest, consent):
+    tell_many(source, harvest, 100)
+    for few in ((), ("--accept-deletions", "99")):
+        said = harvest.run(*few, status=1)
+        assert "held back: 100 of 100 deletions" in said
+        assert "--accept-deletions 100" in said
+    assert harvest.target.last() == 100
+    assert "100 deleted" in harvest.look(*consent)
+    assert harvest.target.last() == 200
+    assert harvest.run() == ""
 
 
 # Fewer than a hundred are never too many, as in a mirror.
-def test_few_deletions_are_no_matter(source, relay):
-    tell_many(source, relay, 99)
-    assert "99 deleted" in relay.run()
-    assert relay.target.last() == 198
+def test_few_deletions_are_no_matter(source, harvest):
+    tell_many(source, harvest, 99)
+    assert "99 deleted" in harvest.look()
+    assert harvest.target.last() == 198
 
 
-# The relay would delete what others posted into the set: the user has to confirm that
-# the set is the relay's.
-def test_a_target_of_others_is_not_compared(source, relay):
-    relay.target.post_change("http://r.example/x", lastmod=at(0))
+# The harvest leaves alone what others have posted into the set, says so, and deletes it
+# with consent.
+def test_resources_of_others_stay(source, harvest):
+    harvest.target.post_change("http://r.example/x", lastmod=at(0))
     source.change("created", "a")
     source.put_resources()
     source.put_changes()
     for _ in range(2):
-        assert "had entries before this relay" in relay.run(status=3)
-    assert relay.target.last() == 1
-    relay.run("--max-delete", "1")
-    assert relay.target.last() == 3
-    relay.run()
-    assert relay.target.last() == 3
+        assert "resources of the set that no source has: 1; they stay" in harvest.run()
+        assert harvest.target.last() == 2
+    assert harvest.run("--accept-deletions", "1") == ""
+    (*_, last) = all_of(harvest.target)
+    assert (last["loc"], last["change"]) == ("http://r.example/x", "deleted")
+    assert harvest.target.last() == 3
 
 
-# The same where they come between the relay's first look at the set and its first post.
+# The same where they come between the harvest's first look at the set and its first post.
 @pytest.mark.parametrize("is_killed", [False, True], ids=["", "killed"])
 @pytest.mark.parametrize("kind", [Source, Sitemap])
-def test_a_target_that_others_reach_first_is_not_compared(
+def test_resources_of_others_that_come_first_stay(
     kind, is_killed, site, broker, tmp_path, run, start
 ):
     source = kind(site)
-    relay = Relay(source, broker.set(), tmp_path / "relay", run, start)
+    harvest = Harvest(source, broker.set(), tmp_path / "harvest", run, start)
     if kind is Source:
         source.change("created", "a")
         source.put_resources()
@@ -305,28 +313,49 @@ def test_a_target_that_others_reach_first_is_not_compared(
         source.publish({"/files/a.txt": "a"})
     path = source.url.removeprefix(site.url)
     site.hold(path)
-    relay.start("--until-caught-up")
+    harvest.start("--once")
     site.asked(path).wait(1)
     if is_killed:
-        relay.process.kill()
-    relay.target.post_change("http://r.example/x", lastmod=at(0))
+        harvest.process.kill()
+    harvest.target.post_change("http://r.example/x", lastmod=at(0))
     site.release(path)
     if is_killed:
-        relay.start("--until-caught-up")
-    status = relay.process.wait()
-    if kind is Sitemap:  # its first reading is posted as changes
-        assert status == 0
-        relay.target.wait_last(2)
-        for path in tmp_path.glob("relay.list*"):
-            path.unlink()
+        harvest.start("--once")
+    assert harvest.process.wait() == 0
+    for path in tmp_path.glob("harvest.list*"):
+        path.unlink()
+    harvest.run()
+    assert [entry["change"] for entry in all_of(harvest.target)] == ["created"] * 2
+
+
+# The set is equal to the source whatever others do to it.
+@pytest.mark.parametrize("kind", [Source, Sitemap])
+def test_what_others_did_to_a_resource_is_undone(kind, site, broker, tmp_path, run, start):
+    source = kind(site)
+    harvest = Harvest(source, broker.set(), tmp_path / "harvest", run, start)
+    if kind is Source:
+        for name in "ab":
+            source.change("created", name)
+        source.put_resources()
+        source.put_changes()
+        locs = [source.loc(name) for name in "ab"]
     else:
-        assert status == 3
-    said = relay.run(status=3)
-    assert "--max-delete" in said
-    assert not any(entry["change"] == "deleted" for entry in all_of(relay.target))
+        source.publish({"/files/a.txt": "a", "/files/b.txt": "b"})
+        locs = [site.link(path) for path in sorted(source.files)]
+    harvest.start()
+    harvest.target.wait_last(2)
+    harvest.target.post_change(locs[1], "deleted")
+    harvest.target.post_change(locs[0], "updated", lastmod=at(100000))
+    harvest.target.wait_last(6)
+    told = [(entry["loc"], entry["change"]) for entry in all_of(harvest.target)[4:]]
+    assert sorted(told) == [(locs[0], "updated"), (locs[1], "updated")]
+    harvest.process.stop()
+    harvest.target.delete()
+    assert "the set was removed; everything is published anew" in harvest.run()
+    assert harvest.target.last() == 2
 
 
-# R-140: the relay is killed at each of its writes to the state, one after the other,
+# R-140: the harvest is killed at each of its writes to the state, one after the other,
 # also between the comparison and the note of it: then it compares again, and finds no
 # difference.
 def test_a_comparison_that_was_not_recorded_posts_nothing_twice(
@@ -338,30 +367,31 @@ def test_a_comparison_that_was_not_recorded_posts_nothing_twice(
     source.change("updated", "a")
     source.put_changes()
     expected = [(i, "created", n) for i, n in enumerate("abc", 1)] + [(5, "updated", "a")]
-    kills = again = 0
+    kills = between = 0
     while True:
-        state = tmp_path / f"relay{kills}"
-        relay = Relay(source, broker.set(), state, run, start)
-        faults.arm(faults.WRITE, "/relay", faults.KILL, after=kills, once=True)
-        ended = relay.end(status=None, env=faults.env).status
+        state = tmp_path / f"harvest{kills}"
+        harvest = Harvest(source, broker.set(), state, run, start)
+        faults.arm(faults.WRITE, "/harvest", faults.KILL, after=kills, once=True)
+        ended = harvest.end(status=None, env=faults.env).status
         if faults.disarm() == 0:
             break
         assert ended == 128 + 9
-        again += "0 created, 0 updated, 0 deleted, 3 unchanged" in relay.run()
-        assert relay.told() == expected
+        between += harvest.target.get().status == 200
+        harvest.run()
+        assert harvest.told() == expected
         kills += 1
     assert ended == 0
-    assert again > 0
+    assert between > 0
 
 
 # From there on alone: nothing is compared, and others may post into the set.
-def test_a_relay_may_begin_at_a_time(source, relay):
-    relay.target.post()
+def test_a_harvest_may_begin_at_a_time(source, harvest):
+    harvest.target.post()
     source.change("created", "a")
     source.change("created", "b")
     source.put_changes()
-    assert relay.run("--after", "@2026-09-01T00:00:01.500000Z") == ""
-    assert relay.target.last() == 2
+    harvest.run("--after", "@2026-09-01T00:00:01.500000Z")
+    assert harvest.target.last() == 2
 
 
 # Lists of resources
@@ -370,9 +400,9 @@ def test_a_relay_may_begin_at_a_time(source, relay):
 FILES = {f"/files/{name}.txt": name for name in "abcde"}
 
 
-# R-250, R-251, R-262: for every layout the relay creates all listed resources, and then
+# R-250, R-251, R-262: for every layout the harvest creates all listed resources, and then
 # posts the differences; a second run posts nothing.
-def test_differences_of_a_list_are_relayed(listed):
+def test_differences_of_a_list_are_harvested(listed):
     listed.source.publish(FILES)
     listed.run()
     assert [entry["change"] for entry in listed.entries()] == ["created"] * 5
@@ -386,35 +416,35 @@ def test_differences_of_a_list_are_relayed(listed):
     assert not any("attributes" in entry for entry in listed.entries())
 
 
-# The relay has forgotten the last list: it compares the resources with the target's.
+# The harvest has forgotten the last list: it compares the resources with the target's.
 def test_a_list_that_is_forgotten_is_compared(listed, tmp_path):
     listed.source.publish(FILES)
     listed.run()
-    for path in tmp_path.glob("relay.list*"):
+    for path in tmp_path.glob("harvest.list*"):
         path.unlink()
     listed.source.publish({**FILES, "/files/a.txt": "A"})
-    assert "0 created, 1 updated, 0 deleted, 4 unchanged" in listed.run()
+    assert "0 added, 1 changed, 0 deleted" in listed.look()
     listed.target.wait_last(6)
 
 
 # A list that lacks a part, or that lost a hundred resources, deletes nothing.
 def test_an_incomplete_list_deletes_nothing(site, broker, tmp_path, run, start):
     source = Paged(site)
-    relay = Relay(source, broker.set(), tmp_path / "relay", run, start)
+    harvest = Harvest(source, broker.set(), tmp_path / "harvest", run, start)
     source.publish({f"/files/{i:03}.txt": "x" for i in range(120)})
-    relay.run()
+    harvest.run()
     site.status(source.lists[3], 404)
-    assert "404" in relay.run(status=1)
+    assert "404" in harvest.run(status=1)
     site.status(source.lists[3], None)
     source.publish({"/files/000.txt": "y"})
-    assert "--max-delete" in relay.run(status=1)
-    relay.target.wait_last(120)
-    relay.run("--max-delete", "none")
-    relay.target.wait_last(120 + 120)
-    check_listed(relay, relay.entries())
+    assert "--max-delete" in harvest.run(status=1)
+    harvest.target.wait_last(120)
+    harvest.run("--max-delete", "none")
+    harvest.target.wait_last(120 + 120)
+    check_listed(harvest, harvest.entries())
 
 
-# R-140, R-149: files of a site come, change and go, while the relay and the target's
+# R-140, R-149: files of a site come, change and go, while the harvest and the target's
 # broker are killed by chance, also in the middle of reading the list: each difference is
 # in the set once.
 def test_no_difference_is_lost_or_doubled_whoever_is_killed(
@@ -423,10 +453,10 @@ def test_no_difference_is_lost_or_doubled_whoever_is_killed(
     broker = start_broker("--rotate-entries", "1000")
     source = Sitemap(site)
     target = broker.set("news").create()
-    relay = Relay(source, target, tmp_path / "relay", run, start)
+    harvest = Harvest(source, target, tmp_path / "harvest", run, start)
     chance = random.Random(12345)
     source.publish({f"/files/{i}.txt": "0" for i in range(2000)})
-    relay.start("--max-delete", "none")
+    harvest.start("--max-delete", "none")
     for turn in range(soak(12, 100)):
         files = dict(source.files)
         for path in chance.sample(sorted(files), 300):
@@ -443,34 +473,34 @@ def test_no_difference_is_lost_or_doubled_whoever_is_killed(
         elif when == 1:
             wait_for("a difference", lambda: target.last() > last)
         if chance.randrange(3):
-            relay.process.kill()
-            relay.start("--max-delete", "none")
+            harvest.process.kill()
+            harvest.start("--max-delete", "none")
         else:
             broker.kill()
             broker.restart()
-    relay.process.kill()
-    relay.run("--max-delete", "none")
-    check_listed(relay, relay.entries())
+    harvest.process.kill()
+    harvest.run("--max-delete", "none")
+    check_listed(harvest, harvest.entries())
 
 
 # Change Lists
 
 
 # R-140, R-149: a source announces changes, and now and then only its resources, while
-# the relay and the target's broker are killed at random. The set has everything once:
+# the harvest and the target's broker are killed at random. The set has everything once:
 # each change of the lists, and the differences for changes that the lists lost.
 def test_nothing_is_lost_or_doubled_whoever_is_killed(
     source, start_broker, tmp_path, run, start
 ):
     broker = start_broker("--rotate-entries", "1000")
     target = broker.set("news").create()
-    relay = Relay(source, target, tmp_path / "relay", run, start)
+    harvest = Harvest(source, target, tmp_path / "harvest", run, start)
     chance = random.Random(12345)
     for i in range(300):
         source.change("created", f"r{i}")
     source.put_resources()
     source.forget_changes()
-    relay.start("--max-delete", "none")
+    harvest.start("--max-delete", "none")
     for turn in range(soak(12, 100)):
         last = target.last()
         for _ in range(chance.randrange(1, 400)):
@@ -486,15 +516,15 @@ def test_nothing_is_lost_or_doubled_whoever_is_killed(
         if chance.randrange(2):
             wait_for("a change", lambda: target.last() > last)
         if chance.randrange(2):
-            relay.process.kill()
-            relay.start("--max-delete", "none")
+            harvest.process.kill()
+            harvest.start("--max-delete", "none")
         else:
             broker.kill()
             broker.restart()
-    relay.process.kill()
-    relay.run("--max-delete", "none")
+    harvest.process.kill()
+    harvest.run("--max-delete", "none")
     now = {}
-    for second, kind, name in relay.told():
+    for second, kind, name in harvest.told():
         if kind == "deleted":
             assert second == 0 or now[name] < second
             del now[name]
