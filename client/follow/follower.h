@@ -149,6 +149,9 @@ struct follower_gap {
 };
 
 struct follower_lists {
+    struct read_lists *read; /* NULL: not needed yet */
+    struct problem doubt;    /* to be reported when the reading is over */
+    int64_t begins_us;       /* history_plan's */
     char etag[256];
     bool has_end; /* the history ended; the follower may be paused */
     struct problem end;
@@ -179,6 +182,24 @@ struct follower_rebase {
     bool has_rebased; /* the last baseline ended at rebased_ms */
     int64_t rebased_ms;
     char reason[1024]; /* of TD_BASELINE_BEGIN */
+};
+
+/*
+ * Comparisons with the list of all resources, for sources that have one beside
+ * their changes.
+ *
+ *     read everything --> is one due? --> REBASING --> the same place --> ...
+ *                         doubt, td_follower_compare, compare_ms
+ */
+struct follower_comparison {
+    bool is_wanted;
+    bool is_under_way; /* FOLLOWER_REBASING is no baseline */
+    bool has_compared; /* the last one ended, or failed, at compared_ms */
+    int64_t compared_ms;
+    int64_t interval_ms; /* compare_ms counts from there: the last comparison or
+                            baseline, or the start */
+    int64_t unknown_us;  /* a list that is older leaves a doubt */
+    char reason[1024];
 };
 
 /* The end, called once; the caller still frees the follower. */
@@ -222,6 +243,7 @@ struct td_follower {
     struct follower_lists lists;
     struct follower_survey survey;
     struct follower_rebase rebase;
+    struct follower_comparison comparison;
 };
 
 /* follower_api.c */
@@ -266,6 +288,11 @@ bool poll_is_behind(const struct td_follower *f);
 /* All entries are handed over: sends a heartbeat, then ends or waits for the
  * next look; false. */
 bool poll_over(struct td_follower *f);
+
+/* phase_baseline.c */
+
+/* True if a comparison is due and possible: follower_go begins it. */
+bool baseline_may_compare(const struct td_follower *f);
 
 /* phase_survey.c */
 
@@ -356,6 +383,9 @@ bool follower_gone(struct td_follower *f, const struct problem *why);
 bool follower_end(struct td_follower *f, const struct problem *why);
 bool follower_fail(struct td_follower *f, enum status rc, const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
+
+/* Calls on_doubt, and wants a comparison. False: the follower is gone. */
+bool follower_doubt(struct td_follower *f, const char *why);
 
 /* Drops all exchanges and tries again after a pause; false. */
 bool follower_trouble(struct td_follower *f, const struct problem *why);
