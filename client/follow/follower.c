@@ -189,6 +189,18 @@ follower_report(struct td_follower *f, const char *why, unsigned ms)
 }
 
 bool
+follower_doubt(struct td_follower *f, const char *why)
+{
+    bool is_gone = false;
+
+    if (!f->options.on_doubt)
+        return true;
+    f->is_gone = &is_gone;
+    f->options.on_doubt(why, f->user);
+    return follower_is_here(f, is_gone);
+}
+
+bool
 follower_rest_because(struct td_follower *f, const char *why, unsigned ms)
 {
     follower_rest(f, ms); /* first: on_trouble may close it */

@@ -162,6 +162,8 @@ struct follower_survey {
     bool is_taking;          /* following begins at the first list */
     bool is_surveyed;        /* a baseline has read the list */
     bool is_read;            /* the list was read since the state began */
+    bool is_doubtful;        /* it never stood still while it was read */
+    bool was_held;           /* the last on_held had a number */
     uint64_t n_listed;       /* resources read from the list so far */
     int64_t progress_ms;
 };
@@ -213,6 +215,7 @@ struct td_follower {
     struct offered offered;
     struct shared_part shared; /* stream NULL: the follower connects alone */
     struct pusher pusher;
+    bool has_no_resource_dump;
     struct follower_place place;
     struct follower_attempts attempts;
     struct follower_search search;
@@ -235,6 +238,7 @@ struct follower_plan {
     void *end_user;
     struct shared_stream *shared; /* which it may join, as `number`; or NULL */
     size_t number;
+    bool has_no_resource_dump; /* baselines come from Resource Lists */
 };
 
 /* Copies what `plan` points to. The follower begins in a later turn of the
@@ -282,8 +286,13 @@ void survey_swap(struct td_follower *f, struct listing **listing);
 bool survey_read(struct td_follower *f, struct baseline_plan *plan,
                  baseline_entry_fn *on_entry, baseline_end_fn *on_end);
 
-/* Completes the listing's reading by a baseline. False: the follower
- * has ended. */
+/* Why a follower ends whose caller has no on_held. */
+#define SURVEY_HELD_TEXT                                                \
+    "the list lacks more resources than may be deleted at once: these " \
+    "deletions are held back"
+
+/* Completes the listing's reading by a baseline. False: the follower has
+ * ended. */
 bool survey_take(struct td_follower *f);
 
 /* deliver.c */
@@ -359,6 +368,9 @@ bool follower_fail(struct td_follower *f, enum status rc, const char *format,
 
 /* Drops all exchanges and tries again after a pause; false. */
 bool follower_trouble(struct td_follower *f, const struct problem *why);
+
+/* Calls on_doubt. False: the follower is gone. */
+bool follower_doubt(struct td_follower *f, const char *why);
 
 /* Calls on_trouble. False: the follower is gone. */
 bool follower_report(struct td_follower *f, const char *why, unsigned ms);

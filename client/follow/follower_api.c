@@ -52,6 +52,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->end_user = plan->end_user;
     f->shared.stream = plan->shared;
     f->shared.number = plan->number;
+    f->has_no_resource_dump = plan->has_no_resource_dump;
     f->attempts.pause_ms = PAUSE_FIRST;
     f->attempts.new_ms = clock_steady_ms();
     buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);

@@ -135,6 +135,18 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     return hand_over_resources(f);
 }
 
+/* The list has changed while it was read: the caller begins anew, too. */
+static void
+on_anew(const char *why, void *user)
+{
+    struct td_follower *f = user;
+
+    snprintf(f->rebase.reason, sizeof(f->rebase.reason), "%s", why);
+    f->rebase.is_begun = false;
+    f->delivery.has_batch = false;
+    change_batch_clear(&f->delivery.batch);
+}
+
 static void
 on_end(const struct problem *why, const struct source_position *place,
        const struct source_position *guess, void *user)
@@ -190,7 +202,10 @@ wait_longer(struct td_follower *f, unsigned ms)
 static bool
 begin_baseline(struct td_follower *f)
 {
-    struct baseline_plan plan = {.scratch = f->options.scratch};
+    struct baseline_plan plan = {
+        .scratch = f->has_no_resource_dump ? NULL : f->options.scratch,
+        .on_anew = on_anew,
+    };
     int64_t now = clock_steady_ms();
 
     if (f->rebase.has_rebased && now - f->rebase.rebased_ms < REBASE_LEAST_MS)
@@ -204,7 +219,7 @@ begin_baseline(struct td_follower *f)
         plan.listing = f->survey.listing;
     }
     if (!f->offered.resource_list &&
-        !(f->offered.resource_dump && f->options.scratch))
+        !(f->offered.resource_dump && plan.scratch))
         return begin_without_list(f);
     return survey_read(f, &plan, on_entry, on_end) && false;
 }

@@ -2,6 +2,7 @@
  * mirror.h - what the parts of a running mirror share.
  *
  *     sync_run.c    source --> sets --> followers --> database what to have
+ *     certainty.c   readings of lists --> complete as of, or why not
  *     file_sync.c   database --> downloads                     what to fetch
  *     file_commit.c downloads, removals --> files, database    what is on disk
  *     audit.c       two databases, files --> findings, repair
@@ -32,6 +33,7 @@ struct mirror {
     struct td_client *client;
     const struct td_sync_options *options; /* defaults filled in */
     struct mirror_dir *dir;                /* NULL: an audit's, no files */
+    struct mirror_dir *scratch_dir;        /* has the scratch directories */
     struct mirror_db *db;
     struct file_sync *work;      /* NULL: nothing is fetched or removed */
     struct downloads *downloads; /* of `work` */
