@@ -73,22 +73,22 @@ static void
 print_result(const struct mirror_output *m, const struct td_audit_result *r)
 {
     static const char text[] =
-        "compared=%llu by_digest=%llu by_length=%llu by_time=%llu "
-        "unchecked=%llu missing=%llu stale=%llu extra=%llu corrupt=%llu "
-        "left_out=%llu repaired=%llu position=%s\n";
+        "compared=%llu missing=%llu stale=%llu extra=%llu corrupt=%llu "
+        "repaired=%llu left_out=%llu by_digest=%llu by_length=%llu "
+        "by_time=%llu unchecked=%llu position=%s\n";
     static const char json[] =
-        "{\"compared\":%llu,\"by_digest\":%llu,\"by_length\":%llu,"
-        "\"by_time\":%llu,\"unchecked\":%llu,\"missing\":%llu,"
-        "\"stale\":%llu,\"extra\":%llu,\"corrupt\":%llu,\"left_out\":%llu,"
-        "\"repaired\":%llu,\"position\":\"%s\"}\n";
+        "{\"compared\":%llu,\"missing\":%llu,\"stale\":%llu,\"extra\":%llu,"
+        "\"corrupt\":%llu,\"repaired\":%llu,\"left_out\":%llu,"
+        "\"by_digest\":%llu,\"by_length\":%llu,\"by_time\":%llu,"
+        "\"unchecked\":%llu,\"position\":\"%s\"}\n";
 
     printf(m->is_json ? json : text, (unsigned long long)r->n_compared,
+           (unsigned long long)r->n_missing, (unsigned long long)r->n_stale,
+           (unsigned long long)r->n_extra, (unsigned long long)r->n_corrupt,
+           (unsigned long long)r->n_repaired, (unsigned long long)r->n_left_out,
            (unsigned long long)r->n_by_digest,
            (unsigned long long)r->n_by_length, (unsigned long long)r->n_by_time,
-           (unsigned long long)r->n_unchecked, (unsigned long long)r->n_missing,
-           (unsigned long long)r->n_stale, (unsigned long long)r->n_extra,
-           (unsigned long long)r->n_corrupt, (unsigned long long)r->n_left_out,
-           (unsigned long long)r->n_repaired, r->position);
+           (unsigned long long)r->n_unchecked, r->position);
 }
 
 static enum exit_code

@@ -295,11 +295,13 @@ note_second(struct mirror_db_resource *r, int64_t date_s)
     int64_t told_us =
         r->lastmod_us != DATETIME_NONE ? r->lastmod_us : r->when_us;
     int64_t date_us = date_s >= 0 ? date_s * SECOND_US : now_us;
+    bool is_one_clock = now_us - date_us >= 0 && now_us - date_us < SECOND_US;
 
     r->have_second_us = 0;
     if (!r->hash.size && told_us != DATETIME_NONE && told_us % SECOND_US == 0 &&
         told_us + SECOND_US > date_us)
-        r->have_second_us = now_us + SECOND_US;
+        r->have_second_us =
+            told_us + SECOND_US + (is_one_clock ? 0 : now_us - date_us);
 }
 
 static void

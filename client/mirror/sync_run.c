@@ -94,7 +94,8 @@ struct set_sync {
     struct certainty certainty;
     bool is_comparison;     /* the baseline that is under way */
     bool is_held;           /* the deletions of this message are held back */
-    uint64_t n_listed_held; /* by the follower */
+    uint64_t n_listed_held; /* by the follower, of its list's ... */
+    uint64_t n_listed;      /* ... resources */
     int64_t begun_us;       /* when the baseline began */
     char unknown[600];  /* of this message: a deleted loc that nobody knows */
     struct problem why; /* why it ended itself */
@@ -220,14 +221,17 @@ static bool
 report_held(struct set_sync *f, bool is_again)
 {
     struct mirror_db *db = f->m->db;
+    uint64_t n_of = mirror_db_counts(db)->n_resources;
     uint64_t n;
 
     if (!mirror_db_count_held(db, f->set, &n))
         return mirror_fail_db(f->m);
+    if (f->n_listed_held && f->n_listed > n_of)
+        n_of = f->n_listed; /* new ones follow */
     n += f->n_listed_held;
     if (n == f->certainty.now.n_held && !(is_again && n))
         return true;
-    return certainty_hold(&f->certainty, n, mirror_db_counts(db)->n_resources);
+    return certainty_hold(&f->certainty, n, n_of);
 }
 
 static bool
@@ -533,8 +537,8 @@ on_held(uint64_t n, uint64_t n_of, void *user)
 {
     struct set_sync *f = user;
 
-    (void)n_of;
     f->n_listed_held = n;
+    f->n_listed = n_of;
     report_held(f, true);
 }
 
@@ -625,17 +629,19 @@ set_sync_close(struct set_sync *f)
     free(f);
 }
 
-/* Deletes what is held back, if the caller accepts so many; else tells it
- * again. */
+/* Deletes what is held back, if the caller accepts so many, or any number; else
+ * tells it again. */
 static bool
 settle_held(struct set_sync *f)
 {
+    const struct td_sync_options *o = f->m->options;
     struct mirror_db *db = f->m->db;
+    bool has_limit = o->max_delete_percent >= 0 && o->max_delete_percent < 100;
     uint64_t n;
 
     if (!mirror_db_count_held(db, f->set, &n))
         return mirror_fail_db(f->m);
-    if (n && n <= f->m->options->accept_deletions &&
+    if (n && (n <= o->accept_deletions || !has_limit) &&
         !(mirror_write(f->m) &&
           (mirror_db_delete_held(db, f->set) || mirror_fail_db(f->m))))
         return false;
