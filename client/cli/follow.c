@@ -106,6 +106,7 @@ lines_of(const char *name)
 enum {
     OPTION_AFTER,
     OPTION_FROM_START,
+    OPTION_AS_FAR_BACK,
     OPTION_SINCE,
     OPTION_CHANGE,
     OPTION_PREFIX,
@@ -129,8 +130,12 @@ enum {
 
 static const struct option option_rows[] = {
     [OPTION_AFTER] = {"after", "POSITION", .help = "begin after this position"},
-    [OPTION_FROM_START] = {"from-start", NULL,
-                           .help = "begin at the beginning; else from now on"},
+    [OPTION_FROM_START] =
+        {"from-start", NULL,
+         .help = "begin at the beginning, or fail where that is no "
+                 "longer kept; else from now on"},
+    [OPTION_AS_FAR_BACK] = {"as-far-back", NULL,
+                            .help = "begin as far back as changes are kept"},
     [OPTION_SINCE] = {"since", "DATETIME",
                       .help = "begin with what happened later than that"},
     [OPTION_CHANGE] = {"change", "created|updated|deleted",
@@ -302,14 +307,16 @@ read_beginning(const struct arguments *arguments, struct follow_args *args)
     const char *const *given = arguments->options;
 
     if ((given[OPTION_AFTER] != NULL) + (given[OPTION_FROM_START] != NULL) +
+            (given[OPTION_AS_FAR_BACK] != NULL) +
             (given[OPTION_SINCE] != NULL) >
         1)
-        return bad_usage(
-            "--after, --from-start and --since contradict each other");
+        return bad_usage("--after, --from-start, --as-far-back and --since "
+                         "contradict each other");
     args->url = arguments->operands[0];
     args->state = given[OPTION_STATE];
     args->is_verbose = given[OPTION_VERBOSE] != NULL;
     args->how.after = given[OPTION_FROM_START] ? "0" : given[OPTION_AFTER];
+    args->how.as_far_back = given[OPTION_AS_FAR_BACK] != NULL;
     args->how.since = given[OPTION_SINCE];
     return EXIT_GOOD;
 }
@@ -490,14 +497,6 @@ on_held(uint64_t n, uint64_t n_of, void *user)
 }
 
 static void
-on_doubt(const char *why, void *user)
-{
-    (void)user;
-    progress_clear();
-    say("not known to be complete: %s", why);
-}
-
-static void
 on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct follow *f = user;
@@ -508,6 +507,14 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     else if (!f->is_away && pause_ms >= AWAY_MS)
         say("%s; it is tried again", why);
     f->is_away |= pause_ms >= AWAY_MS;
+}
+
+static void
+on_doubt(const char *why, void *user)
+{
+    (void)user;
+    progress_clear();
+    say("not known to be complete: %s", why);
 }
 
 static void
@@ -709,8 +716,15 @@ const struct command follow_command = {
         "it is interrupted (exit status 0); while the source is away it tries "
         "again. With --state the position is kept after each message's lines "
         "are written, and read at the start if FILE is there: then --after, "
-        "--from-start and --since mean the first start only. A crash may "
-        "repeat lines, it loses none.\n"
+        "--from-start, --as-far-back and --since mean the first start only. A "
+        "crash may repeat lines, it loses none.\n"
+        "\n"
+        "Changes of a source that does not number them are found by their "
+        "order in its Change Lists, whatever their times are; with --state "
+        "FILE.list-read notes the lists that were read. Where the source has "
+        "lost changes, or has written a list anew so that new changes cannot "
+        "be told from old ones, a line on standard error says that it is not "
+        "known to be complete.\n"
         "\n"
         "--until-caught-up fails (exit status 1) when nothing new comes for a "
         "minute.\n"

@@ -149,6 +149,9 @@ struct follower_gap {
 };
 
 struct follower_lists {
+    struct read_lists *read; /* NULL: not needed yet */
+    struct problem doubt;    /* to be reported when the reading is over */
+    int64_t begins_us;       /* history_plan's */
     char etag[256];
     bool has_end; /* the history ended; the follower may be paused */
     struct problem end;
@@ -183,6 +186,24 @@ struct follower_rebase {
     char reason[1024]; /* of TD_BASELINE_BEGIN */
 };
 
+/*
+ * Comparisons with the list of all resources, for sources that have one beside
+ * their changes.
+ *
+ *     read everything --> is one due? --> REBASING --> the same place --> ...
+ *                         doubt, td_follower_compare, compare_ms
+ */
+struct follower_comparison {
+    bool is_wanted;
+    bool is_under_way; /* FOLLOWER_REBASING is no baseline */
+    bool has_compared; /* the last one ended, or failed, at compared_ms */
+    int64_t compared_ms;
+    int64_t interval_ms; /* compare_ms counts from there: the last comparison or
+                            baseline, or the start */
+    int64_t unknown_us;  /* a list that is older leaves a doubt */
+    char reason[1024];
+};
+
 /* The end, called once; the caller still frees the follower. */
 typedef void follower_end_fn(const struct problem *why, void *user);
 
@@ -215,7 +236,6 @@ struct td_follower {
     struct offered offered;
     struct shared_part shared; /* stream NULL: the follower connects alone */
     struct pusher pusher;
-    bool has_no_resource_dump;
     struct follower_place place;
     struct follower_attempts attempts;
     struct follower_search search;
@@ -225,6 +245,7 @@ struct td_follower {
     struct follower_lists lists;
     struct follower_survey survey;
     struct follower_rebase rebase;
+    struct follower_comparison comparison;
 };
 
 /* follower_api.c */
@@ -238,7 +259,6 @@ struct follower_plan {
     void *end_user;
     struct shared_stream *shared; /* which it may join, as `number`; or NULL */
     size_t number;
-    bool has_no_resource_dump; /* baselines come from Resource Lists */
 };
 
 /* Copies what `plan` points to. The follower begins in a later turn of the
@@ -270,6 +290,11 @@ bool poll_is_behind(const struct td_follower *f);
 /* All entries are handed over: sends a heartbeat, then ends or waits for the
  * next look; false. */
 bool poll_over(struct td_follower *f);
+
+/* phase_baseline.c */
+
+/* True if a comparison is due and possible: follower_go begins it. */
+bool baseline_may_compare(const struct td_follower *f);
 
 /* phase_survey.c */
 
@@ -366,11 +391,11 @@ bool follower_end(struct td_follower *f, const struct problem *why);
 bool follower_fail(struct td_follower *f, enum status rc, const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
 
+/* Calls on_doubt, and wants a comparison. False: the follower is gone. */
+bool follower_doubt(struct td_follower *f, const char *why);
+
 /* Drops all exchanges and tries again after a pause; false. */
 bool follower_trouble(struct td_follower *f, const struct problem *why);
-
-/* Calls on_doubt. False: the follower is gone. */
-bool follower_doubt(struct td_follower *f, const char *why);
 
 /* Calls on_trouble. False: the follower is gone. */
 bool follower_report(struct td_follower *f, const char *why, unsigned ms);

@@ -1,6 +1,7 @@
 /*
  * follower_api.c - the public functions of followers, and their beginning.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -52,9 +53,9 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->end_user = plan->end_user;
     f->shared.stream = plan->shared;
     f->shared.number = plan->number;
-    f->has_no_resource_dump = plan->has_no_resource_dump;
     f->attempts.pause_ms = PAUSE_FIRST;
-    f->attempts.new_ms = clock_steady_ms();
+    f->comparison.unknown_us = f->lists.begins_us = DATETIME_NONE;
+    f->attempts.new_ms = f->comparison.interval_ms = clock_steady_ms();
     buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
     buf_init(&f->gap.body, 0);
 
@@ -170,6 +171,21 @@ td_follower_resume(struct td_follower *follower)
     if (follower->state != FOLLOWER_RESTING || follower->is_due)
         timer_start(follower->timer, 0);
     follower->is_due = false;
+}
+
+void
+td_follower_compare(struct td_follower *follower, const char *why)
+{
+    struct follower_comparison *c = &follower->comparison;
+
+    if (follower->state == FOLLOWER_ENDED)
+        return;
+    c->is_wanted = true;
+    snprintf(c->reason, sizeof(c->reason), "%s", why);
+    if (follower->state == FOLLOWER_LIVE)
+        timer_start(follower->timer, 0);
+    else if (follower->pusher.is_waiting)
+        push_nudge(follower);
 }
 
 void

@@ -337,8 +337,7 @@ begin_survey(struct td_follower *f)
         return false;
     /* A baseline has just read the list, unless it read the dump. */
     f->survey.is_read = f->survey.is_surveyed &&
-                        !(f->offered.resource_dump && f->options.scratch &&
-                          !f->has_no_resource_dump);
+                        !(f->offered.resource_dump && f->options.scratch);
     f->survey.is_surveyed = false;
     return continue_survey(f) && false;
 }

@@ -720,7 +720,7 @@ open_all(struct audit *a, const char *dir)
     if (!mirror_init(&a->theirs, a->client, &a->following) ||
         !mirror_init(&a->mine, a->client, &a->repairing))
         return no_memory(a);
-    a->mine.dir = a->theirs.scratch_dir = mirror_dir_open(dir, false, &a->why);
+    a->mine.dir = mirror_dir_open(dir, false, &a->why);
     if (!a->mine.dir)
         return false;
     a->mine.db =

@@ -33,7 +33,6 @@ struct mirror {
     struct td_client *client;
     const struct td_sync_options *options; /* defaults filled in */
     struct mirror_dir *dir;                /* NULL: an audit's, no files */
-    struct mirror_dir *scratch_dir;        /* has the scratch directories */
     struct mirror_db *db;
     struct file_sync *work;      /* NULL: nothing is fetched or removed */
     struct downloads *downloads; /* of `work` */

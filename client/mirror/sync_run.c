@@ -407,10 +407,22 @@ static bool
 judge_message(struct set_sync *f, const struct td_message *message)
 {
     bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
+    char why[600];
     const char *list = f->follower->offered.resource_list;
 
     if (message->kind == TD_CHANGES && !take_files(f, message))
         return false;
+    if (f->unknown[0]) {
+        snprintf(why, sizeof(why),
+                 "the deletion of %.500s was reported, which is not known",
+                 f->unknown);
+        f->unknown[0] = '\0';
+        if (message->position && message->position[0] == '@' &&
+            !certainty_doubt(&f->certainty, why))
+            return false;
+        if (message->position && message->position[0] == '@')
+            td_follower_compare(f->follower, why);
+    }
     /* The follower has compared the whole list with the last one. */
     if (is_heartbeat && follower_has_only_list(f->follower) &&
         !certainty_end(&f->certainty, clock_now_us(), list ? list : "",
@@ -607,8 +619,7 @@ follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
                                        .on_end = on_set_end,
                                        .end_user = f,
                                        .shared = is_one ? NULL : run->shared,
-                                       .number = f->followed->number,
-                                       .has_no_resource_dump = !f->m->dir};
+                                       .number = f->followed->number};
 
     return follower_new(f->m->client, &plan, &f->follower, why);
 }
@@ -681,8 +692,8 @@ set_sync_open(struct followed *followed, bool until_caught_up,
         *why = m->why;
         goto fail;
     }
-    if (!m->options->has_no_dumps) {
-        f->scratch = mirror_dir_make_scratch(m->scratch_dir, f->set, why);
+    if (m->dir && !m->options->has_no_dumps) {
+        f->scratch = mirror_dir_make_scratch(m->dir, f->set, why);
         if (!f->scratch)
             goto fail;
     }
@@ -1097,7 +1108,7 @@ td_sync(struct td_client *client, const char *url, const char *dir,
         why = m.why;
         goto out;
     }
-    m.dir = m.scratch_dir = mirror_dir_open(dir, true, &why);
+    m.dir = mirror_dir_open(dir, true, &why);
     if (!m.dir)
         goto out;
     m.db = mirror_db_open(mirror_dir_state(m.dir), "mirror.db", &why);
