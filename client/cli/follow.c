@@ -121,6 +121,7 @@ enum {
     OPTION_TRANSPORT,
     OPTION_POLL,
     OPTION_MAX_DELETE,
+    OPTION_ACCEPT,
     OPTION_LIMITS,
     OPTION_CALLBACK_LISTEN = OPTION_LIMITS + N_LIMIT_ROWS,
     OPTION_CALLBACK_URL,
@@ -161,9 +162,8 @@ static const struct option option_rows[] = {
                           .help = "this way alone", .may_repeat = true},
     [OPTION_POLL] = {"poll", "SECONDS", .standard = "60",
                      .help = "between two looks at lists"},
-    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", .standard = "20",
-                           .help =
-                               "of a list, more is an error; none is no limit"},
+    [OPTION_MAX_DELETE] = MAX_DELETE_ROW,
+    [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
     [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_CALLBACK_LISTEN] =
         {"callback-listen", "HOST:PORT",
@@ -242,6 +242,8 @@ read_ways(const struct arguments *arguments, struct td_follow_options *how)
     if (given[OPTION_MAX_DELETE] &&
         !mirror_output_max_delete(given[OPTION_MAX_DELETE],
                                   &how->max_delete_percent))
+        return EXIT_USAGE;
+    if (!mirror_output_accept(given[OPTION_ACCEPT], &how->accept_deletions))
         return EXIT_USAGE;
     how->until_caught_up = given[OPTION_UNTIL_CAUGHT_UP] != NULL;
     return EXIT_GOOD;
@@ -350,6 +352,7 @@ struct follow {
     size_t n_sets;
     unsigned long long n_done;
     bool is_away;         /* the source is; a message said so */
+    bool is_held;         /* deletions are held back */
     enum exit_code code;  /* set by a callback that ends the run */
     enum td_status ended; /* at a hub: how it ended, and why */
     char why[1024];
@@ -481,6 +484,16 @@ on_progress(uint64_t n_resources, void *user)
     (void)user;
     progress_show(&(struct progress_figures){
         .label = "reading the list", .unit = "resources", .done = n_resources});
+}
+
+static void
+on_held(uint64_t n, uint64_t n_of, void *user)
+{
+    struct follow *f = user;
+
+    progress_clear();
+    mirror_output_held(n, n_of);
+    f->is_held = n > 0;
 }
 
 static void
@@ -661,6 +674,7 @@ follow_changes(const struct follow_args *args,
         return code;
     f.args.how.on_trouble = on_trouble;
     f.args.how.on_progress = on_progress;
+    f.args.how.on_held = on_held;
     f.args.how.on_doubt = on_doubt;
     progress_begin(true);
     if (!isatty(STDOUT_FILENO))
@@ -671,6 +685,8 @@ follow_changes(const struct follow_args *args,
     progress_clear();
     follow_state_close(f.state);
     /* Keeps the handle until the process ends: a signal may still come. */
+    if (!code && f.is_held && f.args.how.until_caught_up)
+        code = EXIT_FAILED;
     return code ? code : f.code;
 }
 
@@ -726,9 +742,10 @@ const struct command follow_command = {
         "\n"
         "A source with only a Resource List or a Sitemap is followed by the "
         "differences of that list, read every --poll seconds; --state keeps "
-        "the last one in FILE.list. A list that lost 100 resources or more, "
-        "and more than 20 %, ends it with 1: look whether that is right, then "
-        "give --max-delete.\n"
+        "the last one in FILE.list. When it lacks 100 resources or more, and "
+        "more than 20 %, their deletions are held back: each look tells their "
+        "number, and --until-caught-up ends with 1. Look whether that is "
+        "right, then give --accept-deletions with that number.\n"
         "\n"
         "A list that is too large, or has no end, ends it with 1: N resources, "
         "or BYTES (500M, 2G or none) that stay free of the disks of FILE and "

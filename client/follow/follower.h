@@ -165,6 +165,8 @@ struct follower_survey {
     bool is_taking;          /* following begins at the first list */
     bool is_surveyed;        /* a baseline has read the list */
     bool is_read;            /* the list was read since the state began */
+    bool is_doubtful;        /* it never stood still while it was read */
+    bool was_held;           /* the last on_held had a number */
     uint64_t n_listed;       /* resources read from the list so far */
     int64_t progress_ms;
 };
@@ -309,8 +311,13 @@ void survey_swap(struct td_follower *f, struct listing **listing);
 bool survey_read(struct td_follower *f, struct baseline_plan *plan,
                  baseline_entry_fn *on_entry, baseline_end_fn *on_end);
 
-/* Completes the listing's reading by a baseline. False: the follower
- * has ended. */
+/* Why a follower ends whose caller has no on_held. */
+#define SURVEY_HELD_TEXT                                                \
+    "the list lacks more resources than may be deleted at once: these " \
+    "deletions are held back"
+
+/* Completes the listing's reading by a baseline. False: the follower has
+ * ended. */
 bool survey_take(struct td_follower *f);
 
 /* deliver.c */

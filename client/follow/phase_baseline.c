@@ -197,6 +197,20 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     return hand_over_resources(f);
 }
 
+/* The list has changed while it was read: the caller begins anew, too. */
+static void
+on_anew(const char *why, void *user)
+{
+    struct td_follower *f = user;
+
+    snprintf(f->comparison.is_under_way ? f->comparison.reason
+                                        : f->rebase.reason,
+             sizeof(f->rebase.reason), "%s", why);
+    f->rebase.is_begun = false;
+    f->delivery.has_batch = false;
+    change_batch_clear(&f->delivery.batch);
+}
+
 /* The list cannot be had: the next comparison may come later. */
 static void
 fail_comparison(struct td_follower *f, const struct problem *why)
@@ -301,7 +315,10 @@ wait_longer(struct td_follower *f, unsigned ms)
 static bool
 begin_baseline(struct td_follower *f)
 {
-    struct baseline_plan plan = {.scratch = f->options.scratch};
+    struct baseline_plan plan = {
+        .scratch = f->options.scratch,
+        .on_anew = on_anew,
+    };
     int64_t now = clock_steady_ms();
 
     f->comparison.is_under_way = !f->rebase.is_wanted;
@@ -325,7 +342,7 @@ begin_baseline(struct td_follower *f)
         plan.listing = f->survey.listing;
     }
     if (!f->offered.resource_list &&
-        !(f->offered.resource_dump && f->options.scratch))
+        !(f->offered.resource_dump && plan.scratch))
         return begin_without_list(f);
     return survey_read(f, &plan, on_entry, on_end) && false;
 }
