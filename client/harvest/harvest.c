@@ -9,9 +9,6 @@
 #include "client/harvest/harvest_report.h"
 #include "proto/datetime.h"
 
-#ifndef td_follower_compare
-#define td_follower_compare(f, w) ((void)(f), (void)(w))
-#endif
 /* Sets of one source, each with a follower. */
 #define SETS_MAX 100
 
