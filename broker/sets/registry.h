@@ -49,6 +49,7 @@
 #define PEERS_AFTER_UNKNOWN UINT64_MAX
 
 struct announcer;
+struct harvest;
 struct notes;
 struct peers;
 struct rates;
@@ -62,6 +63,7 @@ struct set {
     const char *name;
 
     struct settings *settings; /* the registry's: registry_settings */
+    struct harvest *harvest;   /* likewise: registry_harvest */
     struct set *next_removed;  /* likewise */
     struct set *next_changed;  /* likewise: registry_next_changed */
     bool is_changed;
@@ -260,6 +262,14 @@ void registry_settings(const struct set *set, struct settings *settings);
 /* The foreign parties of a set: peers.h. A reference for peers_unref; NULL: the
  * set has none. Any thread. */
 struct peers *registry_peers(const struct set *set);
+
+/* The last report of the set's harvester: harvest.h. A reference for
+ * harvest_unref; NULL: the set has none. Any thread. */
+struct harvest *registry_harvest(const struct set *set);
+
+/* Takes over a report that was committed; NULL: the set has none any more. Log
+ * thread. */
+void registry_set_harvest(struct set *set, struct harvest *harvest);
 
 /* Claims a foreign topic for `owner`, "set NAME" or "relay NAME":
  * upstream_topics.h.
