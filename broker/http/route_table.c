@@ -156,13 +156,14 @@ const struct route route_table[] = {
     {METHOD_PUT, "/sets/{set}/resources", handle_resources_put, OF_NEW_SET,
      .does = "Posts all resources: the broker finds the changes",
      .rights = RIGHT_PUBLISH, .rejected = METRIC_UPLOADS_REJECTED,
-     .parameters = "max-delete",
+     .parameters = "max-delete, accept-deletions, left-out",
      .bodies = {{RESOURCES, OPTION("max-resources-body", max_resources_body),
                  .coding = "gzip"}},
      .statuses = {{200, JSON},
                   {400, "a parameter or the body is malformed"},
-                  {409, "another request posts the resources of this set; or "
-                        "more than `max-delete` percent would be deleted"},
+                  {409, "another request posts the resources of this set; or, "
+                        "without `accept-deletions`, deletions are held back "
+                        "(`held_back`)"},
                   {410, GONE},
                   {415, "also a charset other than UTF-8"},
                   {422, "an entry that the broker cannot take, or content "

@@ -497,9 +497,9 @@ note_resources(struct relay *r, const struct td_full_receipt *receipt,
 }
 
 static bool
-is_few(enum td_status rc, const struct td_full_receipt *receipt)
+is_few(const struct td_full_receipt *receipt)
 {
-    return rc == TD_REFUSED && receipt->deleted > 0 && receipt->deleted < FEW;
+    return receipt->held_back > 0 && receipt->held_back < FEW;
 }
 
 /* Puts the document `fd` until the target's broker has posted all differences.
@@ -524,24 +524,29 @@ put_resources(struct relay *r, int fd, const char *position)
             td_publish_full(r->target, r->target_url, path, &how, &receipt);
         unsigned asked_s;
 
-        if (rc == TD_OK)
+        if (rc == TD_OK && receipt.held_back == 0)
             return note_resources(r, &receipt, position);
         if (rc == TD_STOPPED)
             return false;
-        if (rc == TD_REFUSED && receipt.deleted > 0 && is_first)
+        if (rc == TD_OK && is_first)
             return relay_own(r->state, false)
-                       ? fail_shared(r, td_problem(r->target))
+                       ? fail_shared(r, "other resources are there")
                        : fail_state(r);
-        if (is_few(rc, &receipt) && how.max_delete != 100) {
+        if (is_few(&receipt) && how.max_delete != 100) {
             how.max_delete = 100;
             continue;
+        }
+        if (rc == TD_OK) {
+            say("held back: %" PRIu64 " deletions of %" PRIu64
+                " resources; if that is right, run it again with a larger "
+                "--max-delete",
+                receipt.held_back, receipt.resources);
+            r->code = EXIT_FAILED;
+            return false;
         }
         td_answered(r->target, &asked_s);
         if (rc != TD_UNREACHABLE && rc != TD_GONE && !asked_s) {
             fail_relay(r, exit_of(r->target, rc));
-            if (receipt.deleted)
-                say("nothing was deleted; if that is right, run it again with "
-                    "a larger --max-delete");
             return false;
         }
         if (!wait_a_while(r, &pause_ms))
