@@ -44,6 +44,7 @@ enum {
     OPTION_FULL,
     OPTION_EVERY,
     OPTION_MAX_DELETE,
+    OPTION_ACCEPT,
     OPTION_LIMITS,
     OPTION_NO_PROGRESS = OPTION_LIMITS + N_LIMIT_ROWS,
     OPTION_VERBOSE
@@ -51,6 +52,7 @@ enum {
 
 struct publish_values {
     uint64_t spool_bytes;
+    uint64_t accept_deletions;
 };
 
 static const struct option options[] = {
@@ -102,6 +104,13 @@ static const struct option options[] = {
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
                            .help =
                                "how many of them may be deleted by --full; 20"},
+    [OPTION_ACCEPT] = {"accept-deletions", "N", OPTION_COUNT,
+                       .offset =
+                           offsetof(struct publish_values, accept_deletions),
+                       .min = 1, .max = (uint64_t)1 << 40,
+                       .help =
+                           "delete as many beyond --max-delete, if they are "
+                           "no more than N"},
     [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_NO_PROGRESS] = PROGRESS_ROW,
     [OPTION_VERBOSE] = {"verbose", NULL, .help = "say why it tries again"},
@@ -551,8 +560,8 @@ fault_of_full(const struct arguments *arguments)
 
     for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
         if (given[i])
-            return "--full goes with --every, --max-delete, --min-free and "
-                   "--max-entries alone";
+            return "--full goes with --every, --max-delete, "
+                   "--accept-deletions, --min-free and --max-entries alone";
     if (arguments->n_operands > 1)
         return "--full names the input: no FILE and no LOC beside it";
     if (!read_number(percent, 100, &(unsigned){0}))
@@ -560,15 +569,25 @@ fault_of_full(const struct arguments *arguments)
     return NULL;
 }
 
-static void
+/* Prints the result. False: the broker held deletions back. */
+static bool
 print_full(const struct td_full_receipt *receipt)
 {
     printf("created=%" PRIu64 " updated=%" PRIu64 " deleted=%" PRIu64
-           " unchanged=%" PRIu64 " newer=%" PRIu64 " position=",
+           " unchanged=%" PRIu64 " newer=%" PRIu64,
            receipt->created, receipt->updated, receipt->deleted,
            receipt->unchanged, receipt->newer);
+    if (receipt->held_back)
+        printf(" held_back=%" PRIu64, receipt->held_back);
+    fputs(" position=", stdout);
     print_plain(receipt->position);
     putchar('\n');
+    if (receipt->held_back)
+        say("held back: %" PRIu64 " deletions of %" PRIu64
+            " resources. If that is right, run it again with "
+            "--accept-deletions %" PRIu64,
+            receipt->held_back, receipt->resources, receipt->held_back);
+    return !receipt->held_back;
 }
 
 static void
@@ -598,9 +617,9 @@ post_full_again(struct td_client *client, const char *set_url, const char *from,
     if (rc != TD_STOPPED)
         rc = td_publish_full(client, set_url, from, how, receipt);
     progress_clear();
-    if (rc)
-        how->known[0] = '\0';
-    else if (!receipt->is_same)
+    if (rc || receipt->held_back)
+        how->known[0] = '\0'; /* to report it again */
+    if (!rc && !receipt->is_same)
         snprintf(position, TD_POSITION_SIZE, "%s", receipt->position);
     return rc;
 }
@@ -640,8 +659,9 @@ post_full_often(struct td_client *client, const char *set_url, const char *from,
             if (rc)
                 say("%s; again in %.1f s", td_problem(client),
                     every_ms / 1000.0);
-            else if (is_first ||
-                     receipt.created + receipt.updated + receipt.deleted > 0)
+            else if (is_first || receipt.created + receipt.updated +
+                                         receipt.deleted + receipt.held_back >
+                                     0)
                 print_full(&receipt);
             if (fflush(stdout))
                 return cannot_write(errno);
@@ -660,7 +680,8 @@ post_full(const struct arguments *arguments)
     const char *const *given = arguments->options;
     const char *fault = fault_of_full(arguments);
     const char *set_url = arguments->operands[0];
-    struct td_full_options how = {0};
+    const struct publish_values *values = arguments->values;
+    struct td_full_options how = {.accept_deletions = values->accept_deletions};
     struct td_full_receipt receipt;
     struct td_client *client;
     unsigned every_ms = 0;
@@ -685,8 +706,8 @@ post_full(const struct arguments *arguments)
             exit_of(client, td_publish_full(client, set_url, given[OPTION_FULL],
                                             &how, &receipt));
         progress_clear();
-        if (code == EXIT_GOOD)
-            print_full(&receipt);
+        if (code == EXIT_GOOD && !print_full(&receipt))
+            code = EXIT_FAILED;
     }
     td_close(client);
     return code;

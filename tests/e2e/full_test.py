@@ -102,15 +102,32 @@ def test_a_fault_is_reported_with_its_document(refuse, site, demo):
     assert demo.get().status == 404
 
 
-def test_repeated_resources_and_too_many_deletions_are_refused(full, refuse, site):
+def test_repeated_resources_are_refused(full, refuse, site):
     site.put("/1.xml", sitemap("ab"))
     site.put("/2.xml", sitemap("ca"))
     site.put("/index.xml", index(site, "/1.xml", "/2.xml"))
     twice = "422: entry 4: loc: named already in entry 1"
     refuse(site.link("/index.xml"), twice)
     full(site.link("/1.xml"), "created=2 ")
-    refuse(site.link("/2.xml"), "409: 1 of 2 resources would be deleted")
-    full(site.link("/2.xml"), "", "--max-delete", "50")
+
+
+# the status says that the set is not what the list says, until somebody consents.
+def test_too_many_deletions_are_held_back(full, run, site, demo):
+    site.put("/1.xml", sitemap("abcdefgh"))
+    site.put("/2.xml", sitemap("abcx"))
+    site.put("/3.xml", sitemap("abx"))
+    full(site.link("/1.xml"), "created=8 ")
+    publish = ("tidings", "publish", demo.url, "--full")
+    for more in ((), ("--accept-deletions", "4"), ("--max-delete", "55")):
+        done = run(*publish, site.link("/2.xml"), *more, status=1)
+        assert "deleted=0" in done.output() and "held_back=5 " in done.output()
+        assert "held back: 5 deletions of" in done.errors()
+        assert "--accept-deletions 5" in done.errors()
+    assert demo.last() == 9
+    done = run(*publish, site.link("/3.xml"), "--accept-deletions", "5", status=1)
+    assert "held back: 6 deletions of 9" in done.errors()
+    full(site.link("/2.xml"), "created=0 updated=0 deleted=5 ", "--max-delete", "56")
+    full(site.link("/3.xml"), "created=0 updated=0 deleted=1 unchanged=3 newer=0 pos")
 
 
 @pytest.mark.parametrize(
@@ -121,6 +138,7 @@ def test_repeated_resources_and_too_many_deletions_are_refused(full, refuse, sit
         ("--max-delete", "0"),
         ("--max-delete", "101"),
         ("--max-delete", "x"),
+        ("--accept-deletions", "x"),
         ("--change", "created"),
         ("FILE",),
     ],
@@ -239,15 +257,17 @@ def test_a_bad_list_is_no_end(often, run, site, demo):
     site.put(path, sitemap("abcde"))
     publishing = often(site.link(path))
     publishing.out.wait(1)
-    site.put(path, sitemap("abc"))
-    publishing.err.find(lambda line: "409: 2 of 5 resources would be deleted" in line)
+    site.put(path, sitemap("a"))
+    for _ in range(2):  # at each look
+        publishing.err.next(lambda line: "held back: 4 deletions of 5 " in line)
+    publishing.out.find(lambda line: "held_back=4 " in line)
     site.put(path, sitemap("ab")[:100])
     publishing.err.find(lambda line: "/1.xml: entry 1, line 1: " in line)
     site.status(path, 404)
     publishing.err.find(lambda line: "/1.xml: 404" in line)
     site.status(path, None)
     site.put(path, sitemap("abcdef"))
-    assert publishing.out.wait(2).startswith("created=1 updated=0 deleted=0 ")
+    publishing.out.find(lambda line: line.startswith("created=1 updated=0 deleted=0 "))
     demo.wait_last(6)
     publishing.stop()
 
