@@ -604,12 +604,6 @@ place_database(struct archive *a, struct problem *why)
     return file_clear(a->data.fd, BUILDING, &n_files, why);
 }
 
-static bool
-is_url(const char *from)
-{
-    return !strncmp(from, "http://", 7) || !strncmp(from, "https://", 8);
-}
-
 static enum status
 restore_all(struct archive *a, struct problem *why)
 {
@@ -619,7 +613,7 @@ restore_all(struct archive *a, struct problem *why)
     snprintf(a->building, sizeof(a->building), "%s/" BUILDING,
              a->options->data);
     rc = file_make_dirs(a->building, why);
-    if (!rc && is_url(from)) {
+    if (!rc && uri_is_web(from)) {
         rc = archive_download(from, a->options->token_file, a->building, why);
         from = a->building;
     }
