@@ -46,6 +46,17 @@ list_name(const char *where)
     return (struct slice){where + begin, end - begin};
 }
 
+bool
+list_name_is_numbered(struct slice name)
+{
+    size_t n = 0;
+
+    while (n < name.size && name.data[n] >= '0' && name.data[n] <= '9')
+        n++;
+    return n >= 12 &&
+           slice_is((struct slice){name.data + n, name.size - n}, ".xml");
+}
+
 struct list_proof *
 list_proof_new(const struct list_chain *chain, const char *where,
                const struct list_proof_events *events, void *user)
@@ -342,19 +353,6 @@ check_place(const struct list_proof *p)
     return STATUS_OK;
 }
 
-/* True for a name like "000000000001.xml", which the broker gives. A copy may
- * have another one. */
-static bool
-is_numbered(struct slice name)
-{
-    size_t n = 0;
-
-    while (n < name.size && name.data[n] >= '0' && name.data[n] <= '9')
-        n++;
-    return n >= 12 &&
-           slice_is((struct slice){name.data + n, name.size - n}, ".xml");
-}
-
 /* Checks that the links of two neighbours name each other. Compares names
  * alone: documents keep the public URL of the day when they were closed. */
 static enum status
@@ -366,11 +364,12 @@ check_links(const struct list_proof *p)
 
     if (!chain->epoch[0])
         return STATUS_OK;
-    if (is_numbered(slice_of(chain->name)) && !slice_is(prev, chain->name))
+    if (list_name_is_numbered(slice_of(chain->name)) &&
+        !slice_is(prev, chain->name))
         return problem(p->why, STATUS_MALFORMED,
                        "its link prev is %s, the list before it is %s",
                        problem_quote(prev).text, chain->name);
-    if (next.size > 0 && is_numbered(slice_of(p->name)) &&
+    if (next.size > 0 && list_name_is_numbered(slice_of(p->name)) &&
         !slice_is(next, p->name))
         return problem(p->why, STATUS_MALFORMED,
                        "the link next of the list before it, %s, is %s",

@@ -123,4 +123,8 @@ bool list_proof_is_another(const struct list_proof *proof);
 /* The last segment of a path or URL, without query and ".gz". */
 struct slice list_name(const char *where);
 
+/* True for a name like "000000000001.xml", which the broker gives. A copy may
+ * have another one. */
+bool list_name_is_numbered(struct slice name);
+
 #endif
