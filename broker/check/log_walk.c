@@ -10,16 +10,12 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/gunzip.h"
+#include "broker/check/packed_file.h"
 #include "broker/log/list_file.h"
 #include "broker/log/log.h"
 #include "broker/store/store_queries.h"
 
 #define STORE "tidings.db"
-
-/* Each block but the first follows a full flush of deflate, which ends so. */
-#define FLUSH_BYTES "\0\0\xff\xff"
-#define FLUSH_SIZE  4
 
 /* Claims */
 
@@ -154,52 +150,33 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
     return list_proof_feed(((struct list_reading *)user)->proof, bytes, why);
 }
 
-static enum status
-inflate_step(struct slice bytes, void *user, struct problem *why)
+static bool
+find_place(size_t n, uint64_t *at, uint64_t *plain, void *user)
 {
-    return gunzip_all(user, bytes, why);
-}
+    const struct list_reading *r = user;
+    struct list_mark mark;
 
-static enum status
-inflate_file(struct list_reading *r, int fd, struct problem *why)
-{
-    /* More would be no list: its footer has a few bytes. */
-    struct gunzip *g =
-        gunzip_new(r->header.size + r->info.bytes + 1024, false, on_bytes, r);
-    enum status rc = g ? inspection_read(r->walk->in, fd, inflate_step, g, why)
-                       : problem_memory(why);
-
-    if (!rc)
-        rc = gunzip_end(g, why);
-    gunzip_free(g);
-    return rc;
-}
-
-/* Checks that readers can enter the file at its marks. */
-static void
-check_marks(struct list_reading *r, int fd)
-{
-    size_t n = list_file_n_marks(r->marks);
-
-    for (size_t i = 0; !r->has_false_mark && i < n; i++) {
-        struct list_mark mark = list_file_mark(r->marks, i);
-        char bytes[FLUSH_SIZE];
-
-        r->has_false_mark =
-            mark.at < FLUSH_SIZE ||
-            pread(fd, bytes, FLUSH_SIZE, (off_t)(mark.at - FLUSH_SIZE)) !=
-                FLUSH_SIZE ||
-            memcmp(bytes, FLUSH_BYTES, FLUSH_SIZE) != 0;
-    }
-    if (r->has_false_mark || r->mark != n)
-        inspection_find(r->walk->in, FINDING_MARKS, r->path,
-                        "the marks in tidings.db do not fit to the file");
+    if (n >= list_file_n_marks(r->marks))
+        return false;
+    mark = list_file_mark(r->marks, n);
+    *at = mark.at;
+    *plain = mark.plain;
+    return true;
 }
 
 static enum status
 read_list_file(struct list_reading *r, struct problem *why)
 {
+    const struct packed_file file = {
+        .head = {list_file_gzip, sizeof(list_file_gzip)},
+        /* More would be no list: its footer has a few bytes. */
+        .max_plain = r->header.size + r->info.bytes + 1024,
+        .place = find_place,
+        .on_plain = on_bytes,
+        .user = r,
+    };
     char whole[4096 + INSPECTION_PATH];
+    bool are_places_right;
     int fd;
     enum status rc;
 
@@ -211,12 +188,14 @@ read_list_file(struct list_reading *r, struct problem *why)
         return problem(why, STATUS_IO, "it cannot be opened: %s",
                        strerror(errno));
     r->walk->in->counts.files++;
-    rc = inflate_file(r, fd, why);
+    rc = packed_file_read(r->walk->in, fd, &file, &are_places_right, why);
     if (!rc)
         rc = list_proof_end(r->proof, &r->walk->at, why);
-    if (!rc)
-        check_marks(r, fd);
     close(fd);
+    if (!rc && (!are_places_right || r->has_false_mark ||
+                r->mark != list_file_n_marks(r->marks)))
+        inspection_find(r->walk->in, FINDING_MARKS, r->path,
+                        "the marks in tidings.db do not fit to the file");
     return rc;
 }
 
