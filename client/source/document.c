@@ -371,7 +371,9 @@ read_md(struct document *d, const struct xml_element *md)
         const struct xml_attribute *a = &md->attributes[i];
         struct slice value = xml_value(a);
 
-        if (is_tidings(a))
+        if (is_tidings(a) && is_text(a->name, "digest"))
+            entry->has_digest = !digest_read(value, &entry->digest);
+        else if (is_tidings(a))
             read_tidings(d, a);
         else if (!is_plain(a))
             read_foreign(d, a, to);

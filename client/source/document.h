@@ -64,6 +64,8 @@ struct document_entry {
                              DATETIME_NONE */
     struct slice capability;
     struct slice path; /* of a manifest */
+    bool has_digest;
+    struct digest digest; /* td:digest, of a list that an index names */
     int64_t at_us, completed_us, from_us, until_us;
     const struct document_link *links;
     size_t n_links;

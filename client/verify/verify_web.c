@@ -19,8 +19,8 @@
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
 #include "client/source/describe.h"
+#include "client/source/document.h"
 #include "client/verify/verify.h"
-#include "client/verify/verify_head.h"
 #include "proto/uri.h"
 
 /* The lists that an archive or index names, in order */
@@ -49,14 +49,14 @@ list_index_fini(struct list_index *names)
 }
 
 static enum status
-list_index_add(struct list_index *names, const struct verify_entry *entry)
+list_index_add(struct list_index *names, const struct document_entry *entry)
 {
     struct named *each = ONE_MORE(names->each, &names->capacity, names->n);
 
     if (!each)
         return STATUS_MEMORY;
     names->each = each;
-    each[names->n] = (struct named){.loc = slice_dup(entry->loc),
+    each[names->n] = (struct named){.loc = slice_dup(entry->change.loc),
                                     .has_digest = entry->has_digest,
                                     .digest = entry->digest};
     return each[names->n++].loc ? STATUS_OK : STATUS_MEMORY;
@@ -222,31 +222,29 @@ get_document(struct td_client *client, const char *url, begin_fn *begin,
 
 struct naming {
     struct walk *walk;
-    struct verify_reader *reader;
+    const char *url;
+    struct document *document;
     size_t n_before; /* names before this document */
 };
 
 /* True if it is not an index, but the Change List itself. */
 static bool
-is_the_list(const struct naming *naming)
+is_the_list(const struct document_head *head)
 {
-    const struct verify_head *head = verify_reader_head(naming->reader);
-
     return head->has_capability && head->capability == CAP_CHANGELIST &&
            !head->is_index;
 }
 
 static enum status
-on_entry(const struct verify_entry *entry, void *user)
+on_entry(const struct document_entry *entry, const struct document_head *head,
+         void *user)
 {
-    struct naming *naming = user;
-    struct walk *w = naming->walk;
-    struct named *known = list_index_find(w->reading, entry->loc);
+    struct walk *w = ((struct naming *)user)->walk;
+    struct named *known;
 
-    if (is_the_list(naming))
+    if (is_the_list(head))
         return STATUS_AGAIN;
-    if (uri_check(entry->loc, "loc", &w->why))
-        return STATUS_INVALID;
+    known = list_index_find(w->reading, entry->change.loc);
     if (!known)
         return list_index_add(w->reading, entry);
     w->n_known++;
@@ -265,35 +263,36 @@ on_entry(const struct verify_entry *entry, void *user)
 static enum status
 feed_naming(void *to, struct slice bytes, struct problem *why)
 {
-    struct naming *naming = to;
-    enum status rc = verify_reader_feed(naming->reader, bytes, why);
+    struct document *document = ((struct naming *)to)->document;
+    enum status rc = document_feed(document, bytes, why);
 
     /* STATUS_AGAIN: the caller has to read it as a list. */
-    return !rc && is_the_list(naming) ? STATUS_AGAIN : rc;
+    return !rc && is_the_list(document_head(document)) ? STATUS_AGAIN : rc;
 }
 
 static bool
 begin_naming(void *user, struct get *get)
 {
+    static const struct document_events events = {.on_entry = on_entry};
     struct naming *naming = user;
 
-    verify_reader_free(naming->reader);
-    naming->reader = verify_reader_new(on_entry, naming);
+    document_free(naming->document);
+    naming->document = document_new(naming->url, &events, naming);
     list_index_cut(naming->walk->reading, naming->n_before);
     naming->walk->n_known = 0;
     get->to = naming;
     get->feed = feed_naming;
     get->why = &naming->walk->why;
-    return naming->reader;
+    return naming->document;
 }
 
-/* Reads the names of the document at `url`; *head: its root. *is_list: it is a
- * Change List itself, which names none. */
+/* Reads the names of the document at `url`. *is_index: these are documents that
+ * name lists. *is_list: it is a Change List itself, which names none. */
 static enum status
 read_names(struct walk *w, const char *url, struct list_index *to,
-           struct verify_head *head, bool *is_list)
+           bool *is_index, bool *is_list)
 {
-    struct naming naming = {.walk = w, .n_before = to->n};
+    struct naming naming = {.walk = w, .url = url, .n_before = to->n};
     struct get get = {.is_over = false};
     enum status rc;
 
@@ -301,11 +300,10 @@ read_names(struct walk *w, const char *url, struct list_index *to,
     w->why.text[0] = '\0';
     rc = get_document(w->v->client, url, begin_naming, &naming, &get);
     if (!rc && !get.rc)
-        get.rc = verify_reader_end(naming.reader, &w->why);
+        get.rc = document_end(naming.document, &w->why);
     *is_list = !rc && get.rc == STATUS_AGAIN;
-    if (!rc)
-        *head = *verify_reader_head(naming.reader);
-    verify_reader_free(naming.reader);
+    *is_index = !rc && document_head(naming.document)->is_index;
+    document_free(naming.document);
     if (rc || !get.rc || *is_list)
         return rc;
     if (get.rc == STATUS_MEMORY)
@@ -318,13 +316,13 @@ read_names(struct walk *w, const char *url, struct list_index *to,
 struct listing {
     struct walk *walk;
     const char *url;
-    struct verify_list *list;
+    struct list_proof *proof;
 };
 
 static enum status
 feed_list(void *to, struct slice bytes, struct problem *why)
 {
-    return verify_list_feed(((struct listing *)to)->list, bytes, why);
+    return list_proof_feed(((struct listing *)to)->proof, bytes, why);
 }
 
 static bool
@@ -332,12 +330,13 @@ begin_list(void *user, struct get *get)
 {
     struct listing *listing = user;
 
-    verify_list_free(listing->list);
-    listing->list = verify_list_new(&listing->walk->v->chain, listing->url);
+    list_proof_free(listing->proof);
+    listing->proof =
+        list_proof_new(&listing->walk->v->chain, listing->url, NULL, NULL);
     get->to = listing;
     get->feed = feed_list;
     get->why = &listing->walk->why;
-    return listing->list;
+    return listing->proof;
 }
 
 /* Compares the list with archive and index, which have no digest of an open
@@ -365,20 +364,20 @@ walk_list(struct walk *w, const char *url, struct named *named)
     struct verify *v = w->v;
     struct listing listing = {.walk = w, .url = url};
     struct get get = {.is_over = false};
-    struct verify_chain before = v->chain;
+    struct list_chain before = v->chain;
     uint64_t at;
     enum status rc;
 
     w->why.text[0] = '\0';
     rc = get_document(v->client, url, begin_list, &listing, &get);
     if (!rc && !get.rc)
-        get.rc = verify_list_end(listing.list, &v->chain, &w->why);
-    at = listing.list ? verify_list_reached(listing.list) : 0;
+        get.rc = list_proof_end(listing.proof, &v->chain, &w->why);
+    at = listing.proof ? list_proof_reached(listing.proof) : 0;
     if (!rc && !get.rc) {
         get.rc = check_named(w, named, &w->why);
         at = before.last; /* the altered entry is unknown */
     }
-    verify_list_free(listing.list);
+    list_proof_free(listing.proof);
     if ((rc == STATUS_GONE || (rc == STATUS_REFUSED && get.status == 404)) &&
         before.epoch[0]) {
         /* A named list must be there; retention deletes only the oldest. */
@@ -427,8 +426,8 @@ walk_named(struct walk *w)
 static enum status
 walk_next(struct walk *w)
 {
-    struct verify_chain *chain = &w->v->chain;
-    char url[VERIFY_HREF_MAX + 1];
+    struct list_chain *chain = &w->v->chain;
+    char url[LIST_HREF_MAX + 1];
     enum status rc = STATUS_OK;
 
     while (!rc && chain->epoch[0] && !chain->is_open && chain->next[0]) {
@@ -449,20 +448,20 @@ part_is_gone(struct walk *w, const char *url)
 static enum status
 walk_archive(struct walk *w)
 {
-    struct verify_head head;
-    bool is_list;
+    bool is_index, is_list;
     enum status rc;
 
-    rc = read_names(w, w->archive, &w->lists, &head, &is_list);
+    rc = read_names(w, w->archive, &w->lists, &is_index, &is_list);
     if (rc == STATUS_REFUSED && w->v->client->problem.http_status == 404)
         return STATUS_OK; /* no list is closed yet */
-    if (rc || !head.is_index)
+    if (rc || !is_index)
         return rc ? rc : walk_named(w);
 
     w->parts = w->lists;
     w->lists = (struct list_index){.n = 0};
     for (size_t i = 0; i < w->parts.n && !rc; i++) {
-        rc = read_names(w, w->parts.each[i].loc, &w->lists, &head, &is_list);
+        rc =
+            read_names(w, w->parts.each[i].loc, &w->lists, &is_index, &is_list);
         if (!rc)
             rc = walk_named(w);
         else if (rc == STATUS_GONE && !w->v->chain.epoch[0])
@@ -479,15 +478,14 @@ static enum status
 walk_index(struct walk *w)
 {
     struct td_proof *proof = w->v->proof;
-    struct verify_head head;
-    bool is_list;
-    enum status rc = read_names(w, w->index, &w->lists, &head, &is_list);
+    bool is_index, is_list;
+    enum status rc = read_names(w, w->index, &w->lists, &is_index, &is_list);
 
     if (!rc && is_list) {
         rc = walk_list(w, w->index, NULL);
         if (rc != STATUS_DIFFERENT)
             return rc;
-        rc = read_names(w, w->index, &w->lists, &head, &is_list);
+        rc = read_names(w, w->index, &w->lists, &is_index, &is_list);
         if (rc || is_list)
             return rc ? rc : walk_list(w, w->index, NULL);
         proof->broken_in[0] = '\0';

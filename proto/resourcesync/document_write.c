@@ -224,6 +224,12 @@ document_header(struct buf *to, const struct document_head *head)
 }
 
 struct slice
+document_open_of(enum document_root root)
+{
+    return roots[root].open;
+}
+
+struct slice
 document_footer_of(enum document_root root)
 {
     return roots[root].close;

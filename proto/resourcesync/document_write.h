@@ -46,6 +46,9 @@ void document_header(struct buf *to, const struct document_head *head);
 void document_footer(struct buf *to, enum document_root root);
 struct slice document_footer_of(enum document_root root);
 
+/* The first two lines of the header: the declaration, and the root. */
+struct slice document_open_of(enum document_root root);
+
 /* The bytes at an address: a package of a dump. */
 struct document_bytes {
     const char *type; /* media type */

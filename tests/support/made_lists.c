@@ -1,7 +1,7 @@
 /*
  * made_lists.c - Change Lists of a made-up history.
  */
-#include "tests/unit/verify/made_lists.h"
+#include "tests/support/made_lists.h"
 
 #include <stdio.h>
 #include <string.h>

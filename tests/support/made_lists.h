@@ -1,8 +1,8 @@
 /*
  * made_lists.h - Change Lists of a made-up history, as a broker writes them.
  */
-#ifndef TESTS_UNIT_MIRROR_MADE_LISTS_H
-#define TESTS_UNIT_MIRROR_MADE_LISTS_H
+#ifndef TESTS_SUPPORT_MADE_LISTS_H
+#define TESTS_SUPPORT_MADE_LISTS_H
 
 #include "proto/buf.h"
 #include "tests/support/history.h"
