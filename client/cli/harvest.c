@@ -425,7 +425,7 @@ const struct command harvest_command = {
         "FILE.list, the last reading of a source without a history, which may "
         "be deleted while no harvest runs.\n",
     .examples =
-        "tidings harvest https://example.org/sitemap.xml "
+        "tidings harvest https://example.org/sitemap.xml \\\n    "
         "http://localhost:8787/sets/site\n"
         "tidings harvest https://example.org/ http://localhost:8787/sets/copy "
         "--once\n",
