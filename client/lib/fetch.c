@@ -18,6 +18,7 @@
 #include "client/lib/curl_loop.h"
 #include "client/lib/json_fields.h"
 #include "client/lib/tokens.h"
+#include "proto/uri.h"
 
 /* Seconds until a connection must stand, and of silence in the middle of an
  * exchange: a large post is read and made durable before it is answered. */
@@ -45,6 +46,7 @@ enum value {
     V_DATE,
     V_RANGE,
     V_LOCATION,
+    V_CODING,
     V_LINK,
     V_REPLAYED,
     N_VALUES
@@ -57,6 +59,7 @@ static const char *const value_names[N_VALUES] = {
     [V_DATE] = "Date",
     [V_RANGE] = "Content-Range",
     [V_LOCATION] = "Location",
+    [V_CODING] = "Content-Encoding",
     [V_LINK] = "Link",
     [V_REPLAYED] = "Idempotent-Replayed",
 };
@@ -77,6 +80,7 @@ struct fetch {
     struct slice body;
     bool has_body;
     bool takes_gzip;
+    bool keeps_coding;
     unsigned redirects; /* left */
     unsigned silence_s;
     size_t max_bytes;
@@ -196,7 +200,10 @@ fill_answer(struct fetch *f)
     number = -1;
     curl_easy_getinfo(f->transfer.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T,
                       &number);
-    a->length = number < 0 ? UINT64_MAX : (uint64_t)number;
+    a->coding = answer_value(f, V_CODING);
+    a->length = number < 0 || (a->coding[0] && !f->keeps_coding)
+                    ? UINT64_MAX
+                    : (uint64_t)number;
     a->url = f->url;
     a->type = answer_value(f, V_TYPE);
     a->etag = answer_value(f, V_ETAG);
@@ -263,8 +270,10 @@ set_options(struct fetch *f)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, f);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, f);
-    if (f->takes_gzip)
-        curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+    /* Also makes libcurl undo each coding that it knows. */
+    if (!f->keeps_coding)
+        curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING,
+                         f->takes_gzip ? "gzip" : "identity");
     if (f->has_body) {
         /* On a kept connection that the server has just closed, libcurl sends
          * a request again; the server might then keep a post twice. */
@@ -552,15 +561,30 @@ on_done(CURLcode result, void *user)
     on_hand_over(f);
 }
 
+/* Copies the URL in a form that can be sent. NULL: no memory. */
+static char *
+sendable_url(const char *url)
+{
+    struct buf to;
+    char *copy;
+
+    buf_init(&to, SIZE_MAX / 2);
+    uri_add_sendable(&to, slice_of(url));
+    copy = to.failed ? NULL : slice_dup(buf_slice(&to));
+    buf_fini(&to);
+    return copy;
+}
+
 static bool
 copy_request(struct fetch *f, const struct fetch_request *request)
 {
-    f->url = strdup(request->url);
+    f->url = sendable_url(request->url);
     f->method = request->method ? strdup(request->method) : NULL;
     f->has_body = request->body != NULL;
     if (f->has_body)
         f->body = *request->body;
     f->takes_gzip = request->takes_gzip;
+    f->keeps_coding = request->keeps_coding;
     f->transfer.is_own = request->is_own;
     f->redirects = request->redirects;
     f->silence_s = request->silence_s;
@@ -674,7 +698,7 @@ on_waited(struct fetch_answer *answer, const struct problem *why, void *user)
     buf_init(&answer->body, 0);
     w->answer->url = w->answer->type = w->answer->etag = "";
     w->answer->last_modified = w->answer->location = w->answer->link = "";
-    w->answer->date = w->answer->content_range = "";
+    w->answer->date = w->answer->content_range = w->answer->coding = "";
     w->answer->note = answer->note; /* the client lends it */
     w->why = *why;
     w->is_over = true;
