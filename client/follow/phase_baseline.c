@@ -258,10 +258,41 @@ on_end(const struct problem *why, const struct source_position *place,
     }
 }
 
+/* R-418: without a list, and without numbers that would prove it: follows the
+ * changes that the source still has, and reports that it is not everything. */
+static bool
+begin_far_back(struct td_follower *f)
+{
+    const struct source_position beginning = {.is_time = true,
+                                              .time_us = DATETIME_NONE};
+
+    f->rebase.is_wanted = false;
+    problem(&f->lists.doubt, STATUS_GONE,
+            "%.800s; the source offers no list of its resources",
+            f->rebase.reason);
+    follower_set_place(f, &beginning);
+    return follower_rest(f, 0);
+}
+
+/* True if nothing but Change Lists without numbers leads on; and the follower
+ * did not begin as far back as they reach. */
+static bool
+may_begin_far_back(const struct td_follower *f)
+{
+    const struct offered *o = &f->offered;
+    struct source_position place;
+
+    return !o->stream && !o->memory && (o->change_list || o->change_dump) &&
+           follower_place(f, &place) && !place.at.epoch[0] &&
+           (!place.is_time || place.time_us != DATETIME_NONE);
+}
+
 /* Without a list: follows the whole history, or fails. */
 static bool
 begin_without_list(struct td_follower *f)
 {
+    if (may_begin_far_back(f))
+        return begin_far_back(f);
     if (!f->offered.earliest ||
         source_position_read(slice_of(f->offered.earliest),
                              &f->rebase.standing) ||

@@ -80,16 +80,42 @@ static bool
 may_be_later(const struct history *h, const struct list_entries_entry *k)
 {
     const struct source_position *place = &h->origin.place;
-    bool is_unread = !place->has_list && !place->mark && !place->n_at;
 
-    return (is_unread || h->list.kept.found == LIST_LOST) &&
+    return (source_position_is_moment(place) ||
+            h->list.kept.found == LIST_LOST) &&
            k->bound_us != k->when_us && k->bound_us >= place->time_us;
+}
+
+/* True if the entry is new by the order of its list, and no repeat of one in
+ * another list. The time of the place is the latest of all entries up to it. */
+static bool
+passes_by_order(struct history *h, const struct list_entries_entry *k)
+{
+    const struct list_past *past = &h->list.past;
+    bool has_time = k->bound_us == k->when_us;
+    bool is_of_other = !past->mark && past->known.slots &&
+                       !(h->list.kept.found == LIST_CONTINUED && past->n);
+
+    enter_moment(h, k->when_us);
+    if ((has_time && is_of_other && mark_set_has(&past->known, k->mark)) ||
+        was_met_elsewhere(h, k))
+        return false;
+    if (k->when_us == h->now.time_us) {
+        h->now.n_at++;
+    } else if (k->when_us > h->now.time_us || !h->list.kept.is_in_order) {
+        h->now.time_us = k->when_us;
+        h->now.n_at = 1;
+    }
+    return true;
 }
 
 /* True if the entry is new by its time. */
 static bool
 passes_by_time(struct history *h, const struct list_entries_entry *k)
 {
+    if (source_position_is_moment(&h->origin.place))
+        return (k->when_us >= h->origin.place.time_us || may_be_later(h, k)) &&
+               passes_by_order(h, k);
     if (k->when_us < h->now.time_us)
         return may_be_later(h, k);
     if (k->when_us > h->now.time_us) {
@@ -100,27 +126,6 @@ passes_by_time(struct history *h, const struct list_entries_entry *k)
     if (was_met_elsewhere(h, k) || ++h->moment.n <= h->now.n_at)
         return false;
     h->now.n_at = h->moment.n;
-    return true;
-}
-
-/* True if the entry is new by the order of its list. The time of the place is
- * the latest of all entries up to it. */
-static bool
-passes_by_order(struct history *h, const struct list_entries_entry *k)
-{
-    bool has_time = k->bound_us == k->when_us;
-
-    enter_moment(h, k->when_us);
-    if ((has_time && h->list.is_whole &&
-         mark_set_has(&h->list.past.known, k->mark)) ||
-        was_met_elsewhere(h, k))
-        return false;
-    if (k->when_us == h->now.time_us) {
-        h->now.n_at++;
-    } else if (k->when_us > h->now.time_us || !h->list.kept.is_in_order) {
-        h->now.time_us = k->when_us;
-        h->now.n_at = 1;
-    }
     return true;
 }
 
@@ -320,6 +325,10 @@ end_list(struct history *h)
     const uint64_t *marks = h->list.is_behind ? NULL : kept->marks;
 
     h->parts.all[h->i].is_read = true;
+    mark_set_fini(&h->list.last);
+    if (h->i + 1 < h->parts.n &&
+        !mark_set_init(&h->list.last, kept->marks, kept->n_marks))
+        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
     if (h->plan.lists && !read_lists_note(h->plan.lists, &list, marks))
         return history_fail(h, STATUS_MEMORY, NO_MEMORY);
     if (h->list.is_behind)

@@ -352,6 +352,12 @@ expect_list(struct history *h, const char *url)
     mark_set_fini(&past->known);
     *past = (struct list_past){.after = h->now, .has_all = h->now.is_end};
     h->list.is_whole = h->list.is_behind = false;
+    if (source_position_is_moment(&o->place))
+        past->after = o->place;
+    if (list != h->now.list) { /* the same entries may stand in two lists */
+        past->known = h->list.last;
+        h->list.last = (struct mark_set){.slots = NULL};
+    }
     if (!h->now.is_time || h->now.is_end || !o->place.has_list)
         return true;
     h->list.is_behind = o->has_part && h->i < o->part;
@@ -371,7 +377,7 @@ expect_list(struct history *h, const char *url)
     } else {
         return true;
     }
-    return use_known_marks(h);
+    return past->known.slots || use_known_marks(h);
 }
 
 /* The ETag of the last time, if this may be the same list; else NULL. */

@@ -67,6 +67,7 @@ history_free(struct history *h)
     history_clear_root(h);
     list_entries_fini(&h->list.kept);
     mark_set_fini(&h->list.past.known);
+    mark_set_fini(&h->list.last);
     forget_documents(h);
     free(h->moment.met);
     free(h);

@@ -117,6 +117,7 @@ struct history_list {
     bool is_whole;  /* it was never read before */
     bool is_behind; /* it is before the list of the place */
     bool is_by_time;
+    struct mark_set last; /* the marks of the list before it, of this reading */
     struct source_position begun; /* the place before its first new entry */
     size_t n_summed;              /* of its marks */
     uint64_t sum;

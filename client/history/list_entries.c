@@ -139,7 +139,8 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
         entry.mark = mark_of(e);
         if (add_mark(kept, entry.mark, past))
             return STATUS_MEMORY;
-        entry.is_known = mark_set_take(&past->known, entry.mark);
+        entry.is_known =
+            past->is_by_order && mark_set_take(&past->known, entry.mark);
     }
     if (!is_past(e, past, entry.is_known, entry.i)) {
         enum status rc = keep_entry(kept, e, entry);
@@ -161,7 +162,7 @@ list_entries_rewind(struct list_entries *kept,
 
     for (size_t i = before->n; i < now.n; i++)
         free(now.entries[i].entry);
-    for (size_t i = before->n_marks; i < now.n_marks; i++)
+    for (size_t i = before->n_marks; past->is_by_order && i < now.n_marks; i++)
         mark_set_put_back(&past->known, now.marks[i]);
     *kept = *before;
     kept->entries = now.entries;

@@ -137,3 +137,9 @@ source_position_is_old(const struct source_position *place)
 {
     return place->is_time && !place->has_list && place->mark;
 }
+
+bool
+source_position_is_moment(const struct source_position *place)
+{
+    return place->is_time && !place->has_list && !place->mark && !place->n_at;
+}

@@ -229,6 +229,28 @@ TEST(a_new_part_is_read_whole)
     tempdir_close(&dir);
 }
 
+/* The first reading after a baseline: each list from that time on. What stands
+ * in two lists comes once; a change that is made again comes again. */
+TEST(late_entries_of_later_lists_are_told_after_a_baseline)
+{
+    struct stage *s = *state;
+
+    offer_list(s, INDEX(FROM("01"),
+                        PART("/1.xml", FROM("01")) PART("/2.xml", FROM("03"))));
+    put(s, "/1.xml",
+        LIST(FROM("01"),
+             CHANGE("a", "02") CHANGE("b", "06") CHANGE("x", "07")));
+    put(s, "/2.xml",
+        LIST(FROM("03"),
+             CHANGE("b", "06") CHANGE("x", "07") CHANGE("c", "04")));
+    tells(s, AT("01"), "a b x c ", AT_N("07", "1"));
+    tells_on(s, "");
+    put(s, "/2.xml",
+        LIST(FROM("03"), CHANGE("b", "06") CHANGE("x", "07") CHANGE("c", "04")
+                             CHANGE("x", "07")));
+    tells_on(s, "x ");
+}
+
 /* as far back as there is; nobody knows what was before. */
 TEST(the_beginning_is_where_the_lists_begin)
 {
