@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/gunzip.h"
 #include "client/lib/curl_loop.h"
 #include "client/lib/json_fields.h"
 #include "client/lib/tokens.h"
@@ -35,6 +36,9 @@
 /* Most bytes of a redirect's body to skip, to keep the connection; the body may
  * have no end. */
 #define PASSED_OVER_MOST (64 * 1024)
+
+/* Most bytes of one step of codings; only coded twice they may be so many. */
+#define PLAIN_MOST (64 * 1024 * 1024)
 
 /* Longest kept value of a header. */
 #define VALUE_MAX 16384
@@ -90,7 +94,11 @@ struct fetch {
     struct fetch_answer answer;
     struct buf values[N_VALUES];
     struct buf pending;
-    bool has_head; /* the empty line after it, too */
+    struct gunzip *gunzip[2]; /* undo the codings; NULL: there is none */
+    bool is_coding_known;     /* the head has been looked at for one */
+    struct buf plain;         /* what came out of it */
+    struct problem undo;      /* why it cannot be undone */
+    bool has_head;            /* the empty line after it, too */
     bool is_too_long;
     bool is_starved;    /* no memory for a value of the head */
     bool is_refused;    /* by on_body */
@@ -235,6 +243,97 @@ on_bytes(char *bytes, size_t one, size_t size, void *user)
     return f->pending.failed ? 0 : size;
 }
 
+/* Codings */
+
+static enum status
+on_plain(struct slice bytes, void *user, struct problem *why)
+{
+    struct fetch *f = user;
+
+    buf_add_slice(&f->plain, bytes);
+    if (f->plain.is_starved)
+        return problem_memory(why);
+    return f->plain.failed ? STATUS_TOO_LARGE : STATUS_OK;
+}
+
+/* Coded twice: the inner one. */
+static enum status
+on_half_plain(struct slice bytes, void *user, struct problem *why)
+{
+    struct fetch *f = user;
+
+    return gunzip_all(f->gunzip[1], bytes, why);
+}
+
+static struct gunzip *
+new_gunzip(struct fetch *f, bool is_gzip, gunzip_fn *on_inflated)
+{
+    return is_gzip ? gunzip_new(f->max_bytes, false, on_inflated, f)
+                   : gunzip_new_deflate(f->max_bytes, on_inflated, f);
+}
+
+static enum status
+open_coding(struct fetch *f)
+{
+    struct slice codings = slice_of(f->answer.coding);
+
+    f->is_coding_known = true;
+    while (!f->keeps_coding && codings.size > 0) {
+        struct slice coding = slice_trimmed(slice_take(&codings, ','));
+        bool is_gzip =
+            slice_is_word(coding, "gzip") || slice_is_word(coding, "x-gzip");
+
+        if (coding.size == 0 || slice_is_word(coding, "identity"))
+            continue;
+        if ((!is_gzip && !slice_is_word(coding, "deflate")) || f->gunzip[1])
+            return f->answer.status < 300
+                       ? problem_quoting(&f->undo, STATUS_MALFORMED,
+                                         "nobody here undoes the coding",
+                                         slice_of(f->answer.coding))
+                       : STATUS_OK; /* of an explanation */
+        /* The last coding of the list is undone first. */
+        f->gunzip[1] = f->gunzip[0];
+        f->gunzip[0] =
+            new_gunzip(f, is_gzip, f->gunzip[1] ? on_half_plain : on_plain);
+        if (!f->gunzip[0])
+            return problem_memory(&f->undo);
+    }
+    return STATUS_OK;
+}
+
+static void
+close_coding(struct fetch *f)
+{
+    gunzip_free(f->gunzip[0]);
+    gunzip_free(f->gunzip[1]);
+    f->gunzip[0] = f->gunzip[1] = NULL;
+    f->is_coding_known = false;
+    problem_clear(&f->undo);
+}
+
+/* Undoes one step of the coding: `bytes` become plain ones. False: f->undo says
+ * why not. */
+static bool
+undo_coding(struct fetch *f, struct slice *bytes)
+{
+    enum status rc = f->is_coding_known ? STATUS_OK : open_coding(f);
+
+    if (rc || !f->gunzip[0])
+        return !rc;
+    buf_clear(&f->plain);
+    rc = bytes->size > 0 ? gunzip_feed(f->gunzip[0], *bytes, &f->undo)
+                         : gunzip_step(f->gunzip[0], &f->undo);
+    *bytes = buf_slice(&f->plain);
+    f->is_too_long = rc == STATUS_TOO_LARGE;
+    return !rc;
+}
+
+static bool
+is_behind(const struct fetch *f)
+{
+    return f->gunzip[0] && gunzip_is_behind(f->gunzip[0]);
+}
+
 /* The request */
 
 /* Called by libcurl whenever something was sent or received. */
@@ -270,10 +369,10 @@ set_options(struct fetch *f)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, f);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, f);
-    /* Also makes libcurl undo each coding that it knows. */
-    if (!f->keeps_coding)
-        curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING,
-                         f->takes_gzip ? "gzip" : "identity");
+    if (f->takes_gzip)
+        curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+    /* libcurl does not notice where a coding breaks off. */
+    curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
     if (f->has_body) {
         /* On a kept connection that the server has just closed, libcurl sends
          * a request again; the server might then keep a post twice. */
@@ -381,6 +480,7 @@ begin_hop(struct fetch *f, struct problem *why)
     f->is_done = f->is_left = f->is_starved = false;
     f->is_web_paused = false;
     f->n_bytes = 0;
+    close_coding(f);
     buf_clear(&f->pending);
     clear_values(f);
     if (!set_options(f) || !curl_loop_add(f->client->web, &f->transfer)) {
@@ -404,6 +504,8 @@ fetch_free(struct fetch *f)
     curl_slist_free_all(f->given);
     buf_fini(&f->answer.body);
     buf_fini(&f->pending);
+    close_coding(f);
+    buf_fini(&f->plain);
     for (size_t i = 0; i < N_VALUES; i++)
         buf_fini(&f->values[i]);
     free(f->method);
@@ -417,19 +519,24 @@ static bool
 hand_over(struct fetch *f)
 {
     bool is_freed = false;
+    struct slice bytes = {f->pending.data, f->pending.size};
 
-    if (!f->pending.size || f->is_refused)
+    if ((!bytes.size && !is_behind(f)) || f->is_refused)
         return true;
     fill_answer(f);
     if (is_passed_over(f)) {
         f->is_left = f->n_bytes > PASSED_OVER_MOST;
+    } else if (!undo_coding(f, &bytes)) {
+        f->is_left = true;
+    } else if (bytes.size == 0) {
+        /* only the beginning of a member */
     } else if (!f->on_body) {
-        buf_add_slice(&f->answer.body, buf_slice(&f->pending));
+        buf_add_slice(&f->answer.body, bytes);
     } else {
         bool is_refused;
 
         f->is_freed = &is_freed;
-        is_refused = !f->on_body(&f->answer, buf_slice(&f->pending), f->user);
+        is_refused = !f->on_body(&f->answer, bytes, f->user);
         if (is_freed)
             return false;
         f->is_freed = NULL;
@@ -485,6 +592,8 @@ judge_answer(struct fetch *f, struct problem *why)
     else if (f->is_starved || f->pending.failed || f->answer.body.failed ||
              f->result == CURLE_OUT_OF_MEMORY)
         problem_memory(why);
+    else if (f->undo.rc)
+        problem(why, f->undo.rc, "%s", f->undo.text);
     else if (f->result)
         fail_curl(f, why);
     else if (!f->has_head)
@@ -511,6 +620,9 @@ finish_fetch(struct fetch *f)
     curl_easy_getinfo(f->transfer.easy, CURLINFO_REQUEST_SIZE, &sent);
     f->answer.is_sent |= sent > 0;
     fill_answer(f);
+    for (size_t i = 0; i < 2 && f->gunzip[i]; i++)
+        if (!f->result && !f->is_left && !f->is_refused && !f->undo.rc)
+            (void)!gunzip_end(f->gunzip[i], &f->undo);
     judge_answer(f, &why);
     if (!why.rc && is_passed_over(f) && begin_hop(f, &why))
         return;
@@ -543,6 +655,8 @@ on_hand_over(void *user)
     if (f->is_refused || f->is_left) {
         curl_loop_remove(f->client->web, &f->transfer);
         finish_fetch(f);
+    } else if (is_behind(f)) {
+        timer_start(f->hand_over, 0);
     } else if (f->is_done) {
         finish_fetch(f);
     } else if (f->is_web_paused) {
@@ -613,6 +727,8 @@ fetch_start(struct td_client *client, const struct fetch_request *request,
     f->transfer.user = f;
     buf_init(&f->answer.body, SIZE_MAX / 2);
     buf_init(&f->pending, 2 * PENDING_MOST);
+    buf_init(&f->plain, PLAIN_MOST);
+    problem_clear(&f->undo);
     for (size_t i = 0; i < N_VALUES; i++)
         buf_init(&f->values[i], VALUE_MAX);
     f->hand_over = timer_new(client->loop, on_hand_over, f);

@@ -7,8 +7,9 @@
  * All exchanges of a handle share its kept connections. Only http and https,
  * for redirects too.
  *
- * A content coding is undone, whether it was asked for or not (R-408); one that
- * cannot be undone is a failure. A request may ask for the coded bytes.
+ * The codings gzip and deflate are undone, whether they were asked for or not
+ * (R-408); another one, or one that breaks off, is a failure of an answer of
+ * 2xx. A request may ask for the coded bytes.
  *
  * If a server refuses a token with 401 and tokens.h has another one by now, the
  * exchange begins once more with that: the caller sees the second answer alone.

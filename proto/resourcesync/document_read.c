@@ -265,6 +265,18 @@ mend(struct document_reader *d, enum list_mended kind, struct slice text)
     list_report_mended(&d->head.report, kind, text, current_line(d));
 }
 
+/* The same with the name of an attribute. */
+static void
+mend_attribute(struct document_reader *d, const char *name, struct slice value)
+{
+    char text[LIST_EXAMPLE_MAX + 1];
+    int size = snprintf(text, sizeof(text), "%s=%.*s", name, SLICE_ARG(value));
+
+    mend(d, LIST_ATTRIBUTE,
+         (struct slice){text, (size_t)size < sizeof(text) ? (size_t)size
+                                                          : sizeof(text) - 1});
+}
+
 static void
 leave_out(struct document_reader *d, enum list_left_out kind, struct slice text)
 {
@@ -698,7 +710,7 @@ read_change(struct document_reader *d, struct slice value)
         d->is_change_bad = true;
         keep_bad(d, value);
     } else if (is_of_resources) {
-        mend(d, LIST_ATTRIBUTE, value);
+        mend_attribute(d, "change", value);
         d->entry.has_kind = false;
     }
 }
@@ -713,7 +725,7 @@ read_datetime(struct document_reader *d, struct slice value)
         change->datetime_us = time_of(d, value, true, NULL);
         return;
     }
-    mend(d, LIST_ATTRIBUTE, value);
+    mend_attribute(d, "datetime", value);
     if (change->lastmod_us == DATETIME_NONE)
         change->lastmod_us = time_of(d, value, true, &change->is_lastmod_date);
 }

@@ -602,7 +602,7 @@ static const struct row {
     {"a list that does not join", repeat_list, "0-4 4-20 ", TD_STOPPED, NULL, 1,
      "/2.xml: it does not continue at 4"},
     {"a bomb", put_bomb, "0-4 4-20 ", TD_STOPPED, NULL, 1,
-     "/2.xml: the answer is longer than 67108864 bytes"},
+     "/2.xml: it unpacks to more than 67108864 bytes"},
     {"a list that is open", open_list, "0-4 4-20 ", TD_STOPPED, NULL, 1,
      "no closed Change List"},
     {"a list of resources", call_it_otherwise, "0-4 4-20 ", TD_STOPPED, NULL, 1,

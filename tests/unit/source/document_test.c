@@ -612,7 +612,7 @@ static const struct shape {
      "entry http://e.org/1 lastmod=2026-01-02T03:04:05Z\n"
      "entry http://e.org/2 lastmod=2026-01-01\nlist resourcelist n=2\n"
      "mended: 3 attributes that do not belong there "
-     "(\"2026-01-02T03:04:05Z\", line 1)\n"},
+     "(\"datetime=2026-01-02T03:04:05Z\", line 1)\n"},
     {LIST "'resourcelist'/><url><loc>http://e.org/1</loc><rs:md "
           "change='deleted'/></url></urlset>",
      "list resourcelist n=0\n"
