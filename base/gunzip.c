@@ -22,6 +22,9 @@
 /* The first byte of a member. No XML, JSON or text begins with it. */
 #define MEMBER_MAGIC 0x1f
 
+/* The method of zlib's format, in the lower half of its first byte. */
+#define ZLIB_METHOD 8
+
 enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP };
 
 struct gunzip {
@@ -31,6 +34,7 @@ struct gunzip {
     uint64_t max_bytes;
     uint64_t n_out; /* bytes passed on so far */
     enum form form;
+    bool is_deflate; /* its kind is not known before the first byte */
     bool is_between; /* a member has ended, and no other has begun */
     bool is_full;    /* the last piece was full: zlib may hold more */
     struct buf rest; /* input that was fed and not inflated, from `at` on */
@@ -57,6 +61,28 @@ gunzip_new(uint64_t max_bytes, bool takes_plain, gunzip_fn *on_bytes,
         return NULL;
     }
     return g;
+}
+
+struct gunzip *
+gunzip_new_deflate(uint64_t max_bytes, gunzip_fn *on_bytes, void *user)
+{
+    struct gunzip *g = gunzip_new(max_bytes, true, on_bytes, user);
+
+    if (g)
+        g->is_deflate = true;
+    return g;
+}
+
+/* Finds out what is to be inflated, by the first byte. */
+static void
+judge_form(struct gunzip *g, unsigned char first)
+{
+    g->form = FORM_GZIP;
+    if (g->is_deflate)
+        inflateReset2(&g->z,
+                      (first & 15) == ZLIB_METHOD ? MAX_WBITS : -MAX_WBITS);
+    else if (first != MEMBER_MAGIC)
+        g->form = FORM_PLAIN;
 }
 
 void
@@ -129,7 +155,7 @@ inflate_step(struct gunzip *g, struct slice *input, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (g->form == FORM_UNKNOWN && size > 0)
-        g->form = *input->data == MEMBER_MAGIC ? FORM_GZIP : FORM_PLAIN;
+        judge_form(g, (unsigned char)*input->data);
     if (g->form != FORM_GZIP) {
         rc = pass_on(g, (struct slice){input->data, size}, why);
         slice_skip(input, size);

@@ -1,5 +1,6 @@
 /*
- * gunzip.h - inflates gzip (RFC 1952) as it arrives.
+ * gunzip.h - inflates gzip (RFC 1952) as it arrives, and HTTP's deflate (RFC
+ * 9110 section 8.4.1.2).
  *
  *     gunzip_new -> gunzip_feed ... -> gunzip_end -> gunzip_free
  *                      |     ^
@@ -39,6 +40,11 @@ typedef enum status gunzip_fn(struct slice bytes, void *user,
  * memory. */
 struct gunzip *gunzip_new(uint64_t max_bytes, bool takes_plain,
                           gunzip_fn *on_bytes, void *user);
+
+/* Makes a reader of deflate: zlib's format, or the bare one that some servers
+ * send instead. NULL: no memory. */
+struct gunzip *gunzip_new_deflate(uint64_t max_bytes, gunzip_fn *on_bytes,
+                                  void *user);
 void gunzip_free(struct gunzip *g); /* NULL is allowed */
 
 /* Takes `bytes` and makes one step. STATUS_MALFORMED: not gzip, or damaged;

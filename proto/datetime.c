@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #define SECOND_US INT64_C(1000000)
@@ -350,4 +351,125 @@ httpdate_read(struct slice text)
     seconds = timegm(&tm);
     httpdate_write(back, seconds);
     return strncmp(back + 5, copy, strlen(copy)) ? DATETIME_NONE : seconds;
+}
+
+/* Times as people write them */
+
+/* "02 Nov 2026", perhaps after "Mon, "; `month` from 1. Sets `end` to the size,
+ * 0: it is none. */
+static void
+read_mail_date(const char *text, int *year, int *month, int *day, int *end)
+{
+    const char *p = text + strspn(text, "MTWFSabdehinortuy");
+    char name[16] = "";
+
+    p = *p == ',' ? p + 1 : text;
+    p += strspn(p, " ");
+    *end = 0;
+    if (sscanf(p, "%2d%*1[ -]%15[A-Za-z]%*1[ -]%4d%n", day, name, year, end) !=
+            3 ||
+        *end == 0)
+        return;
+    *end += (int)(p - text);
+    if (*year < 100)
+        *year = whole_year(*year);
+    for (*month = 1; *month <= 12; ++*month)
+        if (!strncasecmp(name, months[*month - 1], 3))
+            return;
+    *end = 0;
+}
+
+/* "2026-04-01", also with other marks between, or without. */
+static void
+read_date(const char *text, int *year, int *month, int *day, int *end)
+{
+    static const char *const forms[] = {"%4d-%2d-%2d%n", "%4d/%2d/%2d%n",
+                                        "%4d.%2d.%2d%n", "%4d%2d%2d%n"};
+
+    *end = 0;
+    if (strspn(text, "0123456789") < 4) {
+        read_mail_date(text, year, month, day, end);
+        return;
+    }
+    for (size_t i = 0; *end == 0 && i < 4; i++)
+        if (sscanf(text, forms[i], year, month, day, end) != 3)
+            *end = 0;
+}
+
+/* Minutes east of UTC of "Z", "UTC", "+02:00", "+0200", "+02", "EST", or of
+ * nothing; false: it is none. */
+static bool
+read_loose_zone(const char *text, int *minutes)
+{
+    static const struct zone {
+        const char *name;
+        int hours;
+    } zones[] = {{"", 0},     {"Z", 0},    {"UTC", 0},  {"GMT", 0},
+                 {"UT", 0},   {"EST", -5}, {"EDT", -4}, {"CST", -6},
+                 {"CDT", -5}, {"MST", -7}, {"MDT", -6}, {"PST", -8},
+                 {"PDT", -7}};
+
+    size_t size = strcspn(text, " ("); /* "+0000 (UTC)" */
+    int h, m;
+
+    for (size_t i = 0; i < sizeof(zones) / sizeof(zones[0]); i++) {
+        *minutes = zones[i].hours * 60;
+        if (slice_is_word((struct slice){text, size}, zones[i].name))
+            return true;
+    }
+    if ((*text != '+' && *text != '-') || size < 3)
+        return false;
+    h = two_digits(text + 1);
+    m = size == 3                     ? 0
+        : size == 5                   ? two_digits(text + 3)
+        : size == 6 && text[3] == ':' ? two_digits(text + 4)
+                                      : -1;
+    if (h < 0 || m < 0 || m > 59 || h * 60 + m > OFFSET_MAX_MINUTES)
+        return false;
+    *minutes = *text == '-' ? -(h * 60 + m) : h * 60 + m;
+    return true;
+}
+
+enum status
+datetime_read_loose(struct slice text, int64_t *us, bool *is_date)
+{
+    char copy[64], whole[64];
+    const char *p = copy;
+    int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
+    int end = 0, offset = 0, n;
+    int decimals = 0;
+    enum status rc;
+
+    if (!slice_copy(copy, sizeof(copy), text))
+        return STATUS_INVALID;
+    read_date(p, &year, &month, &day, &end);
+    if (end == 0)
+        return STATUS_INVALID;
+    p += end;
+    *is_date = *p == '\0';
+    p += strspn(p, "Tt ");
+    end = 0;
+    if (!*is_date &&
+        (sscanf(p, "%2d:%2d%n", &hour, &minute, &end) != 2 || end == 0))
+        return STATUS_INVALID;
+    p += end;
+    end = 0;
+    if (sscanf(p, ":%2d%n", &second, &end) == 1)
+        p += end;
+    if (*p == '.' || *p == ',') {
+        size_t digits = strspn(++p, "0123456789");
+
+        decimals = read_decimals(p, &digits);
+        p += digits;
+    }
+    if (!read_loose_zone(p + strspn(p, " "), &offset))
+        return STATUS_INVALID;
+    n = snprintf(whole, sizeof(whole), "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ",
+                 year, month, day, hour, minute, second, decimals);
+    rc = datetime_read((struct slice){whole, (size_t)n}, us);
+    if (!rc)
+        *us -= offset * 60 * SECOND_US;
+    return !rc && (*us < YEAR_0000_US || *us > YEAR_9999_END_US)
+               ? STATUS_INVALID
+               : rc;
 }

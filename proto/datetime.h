@@ -40,6 +40,12 @@ MUST_CHECK enum status datetime_read(struct slice text, int64_t *us);
  * as a Sitemap's lastmod may have them: the first moment they name, in UTC. */
 MUST_CHECK enum status datetime_read_any(struct slice text, int64_t *us);
 
+/* Reads a time that is no W3C Datetime, but clear: without a zone (UTC), with a
+ * blank for the "T" or before the zone, "+0200", "UTC", 2026/04/01, 20260401,
+ * and dates of mail (RFC 5322). `is_date`: it has no time of day. */
+MUST_CHECK enum status datetime_read_loose(struct slice text, int64_t *us,
+                                           bool *is_date);
+
 /* True if a text that datetime_read_any has read has no time of day. */
 static inline bool
 datetime_is_date(struct slice text)

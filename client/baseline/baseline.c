@@ -453,6 +453,14 @@ waits_for_retry(struct baseline *b, const struct problem *why)
     return true;
 }
 
+/* Adds the report of a document that was read whole. */
+static void
+note_report(struct baseline *b, const struct document_head *head)
+{
+    if (b->plan.report)
+        list_report_add(b->plan.report, &head->report);
+}
+
 /* Notes the document for the listing. An index may be unchanged while its parts
  * change, and a page while later pages change: so both are read each time. A
  * document with rows left out is, too, so that they are told each time. */
@@ -461,7 +469,8 @@ note_document(struct baseline *b, const struct document_stream_end *end)
 {
     struct listing *listing = b->plan.listing;
     struct listing_version version = end->version;
-    uint64_t n_left_out = end->is_same ? 0 : end->head->n_unfit;
+    uint64_t n_left_out =
+        end->is_same ? 0 : list_report_n_left_out(&end->head->report);
 
     version.must_read = b->n_led > 0 || n_left_out > 0;
     b->is_changed |= !end->is_same && (!b->known.digest[0] ||
@@ -525,6 +534,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
     if (!note_document(b, end) || !keep_document(b, end))
         return;
     if (!end->is_same) {
+        note_report(b, head);
         baseline_place_made(&b->place, end->made_us);
         baseline_place_head(&b->place, head, what_of(b, head) == RESOURCES,
                             b->now.has_time, b->now.has_seq);
@@ -539,6 +549,7 @@ on_manifest(const struct document_head *head, void *user)
 {
     struct baseline *b = user;
 
+    note_report(b, head);
     baseline_place_head(&b->place, head, true, b->now.has_time, b->now.has_seq);
 }
 
@@ -652,6 +663,8 @@ read_anew(struct baseline *b)
     if (!call_back(b, b->plan.on_anew, why))
         return;
     baseline_place_init(&b->place);
+    if (b->plan.report)
+        *b->plan.report = (struct list_report){.mended = {0}};
     if (b->plan.listing && !has_listed(b, listing_begin(b->plan.listing)))
         return;
     begin_reading(b, b->is_dump ? b->plan.offered->resource_dump

@@ -63,6 +63,9 @@ struct baseline_plan {
      * completes at the end (listing_take, listing_compare). NULL: none. Must
      * stay until the end. */
     struct listing *listing;
+    /* Receives what was mended and left out, added to what it has. NULL: none.
+     * Must stay until the end. */
+    struct list_report *report;
     bool is_partial; /* with a listing: does not read unchanged documents, nor
                         hand over their resources */
     /* Called, if set, when a document cannot be had and is asked for again in

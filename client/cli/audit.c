@@ -99,6 +99,7 @@ run_audit(const struct arguments *arguments)
         .is_json = given[OPTION_JSON] != NULL,
         .has_no_progress = given[OPTION_NO_PROGRESS] != NULL,
         .is_audit = true,
+        .skips_bad = given[OPTION_SKIP_BAD] != NULL,
     };
     struct td_audit_options how = {
         .repair = given[OPTION_REPAIR] != NULL,
@@ -136,7 +137,7 @@ run_audit(const struct arguments *arguments)
         say("stopped before all was compared");
         return EXIT_FAILED;
     }
-    if (rc == TD_DIFFERENT && given[OPTION_SKIP_BAD] && !m.is_doubtful &&
+    if (rc == TD_DIFFERENT && m.skips_bad && !m.is_doubtful &&
         result.n_missing + result.n_stale + result.n_extra + result.n_corrupt ==
             result.n_repaired)
         return EXIT_GOOD;

@@ -122,6 +122,7 @@ enum {
     OPTION_POLL,
     OPTION_MAX_DELETE,
     OPTION_ACCEPT,
+    OPTION_SKIP_BAD,
     OPTION_LIMITS,
     OPTION_CALLBACK_LISTEN = OPTION_LIMITS + N_LIMIT_ROWS,
     OPTION_CALLBACK_URL,
@@ -164,6 +165,7 @@ static const struct option option_rows[] = {
                      .help = "between two looks at lists"},
     [OPTION_MAX_DELETE] = MAX_DELETE_ROW,
     [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
+    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_CALLBACK_LISTEN] =
         {"callback-listen", "HOST:PORT",
@@ -314,6 +316,7 @@ read_beginning(const struct arguments *arguments, struct follow_args *args)
                          "contradict each other");
     args->url = arguments->operands[0];
     args->state = given[OPTION_STATE];
+    args->skips_bad = given[OPTION_SKIP_BAD] != NULL;
     args->is_verbose = given[OPTION_VERBOSE] != NULL;
     args->how.after = given[OPTION_FROM_START] ? "0" : given[OPTION_AFTER];
     args->how.as_far_back = given[OPTION_AS_FAR_BACK] != NULL;
@@ -351,6 +354,7 @@ struct follow {
     struct follow_state *state;
     size_t n_sets;
     unsigned long long n_done;
+    bool has_left_out;    /* rows that cannot be used */
     bool is_away;         /* the source is; a message said so */
     bool is_held;         /* deletions are held back */
     enum exit_code code;  /* set by a callback that ends the run */
@@ -518,6 +522,16 @@ on_doubt(const char *why, void *user)
 }
 
 static void
+on_report(const struct td_report *report, void *user)
+{
+    struct follow *f = user;
+
+    progress_clear();
+    mirror_output_report(report);
+    f->has_left_out |= report->n_left_out > 0;
+}
+
+static void
 be_back(struct follow *f)
 {
     if (f->is_away)
@@ -676,6 +690,7 @@ follow_changes(const struct follow_args *args,
     f.args.how.on_progress = on_progress;
     f.args.how.on_held = on_held;
     f.args.how.on_doubt = on_doubt;
+    f.args.how.on_report = on_report;
     progress_begin(true);
     if (!isatty(STDOUT_FILENO))
         setvbuf(stdout, NULL, _IOFBF, OUTPUT_BYTES);
@@ -684,6 +699,9 @@ follow_changes(const struct follow_args *args,
     code = args->callback_listen ? follow_at_callback(&f) : follow_all(&f);
     progress_clear();
     follow_state_close(f.state);
+    if (!code && f.has_left_out && args->how.until_caught_up &&
+        !args->skips_bad)
+        code = mirror_output_left_out();
     /* Keeps the handle until the process ends: a signal may still come. */
     if (!code && f.is_held && f.args.how.until_caught_up)
         code = EXIT_FAILED;
@@ -758,6 +776,10 @@ const struct command follow_command = {
         "standard error, and in the end exit status 1. --after and "
         "--callback-listen need one set. --transport may be given several "
         "times.\n"
+        "\n"
+        "Rows of a list that cannot be used are told on standard error; with "
+        "--until-caught-up they end it with 1, or with 0 if --skip-bad is "
+        "given.\n"
         "\n"
         "With --baseline the resources come as lines without a change, between "
         "baseline-begin and baseline-end: what was known before is void.\n"

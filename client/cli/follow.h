@@ -20,6 +20,7 @@ struct follow_args {
     const char *callback_url;    /* NULL: as it listens */
     unsigned long long count;    /* 0: no end */
     bool is_verbose;
+    bool skips_bad; /* --skip-bad */
     struct td_follow_options how;
     struct td_filter *filters;
 };

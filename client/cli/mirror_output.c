@@ -110,16 +110,6 @@ mirror_output_held(uint64_t n, uint64_t n_of)
         say("held back: no deletions any more");
 }
 
-void
-mirror_output_report(const struct td_report *report)
-{
-    if (report->n_left_out)
-        say("left out: %" PRIu64 " rows: %s", report->n_left_out,
-            report->left_out ? report->left_out : "");
-    if (report->n_mended)
-        say("mended: %s", report->mended ? report->mended : "");
-}
-
 /* JSON lines:
  *
  *   {"event":"written","loc":"http://...","path":"...","bytes":12,
@@ -166,10 +156,8 @@ put_event(struct mirror_output *m, const struct td_sync_event *e)
     if (e->what == TD_SYNC_DOUBT)
         put_member(stdout, ",", "not_complete", e->why);
     if (e->report) {
-        put_number("left_out", e->report->n_left_out);
-        put_member(stdout, ",", "left_out_example", e->report->left_out);
-        put_number("mended", e->report->n_mended);
-        put_member(stdout, ",", "mended_example", e->report->mended);
+        put_member(stdout, ",", "mended", e->report->mended);
+        put_member(stdout, ",", "left_out", e->report->left_out);
     }
     if (e->what == TD_SYNC_HELD) {
         put_number("held_back", e->n_held);
@@ -198,6 +186,23 @@ tell_trouble(struct mirror_output *m, const char *why)
         return;
     snprintf(m->trouble, sizeof(m->trouble), "%s", why);
     say("%s", why);
+}
+
+void
+mirror_output_report(const struct td_report *report)
+{
+    if (report->n_left_out)
+        say("left out: %llu row%s: %s", (unsigned long long)report->n_left_out,
+            report->n_left_out == 1 ? "" : "s", report->left_out);
+    if (report->n_mended)
+        say("mended: %s", report->mended);
+}
+
+enum exit_code
+mirror_output_left_out(void)
+{
+    say("rows of the list were left out; --skip-bad takes that");
+    return EXIT_FAILED;
 }
 
 static void
@@ -252,8 +257,6 @@ tell_event(struct mirror_output *m, const struct td_sync_event *e)
 static void
 note_certainty(struct mirror_output *m, const struct td_sync_event *e)
 {
-    if (e->what == TD_SYNC_REPORT)
-        m->n_left_out = e->report->n_left_out;
     if (e->what == TD_SYNC_DOUBT || e->what == TD_SYNC_COMPLETE)
         m->is_doubtful = e->what == TD_SYNC_DOUBT;
 }
@@ -264,6 +267,7 @@ mirror_output_event(const struct td_sync_event *event, void *user)
     struct mirror_output *m = user;
 
     m->last = *event;
+    m->has_left_out |= event->report && event->report->n_left_out;
     if (event->what == TD_SYNC_CAUGHT_UP && event->position)
         snprintf(m->position, sizeof(m->position), "%s", event->position);
     if (m->is_json) {

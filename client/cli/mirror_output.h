@@ -32,6 +32,11 @@ bool mirror_output_max_delete(const char *text, int *percent);
     {                                                                        \
         "accept-deletions", "N", .help = "delete up to N that are held back" \
     }
+/* Prints what a reading of lists mended and left out, a line each. */
+void mirror_output_report(const struct td_report *report);
+
+/* Says that rows left out are the reason of exit status 1. */
+enum exit_code mirror_output_left_out(void);
 
 #define SKIP_BAD_ROW                                                        \
     {                                                                       \
@@ -39,9 +44,6 @@ bool mirror_output_max_delete(const char *text, int *percent);
     }
 
 bool mirror_output_accept(const char *text, uint64_t *number);
-
-/* Prints what the lists have wrong. */
-void mirror_output_report(const struct td_report *report);
 
 /* Prints that deletions are held back, or no longer. */
 void mirror_output_held(uint64_t n, uint64_t n_of);
@@ -54,8 +56,9 @@ struct mirror_output {
     bool has_no_progress;            /* --no-progress */
     bool is_audit;                   /* says since when it is complete */
     bool is_doubtful;                /* some set is not known to be complete */
-    uint64_t n_left_out;             /* rows of the last readings */
     bool is_deaf;                    /* the reader closed standard output */
+    bool skips_bad;                  /* --skip-bad */
+    bool has_left_out;               /* rows that cannot be used */
     int error;                       /* why; of errno.h */
     struct td_client *client;        /* stopped if is_deaf */
     struct td_sync_event last;       /* numbers alone */

@@ -72,6 +72,7 @@ read_options(const struct arguments *arguments, struct td_sync_options *how,
     how->has_no_dumps = given[OPTION_NO_DUMPS] != NULL;
     how->on_event = mirror_output_event;
     how->user = m;
+    m->skips_bad = given[OPTION_SKIP_BAD] != NULL;
     m->is_json = given[OPTION_JSON] != NULL;
     m->is_verbose = given[OPTION_VERBOSE] != NULL;
     m->has_no_progress = given[OPTION_NO_PROGRESS] != NULL;
@@ -79,8 +80,7 @@ read_options(const struct arguments *arguments, struct td_sync_options *how,
 }
 
 static enum exit_code
-end_sync(const struct mirror_output *m, enum td_status rc, bool until_caught_up,
-         bool skips_bad)
+end_sync(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
 {
     if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
         printf("done=%llu failed=%llu bytes=%llu%s%s\n",
@@ -94,8 +94,8 @@ end_sync(const struct mirror_output *m, enum td_status rc, bool until_caught_up,
         say("stopped before the end; the next run continues from here");
         return EXIT_FAILED;
     }
-    if (rc == TD_OK && until_caught_up && m->n_left_out && !skips_bad)
-        return EXIT_FAILED; /* the rows have been told */
+    if (rc == TD_OK && m->has_left_out && !m->skips_bad)
+        return mirror_output_left_out();
     return exit_of(m->client, rc);
 }
 
@@ -115,8 +115,7 @@ run_sync(const struct arguments *arguments)
     rc =
         td_sync(m.client, arguments->operands[0], arguments->operands[1], &how);
     progress_clear();
-    return end_sync(&m, rc, how.until_caught_up,
-                    arguments->options[OPTION_SKIP_BAD] != NULL);
+    return end_sync(&m, rc, how.until_caught_up);
 }
 
 const struct command sync_command = {
@@ -150,8 +149,10 @@ const struct command sync_command = {
         "reading that list every --poll seconds. One that cannot be read to "
         "its end deletes nothing.\n"
         "\n"
-        "1 also tells that rows of the list could not be used (not with "
-        "--skip-bad), that the mirror is not known to be complete, or that "
+        "Rows of a list that cannot be used are told, and end it with 1; with "
+        "0 if --skip-bad is given.\n"
+        "\n"
+        "1 also tells that the mirror is not known to be complete, or that "
         "resources could not be had: the next run tries them "
         "again; and, with --until-caught-up, that nothing came for a minute, "
         "or that a server wants to be left alone for longer.\n",

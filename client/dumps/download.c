@@ -109,7 +109,8 @@ struct download {
     bool is_kept;       /* NAME.of describes the file */
     int64_t date_s;
     bool is_other;
-    bool asks_again; /* the partial file does not fit */
+    bool asks_again;   /* the partial file does not fit */
+    bool keeps_coding; /* the file is what the source encoded */
     struct problem why;
 };
 
@@ -273,6 +274,15 @@ is_range_from(const char *text, uint64_t first)
     return number_read(slice_take(&rest, '-'), &number) && number == first;
 }
 
+/* True if both name one coding: "x-gzip" is an old name of gzip. */
+static bool
+is_same_coding(const char *a, const char *b)
+{
+    a += strncasecmp(a, "x-", 2) ? 0 : 2;
+    b += strncasecmp(b, "x-", 2) ? 0 : 2;
+    return !strcasecmp(a, b);
+}
+
 /* Judges the head of the answer. False: the body is not wanted. */
 static bool
 begin_body(struct download *d, const struct fetch_answer *answer)
@@ -290,7 +300,16 @@ begin_body(struct download *d, const struct fetch_answer *answer)
     }
     if (answer->status != 200 && answer->status != 203)
         return false;
-    resume_note_validate(&d->wanted, answer->etag, answer->last_modified);
+    if (d->keeps_coding && answer->coding[0] &&
+        !is_same_coding(answer->coding, d->encoding)) {
+        snprintf(text, sizeof(text), "is encoded as \"%.50s\"", answer->coding);
+        return fail_other(d, text);
+    }
+    /* Ranges are of the coded bytes: the file cannot be continued. */
+    if (answer->coding[0] && !d->keeps_coding)
+        resume_note_validate(&d->wanted, "", "");
+    else
+        resume_note_validate(&d->wanted, answer->etag, answer->last_modified);
     if (answer->length != UINT64_MAX && d->wanted.length != LENGTH_NONE &&
         answer->length != d->wanted.length) {
         snprintf(text, sizeof(text),
@@ -363,6 +382,8 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     d->date_s = httpdate_read(slice_of(answer->date));
     if (!why->rc && !d->is_begun && !d->why.rc && !d->asks_again)
         begin_body(d, answer); /* it has no body */
+    /* A part of coded bytes cannot be decoded. */
+    d->asks_again |= why->rc == STATUS_MALFORMED && d->old > 0 && !d->is_begun;
     if (d->asks_again) {
         d->asks_again = false;
         if (begin_file(d))
@@ -416,8 +437,11 @@ send_request(struct download *d)
         .silence_s = d->request.silence_s,
     };
 
+    d->keeps_coding = d->encoding && is_coding(d->encoding) &&
+                      strcasecmp(d->encoding, "identity") != 0;
+    request.keeps_coding = d->keeps_coding;
     snprintf(coding, sizeof(coding), "Accept-Encoding: %s",
-             d->encoding && is_coding(d->encoding) ? d->encoding : "identity");
+             d->keeps_coding ? d->encoding : "identity");
     headers[n++] = coding;
     if (d->old > 0) {
         snprintf(range, sizeof(range), "Range: bytes=%llu-",

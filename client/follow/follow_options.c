@@ -141,6 +141,7 @@ read_rest(struct follow_options *parsed,
     parsed->on_doubt = options->on_doubt;
     parsed->on_progress = options->on_progress;
     parsed->on_held = options->on_held;
+    parsed->on_report = options->on_report;
     parsed->on_end = options->on_end;
     parsed->scratch = options->scratch ? strdup(options->scratch) : NULL;
     parsed->listing = options->listing ? strdup(options->listing) : NULL;

@@ -40,6 +40,7 @@ struct follow_options {
     void (*on_doubt)(const char *why, void *user);
     void (*on_progress)(uint64_t n_resources, void *user);
     void (*on_held)(uint64_t n, uint64_t n_of, void *user);
+    void (*on_report)(const struct td_report *report, void *user);
     void (*on_end)(enum td_status rc, const char *why, void *user);
 };
 

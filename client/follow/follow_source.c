@@ -71,6 +71,14 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 }
 
 static void
+on_report(const struct td_report *report, void *user)
+{
+    const struct source *s = ((struct followed *)user)->source;
+
+    s->options->follow.on_report(report, s->user);
+}
+
+static void
 on_progress(uint64_t n_resources, void *user)
 {
     const struct source *s = ((struct followed *)user)->source;
@@ -161,6 +169,7 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
     how.on_progress = how.on_progress ? on_progress : NULL;
     how.on_doubt = how.on_doubt ? on_doubt : NULL;
     how.on_held = how.on_held ? on_held : NULL;
+    how.on_report = how.on_report ? on_report : NULL;
     if (follower_new(s->client, &plan, &set->follower, why))
         return false;
     survey_swap(set->follower, &set->listing);

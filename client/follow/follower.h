@@ -234,6 +234,7 @@ struct td_follower {
     bool is_held; /* page, history or baseline */
 
     struct offered offered;
+    struct list_report report; /* of the lists read since the last one */
     struct shared_part shared; /* stream NULL: the follower connects alone */
     struct pusher pusher;
     struct follower_place place;
@@ -396,6 +397,10 @@ bool follower_doubt(struct td_follower *f, const char *why);
 
 /* Drops all exchanges and tries again after a pause; false. */
 bool follower_trouble(struct td_follower *f, const struct problem *why);
+
+/* Calls on_report, if the lists read since the last call had anything to mend
+ * or to leave out. False: the follower is gone. */
+bool follower_tell_report(struct td_follower *f);
 
 /* Calls on_trouble. False: the follower is gone. */
 bool follower_report(struct td_follower *f, const char *why, unsigned ms);

@@ -224,6 +224,7 @@ ask_list(struct list_reader *r, struct coming_list *list, size_t i,
         .headers = headers,
         .max_bytes = CLOSED_LIST_MAX,
         .redirects = REDIRECTS_MAX,
+        .keeps_coding = true, /* closed_list.h inflates it, elsewhere */
         .silence_s = r->silence_s,
     };
 

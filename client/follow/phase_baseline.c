@@ -132,6 +132,8 @@ hand_over_end(struct td_follower *f)
 {
     const struct source_position place = f->rebase.standing;
 
+    if (!follower_tell_report(f))
+        return false;
     if (f->comparison.is_under_way)
         return end_comparison(f);
     f->comparison.interval_ms = clock_steady_ms();

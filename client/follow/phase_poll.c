@@ -88,6 +88,7 @@ poll_lists(struct td_follower *f)
                                 .scratch = f->options.scratch,
                                 .etag = &f->lists.etag,
                                 .is_closed = &f->lists.is_closed,
+                                .report = &f->report,
                                 .silence_s = f->options.silence_s};
 
     if (!open_read_lists(f))
@@ -174,7 +175,7 @@ poll_over(struct td_follower *f)
     f->attempts.n_heard = 1;
     f->connection.was_heard = true;
     transport_choice_fit(&f->connection.choice, TD_POLL);
-    if (!send_heartbeat(f))
+    if (!follower_tell_report(f) || !send_heartbeat(f))
         return false;
     if (f->options.until_caught_up && f->survey.was_held && !f->options.on_held)
         return follower_fail(f, STATUS_REFUSED, "%s", SURVEY_HELD_TEXT);

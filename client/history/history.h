@@ -70,6 +70,9 @@ struct history_plan {
     struct problem *doubt;
     int64_t *begins_us; /* out: where the lists begin, if they do not reach
                            back; or DATETIME_NONE. NULL: unwanted */
+    /* Receives what was mended and left out of the lists, added to what it has.
+     * NULL: none. Must stay until the end. */
+    struct list_report *report;
     unsigned silence_s; /* that end a document; 0: document_fetch.h's default */
     history_wait_fn *on_wait; /* NULL: the first failure ends it */
 };

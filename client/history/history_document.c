@@ -713,6 +713,8 @@ end_document(struct history *h, const struct document_fetch_answer *answer,
         history_end_well(h);
         return;
     }
+    if (h->plan.report && h->document != DOCUMENT_PROBE)
+        list_report_add(h->plan.report, &answer->head->report);
     switch (h->document) {
     case DOCUMENT_TOP:
         end_top(h, answer);

@@ -15,9 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/gunzip.h"
 #include "client/lib/curl_loop.h"
 #include "client/lib/json_fields.h"
 #include "client/lib/tokens.h"
+#include "proto/uri.h"
 
 /* Seconds until a connection must stand, and of silence in the middle of an
  * exchange: a large post is read and made durable before it is answered. */
@@ -35,6 +37,9 @@
  * have no end. */
 #define PASSED_OVER_MOST (64 * 1024)
 
+/* Most bytes of one step of codings; only coded twice they may be so many. */
+#define PLAIN_MOST (64 * 1024 * 1024)
+
 /* Longest kept value of a header. */
 #define VALUE_MAX 16384
 
@@ -45,6 +50,7 @@ enum value {
     V_DATE,
     V_RANGE,
     V_LOCATION,
+    V_CODING,
     V_LINK,
     V_REPLAYED,
     N_VALUES
@@ -57,6 +63,7 @@ static const char *const value_names[N_VALUES] = {
     [V_DATE] = "Date",
     [V_RANGE] = "Content-Range",
     [V_LOCATION] = "Location",
+    [V_CODING] = "Content-Encoding",
     [V_LINK] = "Link",
     [V_REPLAYED] = "Idempotent-Replayed",
 };
@@ -77,6 +84,7 @@ struct fetch {
     struct slice body;
     bool has_body;
     bool takes_gzip;
+    bool keeps_coding;
     unsigned redirects; /* left */
     unsigned silence_s;
     size_t max_bytes;
@@ -86,7 +94,11 @@ struct fetch {
     struct fetch_answer answer;
     struct buf values[N_VALUES];
     struct buf pending;
-    bool has_head; /* the empty line after it, too */
+    struct gunzip *gunzip[2]; /* undo the codings; NULL: there is none */
+    bool is_coding_known;     /* the head has been looked at for one */
+    struct buf plain;         /* what came out of it */
+    struct problem undo;      /* why it cannot be undone */
+    bool has_head;            /* the empty line after it, too */
     bool is_too_long;
     bool is_starved;    /* no memory for a value of the head */
     bool is_refused;    /* by on_body */
@@ -196,7 +208,10 @@ fill_answer(struct fetch *f)
     number = -1;
     curl_easy_getinfo(f->transfer.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T,
                       &number);
-    a->length = number < 0 ? UINT64_MAX : (uint64_t)number;
+    a->coding = answer_value(f, V_CODING);
+    a->length = number < 0 || (a->coding[0] && !f->keeps_coding)
+                    ? UINT64_MAX
+                    : (uint64_t)number;
     a->url = f->url;
     a->type = answer_value(f, V_TYPE);
     a->etag = answer_value(f, V_ETAG);
@@ -226,6 +241,97 @@ on_bytes(char *bytes, size_t one, size_t size, void *user)
     buf_add(&f->pending, bytes, size);
     timer_start(f->hand_over, 0);
     return f->pending.failed ? 0 : size;
+}
+
+/* Codings */
+
+static enum status
+on_plain(struct slice bytes, void *user, struct problem *why)
+{
+    struct fetch *f = user;
+
+    buf_add_slice(&f->plain, bytes);
+    if (f->plain.is_starved)
+        return problem_memory(why);
+    return f->plain.failed ? STATUS_TOO_LARGE : STATUS_OK;
+}
+
+/* Coded twice: the inner one. */
+static enum status
+on_half_plain(struct slice bytes, void *user, struct problem *why)
+{
+    struct fetch *f = user;
+
+    return gunzip_all(f->gunzip[1], bytes, why);
+}
+
+static struct gunzip *
+new_gunzip(struct fetch *f, bool is_gzip, gunzip_fn *on_inflated)
+{
+    return is_gzip ? gunzip_new(f->max_bytes, false, on_inflated, f)
+                   : gunzip_new_deflate(f->max_bytes, on_inflated, f);
+}
+
+static enum status
+open_coding(struct fetch *f)
+{
+    struct slice codings = slice_of(f->answer.coding);
+
+    f->is_coding_known = true;
+    while (!f->keeps_coding && codings.size > 0) {
+        struct slice coding = slice_trimmed(slice_take(&codings, ','));
+        bool is_gzip =
+            slice_is_word(coding, "gzip") || slice_is_word(coding, "x-gzip");
+
+        if (coding.size == 0 || slice_is_word(coding, "identity"))
+            continue;
+        if ((!is_gzip && !slice_is_word(coding, "deflate")) || f->gunzip[1])
+            return f->answer.status < 300
+                       ? problem_quoting(&f->undo, STATUS_MALFORMED,
+                                         "nobody here undoes the coding",
+                                         slice_of(f->answer.coding))
+                       : STATUS_OK; /* of an explanation */
+        /* The last coding of the list is undone first. */
+        f->gunzip[1] = f->gunzip[0];
+        f->gunzip[0] =
+            new_gunzip(f, is_gzip, f->gunzip[1] ? on_half_plain : on_plain);
+        if (!f->gunzip[0])
+            return problem_memory(&f->undo);
+    }
+    return STATUS_OK;
+}
+
+static void
+close_coding(struct fetch *f)
+{
+    gunzip_free(f->gunzip[0]);
+    gunzip_free(f->gunzip[1]);
+    f->gunzip[0] = f->gunzip[1] = NULL;
+    f->is_coding_known = false;
+    problem_clear(&f->undo);
+}
+
+/* Undoes one step of the coding: `bytes` become plain ones. False: f->undo says
+ * why not. */
+static bool
+undo_coding(struct fetch *f, struct slice *bytes)
+{
+    enum status rc = f->is_coding_known ? STATUS_OK : open_coding(f);
+
+    if (rc || !f->gunzip[0])
+        return !rc;
+    buf_clear(&f->plain);
+    rc = bytes->size > 0 ? gunzip_feed(f->gunzip[0], *bytes, &f->undo)
+                         : gunzip_step(f->gunzip[0], &f->undo);
+    *bytes = buf_slice(&f->plain);
+    f->is_too_long = rc == STATUS_TOO_LARGE;
+    return !rc;
+}
+
+static bool
+is_behind(const struct fetch *f)
+{
+    return f->gunzip[0] && gunzip_is_behind(f->gunzip[0]);
 }
 
 /* The request */
@@ -265,6 +371,8 @@ set_options(struct fetch *f)
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, f);
     if (f->takes_gzip)
         curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+    /* libcurl does not notice where a coding breaks off. */
+    curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
     if (f->has_body) {
         /* On a kept connection that the server has just closed, libcurl sends
          * a request again; the server might then keep a post twice. */
@@ -372,6 +480,7 @@ begin_hop(struct fetch *f, struct problem *why)
     f->is_done = f->is_left = f->is_starved = false;
     f->is_web_paused = false;
     f->n_bytes = 0;
+    close_coding(f);
     buf_clear(&f->pending);
     clear_values(f);
     if (!set_options(f) || !curl_loop_add(f->client->web, &f->transfer)) {
@@ -395,6 +504,8 @@ fetch_free(struct fetch *f)
     curl_slist_free_all(f->given);
     buf_fini(&f->answer.body);
     buf_fini(&f->pending);
+    close_coding(f);
+    buf_fini(&f->plain);
     for (size_t i = 0; i < N_VALUES; i++)
         buf_fini(&f->values[i]);
     free(f->method);
@@ -408,19 +519,24 @@ static bool
 hand_over(struct fetch *f)
 {
     bool is_freed = false;
+    struct slice bytes = {f->pending.data, f->pending.size};
 
-    if (!f->pending.size || f->is_refused)
+    if ((!bytes.size && !is_behind(f)) || f->is_refused)
         return true;
     fill_answer(f);
     if (is_passed_over(f)) {
         f->is_left = f->n_bytes > PASSED_OVER_MOST;
+    } else if (!undo_coding(f, &bytes)) {
+        f->is_left = true;
+    } else if (bytes.size == 0) {
+        /* only the beginning of a member */
     } else if (!f->on_body) {
-        buf_add_slice(&f->answer.body, buf_slice(&f->pending));
+        buf_add_slice(&f->answer.body, bytes);
     } else {
         bool is_refused;
 
         f->is_freed = &is_freed;
-        is_refused = !f->on_body(&f->answer, buf_slice(&f->pending), f->user);
+        is_refused = !f->on_body(&f->answer, bytes, f->user);
         if (is_freed)
             return false;
         f->is_freed = NULL;
@@ -476,6 +592,8 @@ judge_answer(struct fetch *f, struct problem *why)
     else if (f->is_starved || f->pending.failed || f->answer.body.failed ||
              f->result == CURLE_OUT_OF_MEMORY)
         problem_memory(why);
+    else if (f->undo.rc)
+        problem(why, f->undo.rc, "%s", f->undo.text);
     else if (f->result)
         fail_curl(f, why);
     else if (!f->has_head)
@@ -502,6 +620,9 @@ finish_fetch(struct fetch *f)
     curl_easy_getinfo(f->transfer.easy, CURLINFO_REQUEST_SIZE, &sent);
     f->answer.is_sent |= sent > 0;
     fill_answer(f);
+    for (size_t i = 0; i < 2 && f->gunzip[i]; i++)
+        if (!f->result && !f->is_left && !f->is_refused && !f->undo.rc)
+            (void)!gunzip_end(f->gunzip[i], &f->undo);
     judge_answer(f, &why);
     if (!why.rc && is_passed_over(f) && begin_hop(f, &why))
         return;
@@ -534,6 +655,8 @@ on_hand_over(void *user)
     if (f->is_refused || f->is_left) {
         curl_loop_remove(f->client->web, &f->transfer);
         finish_fetch(f);
+    } else if (is_behind(f)) {
+        timer_start(f->hand_over, 0);
     } else if (f->is_done) {
         finish_fetch(f);
     } else if (f->is_web_paused) {
@@ -552,15 +675,30 @@ on_done(CURLcode result, void *user)
     on_hand_over(f);
 }
 
+/* Copies the URL in a form that can be sent. NULL: no memory. */
+static char *
+sendable_url(const char *url)
+{
+    struct buf to;
+    char *copy;
+
+    buf_init(&to, SIZE_MAX / 2);
+    uri_add_sendable(&to, slice_of(url));
+    copy = to.failed ? NULL : slice_dup(buf_slice(&to));
+    buf_fini(&to);
+    return copy;
+}
+
 static bool
 copy_request(struct fetch *f, const struct fetch_request *request)
 {
-    f->url = strdup(request->url);
+    f->url = sendable_url(request->url);
     f->method = request->method ? strdup(request->method) : NULL;
     f->has_body = request->body != NULL;
     if (f->has_body)
         f->body = *request->body;
     f->takes_gzip = request->takes_gzip;
+    f->keeps_coding = request->keeps_coding;
     f->transfer.is_own = request->is_own;
     f->redirects = request->redirects;
     f->silence_s = request->silence_s;
@@ -589,6 +727,8 @@ fetch_start(struct td_client *client, const struct fetch_request *request,
     f->transfer.user = f;
     buf_init(&f->answer.body, SIZE_MAX / 2);
     buf_init(&f->pending, 2 * PENDING_MOST);
+    buf_init(&f->plain, PLAIN_MOST);
+    problem_clear(&f->undo);
     for (size_t i = 0; i < N_VALUES; i++)
         buf_init(&f->values[i], VALUE_MAX);
     f->hand_over = timer_new(client->loop, on_hand_over, f);
@@ -674,7 +814,7 @@ on_waited(struct fetch_answer *answer, const struct problem *why, void *user)
     buf_init(&answer->body, 0);
     w->answer->url = w->answer->type = w->answer->etag = "";
     w->answer->last_modified = w->answer->location = w->answer->link = "";
-    w->answer->date = w->answer->content_range = "";
+    w->answer->date = w->answer->content_range = w->answer->coding = "";
     w->answer->note = answer->note; /* the client lends it */
     w->why = *why;
     w->is_over = true;

@@ -7,6 +7,10 @@
  * All exchanges of a handle share its kept connections. Only http and https,
  * for redirects too.
  *
+ * The codings gzip and deflate are undone, whether they were asked for or not
+ * (R-408); another one, or one that breaks off, is a failure of an answer of
+ * 2xx. A request may ask for the coded bytes.
+ *
  * If a server refuses a token with 401 and tokens.h has another one by now, the
  * exchange begins once more with that: the caller sees the second answer alone.
  */
@@ -25,14 +29,15 @@
 struct fetch;
 
 struct fetch_request {
-    const char *url;
+    const char *url;            /* characters that no URL has are encoded */
     const char *const *headers; /* "Name: value" each, NULL at the end */
     const struct slice *body;   /* a POST with this body; NULL: a GET */
     size_t max_bytes;           /* of the answer's body; 0: no limit */
     const char *method;         /* another one; NULL: as the body says */
     unsigned redirects;         /* how many to follow; 0: none. With the same
                                    method and body for 307 and 308 alone */
-    bool takes_gzip;            /* asks for gzip, and unpacks the body */
+    bool takes_gzip;            /* asks for gzip */
+    bool keeps_coding;          /* the body stays coded */
     bool is_own; /* the program has named this URL, no document has: its address
                     is not judged (address_policy.h) before it redirects */
     unsigned silence_s; /* silence that ends the exchange; 0: 120 */
@@ -44,7 +49,8 @@ struct fetch_answer {
     unsigned status;        /* 0: there is none */
     bool is_sent;           /* some of the request left: it may have arrived */
     unsigned retry_after_s; /* Retry-After; 0: none */
-    uint64_t length;        /* Content-Length; UINT64_MAX: unknown */
+    uint64_t length;        /* of the body: Content-Length; UINT64_MAX: unknown
+                             */
     const char *url;        /* of the last request, after redirects; lent */
     const char *type;       /* Content-Type */
     const char *etag;
@@ -52,10 +58,11 @@ struct fetch_answer {
     const char *date;
     const char *content_range; /* of a 206 */
     const char *location;
-    const char *link; /* all Link lines, joined by ", " */
-    bool is_replayed; /* Idempotent-Replayed: an earlier post was kept */
-    const char *note; /* of a 401: tokens_note; or NULL */
-    struct buf body;  /* empty if on_body took it */
+    const char *coding; /* Content-Encoding */
+    const char *link;   /* all Link lines, joined by ", " */
+    bool is_replayed;   /* Idempotent-Replayed: an earlier post was kept */
+    const char *note;   /* of a 401: tokens_note; or NULL */
+    struct buf body;    /* empty if on_body took it */
 };
 
 /* Some of the body of an answer of whatever status; false ends the exchange:

@@ -10,6 +10,7 @@
  *                   +-- none of these, or
  *                       the host's root -------> WELL_KNOWN ----> CAPABILITIES
  *     no set so far: ROBOTS --> SITEMAP --> UP ------------> on_set
+ *           and then GUESS (/sitemap.xml) ---> UP ---------> on_set
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "base/clock.h"
 #include "client/lib/pause.h"
 #include "client/source/discovery_queue.h"
+#include "proto/http/html_links.h"
 #include "proto/http/link_header.h"
 #include "proto/resourcesync/page_links.h"
 #include "proto/uri.h"
@@ -32,6 +34,9 @@
     "text/html;q=0.8, */*;q=0.5"
 
 #define WELL_KNOWN "/.well-known/resourcesync"
+
+/* Most bytes of what was tried in vain. */
+#define TRIED_MAX 700
 
 /* Notes */
 
@@ -84,6 +89,8 @@ on_link(const struct document_link *link, void *user)
         keep_text(d, &d->page.archives, link->href);
     else if (slice_is(link->rel, "urn:tidings:1:set"))
         keep_text(d, &d->page.set, link->href);
+    else if (slice_is_word(link->rel, "resourcesync")) /* of a feed */
+        discover_add(d, ROLE_CAPABILITIES, link->href);
     else
         take_link(d, link->rel, link->href);
     return d->rc ? STATUS_STOPPED : STATUS_OK;
@@ -173,6 +180,12 @@ take_capability(struct discovery *d, const struct document_entry *entry,
     lead_to(d, ROLE_CAPABILITIES, loc);
 }
 
+static bool
+is_feed(const struct document_head *head)
+{
+    return head->kind == DOCUMENT_RSS || head->kind == DOCUMENT_ATOM;
+}
+
 static enum status
 on_entry(const struct document_entry *entry, const struct document_head *head,
          void *user)
@@ -185,6 +198,8 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
     }
     if (d->page.kind == KIND_UNKNOWN)
         d->page.kind = kind_of(d, head, entry);
+    if (is_feed(head)) /* its links may follow */
+        return d->rc ? STATUS_STOPPED : STATUS_OK;
     if (d->page.kind == KIND_LIST ||
         (d->page.kind == KIND_DESCRIPTION && d->job->role == ROLE_UP))
         return STATUS_STOPPED; /* its root is enough */
@@ -273,7 +288,7 @@ end_list(struct discovery *d, const struct document_head *head)
         offer_alone(d, head);
     offered_merge(&job->offered, &d->page.offered);
     if ((job->role == ROLE_ANY || job->role == ROLE_UP ||
-         job->role == ROLE_SITEMAP) &&
+         job->role == ROLE_SITEMAP || job->role == ROLE_GUESS) &&
         d->page.up && d->page.kind == KIND_LIST)
         next = discover_job(d, ROLE_UP, slice_of(d->page.up), &is_known);
     if (is_known && !d->robots)
@@ -378,6 +393,20 @@ on_page_link(const struct pagelink *link, void *user)
 
     if (pagelink_has_rel(link, "resourcesync"))
         discover_add(d, ROLE_CAPABILITIES, link->href);
+    else if (pagelink_has_rel(link, "sitemap"))
+        discover_add(d, ROLE_GUESS, link->href);
+}
+
+/* Notes a page that led to nothing (R-409). */
+static void
+note_tried(struct discovery *d, const char *url, const char *what)
+{
+    if (d->tried.size + strlen(url) + strlen(what) + 4 > TRIED_MAX)
+        return;
+    buf_add_format(&d->tried, "; %s%s%s", strstr(what, url) ? "" : url,
+                   strstr(what, url) ? "" : ": ", what);
+    if (d->tried.failed)
+        d->rc = STATUS_MEMORY;
 }
 
 /* Queues the host's well-known address (R-041). */
@@ -407,29 +436,43 @@ is_root(const char *url)
     return !path || strspn(path, "/") == strcspn(path, "?#");
 }
 
-/* Queues the host's robots.txt, once, if nothing else leads to a set (R-262).
- * False: nothing was queued. */
+/* Queues an address of the host. False: it is or was queued. */
 static bool
-ask_robots(struct discovery *d)
+ask_at_host(struct discovery *d, enum role role, const char *path, char **kept)
 {
-    struct page_request *job;
-    size_t size;
+    size_t size = (size_t)(strstr(d->url, "://") + 3 - d->url);
+    struct page_request *job = NULL;
+    char *url;
 
-    if (d->n_sets > 0 || d->missed.rc || d->n_passed > 0 || d->robots ||
-        d->n_pages == 0 || (!d->has_page && !is_root(d->url)))
-        return false;
-    size = (size_t)(strstr(d->url, "://") + 3 - d->url);
     size += strcspn(d->url + size, "/?#");
-    if (asprintf(&d->robots, "%.*s/robots.txt", (int)size, d->url) < 0) {
-        d->robots = NULL;
+    if (asprintf(&url, "%.*s%s", (int)size, d->url, path) < 0) {
         d->rc = STATUS_MEMORY;
         return false;
     }
-    job = discover_job(d, ROLE_ROBOTS, slice_of(d->robots), NULL);
+    job = discover_job(d, role, slice_of(url), NULL);
     if (job)
         job->depth = 1;
     discover_later(d, job);
+    if (kept)
+        *kept = url;
+    else
+        free(url);
     return job != NULL;
+}
+
+/* Queues the host's robots.txt (R-262), and then its /sitemap.xml (R-409), each
+ * once, if nothing else leads to a set. False: nothing was queued. */
+static bool
+ask_sitemaps(struct discovery *d)
+{
+    if (d->n_sets > 0 || d->missed.rc || d->n_passed > 0 || d->n_pages == 0 ||
+        d->has_guessed || (!d->has_page && !is_root(d->url)))
+        return false;
+    if (!d->robots && ask_at_host(d, ROLE_ROBOTS, "/robots.txt", &d->robots))
+        return true;
+    d->has_guessed = true;
+    return !d->has_sitemap && !d->rc &&
+           ask_at_host(d, ROLE_GUESS, "/sitemap.xml", NULL);
 }
 
 /* Passes the robots.txt to on_set as a Resource List, if one of its Sitemaps is
@@ -459,14 +502,30 @@ read_link_header(struct discovery *d,
     struct buf target;
 
     while (weblink_next(&rest, &link)) {
-        if (link.is_of_another || !weblink_has_rel(&link, "resourcesync"))
+        bool is_guess = weblink_has_rel(&link, "sitemap");
+
+        if (link.is_of_another ||
+            (!weblink_has_rel(&link, "resourcesync") && !is_guess))
             continue;
         buf_init(&target, 4 * URI_CHARACTERS_MAX);
         uri_resolve(&target, slice_of(answer->url), link.target);
         if (!target.failed)
-            discover_add(d, ROLE_CAPABILITIES, buf_slice(&target));
+            discover_add(d, is_guess ? ROLE_GUESS : ROLE_CAPABILITIES,
+                         buf_slice(&target));
         buf_fini(&target);
     }
+}
+
+/* True if the text was meant as a document: XML or gzip, but no page. */
+static bool
+is_unread(const struct document_fetch_answer *answer)
+{
+    struct slice text = answer->text;
+
+    while (text.size > 0 && memchr(" \t\r\n\xEF\xBB\xBF", text.data[0], 7))
+        slice_skip(&text, 1);
+    return text.size > 0 && !html_is_page(answer->text) &&
+           memchr("<\x1f\xfe\xff", text.data[0], 4);
 }
 
 /* Takes a page for people, which is a resource. If it names one Capability
@@ -483,6 +542,10 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
                 d->job->url);
         return discover_miss(d, &why);
     }
+    if (is_unread(answer))
+        problem(&d->unread, STATUS_MALFORMED, "%s", answer->unread);
+    else
+        note_tried(d, d->job->url, "a page that names none");
     read_link_header(d, answer);
     if (pagelinks_read(answer->text, slice_of(answer->type),
                        slice_of(answer->url), on_page_link, d,
@@ -503,10 +566,14 @@ end_page(struct discovery *d, const struct document_fetch_answer *answer)
 {
     enum status rc;
 
-    if (d->job->role == ROLE_ROBOTS)
-        return true; /* its Sitemaps are queued */
+    if (d->job->role == ROLE_ROBOTS) { /* its Sitemaps are queued */
+        if (!answer->is_document)
+            note_tried(d, d->job->url, "names no Sitemap");
+        return true;
+    }
     if (!answer->is_document && d->job->role == ROLE_WELL_KNOWN) {
         /* A page for people: the host has no description. */
+        note_tried(d, d->job->url, "a page");
         if (!strstr(answer->type, "html"))
             discover_break(d, "its host's " WELL_KNOWN " cannot be read");
         return true;
@@ -523,6 +590,11 @@ end_page(struct discovery *d, const struct document_fetch_answer *answer)
             keep_text(d, &d->job->offered.url,
                       slice_of(d->job->offered.capability_list));
         return discover_report(d, &d->job->offered);
+    }
+    if (answer->is_document && is_feed(answer->head)) {
+        read_link_header(d, answer);
+        if (d->page.n_led > 0) /* that covers it (R-261) */
+            return true;
     }
     if (answer->is_document)
         return end_document(d, answer->head);
@@ -546,7 +618,8 @@ end_refused(struct discovery *d, const struct problem *why)
             keep_text(d, &offered->url, slice_of(offered->capability_list));
         return discover_report(d, offered);
     }
-    if (d->job->role == ROLE_ROBOTS)
+    note_tried(d, d->job->url, why->text);
+    if (d->job->role == ROLE_ROBOTS || d->job->role == ROLE_GUESS)
         return true;
     if (d->job->depth > 0 && d->job->role != ROLE_WELL_KNOWN)
         return why->http_status == 410 || discover_miss(d, why);
@@ -589,6 +662,7 @@ discovery_free(struct discovery *d)
         page_request_free(discover_pop(d));
     text_set_fini(&d->seen);
     text_set_fini(&d->reported);
+    buf_fini(&d->tried);
     free(d->date);
     free(d->robots);
     free(d->url);
@@ -632,9 +706,14 @@ end_all(struct discovery *d)
     } else if (d->missed.rc) {
         why = d->missed;
         end_discovery(d, &why);
+    } else if (d->unread.rc) {
+        end_discovery(d, &d->unread);
     } else if (d->first.rc && !d->has_page) {
         if (why.http_status == 410) /* not refused: it was there once */
             why.rc = STATUS_GONE;
+        if (d->tried.size > 2) /* it begins with the same */
+            problem(&why, why.rc, "%.*s", (int)d->tried.size - 2,
+                    d->tried.data + 2);
         end_discovery(d, &why);
     } else if (d->n_known > 0) {
         end_because(d, STATUS_MALFORMED,
@@ -642,9 +721,13 @@ end_all(struct discovery *d)
     } else if (d->has_source) {
         end_because(d, STATUS_REFUSED, "the source has no sets yet");
     } else {
-        end_because(
-            d, STATUS_REFUSED,
-            "it leads to no document of ResourceSync and to no Sitemap");
+        char text[TRIED_MAX + 100];
+
+        snprintf(
+            text, sizeof(text),
+            "it leads to no document of ResourceSync and to no Sitemap%.*s",
+            SLICE_ARG(buf_slice(&d->tried)));
+        end_because(d, STATUS_REFUSED, text);
     }
 }
 
@@ -715,6 +798,10 @@ end_failed(struct discovery *d, const struct problem *why)
         d->has_sitemap = true; /* the reader of the list reports it */
         return true;
     }
+    if (d->job->role == ROLE_GUESS)
+        is_for_good |= why->rc != STATUS_MEMORY && !ask_again(d, why);
+    if (d->job == NULL) /* asked again */
+        return true;
     if (is_for_good)
         return end_refused(d, why);
     if (why->rc != STATUS_MEMORY && d->job->depth > 0 &&
@@ -762,7 +849,7 @@ on_timer(void *user)
         timer_start(d->timer, (uint64_t)ms);
         return;
     }
-    if (!d->jobs && !takes_all_now(d) && !ask_robots(d)) {
+    if (!d->jobs && !takes_all_now(d) && !ask_sitemaps(d)) {
         if (report_robots(d) && goes_on(d))
             end_all(d);
         return;
@@ -799,6 +886,7 @@ discovery_start(struct td_client *client, const char *url,
     d->user = user;
     d->pause_ms = PAUSE_FIRST;
     d->tail = &d->jobs;
+    buf_init(&d->tried, 2 * TRIED_MAX);
     d->url = strdup(url);
     d->timer = timer_new(client->loop, on_timer, d);
     if (d->url)

@@ -19,7 +19,8 @@ enum role {
     ROLE_CAPABILITIES,
     ROLE_SET, /* JSON */
     ROLE_ROBOTS,
-    ROLE_SITEMAP /* named by a robots.txt */
+    ROLE_SITEMAP, /* named by a robots.txt */
+    ROLE_GUESS    /* /sitemap.xml, or what a page calls its Sitemap */
 };
 
 /* The kind of page that it is. */
@@ -68,12 +69,16 @@ struct discovery {
     struct text_set reported; /* URLs of sets that on_set received or the caller
                              knows */
     size_t n_pages;
-    size_t n_sets;        /* passed to on_set, or known */
-    size_t n_known;       /* links to documents already seen */
-    size_t n_passed;      /* sets not below the URL's path */
-    bool takes_all;       /* takes these, too */
-    char *robots;         /* the host's robots.txt; NULL: not asked for */
-    bool has_sitemap;     /* robots.txt names a Sitemap of no set */
+    size_t n_sets;         /* passed to on_set, or known */
+    size_t n_known;        /* links to documents already seen */
+    size_t n_passed;       /* sets not below the URL's path */
+    bool takes_all;        /* takes these, too */
+    char *robots;          /* the host's robots.txt; NULL: not asked for */
+    bool has_sitemap;      /* robots.txt names a Sitemap of no set */
+    bool has_guessed;      /* the host's /sitemap.xml was asked for */
+    struct buf tried;      /* pages that led to nothing, and what came */
+    struct problem unread; /* the page at the URL is no page for people, and no
+                              document that can be read */
     bool has_source;      /* a Source Description or a list of sets was read: it
                              names all sets */
     char *date;           /* of the first page that has one */

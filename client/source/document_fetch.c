@@ -25,6 +25,7 @@ struct document_fetch {
     bool takes_text;
     bool has_etag;
     enum status rc; /* the result of the document */
+    struct problem unread;
     struct problem why;
     struct buf text;
     char *moved;     /* the final URL; NULL: no body has come */
@@ -184,6 +185,10 @@ finish_document(struct document_fetch *p, struct document_fetch_answer *told,
         told->text = buf_slice(&p->text);
     else
         end_unreadable(p, why);
+    if (!told->is_document && !why->rc) {
+        end_unreadable(p, &p->unread);
+        told->unread = p->unread.text;
+    }
 }
 
 static void

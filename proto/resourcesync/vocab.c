@@ -77,6 +77,31 @@ change_kind_of(struct slice name, enum change_kind *kind)
     return STATUS_INVALID;
 }
 
+enum status
+change_kind_meant(struct slice word, enum change_kind *kind)
+{
+    static const struct meant {
+        const char *word;
+        enum change_kind kind;
+    } meant[] = {
+        {"created", CHANGE_CREATED}, {"create", CHANGE_CREATED},
+        {"new", CHANGE_CREATED},     {"add", CHANGE_CREATED},
+        {"added", CHANGE_CREATED},   {"updated", CHANGE_UPDATED},
+        {"update", CHANGE_UPDATED},  {"modified", CHANGE_UPDATED},
+        {"modify", CHANGE_UPDATED},  {"changed", CHANGE_UPDATED},
+        {"change", CHANGE_UPDATED},  {"deleted", CHANGE_DELETED},
+        {"delete", CHANGE_DELETED},  {"remove", CHANGE_DELETED},
+        {"removed", CHANGE_DELETED},
+    };
+
+    for (size_t i = 0; i < COUNT(meant); i++)
+        if (slice_is_word(word, meant[i].word)) {
+            *kind = meant[i].kind;
+            return STATUS_OK;
+        }
+    return STATUS_INVALID;
+}
+
 const char *
 capability_name(enum capability capability)
 {

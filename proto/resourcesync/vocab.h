@@ -32,6 +32,11 @@ const char *change_kind_name(enum change_kind kind);
 MUST_CHECK enum status change_kind_of(struct slice name,
                                       enum change_kind *kind);
 
+/* The kind that others mean with a word (R-417): in any case, the words of
+ * drafts, "delete", "remove". */
+MUST_CHECK enum status change_kind_meant(struct slice word,
+                                         enum change_kind *kind);
+
 /* One row each in vocab.c. */
 enum capability {
     CAP_DESCRIPTION,

@@ -3,6 +3,7 @@
  */
 #include "client/lib/fetch.h"
 
+#include "tests/support/gzip.h"
 #include "tests/test.h"
 #include "tests/unit/lib/fetch_stage.h"
 
@@ -71,6 +72,73 @@ TEST(unpacks_gzip_where_it_was_asked_for)
     assert_true(slice_is(buf_slice(&s.body), "unpacked"));
     assert_string_equal(site_header(s.site, "/a", 0, "Accept-Encoding"),
                         "gzip");
+}
+
+/* R-408: codings are undone whether they were asked for or not; one that is
+ * unknown, a lie or cut off is a failure; an explanation is taken as it is. */
+TEST(codings_are_undone_or_fail)
+{
+    static const char zlib[] =
+        "\x78\x9c\x2b\xc8\x49\xcc\xcc\xe3\x02\x00\x08\x67\x02\x1f";
+    struct buf once, twice;
+
+    buf_init(&once, SIZE_MAX / 2);
+    buf_init(&twice, SIZE_MAX / 2);
+    gzip_add(&once, SLICE("plain\n"));
+    gzip_add(&twice, buf_slice(&once));
+    struct slice cut = {once.data, once.size - 1};
+
+    const struct {
+        const char *coding;
+        struct slice body;
+        const char *problem; /* NULL: undone */
+    } rows[] = {
+        {"gzip", buf_slice(&once), NULL},
+        {"X-Gzip", buf_slice(&once), NULL},
+        {"identity, gzip", buf_slice(&once), NULL},
+        {"gzip, gzip", buf_slice(&twice), NULL},
+        {"deflate", SLICE(zlib), NULL},
+        {"deflate", {zlib + 2, sizeof(zlib) - 7}, NULL}, /* bare */
+        {"identity", SLICE("plain\n"), NULL},
+        {"br", SLICE("plain\n"), "nobody here undoes the coding: \"br\""},
+        {"gzip", SLICE("plain\n"), "not gzip: incorrect header check"},
+        {"gzip", cut, "not gzip: it ends before its end"},
+        {"gzip, gzip", buf_slice(&once), "not gzip: incorrect header check"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (int collects = 0; collects < 2; collects++) {
+            struct fetch_request request = {.url = site_link(s.site, "/a")};
+            char line[80];
+
+            snprintf(line, sizeof(line), "Content-Encoding: %s",
+                     rows[i].coding);
+            site_put(s.site, "/a", NULL, rows[i].body);
+            site_headers(s.site, "/a", line);
+            buf_clear(&s.body);
+            run(&request, collects);
+
+            assert_int_equal(s.why.rc,
+                             rows[i].problem ? STATUS_MALFORMED : STATUS_OK);
+            assert_string_equal(s.why.text,
+                                rows[i].problem ? rows[i].problem : "");
+            if (!rows[i].problem)
+                assert_true(slice_is(buf_slice(&s.body), "plain\n"));
+        }
+    buf_fini(&once);
+    buf_fini(&twice);
+}
+
+/* no request line has characters beyond ASCII. */
+TEST(an_iri_is_sent_as_a_url)
+{
+    struct fetch_request request = {
+        .url = site_link(s.site, "/\xC3\xA9?x=\xC3\xA9 y")};
+
+    site_put(s.site, "/%C3%A9?x=%C3%A9%20y", NULL, SLICE("body"));
+    run(&request, false);
+
+    assert_int_equal(s.status, 200);
 }
 
 TEST(a_longer_answer_than_it_may_be_is_broken)

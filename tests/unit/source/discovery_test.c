@@ -591,3 +591,53 @@ TEST(sitemaps_of_a_robots_txt_are_found)
     fails(s, "/", STATUS_REFUSED,
           "leads to no document of ResourceSync and to no Sitemap");
 }
+
+/* R-409: all ways are tried; what came is told if nothing is found, with the
+ * parser's reason. */
+TEST(a_site_is_asked_in_all_ways_for_its_sitemap)
+{
+    static const char plain[] = "<urlset" RS ENTRY("/a") "</urlset>";
+    struct stage *s = *state;
+
+    put(s, "/", "<html></html>");
+    put(s, "/x.xml", "<?xml version='1.0' encoding='x-nonsense'?><urlset/>");
+    put(s, "/robots.txt", "User-agent: *\n");
+    fails(s, "/", STATUS_REFUSED, "/: a page that names none; ");
+    fails(s, "/", STATUS_REFUSED, "/.well-known/resourcesync: 404");
+    fails(s, "/", STATUS_REFUSED, "/robots.txt: names no Sitemap; ");
+    fails(s, "/", STATUS_REFUSED, "/sitemap.xml: 404");
+    fails(s, "/x.xml", STATUS_MALFORMED,
+          "/x.xml cannot be read: line 1: nobody here reads the encoding: "
+          "\"x-nonsense\"");
+    put(s, "/sitemap.xml", "<urlset>");
+    fails(s, "/", STATUS_REFUSED, "/sitemap.xml cannot be read: line 1: ");
+
+    put(s, "/sitemap.xml", plain);
+    finds(s, "/", "url=/sitemap.xml rl=/sitemap.xml\n");
+    put(s, "/map.xml", plain);
+    put(s, "/robots.txt", "SITEMAP : /map.xml");
+    finds(s, "/", "url=/robots.txt rl=/robots.txt\n");
+    put(s, "/",
+        "<html><head><link rel='sitemap' href='map.xml'></head></html>");
+    finds(s, "/", "url=/map.xml rl=/map.xml\n");
+}
+
+/* a text and a feed are lists, unless a feed names the source. */
+TEST(texts_and_feeds_are_lists)
+{
+    struct stage *s = *state;
+
+    put(s, "/list.txt", "http://e.org/1\nhttp://e.org/2\n");
+    put(s, "/feed",
+        "<feed xmlns='http://www.w3.org/2005/Atom'><entry><link "
+        "href='/1'/></entry></feed>");
+    put(s, "/led",
+        "<feed xmlns='http://www.w3.org/2005/Atom'><entry><link "
+        "href='/1'/></entry><link rel='resourcesync' "
+        "href='/c.xml'/></feed>");
+    put(s, "/c.xml",
+        LIST("capabilitylist", OFFER("/changes.xml", "changelist")));
+    finds(s, "/list.txt", "url=/list.txt rl=/list.txt\n");
+    finds(s, "/feed", "url=/feed rl=/feed\n");
+    finds(s, "/led", "url=/c.xml cl=/c.xml ch=/changes.xml\n");
+}

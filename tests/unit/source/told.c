@@ -58,6 +58,8 @@ told_entry(struct buf *to, const struct document_entry *entry)
     add(to, "hash", change->hash);
     add(to, "type", change->type);
     add(to, "encoding", change->encoding);
+    add(to, "changefreq", change->changefreq);
+    add(to, "priority", change->priority);
     add(to, "tags", change->tags);
     add(to, "capability", entry->capability);
     add(to, "path", entry->path);
@@ -105,9 +107,17 @@ add_head(struct buf *to, const struct document_head *head)
                        (unsigned long long)head->td.after,
                        (unsigned long long)head->td.last);
     buf_add_format(to, " n=%llu", (unsigned long long)head->n_entries);
-    if (head->n_unfit)
-        buf_add_format(to, " unfit=%llu", (unsigned long long)head->n_unfit);
     BUF_ADD(to, "\n");
+    if (list_report_n_mended(&head->report)) {
+        BUF_ADD(to, "mended: ");
+        list_report_write_mended(to, &head->report);
+        BUF_ADD(to, "\n");
+    }
+    if (list_report_n_left_out(&head->report)) {
+        BUF_ADD(to, "left out: ");
+        list_report_write_left_out(to, &head->report);
+        BUF_ADD(to, "\n");
+    }
 }
 
 enum status

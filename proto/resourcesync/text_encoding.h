@@ -1,0 +1,48 @@
+/*
+ * text_encoding.h - the bytes of a document of others as UTF-8.
+ *
+ *     bytes --> [white space, NULs, mark left out] --> [iconv] --> on_text
+ *
+ * The encoding is told by a byte order mark, by the zeros of UTF-16, or by the
+ * XML declaration, which is left out with an encoding other than UTF-8: the
+ * XML reader would decode once more. ISO 8859-1 and ASCII are read as
+ * Windows-1252, as browsers do. A byte that the encoding does not have becomes
+ * U+FFFD.
+ */
+#ifndef PROTO_RESOURCESYNC_TEXT_ENCODING_H
+#define PROTO_RESOURCESYNC_TEXT_ENCODING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+
+struct text_encoding;
+
+/* Receives text, never empty, lent. A status other than 0 ends the reading. */
+typedef enum status text_encoding_fn(struct slice text, void *user,
+                                     struct problem *why);
+
+/* NULL: no memory. */
+struct text_encoding *text_encoding_new(text_encoding_fn *on_text, void *user);
+void text_encoding_free(struct text_encoding *e); /* NULL is allowed */
+
+/* STATUS_MALFORMED: nobody here reads that encoding; STATUS_MEMORY; or the
+ * status of on_text. */
+MUST_CHECK enum status text_encoding_feed(struct text_encoding *e,
+                                          struct slice bytes,
+                                          struct problem *why);
+MUST_CHECK enum status text_encoding_end(struct text_encoding *e,
+                                         struct problem *why);
+
+/* The encoding, if it is not UTF-8; else "". */
+const char *text_encoding_name(const struct text_encoding *e);
+
+/* Lines that were left out at the beginning. */
+uint64_t text_encoding_lines(const struct text_encoding *e);
+
+/* True if anything stood before an XML declaration. */
+bool text_encoding_is_behind_space(const struct text_encoding *e);
+
+#endif
