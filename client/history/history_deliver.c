@@ -18,25 +18,6 @@
 /* Entries of one moment that are compared with each other. */
 #define MET_MAX 10000
 
-/* 0xff ends the text: it is not in UTF-8. */
-static uint64_t
-add_text(uint64_t hash, struct slice text)
-{
-    return history_hash(history_hash(hash, text), SLICE("\xff"));
-}
-
-/* The mark of an entry in the places of earlier versions. */
-static uint64_t
-old_mark_of(const struct document_entry *e)
-{
-    uint64_t hash = FNV1A_BEGIN + (uint64_t)e->change.kind;
-
-    hash = add_text(hash, e->change.loc);
-    hash = add_text(hash, e->change.hash);
-    hash = (hash ^ e->change.length) * FNV1A_PRIME;
-    return hash ? hash : 1;
-}
-
 /*
  * The same entry may stand in two lists or pages: if a list has two addresses,
  * or moves on while it is read. An entry of the same resource and moment from
@@ -168,39 +149,9 @@ passes(struct history *h, const struct list_entries_entry *k)
     return true;
 }
 
-/* Finds the entry with the place's mark among those of its moment. Returns the
- * number of the last candidate, 0 if there is none; `*is_there`: the list has
- * that mark at all. */
-static uint64_t
-find_mark(struct history *h, bool *is_there)
-{
-    bool is_old = source_position_is_old(&h->origin.place);
-    size_t n_met = h->moment.n_met;
-    uint64_t n = h->moment.n;
-    uint64_t found = 0;
-
-    *is_there = false;
-    for (size_t i = 0; i < h->list.kept.n; i++) {
-        const struct list_entries_entry *k = &h->list.kept.entries[i];
-
-        if (k->is_known || k->when_us != h->now.time_us ||
-            was_met_elsewhere(h, k))
-            continue;
-        n++;
-        if ((is_old ? old_mark_of(k->entry) : k->mark) != h->now.mark)
-            continue;
-        *is_there = true;
-        if (n <= h->now.n_at)
-            found = n;
-    }
-    h->moment.n_met = n_met;
-    return found;
-}
-
 /*
- * Without its order a list may still have the last entry: of the entries at the
- * place's moment, those up to the one with its mark were handed over. Without
- * that mark all of the moment are handed over again, rather than one missed;
+ * Without the order of the list the number of entries at the place's moment
+ * says nothing: all of them are handed over again, rather than one missed;
  * unless the list begins with that moment and may have lost later entries.
  * False: gone.
  */
@@ -208,23 +159,15 @@ static bool
 begin_by_time(struct history *h)
 {
     const struct history_part *part = &h->parts.all[h->i];
-    bool is_window = h->list.head.from_us == DATETIME_NONE &&
+    bool is_window = !source_position_is_old(&h->origin.place) &&
+                     h->list.head.from_us == DATETIME_NONE &&
                      part->from_us == h->now.time_us &&
                      h->list.kept.first_us == h->now.time_us;
-    bool is_there;
-    uint64_t found;
 
-    if (!h->now.mark || h->has_told)
+    if (!h->now.mark || h->has_told || h->now.is_within ||
+        h->i + 1 < h->parts.n) /* another list may have the last entry */
         return true;
-    enter_moment(h, h->now.time_us);
-    found = find_mark(h, &is_there);
-    if (found) {
-        h->now.n_at = found;
-        return true;
-    }
-    if (h->moment.n > 0 || h->i + 1 < h->parts.n) /* another list may have it */
-        return true;
-    if (is_window && !is_there)
+    if (is_window)
         return history_fail(h, STATUS_GONE,
                             "%s no longer has the last reported change",
                             part->url);

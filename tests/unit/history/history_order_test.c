@@ -174,8 +174,8 @@ TEST(from_now_on_begins_at_the_end_of_the_lists)
     assert_int_equal(site_count(s->site, "/3.xml"), 0);
 }
 
-/* Of CHANGE("a", ...). */
-#define OLD_MARK_OF_A "07f7fefb19ebe41b"
+/* Of an entry without its times. */
+#define OLD_MARK "07f7fefb19ebe41b"
 
 #define NEW_PART PART("/new.xml", FROM("02") UNTIL("04"))
 
@@ -303,20 +303,21 @@ TEST(a_place_may_be_within_entries_out_of_order)
     tells_on(s, "");
 }
 
-/* A position of an earlier version is read, and followed once with a doubt. */
+/* A position of an earlier version is followed by its time, once, with a doubt:
+ * entries of that time come again. */
 TEST(a_place_of_an_earlier_version_goes_on)
 {
     struct stage *s = *state;
 
     offer_list(s, LIST(FROM("01"), CHANGE("z", "01") CHANGE("a", "02")
                                        CHANGE("b", "02") CHANGE("c", "03")));
-    tells(s, "@2026-09-02T00:00:00.000000Z+1~" OLD_MARK_OF_A, "b c ", NULL);
+    tells(s, "@2026-09-02T00:00:00.000000Z+1~" OLD_MARK, "a b c ", NULL);
     assert_non_null(strstr(s->doubt.text, "an earlier version"));
     tells_on(s, "");
     assert_int_equal(s->doubt.rc, STATUS_OK);
     put(s, "/c.xml",
         LIST("", CHANGE("a", "02") CHANGE("b", "02") CHANGE("c", "03")));
-    tells(s, "@2026-09-02T00:00:00.000000Z+2~" OLD_MARK_OF_A, "b c ", NULL);
+    tells(s, "@2026-09-02T00:00:00.000000Z+2~" OLD_MARK, "a b c ", NULL);
 }
 
 /* Packages do not grow: one that was read is not fetched again. */
