@@ -44,6 +44,12 @@ size_t uri_encode(struct slice text, char *to);
  * uri.c. */
 void uri_resolve(struct buf *to, struct slice base, struct slice reference);
 
+/* Appends a reference that an author wrote, in a form that can be sent: encodes
+ * characters beyond ASCII (RFC 3987 section 3.1) and others that no URI has,
+ * and "%" without digits; leaves out line breaks and the white space around
+ * them. The characters of a host stay. */
+void uri_add_sendable(struct buf *to, struct slice reference);
+
 /* May `c` stand for itself everywhere (RFC 3986 section 2.3): letters, digits,
  * "-._~"? */
 bool uri_is_unreserved(char c);
