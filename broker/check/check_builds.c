@@ -24,6 +24,7 @@
 #include "broker/sets/links.h"
 #include "broker/store/store_queries.h"
 #include "proto/number.h"
+#include "proto/resourcesync/document_write.h"
 
 struct build_check {
     struct inspection *in;
@@ -117,20 +118,6 @@ read_document(struct build_check *b, int fd, struct buf *text,
                          "its blocks begin");
 }
 
-/* The value of an attribute of a line; empty: it has none. */
-static struct slice
-value_of(struct slice line, const char *name)
-{
-    const char *at = memmem(line.data, line.size, name, strlen(name));
-    struct slice rest;
-
-    if (!at)
-        return (struct slice){NULL, 0};
-    rest = (struct slice){at + strlen(name),
-                          line.size - (size_t)(at - line.data) - strlen(name)};
-    return slice_take_until(&rest, "\"");
-}
-
 /* Compares the positions of a document with the row of its build: the manifests
  * of a Change Dump follow one another. Counts its entries. */
 static enum status
@@ -140,24 +127,17 @@ compare_row(struct build_check *b, enum generation_file file, uint64_t part,
     bool is_list = b->build.kind == GENERATION_RESOURCELIST;
     bool is_piece =
         file == GENERATION_MANIFEST && b->build.kind == GENERATION_CHANGEDUMP;
-    uint64_t after = is_piece ? b->reached : b->build.after;
-    uint64_t last = 0;
-    char start[50];
-    const char *found;
+    uint64_t behind = is_piece ? b->reached : b->build.after;
+    uint64_t after = 0, last = 0;
 
-    snprintf(start, sizeof(start), " td:after=\"%" PRIu64 "\"", after);
-    found = memmem(text.data, text.size, start, strlen(start));
-    if (found)
-        (void)!number_read(
-            value_of(
-                (struct slice){found, (size_t)(text.data + text.size - found)},
-                " td:last=\""),
-            &last);
-    if (!found || last > b->build.seq || (!is_piece && last != b->build.seq))
+    if (!number_read(document_value(text, " td:after=\""), &after) ||
+        !number_read(document_value(text, " td:last=\""), &last) ||
+        after != behind || last > b->build.seq ||
+        (!is_piece && last != b->build.seq))
         return problem(why, STATUS_MALFORMED,
                        "it is not of the entries %" PRIu64 " to %" PRIu64
                        " that the row in tidings.db names",
-                       after + 1, b->build.seq);
+                       behind + 1, b->build.seq);
     b->reached = last;
     if (is_list ? part == GENERATION_INDEX : file != GENERATION_MANIFEST)
         return STATUS_OK;
@@ -194,12 +174,6 @@ check_document(struct build_check *b, enum generation_file file, uint64_t part,
     b->has_damage |= rc != STATUS_OK;
     buf_fini(&plain);
     close(fd);
-}
-
-static enum status
-digest_step(struct slice bytes, void *user, struct problem *why)
-{
-    return digest_check_add(user, bytes, why);
 }
 
 /* Compares the next member of a package. */
@@ -255,10 +229,10 @@ compare_members(int fd, struct slice manifest, struct problem *why)
                             why);
     while (!rc && manifest.size > 0) {
         struct slice line = slice_take(&manifest, '\n');
-        struct slice path = value_of(line, " path=\"/");
+        struct slice path = document_value(line, " path=\"/");
 
         if (path.size > 0)
-            rc = compare_member(zip, path, value_of(line, " hash=\""),
+            rc = compare_member(zip, path, document_value(line, " hash=\""),
                                 LENGTH_NONE, why);
     }
     archive_read_free(zip);
@@ -271,9 +245,7 @@ static void
 check_package(struct build_check *b, uint64_t part, struct slice line,
               struct slice manifest)
 {
-    struct slice length = value_of(line, " length=\"");
-    uint64_t size = strtoull(length.data ? length.data : "0", NULL, 10);
-    struct digest_check *digests = NULL;
+    uint64_t size = 0;
     struct problem why = {""};
     struct stat st;
     int fd = open_part(b, GENERATION_PACKAGE, part);
@@ -281,23 +253,19 @@ check_package(struct build_check *b, uint64_t part, struct slice line,
 
     if (fd < 0)
         return;
+    (void)!number_read(document_value(line, " length=\""), &size);
     if (!fstat(fd, &st) && (uint64_t)st.st_size != size)
         rc =
             problem(&why, STATUS_INVALID,
                     "it has %" PRIu64 " bytes, and the dump announces %" PRIu64,
                     (uint64_t)st.st_size, size);
-    if (!rc && b->in->is_deep) {
-        digests = digest_check_new(value_of(line, " hash=\""), size);
-        rc = digests ? inspection_read(b->in, fd, digest_step, digests, &why)
-                     : problem_memory(&why);
-        if (!rc)
-            rc = digest_check_end(digests, &why);
-        if (!rc && manifest.size > 0)
-            rc = compare_members(fd, manifest, &why);
-    }
+    if (!rc && b->in->is_deep)
+        rc = inspection_compare(b->in, fd, document_value(line, " hash=\""),
+                                size, &why);
+    if (!rc && manifest.size > 0)
+        rc = compare_members(fd, manifest, &why);
     if (rc)
         inspection_find(b->in, FINDING_BUILD, b->path, "%s", why.text);
-    digest_check_free(digests);
     close(fd);
 }
 

@@ -273,3 +273,18 @@ document_entry(struct buf *to, enum document_root root,
         add_link(to, &entry->links[i]);
     buf_add_slice(to, roots[root].entry_close);
 }
+
+struct slice
+document_value(struct slice text, const char *start)
+{
+    const char *at = text.size > 0
+                         ? memmem(text.data, text.size, start, strlen(start))
+                         : NULL;
+    struct slice rest = {NULL, 0};
+
+    if (!at)
+        return rest;
+    at += strlen(start);
+    rest = (struct slice){at, (size_t)(text.data + text.size - at)};
+    return slice_take(&rest, '"');
+}

@@ -74,6 +74,10 @@ struct document_entry {
 void document_entry(struct buf *to, enum document_root root,
                     const struct document_entry *entry);
 
+/* The value behind `start`, ` NAME="`, up to the next quote, as it is written;
+ * empty: there is none. */
+struct slice document_value(struct slice text, const char *start);
+
 /* Appends text with & < > " and the control characters that XML allows
  * (tab, LF, CR) as references, so that it can stand in content and in an
  * attribute (R-024). */

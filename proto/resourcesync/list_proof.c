@@ -21,7 +21,7 @@ struct list_proof {
 
     enum { AT_HEAD, AT_ENTRIES, AT_END } at;
     enum status rc; /* the fault that ended it */
-    uint64_t line;  /* under way, from 1 */
+    uint64_t line;  /* under way, from 1; 0: none is to blame */
     uint64_t bytes; /* before it */
     struct buf text;
     struct buf part; /* of a line without its end */
@@ -143,16 +143,15 @@ time_of(int64_t us)
 static enum status
 fail_form(const struct list_proof *p, struct slice expected, struct slice found)
 {
-    return problem(p->why, STATUS_UNSUPPORTED,
-                   "line %" PRIu64 ": expected \"%s\", found \"%s\"", p->line,
+    return problem(p->why, STATUS_UNSUPPORTED, "expected \"%s\", found \"%s\"",
                    problem_quote(expected).text, problem_quote(found).text);
 }
 
 static enum status
 fail_value(const struct list_proof *p, const char *name, struct slice value)
 {
-    return problem(p->why, STATUS_UNSUPPORTED, "line %" PRIu64 ": %s is \"%s\"",
-                   p->line, name, problem_quote(value).text);
+    return problem(p->why, STATUS_UNSUPPORTED, "%s is \"%s\"", name,
+                   problem_quote(value).text);
 }
 
 /* Takes `start`, which ends with a quote, and the value behind it; empty: the
@@ -217,12 +216,10 @@ take_link(struct list_proof *p, struct slice line)
         return STATUS_OK;
     if (to[0] || href.size == 0)
         return problem(p->why, STATUS_MALFORMED,
-                       "line %" PRIu64 ": two links %.*s, or an empty one",
-                       p->line, SLICE_ARG(rel));
+                       "two links %.*s, or an empty one", SLICE_ARG(rel));
     if (href.size > LIST_HREF_MAX)
         return problem(p->why, STATUS_UNSUPPORTED,
-                       "line %" PRIu64 ": a link is longer than %d bytes",
-                       p->line, LIST_HREF_MAX);
+                       "a link is longer than %d bytes", LIST_HREF_MAX);
     xml_unescape(&plain, href); /* no longer than it was */
     head->has_before |= is_prev && digest.size > 0;
     return is_prev && digest.size > 0 && !is_digest(digest, &head->before)
@@ -244,13 +241,11 @@ take_md(struct list_proof *p, struct slice line)
         return fail_form(p, slice_of(start), found);
     if (!slice_is(capability, capability_name(CAP_CHANGELIST))) {
         p->is_another = !capability_of(capability, &another);
-        return problem(p->why, STATUS_UNSUPPORTED,
-                       "line %" PRIu64 ": it is no Change List", p->line);
+        return problem(p->why, STATUS_UNSUPPORTED, "it is no Change List");
     }
     rc = take_time(p, &line, " from=\"", &covers->from_us);
     if (!rc && covers->from_us == DATETIME_NONE)
-        rc = problem(p->why, STATUS_UNSUPPORTED,
-                     "line %" PRIu64 ": it has no from", p->line);
+        rc = problem(p->why, STATUS_UNSUPPORTED, "it has no from");
     if (!rc)
         rc = take_time(p, &line, " until=\"", &covers->until_us);
     if (rc)
@@ -262,9 +257,8 @@ take_md(struct list_proof *p, struct slice line)
     if (epoch.size == 0 || after.size == 0 || last.size == 0 ||
         digest.size == 0)
         return problem(p->why, STATUS_UNSUPPORTED,
-                       "line %" PRIu64 ": td:epoch, td:after, td:last or "
-                       "td:digest is missing: it is no Change List of Tidings",
-                       p->line);
+                       "td:epoch, td:after, td:last or "
+                       "td:digest is missing: it is no Change List of Tidings");
     if (!epoch_is_valid(epoch))
         return fail_value(p, "td:epoch", epoch);
     memcpy(covers->epoch, epoch.data, EPOCH_SIZE);
@@ -284,7 +278,7 @@ read_head(struct list_proof *p)
 {
     struct slice open = document_open_of(DOCUMENT_URLSET);
     struct slice rest = buf_slice(&p->text), line;
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     p->head.text = rest;
     for (p->line = 1; open.size > 0; p->line++) {
@@ -296,14 +290,19 @@ read_head(struct list_proof *p)
         p->is_another = slice_starts(line, "<sitemapindex ");
         return fail_form(p, expected, line);
     }
-    for (line = slice_take(&rest, '\n'); !rc && slice_starts(line, "<rs:ln ");
-         line = slice_take(&rest, '\n'), p->line++)
+    for (;; p->line++) {
+        line = slice_take(&rest, '\n');
+        if (!slice_starts(line, "<rs:ln "))
+            break;
         rc = take_link(p, line);
-    if (!rc)
-        rc = take_md(p, line);
-    p->line++;
-    if (!rc && rest.size > 0)
+        if (rc)
+            return rc;
+    }
+    rc = take_md(p, line);
+    if (!rc && rest.size > 0) {
+        p->line++;
         rc = fail_form(p, SLICE("<url>"), slice_take(&rest, '\n'));
+    }
     p->has_head = !rc;
     return rc;
 }
@@ -435,6 +434,8 @@ end_head(struct list_proof *p)
     enum status rc = read_head(p);
 
     p->at = AT_ENTRIES;
+    if (!rc)
+        p->line = 0;
     if (!rc && p->events && p->events->on_head)
         rc = p->events->on_head(&p->head, p->user, p->why);
     if (!rc)
@@ -507,13 +508,12 @@ add_entry(struct list_proof *p, struct slice line)
 
     if (chain->last == p->head.covers.last)
         return problem(p->why, STATUS_MALFORMED,
-                       "line %" PRIu64 ": entry %" PRIu64
+                       "entry %" PRIu64
                        ", but it says that its last one is %" PRIu64,
-                       p->line, chain->last + 1, chain->last);
+                       chain->last + 1, chain->last);
     rc = list_chain_add(chain, line, &view, p->why);
-    if (rc)
-        return problem_prefix(p->why, rc, "line %" PRIu64 ": ", p->line);
-    rc = check_expected(p);
+    if (!rc)
+        rc = check_expected(p);
     if (!rc && p->events && p->events->on_entry) {
         const struct list_entry entry = {line, p->bytes, &view, &chain->digest};
 
@@ -547,8 +547,7 @@ add_line(struct list_proof *p, struct slice line)
         return add_entry(p, line);
     if (!is_end || p->at != AT_ENTRIES)
         return problem(
-            p->why, STATUS_MALFORMED,
-            "line %" PRIu64 ": neither an entry nor the end: \"%s\"", p->line,
+            p->why, STATUS_MALFORMED, "neither an entry nor the end: \"%s\"",
             problem_quote((struct slice){line.data, line.size - 1}).text);
     p->at = AT_END;
     return STATUS_OK;
@@ -563,16 +562,17 @@ keep_part(struct list_proof *p, struct slice part)
         return STATUS_OK;
     if (p->part.is_starved)
         return problem_memory(p->why);
-    return problem(p->why, STATUS_UNSUPPORTED,
-                   "line %" PRIu64 ": it is longer than %d bytes", p->line,
+    return problem(p->why, STATUS_UNSUPPORTED, "it is longer than %d bytes",
                    FRAGMENT_MAX);
 }
 
 enum status
 list_proof_feed(struct list_proof *p, struct slice bytes, struct problem *why)
 {
+    if (p->rc)
+        return p->rc;
     p->why = why;
-    while (bytes.size > 0 && !p->rc) {
+    while (bytes.size > 0) {
         const char *end = memchr(bytes.data, '\n', bytes.size);
         size_t size = end ? (size_t)(end - bytes.data) + 1 : bytes.size;
         struct slice line = {bytes.data, size};
@@ -585,11 +585,15 @@ list_proof_feed(struct list_proof *p, struct slice bytes, struct problem *why)
         if (!end || p->rc)
             break;
         p->rc = add_line(p, line);
+        if (p->rc)
+            break;
         p->bytes += line.size;
         p->line++;
         buf_clear(&p->part);
     }
-    return p->rc;
+    return p->rc && p->rc != STATUS_MEMORY && p->line > 0
+               ? problem_prefix(why, p->rc, "line %" PRIu64 ": ", p->line)
+               : p->rc;
 }
 
 /* Checks the list as a whole. */
