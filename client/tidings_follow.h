@@ -110,7 +110,9 @@ struct td_filter {
 
 enum td_baseline {
     TD_NO_BASELINE,   /* TD_GONE where the history does not reach back */
-    TD_BASELINE_GONE, /* take one when it does not */
+    TD_BASELINE_GONE, /* take one when it does not; where the source has no list
+                         and no seqs, hand over the changes that it still has,
+                         with on_doubt */
     TD_BASELINE_FIRST /* and begin with one if `after` is NULL; but follow a set
                          with its whole history from its beginning, unless it
                          offers a Resource Dump and `scratch` names a directory
@@ -122,13 +124,13 @@ enum td_transport {
     TD_WEBSOCKET = 1,
     TD_EVENTS = 2,
     TD_LONG_POLL = 4,
-    TD_POLL = 8 /* Change Lists, by time, else Resource Lists and Sitemaps: any
+    TD_POLL = 8 /* Change Lists, else Resource Lists and Sitemaps: any
                    ResourceSync source */
 };
 
 /* Returns 0 to go on; any other value ends the following with TD_STOPPED. It
- * must not make a call that blocks with this client; it may call td_stop and
- * td_follower_close. */
+ * must not make a call that blocks with this client; it may call td_stop,
+ * td_follower_compare and td_follower_close. */
 typedef int td_message_fn(const struct td_message *message, void *user);
 
 struct td_follow_options {
@@ -156,12 +158,13 @@ struct td_follow_options {
     unsigned poll_ms;    /* between two looks at the lists of a source without
                             push; 0: 60,000 */
     enum td_baseline baseline;
+    int as_far_back;        /* not 0: without `after` and `since`, begin with
+                               the oldest change that the source still has */
     const char *scratch;    /* a directory for the packages of dumps, created if
                                needed (0700, in an existing one); several
                                followers may share it; NULL: baselines come from
-                               Resource Lists alone, and Change Dumps are read
-                               only if their manifests have addresses of their
-                               own */
+                               Resource Lists alone, and the packages of Change
+                               Dumps are in a temporary directory */
     int until_caught_up;    /* not 0: end with TD_OK when everything up to the
                                start, or later, is handed over; with
                                TD_UNREACHABLE if that fails */
@@ -169,9 +172,12 @@ struct td_follow_options {
                                nothing new has come for so long; 0: 60,000 */
     const char *listing;    /* a file (SQLite) that keeps the last complete
                                reading of a list, for a source that has only a
-                               list. The follower creates it when needed; each
-                               source has its own, and positions belong to it.
-                               NULL: a temporary file, removed at the end */
+                               list; and a file beside it, LISTING-read, notes
+                               which Change Lists were read, if these have no
+                               seqs. The follower creates them when needed;
+                               each source has its own, and positions belong to
+                               it. NULL: a temporary file, removed at the end;
+                               of Change Lists only the position is known */
     int max_delete_percent; /* how many of its resources such a list may lose
                                from one reading to the next; more end the
                                follower with TD_REFUSED, and it hands over
@@ -341,6 +347,10 @@ TD_API enum td_status td_follower_open(struct td_client *client,
  * Lent until the next message. Since 0.1. */
 TD_API const char *td_follower_position(const struct td_follower *follower);
 
+/* Returns what the source is: "resourcesync", "sitemap", "text", "rss" or
+ * "atom"; NULL: still unknown. Since 0.1. */
+TD_API const char *td_follower_kind(const struct td_follower *follower);
+
 /*
  * Hands over nothing until td_follower_resume; keeps what has come, and the
  * rest waits at the server: nothing grows. A call from a callback takes effect
@@ -348,6 +358,15 @@ TD_API const char *td_follower_position(const struct td_follower *follower);
  */
 TD_API void td_follower_pause(struct td_follower *follower);
 TD_API void td_follower_resume(struct td_follower *follower);
+
+/*
+ * Compares with the source's list of all resources as soon as possible, because
+ * of `why`, a sentence: the follower hands over the list (TD_BASELINE_BEGIN,
+ * is_comparison), then goes on at its place. With until_caught_up it does so
+ * before it ends. A source that has no such list beside its changes is not
+ * compared. Since 0.1.
+ */
+TD_API void td_follower_compare(struct td_follower *follower, const char *why);
 
 /* Ends and frees the follower without a further callback. NULL is allowed, and
  * so is a call from its own callback. Since 0.1. */

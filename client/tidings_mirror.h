@@ -144,7 +144,8 @@ enum td_finding {
 struct td_audit_options {
     int has_no_digests; /* not 0: lengths and times alone, reads no files */
     int repair;         /* not 0: fetch, replace and delete until it is right */
-    int max_delete_percent; /* of the repair; as in td_sync_options */
+    int max_delete_percent;    /* of the repair; as in td_sync_options */
+    uint64_t accept_deletions; /* the same */
     unsigned per_host;
     /* loc or path may be NULL. */
     void (*on_finding)(enum td_finding finding, const char *loc,

@@ -33,6 +33,7 @@
 struct baseline_place {
     bool has_seq;        /* some document has one */
     bool is_seq_open;    /* a list has none, or they are of several logs */
+    bool is_seq_mixed;   /* they differ */
     struct position seq; /* the oldest */
     int64_t time_us;     /* the oldest `at`; or DATETIME_NONE */
     bool is_time_open;   /* a list has none, nor a document above it */
@@ -93,8 +94,10 @@ baseline_place_head(struct baseline_place *place,
         place->seq.seq = head->td.last;
     } else if (strcmp(place->seq.epoch, epoch) != 0) {
         place->is_seq_open = true;
-    } else if (head->td.last < place->seq.seq) {
-        place->seq.seq = head->td.last;
+    } else {
+        place->is_seq_mixed |= head->td.last != place->seq.seq;
+        if (head->td.last < place->seq.seq)
+            place->seq.seq = head->td.last;
     }
 }
 
@@ -159,6 +162,9 @@ baseline_place_guess(const struct baseline_place *place,
 #define ATTEMPTS      5
 #define PAUSE_MOST_MS 30000
 
+/* Readings of a list that changes while it is read. */
+#define READINGS_MOST 3
+
 struct baseline {
     struct td_client *client;
     struct baseline_plan plan;
@@ -173,10 +179,17 @@ struct baseline {
     bool is_done;           /* ended without failure */
     struct timer *turn;
     struct parts parts;
-    struct part now; /* the current part; `parts` owns its URL */
-    unsigned n_led;  /* parts that this one names */
-    size_t n_known;  /* names of parts already known */
-    bool has_list;   /* a list or package was read, or is a part */
+    struct part now;              /* the current part; `parts` owns its URL */
+    unsigned n_led;               /* parts that this one names */
+    size_t n_known;               /* names of parts already known */
+    bool has_list;                /* a list or package was read, or is a part */
+    struct listing_version known; /* of `now`, in the last complete reading */
+    bool is_changed;              /* some document is not as in that reading */
+    struct digest_check *rows;    /* of the document that is read */
+    bool is_checking;             /* reads the documents again ... */
+    size_t checked;               /* ... of `parts`, up to this one */
+    size_t n_documents;           /* of `parts`, no packages */
+    unsigned n_readings;          /* that did not agree with what came after */
     struct document_stream *reading;
     struct dump *dump;
     unsigned n_attempts;
@@ -198,6 +211,7 @@ baseline_free(struct baseline *b)
     dump_free(b->dump);
     timer_free(b->turn);
     baseline_parts_fini(&b->parts);
+    digest_check_free(b->rows);
     scratch_close(&b->scratch, b->is_done);
     free(b);
 }
@@ -282,12 +296,34 @@ has_rel(struct slice rel, const char *word)
 }
 
 static void
+digest_row(struct baseline *b, struct slice text)
+{
+    if (digest_check_add(b->rows, text, NULL) ||
+        digest_check_add(b->rows, SLICE("\n"), NULL))
+        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+}
+
+/* Adds what tells versions of a resource apart. */
+static void
+digest_entry(struct baseline *b, const struct change *c)
+{
+    int64_t numbers[2] = {c->lastmod_us, (int64_t)c->length};
+
+    digest_row(b, c->loc);
+    digest_row(b, c->hash);
+    digest_row(b, (struct slice){(const char *)numbers, sizeof(numbers)});
+}
+
+static void
 on_link(struct slice rel, struct slice href, void *user)
 {
     struct baseline *b = user;
     struct part like = b->now;
 
-    if (has_rel(rel, "next"))
+    if (!has_rel(rel, "next"))
+        return;
+    digest_row(b, href);
+    if (!b->is_checking)
         add_part(b, &like, href, (struct slice){NULL, 0});
 }
 
@@ -367,6 +403,9 @@ on_read_entry(const struct document_entry *entry,
 
     if (b->why.rc)
         return;
+    digest_entry(b, &entry->change);
+    if (b->is_checking)
+        return;
     switch (what_of(b, head)) {
     case NOTHING:
         fail_document(b, "it is neither a Resource List nor a Resource Dump");
@@ -422,24 +461,51 @@ note_report(struct baseline *b, const struct document_head *head)
         list_report_add(b->plan.report, &head->report);
 }
 
-/* An index may be unchanged while its parts change, and a page while later
- * pages change: so both are read each time; and so is a document with rows that
- * cannot be used, which are told each time. */
+/* Notes the document for the listing. An index may be unchanged while its parts
+ * change, and a page while later pages change: so both are read each time. A
+ * document with rows left out is, too, so that they are told each time. */
 static bool
 note_document(struct baseline *b, const struct document_stream_end *end)
 {
     struct listing *listing = b->plan.listing;
-    bool is_read_again =
-        b->n_led ||
-        (!end->is_same && list_report_n_left_out(&end->head->report) > 0);
+    struct listing_version version = end->version;
+    uint64_t n_left_out =
+        end->is_same ? 0 : list_report_n_left_out(&end->head->report);
 
+    version.must_read = b->n_led > 0 || n_left_out > 0;
+    b->is_changed |= !end->is_same && (!b->known.digest[0] ||
+                                       strcmp(version.digest, b->known.digest));
     if (!listing)
         return true;
     return has_listed(
         b, end->is_same ? listing_document_same(listing)
-                        : listing_document_end(
-                              listing, is_read_again ? NULL : &end->version));
+                        : listing_document_end(listing, &version, n_left_out));
 }
+
+/* Notes the document for the second look at it. */
+static bool
+keep_document(struct baseline *b, const struct document_stream_end *end)
+{
+    struct part *part = baseline_parts_first(&b->parts);
+
+    b->n_documents++;
+    if (end->is_same) /* it agrees with the last complete reading */
+        strcpy(part->bytes, b->known.digest);
+    else
+        strcpy(part->bytes, end->version.digest);
+    if (digest_check_end(b->rows, NULL) ||
+        baseline_parts_keep_etag(&b->parts, part,
+                                 end->is_same ? b->known.etag
+                                              : end->version.etag)) {
+        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+        return false;
+    }
+    digest_check_sha256(b->rows, &part->rows);
+    return true;
+}
+
+static void judge_check(struct baseline *b,
+                        const struct document_stream_end *end);
 
 static void
 on_read(const struct problem *why, const struct document_stream_end *end,
@@ -456,21 +522,23 @@ on_read(const struct problem *why, const struct document_stream_end *end,
         timer_start(b->turn, 0);
         return;
     }
+    if (b->is_checking) {
+        judge_check(b, end);
+        return;
+    }
     if (!end->is_same && what_of(b, head) == NOTHING) {
         fail_document(b, "it is neither a Resource List nor a Resource Dump");
         return;
     }
     b->has_list |= end->is_same || what_of(b, head) != INDEX;
-    if (!note_document(b, end))
+    if (!note_document(b, end) || !keep_document(b, end))
         return;
-    if (end->is_same) {
-        go_on(b);
-        return;
+    if (!end->is_same) {
+        note_report(b, head);
+        baseline_place_made(&b->place, end->made_us);
+        baseline_place_head(&b->place, head, what_of(b, head) == RESOURCES,
+                            b->now.has_time, b->now.has_seq);
     }
-    note_report(b, head);
-    baseline_place_made(&b->place, end->made_us);
-    baseline_place_head(&b->place, head, what_of(b, head) == RESOURCES,
-                        b->now.has_time, b->now.has_seq);
     go_on(b);
 }
 
@@ -512,27 +580,38 @@ on_dumped(const struct problem *why, void *user)
 
 /* The way through */
 
+/* Begins a reading at its first document. */
+static void
+begin_reading(struct baseline *b, const char *url)
+{
+    struct part first = {.length = LENGTH_NONE};
+
+    baseline_parts_fini(&b->parts);
+    b->n_told = 0;
+    b->n_known = 0;
+    b->n_documents = b->checked = 0;
+    b->has_list = b->is_checking = b->is_changed = false;
+    b->n_attempts = 0;
+    b->pause_ms = PAUSE_FIRST;
+    add_part(b, &first, slice_of(url), (struct slice){NULL, 0});
+}
+
 /* The dump has failed: begins the list, if there is one. */
 static bool
 falls_back(struct baseline *b)
 {
-    struct part list = {.length = LENGTH_NONE};
     const char *url = b->plan.offered->resource_list;
     char text[1100];
 
     if (!b->is_dump || !url || b->why.rc == STATUS_IO ||
         b->why.rc == STATUS_MEMORY)
         return false;
-    b->n_told = 0;
     snprintf(text, sizeof(text), "the Resource Dump is of no use: %s",
              b->why.text);
     if (b->plan.on_note)
         b->plan.on_note(text, b->user);
     b->is_dump = false;
     problem_clear(&b->why);
-    baseline_parts_fini(&b->parts);
-    b->n_known = 0;
-    b->has_list = false;
     /* Once entries of the dump were handed over, its place counts, too: they
      * may be older than the list. */
     if (!b->has_told) {
@@ -540,17 +619,127 @@ falls_back(struct baseline *b)
         if (b->plan.listing)
             has_listed(b, listing_begin(b->plan.listing));
     }
+    begin_reading(b, url);
+    return true;
+}
+
+/* The second look */
+
+/* Calls back. False: the baseline was freed. */
+static bool
+call_back(struct baseline *b, void (*fn)(const char *why, void *user),
+          const char *why)
+{
+    bool is_freed = false;
+
+    if (!fn)
+        return true;
+    b->is_freed = &is_freed;
+    fn(why, b->user);
+    if (!is_freed)
+        b->is_freed = NULL;
+    return !is_freed;
+}
+
+/* The list has changed since it was read: reads it again. */
+static void
+read_anew(struct baseline *b)
+{
+    char why[600];
+
+    if (++b->n_readings == READINGS_MOST) {
+        snprintf(why, sizeof(why),
+                 "%.300s has changed each of the %d times that it was read: "
+                 "resources may be missing",
+                 b->parts.all[0].url, READINGS_MOST);
+        if (!call_back(b, b->plan.on_doubt, why))
+            return;
+        b->checked = b->parts.next; /* that is the end */
+        timer_start(b->turn, 0);
+        return;
+    }
+    snprintf(why, sizeof(why), "%.300s has changed while the list was read",
+             b->now.url);
+    if (!call_back(b, b->plan.on_anew, why))
+        return;
+    baseline_place_init(&b->place);
+    if (b->plan.report)
+        *b->plan.report = (struct list_report){.mended = {0}};
+    if (b->plan.listing && !has_listed(b, listing_begin(b->plan.listing)))
+        return;
+    begin_reading(b, b->is_dump ? b->plan.offered->resource_dump
+                                : b->plan.offered->resource_list);
+    timer_start(b->turn, 0);
+}
+
+static void
+judge_check(struct baseline *b, const struct document_stream_end *end)
+{
+    const struct part *part = &b->parts.all[b->checked];
+    struct digest rows;
+
+    if (digest_check_end(b->rows, NULL)) {
+        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+        return;
+    }
+    digest_check_sha256(b->rows, &rows);
+    if (!end->is_same && !digest_is_equal(&rows, &part->rows)) {
+        read_anew(b);
+        return;
+    }
+    b->checked++;
     b->n_attempts = 0;
     b->pause_ms = PAUSE_FIRST;
-    add_part(b, &list, slice_of(url), (struct slice){NULL, 0});
-    return true;
+    timer_start(b->turn, 0);
+}
+
+/* Goes to the next document that needs a second look. False: none. */
+static bool
+has_to_check(struct baseline *b)
+{
+    bool is_one_state =
+        b->place.has_seq && !b->place.is_seq_open && !b->place.is_seq_mixed;
+
+    if (b->n_documents < 2 || is_one_state || !b->is_changed)
+        return false;
+    /* One without a digest: a server has said that it is as it was when an
+     * earlier version of Tidings read it. */
+    while (b->checked < b->parts.next && !b->parts.all[b->checked].bytes[0])
+        b->checked++;
+    return b->checked < b->parts.next;
+}
+
+static const struct document_stream_calls calls = {on_link, on_read_entry,
+                                                   on_read};
+
+/* Starts to read `now`, if it is not as `known`. */
+static void
+start_document(struct baseline *b, const struct listing_version *known)
+{
+    if (digest_check_reset(b->rows))
+        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+    else
+        b->reading =
+            document_stream_start(b->client, b->now.url, known, &calls, b);
+}
+
+static void
+check_next(struct baseline *b)
+{
+    const struct part *part = &b->parts.all[b->checked];
+    struct listing_version known = {.etag = ""};
+
+    b->is_checking = true;
+    b->now = *part;
+    if (part->etag)
+        snprintf(known.etag, sizeof(known.etag), "%s", part->etag);
+    strcpy(known.digest, part->bytes);
+    start_document(b, &known);
 }
 
 static void
 start_next(struct baseline *b)
 {
-    static const struct document_stream_calls calls = {on_link, on_read_entry,
-                                                       on_read};
     struct dump_request request = {
         .url = b->now.url,
         .dir_fd = b->scratch.fd,
@@ -558,23 +747,19 @@ start_next(struct baseline *b)
         .hash = slice_of(b->now.hash),
         .length = b->now.length,
     };
-    struct listing_version known;
 
     b->n_led = 0;
+    b->known = (struct listing_version){.etag = ""};
     if (b->plan.listing &&
-        !has_listed(b, listing_document(b->plan.listing, b->now.url, &known)))
+        !has_listed(b,
+                    listing_document(b->plan.listing, b->now.url, &b->known)))
         return;
     if (b->now.is_package)
         b->dump = dump_start(b->client, &request, on_manifest, on_member,
                              on_dumped, b);
     else
-        b->reading = document_stream_start(b->client, b->now.url,
-                                           b->plan.is_partial ? &known : NULL,
-                                           &calls, b);
-    if (!b->dump && !b->reading)
-        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
-    else if (b->is_paused)
-        baseline_pause(b);
+        start_document(b, b->plan.is_partial && !b->known.must_read ? &b->known
+                                                                    : NULL);
 }
 
 static void
@@ -600,16 +785,24 @@ on_turn(void *user)
     } else if (b->n_known > 0 && !b->has_list) {
         fail_baseline(b, STATUS_MALFORMED,
                       "its index leads in a circle, and to no list");
-    } else if (!b->is_paused) {
-        end_baseline(b);
+        return;
+    } else if (has_to_check(b)) {
+        check_next(b);
+    } else {
+        if (!b->is_paused)
+            end_baseline(b);
+        return;
     }
+    if (!b->dump && !b->reading)
+        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+    else if (b->is_paused)
+        baseline_pause(b);
 }
 
 /* Begins with the dump or the list; STATUS_GONE: the source offers neither. */
 static void
 begin_list(struct baseline *b)
 {
-    struct part first = {.length = LENGTH_NONE};
     const struct offered *offered = b->plan.offered;
     const char *url = offered->resource_list;
 
@@ -626,7 +819,7 @@ begin_list(struct baseline *b)
         return;
     if (b->plan.scratch && scratch_open(&b->scratch, b->plan.scratch, &b->why))
         return;
-    add_part(b, &first, slice_of(url), (struct slice){NULL, 0});
+    begin_reading(b, url);
 }
 
 struct baseline *
@@ -643,11 +836,11 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     b->on_end = on_end;
     b->user = user;
     b->scratch = SCRATCH_NONE;
-    b->pause_ms = PAUSE_FIRST;
     baseline_place_init(&b->place);
     problem_clear(&b->why);
     b->turn = timer_new(client->loop, on_turn, b);
-    if (!b->turn) {
+    b->rows = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    if (!b->turn || !b->rows || digest_check_want_sha256(b->rows)) {
         baseline_free(b);
         return NULL;
     }

@@ -5,6 +5,17 @@
  *     Resource Dump (packages, where a scratch directory is given)
  *     else Resource List: list, index, pages by `next`; gzip
  *
+ * Pages are cut anew at each request, and parts are written one after the
+ * other: a list of several documents may change while it is read, and then a
+ * resource moves to a page that was read already (R-402).
+ *
+ *     reading --> each document again --+--> the same rows: complete
+ *        ^                              |
+ *        +-- at most three times -------+--> others
+ *
+ * No second look is needed at one document, at documents of one state of a log
+ * (td:last), and where no document differs from the last complete reading.
+ *
  * The place: td:epoch and td:last of the list; else its `at`, with a count of
  * 0, so that changes of that very moment are repeated rather than missed; else
  * the newest lastmod, unless the list's Last-Modified, or the source's clock
@@ -62,6 +73,12 @@ struct baseline_plan {
     void (*on_wait)(const struct problem *why, unsigned ms, void *user);
     /* Called, if set, with the reason why the list replaces the dump. */
     void (*on_note)(const char *text, void *user);
+    /* Called, if set, when the list is read again, because it has changed
+     * meanwhile: all resources handed over are void. */
+    void (*on_anew)(const char *why, void *user);
+    /* Called, if set, right before a good end, if the list never stood still:
+     * resources may be missing. */
+    void (*on_doubt)(const char *why, void *user);
 };
 
 /* NULL: no memory. It frees itself after on_end. */

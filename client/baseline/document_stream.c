@@ -1,7 +1,8 @@
 /*
  * document_stream.c - one document of a source, an entry at a time.
  *
- *     fetch --> held --> document --> entries --> on_entry
+ *     fetch --+-----------> held --> document --> entries --> on_entry
+ *             +-> spool ----^
  *
  * All callbacks come from a turn of the loop of its own: so they may free
  * anything, since neither fetch nor document is in a call then.
@@ -11,9 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/baseline/entry_queue.h"
 #include "client/lib/fetch.h"
+#include "client/lib/temporary_file.h"
 #include "proto/datetime.h"
 #include "proto/http/link_header.h"
 
@@ -41,7 +44,11 @@ struct document_stream {
     struct document *document;
     struct timer *turn;
     struct buf held;
-    size_t n_read; /* bytes of `held` that were fed */
+    size_t n_read;               /* bytes of `held` that were fed */
+    struct digest_check *digest; /* of all bytes */
+    char known_digest[DIGEST_TEXT_SIZE +
+                      1]; /* ""; else `spool` gets the bytes */
+    FILE *spool;          /* or NULL */
     struct entry_queue entries;
     struct document_stream_end told;
     bool has_known;     /* the request has conditions */
@@ -137,6 +144,66 @@ fail_reading(struct document_stream *r, enum status rc)
     r->is_fetched = true;
 }
 
+/* The bytes of a document with a known digest */
+
+static bool
+spool_bytes(struct document_stream *r, struct slice bytes)
+{
+    int fd = r->spool ? -1 : temporary_file_open(&r->why);
+
+    if (fd >= 0 && !(r->spool = fdopen(fd, "w+")))
+        close(fd);
+    if (digest_check_size(r->digest) > DOCUMENT_UNPACKED_MAX)
+        problem(&r->why, STATUS_MALFORMED, "%.300s has more than %u bytes",
+                r->url, DOCUMENT_UNPACKED_MAX);
+    else if (r->spool &&
+             !source_limits_look_at(&r->client->room, temporary_directory(),
+                                    bytes.size, &r->why) &&
+             fwrite(bytes.data, 1, bytes.size, r->spool) != bytes.size)
+        problem_errno(&r->why, "cannot write into", temporary_directory());
+    else if (!r->spool && !r->why.rc)
+        problem_memory(&r->why);
+    return !r->why.rc;
+}
+
+/* Moves the next bytes of the spool to `held`. */
+static void
+read_spool(struct document_stream *r)
+{
+    char *to = buf_room(&r->held, HELD_MOST);
+    size_t n = to ? fread(to, 1, HELD_MOST, r->spool) : 0;
+
+    r->held.size += n;
+    if (!to)
+        problem_memory(&r->why);
+    else if (ferror(r->spool))
+        problem_errno(&r->why, "cannot read from", temporary_directory());
+    if (n == 0) {
+        fclose(r->spool);
+        r->spool = NULL;
+    }
+}
+
+/* All bytes have come: is it the known version? */
+static void
+judge_digest(struct document_stream *r)
+{
+    struct digest digest;
+
+    if (digest_check_end(r->digest, NULL)) {
+        problem_memory(&r->why);
+        return;
+    }
+    digest_check_sha256(r->digest, &digest);
+    digest_write(r->told.version.digest, &digest);
+    if (!r->spool)
+        return;
+    r->told.is_same = !strcmp(r->told.version.digest, r->known_digest);
+    r->is_read = r->told.is_same;
+    if (fseek(r->spool, 0, SEEK_SET))
+        problem_errno(&r->why, "cannot read from", temporary_directory());
+}
+
 /* Feeds some of `held` to the document, or the end. */
 static void
 read_some(struct document_stream *r)
@@ -196,6 +263,10 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     if (answer->status != 200)
         return false;
     take_head(r, answer);
+    if (digest_check_add(r->digest, bytes, NULL))
+        r->held.failed = true;
+    if (r->known_digest[0])
+        return spool_bytes(r, bytes);
     buf_add_slice(&r->held, bytes);
     if (!r->document || r->held.failed) {
         problem_memory(&r->why);
@@ -228,8 +299,10 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     answer->status = why->http_status;
     if (answer->status == 200) {
         take_head(r, answer);
-        if (!r->document)
+        if (!r->document || r->held.failed)
             problem_memory(&r->why);
+        else
+            judge_digest(r);
         return;
     }
     if (answer->status == 304 && r->has_known) {
@@ -254,6 +327,9 @@ document_stream_free(struct document_stream *r)
     fetch_free(r->fetch);
     timer_free(r->turn);
     document_free(r->document);
+    digest_check_free(r->digest);
+    if (r->spool)
+        fclose(r->spool);
     entry_queue_fini(&r->entries);
     buf_fini(&r->held);
     free(r->url);
@@ -304,6 +380,8 @@ on_turn(void *user)
             end_stream(r);
             return;
         }
+        if (r->is_fetched && r->spool && r->held.size == 0)
+            read_spool(r);
         if (r->held.size > 0 || r->is_fetched) {
             read_some(r);
             continue;
@@ -353,12 +431,14 @@ document_stream_start(struct td_client *client, const char *url,
         headers[1 + (headers[1] != NULL)] =
             add_condition(conditions[1], "If-Modified-Since", known->modified);
     r->has_known = headers[1] != NULL;
+    strcpy(r->known_digest, known->digest);
+    r->digest = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
     entry_queue_init(&r->entries);
     buf_init(&r->held, HELD_MAX);
     problem_clear(&r->why);
     r->url = strdup(url);
     r->turn = timer_new(client->loop, on_turn, r);
-    if (r->url && r->turn)
+    if (r->url && r->turn && r->digest && !digest_check_want_sha256(r->digest))
         r->fetch = fetch_start(client, &request, on_body, on_answer, r);
     if (!r->fetch) {
         document_stream_free(r);

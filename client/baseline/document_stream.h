@@ -9,6 +9,12 @@
  *
  * The memory in use is bounded, however long the document is: the server waits
  * while the caller does not take entries. The reading tries once.
+ *
+ * A document whose digest is known is first fetched into a temporary file:
+ *
+ *     bytes --> digest --+--> as known: is_same, nothing is parsed
+ *                 |      +--> another: parsed from the file
+ *                 +-- temporary file
  */
 #ifndef CLIENT_BASELINE_DOCUMENT_STREAM_H
 #define CLIENT_BASELINE_DOCUMENT_STREAM_H
@@ -35,8 +41,8 @@ struct document_stream_end {
     int64_t made_us; /* the latest time at which the document was made: the
                         server's Last-Modified, else its clock at the answer; or
                         DATETIME_NONE */
-    struct listing_version version; /* its validators */
-    bool is_same; /* 304: the known version still holds; nothing was read */
+    struct listing_version version; /* its validators and digest */
+    bool is_same; /* 304, or the bytes of the known version: nothing was read */
 };
 
 /* STATUS_OK: the document was read to its end, or is_same. STATUS_REFUSED,

@@ -4,16 +4,24 @@
 #include "client/baseline/part_queue.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
+
+static void
+free_part(struct part *part)
+{
+    free(part->url);
+    free(part->hash);
+    free(part->etag);
+    part->url = part->hash = part->etag = NULL;
+}
 
 void
 baseline_parts_fini(struct parts *parts)
 {
-    for (size_t i = parts->next; i < parts->n; i++) {
-        free(parts->all[i].url);
-        free(parts->all[i].hash);
-    }
+    for (size_t i = 0; i < parts->n; i++)
+        free_part(&parts->all[i]);
     free(parts->all);
     text_set_fini(&parts->seen);
     *parts = (struct parts){.all = NULL};
@@ -39,9 +47,9 @@ baseline_parts_add(struct parts *parts, const struct part *like,
         return PARTS_TOO_MANY;
     part.url = slice_dup(url);
     part.hash = slice_dup(hash);
+    part.etag = NULL;
     if (!part.url || !part.hash) {
-        free(part.url);
-        free(part.hash);
+        free_part(&part);
         return PARTS_MEMORY;
     }
     all[parts->n++] = part;
@@ -59,6 +67,18 @@ baseline_parts_done(struct parts *parts)
 {
     struct part *part = &parts->all[parts->next++];
 
-    free(part->url);
-    free(part->hash);
+    if (part->is_package)
+        free_part(part);
+}
+
+enum status
+baseline_parts_keep_etag(struct parts *parts, struct part *part,
+                         const char *etag)
+{
+    if (!etag[0] || parts->n_bytes + strlen(etag) > PARTS_BYTES_MAX)
+        return STATUS_OK;
+    free(part->etag);
+    part->etag = strdup(etag);
+    parts->n_bytes += strlen(etag);
+    return part->etag ? STATUS_OK : STATUS_MEMORY;
 }

@@ -1,6 +1,6 @@
 /*
  * part_queue.h - the documents and packages that a baseline still has to
- * read, without repeats.
+ * read, without repeats, and the documents that it has read.
  *
  * An index may have 50,000 parts, and some have more: PARTS_BYTES_MAX bounds
  * the memory for them, and PARTS_DEPTH_MAX indexes within indexes.
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/text_set.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 
 #define PARTS_BYTES_MAX (64u * 1024 * 1024)
@@ -26,6 +27,11 @@ struct part {
     bool is_package;
     bool has_time; /* a document above it has a time ... */
     bool has_seq;  /* ... a seq */
+
+    /* Of a document that was read, to see whether it is still the same. */
+    char *etag; /* NULL: none */
+    char bytes[DIGEST_TEXT_SIZE + 1];
+    struct digest rows; /* of what it names, in order */
 };
 
 /* All zero: empty. */
@@ -33,7 +39,7 @@ struct parts {
     struct part *all;
     size_t n, capacity;
     size_t next;          /* the first one not read yet */
-    size_t n_bytes;       /* of URLs and digests */
+    size_t n_bytes;       /* of URLs, digests and ETags */
     struct text_set seen; /* all URLs */
 };
 
@@ -46,8 +52,14 @@ enum parts_added baseline_parts_add(struct parts *parts,
                                     const struct part *like, struct slice url,
                                     struct slice hash);
 
-/* The next part, lent until baseline_parts_done; NULL: none is left. */
+/* The next part, lent until baseline_parts_fini; NULL: none is left. */
 struct part *baseline_parts_first(struct parts *parts);
+
+/* The first one is done. A document stays in `all`, before `next`. */
 void baseline_parts_done(struct parts *parts);
+
+/* Keeps the ETag of a part. STATUS_MEMORY */
+enum status baseline_parts_keep_etag(struct parts *parts, struct part *part,
+                                     const char *etag);
 
 #endif

@@ -11,8 +11,9 @@ enum {
     OPTION_REPAIR,
     OPTION_NO_DIGESTS,
     OPTION_MAX_DELETE,
-    OPTION_PER_HOST,
+    OPTION_ACCEPT,
     OPTION_SKIP_BAD,
+    OPTION_PER_HOST,
     OPTION_LIMITS,
     OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS,
     OPTION_NO_PROGRESS
@@ -24,11 +25,11 @@ static const struct option options[] = {
     [OPTION_NO_DIGESTS] = {"no-digests", NULL,
                            .help =
                                "lengths and times alone: files are not read"},
-    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", .standard = "20",
-                           .help = "refuse to delete more; none is no limit"},
+    [OPTION_MAX_DELETE] = MAX_DELETE_ROW,
+    [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
+    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
                          .help = "downloads at a time from a host"},
-    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL,
                      .help = "each finding and event as a line of JSON"},
@@ -36,10 +37,8 @@ static const struct option options[] = {
 };
 
 static const char *const names[] = {
-    [TD_MISSING] = "missing",
-    [TD_STALE] = "stale",
-    [TD_EXTRA] = "extra",
-    [TD_CORRUPT] = "corrupt",
+    [TD_MISSING] = "missing", [TD_STALE] = "stale",       [TD_EXTRA] = "extra",
+    [TD_CORRUPT] = "corrupt", [TD_LEFT_OUT] = "left out",
 };
 
 /* missing LOC at PATH: WHY */
@@ -59,7 +58,8 @@ on_finding(enum td_finding finding, const char *loc, const char *path,
     }
     progress_clear();
     printf("%-8s", names[finding]);
-    print_plain(loc ? loc : path);
+    if (loc || path)
+        print_plain(loc ? loc : path);
     if (loc && path) {
         fputs(" at ", stdout);
         print_plain(path);
@@ -74,15 +74,21 @@ print_result(const struct mirror_output *m, const struct td_audit_result *r)
 {
     static const char text[] =
         "compared=%llu missing=%llu stale=%llu extra=%llu corrupt=%llu "
-        "repaired=%llu position=%s\n";
+        "repaired=%llu left_out=%llu by_digest=%llu by_length=%llu "
+        "by_time=%llu unchecked=%llu position=%s\n";
     static const char json[] =
         "{\"compared\":%llu,\"missing\":%llu,\"stale\":%llu,\"extra\":%llu,"
-        "\"corrupt\":%llu,\"repaired\":%llu,\"position\":\"%s\"}\n";
+        "\"corrupt\":%llu,\"repaired\":%llu,\"left_out\":%llu,"
+        "\"by_digest\":%llu,\"by_length\":%llu,\"by_time\":%llu,"
+        "\"unchecked\":%llu,\"position\":\"%s\"}\n";
 
     printf(m->is_json ? json : text, (unsigned long long)r->n_compared,
            (unsigned long long)r->n_missing, (unsigned long long)r->n_stale,
            (unsigned long long)r->n_extra, (unsigned long long)r->n_corrupt,
-           (unsigned long long)r->n_repaired, r->position);
+           (unsigned long long)r->n_repaired, (unsigned long long)r->n_left_out,
+           (unsigned long long)r->n_by_digest,
+           (unsigned long long)r->n_by_length, (unsigned long long)r->n_by_time,
+           (unsigned long long)r->n_unchecked, r->position);
 }
 
 static enum exit_code
@@ -92,6 +98,7 @@ run_audit(const struct arguments *arguments)
     struct mirror_output m = {
         .is_json = given[OPTION_JSON] != NULL,
         .has_no_progress = given[OPTION_NO_PROGRESS] != NULL,
+        .is_audit = true,
         .skips_bad = given[OPTION_SKIP_BAD] != NULL,
     };
     struct td_audit_options how = {
@@ -112,6 +119,7 @@ run_audit(const struct arguments *arguments)
         return bad_usage("audit needs a DIR, after the URL: %s is none", dir);
     if (!mirror_output_max_delete(given[OPTION_MAX_DELETE],
                                   &how.max_delete_percent) ||
+        !mirror_output_accept(given[OPTION_ACCEPT], &how.accept_deletions) ||
         !mirror_output_number("per-host", given[OPTION_PER_HOST], 100,
                               &how.per_host))
         return EXIT_USAGE;
@@ -129,8 +137,10 @@ run_audit(const struct arguments *arguments)
         say("stopped before all was compared");
         return EXIT_FAILED;
     }
-    if (rc == TD_OK && m.has_left_out && !m.skips_bad)
-        return mirror_output_left_out();
+    if (rc == TD_DIFFERENT && m.skips_bad && !m.is_doubtful &&
+        result.n_missing + result.n_stale + result.n_extra + result.n_corrupt ==
+            result.n_repaired)
+        return EXIT_GOOD;
     return exit_of(m.client, rc);
 }
 
@@ -148,6 +158,12 @@ const struct command audit_command = {
             "a file that\n"
             "           is no resource's\n"
             "  corrupt  the file is not what the mirror had written\n"
+            "  left out rows of the source's lists that cannot be used\n"
+            "\n"
+            "The last line counts what was compared by digests, lengths and "
+            "times; unchecked: the source tells none of them. Standard error "
+            "says since when the source's list is complete, or why that is not "
+            "known.\n"
             "\n"
             "With --repair all is mended: extra files that the mirror had "
             "written are deleted, others moved to DIR/.tidings/found/.\n"

@@ -106,6 +106,7 @@ lines_of(const char *name)
 enum {
     OPTION_AFTER,
     OPTION_FROM_START,
+    OPTION_AS_FAR_BACK,
     OPTION_SINCE,
     OPTION_CHANGE,
     OPTION_PREFIX,
@@ -120,6 +121,7 @@ enum {
     OPTION_TRANSPORT,
     OPTION_POLL,
     OPTION_MAX_DELETE,
+    OPTION_ACCEPT,
     OPTION_SKIP_BAD,
     OPTION_LIMITS,
     OPTION_CALLBACK_LISTEN = OPTION_LIMITS + N_LIMIT_ROWS,
@@ -129,8 +131,12 @@ enum {
 
 static const struct option option_rows[] = {
     [OPTION_AFTER] = {"after", "POSITION", .help = "begin after this position"},
-    [OPTION_FROM_START] = {"from-start", NULL,
-                           .help = "begin at the beginning; else from now on"},
+    [OPTION_FROM_START] =
+        {"from-start", NULL,
+         .help = "begin at the beginning, or fail where that is no "
+                 "longer kept; else from now on"},
+    [OPTION_AS_FAR_BACK] = {"as-far-back", NULL,
+                            .help = "begin as far back as changes are kept"},
     [OPTION_SINCE] = {"since", "DATETIME",
                       .help = "begin with what happened later than that"},
     [OPTION_CHANGE] = {"change", "created|updated|deleted",
@@ -157,9 +163,8 @@ static const struct option option_rows[] = {
                           .help = "this way alone", .may_repeat = true},
     [OPTION_POLL] = {"poll", "SECONDS", .standard = "60",
                      .help = "between two looks at lists"},
-    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", .standard = "20",
-                           .help =
-                               "of a list, more is an error; none is no limit"},
+    [OPTION_MAX_DELETE] = MAX_DELETE_ROW,
+    [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
     [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_CALLBACK_LISTEN] =
@@ -240,6 +245,8 @@ read_ways(const struct arguments *arguments, struct td_follow_options *how)
         !mirror_output_max_delete(given[OPTION_MAX_DELETE],
                                   &how->max_delete_percent))
         return EXIT_USAGE;
+    if (!mirror_output_accept(given[OPTION_ACCEPT], &how->accept_deletions))
+        return EXIT_USAGE;
     how->until_caught_up = given[OPTION_UNTIL_CAUGHT_UP] != NULL;
     return EXIT_GOOD;
 }
@@ -302,15 +309,17 @@ read_beginning(const struct arguments *arguments, struct follow_args *args)
     const char *const *given = arguments->options;
 
     if ((given[OPTION_AFTER] != NULL) + (given[OPTION_FROM_START] != NULL) +
+            (given[OPTION_AS_FAR_BACK] != NULL) +
             (given[OPTION_SINCE] != NULL) >
         1)
-        return bad_usage(
-            "--after, --from-start and --since contradict each other");
+        return bad_usage("--after, --from-start, --as-far-back and --since "
+                         "contradict each other");
     args->url = arguments->operands[0];
     args->state = given[OPTION_STATE];
     args->skips_bad = given[OPTION_SKIP_BAD] != NULL;
     args->is_verbose = given[OPTION_VERBOSE] != NULL;
     args->how.after = given[OPTION_FROM_START] ? "0" : given[OPTION_AFTER];
+    args->how.as_far_back = given[OPTION_AS_FAR_BACK] != NULL;
     args->how.since = given[OPTION_SINCE];
     return EXIT_GOOD;
 }
@@ -347,6 +356,7 @@ struct follow {
     unsigned long long n_done;
     bool has_left_out;    /* rows that cannot be used */
     bool is_away;         /* the source is; a message said so */
+    bool is_held;         /* deletions are held back */
     enum exit_code code;  /* set by a callback that ends the run */
     enum td_status ended; /* at a hub: how it ended, and why */
     char why[1024];
@@ -481,6 +491,16 @@ on_progress(uint64_t n_resources, void *user)
 }
 
 static void
+on_held(uint64_t n, uint64_t n_of, void *user)
+{
+    struct follow *f = user;
+
+    progress_clear();
+    mirror_output_held(n, n_of);
+    f->is_held = n > 0;
+}
+
+static void
 on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct follow *f = user;
@@ -491,6 +511,14 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     else if (!f->is_away && pause_ms >= AWAY_MS)
         say("%s; it is tried again", why);
     f->is_away |= pause_ms >= AWAY_MS;
+}
+
+static void
+on_doubt(const char *why, void *user)
+{
+    (void)user;
+    progress_clear();
+    say("not known to be complete: %s", why);
 }
 
 static void
@@ -660,6 +688,8 @@ follow_changes(const struct follow_args *args,
         return code;
     f.args.how.on_trouble = on_trouble;
     f.args.how.on_progress = on_progress;
+    f.args.how.on_held = on_held;
+    f.args.how.on_doubt = on_doubt;
     f.args.how.on_report = on_report;
     progress_begin(true);
     if (!isatty(STDOUT_FILENO))
@@ -673,6 +703,8 @@ follow_changes(const struct follow_args *args,
         !args->skips_bad)
         code = mirror_output_left_out();
     /* Keeps the handle until the process ends: a signal may still come. */
+    if (!code && f.is_held && f.args.how.until_caught_up)
+        code = EXIT_FAILED;
     return code ? code : f.code;
 }
 
@@ -702,8 +734,15 @@ const struct command follow_command = {
         "it is interrupted (exit status 0); while the source is away it tries "
         "again. With --state the position is kept after each message's lines "
         "are written, and read at the start if FILE is there: then --after, "
-        "--from-start and --since mean the first start only. A crash may "
-        "repeat lines, it loses none.\n"
+        "--from-start, --as-far-back and --since mean the first start only. A "
+        "crash may repeat lines, it loses none.\n"
+        "\n"
+        "Changes of a source that does not number them are found by their "
+        "order in its Change Lists, whatever their times are; with --state "
+        "FILE.list-read notes the lists that were read. Where the source has "
+        "lost changes, or has written a list anew so that new changes cannot "
+        "be told from old ones, a line on standard error says that it is not "
+        "known to be complete.\n"
         "\n"
         "--until-caught-up fails (exit status 1) when nothing new comes for a "
         "minute.\n"
@@ -721,9 +760,10 @@ const struct command follow_command = {
         "\n"
         "A source with only a Resource List or a Sitemap is followed by the "
         "differences of that list, read every --poll seconds; --state keeps "
-        "the last one in FILE.list. A list that lost 100 resources or more, "
-        "and more than 20 %, ends it with 1: look whether that is right, then "
-        "give --max-delete.\n"
+        "the last one in FILE.list. When it lacks 100 resources or more, and "
+        "more than 20 %, their deletions are held back: each look tells their "
+        "number, and --until-caught-up ends with 1. Look whether that is "
+        "right, then give --accept-deletions with that number.\n"
         "\n"
         "A list that is too large, or has no end, ends it with 1: N resources, "
         "or BYTES (500M, 2G or none) that stay free of the disks of FILE and "

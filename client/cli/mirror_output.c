@@ -4,6 +4,7 @@
 #include "client/cli/mirror_output.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/settings.h"
 #include "client/tidings.h"
+#include "proto/number.h"
 
 /* Progress */
 
@@ -88,6 +90,26 @@ mirror_output_max_delete(const char *text, int *percent)
     return true;
 }
 
+bool
+mirror_output_accept(const char *text, uint64_t *number)
+{
+    if (!text || (number_read(slice_of(text), number) && *number > 0))
+        return true;
+    say("--accept-deletions is the number of deletions that are held back");
+    return false;
+}
+
+void
+mirror_output_held(uint64_t n, uint64_t n_of)
+{
+    if (n)
+        say("held back: %" PRIu64 " of %" PRIu64 " resources would be deleted; "
+            "--accept-deletions %" PRIu64 " deletes them",
+            n, n_of, n);
+    else
+        say("held back: no deletions any more");
+}
+
 /* JSON lines:
  *
  *   {"event":"written","loc":"http://...","path":"...","bytes":12,
@@ -100,6 +122,8 @@ static const char *const names[] = {
     [TD_SYNC_FAILED] = "failed",       [TD_SYNC_LEFT] = "left",
     [TD_SYNC_TROUBLE] = "trouble",     [TD_SYNC_PROGRESS] = "progress",
     [TD_SYNC_CAUGHT_UP] = "caught-up", [TD_SYNC_REPORT] = "report",
+    [TD_SYNC_DOUBT] = "doubt",         [TD_SYNC_COMPLETE] = "complete",
+    [TD_SYNC_HELD] = "held",
 };
 
 static void
@@ -128,9 +152,16 @@ put_event(struct mirror_output *m, const struct td_sync_event *e)
     put_member(stdout, ",", "path", e->path);
     put_member(stdout, ",", "why", e->why);
     put_member(stdout, ",", "position", e->position);
+    put_member(stdout, ",", "complete_as_of", e->as_of);
+    if (e->what == TD_SYNC_DOUBT)
+        put_member(stdout, ",", "not_complete", e->why);
     if (e->report) {
         put_member(stdout, ",", "mended", e->report->mended);
         put_member(stdout, ",", "left_out", e->report->left_out);
+    }
+    if (e->what == TD_SYNC_HELD) {
+        put_number("held_back", e->n_held);
+        put_number("of", e->n_of);
     }
     if (e->what == TD_SYNC_WRITTEN)
         put_number("bytes", e->bytes);
@@ -193,12 +224,22 @@ tell_event(struct mirror_output *m, const struct td_sync_event *e)
     case TD_SYNC_TROUBLE:
         tell_trouble(m, why);
         return;
-    case TD_SYNC_REPORT:
-        mirror_output_report(e->report);
-        return;
     case TD_SYNC_CAUGHT_UP:
         if (m->is_verbose)
             say("caught up at %s", e->position ? e->position : "-");
+        return;
+    case TD_SYNC_REPORT:
+        mirror_output_report(e->report);
+        return;
+    case TD_SYNC_DOUBT:
+        say("not known to be complete: %s", why);
+        return;
+    case TD_SYNC_COMPLETE:
+        if (m->is_verbose || m->is_audit || m->is_doubtful)
+            say("complete as of %s", e->as_of);
+        return;
+    case TD_SYNC_HELD:
+        mirror_output_held(e->n_held, e->n_of);
         return;
     case TD_SYNC_WRITTEN:
         if (m->is_verbose)
@@ -213,6 +254,13 @@ tell_event(struct mirror_output *m, const struct td_sync_event *e)
     }
 }
 
+static void
+note_certainty(struct mirror_output *m, const struct td_sync_event *e)
+{
+    if (e->what == TD_SYNC_DOUBT || e->what == TD_SYNC_COMPLETE)
+        m->is_doubtful = e->what == TD_SYNC_DOUBT;
+}
+
 void
 mirror_output_event(const struct td_sync_event *event, void *user)
 {
@@ -224,10 +272,12 @@ mirror_output_event(const struct td_sync_event *event, void *user)
         snprintf(m->position, sizeof(m->position), "%s", event->position);
     if (m->is_json) {
         put_event(m, event);
+        note_certainty(m, event);
         return;
     }
     if (event->what != TD_SYNC_PROGRESS && event->what != TD_SYNC_TROUBLE)
         m->trouble[0] = '\0';
     tell_event(m, event);
+    note_certainty(m, event);
     show_progress(event);
 }

@@ -232,11 +232,17 @@ time_text(int64_t us, char to[DATETIME_SIZE + 1])
     return to;
 }
 
+static const char *
+complete_text(const struct mirror_db_certainty *c, char to[DATETIME_SIZE + 1])
+{
+    return c->doubt[0] ? "not known" : time_text(c->complete_us, to);
+}
+
 static void
 print_sets(const struct mirror_status *mirror)
 {
-    static const char *const headings[] = {"POSITION", "CAUGHT UP", "SET",
-                                           NULL};
+    static const char *const headings[] = {"POSITION", "CAUGHT UP",
+                                           "COMPLETE AS OF", "SET", NULL};
     char time[DATETIME_SIZE + 1];
     struct table table;
 
@@ -245,9 +251,63 @@ print_sets(const struct mirror_status *mirror)
     for (size_t i = 0; i < mirror->n_sets; i++) {
         table_add_text(&table, mirror->sets[i].position);
         table_add_text(&table, time_text(mirror->sets[i].caught_up_us, time));
+        table_add_text(&table, complete_text(&mirror->sets[i].certainty, time));
         table_add_text(&table, mirror->sets[i].url);
     }
     table_end(&table);
+}
+
+static void
+print_text_line(const char *label, const char *text, const char *rest)
+{
+    fputs(label, stdout);
+    print_plain(text);
+    printf("%s\n", rest);
+}
+
+/* Prints what the table has no place for, a line each. */
+static void
+print_certainty(const struct mirror_status_set *set)
+{
+    const struct mirror_db_certainty *c = &set->certainty;
+    char time[DATETIME_SIZE + 1];
+    char text[100];
+
+    if (c->doubt[0]) {
+        snprintf(text, sizeof(text), " (since %s)",
+                 time_text(c->doubt_us, time));
+        print_text_line("not known to be complete: ", c->doubt, text);
+    } else if (c->complete_us) {
+        snprintf(text, sizeof(text), "complete as of %s, by ",
+                 time_text(c->complete_us, time));
+        print_text_line(text,
+                        c->complete_by[0] ? c->complete_by : "its history", "");
+    }
+    if (c->n_held)
+        printf("held back: %" PRIu64 " of %" PRIu64
+               " resources would be deleted\n",
+               c->n_held, c->n_held_of);
+    snprintf(text, sizeof(text), "left out: %" PRIu64 " rows: ", c->n_left_out);
+    if (c->n_left_out)
+        print_text_line(text, c->left_out, "");
+    if (c->n_mended)
+        printf("mended: %" PRIu64 " values\n", c->n_mended);
+}
+
+/* Of several sets, those that are not simply complete. */
+static void
+print_certainties(const struct mirror_status *mirror)
+{
+    for (size_t i = 0; i < mirror->n_sets; i++) {
+        const struct mirror_status_set *set = &mirror->sets[i];
+        const struct mirror_db_certainty *c = &set->certainty;
+
+        if (mirror->n_sets > 1 && !c->doubt[0] && !c->n_held && !c->n_left_out)
+            continue;
+        if (mirror->n_sets > 1)
+            print_text_line("\n", set->url, "");
+        print_certainty(set);
+    }
 }
 
 static void
@@ -270,10 +330,30 @@ print_mirror(const struct mirror_status *mirror)
     else
         print_fact("at work", mirror->is_at_work ? "a process" : "nobody");
     print_sets(mirror);
+    print_certainties(mirror);
+}
+
+static void
+put_certainty(const struct mirror_db_certainty *c)
+{
+    char time[DATETIME_SIZE + 1];
+
+    put_member(stdout, ",", "complete_as_of",
+               c->complete_us ? time_text(c->complete_us, time) : NULL);
+    put_member(stdout, ",", "complete_by",
+               c->complete_by[0] ? c->complete_by : NULL);
+    put_member(stdout, ",", "not_complete", c->doubt[0] ? c->doubt : NULL);
+    put_member(stdout, ",", "not_complete_since",
+               c->doubt[0] ? time_text(c->doubt_us, time) : NULL);
+    printf(",\"held_back\":%" PRIu64 ",\"left_out\":%" PRIu64
+           ",\"mended\":%" PRIu64,
+           c->n_held, c->n_left_out, c->n_mended);
+    put_member(stdout, ",", "left_out_example",
+               c->n_left_out ? c->left_out : NULL);
 }
 
 /* {"mirror":"...","sources":["..."],"sets":[{"set":"...","position":"...",
- *  "caughtUp":"..."}],"files":3,"bytes":12,"fetch":0,"fetchBytes":0,
+ *  "caughtUp":"...","complete_as_of":"...",...}],"files":3,"bytes":12,"fetch":0,"fetchBytes":0,
  *  "remove":0,"failed":0,"atWork":true,"process":123} */
 static void
 print_mirror_json(const struct mirror_status *mirror, const char *dir)
@@ -297,6 +377,7 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
         put_member(stdout, ",", "caughtUp",
                    set->caught_up_us ? time_text(set->caught_up_us, time)
                                      : NULL);
+        put_certainty(&set->certainty);
         putchar('}');
     }
     printf("],\"files\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"fetch\":%" PRIu64
@@ -350,9 +431,9 @@ const struct command status_command = {
         "text.\n\n"
         "Of a DIR that tidings sync has made: its sources; the files that are "
         "there; what is to fetch or to remove; what the last run has given "
-        "up; the process that works on it; and of each set the position, and "
-        "when the mirror last equalled it. It sends nothing, and disturbs no "
-        "process.",
+        "up; the process that works on it; and of each set the position, when "
+        "the mirror last equalled it, and since when it is known to be "
+        "complete, or why not. It sends nothing, and disturbs no process.",
     .examples = "tidings status http://127.0.0.1:8787/ --plot\n"
                 "tidings status mirror\n",
     .options = OPTIONS(options),

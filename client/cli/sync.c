@@ -10,10 +10,13 @@
 enum {
     OPTION_UNTIL,
     OPTION_MAX_DELETE,
+    OPTION_ACCEPT,
+    OPTION_SKIP_BAD,
     OPTION_PER_HOST,
     OPTION_POLL,
+    OPTION_COMPARE,
     OPTION_NO_DUMPS,
-    OPTION_SKIP_BAD,
+    OPTION_NO_MIRRORS,
     OPTION_LIMITS,
     OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS,
     OPTION_NO_PROGRESS,
@@ -23,16 +26,21 @@ enum {
 static const struct option options[] = {
     [OPTION_UNTIL] = {"until-caught-up", NULL,
                       .help = "end when the mirror equals the source"},
-    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", .standard = "20",
-                           .help = "refuse to delete more; none is no limit"},
+    [OPTION_MAX_DELETE] = MAX_DELETE_ROW,
+    [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
+    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
                          .help = "downloads at a time from a host"},
     [OPTION_POLL] = {"poll", "SECONDS", .standard = "60",
                      .help = "between looks at a source that pushes nothing"},
+    [OPTION_COMPARE] = {"compare", "SECONDS", .standard = "86400",
+                        .help = "between comparisons with the whole list"},
     [OPTION_NO_DUMPS] =
         {"no-dumps", NULL,
          .help = "fetch files one by one, even if the source has dumps"},
-    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
+    [OPTION_NO_MIRRORS] = {"no-mirrors", NULL,
+                           .help =
+                               "fetch each file from its own address alone"},
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL, .help = "each event as a line of JSON"},
     [OPTION_NO_PROGRESS] = PROGRESS_ROW,
@@ -46,13 +54,19 @@ read_options(const struct arguments *arguments, struct td_sync_options *how,
 {
     const char *const *given = arguments->options;
     unsigned poll_s = 0;
+    unsigned compare_s = 0;
 
     if (!mirror_output_max_delete(given[OPTION_MAX_DELETE],
                                   &how->max_delete_percent) ||
         !mirror_output_number("per-host", given[OPTION_PER_HOST], 100,
                               &how->per_host) ||
-        !mirror_output_number("poll", given[OPTION_POLL], 86400, &poll_s))
+        !mirror_output_accept(given[OPTION_ACCEPT], &how->accept_deletions) ||
+        !mirror_output_number("poll", given[OPTION_POLL], 86400, &poll_s) ||
+        !mirror_output_number("compare", given[OPTION_COMPARE], 86400 * 49,
+                              &compare_s))
         return false;
+    how->compare_ms = compare_s * 1000;
+    how->has_no_mirrors = given[OPTION_NO_MIRRORS] != NULL;
     how->poll_ms = poll_s * 1000;
     how->until_caught_up = given[OPTION_UNTIL] != NULL;
     how->has_no_dumps = given[OPTION_NO_DUMPS] != NULL;
@@ -117,9 +131,15 @@ const struct command sync_command = {
         "in the way that this mirror did not write is moved to "
         "DIR/.tidings/found/.\n"
         "\n"
-        "When a source wants more than 20 % of the files deleted (and 100 or "
-        "more), in a new baseline or one hour of changes, it deletes no more "
-        "and ends with 1: look whether that is right, then give --max-delete.\n"
+        "When more than 20 % of the files would be deleted (and 100 or more), "
+        "by a new list or in one hour of changes, these deletions are held "
+        "back, and all else is done. Each run tells their number, and "
+        "--until-caught-up ends with 1. Look whether that is right, then give "
+        "--accept-deletions with that number: it holds for no more.\n"
+        "\n"
+        "The mirror is compared with the whole list of the source every "
+        "--compare seconds, and at once when something does not fit. tidings "
+        "status DIR says since when it is known to be complete, or why not.\n"
         "\n"
         "A source that is too large, or has no end, is stopped with 1: BYTES "
         "(500M, 2G or none) of a resource, of all, or those that stay free of "
@@ -132,7 +152,8 @@ const struct command sync_command = {
         "Rows of a list that cannot be used are told, and end it with 1; with "
         "0 if --skip-bad is given.\n"
         "\n"
-        "1 also tells that resources could not be had: the next run tries them "
+        "1 also tells that the mirror is not known to be complete, or that "
+        "resources could not be had: the next run tries them "
         "again; and, with --until-caught-up, that nothing came for a minute, "
         "or that a server wants to be left alone for longer.\n",
     .examples = "tidings sync http://localhost:8787/sets/news mirror\n"

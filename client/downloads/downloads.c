@@ -44,6 +44,7 @@ struct download_job {
     char *encoding;
     struct download_job_link links[1 + DOWNLOADS_DUPLICATES_MAX];
     unsigned n_links;
+    unsigned loc; /* the place of `loc` among them */
 
     unsigned at;         /* the current link */
     unsigned n_attempts; /* of all links */
@@ -56,6 +57,7 @@ struct download_job {
     char last[200];     /* the last failure of another link */
     char *url;          /* the final URL */
     uint64_t bytes;
+    int64_t date_s;
 };
 
 /* Frees the job and ends its download. */
@@ -92,26 +94,36 @@ copy_link(struct download_job_link *to, struct slice url, struct slice hash,
 /* The hash and length of the entry count; those of the link only if the entry
  * has none. */
 static bool
-copy_duplicate(struct download_job *job, const struct downloads_link *link)
+copy_duplicate(struct download_job *job, const struct want *want,
+               const struct downloads_link *link)
 {
-    struct download_job_link *to = &job->links[job->n_links++];
-    const struct download_job_link *loc = &job->links[0];
-
-    return copy_link(to, link->href,
-                     loc->hash[0] ? slice_of(loc->hash) : link->hash,
-                     loc->length != LENGTH_NONE ? loc->length : link->length);
+    return copy_link(&job->links[job->n_links++], link->href,
+                     want->hash.size ? want->hash : link->hash,
+                     want->length != LENGTH_NONE ? want->length : link->length);
 }
 
-/* Copies the usable duplicates, the best first. */
+/* True if a digest or a length tells whether the duplicate has the right
+ * bytes. */
 static bool
-copy_duplicates(struct download_job *job, const struct want *want)
+is_guarded(const struct want *want, const struct downloads_link *link)
+{
+    return want->hash.size || want->length != LENGTH_NONE || link->hash.size ||
+           link->length != LENGTH_NONE;
+}
+
+/* Copies the usable duplicates that are guarded, or those that are not, the
+ * best first. */
+static bool
+copy_duplicates(struct download_job *job, const struct want *want,
+                bool are_guarded)
 {
     bool is_taken[DOWNLOADS_LOOKED_AT_MAX] = {false};
+    unsigned most = DOWNLOADS_DUPLICATES_MAX + (are_guarded ? 0 : 1); /* loc */
     size_t n = want->n_duplicates < DOWNLOADS_LOOKED_AT_MAX
                    ? want->n_duplicates
                    : DOWNLOADS_LOOKED_AT_MAX;
 
-    while (job->n_links <= DOWNLOADS_DUPLICATES_MAX) {
+    while (job->n_links < most) {
         const struct downloads_link *best = NULL;
         size_t which = 0;
 
@@ -119,6 +131,7 @@ copy_duplicates(struct download_job *job, const struct want *want)
             const struct downloads_link *link = &want->duplicates[i];
 
             if (is_taken[i] || !host_queues_is_url(link->href) ||
+                is_guarded(want, link) != are_guarded ||
                 (best && order_of(link) >= order_of(best)))
                 continue;
             best = link;
@@ -127,7 +140,7 @@ copy_duplicates(struct download_job *job, const struct want *want)
         if (!best)
             return true;
         is_taken[which] = true;
-        if (!copy_duplicate(job, best))
+        if (!copy_duplicate(job, want, best))
             return false;
     }
     return true;
@@ -145,10 +158,14 @@ download_job_new(const struct want *want)
     problem_clear(&job->why);
     job->file = strdup(want->file);
     job->encoding = slice_dup(want->encoding);
-    job->n_links = 1;
-    if (copy_link(&job->links[0], want->loc, want->hash, want->length) &&
-        job->file && job->encoding && copy_duplicates(job, want))
-        return job;
+    /* mirrors first, where a mirror cannot send the wrong bytes. */
+    if (copy_duplicates(job, want, true)) {
+        job->loc = job->n_links++;
+        if (copy_link(&job->links[job->loc], want->loc, want->hash,
+                      want->length) &&
+            copy_duplicates(job, want, false) && job->file && job->encoding)
+            return job;
+    }
     download_job_free(job);
     return NULL;
 }
@@ -269,11 +286,11 @@ fail_job(struct download_job *job)
 {
     char text[sizeof(job->why.text)];
 
-    if (job->at > 1) {
+    if (job->n_links > 1) {
         snprintf(text, sizeof(text),
                  "%.700s; %u duplicate%s of it failed as "
                  "well, the last: %s",
-                 job->why.text, job->at - 1, job->at == 2 ? "" : "s",
+                 job->why.text, job->n_links - 1, job->n_links == 2 ? "" : "s",
                  job->last);
         problem(&job->why, job->why.rc, "%s", text);
     }
@@ -284,7 +301,7 @@ fail_job(struct download_job *job)
 static void
 leave_link(struct download_job *job, const struct problem *why)
 {
-    if (job->at == 0)
+    if (job->at == job->loc)
         job->why = *why;
     else
         snprintf(job->last, sizeof(job->last), "%.199s", why->text);
@@ -303,11 +320,15 @@ queue_job(struct download_job *job)
 
     for (; job->at < job->n_links;) {
         const struct download_job_link *link = &job->links[job->at];
-        struct host *host = host_queues_of(d->hosts, slice_of(link->url));
+        bool is_url = host_queues_is_url(slice_of(link->url));
+        struct host *host =
+            is_url ? host_queues_of(d->hosts, slice_of(link->url)) : NULL;
         struct problem why = {.text = ""};
 
         problem_clear(&why);
-        if (!host) {
+        if (!is_url) {
+            problem(&why, STATUS_INVALID, "it has no URL of http or https");
+        } else if (!host) {
             problem_memory(&why);
         } else if (host_queues_is_down(d->hosts, host, clock_steady_ms())) {
             problem(&why, STATUS_UNREACHABLE, "%s is down for now",
@@ -391,13 +412,14 @@ tell_again(const struct download_job *job, const struct problem *why)
     struct downloads *d = job->downloads;
 
     if (d->on_again)
-        d->on_again(slice_of(job->links[0].url), why, d->user);
+        d->on_again(slice_of(job->links[job->loc].url), why, d->user);
 }
 
 static void
 end_job_well(struct download_job *job, const struct download_answer *answer)
 {
     job->bytes = answer->bytes;
+    job->date_s = answer->date_s;
     job->url = strdup(answer->url);
     problem_clear(&job->why);
     if (!job->url)
@@ -487,8 +509,9 @@ report_ended(struct downloads *d)
             .id = job->id,
             .why = job->why,
             .file = job->file,
-            .url = job->url ? job->url : job->links[0].url,
+            .url = job->url ? job->url : job->links[job->loc].url,
             .bytes = job->bytes,
+            .date_s = job->date_s,
             .n_attempts = job->n_attempts,
         };
 
@@ -566,12 +589,6 @@ downloads_add(struct downloads *downloads, const struct want *want)
         job->next->prev = job;
     downloads->all = job;
     downloads->n_jobs++;
-    if (host_queues_is_url(want->loc)) {
-        queue_job(job);
-        return STATUS_OK;
-    }
-    problem(&job->why, STATUS_INVALID, "it has no URL of http or https");
-    job->at = 1;
     queue_job(job);
     return STATUS_OK;
 }

@@ -4,8 +4,10 @@
  *     downloads_add --> [queue of its host] --> download --> on_done
  *           ^               |     ^                |
  *      the ledger,          |     +-- again -------+  attempts, Retry-After
- *      while there is room  +-- next link <--------+  `duplicate`, by pri;
- *                                                     R-240
+ *      while there is room  +-- next link <--------+
+ *
+ * The links of a resource: its duplicates that a digest or a length guards, by
+ * pri; then `loc`; then the other duplicates (R-240, R-420).
  *
  * Each host has a queue, and the hosts take turns; at most `per_host` downloads
  * of one host and `total` of all run at a time. A host that fails or asks for
@@ -94,6 +96,7 @@ struct downloads_result {
     const char *file;
     const char *url; /* the final URL; lent */
     uint64_t bytes;  /* of the file */
+    int64_t date_s; /* of the server's clock at the answer; negative: unknown */
     unsigned n_attempts;
 };
 

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "client/dumps/resume_note.h"
 #include "client/lib/fetch.h"
+#include "proto/datetime.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
 
@@ -106,6 +107,7 @@ struct download {
     char *step;         /* buffer to read the partial file */
     bool is_begun;      /* the body belongs to the file */
     bool is_kept;       /* NAME.of describes the file */
+    int64_t date_s;
     bool is_other;
     bool asks_again;   /* the partial file does not fit */
     bool keeps_coding; /* the file is what the source encoded */
@@ -154,6 +156,7 @@ end_download(struct download *d, const char *url)
         .url = url,
         .bytes = d->bytes,
         .n_came = d->n_came,
+        .date_s = d->date_s,
         .is_other = d->is_other,
     };
 
@@ -376,6 +379,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     struct download *d = user;
 
     d->fetch = NULL;
+    d->date_s = httpdate_read(slice_of(answer->date));
     if (!why->rc && !d->is_begun && !d->why.rc && !d->asks_again)
         begin_body(d, answer); /* it has no body */
     /* A part of coded bytes cannot be decoded. */

@@ -58,8 +58,9 @@ struct download_answer {
     const char *url; /* after redirects; lent */
     uint64_t bytes;  /* of the file */
     uint64_t n_came; /* over the network, this time */
-    bool is_other;   /* STATUS_MALFORMED: the length, the digest or the first
-                        bytes are not those that the source announced */
+    int64_t date_s; /* of the server's clock at the answer; negative: unknown */
+    bool is_other;  /* STATUS_MALFORMED: the length, the digest or the first
+                       bytes are not those that the source announced */
 };
 
 /* STATUS_OK: the file is complete and has the length and the digests; it is not

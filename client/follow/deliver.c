@@ -99,8 +99,9 @@ deliver(struct td_follower *f, struct td_message *message)
 
     message->set = f->offered.name ? f->offered.name : f->offered.url;
     message->set_url = f->offered.url;
-    snprintf(f->place.position, sizeof(f->place.position), "%s",
-             message->position ? message->position : "");
+    if (message->position || !message->is_comparison)
+        snprintf(f->place.position, sizeof(f->place.position), "%s",
+                 message->position ? message->position : "");
     if (message->kind == TD_CHANGES) {
         f->connection.is_news |= is_new;
         f->rebase.is_rebased = false;
@@ -115,7 +116,10 @@ deliver(struct td_follower *f, struct td_message *message)
     if (is_new)
         f->attempts.new_ms = clock_steady_ms();
     if (is_caught_up(f, message))
-        return follower_fail(f, STATUS_OK, "%s", "");
+        return baseline_may_compare(f) ? follower_rest(f, 0)
+                                       : follower_fail(f, STATUS_OK, "%s", "");
+    if (f->state == FOLLOWER_LIVE && baseline_may_compare(f))
+        timer_start(f->timer, 0);
     if (f->place.has_goal && !is_patient(f, message))
         return false;
     follower_hold(f);

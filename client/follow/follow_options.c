@@ -134,8 +134,13 @@ read_rest(struct follow_options *parsed,
     parsed->max_delete_percent = options->max_delete_percent
                                      ? options->max_delete_percent
                                      : LISTING_PERCENT_DEFAULT;
+    parsed->accept_deletions = options->accept_deletions;
+    parsed->as_far_back = options->as_far_back != 0;
+    parsed->compare_ms = options->compare_ms;
     parsed->on_trouble = options->on_trouble;
+    parsed->on_doubt = options->on_doubt;
     parsed->on_progress = options->on_progress;
+    parsed->on_held = options->on_held;
     parsed->on_report = options->on_report;
     parsed->on_end = options->on_end;
     parsed->scratch = options->scratch ? strdup(options->scratch) : NULL;

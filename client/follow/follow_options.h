@@ -31,10 +31,15 @@ struct follow_options {
     char *scratch; /* NULL: none */
     char *listing; /* NULL: a temporary one */
     int max_delete_percent;
+    uint64_t accept_deletions;
     bool until_caught_up;
+    bool as_far_back;
+    unsigned compare_ms; /* 0: no comparisons by itself */
     unsigned patience_ms;
     void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
+    void (*on_doubt)(const char *why, void *user);
     void (*on_progress)(uint64_t n_resources, void *user);
+    void (*on_held)(uint64_t n, uint64_t n_of, void *user);
     void (*on_report)(const struct td_report *report, void *user);
     void (*on_end)(enum td_status rc, const char *why, void *user);
 };

@@ -87,6 +87,22 @@ on_progress(uint64_t n_resources, void *user)
 }
 
 static void
+on_doubt(const char *why, void *user)
+{
+    const struct source *s = ((struct followed *)user)->source;
+
+    s->options->follow.on_doubt(why, s->user);
+}
+
+static void
+on_held(uint64_t n, uint64_t n_of, void *user)
+{
+    const struct source *s = ((struct followed *)user)->source;
+
+    s->options->follow.on_held(n, n_of, s->user);
+}
+
+static void
 on_set_end(const struct problem *why, void *user)
 {
     struct followed *set = user;
@@ -151,6 +167,8 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
     how.until_caught_up = is_visit;
     how.on_trouble = on_trouble;
     how.on_progress = how.on_progress ? on_progress : NULL;
+    how.on_doubt = how.on_doubt ? on_doubt : NULL;
+    how.on_held = how.on_held ? on_held : NULL;
     how.on_report = how.on_report ? on_report : NULL;
     if (follower_new(s->client, &plan, &set->follower, why))
         return false;

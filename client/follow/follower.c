@@ -131,6 +131,8 @@ follower_continue(struct td_follower *f)
         f->is_due = true;
     else if (f->state == FOLLOWER_RESTING)
         follower_go(f);
+    else if (f->state == FOLLOWER_LIVE && baseline_may_compare(f))
+        follower_rest(f, 0);
     else if (phase && phase->go_on && !f->page && !f->history && !f->baseline)
         phase->go_on(f);
     else
@@ -142,8 +144,9 @@ follower_go(struct td_follower *f)
 {
     if (!f->search.is_sought)
         return follower_begin(f, FOLLOWER_SEEKING);
-    return follower_begin(f, f->rebase.is_wanted ? FOLLOWER_REBASING
-                                                 : FOLLOWER_LIVE);
+    if (f->rebase.is_wanted || baseline_may_compare(f))
+        return follower_begin(f, FOLLOWER_REBASING);
+    return follower_begin(f, FOLLOWER_LIVE);
 }
 
 bool
@@ -159,6 +162,8 @@ follower_wait(struct td_follower *f)
 {
     bool is_nudged = f->pusher.is_nudged;
 
+    if (baseline_may_compare(f))
+        return follower_rest(f, 0);
     f->pusher.is_nudged = false;
     follower_rest(f, is_nudged ? 0 : f->options.poll_ms);
     f->pusher.is_waiting = !is_nudged;
@@ -185,6 +190,23 @@ follower_report(struct td_follower *f, const char *why, unsigned ms)
         return true;
     f->is_gone = &is_gone;
     f->options.on_trouble(why, ms, f->user);
+    return follower_is_here(f, is_gone);
+}
+
+bool
+follower_doubt(struct td_follower *f, const char *why)
+{
+    struct follower_comparison *c = &f->comparison;
+    bool is_gone = false;
+
+    if (f->options.compare_ms) {
+        c->is_wanted = true;
+        snprintf(c->reason, sizeof(c->reason), "%s", why);
+    }
+    if (!f->options.on_doubt)
+        return true;
+    f->is_gone = &is_gone;
+    f->options.on_doubt(why, f->user);
     return follower_is_here(f, is_gone);
 }
 
@@ -308,6 +330,25 @@ follower_fill(struct td_follower *f, uint64_t upto)
     return follower_begin(f, FOLLOWER_FILLING);
 }
 
+/* R-416: the changes begin after the baseline's list. Takes them as far as they
+ * reach back; what happened between is not known. */
+static bool
+cross_hole(struct td_follower *f, const struct problem *why)
+{
+    const struct source_position beginning = {.is_time = true,
+                                              .time_us = DATETIME_NONE};
+    char time[DATETIME_SIZE + 1];
+
+    time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
+    problem(&f->lists.doubt, STATUS_GONE,
+            "%.600s; the list of resources is of %s: what changed between is "
+            "not known",
+            why->text, time);
+    f->comparison.unknown_us = f->lists.begins_us;
+    follower_set_place(f, &beginning);
+    return follower_rest(f, 0);
+}
+
 /* The list has no time, and the history does not reach back to its newest
  * lastmod: takes the age that the server states as the next best. */
 static bool
@@ -354,6 +395,9 @@ follower_gone(struct td_follower *f, const struct problem *why)
         (void)refuse_baseline(r);
         return guess_place(f, why);
     }
+    if (r->is_rebased && f->place.has_moment &&
+        f->place.moment.time_us != DATETIME_NONE)
+        return cross_hole(f, why);
     if (r->is_rebased && !refuse_baseline(r))
         return follower_fail(f, STATUS_GONE,
                              "%.600s; this is so for the baseline, too, that "
@@ -384,6 +428,7 @@ release_follower(struct td_follower *f)
 {
     offered_fini(&f->offered);
     listing_close(f->survey.listing);
+    read_lists_close(f->lists.read);
     broker_message_fini(&f->delivery.message);
     change_batch_fini(&f->delivery.batch);
     buf_fini(&f->gap.kept);

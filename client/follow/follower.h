@@ -149,6 +149,9 @@ struct follower_gap {
 };
 
 struct follower_lists {
+    struct read_lists *read; /* NULL: not needed yet */
+    struct problem doubt;    /* to be reported when the reading is over */
+    int64_t begins_us;       /* history_plan's */
     char etag[256];
     bool has_end; /* the history ended; the follower may be paused */
     struct problem end;
@@ -162,6 +165,8 @@ struct follower_survey {
     bool is_taking;          /* following begins at the first list */
     bool is_surveyed;        /* a baseline has read the list */
     bool is_read;            /* the list was read since the state began */
+    bool is_doubtful;        /* it never stood still while it was read */
+    bool was_held;           /* the last on_held had a number */
     uint64_t n_listed;       /* resources read from the list so far */
     int64_t progress_ms;
 };
@@ -179,6 +184,24 @@ struct follower_rebase {
     bool has_rebased; /* the last baseline ended at rebased_ms */
     int64_t rebased_ms;
     char reason[1024]; /* of TD_BASELINE_BEGIN */
+};
+
+/*
+ * Comparisons with the list of all resources, for sources that have one beside
+ * their changes.
+ *
+ *     read everything --> is one due? --> REBASING --> the same place --> ...
+ *                         doubt, td_follower_compare, compare_ms
+ */
+struct follower_comparison {
+    bool is_wanted;
+    bool is_under_way; /* FOLLOWER_REBASING is no baseline */
+    bool has_compared; /* the last one ended, or failed, at compared_ms */
+    int64_t compared_ms;
+    int64_t interval_ms; /* compare_ms counts from there: the last comparison or
+                            baseline, or the start */
+    int64_t unknown_us;  /* a list that is older leaves a doubt */
+    char reason[1024];
 };
 
 /* The end, called once; the caller still frees the follower. */
@@ -223,6 +246,7 @@ struct td_follower {
     struct follower_lists lists;
     struct follower_survey survey;
     struct follower_rebase rebase;
+    struct follower_comparison comparison;
 };
 
 /* follower_api.c */
@@ -268,6 +292,11 @@ bool poll_is_behind(const struct td_follower *f);
  * next look; false. */
 bool poll_over(struct td_follower *f);
 
+/* phase_baseline.c */
+
+/* True if a comparison is due and possible: follower_go begins it. */
+bool baseline_may_compare(const struct td_follower *f);
+
 /* phase_survey.c */
 
 /* Opens the listing. False: the follower has ended. */
@@ -283,8 +312,13 @@ void survey_swap(struct td_follower *f, struct listing **listing);
 bool survey_read(struct td_follower *f, struct baseline_plan *plan,
                  baseline_entry_fn *on_entry, baseline_end_fn *on_end);
 
-/* Completes the listing's reading by a baseline. False: the follower
- * has ended. */
+/* Why a follower ends whose caller has no on_held. */
+#define SURVEY_HELD_TEXT                                                \
+    "the list lacks more resources than may be deleted at once: these " \
+    "deletions are held back"
+
+/* Completes the listing's reading by a baseline. False: the follower has
+ * ended. */
 bool survey_take(struct td_follower *f);
 
 /* deliver.c */
@@ -357,6 +391,9 @@ bool follower_gone(struct td_follower *f, const struct problem *why);
 bool follower_end(struct td_follower *f, const struct problem *why);
 bool follower_fail(struct td_follower *f, enum status rc, const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
+
+/* Calls on_doubt, and wants a comparison. False: the follower is gone. */
+bool follower_doubt(struct td_follower *f, const char *why);
 
 /* Drops all exchanges and tries again after a pause; false. */
 bool follower_trouble(struct td_follower *f, const struct problem *why);

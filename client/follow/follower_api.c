@@ -1,6 +1,7 @@
 /*
  * follower_api.c - the public functions of followers, and their beginning.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -53,7 +54,8 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->shared.stream = plan->shared;
     f->shared.number = plan->number;
     f->attempts.pause_ms = PAUSE_FIRST;
-    f->attempts.new_ms = clock_steady_ms();
+    f->comparison.unknown_us = f->lists.begins_us = DATETIME_NONE;
+    f->attempts.new_ms = f->comparison.interval_ms = clock_steady_ms();
     buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
     buf_init(&f->gap.body, 0);
 
@@ -148,6 +150,18 @@ td_follower_position(const struct td_follower *follower)
     return follower->place.position;
 }
 
+const char *
+td_follower_kind(const struct td_follower *follower)
+{
+    const struct offered *o = &follower->offered;
+
+    if (!o->url)
+        return NULL;
+    return o->capability_list || o->memory || o->change_list || o->change_dump
+               ? "resourcesync"
+               : "sitemap";
+}
+
 void
 td_follower_pause(struct td_follower *follower)
 {
@@ -169,6 +183,21 @@ td_follower_resume(struct td_follower *follower)
     if (follower->state != FOLLOWER_RESTING || follower->is_due)
         timer_start(follower->timer, 0);
     follower->is_due = false;
+}
+
+void
+td_follower_compare(struct td_follower *follower, const char *why)
+{
+    struct follower_comparison *c = &follower->comparison;
+
+    if (follower->state == FOLLOWER_ENDED)
+        return;
+    c->is_wanted = true;
+    snprintf(c->reason, sizeof(c->reason), "%s", why);
+    if (follower->state == FOLLOWER_LIVE)
+        timer_start(follower->timer, 0);
+    else if (follower->pusher.is_waiting)
+        push_nudge(follower);
 }
 
 void

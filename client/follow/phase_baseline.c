@@ -1,6 +1,6 @@
 /*
  * phase_baseline.c - takes baselines when the history does not reach back to
- * the place.
+ * the place; compares with the source's list when that is wanted.
  *
  *     gone --> seek --> TD_BASELINE_BEGIN, TD_BASELINE ..., TD_BASELINE_END
  *                                 ^                               |
@@ -10,6 +10,9 @@
  * TD_BASELINE_BEGIN is sent with the first resource, or at the end: the
  * caller's data is not void because a source has no list.
  *
+ * A comparison (R-430) is a baseline of the list that leaves the place where it
+ * is. If the list cannot be had, the follower goes on without it.
+ *
  * A set of Tidings without a list of its resources, but with its whole history,
  * is followed from the beginning: the caller's data is void, the baseline is
  * empty, and all resources come as changes.
@@ -18,21 +21,45 @@
 
 #include "base/clock.h"
 #include "client/follow/follower.h"
+#include "proto/datetime.h"
 
 /* Least milliseconds between the end of a baseline and the next one: a source
  * that changes its history again and again (two servers of one name) must not
  * keep the follower loading. */
 #define REBASE_LEAST_MS 60000
 
+bool
+baseline_may_compare(const struct td_follower *f)
+{
+    const struct follower_comparison *c = &f->comparison;
+    int64_t now_ms = clock_steady_ms();
+    struct source_position place;
+
+    if (!f->offered.resource_list || follower_has_only_list(f) ||
+        !follower_place(f, &place) || place.is_end)
+        return false;
+    /* Lists of Tidings are proven: the interval is for others. */
+    if (!c->is_wanted)
+        return f->options.compare_ms && place.is_time &&
+               now_ms - c->interval_ms >= (int64_t)f->options.compare_ms;
+    return !c->has_compared || now_ms - c->compared_ms >= REBASE_LEAST_MS;
+}
+
 static bool
 announce_baseline(struct td_follower *f, enum td_kind kind,
                   const struct source_position *place)
 {
+    const bool is_comparison = f->comparison.is_under_way;
     char position[TD_POSITION_SIZE];
-    struct td_message m = {.kind = kind};
+    char as_of[DATETIME_SIZE + 1] = "";
+    struct td_message m = {.kind = kind, .is_comparison = is_comparison};
 
     if (kind == TD_BASELINE_BEGIN)
-        m.reason = f->rebase.reason;
+        m.reason = is_comparison ? f->comparison.reason : f->rebase.reason;
+    if (kind == TD_BASELINE_END && f->rebase.standing.is_time) {
+        datetime_write(as_of, f->rebase.standing.time_us);
+        m.as_of = as_of;
+    }
     if (kind == TD_BASELINE) {
         m.n_changes = changes_count(&f->delivery.batch.changes);
         m.changes = changes_seal(&f->delivery.batch.changes);
@@ -67,6 +94,38 @@ hand_over_resources(struct td_follower *f)
     return goes_on;
 }
 
+/* Notes the end of a comparison. */
+static void
+note_comparison(struct td_follower *f)
+{
+    f->comparison.is_wanted = f->comparison.is_under_way = false;
+    f->comparison.has_compared = true;
+    f->comparison.compared_ms = f->comparison.interval_ms = clock_steady_ms();
+}
+
+/* Ends the comparison: goes on at the follower's place. R-416: a list that is
+ * no newer than the hole before the changes proves nothing of it. */
+static bool
+end_comparison(struct td_follower *f)
+{
+    const struct source_position as_of = f->rebase.standing;
+    struct source_position place;
+
+    follower_place(f, &place);
+    if (!announce_baseline(f, TD_BASELINE_END, &place))
+        return false;
+    note_comparison(f);
+    if (as_of.is_time && as_of.time_us < f->comparison.unknown_us) {
+        if (!follower_doubt(f, "the list of resources is still older than the "
+                               "first change"))
+            return false;
+        f->comparison.is_wanted = false; /* after compare_ms */
+    } else {
+        f->comparison.unknown_us = DATETIME_NONE;
+    }
+    return follower_rest(f, 0);
+}
+
 /* Ends the baseline: moves to its place and goes on. */
 static bool
 hand_over_end(struct td_follower *f)
@@ -75,6 +134,9 @@ hand_over_end(struct td_follower *f)
 
     if (!follower_tell_report(f))
         return false;
+    if (f->comparison.is_under_way)
+        return end_comparison(f);
+    f->comparison.interval_ms = clock_steady_ms();
     f->rebase.is_wanted = false;
     f->rebase.is_rebased = true;
     f->rebase.has_rebased = true;
@@ -137,6 +199,33 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     return hand_over_resources(f);
 }
 
+/* The list has changed while it was read: the caller begins anew, too. */
+static void
+on_anew(const char *why, void *user)
+{
+    struct td_follower *f = user;
+
+    snprintf(f->comparison.is_under_way ? f->comparison.reason
+                                        : f->rebase.reason,
+             sizeof(f->rebase.reason), "%s", why);
+    f->rebase.is_begun = false;
+    f->delivery.has_batch = false;
+    change_batch_clear(&f->delivery.batch);
+}
+
+/* The list cannot be had: the next comparison may come later. */
+static void
+fail_comparison(struct td_follower *f, const struct problem *why)
+{
+    bool is_wanted = f->comparison.is_wanted && !f->options.until_caught_up;
+    struct problem told = *why;
+
+    note_comparison(f);
+    f->comparison.is_wanted = is_wanted;
+    problem_prefix(&told, told.rc, "cannot compare with the list: ");
+    follower_rest_because(f, told.text, 0);
+}
+
 static void
 on_end(const struct problem *why, const struct source_position *place,
        const struct source_position *guess, void *user)
@@ -147,6 +236,11 @@ on_end(const struct problem *why, const struct source_position *place,
     f->baseline = NULL;
     f->is_held = false;
     f->attempts.n_heard = 0;
+    if (told.rc && f->comparison.is_under_way && told.rc != STATUS_MEMORY &&
+        told.rc != STATUS_IO) {
+        fail_comparison(f, &told);
+        return;
+    }
     if (told.rc == STATUS_UNREACHABLE) {
         f->search.is_sought = false;
         follower_trouble(f, &told);
@@ -164,10 +258,41 @@ on_end(const struct problem *why, const struct source_position *place,
     }
 }
 
+/* R-418: without a list, and without numbers that would prove it: follows the
+ * changes that the source still has, and reports that it is not everything. */
+static bool
+begin_far_back(struct td_follower *f)
+{
+    const struct source_position beginning = {.is_time = true,
+                                              .time_us = DATETIME_NONE};
+
+    f->rebase.is_wanted = false;
+    problem(&f->lists.doubt, STATUS_GONE,
+            "%.800s; the source offers no list of its resources",
+            f->rebase.reason);
+    follower_set_place(f, &beginning);
+    return follower_rest(f, 0);
+}
+
+/* True if nothing but Change Lists without numbers leads on; and the follower
+ * did not begin as far back as they reach. */
+static bool
+may_begin_far_back(const struct td_follower *f)
+{
+    const struct offered *o = &f->offered;
+    struct source_position place;
+
+    return !o->stream && !o->memory && (o->change_list || o->change_dump) &&
+           follower_place(f, &place) && !place.at.epoch[0] &&
+           (!place.is_time || place.time_us != DATETIME_NONE);
+}
+
 /* Without a list: follows the whole history, or fails. */
 static bool
 begin_without_list(struct td_follower *f)
 {
+    if (may_begin_far_back(f))
+        return begin_far_back(f);
     if (!f->offered.earliest ||
         source_position_read(slice_of(f->offered.earliest),
                              &f->rebase.standing) ||
@@ -192,9 +317,22 @@ wait_longer(struct td_follower *f, unsigned ms)
 static bool
 begin_baseline(struct td_follower *f)
 {
-    struct baseline_plan plan = {.scratch = f->options.scratch};
+    struct baseline_plan plan = {
+        .scratch = f->options.scratch,
+        .on_anew = on_anew,
+    };
     int64_t now = clock_steady_ms();
 
+    f->comparison.is_under_way = !f->rebase.is_wanted;
+    if (f->comparison.is_under_way) {
+        if (!f->comparison.is_wanted)
+            snprintf(f->comparison.reason, sizeof(f->comparison.reason),
+                     "the last comparison was long ago");
+        follower_enter(f, FOLLOWER_REBASING);
+        f->rebase.is_begun = false;
+        plan.scratch = NULL;
+        return survey_read(f, &plan, on_entry, on_end) && false;
+    }
     if (f->rebase.has_rebased && now - f->rebase.rebased_ms < REBASE_LEAST_MS)
         return wait_longer(
             f, (unsigned)(f->rebase.rebased_ms + REBASE_LEAST_MS - now));
@@ -206,7 +344,7 @@ begin_baseline(struct td_follower *f)
         plan.listing = f->survey.listing;
     }
     if (!f->offered.resource_list &&
-        !(f->offered.resource_dump && f->options.scratch))
+        !(f->offered.resource_dump && plan.scratch))
         return begin_without_list(f);
     return survey_read(f, &plan, on_entry, on_end) && false;
 }

@@ -52,9 +52,9 @@ reaches_beginning(const char *earliest)
 }
 
 /* TD_BASELINE_FIRST: takes a baseline, unless the follower can begin with the
- * first change and no dump would save it fetching each resource. A source with
- * nothing but Change Lists is believed, too: "0" is gone if they do not reach
- * back. */
+ * first change and no dump would save it fetching each resource. R-418: a
+ * source with nothing but Change Lists is followed as far back as these reach;
+ * the history doubts that this is everything. */
 static void
 settle_beginning(struct td_follower *f)
 {
@@ -62,17 +62,21 @@ settle_beginning(struct td_follower *f)
     struct source_position beginning = {.is_time = false};
     struct source_position place;
     bool has_dump = o->resource_dump && f->options.scratch;
+    bool has_lists_alone =
+        !o->resource_list && !o->resource_dump && !o->stream && !o->memory;
+    bool is_first = f->options.baseline == TD_BASELINE_FIRST;
 
-    if (f->options.baseline != TD_BASELINE_FIRST || follower_place(f, &place) ||
-        f->rebase.is_wanted)
+    if (follower_place(f, &place) || f->rebase.is_wanted)
         return;
-    if (!has_dump && reaches_beginning(o->earliest) &&
-        !source_position_read(slice_of(o->earliest), &beginning)) {
+    if ((is_first && !has_dump && reaches_beginning(o->earliest)) ||
+        (!is_first && f->options.as_far_back && o->earliest)) {
+        if (!source_position_read(slice_of(o->earliest), &beginning))
+            follower_set_place(f, &beginning);
+    } else if (is_first ? has_lists_alone : f->options.as_far_back) {
+        beginning.is_time = !follower_has_only_list(f);
+        beginning.time_us = DATETIME_NONE;
         follower_set_place(f, &beginning);
-    } else if (!o->resource_list && !o->resource_dump && !o->stream &&
-               !o->memory) {
-        follower_set_place(f, &beginning);
-    } else {
+    } else if (is_first) {
         f->rebase.is_wanted = true;
         snprintf(f->rebase.reason, sizeof(f->rebase.reason),
                  "nothing is known yet");

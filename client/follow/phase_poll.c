@@ -58,16 +58,42 @@ on_end(const struct problem *why, const struct source_position *upto,
     f->phases[f->state]->go_on(f);
 }
 
+/* Opens the notes of the lists read. False: the follower has ended. */
+static bool
+open_read_lists(struct td_follower *f)
+{
+    struct problem why = {.text = ""};
+    struct buf path;
+
+    if (f->lists.read || !f->place.has_moment)
+        return true;
+    buf_init(&path, SIZE_MAX / 2);
+    if (f->options.listing)
+        buf_add_format(&path, "%s-read%c", f->options.listing, '\0');
+    if (path.failed)
+        problem_memory(&why);
+    else
+        f->lists.read = read_lists_open(f->options.listing ? path.data : NULL,
+                                        f->options.url, &why);
+    buf_fini(&path);
+    return f->lists.read || follower_end(f, &why);
+}
+
 bool
 poll_lists(struct td_follower *f)
 {
     struct history_plan plan = {.offered = &f->offered,
+                                .doubt = &f->lists.doubt,
+                                .begins_us = &f->lists.begins_us,
                                 .scratch = f->options.scratch,
                                 .etag = &f->lists.etag,
                                 .is_closed = &f->lists.is_closed,
                                 .report = &f->report,
                                 .silence_s = f->options.silence_s};
 
+    if (!open_read_lists(f))
+        return false;
+    plan.lists = f->lists.read;
     if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
         f->lists.etag[0] = '\0';
     else /* not for a gap: a new connection may help instead */
@@ -151,9 +177,25 @@ poll_over(struct td_follower *f)
     transport_choice_fit(&f->connection.choice, TD_POLL);
     if (!follower_tell_report(f) || !send_heartbeat(f))
         return false;
-    if (f->options.until_caught_up)
+    if (f->options.until_caught_up && f->survey.was_held && !f->options.on_held)
+        return follower_fail(f, STATUS_REFUSED, "%s", SURVEY_HELD_TEXT);
+    if (f->options.until_caught_up && !baseline_may_compare(f))
         return follower_fail(f, STATUS_OK, "%s", "");
     return follower_wait(f);
+}
+
+/* The caller has all entries of the lists. False: the follower has ended. */
+static bool
+keep_read_lists(struct td_follower *f)
+{
+    struct problem why = f->lists.doubt;
+
+    f->lists.doubt = (struct problem){.text = ""};
+    if (why.rc && !follower_doubt(f, why.text))
+        return false;
+    problem_clear(&why);
+    return !f->lists.read || !read_lists_commit(f->lists.read, &why) ||
+           follower_end(f, &why);
 }
 
 /* Entries that came before lists failed are valid: they came in order. Any step
@@ -173,16 +215,16 @@ continue_polling(struct td_follower *f)
     if (f->lists.end.rc)
         return handle_failure(f, was_fresh);
     follower_set_place(f, &f->lists.upto);
+    if (!keep_read_lists(f))
+        return false;
     if (f->lists.is_closed) /* the source names the next list */
         f->search.is_sought = false;
     return poll_over(f);
 }
 
-/* Begins now: after the head of the set or, if the source does not state it,
- * after the time of the source's answer. That is its server's time, because the
- * times in its lists are; with our clock, wrong by hours, changes of these
- * hours would be missed. The time has whole seconds: earlier changes of the
- * same second are handed over, too. */
+/* Begins now: after the head of the set or, if the source does not state it, at
+ * the end of its lists (R-414). If these say no time, that of the source's
+ * answer is a hint: its clock's, not ours. */
 static void
 begin_now(struct td_follower *f)
 {
@@ -194,7 +236,7 @@ begin_now(struct td_follower *f)
         follower_set_place(f, &place);
         return;
     }
-    place = (struct source_position){.is_time = true};
+    place = (struct source_position){.is_time = true, .is_end = true};
     if (date_s >= 0) {
         place.time_us = date_s * 1000000;
     } else { /* our clock is better than none */

@@ -179,15 +179,48 @@ handle_failure(struct td_follower *f, const struct problem *why)
     return follower_trouble(f, &told);
 }
 
+/* Tells of deletions that are held back, at each reading, and once when there
+ * are none any more. False: the follower is gone. */
+static bool
+report_held(struct td_follower *f)
+{
+    const struct listing_extent *extent = listing_extent(f->survey.listing);
+    bool is_gone = false;
+    bool was_held = f->survey.was_held;
+
+    f->survey.was_held = extent->n_held > 0;
+    if (!was_held && !extent->n_held)
+        return true;
+    if (!f->options.on_held)
+        return !extent->n_held ||
+               follower_report(f, SURVEY_HELD_TEXT, f->options.poll_ms);
+    f->is_gone = &is_gone;
+    f->options.on_held(extent->n_held, extent->n_resources, f->user);
+    return follower_is_here(f, is_gone);
+}
+
+static bool
+compare_list(struct td_follower *f)
+{
+    const struct listing_guard guard = {
+        .max_percent = f->options.max_delete_percent,
+        .accepts = f->options.accept_deletions,
+        .is_doubtful = f->survey.is_doubtful,
+    };
+
+    f->survey.was_held |= listing_extent(f->survey.listing)->n_held > 0;
+    if (!listing_compare(f->survey.listing, &guard))
+        return failed_listing(f);
+    return report_held(f);
+}
+
 static bool
 take_list(struct td_follower *f)
 {
     struct source_position place;
 
     if (!f->survey.is_taking)
-        return listing_compare(f->survey.listing, f->options.max_delete_percent,
-                               f->offered.resource_list) ||
-               failed_listing(f);
+        return compare_list(f);
     if (!survey_take(f))
         return false;
     f->survey.is_taking = f->survey.is_surveyed = false;
@@ -202,6 +235,24 @@ on_wait(const struct problem *why, unsigned ms, void *user)
     struct td_follower *f = user;
 
     follower_report(f, why->text, ms);
+}
+
+static void
+on_anew(const char *why, void *user)
+{
+    struct td_follower *f = user;
+
+    (void)why;
+    f->survey.n_listed = 0;
+}
+
+static void
+on_doubt(const char *why, void *user)
+{
+    struct td_follower *f = user;
+
+    f->survey.is_doubtful = true;
+    follower_doubt(f, why);
 }
 
 static bool continue_survey(struct td_follower *f);
@@ -233,6 +284,8 @@ survey_read(struct td_follower *f, struct baseline_plan *plan,
     plan->offered = &f->offered;
     plan->report = &f->report;
     plan->on_wait = on_wait;
+    plan->on_doubt = on_doubt;
+    f->survey.is_doubtful = false;
     if (f->options.until_caught_up) /* 0 would be none */
         plan->patience_s =
             f->options.patience_ms / 1000 + (f->options.patience_ms % 1000 > 0);
@@ -246,8 +299,8 @@ survey_read(struct td_follower *f, struct baseline_plan *plan,
 static bool
 read_list(struct td_follower *f)
 {
-    struct baseline_plan plan = {.listing = f->survey.listing,
-                                 .is_partial = true};
+    struct baseline_plan plan = {
+        .listing = f->survey.listing, .is_partial = true, .on_anew = on_anew};
 
     f->survey.n_listed = 0;
     f->survey.progress_ms = clock_steady_ms();

@@ -24,7 +24,7 @@ advance_position(struct history *h)
     if (until / 1000000 >= clock_now_us() / 1000000)
         return;
     h->now.time_us = until;
-    h->now.n_at = h->now.mark = 0;
+    h->now.n_at = 0;
 }
 
 /* True if a list seems to be missing before the part `i`: while a source moves
@@ -40,9 +40,24 @@ has_hole(const struct history *h)
            part->from_us > part[-1].until_us && part->from_us > h->now.time_us;
 }
 
+/* True if the part `i` need not be read: it is before the list of the place, or
+ * a package, which does not grow. */
+static bool
+is_past_part(const struct history *h)
+{
+    const struct history_origin *o = &h->origin;
+
+    return o->has_lists && o->has_part && history_was_read(h, h->i) &&
+           (h->i < o->part ||
+            (h->i == o->part && h->parts.all[h->i].is_package &&
+             !o->place.is_within));
+}
+
 static void
 read_part(struct history *h)
 {
+    while (h->i < h->parts.n && is_past_part(h))
+        h->i++;
     if (has_hole(h) && history_again(h))
         return;
     if (h->i >= h->parts.n) {
@@ -72,6 +87,11 @@ on_timer(void *user)
     }
     switch (h->state) {
     case HISTORY_TOP:
+        h->origin = (struct history_origin){
+            .place = h->now,
+            .has_lists =
+                h->now.has_list && read_lists_find(h->plan.lists, h->now.list),
+        };
         if (h->plan.offered->change_list) {
             history_load(h, DOCUMENT_TOP);
             break;
@@ -105,6 +125,9 @@ history_start(struct td_client *client, const struct history_plan *plan,
     h->on_end = on_end;
     h->retry.pause_ms = PAUSE_FIRST;
     h->user = user;
+    h->moment.when_us = DATETIME_NONE;
+    if (plan->lists)
+        read_lists_drop(plan->lists);
     list_entries_init(&h->list.kept);
     history_clear_root(h);
     h->list.head.from_us = h->list.head.until_us = DATETIME_NONE;

@@ -11,19 +11,19 @@
  * first entry, a sliding window has lost its older entries, an index may stand
  * where a list is expected. Before it hands over the first entry, the history
  * decides whether all parts together reach back to the place; else the end is
- * STATUS_GONE. Entries out of order in one list are sorted by time, stably; an
- * entry without any time gets the time of the one before.
+ * STATUS_GONE.
  *
- * Lists of Tidings have seqs; then these decide, not times. The place "0" needs
- * seqs: a list without them never claims to have all changes ever.
- *
- * The history does not notice an entry that the source later inserts before
- * entries handed over, by its time or its place in the list: R-142 and R-150
- * forbid it.
+ * Lists of Tidings have seqs; then these decide. Other lists are followed by
+ * their order (source_position.h, list_entries.h): new are the entries behind
+ * those that were read, and all entries of a list that was never read
+ * (read_lists.h). Before the first list is read, times decide: the entries
+ * since a baseline. The place "0" needs seqs: a list without them never claims
+ * to have all changes ever.
  */
 #ifndef CLIENT_HISTORY_HISTORY_H
 #define CLIENT_HISTORY_HISTORY_H
 
+#include "client/history/read_lists.h"
 #include "client/lib/client.h"
 #include "client/source/discovery.h"
 #include "client/source/document.h"
@@ -54,16 +54,22 @@ typedef bool history_wait_fn(const struct problem *why, unsigned *ms,
 struct history_plan {
     const struct offered *offered; /* must stay until the end */
     struct source_position after;
-    const char
-        *scratch; /* directory for packages of Change Dumps, must stay
-                     until the end; NULL: only manifests with addresses
-                     of their own are read (R-185); others are STATUS_GONE */
+    struct read_lists *lists; /* of a source without seqs; NULL: the place
+                                 alone counts. Notes what was read; the caller
+                                 commits it. Must stay until the end */
+    const char *scratch; /* directory for packages of Change Dumps, must stay
+                            until the end; NULL: a temporary one */
     /* The ETag of the list that the history ended with, kept for the next time,
      * so that an unchanged list costs a 304. In and out; "" at first. */
     char (*etag)[256];
     /* Out, with STATUS_OK: the source offers one list, and it is closed; later
      * changes stand in another one (R-143). NULL: unwanted. */
     bool *is_closed;
+    /* Out, with STATUS_OK: why entries may be missing in spite of that (R-412);
+     * unchanged if there is no doubt. NULL: unwanted. */
+    struct problem *doubt;
+    int64_t *begins_us; /* out: where the lists begin, if they do not reach
+                           back; or DATETIME_NONE. NULL: unwanted */
     /* Receives what was mended and left out of the lists, added to what it has.
      * NULL: none. Must stay until the end. */
     struct list_report *report;

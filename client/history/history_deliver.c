@@ -2,9 +2,10 @@
  * history_deliver.c - selects the new entries of a list, with the place after
  * each.
  *
- * By seqs a list either continues the last one or is broken. By time it skips
- * entries before the place, and as many entries at the time of the place as the
- * place says.
+ * By seqs a list either continues the last one or is broken. Without seqs
+ * list_entries.c has found the entries that were read before; where it cannot,
+ * the times decide: entries before the place are skipped, and as many at the
+ * time of the place as the place says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,135 +18,156 @@
 /* Entries of one moment that are compared with each other. */
 #define MET_MAX 10000
 
-/* 0xff ends the text: it is not in UTF-8. */
-static uint64_t
-add_text(uint64_t hash, struct slice text)
-{
-    return history_hash(history_hash(hash, text), SLICE("\xff"));
-}
-
-/* Hashes what distinguishes an entry from others of its moment; never 0. */
-static uint64_t
-mark_of(const struct document_entry *e)
-{
-    uint64_t hash = FNV1A_BEGIN + (uint64_t)e->change.kind;
-
-    hash = add_text(hash, e->change.loc);
-    hash = add_text(hash, e->change.hash);
-    hash = (hash ^ e->change.length) * FNV1A_PRIME;
-    return hash ? hash : 1;
-}
-
 /*
  * The same entry may stand in two lists or pages: if a list has two addresses,
  * or moves on while it is read. An entry of the same resource and moment from
  * another part or page is neither handed over again nor counted.
  */
 static bool
-was_met_elsewhere(struct history *h, const struct list_entries_entry *k,
-                  uint64_t mark)
+was_met_elsewhere(struct history *h, const struct list_entries_entry *k)
 {
-    struct met met = {mark, h->i, k->page};
+    struct met met = {k->mark, h->i, k->page};
+    struct history_moment *m = &h->moment;
 
-    if (h->moment.n_met == 0)
-        h->moment.is_mixed = false;
-    else if (h->moment.met[0].part != met.part ||
-             h->moment.met[0].page != met.page)
-        h->moment.is_mixed = true;
-    for (size_t i = 0; h->moment.is_mixed && i < h->moment.n_met; i++)
-        if (h->moment.met[i].hash == met.hash &&
-            (h->moment.met[i].part != met.part ||
-             h->moment.met[i].page != met.page))
+    if (k->bound_us != k->when_us) /* it has no time of its own */
+        return false;
+    if (m->n_met == 0)
+        m->is_mixed = false;
+    else if (m->met[0].part != met.part || m->met[0].page != met.page)
+        m->is_mixed = true;
+    for (size_t i = 0; m->is_mixed && i < m->n_met; i++)
+        if (m->met[i].mark == met.mark &&
+            (m->met[i].part != met.part || m->met[i].page != met.page))
             return true;
-    if (!h->moment.met)
-        h->moment.met = malloc(MET_MAX * sizeof(*h->moment.met));
-    if (h->moment.met && h->moment.n_met < MET_MAX)
-        h->moment.met[h->moment.n_met++] = met;
+    if (!m->met)
+        m->met = malloc(MET_MAX * sizeof(*m->met));
+    if (m->met && m->n_met < MET_MAX)
+        m->met[m->n_met++] = met;
     return false;
 }
 
-/* True if the entry is new; then `h->now` is the place after it. */
-static bool
-passes_by_time(struct history *h, const struct list_entries_entry *k)
+static void
+enter_moment(struct history *h, int64_t when_us)
 {
-    uint64_t mark = mark_of(k->entry);
+    if (h->moment.when_us == when_us)
+        return;
+    h->moment.when_us = when_us;
+    h->moment.n = h->moment.n_met = 0;
+}
 
-    if (k->when_us < h->now.time_us)
+/* R-410: true if the entry has no time, and may have happened after the place,
+ * before which nothing of this list is known. */
+static bool
+may_be_later(const struct history *h, const struct list_entries_entry *k)
+{
+    const struct source_position *place = &h->origin.place;
+
+    return (source_position_is_moment(place) ||
+            h->list.kept.found == LIST_LOST) &&
+           k->bound_us != k->when_us && k->bound_us >= place->time_us;
+}
+
+/* True if the entry is new by the order of its list, and no repeat of one in
+ * another list. The time of the place is the latest of all entries up to it. */
+static bool
+passes_by_order(struct history *h, const struct list_entries_entry *k)
+{
+    const struct list_past *past = &h->list.past;
+    bool has_time = k->bound_us == k->when_us;
+    bool is_of_other = !past->mark && past->known.slots &&
+                       !(h->list.kept.found == LIST_CONTINUED && past->n);
+
+    enter_moment(h, k->when_us);
+    if ((has_time && is_of_other && mark_set_has(&past->known, k->mark)) ||
+        was_met_elsewhere(h, k))
         return false;
-    if (k->when_us > h->now.time_us) {
+    if (k->when_us == h->now.time_us) {
+        h->now.n_at++;
+    } else if (k->when_us > h->now.time_us || !h->list.kept.is_in_order) {
         h->now.time_us = k->when_us;
-        h->now.n_at = 0;
-        h->moment.n = 0;
-        h->moment.n_met = 0;
+        h->now.n_at = 1;
     }
-    if (was_met_elsewhere(h, k, mark))
-        return false;
-    if (++h->moment.n <= h->now.n_at)
-        return false;
-    h->now.n_at = h->moment.n;
-    h->now.mark = mark;
     return true;
 }
 
-/* Finds the entry with the place's mark among those of its moment. Returns the
- * number of the last candidate, 0 if there is none; `*is_there`: the list has
- * that mark at all. */
-static uint64_t
-find_mark(struct history *h, bool *is_there)
+/* True if the entry is new by its time. */
+static bool
+passes_by_time(struct history *h, const struct list_entries_entry *k)
 {
-    size_t n_met = h->moment.n_met;
-    uint64_t n = h->moment.n;
-    uint64_t found = 0;
-
-    *is_there = false;
-    for (size_t i = 0; i < h->list.kept.n; i++) {
-        const struct list_entries_entry *k = &h->list.kept.entries[i];
-        uint64_t mark;
-
-        if (k->when_us != h->now.time_us)
-            continue;
-        mark = mark_of(k->entry);
-        if (was_met_elsewhere(h, k, mark))
-            continue;
-        n++;
-        if (mark != h->now.mark)
-            continue;
-        *is_there = true;
-        if (n <= h->now.n_at)
-            found = n;
+    if (source_position_is_moment(&h->origin.place))
+        return (k->when_us >= h->origin.place.time_us || may_be_later(h, k)) &&
+               passes_by_order(h, k);
+    if (k->when_us < h->now.time_us)
+        return may_be_later(h, k);
+    if (k->when_us > h->now.time_us) {
+        h->now.time_us = k->when_us;
+        h->now.n_at = 0;
     }
-    h->moment.n_met = n_met;
-    return found;
+    enter_moment(h, k->when_us);
+    if (was_met_elsewhere(h, k) || ++h->moment.n <= h->now.n_at)
+        return false;
+    h->now.n_at = h->moment.n;
+    return true;
+}
+
+/* Returns the sum of the marks before the entry `i`. Each call has a greater
+ * `i`. */
+static uint64_t
+sum_before(struct history *h, size_t i)
+{
+    while (h->list.n_summed < i)
+        h->list.sum += h->list.kept.marks[h->list.n_summed++];
+    return h->list.sum;
+}
+
+/* Moves the place behind a new entry. */
+static void
+move_place(struct history *h, const struct list_entries_entry *k)
+{
+    if (h->list.is_behind)
+        return;
+    h->now.has_list = true;
+    h->now.list = history_url(h, h->i);
+    h->now.mark = k->mark;
+    h->now.is_within = !h->list.kept.is_in_order;
+    if (h->now.is_within) {
+        h->now.n_read = h->list.begun.n_read;
+        h->now.sum = h->list.begun.sum;
+    } else {
+        h->now.n_read = k->i + 1;
+        h->now.sum = sum_before(h, k->i + 1);
+    }
+}
+
+static bool
+passes(struct history *h, const struct list_entries_entry *k)
+{
+    if (k->is_known ||
+        !(h->list.is_by_time ? passes_by_time : passes_by_order)(h, k))
+        return false;
+    move_place(h, k);
+    return true;
 }
 
 /*
- * Lists do not always keep R-142: a window loses entries at its beginning,
- * another list has only the last change of each resource. Then the count is
- * wrong: of the entries at the place's moment, those up to the one with its
- * mark were handed over. Without that mark all of the moment are handed over
- * again, rather than one missed; unless the list begins with that moment and
- * may have lost later entries. False: gone.
+ * Without the order of the list the number of entries at the place's moment
+ * says nothing: all of them are handed over again, rather than one missed;
+ * unless the list begins with that moment and may have lost later entries.
+ * False: gone.
  */
 static bool
-begin_list(struct history *h)
+begin_by_time(struct history *h)
 {
     const struct history_part *part = &h->parts.all[h->i];
-    bool is_window = h->list.head.from_us == DATETIME_NONE &&
+    bool is_window = !source_position_is_old(&h->origin.place) &&
+                     h->list.head.from_us == DATETIME_NONE &&
                      part->from_us == h->now.time_us &&
                      h->list.kept.first_us == h->now.time_us;
-    bool is_there;
-    uint64_t found;
 
-    if (!h->now.is_time || !h->now.mark || h->has_told)
+    if (!h->now.mark || h->has_told || h->now.is_within ||
+        h->i + 1 < h->parts.n) /* another list may have the last entry */
         return true;
-    found = find_mark(h, &is_there);
-    if (found) {
-        h->now.n_at = found;
-        return true;
-    }
-    if (h->moment.n > 0 || h->i + 1 < h->parts.n) /* another list may have it */
-        return true;
-    if (is_window && !is_there)
+    if (is_window)
         return history_fail(h, STATUS_GONE,
                             "%s no longer has the last reported change",
                             part->url);
@@ -157,6 +179,121 @@ static bool
 is_numbered(const struct history *h)
 {
     return h->list.head.has_td_range && h->list.head.td.epoch[0];
+}
+
+/* R-412: reports what the list hides. A list that states that it has all
+ * changes since the place or earlier hides nothing, if all of them have
+ * times. */
+static void
+note_doubts(struct history *h)
+{
+    const struct list_entries *kept = &h->list.kept;
+    const char *url = h->parts.all[h->i].url;
+    bool covers =
+        h->list.head.from_us != DATETIME_NONE &&
+        h->list.head.from_us <= h->origin.place.time_us &&
+        (kept->datetimes.n == kept->n_seen || kept->lastmods.n == kept->n_seen);
+    bool is_own = h->list.past.mark || h->list.is_behind;
+
+    if (source_position_is_old(&h->origin.place))
+        history_doubt(h,
+                      "the position is of an earlier version, which did not "
+                      "notice changes before it in %s",
+                      url);
+    if (kept->is_doubtful ||
+        (kept->found == LIST_LOST && is_own && !h->list.is_whole && !covers))
+        history_doubt(h,
+                      "%s is another one than the list that was read: changes "
+                      "may be missing, or come twice",
+                      url);
+}
+
+/* The oldest list, where the place is as far back as there is. */
+static void
+doubt_beginning(struct history *h)
+{
+    const struct source_position *place = &h->origin.place;
+    char time[DATETIME_SIZE + 1] = "";
+
+    if (h->i > 0 || place->time_us != DATETIME_NONE || place->has_list ||
+        place->is_end || (is_numbered(h) && h->list.head.td.after == 0))
+        return;
+    if (h->list.begin_us != DATETIME_NONE)
+        datetime_write(time, h->list.begin_us);
+    history_doubt(h, "%s begins %s%s: what was before is not known",
+                  h->parts.all[0].url, time[0] ? "at " : "somewhere", time);
+}
+
+/* Prepares the new entries of a list without seqs. False: gone. */
+static bool
+begin_list(struct history *h)
+{
+    const struct list_entries *kept = &h->list.kept;
+    bool is_own = h->now.has_list && h->now.list == history_url(h, h->i);
+    size_t first = kept->n_marks;
+
+    if (!h->now.is_time)
+        return true;
+    note_doubts(h);
+    doubt_beginning(h);
+    h->list.is_by_time = kept->found == LIST_BY_TIME ||
+                         (kept->found == LIST_LOST && !h->list.is_whole);
+    if (kept->found == LIST_CONTINUED && h->list.past.n && !h->list.is_behind)
+        is_own = true; /* at another address, perhaps */
+    h->list.is_by_time |= is_own && h->now.is_within;
+    h->list.begun = h->now;
+    for (size_t i = 0; i < kept->n; i++)
+        if (!kept->entries[i].is_known && kept->entries[i].i < first)
+            first = kept->entries[i].i;
+    h->list.begun.n_read = first;
+    h->list.begun.sum = sum_before(h, first);
+    h->origin.is_passed |= is_own;
+    if (!kept->is_in_order && !h->list.is_by_time) {
+        h->now.time_us = DATETIME_NONE; /* it is that of the last one now */
+        h->now.n_at = 0;
+    }
+    return !h->list.is_by_time || begin_by_time(h);
+}
+
+/* Moves the place to the end of a list without seqs, and notes that it was
+ * read. False: the history has ended. */
+static bool
+end_list(struct history *h)
+{
+    const struct list_entries *kept = &h->list.kept;
+    struct read_list list = {.url = history_url(h, h->i),
+                             .row = h->parts.all[h->i].row,
+                             .n = kept->n_marks,
+                             .sum = marks_sum(kept->marks, kept->n_marks)};
+    const uint64_t *marks = h->list.is_behind ? NULL : kept->marks;
+
+    h->parts.all[h->i].is_read = true;
+    mark_set_fini(&h->list.last);
+    if (h->i + 1 < h->parts.n &&
+        !mark_set_init(&h->list.last, kept->marks, kept->n_marks))
+        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    if (h->plan.lists && !read_lists_note(h->plan.lists, &list, marks))
+        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    if (h->list.is_behind)
+        return true;
+    if (h->now.is_end) {
+        if (list_entries_newest(kept) != DATETIME_NONE)
+            h->now.time_us = list_entries_newest(kept);
+        else if (h->list.begin_us != DATETIME_NONE)
+            h->now.time_us = h->list.begin_us;
+        h->now.n_at = kept->n_marks > 0;
+    } else if (h->list.begun.time_us > h->now.time_us) { /* late entries */
+        h->now.time_us = h->list.begun.time_us;
+        h->now.n_at = h->list.begun.n_at;
+    }
+    h->now.has_list = true;
+    h->now.is_end = h->now.is_within = false;
+    h->now.list = list.url;
+    h->now.n_read = list.n;
+    h->now.sum = list.sum;
+    if (list.n)
+        h->now.mark = kept->marks[list.n - 1];
+    return true;
 }
 
 /* Moves the place to a seq: a log with seqs has no other places. */
@@ -175,7 +312,7 @@ takes_entry(struct history *h, const struct list_entries_entry *k)
     uint64_t seq = k->entry->change.seq;
 
     if (h->now.is_time) {
-        if (!passes_by_time(h, k))
+        if (!passes(h, k))
             return 0;
         if (is_numbered(h) && seq)
             stand_at(h, seq);
@@ -200,7 +337,7 @@ closes_list(struct history *h)
     uint64_t last = h->list.head.td.last;
 
     if (!is_numbered(h))
-        return true;
+        return !h->now.is_time || end_list(h);
     if (h->now.is_time && h->i + 1 == h->parts.n) {
         stand_at(h, last);
         return true;

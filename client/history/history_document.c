@@ -7,12 +7,15 @@
  *     the root of a part ----------> known ------> HISTORY_SEARCH goes on
  *     older ones ------------------> found ------> HISTORY_SEARCH goes on
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/dumps/download.h"
 #include "client/dumps/package.h"
 #include "client/history/history_state.h"
 #include "client/lib/pause.h"
+#include "client/lib/temporary_file.h"
 #include "proto/http/link_header.h"
 #include "proto/uri.h"
 
@@ -54,6 +57,23 @@ names_a_list(const struct document_entry *e, const struct document_head *head)
            slice_is(e->capability, "changelist-archive");
 }
 
+/* Returns the hash of an entry of an index: a list that grows has another one
+ * then, if its source says when it has changed. */
+static uint64_t
+row_of(const struct document_entry *e)
+{
+    const int64_t times[] = {e->from_us, e->until_us, e->change.lastmod_us,
+                             e->change.datetime_us};
+    const uint64_t length = e->change.length;
+    uint64_t hash = history_hash(FNV1A_BEGIN, e->change.hash);
+
+    hash =
+        history_hash(hash, (struct slice){(const char *)times, sizeof(times)});
+    hash = history_hash(hash,
+                        (struct slice){(const char *)&length, sizeof(length)});
+    return hash;
+}
+
 /* Adds a package, or its manifest if that has an address of its own. */
 static enum status
 take_package(struct history *h, const struct document_entry *e)
@@ -69,8 +89,10 @@ take_package(struct history *h, const struct document_entry *e)
             is_package = false;
         }
     rc = history_parts_add(&h->found, url, e->from_us, e->until_us);
-    if (!rc && h->found.n > n)
+    if (!rc && h->found.n > n) {
         h->found.all[n].is_package = is_package;
+        h->found.all[n].row = row_of(e);
+    }
     return rc;
 }
 
@@ -85,6 +107,8 @@ take_part(struct history *h, const struct document_entry *e,
     bool leads_on = slice_is(e->capability, "changelist-archive") ||
                     slice_is(e->capability, "changedump") ||
                     c == CAP_CHANGEDUMP_ARCHIVE;
+    size_t n = h->found.n;
+    enum status rc;
 
     if (h->document == DOCUMENT_OLDER && head->is_index)
         leads_on |= c == CAP_CHANGELIST_ARCHIVE || c == CAP_CHANGEDUMP;
@@ -93,7 +117,24 @@ take_part(struct history *h, const struct document_entry *e,
                                  DATETIME_NONE, DATETIME_NONE);
     if (c == CAP_CHANGEDUMP)
         return take_package(h, e);
-    return history_parts_add(&h->found, e->change.loc, e->from_us, e->until_us);
+    rc = history_parts_add(&h->found, e->change.loc, e->from_us, e->until_us);
+    if (!rc && h->found.n > n)
+        h->found.all[n].row = row_of(e);
+    return rc;
+}
+
+/* The marks of the place's list, if they are kept and sum up to the place. */
+static bool
+use_known_marks(struct history *h)
+{
+    const struct source_position *place = &h->origin.place;
+    const uint64_t *marks;
+    size_t n = read_lists_marks(h->plan.lists, place->list, &marks);
+
+    if (!n || n < place->n_read || !place->n_read ||
+        marks_sum(marks, (size_t)place->n_read) != place->sum)
+        return true;
+    return mark_set_init(&h->list.past.known, marks, (size_t)place->n_read);
 }
 
 static enum status
@@ -127,7 +168,10 @@ on_entry(const struct document_entry *e, const struct document_head *head,
             h->root.first_us = e->when_us;
         return STATUS_OK;
     }
-    return list_entries_add(&h->list.kept, e, &h->now);
+    if (h->list.wants_known && !use_known_marks(h))
+        return STATUS_MEMORY;
+    h->list.wants_known = false;
+    return list_entries_add(&h->list.kept, e, &h->list.past);
 }
 
 static const struct document_events history_events = {on_link, on_entry};
@@ -213,6 +257,23 @@ on_downloaded(const struct problem *because,
     end_document(h, NULL, &why);
 }
 
+static enum status
+open_scratch(struct history *h, struct problem *why)
+{
+    const char *path = h->plan.scratch;
+
+    if (!path && !h->temporary[0]) {
+        snprintf(h->temporary, sizeof(h->temporary), "%s/tidings-XXXXXX",
+                 temporary_directory());
+        if (!mkdtemp(h->temporary)) {
+            problem_errno(why, "cannot make a directory", h->temporary);
+            h->temporary[0] = '\0';
+            return why->rc;
+        }
+    }
+    return scratch_open(&h->scratch, path ? path : h->temporary, why);
+}
+
 static bool
 load_package(struct history *h, const char *url)
 {
@@ -225,11 +286,7 @@ load_package(struct history *h, const char *url)
     };
     struct problem why = {.text = ""};
 
-    if (!h->plan.scratch)
-        return history_fail(h, STATUS_GONE,
-                            "there is no directory for the package %.300s",
-                            url);
-    if (h->scratch.fd < 0 && scratch_open(&h->scratch, h->plan.scratch, &why))
+    if (h->scratch.fd < 0 && open_scratch(h, &why))
         return history_fail(h, STATUS_IO, "%s", why.text);
     request.dir_fd = h->scratch.fd;
     h->download = download_start(h->client, &request, on_downloaded, h);
@@ -272,7 +329,58 @@ clear_list(struct history *h)
     free(h->list.next);
     h->list.next = NULL;
     h->list.is_loaded = false;
-    h->list.i_kept = 0;
+    h->list.i_kept = h->list.n_summed = 0;
+    h->list.sum = 0;
+}
+
+/* Expects the entries up to the place, which may have another address by
+ * now. */
+static void
+expect_place(struct list_past *past, const struct source_position *place)
+{
+    past->is_by_order = true;
+    past->n = place->n_read;
+    past->sum = place->sum;
+}
+
+/* Decides what was read of the list that is asked for. */
+static void
+expect_list(struct history *h, const char *url)
+{
+    const struct history_origin *o = &h->origin;
+    struct list_past *past = &h->list.past;
+    uint64_t list = history_hash(FNV1A_BEGIN, slice_of(url));
+    const struct read_list *read = read_lists_find(h->plan.lists, list);
+
+    mark_set_fini(&past->known);
+    *past = (struct list_past){.after = h->now, .has_all = h->now.is_end};
+    h->list.is_whole = h->list.is_behind = h->list.wants_known = false;
+    if (source_position_is_moment(&o->place))
+        past->after = o->place;
+    if (list != h->now.list) { /* the same entries may stand in two lists */
+        past->known = h->list.last;
+        h->list.last = (struct mark_set){.slots = NULL};
+    }
+    if (!h->now.is_time || h->now.is_end || !o->place.has_list)
+        return;
+    h->list.is_behind = o->has_part && h->i < o->part;
+    if (list == h->now.list) {
+        expect_place(past, &h->now);
+        past->mark = h->now.mark;
+    } else if (o->is_passed || (o->has_part && h->i > o->part)) {
+        past->is_by_order = h->list.is_whole = true;
+    } else if (!o->has_lists || !read) {
+        expect_place(past, &h->now);
+        h->list.is_whole = o->has_lists;
+    } else if (!read->is_skipped) {
+        past->is_by_order = true;
+        past->n = read->n;
+        past->sum = read->sum;
+        return;
+    } else {
+        return;
+    }
+    h->list.wants_known = !past->known.slots;
 }
 
 /* The ETag of the last time, if this may be the same list; else NULL. */
@@ -280,7 +388,8 @@ static const char *
 etag_of(const struct history *h, enum history_document document)
 {
     bool is_newest = document == DOCUMENT_TOP ||
-                     (document == DOCUMENT_PART && h->state == HISTORY_SEARCH);
+                     (document == DOCUMENT_PART && h->state == HISTORY_SEARCH &&
+                      h->search.may_be_same);
 
     return h->plan.etag && is_newest ? history_last_etag(h) : NULL;
 }
@@ -292,8 +401,10 @@ history_load(struct history *h, enum history_document document)
 
     h->document = document;
     history_clear_root(h);
-    if (document == DOCUMENT_TOP || document == DOCUMENT_PART)
+    if (document == DOCUMENT_TOP || document == DOCUMENT_PART) {
         clear_list(h);
+        expect_list(h, url_of(h));
+    }
     history_mark(h);
     request = (struct document_fetch_request){.url = url_of(h),
                                               .etag = etag_of(h, document),
@@ -411,6 +522,8 @@ has_moved_on(const struct history *h)
 
     /* The search chose it only if the index alone put its begin at the place.
      */
+    if (h->now.is_time && history_is_recognised(h))
+        return false;
     if (h->state == HISTORY_TOP || (h->state == HISTORY_SEARCH &&
                                     (!h->now.is_time || was > h->now.time_us)))
         return false;
@@ -426,7 +539,7 @@ has_moved_on(const struct history *h)
 static bool
 finish_list(struct history *h)
 {
-    list_entries_finish(&h->list.kept, h->list.begin_us);
+    list_entries_finish(&h->list.kept, h->list.begin_us, &h->list.past);
     if (h->list.begin_us == DATETIME_NONE)
         h->list.begin_us = h->list.kept.first_us;
     if (has_moved_on(h) && history_again(h))
@@ -449,6 +562,7 @@ history_take_older(struct history *h)
         return history_overflows(h, rc);
     h->i = n;
     h->search.candidate += n;
+    h->origin.n_parts = 0;
     h->older.has_parts |= h->document == DOCUMENT_OLDER && n > 0;
     return true;
 }

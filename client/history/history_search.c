@@ -1,6 +1,10 @@
 /*
  * history_search.c - finds the part to begin with: the one that has the place.
  *
+ * By order it is the list of the place, or an earlier one that is new in the
+ * index, or has changed there. If that list has gone, or is another one now,
+ * the times of the lists decide, as after a baseline:
+ *
  *     parts   [0]   [1]   [2]   [3]      from the newest to the oldest, until
  *                    ^<----------+       one begins before the place
  *
@@ -16,7 +20,7 @@
 static void
 read_from(struct history *h, size_t i)
 {
-    h->i = i;
+    h->i = h->origin.has_part && h->search.first < i ? h->search.first : i;
     h->state = HISTORY_READ;
     timer_start(h->timer, 0);
 }
@@ -48,12 +52,18 @@ tell_gone(struct history *h)
     char time[DATETIME_SIZE + 1] = "";
     int64_t from = h->parts.n ? h->parts.all[0].from_us : DATETIME_NONE;
 
+    if (h->now.is_time && h->now.time_us == DATETIME_NONE && h->parts.n) {
+        read_from(h, 0); /* as far back as there is */
+        return;
+    }
     /* Lists that left the index may not be in the archive yet; but if the
      * archive names other lists, it would be these that reach back. */
     if (h->older.documents.n > 0 && !h->older.has_parts && history_again(h))
         return;
     if (from != DATETIME_NONE)
         datetime_write(time, from);
+    if (h->plan.begins_us)
+        *h->plan.begins_us = from;
     if (h->parts.n && h->parts.all[0].has_seqs)
         history_fail(h, STATUS_GONE,
                      "the Change Lists begin after entry %llu, later than "
@@ -152,6 +162,61 @@ search_time(struct history *h, const struct history_part *part)
     return true;
 }
 
+/* Finds the list of the place among the parts. Returns the first part that is
+ * to be read by order: that one, or an earlier one that is new. */
+static size_t
+find_origin(struct history *h)
+{
+    struct history_origin *o = &h->origin;
+    size_t first;
+
+    o->has_part = false;
+    for (size_t i = 0; i < h->parts.n && !o->has_part; i++) {
+        o->has_part = history_url(h, i) == o->place.list;
+        o->part = i;
+    }
+    for (first = 0; o->has_lists && first < o->part; first++)
+        if (!history_was_read(h, first))
+            return first;
+    return o->part;
+}
+
+/* Searches by order. True: the search is over for now. */
+static bool
+search_order(struct history *h)
+{
+    struct history_origin *o = &h->origin;
+    bool is_newest;
+
+    if (!h->parts.n || !h->now.is_time)
+        return false;
+    if (h->now.is_end) {
+        read_from(h, h->parts.n - 1);
+        return true;
+    }
+    if (!o->place.has_list)
+        return false;
+    if (o->n_parts != h->parts.n) {
+        h->search.first = find_origin(h);
+        o->n_parts = h->parts.n;
+    }
+    if (!o->has_part)
+        return false;
+    is_newest = o->part + 1 == h->parts.n;
+    if (!is_newest || (h->list.is_loaded && history_is_recognised(h)) ||
+        h->parts.all[o->part].is_package) {
+        read_from(h, h->search.first);
+        return true;
+    }
+    if (h->list.is_loaded)
+        return false;
+    /* A 304 ends the history: so nothing else may be new. */
+    h->search.may_be_same = h->search.first == o->part;
+    h->i = o->part;
+    history_load(h, DOCUMENT_PART);
+    return true;
+}
+
 /* True if the source has no entry at all: then the one list is its history. */
 static bool
 is_empty(const struct history *h)
@@ -160,22 +225,31 @@ is_empty(const struct history *h)
            h->list.kept.n_seen == 0 && h->list.head.from_us == DATETIME_NONE;
 }
 
+/* If the newest list has not changed, a 304 ends the search by time. True: it
+ * is asked for. */
+static bool
+looks_at_newest(struct history *h)
+{
+    if (h->search.has_looked || !h->parts.n || !h->plan.etag ||
+        !(*h->plan.etag)[0])
+        return false;
+    h->search.has_looked = true;
+    if (h->list.is_loaded || !history_last_etag(h))
+        return false;
+    h->search.may_be_same = true;
+    h->i = h->parts.n - 1;
+    history_load(h, DOCUMENT_PART);
+    return true;
+}
+
 void
 history_search(struct history *h)
 {
     const struct history_part *part;
 
-    /* If the newest list has not changed, a 304 ends the search. */
-    if (!h->search.has_looked && h->parts.n > 0 && h->plan.etag &&
-        (*h->plan.etag)[0]) {
-        h->search.has_looked = true;
-        if (!h->list.is_loaded && history_last_etag(h)) {
-            h->i = h->parts.n - 1;
-            history_load(h, DOCUMENT_PART);
-            return;
-        }
-    }
-    while (h->i > 0) {
+    if (search_order(h) || looks_at_newest(h))
+        return;
+    while (h->i > 0 && !(h->now.is_time && h->now.time_us == DATETIME_NONE)) {
         if (!is_known(h, h->i - 1)) {
             h->i--;
             history_load(h, DOCUMENT_PROBE);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "client/dumps/download.h"
@@ -45,7 +46,8 @@ history_forget(struct history *h)
     h->i = h->older.i = h->search.candidate = 0;
     h->list.is_loaded = h->search.has_candidate = h->search.has_looked =
         h->has_told = h->older.has_parts = h->is_top_closed = false;
-    h->moment.n = h->moment.n_met = 0;
+    h->moment =
+        (struct history_moment){.when_us = DATETIME_NONE, .met = h->moment.met};
     h->list.etag[0] = '\0';
 }
 
@@ -58,10 +60,14 @@ history_free(struct history *h)
         *h->is_freed = true;
     document_fetch_free(h->page);
     download_free(h->download);
-    scratch_close(&h->scratch, false);
+    scratch_close(&h->scratch, h->temporary[0]);
+    if (h->temporary[0])
+        rmdir(h->temporary);
     timer_free(h->timer);
     history_clear_root(h);
     list_entries_fini(&h->list.kept);
+    mark_set_fini(&h->list.past.known);
+    mark_set_fini(&h->list.last);
     forget_documents(h);
     free(h->moment.met);
     free(h);
@@ -137,11 +143,65 @@ history_last_etag(const struct history *h)
     return strncmp(*h->plan.etag, tag, size) ? NULL : *h->plan.etag + size;
 }
 
+uint64_t
+history_url(const struct history *h, size_t i)
+{
+    return history_hash(FNV1A_BEGIN, slice_of(h->parts.all[i].url));
+}
+
+bool
+history_was_read(const struct history *h, size_t i)
+{
+    const struct read_list *read =
+        read_lists_find(h->plan.lists, history_url(h, i));
+
+    return read && read->row == h->parts.all[i].row;
+}
+
+bool
+history_is_recognised(const struct history *h)
+{
+    return h->list.past.n > 0 && h->list.kept.found != LIST_BY_TIME &&
+           h->list.kept.found != LIST_LOST;
+}
+
+void
+history_doubt(struct history *h, const char *format, ...)
+{
+    va_list args;
+
+    if (!h->plan.doubt || h->plan.doubt->rc)
+        return;
+    va_start(args, format);
+    problem_vset(h->plan.doubt, STATUS_GONE, format, args);
+    va_end(args);
+}
+
+/* Notes the lists that are older than the place: a later history does not take
+ * them for new ones. */
+static bool
+note_older_parts(struct history *h)
+{
+    for (size_t i = 0; h->plan.lists && h->now.is_time && i < h->parts.n; i++) {
+        struct read_list list = {.url = history_url(h, i),
+                                 .row = h->parts.all[i].row,
+                                 .is_skipped = true};
+
+        if (!read_lists_find(h->plan.lists, list.url) &&
+            list.url != h->now.list && !h->parts.all[i].is_read &&
+            !read_lists_note(h->plan.lists, &list, NULL))
+            return false;
+    }
+    return true;
+}
+
 bool
 history_end_well(struct history *h)
 {
     struct problem why = {.text = ""};
 
+    if (!note_older_parts(h))
+        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
     if (h->plan.etag && h->list.etag[0])
         memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
     if (h->plan.is_closed)
@@ -225,7 +285,7 @@ history_mark(struct history *h)
 void
 history_rewind(struct history *h)
 {
-    list_entries_rewind(&h->list.kept, &h->retry.before.kept);
+    list_entries_rewind(&h->list.kept, &h->retry.before.kept, &h->list.past);
     history_parts_cut(&h->found, h->retry.before.n_found);
     history_parts_cut(&h->older.documents, h->retry.before.n_older);
 }

@@ -64,12 +64,13 @@ struct history_root {
 
 /* Identifies an entry among those of its moment. */
 struct met {
-    uint64_t hash; /* mark_of it */
+    uint64_t mark;
     size_t part, page;
 };
 
-/* The entries met that have the very time of the place. */
+/* The entries met that have one very time. */
 struct history_moment {
+    int64_t when_us;
     uint64_t n;
     struct met *met; /* the first of them */
     size_t n_met;
@@ -81,6 +82,8 @@ struct history_search {
     bool has_looked;    /* whether the newest list is unchanged */
     bool has_candidate; /* a part begins at the very moment of the place */
     size_t candidate;
+    bool may_be_same; /* the newest list may be unchanged: that is the end */
+    size_t first;     /* the search by time begins there at the latest */
 };
 
 /* Lists older than the known parts */
@@ -91,14 +94,34 @@ struct history_older {
     bool has_parts;                 /* they named unknown parts */
 };
 
+/* The place at HISTORY_TOP, among the parts. A place without a list has no
+ * order: there, times decide. */
+struct history_origin {
+    struct source_position place;
+    bool has_lists; /* plan.lists knows the lists of this place */
+    bool has_part;  /* `part` is the list of the place */
+    size_t part;
+    size_t n_parts; /* of those looked at */
+    bool is_passed; /* that list was read: later ones are new */
+};
+
 /* The list read last, with all its pages. */
 struct history_list {
     struct document_head head; /* of the first page */
     int64_t begin_us;          /* or DATETIME_NONE */
     char *next;                /* the list after it, with seqs */
     struct history_parts pages;
+    struct list_past past;
+    bool wants_known; /* past.known is needed from the first entry on */
     struct list_entries kept;
     size_t i_kept;  /* the next to hand over */
+    bool is_whole;  /* it was never read before */
+    bool is_behind; /* it is before the list of the place */
+    bool is_by_time;
+    struct mark_set last; /* the marks of the list before it, of this reading */
+    struct source_position begun; /* the place before its first new entry */
+    size_t n_summed;              /* of its marks */
+    uint64_t sum;
     char etag[256]; /* for history_plan's */
     bool is_loaded; /* `kept` are those of the last part */
 };
@@ -131,6 +154,7 @@ struct history {
 
     enum history_state state;
     struct source_position now; /* the place reached */
+    struct history_origin origin;
     struct history_moment moment;
     bool has_told; /* an entry was handed over since HISTORY_TOP */
 
@@ -145,6 +169,7 @@ struct history {
     struct document_fetch *page;
     struct download *download; /* of a package */
     struct scratch scratch;    /* from the first package on */
+    char temporary[64]; /* the directory that it is in; "": plan.scratch */
     struct history_root root;
     struct history_list list;
     struct history_retry retry;
@@ -168,6 +193,20 @@ bool history_again(struct history *h);
 
 /* True if no pause is under way; else sets the timer for its end. */
 bool history_is_due(struct history *h);
+
+/* Returns the hash of the URL of the part `i`. */
+uint64_t history_url(const struct history *h, size_t i);
+
+/* True if the part `i` was read, or was older than the beginning, and its index
+ * says that it has not changed since. */
+bool history_was_read(const struct history *h, size_t i);
+
+/* True if the list read last has the entries of the place, or some of them. */
+bool history_is_recognised(const struct history *h);
+
+/* Notes that entries may be missing. */
+void history_doubt(struct history *h, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Saves the state before a document is read; restores it when that failed. */
 void history_mark(struct history *h);

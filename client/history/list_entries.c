@@ -15,8 +15,8 @@ list_entries_init(struct list_entries *kept)
     *kept = (struct list_entries){
         .latest_us = clock_now_us() + AHEAD_US,
         .first_us = DATETIME_NONE,
-        .datetimes.last_us = DATETIME_NONE,
-        .lastmods.last_us = DATETIME_NONE,
+        .datetimes = {.last_us = DATETIME_NONE, .newest_us = DATETIME_NONE},
+        .lastmods = {.last_us = DATETIME_NONE, .newest_us = DATETIME_NONE},
     };
 }
 
@@ -26,6 +26,7 @@ list_entries_fini(struct list_entries *kept)
     for (size_t i = 0; i < kept->n; i++)
         free(kept->entries[i].entry);
     free(kept->entries);
+    free(kept->marks);
     list_entries_init(kept);
 }
 
@@ -37,13 +38,19 @@ believed_time(const struct list_entries *kept, int64_t us)
     return us > kept->latest_us ? DATETIME_NONE : us;
 }
 
+/* True if the entry was read before, for certain. */
 static bool
-is_before(const struct document_entry *e, const struct source_position *after)
+is_past(const struct document_entry *e, const struct list_past *past,
+        bool is_known, size_t i)
 {
-    if (!after->is_time)
-        return e->change.seq > 0 && e->change.seq <= after->at.seq;
+    if (!past->after.is_time)
+        return e->change.seq > 0 && e->change.seq <= past->after.at.seq;
+    if (past->has_all)
+        return true;
+    if (past->is_by_order)
+        return is_known && i < past->n;
     return e->change.datetime_us != DATETIME_NONE &&
-           e->change.datetime_us < after->time_us;
+           e->change.datetime_us < past->after.time_us;
 }
 
 static void
@@ -51,42 +58,95 @@ note_time(struct list_entries_way *way, int64_t us)
 {
     if (us == DATETIME_NONE)
         return;
+    way->n++;
     if (way->last_us != DATETIME_NONE) {
         way->rises |= us > way->last_us;
         way->falls |= us < way->last_us;
+        way->ties |= us == way->last_us;
     }
     way->last_us = us;
+    if (us > way->newest_us) /* DATETIME_NONE is less than any time */
+        way->newest_us = us;
+}
+
+/* The entries without a time before one with `us` happened until then. */
+static void
+bound_entries(struct list_entries *kept, int64_t us)
+{
+    for (; us != DATETIME_NONE && kept->n_bounded < kept->n; kept->n_bounded++)
+        if (kept->entries[kept->n_bounded].bound_us == INT64_MAX)
+            kept->entries[kept->n_bounded].bound_us = us;
+}
+
+static enum status
+add_mark(struct list_entries *kept, uint64_t mark, const struct list_past *past)
+{
+    uint64_t *marks =
+        ONE_MORE(kept->marks, &kept->marks_capacity, kept->n_marks);
+
+    if (!marks)
+        return STATUS_MEMORY;
+    kept->marks = marks;
+    if (kept->n_marks < past->n)
+        kept->sum_past += mark;
+    marks[kept->n_marks++] = mark;
+    return STATUS_OK;
+}
+
+static enum status
+keep_entry(struct list_entries *kept, const struct document_entry *e,
+           struct list_entries_entry entry)
+{
+    size_t size = entry_copy_size(e);
+    struct list_entries_entry *to;
+
+    if (kept->n == LIST_ENTRIES_ENTRIES_MAX ||
+        size > LIST_ENTRIES_BYTES_MAX - kept->bytes)
+        return STATUS_TOO_LARGE;
+    to = ONE_MORE(kept->entries, &kept->capacity, kept->n);
+    if (!to)
+        return STATUS_MEMORY;
+    kept->entries = to;
+    to += kept->n;
+    *to = entry;
+    to->entry = entry_copy_new(e, size);
+    if (!to->entry)
+        return STATUS_MEMORY;
+    kept->n++;
+    kept->bytes += size;
+    return STATUS_OK;
 }
 
 enum status
 list_entries_add(struct list_entries *kept, const struct document_entry *e,
-                 const struct source_position *after)
+                 struct list_past *past)
 {
     int64_t datetime = believed_time(kept, e->change.datetime_us);
     int64_t lastmod = believed_time(kept, e->change.lastmod_us);
-    size_t size = entry_copy_size(e);
-    struct list_entries_entry *to;
+    struct list_entries_entry entry = {.before_us = kept->datetimes.last_us,
+                                       .bound_us = INT64_MAX,
+                                       .page = kept->page,
+                                       .i = kept->n_marks};
 
     kept->n_seen++;
     if (e->when_us != DATETIME_NONE &&
         (kept->first_us == DATETIME_NONE || e->when_us < kept->first_us))
         kept->first_us = e->when_us;
-    if (!is_before(e, after)) {
-        if (kept->n == LIST_ENTRIES_ENTRIES_MAX ||
-            size > LIST_ENTRIES_BYTES_MAX - kept->bytes)
-            return STATUS_TOO_LARGE;
-        to = ONE_MORE(kept->entries, &kept->capacity, kept->n);
-        if (!to)
+    bound_entries(kept, datetime);
+    if (datetime != DATETIME_NONE)
+        entry.bound_us = datetime;
+    if (past->after.is_time) {
+        entry.mark = mark_of(e);
+        if (add_mark(kept, entry.mark, past))
             return STATUS_MEMORY;
-        kept->entries = to;
-        to += kept->n;
-        to->before_us = kept->datetimes.last_us;
-        to->page = kept->page;
-        to->entry = entry_copy_new(e, size);
-        if (!to->entry)
-            return STATUS_MEMORY;
-        kept->n++;
-        kept->bytes += size;
+        entry.is_known =
+            past->is_by_order && mark_set_take(&past->known, entry.mark);
+    }
+    if (!is_past(e, past, entry.is_known, entry.i)) {
+        enum status rc = keep_entry(kept, e, entry);
+
+        if (rc)
+            return rc;
     }
     kept->has_datetime |= datetime != DATETIME_NONE;
     note_time(&kept->datetimes, datetime);
@@ -96,16 +156,19 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
 
 void
 list_entries_rewind(struct list_entries *kept,
-                    const struct list_entries *before)
+                    const struct list_entries *before, struct list_past *past)
 {
-    struct list_entries_entry *entries = kept->entries;
-    size_t capacity = kept->capacity;
+    const struct list_entries now = *kept;
 
-    while (kept->n > before->n)
-        free(entries[--kept->n].entry);
+    for (size_t i = before->n; i < now.n; i++)
+        free(now.entries[i].entry);
+    for (size_t i = before->n_marks; past->is_by_order && i < now.n_marks; i++)
+        mark_set_put_back(&past->known, now.marks[i]);
     *kept = *before;
-    kept->entries = entries;
-    kept->capacity = capacity;
+    kept->entries = now.entries;
+    kept->capacity = now.capacity;
+    kept->marks = now.marks;
+    kept->marks_capacity = now.marks_capacity;
 }
 
 /* Order */
@@ -118,7 +181,7 @@ compare_entries(const void *a, const void *b)
 
     if (x->when_us != y->when_us)
         return x->when_us < y->when_us ? -1 : 1;
-    return x->before_us < y->before_us ? -1 : x->before_us > y->before_us;
+    return x->i < y->i ? -1 : x->i > y->i; /* qsort is not stable */
 }
 
 static void
@@ -137,7 +200,7 @@ give_times(struct list_entries *kept, int64_t from_us)
         else if (kept->has_datetime && k->before_us != DATETIME_NONE)
             when = k->before_us;
         else if (!kept->has_datetime && lastmod != DATETIME_NONE)
-            when = lastmod;
+            k->bound_us = when = lastmod;
         k->when_us = when;
     }
     /* The entries before the first with a time. */
@@ -149,38 +212,180 @@ give_times(struct list_entries *kept, int64_t from_us)
 static void
 turn_round(struct list_entries *kept)
 {
+    size_t n = kept->n_marks;
+
     for (size_t i = 0; i < kept->n / 2; i++) {
         struct list_entries_entry other = kept->entries[i];
 
         kept->entries[i] = kept->entries[kept->n - 1 - i];
         kept->entries[kept->n - 1 - i] = other;
     }
+    for (size_t i = 0; i < kept->n; i++)
+        kept->entries[i].i = n - 1 - kept->entries[i].i;
+    for (size_t i = 0; i < n / 2; i++) {
+        uint64_t other = kept->marks[i];
+
+        kept->marks[i] = kept->marks[n - 1 - i];
+        kept->marks[n - 1 - i] = other;
+    }
 }
 
+static const struct list_entries_way *
+way_of(const struct list_entries *kept)
+{
+    return kept->has_datetime ? &kept->datetimes : &kept->lastmods;
+}
+
+int64_t
+list_entries_newest(const struct list_entries *kept)
+{
+    return way_of(kept)->newest_us;
+}
+
+/* R-413: two entries of one second, or one that is late, are no list from new
+ * to old. */
+static bool
+is_newest_first(const struct list_entries *kept)
+{
+    const struct list_entries_way *way = way_of(kept);
+
+    return way->falls && !way->rises && !way->ties && way->n == kept->n_seen;
+}
+
+/* The past */
+
+/* True if the entries of the past are the last ones of the document: it grows
+ * at its front. */
+static bool
+grows_in_front(const struct list_entries *kept, const struct list_past *past)
+{
+    size_t n_new = kept->n_marks - (size_t)past->n;
+
+    return marks_sum(kept->marks + n_new, (size_t)past->n) == past->sum;
+}
+
+/* True if nothing has come, and the last entry of the past is the first one. */
+static bool
+ends_in_front(const struct list_entries *kept, const struct list_past *past)
+{
+    size_t n = kept->n_marks;
+
+    return n > 0 && n == past->n && past->mark == kept->marks[0] &&
+           past->mark != kept->marks[n - 1];
+}
+
+/* Sets is_known where exactly one entry has come, anywhere in the list. */
+static bool
+finds_one_more(struct list_entries *kept, const struct list_past *past)
+{
+    uint64_t mark = marks_sum(kept->marks, kept->n_marks) - past->sum;
+    size_t found = 0;
+
+    while (found < kept->n && kept->entries[found].mark != mark)
+        found++;
+    if (kept->n_marks != past->n + 1 || found == kept->n)
+        return false;
+    for (size_t i = 0; i < kept->n; i++)
+        kept->entries[i].is_known = i != found;
+    return true;
+}
+
+/* Sets is_known where the last entry that was read is still there: those up to
+ * it were read, unless they are newer than the place. An entry that was
+ * inserted before it is not noticed; the number of entries shows it, or an
+ * older one behind it: then the list may have been written anew. */
+static bool
+finds_last(struct list_entries *kept, const struct list_past *past)
+{
+    size_t i = kept->n_marks;
+
+    while (i > 0 && kept->marks[i - 1] != past->mark)
+        i--;
+    if (!past->mark || i == 0)
+        return false;
+    kept->is_doubtful = i > past->n;
+    for (size_t j = 0; j < kept->n; j++) {
+        struct list_entries_entry *k = &kept->entries[j];
+        bool has_time = k->bound_us != INT64_MAX;
+
+        k->is_known =
+            k->i < i && !(has_time && k->when_us > past->after.time_us);
+        kept->is_doubtful |=
+            k->i >= i && has_time && k->when_us < past->after.time_us;
+    }
+    return true;
+}
+
+static bool
+is_any_known(const struct list_entries *kept, const struct list_past *past)
+{
+    size_t n_kept_known = 0;
+
+    for (size_t i = 0; i < kept->n; i++)
+        n_kept_known += kept->entries[i].is_known;
+    return past->known.slots && kept->n_marks - kept->n + n_kept_known > 0;
+}
+
+static enum list_found
+find_past(struct list_entries *kept, const struct list_past *past)
+{
+    if (!past->is_by_order)
+        return LIST_BY_TIME;
+    if (kept->n_marks >= past->n && kept->sum_past == past->sum) {
+        for (size_t i = 0; i < kept->n; i++)
+            kept->entries[i].is_known = kept->entries[i].i < past->n;
+        if (past->n == 0 ? is_newest_first(kept) : ends_in_front(kept, past))
+            turn_round(kept);
+        return LIST_CONTINUED;
+    }
+    if (kept->n_marks >= past->n && grows_in_front(kept, past)) {
+        turn_round(kept);
+        for (size_t i = 0; i < kept->n; i++)
+            kept->entries[i].is_known = kept->entries[i].i < past->n;
+        return LIST_CONTINUED;
+    }
+    if (is_newest_first(kept))
+        turn_round(kept);
+    if (is_any_known(kept, past) ||
+        (!past->known.slots && finds_one_more(kept, past)))
+        return LIST_MARKED;
+    return finds_last(kept, past) ? LIST_SLID : LIST_LOST;
+}
+
+/* Sorts the entries, unless the new ones are the last of the list and in
+ * order. */
 static void
 put_in_order(struct list_entries *kept)
 {
-    const struct list_entries_way *way =
-        kept->has_datetime ? &kept->datetimes : &kept->lastmods;
-    bool is_sorted = true;
+    const struct list_entries_entry *last = NULL;
 
-    if (way->falls && !way->rises)
-        turn_round(kept);
-    for (size_t i = 1; i < kept->n; i++)
-        is_sorted &= kept->entries[i - 1].when_us <= kept->entries[i].when_us;
-    if (is_sorted)
-        return;
-    for (size_t i = 0; i < kept->n; i++)
-        kept->entries[i].before_us = (int64_t)i; /* qsort is not stable */
-    qsort(kept->entries, kept->n, sizeof(*kept->entries), compare_entries);
+    kept->is_in_order = true;
+    for (size_t i = 0; i < kept->n; i++) {
+        const struct list_entries_entry *k = &kept->entries[i];
+
+        if (k->is_known)
+            continue;
+        if (last)
+            kept->is_in_order &=
+                last->i + 1 == k->i && last->when_us <= k->when_us;
+        last = k;
+    }
+    kept->is_in_order &= !last || last->i + 1 == kept->n_marks;
+    if (!kept->is_in_order)
+        qsort(kept->entries, kept->n, sizeof(*kept->entries), compare_entries);
 }
 
 void
-list_entries_finish(struct list_entries *kept, int64_t from_us)
+list_entries_finish(struct list_entries *kept, int64_t from_us,
+                    const struct list_past *past)
 {
-    if (kept->n == 0)
+    if (kept->n > 0)
+        give_times(kept, from_us);
+    if (!past->after.is_time ||
+        (kept->n > 0 && kept->entries[0].entry->change.seq))
         return;
-    give_times(kept, from_us);
-    if (kept->entries[0].entry->change.seq == 0)
-        put_in_order(kept);
+    kept->found = find_past(kept, past);
+    if (kept->found == LIST_BY_TIME && is_newest_first(kept))
+        turn_round(kept);
+    put_in_order(kept);
 }

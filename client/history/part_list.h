@@ -21,6 +21,9 @@ struct history_part {
     char *url;
     int64_t from_us, until_us; /* or DATETIME_NONE */
     bool is_package;           /* a ZIP with the list as its manifest */
+    uint64_t row; /* hash of its entry in the index; 0: it has none */
+
+    bool is_read; /* its entries were handed over */
 
     /* From its own root, after a probe: */
     bool is_probed;

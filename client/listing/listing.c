@@ -27,7 +27,8 @@
 #define FEW 100
 
 /* Untold numbers are NULL, untold texts are empty. A document without a version
- * has to be read each time. */
+ * has to be read each time. A resource of document 0 is held back.
+ * listing.left_out: rows of the last reading whose deletions counted. */
 static const char *const steps[] = {
     "CREATE TABLE listing (source TEXT NOT NULL, epoch TEXT NOT NULL,"
     " oldest INTEGER NOT NULL, before INTEGER NOT NULL,"
@@ -39,6 +40,9 @@ static const char *const steps[] = {
     " lastmod INTEGER, hash TEXT NOT NULL, length INTEGER) WITHOUT ROWID;"
     "CREATE TABLE change (seq INTEGER PRIMARY KEY, when_us INTEGER NOT NULL,"
     " hole INTEGER NOT NULL, fragment BLOB NOT NULL);",
+    "ALTER TABLE listing ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE document ADD COLUMN digest TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE document ADD COLUMN must_read INTEGER NOT NULL DEFAULT 0",
 };
 
 /* The reading that is under way. `is_reread`: the next reading reads the
@@ -48,8 +52,9 @@ static const char *const steps[] = {
 static const char scratch[] =
     "PRAGMA temp_store = FILE;"
     "CREATE TEMP TABLE read (id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE,"
-    " etag TEXT NOT NULL, modified TEXT NOT NULL, is_same INTEGER NOT NULL,"
-    " is_reread INTEGER NOT NULL);"
+    " etag TEXT NOT NULL, modified TEXT NOT NULL, digest TEXT NOT NULL,"
+    " is_same INTEGER NOT NULL, is_reread INTEGER NOT NULL,"
+    " left_out INTEGER NOT NULL, must_read INTEGER NOT NULL);"
     "CREATE TEMP TABLE seen (n INTEGER PRIMARY KEY, loc TEXT NOT NULL UNIQUE,"
     " document INTEGER NOT NULL, lastmod INTEGER,"
     " hash TEXT NOT NULL, length INTEGER, hole INTEGER, fragment BLOB);"
@@ -57,6 +62,9 @@ static const char scratch[] =
     " WHEN old.document <> new.document BEGIN"
     " UPDATE read SET is_reread = 1 WHERE id IN (old.document, new.document);"
     " END;";
+
+#define SUM_LEFT_OUT "SELECT coalesce(sum(left_out), 0) FROM read"
+#define NOT_SEEN     "loc NOT IN (SELECT loc FROM seen)"
 
 enum sql {
     SQL_BIND,
@@ -77,27 +85,31 @@ enum sql {
 };
 
 static const char *const texts[N_SQL] = {
-    [SQL_BIND] = "INSERT INTO listing SELECT ?1, ?2, 0, 0, 0, 0, 0"
+    [SQL_BIND] = "INSERT INTO listing SELECT ?1, ?2, 0, 0, 0, 0, 0, 0"
                  " WHERE NOT EXISTS (SELECT 1 FROM listing)",
     [SQL_LISTING] = "SELECT source, epoch, oldest, last, is_read FROM listing",
     [SQL_STAND] = "UPDATE listing SET oldest = ?1, before = ?2, last = ?3,"
-                  " is_read = 1, when_us = ?4, epoch = ?5",
+                  " is_read = 1, when_us = ?4, epoch = ?5, left_out = ?6",
     [SQL_NUMBER] = "SELECT coalesce((SELECT id FROM read WHERE url = ?1),"
                    " (SELECT id FROM document WHERE url = ?1),"
                    " 1 + max((SELECT coalesce(max(id), 0) FROM read),"
                    " (SELECT coalesce(max(id), 0) FROM document)))",
     /* Resources of an attempt that broke off stay until the next reading. */
-    [SQL_BEGIN_DOCUMENT] = "INSERT INTO read VALUES (?1, ?2, '', '', 0, 0)"
+    [SQL_BEGIN_DOCUMENT] = "INSERT INTO read VALUES"
+                           " (?1, ?2, '', '', '', 0, 0, 0, 0)"
                            " ON CONFLICT DO UPDATE SET etag = '',"
-                           " modified = '', is_same = 0,"
+                           " modified = '', digest = '', is_same = 0,"
                            " is_reread = is_reread OR EXISTS"
                            " (SELECT 1 FROM seen WHERE document = ?1)",
-    [SQL_END_DOCUMENT] = "UPDATE read SET etag = ?2, modified = ?3"
+    [SQL_END_DOCUMENT] = "UPDATE read SET etag = ?2, modified = ?3,"
+                         " digest = ?4, left_out = ?5, must_read = ?6"
                          " WHERE id = ?1",
     [SQL_SAME_DOCUMENT] = "UPDATE read SET is_same = 1, etag = d.etag,"
-                          " modified = d.modified FROM document d"
+                          " modified = d.modified, digest = d.digest"
+                          " FROM document d"
                           " WHERE read.id = ?1 AND d.id = ?1",
-    [SQL_KNOWN] = "SELECT etag, modified FROM document WHERE url = ?1",
+    [SQL_KNOWN] = "SELECT etag, modified, digest, must_read FROM document"
+                  " WHERE url = ?1",
     [SQL_LOOK] = "SELECT lastmod, hash, length FROM resource WHERE loc = ?1",
     [SQL_SEE] = "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
                 " fragment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
@@ -107,8 +119,7 @@ static const char *const texts[N_SQL] = {
                 " hole = excluded.hole, fragment = excluded.fragment",
     [SQL_CHANGED] = "SELECT hole, fragment FROM seen"
                     " WHERE fragment IS NOT NULL ORDER BY n",
-    [SQL_DELETED] = "SELECT loc FROM resource WHERE loc NOT IN"
-                    " (SELECT loc FROM seen) ORDER BY loc",
+    [SQL_DELETED] = "SELECT loc FROM resource WHERE " NOT_SEEN " ORDER BY loc",
     [SQL_CHANGE] = "INSERT INTO change VALUES (?1, ?2, ?3, ?4)",
     [SQL_READ] = "SELECT seq, when_us, hole, fragment FROM change"
                  " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
@@ -121,7 +132,7 @@ static const struct db_kind listing_kind = {
     .mode = DB_OWN_ROLLBACK,
     .application_id = 1415859305, /* "TdLi" */
     .steps = steps,
-    .n_steps = 1,
+    .n_steps = sizeof(steps) / sizeof(steps[0]),
     .opening = scratch,
     .sql = texts,
     .n_sql = N_SQL,
@@ -261,7 +272,9 @@ static bool
 count_resources(struct listing *l)
 {
     return ask_number(l, "SELECT count(*) FROM resource",
-                      &l->extent.n_resources);
+                      &l->extent.n_resources) &&
+           ask_number(l, "SELECT count(*) FROM resource WHERE document = 0",
+                      &l->extent.n_held);
 }
 
 /* The limits of the handle */
@@ -414,21 +427,27 @@ listing_document(struct listing *l, const char *url,
     if (is_good && row) {
         db_text(s, 0, known->etag, sizeof(known->etag));
         db_text(s, 1, known->modified, sizeof(known->modified));
+        db_text(s, 2, known->digest, sizeof(known->digest));
+        known->must_read = sqlite3_column_int(s, 3) != 0;
     }
     db_reset(s);
     return is_good;
 }
 
 bool
-listing_document_end(struct listing *l, const struct listing_version *version)
+listing_document_end(struct listing *l, const struct listing_version *version,
+                     uint64_t n_left_out)
 {
+    static const struct listing_version unknown = {.etag = ""};
     sqlite3_stmt *s = kept_statement(l, SQL_END_DOCUMENT);
 
-    if (!version)
-        return true;
+    version = version ? version : &unknown;
     sqlite3_bind_int64(s, 1, l->document);
     db_bind_text(s, 2, slice_of(version->etag));
     db_bind_text(s, 3, slice_of(version->modified));
+    db_bind_text(s, 4, slice_of(version->digest));
+    sqlite3_bind_int64(s, 5, (sqlite3_int64)n_left_out);
+    sqlite3_bind_int(s, 6, version->must_read);
     return run_statement(l, s);
 }
 
@@ -564,9 +583,12 @@ see_unchanged(struct listing *l)
     return is_good && has_allowed_size(l);
 }
 
+static const char forget_unseen[] = "DELETE FROM resource WHERE " NOT_SEEN;
+static const char hold_unseen[] = "UPDATE resource SET document = 0"
+                                  " WHERE document <> 0 AND " NOT_SEEN;
+
 /* The reading becomes the last complete one. */
 static const char replace[] =
-    "DELETE FROM resource WHERE loc NOT IN (SELECT loc FROM seen);"
     "INSERT OR REPLACE INTO resource"
     " SELECT loc, document, lastmod, hash, length FROM seen s"
     " WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE r.loc = s.loc"
@@ -574,13 +596,14 @@ static const char replace[] =
     "  AND r.hash = s.hash AND r.length IS s.length);"
     "DELETE FROM document;"
     "INSERT INTO document SELECT id, url, iif(is_reread, '', etag),"
-    " iif(is_reread, '', modified) FROM read;";
+    " iif(is_reread, '', modified), iif(is_reread, '', digest), must_read"
+    " FROM read;";
 
 /* Writes where the history stands, deletes differences up to `oldest`, and
  * commits. */
 static bool
 commit_reading(struct listing *l, uint64_t oldest, uint64_t before,
-               uint64_t last, int64_t when_us)
+               uint64_t last, int64_t when_us, uint64_t left_out)
 {
     sqlite3_stmt *s = kept_statement(l, SQL_STAND);
 
@@ -589,6 +612,7 @@ commit_reading(struct listing *l, uint64_t oldest, uint64_t before,
     sqlite3_bind_int64(s, 3, (sqlite3_int64)last);
     sqlite3_bind_int64(s, 4, when_us);
     db_bind_text(s, 5, slice_of(l->extent.epoch));
+    sqlite3_bind_int64(s, 6, (sqlite3_int64)left_out);
     if (!run_statement(l, s) ||
         !run_text(l, "DELETE FROM change"
                      " WHERE seq <= (SELECT oldest FROM listing)"
@@ -621,9 +645,12 @@ bool
 listing_take(struct listing *l)
 {
     uint64_t last = l->extent.last + l->extent.is_read;
+    uint64_t left_out;
 
-    return see_unchanged(l) && begin_transaction(l) && run_text(l, replace) &&
-           commit_reading(l, last, last, last, clock_now_us());
+    return see_unchanged(l) && ask_number(l, SUM_LEFT_OUT, &left_out) &&
+           begin_transaction(l) && run_text(l, forget_unseen) &&
+           run_text(l, replace) &&
+           commit_reading(l, last, last, last, clock_now_us(), left_out);
 }
 
 /* A difference gets its number. */
@@ -694,28 +721,26 @@ listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent)
            (double)n * 100 > (double)n_of * (double)max_percent;
 }
 
+/* Decides whether the reading deletes what it lacks. `*left_out`: set to the
+ * rows that the last reading whose deletions counted has left out. */
 static bool
-is_allowed(struct listing *l, int max_percent, const char *name)
+judge_deletions(struct listing *l, const struct listing_guard *guard,
+                bool *is_held, uint64_t *left_out)
 {
-    uint64_t n_of = l->extent.n_resources;
     uint64_t n;
+    uint64_t n_left_out;
 
-    if (!ask_number(l,
-                    "SELECT count(*) FROM resource WHERE loc NOT IN"
-                    " (SELECT loc FROM seen)",
-                    &n))
+    if (!ask_number(l, "SELECT count(*) FROM resource WHERE " NOT_SEEN, &n) ||
+        !ask_number(l, SUM_LEFT_OUT, &n_left_out) ||
+        !ask_number(l, "SELECT left_out FROM listing", left_out))
         return false;
-    if (!listing_is_too_much(n, n_of, max_percent))
-        return true;
-    problem(&l->why, STATUS_REFUSED,
-            "%.300s lacks %" PRIu64 " of %" PRIu64
-            " resources that it had (%" PRIu64
-            " %%), more than the %d %% that are allowed; nothing of it was "
-            "done. If that is right, run it again with --max-delete %" PRIu64
-            ", or none",
-            name, n, n_of, (n * 100 + n_of - 1) / n_of, max_percent,
-            (n * 100 + n_of - 1) / n_of);
-    return false;
+    *is_held =
+        n > 0 && n > guard->accepts &&
+        (guard->is_doubtful || n_left_out > *left_out ||
+         listing_is_too_much(n, l->extent.n_resources, guard->max_percent));
+    if (!*is_held && !guard->is_doubtful)
+        *left_out = n_left_out;
+    return true;
 }
 
 /* Sets the time of the differences: now, but not before earlier ones. */
@@ -733,21 +758,25 @@ find_time(struct listing *l, int64_t *when_us)
 }
 
 bool
-listing_compare(struct listing *l, int max_percent, const char *name)
+listing_compare(struct listing *l, const struct listing_guard *guard)
 {
     uint64_t oldest = l->extent.oldest;
     uint64_t before = l->extent.last;
     uint64_t seq = before;
+    uint64_t left_out;
     int64_t when_us;
+    bool is_held;
     bool is;
 
     if (!is_unchanged(l, &is))
         return false;
     if (is)
         return true;
-    if (!see_unchanged(l) || !is_allowed(l, max_percent, name) ||
+    if (!see_unchanged(l) || !judge_deletions(l, guard, &is_held, &left_out) ||
         !find_time(l, &when_us) || !begin_transaction(l) ||
-        !write_changed(l, &seq, when_us) || !write_deleted(l, &seq, when_us) ||
+        !write_changed(l, &seq, when_us) ||
+        (!is_held && !write_deleted(l, &seq, when_us)) ||
+        !run_text(l, is_held ? hold_unseen : forget_unseen) ||
         !run_text(l, replace))
         return false;
     /* Those that the reading before found are kept once more. */
@@ -755,7 +784,7 @@ listing_compare(struct listing *l, int max_percent, const char *name)
         return false;
     if (seq == before && !ask_number(l, "SELECT before FROM listing", &before))
         return false;
-    return commit_reading(l, oldest, before, seq, when_us);
+    return commit_reading(l, oldest, before, seq, when_us, left_out);
 }
 
 bool
@@ -766,7 +795,7 @@ listing_clear(struct listing *l)
     if (!make_epoch(l) || !begin_transaction(l) ||
         !run_text(l, "DELETE FROM resource; DELETE FROM document;"
                      "DELETE FROM seen; DELETE FROM read;") ||
-        !commit_reading(l, 0, 0, 0, 0))
+        !commit_reading(l, 0, 0, 0, 0, 0))
         return false;
     l->extent.is_read = false;
     return run_text(l, "UPDATE listing SET is_read = 0");

@@ -25,7 +25,8 @@
  *
  * Versions of a resource are told apart by lastmod, hash and length, as far as
  * both readings have them. A list without all three shows created and deleted
- * resources alone.
+ * resources alone. Documents are told apart by their validators, else by a
+ * digest of their bytes: one that has not changed costs neither XML nor SQL.
  *
  * Thread: any, one at a time. One process at a time has the file.
  */
@@ -38,6 +39,7 @@
 #include "client/lib/source_limits.h"
 #include "client/source/document.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
 
 struct listing;
@@ -57,7 +59,7 @@ struct listing *listing_open(const char *path, const char *source,
 void listing_close(struct listing *listing); /* NULL is allowed */
 
 /* Why the last call returned false: STATUS_IO, STATUS_MEMORY, STATUS_STOPPED,
- * STATUS_REFUSED (listing_take, listing_compare). */
+ * STATUS_REFUSED (more resources than the handle allows). */
 const struct problem *listing_failure(const struct listing *listing);
 
 /* Returns the extent of its history: lent, updated by listing_take,
@@ -66,7 +68,9 @@ struct listing_extent {
     char epoch[EPOCH_SIZE + 1];
     uint64_t oldest;      /* the differences after this number are kept */
     uint64_t last;        /* number of the last difference; 0: none yet */
-    uint64_t n_resources; /* of the last complete reading */
+    uint64_t n_resources; /* of the last complete reading, and held ones */
+    uint64_t n_held;      /* of these: its list lacks them, but their deletion
+                             is held back (listing_compare) */
     bool is_read;         /* there was one */
 };
 
@@ -74,10 +78,13 @@ const struct listing_extent *listing_extent(const struct listing *listing);
 
 /* Reading. Each returns false on failure. */
 
-/* What a server says of the version of a document; "": nothing. */
+/* A version of a document; "": unknown. */
 struct listing_version {
     char etag[256];
-    char modified[64]; /* Last-Modified */
+    char modified[64];                 /* Last-Modified */
+    char digest[DIGEST_TEXT_SIZE + 1]; /* of its bytes */
+    bool must_read; /* each time: it names other documents, or
+                       has rows that cannot be used */
 };
 
 /* Begins a reading, and drops one that did not end. */
@@ -85,7 +92,7 @@ bool listing_begin(struct listing *listing);
 
 /* Begins a document, or begins it again. Sets `*known` to the version that the
  * last complete reading has of it: nothing has to be read unless it has changed
- * since. Empty: it has to be read. */
+ * since. Empty, or must_read: it has to be read. */
 bool listing_document(struct listing *listing, const char *url,
                       struct listing_version *known);
 
@@ -93,10 +100,11 @@ bool listing_document(struct listing *listing, const char *url,
  */
 bool listing_add(struct listing *listing, const struct document_entry *entry);
 
-/* The document is read to its end. `version`: NULL: it has to be read the next
- * time, too. */
+/* The document is read to its end, without `n_left_out` rows that cannot be
+ * used. `version`: NULL: unknown. */
 bool listing_document_end(struct listing *listing,
-                          const struct listing_version *version);
+                          const struct listing_version *version,
+                          uint64_t n_left_out);
 
 /* The document is still as listing_document knew it, with its resources. */
 bool listing_document_same(struct listing *listing);
@@ -105,12 +113,20 @@ bool listing_document_same(struct listing *listing);
  * numbered, and earlier positions are gone. */
 bool listing_take(struct listing *listing);
 
+/* Which deletions a reading may lead to. */
+struct listing_guard {
+    int max_percent;  /* of the resources: listing_is_too_much */
+    uint64_t accepts; /* deletions, although they are too many; 0: none */
+    bool is_doubtful; /* the reading may lack resources: none */
+};
+
 /* Ends a complete reading: numbers its differences from the last one, which it
- * replaces. If it lacks more than `max_percent` of the last one's resources
- * (listing_is_too_much), the last one stays, and listing_failure is
- * STATUS_REFUSED. `name`: what the message calls the list. */
-bool listing_compare(struct listing *listing, int max_percent,
-                     const char *name);
+ * replaces. Creations and updates count in any case. Deletions are held back
+ * (listing_extent.n_held) if the guard does not allow them, or if the reading
+ * left out more rows than the last one whose deletions counted (R-406, R-432):
+ * the resources stay, and every later reading judges them again. */
+bool listing_compare(struct listing *listing,
+                     const struct listing_guard *guard);
 
 /* Forgets all: the next reading compares with nothing, in a new epoch. */
 bool listing_clear(struct listing *listing);

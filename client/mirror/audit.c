@@ -47,6 +47,8 @@ struct audit {
                            missing or changed */
     struct buf strays;  /* paths, terminated: files without a resource */
     uint64_t n_removed; /* resources of `mine` that the source does not have */
+    bool is_held;       /* the repair does not delete them */
+    bool is_doubtful;   /* the source's own state is not known to be complete */
     struct problem why;
 };
 
@@ -64,8 +66,9 @@ no_memory(struct audit *a)
     return false;
 }
 
-/* While it asks the source, the audit only reports trouble, and how much of a
- * list was read: the other events are not about the mirror. */
+/* While it asks the source, the audit only reports trouble, what the lists have
+ * wrong, and how much of a list was read: the other events are not about the
+ * mirror. */
 static void
 on_asking(const struct td_sync_event *event, void *user)
 {
@@ -73,7 +76,8 @@ on_asking(const struct td_sync_event *event, void *user)
 
     if (event->n_listed)
         client_progress(a->client, TD_PROGRESS_READ, event->n_listed, 0);
-    if (event->what == TD_SYNC_TROUBLE && a->options->on_event)
+    if ((event->what == TD_SYNC_TROUBLE || event->what == TD_SYNC_REPORT) &&
+        a->options->on_event)
         a->options->on_event(event, a->options->user);
 }
 
@@ -96,6 +100,8 @@ static bool
 report_again(struct audit *a, struct mirror_db *from, struct mirror_db *to,
              const char *url, int64_t to_set)
 {
+    const struct mirror_db_end end = {.as_of_us = DATETIME_NONE,
+                                      .is_held = a->is_held};
     char position[TD_POSITION_SIZE];
     struct mirror_db_description description;
     int64_t from_set = 0;
@@ -117,7 +123,7 @@ report_again(struct audit *a, struct mirror_db *from, struct mirror_db *to,
         if (!mirror_db_describe(to, to_set, &description, &ignored))
             return fail_db(a, to);
     }
-    return (mirror_db_baseline_end(to, to_set, &n) &&
+    return (mirror_db_baseline_end(to, to_set, &end, &n) &&
             mirror_db_set_position(to, to_set, position)) ||
            fail_db(a, to);
 }
@@ -311,6 +317,37 @@ go_on(void *user)
     return !rc;
 }
 
+/* The source's certainty of a set: what its lists left out is a finding. */
+static bool
+judge_set(struct audit *a, const char *url, int64_t theirs)
+{
+    struct mirror_db_certainty c;
+    char as_of[DATETIME_SIZE + 1];
+
+    if (!mirror_db_certainty(a->theirs.db, theirs, &c))
+        return fail_db(a, a->theirs.db);
+    if (c.n_left_out) {
+        a->result.n_left_out += c.n_left_out;
+        if (a->options->on_finding)
+            a->options->on_finding(TD_LEFT_OUT, NULL, NULL, c.left_out,
+                                   a->options->user);
+    }
+    if (c.doubt[0] || !c.complete_us) {
+        a->is_doubtful = true;
+        mirror_tell(&a->mine, TD_SYNC_DOUBT,
+                    &(struct td_sync_event){
+                        .set = url,
+                        .why = c.doubt[0] ? c.doubt
+                                          : "the source has not said all that "
+                                            "it has"});
+        return true;
+    }
+    as_of[datetime_write_short(as_of, c.complete_us)] = '\0';
+    mirror_tell(&a->mine, TD_SYNC_COMPLETE,
+                &(struct td_sync_event){.set = url, .as_of = as_of});
+    return true;
+}
+
 static void
 report_finding(struct audit *a, enum td_finding finding, const char *loc,
                const char *path, const char *why)
@@ -377,13 +414,15 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
     return NULL;
 }
 
-/* NULL if the mirror's file is the source's present one; else says why not. */
+/* NULL if the mirror's file is the source's present one; else says why not.
+ * `*by`: the number of those compared in the same way. */
 static const char *
-staleness_of(const struct mirror_db_resource *mine,
-             const struct mirror_db_resource *theirs)
+staleness_of(struct audit *a, const struct mirror_db_resource *mine,
+             const struct mirror_db_resource *theirs, uint64_t **by)
 {
     bool has_common;
 
+    *by = &a->result.n_by_digest;
     if (!hashes_agree(theirs->hash, mine->have_hash, &has_common))
         return "its digest is another one at the source";
     if (theirs->length != LENGTH_NONE && theirs->length != mine->have_mark.size)
@@ -395,6 +434,12 @@ staleness_of(const struct mirror_db_resource *mine,
         return "it was modified at the source";
     if (mine->todo == MIRROR_DB_FETCH || theirs->when_us > mine->when_us)
         return "it was changed at the source";
+    if (theirs->length != LENGTH_NONE)
+        *by = &a->result.n_by_length;
+    else if (theirs->lastmod_us != DATETIME_NONE && !mine->have_second_us)
+        *by = &a->result.n_by_time;
+    else /* or it may have changed again in the same second */
+        *by = &a->result.n_unchecked;
     return NULL;
 }
 
@@ -413,9 +458,10 @@ compare_file(struct audit *a, const char *loc,
 {
     struct mirror_dir_mark mark;
     char text[TEXT_SIZE];
+    uint64_t *by;
     enum mirror_dir_found found =
         mirror_dir_look(a->mine.dir, mine->path, &mark);
-    const char *why = staleness_of(mine, theirs);
+    const char *why = staleness_of(a, mine, theirs, &by);
 
     if (found == MIRROR_DIR_NOTHING) {
         report_finding(a, TD_MISSING, loc, mine->path, "its file is not there");
@@ -426,8 +472,12 @@ compare_file(struct audit *a, const char *loc,
         return true;
     }
     why = corruption_of(a, mine, found, &mark, text);
-    if (a->why.rc || !why)
-        return !a->why.rc;
+    if (a->why.rc)
+        return false;
+    if (!why) {
+        ++*by;
+        return true;
+    }
     report_finding(a, TD_CORRUPT, loc, mine->path, why);
     return report_missing(a, mine);
 }
@@ -533,7 +583,7 @@ compare(struct audit *a)
 {
     buf_init(&a->lost, LISTS_MAX);
     buf_init(&a->strays, LISTS_MAX);
-    if (!compare_databases(a))
+    if (!each_set(a, a->theirs.db, judge_set) || !compare_databases(a))
         return false;
     if (mirror_dir_walk(a->mine.dir, on_file, a))
         return go_on(a);
@@ -556,11 +606,30 @@ add_set(struct audit *a, const char *url, int64_t theirs)
            fail_db(a, a->mine.db);
 }
 
+/* The mirror is as certain of a set as the source was. */
+static bool
+copy_certainty(struct audit *a, const char *url, int64_t mine)
+{
+    struct mirror_db_certainty c;
+    char position[TD_POSITION_SIZE];
+    int64_t theirs;
+
+    if (!mirror_db_set(a->theirs.db, url, &theirs, position) ||
+        !mirror_db_certainty(a->theirs.db, theirs, &c))
+        return fail_db(a, a->theirs.db);
+    c.n_left_out_before = c.n_left_out;
+    c.n_held_of = mirror_db_counts(a->mine.db)->n_resources;
+    return (mirror_db_count_held(a->mine.db, mine, &c.n_held) &&
+            mirror_db_set_certainty(a->mine.db, mine, &c)) ||
+           fail_db(a, a->mine.db);
+}
+
 /* Copies a set of the mirror; one that the source lacks becomes empty. */
 static bool
 retell_mine(struct audit *a, const char *url, int64_t mine)
 {
-    return report_again(a, a->theirs.db, a->mine.db, url, mine);
+    return report_again(a, a->theirs.db, a->mine.db, url, mine) &&
+           copy_certainty(a, url, mine);
 }
 
 /* Writes lost files and the source's state in one transaction. */
@@ -597,15 +666,13 @@ repair_files(struct audit *a)
     uint64_t n = n_findings(&a->result);
     uint64_t n_open;
 
-    if (mirror_is_too_much(&a->mine, a->n_removed, counts->n_have)) {
-        problem(&a->why, STATUS_REFUSED,
-                "the repair would delete %" PRIu64 " of %" PRIu64
-                " files, more than the %d %% that are allowed; nothing of "
-                "it was done. If that is right, allow more (--max-delete "
-                "PERCENT)",
-                a->n_removed, counts->n_have, a->repairing.max_delete_percent);
-        return false;
-    }
+    a->is_held = a->n_removed > a->repairing.accept_deletions &&
+                 (a->is_doubtful || a->result.n_left_out ||
+                  mirror_is_too_much(&a->mine, a->n_removed, counts->n_have));
+    if (a->is_held)
+        mirror_tell(&a->mine, TD_SYNC_HELD,
+                    &(struct td_sync_event){.n_held = a->n_removed,
+                                            .n_of = counts->n_have});
     if (!rewrite_database(a)) {
         mirror_db_rollback(a->mine.db);
         return false;
@@ -614,7 +681,8 @@ repair_files(struct audit *a)
         if (mirror_dir_set_aside(a->mine.dir, path + i, NULL, &a->why))
             return false;
     sync_run_work(&a->mine, &a->why);
-    n_open = counts->n_fetch + counts->n_remove;
+    n_open =
+        counts->n_fetch + counts->n_remove + (a->is_held ? a->n_removed : 0);
     a->result.n_repaired = n > n_open ? n - n_open : 0;
     return !a->why.rc;
 }
@@ -627,11 +695,22 @@ compare_and_repair(struct audit *a)
 
     if (is_good && a->options->repair && n > 0)
         is_good = repair_files(a);
+    else if (is_good && n == 0)
+        is_good = each_set(a, a->mine.db, copy_certainty);
     if (is_good && n > a->result.n_repaired)
         problem(&a->why, STATUS_DIFFERENT,
                 "the mirror is not as its source: %" PRIu64
                 " findings, %" PRIu64 " of them repaired",
                 n, a->result.n_repaired);
+    else if (is_good && a->is_doubtful)
+        problem(&a->why, STATUS_DIFFERENT,
+                "the mirror is as far as anybody can tell: the source is not "
+                "known to be complete");
+    else if (is_good && a->result.n_left_out)
+        problem(&a->why, STATUS_DIFFERENT,
+                "the lists of the source have %" PRIu64
+                " rows that cannot be used",
+                a->result.n_left_out);
     return is_good;
 }
 
@@ -663,6 +742,7 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     struct td_sync_options wishes = {
         .per_host = a.options->per_host,
         .max_delete_percent = a.options->max_delete_percent,
+        .accept_deletions = a.options->accept_deletions,
         .until_caught_up = 1,
         .on_event = a.options->on_event,
         .user = a.options->user,

@@ -121,6 +121,7 @@ struct item {
     int64_t id;
     int64_t version;
     int64_t lastmod_us;
+    int64_t second_us; /* mirror_db_resource's have_second_us */
     char *path;
     char *hash;                          /* the source's */
     char digest[MIRROR_DIR_DIGEST_SIZE]; /* ours, if it needs one; "" before */
@@ -208,6 +209,7 @@ add_item(struct items *items, enum item_kind kind,
                           .id = r->id,
                           .version = r->version,
                           .lastmod_us = r->lastmod_us,
+                          .second_us = r->have_second_us,
                           .needs_digest = kind != GONE && !has_sha256(r->hash),
                           .path = strdup(r->path),
                           .hash = slice_dup(r->hash)};
@@ -449,7 +451,7 @@ note_item(struct file_commit *g, const struct item *item)
         }
         is_good = mirror_db_note_file(m->db, item->id, item->version,
                                       buf_slice(&hash), item->lastmod_us,
-                                      &item->mark);
+                                      item->second_us, &item->mark);
         buf_fini(&hash);
     }
     if (!is_good)

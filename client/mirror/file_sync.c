@@ -19,6 +19,7 @@
 #include "client/dumps/resume_note.h"
 #include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"
+#include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
 
@@ -85,6 +86,8 @@ duplicate_links_next(struct slice *rest, struct downloads_link *link)
     link->hash = line;
     return true;
 }
+
+#define SECOND_US INT64_C(1000000)
 
 /* Most resources that a turn looks at: the rest waits for the next. */
 #define LOOKS 2048
@@ -282,6 +285,25 @@ on_again(struct slice loc, const struct problem *why, void *user)
                 &(struct td_sync_event){.loc = text, .why = why->text});
 }
 
+/* Sets have_second_us of a file that has come: R-415. The second is over by the
+ * source's clock; when to look again is by ours. A digest is surer than any
+ * time. */
+static void
+note_second(struct mirror_db_resource *r, int64_t date_s)
+{
+    int64_t now_us = clock_now_us();
+    int64_t told_us =
+        r->lastmod_us != DATETIME_NONE ? r->lastmod_us : r->when_us;
+    int64_t date_us = date_s >= 0 ? date_s * SECOND_US : now_us;
+    bool is_one_clock = now_us - date_us >= 0 && now_us - date_us < SECOND_US;
+
+    r->have_second_us = 0;
+    if (!r->hash.size && told_us != DATETIME_NONE && told_us % SECOND_US == 0 &&
+        told_us + SECOND_US > date_us)
+        r->have_second_us =
+            told_us + SECOND_US + (is_one_clock ? 0 : now_us - date_us);
+}
+
 static void
 on_done(const struct downloads_result *result, void *user)
 {
@@ -307,6 +329,7 @@ on_done(const struct downloads_result *result, void *user)
     }
     if (is_found && r.todo == MIRROR_DB_FETCH && r.version == version &&
         !result->why.rc) {
+        note_second(&r, result->date_s);
         flight->has_come = note_come(w, flight, result->bytes) &&
                            file_commit_add(w->group, &r, false);
         return;
@@ -432,7 +455,8 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
     if (r->length != LENGTH_NONE && !is_too_long(w, r) &&
         source_limits_check_total(&w->m->client->room, r->length, &why))
         return fail_full(w, &why);
-    while (want.n_duplicates < DOWNLOADS_LOOKED_AT_MAX &&
+    while (!w->m->options->has_no_mirrors &&
+           want.n_duplicates < DOWNLOADS_LOOKED_AT_MAX &&
            duplicate_links_next(&rest, &links[want.n_duplicates]))
         want.n_duplicates++;
     file_commit_name(name, r->id, r->version);

@@ -14,8 +14,9 @@
 /* Disk space that a transaction usually takes. */
 #define WRITE_BYTES 65536
 
-#define PER_HOST 4
-#define ATTEMPTS 5
+#define PER_HOST   4
+#define COMPARE_MS 86400000
+#define ATTEMPTS   5
 
 void
 mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
@@ -27,6 +28,8 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
         to->attempts = ATTEMPTS;
     if (!to->patience_ms)
         to->patience_ms = PATIENCE_DEFAULT;
+    if (!to->compare_ms)
+        to->compare_ms = COMPARE_MS;
     if (!to->max_delete_percent)
         to->max_delete_percent = LISTING_PERCENT_DEFAULT;
 }

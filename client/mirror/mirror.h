@@ -2,6 +2,7 @@
  * mirror.h - what the parts of a running mirror share.
  *
  *     sync_run.c    source --> sets --> followers --> database what to have
+ *     certainty.c   readings of lists --> complete as of, or why not
  *     file_sync.c   database --> downloads                     what to fetch
  *     file_commit.c downloads, removals --> files, database    what is on disk
  *     audit.c       two databases, files --> findings, repair

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/db.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
@@ -32,12 +31,16 @@
 
 /*
  * state      numbers by name; those of mirror_db_counts for mirror_status.h.
- * sets       caught_up: when the mirror last equalled the set; 0: never.
+ * sets       caught_up: when the mirror last equalled the set; 0: never. The
+ *            others: struct mirror_db_certainty.
  * resources  one row for each resource that is wanted or has a file. todo: enum
  *            mirror_db_todo. bytes: the wanted length, where the source sent
  *            one. have: there is a file; the columns have_ describe it.
  * members    each set's description of a resource: without a row it is not in
- *            the set. The row with the latest when_us decides.
+ *            the set. The row with the latest when_us decides. generation 0:
+ *            its deletion is held back.
+ * compared   how a comparison that is under way describes a resource, if that
+ *            differs from `members`.
  * hours      removals by changes: n in that hour of event time, of at most n_of
  *            files that the mirror had in it.
  *
@@ -61,7 +64,26 @@ static const char *const steps[] = {
     " PRIMARY KEY (resource, set_id)) WITHOUT ROWID;"
     "CREATE TABLE hours (hour INTEGER PRIMARY KEY, n INTEGER, n_of INTEGER);",
     "ALTER TABLE sets ADD COLUMN caught_up INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE sets ADD COLUMN complete_us INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sets ADD COLUMN complete_by TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE sets ADD COLUMN doubt TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE sets ADD COLUMN doubt_us INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sets ADD COLUMN held INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sets ADD COLUMN held_of INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sets ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sets ADD COLUMN left_out_text TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE sets ADD COLUMN left_out_before INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sets ADD COLUMN mended INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE resources ADD COLUMN have_second INTEGER NOT NULL DEFAULT 0;"
+    "CREATE INDEX members_held ON members (set_id) WHERE generation = 0;"
+    "CREATE INDEX resources_second ON resources (have_second)"
+    " WHERE have_second <> 0",
 };
+
+static const char opening[] =
+    "CREATE TEMP TABLE compared (loc BLOB PRIMARY KEY, set_id INTEGER,"
+    " when_us INTEGER, lastmod INTEGER, hash BLOB, length INTEGER, type BLOB,"
+    " encoding BLOB, links BLOB) WITHOUT ROWID";
 
 _Static_assert(sizeof(steps) / sizeof(steps[0]) == MIRROR_DB_VERSION,
                "a step for each version");
@@ -69,7 +91,7 @@ _Static_assert(sizeof(steps) / sizeof(steps[0]) == MIRROR_DB_VERSION,
 #define RESOURCE                                                     \
     "SELECT id, loc, path, todo, left_run, expected, have,"          \
     " have_version, have_hash, have_lastmod, have_size, have_mtime," \
-    " bytes, left_version FROM resources "
+    " bytes, left_version, have_second FROM resources "
 #define MEMBER                                                        \
     "SELECT version, when_us, lastmod, hash, length, type, encoding," \
     " links, set_id FROM members "
@@ -99,6 +121,17 @@ enum mirror_db_sql {
     SQL_MEMBER_PUT,
     SQL_MEMBER_GONE,
     SQL_MEMBER_OLD,
+    SQL_MEMBER_KEEP,
+    SQL_MEMBERS_KEEP,
+    SQL_MEMBERS_HOLD,
+    SQL_MEMBERS_HELD,
+    SQL_COMPARED_CLEAR,
+    SQL_COMPARED_ADD,
+    SQL_COMPARED_NEXT,
+    SQL_CERTAINTY,
+    SQL_CERTAINTY_SET,
+    SQL_SECOND_NEXT,
+    SQL_SECOND_OVER,
     SQL_MEMBER_NEXT,
     SQL_LOOK,
     SQL_FIND,
@@ -131,7 +164,8 @@ static const char *const sql[N_SQL] = {
     [SQL_SET_NEW_GENERATION] = "UPDATE sets SET generation = generation + 1"
                                " WHERE id = ?1",
     [SQL_RESOURCE_ADD] = "INSERT INTO resources VALUES"
-                         " (NULL, ?1, ?2, 0, 0, 0, 0, 0, 0, 0, x'', ?3, 0, 0)",
+                         " (NULL, ?1, ?2, 0, 0, 0, 0, 0, 0, 0, x'', ?3, 0, 0,"
+                         " 0)",
     [SQL_RESOURCE_GONE] = "DELETE FROM resources WHERE id = ?1",
     [SQL_RESOURCE_TODO] = "UPDATE resources SET todo = ?2, bytes = ?3,"
                           " left_run = ?4, have_version = ?5 WHERE id = ?1",
@@ -141,8 +175,9 @@ static const char *const sql[N_SQL] = {
     [SQL_RESOURCE_HAVE] = "UPDATE resources SET have = 1, expected = 1,"
                           " have_version = ?2, have_hash = ?3,"
                           " have_lastmod = ?4, have_size = ?5,"
-                          " have_mtime = ?6 WHERE id = ?1",
+                          " have_mtime = ?6, have_second = ?7 WHERE id = ?1",
     [SQL_RESOURCE_LOST] = "UPDATE resources SET have = 0, expected = ?2,"
+                          " have_second = 0,"
                           " have_version = 0, have_hash = x'',"
                           " left_run = 0 WHERE id = ?1",
     [SQL_RESOURCE_LEAVE] = "UPDATE resources SET left_run = ?2,"
@@ -155,6 +190,30 @@ static const char *const sql[N_SQL] = {
     [SQL_MEMBER_OLD] = "SELECT resource FROM members WHERE resource > ?3"
                        " AND set_id = ?1 AND generation < ?2"
                        " ORDER BY resource LIMIT 1",
+    [SQL_MEMBER_KEEP] = "UPDATE members SET generation = ?3"
+                        " WHERE resource = ?1 AND set_id = ?2",
+    [SQL_MEMBERS_KEEP] = "UPDATE members SET generation = ?2 WHERE set_id = ?1"
+                         " AND generation BETWEEN 1 AND ?2 - 1"
+                         " AND when_us > ?3",
+    [SQL_MEMBERS_HOLD] = "UPDATE members SET generation = 0"
+                         " WHERE set_id = ?1 AND generation < ?2",
+    [SQL_MEMBERS_HELD] = "SELECT count(*) FROM members"
+                         " WHERE set_id = ?1 AND generation = 0",
+    [SQL_COMPARED_CLEAR] = "DELETE FROM compared WHERE set_id = ?1",
+    [SQL_COMPARED_ADD] = "INSERT OR REPLACE INTO compared VALUES"
+                         " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    [SQL_COMPARED_NEXT] = "SELECT loc, when_us, lastmod, hash, length, type,"
+                          " encoding, links FROM compared"
+                          " WHERE loc > ?1 AND set_id = ?2"
+                          " ORDER BY loc LIMIT 1",
+    [SQL_CERTAINTY] = "SELECT " MIRROR_DB_CERTAINTY " FROM sets WHERE id = ?1",
+    [SQL_CERTAINTY_SET] =
+        "UPDATE sets SET (" MIRROR_DB_CERTAINTY
+        ") = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) WHERE id = ?1",
+    [SQL_SECOND_NEXT] = "SELECT id FROM resources WHERE have_second > 0"
+                        " AND have_second <= ?1 LIMIT 1",
+    [SQL_SECOND_OVER] = "UPDATE resources SET have_second = 0,"
+                        " have_version = 0, have_lastmod = ?2 WHERE id = ?1",
     [SQL_MEMBER_NEXT] = "SELECT m.resource, r.loc, m.when_us, m.lastmod,"
                         " m.hash, m.length, m.type, m.encoding, m.links"
                         " FROM members m JOIN resources r ON r.id = m.resource"
@@ -183,6 +242,7 @@ static const struct db_kind kind = {
     .mode = DB_OWN,
     .steps = steps,
     .n_steps = MIRROR_DB_VERSION,
+    .opening = opening,
     .sql = sql,
     .n_sql = N_SQL,
 };
@@ -631,6 +691,7 @@ read_resource(struct mirror_db *db, enum mirror_db_sql which,
     r->have_mark.mtime_ns = sqlite3_column_int64(s, 11);
     r->bytes = (uint64_t)sqlite3_column_int64(s, 12);
     r->left_version = sqlite3_column_int64(s, 13);
+    r->have_second_us = sqlite3_column_int64(s, 14);
     db_reset(kept_statement(db, which));
     *is_found = read_best(db, r, &lending) && end_lending(db, &lending);
     return *is_found;
@@ -956,6 +1017,9 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
         if (!is_found)
             return true;
         *id = r.id;
+        if (description->is_held)
+            return run_numbers(db, SQL_MEMBER_KEEP, 3,
+                               (int64_t[]){r.id, set, 0});
         return remove_member(db, r.id, set) &&
                settle_resource(db, r.id, true, hour);
     }
@@ -1002,33 +1066,239 @@ bool
 mirror_db_baseline_begin(struct mirror_db *db, int64_t set)
 {
     db->set = 0;
-    return run_numbers(db, SQL_SET_NEW_GENERATION, 1, (int64_t[]){set});
+    return run_numbers(db, SQL_COMPARED_CLEAR, 1, (int64_t[]){set}) &&
+           run_numbers(db, SQL_SET_NEW_GENERATION, 1, (int64_t[]){set});
 }
 
-bool
-mirror_db_baseline_end(struct mirror_db *db, int64_t set, uint64_t *n_remove)
+/* Removes the members of the generations before `generation`. */
+static bool
+remove_members_before(struct mirror_db *db, int64_t set, int64_t generation)
 {
-    uint64_t before = db->counts.n_remove;
     int64_t id = 0;
     bool has_row;
 
-    if (!generation_of(db, set))
-        return false;
     for (;;) {
         if (!step_numbers(db, SQL_MEMBER_OLD, 3,
-                          (int64_t[]){set, db->generation, id}, &has_row))
+                          (int64_t[]){set, generation, id}, &has_row))
             return false;
         if (has_row)
             id = sqlite3_column_int64(kept_statement(db, SQL_MEMBER_OLD), 0);
         db_reset(kept_statement(db, SQL_MEMBER_OLD));
         if (!has_row)
-            break;
+            return true;
         if (!remove_member(db, id, set) ||
             !settle_resource(db, id, true, NO_HOUR))
             return false;
     }
+}
+
+/* True if both descriptions are certainly of different versions. A list often
+ * says less than the change before it. */
+static bool
+differs(const struct mirror_db_description *was,
+        const struct mirror_db_description *is)
+{
+    bool has_common;
+
+    if (!hashes_agree(was->hash, is->hash, &has_common) ||
+        (was->length != LENGTH_NONE && is->length != LENGTH_NONE &&
+         was->length != is->length))
+        return true;
+    if (has_common || is->lastmod_us == DATETIME_NONE)
+        return false;
+    return was->lastmod_us != DATETIME_NONE ? was->lastmod_us != is->lastmod_us
+                                            : is->lastmod_us > was->when_us;
+}
+
+bool
+mirror_db_compare(struct mirror_db *db, int64_t set,
+                  const struct mirror_db_description *t)
+{
+    enum mirror_db_sql which = SQL_COMPARED_ADD;
+    struct mirror_db_description was;
+    struct mirror_db_resource r;
+    int64_t version = 0;
+    bool is_found;
+
+    if (!generation_of(db, set) || !mirror_db_find(db, t->loc, &r, &is_found) ||
+        (is_found && !read_last(db, r.id, set, &was, &version)))
+        return false;
+    if (version && !differs(&was, t))
+        return run_numbers(db, SQL_MEMBER_KEEP, 3,
+                           (int64_t[]){r.id, set, db->generation});
+    bind_bytes(db, which, 1, t->loc);
+    bind_number(db, which, 2, set);
+    bind_number(db, which, 3, t->when_us);
+    bind_number(db, which, 4, t->lastmod_us);
+    bind_bytes(db, which, 5, t->hash);
+    bind_number(db, which, 6, sql_of_length(t->length));
+    bind_bytes(db, which, 7, t->type);
+    bind_bytes(db, which, 8, t->encoding);
+    bind_bytes(db, which, 9, t->links);
+    return run_statement(db, which);
+}
+
+/* Lends the next row of `compared` behind `after`. */
+static bool
+next_compared(struct mirror_db *db, int64_t set, struct slice after,
+              struct mirror_db_description *t, bool *is_found)
+{
+    sqlite3_stmt *s = kept_statement(db, SQL_COMPARED_NEXT);
+    struct lending lending = {.n = 0};
+
+    bind_bytes(db, SQL_COMPARED_NEXT, 1, after);
+    bind_number(db, SQL_COMPARED_NEXT, 2, set);
+    if (!step_to_row(db, SQL_COMPARED_NEXT, is_found))
+        return false;
+    *t = (struct mirror_db_description){.is_baseline = true};
+    if (*is_found) {
+        buf_clear(&db->lent);
+        lend_column(db, &lending, &t->loc, s, 0);
+        read_description(db, &lending, t, s, 1);
+    }
+    db_reset(s);
+    return !*is_found || end_lending(db, &lending);
+}
+
+/* Applies the differences of a comparison, except to resources that have
+ * changed since. */
+static bool
+apply_compared(struct mirror_db *db, int64_t set, int64_t as_of_us)
+{
+    struct buf row; /* a copy: the database lends one thing at a time */
+    bool is_good;
+    bool is_found;
+
+    buf_init(&row, LENT_MAX);
+    for (;;) {
+        struct mirror_db_description t;
+        struct mirror_db_description was;
+        struct mirror_db_resource r;
+        struct slice *texts[] = {&t.loc,   &t.hash,     &t.type,
+                                 &t.links, &t.encoding, NULL};
+        size_t at[5];
+        int64_t version = 0;
+        int64_t id;
+
+        is_good = next_compared(db, set, buf_slice(&row), &t, &is_found);
+        if (!is_good || !is_found)
+            break;
+        buf_clear(&row);
+        for (size_t i = 0; texts[i]; i++) {
+            at[i] = row.size;
+            buf_add_slice(&row, *texts[i]);
+        }
+        if (row.failed) {
+            problem_memory(&db->trouble);
+            is_good = false;
+            break;
+        }
+        for (size_t i = 0; texts[i]; i++)
+            texts[i]->data = row.data + at[i];
+        is_good = mirror_db_find(db, t.loc, &r, &is_found) &&
+                  (!is_found || read_last(db, r.id, set, &was, &version));
+        if (is_good && version && was.when_us > as_of_us)
+            is_good = run_numbers(db, SQL_MEMBER_KEEP, 3,
+                                  (int64_t[]){r.id, set, db->generation});
+        else if (is_good)
+            is_good = mirror_db_describe(db, set, &t, &id);
+        if (!is_good)
+            break;
+        row.size = t.loc.size; /* the next row is behind this loc */
+    }
+    buf_fini(&row);
+    return is_good && run_numbers(db, SQL_MEMBERS_KEEP, 3,
+                                  (int64_t[]){set, db->generation, as_of_us});
+}
+
+bool
+mirror_db_baseline_end(struct mirror_db *db, int64_t set,
+                       const struct mirror_db_end *end, uint64_t *n_remove)
+{
+    uint64_t before = db->counts.n_remove;
+
+    if (!generation_of(db, set) || (end->as_of_us != DATETIME_NONE &&
+                                    !apply_compared(db, set, end->as_of_us)))
+        return false;
+    if (!(end->is_held ? run_numbers(db, SQL_MEMBERS_HOLD, 2,
+                                     (int64_t[]){set, db->generation})
+                       : remove_members_before(db, set, db->generation)))
+        return false;
     *n_remove = db->counts.n_remove - before;
     return true;
+}
+
+bool
+mirror_db_count_held(struct mirror_db *db, int64_t set, uint64_t *n)
+{
+    bool has_row;
+
+    if (!step_numbers(db, SQL_MEMBERS_HELD, 1, (int64_t[]){set}, &has_row))
+        return false;
+    *n =
+        (uint64_t)sqlite3_column_int64(kept_statement(db, SQL_MEMBERS_HELD), 0);
+    db_reset(kept_statement(db, SQL_MEMBERS_HELD));
+    return true;
+}
+
+bool
+mirror_db_delete_held(struct mirror_db *db, int64_t set)
+{
+    return remove_members_before(db, set, 1);
+}
+
+/* Certainty */
+
+void
+mirror_db_read_certainty(sqlite3_stmt *s, int first,
+                         struct mirror_db_certainty *c)
+{
+    c->complete_us = sqlite3_column_int64(s, first);
+    db_text(s, first + 1, c->complete_by, sizeof(c->complete_by));
+    db_text(s, first + 2, c->doubt, sizeof(c->doubt));
+    c->doubt_us = sqlite3_column_int64(s, first + 3);
+    c->n_held = (uint64_t)sqlite3_column_int64(s, first + 4);
+    c->n_held_of = (uint64_t)sqlite3_column_int64(s, first + 5);
+    c->n_left_out = (uint64_t)sqlite3_column_int64(s, first + 6);
+    db_text(s, first + 7, c->left_out, sizeof(c->left_out));
+    c->n_left_out_before = (uint64_t)sqlite3_column_int64(s, first + 8);
+    c->n_mended = (uint64_t)sqlite3_column_int64(s, first + 9);
+}
+
+bool
+mirror_db_certainty(struct mirror_db *db, int64_t set,
+                    struct mirror_db_certainty *certainty)
+{
+    bool has_row;
+
+    *certainty = (struct mirror_db_certainty){.complete_us = 0};
+    if (!step_numbers(db, SQL_CERTAINTY, 1, (int64_t[]){set}, &has_row))
+        return false;
+    if (has_row)
+        mirror_db_read_certainty(kept_statement(db, SQL_CERTAINTY), 0,
+                                 certainty);
+    db_reset(kept_statement(db, SQL_CERTAINTY));
+    return true;
+}
+
+bool
+mirror_db_set_certainty(struct mirror_db *db, int64_t set,
+                        const struct mirror_db_certainty *c)
+{
+    enum mirror_db_sql which = SQL_CERTAINTY_SET;
+
+    bind_number(db, which, 1, set);
+    bind_number(db, which, 2, c->complete_us);
+    bind_text(db, which, 3, c->complete_by);
+    bind_text(db, which, 4, c->doubt);
+    bind_number(db, which, 5, c->doubt_us);
+    bind_number(db, which, 6, (int64_t)c->n_held);
+    bind_number(db, which, 7, (int64_t)c->n_held_of);
+    bind_number(db, which, 8, (int64_t)c->n_left_out);
+    bind_text(db, which, 9, c->left_out);
+    bind_number(db, which, 10, (int64_t)c->n_left_out_before);
+    bind_number(db, which, 11, (int64_t)c->n_mended);
+    return run_statement(db, which);
 }
 
 /* Noting */
@@ -1048,7 +1318,7 @@ mirror_db_doubt(struct mirror_db *db, int64_t id)
 
 bool
 mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
-                    struct slice hash, int64_t lastmod_us,
+                    struct slice hash, int64_t lastmod_us, int64_t second_us,
                     const struct mirror_dir_mark *mark)
 {
     enum mirror_db_sql which = SQL_RESOURCE_HAVE;
@@ -1065,6 +1335,7 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
     bind_number(db, which, 4, lastmod_us);
     bind_number(db, which, 5, (int64_t)mark->size);
     bind_number(db, which, 6, mark->mtime_ns);
+    bind_number(db, which, 7, second_us);
     if (!run_statement(db, which))
         return false;
     db->counts.n_have += !was_there;
@@ -1088,6 +1359,29 @@ mirror_db_note_loss(struct mirror_db *db, int64_t id)
     db->counts.bytes_have -= r.is_there ? r.have_mark.size : 0;
     db->counts.n_left -= r.is_left;
     return settle_resource(db, id, false, NO_HOUR);
+}
+
+bool
+mirror_db_renew(struct mirror_db *db, int64_t now_us)
+{
+    bool has_row;
+
+    for (;;) {
+        int64_t id = 0;
+
+        if (!step_numbers(db, SQL_SECOND_NEXT, 1, (int64_t[]){now_us},
+                          &has_row))
+            return false;
+        if (has_row)
+            id = sqlite3_column_int64(kept_statement(db, SQL_SECOND_NEXT), 0);
+        db_reset(kept_statement(db, SQL_SECOND_NEXT));
+        if (!has_row)
+            return true;
+        if (!run_numbers(db, SQL_SECOND_OVER, 2,
+                         (int64_t[]){id, DATETIME_NONE}) ||
+            !settle_resource(db, id, false, NO_HOUR))
+            return false;
+    }
 }
 
 bool

@@ -30,7 +30,12 @@
  * A baseline has a generation. Its resources are wanted at once. At its end, in
  * the transaction with the position, the database forgets the resources of the
  * set that the baseline did not repeat. A broken-off baseline leaves only
- * wanted resources: the source has them.
+ * wanted resources: the source has them. A comparison (td_message) is a
+ * baseline whose differences count at its end alone, and only for resources
+ * that have not changed since the time of its list.
+ *
+ * Deletions that are too many are held back: these resources stay wanted, with
+ * generation 0, until a description repeats them or somebody consents.
  *
  * Transactions are the caller's: mirror_db_begin, then writing, then
  * mirror_db_commit or mirror_db_rollback. Every function that returns false has
@@ -44,6 +49,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/db.h"
 #include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
 #include "client/tidings.h"
@@ -53,7 +59,7 @@
 struct mirror_db;
 
 /* PRAGMA user_version of the present tables. */
-#define MIRROR_DB_VERSION 2
+#define MIRROR_DB_VERSION 3
 
 /* Opens the database `name` in the folder `dir`. NULL: `why` says why. */
 struct mirror_db *mirror_db_open(const char *dir, const char *name,
@@ -113,6 +119,33 @@ bool mirror_db_set_position(struct mirror_db *db, int64_t set,
 bool mirror_db_note_caught_up(struct mirror_db *db, int64_t set,
                               int64_t when_us);
 
+/* How certain the state of a set is. All zero: a new set. */
+struct mirror_db_certainty {
+    int64_t complete_us;    /* it was complete as of that time; 0: never */
+    char complete_by[1024]; /* the list that says so; "": the history does */
+    char doubt[600];        /* why that is not known now; "": it is known */
+    int64_t doubt_us;       /* since when */
+    uint64_t n_held;        /* deletions held back ... */
+    uint64_t n_held_of;     /* ... of so many resources */
+    uint64_t n_left_out;    /* rows of its lists ... */
+    char left_out[600];     /* ... by kind, with examples */
+    uint64_t
+        n_left_out_before; /* of the last reading whose deletions counted */
+    uint64_t n_mended;
+};
+
+/* Its columns in the table `sets`, and how they are read. */
+#define MIRROR_DB_CERTAINTY                                                \
+    "complete_us, complete_by, doubt, doubt_us, held, held_of, left_out, " \
+    "left_out_text, left_out_before, mended"
+void mirror_db_read_certainty(sqlite3_stmt *s, int first,
+                              struct mirror_db_certainty *certainty);
+
+bool mirror_db_certainty(struct mirror_db *db, int64_t set,
+                         struct mirror_db_certainty *certainty);
+bool mirror_db_set_certainty(struct mirror_db *db, int64_t set,
+                             const struct mirror_db_certainty *certainty);
+
 /* Wanted state */
 
 /* A source's description of a resource. Missing fields: empty slices,
@@ -120,6 +153,7 @@ bool mirror_db_note_caught_up(struct mirror_db *db, int64_t set,
 struct mirror_db_description {
     struct slice loc;
     bool is_deleted;
+    bool is_held;     /* its deletion is held back */
     bool is_baseline; /* it is so; else it became so */
     int64_t when_us;  /* event time */
     int64_t lastmod_us;
@@ -145,9 +179,25 @@ bool mirror_db_next_description(struct mirror_db *db, int64_t set,
 /* Begins a baseline: until its end, `set` only has what is added. */
 bool mirror_db_baseline_begin(struct mirror_db *db, int64_t set);
 
+/* A resource of a comparison: notes how it differs, for the end. */
+bool mirror_db_compare(struct mirror_db *db, int64_t set,
+                       const struct mirror_db_description *description);
+
+struct mirror_db_end {
+    /* Of a comparison: what has changed later stays as it is; DATETIME_NONE for
+     * a baseline. */
+    int64_t as_of_us;
+    bool is_held; /* deletes nothing: mirror_db_count_held counts it */
+};
+
 /* Ends it. `*n_remove`: how many files the mirror has to remove for it. */
 bool mirror_db_baseline_end(struct mirror_db *db, int64_t set,
+                            const struct mirror_db_end *end,
                             uint64_t *n_remove);
+
+/* Counts the deletions of a set that are held back; deletes them. */
+bool mirror_db_count_held(struct mirror_db *db, int64_t set, uint64_t *n);
+bool mirror_db_delete_held(struct mirror_db *db, int64_t set);
 
 /* Finds the hour of event time with the most removals by changes, not by
  * baselines, among the hours of the open transaction. `*n`: removals, 0 if
@@ -184,6 +234,8 @@ struct mirror_db_resource {
     int64_t have_version;
     struct slice have_hash; /* the source's, and our sha-256 if it lacks one */
     int64_t have_lastmod_us;
+    int64_t have_second_us; /* R-415: the file may be of the middle of a second:
+                               when it is to be fetched again; 0: it is not */
     struct mirror_dir_mark have_mark;
 };
 
@@ -212,14 +264,19 @@ bool mirror_db_expect(struct mirror_db *db, int64_t id);
  * mirror_db_note_file or mirror_db_note_loss it equals no other. */
 bool mirror_db_doubt(struct mirror_db *db, int64_t id);
 
-/* Notes the file: it is there, with the content of version `version`. */
+/* Notes the file: it is there, with the content of version `version`.
+ * `second_us`: as have_second_us. */
 bool mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
                          struct slice hash, int64_t lastmod_us,
-                         const struct mirror_dir_mark *mark);
+                         int64_t second_us, const struct mirror_dir_mark *mark);
 
 /* Notes that the file is missing or changed: the resource is fetched again, or
  * forgotten if no set has it. */
 bool mirror_db_note_loss(struct mirror_db *db, int64_t id);
+
+/* R-415: wants the files again that were fetched in the very second of their
+ * lastmod, if their have_second_us is not after `now_us`. */
+bool mirror_db_renew(struct mirror_db *db, int64_t now_us);
 
 /* Gives the resource up until the next run or a new version. */
 bool mirror_db_give_up(struct mirror_db *db, int64_t id);

@@ -139,6 +139,7 @@ add_set(struct mirror_status *status, sqlite3_stmt *s)
     set->url = slice_dup(db_column(s, 0));
     db_text(s, 1, set->position, sizeof(set->position));
     set->caught_up_us = sqlite3_column_int64(s, 2);
+    mirror_db_read_certainty(s, 3, &set->certainty);
     return set->url ? STATUS_OK : STATUS_MEMORY;
 }
 
@@ -193,7 +194,8 @@ read_database(struct mirror_status *status, const char *path,
                        status, why);
     if (!rc)
         rc = read_rows(&db,
-                       "SELECT url, position, caught_up FROM sets ORDER BY id",
+                       "SELECT url, position, caught_up, " MIRROR_DB_CERTAINTY
+                       " FROM sets ORDER BY id",
                        add_set, status, why);
     db_close(&db);
     return rc;

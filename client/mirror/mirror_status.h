@@ -21,6 +21,7 @@ struct mirror_status_set {
     char *url;
     char position[TD_POSITION_SIZE]; /* "": none yet */
     int64_t caught_up_us; /* when the mirror last equalled it; 0: never */
+    struct mirror_db_certainty certainty;
 };
 
 struct mirror_status {

@@ -13,8 +13,10 @@
 
 #include "base/clock.h"
 #include "client/follow/follower.h"
+#include "client/mirror/certainty.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
+#include "client/source/source_position.h"
 #include "client/source/source_sets.h"
 #include "proto/datetime.h"
 #include "proto/problem.h"
@@ -27,9 +29,9 @@
  *     set_sync_open --> messages, a transaction each --> on_end
  *          +------> set_sync_close                  at any moment
  *
- * A message that would remove too much (td_sync_options.max_delete_percent) is
- * not committed: the position stays before it, and the feed ends with
- * STATUS_REFUSED. Earlier messages of that hour may have removed files.
+ * Of a message that would remove too much (td_sync_options.max_delete_percent)
+ * the deletions are held back, and all else counts. So they are when a reading
+ * of the list may lack resources (certainty.h).
  */
 
 /* Of many sets, one is always behind: after this time their histories no longer
@@ -45,6 +47,9 @@
 #define BEHIND_MOST_MS 5000
 
 #define TEXT_MAX (4 * 1024 * 1024) /* of hash and links of a change */
+
+/* Subtracted from our own clock, where a list does not say when it was true. */
+#define CLOCK_MARGIN_US (3600ll * 1000000)
 
 /* A set of the source. */
 struct followed {
@@ -84,8 +89,15 @@ struct set_sync {
     bool is_behind;
     bool has_arrived; /* changes are new ones, not history */
     int64_t behind_since_ms;
-    bool is_heard;      /* the last message was a heartbeat */
-    bool is_current;    /* the source has nothing behind the position */
+    bool is_heard;   /* the last message was a heartbeat */
+    bool is_current; /* the source has nothing behind the position */
+    struct certainty certainty;
+    bool is_comparison;     /* the baseline that is under way */
+    bool is_held;           /* the deletions of this message are held back */
+    uint64_t n_listed_held; /* by the follower, of its list's ... */
+    uint64_t n_listed;      /* ... resources */
+    int64_t begun_us;       /* when the baseline began */
+    char unknown[600];  /* of this message: a deleted loc that nobody knows */
     struct problem why; /* why it ended itself */
 };
 
@@ -125,6 +137,7 @@ telling_of(struct set_sync *f, const struct td_change *c, bool is_baseline,
         .is_baseline = is_baseline,
         .is_deleted =
             !is_baseline && c->change && !strcmp(c->change, "deleted"),
+        .is_held = f->is_held,
         .when_us = time_of(c->datetime),
         .lastmod_us = time_of(c->lastmod),
         .hash = buf_slice(&f->hash),
@@ -133,8 +146,8 @@ telling_of(struct set_sync *f, const struct td_change *c, bool is_baseline,
         .encoding = slice_of(c->encoding),
         .links = buf_slice(&f->links),
     };
-    if (t->when_us == DATETIME_NONE)
-        t->when_us = is_baseline ? t->lastmod_us : clock_now_us();
+    if (t->when_us == DATETIME_NONE) /* an audit compares what was told alone */
+        t->when_us = is_baseline || !f->m->dir ? t->lastmod_us : clock_now_us();
     return !f->hash.failed && !f->links.failed;
 }
 
@@ -181,38 +194,17 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
         return false;
     if (!telling_of(f, c, is_baseline, &t))
         return mirror_fail_memory(m);
+    if (is_baseline && f->is_comparison)
+        return mirror_db_compare(m->db, f->set, &t) || mirror_fail_db(m);
     if (!mirror_db_describe(m->db, f->set, &t, &id))
         return mirror_fail_db(m);
+    if (t.is_deleted && !id && t.when_us > f->certainty.now.complete_us)
+        snprintf(f->unknown, sizeof(f->unknown), "%s", c->loc);
     if (source_limits_check_resources(
             &m->client->room, mirror_db_counts(m->db)->n_resources, &why))
         return mirror_fail(m, &why);
-    /* Not for changes: keep() may yet refuse the message. */
+    /* Not for changes: the message may yet be applied in another way. */
     return !is_baseline || !c->file || take_file(f, c, id);
-}
-
-/* Reports a refusal; the guard let `n_before` of the `n` pass. Always false. */
-static bool
-refuse_deletions(struct set_sync *f, uint64_t n, uint64_t n_of,
-                 uint64_t n_before, const char *when)
-{
-    uint64_t percent = n_of ? (n * 100 + n_of - 1) / n_of : 100;
-    char done[120] = "nothing of it was done";
-
-    if (percent > 100)
-        percent = 100;
-    if (n_before)
-        snprintf(
-            done, sizeof(done),
-            "%" PRIu64
-            " of them were reported before and are deleted, the others are not",
-            n_before);
-    problem(&f->why, STATUS_REFUSED,
-            "%s %s wants %" PRIu64 " of %" PRIu64 " files deleted (%" PRIu64
-            " %%), more than the %d %% that are allowed; %s. If that is "
-            "right, run it again with --max-delete %" PRIu64 ", or none",
-            when, f->url, n, n_of, percent, f->m->options->max_delete_percent,
-            done, percent);
-    return false;
 }
 
 static bool
@@ -223,7 +215,51 @@ reach_position(struct set_sync *f, const char *position)
     return mirror_db_set_position(f->m->db, f->set, position);
 }
 
+/* Tells how many deletions are held back now, by the follower and by the
+ * database: if the number is another one, or `is_again`. */
+static bool
+report_held(struct set_sync *f, bool is_again)
+{
+    struct mirror_db *db = f->m->db;
+    uint64_t n_of = mirror_db_counts(db)->n_resources;
+    uint64_t n;
+
+    if (!mirror_db_count_held(db, f->set, &n))
+        return mirror_fail_db(f->m);
+    if (f->n_listed_held && f->n_listed > n_of)
+        n_of = f->n_listed; /* new ones follow */
+    n += f->n_listed_held;
+    if (n == f->certainty.now.n_held && !(is_again && n))
+        return true;
+    return certainty_hold(&f->certainty, n, n_of);
+}
+
+static bool
+may_delete(const struct set_sync *f, uint64_t n, uint64_t n_of)
+{
+    return n <= f->m->options->accept_deletions ||
+           !mirror_is_too_much(f->m, n, n_of);
+}
+
 /* Each returns false where the feed, or all, is to end. */
+
+static bool
+apply_changes(struct set_sync *f, const struct td_message *message)
+{
+    f->unknown[0] = '\0';
+    for (size_t i = 0; i < message->n_changes; i++)
+        if (!report_change(f, &message->changes[i], false))
+            return false;
+    return true;
+}
+
+/* Begins the transaction of the message anew. */
+static bool
+begin_again(struct set_sync *f)
+{
+    mirror_db_rollback(f->m->db);
+    return mirror_db_begin(f->m->db) || mirror_fail_db(f->m);
+}
 
 static bool
 on_changes(struct set_sync *f, const struct td_message *message)
@@ -231,37 +267,62 @@ on_changes(struct set_sync *f, const struct td_message *message)
     struct mirror_db *db = f->m->db;
     uint64_t n;
     uint64_t n_of;
-    uint64_t n_before;
+    bool is_good;
 
-    for (size_t i = 0; i < message->n_changes; i++)
-        if (!report_change(f, &message->changes[i], false))
+    if (!apply_changes(f, message))
+        return false;
+    if (!mirror_db_removals(db, &n, &n_of))
+        return mirror_fail_db(f->m);
+    if (!may_delete(f, n, n_of)) {
+        f->is_held = true;
+        is_good = begin_again(f) && apply_changes(f, message);
+        f->is_held = false;
+        if (!is_good)
             return false;
-    if (!mirror_db_removals(db, &n, &n_of) ||
-        !reach_position(f, message->position))
-        return mirror_fail_db(f->m);
-    if (!mirror_is_too_much(f->m, n, n_of))
-        return true;
-    mirror_db_rollback(db);
-    if (!mirror_db_removals(db, &n_before, &(uint64_t){0}))
-        return mirror_fail_db(f->m);
-    return refuse_deletions(f, n, n_of, n_before, "in one hour");
+    }
+    return reach_position(f, message->position) || mirror_fail_db(f->m);
+}
+
+/* The time at which the list of a baseline was true. */
+static int64_t
+as_of_time(const struct set_sync *f, const struct td_message *message)
+{
+    struct source_position place = {.is_time = false};
+    int64_t us = time_of(message->as_of);
+
+    if (us != DATETIME_NONE)
+        return us;
+    if (!f->is_comparison && message->position &&
+        !source_position_read(slice_of(message->position), &place) &&
+        place.is_time)
+        return place.time_us;
+    return f->is_comparison ? f->begun_us - CLOCK_MARGIN_US : f->begun_us;
 }
 
 static bool
 on_baseline_end(struct set_sync *f, const struct td_message *message)
 {
     struct mirror_db *db = f->m->db;
-    uint64_t n_of;
+    int64_t as_of_us = as_of_time(f, message);
+    struct mirror_db_end end = {.as_of_us = f->is_comparison ? as_of_us
+                                                             : DATETIME_NONE};
+    const char *by = f->follower->offered.resource_list;
+    uint64_t n_of = mirror_db_counts(db)->n_have;
     uint64_t n;
 
-    if (!mirror_db_baseline_end(db, f->set, &n) ||
-        !reach_position(f, message->position))
+    if (!mirror_db_baseline_end(db, f->set, &end, &n))
         return mirror_fail_db(f->m);
-    n_of = mirror_db_counts(db)->n_have;
-    if (!mirror_is_too_much(f->m, n, n_of))
-        return true;
-    mirror_db_rollback(db);
-    return refuse_deletions(f, n, n_of, 0, "the new baseline of");
+    end.is_held =
+        !may_delete(f, n, n_of) || (certainty_is_weak(&f->certainty) &&
+                                    n > f->m->options->accept_deletions);
+    if (end.is_held &&
+        (!begin_again(f) || (!mirror_db_baseline_end(db, f->set, &end, &n) &&
+                             !mirror_fail_db(f->m))))
+        return false;
+    f->is_comparison = false;
+    if (!reach_position(f, message->position))
+        return mirror_fail_db(f->m);
+    return certainty_end(&f->certainty, as_of_us, by ? by : "", !end.is_held);
 }
 
 static bool
@@ -269,6 +330,9 @@ apply_message(struct set_sync *f, const struct td_message *message)
 {
     switch (message->kind) {
     case TD_BASELINE_BEGIN:
+        f->is_comparison = message->is_comparison;
+        f->begun_us = clock_now_us();
+        certainty_begin(&f->certainty);
         if (mirror_db_baseline_begin(f->m->db, f->set))
             return true;
         return mirror_fail_db(f->m);
@@ -293,17 +357,81 @@ keep_message(struct set_sync *f, const struct td_message *message)
 
     if (message->kind == TD_BASELINE)
         return apply_message(f, message);
-    if (!mirror_settle(m) || !mirror_has_room(m))
+    if (!mirror_settle(m) || !mirror_write(m))
         return false;
-    if (!mirror_db_begin(m->db))
-        return mirror_fail_db(m);
     if (!apply_message(f, message)) {
         mirror_db_rollback(m->db);
+        m->has_writes = false;
         return false;
     }
-    if (!mirror_db_commit(m->db))
-        return mirror_fail_db(m);
+    return mirror_settle(m);
+}
+
+/* Takes the bytes that came with changes, from the package of a Change Dump
+ * (R-422), once the message is kept. Of a resource that changed twice, the last
+ * ones: so it goes backwards. */
+static bool
+take_files(struct set_sync *f, const struct td_message *message)
+{
+    struct mirror *m = f->m;
+
+    for (size_t i = message->n_changes; m->work && i-- > 0;) {
+        const struct td_change *c = &message->changes[i];
+        struct mirror_db_description t;
+        struct mirror_db_resource r;
+        bool is_found;
+
+        if (!c->file || !c->loc)
+            continue;
+        if (!telling_of(f, c, false, &t))
+            return mirror_fail_memory(m);
+        if (!mirror_db_find(m->db, t.loc, &r, &is_found))
+            return mirror_fail_db(m);
+        if (is_found && !take_file(f, c, r.id))
+            return false;
+    }
     return true;
+}
+
+/* Wants files again that came in the middle of a second. */
+static bool
+renew_files(struct mirror *m)
+{
+    return !m->dir ||
+           (mirror_write(m) &&
+            (mirror_db_renew(m->db, clock_now_us()) || mirror_fail_db(m)));
+}
+
+/* What follows from a message that is kept. */
+static bool
+judge_message(struct set_sync *f, const struct td_message *message)
+{
+    bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
+    char why[600];
+    const char *list = f->follower->offered.resource_list;
+
+    if (message->kind == TD_CHANGES && !take_files(f, message))
+        return false;
+    if (f->unknown[0]) {
+        snprintf(why, sizeof(why),
+                 "the deletion of %.500s was reported, which is not known",
+                 f->unknown);
+        f->unknown[0] = '\0';
+        if (message->position && message->position[0] == '@' &&
+            !certainty_doubt(&f->certainty, why))
+            return false;
+        if (message->position && message->position[0] == '@')
+            td_follower_compare(f->follower, why);
+    }
+    /* The follower has compared the whole list with the last one. */
+    if (is_heartbeat && follower_has_only_list(f->follower) &&
+        !certainty_end(&f->certainty, clock_now_us(), list ? list : "",
+                       !f->n_listed_held))
+        return false;
+    if (!f->m->options->until_caught_up && !renew_files(f->m))
+        return false;
+    return message->kind == TD_BASELINE || is_heartbeat ||
+           report_held(f, false);
 }
 
 /* A history begins. */
@@ -372,6 +500,8 @@ on_message(const struct td_message *message, void *user)
             return 1;
         m->has_news = true;
     }
+    if (!judge_message(f, message))
+        return 1;
     note_where(f, message);
     report_news(f);
     return m->is_over;
@@ -399,12 +529,29 @@ on_listed(uint64_t n_resources, void *user)
 }
 
 static void
-on_set_report(const struct td_report *report, void *user)
+on_doubt(const char *why, void *user)
 {
     struct set_sync *f = user;
 
-    mirror_tell(f->m, TD_SYNC_REPORT,
-                &(struct td_sync_event){.set = f->url, .report = report});
+    certainty_doubt(&f->certainty, why);
+}
+
+static void
+on_report(const struct td_report *report, void *user)
+{
+    struct set_sync *f = user;
+
+    certainty_report(&f->certainty, report);
+}
+
+static void
+on_held(uint64_t n, uint64_t n_of, void *user)
+{
+    struct set_sync *f = user;
+
+    f->n_listed_held = n;
+    f->n_listed = n_of;
+    report_held(f, true);
 }
 
 static void
@@ -452,12 +599,16 @@ follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
         .form = TD_JSON,
         .on_trouble = on_set_trouble,
         .on_progress = on_listed,
-        .on_report = on_set_report,
         .poll_ms = o->poll_ms,
         .baseline = TD_BASELINE_FIRST,
         .scratch = f->scratch,
         .listing = f->listing,
         .max_delete_percent = o->max_delete_percent,
+        .accept_deletions = o->accept_deletions,
+        .compare_ms = o->compare_ms,
+        .on_doubt = on_doubt,
+        .on_held = on_held,
+        .on_report = on_report,
         .until_caught_up = until_caught_up,
         .patience_ms = o->patience_ms,
     };
@@ -489,6 +640,28 @@ set_sync_close(struct set_sync *f)
     free(f);
 }
 
+/* Deletes what is held back, if the caller accepts so many, or any number; else
+ * tells it again. */
+static bool
+settle_held(struct set_sync *f)
+{
+    const struct td_sync_options *o = f->m->options;
+    struct mirror_db *db = f->m->db;
+    bool has_limit = o->max_delete_percent >= 0 && o->max_delete_percent < 100;
+    uint64_t n;
+
+    if (!mirror_db_count_held(db, f->set, &n))
+        return mirror_fail_db(f->m);
+    if (n && (n <= o->accept_deletions || !has_limit) &&
+        !(mirror_write(f->m) &&
+          (mirror_db_delete_held(db, f->set) || mirror_fail_db(f->m))))
+        return false;
+    /* The follower tells of those of its list when it has read that. */
+    f->n_listed_held =
+        n < f->certainty.now.n_held ? f->certainty.now.n_held - n : 0;
+    return report_held(f, n > 0);
+}
+
 /* Follows the set from its position in the database. NULL: `why` says why. */
 static struct set_sync *
 set_sync_open(struct followed *followed, bool until_caught_up,
@@ -513,6 +686,10 @@ set_sync_open(struct followed *followed, bool until_caught_up,
         goto fail;
     if (!mirror_db_set(m->db, url, &f->set, f->position)) {
         problem(why, STATUS_IO, "%s", mirror_db_trouble(m->db));
+        goto fail;
+    }
+    if (!certainty_open(&f->certainty, m, f->url, f->set) || !settle_held(f)) {
+        *why = m->why;
         goto fail;
     }
     if (m->dir && !m->options->has_no_dumps) {
@@ -569,8 +746,8 @@ note_caught_up(struct run *run)
             continue;
         if (!mirror_write(m))
             return false;
-        if (!mirror_db_note_caught_up(m->db, set->set, clock_now_us()))
-            return mirror_fail_db(m);
+        if (!certainty_note_caught_up(m, set->set, set->position[0] != '@'))
+            return false;
     }
     return mirror_settle(m);
 }
@@ -891,14 +1068,17 @@ is_url(const char *url, struct problem *why)
                    url ? url : "");
 }
 
-/* The result of a run that did not fail: STATUS_DIFFERENT if it gave any up. */
+/* The result of a run that did not fail: STATUS_DIFFERENT if it gave any up,
+ * holds deletions back, or does not know that the mirror is complete. */
 static enum status
-judge_mirror(const struct mirror *m, struct problem *why)
+judge_mirror(struct mirror *m, struct problem *why)
 {
     const struct mirror_db_counts *c = mirror_db_counts(m->db);
 
-    if (why->rc || !c->n_left)
+    if (why->rc)
         return why->rc;
+    if (!c->n_left)
+        return certainty_judge(m, why);
     return problem(
         why, STATUS_DIFFERENT,
         "%" PRIu64
@@ -934,6 +1114,10 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     m.db = mirror_db_open(mirror_dir_state(m.dir), "mirror.db", &why);
     if (!m.db)
         goto out;
+    if (!renew_files(&m)) {
+        why = m.why;
+        goto out;
+    }
     sync_run_source(&m, url, filled.until_caught_up, &why);
     judge_mirror(&m, &why);
 out:

@@ -1,5 +1,6 @@
 #include "client/source/source_position.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "proto/datetime.h"
@@ -29,30 +30,57 @@ read_mark(struct slice text, uint64_t *mark)
     return STATUS_OK;
 }
 
-/* "TIME", "TIME+N" or "TIME+N~MARK", after the "@". */
+/* "LIST:N:SUM" or "LIST:N:SUM:w" */
 static enum status
-read_time(struct slice text, struct source_position *place)
+read_list(struct slice text, struct source_position *place)
 {
-    const char *plus =
-        text.size > 0 ? memrchr(text.data, '+', text.size) : NULL;
-    struct slice count = {NULL, 0};
-    struct slice number;
+    place->has_list = true;
+    if (read_mark(slice_take(&text, ':'), &place->list) ||
+        !number_read(slice_take(&text, ':'), &place->n_read) ||
+        read_mark(slice_take(&text, ':'), &place->sum))
+        return STATUS_MALFORMED;
+    place->is_within = slice_is(text, "w");
+    return text.size == 0 || place->is_within ? STATUS_OK : STATUS_MALFORMED;
+}
+
+/* source_position_write uses "Z": an offset would have another "+". */
+static enum status
+read_time(struct slice text, int64_t *time_us)
+{
+    if (slice_is(text, "-"))
+        return STATUS_OK; /* DATETIME_NONE */
+    if (text.size == 0 || text.data[text.size - 1] != 'Z')
+        return STATUS_MALFORMED;
+    return datetime_read(text, time_us) ? STATUS_MALFORMED : STATUS_OK;
+}
+
+/* "TIME", "TIME+N", "TIME+N~MARK" or one of these and "/LIST...", after the
+ * "@". */
+static enum status
+read_timed(struct slice text, struct source_position *place)
+{
+    struct slice count = {text.data, text.size};
+    struct slice list = {NULL, 0};
+    const char *slash = memchr(text.data, '/', text.size);
+    struct slice time, number;
 
     place->is_time = true;
-    if (plus) {
-        count.data = plus + 1;
-        count.size = text.size - (size_t)(count.data - text.data);
-        text.size = (size_t)(plus - text.data);
+    if (slash) {
+        count.size = (size_t)(slash - text.data);
+        list.data = slash + 1;
+        list.size = text.size - count.size - 1;
+        if (read_list(list, place))
+            return STATUS_MALFORMED;
+    }
+    text = count;
+    time = slice_take(&count, '+');
+    if (time.size < text.size) {
         number = slice_take(&count, '~');
         if (!number_read(number, &place->n_at) ||
             (count.size > 0 && read_mark(count, &place->mark)))
             return STATUS_MALFORMED;
     }
-    /* source_position_write uses "Z": an offset would have another "+". */
-    if (text.size == 0 || text.data[text.size - 1] != 'Z' ||
-        datetime_read(text, &place->time_us))
-        return STATUS_MALFORMED;
-    return STATUS_OK;
+    return read_time(time, &place->time_us);
 }
 
 enum status
@@ -64,7 +92,7 @@ source_position_read(struct slice text, struct source_position *place)
     if (text.size > 0 && text.data[0] == '@') {
         text.data++;
         text.size--;
-        rc = read_time(text, &result);
+        rc = read_timed(text, &result);
     } else {
         rc = position_read(text, &result.at);
     }
@@ -73,22 +101,45 @@ source_position_read(struct slice text, struct source_position *place)
     return rc;
 }
 
+static void
+write_timed(char to[TD_POSITION_SIZE], const struct source_position *place)
+{
+    char time[DATETIME_SIZE + 1] = {'-'};
+    char mark[MARK_DIGITS + 2] = "";
+    char list[2 * MARK_DIGITS + 32] = "";
+
+    if (place->time_us != DATETIME_NONE)
+        datetime_write(time, place->time_us);
+    if (place->mark)
+        snprintf(mark, sizeof(mark), "~%016" PRIx64, place->mark);
+    if (place->has_list)
+        snprintf(list, sizeof(list),
+                 "/%016" PRIx64 ":%" PRIu64 ":%016" PRIx64 "%s", place->list,
+                 place->n_read, place->sum, place->is_within ? ":w" : "");
+    snprintf(to, TD_POSITION_SIZE, "@%s+%" PRIu64 "%s%s", time, place->n_at,
+             mark, list);
+}
+
 void
 source_position_write(char to[TD_POSITION_SIZE],
                       const struct source_position *place)
 {
-    char time[DATETIME_SIZE + 1] = "";
-    char mark[MARK_DIGITS + 2];
-
-    if (place->is_time) {
-        datetime_write(time, place->time_us);
-        snprintf(mark, sizeof(mark), "~%016llx",
-                 (unsigned long long)place->mark);
-        snprintf(to, TD_POSITION_SIZE, "@%s+%llu%s", time,
-                 (unsigned long long)place->n_at, place->mark ? mark : "");
-    } else if (!place->at.epoch[0]) {
+    if (place->is_time)
+        write_timed(to, place);
+    else if (!place->at.epoch[0])
         to[number_write(to, place->at.seq)] = '\0';
-    } else {
+    else
         position_write(to, place->at.epoch, place->at.seq);
-    }
+}
+
+bool
+source_position_is_old(const struct source_position *place)
+{
+    return place->is_time && !place->has_list && place->mark;
+}
+
+bool
+source_position_is_moment(const struct source_position *place)
+{
+    return place->is_time && !place->has_list && !place->mark && !place->n_at;
 }

@@ -1,17 +1,24 @@
 /*
  * source_position.h - a place in the history of a source, as in a position.
  *
- *     "0123456789abcdef-17"            the entry 17 of a log of Tidings
- *     "@2026-11-20T21:00:00.000000Z+3" a source without seqs: all changes
- *                                      before that time, and the first three
- *                                      entries of that very time
- *     "@2026-...Z+3~0123456789abcdef"  the same; the mark identifies the third
- *     "0"                              the beginning of any history
+ *     "0123456789abcdef-17"   the entry 17 of a log of Tidings
+ *     "0"                     the beginning of any history
+ *     "@2026-11-20T21:00:00.000000Z+3~MARK/LIST:120:SUM"
+ *                             a source without seqs: the first 120 entries of
+ *                             a Change List were read
+ *     "@2026-11-20T21:00:00.000000Z+0"
+ *                             the same, and no list was read yet: the changes
+ *                             from that time on, as after a baseline
  *
- * Entries of other sources share times, of whole seconds or days. A Change List
- * only grows at its end, so the count identifies an entry among those of one
- * time; the mark of the last counted one finds it again if the list has lost
- * entries at its beginning, or was written anew.
+ * The order of the list is the place (R-410): LIST identifies its URL, SUM its
+ * first entries, in any order, and MARK the last of them, which finds it again
+ * in a list that has lost entries at its beginning. The time is a hint: the
+ * latest so far, or "-", and the number of entries of that very time. It serves
+ * where the list has gone, or was written anew. ":w" at the end: the entries
+ * behind these are out of order, and those up to the time were handed over.
+ *
+ * Earlier versions wrote "@TIME+N~MARK" without a list, with a mark that lacks
+ * the times of its entry: such a place is found by time, once.
  */
 #ifndef CLIENT_SOURCE_SOURCE_POSITION_H
 #define CLIENT_SOURCE_SOURCE_POSITION_H
@@ -24,11 +31,19 @@
 #include "proto/slice.h"
 
 struct source_position {
-    bool is_time;
+    bool is_time;       /* a source without seqs */
     struct position at; /* !is_time; epoch "" for a plain seq */
-    int64_t time_us;    /* is_time */
-    uint64_t n_at;      /* entries of that time up to the place */
-    uint64_t mark;      /* of the last of these; 0: none */
+
+    /* is_time */
+    int64_t time_us; /* DATETIME_NONE: as far back as there is */
+    uint64_t n_at;   /* entries of that time up to the place */
+    uint64_t mark;   /* of the last of these; 0: none */
+    bool has_list;   /* a list was read: */
+    uint64_t list;   /* the hash of its URL */
+    uint64_t n_read; /* its entries up to the place */
+    uint64_t sum;    /* of the marks of these */
+    bool is_within;  /* and some of the later ones */
+    bool is_end;     /* the end of the lists, whatever that is; not written */
 };
 
 /* A plain seq, such as "0", has no epoch. STATUS_MALFORMED: no place; *place is
@@ -37,5 +52,12 @@ MUST_CHECK enum status source_position_read(struct slice text,
                                             struct source_position *place);
 void source_position_write(char to[TD_POSITION_SIZE],
                            const struct source_position *place);
+
+/* True for a time alone, as of a baseline. */
+bool source_position_is_moment(const struct source_position *place);
+
+/* True for a place of an earlier version, which tells entries of one time apart
+ * by their number. */
+bool source_position_is_old(const struct source_position *place);
 
 #endif

@@ -291,7 +291,7 @@ look_up_space(struct document_reader *d, xml_name ns)
     struct slice text = xml_slice(ns);
     const char *after = memmem(text.data, text.size, "://", 3);
 
-    if (is_draft_namespace(text))
+    if (namespace_is_draft(text))
         return SPACE_DRAFT;
     if (after)
         text = (struct slice){after + 3,
@@ -977,7 +977,7 @@ refuse_drafts(struct document_reader *d, const struct xml_element *element,
             return STATUS_OK;
         ns = element->attributes[i++].ns;
     }
-    return problem_quoting(why, STATUS_MALFORMED, DRAFT_REFUSED, xml_slice(ns));
+    return namespace_refuse_draft(xml_slice(ns), why);
 }
 
 static enum status

@@ -5,6 +5,9 @@
 #ifndef PROTO_RESOURCESYNC_VOCAB_H
 #define PROTO_RESOURCESYNC_VOCAB_H
 
+#include <stdbool.h>
+
+#include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -19,17 +22,19 @@
 #define DOCUMENT_ENTRIES_MAX 50000
 #define DOCUMENT_BYTES_MAX   52428800
 
+/* True for a namespace of a draft of ResourceSync of 2012, whose words mean
+ * something else (R-407). */
+bool namespace_is_draft(struct slice ns);
+
+/* Says so; STATUS_INVALID. */
+enum status namespace_refuse_draft(struct slice ns, struct problem *why);
+
 enum change_kind { CHANGE_CREATED, CHANGE_UPDATED, CHANGE_DELETED };
 
 /* "created", "updated", "deleted". */
 const char *change_kind_name(enum change_kind kind);
 MUST_CHECK enum status change_kind_of(struct slice name,
                                       enum change_kind *kind);
-
-/* True for the namespaces of drafts of ResourceSync of 2012, whose documents
- * look like ours and mean something else (R-407). */
-bool is_draft_namespace(struct slice ns);
-#define DRAFT_REFUSED "a draft of ResourceSync of 2012: the namespace"
 
 /* The kind that others mean with a word (R-417): in any case, the words of
  * drafts, "delete", "remove". */

@@ -45,7 +45,10 @@ def test_finds_nothing_where_all_is_well(mirrored):
     done = mirrored.audit()
     check_counts(done)
     assert "compared=4 missing=0 " in done.output()
-    assert "repaired=0 position=" in done.output()
+    assert "left_out=0 by_digest=4 by_length=0 by_time=0 unchecked=0 position=" in (
+        done.output()
+    )
+    assert "complete as of 20" in done.errors()
     mirrored.audit("--no-digests")
     assert '{"compared":4,"missing":0,' in mirrored.audit("--json").output()
     mirrored.check_same()
@@ -118,14 +121,18 @@ def test_finds_links_and_directories_in_place_of_files(mirrored):
     check_found(mirrored, done, ("corrupt", "/c.txt"))
 
 
-def test_refuses_to_delete_too_much(mirrored):
+# a repair holds deletions back that are too many, and does all else.
+def test_holds_too_many_deletions_back(mirrored):
     mirrored.change_many(1, 196, "text")
     mirrored.sync()
     mirrored.change_many(1, 150, None)
-    refused = mirrored.audit("--repair", status=1)
-    assert "would delete 150 of 200" in refused.errors()
-    assert mirrored.file("/r/1.txt").exists()
-    mirrored.audit("--repair", "--max-delete", "75")
+    for consent in ((), ("--accept-deletions", "149")):
+        spoil(mirrored, "/r/160.txt")
+        held = mirrored.audit("--repair", *consent, status=1)
+        assert "held back: 150 of 200 resources would be deleted" in held.errors()
+        assert mirrored.file("/r/1.txt").exists()
+        assert mirrored.text(mirrored.place("/r/160.txt")) == "text 160"
+    mirrored.audit("--repair", "--accept-deletions", "150")
     mirrored.check_same()
 
 

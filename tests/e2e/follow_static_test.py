@@ -189,6 +189,76 @@ ENTRIES = [
 ]  # fmt: skip
 
 
+def untimed(*names):
+    """A Change List whose entries have no time at all."""
+    entries = [
+        f'<url><loc>http://r.example/{name}</loc><rs:md change="updated"/></url>'
+        for name in names
+    ]
+    return urlset(entries, "changelist", from_=1)
+
+
+# R-410, R-412, R-414: the place is the order of the list, in the state and beside it.
+def test_prints_what_is_new_in_the_order_of_the_list(source, site, follow, tmp_path):
+    look = ("--until-caught-up",)
+    site.put("/changes.xml", untimed("a", "b"))
+    assert follow(*look).wait() == 0
+    site.put("/changes.xml", untimed("a", "b", "c", "b"))
+    followed = follow(*look)
+    check_next(followed, "c b")
+    assert followed.wait() == 0
+
+    # In a list that was written anew, by the marks beside the state.
+    assert (tmp_path / "state.list-read").exists()
+    site.put("/changes.xml", untimed("d", "c", "b", "e", "a", "b"))
+    followed = follow(*look)
+    check_next(followed, "d e")
+    assert followed.wait() == 0
+    assert len(followed.err) == 0
+
+    # A state of an earlier version goes on, and says that it cannot know.
+    (tmp_path / "state.list-read").unlink()
+    (tmp_path / "state").write_text("@2026-09-02T00:00:00.000000Z+1~0123456789abcdef\n")
+    source.put_changes(1, a=2, b=3)
+    followed = follow(*look)
+    check_next(followed, "a b")
+    assert followed.wait() == 0
+    assert "not known to be complete: the position is of" in followed.err.next()
+    followed = follow(*look)
+    assert followed.wait() == 0
+    assert len(followed.out) == 0 and len(followed.err) == 0
+
+
+# R-416: what happened between is told as unknown, once; nothing waits for it.
+def test_prints_changes_behind_a_hole(source, follow):
+    source.put_resources(3, "a")
+    source.put_changes(5, b=6)
+    followed = follow("--baseline", "first", "--until-caught-up")
+    check_next(followed, "begin +a end b")
+    assert followed.wait() == 0
+    assert followed.errors().count("not known to be complete: ") == 1
+    assert f"begin at {at(5)[:19]}" in followed.errors()
+    source.put_changes(5, b=6, c=7)
+    followed = follow("--baseline", "first", "--until-caught-up")
+    check_next(followed, "c")
+    assert followed.wait() == 0
+    assert len(followed.err) == 0
+
+
+# R-418
+@pytest.mark.parametrize("option", ["--as-far-back", "--baseline=first"])
+def test_prints_all_changes_that_are_kept(source, follow, option):
+    source.put_capabilities(changelist="/changes.xml")
+    source.put_changes(3, a=4, b=5)
+    followed = follow(*option.split("="), "--until-caught-up")
+    check_next(followed, "a b")
+    assert followed.wait() == 0
+    assert f"begins at {at(3)[:19]}" in followed.err.next()
+    followed = follow("--as-far-back", "--until-caught-up")
+    assert followed.wait() == 0
+    assert len(followed.out) == 0 and len(followed.err) == 0
+
+
 # R-342: the same bytes in each format.
 def test_prints_from_lists_what_it_prints_from_the_stream(news, run):
     assert news.send(ENTRIES).status == 200

@@ -160,27 +160,29 @@ def test_a_list_that_is_not_whole_deletes_nothing(
     followed.stop()
 
 
-# A source that goes mad does not empty a mirror, nor what a follower has; --max-delete
-# confirms such a list.
-def test_a_list_that_lost_too_much_is_not_believed(sitemap, site, run, tmp_path):
+# a source that goes mad does not empty a mirror, nor what a follower has. What came
+# is applied; --accept-deletions confirms as many as were told.
+def test_too_many_deletions_of_a_list_are_held_back(sitemap, site, run, tmp_path):
     mirror = tmp_path / "mirror"
     sync = ("sync", sitemap.url, mirror, "--until-caught-up")
     follow = ("follow", sitemap.url, "--state", tmp_path / "state", "--until-caught-up")
     files = many(400)
-    left = dict(list(files.items())[:300])
+    new = {"/files/new.txt": "new"}
+    left = dict(list(files.items())[:300]) | new
     sitemap.publish(files)
     run("tidings", *sync)
     run("tidings", *follow)
     sitemap.publish(left)
-    for command in (sync, follow):
-        failed = run("tidings", *command, status=1)
-        assert "lacks 100 of 400 resources that it had (25 %)" in failed.errors()
-        assert "--max-delete 25" in failed.errors()
-        assert not failed.out[:]
-    assert mirror_of(mirror, site) == files
-    run("tidings", *sync, "--max-delete", "25")
+    for consent in ((), ("--accept-deletions", "99")):
+        for command in (sync, follow):
+            held = run("tidings", *command, *consent, status=1)
+            assert "held back: 100 of 401 resources would be deleted" in held.errors()
+        assert mirror_of(mirror, site) == files | new
+    assert "held back: 100 of 401" in run("tidings", "status", mirror).output()
+    run("tidings", *sync, "--accept-deletions", "100")
     assert mirror_of(mirror, site) == left
-    assert len(run("tidings", *follow, "--max-delete", "none").out) == 100
+    assert "held back" not in run("tidings", "status", mirror).output()
+    assert len(run("tidings", *follow, "--accept-deletions", "100").out) == 100
 
 
 # 99 resources are never too many.

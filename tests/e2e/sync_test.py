@@ -139,7 +139,8 @@ def test_keeps_a_file_that_another_set_has(mirrored, broker):
 
 
 # A faulty source does not empty the mirror.
-def test_refuses_to_delete_too_much(start_broker, site, tmp_path, run, start, faults):
+#
+def test_holds_too_many_deletions_back(start_broker, site, tmp_path, run, start, faults):
     # In the middle of the next hour: the hour does not end during the test.
     faults.set_clock(5400 - time.time() % 3600)
     broker = start_broker("--heartbeat", "0.2", env=faults.env)
@@ -151,16 +152,17 @@ def test_refuses_to_delete_too_much(start_broker, site, tmp_path, run, start, fa
     mirrored.sync()
 
     mirrored.change_many(100, 110, None)  # in the same hour
-    refused = mirrored.sync(status=1).errors()
-    assert (
-        "wants 110 of 300 files deleted (37 %), more than the 20 % that are allowed; "
-        "99 of them were reported before and are deleted, the others are not"
-    ) in refused
-    assert "--max-delete 37, or none" in refused
-    assert all(mirrored.file(f"/r/{n}.txt").exists() for n in range(100, 111))
+    mirrored.change_many(301, 302, "new")
+    for consent in ((), ("--max-delete", "30"), ("--accept-deletions", "10")):
+        held = mirrored.sync(*consent, status=1).errors()
+        assert "held back: 11 of 203 resources would be deleted" in held
+        assert all(mirrored.file(f"/r/{n}.txt").exists() for n in range(100, 111))
+    assert mirrored.file("/r/301.txt").exists()
+    assert "held back: 11 of 203" in run("tidings", "status", mirrored.directory).output()
 
-    mirrored.sync("--max-delete", "30", status=1)
-    mirrored.sync("--max-delete", "37")
+    mirrored.sync("--accept-deletions", "11")
+    assert "held back" not in run("tidings", "status", mirrored.directory).output()
+    assert not mirrored.file("/r/100.txt").exists()
     mirrored.change_many(111, 300, None)
     mirrored.sync("--max-delete", "none")
 

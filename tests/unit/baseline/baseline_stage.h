@@ -50,9 +50,11 @@ struct fixture {
     struct buf told; /* "LOC FILE'S CONTENT;" of each entry */
     struct buf notes;
     unsigned n;
-    unsigned stops_at; /* entry that is answered with false */
-    unsigned frees_at; /* entry at which all is freed */
-    bool pauses;       /* after each entry */
+    unsigned stops_at;                 /* entry that is answered with false */
+    unsigned frees_at;                 /* entry at which all is freed */
+    bool pauses;                       /* after each entry */
+    void (*on_nth)(struct fixture *f); /* at each entry; or NULL */
+    unsigned window;                   /* of put_pages */
     bool is_paused;
     bool is_over;
     struct problem why;
@@ -113,6 +115,8 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     }
     BUF_ADD(&f->told, ";");
     f->n++;
+    if (f->on_nth)
+        f->on_nth(f);
     if (f->n == f->frees_at) {
         baseline_free(f->baseline);
         f->baseline = NULL;
@@ -159,6 +163,15 @@ on_note(const char *text, void *user)
     BUF_ADD(&f->notes, "\n");
 }
 
+static inline void
+on_anew(const char *why, void *user)
+{
+    struct fixture *f = user;
+
+    on_note(why, user);
+    buf_clear(&f->told);
+}
+
 static const char *
 text_of(struct buf *b)
 {
@@ -174,6 +187,8 @@ start(struct fixture *f, const char *list, const char *dump)
         .offered = &f->offered,
         .scratch = dump ? f->scratch.path : NULL,
         .on_note = on_note,
+        .on_anew = on_anew,
+        .on_doubt = on_note,
     };
 
     f->offered.resource_list = list ? (char *)site_link(f->site, list) : NULL;

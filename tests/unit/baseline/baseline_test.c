@@ -47,7 +47,8 @@ TEST(an_index_is_read_part_by_part)
     run(f, "/index", NULL);
     assert_baseline(f, "http://e.org/aaa;http://e.org/bbb;",
                     "@2026-01-02T00:00:00.000000Z+0");
-    assert_int_equal(site_count(f->site, "/1"), 1);
+    assert_int_equal(site_count(f->site, "/1"), 2); /* read, and looked at */
+    assert_string_equal(text_of(&f->notes), "");
 
     /* The same, served as a list. */
     site_putf(f->site, "/index", NULL,
@@ -78,6 +79,125 @@ TEST(pages_are_followed_by_next)
     run(f, "/1", NULL);
     assert_baseline(f, "http://e.org/aaa;http://e.org/bbb;http://e.org/ccc;",
                     "@2026-01-02T00:00:00.000000Z+0");
+}
+
+/* Serves the resources from f->window to 8, in pages of three. */
+static void
+put_pages(struct fixture *f)
+{
+    for (unsigned page = 0; page < 3; page++) {
+        char path[8];
+        char next[200] = "";
+        struct buf rows;
+
+        buf_init(&rows, 4096);
+        for (unsigned n = f->window + 3 * page;
+             n < f->window + 3 * page + 3 && n <= 8; n++)
+            buf_add_format(&rows, "<url><loc>http://e.org/%u</loc></url>", n);
+        buf_add(&rows, "", 1);
+        if (page < 2)
+            snprintf(next, sizeof(next), "<rs:ln rel=\"next\" href=\"%s/%u\"/>",
+                     site_url(f->site), page + 1);
+        snprintf(path, sizeof(path), "/%u", page);
+        site_putf(f->site, path, NULL, OPEN "%s" LIST "%s</urlset>", next,
+                  rows.data);
+        buf_fini(&rows);
+    }
+}
+
+/* Resources vanish when the second page has come, and others move forward. */
+static void
+shift_once(struct fixture *f)
+{
+    if (f->n == 4) {
+        f->window = 2;
+        put_pages(f);
+    }
+}
+
+static void
+shift_always(struct fixture *f)
+{
+    if (f->n % 9 == 4) {
+        f->window = !f->window;
+        put_pages(f);
+    }
+}
+
+/* a list that changes while it is read is read again. */
+TEST(a_list_that_changes_while_it_is_read_is_read_again)
+{
+    struct fixture *f = *state;
+
+    put_pages(f);
+    f->on_nth = shift_once;
+    run(f, "/0", NULL);
+    assert_baseline(f,
+                    "http://e.org/2;http://e.org/3;http://e.org/4;"
+                    "http://e.org/5;http://e.org/6;http://e.org/7;"
+                    "http://e.org/8;",
+                    "@2026-01-02T00:00:00.000000Z+0");
+    assert_non_null(
+        strstr(text_of(&f->notes), "/0 has changed while the list was read"));
+}
+
+/* three times at most; then the caller is told that nobody knows. */
+TEST(a_list_that_never_stands_still_is_doubtful)
+{
+    struct fixture *f = *state;
+
+    put_pages(f);
+    f->on_nth = shift_always;
+    run(f, "/0", NULL);
+    assert_int_equal(f->why.rc, STATUS_OK);
+    assert_non_null(strstr(text_of(&f->notes),
+                           "/0 has changed each of the 3 times that it was "
+                           "read: resources may be missing"));
+}
+
+/* A page of another time, with the same rows, is the same. */
+static void
+rewrite_time(struct fixture *f)
+{
+    site_putf(f->site, "/1", NULL,
+              OPEN "<rs:md capability=\"resourcelist\" "
+                   "at=\"2026-01-09T00:00:%02uZ\"/>"
+                   "<url><loc>http://e.org/bbb</loc></url></urlset>",
+              f->n);
+}
+
+TEST(pages_that_tell_their_own_time_are_read_once)
+{
+    struct fixture *f = *state;
+
+    site_putf(f->site, "/0", NULL,
+              OPEN "<rs:ln rel=\"next\" href=\"%s/1\"/>" LIST
+                   "<url><loc>http://e.org/aaa</loc></url></urlset>",
+              site_url(f->site));
+    rewrite_time(f);
+    f->on_nth = rewrite_time;
+    run(f, "/0", NULL);
+    assert_baseline(f, "http://e.org/aaa;http://e.org/bbb;",
+                    "@2026-01-02T00:00:00.000000Z+0");
+    assert_string_equal(text_of(&f->notes), "");
+}
+
+/* The page is away at the second look: the reading is not complete. */
+static void
+lose_page(struct fixture *f)
+{
+    if (f->n == 9)
+        site_status(f->site, "/1", 404, NULL, 0);
+}
+
+TEST(a_page_that_is_gone_at_the_second_look_fails_the_reading)
+{
+    struct fixture *f = *state;
+
+    put_pages(f);
+    f->on_nth = lose_page;
+    run(f, "/0", NULL);
+    assert_fails(f, STATUS_REFUSED, "/1: 404");
 }
 
 TEST(what_cannot_be_a_baseline_is_refused)

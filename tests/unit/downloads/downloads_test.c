@@ -126,7 +126,8 @@ TEST(what_is_refused_is_not_asked_for_again)
     assert_no_file(f->dir.fd, "1");
 }
 
-/* by pri, lower first, none last. */
+/* R-420, R-019: before loc where a digest guards them; by pri, lower first,
+ * none last. */
 TEST(duplicates_are_tried_by_pri)
 {
     struct fixture *f = *state;
@@ -151,7 +152,7 @@ TEST(duplicates_are_tried_by_pri)
     result = run_one(f, want);
     assert_says(result, STATUS_OK, "");
     assert_file(f->dir.fd, "1", "hello");
-    assert_int_equal(site_count(f->site, "/none"), 1);
+    assert_int_equal(site_count(f->site, "/none"), 0);
     assert_int_equal(site_count(f->site, "/first"), 2);
     assert_int_equal(site_count(f->site, "/second"), 1);
     assert_int_equal(site_count(f->site, "/last"), 1);
@@ -160,6 +161,30 @@ TEST(duplicates_are_tried_by_pri)
     assert_says(run_one(f, want), STATUS_REFUSED,
                 "the server answers 404; 3 duplicates of it failed as well, "
                 "the last: the server answers 404");
+}
+
+/* nothing tells whether such a mirror sends the right bytes. */
+TEST(a_duplicate_that_nothing_guards_comes_after_loc)
+{
+    struct fixture *f = *state;
+    struct want want = want_of(f, 1, "/a");
+    struct downloads_link links[] = {
+        {.href = slice_of(site_link(f->site, "/open")),
+         .pri = 1,
+         .length = LENGTH_NONE},
+        {.href = slice_of(site_link(f->site, "/guarded")),
+         .pri = 2,
+         .length = 5},
+    };
+
+    site_put(f->site, "/a", NULL, SLICE("hello"));
+    site_put(f->site, "/open", NULL, SLICE("hello"));
+    want.duplicates = links;
+    want.n_duplicates = 2;
+    assert_says(run_one(f, want), STATUS_OK, "");
+    assert_int_equal(site_count(f->site, "/guarded"), 1);
+    assert_int_equal(site_count(f->site, "/a"), 1);
+    assert_int_equal(site_count(f->site, "/open"), 0);
 }
 
 /* Attributes of the link do not override the entry. */

@@ -21,6 +21,8 @@ struct history {
     history_end_fn *on_end;
     void *user;
     bool is_held;
+    struct problem *doubt;
+    int64_t *begins_us;
 };
 
 struct baseline {
@@ -89,6 +91,8 @@ history_start(struct td_client *client, const struct history_plan *plan,
     *history = (struct history){.after = plan->after,
                                 .now = plan->after,
                                 .scratch = plan->scratch,
+                                .doubt = plan->doubt,
+                                .begins_us = plan->begins_us,
                                 .is_closed = plan->is_closed,
                                 .silence_s = plan->silence_s,
                                 .on_entry = on_entry,
@@ -190,6 +194,18 @@ quiet_lists_end(enum status rc, const char *why,
     quiet_lists_after();
     assert_false(quiet.history->is_held);
     end_lists(rc, why, upto);
+}
+
+void
+quiet_doubt(const char *why)
+{
+    problem(quiet.history->doubt, STATUS_GONE, "%s", why);
+}
+
+void
+quiet_begins(int64_t second)
+{
+    *quiet.history->begins_us = second * 1000000;
 }
 
 void

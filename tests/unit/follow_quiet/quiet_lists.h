@@ -25,6 +25,10 @@ const char *quiet_lists_scratch(void); /* NULL: none */
 bool quiet_entry(const char *loc, const struct source_position *after);
 void quiet_lists_end(enum status rc, const char *why,
                      const struct source_position *upto);
+/* The reading leaves a doubt; the lists begin then. Both before the end. */
+void quiet_doubt(const char *why);
+void quiet_begins(int64_t second);
+
 /* The end of the only list there is, and that is closed. */
 void quiet_lists_close(const struct source_position *upto);
 void quiet_lists_refuse(unsigned status);

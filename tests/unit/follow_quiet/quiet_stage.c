@@ -41,7 +41,7 @@ static uint64_t
 sum_of(const struct td_message *message)
 {
     const char *texts[] = {message->set, message->position, message->digest,
-                           message->reason};
+                           message->reason, message->as_of};
     uint64_t sum = 0;
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -82,14 +82,16 @@ on_message(const struct td_message *message, void *user)
             tell(s, "h ");
         break;
     case TD_BASELINE_BEGIN:
-        tell(s, "B ");
+        tell(s, message->is_comparison ? "C " : "B ");
         snprintf(s->reason, sizeof(s->reason), "%s", message->reason);
         break;
     case TD_BASELINE:
         assert_int_not_equal(message->n_changes, 0);
         break;
     case TD_BASELINE_END:
-        tell(s, "E ");
+        tell(s, message->is_comparison ? "D " : "E ");
+        snprintf(s->as_of, sizeof(s->as_of), "%s",
+                 message->as_of ? message->as_of : "-");
         break;
     }
     assert_int_equal(message->position == NULL,
@@ -99,7 +101,7 @@ on_message(const struct td_message *message, void *user)
         tell_change(s, &message->changes[i], message->kind == TD_CHANGES);
     snprintf(s->position, sizeof(s->position), "%s",
              message->position ? message->position : "-");
-    if (s->follower)
+    if (s->follower && (message->position || !message->is_comparison))
         assert_string_equal(td_follower_position(s->follower),
                             message->position ? message->position : "");
 
@@ -130,6 +132,15 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 }
 
 static void
+on_doubt(const char *why, void *user)
+{
+    struct stage *s = user;
+
+    tell(s, "? ");
+    snprintf(s->doubt, sizeof(s->doubt), "%s", why);
+}
+
+static void
 on_end(enum td_status rc, const char *why, void *user)
 {
     struct stage *s = user;
@@ -157,6 +168,7 @@ set_stage(void **state)
     quiet_begin(s->client);
     s->options.on_trouble = on_trouble;
     s->options.on_end = on_end;
+    s->options.on_doubt = on_doubt;
     s->offer = (struct offered){.url = LENT(SET_URL),
                                 .name = LENT("news"),
                                 .stream = LENT(SET_URL "/stream"),
@@ -280,10 +292,15 @@ status_of(const char *word)
 static const struct source_position *
 place_of(const char *word)
 {
+    static struct source_position far = {.is_time = true};
     unsigned long long at, n;
 
     if (!strcmp(word, "-"))
         return NULL;
+    if (!strcmp(word, "far")) {
+        far.time_us = DATETIME_NONE;
+        return &far;
+    }
     if (sscanf(word, "#%llu", &at) == 1)
         return seq_place(at);
     assert_int_equal(sscanf(word, "%llu+%llu", &at, &n), 2);
@@ -415,6 +432,8 @@ call(struct stage *s, const char *verb, char *rest)
         td_follower_resume(s->follower);
     } else if (IS("turn")) {
         quiet_turn();
+    } else if (IS("compare")) {
+        td_follower_compare(s->follower, rest);
     } else if (IS("leave")) {
         leave(s);
     } else if (IS("anew")) {
@@ -502,6 +521,10 @@ expect(struct stage *s, const char *verb, char *rest)
         script_expect(s->trouble, rest);
     else if (IS("troubled"))
         script_expect_in(s->trouble, rest);
+    else if (IS("doubted"))
+        script_expect_in(s->doubt, rest);
+    else if (IS("as_of"))
+        script_expect(s->as_of, rest);
     else if (IS("reason"))
         script_expect_in(s->reason, rest);
     else if (IS("url"))

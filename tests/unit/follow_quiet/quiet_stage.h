@@ -24,7 +24,8 @@ struct stage {
     struct history other; /* of a log made anew */
 
     /* "1 2 3 " seqs; "a " of entries without: the end of their loc; "h ": a
-     * heartbeat; "B " "r:a " "E ": a baseline. */
+     * heartbeat; "B " "r:a " "E ": a baseline; "C " "D ": a comparison; "? ": a
+     * doubt. */
     char told[1024];
     char after[TD_POSITION_SIZE];    /* where a script begins */
     char position[TD_POSITION_SIZE]; /* of the last message; "-": none */
@@ -32,6 +33,8 @@ struct stage {
     char last_text[512];
     char last_file[512];
     char trouble[512];
+    char doubt[1024];
+    char as_of[64]; /* of the last baseline; "-": none */
     unsigned troubles;
     unsigned pause_ms; /* of the last end */
     unsigned ends;
@@ -67,7 +70,8 @@ void assert_ended(struct stage *s, enum status rc, const char *why);
 #define assert_told(s, words) assert_string_equal((s)->told, words)
 
 /* Does what a script (tests/support/script.h) says. "E-" in it is EPOCH "-",
- * "O-" that of the other log. A PLACE is "#SEQ", "SECOND+N", or "-" (NULL).
+ * "O-" that of the other log. A PLACE is "#SEQ", "SECOND+N", "far" (as far back
+ * as there is), or "-" (NULL).
  *
  *     open POSITION | start POSITION     "now": none
  *     found | away WHY                   discovery
@@ -78,12 +82,12 @@ void assert_ended(struct stage *s, enum status rc, const char *why);
  *     page A-B | page STATUS
  *     entry LOC PLACE | noentry LOC PLACE | entries A-B | done PLACE | lists
  * STATUS PLACE WHY | listless STATUS | wait MS WHY      lists resource LOC
- * [FILE] | baseline PLACE | nobaseline STATUS WHY pause | resume | turn | leave
- * | anew (leave, and forget what was told) pauses_at WORD | closes_at WORD |
- * stops_at WORD
+ * [FILE] | baseline PLACE | nobaseline STATUS WHY pause | resume | turn |
+ * compare WHY | leave | anew (leave, and forget what was told) pauses_at WORD |
+ * closes_at WORD | stops_at WORD
  *
  *     told WORDS | position POSITION | troubles N | trouble TEXT |
- *     troubled PART | reason PART
+ *     troubled PART | reason PART | doubted PART | as_of TIME
  *     url PATH | by TRANSPORT | lives N  of the newest connection
  *     asks PATH | after PLACE            the page or list that is asked for
  *     is STATE | not STATE | await STATE live, page, lists, rebasing, seeking,

@@ -161,7 +161,8 @@ TEST(a_baseline_of_unknown_time_is_followed_from_the_best_guess)
     quiet_baseline_guess(&proven, &guess);
     play(s, "lists gone - the lists begin later;"
             "lists gone - the lists begin later;"
-            "ended gone so for the baseline; told B E");
+            "after far; entry c 990+1; done 990+1; told B E c ? h;"
+            "doubted is of 1970-01-01T00:15:00Z: what changed between");
 }
 
 /* A source that changes its mind: one baseline a minute, and not in silence. */

@@ -55,14 +55,19 @@ TEST(entries_of_the_same_moment_are_counted)
     tells(s, AT_N("02", "3"), "d e ", AT_N("03", "1"));
 }
 
-/* documents that are not in order, or the other way round. */
+/* R-135: documents that are not in order, or the other way round. R-413:
+ * entries of one second keep their order. */
 TEST(entries_are_put_in_order)
 {
     struct stage *s = *state;
 
     offer_list(s, LIST(FROM("01"), CHANGE("d", "05") CHANGE("c", "04")
-                                       CHANGE("b", "04") CHANGE("a", "02")));
+                                       CHANGE("b", "03") CHANGE("a", "02")));
     tells(s, AT("01"), "a b c d ", AT_N("05", "1"));
+    put(s, "/c.xml",
+        LIST(FROM("01"), CHANGE("d", "05") CHANGE("c", "04") CHANGE("b", "04")
+                             CHANGE("a", "02")));
+    tells(s, AT("01"), "a c b d ", AT_N("05", "1"));
 
     put(s, "/c.xml",
         LIST(FROM("01"), CHANGE("c", "04") CHANGE("a", "02") CHANGE("d", "04")
@@ -86,11 +91,12 @@ TEST(lastmod_stands_for_datetime_where_there_is_none)
     BUF_ADD(&s->told, "\0");
     assert_non_null(strstr(s->told.data, "b " AT_N("03", "2")));
 
-    /* The entry has the time of the one before, even if that was reported long
-     * ago. */
+    /* R-410: the entry has the time of the one before, but may have happened
+     * later, until the one behind it. */
     put(s, "/c.xml",
         LIST("", CHANGE("a", "02") MODIFIED("b", "05") CHANGE("c", "04")));
-    tells(s, AT("03"), "c ", NULL);
+    tells(s, AT("03"), "b c ", NULL);
+    tells(s, AT("05"), "", NULL);
 
     /* The first entries of a list have the time of the entry behind them. */
     put(s, "/c.xml", LIST("", UNTIMED("a") CHANGE("b", "03")));

@@ -341,9 +341,10 @@ TEST(a_list_from_new_to_old_has_one_order)
 
     offer_list(s, LIST(FROM("01"),
                        CHANGE("c", "04") CHANGE("b", "04") CHANGE("a", "02")));
-    tells(s, AT("01"), "a b c ", AT_N("04", "2"));
+    tells(s, AT("01"), "a c b ", AT_N("04", "2"));
     tells_on(s, "");
-    tells(s, AT_N("04", "1"), "c ", NULL);
+    tells(s, AT_N("04", "1"), "b ", NULL);
+    tells(s, AT("01"), "a c b ", NULL);
     put(s, "/c.xml",
         LIST(FROM("01"), CHANGE("d", "04") CHANGE("c", "04") CHANGE("b", "04")
                              CHANGE("a", "02")));

@@ -77,7 +77,7 @@ TEST(lists_that_say_nothing_of_their_begin_are_looked_into)
     put(s, "/1.xml",
         LIST("", UNTIMED("u") CHANGE("b", "03") CHANGE("a", "02")));
     put(s, "/2.xml", LIST("", CHANGE("c", "04")));
-    tells(s, AT_N("02", "1"), "b u c ", NULL);
+    tells(s, AT_N("02", "1"), "u b c ", NULL);
     is_gone(s, AT("01"));
 }
 

@@ -67,6 +67,9 @@ struct stage {
     struct offered offered;
     struct history *history;
     const char *scratch;
+    struct read_lists *lists; /* NULL: the place alone is known */
+    struct problem doubt;
+    bool begins_now; /* whatever the place is */
     char etag[256];
     bool keeps_no_etag;
     struct buf told;   /* "NAME@PLACE " of each entry */
@@ -110,6 +113,7 @@ clear_stage(void **state)
 {
     struct stage *s = *state;
 
+    read_lists_close(s->lists);
     td_close(s->client);
     site_free(s->site);
     buf_fini(&s->told);
@@ -130,6 +134,7 @@ write_unmarked(char to[TD_POSITION_SIZE], const struct source_position *place)
     struct source_position unmarked = *place;
 
     unmarked.mark = 0;
+    unmarked.has_list = false;
     source_position_write(to, &unmarked);
 }
 
@@ -214,6 +219,8 @@ static inline enum status
 read_after(struct stage *s, const char *after)
 {
     struct history_plan plan = {.offered = &s->offered,
+                                .lists = s->lists,
+                                .doubt = &s->doubt,
                                 .scratch = s->scratch,
                                 .etag = s->keeps_no_etag ? NULL : &s->etag,
                                 .silence_s = s->silence_s,
@@ -221,13 +228,17 @@ read_after(struct stage *s, const char *after)
 
     assert_int_equal(source_position_read(slice_of(after), &plan.after),
                      STATUS_OK);
+    plan.after.is_end = s->begins_now;
     buf_clear(&s->told);
     s->names[0] = '\0';
     s->n_told = 0;
     s->why.rc = STATUS_STOPPED;
+    s->doubt = (struct problem){.text = ""};
     s->history = history_start(s->client, &plan, on_entry, on_end, s);
     assert_non_null(s->history);
     go_on(s);
+    if (s->lists && !s->why.rc)
+        assert_int_equal(read_lists_commit(s->lists, NULL), STATUS_OK);
     return s->why.rc;
 }
 

@@ -26,8 +26,9 @@ struct stage {
     struct source_limits room;
     struct problem why;
     int stop_fd;
-    struct buf told; /* "SEQ KIND NAME;" of differences */
-    int64_t when_us; /* of the last one */
+    struct buf told;     /* "SEQ KIND NAME;" of differences */
+    int64_t when_us;     /* of the last one */
+    uint64_t n_left_out; /* rows of each document */
 };
 
 /* The disks: the file system of `full_path` is full from look `full_at` on. */
@@ -140,7 +141,8 @@ document(struct stage *s, const char *url, const char *version,
     }
     if (version)
         snprintf(is.etag, sizeof(is.etag), "%s", version);
-    assert_true(listing_document_end(s->listing, version ? &is : NULL));
+    assert_true(
+        listing_document_end(s->listing, version ? &is : NULL, s->n_left_out));
 }
 
 /* The same again, by its version. */
@@ -180,10 +182,13 @@ assert_changes(struct stage *s, uint64_t after, const char *expected)
     assert_string_equal(s->told.data, expected);
 }
 
+static const struct listing_guard a_fifth = {.max_percent = 20};
+static const struct listing_guard no_limit = {.max_percent = -1};
+
 static void
 compare(struct stage *s)
 {
-    assert_true(listing_compare(s->listing, 20, "it"));
+    assert_true(listing_compare(s->listing, &a_fifth));
 }
 
 static void
@@ -433,26 +438,150 @@ fill(struct stage *s, unsigned from, unsigned to)
     assert_true(try_to_fill(s, from, to));
 }
 
-/* Too much is missing: the last reading stays, and is compared with again. */
-TEST(a_list_that_lost_too_much_is_dropped)
+/* Reads a list of the numbers from `from` to `to`. */
+static void
+read_numbers(struct stage *s, unsigned from, unsigned to,
+             const struct listing_guard *guard)
+{
+    fill(s, from, to);
+    assert_true(listing_document_end(s->listing, NULL, s->n_left_out));
+    assert_true(listing_compare(s->listing, guard));
+}
+
+/* R-432: deletions that are too many are held back, and told at each reading;
+ * what came is applied. */
+TEST(too_many_deletions_are_held_back)
 {
     struct stage *s = *state;
+    const struct listing_extent *extent = listing_extent(s->listing);
 
-    fill(s, 0, 500);
-    compare(s);
-    fill(s, 101, 600);
-    assert_false(listing_compare(s->listing, 20, "http://e.org/list"));
-    assert_int_equal(listing_failure(s->listing)->rc, STATUS_REFUSED);
-    assert_non_null(strstr(listing_failure(s->listing)->text,
-                           "http://e.org/list lacks 101 of 500 resources"));
+    read_numbers(s, 0, 500, &a_fifth);
+    read_numbers(s, 101, 502, &a_fifth);
+    assert_int_equal(extent->n_held, 101);
+    assert_int_equal(extent->n_resources, 502);
+    assert_changes(s, 500, "501 created 500;502 created 501;");
     open_listing(s);
-    assert_int_equal(listing_extent(s->listing)->last, 500);
-    fill(s, 100, 500);
+    extent = listing_extent(s->listing);
+    assert_int_equal(extent->n_held, 101);
+    read_numbers(s, 101, 502, &a_fifth); /* the same list once more */
+    assert_int_equal(extent->n_held, 101);
+    assert_int_equal(extent->last, 502);
+    read_numbers(s, 1, 502, &a_fifth); /* all but one are back: no change */
+    assert_int_equal(extent->n_held, 0);
+    assert_int_equal(extent->n_resources, 501);
+    assert_changes(s, 502, "503 deleted 0;");
+}
+
+/* a consent holds for the number that was shown, not for more. */
+TEST(a_consent_names_the_number_of_deletions)
+{
+    static const struct listing_guard consent = {.max_percent = 20,
+                                                 .accepts = 120};
+    struct stage *s = *state;
+    const struct listing_extent *extent = listing_extent(s->listing);
+
+    read_numbers(s, 0, 400, &a_fifth);
+    read_numbers(s, 160, 400, &consent);
+    assert_int_equal(extent->n_held, 160);
+    assert_int_equal(extent->last, 400);
+    read_numbers(s, 120, 400, &consent);
+    assert_int_equal(extent->n_held, 0);
+    assert_int_equal(extent->last, 520);
+    read_numbers(s, 0, 0, &no_limit);
+    assert_int_equal(extent->n_resources, 0);
+}
+
+/* Held resources stay so when the documents have not changed since. */
+TEST(deletions_are_held_beside_documents_that_have_not_changed)
+{
+    static const struct listing_guard doubtful = {.max_percent = 20,
+                                                  .is_doubtful = true};
+    struct stage *s = *state;
+    const struct listing_extent *extent = listing_extent(s->listing);
+
+    assert_true(listing_begin(s->listing));
+    document(s, SOURCE, "one", "a b");
     compare(s);
-    assert_int_equal(listing_extent(s->listing)->last, 600);
-    fill(s, 0, 0);
-    assert_true(listing_compare(s->listing, -1, "it"));
-    assert_int_equal(listing_extent(s->listing)->n_resources, 0);
+    assert_true(listing_begin(s->listing));
+    document(s, SOURCE, "two", "b c"); /* nobody knows whether a went */
+    assert_true(listing_compare(s->listing, &doubtful));
+    assert_int_equal(extent->n_held, 1);
+    assert_changes(s, 2, "3 created c;");
+    assert_true(listing_begin(s->listing));
+    same(s, SOURCE, "two");
+    assert_true(listing_compare(s->listing, &doubtful));
+    assert_int_equal(extent->n_held, 1);
+    assert_true(listing_begin(s->listing));
+    same(s, SOURCE, "two");
+    compare(s);
+    assert_int_equal(extent->n_held, 0);
+    assert_changes(s, 3, "4 deleted a;");
+}
+
+/* R-406: a row that cannot be used is no deletion, also where it could be used
+ * before. */
+TEST(a_reading_that_left_out_more_rows_deletes_nothing)
+{
+    struct stage *s = *state;
+    const struct listing_extent *extent = listing_extent(s->listing);
+
+    s->n_left_out = 1;
+    read_list(s, "a b c");
+    read_list(s, "a b"); /* as many as before: c is gone */
+    assert_changes(s, 3, "4 deleted c;");
+    s->n_left_out = 2;
+    read_list(s, "a d");
+    assert_int_equal(extent->n_held, 1);
+    assert_changes(s, 4, "5 created d;");
+    read_list(s, "a d");
+    assert_int_equal(extent->n_held, 1);
+    s->n_left_out = 1;
+    read_list(s, "a d");
+    assert_int_equal(extent->n_held, 0);
+    assert_changes(s, 5, "6 deleted b;");
+}
+
+/* A file of version 1, without digests of documents. */
+TEST(the_file_of_an_earlier_version_goes_on)
+{
+    static const char older[] =
+        "CREATE TABLE listing (source TEXT NOT NULL, epoch TEXT NOT NULL,"
+        " oldest INTEGER NOT NULL, before INTEGER NOT NULL,"
+        " last INTEGER NOT NULL, is_read INTEGER NOT NULL,"
+        " when_us INTEGER NOT NULL);"
+        "CREATE TABLE document (id INTEGER PRIMARY KEY,"
+        " url TEXT NOT NULL UNIQUE, etag TEXT NOT NULL,"
+        " modified TEXT NOT NULL);"
+        "CREATE TABLE resource (loc TEXT PRIMARY KEY,"
+        " document INTEGER NOT NULL, lastmod INTEGER, hash TEXT NOT NULL,"
+        " length INTEGER) WITHOUT ROWID;"
+        "CREATE TABLE change (seq INTEGER PRIMARY KEY,"
+        " when_us INTEGER NOT NULL, hole INTEGER NOT NULL,"
+        " fragment BLOB NOT NULL);"
+        "INSERT INTO listing VALUES ('" SOURCE "', '0123456789abcdef', 0, 0,"
+        " 2, 1, 1);"
+        "INSERT INTO document VALUES (1, '" SOURCE "', 'one', '');"
+        "INSERT INTO resource VALUES ('http://e.org/a', 1, NULL, '', NULL);"
+        "INSERT INTO resource VALUES ('http://e.org/b', 1, NULL, '', NULL);"
+        "PRAGMA application_id = 1415859305; PRAGMA user_version = 1;";
+    struct stage *s = *state;
+    sqlite3 *db;
+
+    listing_close(s->listing);
+    s->listing = NULL;
+    assert_int_equal(unlink(s->path), 0);
+    assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+
+    open_listing(s);
+    assert_non_null(s->listing);
+    assert_true(listing_begin(s->listing));
+    same(s, SOURCE, "one");
+    compare(s);
+    assert_int_equal(listing_extent(s->listing)->last, 2);
+    read_list(s, "b c");
+    assert_changes(s, 2, "3 created c;4 deleted a;");
 }
 
 /* td_stop ends a long comparison, and the last reading stays. */
@@ -463,7 +592,7 @@ TEST(a_long_comparison_is_stopped)
     read_list(s, "a b");
     fill(s, 0, 2000);
     assert_int_equal(eventfd_write(s->stop_fd, 1), 0);
-    assert_false(listing_compare(s->listing, 20, "it"));
+    assert_false(listing_compare(s->listing, &a_fifth));
     assert_int_equal(listing_failure(s->listing)->rc, STATUS_STOPPED);
     close(s->stop_fd);
     s->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -489,7 +618,7 @@ check_full_disk(struct stage *s, const char *path)
 
         fill_disk(path, at);
         is_read = try_to_fill(s, 0, 2000);
-        if (is_read && listing_compare(s->listing, -1, "it"))
+        if (is_read && listing_compare(s->listing, &no_limit))
             break;
         n_unread += !is_read;
         assert_int_equal(listing_failure(s->listing)->rc, STATUS_IO);
@@ -554,7 +683,7 @@ TEST(a_list_has_no_more_resources_than_are_allowed)
     assert_true(listing_begin(s->listing));
     same(s, "http://e.org/1", "v1");
     document(s, "http://e.org/2", "v2", "c d");
-    assert_false(listing_compare(s->listing, -1, "it"));
+    assert_false(listing_compare(s->listing, &no_limit));
     assert_int_equal(listing_failure(s->listing)->rc, STATUS_REFUSED);
     assert_non_null(strstr(listing_failure(s->listing)->text,
                            "the 3 resources that --max-entries allows"));
@@ -615,13 +744,13 @@ TEST(a_file_of_a_newer_version_is_refused)
     s->listing = NULL;
     assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
     assert_int_equal(
-        sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL),
+        sqlite3_exec(db, "PRAGMA user_version = 3", NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(db);
     open_listing(s);
     assert_null(s->listing);
     assert_int_equal(s->why.rc, STATUS_INVALID);
-    assert_non_null(strstr(s->why.text, "the database is of version 2"));
+    assert_non_null(strstr(s->why.text, "the database is of version 3"));
 }
 
 /* Without a path nothing stays. */

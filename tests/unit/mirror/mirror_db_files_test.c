@@ -130,3 +130,164 @@ TEST(has_what_any_of_its_sets_has)
     assert_true(mirror_db_commit(db));
     assert_int_equal(todo(id), MIRROR_DB_REMOVE);
 }
+
+static int64_t
+changed(unsigned n, const char *hash, int64_t when_us)
+{
+    int64_t id;
+
+    assert_true(mirror_db_begin(db));
+    id = tell(SET, n, hash, when_us, false);
+    assert_true(mirror_db_commit(db));
+    have(id);
+    return id;
+}
+
+/* R-430: what a comparison finds counts for all that has not changed since the
+ * time of its list. */
+TEST(compares_with_a_list_of_an_earlier_time)
+{
+    int64_t same = changed(1, ONE, 100);
+    int64_t other = changed(2, ONE, 100);
+    int64_t newer = changed(3, ONE, 300);
+    int64_t gone = changed(4, ONE, 100);
+    int64_t created = changed(5, ONE, 300);
+
+    assert_true(mirror_db_begin(db));
+    assert_true(mirror_db_baseline_begin(db, set_of(SET)));
+    compared(1, ONE, 50);
+    compared(2, TWO, DATETIME_NONE);
+    compared(3, TWO, DATETIME_NONE);
+    compared(6, ONE, DATETIME_NONE);
+    assert_true(mirror_db_commit(db));
+    assert_int_equal(todo(other), MIRROR_DB_NOTHING); /* only at the end */
+    assert_int_equal(end_reading(SET, 200, false), 1);
+    assert_true(mirror_db_commit(db));
+
+    assert_int_equal(todo(same), MIRROR_DB_NOTHING);
+    assert_int_equal(todo(other), MIRROR_DB_FETCH);
+    assert_int_equal(todo(newer), MIRROR_DB_NOTHING);
+    assert_int_equal(todo(gone), MIRROR_DB_REMOVE);
+    assert_int_equal(todo(created), MIRROR_DB_NOTHING);
+    assert_true(is_known(6));
+}
+
+/* A list that says less than the change before it is no other version. */
+TEST(a_list_without_anything_to_compare_by_changes_nothing)
+{
+    int64_t id = changed(1, ONE, 100);
+
+    assert_true(mirror_db_begin(db));
+    assert_true(mirror_db_baseline_begin(db, set_of(SET)));
+    compared(1, "", DATETIME_NONE);
+    assert_true(mirror_db_commit(db));
+    assert_int_equal(end_reading(SET, 200, false), 0);
+    assert_true(mirror_db_commit(db));
+    assert_int_equal(todo(id), MIRROR_DB_NOTHING);
+}
+
+/* R-432: held deletions survive a start, and end when the resource is there
+ * again, or by consent. */
+TEST(holds_deletions_back)
+{
+    int64_t ids[4];
+
+    for (unsigned n = 0; n < 4; n++)
+        ids[n] = changed(n, ONE, 100);
+    tell_baseline(SET, 0, 0);
+    assert_int_equal(end_reading(SET, DATETIME_NONE, true), 0);
+    assert_true(mirror_db_commit(db));
+    crash();
+    assert_int_equal(n_held(), 3);
+    assert_int_equal(todo(ids[1]), MIRROR_DB_NOTHING);
+
+    changed(1, TWO, 200);
+    tell_baseline(SET, 0, 2);
+    assert_int_equal(n_held(), 1);
+    assert_int_equal(end_reading(SET, DATETIME_NONE, true), 0);
+    assert_true(mirror_db_commit(db));
+    assert_int_equal(n_held(), 1);
+
+    assert_true(mirror_db_begin(db));
+    assert_true(mirror_db_delete_held(db, set_of(SET)));
+    assert_true(mirror_db_commit(db));
+    assert_int_equal(n_held(), 0);
+    assert_int_equal(todo(ids[3]), MIRROR_DB_REMOVE);
+    assert_int_equal(todo(ids[2]), MIRROR_DB_NOTHING);
+}
+
+/* a file of the middle of a second is fetched again after it. */
+TEST(fetches_again_what_came_within_its_second)
+{
+    struct mirror_dir_mark mark = {.size = 3, .mtime_ns = 7};
+    struct mirror_db_description t = {.loc = loc_of(1),
+                                      .is_baseline = true,
+                                      .when_us = 5,
+                                      .lastmod_us = 5,
+                                      .length = LENGTH_NONE};
+    int64_t id = tell_telling(&t);
+    struct mirror_db_resource r;
+
+    look(id, &r);
+    assert_true(mirror_db_begin(db));
+    assert_true(
+        mirror_db_note_file(db, id, r.version, SLICE(ONE), 5, 1000, &mark));
+    assert_true(mirror_db_renew(db, 999));
+    assert_true(mirror_db_commit(db));
+    assert_int_equal(todo(id), MIRROR_DB_NOTHING);
+
+    assert_true(mirror_db_begin(db));
+    assert_true(mirror_db_renew(db, 1000));
+    assert_true(mirror_db_commit(db));
+    assert_int_equal(todo(id), MIRROR_DB_FETCH);
+    have(id); /* it is noted once more, after that second */
+    assert_int_equal(todo(id), MIRROR_DB_NOTHING);
+}
+
+/* A mirror of an earlier version goes on: with nothing known of its sets'
+ * certainty. */
+TEST(an_earlier_mirror_goes_on)
+{
+    static const char downgrade[] =
+        "DROP INDEX members_held; DROP INDEX resources_second;"
+        "ALTER TABLE sets DROP COLUMN complete_us;"
+        "ALTER TABLE sets DROP COLUMN complete_by;"
+        "ALTER TABLE sets DROP COLUMN doubt;"
+        "ALTER TABLE sets DROP COLUMN doubt_us;"
+        "ALTER TABLE sets DROP COLUMN held;"
+        "ALTER TABLE sets DROP COLUMN held_of;"
+        "ALTER TABLE sets DROP COLUMN left_out;"
+        "ALTER TABLE sets DROP COLUMN left_out_text;"
+        "ALTER TABLE sets DROP COLUMN left_out_before;"
+        "ALTER TABLE sets DROP COLUMN mended;"
+        "ALTER TABLE resources DROP COLUMN have_second;"
+        "PRAGMA user_version = 2";
+    struct mirror_db_certainty c = {.complete_us = 7, .n_held = 3};
+    int64_t id = changed(1, ONE, 100);
+    char path[600];
+    sqlite3 *older;
+
+    mirror_db_close(db);
+    snprintf(path, sizeof(path), "%s/mirror.db", mirror_db_dir.path);
+    assert_int_equal(sqlite3_open(path, &older), SQLITE_OK);
+    if (sqlite3_exec(older, downgrade, NULL, NULL, NULL))
+        fail_msg("%s", sqlite3_errmsg(older));
+    sqlite3_close(older);
+
+    open_db();
+    assert_int_equal(todo(id), MIRROR_DB_NOTHING);
+    assert_true(mirror_db_certainty(db, set_of(SET), &c));
+    assert_int_equal(c.complete_us, 0);
+    assert_int_equal(c.n_held, 0);
+    assert_string_equal(c.doubt, "");
+
+    snprintf(c.doubt, sizeof(c.doubt), "a hole");
+    c.n_left_out = 5;
+    assert_true(mirror_db_begin(db));
+    assert_true(mirror_db_set_certainty(db, set_of(SET), &c));
+    assert_true(mirror_db_commit(db));
+    crash();
+    assert_true(mirror_db_certainty(db, set_of(SET), &c));
+    assert_string_equal(c.doubt, "a hole");
+    assert_int_equal(c.n_left_out, 5);
+}

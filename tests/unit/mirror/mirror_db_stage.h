@@ -173,7 +173,7 @@ have(int64_t id)
     snprintf(hash, sizeof(hash), "%.*s", SLICE_ARG(r.hash));
     assert_true(mirror_db_begin(db));
     assert_true(mirror_db_note_file(db, id, r.version, slice_of(hash),
-                                    r.lastmod_us, &mark));
+                                    r.lastmod_us, r.have_second_us, &mark));
     assert_true(mirror_db_commit(db));
 }
 
@@ -216,14 +216,44 @@ tell_baseline(const char *set, unsigned first, unsigned last)
 }
 
 static inline uint64_t
-end_baseline(const char *set)
+end_reading(const char *set, int64_t as_of_us, bool is_held)
 {
+    struct mirror_db_end end = {.as_of_us = as_of_us, .is_held = is_held};
     uint64_t n_remove;
 
     assert_true(mirror_db_begin(db));
-    assert_true(mirror_db_baseline_end(db, set_of(set), &n_remove));
+    assert_true(mirror_db_baseline_end(db, set_of(set), &end, &n_remove));
     assert_true(mirror_db_set_position(db, set_of(set), "0123456789abcdef-9"));
     return n_remove;
+}
+
+static inline uint64_t
+end_baseline(const char *set)
+{
+    return end_reading(set, DATETIME_NONE, false);
+}
+
+/* A comparison says that resource `n` has that hash and lastmod. */
+static inline void
+compared(unsigned n, const char *hash, int64_t lastmod_us)
+{
+    const struct mirror_db_description t = {.loc = loc_of(n),
+                                            .is_baseline = true,
+                                            .when_us = lastmod_us,
+                                            .lastmod_us = lastmod_us,
+                                            .hash = slice_of(hash),
+                                            .length = LENGTH_NONE};
+
+    assert_true(mirror_db_compare(db, set_of(SET), &t));
+}
+
+static inline uint64_t
+n_held(void)
+{
+    uint64_t n;
+
+    assert_true(mirror_db_count_held(db, set_of(SET), &n));
+    return n;
 }
 
 #endif

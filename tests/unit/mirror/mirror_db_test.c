@@ -111,8 +111,8 @@ TEST(knows_what_was_overtaken)
     version = r.version;
     told(1, TWO);
     assert_true(mirror_db_begin(db));
-    assert_true(
-        mirror_db_note_file(db, id, version, SLICE(ONE), DATETIME_NONE, &mark));
+    assert_true(mirror_db_note_file(db, id, version, SLICE(ONE), DATETIME_NONE,
+                                    0, &mark));
     assert_true(mirror_db_commit(db));
     assert_int_equal(todo(id), MIRROR_DB_FETCH);
     assert_counts(1, 1, 0);

@@ -77,6 +77,35 @@ TEST(what_is_of_changes_is_refused)
         "link: a patch is of a change, not of a resource");
 }
 
+/* */
+TEST(drafts_of_2012_are_refused_by_name)
+{
+    static const struct {
+        const char *ns;
+        bool is_draft;
+    } cases[] = {
+        {"http://www.openarchives.org/rs/", true},
+        {"http://www.openarchives.org/rs", true},
+        {"https://openarchives.org/rs/0.5/", true},
+        {"http://www.resourcesync.org/ns", true},
+        {"http://www.openarchives.org/rs/terms/", false},
+        {"http://www.openarchives.org/rsx", false},
+        {"http://example.org/rs/", false},
+        {"", false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(namespace_is_draft(slice_of(cases[i].ns)),
+                         cases[i].is_draft);
+    assert_no_resources(
+        XML,
+        HEAD "<url xmlns:o='http://www.openarchives.org/rs/'>"
+             "<loc>http://example.com/a</loc>"
+             "<o:md change='deleted'/></url>" FOOT,
+        "the namespace \"http://www.openarchives.org/rs/\" is of a draft of "
+        "ResourceSync of 2012, which is no longer read; now it is " NS_RS);
+}
+
 /* Comparisons */
 
 #define FULL                                                             \

@@ -35,32 +35,6 @@ TEST(decodes_references_in_attributes)
                  " {http://example.org/x}a=[&<&\"\xc3\xa5\n]\n");
 }
 
-/* R-407: what drafts of 2012 say is refused by name, also where something else
- * that is foreign would be passed over. */
-TEST(refuses_the_namespaces_of_2012)
-{
-    static const char *const drafts[] = {
-        "http://www.openarchives.org/rs/", "https://www.openarchives.org/rs",
-        "http://resourcesync.org/ns/",
-        "http://www.resourcesync.org/change/0.1"};
-
-    for (size_t i = 0; i < sizeof(drafts) / sizeof(drafts[0]); i++) {
-        char document[600], sentence[200];
-
-        snprintf(document, sizeof(document),
-                 URL("<rs:md change='updated'/><old:md xmlns:old='%s'/>"),
-                 drafts[i]);
-        snprintf(sentence, sizeof(sentence),
-                 "a draft of ResourceSync of 2012: the namespace: \"%s\"",
-                 drafts[i]);
-        assert_bad(document, sentence);
-    }
-    assert_reads(XML,
-                 URL("<rs:md change='updated'/><x xmlns='http://example.org/"
-                     "rs/'/>"),
-                 "updated [http://example.com/a]\n");
-}
-
 /* R-003, R-005, R-006, R-008 */
 TEST(refuses_what_stands_in_the_wrong_place)
 {

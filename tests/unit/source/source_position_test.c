@@ -25,6 +25,35 @@ TEST(what_is_written_is_read_again)
     comes_back("@2026-11-20T21:00:00.000000Z+3");
     comes_back("@1970-01-01T00:00:00.000001Z+18446744073709551615");
     comes_back("@2026-11-20T21:00:00.000000Z+3~0123456789abcdef");
+    comes_back("@-+0");
+    comes_back("@-+0/0123456789abcdef:0:0000000000000000");
+    comes_back("@2026-11-20T21:00:00.000000Z+18446744073709551615"
+               "~0123456789abcdef/fedcba9876543210:18446744073709551615"
+               ":0123456789abcdef:w");
+}
+
+/* Without a list it is found by time: if its mark is an old one, with a doubt.
+ */
+TEST(a_place_without_a_list_may_be_old)
+{
+    static const struct {
+        const char *text;
+        bool is_old;
+    } rows[] = {
+        {"@2026-11-20T21:00:00Z+0", false},
+        {"@2026-11-20T21:00:00Z+3~0123456789abcdef", true},
+        {"@2026-11-20T21:00:00Z+3~0123456789abcdef/"
+         "0123456789abcdef:3:0123456789abcdef",
+         false},
+        {"0123456789abcdef-17", false},
+    };
+    struct source_position place;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(source_position_read(slice_of(rows[i].text), &place),
+                         STATUS_OK);
+        assert_int_equal(source_position_is_old(&place), rows[i].is_old);
+    }
 }
 
 TEST(a_place_of_a_log_has_an_epoch_and_a_seq)
@@ -77,6 +106,13 @@ TEST(what_is_no_place_is_refused_and_changes_nothing)
         "@2026-11-20T21:00:00-01:00",
         "@2026-02-30T21:00:00Z+1",
         "@+1",
+        "@2026-11-20T21:00:00Z+1/",
+        "@2026-11-20T21:00:00Z+1/0123456789abcdef",
+        "@2026-11-20T21:00:00Z+1/0123456789abcdef:1",
+        "@2026-11-20T21:00:00Z+1/0123456789abcdef:1:0123456789abcde",
+        "@2026-11-20T21:00:00Z+1/0123456789abcdef::0123456789abcdef",
+        "@2026-11-20T21:00:00Z+1/0123456789abcdef:1:0123456789abcdef:v",
+        "@2026-11-20T21:00:00Z+1/0123456789abcdef:1:0123456789abcdef:w:",
     };
     struct source_position place = {.n_at = 42};
 

@@ -1,0 +1,59 @@
+/*
+ * read_lists.h - which Change Lists of a source were read, and how far.
+ *
+ *     read_lists_note ... --> read_lists_commit
+ *           ^                      |
+ *           +-- read_lists_drop <--+-- a reading that broke off
+ *
+ * A position identifies one list and the entries read of it. The lists before
+ * that one, and the marks of its entries, are too many for a position; they are
+ * kept here. So a list that the source adds to its index later is read, however
+ * old its entries look (R-411), and in a list whose beginning has changed the
+ * known entries are recognised (R-412).
+ *
+ * The position is what counts: marks that do not sum up to it are not used. So
+ * a file that is lost, or of another moment, costs repeats or a doubt, and
+ * hides no change. Notes are committed when the caller has all their entries.
+ */
+#ifndef CLIENT_HISTORY_READ_LISTS_H
+#define CLIENT_HISTORY_READ_LISTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/problem.h"
+
+struct read_lists;
+
+struct read_list {
+    uint64_t url;    /* its hash */
+    uint64_t row;    /* of its entry in the index, which changes with it */
+    uint64_t n, sum; /* the entries read */
+    bool is_skipped; /* none: following began behind it */
+};
+
+/* `path`: a file of SQLite, made if needed; NULL: in memory. A file of another
+ * source than `source` is emptied. NULL: `why` says why. */
+struct read_lists *read_lists_open(const char *path, const char *source,
+                                   struct problem *why);
+void read_lists_close(struct read_lists *lists); /* NULL is allowed */
+
+/* Returns what was committed, or NULL. `lists` may be NULL. */
+const struct read_list *read_lists_find(const struct read_lists *lists,
+                                        uint64_t url);
+
+/* Lends the marks of the list `url` in the order in which they were read. 0:
+ * none are kept. */
+size_t read_lists_marks(const struct read_lists *lists, uint64_t url,
+                        const uint64_t **marks);
+
+/* Notes a list. The marks of the last one with marks are kept, `list->n` of
+ * them. False: no memory. */
+bool read_lists_note(struct read_lists *lists, const struct read_list *list,
+                     const uint64_t *marks);
+void read_lists_drop(struct read_lists *lists);
+MUST_CHECK enum status read_lists_commit(struct read_lists *lists,
+                                         struct problem *why);
+
+#endif
