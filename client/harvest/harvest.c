@@ -76,12 +76,13 @@ report_look(struct reader *r)
     return harvest_report_put(&h->report, &h->target);
 }
 
-/* The numbers of changes begin again; what is held back or left out stays until
- * a reading says otherwise. */
+/* The numbers begin again. What is held back stays until a reading says
+ * otherwise. */
 static void
 clear_counts(struct harvest_feed *f)
 {
-    f->counts.added = f->counts.changed = f->counts.deleted = 0;
+    f->counts = (struct harvest_counts){.held_back = f->counts.held_back,
+                                        .held_of = f->counts.held_of};
 }
 
 static bool
@@ -152,8 +153,10 @@ end_look(struct reader *r)
     if ((!r->feed.has_log || is_first || !is_quiet(&r->feed.counts)) &&
         !report_look(r))
         return false;
+    if (h->options->is_once) /* judge_end needs them */
+        return true;
     clear_counts(&r->feed);
-    return h->options->is_once || look_at_set(r);
+    return look_at_set(r);
 }
 
 /* A follower */
