@@ -190,6 +190,7 @@ struct baseline {
     size_t checked;               /* ... of `parts`, up to this one */
     size_t n_documents;           /* of `parts`, no packages */
     unsigned n_readings;          /* that did not agree with what came after */
+    char doubt[600];              /* why it may not be complete; "": it is */
     struct document_stream *reading;
     struct dump *dump;
     unsigned n_attempts;
@@ -319,12 +320,20 @@ on_link(struct slice rel, struct slice href, void *user)
 {
     struct baseline *b = user;
     struct part like = b->now;
+    size_t n_known;
 
     if (!has_rel(rel, "next"))
         return;
     digest_row(b, href);
-    if (!b->is_checking)
-        add_part(b, &like, href, (struct slice){NULL, 0});
+    if (b->is_checking)
+        return;
+    n_known = b->n_known;
+    add_part(b, &like, href, (struct slice){NULL, 0});
+    if (b->n_known > n_known && !baseline_parts_is_ahead(&b->parts, href))
+        snprintf(b->doubt, sizeof(b->doubt),
+                 "the page %.200s names %.*s as the next one, which was read "
+                 "before: resources may be missing",
+                 b->now.url, href.size < 200 ? (int)href.size : 200, href.data);
 }
 
 /* The kinds of documents; NOTHING: not part of a baseline. */
@@ -591,6 +600,7 @@ begin_reading(struct baseline *b, const char *url)
     b->n_known = 0;
     b->n_documents = b->checked = 0;
     b->has_list = b->is_checking = b->is_changed = false;
+    b->doubt[0] = '\0';
     b->n_attempts = 0;
     b->pause_ms = PAUSE_FIRST;
     add_part(b, &first, slice_of(url), (struct slice){NULL, 0});
@@ -648,12 +658,10 @@ read_anew(struct baseline *b)
     char why[600];
 
     if (++b->n_readings == READINGS_MOST) {
-        snprintf(why, sizeof(why),
+        snprintf(b->doubt, sizeof(b->doubt),
                  "%.300s has changed each of the %d times that it was read: "
                  "resources may be missing",
                  b->parts.all[0].url, READINGS_MOST);
-        if (!call_back(b, b->plan.on_doubt, why))
-            return;
         b->checked = b->parts.next; /* that is the end */
         timer_start(b->turn, 0);
         return;
@@ -789,7 +797,8 @@ on_turn(void *user)
     } else if (has_to_check(b)) {
         check_next(b);
     } else {
-        if (!b->is_paused)
+        if (!b->is_paused &&
+            (!b->doubt[0] || call_back(b, b->plan.on_doubt, b->doubt)))
             end_baseline(b);
         return;
     }

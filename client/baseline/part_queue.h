@@ -55,6 +55,9 @@ enum parts_added baseline_parts_add(struct parts *parts,
 /* The next part, lent until baseline_parts_fini; NULL: none is left. */
 struct part *baseline_parts_first(struct parts *parts);
 
+/* True if the part with this URL, which is known, was not begun yet. */
+bool baseline_parts_is_ahead(const struct parts *parts, struct slice url);
+
 /* The first one is done. A document stays in `all`, before `next`. */
 void baseline_parts_done(struct parts *parts);
 

@@ -157,6 +157,9 @@ td_follower_kind(const struct td_follower *follower)
 
     if (!o->url)
         return NULL;
+    if (o->kind && !o->capability_list)
+        return o->kind;
+    /* Without both, it is a robots.txt that names Sitemaps. */
     return o->capability_list || o->memory || o->change_list || o->change_dump
                ? "resourcesync"
                : "sitemap";

@@ -116,8 +116,9 @@ end_comparison(struct td_follower *f)
         return false;
     note_comparison(f);
     if (as_of.is_time && as_of.time_us < f->comparison.unknown_us) {
-        if (!follower_doubt(f, "the list of resources is still older than the "
-                               "first change"))
+        if (!follower_doubt(
+                f, "there may be changes between the list of resources, which "
+                   "is still older, and the first change"))
             return false;
         f->comparison.is_wanted = false; /* after compare_ms */
     } else {

@@ -76,12 +76,13 @@ report_look(struct reader *r)
     return harvest_report_put(&h->report, &h->target);
 }
 
-/* The numbers of changes begin again; what is held back or left out stays until
- * a reading says otherwise. */
+/* The numbers begin again. What is held back stays until a reading says
+ * otherwise. */
 static void
 clear_counts(struct harvest_feed *f)
 {
-    f->counts.added = f->counts.changed = f->counts.deleted = 0;
+    f->counts = (struct harvest_counts){.held_back = f->counts.held_back,
+                                        .held_of = f->counts.held_of};
 }
 
 static bool
@@ -152,16 +153,21 @@ end_look(struct reader *r)
     if ((!r->feed.has_log || is_first || !is_quiet(&r->feed.counts)) &&
         !report_look(r))
         return false;
+    if (h->options->is_once) /* judge_end needs them */
+        return true;
     clear_counts(&r->feed);
-    return h->options->is_once || look_at_set(r);
+    return look_at_set(r);
 }
 
 /* A follower */
 
+/* Has the follower compare because of `why`, or as a matter of routine. */
 static void
-compare_now(struct reader *r, const char *why)
+compare_now(struct reader *r, const char *why, bool is_routine)
 {
     char text[HARVEST_TEXT_SIZE];
+
+    r->feed.is_routine = is_routine;
 
     snprintf(text, sizeof(text), "%s", why);
     r->feed.suspicion[0] = '\0';
@@ -185,7 +191,7 @@ on_message(const struct td_message *message, void *user)
     if (r->is_anew || h->is_other)
         return 1;
     if (r->feed.suspicion[0])
-        compare_now(r, r->feed.suspicion);
+        compare_now(r, r->feed.suspicion, false);
     return 0;
 }
 
@@ -288,15 +294,22 @@ on_end(enum td_status rc, const char *why, void *user)
         r->is_done = true;
 }
 
-/* True if the last comparison is too long ago. */
-static bool
-is_comparison_due(const struct reader *r)
+/* Asks for a comparison (R-430): where others have disturbed the set, or in
+ * doubt; once in a run that ends; or when the last one was long ago. */
+static void
+compare_at_begin(struct reader *r, bool is_due)
 {
-    int64_t at_us = r->feed.part.compared_us +
-                    (int64_t)r->harvest->options->compare_ms * 1000;
+    const struct harvest_options *how = r->harvest->options;
+    int64_t age_us = clock_now_us() - r->feed.part.compared_us;
 
-    return r->feed.part.position[0] && !r->feed.has_log &&
-           at_us <= clock_now_us();
+    if (is_due)
+        compare_now(r, "others have changed resources in the set", false);
+    else if (r->feed.part.doubt[0])
+        compare_now(r, r->feed.part.doubt, false);
+    else if (how->is_once || age_us >= (int64_t)how->compare_ms * 1000)
+        compare_now(r, "it is time to compare", true);
+    else
+        r->feed.is_routine = true;
 }
 
 static bool
@@ -341,11 +354,8 @@ open_follower(struct reader *r)
         return end_harvest(h,
                            rc == TD_INVALID ? HARVEST_USAGE : HARVEST_FAILED);
     }
-    if (after[0] == '@' && (is_due || r->feed.part.doubt[0]))
-        compare_now(r, is_due ? "others have changed resources in the set"
-                              : r->feed.part.doubt);
-    else if (after[0] == '@' && is_comparison_due(r))
-        compare_now(r, "the last comparison is long ago");
+    if (after[0] == '@' && after != how->after)
+        compare_at_begin(r, is_due);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/lib/json_slices.h"
+#include "proto/datetime.h"
 
 #define PATH_NS "\"urn:tidings:relay:1\""
 
@@ -78,6 +79,18 @@ put_text_member(FILE *to, const char *name, struct slice value)
     put_piece(to, value);
 }
 
+/* Writes a time that may be a date alone as links need it, complete. */
+static void
+put_time_member(FILE *to, const char *name, struct slice value)
+{
+    char text[DATETIME_SIZE];
+    int64_t us;
+
+    if (!datetime_read_any(without_quotes(value), &us))
+        fprintf(to, ",\"%s\":\"%.*s\"", name,
+                (int)datetime_write_short(text, us), text);
+}
+
 /* Writes the link to the original, which the entry describes. */
 static void
 put_via(FILE *to, const char *before, struct slice entry, bool is_deleted)
@@ -85,7 +98,7 @@ put_via(FILE *to, const char *before, struct slice entry, bool is_deleted)
     fprintf(to, "%s{\"rel\":\"via\"", before);
     put_text_member(to, "href", find_member(entry, "loc"));
     if (!is_deleted) {
-        put_text_member(to, "modified", find_member(entry, "lastmod"));
+        put_time_member(to, "modified", find_member(entry, "lastmod"));
         put_text_member(to, "hash", find_member(entry, "hash"));
         put_text_member(to, "length", find_member(entry, "length"));
         put_text_member(to, "type", find_member(entry, "type"));

@@ -326,7 +326,8 @@ begin_list(struct harvest_feed *f, const struct td_message *message)
     f->n_listed = 0;
     f->is_comparison = message->is_comparison != 0;
     f->listing_us = clock_now_us();
-    if (f->part.position[0] && message->reason)
+    if (f->part.position[0] && message->reason &&
+        !(f->is_comparison && f->is_routine))
         harvest_target_say(f->plan->target,
                            "%s: %s; comparing all resources with the set's",
                            f->url, message->reason);

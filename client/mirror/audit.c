@@ -430,7 +430,9 @@ staleness_of(struct audit *a, const struct mirror_db_resource *mine,
     if (has_common)
         return NULL;
     if (theirs->lastmod_us != DATETIME_NONE &&
-        theirs->lastmod_us != mine->have_lastmod_us)
+        (mine->have_lastmod_us != DATETIME_NONE
+             ? theirs->lastmod_us != mine->have_lastmod_us
+             : theirs->lastmod_us > mine->when_us)) /* of its last change */
         return "it was modified at the source";
     if (mine->todo == MIRROR_DB_FETCH || theirs->when_us > mine->when_us)
         return "it was changed at the source";

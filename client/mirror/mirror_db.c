@@ -66,6 +66,7 @@ static const char *const steps[] = {
     "ALTER TABLE sets ADD COLUMN caught_up INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE sets ADD COLUMN complete_us INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE sets ADD COLUMN complete_by TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE sets ADD COLUMN compared_us INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE sets ADD COLUMN doubt TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE sets ADD COLUMN doubt_us INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE sets ADD COLUMN held INTEGER NOT NULL DEFAULT 0;"
@@ -209,7 +210,7 @@ static const char *const sql[N_SQL] = {
     [SQL_CERTAINTY] = "SELECT " MIRROR_DB_CERTAINTY " FROM sets WHERE id = ?1",
     [SQL_CERTAINTY_SET] =
         "UPDATE sets SET (" MIRROR_DB_CERTAINTY
-        ") = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) WHERE id = ?1",
+        ") = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) WHERE id = ?1",
     [SQL_SECOND_NEXT] = "SELECT id FROM resources WHERE have_second > 0"
                         " AND have_second <= ?1 LIMIT 1",
     [SQL_SECOND_OVER] = "UPDATE resources SET have_second = 0,"
@@ -1255,14 +1256,15 @@ mirror_db_read_certainty(sqlite3_stmt *s, int first,
 {
     c->complete_us = sqlite3_column_int64(s, first);
     db_text(s, first + 1, c->complete_by, sizeof(c->complete_by));
-    db_text(s, first + 2, c->doubt, sizeof(c->doubt));
-    c->doubt_us = sqlite3_column_int64(s, first + 3);
-    c->n_held = (uint64_t)sqlite3_column_int64(s, first + 4);
-    c->n_held_of = (uint64_t)sqlite3_column_int64(s, first + 5);
-    c->n_left_out = (uint64_t)sqlite3_column_int64(s, first + 6);
-    db_text(s, first + 7, c->left_out, sizeof(c->left_out));
-    c->n_left_out_before = (uint64_t)sqlite3_column_int64(s, first + 8);
-    c->n_mended = (uint64_t)sqlite3_column_int64(s, first + 9);
+    c->compared_us = sqlite3_column_int64(s, first + 2);
+    db_text(s, first + 3, c->doubt, sizeof(c->doubt));
+    c->doubt_us = sqlite3_column_int64(s, first + 4);
+    c->n_held = (uint64_t)sqlite3_column_int64(s, first + 5);
+    c->n_held_of = (uint64_t)sqlite3_column_int64(s, first + 6);
+    c->n_left_out = (uint64_t)sqlite3_column_int64(s, first + 7);
+    db_text(s, first + 8, c->left_out, sizeof(c->left_out));
+    c->n_left_out_before = (uint64_t)sqlite3_column_int64(s, first + 9);
+    c->n_mended = (uint64_t)sqlite3_column_int64(s, first + 10);
 }
 
 bool
@@ -1290,14 +1292,15 @@ mirror_db_set_certainty(struct mirror_db *db, int64_t set,
     bind_number(db, which, 1, set);
     bind_number(db, which, 2, c->complete_us);
     bind_text(db, which, 3, c->complete_by);
-    bind_text(db, which, 4, c->doubt);
-    bind_number(db, which, 5, c->doubt_us);
-    bind_number(db, which, 6, (int64_t)c->n_held);
-    bind_number(db, which, 7, (int64_t)c->n_held_of);
-    bind_number(db, which, 8, (int64_t)c->n_left_out);
-    bind_text(db, which, 9, c->left_out);
-    bind_number(db, which, 10, (int64_t)c->n_left_out_before);
-    bind_number(db, which, 11, (int64_t)c->n_mended);
+    bind_number(db, which, 4, c->compared_us);
+    bind_text(db, which, 5, c->doubt);
+    bind_number(db, which, 6, c->doubt_us);
+    bind_number(db, which, 7, (int64_t)c->n_held);
+    bind_number(db, which, 8, (int64_t)c->n_held_of);
+    bind_number(db, which, 9, (int64_t)c->n_left_out);
+    bind_text(db, which, 10, c->left_out);
+    bind_number(db, which, 11, (int64_t)c->n_left_out_before);
+    bind_number(db, which, 12, (int64_t)c->n_mended);
     return run_statement(db, which);
 }
 

@@ -123,20 +123,22 @@ bool mirror_db_note_caught_up(struct mirror_db *db, int64_t set,
 struct mirror_db_certainty {
     int64_t complete_us;    /* it was complete as of that time; 0: never */
     char complete_by[1024]; /* the list that says so; "": the history does */
-    char doubt[600];        /* why that is not known now; "": it is known */
-    int64_t doubt_us;       /* since when */
-    uint64_t n_held;        /* deletions held back ... */
-    uint64_t n_held_of;     /* ... of so many resources */
-    uint64_t n_left_out;    /* rows of its lists ... */
-    char left_out[600];     /* ... by kind, with examples */
+    int64_t compared_us; /* when it was compared with a list last; 0: never */
+    char doubt[600];     /* why that is not known now; "": it is known */
+    int64_t doubt_us;    /* since when */
+    uint64_t n_held;     /* deletions held back ... */
+    uint64_t n_held_of;  /* ... of so many resources */
+    uint64_t n_left_out; /* rows of its lists ... */
+    char left_out[600];  /* ... by kind, with examples */
     uint64_t
         n_left_out_before; /* of the last reading whose deletions counted */
     uint64_t n_mended;
 };
 
 /* Its columns in the table `sets`, and how they are read. */
-#define MIRROR_DB_CERTAINTY                                                \
-    "complete_us, complete_by, doubt, doubt_us, held, held_of, left_out, " \
+#define MIRROR_DB_CERTAINTY                                                   \
+    "complete_us, complete_by, compared_us, doubt, doubt_us, held, held_of, " \
+    "left_out, "                                                              \
     "left_out_text, left_out_before, mended"
 void mirror_db_read_certainty(sqlite3_stmt *s, int first,
                               struct mirror_db_certainty *certainty);

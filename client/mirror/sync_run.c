@@ -93,6 +93,8 @@ struct set_sync {
     bool is_current; /* the source has nothing behind the position */
     struct certainty certainty;
     bool is_comparison;     /* the baseline that is under way */
+    bool is_baselined;      /* no heartbeat came since the last baseline */
+    bool is_compared;       /* by this feed, or that is asked for */
     bool is_held;           /* the deletions of this message are held back */
     uint64_t n_listed_held; /* by the follower, of its list's ... */
     uint64_t n_listed;      /* ... resources */
@@ -402,34 +404,59 @@ renew_files(struct mirror *m)
             (mirror_db_renew(m->db, clock_now_us()) || mirror_fail_db(m)));
 }
 
-/* What follows from a message that is kept. */
+/* Asks for a comparison with the source's list (R-430), where only times say
+ * what has changed: when a deletion does not fit; once in a run that ends; and
+ * when the last one, perhaps of an earlier run, was long ago. */
 static bool
-judge_message(struct set_sync *f, const struct td_message *message)
+suspect_loss(struct set_sync *f, const struct td_message *message)
 {
-    bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
-    char why[600];
-    const char *list = f->follower->offered.resource_list;
+    const struct td_sync_options *o = f->m->options;
+    int64_t age_us = clock_now_us() - f->certainty.now.compared_us;
+    char why[600] = "this run compares, too";
 
-    if (message->kind == TD_CHANGES && !take_files(f, message))
-        return false;
+    f->is_compared |= message->kind == TD_BASELINE_END;
+    if (!message->position || message->position[0] != '@' ||
+        message->kind != TD_CHANGES)
+        return true;
     if (f->unknown[0]) {
         snprintf(why, sizeof(why),
                  "the deletion of %.500s was reported, which is not known",
                  f->unknown);
         f->unknown[0] = '\0';
-        if (message->position && message->position[0] == '@' &&
-            !certainty_doubt(&f->certainty, why))
+        if (!certainty_doubt(&f->certainty, why))
             return false;
-        if (message->position && message->position[0] == '@')
-            td_follower_compare(f->follower, why);
+    } else if (!f->m->dir || f->is_compared ||
+               (!o->until_caught_up &&
+                age_us < (int64_t)o->compare_ms * 1000)) {
+        return true;
     }
+    f->is_compared = true;
+    td_follower_compare(f->follower, why);
+    return true;
+}
+
+/* What follows from a message that is kept. */
+static bool
+judge_message(struct set_sync *f, const struct td_message *message)
+{
+    bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
+    const char *list = f->follower->offered.resource_list;
+
+    if (message->kind == TD_CHANGES && !take_files(f, message))
+        return false;
+    if (!suspect_loss(f, message))
+        return false;
     /* The follower has compared the whole list with the last one. */
     if (is_heartbeat && follower_has_only_list(f->follower) &&
+        !f->is_baselined &&
         !certainty_end(&f->certainty, clock_now_us(), list ? list : "",
                        !f->n_listed_held))
         return false;
     if (!f->m->options->until_caught_up && !renew_files(f->m))
         return false;
+    if (is_heartbeat)
+        f->is_baselined = false;
+    f->is_baselined |= message->kind == TD_BASELINE_END;
     return message->kind == TD_BASELINE || is_heartbeat ||
            report_held(f, false);
 }

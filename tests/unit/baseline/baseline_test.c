@@ -79,6 +79,12 @@ TEST(pages_are_followed_by_next)
     run(f, "/1", NULL);
     assert_baseline(f, "http://e.org/aaa;http://e.org/bbb;http://e.org/ccc;",
                     "@2026-01-02T00:00:00.000000Z+0");
+    assert_non_null(strstr(text_of(&f->notes), "which was read before"));
+
+    site_headers(f->site, "/3", NULL);
+    site_headers(f->site, "/1", "Link: </2>; rel=\"next\""); /* told twice */
+    run(f, "/1", NULL);
+    assert_string_equal(text_of(&f->notes), "");
 }
 
 /* Serves the resources from f->window to 8, in pages of three. */

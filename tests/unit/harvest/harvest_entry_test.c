@@ -135,10 +135,11 @@ TEST(leaves_what_a_deletion_does_not_have)
  * set. */
 TEST(a_via_describes_the_original)
 {
-    assert_becomes("{\"loc\":\"u:1\",\"lastmod\":\"2026-01-01\",\"length\":3}",
-                   "{\"loc\":\"u:1\",\"lastmod\":\"2026-01-01\",\"length\":3,"
-                   "\"links\":[{\"rel\":\"via\",\"href\":\"u:1\","
-                   "\"modified\":\"2026-01-01\",\"length\":3}]," PATH(A) "}");
+    assert_becomes(
+        "{\"loc\":\"u:1\",\"lastmod\":\"2026-01-01\",\"length\":3}",
+        "{\"loc\":\"u:1\",\"lastmod\":\"2026-01-01\",\"length\":3,"
+        "\"links\":[{\"rel\":\"via\",\"href\":\"u:1\","
+        "\"modified\":\"2026-01-01T00:00:00Z\",\"length\":3}]," PATH(A) "}");
     change = "updated";
     assert_becomes("{\"loc\":\"u:1\",\"change\":\"created\"}",
                    "{\"loc\":\"u:1\",\"change\":\"updated\",\"links\":[" VIA(

@@ -252,6 +252,7 @@ TEST(an_earlier_mirror_goes_on)
         "DROP INDEX members_held; DROP INDEX resources_second;"
         "ALTER TABLE sets DROP COLUMN complete_us;"
         "ALTER TABLE sets DROP COLUMN complete_by;"
+        "ALTER TABLE sets DROP COLUMN compared_us;"
         "ALTER TABLE sets DROP COLUMN doubt;"
         "ALTER TABLE sets DROP COLUMN doubt_us;"
         "ALTER TABLE sets DROP COLUMN held;"
