@@ -110,7 +110,9 @@ struct td_filter {
 
 enum td_baseline {
     TD_NO_BASELINE,   /* TD_GONE where the history does not reach back */
-    TD_BASELINE_GONE, /* take one when it does not */
+    TD_BASELINE_GONE, /* take one when it does not; where the source has no list
+                         and no seqs, hand over the changes that it still has,
+                         with on_doubt */
     TD_BASELINE_FIRST /* and begin with one if `after` is NULL; but follow a set
                          with its whole history from its beginning, unless it
                          offers a Resource Dump and `scratch` names a directory
@@ -122,13 +124,13 @@ enum td_transport {
     TD_WEBSOCKET = 1,
     TD_EVENTS = 2,
     TD_LONG_POLL = 4,
-    TD_POLL = 8 /* Change Lists, by time, else Resource Lists and Sitemaps: any
+    TD_POLL = 8 /* Change Lists, else Resource Lists and Sitemaps: any
                    ResourceSync source */
 };
 
 /* Returns 0 to go on; any other value ends the following with TD_STOPPED. It
- * must not make a call that blocks with this client; it may call td_stop and
- * td_follower_close. */
+ * must not make a call that blocks with this client; it may call td_stop,
+ * td_follower_compare and td_follower_close. */
 typedef int td_message_fn(const struct td_message *message, void *user);
 
 struct td_follow_options {

@@ -18,25 +18,6 @@
 /* Entries of one moment that are compared with each other. */
 #define MET_MAX 10000
 
-/* 0xff ends the text: it is not in UTF-8. */
-static uint64_t
-add_text(uint64_t hash, struct slice text)
-{
-    return history_hash(history_hash(hash, text), SLICE("\xff"));
-}
-
-/* The mark of an entry in the places of earlier versions. */
-static uint64_t
-old_mark_of(const struct document_entry *e)
-{
-    uint64_t hash = FNV1A_BEGIN + (uint64_t)e->change.kind;
-
-    hash = add_text(hash, e->change.loc);
-    hash = add_text(hash, e->change.hash);
-    hash = (hash ^ e->change.length) * FNV1A_PRIME;
-    return hash ? hash : 1;
-}
-
 /*
  * The same entry may stand in two lists or pages: if a list has two addresses,
  * or moves on while it is read. An entry of the same resource and moment from
@@ -48,7 +29,7 @@ was_met_elsewhere(struct history *h, const struct list_entries_entry *k)
     struct met met = {k->mark, h->i, k->page};
     struct history_moment *m = &h->moment;
 
-    if (k->bound_us != k->when_us) /* it has no time of its own */
+    if (!k->has_time)
         return false;
     if (m->n_met == 0)
         m->is_mixed = false;
@@ -83,7 +64,7 @@ may_be_later(const struct history *h, const struct list_entries_entry *k)
 
     return (source_position_is_moment(place) ||
             h->list.kept.found == LIST_LOST) &&
-           k->bound_us != k->when_us && k->bound_us >= place->time_us;
+           !k->has_time && k->bound_us >= place->time_us;
 }
 
 /* True if the entry is new by the order of its list, and no repeat of one in
@@ -92,12 +73,11 @@ static bool
 passes_by_order(struct history *h, const struct list_entries_entry *k)
 {
     const struct list_past *past = &h->list.past;
-    bool has_time = k->bound_us == k->when_us;
     bool is_of_other = !past->mark && past->known.slots &&
                        !(h->list.kept.found == LIST_CONTINUED && past->n);
 
     enter_moment(h, k->when_us);
-    if ((has_time && is_of_other && mark_set_has(&past->known, k->mark)) ||
+    if ((k->has_time && is_of_other && mark_set_has(&past->known, k->mark)) ||
         was_met_elsewhere(h, k))
         return false;
     if (k->when_us == h->now.time_us) {
@@ -129,8 +109,8 @@ passes_by_time(struct history *h, const struct list_entries_entry *k)
     return true;
 }
 
-/* Returns the sum of the marks before the entry `i`. Each call has a greater
- * `i`. */
+/* Returns the sum of the marks before the entry `i`, which grows from call to
+ * call. */
 static uint64_t
 sum_before(struct history *h, size_t i)
 {
@@ -168,39 +148,9 @@ passes(struct history *h, const struct list_entries_entry *k)
     return true;
 }
 
-/* Finds the entry with the place's mark among those of its moment. Returns the
- * number of the last candidate, 0 if there is none; `*is_there`: the list has
- * that mark at all. */
-static uint64_t
-find_mark(struct history *h, bool *is_there)
-{
-    bool is_old = source_position_is_old(&h->origin.place);
-    size_t n_met = h->moment.n_met;
-    uint64_t n = h->moment.n;
-    uint64_t found = 0;
-
-    *is_there = false;
-    for (size_t i = 0; i < h->list.kept.n; i++) {
-        const struct list_entries_entry *k = &h->list.kept.entries[i];
-
-        if (k->is_known || k->when_us != h->now.time_us ||
-            was_met_elsewhere(h, k))
-            continue;
-        n++;
-        if ((is_old ? old_mark_of(k->entry) : k->mark) != h->now.mark)
-            continue;
-        *is_there = true;
-        if (n <= h->now.n_at)
-            found = n;
-    }
-    h->moment.n_met = n_met;
-    return found;
-}
-
 /*
- * Without its order a list may still have the last entry: of the entries at the
- * place's moment, those up to the one with its mark were handed over. Without
- * that mark all of the moment are handed over again, rather than one missed;
+ * Without the order of the list the number of entries at the place's moment
+ * says nothing: all of them are handed over again, rather than one missed;
  * unless the list begins with that moment and may have lost later entries.
  * False: gone.
  */
@@ -208,23 +158,15 @@ static bool
 begin_by_time(struct history *h)
 {
     const struct history_part *part = &h->parts.all[h->i];
-    bool is_window = h->list.head.from_us == DATETIME_NONE &&
+    bool is_window = !source_position_is_old(&h->origin.place) &&
+                     h->list.head.from_us == DATETIME_NONE &&
                      part->from_us == h->now.time_us &&
                      h->list.kept.first_us == h->now.time_us;
-    bool is_there;
-    uint64_t found;
 
-    if (!h->now.mark || h->has_told)
+    if (!h->now.mark || h->has_told || h->now.is_within ||
+        h->i + 1 < h->parts.n) /* another list may have the last entry */
         return true;
-    enter_moment(h, h->now.time_us);
-    found = find_mark(h, &is_there);
-    if (found) {
-        h->now.n_at = found;
-        return true;
-    }
-    if (h->moment.n > 0 || h->i + 1 < h->parts.n) /* another list may have it */
-        return true;
-    if (is_window && !is_there)
+    if (is_window)
         return history_fail(h, STATUS_GONE,
                             "%s no longer has the last reported change",
                             part->url);
@@ -265,7 +207,7 @@ note_doubts(struct history *h)
                       url);
 }
 
-/* The oldest list, where the place is as far back as there is. */
+/* Reports where the oldest list begins, if the history begins there. */
 static void
 doubt_beginning(struct history *h)
 {
@@ -297,7 +239,11 @@ begin_list(struct history *h)
                          (kept->found == LIST_LOST && !h->list.is_whole);
     if (kept->found == LIST_CONTINUED && h->list.past.n && !h->list.is_behind)
         is_own = true; /* at another address, perhaps */
-    h->list.is_by_time |= is_own && h->now.is_within;
+    if (is_own && h->now.is_within) {
+        h->list.is_by_time = true;
+        h->now.time_us = h->origin.place.time_us;
+        h->now.n_at = h->origin.place.n_at;
+    }
     h->list.begun = h->now;
     for (size_t i = 0; i < kept->n; i++)
         if (!kept->entries[i].is_known && kept->entries[i].i < first)
@@ -331,6 +277,10 @@ end_list(struct history *h)
         return history_fail(h, STATUS_MEMORY, NO_MEMORY);
     if (h->plan.lists && !read_lists_note(h->plan.lists, &list, marks))
         return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    if (h->list.begun.time_us > h->now.time_us) { /* late entries */
+        h->now.time_us = h->list.begun.time_us;
+        h->now.n_at = h->list.begun.n_at;
+    }
     if (h->list.is_behind)
         return true;
     if (h->now.is_end) {
@@ -339,9 +289,6 @@ end_list(struct history *h)
         else if (h->list.begin_us != DATETIME_NONE)
             h->now.time_us = h->list.begin_us;
         h->now.n_at = kept->n_marks > 0;
-    } else if (h->list.begun.time_us > h->now.time_us) { /* late entries */
-        h->now.time_us = h->list.begun.time_us;
-        h->now.n_at = h->list.begun.n_at;
     }
     h->now.has_list = true;
     h->now.is_end = h->now.is_within = false;

@@ -123,6 +123,20 @@ take_part(struct history *h, const struct document_entry *e,
     return rc;
 }
 
+/* The marks of the place's list, if they are kept and sum up to the place. */
+static bool
+use_known_marks(struct history *h)
+{
+    const struct source_position *place = &h->origin.place;
+    const uint64_t *marks;
+    size_t n = read_lists_marks(h->plan.lists, place->list, &marks);
+
+    if (!n || n < place->n_read || !place->n_read ||
+        marks_sum(marks, (size_t)place->n_read) != place->sum)
+        return true;
+    return mark_set_init(&h->list.past.known, marks, (size_t)place->n_read);
+}
+
 static enum status
 on_entry(const struct document_entry *e, const struct document_head *head,
          void *user)
@@ -154,6 +168,9 @@ on_entry(const struct document_entry *e, const struct document_head *head,
             h->root.first_us = e->when_us;
         return STATUS_OK;
     }
+    if (h->list.wants_known && !use_known_marks(h))
+        return STATUS_MEMORY;
+    h->list.wants_known = false;
     return list_entries_add(&h->list.kept, e, &h->list.past);
 }
 
@@ -316,20 +333,6 @@ clear_list(struct history *h)
     h->list.sum = 0;
 }
 
-/* The marks of the place's list, if they are kept and sum up to the place. */
-static bool
-use_known_marks(struct history *h)
-{
-    const struct source_position *place = &h->origin.place;
-    const uint64_t *marks;
-    size_t n = read_lists_marks(h->plan.lists, place->list, &marks);
-
-    if (!n || n < place->n_read || !place->n_read ||
-        marks_sum(marks, (size_t)place->n_read) != place->sum)
-        return true;
-    return mark_set_init(&h->list.past.known, marks, (size_t)place->n_read);
-}
-
 /* Expects the entries up to the place, which may have another address by
  * now. */
 static void
@@ -340,8 +343,8 @@ expect_place(struct list_past *past, const struct source_position *place)
     past->sum = place->sum;
 }
 
-/* Decides what was read of the list that is asked for. False: no memory. */
-static bool
+/* Decides what was read of the list that is asked for. */
+static void
 expect_list(struct history *h, const char *url)
 {
     const struct history_origin *o = &h->origin;
@@ -351,7 +354,7 @@ expect_list(struct history *h, const char *url)
 
     mark_set_fini(&past->known);
     *past = (struct list_past){.after = h->now, .has_all = h->now.is_end};
-    h->list.is_whole = h->list.is_behind = false;
+    h->list.is_whole = h->list.is_behind = h->list.wants_known = false;
     if (source_position_is_moment(&o->place))
         past->after = o->place;
     if (list != h->now.list) { /* the same entries may stand in two lists */
@@ -359,7 +362,7 @@ expect_list(struct history *h, const char *url)
         h->list.last = (struct mark_set){.slots = NULL};
     }
     if (!h->now.is_time || h->now.is_end || !o->place.has_list)
-        return true;
+        return;
     h->list.is_behind = o->has_part && h->i < o->part;
     if (list == h->now.list) {
         expect_place(past, &h->now);
@@ -368,16 +371,18 @@ expect_list(struct history *h, const char *url)
         past->is_by_order = h->list.is_whole = true;
     } else if (!o->has_lists || !read) {
         expect_place(past, &h->now);
+        past->is_other = true;
         h->list.is_whole = o->has_lists;
     } else if (!read->is_skipped) {
         past->is_by_order = true;
         past->n = read->n;
         past->sum = read->sum;
-        return true;
+        mark_set_fini(&past->known);
+        return;
     } else {
-        return true;
+        return;
     }
-    return past->known.slots || use_known_marks(h);
+    h->list.wants_known = !past->known.slots;
 }
 
 /* The ETag of the last time, if this may be the same list; else NULL. */
@@ -400,8 +405,7 @@ history_load(struct history *h, enum history_document document)
     history_clear_root(h);
     if (document == DOCUMENT_TOP || document == DOCUMENT_PART) {
         clear_list(h);
-        if (!expect_list(h, url_of(h)))
-            return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+        expect_list(h, url_of(h));
     }
     history_mark(h);
     request = (struct document_fetch_request){.url = url_of(h),

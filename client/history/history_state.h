@@ -112,6 +112,7 @@ struct history_list {
     char *next;                /* the list after it, with seqs */
     struct history_parts pages;
     struct list_past past;
+    bool wants_known; /* past.known is needed from the first entry on */
     struct list_entries kept;
     size_t i_kept;  /* the next to hand over */
     bool is_whole;  /* it was never read before */
