@@ -371,11 +371,13 @@ expect_list(struct history *h, const char *url)
         past->is_by_order = h->list.is_whole = true;
     } else if (!o->has_lists || !read) {
         expect_place(past, &h->now);
+        past->is_other = true;
         h->list.is_whole = o->has_lists;
     } else if (!read->is_skipped) {
         past->is_by_order = true;
         past->n = read->n;
         past->sum = read->sum;
+        mark_set_fini(&past->known);
         return;
     } else {
         return;

@@ -280,6 +280,47 @@ TEST(the_beginning_is_where_the_lists_begin)
     assert_int_equal(s->doubt.rc, STATUS_OK);
 }
 
+/* A list that was never read is no other one: what it has in common with the
+ * last one comes again, unless its time shows that it is the same. */
+TEST(a_new_part_may_resemble_the_last_one)
+{
+    struct stage *s = *state;
+
+    s->lists = read_lists_open(NULL, "http://source.example/", NULL);
+    assert_non_null(s->lists);
+    offer_list(s, INDEX("", PART("/1.xml", FROM("01"))));
+    put(s, "/1.xml", LIST(FROM("01"), UNTIMED("a") UNTIMED("b")));
+    tells(s, AT("01"), "a b ", NULL);
+    put(s, "/c.xml",
+        INDEX("", PART("/0.xml", FROM("01") UNTIL("02"))
+                      PART("/1.xml", FROM("02"))));
+    put(s, "/0.xml",
+        LIST("", UNTIMED("b") CHANGE("y", "02") CHANGE("x", "01")));
+    tells_on(s, "x b y ");
+    tells_on(s, "");
+    assert_int_equal(s->doubt.rc, STATUS_OK);
+}
+
+/* R-412: an older part, written anew while its index says that it has changed:
+ * its times decide, and there is a doubt. */
+TEST(an_older_part_that_is_another_one_is_doubtful)
+{
+    struct stage *s = *state;
+
+    s->lists = read_lists_open(NULL, "http://source.example/", NULL);
+    assert_non_null(s->lists);
+    put_four_lists(s);
+    offer_list(s, INDEX(FROM("01"), PART_3 PART_4));
+    tells(s, AT("05"), "d e ", NULL);
+    put(s, "/3.xml", LIST("", CHANGE("q", "06") CHANGE("r", "09")));
+    put(s, "/c.xml",
+        INDEX(FROM("01"), PART("/3.xml", FROM("05") UNTIL("10")) PART_4));
+    tells_on(s, "r ");
+    assert_non_null(strstr(s->doubt.text, "/3.xml is another one"));
+    tells_on(s, "");
+    assert_int_equal(s->doubt.rc, STATUS_OK);
+}
+
 /* A reader that stops within entries out of order goes on there. */
 TEST(a_place_may_be_within_entries_out_of_order)
 {
