@@ -504,14 +504,15 @@ is_few(const struct td_full_receipt *receipt)
 
 /* Puts the document `fd` until the target's broker has posted all differences.
  * While the target may be shared, others own the resources that the document
- * lacks. Some may be of a killed relay that has put it before: at most 1 % may
- * be deleted. */
+ * lacks: then none is deleted. */
 static bool
 put_resources(struct relay *r, int fd, const char *position)
 {
     bool is_first = may_be_shared(r);
-    struct td_full_options how = {.max_delete =
-                                      is_first ? 1 : (unsigned)r->max_delete};
+    struct td_full_options how = {
+        .max_delete = (unsigned)r->max_delete,
+        .left_out = is_first, /* of others: nothing is deleted */
+    };
     unsigned pause_ms = 0;
     char path[64];
 
@@ -537,10 +538,11 @@ put_resources(struct relay *r, int fd, const char *position)
             continue;
         }
         if (rc == TD_OK) {
-            say("held back: %" PRIu64 " deletions of %" PRIu64
-                " resources; if that is right, run it again with a larger "
-                "--max-delete",
-                receipt.held_back, receipt.resources);
+            say("held back: %" PRIu64 " of %" PRIu64
+                " resources would be deleted, more than %u %%; if that is "
+                "right, run it again with a larger --max-delete",
+                receipt.held_back, receipt.resources,
+                how.max_delete ? how.max_delete : 20);
             r->code = EXIT_FAILED;
             return false;
         }
