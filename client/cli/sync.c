@@ -25,7 +25,7 @@ static const struct option options[] = {
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", .standard = "20",
                            .help = "refuse to delete more; none is no limit"},
     [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
-                         .help = "downloads at a time from a host"},
+                         .help = "requests at a time at a host"},
     [OPTION_POLL] = {"poll", "SECONDS", .standard = "60",
                      .help = "between looks at a source that pushes nothing"},
     [OPTION_NO_DUMPS] =

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "client/downloads/host_queues.h"
 #include "client/dumps/download.h"
+#include "client/lib/host_name.h"
 
 /* One want, with its links in the order of the attempts */
 
@@ -118,7 +119,7 @@ copy_duplicates(struct download_job *job, const struct want *want)
         for (size_t i = 0; i < n; i++) {
             const struct downloads_link *link = &want->duplicates[i];
 
-            if (is_taken[i] || !host_queues_is_url(link->href) ||
+            if (is_taken[i] || !host_name_is_url(link->href) ||
                 (best && order_of(link) >= order_of(best)))
                 continue;
             best = link;
@@ -543,7 +544,7 @@ bool
 downloads_is_full_for(const struct downloads *downloads, struct slice loc)
 {
     struct host *host =
-        host_queues_is_url(loc) ? host_queues_of(downloads->hosts, loc) : NULL;
+        host_name_is_url(loc) ? host_queues_of(downloads->hosts, loc) : NULL;
 
     return host && host_n_waiting(host) >= DOWNLOADS_ROOM_HOST;
 }
@@ -566,7 +567,7 @@ downloads_add(struct downloads *downloads, const struct want *want)
         job->next->prev = job;
     downloads->all = job;
     downloads->n_jobs++;
-    if (host_queues_is_url(want->loc)) {
+    if (host_name_is_url(want->loc)) {
         queue_job(job);
         return STATUS_OK;
     }

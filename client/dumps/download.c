@@ -410,6 +410,7 @@ send_request(struct download *d)
         .headers = headers,
         .redirects = REDIRECTS,
         .silence_s = d->request.silence_s,
+        .kind = HOST_PLACE_FILE,
     };
 
     snprintf(coding, sizeof(coding), "Accept-Encoding: %s",
