@@ -63,7 +63,9 @@ struct td_sync_event {
 };
 
 struct td_sync_options {
-    unsigned per_host;      /* downloads at a time from one host; 0: 4 */
+    unsigned per_host;      /* requests at a time at one host, of all that this
+                               handle begins from now on; 0: 4. Streams count
+                               apart */
     unsigned attempts;      /* for a resource, with all its links; 0: 5 */
     int max_delete_percent; /* of the mirror's resources, in one baseline or one
                                hour of changes; more end the mirror with

@@ -29,7 +29,7 @@ static const struct option options[] = {
     [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
     [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
-                         .help = "downloads at a time from a host"},
+                         .help = "requests at a time at a host"},
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL,
                      .help = "each finding and event as a line of JSON"},

@@ -30,7 +30,7 @@ static const struct option options[] = {
     [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
     [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
     [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
-                         .help = "downloads at a time from a host"},
+                         .help = "requests at a time at a host"},
     [OPTION_POLL] = {"poll", "SECONDS", .standard = "60",
                      .help = "between looks at a source that pushes nothing"},
     [OPTION_COMPARE] = {"compare", "SECONDS", .standard = "86400",

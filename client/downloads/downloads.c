@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "client/downloads/host_queues.h"
 #include "client/dumps/download.h"
+#include "client/lib/host_name.h"
 
 /* One want, with its links in the order of the attempts */
 
@@ -130,7 +131,7 @@ copy_duplicates(struct download_job *job, const struct want *want,
         for (size_t i = 0; i < n; i++) {
             const struct downloads_link *link = &want->duplicates[i];
 
-            if (is_taken[i] || !host_queues_is_url(link->href) ||
+            if (is_taken[i] || !host_name_is_url(link->href) ||
                 is_guarded(want, link) != are_guarded ||
                 (best && order_of(link) >= order_of(best)))
                 continue;
@@ -320,7 +321,7 @@ queue_job(struct download_job *job)
 
     for (; job->at < job->n_links;) {
         const struct download_job_link *link = &job->links[job->at];
-        bool is_url = host_queues_is_url(slice_of(link->url));
+        bool is_url = host_name_is_url(slice_of(link->url));
         struct host *host =
             is_url ? host_queues_of(d->hosts, slice_of(link->url)) : NULL;
         struct problem why = {.text = ""};
@@ -566,7 +567,7 @@ bool
 downloads_is_full_for(const struct downloads *downloads, struct slice loc)
 {
     struct host *host =
-        host_queues_is_url(loc) ? host_queues_of(downloads->hosts, loc) : NULL;
+        host_name_is_url(loc) ? host_queues_of(downloads->hosts, loc) : NULL;
 
     return host && host_n_waiting(host) >= DOWNLOADS_ROOM_HOST;
 }

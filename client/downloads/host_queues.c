@@ -4,9 +4,10 @@
 #include "client/downloads/host_queues.h"
 
 #include <stdlib.h>
-#include <strings.h>
+#include <string.h>
 
 #include "base/array.h"
+#include "client/lib/host_name.h"
 
 struct host {
     char *name; /* "https://example.org:8443", in lower case */
@@ -54,63 +55,6 @@ host_queues_free(struct host_queues *hosts)
     free(hosts);
 }
 
-/* Drops the default port of the scheme. */
-static void
-drop_port(struct slice *authority, const char *port)
-{
-    size_t size = strlen(port);
-
-    if (authority->size > size &&
-        !memcmp(authority->data + authority->size - size, port, size))
-        authority->size -= size;
-}
-
-/* "HTTP://me@Example.org:80/x?y" --> "HTTP://", "Example.org" */
-static bool
-split_url(struct slice url, struct slice *scheme, struct slice *authority)
-{
-    static const char *const schemes[] = {"http://", "https://"};
-    const char *at;
-
-    for (size_t i = 0; i < 2; i++) {
-        size_t size = strlen(schemes[i]);
-        size_t end = size;
-
-        if (url.size <= size || strncasecmp(url.data, schemes[i], size) != 0)
-            continue;
-        while (end < url.size && !strchr("/?#", url.data[end]))
-            end++;
-        *scheme = (struct slice){url.data, size};
-        *authority = (struct slice){url.data + size, end - size};
-        at = authority->size ? memrchr(authority->data, '@', authority->size)
-                             : NULL;
-        if (at) {
-            authority->size -= (size_t)(at + 1 - authority->data);
-            authority->data = at + 1;
-        }
-        drop_port(authority, i ? ":443" : ":80");
-        return authority->size > 0;
-    }
-    return false;
-}
-
-bool
-host_queues_is_url(struct slice url)
-{
-    struct slice scheme, authority;
-
-    for (size_t i = 0; i < url.size; i++)
-        if ((unsigned char)url.data[i] <= ' ' || url.data[i] == 0x7f)
-            return false;
-    return split_url(url, &scheme, &authority);
-}
-
-static char
-lower_letter(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* True if the host may be forgotten: no job, and no failure. */
 static bool
 is_idle(const struct host *host)
@@ -146,22 +90,12 @@ forget_idle_hosts(struct host_queues *hosts)
 struct host *
 host_queues_of(struct host_queues *hosts, struct slice url)
 {
-    struct slice scheme, authority;
+    char *name = host_name_of(url);
     struct host **all;
     struct host *host;
-    char *name;
 
-    if (!split_url(url, &scheme, &authority))
-        return NULL;
-    name = malloc(scheme.size + authority.size + 1);
     if (!name)
         return NULL;
-    for (size_t i = 0; i < scheme.size; i++)
-        name[i] = lower_letter(scheme.data[i]);
-    for (size_t i = 0; i < authority.size; i++)
-        name[scheme.size + i] = lower_letter(authority.data[i]);
-    name[scheme.size + authority.size] = '\0';
-
     for (size_t i = 0; i < hosts->n; i++)
         if (!strcmp(hosts->all[i]->name, name)) {
             free(name);

@@ -48,12 +48,11 @@ host_queues_new(const struct host_queues_limits *limits); /* NULL: no memory */
 void
 host_queues_free(struct host_queues *hosts); /* does not touch queued jobs */
 
-/* The host of an http or https URL, by scheme and port (except the default
- * port). NULL: no memory, or no such URL (host_queues_is_url). It stays until
+/* The host of an http or https URL, by scheme and port (host_name.h). NULL: no
+ * memory, or no such URL. It stays until
  * the next host_queues_take, and as long as it has jobs or pauses after a
  * failure. */
 struct host *host_queues_of(struct host_queues *hosts, struct slice url);
-bool host_queues_is_url(struct slice url);
 
 /* Puts a job of `host` at the end of its queue, or at its front. */
 void host_queues_push(struct host *host, struct queued_job *job, bool is_first);

@@ -435,6 +435,7 @@ send_request(struct download *d)
         .headers = headers,
         .redirects = REDIRECTS,
         .silence_s = d->request.silence_s,
+        .kind = HOST_PLACE_FILE,
     };
 
     d->keeps_coding = d->encoding && is_coding(d->encoding) &&

@@ -187,7 +187,8 @@ start_eventsource(struct live *live)
                                     .headers = headers,
                                     .body =
                                         live->body.data ? &live->body : NULL,
-                                    .silence_s = SILENCE_S};
+                                    .silence_s = SILENCE_S,
+                                    .kind = HOST_PLACE_STREAM};
     struct eventsource *e = live->own;
 
     e->live = live;

@@ -132,8 +132,10 @@ start_longpoll(struct live *live)
     const char *headers[] = {live->form == TD_XML ? "Accept: application/xml"
                                                   : "Accept: application/json",
                              "Cache-Control: no-store", NULL};
-    struct fetch_request request = {
-        .headers = headers, .takes_gzip = true, .silence_s = SILENCE_S};
+    struct fetch_request request = {.headers = headers,
+                                    .takes_gzip = true,
+                                    .silence_s = SILENCE_S,
+                                    .kind = HOST_PLACE_STREAM};
     struct longpoll *l = live->own;
     uint64_t wait_s = 0;
     char *url = url_of(live, &wait_s);

@@ -14,6 +14,7 @@
 
 #include "client/lib/curl_loop.h"
 #include "client/lib/headers.h"
+#include "client/lib/host_places.h"
 #include "client/lib/own_certificates.h"
 #include "client/lib/tokens.h"
 
@@ -216,12 +217,15 @@ td_open(void)
     client->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (client->stop_fd >= 0)
         client->loop = handle_loop_new(client->stop_fd);
-    if (client->loop)
+    if (client->loop) {
         client->web = curl_loop_new(client);
+        client->places = host_places_new(client->loop);
+    }
     client->headers = headers_new();
     client->tokens = tokens_new();
     client->reach = address_policy_new();
-    if (!client->web || !client->headers || !client->tokens || !client->reach) {
+    if (!client->web || !client->places || !client->headers ||
+        !client->tokens || !client->reach) {
         td_close(client);
         return NULL;
     }
@@ -236,6 +240,7 @@ td_close(struct td_client *client)
     while (client->running)
         client->running->close(client->running->owner);
     curl_loop_free(client->web);
+    host_places_free(client->places);
     handle_loop_free(client->loop);
     headers_free(client->headers);
     tokens_free(client->tokens);

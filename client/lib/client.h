@@ -19,15 +19,17 @@ struct tokens;
 struct own_certificate;
 struct address_policy;
 struct curl_loop;
+struct host_places;
 
 struct td_client {
     /* An eventfd, readable from td_stop until it has ended a call: both flag
      * and wake. */
     int stop_fd;
     struct handle_loop *loop;
-    struct curl_loop *web;   /* fetch.c's: connections, exchanges under way */
-    struct headers *headers; /* headers.c's: td_header */
-    struct tokens *tokens;   /* tokens.c's: td_client_set_token */
+    struct curl_loop *web; /* fetch.c's: connections, exchanges under way */
+    struct host_places *places; /* of those exchanges at their hosts */
+    struct headers *headers;    /* headers.c's: td_header */
+    struct tokens *tokens;      /* tokens.c's: td_client_set_token */
     struct own_certificate
         *certificates; /* own_certificates.c's: td_client_set_certificate */
     struct address_policy

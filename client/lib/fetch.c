@@ -1,7 +1,7 @@
 /*
  * fetch.c - one HTTP exchange, by libcurl on the handle's loop.
  *
- *     libcurl --> pending --> on_body or answer.body --> on_end
+ *     place --> libcurl --> pending --> on_body or answer.body --> on_end
  *
  * libcurl's callbacks store the bytes; a timer of 0 ms hands them over: so our
  * code is never called from inside libcurl, where no transfer may begin or end.
@@ -75,6 +75,7 @@ struct fetch {
     void *user;
 
     struct curl_loop_transfer transfer; /* of this hop */
+    struct host_place place;            /* of this hop, at its host */
     struct timer *hand_over;
 
     /* The request, copied */
@@ -191,6 +192,23 @@ on_header(char *line, size_t one, size_t size, void *user)
     return f->is_starved ? 0 : size;
 }
 
+static void
+fill_texts(struct fetch *f)
+{
+    struct fetch_answer *a = &f->answer;
+
+    a->url = f->url;
+    a->type = answer_value(f, V_TYPE);
+    a->etag = answer_value(f, V_ETAG);
+    a->last_modified = answer_value(f, V_LAST_MODIFIED);
+    a->date = answer_value(f, V_DATE);
+    a->content_range = answer_value(f, V_RANGE);
+    a->location = answer_value(f, V_LOCATION);
+    a->link = answer_value(f, V_LINK);
+    a->is_replayed = !strcmp(answer_value(f, V_REPLAYED), "true");
+    a->note = a->status == 401 ? tokens_note(f->client->tokens, f->url) : NULL;
+}
+
 /* Fills in all but the body. */
 static void
 fill_answer(struct fetch *f)
@@ -212,16 +230,7 @@ fill_answer(struct fetch *f)
     a->length = number < 0 || (a->coding[0] && !f->keeps_coding)
                     ? UINT64_MAX
                     : (uint64_t)number;
-    a->url = f->url;
-    a->type = answer_value(f, V_TYPE);
-    a->etag = answer_value(f, V_ETAG);
-    a->last_modified = answer_value(f, V_LAST_MODIFIED);
-    a->date = answer_value(f, V_DATE);
-    a->content_range = answer_value(f, V_RANGE);
-    a->location = answer_value(f, V_LOCATION);
-    a->link = answer_value(f, V_LINK);
-    a->is_replayed = !strcmp(answer_value(f, V_REPLAYED), "true");
-    a->note = a->status == 401 ? tokens_note(f->client->tokens, f->url) : NULL;
+    fill_texts(f);
 }
 
 static size_t
@@ -428,6 +437,15 @@ is_passed_over(struct fetch *f)
     return is_redirect(f) || is_to_repeat(f);
 }
 
+/* Begins the hop, or waits for a place at its host. False: no memory. */
+static bool
+begin_transfer(struct fetch *f)
+{
+    return set_options(f) &&
+           (!host_place_ask(f->client->places, &f->place, f->url) ||
+            curl_loop_add(f->client->web, &f->transfer));
+}
+
 /* Sets f->url to the target of the redirect. */
 static bool
 take_location(struct fetch *f, struct problem *why)
@@ -483,11 +501,10 @@ begin_hop(struct fetch *f, struct problem *why)
     close_coding(f);
     buf_clear(&f->pending);
     clear_values(f);
-    if (!set_options(f) || !curl_loop_add(f->client->web, &f->transfer)) {
-        problem_memory(why);
-        return false;
-    }
-    return true;
+    if (begin_transfer(f))
+        return true;
+    problem_memory(why);
+    return false;
 }
 
 /* Handing over */
@@ -499,6 +516,7 @@ fetch_free(struct fetch *f)
         return;
     if (f->is_freed)
         *f->is_freed = true;
+    host_place_return(f->client->places, &f->place);
     curl_loop_fini(f->client->web, &f->transfer);
     timer_free(f->hand_over);
     curl_slist_free_all(f->given);
@@ -624,6 +642,10 @@ finish_fetch(struct fetch *f)
         if (!f->result && !f->is_left && !f->is_refused && !f->undo.rc)
             (void)!gunzip_end(f->gunzip[i], &f->undo);
     judge_answer(f, &why);
+    host_place_return(f->client->places, &f->place);
+    if (f->answer.status >= 400 && f->answer.retry_after_s)
+        host_places_pause(f->client->places, f->url, f->answer.status,
+                          f->answer.retry_after_s);
     if (!why.rc && is_passed_over(f) && begin_hop(f, &why))
         return;
     end_fetch(f, &why);
@@ -689,6 +711,30 @@ sendable_url(const char *url)
     return copy;
 }
 
+/* Its turn at the host has come. If the host wants to be left alone for long,
+ * the answer is what it has said before. */
+static void
+on_place(void *user)
+{
+    struct fetch *f = user;
+    struct fetch_answer *a = &f->answer;
+    struct problem why = {.text = ""};
+
+    a->retry_after_s =
+        host_places_pause_s(f->client->places, f->url, &a->status);
+    problem_clear(&why);
+    if (a->retry_after_s) {
+        fill_texts(f);
+        why.http_status = a->status;
+        why.retry_after_s = a->retry_after_s;
+    } else if (curl_loop_add(f->client->web, &f->transfer)) {
+        return;
+    } else {
+        problem_memory(&why);
+    }
+    end_fetch(f, &why);
+}
+
 static bool
 copy_request(struct fetch *f, const struct fetch_request *request)
 {
@@ -725,6 +771,9 @@ fetch_start(struct td_client *client, const struct fetch_request *request,
     f->user = user;
     f->transfer.on_done = on_done;
     f->transfer.user = f;
+    f->place.kind = request->kind;
+    f->place.on_turn = on_place;
+    f->place.user = f;
     buf_init(&f->answer.body, SIZE_MAX / 2);
     buf_init(&f->pending, 2 * PENDING_MOST);
     buf_init(&f->plain, PLAIN_MOST);
@@ -732,8 +781,7 @@ fetch_start(struct td_client *client, const struct fetch_request *request,
     for (size_t i = 0; i < N_VALUES; i++)
         buf_init(&f->values[i], VALUE_MAX);
     f->hand_over = timer_new(client->loop, on_hand_over, f);
-    if (!f->hand_over || !copy_request(f, request) || !set_options(f) ||
-        !curl_loop_add(client->web, &f->transfer)) {
+    if (!f->hand_over || !copy_request(f, request) || !begin_transfer(f)) {
         fetch_free(f);
         return NULL;
     }
@@ -744,12 +792,14 @@ void
 fetch_pause(struct fetch *fetch)
 {
     fetch->is_paused = true;
+    host_place_hold(fetch->client->places, &fetch->place, true);
 }
 
 void
 fetch_resume(struct fetch *fetch)
 {
     fetch->is_paused = false;
+    host_place_hold(fetch->client->places, &fetch->place, false);
     timer_start(fetch->hand_over, 0);
 }
 

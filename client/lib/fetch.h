@@ -5,7 +5,10 @@
  *          +--------> fetch_free                    at any moment: nothing more
  *
  * All exchanges of a handle share its kept connections. Only http and https,
- * for redirects too.
+ * for redirects too. An exchange waits for a place at its host (host_places.h)
+ * before it sends anything. One that would wait for longer than a minute,
+ * because an earlier answer asked for that, gets that answer's status and the
+ * rest of its Retry-After, without a request.
  *
  * The codings gzip and deflate are undone, whether they were asked for or not
  * (R-408); another one, or one that breaks off, is a failure of an answer of
@@ -22,6 +25,7 @@
 #include <stdint.h>
 
 #include "client/lib/client.h"
+#include "client/lib/host_places.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -40,7 +44,8 @@ struct fetch_request {
     bool keeps_coding;          /* the body stays coded */
     bool is_own; /* the program has named this URL, no document has: its address
                     is not judged (address_policy.h) before it redirects */
-    unsigned silence_s; /* silence that ends the exchange; 0: 120 */
+    unsigned silence_s;        /* silence that ends the exchange; 0: 120 */
+    enum host_place_kind kind; /* of its place at the host; see below */
 };
 
 /* The answer: all but `body` is complete when on_body gets the first byte.

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "client/lib/handle_loop.h"
+#include "client/lib/host_places.h"
 #include "client/mirror/mirror.h"
 #include "client/mirror/sync_run.h"
 #include "proto/datetime.h"
@@ -754,6 +755,7 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     client_begin(client);
     mirror_defaults(&a.following, &asking);
     mirror_defaults(&a.repairing, &wishes);
+    host_places_set(client->places, a.repairing.per_host);
     if (!dir || !dir[0])
         problem(&a.why, STATUS_INVALID, "no directory was given");
     else if (open_all(&a, dir) && ask_sources(&a, url) && note_position(&a))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/downloads/downloads.h"
+#include "client/lib/host_places.h"
 #include "client/lib/pause.h"
 #include "client/listing/listing.h"
 
@@ -14,7 +15,6 @@
 /* Disk space that a transaction usually takes. */
 #define WRITE_BYTES 65536
 
-#define PER_HOST   4
 #define COMPARE_MS 86400000
 #define ATTEMPTS   5
 
@@ -23,7 +23,7 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
 {
     *to = from ? *from : (struct td_sync_options){0};
     if (!to->per_host)
-        to->per_host = PER_HOST;
+        to->per_host = HOST_PLACES_DEFAULT;
     if (!to->attempts)
         to->attempts = ATTEMPTS;
     if (!to->patience_ms)

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "client/follow/follower.h"
+#include "client/lib/host_places.h"
 #include "client/mirror/certainty.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
@@ -1128,6 +1129,7 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     client_begin(client);
     problem_clear(&why);
     mirror_defaults(&filled, options);
+    host_places_set(client->places, filled.per_host);
     if (is_url(url, &why))
         goto out;
     if (!dir || !dir[0]) {

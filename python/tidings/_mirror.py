@@ -131,7 +131,7 @@ def sync(
     on_change           called for each file that is written or deleted.
     on_trouble          called with what fails; the mirror tries again, or goes on with
                         the others.
-    per_host            downloads at a time from one host.
+    per_host            requests at a time at one host.
     attempts            for a resource.
     max_delete_percent  of the mirror's resources, in an hour; more are Refused, and not
                         deleted. 100: no limit.

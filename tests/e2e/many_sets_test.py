@@ -227,27 +227,36 @@ def test_a_source_that_was_away_for_a_moment_is_covered(missing, run):
     assert len(run("tidings", *follow).out) == 1
 
 
+class Lists:
+    """A site with many sets, each of which has only a Resource List."""
+
+    def __init__(self, site, n):
+        self.site = site
+        self.url = site.link("/source.xml")
+        site.put("/source.xml", description([self._put_set(i) for i in range(n)]))
+
+    def put_list(self, i, *names):
+        locs = (self.site.link(f"/{i}/{name}") for name in names)
+        lists = (f"<url><loc>{loc}</loc></url>" for loc in locs)
+        return self._put(f"/{i}/list.xml", lists, "resourcelist")
+
+    def _put_set(self, i):
+        offer = f'<loc>{self.put_list(i, "a")}</loc><rs:md capability="resourcelist"/>'
+        return self._put(f"/{i}/set.xml", [f"<url>{offer}</url>"], "capabilitylist")
+
+    def _put(self, path, entries, capability):
+        md = f'<rs:md capability="{capability}"/>'
+        self.site.put(path, urlset(entries, md))
+        return self.site.link(path)
+
+
 # The follower reads sets that have only lists again and again, also without a stream:
 # it finds the differences of a list without a file for it.
 def test_the_lists_of_many_sets_are_followed(site, start):
     n = 102
-
-    def put(path, entries, capability):
-        md = f'<rs:md capability="{capability}"/>'
-        site.put(path, urlset(entries, md))
-        return site.link(path)
-
-    def put_list(i, *names):
-        locs = (site.link(f"/{i}/{name}") for name in names)
-        lists = (f"<url><loc>{loc}</loc></url>" for loc in locs)
-        return put(f"/{i}/list.xml", lists, "resourcelist")
-
-    def put_set(i):
-        offer = f'<loc>{put_list(i, "a")}</loc><rs:md capability="resourcelist"/>'
-        return put(f"/{i}/set.xml", [f"<url>{offer}</url>"], "capabilitylist")
-
-    site.put("/source.xml", description([put_set(i) for i in range(n)]))
-    follow = ("follow", site.link("/source.xml"), "--from-start", "--poll", "0.1")
+    lists = Lists(site, n)
+    put_list = lists.put_list
+    follow = ("follow", lists.url, "--from-start", "--poll", "0.1")
     following = start("tidings", *follow, "--verbose")
     following.out.wait(n)
     for i in (0, n - 1):
@@ -260,3 +269,28 @@ def test_the_lists_of_many_sets_are_followed(site, start):
         following.out.find(lambda line: line.endswith(f"/{i}/c"))
     following.stop()
     assert len(following.out) == n + 4
+
+
+# Whatever a command asks a host for, it has so many connections there; and all its
+# requests heed a Retry-After.
+@pytest.mark.parametrize("per_host", [1, 3])
+def test_many_sets_have_few_connections_to_their_host(site, start, tmp_path, per_host):
+    n = soak(60, 400)
+    lists = Lists(site, n)
+    for i in range(n):
+        site.put(f"/{i}/a", f"text {i}")
+        site.hold(f"/{i}/list.xml")
+    site.status("/7/list.xml", 429, "Retry-After: 1", times=1)
+    sync = ("sync", lists.url, tmp_path / "m", "--until-caught-up")
+    syncing = start("tidings", *sync, "--per-host", per_host)
+    for _ in range(per_host):
+        site.requests.next(lambda request: request.target.endswith("/list.xml"))
+    for i in range(n):
+        site.release(f"/{i}/list.xml")
+    assert syncing.wait() == 0
+    assert f"done={n} failed=0" in syncing.output()
+    assert site.most_parallel == per_host
+    assert len(site.connections) == per_host
+    (refused,) = [request for request in site.requests if request.status == 429]
+    behind = [request for request in site.requests if request.at > refused.at]
+    assert sum(request.at < refused.at + 1 for request in behind) < per_host

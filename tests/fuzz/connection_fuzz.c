@@ -134,6 +134,12 @@ clock_steady_us(void)
     return world.now_us;
 }
 
+int64_t
+clock_steady_ms(void)
+{
+    return world.now_us / 1000;
+}
+
 void
 tcp_limit_unsent(int fd, int bytes)
 {

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "client/lib/host_name.h"
 #include "tests/test.h"
 
 static const struct host_queues_limits limits = {

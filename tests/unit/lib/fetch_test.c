@@ -3,6 +3,7 @@
  */
 #include "client/lib/fetch.h"
 
+#include "tests/clock.h"
 #include "tests/support/gzip.h"
 #include "tests/test.h"
 #include "tests/unit/lib/fetch_stage.h"
@@ -256,11 +257,13 @@ TEST(who_has_enough_ends_it)
     free(bytes);
 }
 
-TEST(many_are_under_way_at_once)
+/* host_places.h */
+TEST(so_many_are_under_way_at_a_host)
 {
     struct stage held[8];
     struct fetch_request request = {.url = site_link(s.site, "/a")};
 
+    host_places_set(s.client->places, 3);
     site_put(s.site, "/a", NULL, SLICE("x"));
     site_hold(s.site, "/a");
     for (size_t i = 0; i < 8; i++) {
@@ -269,7 +272,7 @@ TEST(many_are_under_way_at_once)
         buf_init(&held[i].body, 100);
         start_for(&held[i], &request, false);
     }
-    AWAIT((td_service(s.client) == TD_OK && site_count(s.site, "/a") == 8));
+    AWAIT((td_service(s.client) == TD_OK && site_count(s.site, "/a") == 3));
     site_release(s.site, "/a");
     for (size_t i = 0; i < 8; i++) {
         if (!held[i].is_over)
@@ -278,7 +281,58 @@ TEST(many_are_under_way_at_once)
         assert_int_equal(held[i].status, 200);
         buf_fini(&held[i].body);
     }
-    assert_int_equal(site_max_parallel(s.site), 8);
+    assert_int_equal(site_max_parallel(s.site), 3);
+    assert_int_equal(site_connections(s.site), 3);
+}
+
+TEST(one_that_waits_may_be_freed)
+{
+    struct fetch_request request = {.url = site_link(s.site, "/a")};
+    struct stage waits = {.client = s.client};
+
+    host_places_set(s.client->places, 1);
+    site_put(s.site, "/a", NULL, SLICE("x"));
+    site_hold(s.site, "/a");
+    start(&request, false);
+    start_for(&waits, &request, false);
+    AWAIT((td_service(s.client) == TD_OK && site_count(s.site, "/a") == 1));
+    fetch_free(waits.fetch);
+    site_release(s.site, "/a");
+    turn();
+    assert_int_equal(s.status, 200);
+    run(&request, false);
+    assert_int_equal(site_count(s.site, "/a"), 2);
+}
+
+/* The word of a host holds for all requests: a short pause is waited for, a
+ * long one is told without a request. */
+TEST(a_host_that_asks_for_patience_gets_it)
+{
+    struct fetch_request request = {.url = site_link(s.site, "/a")};
+    struct fetch_request other = {.url = site_link(s.site, "/b")};
+
+    site_put(s.site, "/b", NULL, SLICE("x"));
+    site_status(s.site, "/a", 429, "Retry-After: 60", 1);
+    run(&request, false);
+    assert_int_equal(s.status, 429);
+    start(&other, false);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(td_service(s.client), TD_OK);
+    assert_int_equal(site_count(s.site, "/b"), 0);
+    clock_pass_us(60 * INT64_C(1000000));
+    turn();
+    assert_int_equal(s.status, 200);
+
+    site_status(s.site, "/a", 503, "Retry-After: 90", 1);
+    run(&request, false);
+    run(&other, false);
+    assert_int_equal(s.status, 503);
+    assert_int_equal(s.why.rc, STATUS_OK);
+    assert_int_equal(s.why.retry_after_s, 90);
+    assert_int_equal(site_count(s.site, "/b"), 1);
+    clock_pass_us(90 * INT64_C(1000000));
+    run(&other, false);
+    assert_int_equal(s.status, 200);
 }
 
 TEST(nobody_there_is_unreachable)

@@ -244,6 +244,7 @@ TEST(who_is_not_answered_has_found_nothing_broken)
     /* Nobody waits for so long. */
     assert_int_equal(site_count(s.site, path_of(2)), 1);
 
+    clock_pass_us(3600 * INT64_C(1000000));
     site_status(s.site, path_of(2), 403, NULL, 0);
     assert_int_equal(verify(), TD_REFUSED);
     assert_string_equal(s.proof.broken_in, "");
