@@ -347,6 +347,10 @@ TD_API enum td_status td_follower_open(struct td_client *client,
  * Lent until the next message. Since 0.1. */
 TD_API const char *td_follower_position(const struct td_follower *follower);
 
+/* Returns what the source is: "resourcesync", "sitemap", "text", "rss" or
+ * "atom"; NULL: still unknown. Since 0.1. */
+TD_API const char *td_follower_kind(const struct td_follower *follower);
+
 /*
  * Hands over nothing until td_follower_resume; keeps what has come, and the
  * rest waits at the server: nothing grows. A call from a callback takes effect

@@ -75,27 +75,32 @@ TD_API enum td_status td_publish(struct td_client *client, const char *set_url,
                                  const struct td_publish_options *options,
                                  struct td_receipt *receipt);
 
-/* Size of td_full_options.known, including its NUL. */
-#define TD_KNOWN_SIZE 512
-
 struct td_full_options {
     unsigned max_delete; /* percent of the set's resources that may be deleted;
-                            0: 20 */
-    char *known; /* for repeated calls with one URL: TD_KNOWN_SIZE bytes of the
-                    caller's, "" at first. The call sets it to the version
-                    of the list that it published; the next call fetches the
-                    list only if the server has another version. NULL: the call
-                    reads the list in any case */
+                            0: 20. More deletions are held back, unless they
+                            are very few, and all else is done */
+    uint64_t accept_deletions; /* deletions beyond max_delete that the user has
+                                  seen and wants: made if they are no more than
+                                  this number. 0: none */
+    uint64_t left_out;         /* rows of the source's list that `from` lacks,
+                                  besides those that this call leaves out: all
+                                  deletions beyond accept_deletions are held
+                                  back (R-406) */
+    /* Called before anything is sent, if the call has mended rows of `from` or
+     * left some out. NULL is allowed. */
+    void (*on_report)(const struct td_report *report, void *user);
+    void *user;
 };
 
 /* The result. */
 struct td_full_receipt {
     uint64_t created, updated, deleted; /* changes made by the broker */
     uint64_t unchanged;
-    uint64_t newer;    /* left alone: they have changed meanwhile */
-    char position[64]; /* of the set then: "epoch-seq"; "": none */
-    int is_same; /* not 0: the list is still the version in `known`; the call
-                    has read and sent nothing */
+    uint64_t newer;     /* left alone: they have changed meanwhile */
+    uint64_t held_back; /* deletions that were not made: accept_deletions makes
+                           them (R-432) */
+    uint64_t resources; /* that the set had before */
+    char position[64];  /* of the set then: "epoch-seq"; "": none */
 };
 
 /*
@@ -105,14 +110,14 @@ struct td_full_receipt {
  *
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", UTF-8.
- * from        a file or an http(s) URL: a Resource List or plain Sitemap, or an
- *             index, whose parts are fetched; or resources in NDJSON; plain or
- *             in gzip. The call first reads all of it into a temporary file in
- *             $SQLITE_TMPDIR (else $TMPDIR, /var/tmp or /tmp), and checks it as
- *             the broker does.
+ * from        a file or an http(s) URL: a Resource List, a Sitemap, a text of
+ *             URLs, RSS or Atom, or an index, whose parts are fetched, as are
+ *             the pages of a list; or a file with resources in NDJSON; plain or
+ *             in gzip. The call first reads all of it into temporary files in
+ *             $SQLITE_TMPDIR (else $TMPDIR, /var/tmp or /tmp); an incomplete
+ *             reading sends nothing. It checks NDJSON as the broker does.
  * options     NULL: all zero.
- * receipt     filled on TD_OK; if max_delete refuses (TD_REFUSED), `deleted` is
- *             how many would be deleted, else it is 0; may be NULL.
+ * receipt     filled on TD_OK; look at `held_back`; may be NULL.
  *
  * It may be called again after any failure: changes made before then count as
  * unchanged.
@@ -125,9 +130,8 @@ struct td_full_receipt {
  *                          also by td_limit.
  *          TD_BROKEN       a document is unreadable: td_problem says which,
  *                          and why; nothing was sent. Or the broker's answer.
- *          TD_REFUSED      td_problem says why: "409: 300 of 1000 resources
- *                          would be deleted, ...": max_delete allows it. Also
- *                          by the server of `from`, and by td_limit.
+ *          TD_REFUSED      td_problem says why. Also by the server of `from`,
+ *                          and by td_limit.
  *          TD_UNREACHABLE  no answer, or one such as 503: the broker may have
  *                          made some of the changes.
  *          TD_GONE         the set was removed meanwhile.

@@ -23,6 +23,13 @@
 MUST_CHECK enum status uri_check(struct slice text, const char *what,
                                  struct problem *why);
 
+/* True if it is an address of a web server, and no path of a file. */
+static inline bool
+uri_is_web(const char *text)
+{
+    return !strncmp(text, "http://", 7) || !strncmp(text, "https://", 8);
+}
+
 /* a URI of at least URI_CHARACTERS_MIN characters. */
 MUST_CHECK enum status uri_check_loc(struct slice text, struct problem *why);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Which test covers which requirement: writes tests/spec/coverage.md from the
-# citations (R-001, W-001) in the tests, the requirements of ResourceSync
+# citations (R-001, W-001) in the tests, and in the "rule" of each source of
+# tests/abroad, the requirements of ResourceSync
 # (tests/spec/requirements.md) and of WebSub (tests/spec/websub.md), and the
 # reasons why some are not covered (tests/spec/uncovered.txt).
 #
@@ -21,6 +22,10 @@ trap 'rm -f "$written"' EXIT
 # tests lose their "test_".
 # shellcheck disable=SC2016 # awk expands its own
 citations() {
+    awk '/"rule":/ {
+        for (; match($0, /R-[0-9][0-9][0-9]/); $0 = substr($0, RSTART + 5))
+            print substr($0, RSTART, 5), FILENAME, "-"
+    }' tests/abroad/sources/*.json
     find tests -name '*_test.c' -o -name '*_test.py' \
         -o -path 'tests/support/*.[ch]' -o -path 'tests/tidings_test/*.py' \
         -o -path 'tests/unit/*.h' | LC_ALL=C sort | xargs awk '

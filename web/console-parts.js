@@ -221,6 +221,25 @@ export function renewTimes(element) {
         one.textContent = ago(one.dateTime);
 }
 
+/* Reports of harvesters */
+
+/** What is wrong between a harvested set and its source, the worst first: badges, or none. */
+export function harvestTroubles(report) {
+    const { complete_as_of: since, not_complete: why, last_look: look, every_s: every } = report;
+    const isSilent = every && Date.now() - Date.parse(look) > 2000 * every;
+    return [
+        (why || !since) && badge('not complete', 'bad'),
+        isSilent && badge('silent', 'bad'),
+        report.held_back > 0 && badge(`${number(report.held_back)} held back`, 'warning'),
+        report.left_out > 0 && badge(`${number(report.left_out)} left out`, 'warning'),
+    ].filter(one => one);
+}
+
+/** The badges with a space before each. */
+export function spaced(badges) {
+    return badges.flatMap(one => [' ', one]);
+}
+
 /* Pictures */
 
 /** The path of 60 minutes in a box of 120 by 28. */

@@ -5,8 +5,8 @@
 
 import {
     announce, ask, askJson, badge, bytes, chart, choice, clock, commands, confirmed, curl, duration,
-    facts, fill, labelled, make, mayDo, number, ownUrl, perform, quote, renewTimes, root, section, setPath,
-    table, time,
+    facts, fill, harvestTroubles, labelled, make, mayDo, number, ownUrl, perform, quote, renewTimes, root,
+    section, setPath, spaced, table, time,
 } from './console-parts.js';
 import { follow } from './tidings.js';
 
@@ -546,6 +546,27 @@ const VIEWS = {
     post: ['Post', postView, 'publish'],
 };
 
+/** How the set stands to the source that it is harvested from. */
+function harvestSection(report) {
+    const troubles = harvestTroubles(report);
+    return section('Harvest',
+        make('p', { class: 'harvest' }, report.source, ' ', make('span', { class: 'muted' }, report.kind),
+            spaced(troubles.length ? troubles : [badge('complete', 'good')])),
+        report.not_complete && make('p', { class: 'problem' },
+            `Not known to be complete: ${report.not_complete}`),
+        report.left_out > 0 && make('p', { class: 'muted' },
+            `Left out: ${number(report.left_out)} rows`, report.left_out_example && `, such as ${report.left_out_example}`),
+        facts([
+            ['Complete as of', report.complete_as_of ? time(report.complete_as_of) : 'never'],
+            ['Last look', time(report.last_look)],
+            ['Added, changed, deleted',
+                [report.added, report.changed, report.deleted].map(number).join(', ')],
+            ['Held back', number(report.held_back)],
+            ['Left out, mended', [report.left_out, report.mended].map(number).join(', ')],
+            report.every_s && ['Looks every', duration(report.every_s)],
+        ]));
+}
+
 function drawFacts(box, set) {
     const readers = Object.values(set.subscribers).reduce((a, b) => a + b, 0);
     fill(box, facts([
@@ -554,7 +575,7 @@ function drawFacts(box, set) {
         ['Closed lists', number(set.lists.closed)],
         ['Readers', number(readers)],
         set.content && ['Content', `${number(set.content.kept)} files, ${bytes(set.content.bytes)}`],
-    ]));
+    ]), set.harvest && harvestSection(set.harvest));
 }
 
 /** Shows a set in `main` until the signal. */

@@ -11,8 +11,8 @@
 
 import {
     announce, ask, askJson, badge, bytes, chart, choice, clock, commands, curl, facts, fill,
-    labelled, make, mayDo, number, perform, quote, redrawSparkline, Refusal, renewTimes, root,
-    section, shortNumber, sparkline, table, time,
+    harvestTroubles, labelled, make, mayDo, number, perform, quote, redrawSparkline, Refusal, renewTimes, root,
+    section, shortNumber, spaced, sparkline, table, time,
 } from './console-parts.js';
 import { showSet } from './console-set.js';
 
@@ -49,7 +49,7 @@ function rowOf(set) {
     const last = Number(set.position.slice(set.position.lastIndexOf('-') + 1));
     return {
         name: set.name, title: set.title ?? '', datetime: last ? set.datetime : '', rate, last,
-        hour: rate ? rate.reduce((a, b) => a + b, 0) : 0,
+        hour: rate ? rate.reduce((a, b) => a + b, 0) : 0, harvest: set.harvest,
     };
 }
 
@@ -97,6 +97,23 @@ class Sets {
     }
 }
 
+/** In a row: what is wrong, or since when all is well. */
+function harvestLine(report) {
+    const troubles = harvestTroubles(report);
+    return troubles.length ? spaced(troubles)
+        : [`${report.kind}, complete as of `, time(report.complete_as_of)];
+}
+
+function harvestText(report) {
+    const { added, changed, deleted, held_back: held, left_out: left } = report;
+    return [`${report.source} (${report.kind})`,
+        report.not_complete && `not known to be complete: ${report.not_complete}`,
+        `complete as of ${report.complete_as_of ? clock(report.complete_as_of) : 'never'}`,
+        `last look ${clock(report.last_look)}`,
+        `${added} added, ${changed} changed, ${deleted} deleted, ${held} held back, ${left} left out`,
+        report.left_out_example].filter(one => one).join('\n');
+}
+
 /** The elements of one row, which stay while the set is in sight. */
 class Row {
     constructor(set) {
@@ -106,7 +123,9 @@ class Row {
         this.hour = make('span', { class: 'figure' });
         this.when = make('span', { role: 'cell', class: 'when' });
         this.last = make('span', { role: 'cell', class: 'last' });
-        this.link = make('a', { href: `#/sets/${set.name}` }, this.name, this.title);
+        this.harvest = make('span', { class: 'muted from' });
+        this.link = make('a', { href: `#/sets/${set.name}` }, this.name,
+            make('span', { class: 'below' }, this.title, this.harvest));
         this.element = make('div', { role: 'row', class: 'set' },
             make('span', { role: 'cell', class: 'what' }, this.link),
             make('span', { role: 'cell', class: 'rate' }, this.spark, this.hour),
@@ -117,6 +136,8 @@ class Row {
         this.element.style.top = `${index * height}px`;
         this.element.setAttribute('aria-rowindex', index + 2);
         this.title.textContent = set.title;
+        fill(this.harvest, set.harvest && harvestLine(set.harvest));
+        this.link.title = set.harvest ? harvestText(set.harvest) : '';
         this.hour.textContent = set.hour ? `${shortNumber(set.hour)} / h` : '–';
         this.element.classList.toggle('still', !set.hour);
         if (this.rate !== set.rate)

@@ -84,6 +84,16 @@ find_command(const struct program *program, int argc, char **argv, int *n_words)
     return found;
 }
 
+/* Returns the name that a command of a former version has now, or NULL. */
+static const char *
+name_now(const struct program *program, const char *former)
+{
+    for (const char *const *at = program->former; at && at[0]; at += 2)
+        if (!strcmp(at[0], former))
+            return at[1];
+    return NULL;
+}
+
 /* Reports that no command has this name. */
 static enum exit_code
 refuse_name(const struct program *program, int argc, char **argv)
@@ -105,7 +115,10 @@ refuse_name(const struct program *program, int argc, char **argv)
     }
     fprintf(stderr, "%s: there is no command \"%s\"", program->name,
             problem_quote(slice_of(is_pair ? name : argv[0])).text);
-    if (s.nearest)
+    if (name_now(program, argv[0]))
+        fprintf(stderr, "; %s %s takes its place\n", program->name,
+                name_now(program, argv[0]));
+    else if (s.nearest)
         fprintf(stderr, "; did you mean \"%s\"?\n", s.nearest);
     else
         fprintf(stderr, "; %s help lists them\n", program->name);

@@ -78,6 +78,10 @@ struct program {
     const struct command *start;
     const struct operand_row *operands; /* no name behind the last; or NULL */
 
+    /* Names of commands of former versions, each with the name of the command
+     * that takes its place; NULL behind the last. NULL: none. */
+    const char *const *former;
+
     /* Options that all commands have, and the size of the struct of their
      * values. `prepare` is called before a command, and may change its
      * arguments: another result than EXIT_GOOD is that of the program, and the

@@ -26,6 +26,8 @@ struct content_download {
 
 static const char *const headers[] = {"Accept-Encoding: identity", NULL};
 
+static void begin_call(struct fetch *f);
+
 /* The end of a fetch */
 
 /* Ends a fetch. The archive thread may then free it and its file, which may
@@ -53,11 +55,25 @@ leave_fetch(struct fetch *f)
     end_fetch(f, FETCH_DROPPED, FETCH_REFUSED);
 }
 
+/* The bytes are not those that were announced. If the server has coded them
+ * without being asked, the source may have announced the coded ones (`encoding`
+ * of its entry): they are fetched once more, as they are (R-408). */
+static void
+end_different(struct fetch *f)
+{
+    if (!f->call.is_coded) {
+        end_fetch(f, FETCH_HOPELESS, FETCH_DIFFERS);
+        return;
+    }
+    f->keeps_coding = f->is_again = true;
+    begin_call(f);
+}
+
 static void
 end_of_job(struct fetch *f)
 {
     if (f->status == STATUS_INVALID)
-        end_fetch(f, FETCH_HOPELESS, FETCH_DIFFERS);
+        end_different(f);
     else
         end_fetch(f, FETCH_NO_ROOM, FETCH_ROOM);
 }
@@ -97,6 +113,12 @@ begin_fetch(struct fetch *f)
 {
     enum status rc = STATUS_OK;
 
+    if (f->is_again) {
+        arriving_abandon(&f->arriving);
+        f->arriving = (struct arriving){.folder = NULL};
+        f->looked = 0;
+        f->is_again = false;
+    }
     if (!f->arriving.folder)
         rc = arriving_begin(&f->arriving, f->fetcher->options.folder,
                             slice_of(f->hash), f->length, &f->why);
@@ -268,7 +290,7 @@ on_answer(struct call *call)
                     "it is longer than the %" PRIu64
                     " bytes that were announced",
                     f->length);
-        end_fetch(f, FETCH_HOPELESS, FETCH_DIFFERS);
+        end_different(f);
     } else if (call->is_cut) {
         problem_set(&f->why,
                     "it has more than %" PRIu64 " bytes (--max-content)",
@@ -281,12 +303,10 @@ on_answer(struct call *call)
 }
 
 static void
-on_start(struct task *task)
+begin_call(struct fetch *f)
 {
-    struct fetch *f = list_entry(task, struct fetch, task);
     const struct content_download_options *o = &f->fetcher->options;
 
-    list_append(&f->fetcher->under_way, &f->at);
     f->call = (struct call){
         .method = CALL_GET,
         .url = f->url,
@@ -294,14 +314,24 @@ on_start(struct task *task)
         .stall_us = o->stall_us,
         .max_answer = OTHER_ANSWER_MAX,
         .max_redirects = FETCH_REDIRECTS,
+        .undoes_coding = !f->keeps_coding,
         .is_suspect = f->is_suspect,
         .prepare = on_turn,
         .done = on_answer,
-        .headers = headers,
+        .headers = f->keeps_coding ? headers : NULL,
         .take = on_piece,
         .max_taken = f->length < o->max_bytes ? f->length : o->max_bytes,
     };
     caller_start(f->fetcher->caller, &f->call);
+}
+
+static void
+on_start(struct task *task)
+{
+    struct fetch *f = list_entry(task, struct fetch, task);
+
+    list_append(&f->fetcher->under_way, &f->at);
+    begin_call(f);
 }
 
 /* The archive thread */

@@ -96,6 +96,8 @@ struct fetch {
     struct buf piece;
     enum status status; /* of the job */
     bool has_begun;     /* its turn has come */
+    bool keeps_coding;  /* a second answer is to stay coded */
+    bool is_again;      /* the bytes of the first one are still there */
     uint64_t looked;    /* bytes when the disk was last looked at */
 };
 

@@ -10,10 +10,14 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "proto/http/websub.h"
+#include "proto/uri.h"
 
 /* Fetches started per connection: those without one wait in the fetcher, which
  * then need not wait for the archive thread. */
 #define AHEAD 4
+
+/* Each byte of a character of a loc may become an escape. */
+#define URL_SIZE_MAX ((size_t)12 * URI_CHARACTERS_MAX)
 
 /* Missing files settled in one go; and rows looked at. */
 #define SETTLED_AT_ONCE 16
@@ -281,15 +285,17 @@ under_way_of(const struct fetch_schedule *f, const struct set *set)
     return n;
 }
 
-/* The URL of a loc: without its fragment. */
-static struct slice
-url_of(struct slice loc)
+/* Writes the URL of a loc, which may be an IRI: without its fragment. */
+static enum status
+write_url(struct buf *to, struct slice loc, struct problem *why)
 {
     const char *fragment = memchr(loc.data, '#', loc.size);
 
     if (fragment)
         loc.size = (size_t)(fragment - loc.data);
-    return loc;
+    uri_add_sendable(to, loc);
+    return to->failed ? problem_memory(why)
+                      : websub_check_url(buf_slice(to), "its loc", why);
 }
 
 /* Gives up content that needs no attempt. */
@@ -344,26 +350,36 @@ consider_content(struct fetch_schedule *f, struct set *set,
                  struct problem *why)
 {
     const struct config *config = config_of(f);
-    struct slice url = url_of(missing->loc);
     struct fetch_host *host;
+    struct buf url;
     uint32_t number;
+    enum status rc = STATUS_OK;
 
     if (is_under_way(f, set, missing->seq))
         return STATUS_OK;
-    if (websub_check_url(url, "its loc", why))
-        return give_up(set, content, missing, FETCH_REFUSED, why);
+    buf_init(&url, URL_SIZE_MAX);
+    rc = write_url(&url, missing->loc, why);
+    if (rc) {
+        if (rc != STATUS_MEMORY)
+            rc = give_up(set, content, missing, FETCH_REFUSED, why);
+        goto out;
+    }
     if (missing->length != LENGTH_NONE &&
         missing->length > config->max_content) {
         problem_set(why, "it has %" PRIu64 " bytes: more than --max-content",
                     missing->length);
-        return give_up(set, content, missing, FETCH_TOO_LARGE, why);
+        rc = give_up(set, content, missing, FETCH_TOO_LARGE, why);
+        goto out;
     }
-    number = host_of(f, url);
+    number = host_of(f, buf_slice(&url));
     host = &f->hosts[number];
     host->is_full |= host->n >= AHEAD * config->fetch_host_connections;
-    if (host->is_full || clock_steady_us() < host->rest_us)
-        return STATUS_OK;
-    return start_fetch(f, set, missing, url, number, why);
+    if (!host->is_full && clock_steady_us() >= host->rest_us)
+        rc = start_fetch(f, set, missing, buf_slice(&url), number, why);
+
+out:
+    buf_fini(&url);
+    return rc;
 }
 
 /* Starts some fetches of a set: at most half of the places, so that others have

@@ -198,25 +198,36 @@ catch_up(struct reconciliation *t, bool *is_there, struct problem *why)
     return rc;
 }
 
-/* Checks that the upload may delete so much. */
+/* True if `n` of `n_of` resources may be deleted. */
+static bool
+may_delete(const struct upload_file_about *about, uint64_t n, uint64_t n_of)
+{
+    if (n <= about->accepted)
+        return true;
+    if (about->left_out > 0 || about->max_delete == 0)
+        return false;
+    return n <= UPLOADS_FEW || n * 100 <= about->max_delete * n_of;
+}
+
+/* Decides whether the deletions are posted or held back. After a crash, what
+ * was accepted stays so. What was held back is decided again, without the
+ * resources that our own posts have added. */
 static enum status
-check_deletions(struct reconciliation *t, struct problem *why)
+judge_deletions(struct reconciliation *t, struct problem *why)
 {
     const struct upload_file_about *about = resource_diff_about(t->difference);
-    struct resource_diff_counts *counts = &t->outcome.counts;
-    enum status rc = resource_diff_count(t->difference, counts, why);
+    uint64_t n_changed = resource_diff_changed(t->difference);
+    uint64_t *n_of = &t->outcome.resources;
+    struct resource_diff_counts counts;
+    enum status rc = resource_diff_count(t->difference, &counts, why);
 
-    if (rc)
+    *n_of -= n_changed < *n_of ? n_changed : *n_of;
+    if (rc || t->is_accepted)
         return rc;
-    if (t->is_accepted || counts->deleted == 0 ||
-        counts->deleted * 100 <= about->max_delete * t->outcome.resources)
-        return t->is_accepted ? STATUS_OK
-                              : upload_file_take(t->dir, t->name, why);
-    t->outcome.is_guarded = true;
-    return problem(why, STATUS_INVALID,
-                   "%" PRIu64 " of %" PRIu64 " resources would be deleted, "
-                   "more than %u %%; max-delete=PERCENT says that it is meant",
-                   counts->deleted, t->outcome.resources, about->max_delete);
+    if (may_delete(about, counts.deleted, *n_of))
+        return upload_file_take(t->dir, t->name, why);
+    resource_diff_hold(t->difference);
+    return STATUS_OK;
 }
 
 static enum status
@@ -227,7 +238,7 @@ compare_states(struct reconciliation *t, struct problem *why)
 
     if (rc || is_more)
         return rc;
-    rc = check_deletions(t, why);
+    rc = judge_deletions(t, why);
     if (rc)
         return rc;
     t->phase = PHASE_TELLING;
@@ -305,6 +316,10 @@ post_differences(struct reconciliation *t, struct state_fold *folding,
         return rc;
     if (t->part.n == 0) {
         t->outcome.counts = *resource_diff_told(t->difference);
+        if (t->set)
+            atomic_store_explicit(&t->set->held_back,
+                                  t->outcome.counts.held_back,
+                                  memory_order_relaxed);
         *is_done = true;
         return heal_state(t, folding, why);
     }

@@ -5,9 +5,10 @@
  *     the state is folded up to where the body began to arrive
  *     --> the log is read from there on: other posts there are newer
  *     --> compared, step by step
- *     --> would it delete too much? then refused, nothing is posted
- *     --> accepted, durably; posted in commits of at most 10,000, each after
- *         another look at the posts of others
+ *     --> would it delete too much? then its deletions are held back
+ *     --> else accepted, durably
+ *     --> posted in commits of at most 10,000, each after another look at the
+ *         posts of others
  *
  * A state that was not whole is whole from there on (resources_heal).
  *

@@ -158,12 +158,16 @@ report_outcome(const struct upload *upload, const struct upload_outcome *o)
              "the resources that a source put were not applied",
              diag_text("set", upload->name), diag_text("error", o->why.text));
     else
-        DIAG(DIAG_INFO, "archive",
-             "the resources that a source put were applied",
+        DIAG(o->counts.held_back ? DIAG_WARNING : DIAG_INFO, "archive",
+             o->counts.held_back
+                 ? "the resources that a source put were applied, without "
+                   "deletions that need consent"
+                 : "the resources that a source put were applied",
              diag_text("set", upload->name),
              diag_number("created", o->counts.created),
              diag_number("updated", o->counts.updated),
-             diag_number("deleted", o->counts.deleted));
+             diag_number("deleted", o->counts.deleted),
+             diag_number("held_back", o->counts.held_back));
 }
 
 /* Postpones an upload to a later turn. */

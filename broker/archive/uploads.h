@@ -34,8 +34,10 @@
 /* Uploads at work at once, of all sets: each takes some memory. */
 #define UPLOADS_MAX 16
 
-/* Percent of a state's resources that an upload may delete by default. */
+/* Percent of a state's resources that an upload may delete by default, and how
+ * many it may delete in any case (R-432). */
 #define UPLOADS_MAX_DELETE 20
+#define UPLOADS_FEW        3
 
 struct reconciliation;
 struct uploads;
@@ -44,13 +46,13 @@ struct uploads;
 struct upload_outcome {
     enum status status;
     struct problem why;
-    struct resource_diff_counts counts; /* posted; if refused: found */
-    uint64_t resources;                 /* of the state before */
-    bool is_guarded;                    /* refused: would delete too much */
-    char epoch[EPOCH_SIZE + 1];         /* "": the set does not exist yet */
-    uint64_t first, last; /* seqs of the posted changes, also if it
-                             failed later; 0: none */
-    uint64_t head;        /* the end of the log then */
+    struct resource_diff_counts counts; /* posted, or held back */
+    uint64_t resources; /* of the state before, without those that others have
+                           changed meanwhile */
+    char epoch[EPOCH_SIZE + 1]; /* "": the set does not exist yet */
+    uint64_t first, last;       /* seqs of the posted changes, also if it
+                                   failed later; 0: none */
+    uint64_t head;              /* the end of the log then */
 };
 
 /* An upload at work. */

@@ -1,167 +1,147 @@
 #include "broker/backup/published_list.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "broker/backup/published_text.h"
-#include "proto/datetime.h"
 #include "proto/number.h"
-#include "proto/resourcesync/document_write.h"
-#include "proto/resourcesync/fragment.h"
 
-/* The header */
-
-/* Reads a number that SQLite can keep. */
-static bool
-read_number(struct slice text, uint64_t *number)
-{
-    return number_read(text, number) && *number < INT64_MAX;
-}
+/* The head */
 
 /* The number in the address of a list; 0: none. */
 static uint64_t
-read_list_number(struct slice header, const char *link)
+number_of(const char *href)
 {
-    struct slice href =
-        published_value(published_element(header, link), " href=\"");
-    struct slice digits = published_between(href, "/changes/", ".xml");
     uint64_t number = 0;
 
-    return digits.size > 0 && read_number(digits, &number) ? number : 0;
-}
-
-static bool
-read_times(struct slice md, struct list_info *info)
-{
-    struct slice until = published_value(md, " until=\"");
-
-    info->until_us = DATETIME_NONE;
-    return !datetime_read(published_value(md, " from=\""), &info->from_us) &&
-           (until.size == 0 || !datetime_read(until, &info->until_us));
+    return number_read(published_between(slice_of(href), "/changes/", ".xml"),
+                       &number) &&
+                   number < INT64_MAX
+               ? number
+               : 0;
 }
 
 /* Its number is between those of its neighbours. The first list, while it is
  * open, has none: then the number is `fallback`. */
 static bool
-find_number(struct slice header, uint64_t fallback, struct list_info *info)
+find_number(const struct list_head *head, uint64_t fallback, uint64_t *number)
 {
-    uint64_t prev = read_list_number(header, "<rs:ln rel=\"prev\"");
-    uint64_t next = read_list_number(header, "<rs:ln rel=\"next\"");
+    uint64_t prev = number_of(head->prev), next = number_of(head->next);
 
-    info->number = next > 1 ? next - 1 : prev ? prev + 1 : fallback;
-    return info->number > 0 && (!prev || prev + 1 == info->number);
+    *number = next > 1 ? next - 1 : prev ? prev + 1 : fallback;
+    return *number > 0 && (!prev || prev + 1 == *number);
 }
 
-/* The digest of the log before the list: its predecessor's. */
+/* False: the links are not those of a broker, or SQLite cannot keep the
+ * numbers. */
 static bool
-read_before(struct slice header, struct published_list *list)
+take_head(const struct list_head *head, uint64_t fallback,
+          struct published_list *list)
 {
-    struct slice prev = published_element(header, "<rs:ln rel=\"prev\"");
+    const struct coverage *covers = &head->covers;
+    struct slice set =
+        published_between(slice_of(head->up), "/sets/", "/capabilitylist.xml");
 
-    if (list->info.after == 0) {
+    *list = (struct published_list){.info = {.after = covers->after,
+                                             .last = covers->last,
+                                             .from_us = covers->from_us,
+                                             .until_us = covers->until_us,
+                                             .before = head->before,
+                                             .digest = covers->digest,
+                                             .is_filed = true}};
+    memcpy(list->epoch, covers->epoch, sizeof(list->epoch));
+    if (covers->after == 0)
         digest_start(&list->info.before, slice_of(list->epoch));
-        return true;
-    }
-    return !digest_read(published_value(prev, " td:digest=\""),
-                        &list->info.before);
-}
-
-/* False: it is not the header of a Change List with positions. */
-static bool
-read_header(struct slice header, uint64_t fallback, struct published_list *list)
-{
-    struct slice md =
-        published_element(header, "<rs:md capability=\"changelist\"");
-    struct slice up = published_value(
-        published_element(header, "<rs:ln rel=\"up\""), " href=\"");
-    struct slice set = published_between(up, "/sets/", "/capabilitylist.xml");
-    struct list_info *info = &list->info;
-
-    *list = (struct published_list){.info = {.is_filed = true}};
     return set_name_is_valid(set) &&
            slice_copy(list->set, sizeof(list->set), set) &&
-           published_value(md, " td:epoch=\"").size == EPOCH_SIZE &&
-           slice_copy(list->epoch, sizeof(list->epoch),
-                      published_value(md, " td:epoch=\"")) &&
-           read_number(published_value(md, " td:after=\""), &info->after) &&
-           read_number(published_value(md, " td:last=\""), &info->last) &&
-           info->after <= info->last &&
-           !digest_read(published_value(md, " td:digest=\""), &info->digest) &&
-           read_times(md, info) && find_number(header, fallback, info) &&
-           read_before(header, list);
+           covers->last < INT64_MAX &&
+           find_number(head, fallback, &list->info.number);
 }
 
 static uint64_t
 number_of_name(const char *path)
 {
-    const char *name = strrchr(path, '/');
-    uint64_t number = strtoull(name ? name + 1 : path, NULL, 10);
+    uint64_t number = strtoull(list_name(path).data, NULL, 10);
 
     return number > 0 && number < INT64_MAX ? number : 1;
+}
+
+/* True for a name that a broker gives to its lists. */
+static bool
+is_lists_name(const char *path)
+{
+    struct slice name = list_name(path);
+
+    return slice_is(name, "latest.xml") || list_name_is_numbered(name);
 }
 
 enum status
 published_list_look(const char *path, struct published_list *list,
                     bool *is_list, struct problem *why)
 {
-    struct slice header;
+    const struct list_chain nothing = {.epoch = ""};
+    struct list_proof *proof = list_proof_new(&nothing, path, NULL, NULL);
+    struct problem reason = {.text = "it ends too soon"};
+    const struct list_head *head = NULL;
     struct buf text;
     enum status rc;
 
-    buf_init(&text, PUBLISHED_HEADER_MAX);
-    rc = published_read(path, PUBLISHED_HEADER_MAX, &text, why);
-    header = published_header(buf_slice(&text));
-    *is_list = !rc && header.size > 0 &&
-               read_header(header, number_of_name(path), list);
+    buf_init(&text, PUBLISHED_HEADER_MAX + FRAGMENT_MAX);
+    rc = proof ? published_read(path, text.max, &text, why)
+               : problem_memory(why);
+    if (!rc &&
+        list_proof_feed(proof, buf_slice(&text), &reason) == STATUS_MEMORY)
+        rc = problem_memory(why);
+    if (!rc)
+        head = list_proof_head(proof);
+    *is_list = head && take_head(head, number_of_name(path), list);
+    if (!rc && !head && !list_proof_is_another(proof) && is_lists_name(path))
+        rc = published_fail(path, why, reason.text);
+    list_proof_free(proof);
     buf_fini(&text);
     return rc;
 }
 
-/* The entries */
+/* All of it */
 
+/* Proves the list in `to`, and divides its text. */
 static enum status
-check_entries(const char *path, const struct list_info *info,
-              struct slice fragments, struct problem *why)
+prove(const char *path, struct list_proof *proof, struct published_list *list,
+      struct list_chain *chain, struct published_text *to, struct problem *why)
 {
-    struct digest digest = info->before;
-    struct fragment_view view;
-    uint64_t seq = info->after;
+    struct problem reason = {.text = ""};
+    struct slice all = buf_slice(&to->text);
+    size_t footer = document_footer_of(DOCUMENT_URLSET).size;
+    enum status rc = list_proof_feed(proof, all, &reason);
 
-    while (fragments.size > 0) {
-        if (fragment_view(fragments, &view) || view.seq != seq + 1) {
-            char reason[64];
-
-            snprintf(reason, sizeof(reason), "entry %" PRIu64 " is missing",
-                     seq + 1);
-            return published_fail(path, why, reason);
-        }
-        digest_add(&digest, (struct slice){fragments.data, view.size});
-        slice_skip(&fragments, view.size);
-        seq++;
-    }
-    if (seq != info->last)
-        return published_fail(path, why, "its last entries are missing");
-    if (!digest_is_equal(&digest, &info->digest))
-        return published_fail(path, why,
-                              "its entries have another digest than it states");
+    if (!rc)
+        rc = list_proof_end(proof, chain, &reason);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(why);
+    if (rc)
+        return published_fail(path, why, reason.text);
+    if (!take_head(list_proof_head(proof), number_of_name(path), list))
+        return published_fail(path, why, "its head is none of a broker");
+    to->header = (struct slice){all.data, list_proof_head(proof)->text.size};
+    to->fragments = (struct slice){all.data + to->header.size,
+                                   all.size - to->header.size - footer};
+    list->info.bytes = to->fragments.size;
     return STATUS_OK;
 }
 
 enum status
 published_list_read(const char *path, struct published_list *list,
-                    struct published_text *to, struct problem *why)
+                    struct list_chain *chain, struct published_text *to,
+                    struct problem *why)
 {
+    struct list_proof *proof = list_proof_new(chain, path, NULL, NULL);
     enum status rc;
 
     buf_init(&to->text, PUBLISHED_MAX);
-    rc = published_cut(path, DOCUMENT_URLSET, &to->text, &to->header,
-                       &to->fragments, why);
-    if (rc)
-        return rc;
-    if (!read_header(to->header, number_of_name(path), list))
-        return published_fail(path, why, "its header is none of a Change List");
-    list->info.bytes = to->fragments.size;
-    return check_entries(path, &list->info, to->fragments, why);
+    rc = proof ? published_read(path, PUBLISHED_MAX, &to->text, why)
+               : problem_memory(why);
+    if (!rc)
+        rc = prove(path, proof, list, chain, to, why);
+    list_proof_free(proof);
+    return rc;
 }

@@ -1,6 +1,6 @@
 /*
- * published_list.h - a Change List as a Tidings broker has published it: what
- * its header says, and its entries, checked.
+ * published_list.h - a Change List as a Tidings broker has published it, proven
+ * by proto/resourcesync/list_proof.h.
  *
  * The header of a list has all that the log knows of it: the set and the number
  * (in its links), the epoch, the interval of seqs and times, and the digests of
@@ -15,7 +15,7 @@
 #include "broker/log/head.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/position.h"
+#include "proto/resourcesync/list_proof.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 #include "proto/uri.h"
@@ -27,7 +27,8 @@ struct published_list {
 };
 
 /* Reads the header of a file, plain or compressed. `info.bytes` is unknown.
- * *is_list false: it is no Change List of a Tidings broker. */
+ * *is_list false: it is no Change List of a Tidings broker. STATUS_DIFFERENT:
+ * it has the name of one, and its header is damaged. */
 MUST_CHECK enum status published_list_look(const char *path,
                                            struct published_list *list,
                                            bool *is_list, struct problem *why);
@@ -38,12 +39,12 @@ struct published_text {
     struct slice header, fragments;
 };
 
-/* Reads all of the file, sets info.bytes, and checks that the entries have the
- * digest that the header states. STATUS_DIFFERENT: they have another one, or
- * the file is damaged; `why` names the file. The caller frees text->text, also
- * after a failure. */
+/* Reads all of the file, sets info.bytes, and proves that it continues the
+ * chain, which grows. STATUS_DIFFERENT: it does not, or is damaged; `why` names
+ * the file. The caller frees text->text, also after a failure. */
 MUST_CHECK enum status published_list_read(const char *path,
                                            struct published_list *list,
+                                           struct list_chain *chain,
                                            struct published_text *text,
                                            struct problem *why);
 

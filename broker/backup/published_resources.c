@@ -12,10 +12,10 @@ read_header(struct slice header, struct published_resources *list)
 {
     struct slice md =
         published_element(header, "<rs:md capability=\"resourcelist\"");
-    struct slice up = published_value(
+    struct slice up = document_value(
         published_element(header, "<rs:ln rel=\"up\""), " href=\"");
     struct slice set = published_between(up, "/sets/", "/capabilitylist.xml");
-    struct slice epoch = published_value(md, " td:epoch=\"");
+    struct slice epoch = document_value(md, " td:epoch=\"");
 
     *list = (struct published_resources){.role = PUBLISHED_WHOLE};
     if (published_element(header, "<sitemapindex").size > 0)
@@ -26,9 +26,9 @@ read_header(struct slice header, struct published_resources *list)
            slice_copy(list->set, sizeof(list->set), set) &&
            epoch.size == EPOCH_SIZE &&
            slice_copy(list->epoch, sizeof(list->epoch), epoch) &&
-           number_read(published_value(md, " td:last=\""), &list->seq) &&
+           number_read(document_value(md, " td:last=\""), &list->seq) &&
            list->seq < INT64_MAX &&
-           !datetime_read(published_value(md, " at=\""), &list->us);
+           !datetime_read(document_value(md, " at=\""), &list->us);
 }
 
 enum status
@@ -86,7 +86,7 @@ read_seq(struct slice entry, uint64_t *seq)
            entry.size > sizeof(end) &&
            !memcmp(entry.data + entry.size - (sizeof(end) - 1), end,
                    sizeof(end) - 1) &&
-           number_read(published_value(md, " td:seq=\""), seq);
+           number_read(document_value(md, " td:seq=\""), seq);
 }
 
 enum status

@@ -76,22 +76,6 @@ published_element(struct slice header, const char *start)
 }
 
 struct slice
-published_value(struct slice element, const char *name)
-{
-    const char *at = element.size > 0 ? memmem(element.data, element.size, name,
-                                               strlen(name))
-                                      : NULL;
-    const char *end;
-
-    if (!at)
-        return (struct slice){NULL, 0};
-    at += strlen(name);
-    end = memchr(at, '"', (size_t)(element.data + element.size - at));
-    return end ? (struct slice){at, (size_t)(end - at)}
-               : (struct slice){NULL, 0};
-}
-
-struct slice
 published_between(struct slice text, const char *before, const char *after)
 {
     const char *begin = NULL, *at = text.data, *last = text.data + text.size;

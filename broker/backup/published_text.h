@@ -41,9 +41,6 @@ MUST_CHECK enum status published_cut(const char *path, enum document_root root,
 /* The first element that begins with `start`, up to its end; empty: none. */
 struct slice published_element(struct slice header, const char *start);
 
-/* The value of an attribute; empty: none. `name` is " name=\"". */
-struct slice published_value(struct slice element, const char *name);
-
 /* The text between the last `before` and the next `after`; empty: none. */
 struct slice published_between(struct slice text, const char *before,
                                const char *after);

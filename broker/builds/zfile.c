@@ -15,6 +15,7 @@
 
 /* One more, for the end of the last block. */
 #define BLOCKS_MAX (ZFILE_PLAIN_MAX / BLOCK_BYTES + 1)
+_Static_assert(ZFILE_HEADER_SIZE == 64 + 8 * BLOCKS_MAX, "room for all blocks");
 
 /* The same as for closed Change Lists (list_file.c). */
 #define LEVEL 6
@@ -38,7 +39,7 @@
  * and behind the deflate stream CRC-32 and plain bytes, 4 each.
  */
 #define AT_BLOCKS    64
-#define HEADER_SIZE  (AT_BLOCKS + 8 * BLOCKS_MAX)
+#define HEADER_SIZE  ZFILE_HEADER_SIZE
 #define TRAILER_SIZE 8
 #define VERSION      1
 
@@ -187,26 +188,34 @@ zfile_add(struct zfile_writer *w, struct slice bytes, struct problem *why)
     return deflate_bytes(w, bytes, Z_NO_FLUSH, why);
 }
 
+static struct zfile_header
+make_header(const struct zfile *zfile, const struct block *blocks,
+            size_t n_blocks)
+{
+    struct zfile_header h = {{0x1f, 0x8b, 8, 4, [9] = 255, [12] = 't', 'd'}};
+
+    put_number(h.bytes + 10, HEADER_SIZE - 12, 2);
+    put_number(h.bytes + 14, HEADER_SIZE - 16, 2);
+    put_number(h.bytes + 16, VERSION, 4);
+    put_number(h.bytes + 20, n_blocks, 4);
+    put_number(h.bytes + 24, zfile->plain, 8);
+    memcpy(h.bytes + 32, zfile->digest.bytes, DIGEST_SIZE);
+    for (size_t i = 0; i < n_blocks; i++) {
+        put_number(h.bytes + AT_BLOCKS + 8 * i, blocks[i].at, 4);
+        put_number(h.bytes + AT_BLOCKS + 8 * i + 4, blocks[i].plain, 4);
+    }
+    return h;
+}
+
 /* Writes the header into the room at the beginning. */
 static enum status
 write_header(struct zfile_writer *w, const struct zfile *zfile,
              struct problem *why)
 {
-    uint8_t header[HEADER_SIZE] = {0x1f, 0x8b, 8, 4, [9] = 255};
+    struct zfile_header h = make_header(zfile, w->blocks, w->n_blocks);
 
-    put_number(header + 10, HEADER_SIZE - 12, 2);
-    memcpy(header + 12, "td", 2);
-    put_number(header + 14, HEADER_SIZE - 16, 2);
-    put_number(header + 16, VERSION, 4);
-    put_number(header + 20, w->n_blocks, 4);
-    put_number(header + 24, zfile->plain, 8);
-    memcpy(header + 32, zfile->digest.bytes, DIGEST_SIZE);
-    for (size_t i = 0; i < w->n_blocks; i++) {
-        put_number(header + AT_BLOCKS + 8 * i, w->blocks[i].at, 4);
-        put_number(header + AT_BLOCKS + 8 * i + 4, w->blocks[i].plain, 4);
-    }
-    if (pwrite(w->file.fd, header, sizeof(header), 0) ==
-        (ssize_t)sizeof(header))
+    if (pwrite(w->file.fd, h.bytes, sizeof(h.bytes), 0) ==
+        (ssize_t)sizeof(h.bytes))
         return STATUS_OK;
     problem_errno(why, "cannot write", w->file.name);
     return STATUS_IO;
@@ -313,6 +322,33 @@ zfile_look(int fd, struct zfile *zfile, struct problem *why)
     if (!rc)
         *zfile = h.zfile;
     return rc;
+}
+
+enum status
+zfile_look_close(int fd, struct zfile *zfile, struct zfile_header *header,
+                 struct problem *why)
+{
+    struct header h;
+    enum status rc = read_header(fd, &h, why);
+
+    if (rc)
+        return rc;
+    *zfile = h.zfile;
+    *header = make_header(zfile, h.blocks, h.n_blocks);
+    return STATUS_OK;
+}
+
+bool
+zfile_block(const struct zfile_header *header, size_t n, uint64_t *at,
+            uint64_t *plain)
+{
+    const uint8_t *block = header->bytes + AT_BLOCKS + 8 * n;
+
+    if (n >= get_number(header->bytes + 20, 4))
+        return false;
+    *at = get_number(block, 4);
+    *plain = get_number(block + 4, 4);
+    return true;
 }
 
 struct zbody {

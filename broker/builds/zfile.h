@@ -16,6 +16,7 @@
 #ifndef BROKER_BUILDS_ZFILE_H
 #define BROKER_BUILDS_ZFILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/file.h"
@@ -60,6 +61,24 @@ void zfile_abandon(struct zfile_writer *writer);
  */
 MUST_CHECK enum status zfile_look(int fd, struct zfile *zfile,
                                   struct problem *why);
+
+/* The header of a file, as its writer has written it: unused bytes are 0. */
+#define ZFILE_HEADER_SIZE 2120
+
+struct zfile_header {
+    uint8_t bytes[ZFILE_HEADER_SIZE];
+};
+
+/* Makes the header of what is read: it differs from that of the file if bytes
+ * there are damaged that nobody reads. STATUS_IO as above. */
+MUST_CHECK enum status zfile_look_close(int fd, struct zfile *zfile,
+                                        struct zfile_header *header,
+                                        struct problem *why);
+
+/* Sets the places of the n-th block, from 0, in the file and in the plain
+ * bytes. False: there are fewer. */
+bool zfile_block(const struct zfile_header *header, size_t n, uint64_t *at,
+                 uint64_t *plain);
 
 /* Makes a body of the plain bytes of an open file. The body owns the file,
  * reads it on worker threads only, and can start at any byte. It ends early at

@@ -21,7 +21,11 @@
  * its headers. Small, because many calls are under way at once. */
 #define READ_SIZE      4096L
 #define READ_LONG_SIZE 65536L
-#define WRITE_SIZE     16384L
+
+/* Of an answer that may be coded: while the user does not take a piece, libcurl
+ * keeps all that one read inflates to, which is a thousand times as much. */
+#define READ_CODED_SIZE 16384L
+#define WRITE_SIZE      16384L
 
 /* The memory of a longer answer is freed after it. */
 #define KEPT_ANSWER_MAX ((size_t)16 * 1024)
@@ -152,7 +156,7 @@ on_long_body(struct call_transfer *t, const char *data, size_t size)
     if (t->n_taken == 0) {
         t->answer.max = CALL_PIECE_MAX;
         curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-        t->is_cut = length > 0 && (uint64_t)length > max;
+        t->is_cut = length > 0 && (uint64_t)length > max && !t->is_coded;
     }
     if (t->is_cut || size > max - t->n_taken) {
         t->is_cut = true;
@@ -183,6 +187,31 @@ on_body(char *data, size_t one, size_t size, void *user)
     return t->is_cut || t->answer.failed ? 0 : size; /* 0: stop */
 }
 
+static struct slice
+header_of(CURL *e, const char *name)
+{
+    struct curl_header *header = NULL;
+
+    if (curl_easy_header(e, name, 0, CURLH_HEADER, -1, &header))
+        return (struct slice){NULL, 0};
+    return slice_of(header->value);
+}
+
+/* R-408. libcurl would undo others, too, and several at once, of which a few
+ * bytes become millions. */
+static void
+judge_coding(struct call_transfer *t)
+{
+    static const char *const known[] = {"gzip", "x-gzip", "deflate"};
+    struct slice coding = header_of(t->easy, "Content-Encoding");
+
+    if (coding.size == 0 || slice_is_word(coding, "identity"))
+        return;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        t->is_coded |= slice_is_word(coding, known[i]);
+    t->is_unknown = !t->is_coded;
+}
+
 /* Called once per line. libcurl joins a line from its packets, and gives up one
  * that is longer than 100 KiB. It accepts a head that breaks off: only the
  * empty line proves that the head is complete. A head of 1xx is followed by
@@ -201,12 +230,17 @@ on_header(char *data, size_t one, size_t size, void *user)
         t->n_opened = 0; /* later sockets are for a redirect */
         t->has_head = false;
         t->refused[0] = '\0';
+        t->is_coded = false;
         t->is_foreign = size < 7 || memcmp(data, "HTTP/1.", 7) != 0;
     } else if (size > 0 && (data[0] == '\r' || data[0] == '\n')) {
         curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
         t->has_head = status >= 200;
+        if (t->call->undoes_coding && status == 200)
+            judge_coding(t);
     }
-    return t->is_foreign || t->head_size > CALL_HEAD_MAX ? 0 : size;
+    return t->is_foreign || t->is_unknown || t->head_size > CALL_HEAD_MAX
+               ? 0
+               : size;
 }
 
 /* Life */
@@ -250,12 +284,10 @@ set_constants(struct call_transfer *t)
     SET(CURLU, t->url);
     SET(NETRC, (long)CURL_NETRC_IGNORED);
 
-    /* The protocol. The URL goes out as given (W-080), and the answer is not
-     * decoded. */
+    /* The protocol. The URL goes out as given (W-080). */
     SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(HTTP09_ALLOWED, 0L);
     SET(PATH_AS_IS, 1L);
-    SET(HTTP_CONTENT_DECODING, 0L);
 
     /* All calls share the authorities: set_authorities. */
     SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
@@ -314,6 +346,7 @@ call_transfer_clear(struct call_transfer *t)
     t->n_heads = t->n_opened = 0;
     t->refused[0] = t->error[0] = '\0';
     t->has_head = t->is_short = t->is_cut = t->is_foreign = false;
+    t->is_coded = t->is_unknown = false;
     t->connects = false;
     t->fd = -1;
     t->n_taken = 0;
@@ -445,9 +478,14 @@ call_transfer_set(struct call_transfer *t, struct call *call, bool connects)
     t->answer.max = call->max_answer;
     /* After a failure libcurl keeps the last one: no harm. */
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE,
-                     call->take ? READ_LONG_SIZE : READ_SIZE);
+                     !call->take           ? READ_SIZE
+                     : call->undoes_coding ? READ_CODED_SIZE
+                                           : READ_LONG_SIZE);
     if (!set_method(e, call) || curl_easy_setopt(e, CURLOPT_URL, call->url) ||
         curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers) ||
+        /* Also makes libcurl decode. */
+        curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING,
+                         call->undoes_coding ? "identity" : NULL) ||
         curl_easy_setopt(e, CURLOPT_TIMEOUT_MS,
                          (long)((left_us + 999) / 1000)) ||
         curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION,
@@ -463,16 +501,6 @@ call_transfer_set(struct call_transfer *t, struct call *call, bool connects)
 }
 
 /* The outcome */
-
-static struct slice
-header_of(CURL *e, const char *name)
-{
-    struct curl_header *header = NULL;
-
-    if (curl_easy_header(e, name, 0, CURLH_HEADER, -1, &header))
-        return (struct slice){NULL, 0};
-    return slice_of(header->value);
-}
 
 static struct slice
 links_of(struct call_transfer *t)
@@ -523,6 +551,7 @@ report_answer(struct call_transfer *t)
     if (!t->n_taken)
         call->answer = buf_slice(&t->answer);
     call->is_cut = t->is_cut;
+    call->is_coded = t->is_coded;
     call->content_type = header_of(t->easy, "Content-Type");
     call->etag = header_of(t->easy, "ETag");
     call->last_modified = header_of(t->easy, "Last-Modified");
@@ -589,6 +618,10 @@ report_full(struct call_transfer *t)
         call_fail(t->call, CALL_MEMORY, NO_MEMORY);
     else if (t->is_foreign)
         report_foreign(t);
+    else if (t->is_unknown)
+        call_fail(t->call, CALL_BROKEN,
+                  "its Content-Encoding \"%.40s\" is unknown",
+                  problem_quote(header_of(t->easy, "Content-Encoding")).text);
     else
         call_fail(t->call, CALL_BROKEN,
                   "the answer's headers are longer than %zu bytes",
@@ -660,6 +693,9 @@ report_failure(struct call_transfer *t, CURLcode result)
         break;
     case CURLE_PARTIAL_FILE:
         call_fail(call, CALL_BROKEN, "the answer ended early");
+        break;
+    case CURLE_BAD_CONTENT_ENCODING:
+        call_fail(call, CALL_BROKEN, "its Content-Encoding cannot be undone");
         break;
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:

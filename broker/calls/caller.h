@@ -170,6 +170,9 @@ struct call {
     const struct networks *also; /* may be called beside `allowed` of the
                                     caller's options; lent until done; NULL:
                                     none */
+    bool undoes_coding; /* of a call with `take` or redirects: asks for none,
+                           and undoes gzip and deflate all the same; any other
+                           Content-Encoding: CALL_BROKEN */
     bool is_suspect;
     bool is_unproven; /* counts, and is_suspect does not */
     enum call_turn (*prepare)(struct call *call); /* may set headers and body,
@@ -200,6 +203,7 @@ struct call {
     struct slice answer;    /* of the body, at most max_answer bytes; empty
                                if it was handed over */
     bool is_cut;            /* there was more; the connection was closed */
+    bool is_coded;          /* undoes_coding has undone one */
     struct slice content_type;        /* of the answer; or empty */
     struct slice etag, last_modified; /* likewise, unchanged */
     struct slice links;               /* all Link headers, joined by commas */

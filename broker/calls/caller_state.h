@@ -141,6 +141,8 @@ struct call_transfer {
     bool is_short;     /* no descriptor was left */
     bool is_cut;       /* the answer is longer than max_answer or max_taken */
     bool is_foreign;   /* the answer is of another version of HTTP */
+    bool is_coded;     /* its Content-Encoding is being undone */
+    bool is_unknown;   /* it has one that cannot be undone */
     char error[CURL_ERROR_SIZE];
 
     /* For call_plain.c: libcurl only connects. */

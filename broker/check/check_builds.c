@@ -12,15 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <zlib.h>
+#include <archive.h>
+#include <archive_entry.h>
 
 #include "base/file.h"
-#include "base/gunzip.h"
 #include "broker/builds/generation.h"
 #include "broker/builds/zfile.h"
+#include "broker/builds/zip_writer.h"
+#include "broker/check/packed_file.h"
 #include "broker/check/parts.h"
 #include "broker/sets/links.h"
 #include "broker/store/store_queries.h"
+#include "proto/number.h"
+#include "proto/resourcesync/document_write.h"
 
 struct build_check {
     struct inspection *in;
@@ -28,7 +32,10 @@ struct build_check {
     char folder[INSPECTION_PATH];
     char path[INSPECTION_PATH]; /* of the file at hand */
     uint64_t bytes;             /* of all files */
+    uint64_t entries;           /* of the documents that have resources */
+    uint64_t reached;           /* the last entry of the last document */
     bool is_whole;              /* no file is missing */
+    bool has_damage;            /* a document cannot be read */
     bool may_be_missing;        /* only another broker has built it */
 };
 
@@ -55,56 +62,88 @@ open_part(struct build_check *b, enum generation_file file, uint64_t part)
     return -1;
 }
 
-struct plain {
-    struct buf bytes;
-    struct digest_check *digests;
+struct document {
+    struct zfile_header header;
+    struct buf *text;
 };
+
+static bool
+find_place(size_t n, uint64_t *at, uint64_t *plain, void *user)
+{
+    return zfile_block(&((struct document *)user)->header, n, at, plain);
+}
 
 static enum status
 on_plain(struct slice bytes, void *user, struct problem *why)
 {
-    struct plain *p = user;
+    struct buf *text = ((struct document *)user)->text;
 
-    buf_add_slice(&p->bytes, bytes);
-    if (p->bytes.failed)
-        return problem(why, STATUS_MALFORMED,
-                       "it is longer than its header "
-                       "says");
-    return digest_check_add(p->digests, bytes, why);
+    buf_add_slice(text, bytes);
+    return text->failed ? problem_memory(why) : STATUS_OK;
 }
 
+/* Reads all of a document. */
 static enum status
-inflate_step(struct slice bytes, void *user, struct problem *why)
+read_document(struct build_check *b, int fd, struct buf *text,
+              struct problem *why)
 {
-    return gunzip_all(user, bytes, why);
-}
-
-/* Inflates a document, and compares its digest. */
-static enum status
-inflate_document(struct build_check *b, int fd, const struct zfile *zfile,
-                 struct plain *plain, struct problem *why)
-{
-    struct gunzip *g = gunzip_new(zfile->plain + 1, false, on_plain, plain);
+    struct document d = {.text = text};
+    struct zfile zfile;
+    const struct packed_file file = {
+        .head = {(const char *)d.header.bytes, sizeof(d.header.bytes)},
+        .max_plain = ZFILE_PLAIN_MAX,
+        .place = find_place,
+        .on_plain = on_plain,
+        .user = &d,
+    };
     struct digest digest;
-    enum status rc = g ? STATUS_OK : problem_memory(why);
+    bool are_places_right;
+    enum status rc = zfile_look_close(fd, &zfile, &d.header, why);
 
     if (!rc && lseek(fd, 0, SEEK_SET))
         rc = problem(why, STATUS_IO, "%s", strerror(errno));
     if (!rc)
-        rc = inspection_read(b->in, fd, inflate_step, g, why);
-    if (!rc)
-        rc = gunzip_end(g, why);
-    if (!rc)
-        rc = digest_check_end(plain->digests, why);
-    gunzip_free(g);
+        rc = packed_file_read(b->in, fd, &file, &are_places_right, why);
     if (rc)
         return rc;
-    digest_check_sha256(plain->digests, &digest);
-    if (memcmp(&digest, &zfile->digest, sizeof(digest)) != 0)
-        rc = problem(why, STATUS_MALFORMED,
-                     "its digest is wrong: the bytes are not those that were "
-                     "written");
-    return rc;
+    digest_sha256(&digest, buf_slice(text));
+    if (text->size != zfile.plain || !digest_is_equal(&digest, &zfile.digest))
+        return problem(why, STATUS_MALFORMED,
+                       "its digest is wrong: the bytes are not those that were "
+                       "written");
+    return are_places_right
+               ? STATUS_OK
+               : problem(why, STATUS_MALFORMED,
+                         "its header names other places than those at which "
+                         "its blocks begin");
+}
+
+/* Compares the positions of a document with the row of its build: the manifests
+ * of a Change Dump follow one another. Counts its entries. */
+static enum status
+compare_row(struct build_check *b, enum generation_file file, uint64_t part,
+            struct slice text, struct problem *why)
+{
+    bool is_list = b->build.kind == GENERATION_RESOURCELIST;
+    bool is_piece =
+        file == GENERATION_MANIFEST && b->build.kind == GENERATION_CHANGEDUMP;
+    uint64_t behind = is_piece ? b->reached : b->build.after;
+    uint64_t after = 0, last = 0;
+
+    if (!number_read(document_value(text, " td:after=\""), &after) ||
+        !number_read(document_value(text, " td:last=\""), &last) ||
+        after != behind || last > b->build.seq ||
+        (!is_piece && last != b->build.seq))
+        return problem(why, STATUS_MALFORMED,
+                       "it is not of the entries %" PRIu64 " to %" PRIu64
+                       " that the row in tidings.db names",
+                       behind + 1, b->build.seq);
+    b->reached = last;
+    if (is_list ? part == GENERATION_INDEX : file != GENERATION_MANIFEST)
+        return STATUS_OK;
+    while (text.size > 0)
+        b->entries += slice_starts(slice_take(&text, '\n'), "<url>");
+    return STATUS_OK;
 }
 
 /* Checks a document; with --deep, or if `text` is not NULL, all of it, which
@@ -113,58 +152,100 @@ static void
 check_document(struct build_check *b, enum generation_file file, uint64_t part,
                struct buf *text)
 {
-    struct plain plain = {.digests = NULL};
     struct problem why = {""};
     struct zfile zfile;
+    struct buf plain;
     int fd = open_part(b, file, part);
     enum status rc;
 
     if (fd < 0)
         return;
-    buf_init(&plain.bytes, ZFILE_PLAIN_MAX);
-    rc = zfile_look(fd, &zfile, &why);
-    if (!rc && (text || b->in->is_deep)) {
-        plain.digests = digest_check_new((struct slice){"", 0}, zfile.plain);
-        rc = plain.digests && !digest_check_want_sha256(plain.digests)
-                 ? inflate_document(b, fd, &zfile, &plain, &why)
-                 : problem_memory(&why);
-    }
+    buf_init(&plain, ZFILE_PLAIN_MAX);
+    if (text || b->in->is_deep)
+        rc = read_document(b, fd, &plain, &why);
+    else
+        rc = zfile_look(fd, &zfile, &why);
+    if (!rc && b->in->is_deep)
+        rc = compare_row(b, file, part, buf_slice(&plain), &why);
     if (rc)
         inspection_find(b->in, FINDING_BUILD, b->path, "%s", why.text);
     else if (text)
-        buf_add_slice(text, buf_slice(&plain.bytes));
-    digest_check_free(plain.digests);
-    buf_fini(&plain.bytes);
+        buf_add_slice(text, buf_slice(&plain));
+    b->has_damage |= rc != STATUS_OK;
+    buf_fini(&plain);
     close(fd);
 }
 
-/* The value of an attribute of a line; empty: it has none. */
-static struct slice
-value_of(struct slice line, const char *name)
-{
-    const char *at = memmem(line.data, line.size, name, strlen(name));
-    struct slice rest;
-
-    if (!at)
-        return (struct slice){NULL, 0};
-    rest = (struct slice){at + strlen(name),
-                          line.size - (size_t)(at - line.data) - strlen(name)};
-    return slice_take_until(&rest, "\"");
-}
-
+/* Compares the next member of a package. */
 static enum status
-digest_step(struct slice bytes, void *user, struct problem *why)
+compare_member(struct archive *zip, struct slice name, struct slice hash,
+               uint64_t length, struct problem *why)
 {
-    return digest_check_add(user, bytes, why);
+    struct digest_check *digests = digest_check_new(hash, length);
+    enum status rc = digests ? STATUS_OK : problem_memory(why);
+    struct archive_entry *member;
+    struct slice bytes;
+    la_int64_t at;
+    int code = ARCHIVE_OK;
+
+    if (!rc && (archive_read_next_header(zip, &member) != ARCHIVE_OK ||
+                !slice_is(name, archive_entry_pathname(member))))
+        rc = problem(why, STATUS_MALFORMED,
+                     "it lacks the member %.*s, which its manifest names",
+                     SLICE_ARG(name));
+    while (!rc && code == ARCHIVE_OK) {
+        code = archive_read_data_block(zip, (const void **)&bytes.data,
+                                       &bytes.size, &at);
+        if (code == ARCHIVE_OK)
+            rc = digest_check_add(digests, bytes, why);
+        else if (code != ARCHIVE_EOF)
+            rc = problem(why, STATUS_MALFORMED, "it is no ZIP file: %s",
+                         archive_error_string(zip));
+    }
+    if (!rc)
+        rc = digest_check_end(digests, why);
+    digest_check_free(digests);
+    return rc;
 }
 
-/* Compares a package with its line in the document of the dump. */
-static void
-check_package(struct build_check *b, uint64_t part, struct slice line)
+/* Compares the members of a package with its manifest, which is the first. */
+static enum status
+compare_members(int fd, struct slice manifest, struct problem *why)
 {
-    struct slice length = value_of(line, " length=\"");
-    uint64_t size = strtoull(length.data ? length.data : "0", NULL, 10);
-    struct digest_check *digests = NULL;
+    struct archive *zip = archive_read_new();
+    char hash[DIGEST_TEXT_SIZE];
+    struct digest digest;
+    enum status rc = STATUS_OK;
+
+    digest_sha256(&digest, manifest);
+    digest_write(hash, &digest);
+    if (!zip || archive_read_support_format_zip(zip) ||
+        lseek(fd, 0, SEEK_SET) ||
+        archive_read_open_fd(zip, fd, INSPECTION_STEP))
+        rc = problem(why, STATUS_IO, "it cannot be read");
+    if (!rc)
+        rc = compare_member(zip, SLICE(ZIP_WRITER_MANIFEST),
+                            (struct slice){hash, sizeof(hash)}, manifest.size,
+                            why);
+    while (!rc && manifest.size > 0) {
+        struct slice line = slice_take(&manifest, '\n');
+        struct slice path = document_value(line, " path=\"/");
+
+        if (path.size > 0)
+            rc = compare_member(zip, path, document_value(line, " hash=\""),
+                                LENGTH_NONE, why);
+    }
+    archive_read_free(zip);
+    return rc;
+}
+
+/* Compares a package with its line in the document of the dump, and its members
+ * with its manifest. */
+static void
+check_package(struct build_check *b, uint64_t part, struct slice line,
+              struct slice manifest)
+{
+    uint64_t size = 0;
     struct problem why = {""};
     struct stat st;
     int fd = open_part(b, GENERATION_PACKAGE, part);
@@ -172,41 +253,43 @@ check_package(struct build_check *b, uint64_t part, struct slice line)
 
     if (fd < 0)
         return;
+    (void)!number_read(document_value(line, " length=\""), &size);
     if (!fstat(fd, &st) && (uint64_t)st.st_size != size)
         rc =
             problem(&why, STATUS_INVALID,
                     "it has %" PRIu64 " bytes, and the dump announces %" PRIu64,
                     (uint64_t)st.st_size, size);
-    if (!rc && b->in->is_deep) {
-        digests = digest_check_new(value_of(line, " hash=\""), size);
-        rc = digests ? inspection_read(b->in, fd, digest_step, digests, &why)
-                     : problem_memory(&why);
-        if (!rc)
-            rc = digest_check_end(digests, &why);
-    }
+    if (!rc && b->in->is_deep)
+        rc = inspection_compare(b->in, fd, document_value(line, " hash=\""),
+                                size, &why);
+    if (!rc && manifest.size > 0)
+        rc = compare_members(fd, manifest, &why);
     if (rc)
         inspection_find(b->in, FINDING_BUILD, b->path, "%s", why.text);
-    digest_check_free(digests);
     close(fd);
 }
 
 static void
 check_dump(struct build_check *b)
 {
-    struct buf text;
+    struct buf text, manifest;
     struct slice rest;
     uint64_t part = 0;
 
     buf_init(&text, ZFILE_PLAIN_MAX);
+    buf_init(&manifest, ZFILE_PLAIN_MAX);
     check_document(b, GENERATION_DOCUMENT, 1, &text);
+    b->reached = b->build.after;
     rest = buf_slice(&text);
     while (rest.size > 0) {
         struct slice line = slice_take(&rest, '\n');
 
         if (slice_starts(line, "<url>")) {
             part++;
-            check_document(b, GENERATION_MANIFEST, part, NULL);
-            check_package(b, part, line);
+            buf_clear(&manifest);
+            check_document(b, GENERATION_MANIFEST, part,
+                           b->in->is_deep ? &manifest : NULL);
+            check_package(b, part, line, buf_slice(&manifest));
         }
     }
     if (text.size > 0 && part != b->build.parts)
@@ -215,6 +298,7 @@ check_dump(struct build_check *b)
                         " packages, and it has %" PRIu64,
                         part, b->build.parts);
     b->is_whole &= text.size > 0;
+    buf_fini(&manifest);
     buf_fini(&text);
 }
 
@@ -249,6 +333,13 @@ check_build(struct build_check *b, const char *set)
         check_list(b);
     else
         check_dump(b);
+    if (b->is_whole && b->in->is_deep && !b->has_damage &&
+        (b->entries != b->build.n || b->reached != b->build.seq))
+        inspection_find(b->in, FINDING_BUILD, b->folder,
+                        "its documents have %" PRIu64
+                        " entries and end with entry %" PRIu64
+                        ", and its row has %" PRIu64 " and %" PRIu64,
+                        b->entries, b->reached, b->build.n, b->build.seq);
     if (b->is_whole && b->bytes != b->build.bytes)
         inspection_find(b->in, FINDING_BUILD, b->folder,
                         "its files have %" PRIu64 " bytes, and %" PRIu64

@@ -64,30 +64,20 @@ name_file(char to[INSPECTION_PATH], const char *set,
     inspection_path(to, set, name);
 }
 
-static enum status
-add_bytes(struct slice bytes, void *user, struct problem *why)
-{
-    return digest_check_add(user, bytes, why);
-}
-
 /* Compares the bytes of an open file with its name. */
 static enum status
 compare_bytes(struct inspection *in, int fd, const struct digest *digest,
               struct problem *why)
 {
     char text[DIGEST_TEXT_SIZE];
-    struct digest_check *digests;
     enum status rc;
 
     digest_write(text, digest);
-    digests = digest_check_new((struct slice){text, sizeof(text)}, LENGTH_NONE);
-    rc = digests ? inspection_read(in, fd, add_bytes, digests, why)
-                 : problem_memory(why);
-    if (!rc && digest_check_end(digests, NULL))
-        rc =
-            problem(why, STATUS_INVALID, "its bytes are not those of its name");
-    digest_check_free(digests);
-    return rc;
+    rc = inspection_compare(in, fd, (struct slice){text, sizeof(text)},
+                            LENGTH_NONE, why);
+    return rc == STATUS_INVALID
+               ? problem(why, rc, "its bytes are not those of its name")
+               : rc;
 }
 
 static void

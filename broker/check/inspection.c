@@ -217,6 +217,26 @@ inspection_read(struct inspection *in, int fd, inspection_bytes_fn *fn,
     return rc;
 }
 
+static enum status
+add_bytes(struct slice bytes, void *user, struct problem *why)
+{
+    return digest_check_add(user, bytes, why);
+}
+
+enum status
+inspection_compare(struct inspection *in, int fd, struct slice hash,
+                   uint64_t length, struct problem *why)
+{
+    struct digest_check *digests = digest_check_new(hash, length);
+    enum status rc = digests ? inspection_read(in, fd, add_bytes, digests, why)
+                             : problem_memory(why);
+
+    if (!rc)
+        rc = digest_check_end(digests, why);
+    digest_check_free(digests);
+    return rc;
+}
+
 /* Sets */
 
 /* A removed set has rows until its files are gone. */

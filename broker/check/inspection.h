@@ -105,6 +105,12 @@ MUST_CHECK enum status inspection_read(struct inspection *in, int fd,
                                        inspection_bytes_fn *fn, void *user,
                                        struct problem *why);
 
+/* Compares the same bytes with a list of digests (`hash`) and a length, or
+ * LENGTH_NONE. STATUS_INVALID: they are others. */
+MUST_CHECK enum status inspection_compare(struct inspection *in, int fd,
+                                          struct slice hash, uint64_t length,
+                                          struct problem *why);
+
 /* The path of the folder, or of a file, of a set. */
 void inspection_path(char to[INSPECTION_PATH], const char *set,
                      const char *name);

@@ -10,17 +10,12 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/gunzip.h"
+#include "broker/check/packed_file.h"
 #include "broker/log/list_file.h"
 #include "broker/log/log.h"
 #include "broker/store/store_queries.h"
-#include "proto/resourcesync/document_write.h"
 
 #define STORE "tidings.db"
-
-/* Each block but the first follows a full flush of deflate, which ends so. */
-#define FLUSH_BYTES "\0\0\xff\xff"
-#define FLUSH_SIZE  4
 
 /* Claims */
 
@@ -44,13 +39,13 @@ compare_claims(struct log_walk *w)
     for (size_t i = 0; i < w->n_claims; i++) {
         const struct log_claim *claim = &w->claims[i];
 
-        if (claim->seq != w->seq)
+        if (claim->seq != w->at.last)
             continue;
-        if (claim->has_us && claim->us != w->us)
+        if (claim->has_us && claim->us != w->at.last_us)
             inspection_find(w->in, claim->kind, claim->path,
                             "%s has another time than in the log", claim->what);
         if (claim->has_digest &&
-            memcmp(&claim->digest, &w->digest, sizeof(w->digest)) != 0)
+            !digest_is_equal(&claim->digest, &w->at.digest))
             inspection_find(w->in, claim->kind, claim->path,
                             "%s has another digest than in the log",
                             claim->what);
@@ -62,43 +57,23 @@ static void
 move_to(struct log_walk *w, uint64_t seq, int64_t us,
         const struct digest *digest)
 {
-    w->seq = seq;
-    w->us = us;
-    w->digest = *digest;
+    if (seq != w->at.last)
+        w->at.name[0] = w->at.next[0] = '\0'; /* it is behind no list */
+    w->at.last = seq;
+    w->at.last_us = us;
+    w->at.digest = *digest;
     compare_claims(w);
 }
 
-/* Entries */
-
-/* Takes the entry that `text` begins with. STATUS_MALFORMED: `why` says what is
- * wrong with it. */
-static enum status
-take_entry(struct log_walk *w, struct slice *text, struct problem *why)
+/* The walk has come to the entry. */
+static void
+pass_entry(struct log_walk *w, struct slice fragment,
+           const struct fragment_view *view)
 {
-    struct fragment_view view;
-    struct slice fragment;
-
-    if (fragment_view(*text, &view))
-        return problem(why, STATUS_MALFORMED,
-                       "what follows entry %" PRIu64 " is no entry", w->seq);
-    if (view.seq != w->seq + 1)
-        return problem(why, STATUS_MALFORMED,
-                       "entry %" PRIu64 " follows entry %" PRIu64, view.seq,
-                       w->seq);
-    if (view.us <= w->us)
-        return problem(why, STATUS_MALFORMED,
-                       "entry %" PRIu64 " is not later than the one before it",
-                       view.seq);
-    fragment = (struct slice){text->data, view.size};
-    digest_add(&w->digest, fragment);
-    w->seq = view.seq;
-    w->us = view.us;
-    slice_skip(text, view.size);
     w->in->counts.entries++;
     compare_claims(w);
     if (w->on_entry)
-        w->on_entry(fragment, &view, w->user);
-    return STATUS_OK;
+        w->on_entry(fragment, view, w->user);
 }
 
 /* Files of closed lists */
@@ -108,162 +83,100 @@ struct list_reading {
     struct list_info info;
     struct slice header, marks; /* of the row */
     char path[INSPECTION_PATH];
-    struct buf text; /* inflated, not taken yet */
-    uint64_t plain;  /* taken bytes */
-    size_t mark;     /* the next one to be compared */
+    struct list_proof *proof;
+    size_t mark; /* the next one to be compared */
     bool has_false_mark;
 };
 
-/* Compares the mark at this place, if one is due. */
+/* Compares the mark at this place, byte `plain` of the list, if one is due. */
 static void
-compare_mark(struct list_reading *r)
+compare_mark(struct list_reading *r, uint64_t plain)
 {
-    const struct log_walk *w = r->walk;
+    const struct list_chain *at = &r->walk->at;
     struct list_mark mark;
 
     if (r->mark >= list_file_n_marks(r->marks))
         return;
     mark = list_file_mark(r->marks, r->mark);
-    if (mark.after > w->seq)
+    if (mark.after > at->last)
         return;
     r->mark++;
-    r->has_false_mark |=
-        mark.after != w->seq || mark.plain != r->plain ||
-        mark.after_us != w->us ||
-        memcmp(&mark.digest, &w->digest, sizeof(w->digest)) != 0;
+    r->has_false_mark |= mark.after != at->last || mark.plain != plain ||
+                         mark.after_us != at->last_us ||
+                         !digest_is_equal(&mark.digest, &at->digest);
 }
 
+/* Compares the head with the row. The proof compares it with the entries. */
 static enum status
-take_header(struct list_reading *r, struct slice *text, struct problem *why)
+on_head(const struct list_head *head, void *user, struct problem *why)
 {
-    if (text->size < r->header.size)
-        return STATUS_AGAIN;
-    if (memcmp(text->data, r->header.data, r->header.size) != 0)
+    struct list_reading *r = user;
+    const struct coverage *covers = &head->covers;
+    const struct list_info *info = &r->info;
+
+    if (!slice_equal(head->text, r->header))
         return problem(why, STATUS_MALFORMED,
                        "its header is not the one in tidings.db");
-    slice_skip(text, r->header.size);
-    r->plain = r->header.size;
-    compare_mark(r);
+    if (covers->after != info->after || covers->last != info->last ||
+        covers->from_us != info->from_us ||
+        covers->until_us != info->until_us ||
+        !digest_is_equal(&covers->digest, &info->digest))
+        return problem(why, STATUS_MALFORMED,
+                       "its row in tidings.db does not say what its header "
+                       "says");
+    compare_mark(r, head->text.size);
     return STATUS_OK;
 }
 
-/* Takes the whole entries of `text`. */
 static enum status
-take_entries(struct list_reading *r, struct slice *text, struct problem *why)
+on_entry(const struct list_entry *entry, void *user, struct problem *why)
 {
-    uint64_t end = r->header.size + r->info.bytes;
-    enum status rc = STATUS_OK;
+    struct list_reading *r = user;
+    struct log_walk *w = r->walk;
 
-    while (!rc && r->plain < end) {
-        const char *line = memchr(text->data, '\n', text->size);
-        size_t before = text->size;
-
-        if (!line && text->size > FRAGMENT_MAX)
-            return problem(why, STATUS_MALFORMED,
-                           "what follows entry %" PRIu64 " is no entry",
-                           r->walk->seq);
-        if (!line)
-            return STATUS_AGAIN;
-        rc = take_entry(r->walk, text, why);
-        r->plain += before - text->size;
-        if (!rc)
-            compare_mark(r);
-    }
-    return rc;
+    (void)why;
+    w->at.last = entry->view->seq;
+    w->at.last_us = entry->view->us;
+    w->at.digest = *entry->digest;
+    pass_entry(w, entry->text, entry->view);
+    compare_mark(r, entry->at + entry->text.size);
+    return STATUS_OK;
 }
 
 /* Receives plain bytes of the file. */
 static enum status
 on_bytes(struct slice bytes, void *user, struct problem *why)
 {
-    struct list_reading *r = user;
-    struct slice text;
-    enum status rc = STATUS_OK;
-
-    buf_add_slice(&r->text, bytes);
-    if (r->text.failed)
-        return problem(why, STATUS_MALFORMED, "it is longer than its list");
-    text = buf_slice(&r->text);
-    if (r->plain == 0)
-        rc = take_header(r, &text, why);
-    if (!rc)
-        rc = take_entries(r, &text, why);
-    memmove(r->text.data, text.data, text.size);
-    r->text.size = text.size;
-    return rc == STATUS_AGAIN ? STATUS_OK : rc;
+    return list_proof_feed(((struct list_reading *)user)->proof, bytes, why);
 }
 
-/* Compares the end of the file with that of the list. */
-static enum status
-check_list_end(struct list_reading *r, struct problem *why)
+static bool
+find_place(size_t n, uint64_t *at, uint64_t *plain, void *user)
 {
-    const struct log_walk *w = r->walk;
-    const struct list_info *info = &r->info;
+    const struct list_reading *r = user;
+    struct list_mark mark;
 
-    if (w->seq != info->last)
-        return problem(why, STATUS_MALFORMED,
-                       "it ends with entry %" PRIu64
-                       ", and its list with %" PRIu64,
-                       w->seq, info->last);
-    if (memcmp(&w->digest, &info->digest, sizeof(w->digest)) != 0)
-        return problem(why, STATUS_MALFORMED,
-                       "its digest is wrong: some of the entries %" PRIu64
-                       " to %" PRIu64 " are not those that were stored",
-                       info->after + 1, info->last);
-    if (w->us != info->until_us)
-        return problem(why, STATUS_MALFORMED,
-                       "its last entry is not of the time when its list ends");
-    if (!slice_equal(buf_slice(&r->text), document_footer_of(DOCUMENT_URLSET)))
-        return problem(why, STATUS_MALFORMED, "its end is not that of a list");
-    return STATUS_OK;
-}
-
-static enum status
-inflate_step(struct slice bytes, void *user, struct problem *why)
-{
-    return gunzip_all(user, bytes, why);
-}
-
-static enum status
-inflate_file(struct list_reading *r, int fd, struct problem *why)
-{
-    /* More would be no list: its footer has a few bytes. */
-    struct gunzip *g =
-        gunzip_new(r->header.size + r->info.bytes + 1024, false, on_bytes, r);
-    enum status rc = g ? inspection_read(r->walk->in, fd, inflate_step, g, why)
-                       : problem_memory(why);
-
-    if (!rc)
-        rc = gunzip_end(g, why);
-    gunzip_free(g);
-    return rc;
-}
-
-/* Checks that readers can enter the file at its marks. */
-static void
-check_marks(struct list_reading *r, int fd)
-{
-    size_t n = list_file_n_marks(r->marks);
-
-    for (size_t i = 0; !r->has_false_mark && i < n; i++) {
-        struct list_mark mark = list_file_mark(r->marks, i);
-        char bytes[FLUSH_SIZE];
-
-        r->has_false_mark =
-            mark.at < FLUSH_SIZE ||
-            pread(fd, bytes, FLUSH_SIZE, (off_t)(mark.at - FLUSH_SIZE)) !=
-                FLUSH_SIZE ||
-            memcmp(bytes, FLUSH_BYTES, FLUSH_SIZE) != 0;
-    }
-    if (r->has_false_mark || r->mark != n)
-        inspection_find(r->walk->in, FINDING_MARKS, r->path,
-                        "the marks in tidings.db do not fit to the file");
+    if (n >= list_file_n_marks(r->marks))
+        return false;
+    mark = list_file_mark(r->marks, n);
+    *at = mark.at;
+    *plain = mark.plain;
+    return true;
 }
 
 static enum status
 read_list_file(struct list_reading *r, struct problem *why)
 {
+    const struct packed_file file = {
+        .head = {list_file_gzip, sizeof(list_file_gzip)},
+        /* More would be no list: its footer has a few bytes. */
+        .max_plain = r->header.size + r->info.bytes + 1024,
+        .place = find_place,
+        .on_plain = on_bytes,
+        .user = r,
+    };
     char whole[4096 + INSPECTION_PATH];
+    bool are_places_right;
     int fd;
     enum status rc;
 
@@ -275,12 +188,14 @@ read_list_file(struct list_reading *r, struct problem *why)
         return problem(why, STATUS_IO, "it cannot be opened: %s",
                        strerror(errno));
     r->walk->in->counts.files++;
-    rc = inflate_file(r, fd, why);
+    rc = packed_file_read(r->walk->in, fd, &file, &are_places_right, why);
     if (!rc)
-        rc = check_list_end(r, why);
-    if (!rc)
-        check_marks(r, fd);
+        rc = list_proof_end(r->proof, &r->walk->at, why);
     close(fd);
+    if (!rc && (!are_places_right || r->has_false_mark ||
+                r->mark != list_file_n_marks(r->marks)))
+        inspection_find(r->walk->in, FINDING_MARKS, r->path,
+                        "the marks in tidings.db do not fit to the file");
     return rc;
 }
 
@@ -289,6 +204,7 @@ read_list_file(struct list_reading *r, struct problem *why)
 static void
 walk_file(struct log_walk *w, sqlite3_stmt *q, bool is_needed)
 {
+    static const struct list_proof_events events = {on_head, on_entry};
     struct list_reading r = {
         .walk = w,
         .info = store_column_list(q),
@@ -302,20 +218,17 @@ walk_file(struct log_walk *w, sqlite3_stmt *q, bool is_needed)
     list_file_name(name, r.info.number);
     snprintf(folder, sizeof(folder), LOG_CHANGES "/%s", name);
     inspection_path(r.path, w->set->name, folder);
-    buf_init(&r.text, r.header.size + 2 * FRAGMENT_MAX + 2 * INSPECTION_STEP);
     move_to(w, r.info.after, r.info.from_us, &r.info.before);
-    rc = read_list_file(&r, &why);
-    buf_fini(&r.text);
+    r.proof = list_proof_new(&w->at, r.path, &events, &r);
+    rc = r.proof ? read_list_file(&r, &why) : problem_memory(&why);
+    list_proof_free(r.proof);
     if (rc == STATUS_NOT_FOUND && !is_needed)
         return;
-    if (w->set->epoch[0] &&
-        !memmem(r.header.data, r.header.size, w->set->epoch, EPOCH_SIZE))
-        inspection_find(w->in, FINDING_LIST, r.path,
-                        "it is not of the set's epoch %s", w->set->epoch);
     w->in->counts.lists++;
     if (rc) {
         inspection_find(w->in, FINDING_LIST, r.path, "%s", why.text);
         w->is_broken = true;
+        w->at.name[0] = w->at.next[0] = '\0';
         move_to(w, r.info.last, r.info.until_us, &r.info.digest);
     }
 }
@@ -368,16 +281,24 @@ walk_batch(struct log_walk *w, sqlite3_stmt *q)
     buf_init(&room, (size_t)2 * BATCH_BYTES_MAX);
     rc = find_entries(w, q, &room, &text, &why);
 
-    if (first != w->seq + 1) {
+    if (first != w->at.last + 1) {
         problem_set(&why, "entries %" PRIu64 " to %" PRIu64 " are missing",
-                    w->seq + 1, first - 1);
+                    w->at.last + 1, first - 1);
         find_damage(w, why.text);
         move_to(w, first - 1, sqlite3_column_int64(q, 2), &before);
     }
-    while (!rc && text.size > 0)
-        rc = take_entry(w, &text, &why);
-    if (!rc && (w->seq != last || w->us != sqlite3_column_int64(q, 3) ||
-                memcmp(&w->digest, &digest, sizeof(digest)) != 0))
+    while (!rc && text.size > 0) {
+        struct fragment_view view;
+
+        rc = list_chain_add(&w->at, text, &view, &why);
+        if (rc)
+            break;
+        pass_entry(w, (struct slice){text.data, view.size}, &view);
+        slice_skip(&text, view.size);
+    }
+    if (!rc &&
+        (w->at.last != last || w->at.last_us != sqlite3_column_int64(q, 3) ||
+         !digest_is_equal(&w->at.digest, &digest)))
         rc = problem(&why, STATUS_MALFORMED,
                      "entries %" PRIu64 " to %" PRIu64
                      " are not those that were stored: their digest is wrong",
@@ -400,16 +321,16 @@ walk_rows(struct log_walk *w, uint64_t last, bool is_open)
 
     if (!rc) {
         sqlite3_bind_int64(q, 1, w->set->id);
-        sqlite3_bind_int64(q, 2, (sqlite3_int64)w->seq);
+        sqlite3_bind_int64(q, 2, (sqlite3_int64)w->at.last);
         sqlite3_bind_int64(q, 3, (sqlite3_int64)last);
     }
     while (!rc && !(rc = db_step(w->db, q, &row, "read the log", &why)) && row)
         walk_batch(w, q);
     sqlite3_finalize(q);
-    if (!rc && w->seq < last && !is_open)
+    if (!rc && w->at.last < last && !is_open)
         rc = problem(&why, STATUS_MALFORMED,
                      "entries %" PRIu64 " to %" PRIu64 " are missing",
-                     w->seq + 1, last);
+                     w->at.last + 1, last);
     if (rc)
         find_damage(w, why.text);
 }
@@ -420,8 +341,8 @@ walk_unfiled(struct log_walk *w, const struct list_info *info)
 {
     move_to(w, info->after, info->from_us, &info->before);
     walk_rows(w, info->last, false);
-    if (w->seq != info->last || w->us != info->until_us ||
-        memcmp(&w->digest, &info->digest, sizeof(w->digest)) != 0)
+    if (w->at.last != info->last || w->at.last_us != info->until_us ||
+        !digest_is_equal(&w->at.digest, &info->digest))
         inspection_find(w->in, FINDING_LOG, STORE,
                         "list %" PRIu64 " of set %s does not end with its last "
                         "entry %" PRIu64,
@@ -506,6 +427,7 @@ log_walk_run(struct log_walk *w)
     struct problem why = {""};
     struct digest start;
 
+    memcpy(w->at.epoch, w->set->epoch, sizeof(w->at.epoch));
     digest_start(&start, slice_of(w->set->epoch));
     move_to(w, 0, w->set->created_us, &start);
     if (walk_lists(w, &why))

@@ -2,9 +2,8 @@
  * log_walk.h - the entries of a set, one after the other, as the log keeps
  * them: in files of closed lists, then in rows of tidings.db.
  *
- * The walk checks that the numbers have neither gap nor repeat, that times
- * grow, and that every digest is right. Behind damage it goes on at the next
- * place whose digest is stored.
+ * The walk proves them (proto/resourcesync/list_proof.h). Behind damage it goes
+ * on at the next place whose digest is stored.
  */
 #ifndef BROKER_CHECK_LOG_WALK_H
 #define BROKER_CHECK_LOG_WALK_H
@@ -13,9 +12,7 @@
 #include <stdint.h>
 
 #include "broker/check/inspection.h"
-#include "proto/resourcesync/digest.h"
-#include "proto/resourcesync/fragment.h"
-#include "proto/slice.h"
+#include "proto/resourcesync/list_proof.h"
 
 /* Another part of the data says what the log has at `seq`. */
 struct log_claim {
@@ -35,11 +32,9 @@ typedef void log_walk_fn(struct slice fragment,
 struct log_walk {
     struct inspection *in;
     const struct inspected_set *set;
-    struct db *db; /* tidings.db */
-    uint64_t seq;  /* the entry before the next one */
-    int64_t us;
-    struct digest digest;
-    bool is_broken; /* some entries could not be read */
+    struct db *db;        /* tidings.db */
+    struct list_chain at; /* up to the entry before the next one */
+    bool is_broken;       /* some entries could not be read */
     struct log_claim *claims;
     size_t n_claims, claims_capacity;
     log_walk_fn *on_entry; /* or NULL */

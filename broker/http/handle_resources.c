@@ -27,6 +27,9 @@
 /* The bytes read while a block is written are fewer. */
 #define WAITING_MAX ((size_t)4 << 20)
 
+/* Resources of a source. */
+#define COUNT_MAX (UINT64_C(1) << 40)
+
 /* Memory of an upload, counted as of posts: a block, its keys, and the
  * parser. */
 #define HELD ((size_t)6 << 20)
@@ -61,6 +64,7 @@ struct putting {
 
     struct upload *upload;
     struct upload_file_about about;
+    bool knows_held_back; /* the client reads `held_back` */
     struct input_reader *reader;
     struct decoding decoding;
     struct block block;
@@ -168,54 +172,75 @@ refuse_upload(struct putting *p, enum status rc, const struct problem *why)
 /* The archive's answer */
 
 static void
-answer_counts(struct request *rq, const char *set,
-              const struct upload_outcome *o)
+add_counts(struct buf *to, const char *set, const struct upload_outcome *o)
 {
+    const struct resource_diff_counts *c = &o->counts;
     char position[POSITION_MAX] = "";
-    struct buf text;
 
     if (o->epoch[0])
         position_write(position, o->epoch, o->last ? o->last : o->head);
-    buf_init(&text, 4096);
-    BUF_ADD(&text, "{\"set\":");
-    json_text(&text, slice_of(set));
-    buf_add_format(&text,
+    BUF_ADD(to, "\"set\":");
+    json_text(to, slice_of(set));
+    buf_add_format(to,
                    ",\"created\":%" PRIu64 ",\"updated\":%" PRIu64
                    ",\"deleted\":%" PRIu64 ",\"unchanged\":%" PRIu64
-                   ",\"newer\":%" PRIu64,
-                   o->counts.created, o->counts.updated, o->counts.deleted,
-                   o->counts.unchanged, o->counts.newer);
+                   ",\"newer\":%" PRIu64 ",\"held_back\":%" PRIu64
+                   ",\"resources\":%" PRIu64,
+                   c->created, c->updated, c->deleted, c->unchanged, c->newer,
+                   c->held_back, o->resources);
     if (o->last)
-        buf_add_format(&text, ",\"first\":%" PRIu64 ",\"last\":%" PRIu64,
-                       o->first, o->last);
+        buf_add_format(to, ",\"first\":%" PRIu64 ",\"last\":%" PRIu64, o->first,
+                       o->last);
     else
-        BUF_ADD(&text, ",\"first\":null,\"last\":null");
+        BUF_ADD(to, ",\"first\":null,\"last\":null");
     if (position[0])
-        buf_add_format(&text, ",\"position\":\"%s\"}\n", position);
+        buf_add_format(to, ",\"position\":\"%s\"", position);
     else
-        BUF_ADD(&text, ",\"position\":null}\n");
+        BUF_ADD(to, ",\"position\":null");
+}
+
+static void
+answer_counts(struct request *rq, const char *set,
+              const struct upload_outcome *o)
+{
+    struct buf text;
+
+    buf_init(&text, 4096);
+    BUF_ADD(&text, "{");
+    add_counts(&text, set, o);
+    BUF_ADD(&text, "}\n");
     answers_json(rq, 200, &text);
 }
 
-/* Waiting does not help, so there is no Retry-After. */
+/* Answers 409 to a client that does not know that deletions may be held back:
+ * it must not take the set for equal to its list. Waiting does not help, so
+ * there is no Retry-After. */
 static void
-answer_guarded(struct request *rq, const struct upload_outcome *o)
+answer_held_back(struct request *rq, const struct putting *p)
 {
+    const struct upload_outcome *o = &p->outcome;
+    struct problem why = {""};
     struct response r;
     struct buf members;
+    char excess[64];
 
+    snprintf(excess, sizeof(excess), "more than %u %%", p->about.max_delete);
+    if (p->about.left_out)
+        snprintf(excess, sizeof(excess),
+                 "and %" PRIu64 " rows of the list were left out",
+                 p->about.left_out);
+    problem_set(&why,
+                "held back: %" PRIu64 " of %" PRIu64
+                " resources would be deleted, %s; accept-deletions=%" PRIu64
+                " says that it is meant. All else was done",
+                o->counts.held_back, o->resources, excess, o->counts.held_back);
     buf_init(&members, 4096);
-    buf_add_format(&members,
-                   ",\"created\":%" PRIu64 ",\"updated\":%" PRIu64
-                   ",\"deleted\":%" PRIu64 ",\"unchanged\":%" PRIu64
-                   ",\"newer\":%" PRIu64 ",\"resources\":%" PRIu64,
-                   o->counts.created, o->counts.updated, o->counts.deleted,
-                   o->counts.unchanged, o->counts.newer, o->resources);
+    BUF_ADD(&members, ",");
+    add_counts(&members, p->name, o);
     BUF_ADD(&members, "\0");
     count_rejected(409);
     response_init(&r, 409, NULL);
-    response_answer_problem(rq, &r, &o->why,
-                            members.failed ? NULL : members.data);
+    response_answer_problem(rq, &r, &why, members.failed ? NULL : members.data);
     buf_fini(&members);
 }
 
@@ -236,12 +261,12 @@ on_answered(struct task *task)
     give_back(p);
     if (rq) {
         request_set_user(rq, NULL);
-        if (!o->status)
-            answer_counts(rq, p->name, o);
-        else if (o->is_guarded)
-            answer_guarded(rq, o);
-        else
+        if (o->status)
             answer_failed(rq, o);
+        else if (o->counts.held_back && !p->knows_held_back)
+            answer_held_back(rq, p);
+        else
+            answer_counts(rq, p->name, o);
     }
     putting_free(p);
 }
@@ -489,21 +514,37 @@ static const struct request_handlers handlers = {
 
 /* The request */
 
+/* Reads a number; *is_there (may be NULL): it is given. */
 static enum status
-read_max_delete(struct request *rq, unsigned *percent, struct problem *why)
+read_number(struct request *rq, const char *name, uint64_t max,
+            uint64_t *number, bool *is_there, struct problem *why)
 {
     struct slice value;
-    uint64_t number;
+    bool is_given = request_parameter(rq, name, &value);
 
-    *percent = UPLOADS_MAX_DELETE;
-    if (!request_parameter(rq, "max-delete", &value))
+    if (is_there)
+        *is_there = is_given;
+    if (!is_given || (number_read(value, number) && *number <= max))
         return STATUS_OK;
-    if (!number_read(value, &number) || number > 100)
-        return problem(why, STATUS_MALFORMED,
-                       "max-delete: not a number of percent, 0 to 100: \"%s\"",
-                       problem_quote(value).text);
-    *percent = (unsigned)number;
-    return STATUS_OK;
+    return problem(why, STATUS_MALFORMED,
+                   "%s: not a number from 0 to %" PRIu64 ": \"%s\"", name, max,
+                   problem_quote(value).text);
+}
+
+/* What may be deleted */
+static enum status
+read_consent(struct putting *p, struct request *rq, struct problem *why)
+{
+    uint64_t percent = UPLOADS_MAX_DELETE;
+    enum status rc = read_number(rq, "max-delete", 100, &percent, NULL, why);
+
+    p->about.max_delete = (unsigned)percent;
+    if (!rc)
+        rc = read_number(rq, "accept-deletions", COUNT_MAX, &p->about.accepted,
+                         &p->knows_held_back, why);
+    return rc ? rc
+              : read_number(rq, "left-out", COUNT_MAX, &p->about.left_out, NULL,
+                            why);
 }
 
 static enum status
@@ -552,7 +593,7 @@ begin_upload(struct putting *p, struct request *rq, struct slice name,
     struct registry *registry = p->http->registry;
     struct slice coding;
     struct head head;
-    enum status rc = read_max_delete(rq, &p->about.max_delete, why);
+    enum status rc = read_consent(p, rq, why);
 
     memcpy(p->name, name.data, name.size);
     if (!rc)

@@ -1,5 +1,6 @@
 /*
- * handle_sets.c - PUT, PATCH, GET and DELETE a set; GET all sets.
+ * handle_sets.c - PUT, PATCH, GET and DELETE a set, and the report of its
+ * harvester; GET all sets.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "broker/net/response.h"
 #include "broker/push/transports.h"
 #include "broker/sets/alteration.h"
+#include "broker/sets/harvest.h"
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
 #include "broker/sets/rates.h"
@@ -20,9 +22,9 @@
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/json.h"
 
-/* The largest description of a set: settings full of escapes, and the links of
- * its bridges and hubs. */
-#define DESCRIPTION_MAX 131072
+/* The largest description of a set: settings and a harvest full of escapes, and
+ * the links of its bridges and hubs. */
+#define DESCRIPTION_MAX (131072 + HARVEST_TEXT_MAX)
 
 /* Sets in one page of GET /sets: described without a disk, in a millisecond.
  * The last page that a request looks at may bring half as many more. */
@@ -74,6 +76,19 @@ add_rate(struct buf *to, const struct set *set)
     rates_write_minutes(to, rate.entries);
 }
 
+/* Appends "harvest", the report of the set's harvester, if it has one. */
+static void
+add_harvest(struct buf *to, const struct set *set)
+{
+    struct harvest *harvest = registry_harvest(set);
+
+    if (!harvest)
+        return;
+    BUF_ADD(to, ",\"harvest\":");
+    buf_add_slice(to, harvest->text);
+    harvest_unref(harvest);
+}
+
 /* Appends the short object that stands for a set among others. */
 static void
 add_entry(struct buf *to, const struct set *set, const struct head *head,
@@ -88,6 +103,7 @@ add_entry(struct buf *to, const struct set *set, const struct head *head,
     json_text_member(to, "href", slice_of(self.text));
     if (has_rate)
         add_rate(to, set);
+    add_harvest(to, set);
     BUF_ADD(to, "}");
 }
 
@@ -248,6 +264,7 @@ add_description(struct buf *to, const struct set *set, const struct head *head)
     settings_write(to, &settings, true);
     add_content(to, set, &settings);
     settings_fini(&settings);
+    add_harvest(to, set);
     buf_add_format(to,
                    ",\"lists\":{\"open\":%" PRIu64 ",\"entries\":%" PRIu64
                    ",\"bytes\":%" PRIu64 ",\"closed\":%" PRIu64
@@ -445,6 +462,55 @@ static const struct request_handlers settings_handlers = {
     .on_gone = on_gone,
 };
 
+/* The report of a harvester */
+
+/* 204 when it, or its end, or that of the set, is on disk. */
+static void
+on_quiet(struct task *task)
+{
+    struct putting *p = list_entry(task, struct putting, task);
+    const struct post *post = &p->alteration->post;
+    struct request *rq = ticket_request(p->ticket);
+    struct response r;
+
+    if (rq)
+        request_set_user(rq, NULL);
+    if (rq && post->status) {
+        answers_failure(rq, post->status, &post->why, NULL, NULL);
+    } else if (rq) {
+        response_init(&r, 204, NULL);
+        request_answer(rq, &r);
+    }
+    putting_free(p);
+}
+
+static void
+on_harvest_end(struct request *rq)
+{
+    struct putting *p = request_user(rq);
+    struct harvest *harvest = NULL;
+    struct problem why = {""};
+    enum status rc = harvest_read(&harvest, buf_slice(&p->body), &why);
+
+    if (rc) {
+        refuse_change(rq, p, rc, &why);
+        return;
+    }
+    p->task.run = on_quiet;
+    p->ticket = request_ticket(rq);
+    request_set_user(rq, NULL); /* the log owns it now */
+    rc = alter_harvest(p->http->registry, slice_of(p->name), request_client(rq),
+                       harvest, on_altered, p, &why);
+    if (rc)
+        refuse_change(rq, p, rc, &why);
+}
+
+static const struct request_handlers harvest_handlers = {
+    .on_data = on_data,
+    .on_end = on_harvest_end,
+    .on_gone = on_gone,
+};
+
 /* Reads ?NAME=yes; "no" is the default. */
 static enum status
 read_yes(struct request *rq, const char *name, bool *is_yes,
@@ -463,8 +529,9 @@ read_yes(struct request *rq, const char *name, bool *is_yes,
 }
 
 static void
-receive_settings(struct http *http, struct request *rq,
-                 const struct route_target *target, enum alter_mode mode)
+receive_body(struct http *http, struct request *rq,
+             const struct route_target *target, enum alter_mode mode,
+             const struct request_handlers *handlers)
 {
     struct problem why = PROBLEM_MEMORY;
     struct putting *p = NULL;
@@ -485,7 +552,7 @@ receive_settings(struct http *http, struct request *rq,
     memcpy(p->name, target->name.data, target->name.size);
     buf_init(&p->body, (size_t)target->body_max);
     request_set_user(rq, p);
-    request_receive(rq, &settings_handlers, target->body_max);
+    request_receive(rq, handlers, target->body_max);
 }
 
 void
@@ -499,53 +566,87 @@ handle_set_put(struct http *http, struct request *rq,
     if (rc)
         answers_failure(rq, rc, &why, NULL, NULL);
     else
-        receive_settings(http, rq, target,
-                         is_new ? ALTER_CREATE : ALTER_REPLACE);
+        receive_body(http, rq, target, is_new ? ALTER_CREATE : ALTER_REPLACE,
+                     &settings_handlers);
 }
 
 void
 handle_set_patch(struct http *http, struct request *rq,
                  const struct route_target *target)
 {
-    receive_settings(http, rq, target, ALTER_CHANGE);
+    receive_body(http, rq, target, ALTER_CHANGE, &settings_handlers);
 }
 
-/* DELETE: 204 when the removal is on disk. */
+/* DELETE of the set, or of the report of its harvester. */
 static void
-on_removed(struct task *task)
+end_something(struct http *http, struct request *rq,
+              const struct route_target *target, bool is_harvest)
 {
-    struct putting *p = list_entry(task, struct putting, task);
-    const struct post *post = &p->alteration->post;
-    struct request *rq = ticket_request(p->ticket);
-    struct response r;
+    struct putting *p = calloc(1, sizeof(*p));
+    struct problem why = PROBLEM_MEMORY;
+    enum status rc = STATUS_MEMORY;
 
-    if (rq && post->status) {
-        answers_failure(rq, post->status, &post->why, NULL, NULL);
-    } else if (rq) {
-        response_init(&r, 204, NULL);
-        request_answer(rq, &r);
+    if (p) {
+        p->task.run = on_quiet;
+        p->ticket = request_ticket(rq);
+        rc = is_harvest
+                 ? alter_harvest(http->registry, target->name,
+                                 request_client(rq), NULL, on_altered, p, &why)
+                 : alter_remove(target->set, on_altered, p, &why);
     }
-    putting_free(p);
+    if (rc) {
+        putting_free(p);
+        answers_failure(rq, rc, &why, NULL, NULL);
+    }
 }
 
 void
 handle_set_delete(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct putting *p = calloc(1, sizeof(*p));
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    end_something(http, rq, target, false);
+}
+
+void
+handle_harvest_put(struct http *http, struct request *rq,
+                   const struct route_target *target)
+{
+    receive_body(http, rq, target, ALTER_CHANGE, &harvest_handlers);
+}
+
+void
+handle_harvest_get(struct http *http, struct request *rq,
+                   const struct route_target *target)
+{
+    struct harvest *harvest = registry_harvest(target->set);
+    struct problem why = {""};
+    struct response r;
+    struct buf text;
 
     (void)http;
-    if (p) {
-        p->task.run = on_removed;
-        p->ticket = request_ticket(rq);
-        rc = alter_remove(target->set, on_altered, p, &why);
+    if (!harvest) {
+        problem_set(&why, "no harvester has reported on the set %s",
+                    target->set->name);
+        answers_failure(rq, STATUS_NOT_FOUND, &why, NULL, NULL);
+        return;
     }
-    if (rc) {
-        putting_free(p);
-        answers_failure(rq, rc, &why, NULL, NULL);
-    }
+    buf_init(&text, HARVEST_TEXT_MAX + 1);
+    buf_add_slice(&text, harvest->text);
+    BUF_ADD(&text, "\n");
+    harvest_unref(harvest);
+    response_init(&r, 200, "application/json");
+    response_header(&r, "Cache-Control", "%s",
+                    answers_cache_control(set_is_private(target->set)));
+    response_text(&r, &text);
+    request_answer(rq, &r);
+    buf_fini(&text);
+}
+
+void
+handle_harvest_delete(struct http *http, struct request *rq,
+                      const struct route_target *target)
+{
+    end_something(http, rq, target, true);
 }
 
 /* GET /sets: {"sets":[{"name":"demo",...}],"next":"http://...?after=demo"}

@@ -9,6 +9,7 @@
 #include "broker/base/metrics.h"
 #include "broker/config/config_report.h"
 #include "broker/http/answers.h"
+#include "broker/http/harvest_metrics.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/rates.h"
@@ -256,6 +257,7 @@ write_metrics(struct http *http, const struct principal *principal,
     process_measure();
     metrics_write(to);
     write_lagging_sets(http, principal, to);
+    harvest_metrics_write(to, http->registry, principal);
 }
 
 void

@@ -49,6 +49,12 @@ static const struct parameter of_query[] = {
     {"discard", YES_NO, "stored bytes may be deleted"},
     {"max-delete", "{\"type\":\"number\",\"minimum\":0,\"maximum\":100}",
      "the most percent of the resources that may be deleted"},
+    {"accept-deletions", NUMBER,
+     "so many deletions are meant, whatever `max-delete` says; more are held "
+     "back, and reported with 200"},
+    {"left-out", NUMBER,
+     "rows of the source's list that the body lacks: its deletions are held "
+     "back"},
     {"callback", STRING, "only the subscription of this callback"},
     {"grace", "{\"type\":\"number\",\"minimum\":0}",
      "seconds for which the former text of the token holds"},

@@ -7,6 +7,7 @@
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/net/stream.h"
+#include "broker/sets/harvest.h"
 #include "broker/sets/settings.h"
 #include "proto/http/request_head.h"
 
@@ -155,17 +156,33 @@ const struct route route_table[] = {
     {METHOD_PUT, "/sets/{set}/resources", handle_resources_put, OF_NEW_SET,
      .does = "Posts all resources: the broker finds the changes",
      .rights = RIGHT_PUBLISH, .rejected = METRIC_UPLOADS_REJECTED,
-     .parameters = "max-delete",
+     .parameters = "max-delete, accept-deletions, left-out",
      .bodies = {{RESOURCES, OPTION("max-resources-body", max_resources_body),
                  .coding = "gzip"}},
      .statuses = {{200, JSON},
                   {400, "a parameter or the body is malformed"},
-                  {409, "another request posts the resources of this set; or "
-                        "more than `max-delete` percent would be deleted"},
+                  {409, "another request posts the resources of this set; or, "
+                        "without `accept-deletions`, deletions are held back "
+                        "(`held_back`)"},
                   {410, GONE},
                   {415, "also a charset other than UTF-8"},
                   {422, "an entry that the broker cannot take, or content "
                         "that is missing"}}},
+    {METHOD_GET, "/sets/{set}/harvest", handle_harvest_get, OF_SET,
+     .does = "Reads the report of the harvester of a set",
+     .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE,
+     .statuses = {{200, JSON}, {404, "no harvester has reported"}}},
+    {METHOD_PUT, "/sets/{set}/harvest", handle_harvest_put, OF_NEW_SET,
+     .does = "Reports how a set stands to the source that it is harvested from",
+     .rights = RIGHT_PUBLISH, .bodies = {{JSON, .bytes = HARVEST_BYTES_MAX}},
+     .statuses = {{204, ""},
+                  {400, "the JSON is malformed"},
+                  {422,
+                   "a member that is missing, unknown or of another type"}}},
+    {METHOD_DELETE, "/sets/{set}/harvest", handle_harvest_delete, OF_SET,
+     .does = "Forgets the report of the harvester of a set",
+     .rights = RIGHT_PUBLISH | RIGHT_MANAGE,
+     .statuses = {{204, ""}, {410, GONE}}},
     {METHOD_POST, "/sets/{set}/rotate", handle_rotate_post, OF_SET,
      .does = "Closes the open Change List", .rights = RIGHT_MANAGE,
      .bodies = {{NULL, .bytes = IGNORED_MAX}},

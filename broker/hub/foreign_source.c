@@ -588,6 +588,7 @@ begin_fetch(struct foreign_source *s)
         .timeout_us = hub->config->hub_timeout_us,
         .max_answer = (size_t)hub->config->max_body,
         .max_redirects = SOURCE_REDIRECTS,
+        .undoes_coding = true,
         .done = on_get,
         .headers = s->headers,
     };

@@ -131,6 +131,7 @@ act_move(const struct act *act, int64_t at_us, struct head *head)
         head->filed = act->filed.list;
         break;
     case ACT_KEY: /* no head tells of them */
+    case ACT_HARVEST:
     case ACT_PURGED:
     case ACT_SWEPT:
     case ACT_KINDS:

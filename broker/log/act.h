@@ -41,6 +41,8 @@ enum act_kind {
     ACT_GENERATION, /* a build becomes the current one of its kind; or, in a
                        cluster, is ordered */
     ACT_UNARCHIVED, /* older builds leave the archive; the current one stays */
+    ACT_HARVEST,    /* the set gets a harvester's report, instead of the former
+                       one; a set that is new begins with it */
     /* Local: */
     ACT_FILED,  /* the file of a closed list is on the disk */
     ACT_PURGED, /* files of trash are off the disk; has no set */
@@ -150,6 +152,10 @@ struct act {
             uint64_t last;             /* the number that was given last */
             int64_t due_us;
         } unarchived;
+
+        struct {
+            struct slice text; /* given; empty: it loses the report */
+        } harvest;
 
         struct {
             uint64_t list; /* given */

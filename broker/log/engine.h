@@ -44,6 +44,7 @@ struct engine_set {
     const char *name;
     struct head head;
     struct slice settings; /* as given; empty: none */
+    struct slice harvest;  /* likewise: the report of a harvester */
     struct slice creator;  /* of its birth; of a removed one, too */
     int64_t removed_us;    /* 0: it exists. Else id is 0, and of head only
                               `list` counts, the next one's number */

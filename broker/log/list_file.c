@@ -33,8 +33,7 @@
  * of several blocks (deflate_blocks.h). */
 #define LEVEL 1
 
-/* RFC 1952 section 2.3: no name, no time, of no system. */
-static const char gzip_header[10] = {0x1f, (char)0x8b, 8, [9] = (char)255};
+const char list_file_gzip[10] = {0x1f, (char)0x8b, 8, [9] = (char)255};
 
 /* A final block that has nothing but its end (RFC 1951 section 3.2.6). */
 static const char last_block[2] = {3, 0};
@@ -242,7 +241,7 @@ write_list(struct writer *w, struct list_file *file, struct slice header,
 {
     enum status rc;
 
-    buf_add(&w->out, gzip_header, sizeof(gzip_header));
+    buf_add(&w->out, list_file_gzip, sizeof(list_file_gzip));
     rc = compress_slice(w, header);
     if (!rc)
         rc = write_entries(w, file, source, user);

@@ -41,6 +41,10 @@ struct list_file {
  * Change List in its URL (R-382). */
 void list_file_name(char to[LIST_FILE_NAME_MAX], uint64_t number);
 
+/* The first bytes of each file (RFC 1952 section 2.3): no name, no time, of no
+ * system. */
+extern const char list_file_gzip[10];
+
 /* A place in the file: between two entries, where a block begins. The last one
  * is behind the last entry: it begins no block. */
 struct list_mark {

@@ -857,8 +857,8 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
         set->draft = set->tail.head = loaded->head;
         if (loaded->head.last_us > atomic_load(&log->log_thread.latest_us))
             atomic_store(&log->log_thread.latest_us, loaded->head.last_us);
-        set->owner = log->options.on_set(set, loaded->settings, &set->limits,
-                                         log->options.user);
+        set->owner = log->options.on_set(set, loaded->settings, loaded->harvest,
+                                         &set->limits, log->options.user);
     }
     if (!set || !set->owner)
         return problem_memory(why);

@@ -58,10 +58,11 @@ struct log_options {
     uint64_t unfiled_bytes;
 
     /* Called on log_open's thread for every existing set, with its stored
-     * settings; it may set the limits of its lists. Returns the set's owner;
-     * NULL: no memory. */
+     * settings and its harvester's report; it may set the limits of its lists.
+     * Returns the set's owner; NULL: no memory. */
     void *(*on_set)(struct log_set *set, struct slice settings,
-                    struct list_limits *limits, void *user);
+                    struct slice harvest, struct list_limits *limits,
+                    void *user);
 
     /* Called likewise for every name of a removed set, with the number of the
      * first list of the next set of that name, and the creator of the removed

@@ -13,7 +13,8 @@
 enum {
     VERSION_PLAIN = 1,
     VERSION_DEFLATED = 2,
-    VERSION_ARCHIVED = RECORD_VERSION
+    VERSION_ARCHIVED = 3,
+    VERSION_HARVEST = RECORD_VERSION
 };
 
 /* A smaller record is not deflated. */
@@ -111,6 +112,8 @@ static const struct field fields[] = {
     FIELD(ACT_UNARCHIVED, NUMBER, unarchived.n_archived),
     FIELD(ACT_UNARCHIVED, NUMBER, unarchived.last),
     FIELD(ACT_UNARCHIVED, TIME, unarchived.due_us),
+
+    FIELD(ACT_HARVEST, BYTES, harvest.text),
 };
 
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
@@ -236,19 +239,24 @@ deflate_record(struct buf *to, size_t from)
 }
 
 /* The version of a record that is not deflated. A program before
- * VERSION_ARCHIVED would archive no list that is ordered for the archive. */
+ * VERSION_ARCHIVED would archive no list that is ordered for the archive; one
+ * before VERSION_HARVEST does not know the act. */
 static uint64_t
 version_of(const struct commit *commit)
 {
+    uint64_t version = VERSION_PLAIN;
+
     for (size_t i = 0; i < commit->n; i++) {
         const struct act *act = &commit->acts[i];
 
         if (act->kind == ACT_GENERATION &&
             generation_is_order(&act->generation.build) &&
-            act->generation.build.is_archived)
-            return VERSION_ARCHIVED;
+            act->generation.build.is_archived && version < VERSION_ARCHIVED)
+            version = VERSION_ARCHIVED;
+        if (act->kind == ACT_HARVEST)
+            version = VERSION_HARVEST;
     }
-    return VERSION_PLAIN;
+    return version;
 }
 
 void

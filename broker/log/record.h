@@ -40,7 +40,7 @@
 
 /* Newer programs read older records. An older program stops at a newer record
  * until it is upgraded, too (doc/cluster.md). */
-#define RECORD_VERSION 3
+#define RECORD_VERSION 4
 
 /* Appends the record of a commit. *n_shared: so many of its acts went in. The
  * batches are complete (sequencer_finish). `to` fails without memory. */

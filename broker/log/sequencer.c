@@ -377,7 +377,15 @@ place_filed(struct sequencer *s, const struct post *post)
 }
 
 static enum status
-place_act(struct sequencer *s, const struct post *post)
+place_harvest(struct sequencer *s, struct post *post)
+{
+    if (!post->set->draft.exists && give_birth(s, post->set, post))
+        return STATUS_MEMORY;
+    return add_act(s, post->set, post->act);
+}
+
+static enum status
+place_act(struct sequencer *s, struct post *post)
 {
     switch (post->act->kind) {
     case ACT_REMOVAL:
@@ -388,6 +396,8 @@ place_act(struct sequencer *s, const struct post *post)
         return place_generation(s, post);
     case ACT_UNARCHIVED:
         return place_unarchived(s, post);
+    case ACT_HARVEST:
+        return place_harvest(s, post);
     case ACT_FILED:
         return place_filed(s, post);
     case ACT_PURGED:

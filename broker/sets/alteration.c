@@ -257,6 +257,7 @@ alter_free(struct alteration *a)
     buf_fini(&a->text);
     settings_free(a->settings);
     settings_free(a->change);
+    harvest_unref(a->harvest);
     client_unref(a->client);
     free(a);
 }
@@ -269,9 +270,9 @@ submit_alteration(struct alteration *a, struct problem *why)
     return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
 }
 
-/* Submits the settings to the set that has the name now. */
+/* Submits it to the set that has the name now. */
 static enum status
-submit_settings(struct alteration *a, struct problem *why)
+submit_by_name(struct alteration *a, struct problem *why)
 {
     struct set *before = a->set;
     enum status rc;
@@ -303,7 +304,7 @@ on_settings(struct post *post)
 
     /* The set was removed while this waited: make it again. */
     if (post->status == STATUS_GONE && a->mode != ALTER_CHANGE) {
-        post->status = submit_settings(a, &post->why);
+        post->status = submit_by_name(a, &post->why);
         if (!post->status)
             return;
     }
@@ -502,7 +503,7 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
     a->post.kind = POST_SETTINGS;
     a->post.prepare = prepare_settings;
     a->post.done = on_settings;
-    rc = submit_settings(a, why);
+    rc = submit_by_name(a, why);
 
 out:
     if (rc)
@@ -560,6 +561,58 @@ alter_make(struct registry *registry, struct slice name, struct client *client,
 }
 
 static void
+on_harvest(struct post *post)
+{
+    struct alteration *a = list_entry(post, struct alteration, post);
+
+    /* The set was removed while this waited: make it again. */
+    if (post->status == STATUS_GONE && a->harvest) {
+        post->status = submit_by_name(a, &post->why);
+        if (!post->status)
+            return;
+    }
+    if (!post->status) {
+        registry_set_harvest(a->set, a->harvest);
+        a->harvest = NULL;
+    }
+    a->on_done(a, a->user);
+}
+
+enum status
+alter_harvest(struct registry *registry, struct slice name,
+              struct client *client, struct harvest *harvest,
+              void (*on_done)(struct alteration *, void *), void *user,
+              struct problem *why)
+{
+    struct alteration *a = calloc(1, sizeof(*a));
+    enum status rc;
+
+    if (!a) {
+        harvest_unref(harvest);
+        return problem_memory(why);
+    }
+    a->registry = registry;
+    a->client = client_ref(client);
+    a->harvest = harvest;
+    a->mode = harvest ? ALTER_REPLACE : ALTER_CHANGE;
+    a->act.kind = ACT_HARVEST;
+    a->act.harvest.text = harvest ? harvest->text : SLICE("");
+    a->on_done = on_done;
+    a->user = user;
+    a->post.kind = POST_ACT;
+    a->post.act = &a->act;
+    a->post.done = on_harvest;
+    rc = alter_check_name(name, why);
+    if (!rc) {
+        memcpy(a->name, name.data, name.size);
+        rc = submit_by_name(a, why);
+    }
+    if (rc)
+        alter_free(a);
+    return rc;
+}
+
+static void
 on_removal(struct post *post)
 {
     struct alteration *a = list_entry(post, struct alteration, post);
@@ -575,7 +628,6 @@ enum status
 alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
              void *user, struct problem *why)
 {
-    static const struct act removal = {.kind = ACT_REMOVAL};
     struct alteration *a = calloc(1, sizeof(*a));
     enum status rc;
 
@@ -586,7 +638,8 @@ alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
     a->on_done = on_done;
     a->user = user;
     a->post.kind = POST_ACT;
-    a->post.act = &removal;
+    a->act.kind = ACT_REMOVAL;
+    a->post.act = &a->act;
     a->post.set = set->log;
     a->post.grace_us = registry_config(set->registry)->remove_grace_us;
     a->post.done = on_removal;

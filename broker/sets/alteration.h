@@ -3,8 +3,8 @@
  * so that each change has its place among the posts, and is durable before the
  * broker answers.
  *
- *     alter_settings, alter_remove --> [log thread: commit] --> on_done
- *                                                       --> alter_free
+ *     alter_settings, alter_harvest, alter_remove
+ *         --> [log thread: commit] --> on_done --> alter_free
  *
  * The log thread merges a change into the settings that the set has at the
  * commit: two changes at once do not undo each other, and the check of what
@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "broker/log/post.h"
+#include "broker/sets/harvest.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
 #include "proto/buf.h"
@@ -72,6 +73,8 @@ struct alteration {
     char name[SET_NAME_MAX + 1];
     struct settings *settings; /* that the set gets */
     struct settings *change;   /* ALTER_CHANGE: what the wish names of them */
+    struct harvest *harvest;   /* that the set gets */
+    struct act act;
     struct buf text;
     void (*on_done)(struct alteration *alteration, void *user);
     void *user;
@@ -102,6 +105,16 @@ MUST_CHECK enum status alter_read(struct registry *registry,
 MUST_CHECK enum status alter_make(struct registry *registry, struct slice name,
                                   struct client *client, struct set **set,
                                   struct problem *why);
+
+/* Gives the set `name` the report of its harvester, which it takes, also when
+ * it fails, and makes the set for `client` if it does not exist. NULL: the set
+ * has none any more; then STATUS_NOT_FOUND and, in the outcome, STATUS_GONE:
+ * there is no such set. Other errors as those of alter_make. */
+MUST_CHECK enum status
+alter_harvest(struct registry *registry, struct slice name,
+              struct client *client, struct harvest *harvest,
+              void (*on_done)(struct alteration *, void *), void *user,
+              struct problem *why);
 
 /* Removes a set that exists. The log commits earlier posts first; a later post
  * makes a new set of that name. STATUS_GONE in the outcome: another request has

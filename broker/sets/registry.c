@@ -8,6 +8,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/changelist_header.h"
+#include "broker/sets/harvest.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/rates.h"
 #include "broker/sets/settings.h"
@@ -49,7 +50,8 @@ struct registry {
 
     struct set *framework; /* not in the table */
 
-    pthread_mutex_t settings_mutex; /* guards set->settings of all sets, and: */
+    pthread_mutex_t settings_mutex; /* guards set->settings and set->harvest of
+                                       all sets, and: */
     struct set *changed;            /* a chain, by set->next_changed */
     struct upstreams upstreams;
 
@@ -231,6 +233,48 @@ registry_next_changed(struct registry *r, uint64_t *after)
     return set;
 }
 
+/* Reports of harvesters */
+
+struct harvest *
+registry_harvest(const struct set *set)
+{
+    struct registry *r = set->registry;
+    struct harvest *harvest;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    harvest = harvest_ref(set->harvest);
+    pthread_mutex_unlock(&r->settings_mutex);
+    return harvest;
+}
+
+void
+registry_set_harvest(struct set *set, struct harvest *harvest)
+{
+    struct registry *r = set->registry;
+    struct harvest *former;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    former = set->harvest;
+    set->harvest = harvest;
+    pthread_mutex_unlock(&r->settings_mutex);
+    harvest_unref(former);
+}
+
+/* Restores a report from the log; an empty `text` is none. Without one that
+ * this broker cannot read the set is as before. The start, or the log
+ * thread. */
+static void
+restore_harvest(struct set *set, struct slice text)
+{
+    struct harvest *harvest = NULL;
+    struct problem why = {""};
+
+    if (text.size > 0 && harvest_read(&harvest, text, &why))
+        diag(DIAG_WARNING, "sets", "the harvest of %s cannot be read: %s",
+             set->name, why.text);
+    registry_set_harvest(set, harvest);
+}
+
 /* Upstream topics */
 
 enum status
@@ -331,6 +375,7 @@ set_free(struct set *set)
         return;
     holding_end(&set->place);
     holding_end(&set->name_place);
+    harvest_unref(set->harvest);
     free(set);
 }
 
@@ -449,8 +494,8 @@ restore_places(struct registry *r, struct set *set, struct slice creator)
 }
 
 static void *
-on_set(struct log_set *log, struct slice text, struct list_limits *limits,
-       void *user)
+on_set(struct log_set *log, struct slice text, struct slice harvest,
+       struct list_limits *limits, void *user)
 {
     struct registry *r = user;
     struct slice name = slice_of(log_set_name(log));
@@ -467,6 +512,7 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
     if (!set)
         return NULL;
     restore_places(r, set, log_set_creator(log));
+    restore_harvest(set, harvest);
     if (text.size > 0 && restore_settings(set, text, limits))
         return NULL;
     set->peers_after = PEERS_AFTER_UNKNOWN; /* no other thread yet */
@@ -589,6 +635,8 @@ on_followed(const struct act *acts, size_t n, void *user)
             rates_count(r->rates, set, acts[i].entries.batch->n_entries);
         else if (acts[i].kind == ACT_SETTINGS)
             follow_settings(set, &acts[i]);
+        else if (acts[i].kind == ACT_HARVEST)
+            restore_harvest(set, acts[i].harvest.text);
         else if (acts[i].kind == ACT_REMOVAL)
             registry_set_removed(set);
         is_changed |=
@@ -962,6 +1010,7 @@ registry_set_removed(struct set *set)
     }
     pthread_rwlock_unlock(&r->lock);
     swap_settings(set, NULL);
+    registry_set_harvest(set, NULL);
     rates_forget(r->rates, set);
     count_private_birth(set);
 }

@@ -49,6 +49,7 @@
 #define PEERS_AFTER_UNKNOWN UINT64_MAX
 
 struct announcer;
+struct harvest;
 struct notes;
 struct peers;
 struct rates;
@@ -62,6 +63,7 @@ struct set {
     const char *name;
 
     struct settings *settings; /* the registry's: registry_settings */
+    struct harvest *harvest;   /* likewise: registry_harvest */
     struct set *next_removed;  /* likewise */
     struct set *next_changed;  /* likewise: registry_next_changed */
     bool is_changed;
@@ -98,6 +100,10 @@ struct set {
     struct content_counts {
         _Atomic(uint64_t) last, files, bytes, missing;
     } content_counts;
+
+    /* Deletions of the last upload of all resources that wait for consent, since
+     * the start of the process. Relaxed: only reported. */
+    _Atomic(uint64_t) held_back;
 
     /* Connected now, by transport; push counts them. Relaxed: only reported. */
     atomic_uint subscribers[SET_TRANSPORTS_MAX];
@@ -260,6 +266,14 @@ void registry_settings(const struct set *set, struct settings *settings);
 /* The foreign parties of a set: peers.h. A reference for peers_unref; NULL: the
  * set has none. Any thread. */
 struct peers *registry_peers(const struct set *set);
+
+/* The last report of the set's harvester: harvest.h. A reference for
+ * harvest_unref; NULL: the set has none. Any thread. */
+struct harvest *registry_harvest(const struct set *set);
+
+/* Takes over a report that was committed; NULL: the set has none any more. Log
+ * thread. */
+void registry_set_harvest(struct set *set, struct harvest *harvest);
 
 /* Claims a foreign topic for `owner`, "set NAME" or "relay NAME":
  * upstream_topics.h.

@@ -70,6 +70,8 @@ struct resource_diff {
     sqlite3_stmt *statements[D_STATEMENTS];
     struct upload_file_about about;
     struct resource_diff_counts told;
+    bool is_holding;              /* resource_diff_hold */
+    uint64_t n_changed;           /* resource_diff_changed */
     uint64_t staged;              /* compared so far, by id */
     bool is_staged_done;          /* then comes the state, by key */
     struct resource_key compared; /* the last compared key of the state */
@@ -104,8 +106,7 @@ read_about(struct resource_diff *d, struct problem *why)
 {
     sqlite3_stmt *q = NULL;
     bool row = false;
-    enum status rc = db_prepare(
-        &d->db, &q, "SELECT epoch, after, max_delete, n FROM up.about", why);
+    enum status rc = db_prepare(&d->db, &q, "SELECT * FROM up.about", why);
 
     if (!rc)
         rc = db_step(&d->db, q, &row, WHAT, why);
@@ -116,6 +117,9 @@ read_about(struct resource_diff *d, struct problem *why)
         d->about.after = (uint64_t)sqlite3_column_int64(q, 1);
         d->about.max_delete = (unsigned)sqlite3_column_int(q, 2);
         d->about.n = (uint64_t)sqlite3_column_int64(q, 3);
+        /* NULL, and so 0, in a file of an earlier version. */
+        d->about.accepted = (uint64_t)sqlite3_column_int64(q, 4);
+        d->about.left_out = (uint64_t)sqlite3_column_int64(q, 5);
     }
     sqlite3_finalize(q);
     return rc;
@@ -293,7 +297,9 @@ compare_staged(struct resource_diff *d, int64_t id, uint32_t hole,
     if (!rc && row) {
         found.kind = CHANGE_UPDATED;
         is_same = fragment_is_resource(fragment, hole, db_column(find, 1));
-        is_left = !is_same && is_newer(d, sqlite3_column_int64(find, 0));
+        is_left = is_newer(d, sqlite3_column_int64(find, 0));
+        d->n_changed += is_left;
+        is_left = is_left && !is_same;
     }
     sqlite3_reset(find);
     d->told.newer += is_left;
@@ -350,6 +356,7 @@ compare_missing(struct resource_diff *d, int64_t id, struct problem *why)
     fragment_write_deleted(&d->deleted, db_column(q, 1), &fragment);
     sqlite3_reset(q);
     d->told.newer += is_left;
+    d->n_changed += is_left;
     if (is_left)
         return STATUS_OK;
     if (d->deleted.failed)
@@ -411,11 +418,13 @@ resource_diff_compare(struct resource_diff *d, bool *is_more,
 /* The results */
 
 static void
-count_one(struct resource_diff_counts *counts, enum change_kind kind,
-          bool is_news)
+count_one(const struct resource_diff *d, struct resource_diff_counts *counts,
+          enum change_kind kind, bool is_news)
 {
     if (is_news)
         counts->newer++;
+    else if (kind == CHANGE_DELETED && d->is_holding)
+        counts->held_back++;
     else if (kind == CHANGE_CREATED)
         counts->created++;
     else if (kind == CHANGE_UPDATED)
@@ -437,11 +446,23 @@ resource_diff_count(struct resource_diff *d,
     while (!rc && row) {
         rc = db_step(&d->db, q, &row, WHAT, why);
         if (!rc && row)
-            count_one(counts, (enum change_kind)sqlite3_column_int(q, 0),
+            count_one(d, counts, (enum change_kind)sqlite3_column_int(q, 0),
                       sqlite3_column_int(q, 1));
     }
     sqlite3_reset(q);
     return rc;
+}
+
+uint64_t
+resource_diff_changed(const struct resource_diff *d)
+{
+    return d->n_changed;
+}
+
+void
+resource_diff_hold(struct resource_diff *d)
+{
+    d->is_holding = true;
 }
 
 const struct resource_diff_counts *
@@ -493,13 +514,13 @@ resource_diff_next(struct resource_diff *d, struct resource_diff_part *part,
         memcpy(&key, db_column(q, 2).data, sizeof(key)); /* written by this
                                                             program */
         rc = look_for_news(d, &key, &is_news, why);
-        if (!rc && !is_news)
+        if (!rc && !is_news && !(kind == CHANGE_DELETED && d->is_holding))
             has_room =
                 put_change(part, kind, (uint32_t)sqlite3_column_int64(q, 3),
                            db_column(q, 4));
         if (rc || !has_room)
             break;
-        count_one(&d->told, kind, is_news);
+        count_one(d, &d->told, kind, is_news);
         d->given = sqlite3_column_int64(q, 0);
     }
     sqlite3_reset(q);

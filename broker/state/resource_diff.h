@@ -4,7 +4,8 @@
  * changes that turn the state into the list.
  *
  *     resource_diff_open -> resource_diff_news ... -> resource_diff_compare ...
- *          -> resource_diff_counts -> resource_diff_next, resource_diff_news
+ *          -> resource_diff_count [-> resource_diff_hold] ->
+ * resource_diff_next, resource_diff_news
  * ...
  *          -> resource_diff_close
  *
@@ -76,13 +77,21 @@ MUST_CHECK enum status resource_diff_compare(struct resource_diff *d,
 struct resource_diff_counts {
     uint64_t created, updated, deleted; /* changes to post */
     uint64_t unchanged;
-    uint64_t newer; /* differ, but are left alone */
+    uint64_t newer;     /* differ, but are left alone */
+    uint64_t held_back; /* deletions not to post: resource_diff_hold */
 };
 
 /* Counts, as of the news so far. */
 MUST_CHECK enum status resource_diff_count(struct resource_diff *d,
                                            struct resource_diff_counts *counts,
                                            struct problem *why);
+
+/* The number of resources of the state that were changed after the body began
+ * to arrive, once all is compared. */
+uint64_t resource_diff_changed(const struct resource_diff *d);
+
+/* From now on deletions are counted as held back, and not returned. */
+void resource_diff_hold(struct resource_diff *d);
 
 /* Counts the changes that resource_diff_next has returned. */
 const struct resource_diff_counts *

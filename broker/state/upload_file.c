@@ -196,7 +196,8 @@ static const char *const sql[STATEMENTS] = {
         "INSERT INTO keys(key, id) VALUES(?1,?2) ON CONFLICT DO NOTHING",
     [FIND_KEY] = "SELECT id FROM keys WHERE key=?",
     [INSERT_ABOUT] =
-        "INSERT INTO about(epoch, after, max_delete, n) VALUES(?,?,?,?)",
+        "INSERT INTO about(epoch, after, max_delete, n, accepted, left_out)"
+        " VALUES(?,?,?,?,?,?)",
 };
 
 /* The file is worthless before it is complete: no journal, no fsync. */
@@ -212,7 +213,8 @@ const struct db_kind upload_file_kind = {
                " key BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;"
                "CREATE TABLE about("
                " epoch TEXT NOT NULL, after INTEGER NOT NULL,"
-               " max_delete INTEGER NOT NULL, n INTEGER NOT NULL);",
+               " max_delete INTEGER NOT NULL, n INTEGER NOT NULL,"
+               " accepted INTEGER NOT NULL, left_out INTEGER NOT NULL);",
     .sql = sql,
     .n_sql = STATEMENTS,
 };
@@ -387,6 +389,8 @@ write_about(struct upload_file *s, const struct upload_file_about *about,
     sqlite3_bind_int64(q, 2, (sqlite3_int64)about->after);
     sqlite3_bind_int64(q, 3, about->max_delete);
     sqlite3_bind_int64(q, 4, (sqlite3_int64)s->n);
+    sqlite3_bind_int64(q, 5, (sqlite3_int64)about->accepted);
+    sqlite3_bind_int64(q, 6, (sqlite3_int64)about->left_out);
     return db_run(&s->db, q, WHAT, why);
 }
 

@@ -3,8 +3,9 @@
  * arrives, to be compared with the state of its set.
  *
  *     DIR/NAME.new    is arriving; worthless after the end of the process
- *     DIR/NAME.whole  has arrived, checked and durable
- *     DIR/NAME.taken  was accepted: its differences are being posted
+ *     DIR/NAME.whole  has arrived, checked and durable; its additions and
+ *                     updates may be posted while its deletions are held back
+ *     DIR/NAME.taken  was accepted: all its differences are being posted
  *
  * The file's name is its state; each step is a rename. From .whole on the file
  * does not change. It is a database with the fragment of each resource, as of a
@@ -62,6 +63,8 @@ struct upload_file_about {
     uint64_t after;      /* the last seq when the body began to arrive: later
                             changes are newer than the body */
     unsigned max_delete; /* percent of the state's resources that may go */
+    uint64_t accepted;   /* so many deletions may go in any case */
+    uint64_t left_out;   /* rows of the source's list that are missing here */
     uint64_t n;          /* resources */
 };
 

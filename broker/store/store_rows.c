@@ -99,6 +99,10 @@ static const char *const steps[] = {
     "ALTER TABLE batches ADD COLUMN size INTEGER NOT NULL DEFAULT 0;"
     "CREATE TABLE segments(number INTEGER PRIMARY KEY, live INTEGER NOT NULL,"
     " first_id INTEGER NOT NULL, last_id INTEGER NOT NULL);",
+
+    /* The report of a harvester, which an earlier program would keep for ever
+     * as it is. */
+    "ALTER TABLE sets ADD COLUMN harvest TEXT NOT NULL DEFAULT '';",
 };
 
 enum {
@@ -110,6 +114,7 @@ enum {
     S_TOMBSTONES,
     S_BIRTH,
     S_SETTINGS,
+    S_HARVEST,
     S_FILE_BYTES,
     S_REMOVE,
     S_TOMBSTONE,
@@ -159,6 +164,7 @@ static const char *const sql[STATEMENTS] = {
                 " creator) VALUES(?, ?, ?, ?, ?, ?)",
     [S_SETTINGS] = "UPDATE sets SET settings = ?2, changed_us = ?3"
                    " WHERE id = ?1",
+    [S_HARVEST] = "UPDATE sets SET harvest = ?2 WHERE id = ?1",
     [S_FILE_BYTES] = "UPDATE sets SET file_bytes = ?2 WHERE id = ?1",
     /* Greater than the id of every set of which there is a row: two sets of
      * one id would have the same generations. */
@@ -182,7 +188,8 @@ static const char *const sql[STATEMENTS] = {
     [S_TRASH_GONE] = "DELETE FROM trash WHERE id = ?1 AND first > last",
     [S_LOAD] =
         "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes,"
-        " start_list, first_list, earliest, creator FROM sets ORDER BY name",
+        " start_list, first_list, earliest, creator, harvest"
+        " FROM sets ORDER BY name",
     [S_LAST_LIST] =
         "SELECT " LIST_COLUMNS ", commit_after FROM lists WHERE set_id = ?"
         " ORDER BY number DESC LIMIT 1",
@@ -586,6 +593,17 @@ apply_settings(struct store_rows *s, const struct act *act, struct problem *why)
     return run_row(s, S_SETTINGS, row, "store the settings of a set", why);
 }
 
+static enum status
+apply_harvest(struct store_rows *s, const struct act *act, struct problem *why)
+{
+    const struct store_value row[] = {
+        store_u64(act->set_id),
+        store_text(act->harvest.text),
+    };
+
+    return run_row(s, S_HARVEST, row, "store the harvest of a set", why);
+}
+
 /* Lists `first` to `last` of the act's set, or all that a removed set leaves.
  */
 static enum status
@@ -828,6 +846,8 @@ store_rows_apply(struct store_rows *s, const struct act *act, int64_t at_us,
         return apply_generation(s, act, why);
     case ACT_UNARCHIVED:
         return apply_unarchived(s, act, why);
+    case ACT_HARVEST:
+        return apply_harvest(s, act, why);
     case ACT_FILED:
         return apply_filed(s, act, why);
     case ACT_PURGED:
@@ -995,6 +1015,7 @@ load_set(struct store_rows *s, sqlite3_stmt *q, struct engine_set *set,
     set->name = (const char *)sqlite3_column_text(q, 1);
     set->settings = db_column(q, 4);
     set->creator = db_column(q, 10);
+    set->harvest = db_column(q, 11);
     head_start(&set->head, epoch, sqlite3_column_int64(q, 3));
     head_number_lists(&set->head, store_column_u64(q, 7));
     if (store_column_u64(q, 8))

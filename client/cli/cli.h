@@ -34,7 +34,7 @@ extern const struct command get_command;
 extern const struct command status_command;
 extern const struct command sync_command;
 extern const struct command audit_command;
-extern const struct command relay_command;
+extern const struct command harvest_command;
 extern const struct command verify_command;
 
 /* "tidings: ..." on standard error, one line. */

@@ -11,7 +11,7 @@ static const struct command *const commands[] = {
     &sync_command,
     &audit_command,
     &verify_command,
-    &relay_command,
+    &harvest_command,
     &watch_command,
     &get_command,
     &status_command,
@@ -40,6 +40,8 @@ static const struct operand_row operands[] = {
     {NULL, NULL},
 };
 
+static const char *const former[] = {"relay", "harvest", NULL};
+
 static const struct program program = {
     .name = "tidings",
     .section = 1,
@@ -47,10 +49,12 @@ static const struct program program = {
     .purpose = "publish, follow and mirror changes of resources",
     .more = "Posts changes to a broker (tidingsd), prints them as they happen, "
             "and keeps copies of resources. Reads any other ResourceSync "
-            "source or Sitemap, too.",
+            "source, Sitemap or feed, too.",
     .examples = "tidings publish http://localhost:8787/sets/news changes.json\n"
                 "tidings follow http://localhost:8787/sets/news --from-start\n"
-                "tidings sync http://localhost:8787/sets/news mirror\n",
+                "tidings sync http://localhost:8787/sets/news mirror\n"
+                "tidings harvest https://example.org/ "
+                "http://localhost:8787/sets/copy\n",
     .footer =
         "The token is the line in FILE or in the file that TIDINGS_TOKEN_FILE "
         "names, else the value of TIDINGS_TOKEN, else the line in the "
@@ -62,6 +66,7 @@ static const struct program program = {
         "retained).\n",
     .commands = commands,
     .operands = operands,
+    .former = former,
     .shared = &settings_options,
     .shared_size = sizeof(struct settings),
     .prepare = settings_prepare,

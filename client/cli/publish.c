@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "client/cli/cli.h"
 #include "client/cli/input_check.h"
+#include "client/cli/mirror_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/publish_follow.h"
 #include "proto/resourcesync/digest.h"
@@ -44,6 +45,7 @@ enum {
     OPTION_FULL,
     OPTION_EVERY,
     OPTION_MAX_DELETE,
+    OPTION_ACCEPT,
     OPTION_LIMITS,
     OPTION_NO_PROGRESS = OPTION_LIMITS + N_LIMIT_ROWS,
     OPTION_VERBOSE
@@ -51,6 +53,7 @@ enum {
 
 struct publish_values {
     uint64_t spool_bytes;
+    uint64_t accept_deletions;
 };
 
 static const struct option options[] = {
@@ -85,8 +88,8 @@ static const struct option options[] = {
                       .help = "with --follow: the spool of lines that were "
                               "read and are not posted"},
     [OPTION_SKIP_BAD] = {"skip-bad", "FILE",
-                         .help = "with --follow: append refused lines to FILE, "
-                                 "and go on"},
+                         .help = "append refused lines (--follow), or the "
+                                 "rows left out (--full), to FILE and go on"},
     [OPTION_SPOOL] = {"spool-bytes", "BYTES", OPTION_BYTES,
                       .offset = offsetof(struct publish_values, spool_bytes),
                       .min = 1, .max = (uint64_t)1 << 40, .standard = "1G",
@@ -94,14 +97,20 @@ static const struct option options[] = {
     [OPTION_RETRY] = {"retry", "SECONDS",
                       .help = "how long to try again without an answer, or to "
                               "wait at the end of --follow; 60"},
-    [OPTION_FULL] = {"full", "FILE|URL",
+    [OPTION_FULL] = {"full", "FILE",
                      .help = "all resources: a list, Sitemap, index or NDJSON"},
-    [OPTION_EVERY] =
-        {"every", "TIME",
-         .help = "with --full: again and again; 90 (seconds), 10m, 1.5h"},
+    [OPTION_EVERY] = {"every", "TIME",
+                      .help = "see tidings harvest, for lists on the web"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
                            .help =
                                "how many of them may be deleted by --full; 20"},
+    [OPTION_ACCEPT] = {"accept-deletions", "N", OPTION_COUNT,
+                       .offset =
+                           offsetof(struct publish_values, accept_deletions),
+                       .min = 1, .max = (uint64_t)1 << 40,
+                       .help =
+                           "delete as many beyond --max-delete, if they are "
+                           "no more than N"},
     [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_NO_PROGRESS] = PROGRESS_ROW,
     [OPTION_VERBOSE] = {"verbose", NULL, .help = "say why it tries again"},
@@ -550,9 +559,10 @@ fault_of_full(const struct arguments *arguments)
     const char *percent = given[OPTION_MAX_DELETE];
 
     for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
-        if (given[i])
-            return "--full goes with --every, --max-delete, --min-free and "
-                   "--max-entries alone";
+        if (given[i] && i != OPTION_SKIP_BAD)
+            return "--full goes with --max-delete, --accept-deletions, "
+                   "--skip-bad, "
+                   "--min-free and --max-entries alone";
     if (arguments->n_operands > 1)
         return "--full names the input: no FILE and no LOC beside it";
     if (!read_number(percent, 100, &(unsigned){0}))
@@ -560,98 +570,54 @@ fault_of_full(const struct arguments *arguments)
     return NULL;
 }
 
-static void
+/* Prints the result. False: the broker held deletions back. */
+static bool
 print_full(const struct td_full_receipt *receipt)
 {
     printf("created=%" PRIu64 " updated=%" PRIu64 " deleted=%" PRIu64
-           " unchanged=%" PRIu64 " newer=%" PRIu64 " position=",
+           " unchanged=%" PRIu64 " newer=%" PRIu64,
            receipt->created, receipt->updated, receipt->deleted,
            receipt->unchanged, receipt->newer);
+    if (receipt->held_back)
+        printf(" held_back=%" PRIu64, receipt->held_back);
+    fputs(" position=", stdout);
     print_plain(receipt->position);
     putchar('\n');
+    if (receipt->held_back)
+        say("held back: %" PRIu64 " deletions of %" PRIu64
+            " resources. If that is right, run it again with "
+            "--accept-deletions %" PRIu64,
+            receipt->held_back, receipt->resources, receipt->held_back);
+    return !receipt->held_back;
 }
 
+struct full_report {
+    const char *skip_bad; /* a file; NULL: none */
+    enum exit_code code;
+};
+
+/* Prints what was mended and left out. */
 static void
-on_member(const char *path, const char *value, void *user)
+on_full_report(const struct td_report *report, void *user)
 {
-    char *position = user;
+    struct full_report *full = user;
+    FILE *f;
 
-    if (!strcmp(path, "position"))
-        snprintf(position, TD_POSITION_SIZE, "%s", value);
-}
-
-/* Publishes all resources once more. `position`: of the set after the last
- * time, then after this one. If the set is at another position, somebody else
- * changed it: then the list is read in any case. */
-static enum td_status
-post_full_again(struct td_client *client, const char *set_url, const char *from,
-                const struct td_full_options *how, char *position,
-                struct td_full_receipt *receipt)
-{
-    char now[TD_POSITION_SIZE] = "";
-    enum td_status rc = TD_OK;
-
-    if (how->known[0])
-        rc = td_set_get(client, set_url, on_member, now, NULL);
-    if (rc || strcmp(now, position))
-        how->known[0] = '\0';
-    if (rc != TD_STOPPED)
-        rc = td_publish_full(client, set_url, from, how, receipt);
     progress_clear();
-    if (rc)
-        how->known[0] = '\0';
-    else if (!receipt->is_same)
-        snprintf(position, TD_POSITION_SIZE, "%s", receipt->position);
-    return rc;
-}
-
-/* Reads and publishes all resources every `every_ms`, until a signal. A failure
- * of the first time ends it. Later it prints faults of the list, or too many
- * deletions, and goes on: the next list is complete again, so nothing is lost.
- */
-static enum exit_code
-post_full_often(struct td_client *client, const char *set_url, const char *from,
-                const struct td_full_options *plan, unsigned every_ms)
-{
-    char known[TD_KNOWN_SIZE] = "";
-    struct td_full_options how = *plan;
-    char position[TD_POSITION_SIZE] = "";
-    unsigned pause_ms = 0;
-    bool is_first = true;
-
-    signals_stop_client(client);
-    how.known = known;
-    for (;;) {
-        struct td_full_receipt receipt;
-        enum td_status rc =
-            post_full_again(client, set_url, from, &how, position, &receipt);
-        bool is_passing, goes_on;
-        unsigned asked_s;
-
-        if (rc == TD_STOPPED)
-            return EXIT_GOOD;
-        td_answered(client, &asked_s); /* such as 409: still at work */
-        is_passing = rc == TD_UNREACHABLE || (rc && asked_s);
-        if (rc == TD_INVALID || (is_first && rc && !is_passing))
-            return exit_of(client, rc);
-        if (is_passing) {
-            goes_on = rest_before_retry(client, &pause_ms, every_ms);
-        } else {
-            if (rc)
-                say("%s; again in %.1f s", td_problem(client),
-                    every_ms / 1000.0);
-            else if (is_first ||
-                     receipt.created + receipt.updated + receipt.deleted > 0)
-                print_full(&receipt);
-            if (fflush(stdout))
-                return cannot_write(errno);
-            is_first = false;
-            pause_ms = 0;
-            goes_on = rest(client, every_ms);
-        }
-        if (!goes_on)
-            return EXIT_GOOD;
+    mirror_output_report(report);
+    if (!report->n_left_out)
+        return;
+    if (!full->skip_bad) {
+        full->code = EXIT_FAILED;
+        return;
     }
+    f = fopen(full->skip_bad, "ae");
+    if (!f || fprintf(f, "%s\n", report->left_out) < 0 || fflush(f)) {
+        say("cannot write %s: %s", full->skip_bad, strerror(errno));
+        full->code = EXIT_FAILED;
+    }
+    if (f)
+        fclose(f);
 }
 
 static enum exit_code
@@ -660,36 +626,29 @@ post_full(const struct arguments *arguments)
     const char *const *given = arguments->options;
     const char *fault = fault_of_full(arguments);
     const char *set_url = arguments->operands[0];
-    struct td_full_options how = {0};
+    const struct publish_values *values = arguments->values;
+    struct full_report report = {.skip_bad = given[OPTION_SKIP_BAD]};
+    struct td_full_options how = {.accept_deletions = values->accept_deletions,
+                                  .on_report = on_full_report,
+                                  .user = &report};
     struct td_full_receipt receipt;
     struct td_client *client;
-    unsigned every_ms = 0;
     enum exit_code code;
 
     if (fault)
         return bad_usage("%s", fault);
-    if (given[OPTION_EVERY] && !read_pause(given[OPTION_EVERY], &every_ms))
-        return bad_usage("--every is a time from 0.1 s to 24h, such as 90s, "
-                         "10m or 1.5h");
     read_number(given[OPTION_MAX_DELETE], 100, &how.max_delete);
     client = open_client(arguments, set_url, &code);
     if (!client)
         return code;
     progress_of_client(client);
-    if (every_ms) {
-        code = post_full_often(client, set_url, given[OPTION_FULL], &how,
-                               every_ms);
-        signals_end();
-    } else {
-        code =
-            exit_of(client, td_publish_full(client, set_url, given[OPTION_FULL],
-                                            &how, &receipt));
-        progress_clear();
-        if (code == EXIT_GOOD)
-            print_full(&receipt);
-    }
+    code = exit_of(client, td_publish_full(client, set_url, given[OPTION_FULL],
+                                           &how, &receipt));
+    progress_clear();
+    if (code == EXIT_GOOD && !print_full(&receipt))
+        code = EXIT_FAILED;
     td_close(client);
-    return code;
+    return code ? code : report.code;
 }
 
 /* --follow */
@@ -733,9 +692,13 @@ run_publish(const struct arguments *arguments)
     enum exit_code code = EXIT_FAILED;
 
     progress_begin(!arguments->options[OPTION_NO_PROGRESS]);
+    if (arguments->options[OPTION_EVERY] ||
+        is_web_url(arguments->options[OPTION_FULL]))
+        return bad_usage("--full publishes a file, once; tidings harvest URL "
+                         "SET-URL keeps a set equal to a list on the web");
     if (arguments->options[OPTION_FULL])
         return post_full(arguments);
-    for (int i = OPTION_EVERY; i < OPTION_NO_PROGRESS; i++)
+    for (int i = OPTION_MAX_DELETE; i < OPTION_NO_PROGRESS; i++)
         if (arguments->options[i])
             return bad_usage("--%s needs --full", options[i].name);
     if (arguments->options[OPTION_FOLLOW])
@@ -817,12 +780,8 @@ const struct command publish_command = {
         "is: the\nbroker compares it with what it knows and tells the "
         "differences. An index\nis read with its parts. It prints "
         "created=, updated=, deleted=, unchanged=,\nnewer= (left alone: "
-        "others told of them meanwhile) and position=. With --every\nit goes "
-        "on "
-        "until it is interrupted, and prints a line whenever something was\n"
-        "different; the server of a URL is asked for another list only. What "
-        "goes wrong\nafter the first time is said, and tried again. A source "
-        "that is\n"
+        "others told of them meanwhile) and position=. A list on the "
+        "web, that is read\nagain and again: tidings harvest. A list that is "
         "too large is refused: N resources, or BYTES (500M, 2G or none) that "
         "stay free of\nthe disk of temporary files.\n",
     .examples =

@@ -150,6 +150,21 @@ td_follower_position(const struct td_follower *follower)
     return follower->place.position;
 }
 
+const char *
+td_follower_kind(const struct td_follower *follower)
+{
+    const struct offered *o = &follower->offered;
+
+    if (!o->url)
+        return NULL;
+    if (o->kind && !o->capability_list)
+        return o->kind;
+    /* Without both, it is a robots.txt that names Sitemaps. */
+    return o->capability_list || o->memory || o->change_list || o->change_dump
+               ? "resourcesync"
+               : "sitemap";
+}
+
 void
 td_follower_pause(struct td_follower *follower)
 {

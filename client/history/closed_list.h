@@ -1,13 +1,6 @@
 /*
- * closed_list.h - one closed Change List of a broker, proven as a whole and cut
- * into pieces.
- *
- *     <?xml ...>             +
- *     <urlset ...>           |  head: epoch, after, last, d(last); d(after)
- *     <rs:ln rel="prev" .../>|  stands in the link to the list before
- *     <rs:md .../>           +
- *     <url>...</url>         each: seq + 1, d = SHA-256(d || line)
- *     </urlset>              last is reached, and so is d(last)
+ * closed_list.h - one closed Change List of a broker, proven as a whole
+ * (proto/resourcesync/list_proof.h) and cut into pieces.
  *
  * Nothing of a list counts before all of it is proven: so an altered, short or
  * reordered list hands over nothing. Memory: the whole list, at most

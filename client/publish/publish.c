@@ -12,6 +12,7 @@
 #include "client/publish/publish.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -81,6 +82,9 @@ post_fault(struct slice body)
 /* The broker is silent while it compares. */
 #define SILENCE_S 3600
 
+/* Percent */
+#define MAX_DELETE_DEFAULT 20
+
 static bool
 read_receipt(struct slice body, struct td_full_receipt *receipt)
 {
@@ -90,6 +94,8 @@ read_receipt(struct slice body, struct td_full_receipt *receipt)
         {.name = "deleted", .number = &receipt->deleted},
         {.name = "unchanged", .number = &receipt->unchanged},
         {.name = "newer", .number = &receipt->newer},
+        {.name = "held_back", .number = &receipt->held_back},
+        {.name = "resources", .number = &receipt->resources},
         {.name = "position",
          .text = receipt->position,
          .size = sizeof(receipt->position)},
@@ -102,17 +108,6 @@ read_receipt(struct slice body, struct td_full_receipt *receipt)
     for (size_t i = 0; i + 1 < n; i++) /* a position may be null */
         is_good = is_good && members[i].is_there;
     return is_good;
-}
-
-/* Reads the number of deletions that the broker refused. */
-static void
-read_refusal(const struct fetch_answer *answer, struct td_full_receipt *receipt)
-{
-    struct json_fields_member deleted = {.name = "deleted",
-                                         .number = &receipt->deleted};
-
-    if (answer->status == 409)
-        json_fields_read(buf_slice(&answer->body), &deleted, 1);
 }
 
 static enum status
@@ -133,7 +128,6 @@ put_resources(struct td_client *client, const char *target, struct slice body,
     enum status rc = fetch_run(client, &request, &answer);
 
     if (!rc && answer.status != 200) {
-        read_refusal(&answer, receipt);
         rc = client_refused(client, &answer);
     } else if (!rc && !read_receipt(buf_slice(&answer.body), receipt)) {
         rc = client_fail(client, STATUS_MALFORMED,
@@ -165,48 +159,55 @@ put_file(struct td_client *client, const char *target, int fd, uint64_t size,
     return rc;
 }
 
+/* Writes the URL. A broker that finds `accept-deletions` there answers 200 also
+ * when it holds deletions back. */
+static void
+name_resources(char *to, size_t size, const char *set_url,
+               const struct td_full_options *options, uint64_t n_left_out)
+{
+    snprintf(to, size,
+             "%s/resources?accept-deletions=%" PRIu64 "&left-out=%" PRIu64
+             "&max-delete=%u",
+             set_url, options->accept_deletions, options->left_out + n_left_out,
+             options->max_delete ? options->max_delete : MAX_DELETE_DEFAULT);
+}
+
 enum td_status
 td_publish_full(struct td_client *client, const char *set_url, const char *from,
                 const struct td_full_options *options,
                 struct td_full_receipt *receipt)
 {
+    static const struct td_full_options defaults = {.max_delete = 0};
     struct td_full_receipt unwanted;
     struct gathered gathered;
     char url[SET_URL_MAX + 1];
-    char target[SET_URL_MAX + 64];
-    unsigned max_delete = options ? options->max_delete : 0;
-    char *known = options ? options->known : NULL;
+    char target[SET_URL_MAX + 128];
     struct problem why = {.text = ""};
     int fd;
     enum status rc;
 
     receipt = receipt ? receipt : &unwanted;
+    options = options ? options : &defaults;
     problem_clear(&why);
     memset(receipt, 0, sizeof(*receipt));
     client_begin(client);
     rc = set_url_read(client, set_url, url);
-    if (!rc && max_delete > 100)
+    if (!rc && options->max_delete > 100)
         rc = client_fail(client, STATUS_INVALID,
                          "max_delete is a number of percent, up to 100");
     if (!rc) /* a file is not a URL: does nothing */
         rc = client_add_source(client, from);
     if (rc)
         return client_end(client, rc);
-    if (max_delete)
-        snprintf(target, sizeof(target), "%s/resources?max-delete=%u", url,
-                 max_delete);
-    else
-        snprintf(target, sizeof(target), "%s/resources", url);
-
     fd = temporary_file_open(&why);
     rc = fd < 0 ? client_told(client, &why)
-                : gather(client, from, known, fd, &gathered);
-    if (!rc && gathered.is_same)
-        receipt->is_same = 1;
-    else if (!rc)
+                : gather(client, from, fd, &gathered);
+    if (!rc) {
+        client_report(&gathered.report, options->on_report, options->user);
+        name_resources(target, sizeof(target), url, options,
+                       list_report_n_left_out(&gathered.report));
         rc = put_file(client, target, fd, gathered.size, receipt);
-    if (!rc && known && !receipt->is_same)
-        memcpy(known, gathered.known, sizeof(gathered.known));
+    }
     if (fd >= 0)
         close(fd);
     return client_end(client, rc);

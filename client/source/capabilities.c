@@ -30,6 +30,7 @@ offered_fini(struct offered *o)
         free(*members[i]);
         *members[i] = NULL;
     }
+    o->kind = NULL;
 }
 
 void
@@ -43,6 +44,8 @@ offered_merge(struct offered *o, struct offered *other)
             *to[i] = *from[i];
             *from[i] = NULL;
         }
+    if (!o->kind)
+        o->kind = other->kind;
     offered_fini(other);
 }
 

@@ -271,6 +271,7 @@ offer_alone(struct discovery *d, const struct document_head *head)
         take_link(d, slice_of(archives[capability]),
                   slice_of(d->page.archives));
     keep_text(d, &d->page.offered.url, slice_of(d->job->url));
+    d->page.offered.kind = document_kind_name(head->kind);
 }
 
 static bool

@@ -54,8 +54,10 @@ struct offered {
     char *streams;  /* either, of many sets of the broker */
     char *position; /* of the last entry, if the set gives it */
     char *earliest; /* the first position that a follower may begin at */
-    char *date;     /* the time of the source's answer by the server's clock, as
-                       in HTTP */
+    const char *kind; /* document_kind_name of a list that stands alone; NULL:
+                         there is none, or it is one of several. Static */
+    char *date; /* the time of the source's answer by the server's clock, as
+                   in HTTP */
 };
 
 void offered_fini(struct offered *offered);

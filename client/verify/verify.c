@@ -24,7 +24,7 @@ td_verify(struct td_client *client, const char *where,
     memset(v.proof, 0, sizeof(*v.proof));
     if (!where || !where[0])
         rc = client_fail(client, STATUS_INVALID, "no set and no directory");
-    else if (verify_is_url(where))
+    else if (uri_is_web(where))
         rc = client_add_source(client, where) ? STATUS_MEMORY
                                               : verify_web(&v, where);
     else

@@ -1,17 +1,17 @@
 /*
  * verify.h - td_verify, as its parts see it. They bring lists from a directory
  * (verify_directory.c) or a broker (verify_web.c), oldest first, and each one
- * extends the chain (verify_list.h).
+ * extends the chain (list_proof.h).
  */
 #ifndef CLIENT_VERIFY_VERIFY_H
 #define CLIENT_VERIFY_VERIFY_H
 
 #include "client/lib/client.h"
-#include "client/verify/verify_list.h"
+#include "proto/resourcesync/list_proof.h"
 
 struct verify {
     struct td_client *client;
-    struct verify_chain chain;
+    struct list_chain chain;
     struct td_proof *proof;
     void (*on_list)(const char *list, const struct td_proof *proof, void *user);
     void *user;

@@ -85,7 +85,7 @@ next_piece(gzFile gz, char *piece, struct slice *bytes, struct problem *why)
 
 /* Feeds the file to the list, to its end or until its root is known. */
 static enum status
-feed_file(struct document_stream *r, struct verify_list *list,
+feed_file(struct document_stream *r, struct list_proof *proof,
           bool is_head_enough)
 {
     gzFile gz = gzopen(r->path, "rbe");
@@ -99,8 +99,8 @@ feed_file(struct document_stream *r, struct verify_list *list,
         if (rc || bytes.size == 0)
             break;
         digest_add(&r->content, bytes);
-        rc = verify_list_feed(list, bytes, &r->why);
-        if (is_head_enough && verify_list_head(list))
+        rc = list_proof_feed(proof, bytes, &r->why);
+        if (is_head_enough && list_proof_head(proof))
             break;
     }
     free(piece);
@@ -115,27 +115,11 @@ feed_file(struct document_stream *r, struct verify_list *list,
 
 /* Looking for lists */
 
-static bool
-is_ours(const struct verify_head *head)
-{
-    return head->has_capability && head->capability == CAP_CHANGELIST &&
-           !head->is_index && head->epoch[0] && head->has_range &&
-           head->has_digest;
-}
-
-/* True for a document of another kind, which the search skips. */
-static bool
-is_another(const struct verify_head *head)
-{
-    return head->is_index ||
-           (head->has_capability && head->capability != CAP_CHANGELIST);
-}
-
 /* "/.../000000000012.xml.gz": 12; 0: another name. */
 static uint64_t
 number_of(const char *path)
 {
-    struct slice name = verify_name(path);
+    struct slice name = list_name(path);
     uint64_t number = 0;
 
     if (name.size < 12 + 4 || memcmp(name.data + name.size - 4, ".xml", 4) ||
@@ -160,33 +144,32 @@ add_file(struct verify *v, struct files *files, struct file file)
 static enum status
 look_at(struct verify *v, struct files *files, const char *path)
 {
-    static const struct verify_chain nothing = {.epoch = ""};
+    static const struct list_chain nothing = {.epoch = ""};
     struct document_stream r = {.v = v, .path = path};
     struct file file = {.number = number_of(path)};
-    struct verify_list *list = verify_list_new(&nothing, path);
-    const struct verify_head *head = NULL;
+    struct list_proof *proof = list_proof_new(&nothing, path, NULL, NULL);
+    const struct list_head *head;
     enum status rc = STATUS_MEMORY;
     bool is_wanted;
 
-    if (list)
-        rc = feed_file(&r, list, true);
+    if (proof)
+        rc = feed_file(&r, proof, true);
     if (rc == STATUS_IO || rc == STATUS_MEMORY) {
-        verify_list_free(list);
+        list_proof_free(proof);
         return rc == STATUS_IO ? cannot_read(v, path)
                                : problem_memory(&v->client->problem);
     }
-    head = verify_list_head(list);
-    is_wanted = head ? is_ours(head) || (file.number && !is_another(head))
-                     : file.number > 0;
-    if (head && is_wanted && is_ours(head)) {
-        memcpy(file.epoch, head->epoch, sizeof(file.epoch));
-        file.after = head->after;
-        file.last = head->last;
-        file.is_closed = head->until_us != DATETIME_NONE;
-    } else if (is_wanted) {
+    head = list_proof_head(proof);
+    if (head) {
+        memcpy(file.epoch, head->covers.epoch, sizeof(file.epoch));
+        file.after = head->covers.after;
+        file.last = head->covers.last;
+        file.is_closed = head->covers.until_us != DATETIME_NONE;
+    } else if (file.number > 0 && !list_proof_is_another(proof)) {
         file.damage = strdup(r.why.text[0] ? r.why.text : "it ends too soon");
     }
-    verify_list_free(list);
+    is_wanted = head || (file.number > 0 && !list_proof_is_another(proof));
+    list_proof_free(proof);
     if (!is_wanted)
         return STATUS_OK;
     file.path = strdup(path);
@@ -343,22 +326,22 @@ check_sets(struct verify *v, const struct files *files)
 
 /* Checks a file after `chain`, and moves that on. */
 static enum status
-check_file(struct document_stream *r, struct verify_chain *chain,
-           const struct verify_chain *told, const char *told_where)
+check_file(struct document_stream *r, struct list_chain *chain,
+           const struct list_chain *told, const char *told_where)
 {
     struct verify *v = r->v;
-    struct verify_list *list = verify_list_new(chain, r->path);
+    struct list_proof *proof = list_proof_new(chain, r->path, NULL, NULL);
     enum status rc = STATUS_MEMORY;
 
     r->why.text[0] = '\0';
-    if (list && told_where && told->last > chain->last)
-        verify_list_expect(list, told->last, &told->digest, told_where);
-    if (list)
-        rc = feed_file(r, list, false);
+    if (proof && told_where && told->last > chain->last)
+        list_proof_expect(proof, told->last, &told->digest, told_where);
+    if (proof)
+        rc = feed_file(r, proof, false);
     if (!rc)
-        rc = verify_list_end(list, chain, &r->why);
-    r->at = list ? verify_list_reached(list) : 0;
-    verify_list_free(list);
+        rc = list_proof_end(proof, chain, &r->why);
+    r->at = proof ? list_proof_reached(proof) : 0;
+    list_proof_free(proof);
     if (rc == STATUS_IO)
         return cannot_read(v, r->path);
     if (rc == STATUS_MEMORY)
@@ -370,7 +353,7 @@ check_file(struct document_stream *r, struct verify_chain *chain,
 static enum status
 check_copy(struct verify *v, const struct file *copy, const struct file *list)
 {
-    struct verify_chain told = v->chain, chain = v->chain;
+    struct list_chain told = v->chain, chain = v->chain;
     struct document_stream first = {.v = v, .path = copy->path};
     struct document_stream second = {.v = v, .path = list->path};
     enum status rc = check_file(&first, &told, NULL, NULL);

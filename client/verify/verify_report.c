@@ -18,7 +18,7 @@ write_time(char to[32], int64_t us)
 void
 verify_holds(struct verify *v, const char *where)
 {
-    const struct verify_chain *chain = &v->chain;
+    const struct list_chain *chain = &v->chain;
     struct td_proof *proof = v->proof;
 
     proof->n_lists++;

@@ -19,8 +19,8 @@
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
 #include "client/source/describe.h"
+#include "client/source/document.h"
 #include "client/verify/verify.h"
-#include "client/verify/verify_head.h"
 #include "proto/uri.h"
 
 /* The lists that an archive or index names, in order */
@@ -49,14 +49,14 @@ list_index_fini(struct list_index *names)
 }
 
 static enum status
-list_index_add(struct list_index *names, const struct verify_entry *entry)
+list_index_add(struct list_index *names, const struct document_entry *entry)
 {
     struct named *each = ONE_MORE(names->each, &names->capacity, names->n);
 
     if (!each)
         return STATUS_MEMORY;
     names->each = each;
-    each[names->n] = (struct named){.loc = slice_dup(entry->loc),
+    each[names->n] = (struct named){.loc = slice_dup(entry->change.loc),
                                     .has_digest = entry->has_digest,
                                     .digest = entry->digest};
     return each[names->n++].loc ? STATUS_OK : STATUS_MEMORY;
@@ -111,15 +111,86 @@ struct walk {
 /* One document */
 
 struct get {
+    struct walk *walk;
+    const char *url;
+    struct document *document; /* reads the names of lists */
+    struct list_proof *proof;  /* or else a list */
+    size_t n_before;           /* names before this document */
+    enum status rc;            /* of the reading */
+
     bool is_over;
     unsigned status;
     unsigned retry_after_s; /* Retry-After; 0: none */
     struct problem failure;
-    enum status (*feed)(void *to, struct slice bytes, struct problem *why);
-    void *to;
-    enum status rc; /* of feed */
-    struct problem *why;
 };
+
+/* True if it is not an index, but the Change List itself. */
+static bool
+is_the_list(const struct document_head *head)
+{
+    return head->has_capability && head->capability == CAP_CHANGELIST &&
+           !head->is_index;
+}
+
+static enum status
+on_entry(const struct document_entry *entry, const struct document_head *head,
+         void *user)
+{
+    struct walk *w = ((struct get *)user)->walk;
+    struct named *known;
+
+    if (is_the_list(head))
+        return STATUS_AGAIN;
+    known = list_index_find(w->reading, entry->change.loc);
+    if (!known)
+        return list_index_add(w->reading, entry);
+    w->n_known++;
+    if (!known->has_digest && entry->has_digest) {
+        known->has_digest = true; /* rotation closed it meanwhile */
+        known->digest = entry->digest;
+    }
+    if (!entry->has_digest || digest_is_equal(&known->digest, &entry->digest))
+        return STATUS_OK;
+    return problem(&w->why, STATUS_INVALID,
+                   "archive and index give different td:digest for %.200s",
+                   known->loc);
+}
+
+/* Begins to read. False: no memory. */
+static bool
+begin_reading(struct get *get)
+{
+    static const struct document_events events = {.on_entry = on_entry};
+    struct walk *w = get->walk;
+
+    document_free(get->document);
+    list_proof_free(get->proof);
+    get->document = NULL;
+    get->proof = NULL;
+    get->rc = STATUS_OK;
+    w->why.text[0] = '\0';
+    if (!w->reading) {
+        get->proof = list_proof_new(&w->v->chain, get->url, NULL, NULL);
+        return get->proof;
+    }
+    list_index_cut(w->reading, get->n_before);
+    w->n_known = 0;
+    get->document = document_new(get->url, &events, get);
+    return get->document;
+}
+
+/* STATUS_AGAIN: the caller has to read it as a list. */
+static enum status
+read_bytes(struct get *get, struct slice bytes)
+{
+    struct problem *why = &get->walk->why;
+    enum status rc;
+
+    if (get->proof)
+        return list_proof_feed(get->proof, bytes, why);
+    rc = document_feed(get->document, bytes, why);
+    return !rc && is_the_list(document_head(get->document)) ? STATUS_AGAIN : rc;
+}
 
 static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
@@ -128,7 +199,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 
     get->status = answer->status;
     if (answer->status == 200)
-        get->rc = get->feed(get->to, bytes, get->why);
+        get->rc = read_bytes(get, bytes);
     return answer->status == 200 && !get->rc;
 }
 
@@ -148,11 +219,11 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 /* Makes one attempt. STATUS_OK: get->rc has the result of feed, or get->status
  * is not 200. */
 static enum status
-attempt_get(struct td_client *client, const char *url, struct get *get)
+attempt_get(struct td_client *client, struct get *get)
 {
     static const char *const headers[] = {"Accept: application/xml", NULL};
     const struct fetch_request request = {
-        .url = url,
+        .url = get->url,
         .headers = headers,
         .max_bytes = DOCUMENT_BYTES_MAX,
         .redirects = REDIRECTS,
@@ -164,7 +235,6 @@ attempt_get(struct td_client *client, const char *url, struct get *get)
     get->is_over = false;
     get->status = 0;
     get->retry_after_s = 0;
-    get->rc = STATUS_OK;
     fetch = fetch_start(client, &request, on_body, on_end, get);
     if (!fetch)
         return problem_memory(&client->problem);
@@ -187,30 +257,31 @@ is_passing(enum status rc, const struct get *get)
             fetch_meaning(get->status) == STATUS_UNREACHABLE);
 }
 
-/* Prepares `get` for a document, again for each attempt. */
-typedef bool begin_fn(void *user, struct get *get);
-
+/* Reads the document at get->url: its names into `to`, or, if that is NULL, as
+ * a list. */
 static enum status
-get_document(struct td_client *client, const char *url, begin_fn *begin,
-             void *user, struct get *get)
+get_document(struct get *get, struct list_index *to)
 {
+    struct td_client *client = get->walk->v->client;
     unsigned pause_ms = PAUSE_FIRST;
     int64_t begun_ms = clock_steady_ms();
 
+    get->walk->reading = to;
+    get->n_before = to ? to->n : 0;
     for (unsigned i = 1;; i++) {
         enum status rc;
         unsigned ms;
 
-        if (!begin(user, get))
+        if (!begin_reading(get))
             return problem_memory(&client->problem);
-        rc = attempt_get(client, url, get);
+        rc = attempt_get(client, get);
         ms = pause_asked(&pause_ms, PAUSE_LAST, get->retry_after_s);
         if (!is_passing(rc, get) || i == ATTEMPTS ||
             !pause_within(PATIENCE_DEFAULT, clock_steady_ms() - begun_ms,
                           get->retry_after_s, &ms)) {
             if (!rc && get->status != 200)
                 return client_fail(client, fetch_meaning(get->status),
-                                   "%.800s: %u", url, get->status);
+                                   "%.800s: %u", get->url, get->status);
             return rc;
         }
         if (client_wait(client, ms))
@@ -220,92 +291,20 @@ get_document(struct td_client *client, const char *url, begin_fn *begin,
 
 /* Index and archive */
 
-struct naming {
-    struct walk *walk;
-    struct verify_reader *reader;
-    size_t n_before; /* names before this document */
-};
-
-/* True if it is not an index, but the Change List itself. */
-static bool
-is_the_list(const struct naming *naming)
-{
-    const struct verify_head *head = verify_reader_head(naming->reader);
-
-    return head->has_capability && head->capability == CAP_CHANGELIST &&
-           !head->is_index;
-}
-
-static enum status
-on_entry(const struct verify_entry *entry, void *user)
-{
-    struct naming *naming = user;
-    struct walk *w = naming->walk;
-    struct named *known = list_index_find(w->reading, entry->loc);
-
-    if (is_the_list(naming))
-        return STATUS_AGAIN;
-    if (uri_check(entry->loc, "loc", &w->why))
-        return STATUS_INVALID;
-    if (!known)
-        return list_index_add(w->reading, entry);
-    w->n_known++;
-    if (!known->has_digest && entry->has_digest) {
-        known->has_digest = true; /* rotation closed it meanwhile */
-        known->digest = entry->digest;
-    }
-    if (!entry->has_digest ||
-        !memcmp(&known->digest, &entry->digest, sizeof(known->digest)))
-        return STATUS_OK;
-    return problem(&w->why, STATUS_INVALID,
-                   "archive and index give different td:digest for %.200s",
-                   known->loc);
-}
-
-static enum status
-feed_naming(void *to, struct slice bytes, struct problem *why)
-{
-    struct naming *naming = to;
-    enum status rc = verify_reader_feed(naming->reader, bytes, why);
-
-    /* STATUS_AGAIN: the caller has to read it as a list. */
-    return !rc && is_the_list(naming) ? STATUS_AGAIN : rc;
-}
-
-static bool
-begin_naming(void *user, struct get *get)
-{
-    struct naming *naming = user;
-
-    verify_reader_free(naming->reader);
-    naming->reader = verify_reader_new(on_entry, naming);
-    list_index_cut(naming->walk->reading, naming->n_before);
-    naming->walk->n_known = 0;
-    get->to = naming;
-    get->feed = feed_naming;
-    get->why = &naming->walk->why;
-    return naming->reader;
-}
-
-/* Reads the names of the document at `url`; *head: its root. *is_list: it is a
- * Change List itself, which names none. */
+/* Reads the names of the document at `url`. *is_index: these are documents that
+ * name lists. *is_list: it is a Change List itself, which names none. */
 static enum status
 read_names(struct walk *w, const char *url, struct list_index *to,
-           struct verify_head *head, bool *is_list)
+           bool *is_index, bool *is_list)
 {
-    struct naming naming = {.walk = w, .n_before = to->n};
-    struct get get = {.is_over = false};
-    enum status rc;
+    struct get get = {.walk = w, .url = url};
+    enum status rc = get_document(&get, to);
 
-    w->reading = to;
-    w->why.text[0] = '\0';
-    rc = get_document(w->v->client, url, begin_naming, &naming, &get);
     if (!rc && !get.rc)
-        get.rc = verify_reader_end(naming.reader, &w->why);
+        get.rc = document_end(get.document, &w->why);
     *is_list = !rc && get.rc == STATUS_AGAIN;
-    if (!rc)
-        *head = *verify_reader_head(naming.reader);
-    verify_reader_free(naming.reader);
+    *is_index = !rc && document_head(get.document)->is_index;
+    document_free(get.document);
     if (rc || !get.rc || *is_list)
         return rc;
     if (get.rc == STATUS_MEMORY)
@@ -314,31 +313,6 @@ read_names(struct walk *w, const char *url, struct list_index *to,
 }
 
 /* Lists */
-
-struct listing {
-    struct walk *walk;
-    const char *url;
-    struct verify_list *list;
-};
-
-static enum status
-feed_list(void *to, struct slice bytes, struct problem *why)
-{
-    return verify_list_feed(((struct listing *)to)->list, bytes, why);
-}
-
-static bool
-begin_list(void *user, struct get *get)
-{
-    struct listing *listing = user;
-
-    verify_list_free(listing->list);
-    listing->list = verify_list_new(&listing->walk->v->chain, listing->url);
-    get->to = listing;
-    get->feed = feed_list;
-    get->why = &listing->walk->why;
-    return listing->list;
-}
 
 /* Compares the list with archive and index, which have no digest of an open
  * list. */
@@ -349,7 +323,7 @@ check_named(const struct walk *w, const struct named *named,
     char told[DIGEST_TEXT_SIZE + 1] = "", is[DIGEST_TEXT_SIZE + 1] = "";
 
     if (!named || !named->has_digest ||
-        !memcmp(&named->digest, &w->v->chain.digest, sizeof(named->digest)))
+        digest_is_equal(&named->digest, &w->v->chain.digest))
         return STATUS_OK;
     digest_write(told, &named->digest);
     digest_write(is, &w->v->chain.digest);
@@ -363,22 +337,19 @@ static enum status
 walk_list(struct walk *w, const char *url, struct named *named)
 {
     struct verify *v = w->v;
-    struct listing listing = {.walk = w, .url = url};
-    struct get get = {.is_over = false};
-    struct verify_chain before = v->chain;
+    struct get get = {.walk = w, .url = url};
+    struct list_chain before = v->chain;
     uint64_t at;
-    enum status rc;
+    enum status rc = get_document(&get, NULL);
 
-    w->why.text[0] = '\0';
-    rc = get_document(v->client, url, begin_list, &listing, &get);
     if (!rc && !get.rc)
-        get.rc = verify_list_end(listing.list, &v->chain, &w->why);
-    at = listing.list ? verify_list_reached(listing.list) : 0;
+        get.rc = list_proof_end(get.proof, &v->chain, &w->why);
+    at = get.proof ? list_proof_reached(get.proof) : 0;
     if (!rc && !get.rc) {
         get.rc = check_named(w, named, &w->why);
         at = before.last; /* the altered entry is unknown */
     }
-    verify_list_free(listing.list);
+    list_proof_free(get.proof);
     if ((rc == STATUS_GONE || (rc == STATUS_REFUSED && get.status == 404)) &&
         before.epoch[0]) {
         /* A named list must be there; retention deletes only the oldest. */
@@ -427,8 +398,8 @@ walk_named(struct walk *w)
 static enum status
 walk_next(struct walk *w)
 {
-    struct verify_chain *chain = &w->v->chain;
-    char url[VERIFY_HREF_MAX + 1];
+    struct list_chain *chain = &w->v->chain;
+    char url[LIST_HREF_MAX + 1];
     enum status rc = STATUS_OK;
 
     while (!rc && chain->epoch[0] && !chain->is_open && chain->next[0]) {
@@ -449,20 +420,20 @@ part_is_gone(struct walk *w, const char *url)
 static enum status
 walk_archive(struct walk *w)
 {
-    struct verify_head head;
-    bool is_list;
+    bool is_index, is_list;
     enum status rc;
 
-    rc = read_names(w, w->archive, &w->lists, &head, &is_list);
+    rc = read_names(w, w->archive, &w->lists, &is_index, &is_list);
     if (rc == STATUS_REFUSED && w->v->client->problem.http_status == 404)
         return STATUS_OK; /* no list is closed yet */
-    if (rc || !head.is_index)
+    if (rc || !is_index)
         return rc ? rc : walk_named(w);
 
     w->parts = w->lists;
     w->lists = (struct list_index){.n = 0};
     for (size_t i = 0; i < w->parts.n && !rc; i++) {
-        rc = read_names(w, w->parts.each[i].loc, &w->lists, &head, &is_list);
+        rc =
+            read_names(w, w->parts.each[i].loc, &w->lists, &is_index, &is_list);
         if (!rc)
             rc = walk_named(w);
         else if (rc == STATUS_GONE && !w->v->chain.epoch[0])
@@ -479,15 +450,14 @@ static enum status
 walk_index(struct walk *w)
 {
     struct td_proof *proof = w->v->proof;
-    struct verify_head head;
-    bool is_list;
-    enum status rc = read_names(w, w->index, &w->lists, &head, &is_list);
+    bool is_index, is_list;
+    enum status rc = read_names(w, w->index, &w->lists, &is_index, &is_list);
 
     if (!rc && is_list) {
         rc = walk_list(w, w->index, NULL);
         if (rc != STATUS_DIFFERENT)
             return rc;
-        rc = read_names(w, w->index, &w->lists, &head, &is_list);
+        rc = read_names(w, w->index, &w->lists, &is_index, &is_list);
         if (rc || is_list)
             return rc ? rc : walk_list(w, w->index, NULL);
         proof->broken_in[0] = '\0';

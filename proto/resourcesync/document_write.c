@@ -224,6 +224,12 @@ document_header(struct buf *to, const struct document_head *head)
 }
 
 struct slice
+document_open_of(enum document_root root)
+{
+    return roots[root].open;
+}
+
+struct slice
 document_footer_of(enum document_root root)
 {
     return roots[root].close;
@@ -266,4 +272,19 @@ document_entry(struct buf *to, enum document_root root,
     for (size_t i = 0; i < entry->n_links; i++)
         add_link(to, &entry->links[i]);
     buf_add_slice(to, roots[root].entry_close);
+}
+
+struct slice
+document_value(struct slice text, const char *start)
+{
+    const char *at = text.size > 0
+                         ? memmem(text.data, text.size, start, strlen(start))
+                         : NULL;
+    struct slice rest = {NULL, 0};
+
+    if (!at)
+        return rest;
+    at += strlen(start);
+    rest = (struct slice){at, (size_t)(text.data + text.size - at)};
+    return slice_take(&rest, '"');
 }

@@ -46,6 +46,9 @@ void document_header(struct buf *to, const struct document_head *head);
 void document_footer(struct buf *to, enum document_root root);
 struct slice document_footer_of(enum document_root root);
 
+/* The first two lines of the header: the declaration, and the root. */
+struct slice document_open_of(enum document_root root);
+
 /* The bytes at an address: a package of a dump. */
 struct document_bytes {
     const char *type; /* media type */
@@ -70,6 +73,10 @@ struct document_entry {
 
 void document_entry(struct buf *to, enum document_root root,
                     const struct document_entry *entry);
+
+/* The value behind `start`, ` NAME="`, up to the next quote, as it is written;
+ * empty: there is none. */
+struct slice document_value(struct slice text, const char *start);
 
 /* Appends text with & < > " and the control characters that XML allows
  * (tab, LF, CR) as references, so that it can stand in content and in an

@@ -240,22 +240,25 @@ check_interval(const struct input_reader *reader, struct problem *why)
     return STATUS_OK;
 }
 
-/* A resource is no event: it has no change and no time. */
+/* A resource is no event: it has no change. Some sources write the time of its
+ * last modification as that of an event (R-404). */
 static enum status
 take_resource(struct entry *entry, struct problem *why)
 {
+    struct change *change = &entry->change;
+
     if (entry->has_kind)
         return problem(
             why, STATUS_INVALID,
             "change: a list of resources names their state, not changes");
-    if (entry->change.datetime_us != DATETIME_NONE)
-        return problem(why, STATUS_INVALID,
-                       "datetime: is of a change, not of a resource");
-    for (size_t i = 0; i < entry->change.n_links; i++)
-        if (slice_is(entry->change.links[i].rel, REL_PATCH))
+    for (size_t i = 0; i < change->n_links; i++)
+        if (slice_is(change->links[i].rel, REL_PATCH))
             return problem(why, STATUS_INVALID,
                            "link: a patch is of a change, not of a resource");
-    entry->change.kind = CHANGE_CREATED;
+    if (change->lastmod_us == DATETIME_NONE)
+        change->lastmod_us = change->datetime_us;
+    change->datetime_us = DATETIME_NONE;
+    change->kind = CHANGE_CREATED;
     return STATUS_OK;
 }
 

@@ -534,10 +534,32 @@ start_in_url(struct urlset *u, const struct xml_element *element,
     return refuse_element(u, element, why);
 }
 
+/* R-407: what the namespaces of 2012 mean is not what ours mean. Without this
+ * check their elements would be foreign, and the document a Sitemap. */
+static enum status
+refuse_drafts(const struct urlset *u, const struct xml_element *element,
+              struct problem *why)
+{
+    xml_name ns = element->ns;
+    size_t i = 0;
+
+    while (!ns || is_ours(&u->md, ns) || !namespace_is_draft(xml_slice(ns))) {
+        if (i == element->n_attributes)
+            return STATUS_OK;
+        ns = element->attributes[i++].ns;
+    }
+    return namespace_refuse_draft(xml_slice(ns), why);
+}
+
 static enum status
 start_element(struct urlset *u, const struct xml_element *element,
               struct problem *why)
 {
+    enum status rc =
+        u->n_foreign == 0 ? refuse_drafts(u, element, why) : STATUS_OK;
+
+    if (rc)
+        return rc;
     if (u->n_foreign == 0 && u->place == PLACE_DOCUMENT)
         return start_document(u, element, why);
     if (u->n_foreign > 0 || (element->ns && !is_ours(&u->md, element->ns))) {

@@ -1,6 +1,7 @@
 #include "proto/resourcesync/vocab.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "proto/token.h"
 #include "proto/uri.h"
@@ -41,6 +42,29 @@ change_kind_name(enum change_kind kind)
     return kinds[kind];
 }
 
+bool
+namespace_is_draft(struct slice ns)
+{
+    static const char *const drafts[] = {
+        "www.openarchives.org/rs", "openarchives.org/rs",
+        "www.resourcesync.org", "resourcesync.org"};
+
+    if (slice_starts(ns, "http://"))
+        slice_skip(&ns, sizeof("http://") - 1);
+    else if (slice_starts(ns, "https://"))
+        slice_skip(&ns, sizeof("https://") - 1);
+    for (size_t i = 0; i < COUNT(drafts); i++) {
+        struct slice rest = ns;
+
+        if (!slice_starts(ns, drafts[i]))
+            continue;
+        slice_skip(&rest, strlen(drafts[i]));
+        return (rest.size == 0 || rest.data[0] == '/') &&
+               !slice_starts(rest, "/terms");
+    }
+    return false;
+}
+
 enum status
 change_kind_of(struct slice name, enum change_kind *kind)
 {
@@ -51,6 +75,15 @@ change_kind_of(struct slice name, enum change_kind *kind)
             return STATUS_OK;
         }
     return STATUS_INVALID;
+}
+
+enum status
+namespace_refuse_draft(struct slice ns, struct problem *why)
+{
+    return problem(why, STATUS_INVALID,
+                   "the namespace \"%s\" is of a draft of ResourceSync of "
+                   "2012, which is no longer read; now it is " NS_RS,
+                   problem_quote(ns).text);
 }
 
 enum status

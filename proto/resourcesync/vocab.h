@@ -5,6 +5,9 @@
 #ifndef PROTO_RESOURCESYNC_VOCAB_H
 #define PROTO_RESOURCESYNC_VOCAB_H
 
+#include <stdbool.h>
+
+#include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -18,6 +21,13 @@
 /* no document has more. */
 #define DOCUMENT_ENTRIES_MAX 50000
 #define DOCUMENT_BYTES_MAX   52428800
+
+/* True for a namespace of a draft of ResourceSync of 2012, whose words mean
+ * something else (R-407). */
+bool namespace_is_draft(struct slice ns);
+
+/* Says so; STATUS_INVALID. */
+enum status namespace_refuse_draft(struct slice ns, struct problem *why);
 
 enum change_kind { CHANGE_CREATED, CHANGE_UPDATED, CHANGE_DELETED };
 

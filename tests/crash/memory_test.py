@@ -280,7 +280,7 @@ COMMANDS = {
     "set list": "set list {broker}",
     "set show": "set show {set}",
     "status": "status {set}",
-    "relay": "relay {set} {other} --until-caught-up --state {state}",
+    "harvest": "harvest {set} {other} --once --state {state}",
     "watch": "watch {files} {watched} --once --base-uri http://e.org/ --state {state}",
     "audit": "audit {mirror}",
 }

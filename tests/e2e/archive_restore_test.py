@@ -206,15 +206,18 @@ def test_faulty_lists_are_refused(start_broker, restore, tmp_path):
 
     two = lists[1]
     said = damage(two, lambda: edit(two, b"/r/25<", b"/r/26<"))
-    assert "another digest" in said
+    assert "an entry from 21 to 40 was altered" in said
     said = damage(two, lambda: edit(two, b"</urlset>", b""))
-    assert "its end is missing" in said
+    assert "neither an entry nor the end" in said
     said = damage(two, lambda: edit(two, b'td:seq="25"', b'td:seq="26"'))
-    assert "entry 25 is missing" in said
+    assert "expected entry 25, found entry 26" in said
     said = damage(lists[2], lambda: two.unlink())
     assert "lacks its closed Change List 2" in said
     said = damage(two, lambda: edit(two, b'td:after="20"', b'td:after="21"'))
-    assert "does not follow" in said
+    assert "entries 21 to 21 are missing" in said
+    opened = files / "latest.xml"
+    said = damage(opened, lambda: edit(opened, b" td:digest=", b" td:digests="))
+    assert "is damaged: line " in said
     said = damage(files, lambda: shutil.rmtree(files) or files.mkdir())
     assert "has no Change List of Tidings" in said
     packed = lists[0].with_suffix(".xml.gz")

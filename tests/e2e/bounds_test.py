@@ -74,8 +74,7 @@ COMMANDS = [
     "sync URL DIR --until-caught-up",
     "follow URL --from-start",
     "follow URL --from-start --state STATE",
-    "relay URL SET --state STATE",
-    "publish SET --full URL",
+    "harvest URL SET --state STATE",
 ]
 
 

@@ -9,17 +9,21 @@ import os
 import re
 import shutil
 import sqlite3
+import struct
 import subprocess
+import zlib
 
 import pytest
 
 from data import kept
 from tidings_test.broker import PROGRAMS
 from tidings_test.snapshots import snapshot
+from tidings_test.soak import soak
 
 LISTS = "sets/news/changes"
 CONTENT = "sets/files/content/34/3413f4b92c7f23570f361554a730712d65f3092f3e12f5a2f76721dee4fde772"
 DUMP = "sets/files/resourcedump/000000000002"
+PACKS = "sets/files/changedump/000000000001"
 STOCK = "sets/stock/resourcelist/000000000004"
 
 
@@ -108,6 +112,14 @@ def cut(text):
     return text[: len(text) // 2]
 
 
+def pack(text):
+    """As gzip, with the head that the broker writes."""
+    deflate = zlib.compressobj(wbits=-15)
+    packed = deflate.compress(text) + deflate.flush()
+    sums = struct.pack("<II", zlib.crc32(text), len(text))
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + packed + sums
+
+
 def edit_list(old, new):
     """Change the plain text of list 2 of "news", and write it again as gzip."""
 
@@ -115,13 +127,13 @@ def edit_list(old, new):
         text = gzip.decompress(packed)
         after, n = re.subn(old, new, text, count=1, flags=re.DOTALL)
         assert n == 1
-        return gzip.compress(after, mtime=0)
+        return pack(after)
 
     return edit(f"{LISTS}/000000000002.xml.gz", function)
 
 
 def repack(packed):
-    return gzip.compress(gzip.decompress(packed), 1, mtime=0)
+    return pack(gzip.decompress(packed))
 
 
 def copy(old, new):
@@ -193,33 +205,33 @@ DAMAGES = [
         LIST_2,
         "its header is not the one in tidings.db",
     ),
-    ("list header", edit_list(b"<urlset", b"<Urlset"), LIST_2, "its header is not"),
+    ("list header", edit_list(b"<urlset", b"<Urlset"), LIST_2, 'expected "<urlset'),
     (
         "list entry missing",
         edit_list(entry(10), b""),
         LIST_2,
-        "entry 11 follows entry 9",
+        "line 11: expected entry 10, found entry 11",
     ),
     (
         "list entry twice",
         edit_list(b"(" + entry(10) + b")", rb"\1\1"),
         LIST_2,
-        "entry 10 follows entry 10",
+        "line 12: expected entry 11, found entry 10",
     ),
     (
         "list entry changed",
         edit_list(b"example.com/", b"example.net/"),
         LIST_2,
-        "its digest is wrong",
+        "an entry from 8 to 14 was altered: expected td:digest sha-256:",
     ),
     (
         "list time",
         edit_list(rb'datetime="\d{4}(-\S+ td:seq="10")', rb'datetime="1999\1'),
         LIST_2,
-        "entry 10 is not later than the one before it",
+        "line 11: the time of entry 10: expected one after 2026-",
     ),
-    ("list no entry", edit_list(entry(10), b"<u></u>\n"), LIST_2, "is no entry"),
-    ("list end", edit_list(b"</urlset>", b"</urlSet>"), LIST_2, "its end is not"),
+    ("list no entry", edit_list(entry(10), b"<u></u>\n"), LIST_2, "neither an entry nor"),
+    ("list end", edit_list(b"</urlset>", b"</urlSet>"), LIST_2, "neither an entry nor"),
     ("list packed again", edit(LIST_2, repack), LIST_2, "the marks in tidings.db"),
     (
         "list marks",
@@ -328,7 +340,7 @@ DAMAGES = [
         "set another epoch",
         STORE("UPDATE sets SET epoch='0123456789abcdef' WHERE name='news'"),
         LIST_2,
-        "it is not of the set's epoch 0123456789abcdef",
+        "it is of another history: expected epoch 0123456789abcdef",
     ),
     (
         "set first list",
@@ -445,6 +457,33 @@ DAMAGES = [
         STORE("UPDATE generations SET parts=4 WHERE set_id=10 AND kind=1 AND number=2"),
         DUMP,
         "its document names 5 packages, and it has 4",
+    ),
+    (
+        "index of another list deep",
+        copy(
+            "sets/stock/resourcelist/000000000003/000000000000.xml.gz",
+            f"{STOCK}/000000000000.xml.gz",
+        ),
+        f"{STOCK}/000000000000.xml.gz",
+        "it is not of the entries 1 to 25 that the row in tidings.db names",
+    ),
+    (
+        "part of the same list deep",
+        copy(f"{STOCK}/000000000001.xml.gz", f"{STOCK}/000000000003.xml.gz"),
+        STOCK,
+        "its documents have 9 entries and end with entry 25, and its row has 8 and 25",
+    ),
+    (
+        "manifest of another package deep",
+        copy(f"{DUMP}/000000000003-manifest.xml.gz", f"{DUMP}/000000000004-manifest.xml.gz"),
+        f"{DUMP}/000000000004.zip",
+        "the source announced",
+    ),
+    (
+        "manifest of other entries deep",
+        copy(f"{PACKS}/000000000002-manifest.xml.gz", f"{PACKS}/000000000003-manifest.xml.gz"),
+        f"{PACKS}/000000000003-manifest.xml.gz",
+        "it is not of the entries 3 to 5 that the row in tidings.db names",
     ),
     # The resources of a set
     (
@@ -775,6 +814,37 @@ def test_a_planted_damage_is_found_and_named(data, row):
     assert all(line.count("; ") >= 2 for line in findings)
     assert f"{len(findings)} finding" in summary
     assert snapshot(data) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        LIST_2,
+        f"{STOCK}/000000000000.xml.gz",
+        f"{STOCK}/000000000002.xml.gz",
+        f"{DUMP}/000000000001.xml.gz",
+        f"{DUMP}/000000000003-manifest.xml.gz",
+        f"{DUMP}/000000000003.zip",
+        f"{PACKS}/000000000001.xml.gz",
+        f"{PACKS}/000000000003-manifest.xml.gz",
+        f"{PACKS}/000000000003.zip",
+        CONTENT,
+    ],
+)
+def test_a_flipped_bit_is_found_and_named(data, name):
+    """Anywhere in a file, whether or not a reader looks at that bit."""
+    path = data / name
+    whole = path.read_bytes()
+    places = soak(6, 400)
+    for i in range(places):
+        at = i * (len(whole) - 1) // (places - 1)
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << i % 8
+        path.write_bytes(flipped)
+        status, findings, _ = check(data, "--deep")
+        assert status == 1 and names(findings, path, ""), (at, i % 8)
+    path.write_bytes(whole)
+    assert check(data, "--deep")[:2] == (0, [])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

@@ -121,7 +121,7 @@ def test_no_other_server_gets_the_token_of_the_file(start_site, client_file, run
     assert set(sent) == {"Bearer mine", "Bearer yours"}
 
 
-def test_the_second_set_of_a_relay_gets_the_token_of_its_server(
+def test_the_set_of_a_harvest_gets_the_token_of_its_server(
     broker, start_site, client_file, run, tmp_path
 ):
     news = broker.set().create()
@@ -131,9 +131,9 @@ def test_the_second_set_of_a_relay_gets_the_token_of_its_server(
     token.write_text(TOKEN)
     token.chmod(0o600)
     path = client_file(f"url = {target.link('')}", "token-file = press.token")
-    relay = ("relay", news.url, target.link("/sets/copy"), "--until-caught-up")
+    harvest = ("harvest", news.url, target.link("/sets/copy"), "--once")
     options = ("--state", tmp_path / "state", "--config", path)
-    run("tidings", *relay, *options, status=None)
+    run("tidings", *harvest, *options, status=None)
     assert {each["Authorization"] for each in target.requests} == {f"Bearer {TOKEN}"}
 
 

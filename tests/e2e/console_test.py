@@ -1,6 +1,7 @@
 """The console at /: what an operator sees and does there, by keyboard, on a large window
 and on one of a phone, in light and in dark."""
 
+import datetime
 import math
 
 import pytest
@@ -374,6 +375,57 @@ def test_a_callback_gets_changes_again_and_ends(start_broker, callbacks, open_co
     console.press("Tab", "Enter")
     console.wait("text('.view').includes('No callback subscribes')")
     assert broker.get(f"{news.path}/subscriptions").json()["subscriptions"] == []
+
+
+# R-431, R-432: what a harvester reports, and what is wrong with it, in the list and on the
+# page of the set.
+@pytest.mark.parametrize("look", LOOKS[::3], ids="{0.width}-{0.scheme}".format)
+def test_a_harvest_shows_whether_it_is_complete(start_broker, open_console, look):
+    broker = start_broker()
+    now = datetime.datetime.now(datetime.UTC)
+    here = {"last_look": now.isoformat(), "complete_as_of": now.isoformat()}
+    good = broker.set("museum").create(title="Records of the museum")
+    good.put_harvest(**here, added=3, changed=1, every_s=3600)
+    lame = broker.set("archive").create()
+    lame.put_harvest(
+        **here,
+        kind="rss",
+        not_complete="page 2 answered 500",
+        held_back=1200,
+        left_out=2,
+        left_out_example="line 7: no host: http:///x",
+    )
+    broker.set("press").create().put_harvest(every_s=60)
+    broker.set("plain").create()
+
+    console = open_console(broker, look)
+    console.wait("texts('.set .name').length == 4")
+    troubles = "texts('.set').find(t => t.startsWith('%s'))"
+    console.expect(troubles % "museum" + ".includes('sitemap, complete as of')", True)
+    for name, words in (
+        ("archive", ("not complete", "1,200 held back", "2 left out")),
+        ("press", ("not complete", "silent")),
+    ):
+        for word in words:
+            console.expect(troubles % name + f".includes('{word}')", True)
+    console.expect("document.querySelectorAll('.set .badge').length", 5)
+    console.check_width()
+    console.shoot("harvests")
+    console.go("#/sets/archive")
+    console.wait("texts('h2').includes('Harvest')")
+    console.expect("texts('.harvest .badge').join()", "not complete,1,200 held back,2 left out")
+    text = "text('main')"
+    for part in ("page 2 answered 500", "2 rows, such as line 7: no host", "rss"):
+        console.expect(f"{text}.includes('{part}')", True)
+    console.check_width()
+    console.shoot("harvest")
+    good.put_harvest(**here, every_s=3600)
+    console.go("#/sets/museum")
+    console.wait("texts('.harvest .badge').join() == 'complete'")
+    console.expect(f"{text}.includes('Looks every\\n1 h')", True)
+    console.go("#/sets/plain")
+    console.wait("text('h1') == 'plain'")
+    console.expect("document.querySelector('.harvest')", None)
 
 
 def test_the_broker_says_why_it_is_not_ready(start_broker, open_console, faults):

@@ -2,7 +2,9 @@
 are as stated, and has manners. One fetch, whatever the other side does:
 tests/unit/archive/fetcher_test.c."""
 
+import gzip
 import hashlib
+import zlib
 
 import pytest
 
@@ -152,6 +154,73 @@ def test_what_is_not_as_told_is_not_kept(start_fetching, site):
     assert len(site.requests) == 4  # each once
     s.wait_content(kept=1, missing=5)
     assert not s.arriving()
+
+
+CODINGS = {"gzip": gzip.compress, "X-GZIP": gzip.compress, "deflate": zlib.compress}
+
+
+# R-408: no coding was asked for. Digest and length are those of the plain bytes, or, of a
+# source that announces coded ones, of these.
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_coding_that_nobody_asked_for_is_undone(start_fetching, site, coding):
+    s = start_fetching()
+    text = "plain " * 9000
+    site.put("/a", CODINGS[coding](text.encode()))
+    site.headers("/a", f"Content-Encoding: {coding}")
+    s.tell(site.link("/a"), text)
+    s.wait_kept(text)
+    assert site.asked("/a")[0]["Accept-Encoding"] == "identity"
+
+    coded = "as long as it is " + "x" * 90
+    site.put("/b", CODINGS[coding](coded.encode()))
+    site.headers("/b", f"Content-Encoding: {coding}")
+    sent = CODINGS[coding](coded.encode())
+    digest = hashlib.sha256(sent).hexdigest()
+    about = {"hash": {"sha-256": digest}, "length": len(sent), "encoding": "gzip"}
+    s.set.post_change(site.link("/b"), **about)
+    s.wait_content(kept=2)
+    assert len(site.asked("/a")) == 1 and len(site.asked("/b")) == 2
+    kept = s.set.folder / "content" / digest[:2] / digest
+    assert kept.read_bytes() == sent
+    assert not s.arriving()
+
+
+# R-408
+def test_a_coding_that_cannot_be_undone_is_told(start_fetching, site):
+    s = start_fetching(*FETCH, "--fetch-tries", "1")
+    for n, (coding, body) in enumerate(
+        (("br", b"?"), ("gzip, gzip", b"?"), ("gzip", b"plain"), ("deflate", b"\xff\xff"))
+    ):
+        site.put(f"/{n}", body)
+        site.headers(f"/{n}", f"Content-Encoding: {coding}")
+        s.tell(site.link(f"/{n}"), "plain")
+        line = s.broker.process.err.next(lambda line: "is given up" in line)
+        assert "Content-Encoding" in line, line
+    s.wait_metric(failed("broken"), 4)
+
+
+# R-408: some bytes that become a gigabyte.
+def test_a_coding_is_undone_no_further_than_the_length(start_fetching, site):
+    s = start_fetching(*FETCH, "--max-content", "1M")
+    site.put("/a", gzip.compress(b"0" * (64 << 20)))
+    site.headers("/a", "Content-Encoding: gzip")
+    s.tell(site.link("/a"), "0", length=None)
+    assert s.wait_given_up(1)[failed("too-large")] == 1
+    assert not s.arriving()
+
+
+# R-405: RFC 3987 3.1. The server takes ASCII alone.
+def test_an_iri_is_asked_for_as_a_uri(start_fetching, site):
+    s = start_fetching()
+    for path, sent in (
+        ("/\u00e9.txt", "/%C3%A9.txt"),
+        ("/q?x=\u00e9#\u00fc", "/q?x=%C3%A9"),
+        ("/%C3%A9/\u20ac|", "/%C3%A9/%E2%82%AC%7C"),
+    ):
+        site.put(sent, sent)
+        s.tell(site.link(path), sent)
+        s.wait_kept(sent)
+        assert [request.target for request in site.asked(sent)] == [sent]
 
 
 # R-202: two changes, and the site serves only the second one's bytes.

@@ -65,8 +65,8 @@ def test_resources_told_whole_need_bytes_that_are_there(news):
     check_refused(answer, 422, unknown, 2)
     check_kept(news, 1, HELLO)
 
-    check_refused(put(there), 409, "would be deleted")
-    assert told(put(there, query="max-delete=100")) == (1, 0, 1, 0, 0)
+    check_refused(put(there, query="max-delete=0"), 409, "would be deleted")
+    assert told(put(there, query="max-delete=100")) == (0, 0, 1, 1, 0)
     check_kept(news, 3, HELLO)
 
 

@@ -1,15 +1,10 @@
-"""tidings publish --full: a source's documents, as they stand on its web site or disk,
-become the changes of a set."""
+"""tidings publish --full: a list of all resources on disk becomes the changes of a set."""
 
 import gzip
-import os
-import signal
 
 import pytest
 
 from tidings_test.servers import Server
-from tidings_test.soak import choices, soak
-from tidings_test.waiting import wait_for
 
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 RS = "http://www.openarchives.org/rs/terms/"
@@ -21,9 +16,20 @@ def sitemap(names):
     return f"<urlset xmlns='{SITEMAP}'>{''.join(urls)}</urlset>"
 
 
-def index(site, *paths):
-    locs = [f"<sitemap><loc>{site.link(path)}</loc></sitemap>" for path in paths]
+def index(*urls):
+    locs = [f"<sitemap><loc>{url}</loc></sitemap>" for url in urls]
     return f"<sitemapindex xmlns='{SITEMAP}'>{''.join(locs)}</sitemapindex>"
+
+
+@pytest.fixture
+def put(tmp_path):
+    """put(name, text): writes a file; its path."""
+
+    def put(name, text):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return put
 
 
 @pytest.fixture
@@ -57,15 +63,14 @@ def refuse(demo, run):
 
 # R-090, R-093: parts of an index together are one state; one is in gzip, and no header
 # says so.
-def test_an_index_is_read_with_its_parts(full, site):
+def test_an_index_is_read_with_its_parts(full, put, site):
     site.put("/1.xml", sitemap("ab"))
     zipped = gzip.compress(sitemap("cd").encode())
     site.put("/2.xml.gz", zipped, "application/octet-stream")
-    site.put("/index.xml", index(site, "/1.xml", "/2.xml.gz"))
-    url = site.link("/index.xml")
-    full(url, "created=4 updated=0 deleted=0 unchanged=0 newer=0 position=")
+    path = put("index.xml", index(site.link("/1.xml"), site.link("/2.xml.gz")))
+    full(path, "created=4 updated=0 deleted=0 unchanged=0 newer=0 position=")
     site.put("/1.xml", sitemap("abe"))
-    full(url, "created=1 updated=0 deleted=0 unchanged=4 newer=0 position=")
+    full(path, "created=1 updated=0 deleted=0 unchanged=4 newer=0 position=")
 
 
 def test_files_are_read_in_every_form(full, tmp_path):
@@ -77,40 +82,79 @@ def test_files_are_read_in_every_form(full, tmp_path):
 
 
 # The complaint names the document, and nothing is posted.
-def test_a_fault_is_reported_with_its_document(refuse, site, demo):
+def test_a_fault_is_reported_with_its_document(refuse, put, site, demo):
     site.put("/1.xml", sitemap("a"))
     site.put("/bad.xml", f"<urlset xmlns='{SITEMAP}'>")
-    changes = f"xmlns:rs='{RS}'><rs:md capability='changelist'/></urlset>"
-    site.put("/changes.xml", f"<urlset xmlns='{SITEMAP}' {changes}")
     site.put("/page.html", "<html></html>")
-    site.put("/index.xml", index(site, "/1.xml", "/bad.xml"))
-    site.put("/missing.xml", index(site, "/1.xml", "/none.xml"))
-    site.put("/deep.xml", index(site, "/1.xml", "/index.xml"))
-    site.put("/cut.xml", sitemap("ab"))
-    site.cut("/cut.xml", 100)
     for path, complaint in (
-        ("/index.xml", "/bad.xml: line 1"),
-        ("/missing.xml", "/none.xml: 404"),
-        ("/deep.xml", "an index within an index"),
-        ("/changes.xml", "capability: not resourcelist"),
-        ("/page.html", "/page.html: "),
-        ("/cut.xml", "/cut.xml: "),
+        ("/bad.xml", "/bad.xml cannot be read: line 1"),
+        ("/none.xml", "/none.xml: 404"),
+        ("/page.html", "/page.html cannot be read: "),
     ):
-        refuse(site.link(path), complaint)
-    refuse("/dev/null", "/dev/null: it has no root")
+        refuse(put("list.xml", index(site.link("/1.xml"), site.link(path))), complaint)
+    changes = f"xmlns:rs='{RS}'><rs:md capability='changelist'/></urlset>"
+    path = put("changes.xml", f"<urlset xmlns='{SITEMAP}' {changes}")
+    refuse(path, "it is a changelist, no list of resources")
+    refuse("/dev/null", "/dev/null: it is empty")
     refuse("/nonesuch", "cannot read /nonesuch")
     assert demo.get().status == 404
 
 
-def test_repeated_resources_and_too_many_deletions_are_refused(full, refuse, site):
-    site.put("/1.xml", sitemap("ab"))
-    site.put("/2.xml", sitemap("ca"))
-    site.put("/index.xml", index(site, "/1.xml", "/2.xml"))
-    twice = "422: entry 4: loc: named already in entry 1"
-    refuse(site.link("/index.xml"), twice)
-    full(site.link("/1.xml"), "created=2 ")
-    refuse(site.link("/2.xml"), "409: 1 of 2 resources would be deleted")
-    full(site.link("/2.xml"), "", "--max-delete", "50")
+# R-405
+def test_the_later_of_repeated_rows_counts(full, refuse, put):
+    lines = '{"loc":"http://example.com/a"}\n' * 2
+    refuse(put("2.ndjson", lines), "422: entry 2: loc: named already in entry 1")
+    full(put("2.xml", sitemap("caba")), "created=3 ")
+    full(put("1.xml", sitemap("abc")), "created=0 updated=0 deleted=0 unchanged=3 ")
+
+
+# R-400, R-401: a list is read to its end, or nothing of it is published.
+def test_pages_of_a_list_are_read(full, refuse, put, site, demo):
+    def page(names, following=None):
+        link = f"<rs:ln xmlns:rs='{RS}' rel='next' href='{site.link(following)}'/>" if following else ""
+        site.put(
+            f"/{names}.xml", sitemap(names).replace("<url>", f"{link}<url>", 1)
+        )
+
+    page("ab", "/cd.xml")
+    page("cd")
+    source = put("list.xml", index(site.link("/ab.xml")))
+    full(source, "created=4 ")
+    full(source, "created=0 updated=0 deleted=0 unchanged=4 ")
+    site.delete("/cd.xml")
+    refuse(source, "/cd.xml: 404")
+    assert demo.last() == 4
+
+
+# R-406: rows that cannot be used are told, and no deletion follows from them.
+def test_rows_left_out_are_told(full, run, put, demo, tmp_path):
+    full(put("1.xml", sitemap("abc")), "created=3 ")
+    bad = sitemap("ab").replace("</urlset>", "<url><loc>http:///c</loc></url></urlset>")
+    publish = ("tidings", "publish", demo.url, "--full", put("2.xml", bad))
+    done = run(*publish, status=1)
+    assert "left out: 1 row: 1 with a loc that is no URL" in done.errors()
+    assert "deleted=0" in done.output()
+    done = run(*publish, "--skip-bad", tmp_path / "bad", status=1)  # held back
+    assert 'http:///c' in (tmp_path / "bad").read_text()
+    assert demo.last() == 3
+
+
+# R-432: the status says that the set is not what the list says, until somebody consents.
+def test_too_many_deletions_are_held_back(full, run, put, demo):
+    second = put("2.xml", sitemap("abcx"))
+    third = put("3.xml", sitemap("abx"))
+    full(put("1.xml", sitemap("abcdefgh")), "created=8 ")
+    publish = ("tidings", "publish", demo.url, "--full")
+    for more in ((), ("--accept-deletions", "4"), ("--max-delete", "55")):
+        done = run(*publish, second, *more, status=1)
+        assert "deleted=0" in done.output() and "held_back=5 " in done.output()
+        assert "held back: 5 deletions of" in done.errors()
+        assert "--accept-deletions 5" in done.errors()
+    assert demo.last() == 9
+    done = run(*publish, third, "--accept-deletions", "5", status=1)
+    assert "held back: 6 deletions of 9" in done.errors()
+    full(second, "created=0 updated=0 deleted=5 ", "--max-delete", "56")
+    full(third, "created=0 updated=0 deleted=1 unchanged=3 newer=0 pos")
 
 
 @pytest.mark.parametrize(
@@ -121,6 +165,7 @@ def test_repeated_resources_and_too_many_deletions_are_refused(full, refuse, sit
         ("--max-delete", "0"),
         ("--max-delete", "101"),
         ("--max-delete", "x"),
+        ("--accept-deletions", "x"),
         ("--change", "created"),
         ("FILE",),
     ],
@@ -150,142 +195,15 @@ class Refusing(Server):
 
 # The program reports the reason that the source's server states if it is short; it does
 # not wait for the end of a long one.
-def test_a_refusal_of_the_source_is_reported(refuse):
+def test_a_refusal_of_the_source_is_reported(refuse, put):
     source = Refusing()
-    for complaint in ("404: no such list", "410: ", "503: "):
-        refuse(source.url, complaint)
+    for complaint in ("404: no such list", "410: "):
+        refuse(put("list.xml", index(source.url)), complaint)
     source.close()
 
 
-# Again and again
-
-
-@pytest.fixture
-def often(demo, start):
-    """often(source): publishes that document again and again."""
-
-    def often(source, *more):
-        full = ("--full", source, "--every", "0.1", *more)
-        return start("tidings", "publish", demo.url, *full)
-
-    return often
-
-
-# R-080: a line for each difference; a list that has not changed is not sent.
-def test_a_list_is_published_again_and_again(often, site, demo):
-    path = "/1.xml"
-    site.put(path, sitemap("ab"))
-    publishing = often(site.link(path))
-    assert publishing.out.next().startswith("created=2 updated=0 deleted=0 ")
-    asked = site.asked(path)
-    n = len(asked)
-    asked.wait(n + 3)
-    assert asked[n + 1]["If-None-Match"]
-    assert asked[n + 1].status == 304
-    site.put(path, sitemap("abc"))
-    assert publishing.out.next().startswith("created=1 updated=0 deleted=0 ")
-    demo.wait_last(3)
-    publishing.stop()
-    assert publishing.errors() == ""
-
-
-# SIGTERM ends it while it reads an endless file.
-def test_a_signal_ends_the_reading_of_a_file(often, tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    publishing = often(pipe)
-    lines = b"".join(b'{"loc":"http://example.com/%d"}\n' % i for i in range(100000))
-    with pytest.raises(BrokenPipeError), open(pipe, "wb", buffering=0) as file:
-        file.write(lines)
-        publishing.signal(signal.SIGTERM)
-        for _ in range(20):
-            file.write(lines)
-    assert publishing.wait() == 0
-    assert publishing.errors() == ""
-
-
-# A list that has not changed is published again if somebody changed the set.
-def test_a_set_is_what_its_list_is_whatever_becomes_of_it(often, site, demo):
-    site.put("/1.xml", sitemap("ab"))
-    publishing = often(site.link("/1.xml"))
-    publishing.out.wait(1)
-    demo.post_change("http://example.com/b", "deleted")
-    assert publishing.out.wait(2).startswith("created=1 updated=0 deleted=0 unchanged=1")
-    demo.delete()
-    assert publishing.out.wait(3).startswith("created=2 updated=0 deleted=0 unchanged=0")
-    publishing.stop()
-
-
-# Any index may have changed parts; and a server may send no validator.
-def test_what_says_nothing_is_read_each_time(often, site, demo):
-    site.put("/1.xml", sitemap("ab"))
-    site.put("/index.xml", index(site, "/1.xml"))
-    publishing = often(site.link("/index.xml"))
-    publishing.out.wait(1)
-    site.does("/1.xml", etag=False)
-    site.put("/1.xml", sitemap("abc"))
-    publishing.out.wait(2)
-    other = often(site.link("/1.xml"))
-    other.out.wait(1)
-    site.put("/1.xml", sitemap("abcd"))
-    demo.wait_last(4)
-    publishing.stop()
-    other.stop()
-
-
-# It publishes nothing of a list that is broken, or that lost too much; it tries again.
-def test_a_bad_list_is_no_end(often, run, site, demo):
-    path = "/1.xml"
-    site.put(path, sitemap("abcde"))
-    publishing = often(site.link(path))
-    publishing.out.wait(1)
-    site.put(path, sitemap("abc"))
-    publishing.err.find(lambda line: "409: 2 of 5 resources would be deleted" in line)
-    site.put(path, sitemap("ab")[:100])
-    publishing.err.find(lambda line: "/1.xml: entry 1, line 1: " in line)
-    site.status(path, 404)
-    publishing.err.find(lambda line: "/1.xml: 404" in line)
-    site.status(path, None)
-    site.put(path, sitemap("abcdef"))
-    assert publishing.out.wait(2).startswith("created=1 updated=0 deleted=0 ")
-    demo.wait_last(6)
-    publishing.stop()
-
-    # The first one has to be right.
-    site.status(path, 404)
-    full = ("--full", site.link(path), "--every", "10m")
-    assert "404" in run("tidings", "publish", demo.url, *full, status=1).errors()
-
-
-# R-140, R-149: the list changes while the program and the broker are killed at random:
-# each difference is posted once.
-def test_no_difference_is_lost_or_doubled_whoever_is_killed(start_broker, start, site):
-    broker = start_broker("--rotate-entries", "1000")
-    news = broker.set("news")
-    chance = choices()
-    full = ("--full", site.link("/1.xml"), "--every", "0.1", "--max-delete", "100")
-    names = {f"r{i}" for i in range(3000)}
-    site.put("/1.xml", sitemap(sorted(names)))
-    publishing = start("tidings", "publish", news.url, *full)
-    for turn in range(soak(12, 100)):
-        last = news.last()
-        names -= set(chance.sample(sorted(names), 100))
-        names |= {f"s{turn}-{i}" for i in range(100)}
-        site.put("/1.xml", sitemap(sorted(names)))
-        if chance.randrange(2):
-            wait_for("a difference", lambda: news.last() > last)
-        if chance.randrange(2):
-            publishing.kill()
-            publishing = start("tidings", "publish", news.url, *full)
-        else:
-            broker.kill()
-            broker.restart()
-    publishing.kill()
-    publishing = start("tidings", "publish", news.url, *full)
-    publishing.out.wait(1)
-    publishing.stop()
-    now = set()
-    for entry in news.changelists().read().history.entries:
-        assert (entry.change == "created") == (entry.loc not in now)
-        (now.add if entry.change == "created" else now.remove)(entry.loc)
-    assert now == {f"http://example.com/{name}" for name in names}
+# Lists on the web are for another command.
+def test_lists_on_the_web_are_harvested(demo, run):
+    for more in (("http://example.com/sitemap.xml",), ("x.xml", "--every", "10m")):
+        done = run("tidings", "publish", demo.url, "--full", *more, status=2)
+        assert "tidings harvest URL SET-URL" in done.errors()

@@ -1,6 +1,9 @@
 """Documents of a foreign Source reach the subscribers of their topic unchanged: the
 tests of websub.rocks for hubs (100, 105, 106), with topics of others."""
 
+import gzip
+import zlib
+
 import pytest
 
 from tidings_test import hub
@@ -108,6 +111,27 @@ def test_a_ping_fetches_the_topic(feed):
 
     form = {"hub.mode": "publish", "hub.url": "http://127.0.0.1:1/"}
     hub.check_refused(hub.send(feed.broker, form), 404, NO_TOPIC)
+
+
+# R-408: nobody has asked for a coding, and subscribers are told of none.
+def test_a_coded_topic_is_delivered_plain(feed):
+    def ping(body, coding):
+        feed.site.put(feed.target, body, "text/plain")
+        coded = f"Content-Encoding: {coding}"
+        feed.site.headers(feed.target, f"Link: {feed.links}", coded)
+        form = {"hub.mode": "publish", "hub.url": feed.topic}
+        assert hub.send(feed.broker, form).status == 204
+
+    one = feed.join()
+    for n, (coding, pack) in enumerate(
+        (("gzip", gzip.compress), ("deflate", zlib.compress)), 1
+    ):
+        ping(pack(coding.encode()), coding)
+        delivery = feed.check_delivered(one, n, coding.encode())
+        assert delivery["Content-Encoding"] is None
+    ping(b"?", "br")
+    said = "is not fetched: its Content-Encoding"
+    feed.broker.process.err.find(lambda line: said in line)
 
 
 # W-042: the hub denies the subscribers of a removed relay.

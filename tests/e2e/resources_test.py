@@ -123,6 +123,39 @@ def test_posted_changes_and_a_whole_state_go_together(news):
     assert told(put(news, body, NDJSON)) == (0, 0, 0, 2, 0)
 
 
+# R-404: sources that write the time of a resource as that of a change.
+def test_a_resource_may_carry_the_time_of_a_change(news):
+    day = "2026-01-01T00:00:00Z"
+    timed = f"<rs:md datetime='{day}' length='3'/>"
+    both = f"<lastmod>2025-12-31</lastmod>{timed}"
+    body = resourcelist(url("a", timed), url("b", both))
+    assert told(put(news, body)) == (2, 0, 0, 0, 0)
+    lines = ndjson(
+        {"loc": f"{BASE}a", "length": 3, "lastmod": day},
+        {"loc": f"{BASE}b", "length": 3, "lastmod": "2025-12-31", "datetime": day},
+    )
+    assert told(put(news, lines, NDJSON)) == (0, 0, 0, 2, 0)
+
+
+# R-407: read as Sitemaps, deletions of these documents would be creations.
+@pytest.mark.parametrize("version", ["", "0.5/"])
+def test_drafts_of_2012_are_refused_by_name(news, version):
+    old = f"http://www.openarchives.org/rs/{version}"
+    root = f"<urlset xmlns='{NAMESPACES['s']}' xmlns:rs='{old}'>"
+    document = f"{root}<rs:md capability='changelist' modified='2012-10-31'/>"
+    rows = [
+        url("a", "<rs:md change='deleted'/>"),
+        f"<url><loc>{BASE}a</loc><lastmod rs:type='deleted'>2012-10-31</lastmod></url>",
+    ]
+    whole = (f"{document}{rows[0]}</urlset>", f"<changeset xmlns='{old}'/>")
+    said = f'namespace "{old}" is of a draft'
+    for body in whole:
+        check_refused(news.send(body, XML), 422, said)
+    for body in (*whole, *(f"{root}{row}</urlset>" for row in rows)):
+        check_refused(put(news, body), 422, said)
+    check_nothing_left(news, 0)
+
+
 # R-084, R-088
 def test_a_body_that_is_cut_or_wrong_leaves_nothing(news):
     index = (
@@ -130,7 +163,6 @@ def test_a_body_that_is_cut_or_wrong_leaves_nothing(news):
         "</sitemapindex>"
     )
     changelist = f"<urlset {XMLNS}><rs:md capability='changelist'/></urlset>"
-    timed = md("a", "datetime='2026-01-01T00:00:00Z'")
     # fmt: off
     for body, status, part, *entry in (
         (f"<urlset {XMLNS}>{url('a')}", 400, ""),
@@ -138,7 +170,6 @@ def test_a_body_that_is_cut_or_wrong_leaves_nothing(news):
         (sitemap("a", "<url><loc>b</loc></url>"), 422, "loc", 2),
         (resourcelist(md("a", "change='created'")), 422,
          "change: a list of resources names their state", 1),
-        (resourcelist(timed), 422, "datetime", 1),
         (changelist, 422, "capability: not resourcelist"),
         (index, 422, "the root is not urlset"),
     ):
@@ -157,9 +188,14 @@ def test_a_wrong_request_is_refused_before_its_body(news, broker):
     check_refused(put(news, "x", content_encoding="br"), 415, "gzip")
     answer = broker.put("/sets/Demo/resources", "x", XML)
     check_refused(answer, 404, "no set can be called")
-    for most in ("101", "all"):
-        answer = put(news, "x", query=f"max-delete={most}")
-        check_refused(answer, 400, "max-delete")
+    for name, number in (
+        ("max-delete", "101"),
+        ("max-delete", "all"),
+        ("accept-deletions", "-1"),
+        ("left-out", "x"),
+    ):
+        answer = put(news, "x", query=f"{name}={number}")
+        check_refused(answer, 400, f"{name}: not a number")
     check_nothing_left(news, 0)
 
 
@@ -180,21 +216,53 @@ def test_the_limit_counts_what_comes_out_of_gzip(broker):
     assert not uploads(broker)
 
 
-def test_more_than_a_fifth_is_deleted_only_on_demand(news):
-    assert told(put(news, sitemap(*"abcde"))) == (5, 0, 0, 0, 0)
-    answer = put(news, sitemap(*"abx"))
-    check_refused(answer, 409, "3 of 5 resources would be deleted")
+# R-432: what comes and what changes is applied, and the rest is held back. A client that
+# does not say that it knows of that gets 409: it must not take the set for its list.
+def test_too_many_deletions_are_held_back(news):
+    assert told(put(news, sitemap(*"abcdefghij"))) == (10, 0, 0, 0, 0)
+    answer = put(news, sitemap(*"abcdefx"))
+    check_refused(answer, 409, "held back: 4 of 10 resources would be deleted")
+    assert "accept-deletions=4 says" in answer.json()["detail"]
     assert answer["Retry-After"] is None
-    counts = {"created": 1, "deleted": 3, "unchanged": 2, "resources": 5}
+    counts = {"created": 1, "deleted": 0, "unchanged": 6, "held_back": 4}
     assert counts.items() <= answer.json().items()
-    check_nothing_left(news, 5)
+    assert (answer.json()["first"], answer.json()["last"]) == (11, 11)
+    check_nothing_left(news, 11)
+    shown = f'tidings_held_back_deletions{{set="{news.name}"}} 4'
+    assert shown in news.broker.get("/metrics").text
 
-    answer = put(news, sitemap(*"abx"), query="max-delete=59")
-    check_refused(answer, 409, "more than 59 %")
-    answer = put(news, sitemap(*"abx"), query="max-delete=60")
-    assert told(answer) == (1, 0, 3, 2, 0)
+    for query, held_back in (
+        ("accept-deletions=0", 4),
+        ("accept-deletions=3", 4),
+        ("accept-deletions=0&max-delete=36", 4),
+        ("accept-deletions=0&max-delete=37&left-out=1", 4),
+        ("accept-deletions=4", 0),
+    ):
+        answer = put(news, sitemap(*"abcdefx"), query=query)
+        assert told(answer)[:3] == (0, 0, 4 - held_back), query
+        assert answer.json()["held_back"] == held_back
+        assert answer.json()["resources"] == 11
+    check_nothing_left(news, 15)
+    assert shown not in news.broker.get("/metrics").text
 
-    check_refused(put(news, sitemap()), 409, "3 of 3")
+    # Some are always allowed, unless there must be none at all.
+    check_refused(put(news, sitemap(*"abcd"), query="max-delete=0"), 409, "3 of 7")
+    assert told(put(news, sitemap(*"abcd"))) == (0, 0, 3, 4, 0)
+    check_refused(put(news, sitemap()), 409, "4 of 4")
     answer = put(news, sitemap(), query="max-delete=100")
-    assert told(answer) == (0, 0, 3, 0, 0)
-    check_nothing_left(news, 12)
+    assert told(answer) == (0, 0, 4, 0, 0)
+    check_nothing_left(news, 22)
+
+
+# R-432: 300 of 1,000 vanish and 50 come; a consent to 300 does not hold for 400.
+def test_a_consent_is_to_a_number(news):
+    def put_range(first, last, accepted):
+        body = ndjson(*({"loc": f"{BASE}{n}"} for n in range(first, last)))
+        query = f"accept-deletions={accepted}"
+        answer = put(news, body, NDJSON, query=query)
+        return told(answer)[:3], answer.json()["held_back"]
+
+    assert put_range(0, 1000, 0) == ((1000, 0, 0), 0)
+    assert put_range(300, 1050, 0) == ((50, 0, 0), 300)
+    assert put_range(400, 1050, 300) == ((0, 0, 0), 400)
+    assert put_range(300, 1050, 300) == ((0, 0, 300), 0)

@@ -22,7 +22,7 @@ from tidings_test.feed import Feed
 from tidings_test.http import FORM, JSON, NDJSON, XML, ConnectionEnded, check_refused
 from tidings_test.openapi import DESCRIPTION, FILE, OPENAPI
 from tidings_test.routes import DOCUMENTS, PAGE, REFUSALS, ROUTES
-from tidings_test.sets import MERGE_PATCH, change
+from tidings_test.sets import HARVEST, MERGE_PATCH, change
 from tidings_test.waiting import wait_for
 
 LIMITS = ("--max-body=64K", "--max-resources-body=64K", "--max-content=64K")
@@ -325,6 +325,11 @@ def removed_meanwhile(world, route):
         return slow.answer()
 
 
+def harvested(world, route):
+    assert world.news.put_harvest().status == 204
+    return world.news.get("harvest")
+
+
 def told_twice(world, route):
     path = world.path(route.path)
     with connect(world) as slow:
@@ -464,6 +469,20 @@ CASES = {
         415: ask(body=RESOURCE, type=JSON),
         422: ask(body='{"loc":"a"}', type=NDJSON),
     },
+    "GET /sets/{set}/harvest": {
+        404: ask(),
+        200: harvested,
+        410: ask(of="gone"),
+    },
+    "PUT /sets/{set}/harvest": {
+        204: ask(body=HARVEST),
+        400: ask(body="{", type=JSON),
+        404: ask(body=HARVEST, of="NEWS"),
+        413: ask(body=LONG, type=JSON),
+        415: ask(body="{}", type=XML),
+        422: ask(body={"colour": 1}),
+    },
+    "DELETE /sets/{set}/harvest": {204: ask(), **ask_nobody()},
     "GET /sets/{set}/rate": {200: ask(), **ask_nobody()},
     "POST /sets/{set}/rotate": {
         200: ask(body="as curl -d sends it", type=FORM),

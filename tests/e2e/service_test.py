@@ -17,6 +17,7 @@ from tidings_test.broker import BIN, PROGRAMS, ROOT, is_sanitized
 from tidings_test.waiting import Arrivals
 
 UNIT = ROOT / "packaging/tidingsd.service"
+HARVEST_UNIT = ROOT / "packaging/tidings-harvest@.service"
 EXPOSURE_MAX = 2.0
 
 pytestmark = pytest.mark.skipif(
@@ -24,8 +25,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def values_of(key):
-    return re.findall(rf"^{key}=(.*)$", UNIT.read_text(), re.M)
+def values_of(key, unit=UNIT):
+    return re.findall(rf"^{key}=(.*)$", unit.read_text(), re.M)
 
 
 def expand(name):
@@ -67,19 +68,23 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def test_the_exposure_of_the_unit_is_small(run):
-    command = ("systemd-analyze", "--no-pager", "security", "--offline=yes", UNIT)
+@pytest.mark.parametrize("unit", [UNIT, HARVEST_UNIT], ids=lambda unit: unit.name)
+def test_the_exposure_of_the_unit_is_small(unit, run, tmp_path):
+    copy = tmp_path / unit.name.replace("@", "@x")
+    copy.write_text(unit.read_text())
+    command = ("systemd-analyze", "--no-pager", "security", "--offline=yes", copy)
     said = run(*command).output()
     (exposure,) = re.findall(r"exposure level for \S+: ([0-9.]+) ", said)
     assert float(exposure) <= EXPOSURE_MAX
 
 
-# The broker of this build stands for the installed one.
-def test_systemd_understands_every_line_of_the_unit(run, tmp_path):
-    copy = tmp_path / UNIT.name
-    text = UNIT.read_text()
-    assert text.count("ExecStart=tidingsd ") == 1
-    copy.write_text(text.replace("=tidingsd ", f"={PROGRAMS['tidingsd']} "))
+# The program of this build stands for the installed one.
+@pytest.mark.parametrize("unit", [UNIT, HARVEST_UNIT], ids=lambda unit: unit.name)
+def test_systemd_understands_every_line_of_the_unit(unit, run, tmp_path):
+    copy = tmp_path / unit.name.replace("@", "@x")
+    text = unit.read_text()
+    (name,) = re.findall("^ExecStart=(tidingsd?) ", text, re.M)
+    copy.write_text(text.replace(f"={name} ", f"={PROGRAMS[name]} "))
     done = run("systemd-analyze", "verify", "--man=no", copy)
     assert (list(done.out), list(done.err)) == ([], [])
 
@@ -97,6 +102,24 @@ def test_the_unit_is_installed_with_the_programs(run, tmp_path):
     (state,) = values_of("StateDirectory")
     assert f"--data /var/lib/{state} " in start
     assert values_of("StateDirectoryMode") == ["0700"]
+
+
+# Its user, and its state; the harvester's options are those of the command.
+def test_the_unit_of_a_harvest_is_installed(run, tmp_path):
+    install = ("cmake", "--install", BIN.parent, "--component", "programs")
+    run(*install, "--prefix", tmp_path)
+    installed = tmp_path / "lib/systemd/system" / HARVEST_UNIT.name
+    assert installed.read_bytes() == HARVEST_UNIT.read_bytes()
+    (user,) = values_of("User", HARVEST_UNIT)
+    users = (tmp_path / "lib/sysusers.d/tidings-harvest.conf").read_text()
+    assert re.search(rf"^u {user} ", users, re.M)
+    (start,) = values_of("ExecStart", HARVEST_UNIT)
+    (state,) = values_of("StateDirectory", HARVEST_UNIT)
+    assert f" --state /var/lib/{state}/%i " in start
+    words = start.replace("$SOURCES", "http://a.example/").replace("$SET", "http://b/sets/x")
+    words = words.replace("%i", str(tmp_path / "none/state")).replace("$OPTIONS", "--once")
+    words = words.replace(f"/var/lib/{state}/", "").split()
+    assert "unable to open" in run(*words, status=1).errors()
 
 
 PRINTED = (

@@ -7,12 +7,18 @@ from lxml import html
 
 from tidings_test.content import kept, multipart
 from tidings_test.http import JSON, check_refused
-from tidings_test.sets import MERGE_PATCH, change
+from tidings_test.backups import Backups
+from tidings_test.sets import HARVEST, MERGE_PATCH, change
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
 MANY = soak(1100, 2000)  # several pages of GET /sets, of 1000 each
 POSTED = soak(100, 2000)  # sets that have an entry
+
+
+@pytest.fixture
+def backups(run, tmp_path):
+    return Backups(run, tmp_path / "backup")
 
 
 def describe(of_set):
@@ -281,6 +287,71 @@ def test_rotates_a_set_by_its_own_age(broker):
     other.post()
     wait_for("a closed list", lambda: describe(own)["lists"]["closed"] == 1)
     assert describe(other)["lists"]["closed"] == 0
+
+
+# what a harvester reports stays with the set, and is told with it. It is no change
+# of the set: nobody is notified, and the time of the last change stays.
+def test_keeps_the_report_of_a_harvester(start_broker, backups):
+    broker = start_broker()
+    demo = broker.set("demo")
+    report = {
+        **HARVEST,
+        "complete_as_of": None,
+        "not_complete": "page 2 answered 500",
+        "added": 1,
+        "changed": 2,
+        "deleted": 3,
+        "held_back": 40,
+        "left_out": 5,
+        "left_out_example": 'line 7: "http:///x" has no host',
+        "mended": 6,
+        "every_s": 3600,
+    }
+    assert demo.put_harvest().status == 204  # makes the set
+    demo.post()
+    before = describe(demo)
+    assert demo.put_harvest(**report).status == 204
+    found = describe(demo)
+    assert found["datetime"] == before["datetime"]
+    for end in (broker.kill, broker.stop):
+        assert demo.get("harvest").json() == report
+        assert describe(demo)["harvest"] == report
+        (row,) = broker.get("/sets").json()["sets"]
+        assert row["harvest"] == report
+        end()
+        broker.restart()
+    backups.make(broker)
+    assert broker.delete(f"{demo.path}/harvest").status == 204
+    check_refused(demo.get("harvest"), 404, "no harvester")
+    broker.stop()
+    backups.restore(broker)
+    broker.restart()
+    assert describe(demo)["harvest"] == report
+    assert demo.delete().status == 204
+    demo.post(first=1)
+    assert "harvest" not in describe(demo)
+
+
+# The rest is in unit/sets/harvest. Whoever may post may report.
+def test_refuses_reports_of_harvesters(start_broker, run):
+    broker = start_broker()
+    demo = broker.set("demo")
+    check_refused(demo.put_harvest(added="1"), 422, "added: is a number")
+    check_refused(demo.put_harvest(heldback=1), 422, 'is "held_back" meant?')
+    long = demo.put_harvest(left_out_example="x" * 8192)
+    check_refused(long, 413, "bytes")
+    assert demo.get().status == 404
+    demo.post()
+    add = ("tidingsd", "token", "add", "--data", broker.data)
+    for name, right, status in (
+        ("a", "publish", 204),
+        ("b", "subscribe", 403),
+    ):
+        secret = run(*add, name, f"--{right}", "demo").output().strip()
+        bearer = f"Bearer {secret}"
+        path = f"{demo.path}/harvest"
+        answer = broker.put(path, HARVEST, authorization=bearer)
+        assert answer.status == status, answer
 
 
 # acknowledged settings are durable.

@@ -150,14 +150,14 @@ def commands(guard, tmp_path):
     yield "audit", url, mirror
     yield "verify", url
     yield "watch", files, second, "--base-uri", "http://example.com/f/", "--once"
-    state = ("--state", tmp_path / "relay", "--until-caught-up")
-    yield "relay", url, second, *state, *target
+    state = ("--state", tmp_path / "harvest", "--once")
+    yield "harvest", url, second, *state, *target
     yield "set", "delete", url, "--yes"
 
 
 def test_every_command_sends_the_token(guard, way, tmp_path, token_file, run):
     options, environment = way
-    token_file(TOKEN)  # of the target of `relay`, always by its option
+    token_file(TOKEN)  # of the set of `harvest`, always by its option
     for name, *arguments in commands(guard, tmp_path):
         before = len(guard.sent)
         run("tidings", name, *arguments, *options, env=environment)
@@ -340,7 +340,7 @@ def test_nobody_sees_the_token(guard, tmp_path, token_file, run, start):
     home.mkdir()
     said = []
     for command in commands(guard, home):
-        if command[0] != "relay":
+        if command[0] != "harvest":
             done = run("tidings", *command, env=variable)
             said += [done.output(), done.errors()]
     news = guard.broker.set().create()

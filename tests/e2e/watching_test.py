@@ -24,7 +24,7 @@ OF_PROMETHEUS = {"up", "ALERTS"}
 
 ROWS = (
     *("Overview", "Posts", "Push", "Subscribers", "Hub", "Bridges", "Relays", "Disk"),
-    *("Requests", "Limits", "Certificates and log"),
+    *("Requests", "Limits", "Certificates and log", "Harvests"),
 )
 
 
@@ -93,6 +93,7 @@ def test_prometheus_scrapes_a_broker_as_the_page_says(
     broker.add_token("plant", subscribe=["*"])
     config = page_config(broker)
     news = broker.set().create()
+    assert news.put_harvest(held_back=3, left_out=1).status == 204
     callbacks.join(news).hold()
     slow = news.websocket("after=0", narrow=True)
     for _ in range(10):

@@ -64,6 +64,17 @@ alterations_put(struct sets *s, const char *name, const char *settings)
 }
 
 void
+alterations_harvest(struct sets *s, const char *name, struct harvest *harvest)
+{
+    struct waiter w = WAITER;
+
+    assert_int_equal(alter_harvest(s->registry, slice_of(name), NULL, harvest,
+                                   on_done, &w, NULL),
+                     STATUS_OK);
+    assert_int_equal(wait_for(&w), STATUS_OK);
+}
+
+void
 alterations_remove(struct sets *s, const char *name)
 {
     struct waiter w = WAITER;

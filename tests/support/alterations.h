@@ -14,6 +14,10 @@ enum status alterations_try(struct sets *s, const char *name,
 /* Gives the set these settings, which must be accepted. */
 void alterations_put(struct sets *s, const char *name, const char *settings);
 
+/* Gives it the report of a harvester. */
+void alterations_harvest(struct sets *s, const char *name,
+                         struct harvest *harvest);
+
 /* Removes it; it must exist. */
 void alterations_remove(struct sets *s, const char *name);
 

@@ -10,12 +10,13 @@
 #include "tests/test.h"
 
 static void *
-on_set(struct log_set *set, struct slice settings, struct list_limits *limits,
-       void *user)
+on_set(struct log_set *set, struct slice settings, struct slice harvest,
+       struct list_limits *limits, void *user)
 {
     struct logs *l = user;
 
     (void)settings;
+    (void)harvest;
     (void)limits;
 
     assert_true(l->n_sets < 8);

@@ -46,6 +46,7 @@ or, by waiting.wait_for, look again and again.
 
 The modules:
 
+    abroad        sources as other programs make them: tables of answers
     background    a function on another thread
     backups       backups of a broker's data directory
     broker        the program tidingsd, its port, directory and log
@@ -64,6 +65,7 @@ The modules:
     http          HTTP as the wire has it: answers, connections of raw bytes
     hub           what a subscriber asks of a hub, and the states of subscriptions
     layouts       sources with only a list of resources, laid out as others do it
+    looks         looks of the commands at such a source, and what is right
     messages      a message or a page of the change memory, in JSON or XML
     metrics       GET /metrics, read strictly
     mirrored      a source with a set and a site, and a mirror of it

@@ -178,6 +178,7 @@ class Reader:
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "TMPDIR": str(folder),
             "XDG_CONFIG_HOME": str(self.folder / ".config"),
+            "XDG_STATE_HOME": str(self.folder / ".state"),
             **(env or {}),
         }
 

@@ -15,6 +15,13 @@ from tidings_test.waiting import wait_for
 
 MERGE_PATCH = "application/merge-patch+json"  # RFC 7396
 
+# The least that a harvester reports
+HARVEST = {
+    "source": "http://example.com/sitemap.xml",
+    "kind": "sitemap",
+    "last_look": "2026-04-01T18:10:00.000000Z",
+}
+
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "spec" / "examples"
 
 Receipt = collections.namedtuple("Receipt", "set first last position datetime epoch")
@@ -144,6 +151,10 @@ class Set:
         """Upload all resources that the source has."""
         path = _with_query(f"{self.path}/resources", query)
         return self.broker.put(path, body, type, **headers)
+
+    def put_harvest(self, **report):
+        """Report on it as a harvester does; without arguments the least report."""
+        return self.broker.put(f"{self.path}/harvest", {**HARVEST, **report})
 
     def build(self, what, status=200):
         """Build the "resourcelist" or "resourcedump" of what there is now; the

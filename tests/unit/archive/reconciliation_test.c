@@ -67,9 +67,9 @@ add(struct block *b, unsigned n, uint64_t length)
 /* Stages the resources `from` to `to` - 1 against the position of the set now;
  * drops what was staged before. */
 static void
-stage_range(unsigned from, unsigned to, uint64_t length, unsigned max_delete)
+stage_list(struct upload_file_about about, unsigned from, unsigned to,
+           uint64_t length)
 {
-    struct upload_file_about about = {.max_delete = max_delete};
     struct upload_file *staging;
     struct block block;
     struct head head;
@@ -93,6 +93,13 @@ stage_range(unsigned from, unsigned to, uint64_t length, unsigned max_delete)
     assert_int_equal(upload_file_add(staging, &block, &s.why), STATUS_OK);
     assert_int_equal(upload_file_finish(staging, &about, &s.why), STATUS_OK);
     block_fini(&block);
+}
+
+static void
+stage_range(unsigned from, unsigned to, uint64_t length, unsigned max_delete)
+{
+    stage_list((struct upload_file_about){.max_delete = max_delete}, from, to,
+               length);
 }
 
 static void
@@ -221,18 +228,59 @@ TEST(a_crash_does_not_ask_again_whether_so_much_may_go)
     assert_int_equal(sets_head(&s.sets, NAME).last, 25001);
 }
 
-TEST(what_is_left_of_a_crash_before_it_was_accepted_is_asked)
+/* of 100 resources so many vanish, and ten come. */
+TEST(holds_back_too_many_deletions_and_nothing_else)
+{
+    static const struct {
+        unsigned vanished, max_delete;
+        uint64_t accepted, left_out, held_back;
+    } cases[] = {
+        {20, 20, 0, 0, 0},  {21, 20, 0, 0, 21},  {21, 21, 0, 0, 0},
+        {21, 20, 21, 0, 0}, {21, 20, 20, 0, 21}, {99, 20, 1000, 0, 0},
+        {3, 1, 0, 0, 0},    {4, 1, 0, 0, 4},     {3, 0, 0, 0, 3},
+        {3, 0, 3, 0, 0},    {1, 100, 0, 1, 1},   {1, 100, 1, 1, 0},
+        {0, 20, 0, 1, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unsigned first = 1000 * (unsigned)i, vanished = cases[i].vanished;
+        uint64_t held_back = cases[i].held_back;
+
+        stage_list((struct upload_file_about){.accepted = 1000}, first,
+                   first + 100, 1);
+        assert_int_equal(take(), STATUS_OK);
+        stage_list(
+            (struct upload_file_about){
+                .max_delete = cases[i].max_delete,
+                .accepted = cases[i].accepted,
+                .left_out = cases[i].left_out,
+            },
+            first + vanished, first + 110, 1);
+        assert_takes(10, 0, vanished - held_back, 100 - vanished, 0);
+        assert_int_equal(reconciliation_outcome(s.taking)->counts.held_back,
+                         held_back);
+        assert_int_equal(reconciliation_outcome(s.taking)->resources, 100);
+        assert_int_equal(sets_find(&s.sets, NAME)->held_back, held_back);
+    }
+}
+
+/* R-432: the additions of the first commit make the deletions a smaller share;
+ * they are held back all the same. */
+TEST(a_crash_does_not_release_what_was_held_back)
 {
     stage_range(0, 100, 1, 20);
     assert_int_equal(take(), STATUS_OK);
-    stage_range(21, 100, 1, 20);
+    stage_range(21, 12000, 1, 20);
+    begin();
+    assert_int_equal(step_until(101), STATUS_OK);
+    assert_int_equal(sets_head(&s.sets, NAME).last,
+                     100 + RECONCILIATION_ENTRIES);
+    fold_all();
+    assert_int_equal(take(), STATUS_OK);
 
-    assert_int_equal(take(), STATUS_INVALID);
-    assert_true(reconciliation_outcome(s.taking)->is_guarded);
-    assert_string_equal(s.why.text,
-                        "21 of 100 resources would be deleted, more than 20 "
-                        "%; max-delete=PERCENT says that it is meant");
-    assert_int_equal(sets_head(&s.sets, NAME).last, 100);
+    assert_int_equal(reconciliation_outcome(s.taking)->counts.created, 1900);
+    assert_int_equal(reconciliation_outcome(s.taking)->counts.held_back, 21);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 12000);
 }
 
 /* Between two commits: the changes of the second one are older than those of

@@ -38,10 +38,10 @@ TEST(urls_of_one_server_are_one_host)
                          host);
     assert_string_equal(host_name(host), "http://a.org");
     assert_null(host_queues_of(hosts, SLICE("ftp://a.org/x")));
-    assert_false(host_queues_is_url(SLICE("http:///x")));
-    assert_false(host_queues_is_url(SLICE("http://a.org/x\ny")));
-    assert_false(host_queues_is_url(SLICE("urn:x")));
-    assert_true(host_queues_is_url(SLICE("https://[::1]:8443/x")));
+    assert_false(host_name_is_url(SLICE("http:///x")));
+    assert_false(host_name_is_url(SLICE("http://a.org/x\ny")));
+    assert_false(host_name_is_url(SLICE("urn:x")));
+    assert_true(host_name_is_url(SLICE("https://[::1]:8443/x")));
     host_queues_free(hosts);
 }
 

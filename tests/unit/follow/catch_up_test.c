@@ -51,6 +51,13 @@ path_of(unsigned i)
     return path;
 }
 
+/* Of the entry `seq`, as history_init writes it. */
+static int64_t
+time_of(uint64_t seq)
+{
+    return 1767225600000000 + (int64_t)seq * 1000000;
+}
+
 /* The list `i`, with the entries of `h`, which may be another history. */
 static void
 write_list(struct buf *to, const struct history *h, unsigned i)
@@ -67,8 +74,8 @@ write_list(struct buf *to, const struct history *h, unsigned i)
                                        .capability = CAP_CHANGELIST,
                                        .links = &prev,
                                        .n_links = i > 1,
-                                       .from_us = 1767225600000000,
-                                       .until_us = 1767225700000000,
+                                       .from_us = time_of(after),
+                                       .until_us = time_of(after + LENGTH),
                                        .coverage = &covers};
 
     snprintf(covers.epoch, sizeof(covers.epoch), "%s", h->epoch);
@@ -394,7 +401,7 @@ put_bomb(struct stage *s)
 static void
 open_list(struct stage *s)
 {
-    spoil_list(s, "until=", "at=", 1);
+    spoil_list(s, " until=\"2026-01-01T00:00:08.000000Z\"", "", 1);
 }
 
 static void
@@ -606,19 +613,19 @@ static const struct row {
     {"a list that is open", open_list, "0-4 4-20 ", TD_STOPPED, NULL, 1,
      "no closed Change List"},
     {"a list of resources", call_it_otherwise, "0-4 4-20 ", TD_STOPPED, NULL, 1,
-     "no closed Change List"},
+     "it is no Change List"},
     {"a list without an epoch", drop_epoch, "0-4 4-20 ", TD_STOPPED, NULL, 1,
-     "no closed Change List"},
+     "it is no Change List of Tidings"},
     {"a list without a digest", drop_digest, "0-4 4-20 ", TD_STOPPED, NULL, 1,
-     "no closed Change List"},
+     "it is no Change List of Tidings"},
     {"a list without entries", drop_entries, "0-4 4-20 ", TD_STOPPED, NULL, 1,
-     "no entry follows its head"},
+     "line 1: expected \"<?xml version"},
     {"a head that is no XML", break_head, "0-4 4-20 ", TD_STOPPED, NULL, 1,
-     "its head cannot be read"},
+     "line 4: expected"},
     {"no digest before it", drop_digest_before, "0-4 4-20 ", TD_STOPPED, NULL,
-     1, "digest before"},
+     1, "it has no link prev with a td:digest"},
     {"an entry in another form", write_otherwise, "0-4 4-20 ", TD_STOPPED, NULL,
-     1, "another form"},
+     1, "line 7: what follows entry 6 is no entry as Tidings write them"},
     {"an entry that no broker accepts", as_it_is, "0-4 4-20 ", TD_STOPPED, NULL,
      1, "another form", ENTRY_7("%ttp://example.com/r?n=7", "")},
     {"a control character", as_it_is, "0-4 4-20 ", TD_STOPPED, NULL, 1,
@@ -638,20 +645,22 @@ static const struct row {
 
     /* A list that contradicts itself, or the follower's digest, ends it. */
     {"an altered entry", alter_entry, "0-4 ", TD_BROKEN,
-     "/2.xml: its entries do not have the digest that it states"},
+     "/2.xml: an entry from 5 to 8 was altered: expected td:digest"},
     {"a missing entry", leave_out_entry, "0-4 ", TD_BROKEN,
-     "/2.xml: after entry 5 comes 7"},
+     "/2.xml: line 6: expected entry 6, found entry 7"},
     {"a list shorter than it says", leave_out_last, "0-4 ", TD_BROKEN,
-     "/2.xml: it ends with entry 7, not with 8"},
+     "/2.xml: it says that its last entry is 8, but ends with entry 7"},
     {"a list without its end", break_off, "0-4 ", TD_BROKEN,
-     "/2.xml: it breaks off behind entry 8"},
+     "/2.xml: line 9: neither an entry nor the end"},
     {"damaged gzip", cut_gzip, "0-4 ", TD_BROKEN, "/2.xml: "},
     {"another history", put_other_history, "0-4 ", TD_GONE,
-     "/2.xml: the digest at 4 does not match: it is another history"},
+     "/2.xml: it is of another history: the follower has other entries up to "
+     "4"},
     {"another log", put_other_epoch, "", TD_GONE,
-     "/1.xml: the digest at 0 does not match: it is another history"},
+     "/1.xml: it is of another history: the follower has other entries up to "
+     "0"},
     {"a forged beginning", forge_beginning, "", TD_BROKEN,
-     "/1.xml: its entries do not have the digest that it states"},
+     "/1.xml: an entry from 1 to 4 was altered"},
 };
 
 /* R-309: nothing of a list is handed over that is not proven; R-344: no hole

@@ -97,6 +97,7 @@ fill(struct world *w)
     a[ACT_UNARCHIVED].unarchived.n_archived = 1;
     a[ACT_UNARCHIVED].unarchived.last = 5;
     a[ACT_UNARCHIVED].unarchived.due_us = AT_US;
+    a[ACT_HARVEST].harvest.text = SLICE("{\"source\":\"x\"}");
     a[ACT_FILED].filed.list = 7;
     a[ACT_PURGED].purged.trash = 1;
     a[ACT_SWEPT].swept.id = 1;
@@ -220,6 +221,8 @@ TEST(keeps_every_kind_of_field)
     assert_true(act->retirement.due_us == INT64_MAX);
     act = read_kind(w, ACT_REMOVAL);
     assert_true(act->removal.removed_us == INT64_MIN);
+    act = read_kind(w, ACT_HARVEST);
+    assert_true(slice_is(act->harvest.text, "{\"source\":\"x\"}"));
     act = read_kind(w, ACT_GENERATION);
     assert_int_equal(act->generation.build.kind, GENERATION_CHANGEDUMP);
     assert_true(act->generation.is_first && act->generation.build.is_archived);
@@ -324,6 +327,7 @@ TEST(deflates_a_large_record)
     } cases[] = {{100, LARGE / 10, 2}, {LARGE, LARGE + 2000, 1}};
     struct world *w = *state;
 
+    w->commit.n = ACT_HARVEST; /* without it */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char *text = enlarge(w, cases[i].period);
 
@@ -337,12 +341,14 @@ TEST(deflates_a_large_record)
     }
 }
 
-/* An older broker must not build a list without its place in the archive. */
-TEST(has_a_version_of_its_own_if_it_orders_a_list_for_the_archive)
+/* An older broker must not build a list without its place in the archive, and
+ * cannot read the report of a harvester. */
+TEST(has_a_version_of_its_own_for_what_older_brokers_do_not_know)
 {
     struct world *w = *state;
     struct generation *order = &w->acts[ACT_GENERATION].generation.build;
 
+    w->commit.n = ACT_HARVEST; /* without it */
     order->kind = GENERATION_RESOURCELIST;
     order->parts = 0;
     for (unsigned i = 0; i < 2; i++) {
@@ -352,6 +358,9 @@ TEST(has_a_version_of_its_own_if_it_orders_a_list_for_the_archive)
         assert_int_equal(
             read_kind(w, ACT_GENERATION)->generation.build.is_archived, i);
     }
+    w->commit.n = ACT_KINDS;
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    assert_int_equal(w->bytes.data[0], RECORD_VERSION);
 }
 
 /* Each row is a version, a size and a stored block (RFC 1951 section 3.2.4), as

@@ -49,6 +49,11 @@ TEST(a_resource_list_a_sitemap_and_lines_are_read)
     assert_resources(XML, "<urlset xmlns='" NS_SITEMAP "'/>", 0);
     assert_resources(NDJSON, "{\"loc\":\"http://example.com/a\"}\n", 1);
     assert_resources(NDJSON, "", 0);
+    /* */
+    assert_resources(NDJSON,
+                     "{\"loc\":\"http://example.com/a\","
+                     "\"datetime\":\"2026-01-01T00:00:00Z\"}\n",
+                     1);
 }
 
 /* */
@@ -64,16 +69,41 @@ TEST(what_is_of_changes_is_refused)
     assert_no_resources(
         NDJSON, "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}\n",
         "change: a list of resources names their state, not changes");
-    assert_no_resources(NDJSON,
-                        "{\"loc\":\"http://example.com/a\","
-                        "\"datetime\":\"2026-01-01T00:00:00Z\"}\n",
-                        "datetime: is of a change, not of a resource");
     /* */
     assert_no_resources(
         XML,
         HEAD "<url><loc>http://example.com/a</loc><rs:ln rel='" REL_PATCH
              "' href='http://example.com/p' type='text/x-diff'/></url>" FOOT,
         "link: a patch is of a change, not of a resource");
+}
+
+/* */
+TEST(drafts_of_2012_are_refused_by_name)
+{
+    static const struct {
+        const char *ns;
+        bool is_draft;
+    } cases[] = {
+        {"http://www.openarchives.org/rs/", true},
+        {"http://www.openarchives.org/rs", true},
+        {"https://openarchives.org/rs/0.5/", true},
+        {"http://www.resourcesync.org/ns", true},
+        {"http://www.openarchives.org/rs/terms/", false},
+        {"http://www.openarchives.org/rsx", false},
+        {"http://example.org/rs/", false},
+        {"", false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(namespace_is_draft(slice_of(cases[i].ns)),
+                         cases[i].is_draft);
+    assert_no_resources(
+        XML,
+        HEAD "<url xmlns:o='http://www.openarchives.org/rs/'>"
+             "<loc>http://example.com/a</loc>"
+             "<o:md change='deleted'/></url>" FOOT,
+        "the namespace \"http://www.openarchives.org/rs/\" is of a draft of "
+        "ResourceSync of 2012, which is no longer read; now it is " NS_RS);
 }
 
 /* Comparisons */

@@ -138,6 +138,28 @@ TEST(settings_hold_everywhere)
     assert_equal_sets(p, "news");
 }
 
+/* R-431: the report of a harvester is at every broker, also of a set that
+ * begins with it, and gone with the set. */
+TEST(a_harvest_is_told_everywhere)
+{
+    static const char text[] = "{\"source\":\"http://example.org/\","
+                               "\"kind\":\"rss\",\"left_out\":3,"
+                               "\"last_look\":\"2026-04-01T18:10:00Z\"}";
+    struct pair *p = *state;
+    struct harvest *harvest = NULL;
+
+    assert_int_equal(harvest_read(&harvest, SLICE(text), NULL), STATUS_OK);
+    alterations_harvest(&p->s[0], "news", harvest);
+    follow(p, 1);
+    assert_equal_sets(p, "news");
+    harvest = registry_harvest(sets_find(&p->s[1], "news"));
+    assert_int_equal(harvest->left_out, 3);
+    harvest_unref(harvest);
+    alterations_harvest(&p->s[1], "news", NULL);
+    follow(p, 0);
+    assert_null(registry_harvest(sets_find(&p->s[0], "news")));
+}
+
 /* A round that another broker was before begins anew: a change of settings then
  * changes those of the other broker. */
 TEST(a_change_that_comes_too_late_keeps_settings_of_another_broker)

@@ -151,7 +151,7 @@ begin_sets(struct pair *p)
     struct world *w = p->one;
     const struct list_info lists[2] = {list_of(w, 1, 0, 1),
                                        list_of(w, 2, 1, 2)};
-    struct act acts[9];
+    struct act acts[10];
     uint32_t id;
 
     acts[0] = birth(w, "a", &id);
@@ -167,6 +167,8 @@ begin_sets(struct pair *p)
                            .set_id = A,
                            .settings = {SLICE("the settings"), 4711}};
     acts[8] = batch_of(B, w->chain[0]);
+    acts[9] = (struct act){
+        .kind = ACT_HARVEST, .set_id = A, .harvest = {SLICE("the report")}};
     APPLY(p, 50 * HOUR, acts);
 }
 

@@ -12,7 +12,7 @@
 #include "tests/support/site.h"
 #include "tests/test.h"
 #include "tests/unit/lib/transfers.h"
-#include "tests/unit/verify/made_lists.h"
+#include "tests/support/made_lists.h"
 
 #define XML "application/xml"
 #define NAMESPACES                                           \

@@ -1,0 +1,262 @@
+#include "broker/sets/harvest.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "proto/buf.h"
+#include "proto/datetime.h"
+#include "proto/number.h"
+#include "proto/resourcesync/json.h"
+#include "proto/resourcesync/json_parse.h"
+#include "proto/uri.h"
+
+enum row_kind { ROW_SOURCE, ROW_KIND, ROW_TEXT, ROW_TIME, ROW_NUMBER };
+
+/* `otherwise` is the JSON of a member that is missing; NULL: it must be
+ * there. "null": the member may be null. */
+static const struct row {
+    const char *name;
+    enum row_kind kind;
+    const char *otherwise;
+    size_t offset; /* of an int64_t or uint64_t; 0: only the text has it */
+} rows[] = {
+    {"source", ROW_SOURCE, NULL, 0},
+    {"kind", ROW_KIND, NULL, 0},
+    {"complete_as_of", ROW_TIME, "null",
+     offsetof(struct harvest, complete_as_of_us)},
+    {"not_complete", ROW_TEXT, "null", 0},
+    {"last_look", ROW_TIME, NULL, offsetof(struct harvest, last_look_us)},
+    {"added", ROW_NUMBER, "0", 0},
+    {"changed", ROW_NUMBER, "0", 0},
+    {"deleted", ROW_NUMBER, "0", 0},
+    {"held_back", ROW_NUMBER, "0", offsetof(struct harvest, held_back)},
+    {"left_out", ROW_NUMBER, "0", offsetof(struct harvest, left_out)},
+    {"left_out_example", ROW_TEXT, "null", 0},
+    {"mended", ROW_NUMBER, "0", 0},
+    {"every_s", ROW_NUMBER, "null", 0},
+};
+
+#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static const char *const kinds[] = {"resourcesync", "sitemap", "text", "rss",
+                                    "atom"};
+
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* No program counts further: JavaScript reads larger numbers wrongly. */
+#define NUMBER_MAX ((UINT64_C(1) << 53) - 1)
+
+struct reading {
+    struct harvest harvest; /* without its text */
+    struct buf text;
+    unsigned named; /* a bit per row */
+    bool is_object;
+    const struct row *row; /* of the next value */
+};
+
+static enum status
+unknown_member(struct slice name, struct problem *why)
+{
+    struct problem_quote quote = problem_quote(name);
+    struct suggestion meant;
+
+    suggest_begin(&meant, name);
+    for (size_t i = 0; i < N_ROWS; i++)
+        suggest_consider(&meant, rows[i].name);
+    return problem(
+        why, STATUS_INVALID, "\"%s\" is no member of a harvest report%s%s%s",
+        quote.text, meant.nearest ? "; is \"" : "",
+        meant.nearest ? meant.nearest : "", meant.nearest ? "\" meant?" : "");
+}
+
+static void
+add_name(struct buf *to, const struct row *row)
+{
+    buf_add_format(to, "%s\"%s\":", to->size > 0 ? "," : "{", row->name);
+}
+
+static enum status
+take_member(struct reading *r, struct slice name, struct problem *why)
+{
+    size_t i = 0;
+
+    while (i < N_ROWS && !slice_is(name, rows[i].name))
+        i++;
+    if (i == N_ROWS)
+        return unknown_member(name, why);
+    r->row = &rows[i];
+    if (r->named & 1u << i)
+        return problem(why, STATUS_INVALID, "%s: is there twice", rows[i].name);
+    r->named |= 1u << i;
+    add_name(&r->text, r->row);
+    return STATUS_OK;
+}
+
+static bool
+is_kind(struct slice text)
+{
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (slice_is(text, kinds[i]))
+            return true;
+    return false;
+}
+
+/* Where a member of the struct is kept; NULL: only the text has it. */
+static void *
+place_of(struct reading *r, const struct row *row)
+{
+    return row->offset ? (char *)&r->harvest + row->offset : NULL;
+}
+
+static enum status
+take_time(struct reading *r, struct slice text, struct problem *why)
+{
+    char written[DATETIME_SIZE];
+    int64_t us;
+
+    if (datetime_read(text, &us))
+        return problem(why, STATUS_INVALID, "%s: \"%s\" is not a time",
+                       r->row->name, problem_quote(text).text);
+    memcpy(place_of(r, r->row), &us, sizeof(us));
+    datetime_write(written, us);
+    json_text(&r->text, (struct slice){written, sizeof(written)});
+    return STATUS_OK;
+}
+
+static enum status
+take_number(struct reading *r, struct slice digits, struct problem *why)
+{
+    uint64_t number;
+
+    if (!number_read(digits, &number) || number > NUMBER_MAX)
+        return problem(why, STATUS_INVALID, "%s: \"%s\" is not a count",
+                       r->row->name, problem_quote(digits).text);
+    if (place_of(r, r->row))
+        memcpy(place_of(r, r->row), &number, sizeof(number));
+    buf_add_number(&r->text, number);
+    return STATUS_OK;
+}
+
+static enum status
+take_string(struct reading *r, struct slice text, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (r->row->kind == ROW_SOURCE)
+        rc = uri_check(text, r->row->name, why);
+    else if (r->row->kind == ROW_KIND && !is_kind(text))
+        rc = problem(why, STATUS_INVALID,
+                     "kind: \"%s\" is not resourcesync, sitemap, text, rss or "
+                     "atom",
+                     problem_quote(text).text);
+    json_text(&r->text, text);
+    return rc;
+}
+
+static enum status
+take_value(struct reading *r, enum json_event event, struct slice text,
+           struct problem *why)
+{
+    const struct row *row = r->row;
+    bool is_number = row->kind == ROW_NUMBER;
+
+    if (event == JSON_OTHER && slice_is(text, "null") && row->otherwise &&
+        !strcmp(row->otherwise, "null")) {
+        BUF_ADD(&r->text, "null");
+        return STATUS_OK;
+    }
+    if (event != (is_number ? JSON_NUMBER : JSON_STRING))
+        return problem(why, STATUS_INVALID, "%s: is a %s", row->name,
+                       is_number ? "number" : "string");
+    if (is_number)
+        return take_number(r, text, why);
+    return row->kind == ROW_TIME ? take_time(r, text, why)
+                                 : take_string(r, text, why);
+}
+
+static enum status
+on_event(void *user, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct reading *r = user;
+
+    if (!r->is_object) {
+        r->is_object = true;
+        if (event == JSON_OBJECT)
+            return STATUS_OK;
+        return problem(why, STATUS_INVALID,
+                       "a harvest report is a JSON object, such as "
+                       "{\"source\":\"...\"}");
+    }
+    if (event == JSON_OBJECT_END)
+        return STATUS_OK; /* the only one: an object is no value */
+    if (event == JSON_KEY)
+        return take_member(r, text, why);
+    return take_value(r, event, text, why);
+}
+
+/* Adds the members that are missing. */
+static enum status
+complete_text(struct reading *r, struct problem *why)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (r->named & 1u << i)
+            continue;
+        if (!rows[i].otherwise)
+            return problem(why, STATUS_INVALID, "%s: is missing", rows[i].name);
+        add_name(&r->text, &rows[i]);
+        buf_add_text(&r->text, rows[i].otherwise);
+    }
+    BUF_ADD(&r->text, "}");
+    return r->text.failed ? problem_memory(why) : STATUS_OK;
+}
+
+enum status
+harvest_read(struct harvest **harvest, struct slice text, struct problem *why)
+{
+    struct reading r = {.harvest = {.complete_as_of_us = DATETIME_NONE}};
+    struct harvest *h;
+    enum status rc;
+
+    buf_init(&r.text, HARVEST_TEXT_MAX);
+    rc = json_parse_text(text, on_event, &r, why);
+    if (!rc)
+        rc = complete_text(&r, why);
+    if (rc)
+        goto out;
+    h = malloc(sizeof(*h) + r.text.size);
+    if (!h) {
+        rc = problem_memory(why);
+        goto out;
+    }
+    *h = r.harvest;
+    atomic_init(&h->n_owners, 1);
+    memcpy(h + 1, r.text.data, r.text.size);
+    h->text = (struct slice){(const char *)(h + 1), r.text.size};
+    *harvest = h;
+
+out:
+    buf_fini(&r.text);
+    return rc;
+}
+
+struct harvest *
+harvest_ref(struct harvest *h)
+{
+    /* Relaxed: the caller has a reference, or the lock under which it is
+     * lent. */
+    if (h)
+        atomic_fetch_add_explicit(&h->n_owners, 1, memory_order_relaxed);
+    return h;
+}
+
+void
+harvest_unref(struct harvest *h)
+{
+    /* Orders the reads of each owner before the free of the last one. */
+    if (h &&
+        atomic_fetch_sub_explicit(&h->n_owners, 1, memory_order_acq_rel) == 1)
+        free(h);
+}

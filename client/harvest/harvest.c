@@ -1,0 +1,648 @@
+#include "client/harvest/harvest.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/harvest/harvest_report.h"
+#include "proto/datetime.h"
+
+/* Sets of one source, each with a follower. */
+#define SETS_MAX 100
+
+struct reader {
+    struct harvest *harvest;
+    const struct harvest_source *source;
+    struct harvest_feed feed;
+    char *url;
+    char *listing;
+    struct td_follower *follower; /* NULL: it has ended, or has not begun */
+    bool has_ended;               /* on_end came */
+    bool is_done;                 /* is_once: its look is over */
+    bool is_split; /* it has several sets: their readers follow */
+    bool is_anew;  /* reads from the beginning: the set lacks something */
+    bool has_looked;
+    int64_t begin_ms; /* when to open the follower */
+};
+
+struct harvest {
+    const struct harvest_options *options;
+    struct harvest_plan plan;
+    struct harvest_target target;
+    struct harvest_outbox outbox;
+    struct harvest_report report;
+    struct reader **readers;
+    size_t n_readers;
+    bool is_over;
+    bool is_other; /* the set is another one: all readers begin anew */
+    bool has_said_strays;
+    enum harvest_end end;
+};
+
+static bool
+end_harvest(struct harvest *h, enum harvest_end end)
+{
+    if (!h->is_over)
+        h->end = end;
+    h->is_over = true;
+    return false;
+}
+
+/* Ends it because a feed or the set cannot go on. */
+static bool
+end_with_target(struct harvest *h)
+{
+    return end_harvest(h, h->target.end);
+}
+
+/* Looks */
+
+static bool
+report_look(struct reader *r)
+{
+    struct harvest *h = r->harvest;
+    const struct harvest_look look = {
+        .url = r->url,
+        .kind = td_follower_kind(r->follower),
+        .complete_us = r->feed.part.complete_us,
+        .not_complete = r->feed.part.doubt[0] ? r->feed.part.doubt : NULL,
+        .counts = &r->feed.counts,
+    };
+
+    h->options->on_look(&look, h->options->user);
+    harvest_report_look(&h->report, r->feed.part.id, &look);
+    return harvest_report_put(&h->report, &h->target);
+}
+
+/* The numbers begin again. What is held back stays until a reading says
+ * otherwise. */
+static void
+clear_counts(struct harvest_feed *f)
+{
+    f->counts = (struct harvest_counts){.held_back = f->counts.held_back,
+                                        .held_of = f->counts.held_of};
+}
+
+static bool
+is_quiet(const struct harvest_counts *c)
+{
+    return c->added + c->changed + c->deleted == 0;
+}
+
+/* Resources that the set had before this harvest, and that no source has. */
+static bool
+treat_strays(struct reader *r)
+{
+    struct harvest *h = r->harvest;
+    uint64_t n;
+
+    if (h->has_said_strays)
+        return true;
+    for (size_t i = 0; i < h->n_readers; i++)
+        if (!h->readers[i]->has_looked && !h->readers[i]->is_split)
+            return true;
+    h->has_said_strays = true;
+    if (!harvest_feed_strays(&r->feed, &n))
+        return false;
+    if (n > 0)
+        harvest_target_say(&h->target,
+                           "resources of the set that no source has: %llu; "
+                           "they stay; --accept-deletions %llu deletes them",
+                           (unsigned long long)n, (unsigned long long)n);
+    return true;
+}
+
+/* Looks for what others did to the set, and has it repaired. */
+static bool
+look_at_set(struct reader *r)
+{
+    struct harvest *h = r->harvest;
+    bool is_due;
+
+    if (!harvest_target_look(&h->target, &h->is_other))
+        return false;
+    if (r->feed.has_log || h->is_other)
+        return true;
+    if (!harvest_db_is_due(h->target.db, r->feed.part.id, &is_due))
+        return harvest_target_fail_state(&h->target);
+    if (is_due && r->feed.has_only_list)
+        r->is_anew = true;
+    else if (is_due)
+        snprintf(r->feed.suspicion, sizeof(r->feed.suspicion),
+                 "others have changed resources in the set");
+    return true;
+}
+
+static bool
+end_look(struct reader *r)
+{
+    struct harvest *h = r->harvest;
+    bool is_first = !r->has_looked;
+
+    r->has_looked = true;
+    if (r->feed.is_replay && !harvest_feed_end_replay(&r->feed))
+        return false;
+    if (!r->feed.part.doubt[0])
+        r->feed.part.complete_us = clock_now_us();
+    if (!treat_strays(r) || !harvest_feed_flush(&h->outbox))
+        return false;
+    if (!harvest_db_note_part(h->target.db, &r->feed.part))
+        return harvest_target_fail_state(&h->target);
+    if ((!r->feed.has_log || is_first || !is_quiet(&r->feed.counts)) &&
+        !report_look(r))
+        return false;
+    if (h->options->is_once) /* judge_end needs them */
+        return true;
+    clear_counts(&r->feed);
+    return look_at_set(r);
+}
+
+/* A follower */
+
+/* Has the follower compare because of `why`, or as a matter of routine. */
+static void
+compare_now(struct reader *r, const char *why, bool is_routine)
+{
+    char text[HARVEST_TEXT_SIZE];
+
+    r->feed.is_routine = is_routine;
+
+    snprintf(text, sizeof(text), "%s", why);
+    r->feed.suspicion[0] = '\0';
+    td_follower_compare(r->follower, text);
+}
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct reader *r = user;
+    struct harvest *h = r->harvest;
+    bool is_end = message->kind == TD_CHANGES && message->n_changes == 0;
+
+    if (h->is_over)
+        return 1;
+    if (!harvest_feed_message(&r->feed, message) ||
+        (is_end && !h->options->is_once && !end_look(r))) {
+        end_with_target(h);
+        return 1;
+    }
+    if (r->is_anew || h->is_other)
+        return 1;
+    if (r->feed.suspicion[0])
+        compare_now(r, r->feed.suspicion, false);
+    return 0;
+}
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    struct reader *r = user;
+
+    if (pause_ms)
+        harvest_target_say(&r->harvest->target, "%s; again in %.1f s", why,
+                           pause_ms / 1000.0);
+    else
+        harvest_target_say(&r->harvest->target, "%s", why);
+    if (!r->feed.is_listing && !harvest_feed_flush(&r->harvest->outbox))
+        end_with_target(r->harvest);
+}
+
+static void
+on_doubt(const char *why, void *user)
+{
+    struct reader *r = user;
+
+    snprintf(r->feed.part.doubt, sizeof(r->feed.part.doubt), "%s", why);
+}
+
+static void
+on_held(uint64_t n, uint64_t n_of, void *user)
+{
+    struct reader *r = user;
+
+    r->feed.counts.held_back = n;
+    r->feed.counts.held_of = n_of;
+}
+
+static void
+on_report(const struct td_report *report, void *user)
+{
+    struct harvest_counts *c = &((struct reader *)user)->feed.counts;
+
+    c->left_out = report->n_left_out;
+    c->mended = report->n_mended;
+    snprintf(c->left_out_text, sizeof(c->left_out_text), "%s",
+             report->left_out ? report->left_out : "");
+    snprintf(c->mended_text, sizeof(c->mended_text), "%s",
+             report->mended ? report->mended : "");
+}
+
+/* A source that fails at its first look ends the harvest: the address may be
+ * wrong. A later failure is said, and tried again. */
+static void
+handle_failure(struct reader *r, enum td_status rc, const char *why)
+{
+    struct harvest *h = r->harvest;
+    const struct harvest_options *how = h->options;
+    bool is_first = !r->has_looked && !r->feed.part.complete_us;
+
+    if (strstr(why, ": one is followed here")) {
+        r->is_split = true;
+        return;
+    }
+    if (how->is_once || is_first) {
+        harvest_target_say(&h->target, "%s", why);
+        if (!h->end)
+            h->end = rc == TD_GONE      ? HARVEST_GONE
+                     : rc == TD_INVALID ? HARVEST_USAGE
+                                        : HARVEST_FAILED;
+        r->is_done = true;
+        if (!how->is_once)
+            end_harvest(h, h->end);
+        return;
+    }
+    on_doubt(why, r);
+    if (!report_look(r)) {
+        end_with_target(h);
+        return;
+    }
+    harvest_target_say(&h->target, "%s; again in %.1f s", why,
+                       how->every_ms / 1000.0);
+    r->begin_ms = clock_steady_ms() + how->every_ms;
+}
+
+static void
+on_end(enum td_status rc, const char *why, void *user)
+{
+    struct reader *r = user;
+    struct harvest *h = r->harvest;
+
+    r->has_ended = true;
+    if (h->is_over || r->is_anew || h->is_other)
+        return;
+    if (!harvest_feed_flush(&h->outbox) || (rc == TD_OK && !end_look(r))) {
+        end_with_target(h);
+        return;
+    }
+    if (rc == TD_STOPPED)
+        end_harvest(h, HARVEST_STOPPED);
+    else if (rc != TD_OK)
+        handle_failure(r, rc, why);
+    else
+        r->is_done = true;
+}
+
+/* Asks for a comparison (R-430): where others have disturbed the set, or in
+ * doubt; once in a run that ends; or when the last one was long ago. */
+static void
+compare_at_begin(struct reader *r, bool is_due)
+{
+    const struct harvest_options *how = r->harvest->options;
+    int64_t age_us = clock_now_us() - r->feed.part.compared_us;
+
+    if (is_due)
+        compare_now(r, "others have changed resources in the set", false);
+    else if (r->feed.part.doubt[0])
+        compare_now(r, r->feed.part.doubt, false);
+    else if (how->is_once || age_us >= (int64_t)how->compare_ms * 1000)
+        compare_now(r, "it is time to compare", true);
+    else
+        r->feed.is_routine = true;
+}
+
+static bool
+open_follower(struct reader *r)
+{
+    struct harvest *h = r->harvest;
+    const struct harvest_options *how = h->options;
+    const char *after = r->feed.part.position;
+    struct td_follow_options options = {
+        .form = TD_JSON,
+        .on_trouble = on_trouble,
+        .poll_ms = how->every_ms,
+        .baseline = TD_BASELINE_GONE,
+        .listing = how->is_dry ? NULL : r->listing,
+        .max_delete_percent = how->max_delete,
+        .until_caught_up = how->is_once,
+        .accept_deletions = how->accept_deletions,
+        .compare_ms = how->compare_ms,
+        .on_doubt = on_doubt,
+        .on_held = on_held,
+        .on_report = on_report,
+        .on_end = on_end,
+    };
+    enum td_status rc;
+    bool is_due;
+
+    if (!harvest_db_is_due(h->target.db, r->feed.part.id, &is_due))
+        return harvest_target_fail_state(&h->target) || end_with_target(h);
+    if (!after[0])
+        after = how->after ? how->after : "0";
+    /* A place of a listing, from which nothing would be repaired. */
+    if (r->is_anew || (is_due && after[0] != '@'))
+        after = "0";
+    options.after = after;
+    r->is_anew = false;
+    r->has_ended = false;
+    r->feed.is_listing = r->feed.is_replay = false;
+    rc = td_follower_open(r->source->client, r->url, &options, on_message, r,
+                          &r->follower);
+    if (rc) {
+        harvest_target_say(&h->target, "%s", td_problem(r->source->client));
+        return end_harvest(h,
+                           rc == TD_INVALID ? HARVEST_USAGE : HARVEST_FAILED);
+    }
+    if (after[0] == '@' && after != how->after)
+        compare_at_begin(r, is_due);
+    return true;
+}
+
+/* Readers */
+
+static void
+free_reader(struct reader *r)
+{
+    td_follower_close(r->follower);
+    free(r->url);
+    free(r->listing);
+    free(r);
+}
+
+/* Adds a reader of a set. The listing of the first part is STATE.list, as that
+ * of `tidings relay` was. */
+static bool
+add_reader(struct harvest *h, const struct harvest_source *source,
+           const char *url)
+{
+    struct reader **readers =
+        realloc(h->readers, (h->n_readers + 1) * sizeof(struct reader *));
+    struct reader *r = calloc(1, sizeof(*r));
+
+    if (readers)
+        h->readers = readers;
+    if (!readers || !r || !(r->url = strdup(url)))
+        goto failed;
+    r->harvest = h;
+    r->source = source;
+    if (!harvest_db_part(h->target.db, source->url, url, &r->feed.part)) {
+        harvest_target_fail_state(&h->target);
+        free_reader(r);
+        return end_with_target(h);
+    }
+    if ((r->feed.part.id == 1
+             ? asprintf(&r->listing, "%s.list", h->options->state)
+             : asprintf(&r->listing, "%s.list-%lld", h->options->state,
+                        (long long)r->feed.part.id)) < 0) {
+        r->listing = NULL;
+        goto failed;
+    }
+    r->feed.plan = &h->plan;
+    r->feed.outbox = &h->outbox;
+    r->feed.url = r->url;
+    h->readers[h->n_readers++] = r;
+    return true;
+
+failed:
+    if (r)
+        free_reader(r);
+    harvest_target_say(&h->target, NO_MEMORY);
+    return end_harvest(h, HARVEST_FAILED);
+}
+
+struct splitting {
+    struct harvest *harvest;
+    const struct harvest_source *source;
+    size_t n;
+};
+
+static void
+on_set(const char *url, const char *why, void *user)
+{
+    struct splitting *s = user;
+
+    if (why)
+        harvest_target_say(&s->harvest->target, "%s", why);
+    else if (++s->n <= SETS_MAX)
+        add_reader(s->harvest, s->source, url);
+}
+
+/* Replaces the reader of an address that stands for several sets. */
+static bool
+split_reader(struct harvest *h, struct reader *r)
+{
+    struct splitting s = {.harvest = h, .source = r->source};
+    enum td_status rc = td_sets(r->source->client, r->url, on_set, &s);
+
+    if (h->is_over)
+        return false;
+    if (s.n > SETS_MAX) {
+        harvest_target_say(&h->target,
+                           "%s has %zu sets; a harvest takes up to %d: name "
+                           "those that it should have",
+                           r->url, s.n, SETS_MAX);
+        return end_harvest(h, HARVEST_USAGE);
+    }
+    if (rc && !s.n) {
+        harvest_target_say(&h->target, "%s", td_problem(r->source->client));
+        return end_harvest(h, HARVEST_FAILED);
+    }
+    if (rc && !h->end)
+        h->end = HARVEST_PARTIAL;
+    return true;
+}
+
+struct known_sources {
+    struct harvest *harvest;
+    char other[HARVEST_TEXT_SIZE]; /* a source of the state that the command
+                                      does not name; "": none */
+};
+
+static void
+on_source(struct slice source, void *user)
+{
+    struct known_sources *k = user;
+    const struct harvest_options *how = k->harvest->options;
+
+    for (size_t i = 0; i < how->n_sources; i++)
+        if (slice_is(source, how->sources[i].url))
+            return;
+    snprintf(k->other, sizeof(k->other), "%.*s", SLICE_ARG(source));
+}
+
+/* A source that the command names no longer would keep its resources for ever.
+ */
+static bool
+check_sources(struct harvest *h)
+{
+    struct known_sources k = {.harvest = h};
+
+    if (!harvest_db_sources(h->target.db, on_source, &k))
+        return harvest_target_fail_state(&h->target) || end_with_target(h);
+    if (!k.other[0])
+        return true;
+    harvest_target_say(&h->target,
+                       "%s is the state of another harvest: of %s, too; name "
+                       "that source, or another --state",
+                       h->options->state, k.other);
+    return end_harvest(h, HARVEST_FAILED);
+}
+
+/* The loop */
+
+/* Opens what is due. False: nothing is left to do, or it is over. */
+static bool
+open_readers(struct harvest *h)
+{
+    bool is_busy = false;
+
+    for (size_t i = 0; i < h->n_readers && !h->is_over; i++) {
+        struct reader *r = h->readers[i];
+
+        if (r->follower && (r->has_ended || h->is_other)) {
+            td_follower_close(r->follower);
+            r->follower = NULL;
+            if (r->is_split && !split_reader(h, r))
+                return false;
+        }
+        if (h->is_other) {
+            r->is_done = false;
+            r->feed.part.position[0] = r->feed.part.doubt[0] = '\0';
+            r->begin_ms = 0;
+        }
+        if (r->is_done || r->is_split)
+            continue;
+        is_busy = true;
+        if (!r->follower && r->begin_ms <= clock_steady_ms() &&
+            !open_follower(r))
+            return false;
+    }
+    h->is_other = false;
+    return is_busy && !h->is_over;
+}
+
+/* Waits until a handle has work, and has it done. */
+static bool
+turn_handles(struct harvest *h, struct pollfd *ready)
+{
+    const struct harvest_options *how = h->options;
+    int wait_ms = -1;
+
+    for (size_t i = 0; i <= how->n_sources; i++) {
+        struct td_client *client =
+            i < how->n_sources ? how->sources[i].client : how->target;
+        int due_ms = td_timeout_ms(client);
+
+        ready[i] = (struct pollfd){.fd = td_fd(client), .events = POLLIN};
+        if (due_ms >= 0 && (wait_ms < 0 || due_ms < wait_ms))
+            wait_ms = due_ms;
+    }
+    for (size_t i = 0; i < h->n_readers; i++) {
+        const struct reader *r = h->readers[i];
+        int64_t due_ms = r->begin_ms - clock_steady_ms();
+
+        if (!r->follower && !r->is_done && !r->is_split &&
+            (wait_ms < 0 || due_ms < wait_ms))
+            wait_ms = due_ms < 0 ? 0 : (int)due_ms;
+        if (r->follower && r->has_ended)
+            wait_ms = 0;
+    }
+    poll(ready, how->n_sources + 1, wait_ms);
+    for (size_t i = 0; i <= how->n_sources; i++)
+        if (td_service(i < how->n_sources ? how->sources[i].client
+                                          : how->target) == TD_STOPPED)
+            return end_harvest(h, HARVEST_STOPPED);
+    return !h->is_over;
+}
+
+static void
+run_loop(struct harvest *h)
+{
+    struct pollfd *ready =
+        calloc(h->options->n_sources + 1, sizeof(struct pollfd));
+
+    if (!ready) {
+        harvest_target_say(&h->target, NO_MEMORY);
+        end_harvest(h, HARVEST_FAILED);
+        return;
+    }
+    while (open_readers(h) && turn_handles(h, ready))
+        continue;
+    free(ready);
+}
+
+/* What is held back, left out or doubtful makes the end a partial one. */
+static enum harvest_end
+judge_end(const struct harvest *h)
+{
+    for (size_t i = 0; i < h->n_readers; i++) {
+        const struct harvest_feed *f = &h->readers[i]->feed;
+
+        if (f->part.doubt[0] || f->counts.held_back ||
+            (f->counts.left_out && !h->options->skips_bad))
+            return HARVEST_PARTIAL;
+    }
+    return HARVEST_GOOD;
+}
+
+static bool
+begin_harvest(struct harvest *h)
+{
+    bool is_other;
+
+    if (!harvest_target_begin(&h->target, &is_other) ||
+        !harvest_target_look(&h->target, &is_other))
+        return end_with_target(h);
+    if (!check_sources(h))
+        return false;
+    for (size_t i = 0; i < h->options->n_sources; i++)
+        if (!add_reader(h, &h->options->sources[i], h->options->sources[i].url))
+            return false;
+    for (size_t i = 0; i < h->n_readers; i++)
+        if (!harvest_feed_held(&h->readers[i]->feed))
+            return end_with_target(h);
+    return true;
+}
+
+enum harvest_end
+harvest_run(const struct harvest_options *options)
+{
+    struct problem why = {.text = ""};
+    struct harvest h = {
+        .options = options,
+        .target = {.client = options->target,
+                   .url = options->set_url,
+                   .is_dry = options->is_dry,
+                   .say = options->say,
+                   .user = options->user},
+        .plan = {.keeps_links = options->keeps_links,
+                 .max_delete = options->max_delete,
+                 .accept_deletions = options->accept_deletions,
+                 .on_change = options->on_change,
+                 .user = options->user},
+    };
+
+    h.plan.target = &h.target;
+    harvest_report_init(&h.report, options->sources[0].url,
+                        options->is_once ? 0 : options->every_ms / 1000);
+    h.target.db = harvest_db_open(options->state, options->set_url,
+                                  options->is_dry, &why);
+    if (!h.target.db) {
+        harvest_target_say(&h.target, "%s", why.text);
+        return HARVEST_FAILED;
+    }
+    if (begin_harvest(&h))
+        run_loop(&h);
+    if (!h.end && options->is_once)
+        h.end = judge_end(&h);
+    harvest_report_fini(&h.report);
+    for (size_t i = 0; i < h.n_readers; i++)
+        free_reader(h.readers[i]);
+    free(h.readers);
+    if (h.outbox.to)
+        fclose(h.outbox.to);
+    free(h.outbox.body);
+    harvest_db_close(h.target.db);
+    return h.end;
+}

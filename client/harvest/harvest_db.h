@@ -1,0 +1,205 @@
+/*
+ * harvest_db.h - the state of a harvest, in one file of SQLite.
+ *
+ *     part       a set of a source: its position, and since when it is complete
+ *     resource   what each part has, in its version: (loc, part)
+ *     post       the sealed post without an answer
+ *     target     the set, and its position after our last post
+ *
+ *     rows change --> harvest_db_seal --> (post it) --> harvest_db_posted
+ *                         +--> crash: harvest_db_unfinished returns it again
+ *
+ * The rows, the position of the part and the post that they lead to are one
+ * transaction, and durable before the post is sent. So a repeat after a crash
+ * is the same post, byte for byte and with its key, which the broker keeps once
+ * for as long as it remembers keys (24 hours). After that the harvest searches
+ * for the post behind the set's earlier position.
+ *
+ * Part 0 has the resources that the set had before this state, and of which no
+ * source is known yet.
+ *
+ * A comparison of a part with the source's list of all resources:
+ *
+ *     harvest_db_begin_list --> harvest_db_list, harvest_db_defer ...
+ *                           --> harvest_db_next_deferred ... -->
+ * harvest_db_end_list
+ *                           --> harvest_db_next_gone, harvest_db_remove ...
+ *
+ * It keeps what it has seen in temporary tables, on the disk.
+ *
+ * One process at a time, by SQLite's own lock. A file of version 2 is that of
+ * `tidings relay`: it goes on as part 1.
+ */
+#ifndef CLIENT_HARVEST_HARVEST_DB_H
+#define CLIENT_HARVEST_HARVEST_DB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+
+#define HARVEST_POSITION_SIZE 320
+#define HARVEST_KEY_SIZE      33
+#define HARVEST_TEXT_SIZE     512
+
+struct harvest_db;
+
+/* Opens the file, or makes it, for the set `target`. `is_dry`: works on a copy,
+ * which is removed at the end. NULL: `why` says why: it is another set's, in
+ * use, or not a state. */
+struct harvest_db *harvest_db_open(const char *path, const char *target,
+                                   bool is_dry, struct problem *why);
+void harvest_db_close(struct harvest_db *db); /* NULL is allowed */
+
+/* All functions below return false if the file failed; harvest_db_trouble says
+ * why then. */
+const char *harvest_db_trouble(const struct harvest_db *db);
+
+/* The set */
+
+/* The set's position after the last post; "": there was none. */
+const char *harvest_db_target(const struct harvest_db *db);
+bool harvest_db_note_target(struct harvest_db *db, const char *position);
+
+/* True until the resources that the set has were read once (part 0, or part 1
+ * where `tidings relay` owned the set). */
+bool harvest_db_is_new(const struct harvest_db *db);
+int64_t harvest_db_adopter(const struct harvest_db *db); /* 0 or 1 */
+bool harvest_db_end_adoption(struct harvest_db *db, const char *position);
+
+/* Forgets what the sources have, and their positions: the set is another one.
+ */
+bool harvest_db_forget(struct harvest_db *db);
+
+/* Parts */
+
+struct harvest_part {
+    int64_t id;                           /* from 1 on */
+    char position[HARVEST_POSITION_SIZE]; /* up to it all is sealed; "": none */
+    int64_t compared_us;                  /* the last comparison; 0: none */
+    int64_t complete_us;                  /* complete as of; 0: never */
+    char doubt[HARVEST_TEXT_SIZE]; /* why it is not complete; "": it is */
+};
+
+/* Finds the part of the set `url` of the source `source`, or makes it. */
+bool harvest_db_part(struct harvest_db *db, const char *source, const char *url,
+                     struct harvest_part *part);
+
+/* Stores the part, with all rows that changed before. */
+bool harvest_db_note_part(struct harvest_db *db,
+                          const struct harvest_part *part);
+
+/* Calls `on_source` with the source of each part. */
+bool harvest_db_sources(struct harvest_db *db,
+                        void (*on_source)(struct slice source, void *user),
+                        void *user);
+
+/* Resources */
+
+/* DATETIME_NONE, "" and LENGTH_NONE are unknown. */
+struct harvest_version {
+    int64_t lastmod_us;
+    struct slice hash;
+    uint64_t length;
+};
+
+/* What the state knows of a loc. */
+struct harvest_known {
+    bool is_there;      /* the part has it */
+    bool is_same;       /* in this version, as far as both say */
+    bool is_elsewhere;  /* another part has it */
+    bool is_stray;      /* part 0 has it */
+    bool is_same_there; /* one of these, in this version */
+    int64_t changed_us; /* the part's last change of it, or its deletion */
+};
+
+bool harvest_db_look(struct harvest_db *db, int64_t part, struct slice loc,
+                     const struct harvest_version *version,
+                     struct harvest_known *known);
+
+/* The part has it from now on, and part 0 not any more. */
+bool harvest_db_keep(struct harvest_db *db, int64_t part, struct slice loc,
+                     const struct harvest_version *version, int64_t changed_us);
+
+/* The part has it no longer. `changed_us`: of its deletion, kept until the next
+ * comparison; DATETIME_NONE: not kept. */
+bool harvest_db_remove(struct harvest_db *db, int64_t part, struct slice loc,
+                       int64_t changed_us);
+
+/* What others posted into the set: `version` NULL: a deletion. Parts that have
+ * the loc in another version are due: they no longer have it `is_same`. */
+bool harvest_db_disturb(struct harvest_db *db, struct slice loc,
+                        const struct harvest_version *version);
+bool harvest_db_end_disturbance(struct harvest_db *db);
+bool harvest_db_is_due(struct harvest_db *db, int64_t part, bool *is_due);
+
+bool harvest_db_count(struct harvest_db *db, int64_t part, uint64_t *n);
+
+/* Lists */
+
+bool harvest_db_begin_list(struct harvest_db *db, int64_t part);
+
+/* The list has it; or, after all, not. */
+bool harvest_db_list(struct harvest_db *db, int64_t part, struct slice loc);
+bool harvest_db_unlist(struct harvest_db *db, int64_t part, struct slice loc);
+
+/* The list has it in another version, and whether that counts is decided at the
+ * end. `entry` is copied. */
+bool harvest_db_defer(struct harvest_db *db, int64_t part, struct slice loc,
+                      const struct harvest_version *version,
+                      struct slice entry);
+
+/* Ends the list: *n of *n_of resources of the part are not in it, and have not
+ * changed after `as_of_us` (DATETIME_NONE: whenever). They are held back, until
+ * harvest_db_remove, harvest_db_keep or the next list. */
+bool harvest_db_end_list(struct harvest_db *db, int64_t part, int64_t as_of_us,
+                         uint64_t *n, uint64_t *n_of);
+
+/* The same numbers, of those that the last list held back. */
+bool harvest_db_held(struct harvest_db *db, int64_t part, uint64_t *n,
+                     uint64_t *n_of);
+
+struct harvest_deferred {
+    struct slice loc; /* size 0: there are no more */
+    struct slice entry;
+    struct harvest_version version;
+};
+
+/* The next one that is held back, or the next entry that was deferred, in
+ * memory that the next call frees. loc->size 0: there are no more. */
+bool harvest_db_next_gone(struct harvest_db *db, int64_t part,
+                          struct slice *loc);
+bool harvest_db_next_deferred(struct harvest_db *db, int64_t part,
+                              struct harvest_deferred *next);
+
+/* Posts */
+
+struct harvest_post {
+    char key[HARVEST_KEY_SIZE];
+    char before[HARVEST_POSITION_SIZE]; /* of its part, before it */
+    int64_t made_s;                     /* since 1970 */
+    size_t n;                           /* entries */
+    char *body;                         /* the caller's, to be freed */
+    size_t size;
+};
+
+/* Makes a post of n entries durable, gives it its key, and moves the part to
+ * `position` (NULL: it stays), with all rows that changed before. */
+bool harvest_db_seal(struct harvest_db *db, struct harvest_part *part,
+                     const char *body, size_t size, size_t n,
+                     const char *position);
+
+/* The sealed post without an answer; *is_there false: there is none. */
+bool harvest_db_unfinished(struct harvest_db *db, struct harvest_post *post,
+                           bool *is_there);
+
+/* Records that the set has the post. `target`: the set's position then; NULL:
+ * others posted, too, so the earlier one stays. */
+bool harvest_db_posted(struct harvest_db *db, const char *target);
+
+/* Drops the rows that changed since the last seal or note. */
+void harvest_db_undo(struct harvest_db *db);
+
+#endif

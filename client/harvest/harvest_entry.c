@@ -1,0 +1,295 @@
+#include "client/harvest/harvest_entry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/json_slices.h"
+#include "proto/datetime.h"
+
+#define PATH_NS "\"urn:tidings:relay:1\""
+
+/* The value of an object's member; size 0: there is none. */
+static struct slice
+find_member(struct slice object, const char *name)
+{
+    struct slice value;
+
+    return json_slices_member(object, name, &value) ? value
+                                                    : (struct slice){NULL, 0};
+}
+
+static struct slice
+without_quotes(struct slice text)
+{
+    struct slice content = {NULL, 0};
+
+    if (text.size >= 2 && text.data[0] == '"')
+        content = (struct slice){text.data + 1, text.size - 2};
+    return content;
+}
+
+/* True if the text has the word. */
+static bool
+has_word(struct slice text, const char *word)
+{
+    size_t size = strlen(word);
+
+    for (size_t i = 0; size > 0 && i + size <= text.size; i++)
+        if (!memcmp(text.data + i, word, size) &&
+            (i == 0 || text.data[i - 1] == ' ') &&
+            (i + size == text.size || text.data[i + size] == ' '))
+            return true;
+    return false;
+}
+
+/* True if the attribute is the path of earlier relays. */
+static bool
+is_path(struct slice attribute)
+{
+    return slice_is(find_member(attribute, "ns"), PATH_NS) &&
+           slice_is(find_member(attribute, "name"), "\"path\"");
+}
+
+static struct slice
+path_of(struct slice entry)
+{
+    struct slice rest = find_member(entry, "attributes"), attribute;
+
+    while (json_slices_element(&rest, &attribute))
+        if (is_path(attribute))
+            return without_quotes(find_member(attribute, "value"));
+    return (struct slice){NULL, 0};
+}
+
+/* Writing */
+
+static void
+put_piece(FILE *to, struct slice p)
+{
+    if (p.size)
+        fwrite(p.data, 1, p.size, to);
+}
+
+static void
+put_text_member(FILE *to, const char *name, struct slice value)
+{
+    if (!value.size)
+        return;
+    fprintf(to, ",\"%s\":", name);
+    put_piece(to, value);
+}
+
+/* Writes a time that may be a date alone as links need it, complete. */
+static void
+put_time_member(FILE *to, const char *name, struct slice value)
+{
+    char text[DATETIME_SIZE];
+    int64_t us;
+
+    if (!datetime_read_any(without_quotes(value), &us))
+        fprintf(to, ",\"%s\":\"%.*s\"", name,
+                (int)datetime_write_short(text, us), text);
+}
+
+/* Writes the link to the original, which the entry describes (R-434). */
+static void
+put_via(FILE *to, const char *before, struct slice entry, bool is_deleted)
+{
+    fprintf(to, "%s{\"rel\":\"via\"", before);
+    put_text_member(to, "href", find_member(entry, "loc"));
+    if (!is_deleted) {
+        put_time_member(to, "modified", find_member(entry, "lastmod"));
+        put_text_member(to, "hash", find_member(entry, "hash"));
+        put_text_member(to, "length", find_member(entry, "length"));
+        put_text_member(to, "type", find_member(entry, "type"));
+    }
+    fputc('}', to);
+}
+
+static void
+put_links(FILE *to, struct slice entry, bool is_deleted,
+          const struct harvest_rules *rules)
+{
+    struct slice links = find_member(entry, "links"), link;
+    const char *before = ",\"links\":[";
+    bool has_via = false;
+
+    while (json_slices_element(&links, &link)) {
+        struct slice rel = without_quotes(find_member(link, "rel"));
+
+        has_via |= has_word(rel, "via");
+        if (!rules->keeps_links &&
+            (slice_is(rel, "collection") || slice_is(rel, "canonical")))
+            continue;
+        fputs(before, to);
+        put_piece(to, link);
+        before = ",";
+    }
+    if (!has_via) {
+        put_via(to, before, entry, is_deleted);
+        before = ",";
+    }
+    if (!strcmp(before, ","))
+        fputc(']', to);
+}
+
+static void
+put_attributes(FILE *to, struct slice attributes, struct slice path,
+               const struct harvest_rules *rules)
+{
+    const char *before = ",\"attributes\":[";
+    struct slice attribute;
+
+    while (json_slices_element(&attributes, &attribute))
+        if (!is_path(attribute)) {
+            fputs(before, to);
+            put_piece(to, attribute);
+            before = ",";
+        }
+    if (path.size || rules->source[0]) {
+        fprintf(to, "%s{\"ns\":" PATH_NS ",\"name\":\"path\",\"value\":\"",
+                before);
+        put_piece(to, path);
+        fprintf(to, "%s%s\"}", path.size && rules->source[0] ? " " : "",
+                rules->source);
+        before = ",";
+    }
+    if (!strcmp(before, ","))
+        fputc(']', to);
+}
+
+static bool
+is_one_of(struct slice name, const char *const *names)
+{
+    for (; *names; names++)
+        if (slice_is(name, *names))
+            return true;
+    return false;
+}
+
+/* Members with a writer of their own, or left out. */
+static const char *const own[] = {"seq",   "datetime",   "sourceDatetime",
+                                  "links", "attributes", NULL};
+
+/* Members that describe a representation. */
+static const char *const represented[] = {"hash", "length", "type", "encoding",
+                                          NULL};
+
+enum harvest_verdict
+harvest_entry(FILE *to, const char *before, struct slice entry,
+              const struct harvest_rules *rules)
+{
+    struct slice rest = entry, name, value;
+    struct slice loc = find_member(entry, "loc");
+    struct slice path = path_of(entry);
+    const char *between = "{";
+    bool is_deleted =
+        rules->change ? !strcmp(rules->change, "deleted")
+                      : slice_is(find_member(entry, "change"), "\"deleted\"");
+
+    if (loc.size < 2 || loc.data[0] != '"' || entry.data[0] != '{' ||
+        entry.data[entry.size - 1] != '}')
+        return HARVEST_ODD;
+    if (has_word(path, rules->target))
+        return HARVEST_RING;
+    fputs(before, to);
+    while (json_slices_next(&rest, &name, &value)) {
+        if (is_one_of(name, own) ||
+            (is_deleted && is_one_of(name, represented)) ||
+            (rules->change && slice_is(name, "change")))
+            continue;
+        fprintf(to, "%s\"%.*s\":", between, SLICE_ARG(name));
+        put_piece(to, value);
+        between = ",";
+    }
+    if (rules->change)
+        fprintf(to, ",\"change\":\"%s\"", rules->change);
+    put_links(to, entry, is_deleted, rules);
+    put_attributes(to, find_member(entry, "attributes"), path, rules);
+    fputc('}', to);
+    return HARVEST_WRITTEN;
+}
+
+bool
+harvest_is_same(struct slice of, struct slice text)
+{
+    static const char *const names[] = {"loc", "change", "lastmod", "hash",
+                                        "length"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!slice_equal(find_member(of, names[i]),
+                         find_member(text, names[i])))
+            return false;
+    return slice_equal(path_of(of), path_of(text));
+}
+
+bool
+harvest_loc(struct slice entry, struct slice *loc)
+{
+    *loc = find_member(entry, "loc");
+    return loc->size > 0;
+}
+
+/* Search */
+
+/* As in Knuth, Morris and Pratt: several entries may begin alike. */
+struct post_search {
+    struct slice *entries;
+    size_t *back; /* [i]: length of the longest start that also ends at i */
+    size_t n;
+    size_t n_found; /* entries of the post that the target ends with */
+};
+
+static void
+look_for_beginnings(struct post_search *s)
+{
+    size_t k = 0;
+
+    for (size_t i = 1; i < s->n; i++) {
+        while (k > 0 && !harvest_is_same(s->entries[k], s->entries[i]))
+            k = s->back[k - 1];
+        k += harvest_is_same(s->entries[k], s->entries[i]);
+        s->back[i] = k;
+    }
+}
+
+struct post_search *
+post_search_new(const struct harvest_post *post)
+{
+    struct post_search *s = calloc(1, sizeof(*s));
+    struct slice rest = {post->body, post->size};
+
+    if (!s)
+        return NULL;
+    s->entries = calloc(post->n + 1, sizeof(s->entries[0]));
+    s->back = calloc(post->n + 1, sizeof(s->back[0]));
+    if (s->entries && s->back)
+        while (s->n < post->n && json_slices_element(&rest, &s->entries[s->n]))
+            s->n++;
+    if (s->n == 0) {
+        post_search_free(s);
+        return NULL;
+    }
+    look_for_beginnings(s);
+    return s;
+}
+
+void
+post_search_free(struct post_search *s)
+{
+    if (!s)
+        return;
+    free(s->entries);
+    free(s->back);
+    free(s);
+}
+
+bool
+post_search_next(struct post_search *s, struct slice text)
+{
+    while (s->n_found > 0 && !harvest_is_same(s->entries[s->n_found], text))
+        s->n_found = s->back[s->n_found - 1];
+    if (harvest_is_same(s->entries[s->n_found], text))
+        s->n_found++;
+    return s->n_found == s->n;
+}

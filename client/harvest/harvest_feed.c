@@ -1,0 +1,537 @@
+#include "client/harvest/harvest_feed.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/harvest/harvest_entry.h"
+#include "client/listing/listing.h"
+#include "proto/datetime.h"
+#include "proto/resourcesync/change.h"
+#include "proto/resourcesync/json.h"
+
+/* Limits of a post; a message may have more. */
+#define ENTRIES_MAX 10000
+#define BYTES_MAX   ((size_t)4 << 20)
+
+static bool
+fail_state(const struct harvest_feed *f)
+{
+    return harvest_target_fail_state(f->plan->target);
+}
+
+static bool
+fail_memory(const struct harvest_feed *f)
+{
+    harvest_target_say(f->plan->target, NO_MEMORY);
+    return harvest_target_fail(f->plan->target, HARVEST_FAILED);
+}
+
+/* The outbox */
+
+/* Seals the changes that wait, and moves their part to the position behind
+ * them. Without changes, stores the part. */
+static bool
+seal_changes(struct harvest_feed *f)
+{
+    struct harvest_target *t = f->plan->target;
+    struct harvest_outbox *o = f->outbox;
+    const char *position = f->has_position ? f->position : NULL;
+    bool is_good = true;
+
+    if (o->n > 0) {
+        fputs("]\n", o->to);
+        is_good = (!fflush(o->to) || fail_memory(f)) &&
+                  (harvest_db_seal(t->db, &f->part, o->body, o->size, o->n,
+                                   position) ||
+                   fail_state(f)) &&
+                  harvest_target_post(t);
+    } else if (position) {
+        snprintf(f->part.position, sizeof(f->part.position), "%s", position);
+        is_good = harvest_db_note_part(t->db, &f->part) || fail_state(f);
+    }
+    if (o->to)
+        fclose(o->to);
+    free(o->body);
+    *o = (struct harvest_outbox){.feed = f};
+    f->has_position = false;
+    return is_good;
+}
+
+bool
+harvest_feed_flush(struct harvest_outbox *o)
+{
+    return !o->feed || seal_changes(o->feed);
+}
+
+/* Makes the outbox this feed's. */
+static bool
+take_outbox(struct harvest_feed *f)
+{
+    struct harvest_outbox *o = f->outbox;
+
+    if (o->feed != f && !harvest_feed_flush(o))
+        return false;
+    o->feed = f;
+    return true;
+}
+
+static bool
+open_outbox(struct harvest_feed *f)
+{
+    struct harvest_outbox *o = f->outbox;
+
+    if (!o->to)
+        o->to = open_memstream(&o->body, &o->size);
+    return o->to || fail_memory(f);
+}
+
+static bool
+is_full(const struct harvest_outbox *o)
+{
+    return o->n >= ENTRIES_MAX || (o->to && ftell(o->to) >= (long)BYTES_MAX);
+}
+
+static void
+count_change(struct harvest_feed *f, const char *change, struct slice loc)
+{
+    const struct harvest_plan *plan = f->plan;
+
+    if (!strcmp(change, "deleted"))
+        f->counts.deleted++;
+    else if (!strcmp(change, "created"))
+        f->counts.added++;
+    else
+        f->counts.changed++;
+    if (plan->on_change)
+        plan->on_change(change, loc, plan->user);
+}
+
+/* Adds an entry. `change`: its kind; `is_own`: the entry says it. *is_ring: it
+ * was in the set's log, and nothing was added. */
+static bool
+add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
+          const char *change, bool is_own, bool *is_ring)
+{
+    struct harvest_target *t = f->plan->target;
+    const struct harvest_rules rules = {
+        f->epoch, t->epoch, f->plan->keeps_links, is_own ? NULL : change};
+    enum harvest_verdict verdict = HARVEST_ODD;
+
+    *is_ring = false;
+    if (!open_outbox(f))
+        return false;
+    if (text.size)
+        verdict = harvest_entry(f->outbox->to, f->outbox->n ? ",\n" : "[", text,
+                                &rules);
+    if (verdict == HARVEST_ODD) {
+        harvest_target_say(t, "%s: the entry of %.*s cannot be read", f->url,
+                           SLICE_ARG(loc));
+        return harvest_target_fail(t, HARVEST_FAILED);
+    }
+    *is_ring = verdict == HARVEST_RING;
+    if (!*is_ring) {
+        f->outbox->n++;
+        count_change(f, change, loc);
+    }
+    return !ferror(f->outbox->to) || fail_memory(f);
+}
+
+/* Adds the deletion of a loc. */
+static bool
+add_deletion(struct harvest_feed *f, struct slice loc)
+{
+    struct buf text;
+    bool is_ring, is_good;
+
+    buf_init(&text, SIZE_MAX / 2);
+    BUF_ADD(&text, "{\"loc\":");
+    json_text(&text, loc);
+    BUF_ADD(&text, "}");
+    is_good = !text.failed ? add_entry(f, loc, buf_slice(&text), "deleted",
+                                       false, &is_ring)
+                           : fail_memory(f);
+    buf_fini(&text);
+    return is_good;
+}
+
+/* Changes */
+
+static struct slice
+text_of(const struct td_change *c)
+{
+    return (struct slice){c->text, c->text ? c->text_size : 0};
+}
+
+/* When it happened, by the source's clock; else by ours. */
+static int64_t
+time_of(const struct td_change *c)
+{
+    const char *text = c->datetime ? c->datetime : c->lastmod;
+    int64_t us;
+
+    return text && !datetime_read_any(slice_of(text), &us) ? us
+                                                           : clock_now_us();
+}
+
+/* A deletion of a loc that the set does not have: the source may tell its
+ * deletions under other names (R-430). */
+static void
+suspect(struct harvest_feed *f, struct slice loc)
+{
+    if (!f->suspicion[0])
+        snprintf(f->suspicion, sizeof(f->suspicion),
+                 "a deletion of %.*s, which the set does not have",
+                 loc.size < 300 ? (int)loc.size : 300, loc.data);
+}
+
+static bool
+apply_deletion(struct harvest_feed *f, const struct td_change *c,
+               const struct harvest_known *known)
+{
+    struct slice loc = slice_of(c->loc);
+    bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
+    bool is_ring = false;
+
+    if (!is_known && !f->has_log)
+        suspect(f, loc);
+    else if (!known->is_elsewhere && !add_entry(f, loc, text_of(c), "deleted",
+                                                c->change != NULL, &is_ring))
+        return false;
+    return is_ring ||
+           harvest_db_remove(f->plan->target->db, f->part.id, loc,
+                             f->has_log || f->has_only_list ? DATETIME_NONE
+                                                            : time_of(c)) ||
+           fail_state(f);
+}
+
+/* Posts what the set does not have in this version. */
+static bool
+apply_resource(struct harvest_feed *f, struct slice loc,
+               const struct harvest_version *version, struct slice text,
+               const struct harvest_known *known)
+{
+    bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
+    bool is_ring = false;
+
+    if (known->is_same)
+        return true;
+    if ((known->is_there || !known->is_same_there) &&
+        !add_entry(f, loc, text, is_known ? "updated" : "created", false,
+                   &is_ring))
+        return false;
+    return is_ring ||
+           harvest_db_keep(f->plan->target->db, f->part.id, loc, version,
+                           DATETIME_NONE) ||
+           fail_state(f);
+}
+
+static bool
+apply_change(struct harvest_feed *f, const struct td_change *c)
+{
+    struct harvest_db *db = f->plan->target->db;
+    struct harvest_version version = harvest_version_of(c);
+    struct slice loc = slice_of(c->loc);
+    bool is_deleted = c->change && !strcmp(c->change, "deleted");
+    struct harvest_known known;
+    bool is_ring;
+
+    if (!harvest_db_look(db, f->part.id, loc, &version, &known))
+        return fail_state(f);
+    if (f->is_replay && !(is_deleted ? harvest_db_unlist(db, f->part.id, loc)
+                                     : harvest_db_list(db, f->part.id, loc)))
+        return fail_state(f);
+    if (is_deleted)
+        return f->is_replay || apply_deletion(f, c, &known);
+    if (f->has_only_list || f->is_replay)
+        return apply_resource(f, loc, &version, text_of(c), &known);
+    if (!add_entry(f, loc, text_of(c), c->change ? c->change : "updated",
+                   c->change != NULL, &is_ring))
+        return false;
+    return is_ring ||
+           harvest_db_keep(db, f->part.id, loc, &version,
+                           f->has_log ? DATETIME_NONE : time_of(c)) ||
+           fail_state(f);
+}
+
+/* The position after the entry before `i`, or the message's. */
+static void
+note_position(struct harvest_feed *f, const struct td_message *message,
+              size_t i)
+{
+    if (i == message->n_changes)
+        snprintf(f->position, sizeof(f->position), "%s", message->position);
+    else
+        snprintf(f->position, sizeof(f->position), "%.*s-%" PRIu64,
+                 (int)strcspn(message->position, "-"), message->position,
+                 message->changes[i - 1].seq);
+    f->has_position = !f->is_replay;
+}
+
+/* Notes what the source is; fails if it is the set itself. A source that is not
+ * a set of Tidings has no log and no name: its positions are places in its
+ * lists, or of the listing beside the state. */
+static bool
+learn_source(struct harvest_feed *f, const struct td_message *message)
+{
+    const char *position = message->position;
+
+    f->has_log = !strstr(message->set, "://");
+    f->has_only_list =
+        !f->has_log && position[0] != '@' && strchr(position, '-') != NULL;
+    f->epoch[0] = '\0';
+    if (f->has_log)
+        harvest_epoch_of(f->epoch, sizeof(f->epoch), position);
+    if (!f->epoch[0] || strcmp(f->epoch, f->plan->target->epoch) != 0)
+        return true;
+    harvest_target_say(f->plan->target, "the two sets are one");
+    return harvest_target_fail(f->plan->target, HARVEST_USAGE);
+}
+
+/* A heartbeat ends a reading: what waits is posted. So is what was pushed. */
+static bool
+apply_changes(struct harvest_feed *f, const struct td_message *message)
+{
+    if (!message->position || !learn_source(f, message))
+        return false;
+    if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
+        return false;
+    for (size_t i = 0; i < message->n_changes; i++) {
+        /* Entries without seqs have no position between them. */
+        if (message->last && i > 0 && is_full(f->outbox)) {
+            note_position(f, message, i);
+            if (!harvest_feed_flush(f->outbox))
+                return false;
+        }
+        if (message->changes[i].loc && !apply_change(f, &message->changes[i]))
+            return false;
+    }
+    note_position(f, message, message->n_changes);
+    if (f->is_replay)
+        return message->n_changes > 0 || harvest_feed_end_replay(f);
+    return (!f->has_log && message->n_changes > 0) ||
+           harvest_feed_flush(f->outbox);
+}
+
+/* Lists of all resources */
+
+static bool
+begin_list(struct harvest_feed *f, const struct td_message *message)
+{
+    if (!harvest_feed_flush(f->outbox))
+        return false;
+    f->is_listing = true;
+    f->is_replay = false;
+    f->n_listed = 0;
+    f->is_comparison = message->is_comparison != 0;
+    f->listing_us = clock_now_us();
+    if (f->part.position[0] && message->reason &&
+        !(f->is_comparison && f->is_routine))
+        harvest_target_say(f->plan->target,
+                           "%s: %s; comparing all resources with the set's",
+                           f->url, message->reason);
+    return harvest_db_begin_list(f->plan->target->db, f->part.id) ||
+           fail_state(f);
+}
+
+static bool
+list_resource(struct harvest_feed *f, const struct td_change *c)
+{
+    struct harvest_db *db = f->plan->target->db;
+    struct harvest_version version = harvest_version_of(c);
+    struct slice loc = slice_of(c->loc);
+    struct harvest_known known;
+
+    if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
+        !harvest_db_list(db, f->part.id, loc))
+        return fail_state(f);
+    if (known.is_same)
+        return true;
+    /* It may have changed after the list was made. */
+    if (f->is_comparison && known.changed_us != DATETIME_NONE)
+        return harvest_db_defer(db, f->part.id, loc, &version, text_of(c)) ||
+               fail_state(f);
+    return apply_resource(f, loc, &version, text_of(c), &known);
+}
+
+static bool
+list_resources(struct harvest_feed *f, const struct td_message *message)
+{
+    f->n_listed += message->n_changes;
+    for (size_t i = 0; i < message->n_changes; i++)
+        if (message->changes[i].loc && !list_resource(f, &message->changes[i]))
+            return false;
+    return !is_full(f->outbox) || harvest_feed_flush(f->outbox);
+}
+
+static bool
+apply_deferred(struct harvest_feed *f, int64_t as_of_us)
+{
+    struct harvest_db *db = f->plan->target->db;
+    struct harvest_deferred next;
+    struct harvest_known known;
+
+    for (;;) {
+        if (!harvest_db_next_deferred(db, f->part.id, &next))
+            return fail_state(f);
+        if (!next.loc.size)
+            return true;
+        if (!harvest_db_look(db, f->part.id, next.loc, &next.version, &known))
+            return fail_state(f);
+        if (known.changed_us <= as_of_us &&
+            !apply_resource(f, next.loc, &next.version, next.entry, &known))
+            return false;
+        if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
+            return false;
+    }
+}
+
+/* Deletes the resources of `part` that are held back. */
+static bool
+delete_held(struct harvest_feed *f, int64_t part)
+{
+    const struct harvest_version none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
+    struct harvest_db *db = f->plan->target->db;
+    struct harvest_known known;
+    struct slice loc;
+
+    for (;;) {
+        if (!harvest_db_next_gone(db, part, &loc))
+            return fail_state(f);
+        if (!loc.size)
+            return true;
+        if (!harvest_db_look(db, part, loc, &none, &known))
+            return fail_state(f);
+        if (!known.is_elsewhere && !add_deletion(f, loc))
+            return false;
+        if (!harvest_db_remove(db, part, loc, DATETIME_NONE))
+            return fail_state(f);
+        if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
+            return false;
+    }
+}
+
+/* Deletes what the list lacks, or holds it back. */
+static bool
+apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
+{
+    const struct harvest_plan *plan = f->plan;
+
+    f->counts.held_back = 0;
+    if (n == 0)
+        return true;
+    if (!listing_is_too_much(n, n_of, plan->max_delete) ||
+        n <= plan->accept_deletions)
+        return delete_held(f, f->part.id);
+    f->counts.held_back = n;
+    f->counts.held_of = n_of;
+    return true;
+}
+
+/* Ends a list that was true at `as_of_us`. */
+static bool
+settle_list(struct harvest_feed *f, int64_t as_of_us)
+{
+    uint64_t n, n_of;
+
+    if (!apply_deferred(f, as_of_us))
+        return false;
+    if (!harvest_db_end_list(f->plan->target->db, f->part.id,
+                             f->is_comparison ? as_of_us : DATETIME_NONE, &n,
+                             &n_of))
+        return fail_state(f);
+    if (!apply_deletions(f, n, n_of))
+        return false;
+    f->part.compared_us = clock_now_us();
+    f->part.complete_us = as_of_us;
+    f->part.doubt[0] = f->suspicion[0] = '\0';
+    f->has_position = true;
+    return harvest_feed_flush(f->outbox);
+}
+
+bool
+harvest_feed_end_replay(struct harvest_feed *f)
+{
+    f->is_replay = false;
+    return settle_list(f, clock_now_us());
+}
+
+/* A set of Tidings that has no list, but its whole history: what follows are
+ * all its resources. */
+static bool
+is_beginning(const struct harvest_feed *f, const struct td_message *message)
+{
+    const char *dash = strrchr(message->position, '-');
+
+    return f->has_log && !f->n_listed && dash && !strcmp(dash, "-0");
+}
+
+static bool
+end_list(struct harvest_feed *f, const struct td_message *message)
+{
+    int64_t as_of_us = DATETIME_NONE;
+
+    f->is_listing = false;
+    if (!learn_source(f, message))
+        return false;
+    f->is_replay = is_beginning(f, message);
+    note_position(f, message, message->n_changes);
+    if (f->is_replay)
+        return true;
+    if (!message->as_of ||
+        datetime_read_any(slice_of(message->as_of), &as_of_us))
+        as_of_us = f->listing_us;
+    return settle_list(f, as_of_us);
+}
+
+bool
+harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
+{
+    if (!take_outbox(f))
+        return false;
+    switch (message->kind) {
+    case TD_CHANGES:
+        return apply_changes(f, message);
+    case TD_BASELINE_BEGIN:
+        return begin_list(f, message);
+    case TD_BASELINE:
+        return list_resources(f, message);
+    case TD_BASELINE_END:
+        return end_list(f, message);
+    }
+    return true;
+}
+
+/* What waits for consent */
+
+bool
+harvest_feed_held(struct harvest_feed *f)
+{
+    uint64_t n, n_of;
+
+    if (!harvest_db_held(f->plan->target->db, f->part.id, &n, &n_of))
+        return fail_state(f);
+    return take_outbox(f) && apply_deletions(f, n, n_of) &&
+           harvest_feed_flush(f->outbox);
+}
+
+bool
+harvest_feed_strays(struct harvest_feed *f, uint64_t *n)
+{
+    struct harvest_db *db = f->plan->target->db;
+    uint64_t n_of;
+
+    if (!harvest_db_count(db, 0, n))
+        return fail_state(f);
+    if (*n == 0 || *n > f->plan->accept_deletions)
+        return true;
+    *n = 0;
+    if (!take_outbox(f))
+        return false;
+    /* An empty list: it lacks all of them. */
+    if (!harvest_db_begin_list(db, 0) ||
+        !harvest_db_end_list(db, 0, DATETIME_NONE, &n_of, &n_of))
+        return fail_state(f);
+    return delete_held(f, 0) && harvest_feed_flush(f->outbox);
+}

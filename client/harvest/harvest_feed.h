@@ -1,0 +1,98 @@
+/*
+ * harvest_feed.h - one set of a source: its messages become changes of the set
+ * that the harvest keeps.
+ *
+ *     message --> each change --> is it new to the set? --> outbox --> seal
+ *                    |                                        ^         |
+ *                    +--> the part has it (harvest_db) -------+         v
+ *                                                          harvest_target_post
+ *
+ *     a list of all resources (baseline, comparison): what differs is posted;
+ *     what is missing is deleted, within a limit
+ *
+ * A resource is deleted when no part has it any more. A source with a history
+ * of its own is posted change by change. For one that has only a list, the
+ * differences count: what the set has in that version is not posted again.
+ */
+#ifndef CLIENT_HARVEST_HARVEST_FEED_H
+#define CLIENT_HARVEST_HARVEST_FEED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "client/harvest/harvest_db.h"
+#include "client/harvest/harvest_target.h"
+#include "client/tidings.h"
+
+struct harvest_feed;
+
+/* What all feeds of a harvest have in common. */
+struct harvest_plan {
+    struct harvest_target *target;
+    bool keeps_links;          /* also collection and canonical */
+    int max_delete;            /* percent; negative: no limit */
+    uint64_t accept_deletions; /* beyond it; 0: none */
+    /* Called for each change that is posted; NULL is allowed. */
+    void (*on_change)(const char *change, struct slice loc, void *user);
+    void *user;
+};
+
+/* Changes that wait for their post, of one feed at a time. */
+struct harvest_outbox {
+    FILE *to;
+    char *body;
+    size_t size;
+    size_t n;
+    struct harvest_feed *feed; /* of the changes */
+};
+
+/* The numbers of a look. */
+struct harvest_counts {
+    uint64_t added, changed, deleted;
+    uint64_t held_back, held_of;
+    uint64_t left_out, mended;
+    char left_out_text[HARVEST_TEXT_SIZE];
+    char mended_text[HARVEST_TEXT_SIZE];
+};
+
+struct harvest_feed {
+    const struct harvest_plan *plan;
+    struct harvest_outbox *outbox;
+    const char *url;
+    struct harvest_part part;
+    char epoch[TD_POSITION_SIZE]; /* of the source's log; "": it has none */
+    bool has_log;                 /* it is a set of Tidings */
+    bool has_only_list;
+    bool is_listing; /* between begin and end of a list */
+    bool is_comparison;
+    bool is_routine; /* nothing is suspicious: the comparison is not said */
+    bool is_replay;  /* the whole history takes the place of the list */
+    uint64_t n_listed;
+    int64_t listing_us; /* when it began, by our clock */
+    bool has_position; /* `position` is that of the last change in the outbox */
+    char position[HARVEST_POSITION_SIZE];
+    char suspicion[HARVEST_TEXT_SIZE]; /* why to compare; "": no reason */
+    struct harvest_counts counts;
+};
+
+/* Applies a message. False: the harvest has to end (target->end). */
+bool harvest_feed_message(struct harvest_feed *feed,
+                          const struct td_message *message);
+
+/* Ends a list that the source's whole history took the place of: all of it was
+ * read. */
+bool harvest_feed_end_replay(struct harvest_feed *feed);
+
+/* Seals and posts what waits in the outbox, of whatever feed. */
+bool harvest_feed_flush(struct harvest_outbox *outbox);
+
+/* Deletes what was held back before, if the plan accepts it now; and counts
+ * what stays. */
+bool harvest_feed_held(struct harvest_feed *feed);
+
+/* Deletes resources that the set had before this harvest, and that no source
+ * has, if the plan accepts so many; *n stay. */
+bool harvest_feed_strays(struct harvest_feed *feed, uint64_t *n);
+
+#endif

@@ -1,0 +1,482 @@
+#include "client/harvest/harvest_target.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/harvest/harvest_entry.h"
+#include "client/lib/client.h"
+#include "client/lib/fetch.h"
+#include "client/lib/json_slices.h"
+#include "client/lib/pause.h"
+#include "proto/datetime.h"
+#include "proto/resourcesync/change.h"
+
+#define PAUSE_MOST_MS 30000
+
+/* A broker remembers keys for 24 hours; less an hour, as clocks differ. */
+#define KEY_LIFE_S (23 * 3600)
+
+/* Of an answer to a report. */
+#define ANSWER_MAX 65536
+
+void
+harvest_target_say(const struct harvest_target *t, const char *format, ...)
+{
+    char text[2048];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    t->say(text, t->user);
+}
+
+bool
+harvest_target_fail(struct harvest_target *t, enum harvest_end end)
+{
+    t->end = end;
+    return false;
+}
+
+bool
+harvest_target_fail_state(struct harvest_target *t)
+{
+    harvest_target_say(t, "%s", harvest_db_trouble(t->db));
+    return harvest_target_fail(t, HARVEST_FAILED);
+}
+
+/* Ends the harvest after a call that failed for good. */
+static bool
+fail_call(struct harvest_target *t, enum td_status rc)
+{
+    if (rc == TD_STOPPED)
+        return harvest_target_fail(t, HARVEST_STOPPED);
+    harvest_target_say(t, "%s", td_problem(t->client));
+    return harvest_target_fail(t, rc == TD_GONE      ? HARVEST_GONE
+                                  : rc == TD_INVALID ? HARVEST_USAGE
+                                                     : HARVEST_FAILED);
+}
+
+/* Waits after a temporary failure. False: td_stop was called. */
+static bool
+wait_a_while(struct harvest_target *t, unsigned *pause_ms)
+{
+    unsigned asked_s, ms;
+
+    td_answered(t->client, &asked_s);
+    if (!*pause_ms)
+        *pause_ms = PAUSE_FIRST;
+    ms = pause_asked(pause_ms, PAUSE_MOST_MS, asked_s);
+    harvest_target_say(t, "%s; again in %.1f s", td_problem(t->client),
+                       ms / 1000.0);
+    return !client_wait(t->client, ms) ||
+           harvest_target_fail(t, HARVEST_STOPPED);
+}
+
+void
+harvest_epoch_of(char *to, size_t size, const char *position)
+{
+    snprintf(to, size, "%.*s", (int)strcspn(position, "-"), position);
+}
+
+struct harvest_version
+harvest_version_of(const struct td_change *c)
+{
+    struct harvest_version version = {.lastmod_us = DATETIME_NONE,
+                                      .length = c->length};
+
+    if (c->hash)
+        version.hash = slice_of(c->hash);
+    if (c->lastmod &&
+        datetime_read_any(slice_of(c->lastmod), &version.lastmod_us))
+        version.lastmod_us = DATETIME_NONE;
+    return version;
+}
+
+static struct slice
+text_of(const struct td_change *c)
+{
+    return (struct slice){c->text, c->text ? c->text_size : 0};
+}
+
+/* Posts */
+
+/* True if another attempt may help. 409: the broker still works on the first
+ * one. */
+static bool
+is_passing(const struct harvest_target *t, enum td_status rc)
+{
+    return rc == TD_UNREACHABLE ||
+           (rc == TD_REFUSED && td_answered(t->client, NULL) == 409);
+}
+
+static uint64_t
+seq_of(const char *position)
+{
+    const char *dash = strrchr(position, '-');
+
+    return dash ? strtoull(dash + 1, NULL, 10) : 0;
+}
+
+/* Records the answer. If others have posted since the state's position, that
+ * stays: harvest_target_look reads their changes. */
+static bool
+note_posted(struct harvest_target *t, const struct td_receipt *receipt)
+{
+    const char *noted = harvest_db_target(t->db);
+    bool is_next = receipt->first == seq_of(noted) + 1;
+
+    harvest_epoch_of(t->epoch, sizeof(t->epoch), receipt->position);
+    return harvest_db_posted(t->db, is_next ? receipt->position : NULL) ||
+           harvest_target_fail_state(t);
+}
+
+/* Says the change that the broker refused, if the answer names it. */
+static void
+say_refused(struct harvest_target *t, const struct harvest_post *post)
+{
+    unsigned status = td_answered(t->client, NULL);
+    struct slice rest = {post->body, post->size}, entry, loc;
+    size_t i = 0, n = 0;
+
+    if (status != 400 && status != 413 && status != 422)
+        return;
+    /* "422: entry 3: ..." */
+    if (sscanf(td_problem(t->client), "%*u: entry %zu", &n) != 1)
+        n = 0;
+    while (json_slices_element(&rest, &entry))
+        if (++i >= n)
+            break;
+    if (i == 0 || !harvest_loc(entry, &loc))
+        return;
+    harvest_target_say(
+        t,
+        "the set refuses %s%.*s, and with it a post of %zu entries; it has all "
+        "changes up to %s",
+        n ? "" : "what begins with ", SLICE_ARG(loc), post->n,
+        post->before[0] ? post->before : "the beginning");
+}
+
+/* Sends the sealed post until the broker has answered. */
+static bool
+deliver_post(struct harvest_target *t, const struct harvest_post *post)
+{
+    const struct td_publish_options how = {.key = post->key};
+    unsigned pause_ms = 0;
+
+    for (;;) {
+        struct td_receipt receipt;
+        enum td_status rc = td_publish(t->client, t->url, "application/json",
+                                       post->body, post->size, &how, &receipt);
+
+        if (rc == TD_OK)
+            return note_posted(t, &receipt);
+        if (rc == TD_STOPPED || !is_passing(t, rc)) {
+            fail_call(t, rc);
+            if (rc != TD_STOPPED)
+                say_refused(t, post);
+            return false;
+        }
+        if (!wait_a_while(t, &pause_ms))
+            return false;
+    }
+}
+
+/* Searches the set for a post that was sealed long ago. */
+
+struct sought {
+    struct post_search *search;
+    uint64_t last;                   /* its last entry */
+    char position[TD_POSITION_SIZE]; /* after that; "": not found */
+};
+
+static int
+on_sought(const struct td_message *message, void *user)
+{
+    struct sought *s = user;
+
+    for (size_t i = 0; i < message->n_changes; i++) {
+        const struct td_change *c = &message->changes[i];
+
+        if (post_search_next(s->search, text_of(c))) {
+            snprintf(s->position, sizeof(s->position), "%.*s-%" PRIu64,
+                     (int)strcspn(message->position, "-"), message->position,
+                     c->seq);
+            s->last = c->seq;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The broker may have forgotten the key: searches its later entries for the
+ * post. */
+static bool
+look_for(struct harvest_target *t, const struct harvest_post *post)
+{
+    const char *noted = harvest_db_target(t->db);
+    struct sought s = {.search = post_search_new(post)};
+    struct td_follow_options how = {
+        .after = noted[0] ? noted : "0",
+        .until_caught_up = 1,
+    };
+    struct td_receipt receipt = {.position = ""};
+    enum td_status rc = TD_MEMORY;
+    bool is_good = false;
+
+    harvest_target_say(
+        t, "a post of %zu entries was not answered a day ago; looking for it",
+        post->n);
+    if (s.search)
+        rc = td_follow(t->client, t->url, &how, on_sought, &s);
+    if (s.position[0]) {
+        snprintf(receipt.position, sizeof(receipt.position), "%.63s",
+                 s.position);
+        receipt.first = s.last - post->n + 1;
+        is_good = note_posted(t, &receipt);
+    } else if (rc == TD_OK) {
+        is_good = deliver_post(t, post);
+    } else if (rc != TD_STOPPED) {
+        harvest_target_say(t, "cannot tell whether the set has it: %s",
+                           rc == TD_MEMORY ? NO_MEMORY : td_problem(t->client));
+        harvest_target_fail(t, HARVEST_FAILED);
+    } else {
+        harvest_target_fail(t, HARVEST_STOPPED);
+    }
+    post_search_free(s.search);
+    return is_good;
+}
+
+bool
+harvest_target_post(struct harvest_target *t)
+{
+    struct harvest_post post;
+    bool is_there, is_good;
+    int64_t age_s;
+
+    if (!harvest_db_unfinished(t->db, &post, &is_there))
+        return harvest_target_fail_state(t);
+    if (!is_there)
+        return true;
+    age_s = clock_now_us() / 1000000 - post.made_s;
+    if (t->is_dry)
+        is_good =
+            harvest_db_posted(t->db, NULL) || harvest_target_fail_state(t);
+    else if (age_s >= 0 && age_s < KEY_LIFE_S)
+        is_good = deliver_post(t, &post);
+    else
+        is_good = look_for(t, &post);
+    free(post.body);
+    return is_good;
+}
+
+/* The set */
+
+static void
+on_member(const char *path, const char *value, void *user)
+{
+    char *position = user;
+
+    if (!strcmp(path, "position"))
+        snprintf(position, TD_POSITION_SIZE, "%s", value);
+}
+
+/* Asks for the set's position; "": there is no set. */
+static bool
+ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
+{
+    unsigned pause_ms = 0;
+
+    for (;;) {
+        enum td_status rc;
+
+        position[0] = '\0';
+        rc = td_set_get(t->client, t->url, on_member, position, NULL);
+        if (rc == TD_OK || rc == TD_GONE ||
+            (rc == TD_REFUSED && td_answered(t->client, NULL) == 404)) {
+            harvest_epoch_of(t->epoch, sizeof(t->epoch), position);
+            return true;
+        }
+        if (rc != TD_UNREACHABLE)
+            return fail_call(t, rc);
+        if (!wait_a_while(t, &pause_ms))
+            return false;
+    }
+}
+
+/* The state begins anew if the set is not the one that it was about. */
+static bool
+check_identity(struct harvest_target *t, const char *position, bool *is_other)
+{
+    const char *noted = harvest_db_target(t->db);
+    size_t size = strcspn(noted, "-");
+
+    *is_other =
+        noted[0] && (strncmp(position, noted, size) != 0 ||
+                     position[size] != '-' || seq_of(position) < seq_of(noted));
+    if (!*is_other)
+        return true;
+    harvest_target_say(t, "%s; everything is published anew",
+                       position[0] ? "the set was made anew"
+                                   : "the set was removed");
+    return harvest_db_forget(t->db) || harvest_target_fail_state(t);
+}
+
+/* What the set has */
+
+struct reading {
+    struct harvest_target *target;
+    bool is_adoption;
+    bool has_failed; /* the state */
+    char position[TD_POSITION_SIZE];
+};
+
+static bool
+read_change(struct reading *r, const struct td_change *c)
+{
+    struct harvest_db *db = r->target->db;
+    struct harvest_version version = harvest_version_of(c);
+    struct slice loc = slice_of(c->loc);
+    bool is_gone = c->change && !strcmp(c->change, "deleted");
+
+    if (!r->is_adoption)
+        return harvest_db_disturb(db, loc, is_gone ? NULL : &version);
+    if (is_gone)
+        return harvest_db_remove(db, harvest_db_adopter(db), loc,
+                                 DATETIME_NONE);
+    return harvest_db_keep(db, harvest_db_adopter(db), loc, &version,
+                           DATETIME_NONE);
+}
+
+static int
+on_own_message(const struct td_message *message, void *user)
+{
+    struct reading *r = user;
+
+    for (size_t i = 0; i < message->n_changes && !r->has_failed; i++)
+        if (message->changes[i].loc)
+            r->has_failed = !read_change(r, &message->changes[i]);
+    if (message->position)
+        snprintf(r->position, sizeof(r->position), "%s", message->position);
+    return r->has_failed;
+}
+
+/* Reads the set's own changes after `after`, NULL: all of it. */
+static bool
+read_set(struct harvest_target *t, const char *after, struct reading *r)
+{
+    const struct td_follow_options how = {
+        .after = after,
+        .until_caught_up = 1,
+        .baseline = after ? TD_BASELINE_GONE : TD_BASELINE_FIRST,
+    };
+    unsigned pause_ms = 0;
+
+    for (;;) {
+        enum td_status rc =
+            td_follow(t->client, t->url, &how, on_own_message, r);
+
+        if (rc == TD_OK)
+            return true;
+        harvest_db_undo(t->db);
+        if (r->has_failed)
+            return harvest_target_fail_state(t);
+        if (rc != TD_UNREACHABLE)
+            return fail_call(t, rc);
+        if (!wait_a_while(t, &pause_ms))
+            return false;
+    }
+}
+
+static bool
+adopt_resources(struct harvest_target *t, const char *position)
+{
+    struct reading r = {.target = t, .is_adoption = true};
+
+    snprintf(r.position, sizeof(r.position), "%s", position);
+    if (position[0] && seq_of(position) > 0 && !read_set(t, NULL, &r))
+        return false;
+    return harvest_db_end_adoption(t->db, r.position) ||
+           harvest_target_fail_state(t);
+}
+
+bool
+harvest_target_begin(struct harvest_target *t, bool *is_other)
+{
+    char position[TD_POSITION_SIZE];
+
+    if (!ask_position(t, position) || !check_identity(t, position, is_other) ||
+        !harvest_target_post(t))
+        return false;
+    if (!harvest_db_is_new(t->db))
+        return true;
+    /* A post that was sealed before may have moved it. */
+    return ask_position(t, position) && adopt_resources(t, position);
+}
+
+bool
+harvest_target_look(struct harvest_target *t, bool *is_other)
+{
+    const char *noted = harvest_db_target(t->db);
+    struct reading r = {.target = t};
+    char position[TD_POSITION_SIZE];
+
+    if (t->is_dry) {
+        *is_other = false;
+        return true;
+    }
+    if (!ask_position(t, position) || !check_identity(t, position, is_other))
+        return false;
+    if (*is_other || !strcmp(position, noted))
+        return true;
+    if (!read_set(t, noted[0] ? noted : "0", &r))
+        return false;
+    return (harvest_db_end_disturbance(t->db) &&
+            harvest_db_note_target(t->db,
+                                   r.position[0] ? r.position : position)) ||
+           harvest_target_fail_state(t);
+}
+
+/* The report */
+
+bool
+harvest_target_tell(struct harvest_target *t, struct slice json)
+{
+    static const char *const headers[] = {"Content-Type: application/json",
+                                          "Accept: application/json", NULL};
+    char url[2048];
+    struct fetch_request request = {.url = url,
+                                    .headers = headers,
+                                    .body = &json,
+                                    .max_bytes = ANSWER_MAX,
+                                    .method = "PUT"};
+    struct fetch_answer answer;
+    enum status rc;
+
+    if (t->is_dry || t->is_untold)
+        return true;
+    snprintf(url, sizeof(url), "%s/harvest", t->url);
+    client_begin(t->client);
+    buf_init(&answer.body, ANSWER_MAX);
+    rc = fetch_run(t->client, &request, &answer);
+    if (!rc && answer.status == 405)
+        t->is_untold = true; /* an older broker */
+    else if (!rc && answer.status == 404)
+        rc = STATUS_OK; /* the same, or there is no set yet */
+    else if (!rc && answer.status / 100 != 2)
+        rc = client_refused(t->client, &answer);
+    fetch_answer_fini(&answer);
+    client_end(t->client, rc);
+    if (rc == STATUS_STOPPED)
+        return harvest_target_fail(t, HARVEST_STOPPED);
+    if (rc &&
+        strncmp(t->trouble, td_problem(t->client), sizeof(t->trouble) - 1) != 0)
+        harvest_target_say(t, "the broker was not told: %s",
+                           td_problem(t->client));
+    snprintf(t->trouble, sizeof(t->trouble), "%s",
+             rc ? td_problem(t->client) : "");
+    return true;
+}

@@ -1,0 +1,78 @@
+/*
+ * harvest_target.h - the set of a harvest: posts to it, once and in order, and
+ * what others do with it.
+ *
+ *     harvest_target_begin --> harvest_target_post ... --> harvest_target_tell
+ *                 ^                                     |
+ *                 +----- harvest_target_look: each look +
+ *
+ * Calls block, and wait while the broker is away.
+ */
+#ifndef CLIENT_HARVEST_HARVEST_TARGET_H
+#define CLIENT_HARVEST_HARVEST_TARGET_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+#include "client/harvest/harvest_db.h"
+#include "client/tidings.h"
+#include "proto/buf.h"
+#include "proto/slice.h"
+
+/* How a harvest ends. */
+enum harvest_end {
+    HARVEST_GOOD,
+    HARVEST_STOPPED, /* by td_stop */
+    HARVEST_PARTIAL, /* the set does not equal the source, as was said */
+    HARVEST_FAILED,
+    HARVEST_GONE, /* the source has no history and no list, or was removed */
+    HARVEST_USAGE
+};
+
+struct harvest_target {
+    struct td_client *client;
+    const char *url;
+    struct harvest_db *db;
+    bool is_dry;                  /* posts nothing */
+    char epoch[TD_POSITION_SIZE]; /* of its log; "": there is no set yet */
+    enum harvest_end end;         /* why a function returned false */
+    bool is_untold;               /* the broker has no route for reports */
+    char trouble[256];            /* the last failed report; "": none */
+    void (*say)(const char *text, void *user);
+    void *user;
+};
+
+/* Says a line. */
+void harvest_target_say(const struct harvest_target *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Ends the harvest: returns false. */
+bool harvest_target_fail(struct harvest_target *t, enum harvest_end end);
+bool harvest_target_fail_state(struct harvest_target *t);
+
+/* The functions below return false if the harvest has to end: t->end says how,
+ * and the reason was said. */
+
+/* Learns the set, finishes the post of an earlier process, and reads the
+ * resources that the set had before this state. *is_other: the set is another
+ * one than before, or was removed, so that the state begins anew. */
+bool harvest_target_begin(struct harvest_target *t, bool *is_other);
+
+/* Posts what is sealed. */
+bool harvest_target_post(struct harvest_target *t);
+
+/* Looks whether others have posted into the set, and marks the resources that
+ * they changed (harvest_db_disturb). */
+bool harvest_target_look(struct harvest_target *t, bool *is_other);
+
+/* Puts the report of a look to the broker. A failure is said, and ends nothing.
+ * False: td_stop. */
+bool harvest_target_tell(struct harvest_target *t, struct slice json);
+
+/* "EPOCH-SEQ" */
+void harvest_epoch_of(char *to, size_t size, const char *position);
+
+/* The version that a change describes. */
+struct harvest_version harvest_version_of(const struct td_change *c);
+
+#endif

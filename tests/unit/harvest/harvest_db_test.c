@@ -1,0 +1,396 @@
+/*
+ * harvest_db_test.c - how far a harvest has come, and what its sources have,
+ * outlives it.
+ */
+#include "client/harvest/harvest_db.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <sqlite3.h>
+
+#include "proto/datetime.h"
+#include "proto/resourcesync/change.h"
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+#define SET    "http://b/sets/x"
+#define SOURCE "http://a/sets/x"
+
+static char path[300];
+
+static struct harvest_db *
+open_state(void **state)
+{
+    struct tempdir *dir = *state;
+    struct harvest_db *h;
+    struct problem why;
+
+    snprintf(path, sizeof(path), "%s/state", dir->path);
+    h = harvest_db_open(path, SET, false, &why);
+    if (!h)
+        fail_msg("%s", why.text);
+    return h;
+}
+
+static struct harvest_part
+part_of(struct harvest_db *h, const char *url)
+{
+    struct harvest_part part;
+
+    assert_true(harvest_db_part(h, SOURCE, url, &part));
+    return part;
+}
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+/* R-140: the state returns a sealed post, byte for byte, until it is noted as
+ * posted; and the part is behind it. */
+TEST(a_sealed_post_outlives_the_process)
+{
+    struct harvest_db *h = open_state(state);
+    struct harvest_part part = part_of(h, SOURCE);
+    struct harvest_post post, again;
+    bool is_there = true;
+
+    assert_string_equal(part.position, "");
+    assert_true(harvest_db_unfinished(h, &post, &is_there));
+    assert_false(is_there);
+    assert_true(harvest_db_end_adoption(h, "t-7"));
+    assert_true(harvest_db_seal(h, &part, "[1,2]\n", 6, 2, "a-9"));
+    assert_true(harvest_db_unfinished(h, &post, &is_there));
+    assert_true(is_there);
+    harvest_db_close(h);
+
+    h = open_state(state);
+    part = part_of(h, SOURCE);
+    assert_string_equal(part.position, "a-9");
+    assert_string_equal(harvest_db_target(h), "t-7");
+    assert_false(harvest_db_is_new(h));
+    assert_true(harvest_db_unfinished(h, &again, &is_there));
+    assert_true(is_there);
+    assert_string_equal(again.key, post.key);
+    assert_int_equal(strlen(again.key), 32);
+    assert_string_equal(again.before, "");
+    assert_int_equal(again.n, 2);
+    assert_int_equal(again.made_s, post.made_s);
+    assert_int_equal(again.size, 6);
+    assert_memory_equal(again.body, "[1,2]\n", 6);
+    assert_true(harvest_db_posted(h, "t-12"));
+    free(post.body);
+    free(again.body);
+    harvest_db_close(h);
+
+    h = open_state(state);
+    assert_string_equal(harvest_db_target(h), "t-12");
+    assert_true(harvest_db_unfinished(h, &post, &is_there));
+    assert_false(is_there);
+    snprintf(part.doubt, sizeof(part.doubt), "a hole");
+    part.complete_us = 5;
+    assert_true(harvest_db_note_part(h, &part));
+    harvest_db_close(h);
+    h = open_state(state);
+    assert_string_equal(part_of(h, SOURCE).doubt, "a hole");
+    assert_int_equal(part_of(h, SOURCE).complete_us, 5);
+    harvest_db_close(h);
+}
+
+TEST(a_state_is_one_set_s_and_one_process_s)
+{
+    struct harvest_db *h = open_state(state);
+    struct problem why;
+
+    assert_null(harvest_db_open(path, SET, false, &why));
+    assert_non_null(strstr(why.text, "another process uses it"));
+    harvest_db_close(h);
+    assert_null(harvest_db_open(path, "http://c/sets/x", false, &why));
+    assert_non_null(strstr(why.text, "of another set: " SET));
+    assert_null(harvest_db_open("/nowhere/at/all", SET, false, &why));
+    assert_non_null(strstr(why.text, "unable to open"));
+}
+
+/* Resources */
+
+static const struct harvest_version none = {
+    DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
+
+static struct harvest_version
+version_of(int64_t lastmod_us, const char *hash, uint64_t length)
+{
+    return (struct harvest_version){lastmod_us, slice_of(hash), length};
+}
+
+static struct harvest_known
+look(struct harvest_db *h, int64_t part, const char *loc,
+     const struct harvest_version *version)
+{
+    struct harvest_known known;
+
+    assert_true(harvest_db_look(h, part, slice_of(loc), version, &known));
+    return known;
+}
+
+/* As far as both say what the version is. */
+TEST(versions_are_compared)
+{
+    struct harvest_db *h = open_state(state);
+
+    const struct {
+        struct harvest_version had, now;
+        bool is_same;
+    } rows[] = {
+        {none, none, true},
+        {version_of(5, "", LENGTH_NONE), version_of(5, "", LENGTH_NONE), true},
+        {version_of(5, "", LENGTH_NONE), version_of(6, "", LENGTH_NONE), false},
+        {version_of(5, "md5:1", LENGTH_NONE), version_of(5, "", 3), true},
+        {version_of(5, "md5:1", 3), version_of(5, "md5:2", 3), false},
+        {version_of(5, "md5:1", 3), version_of(5, "md5:1", 4), false},
+        {version_of(5, "", LENGTH_NONE), version_of(DATETIME_NONE, "", 3),
+         false},
+        {version_of(5, "", LENGTH_NONE), none, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_true(harvest_db_keep(h, 1, slice_of("u:1"), &rows[i].had, 1));
+        assert_int_equal(look(h, 1, "u:1", &rows[i].now).is_same,
+                         rows[i].is_same);
+    }
+    harvest_db_close(h);
+}
+
+/* Rows that no post and no note has made durable are dropped with the process.
+ */
+TEST(a_resource_is_that_of_its_parts)
+{
+    struct harvest_db *h = open_state(state);
+    struct harvest_part one = part_of(h, SOURCE), two = part_of(h, "http://c/");
+    struct harvest_known known;
+
+    assert_int_equal(one.id, 1);
+    assert_int_equal(two.id, 2);
+    assert_true(harvest_db_keep(h, 0, slice_of("u:1"), &none, DATETIME_NONE));
+    known = look(h, 1, "u:1", &none);
+    assert_true(known.is_stray && known.is_same_there);
+    assert_false(known.is_there || known.is_elsewhere);
+    assert_true(harvest_db_keep(h, 1, slice_of("u:1"), &none, 7));
+    known = look(h, 1, "u:1", &none);
+    assert_true(known.is_there && known.is_same);
+    assert_false(known.is_stray);
+    assert_int_equal(known.changed_us, 7);
+    known = look(h, 2, "u:1", &none);
+    assert_true(known.is_elsewhere && known.is_same_there);
+    assert_false(known.is_there);
+    assert_true(harvest_db_note_part(h, &one));
+    assert_true(harvest_db_remove(h, 1, slice_of("u:1"), 9));
+    known = look(h, 1, "u:1", &none);
+    assert_false(known.is_there);
+    assert_int_equal(known.changed_us, 9);
+    assert_false(look(h, 2, "u:1", &none).is_elsewhere);
+    harvest_db_close(h);
+
+    h = open_state(state);
+    assert_true(look(h, 1, "u:1", &none).is_there);
+    harvest_db_close(h);
+}
+
+/* What a list lacks is held back until it is removed or comes again; what has
+ * changed after the list was made is left alone. */
+TEST(a_list_holds_back_what_it_lacks)
+{
+    struct harvest_db *h = open_state(state);
+    struct harvest_part part = part_of(h, SOURCE);
+    const struct harvest_version time = version_of(5, "", LENGTH_NONE);
+    struct harvest_deferred next;
+    struct slice loc;
+    uint64_t n, n_of;
+
+    for (char i = '1'; i <= '4'; i++) {
+        char name[] = {'u', ':', i, '\0'};
+
+        assert_true(harvest_db_keep(h, 1, slice_of(name), &none,
+                                    i == '4' ? 100 : DATETIME_NONE));
+    }
+    assert_true(harvest_db_begin_list(h, 1));
+    assert_true(harvest_db_list(h, 1, slice_of("u:1")));
+    assert_true(harvest_db_defer(h, 1, slice_of("u:1"), &time, SLICE("{}")));
+    assert_true(harvest_db_next_deferred(h, 1, &next));
+    assert_true(slice_is(next.loc, "u:1") && slice_is(next.entry, "{}"));
+    assert_int_equal(next.version.lastmod_us, 5);
+    assert_int_equal(next.version.length, LENGTH_NONE);
+    assert_true(harvest_db_next_deferred(h, 1, &next));
+    assert_int_equal(next.loc.size, 0);
+    assert_true(harvest_db_end_list(h, 1, 50, &n, &n_of));
+    assert_int_equal(n, 2);
+    assert_int_equal(n_of, 4);
+    assert_true(harvest_db_note_part(h, &part));
+    harvest_db_close(h);
+
+    h = open_state(state);
+    assert_true(harvest_db_keep(h, 1, slice_of("u:2"), &none, DATETIME_NONE));
+    assert_true(harvest_db_held(h, 1, &n, &n_of));
+    assert_int_equal(n, 1);
+    assert_true(harvest_db_next_gone(h, 1, &loc));
+    assert_true(slice_is(loc, "u:3"));
+    assert_true(harvest_db_remove(h, 1, loc, DATETIME_NONE));
+    assert_true(harvest_db_next_gone(h, 1, &loc));
+    assert_int_equal(loc.size, 0);
+    harvest_db_close(h);
+}
+
+/* Others have posted: what differs from the part's version is due. */
+TEST(what_others_did_is_due)
+{
+    struct harvest_db *h = open_state(state);
+    const struct harvest_version had = version_of(5, "md5:1", 3);
+    const struct harvest_version other = version_of(6, "", LENGTH_NONE);
+    bool is_due;
+
+    for (char i = '1'; i <= '3'; i++) {
+        char name[] = {'u', ':', i, '\0'};
+
+        assert_true(harvest_db_keep(h, 1, slice_of(name), &had, 1));
+    }
+    assert_true(harvest_db_disturb(h, slice_of("u:1"), &had));
+    assert_true(harvest_db_disturb(h, slice_of("u:4"), &had));
+    assert_true(harvest_db_end_disturbance(h));
+    assert_true(harvest_db_is_due(h, 1, &is_due));
+    assert_false(is_due);
+    assert_true(harvest_db_disturb(h, slice_of("u:2"), NULL));
+    assert_true(harvest_db_disturb(h, slice_of("u:3"), &other));
+    assert_true(harvest_db_end_disturbance(h));
+    assert_true(look(h, 1, "u:1", &had).is_same);
+    assert_false(look(h, 1, "u:2", &had).is_same);
+    assert_false(look(h, 1, "u:3", &had).is_same);
+    assert_true(harvest_db_is_due(h, 1, &is_due));
+    assert_true(is_due);
+    harvest_db_close(h);
+}
+
+/* Faults */
+
+static void
+assert_why(const char *why, const char *reason)
+{
+    char want[600];
+
+    snprintf(want, sizeof(want), "the state of this harvest %s: %s", path,
+             reason);
+    assert_string_equal(why, want);
+}
+
+/* Changes the file behind its back. */
+static void
+damage(const char *how)
+{
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, how, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+#define LONG   "much longer than any position that we have noted, by some bytes"
+#define LONGER LONG LONG LONG LONG LONG LONG
+
+TEST(a_damaged_state_is_told)
+{
+    static const char *const damages[] = {
+        "UPDATE post SET n = -1",
+        "UPDATE post SET n = 0",
+        "UPDATE post SET n = 7",
+        "UPDATE post SET body = ''",
+        "UPDATE post SET key = 'much longer than any key that we have made'",
+        "UPDATE post SET key = 'k', position = '" LONGER "'",
+    };
+    struct harvest_db *h = open_state(state);
+    struct harvest_part part = part_of(h, SOURCE);
+    struct harvest_post post;
+    struct problem why;
+    bool is_there = true;
+
+    assert_true(harvest_db_seal(h, &part, "[1,2]\n", 6, 2, "a-9"));
+    harvest_db_close(h);
+    for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+        damage(damages[i]);
+        h = open_state(state);
+        assert_false(harvest_db_unfinished(h, &post, &is_there));
+        assert_false(is_there);
+        assert_null(post.body);
+        assert_why(harvest_db_trouble(h), "the file is damaged");
+        harvest_db_close(h);
+        damage("UPDATE post SET n = 2, body = '[1,2]'");
+    }
+    damage("UPDATE part SET position = '" LONGER "'");
+    h = open_state(state);
+    assert_false(harvest_db_part(h, SOURCE, SOURCE, &part));
+    assert_why(harvest_db_trouble(h), "the file is damaged");
+    harvest_db_close(h);
+    damage("UPDATE target SET position = '" LONGER "'");
+    assert_null(harvest_db_open(path, SET, false, &why));
+    assert_why(why.text, "the file is damaged");
+    damage("PRAGMA user_version = 4");
+    assert_null(harvest_db_open(path, SET, false, &why));
+    assert_why(why.text, "the database is of version 4, and this program knows "
+                         "versions up to 3");
+}
+
+/* The disk is full: nothing counts as noted that is not in the file. */
+TEST(what_is_not_noted_does_not_count)
+{
+    struct rlimit nothing, all;
+    struct harvest_db *h = open_state(state);
+    struct harvest_part part = part_of(h, SOURCE);
+
+    assert_true(harvest_db_seal(h, &part, "[1,2]\n", 6, 2, "a-9"));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+    nothing = (struct rlimit){0, all.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &nothing), 0);
+    part.complete_us = 5;
+    assert_false(harvest_db_note_part(h, &part));
+    assert_false(harvest_db_note_target(h, "t-1"));
+    assert_false(harvest_db_posted(h, "t-2"));
+    assert_false(harvest_db_seal(h, &part, "[1]", 3, 1, "a-10"));
+    assert_non_null(strstr(harvest_db_trouble(h), path));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+    assert_string_equal(part.position, "a-9");
+    assert_string_equal(harvest_db_target(h), "");
+    assert_true(harvest_db_posted(h, "t-2"));
+    assert_string_equal(harvest_db_target(h), "t-2");
+    harvest_db_close(h);
+}
+
+/* A state of `tidings relay` goes on as the first part: its post comes first,
+ * and the set's resources are read once. */
+TEST(a_state_of_relay_goes_on)
+{
+    static const char relay[] =
+        "PRAGMA application_id = 1415860837; PRAGMA user_version = 2;"
+        "CREATE TABLE relay (source TEXT NOT NULL, target TEXT NOT NULL,"
+        " position TEXT NOT NULL, target_position TEXT NOT NULL,"
+        " owns INTEGER NOT NULL DEFAULT 0);"
+        "CREATE TABLE post (key TEXT NOT NULL, position TEXT NOT NULL,"
+        " made INTEGER NOT NULL, n INTEGER NOT NULL, body BLOB NOT NULL);"
+        "INSERT INTO relay VALUES ('" SOURCE "', '" SET "', 'a-5', 't-5', 1);"
+        "INSERT INTO post VALUES ('k', 'a-9', 7, 1, '[1]')";
+    struct tempdir *dir = *state;
+    struct harvest_post post;
+    struct harvest_db *h;
+    bool is_there;
+
+    snprintf(path, sizeof(path), "%s/state", dir->path);
+    damage(relay);
+    h = open_state(state);
+    assert_true(harvest_db_is_new(h));
+    assert_int_equal(harvest_db_adopter(h), 1);
+    assert_string_equal(harvest_db_target(h), "t-5");
+    assert_int_equal(part_of(h, SOURCE).id, 1);
+    assert_string_equal(part_of(h, SOURCE).position, "a-9");
+    assert_true(harvest_db_unfinished(h, &post, &is_there));
+    assert_string_equal(post.before, "a-5");
+    free(post.body);
+    harvest_db_close(h);
+}
