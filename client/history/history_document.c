@@ -717,7 +717,10 @@ end_document(struct history *h, const struct document_fetch_answer *answer,
     }
     h->retry.pause_ms = PAUSE_FIRST;
     if (answer->is_unchanged) {
-        history_end_well(h);
+        if (h->state == HISTORY_SEARCH && h->origin.has_part)
+            history_stay_quiet(h);
+        else
+            history_end_well(h);
         return;
     }
     if (h->plan.report && h->document != DOCUMENT_PROBE)
