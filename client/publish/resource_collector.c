@@ -41,8 +41,7 @@
 struct gather {
     struct td_client *client;
     int fd;
-    const char *asks_with; /* a conditional header line; NULL: none */
-    struct gathered *gathered;
+    uint64_t size; /* bytes written */
     struct buf out;
     uint64_t n;           /* resources */
     struct problem limit; /* of the handle, that was met */
@@ -76,7 +75,7 @@ flush_piece(struct gather *g, struct problem *why)
     if (file_write(g->fd, buf_slice(&g->out)))
         return problem(why, STATUS_IO, "cannot write a temporary file: %s",
                        strerror(errno));
-    g->gathered->size += g->out.size;
+    g->size += g->out.size;
     buf_clear(&g->out);
     return STATUS_OK;
 }
@@ -299,26 +298,6 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     return !g->rc;
 }
 
-/* Keeps the header line for a conditional request: by the ETag, else by the
- * date of the last change, if the answer is at least a second younger. */
-static void
-remember_validators(struct gather *g, const struct fetch_answer *answer)
-{
-    struct gathered *to = g->gathered;
-    int64_t modified = httpdate_read(slice_of(answer->last_modified));
-    int64_t date = httpdate_read(slice_of(answer->date));
-    int size = 0;
-
-    if (answer->etag[0])
-        size = snprintf(to->known, sizeof(to->known), "If-None-Match: %s",
-                        answer->etag);
-    else if (modified != DATETIME_NONE && date > modified)
-        size = snprintf(to->known, sizeof(to->known), "If-Modified-Since: %s",
-                        answer->last_modified);
-    if (size < 0 || (size_t)size >= sizeof(to->known))
-        to->known[0] = '\0';
-}
-
 static void
 on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
@@ -329,11 +308,8 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
     bool is_answered = !why->rc || why->rc == STATUS_STOPPED; /* by on_body */
 
     g->failure = *why;
-    g->gathered->is_same =
-        !why->rc && why->http_status == 304 && g->asks_with && !g->is_part;
-    if (!why->rc && why->http_status == 200 && !g->is_part)
-        remember_validators(g, answer);
-    if (is_answered && why->http_status != 200 && !g->gathered->is_same)
+    (void)answer;
+    if (is_answered && why->http_status != 200)
         fetch_refused(&g->failure, &refusal);
     if (g->failure.rc == STATUS_GONE) /* it is not the set that is */
         g->failure.rc = STATUS_REFUSED;
@@ -341,15 +317,13 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 }
 
 static enum status
-read_url(struct gather *g, const char *url, bool is_part)
+read_url(struct gather *g, const char *url)
 {
-    const char *const headers[] = {is_part ? NULL : g->asks_with, NULL};
-    const struct fetch_request request = {
-        .url = url, .headers = headers, .redirects = REDIRECTS};
+    const struct fetch_request request = {.url = url, .redirects = REDIRECTS};
     struct fetch *fetch;
     enum status rc;
 
-    begin_document(g, url, is_part);
+    begin_document(g, url, true);
     buf_init(&g->refusal, REFUSAL_MAX);
     g->is_over = false;
     fetch = fetch_start(g->client, &request, on_body, on_end, g);
@@ -362,42 +336,25 @@ read_url(struct gather *g, const char *url, bool is_part)
         rc = client_fail(g->client, g->failure.rc, "%.600s: %s", url,
                          g->failure.text);
     buf_fini(&g->refusal);
-    if (!rc && g->gathered->is_same)
-        drop_document(g);
-    else
-        rc = end_document(g, rc);
-    return rc;
-}
-
-static bool
-is_url(const char *from)
-{
-    return !strncasecmp(from, "http://", 7) ||
-           !strncasecmp(from, "https://", 8);
+    return end_document(g, rc);
 }
 
 enum status
-gather(struct td_client *client, const char *from, const char *known, int fd,
-       struct gathered *gathered)
+gather(struct td_client *client, const char *from, int fd, uint64_t *size)
 {
-    struct gather g = {.client = client,
-                       .fd = fd,
-                       .asks_with = known && known[0] ? known : NULL,
-                       .gathered = gathered};
+    struct gather g = {.client = client, .fd = fd};
     enum status rc;
 
-    memset(gathered, 0, sizeof(*gathered));
     problem_clear(&g.limit);
     buf_init(&g.out, SIZE_MAX);
-    rc = is_url(from) ? read_url(&g, from, false) : read_file(&g, from);
+    rc = read_file(&g, from);
     for (size_t i = 0; !rc && i < g.n_parts; i++)
-        rc = read_url(&g, g.parts[i], true);
+        rc = read_url(&g, g.parts[i]);
     if (!rc) {
         g.rc = flush_piece(&g, &g.why);
         rc = tell_fault(&g);
     }
-    if (g.n_parts > 0)
-        gathered->known[0] = '\0';
+    *size = g.size;
     for (size_t i = 0; i < g.n_parts; i++)
         free(g.parts[i]);
     free(g.parts);
