@@ -180,7 +180,7 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
 {
     static const struct td_full_options defaults = {.max_delete = 0};
     struct td_full_receipt unwanted;
-    struct gathered gathered;
+    uint64_t size;
     char url[SET_URL_MAX + 1];
     char target[SET_URL_MAX + 128];
     struct problem why = {.text = ""};
@@ -196,8 +196,6 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     if (!rc && options->max_delete > 100)
         rc = client_fail(client, STATUS_INVALID,
                          "max_delete is a number of percent, up to 100");
-    if (!rc) /* a file is not a URL: does nothing */
-        rc = client_add_source(client, from);
     if (rc)
         return client_end(client, rc);
     fd = temporary_file_open(&why);

@@ -64,7 +64,7 @@ flush_piece(struct gather *g, struct problem *why)
     if (file_write(g->fd, buf_slice(&g->out)))
         return problem(why, STATUS_IO, "cannot write a temporary file: %s",
                        strerror(errno));
-    g->gathered->size += g->out.size;
+    g->size += g->out.size;
     buf_clear(&g->out);
     return STATUS_OK;
 }
@@ -403,13 +403,6 @@ read_file(struct gather *g, const char *path)
     return g->why.rc;
 }
 
-static bool
-is_url(const char *from)
-{
-    return !strncasecmp(from, "http://", 7) ||
-           !strncasecmp(from, "https://", 8);
-}
-
 enum status
 gather(struct td_client *client, const char *from, int fd,
        struct gathered *gathered)
@@ -420,10 +413,7 @@ gather(struct td_client *client, const char *from, int fd,
     memset(gathered, 0, sizeof(*gathered));
     problem_clear(&g.why);
     buf_init(&g.out, SIZE_MAX);
-    if (!is_url(from))
-        rc = read_file(&g, from);
-    else if (!(rc = add_part(&g, slice_of(from))))
-        rc = g.why.rc;
+    rc = read_file(&g, from);
     for (size_t i = 0; !rc && !g.why.rc && i < g.n_parts; i++)
         rc = read_url(&g, g.parts[i]);
     if (!rc && !g.why.rc && g.listing)
