@@ -180,7 +180,7 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
 {
     static const struct td_full_options defaults = {.max_delete = 0};
     struct td_full_receipt unwanted;
-    uint64_t size;
+    struct gathered gathered;
     char url[SET_URL_MAX + 1];
     char target[SET_URL_MAX + 128];
     struct problem why = {.text = ""};

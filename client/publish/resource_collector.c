@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/array.h"
 #include "base/file.h"
@@ -64,7 +63,7 @@ flush_piece(struct gather *g, struct problem *why)
     if (file_write(g->fd, buf_slice(&g->out)))
         return problem(why, STATUS_IO, "cannot write a temporary file: %s",
                        strerror(errno));
-    g->size += g->out.size;
+    g->gathered->size += g->out.size;
     buf_clear(&g->out);
     return STATUS_OK;
 }
