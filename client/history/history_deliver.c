@@ -29,7 +29,7 @@ was_met_elsewhere(struct history *h, const struct list_entries_entry *k)
     struct met met = {k->mark, h->i, k->page};
     struct history_moment *m = &h->moment;
 
-    if (k->bound_us != k->when_us) /* it has no time of its own */
+    if (!k->has_time)
         return false;
     if (m->n_met == 0)
         m->is_mixed = false;
@@ -64,7 +64,7 @@ may_be_later(const struct history *h, const struct list_entries_entry *k)
 
     return (source_position_is_moment(place) ||
             h->list.kept.found == LIST_LOST) &&
-           k->bound_us != k->when_us && k->bound_us >= place->time_us;
+           !k->has_time && k->bound_us >= place->time_us;
 }
 
 /* True if the entry is new by the order of its list, and no repeat of one in
@@ -73,12 +73,11 @@ static bool
 passes_by_order(struct history *h, const struct list_entries_entry *k)
 {
     const struct list_past *past = &h->list.past;
-    bool has_time = k->bound_us == k->when_us;
     bool is_of_other = !past->mark && past->known.slots &&
                        !(h->list.kept.found == LIST_CONTINUED && past->n);
 
     enter_moment(h, k->when_us);
-    if ((has_time && is_of_other && mark_set_has(&past->known, k->mark)) ||
+    if ((k->has_time && is_of_other && mark_set_has(&past->known, k->mark)) ||
         was_met_elsewhere(h, k))
         return false;
     if (k->when_us == h->now.time_us) {
@@ -110,8 +109,8 @@ passes_by_time(struct history *h, const struct list_entries_entry *k)
     return true;
 }
 
-/* Returns the sum of the marks before the entry `i`. Each call has a greater
- * `i`. */
+/* Returns the sum of the marks before the entry `i`, which grows from call to
+ * call. */
 static uint64_t
 sum_before(struct history *h, size_t i)
 {
@@ -208,7 +207,7 @@ note_doubts(struct history *h)
                       url);
 }
 
-/* The oldest list, where the place is as far back as there is. */
+/* Reports where the oldest list begins, if the history begins there. */
 static void
 doubt_beginning(struct history *h)
 {
@@ -240,7 +239,11 @@ begin_list(struct history *h)
                          (kept->found == LIST_LOST && !h->list.is_whole);
     if (kept->found == LIST_CONTINUED && h->list.past.n && !h->list.is_behind)
         is_own = true; /* at another address, perhaps */
-    h->list.is_by_time |= is_own && h->now.is_within;
+    if (is_own && h->now.is_within) {
+        h->list.is_by_time = true;
+        h->now.time_us = h->origin.place.time_us;
+        h->now.n_at = h->origin.place.n_at;
+    }
     h->list.begun = h->now;
     for (size_t i = 0; i < kept->n; i++)
         if (!kept->entries[i].is_known && kept->entries[i].i < first)
@@ -274,6 +277,10 @@ end_list(struct history *h)
         return history_fail(h, STATUS_MEMORY, NO_MEMORY);
     if (h->plan.lists && !read_lists_note(h->plan.lists, &list, marks))
         return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    if (h->list.begun.time_us > h->now.time_us) { /* late entries */
+        h->now.time_us = h->list.begun.time_us;
+        h->now.n_at = h->list.begun.n_at;
+    }
     if (h->list.is_behind)
         return true;
     if (h->now.is_end) {
@@ -282,9 +289,6 @@ end_list(struct history *h)
         else if (h->list.begin_us != DATETIME_NONE)
             h->now.time_us = h->list.begin_us;
         h->now.n_at = kept->n_marks > 0;
-    } else if (h->list.begun.time_us > h->now.time_us) { /* late entries */
-        h->now.time_us = h->list.begun.time_us;
-        h->now.n_at = h->list.begun.n_at;
     }
     h->now.has_list = true;
     h->now.is_end = h->now.is_within = false;

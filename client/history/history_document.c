@@ -371,11 +371,13 @@ expect_list(struct history *h, const char *url)
         past->is_by_order = h->list.is_whole = true;
     } else if (!o->has_lists || !read) {
         expect_place(past, &h->now);
+        past->is_other = true;
         h->list.is_whole = o->has_lists;
     } else if (!read->is_skipped) {
         past->is_by_order = true;
         past->n = read->n;
         past->sum = read->sum;
+        mark_set_fini(&past->known);
         return;
     } else {
         return;
@@ -712,7 +714,10 @@ end_document(struct history *h, const struct document_fetch_answer *answer,
     }
     h->retry.pause_ms = PAUSE_FIRST;
     if (answer->is_unchanged) {
-        history_end_well(h);
+        if (h->state == HISTORY_SEARCH && h->origin.has_part)
+            history_stay_quiet(h);
+        else
+            history_end_well(h);
         return;
     }
     if (h->plan.report && h->document != DOCUMENT_PROBE)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "client/history/history_state.h"
 
 static void
@@ -181,6 +182,56 @@ find_origin(struct history *h)
     return o->part;
 }
 
+/* R-412: a source may add to a list that it has closed, and its index says
+ * nothing. So many older lists, with so many entries together, are read again
+ * at a look without news; where a source has more of them, in no order. A
+ * comparison with the list of all resources covers the others. */
+#define AGAIN_LISTS   4
+#define AGAIN_ENTRIES 1000
+#define AGAIN_TRIES   64
+
+static void
+choose_older(struct history *h)
+{
+    size_t n = h->origin.has_lists ? h->origin.part : 0;
+    size_t first = n > 0 ? random_u32() % n : 0;
+    uint64_t left = AGAIN_ENTRIES;
+
+    for (size_t k = 0, n_lists = 0;
+         k < n && k < AGAIN_TRIES && n_lists < AGAIN_LISTS; k++) {
+        size_t i = (first + k) % n;
+        const struct read_list *read =
+            read_lists_find(h->plan.lists, history_url(h, i));
+
+        if (!read || read->is_skipped || read->n > left ||
+            h->parts.all[i].is_package)
+            continue;
+        h->parts.all[i].is_again = true;
+        left -= read->n;
+        n_lists++;
+        if (i < h->search.first)
+            h->search.first = i;
+    }
+}
+
+void
+history_stay_quiet(struct history *h)
+{
+    h->search.is_quiet = true;
+    if (h->plan.etag && h->list.etag[0])
+        memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
+    choose_older(h);
+    read_from(h, h->search.first);
+}
+
+/* True if all of the list that was loaded was read before. */
+static bool
+has_no_news(const struct history *h)
+{
+    return h->list.kept.found == LIST_CONTINUED &&
+           h->list.kept.n_marks == h->origin.place.n_read;
+}
+
 /* Searches by order. True: the search is over for now. */
 static bool
 search_order(struct history *h)
@@ -205,13 +256,15 @@ search_order(struct history *h)
     is_newest = o->part + 1 == h->parts.n;
     if (!is_newest || (h->list.is_loaded && history_is_recognised(h)) ||
         h->parts.all[o->part].is_package) {
-        read_from(h, h->search.first);
+        if (is_newest && o->has_lists && h->list.is_loaded && has_no_news(h))
+            history_stay_quiet(h);
+        else
+            read_from(h, h->search.first);
         return true;
     }
     if (h->list.is_loaded)
         return false;
-    /* A 304 ends the history: so nothing else may be new. */
-    h->search.may_be_same = h->search.first == o->part;
+    h->search.may_be_same = true;
     h->i = o->part;
     history_load(h, DOCUMENT_PART);
     return true;

@@ -43,9 +43,10 @@ static void
 history_forget(struct history *h)
 {
     forget_documents(h);
-    h->i = h->older.i = h->search.candidate = 0;
-    h->list.is_loaded = h->search.has_candidate = h->search.has_looked =
-        h->has_told = h->older.has_parts = h->is_top_closed = false;
+    h->i = h->older.i = 0;
+    h->search = (struct history_search){.has_looked = false};
+    h->list.is_loaded = h->has_told = h->older.has_parts = h->is_top_closed =
+        false;
     h->moment =
         (struct history_moment){.when_us = DATETIME_NONE, .met = h->moment.met};
     h->list.etag[0] = '\0';

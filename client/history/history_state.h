@@ -82,6 +82,7 @@ struct history_search {
     bool has_looked;    /* whether the newest list is unchanged */
     bool has_candidate; /* a part begins at the very moment of the place */
     size_t candidate;
+    bool is_quiet;    /* the newest list, that of the place, has no news */
     bool may_be_same; /* the newest list may be unchanged: that is the end */
     size_t first;     /* the search by time begins there at the latest */
 };
@@ -219,6 +220,10 @@ bool history_waits(struct history *h, const struct problem *why);
 /* Begins to read a document: the capability's, the last one of `older` that was
  * begun, the part `i`, the last of `pages`. False: the history is gone. */
 bool history_load(struct history *h, enum history_document document);
+
+/* The newest list, that of the place, has nothing new: goes on with what else
+ * may be new. */
+void history_stay_quiet(struct history *h);
 
 /* One step of HISTORY_SEARCH: loads a document, goes on to HISTORY_READ, or
  * ends. */

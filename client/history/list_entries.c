@@ -48,7 +48,7 @@ is_past(const struct document_entry *e, const struct list_past *past,
     if (past->has_all)
         return true;
     if (past->is_by_order)
-        return is_known && i < past->n;
+        return is_known && i < past->n && !past->is_other;
     return e->change.datetime_us != DATETIME_NONE &&
            e->change.datetime_us < past->after.time_us;
 }
@@ -133,7 +133,8 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
         (kept->first_us == DATETIME_NONE || e->when_us < kept->first_us))
         kept->first_us = e->when_us;
     bound_entries(kept, datetime);
-    if (datetime != DATETIME_NONE)
+    entry.has_time = datetime != DATETIME_NONE;
+    if (entry.has_time)
         entry.bound_us = datetime;
     if (past->after.is_time) {
         entry.mark = mark_of(e);
@@ -195,12 +196,14 @@ give_times(struct list_entries *kept, int64_t from_us)
         int64_t datetime = believed_time(kept, c->datetime_us);
         int64_t lastmod = believed_time(kept, c->lastmod_us);
 
-        if (datetime != DATETIME_NONE)
+        if (datetime != DATETIME_NONE) {
             when = datetime;
-        else if (kept->has_datetime && k->before_us != DATETIME_NONE)
+        } else if (kept->has_datetime && k->before_us != DATETIME_NONE) {
             when = k->before_us;
-        else if (!kept->has_datetime && lastmod != DATETIME_NONE)
+        } else if (!kept->has_datetime && lastmod != DATETIME_NONE) {
             k->bound_us = when = lastmod;
+            k->has_time = true;
+        }
         k->when_us = when;
     }
     /* The entries before the first with a time. */
@@ -306,12 +309,11 @@ finds_last(struct list_entries *kept, const struct list_past *past)
     kept->is_doubtful = i > past->n;
     for (size_t j = 0; j < kept->n; j++) {
         struct list_entries_entry *k = &kept->entries[j];
-        bool has_time = k->bound_us != INT64_MAX;
 
         k->is_known =
-            k->i < i && !(has_time && k->when_us > past->after.time_us);
+            k->i < i && !(k->has_time && k->when_us > past->after.time_us);
         kept->is_doubtful |=
-            k->i >= i && has_time && k->when_us < past->after.time_us;
+            k->i >= i && k->has_time && k->when_us < past->after.time_us;
     }
     return true;
 }
@@ -346,6 +348,11 @@ find_past(struct list_entries *kept, const struct list_past *past)
     }
     if (is_newest_first(kept))
         turn_round(kept);
+    if (past->is_other) {
+        for (size_t i = 0; i < kept->n; i++)
+            kept->entries[i].is_known = false;
+        return LIST_LOST;
+    }
     if (is_any_known(kept, past) ||
         (!past->known.slots && finds_one_more(kept, past)))
         return LIST_MARKED;

@@ -35,6 +35,7 @@
 struct list_past {
     struct source_position after;
     bool is_by_order; /* the first `n` entries, of that sum, were read */
+    bool is_other;    /* or it is another list, of which nothing was read */
     bool has_all;     /* nothing of the list is new (is_end) */
     uint64_t n, sum;
     uint64_t mark;         /* of the last of these; 0: unknown */
@@ -58,6 +59,7 @@ struct list_entries_entry {
     uint64_t mark;
     size_t i; /* in `marks` */
     size_t page;
+    bool has_time;                /* of its own */
     bool is_known;                /* it was read before */
     struct document_entry *entry; /* a copy */
 };

@@ -23,7 +23,8 @@ struct history_part {
     bool is_package;           /* a ZIP with the list as its manifest */
     uint64_t row; /* hash of its entry in the index; 0: it has none */
 
-    bool is_read; /* its entries were handed over */
+    bool is_again; /* it was read, and is read again */
+    bool is_read;  /* its entries were handed over */
 
     /* From its own root, after a probe: */
     bool is_probed;
