@@ -75,6 +75,9 @@ TD_API enum td_status td_publish(struct td_client *client, const char *set_url,
                                  const struct td_publish_options *options,
                                  struct td_receipt *receipt);
 
+/* Size of td_full_options.known, including its NUL. */
+#define TD_KNOWN_SIZE 512
+
 struct td_full_options {
     unsigned max_delete; /* percent of the set's resources that may be deleted;
                             0: 20. More deletions are held back, unless they
@@ -85,6 +88,11 @@ struct td_full_options {
     uint64_t left_out;         /* rows of the source's list that `from` lacks:
                                   all deletions beyond accept_deletions are held
                                   back (R-406) */
+    char *known; /* for repeated calls with one URL: TD_KNOWN_SIZE bytes of the
+                    caller's, "" at first. The call sets it to the version
+                    of the list that it published; the next call fetches the
+                    list only if the server has another version. NULL: the call
+                    reads the list in any case */
 };
 
 /* The result. */
@@ -95,7 +103,9 @@ struct td_full_receipt {
     uint64_t held_back; /* deletions that were not made: accept_deletions makes
                            them (R-432) */
     uint64_t resources; /* that the set had before */
-    char position[64];  /* of the set then: "epoch-seq"; "": none */
+    char position[64]; /* of the set then: "epoch-seq"; "": none */
+    int is_same; /* not 0: the list is still the version in `known`; the call
+                    has read and sent nothing */
 };
 
 /*
@@ -105,8 +115,8 @@ struct td_full_receipt {
  *
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", UTF-8.
- * from        a file: a Resource List or plain Sitemap, or an index, whose
- *             parts are fetched; or resources in NDJSON; plain or
+ * from        a file or an http(s) URL: a Resource List or plain Sitemap, or an
+ *             index, whose parts are fetched; or resources in NDJSON; plain or
  *             in gzip. The call first reads all of it into a temporary file in
  *             $SQLITE_TMPDIR (else $TMPDIR, /var/tmp or /tmp), and checks it as
  *             the broker does.
@@ -124,7 +134,7 @@ struct td_full_receipt {
  *                          also by td_limit.
  *          TD_BROKEN       a document is unreadable: td_problem says which,
  *                          and why; nothing was sent. Or the broker's answer.
- *          TD_REFUSED      td_problem says why. Also by the server of a part,
+ *          TD_REFUSED      td_problem says why. Also by the server of `from`,
  *                          and by td_limit.
  *          TD_UNREACHABLE  no answer, or one such as 503: the broker may have
  *                          made some of the changes.

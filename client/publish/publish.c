@@ -179,15 +179,17 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
 {
     static const struct td_full_options defaults = {.max_delete = 0};
     struct td_full_receipt unwanted;
-    uint64_t size;
+    struct gathered gathered;
     char url[SET_URL_MAX + 1];
     char target[SET_URL_MAX + 128];
+    char *known;
     struct problem why = {.text = ""};
     int fd;
     enum status rc;
 
     receipt = receipt ? receipt : &unwanted;
     options = options ? options : &defaults;
+    known = options->known;
     problem_clear(&why);
     memset(receipt, 0, sizeof(*receipt));
     client_begin(client);
@@ -195,13 +197,20 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     if (!rc && options->max_delete > 100)
         rc = client_fail(client, STATUS_INVALID,
                          "max_delete is a number of percent, up to 100");
+    if (!rc) /* a file is not a URL: does nothing */
+        rc = client_add_source(client, from);
     if (rc)
         return client_end(client, rc);
     name_resources(target, sizeof(target), url, options);
     fd = temporary_file_open(&why);
-    rc = fd < 0 ? client_told(client, &why) : gather(client, from, fd, &size);
-    if (!rc)
-        rc = put_file(client, target, fd, size, receipt);
+    rc = fd < 0 ? client_told(client, &why)
+                : gather(client, from, known, fd, &gathered);
+    if (!rc && gathered.is_same)
+        receipt->is_same = 1;
+    else if (!rc)
+        rc = put_file(client, target, fd, gathered.size, receipt);
+    if (!rc && known && !receipt->is_same)
+        memcpy(known, gathered.known, sizeof(gathered.known));
     if (fd >= 0)
         close(fd);
     return client_end(client, rc);

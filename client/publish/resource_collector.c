@@ -41,7 +41,8 @@
 struct gather {
     struct td_client *client;
     int fd;
-    uint64_t size; /* bytes written */
+    const char *asks_with; /* a conditional header line; NULL: none */
+    struct gathered *gathered;
     struct buf out;
     uint64_t n;           /* resources */
     struct problem limit; /* of the handle, that was met */
@@ -75,7 +76,7 @@ flush_piece(struct gather *g, struct problem *why)
     if (file_write(g->fd, buf_slice(&g->out)))
         return problem(why, STATUS_IO, "cannot write a temporary file: %s",
                        strerror(errno));
-    g->size += g->out.size;
+    g->gathered->size += g->out.size;
     buf_clear(&g->out);
     return STATUS_OK;
 }
@@ -298,6 +299,26 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     return !g->rc;
 }
 
+/* Keeps the header line for a conditional request: by the ETag, else by the
+ * date of the last change, if the answer is at least a second younger. */
+static void
+remember_validators(struct gather *g, const struct fetch_answer *answer)
+{
+    struct gathered *to = g->gathered;
+    int64_t modified = httpdate_read(slice_of(answer->last_modified));
+    int64_t date = httpdate_read(slice_of(answer->date));
+    int size = 0;
+
+    if (answer->etag[0])
+        size = snprintf(to->known, sizeof(to->known), "If-None-Match: %s",
+                        answer->etag);
+    else if (modified != DATETIME_NONE && date > modified)
+        size = snprintf(to->known, sizeof(to->known), "If-Modified-Since: %s",
+                        answer->last_modified);
+    if (size < 0 || (size_t)size >= sizeof(to->known))
+        to->known[0] = '\0';
+}
+
 static void
 on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
@@ -308,8 +329,11 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
     bool is_answered = !why->rc || why->rc == STATUS_STOPPED; /* by on_body */
 
     g->failure = *why;
-    (void)answer;
-    if (is_answered && why->http_status != 200)
+    g->gathered->is_same =
+        !why->rc && why->http_status == 304 && g->asks_with && !g->is_part;
+    if (!why->rc && why->http_status == 200 && !g->is_part)
+        remember_validators(g, answer);
+    if (is_answered && why->http_status != 200 && !g->gathered->is_same)
         fetch_refused(&g->failure, &refusal);
     if (g->failure.rc == STATUS_GONE) /* it is not the set that is */
         g->failure.rc = STATUS_REFUSED;
@@ -317,13 +341,15 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 }
 
 static enum status
-read_url(struct gather *g, const char *url)
+read_url(struct gather *g, const char *url, bool is_part)
 {
-    const struct fetch_request request = {.url = url, .redirects = REDIRECTS};
+    const char *const headers[] = {is_part ? NULL : g->asks_with, NULL};
+    const struct fetch_request request = {
+        .url = url, .headers = headers, .redirects = REDIRECTS};
     struct fetch *fetch;
     enum status rc;
 
-    begin_document(g, url, true);
+    begin_document(g, url, is_part);
     buf_init(&g->refusal, REFUSAL_MAX);
     g->is_over = false;
     fetch = fetch_start(g->client, &request, on_body, on_end, g);
@@ -336,25 +362,42 @@ read_url(struct gather *g, const char *url)
         rc = client_fail(g->client, g->failure.rc, "%.600s: %s", url,
                          g->failure.text);
     buf_fini(&g->refusal);
-    return end_document(g, rc);
+    if (!rc && g->gathered->is_same)
+        drop_document(g);
+    else
+        rc = end_document(g, rc);
+    return rc;
+}
+
+static bool
+is_url(const char *from)
+{
+    return !strncasecmp(from, "http://", 7) ||
+           !strncasecmp(from, "https://", 8);
 }
 
 enum status
-gather(struct td_client *client, const char *from, int fd, uint64_t *size)
+gather(struct td_client *client, const char *from, const char *known, int fd,
+       struct gathered *gathered)
 {
-    struct gather g = {.client = client, .fd = fd};
+    struct gather g = {.client = client,
+                       .fd = fd,
+                       .asks_with = known && known[0] ? known : NULL,
+                       .gathered = gathered};
     enum status rc;
 
+    memset(gathered, 0, sizeof(*gathered));
     problem_clear(&g.limit);
     buf_init(&g.out, SIZE_MAX);
-    rc = read_file(&g, from);
+    rc = is_url(from) ? read_url(&g, from, false) : read_file(&g, from);
     for (size_t i = 0; !rc && i < g.n_parts; i++)
-        rc = read_url(&g, g.parts[i]);
+        rc = read_url(&g, g.parts[i], true);
     if (!rc) {
         g.rc = flush_piece(&g, &g.why);
         rc = tell_fault(&g);
     }
-    *size = g.size;
+    if (g.n_parts > 0)
+        gathered->known[0] = '\0';
     for (size_t i = 0; i < g.n_parts; i++)
         free(g.parts[i]);
     free(g.parts);
