@@ -75,9 +75,6 @@ TD_API enum td_status td_publish(struct td_client *client, const char *set_url,
                                  const struct td_publish_options *options,
                                  struct td_receipt *receipt);
 
-/* Size of td_full_options.known, including its NUL. */
-#define TD_KNOWN_SIZE 512
-
 struct td_full_options {
     unsigned max_delete; /* percent of the set's resources that may be deleted;
                             0: 20. More deletions are held back, unless they
@@ -85,14 +82,14 @@ struct td_full_options {
     uint64_t accept_deletions; /* deletions beyond max_delete that the user has
                                   seen and wants: made if they are no more than
                                   this number. 0: none */
-    uint64_t left_out;         /* rows of the source's list that `from` lacks:
-                                  all deletions beyond accept_deletions are held
+    uint64_t left_out;         /* rows of the source's list that `from` lacks,
+                                  besides those that this call leaves out: all
+                                  deletions beyond accept_deletions are held
                                   back (R-406) */
-    char *known; /* for repeated calls with one URL: TD_KNOWN_SIZE bytes of the
-                    caller's, "" at first. The call sets it to the version
-                    of the list that it published; the next call fetches the
-                    list only if the server has another version. NULL: the call
-                    reads the list in any case */
+    /* Called before anything is sent, if the call has mended rows of `from` or
+     * left some out. NULL is allowed. */
+    void (*on_report)(const struct td_report *report, void *user);
+    void *user;
 };
 
 /* The result. */
@@ -103,9 +100,7 @@ struct td_full_receipt {
     uint64_t held_back; /* deletions that were not made: accept_deletions makes
                            them (R-432) */
     uint64_t resources; /* that the set had before */
-    char position[64]; /* of the set then: "epoch-seq"; "": none */
-    int is_same; /* not 0: the list is still the version in `known`; the call
-                    has read and sent nothing */
+    char position[64];  /* of the set then: "epoch-seq"; "": none */
 };
 
 /*
@@ -115,11 +110,12 @@ struct td_full_receipt {
  *
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", UTF-8.
- * from        a file or an http(s) URL: a Resource List or plain Sitemap, or an
- *             index, whose parts are fetched; or resources in NDJSON; plain or
- *             in gzip. The call first reads all of it into a temporary file in
- *             $SQLITE_TMPDIR (else $TMPDIR, /var/tmp or /tmp), and checks it as
- *             the broker does.
+ * from        a file or an http(s) URL: a Resource List, a Sitemap, a text of
+ *             URLs, RSS or Atom, or an index, whose parts are fetched, as are
+ *             the pages of a list; or a file with resources in NDJSON; plain or
+ *             in gzip. The call first reads all of it into temporary files in
+ *             $SQLITE_TMPDIR (else $TMPDIR, /var/tmp or /tmp); an incomplete
+ *             reading sends nothing. It checks NDJSON as the broker does.
  * options     NULL: all zero.
  * receipt     filled on TD_OK; look at `held_back`; may be NULL.
  *

@@ -27,6 +27,9 @@
 #define HELD_MOST (64 * 1024)
 #define HELD_MAX  (1024 * 1024)
 
+/* Most bytes of the text of a refusal. */
+#define REFUSAL_MAX 16384
+
 /* Bytes fed at once: in gzip they may be a thousand times as many. */
 #define STEP_SIZE 2048
 
@@ -260,8 +263,11 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct document_stream *r = user;
 
-    if (answer->status != 200)
-        return false;
+    if (answer->status != 200) { /* the reason of a refusal */
+        if (r->held.size + bytes.size <= REFUSAL_MAX)
+            buf_add_slice(&r->held, bytes);
+        return r->held.size + bytes.size <= REFUSAL_MAX;
+    }
     take_head(r, answer);
     if (digest_check_add(r->digest, bytes, NULL))
         r->held.failed = true;
@@ -310,7 +316,9 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
         r->is_read = true;
         return;
     }
+    answer->body = r->held;
     fetch_refused(&r->why, answer);
+    buf_init(&answer->body, 0);
     problem_prefix(&r->why, answer->status < 400 ? STATUS_MALFORMED : r->why.rc,
                    "%s: ", quote_url(r, url));
 }
@@ -382,7 +390,7 @@ on_turn(void *user)
         }
         if (r->is_fetched && r->spool && r->held.size == 0)
             read_spool(r);
-        if (r->held.size > 0 || r->is_fetched) {
+        if ((r->held.size > 0 && r->document) || r->is_fetched) {
             read_some(r);
             continue;
         }

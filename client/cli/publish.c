@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "client/cli/cli.h"
 #include "client/cli/input_check.h"
+#include "client/cli/mirror_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/publish_follow.h"
 #include "proto/resourcesync/digest.h"
@@ -87,8 +88,8 @@ static const struct option options[] = {
                       .help = "with --follow: the spool of lines that were "
                               "read and are not posted"},
     [OPTION_SKIP_BAD] = {"skip-bad", "FILE",
-                         .help = "with --follow: append refused lines to FILE, "
-                                 "and go on"},
+                         .help = "append refused lines (--follow), or the "
+                                 "rows left out (--full), to FILE and go on"},
     [OPTION_SPOOL] = {"spool-bytes", "BYTES", OPTION_BYTES,
                       .offset = offsetof(struct publish_values, spool_bytes),
                       .min = 1, .max = (uint64_t)1 << 40, .standard = "1G",
@@ -558,8 +559,9 @@ fault_of_full(const struct arguments *arguments)
     const char *percent = given[OPTION_MAX_DELETE];
 
     for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
-        if (given[i])
+        if (given[i] && i != OPTION_SKIP_BAD)
             return "--full goes with --max-delete, --accept-deletions, "
+                   "--skip-bad, "
                    "--min-free and --max-entries alone";
     if (arguments->n_operands > 1)
         return "--full names the input: no FILE and no LOC beside it";
@@ -589,6 +591,35 @@ print_full(const struct td_full_receipt *receipt)
     return !receipt->held_back;
 }
 
+struct full_report {
+    const char *skip_bad; /* a file; NULL: none */
+    enum exit_code code;
+};
+
+/* Prints what was mended and left out. */
+static void
+on_full_report(const struct td_report *report, void *user)
+{
+    struct full_report *full = user;
+    FILE *f;
+
+    progress_clear();
+    mirror_output_report(report);
+    if (!report->n_left_out)
+        return;
+    if (!full->skip_bad) {
+        full->code = EXIT_FAILED;
+        return;
+    }
+    f = fopen(full->skip_bad, "ae");
+    if (!f || fprintf(f, "%s\n", report->left_out) < 0 || fflush(f)) {
+        say("cannot write %s: %s", full->skip_bad, strerror(errno));
+        full->code = EXIT_FAILED;
+    }
+    if (f)
+        fclose(f);
+}
+
 static enum exit_code
 post_full(const struct arguments *arguments)
 {
@@ -596,7 +627,10 @@ post_full(const struct arguments *arguments)
     const char *fault = fault_of_full(arguments);
     const char *set_url = arguments->operands[0];
     const struct publish_values *values = arguments->values;
-    struct td_full_options how = {.accept_deletions = values->accept_deletions};
+    struct full_report report = {.skip_bad = given[OPTION_SKIP_BAD]};
+    struct td_full_options how = {.accept_deletions = values->accept_deletions,
+                                  .on_report = on_full_report,
+                                  .user = &report};
     struct td_full_receipt receipt;
     struct td_client *client;
     enum exit_code code;
@@ -614,7 +648,7 @@ post_full(const struct arguments *arguments)
     if (code == EXIT_GOOD && !print_full(&receipt))
         code = EXIT_FAILED;
     td_close(client);
-    return code;
+    return code ? code : report.code;
 }
 
 /* --follow */

@@ -320,12 +320,21 @@ deliver_proven(struct td_follower *f, const struct position *upto,
 
 enum status
 deliver_add(struct td_follower *f, const struct document_entry *entry,
-            const struct source_position *after)
+            const struct source_position *after, const char *file)
 {
     struct follower_delivery *d = &f->delivery;
+    enum status rc = STATUS_MEMORY;
+    struct buf path;
 
-    if (change_batch_add(&d->batch, &f->options.filter, entry, true, NULL))
-        return STATUS_MEMORY;
+    buf_init(&path, SIZE_MAX / 2);
+    if (file)
+        buf_add_format(&path, "%s/%s%c", f->options.scratch, file, '\0');
+    if (!path.failed)
+        rc = change_batch_add(&d->batch, &f->options.filter, entry, true,
+                              file ? path.data : NULL);
+    buf_fini(&path);
+    if (rc)
+        return rc;
     if (!d->has_batch)
         d->batch_begin = after->at.seq - 1;
     d->batch_after = *after;
@@ -336,7 +345,7 @@ deliver_add(struct td_follower *f, const struct document_entry *entry,
 /* The first entry of all defines where the follower begins. */
 bool
 deliver_entry(struct td_follower *f, const struct document_entry *entry,
-              const struct source_position *after)
+              const struct source_position *after, const char *file)
 {
     const struct follower_delivery *d = &f->delivery;
     bool is_placed = d->has_batch || f->place.order.is_placed;
@@ -349,9 +358,10 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
                              "a gap before %llu that the Change Lists do not "
                              "fill",
                              (unsigned long long)after->at.seq);
-    if (deliver_add(f, entry, after))
+    if (deliver_add(f, entry, after, file))
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    return change_batch_is_full(&d->batch) ? deliver_batch(f) : true;
+    /* A file is the caller's only until we return. */
+    return file || change_batch_is_full(&d->batch) ? deliver_batch(f) : true;
 }
 
 /*

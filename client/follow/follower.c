@@ -213,26 +213,12 @@ follower_doubt(struct td_follower *f, const char *why)
 bool
 follower_tell_report(struct td_follower *f)
 {
-    struct td_report told = {list_report_n_mended(&f->report),
-                             list_report_n_left_out(&f->report), NULL, NULL};
-    struct buf mended, left_out;
+    const struct list_report report = f->report;
     bool is_gone = false;
 
-    if (!f->options.on_report || (!told.n_mended && !told.n_left_out))
-        return true;
-    buf_init(&mended, SIZE_MAX / 2);
-    buf_init(&left_out, SIZE_MAX / 2);
-    list_report_write_mended(&mended, &f->report);
-    list_report_write_left_out(&left_out, &f->report);
-    BUF_ADD(&mended, "\0");
-    BUF_ADD(&left_out, "\0");
-    told.mended = told.n_mended && !mended.failed ? mended.data : NULL;
-    told.left_out = told.n_left_out && !left_out.failed ? left_out.data : NULL;
     f->report = (struct list_report){.mended = {0}};
     f->is_gone = &is_gone;
-    f->options.on_report(&told, f->user);
-    buf_fini(&mended);
-    buf_fini(&left_out);
+    client_report(&report, f->options.on_report, f->user);
     return follower_is_here(f, is_gone);
 }
 

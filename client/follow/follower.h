@@ -340,12 +340,13 @@ bool deliver(struct td_follower *f, struct td_message *message);
  * STATUS_MEMORY */
 enum status deliver_add(struct td_follower *f,
                         const struct document_entry *entry,
-                        const struct source_position *after);
+                        const struct source_position *after, const char *file);
 
 /* The same for an entry of a Change List, which must be a repeat or the next
- * one, and hands the batch over when it is full. */
+ * one, and hands the batch over when it is full. `file`: as of
+ * history_entry_fn. */
 bool deliver_entry(struct td_follower *f, const struct document_entry *entry,
-                   const struct source_position *after);
+                   const struct source_position *after, const char *file);
 bool deliver_batch(struct td_follower *f);
 
 /* Hands over delivery.batch as the entries between the place and `upto`, where

@@ -23,9 +23,9 @@
 
 static bool
 on_entry(const struct document_entry *entry,
-         const struct source_position *after, void *user)
+         const struct source_position *after, const char *file, void *user)
 {
-    return deliver_entry(user, entry, after);
+    return deliver_entry(user, entry, after, file);
 }
 
 /* Hands over the entries found so far before the pause. */

@@ -119,7 +119,7 @@ add_change(const struct document_entry *entry, void *user)
     struct td_follower *f = user;
     const struct source_position after = place_at(f, entry->change.seq);
 
-    if (deliver_add(f, entry, &after)) {
+    if (deliver_add(f, entry, &after, NULL)) {
         problem_memory(&f->lists.end);
         return false;
     }

@@ -31,10 +31,14 @@
 
 struct history;
 
-/* One change, and the place after it. Not called between history_pause and
- * history_resume. False: history_free is called next, or was. */
+/* One change, and the place after it. `file`: the path of its representation
+ * below plan.scratch, from the package of a Change Dump, with the right digests
+ * and not synced; the caller may rename it until it returns; NULL: none. Not
+ * called between history_pause and history_resume. False: history_free is
+ * called next, or was. */
 typedef bool history_entry_fn(const struct document_entry *entry,
-                              const struct source_position *after, void *user);
+                              const struct source_position *after,
+                              const char *file, void *user);
 
 /* The end. STATUS_OK: all entries were handed over; `upto` is the place
  * reached, which may be later than the last entry's. STATUS_GONE: the lists do

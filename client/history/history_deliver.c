@@ -7,8 +7,10 @@
  * the times decide: entries before the place are skipped, and as many at the
  * time of the place as the place says.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/history/history_state.h"
 
@@ -385,29 +387,100 @@ next_part(struct history *h)
     timer_start(h->timer, 0);
 }
 
+/* The bytes of entries, in the package of a Change Dump */
+
+/* A file for history_entry_fn, relative to plan.scratch. */
+#define FILE_SIZE (SCRATCH_NAME_SIZE + PACKAGE_NAME_SIZE)
+
+static void
+expect_members(struct history *h)
+{
+    struct problem why = {.text = ""};
+
+    h->is_expecting = true;
+    for (size_t i = 0; i < h->list.kept.n; i++) {
+        const struct document_entry *e = h->list.kept.entries[i].entry;
+
+        if (e->path.size > 0 &&
+            package_expect(h->package, e->path, e->change.length,
+                           e->change.hash, &why)) {
+            history_close_package(h); /* each file can be fetched */
+            return;
+        }
+    }
+}
+
+/* Unpacks some of the member of an entry. True: that is over, and `file` is its
+ * file, or "" if there is none. */
+static bool
+take_member(struct history *h, const struct document_entry *e,
+            char file[FILE_SIZE])
+{
+    char name[PACKAGE_NAME_SIZE];
+    struct problem why = {.text = ""};
+    bool is_over = false;
+    enum status rc = STATUS_OK;
+
+    file[0] = '\0';
+    if (h->package && !h->is_expecting)
+        expect_members(h);
+    if (!h->package || e->path.size == 0 || e->change.kind == CHANGE_DELETED)
+        return true;
+    if (!h->is_taking && package_find(h->package, e->path, &why))
+        return true;
+    rc = source_limits_look(&h->client->room, h->scratch.fd, PACKAGE_STEP_BYTES,
+                            &why);
+    if (!rc)
+        rc = package_take(h->package, &is_over, name, &why);
+    h->is_taking = !rc && !is_over;
+    if (h->is_taking)
+        return false;
+    if (rc && !is_over)
+        history_close_package(h);
+    else if (!rc)
+        snprintf(file, FILE_SIZE, "%s/%s", h->scratch.name, name);
+    return true;
+}
+
+/* Removes the file of an entry, if the caller has not taken it. */
+static void
+drop_member(struct history *h, const char *file)
+{
+    if (file[0])
+        unlinkat(h->scratch.fd, strchr(file, '/') + 1, 0);
+}
+
 void
 history_tell(struct history *h)
 {
+    char file[FILE_SIZE];
     bool is_freed = false;
 
     if (h->list.i_kept == 0 && !begin_list(h))
         return;
     for (size_t n = 0; n < TURN && h->list.i_kept < h->list.kept.n; n++) {
         const struct list_entries_entry *k =
-            &h->list.kept.entries[h->list.i_kept++];
-        int taken = takes_entry(h, k);
+            &h->list.kept.entries[h->list.i_kept];
+        int taken = h->is_taking ? 1 : takes_entry(h, k);
         bool goes_on;
 
         if (taken < 0)
             return;
+        if (taken && !take_member(h, k->entry, file)) {
+            timer_start(h->timer, 0);
+            return;
+        }
+        h->list.i_kept++;
         if (!taken)
             continue;
         h->has_told = true;
         h->is_freed = &is_freed;
-        goes_on = h->on_entry(k->entry, &h->now, h->user);
+        goes_on =
+            h->on_entry(k->entry, &h->now, file[0] ? file : NULL, h->user);
         if (is_freed)
             return;
         h->is_freed = NULL;
+        drop_member(h, file);
         if (!goes_on)
             h->is_paused = true; /* until it is freed */
         if (h->is_paused)

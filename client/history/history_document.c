@@ -181,27 +181,26 @@ static const struct document_events history_events = {on_link, on_entry};
  * Change Dump, which has the same entries as a Change List (R-199).
  *
  * Many dumps name the manifest's address (R-185); their packages are not
- * needed. Others are downloaded into the scratch directory, read, and removed.
+ * needed. Others are downloaded into the scratch directory, and removed when
+ * their entries are handed over.
  */
 
 static void end_document(struct history *h,
                          const struct document_fetch_answer *answer,
                          const struct problem *why);
 
-#define PACKAGE "history.zip"
-
 /* STATUS_STOPPED: an entry needed no more. */
 static enum status
 read_manifest(struct history *h, const char *url, struct document *document,
               struct problem *why)
 {
-    struct package *package = NULL;
     struct slice piece = {"", 0};
-    enum status failed = package_open(&package, h->scratch.fd, PACKAGE, why);
+    enum status failed =
+        package_open(&h->package, h->scratch.fd, HISTORY_PACKAGE, why);
     enum status rc = STATUS_OK;
 
     while (!failed && !rc) {
-        failed = package_manifest(package, &piece, why);
+        failed = package_manifest(h->package, &piece, why);
         if (!failed && piece.size == 0)
             break;
         if (!failed)
@@ -209,7 +208,6 @@ read_manifest(struct history *h, const char *url, struct document *document,
     }
     if (!failed && !rc)
         rc = document_end(document, why);
-    package_close(package);
     if (failed)
         return problem_prefix(why, failed, "%.300s: ", url);
     if (rc == STATUS_MEMORY)
@@ -235,7 +233,11 @@ read_package(struct history *h, const char *url)
     else if (read_manifest(h, url, document, &why) == STATUS_STOPPED)
         problem_clear(&why);
     answer.head = document ? document_head(document) : NULL;
-    download_forget(h->scratch.fd, PACKAGE);
+    /* the members are the bytes of the entries. */
+    if (why.rc || h->temporary[0])
+        history_close_package(h);
+    if (!h->package)
+        download_forget(h->scratch.fd, HISTORY_PACKAGE);
     end_document(h, &answer, &why);
     document_free(document);
 }
@@ -279,7 +281,7 @@ load_package(struct history *h, const char *url)
 {
     struct download_request request = {
         .url = url,
-        .file = PACKAGE,
+        .file = HISTORY_PACKAGE,
         .length = LENGTH_NONE,
         .max_bytes = h->client->room.limits.max_total_bytes,
         .begins = "PK",
@@ -324,6 +326,7 @@ url_of(const struct history *h)
 static void
 clear_list(struct history *h)
 {
+    history_close_package(h);
     list_entries_fini(&h->list.kept);
     history_parts_fini(&h->list.pages);
     free(h->list.next);

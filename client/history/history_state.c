@@ -53,6 +53,17 @@ history_forget(struct history *h)
 }
 
 void
+history_close_package(struct history *h)
+{
+    if (h->package) {
+        package_close(h->package);
+        download_forget(h->scratch.fd, HISTORY_PACKAGE);
+    }
+    h->package = NULL;
+    h->is_expecting = h->is_taking = false;
+}
+
+void
 history_free(struct history *h)
 {
     if (!h)
@@ -61,6 +72,7 @@ history_free(struct history *h)
         *h->is_freed = true;
     document_fetch_free(h->page);
     download_free(h->download);
+    history_close_package(h);
     scratch_close(&h->scratch, h->temporary[0]);
     if (h->temporary[0])
         rmdir(h->temporary);

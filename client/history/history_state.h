@@ -12,6 +12,7 @@
 #ifndef CLIENT_HISTORY_HISTORY_STATE_H
 #define CLIENT_HISTORY_HISTORY_STATE_H
 
+#include "client/dumps/package.h"
 #include "client/dumps/scratch_dir.h"
 #include "client/history/history.h"
 #include "client/history/list_entries.h"
@@ -61,6 +62,8 @@ struct history_root {
     int64_t first_us; /* earliest time of its entries, in a probe */
     char *next, *prev, *index, *archives;
 };
+
+#define HISTORY_PACKAGE "history.zip"
 
 /* Identifies an entry among those of its moment. */
 struct met {
@@ -170,11 +173,17 @@ struct history {
     struct document_fetch *page;
     struct download *download; /* of a package */
     struct scratch scratch;    /* from the first package on */
-    char temporary[64]; /* the directory that it is in; "": plan.scratch */
+    char temporary[64];      /* the directory that it is in; "": plan.scratch */
+    struct package *package; /* of the list read last, for its members; NULL */
+    bool is_expecting;       /* the members are expected */
+    bool is_taking;          /* a member is unpacked, of an entry that counts */
     struct history_root root;
     struct history_list list;
     struct history_retry retry;
 };
+
+/* Closes and removes the package. */
+void history_close_package(struct history *h);
 
 /* Ends the history and frees it. Always false. */
 bool history_end(struct history *h, const struct problem *why);

@@ -63,6 +63,30 @@ td_status_of(enum status rc)
     return TD_IO;
 }
 
+void
+client_report(const struct list_report *report,
+              void (*on_report)(const struct td_report *report, void *user),
+              void *user)
+{
+    struct td_report told = {list_report_n_mended(report),
+                             list_report_n_left_out(report), NULL, NULL};
+    struct buf mended, left_out;
+
+    if (!on_report || (!told.n_mended && !told.n_left_out))
+        return;
+    buf_init(&mended, SIZE_MAX / 2);
+    buf_init(&left_out, SIZE_MAX / 2);
+    list_report_write_mended(&mended, report);
+    list_report_write_left_out(&left_out, report);
+    BUF_ADD(&mended, "\0");
+    BUF_ADD(&left_out, "\0");
+    told.mended = told.n_mended && !mended.failed ? mended.data : NULL;
+    told.left_out = told.n_left_out && !left_out.failed ? left_out.data : NULL;
+    on_report(&told, user);
+    buf_fini(&mended);
+    buf_fini(&left_out);
+}
+
 enum td_status
 client_end(struct td_client *client, enum status rc)
 {

@@ -12,6 +12,7 @@
 #include "client/lib/source_limits.h"
 #include "client/tidings.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/list_report.h"
 
 struct headers;
 struct tokens;
@@ -62,6 +63,12 @@ enum status client_add_source(struct td_client *client, const char *url);
 /* Reports progress (td_on_progress). */
 void client_progress(struct td_client *client, enum td_progress_what what,
                      uint64_t done, uint64_t all);
+
+/* Calls `on_report`, which may be NULL, if something was mended or left out. */
+void client_report(const struct list_report *report,
+                   void (*on_report)(const struct td_report *report,
+                                     void *user),
+                   void *user);
 
 /* Ends one, and returns what the public interface calls `rc`: a call that
  * returns TD_STOPPED has used up the td_stop. */

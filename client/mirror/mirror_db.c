@@ -39,6 +39,7 @@
  * members    each set's description of a resource: without a row it is not in
  *            the set. The row with the latest when_us decides. generation 0:
  *            its deletion is held back.
+ * deletions  of resources, for comparisons with lists of an earlier time.
  * compared   how a comparison that is under way describes a resource, if that
  *            differs from `members`.
  * hours      removals by changes: n in that hour of event time, of at most n_of
@@ -76,6 +77,8 @@ static const char *const steps[] = {
     "ALTER TABLE sets ADD COLUMN left_out_before INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE sets ADD COLUMN mended INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE resources ADD COLUMN have_second INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE deletions (set_id INTEGER, loc BLOB, when_us INTEGER,"
+    " PRIMARY KEY (set_id, loc)) WITHOUT ROWID;"
     "CREATE INDEX members_held ON members (set_id) WHERE generation = 0;"
     "CREATE INDEX resources_second ON resources (have_second)"
     " WHERE have_second <> 0",
@@ -129,6 +132,10 @@ enum mirror_db_sql {
     SQL_COMPARED_CLEAR,
     SQL_COMPARED_ADD,
     SQL_COMPARED_NEXT,
+    SQL_DELETION_PUT,
+    SQL_DELETION_GONE,
+    SQL_DELETION_LATER,
+    SQL_DELETIONS_OVER,
     SQL_CERTAINTY,
     SQL_CERTAINTY_SET,
     SQL_SECOND_NEXT,
@@ -207,6 +214,13 @@ static const char *const sql[N_SQL] = {
                           " encoding, links FROM compared"
                           " WHERE loc > ?1 AND set_id = ?2"
                           " ORDER BY loc LIMIT 1",
+    [SQL_DELETION_PUT] = "INSERT OR REPLACE INTO deletions VALUES (?1, ?2, ?3)",
+    [SQL_DELETION_GONE] = "DELETE FROM deletions"
+                          " WHERE set_id = ?1 AND loc = ?2",
+    [SQL_DELETION_LATER] = "SELECT 1 FROM deletions"
+                           " WHERE set_id = ?1 AND loc = ?2 AND when_us > ?3",
+    [SQL_DELETIONS_OVER] = "DELETE FROM deletions"
+                           " WHERE set_id = ?1 AND when_us <= ?2",
     [SQL_CERTAINTY] = "SELECT " MIRROR_DB_CERTAINTY " FROM sets WHERE id = ?1",
     [SQL_CERTAINTY_SET] =
         "UPDATE sets SET (" MIRROR_DB_CERTAINTY
@@ -996,6 +1010,37 @@ remove_member(struct mirror_db *db, int64_t id, int64_t set)
     return run_numbers(db, SQL_MEMBER_GONE, 2, (int64_t[]){id, set});
 }
 
+/* Notes the deletion of a resource, or that it is there again. */
+static bool
+note_deletion(struct mirror_db *db, int64_t set,
+              const struct mirror_db_description *t)
+{
+    enum mirror_db_sql which =
+        t->is_deleted ? SQL_DELETION_PUT : SQL_DELETION_GONE;
+
+    if (!t->is_noted)
+        return true;
+    bind_number(db, which, 1, set);
+    bind_bytes(db, which, 2, t->loc);
+    if (t->is_deleted)
+        bind_number(db, which, 3, t->when_us);
+    return run_statement(db, which);
+}
+
+/* True in `*is` if a resource was deleted after that time. */
+static bool
+was_deleted_after(struct mirror_db *db, int64_t set, struct slice loc,
+                  int64_t as_of_us, bool *is)
+{
+    bind_number(db, SQL_DELETION_LATER, 1, set);
+    bind_bytes(db, SQL_DELETION_LATER, 2, loc);
+    bind_number(db, SQL_DELETION_LATER, 3, as_of_us);
+    if (!step_to_row(db, SQL_DELETION_LATER, is))
+        return false;
+    db_reset(kept_statement(db, SQL_DELETION_LATER));
+    return true;
+}
+
 bool
 mirror_db_describe(struct mirror_db *db, int64_t set,
                    const struct mirror_db_description *description, int64_t *id)
@@ -1011,7 +1056,7 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
             : description->when_us / HOUR_US;
 
     *id = 0;
-    if (!generation_of(db, set) ||
+    if (!generation_of(db, set) || !note_deletion(db, set, description) ||
         !mirror_db_find(db, description->loc, &r, &is_found))
         return false;
     if (description->is_deleted) {
@@ -1178,6 +1223,7 @@ apply_compared(struct mirror_db *db, int64_t set, int64_t as_of_us)
         struct slice *texts[] = {&t.loc,   &t.hash,     &t.type,
                                  &t.links, &t.encoding, NULL};
         size_t at[5];
+        bool is_later;
         int64_t version = 0;
         int64_t id;
 
@@ -1198,11 +1244,14 @@ apply_compared(struct mirror_db *db, int64_t set, int64_t as_of_us)
             texts[i]->data = row.data + at[i];
         is_good = mirror_db_find(db, t.loc, &r, &is_found) &&
                   (!is_found || read_last(db, r.id, set, &was, &version));
-        if (is_good && version && was.when_us > as_of_us)
+        is_later = version && was.when_us > as_of_us;
+        if (is_good && !version)
+            is_good = was_deleted_after(db, set, t.loc, as_of_us, &is_later);
+        if (is_good && !is_later)
+            is_good = mirror_db_describe(db, set, &t, &id);
+        else if (is_good && version)
             is_good = run_numbers(db, SQL_MEMBER_KEEP, 3,
                                   (int64_t[]){r.id, set, db->generation});
-        else if (is_good)
-            is_good = mirror_db_describe(db, set, &t, &id);
         if (!is_good)
             break;
         row.size = t.loc.size; /* the next row is behind this loc */
@@ -1216,17 +1265,21 @@ bool
 mirror_db_baseline_end(struct mirror_db *db, int64_t set,
                        const struct mirror_db_end *end, uint64_t *n_remove)
 {
-    uint64_t before = db->counts.n_remove;
+    uint64_t before;
 
     if (!generation_of(db, set) || (end->as_of_us != DATETIME_NONE &&
                                     !apply_compared(db, set, end->as_of_us)))
         return false;
+    before = db->counts.n_remove;
     if (!(end->is_held ? run_numbers(db, SQL_MEMBERS_HOLD, 2,
                                      (int64_t[]){set, db->generation})
                        : remove_members_before(db, set, db->generation)))
         return false;
     *n_remove = db->counts.n_remove - before;
-    return true;
+    return run_numbers(db, SQL_DELETIONS_OVER, 2,
+                       (int64_t[]){set, end->as_of_us == DATETIME_NONE
+                                            ? INT64_MAX
+                                            : end->as_of_us});
 }
 
 bool

@@ -34,6 +34,9 @@
  * baseline whose differences count at its end alone, and only for resources
  * that have not changed since the time of its list.
  *
+ * A list of an earlier time still has what was deleted since: so the database
+ * remembers deletions until a comparison with a later list.
+ *
  * Deletions that are too many are held back: these resources stay wanted, with
  * generation 0, until a description repeats them or somebody consents.
  *
@@ -156,6 +159,7 @@ struct mirror_db_description {
     struct slice loc;
     bool is_deleted;
     bool is_held;     /* its deletion is held back */
+    bool is_noted;    /* comparisons need to know its deletion */
     bool is_baseline; /* it is so; else it became so */
     int64_t when_us;  /* event time */
     int64_t lastmod_us;

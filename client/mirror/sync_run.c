@@ -98,6 +98,7 @@ struct set_sync {
     bool is_held;           /* the deletions of this message are held back */
     uint64_t n_listed_held; /* by the follower, of its list's ... */
     uint64_t n_listed;      /* ... resources */
+    bool is_timed;          /* times say what has changed, no proven numbers */
     int64_t begun_us;       /* when the baseline began */
     char unknown[600];  /* of this message: a deleted loc that nobody knows */
     struct problem why; /* why it ended itself */
@@ -140,6 +141,7 @@ telling_of(struct set_sync *f, const struct td_change *c, bool is_baseline,
         .is_deleted =
             !is_baseline && c->change && !strcmp(c->change, "deleted"),
         .is_held = f->is_held,
+        .is_noted = !is_baseline && f->is_timed,
         .when_us = time_of(c->datetime),
         .lastmod_us = time_of(c->lastmod),
         .hash = buf_slice(&f->hash),
@@ -249,6 +251,7 @@ static bool
 apply_changes(struct set_sync *f, const struct td_message *message)
 {
     f->unknown[0] = '\0';
+    f->is_timed = message->position && message->position[0] == '@';
     for (size_t i = 0; i < message->n_changes; i++)
         if (!report_change(f, &message->changes[i], false))
             return false;

@@ -163,12 +163,12 @@ put_file(struct td_client *client, const char *target, int fd, uint64_t size,
  * when it holds deletions back. */
 static void
 name_resources(char *to, size_t size, const char *set_url,
-               const struct td_full_options *options)
+               const struct td_full_options *options, uint64_t n_left_out)
 {
     snprintf(to, size,
              "%s/resources?accept-deletions=%" PRIu64 "&left-out=%" PRIu64
              "&max-delete=%u",
-             set_url, options->accept_deletions, options->left_out,
+             set_url, options->accept_deletions, options->left_out + n_left_out,
              options->max_delete ? options->max_delete : MAX_DELETE_DEFAULT);
 }
 
@@ -182,14 +182,12 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     struct gathered gathered;
     char url[SET_URL_MAX + 1];
     char target[SET_URL_MAX + 128];
-    char *known;
     struct problem why = {.text = ""};
     int fd;
     enum status rc;
 
     receipt = receipt ? receipt : &unwanted;
     options = options ? options : &defaults;
-    known = options->known;
     problem_clear(&why);
     memset(receipt, 0, sizeof(*receipt));
     client_begin(client);
@@ -201,16 +199,15 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
         rc = client_add_source(client, from);
     if (rc)
         return client_end(client, rc);
-    name_resources(target, sizeof(target), url, options);
     fd = temporary_file_open(&why);
     rc = fd < 0 ? client_told(client, &why)
-                : gather(client, from, known, fd, &gathered);
-    if (!rc && gathered.is_same)
-        receipt->is_same = 1;
-    else if (!rc)
+                : gather(client, from, fd, &gathered);
+    if (!rc) {
+        client_report(&gathered.report, options->on_report, options->user);
+        name_resources(target, sizeof(target), url, options,
+                       list_report_n_left_out(&gathered.report));
         rc = put_file(client, target, fd, gathered.size, receipt);
-    if (!rc && known && !receipt->is_same)
-        memcpy(known, gathered.known, sizeof(gathered.known));
+    }
     if (fd >= 0)
         close(fd);
     return client_end(client, rc);

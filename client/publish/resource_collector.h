@@ -1,12 +1,16 @@
 /*
- * resource_collector.h - reads all resources of a source, from its documents
- * into one file of NDJSON.
+ * resource_collector.h - reads all resources of a source, from its lists into
+ * one file of NDJSON.
  *
- *     FILE or URL --> [gunzip] --> a list, a Sitemap, NDJSON --> json_resource
- *                              \-> an index --> its parts, one after the other
+ *     URL  --> baseline --------------+--> listing --> json_resource
+ *     FILE --> document --------------+
+ *          \-> its parts and pages, as URL
+ *     FILE of NDJSON ---------------------------------> json_resource
  *
- * Checks the resources as the broker does (INPUT_RESOURCES), so that a fault
- * names the document that it stands in.
+ * Lists are read as those of others are (document_read.h): of two rows with one
+ * loc the later one counts; `report` has what was mended and left out. An
+ * incomplete reading gives nothing. Lines of NDJSON are checked as the broker
+ * does, so that a fault names its line.
  */
 #ifndef CLIENT_PUBLISH_RESOURCE_COLLECTOR_H
 #define CLIENT_PUBLISH_RESOURCE_COLLECTOR_H
@@ -15,19 +19,16 @@
 #include <stdint.h>
 
 #include "client/lib/client.h"
+#include "proto/resourcesync/list_report.h"
 
 /* The result. */
 struct gathered {
-    uint64_t size;             /* bytes written */
-    bool is_same;              /* `known` still holds: nothing was read */
-    char known[TD_KNOWN_SIZE]; /* td_full_options.known for the next time; "":
-                                  the server gave nothing to ask with, or `from`
-                                  is an index, which does not cover its parts */
+    uint64_t size; /* bytes written */
+    struct list_report report;
 };
 
-/* Writes them to `fd`. `known`: NULL or "" reads them in any case. The client's
- * problem says what went wrong. */
-enum status gather(struct td_client *client, const char *from,
-                   const char *known, int fd, struct gathered *gathered);
+/* Writes them to `fd`. The client's problem says what went wrong. */
+enum status gather(struct td_client *client, const char *from, int fd,
+                   struct gathered *gathered);
 
 #endif

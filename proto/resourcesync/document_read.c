@@ -165,8 +165,6 @@ static const struct spelling {
     {"sitemap.org/schemas/sitemap/0", SPACE_SITEMAP, true},
     {"google.com/schemas/sitemap/0", SPACE_SITEMAP, true},
     {"openarchives.org/rs/terms", SPACE_RS, false},
-    {"openarchives.org/rs", SPACE_DRAFT, true},
-    {"resourcesync.org", SPACE_DRAFT, true},
     {"w3.org/2005/atom", SPACE_ATOM, false},
     {"purl.org/atom/ns#", SPACE_ATOM, false},
     {"purl.org/rss/1.0", SPACE_RSS, false},
@@ -293,6 +291,8 @@ look_up_space(struct document_reader *d, xml_name ns)
     struct slice text = xml_slice(ns);
     const char *after = memmem(text.data, text.size, "://", 3);
 
+    if (namespace_is_draft(text))
+        return SPACE_DRAFT;
     if (after)
         text = (struct slice){after + 3,
                               text.size - (size_t)(after + 3 - text.data)};
@@ -977,10 +977,7 @@ refuse_drafts(struct document_reader *d, const struct xml_element *element,
             return STATUS_OK;
         ns = element->attributes[i++].ns;
     }
-    return problem_quoting(why, STATUS_MALFORMED,
-                           "of a draft of ResourceSync of 2012, which nobody "
-                           "here reads: the namespace",
-                           xml_slice(ns));
+    return namespace_refuse_draft(xml_slice(ns), why);
 }
 
 static enum status

@@ -50,9 +50,9 @@ enum input_use {
                         heartbeats without entries are fine */
     INPUT_RESOURCES /* a source's resources as they are: a Resource List, or a
                         Sitemap without anything of ResourceSync, or lines of
-                        NDJSON. Entries tell no change and no datetime (they
-                        are handed over as created); there may be none. Of td:*
-                        only tags */
+                        NDJSON. Entries tell no change (they are handed over
+                        as created); a datetime is read as a lastmod; there may
+                       be none. Of td:* only tags */
 };
 
 /* At most `max_entries` changes go to `on_change`. NULL: no memory. */

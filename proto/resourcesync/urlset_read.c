@@ -548,10 +548,7 @@ refuse_drafts(const struct urlset *u, const struct xml_element *element,
             return STATUS_OK;
         ns = element->attributes[i++].ns;
     }
-    return problem(why, STATUS_INVALID,
-                   "the namespace \"%s\" is of a draft of ResourceSync of "
-                   "2012, which is no longer read; now it is " NS_RS,
-                   problem_quote(xml_slice(ns)).text);
+    return namespace_refuse_draft(xml_slice(ns), why);
 }
 
 static enum status

@@ -78,6 +78,15 @@ change_kind_of(struct slice name, enum change_kind *kind)
 }
 
 enum status
+namespace_refuse_draft(struct slice ns, struct problem *why)
+{
+    return problem(why, STATUS_INVALID,
+                   "the namespace \"%s\" is of a draft of ResourceSync of "
+                   "2012, which is no longer read; now it is " NS_RS,
+                   problem_quote(ns).text);
+}
+
+enum status
 change_kind_meant(struct slice word, enum change_kind *kind)
 {
     static const struct meant {

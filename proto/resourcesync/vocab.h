@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -24,6 +25,9 @@
 /* True for a namespace of a draft of ResourceSync of 2012, whose words mean
  * something else (R-407). */
 bool namespace_is_draft(struct slice ns);
+
+/* Says so; STATUS_INVALID. */
+enum status namespace_refuse_draft(struct slice ns, struct problem *why);
 
 enum change_kind { CHANGE_CREATED, CHANGE_UPDATED, CHANGE_DELETED };
 

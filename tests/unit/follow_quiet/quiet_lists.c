@@ -163,7 +163,7 @@ quiet_entry(const char *loc, const struct source_position *after)
     else
         entry.change.seq = after->at.seq;
     quiet.history->now = *after;
-    return quiet.history->on_entry(&entry, after, quiet.history->user);
+    return quiet.history->on_entry(&entry, after, NULL, quiet.history->user);
 }
 
 static void

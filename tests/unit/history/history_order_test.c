@@ -436,3 +436,41 @@ TEST(a_package_is_fetched_once)
     assert_int_equal(site_count(s->site, "/zips/1.zip"), 1);
     tempdir_close(&dir);
 }
+
+/* an entry of a Change Dump comes with its bytes, if these are right. */
+TEST(a_package_has_the_bytes_of_its_entries)
+{
+    static const char manifest[] =
+        LIST(FROM("01") UNTIL("05"),
+             "<url><loc>http://e.org/a</loc><rs:md change=\"created\" "
+             "datetime=\"2026-09-02T00:00:00Z\" length=\"3\" "
+             "path=\"/1\"/></url>"
+             "<url><loc>http://e.org/b</loc><rs:md change=\"created\" "
+             "datetime=\"2026-09-03T00:00:00Z\" length=\"4\" "
+             "path=\"/2\"/></url>"
+             "<url><loc>http://e.org/c</loc><rs:md change=\"created\" "
+             "datetime=\"2026-09-04T00:00:00Z\" path=\"/3\"/></url>");
+    struct stage *s = *state;
+    struct tempdir dir;
+    struct zips z;
+
+    offer(s, &s->offered.change_dump, "/d.xml");
+    put(s, "/d.xml",
+        "<urlset" NS "<rs:md capability=\"changedump\" " FROM(
+            "01") "/>"
+                  "<url><loc>/zips/1.zip</loc><rs:md " FROM("01")
+                      UNTIL("05") "/></url></urlset>");
+    tempdir_open(&dir);
+    zips_begin(&z, dir.fd, "1.zip");
+    zips_add(&z, "2", SLICE("long"));
+    zips_add(&z, "1", SLICE("other")); /* not of that length */
+    zips_add(&z, "3", SLICE("last"));
+    zips_add(&z, "manifest.xml", SLICE(manifest));
+    zips_end(&z);
+    site_dir(s->site, "/zips/", dir.path);
+    s->scratch = dir.path;
+    tells(s, AT("01"), "a b c ", NULL);
+    buf_add(&s->files, "", 1);
+    assert_string_equal(s->files.data, "long;last;");
+    tempdir_close(&dir);
+}

@@ -67,6 +67,7 @@ struct stage {
     struct offered offered;
     struct history *history;
     const char *scratch;
+    struct buf files;         /* "BYTES;" of each entry that has some */
     struct read_lists *lists; /* NULL: the place alone is known */
     struct problem doubt;
     bool begins_now; /* whatever the place is */
@@ -104,6 +105,7 @@ set_stage(void **state)
     assert_non_null(s->client);
     clock_skip_waits(transfers_none, NULL);
     buf_init(&s->told, SIZE_MAX);
+    buf_init(&s->files, SIZE_MAX);
     *state = s;
     return 0;
 }
@@ -117,6 +119,7 @@ clear_stage(void **state)
     td_close(s->client);
     site_free(s->site);
     buf_fini(&s->told);
+    buf_fini(&s->files);
     offered_fini(&s->offered);
     free(s);
     return 0;
@@ -138,9 +141,26 @@ write_unmarked(char to[TD_POSITION_SIZE], const struct source_position *place)
     source_position_write(to, &unmarked);
 }
 
+/* Notes the bytes that come with an entry. */
+static inline void
+note_file(struct stage *s, const char *file)
+{
+    char path[700];
+    char bytes[100];
+    FILE *from;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/%s", s->scratch, file);
+    from = fopen(path, "r");
+    assert_non_null(from);
+    n = fread(bytes, 1, sizeof(bytes), from);
+    fclose(from);
+    buf_add_format(&s->files, "%.*s;", (int)n, bytes);
+}
+
 static inline bool
 on_entry(const struct document_entry *entry,
-         const struct source_position *after, void *user)
+         const struct source_position *after, const char *file, void *user)
 {
     struct stage *s = user;
     struct slice loc = entry->change.loc;
@@ -152,6 +172,8 @@ on_entry(const struct document_entry *entry,
     write_unmarked(place, after);
     s->reached = *after;
     buf_add_format(&s->told, "%.*s %s\n", (int)size, name + 1, place);
+    if (file)
+        note_file(s, file);
     if (strlen(s->names) + size + 2 < sizeof(s->names)) {
         strncat(s->names, name + 1, size);
         strcat(s->names, " ");
@@ -230,6 +252,7 @@ read_after(struct stage *s, const char *after)
                      STATUS_OK);
     plan.after.is_end = s->begins_now;
     buf_clear(&s->told);
+    buf_clear(&s->files);
     s->names[0] = '\0';
     s->n_told = 0;
     s->why.rc = STATUS_STOPPED;

@@ -172,6 +172,35 @@ TEST(compares_with_a_list_of_an_earlier_time)
     assert_true(is_known(6));
 }
 
+/* A list from before a deletion still has the resource, which stays deleted;
+ * one from after it says that it is there again. */
+TEST(a_list_does_not_bring_back_what_was_deleted_since)
+{
+    struct mirror_db_description gone = {.is_deleted = true,
+                                         .is_noted = true,
+                                         .when_us = 300,
+                                         .lastmod_us = DATETIME_NONE,
+                                         .length = LENGTH_NONE};
+
+    int64_t id = changed(1, ONE, 100);
+
+    changed(2, ONE, 100);
+    gone.loc = loc_of(1);
+    tell_telling(&gone);
+    for (int64_t as_of_us = 200; as_of_us <= 400; as_of_us += 200) {
+        assert_true(mirror_db_begin(db));
+        assert_true(mirror_db_baseline_begin(db, set_of(SET)));
+        compared(1, ONE, 50);
+        compared(2, ONE, 50);
+        assert_true(mirror_db_commit(db));
+        assert_int_equal(end_reading(SET, as_of_us, false), 0);
+        assert_true(mirror_db_commit(db));
+        crash();
+        assert_int_equal(todo(id), as_of_us == 200 ? MIRROR_DB_REMOVE
+                                                   : MIRROR_DB_NOTHING);
+    }
+}
+
 /* A list that says less than the change before it is no other version. */
 TEST(a_list_without_anything_to_compare_by_changes_nothing)
 {
@@ -250,6 +279,7 @@ TEST(an_earlier_mirror_goes_on)
 {
     static const char downgrade[] =
         "DROP INDEX members_held; DROP INDEX resources_second;"
+        "DROP TABLE deletions;"
         "ALTER TABLE sets DROP COLUMN complete_us;"
         "ALTER TABLE sets DROP COLUMN complete_by;"
         "ALTER TABLE sets DROP COLUMN compared_us;"

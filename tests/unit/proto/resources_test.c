@@ -49,6 +49,11 @@ TEST(a_resource_list_a_sitemap_and_lines_are_read)
     assert_resources(XML, "<urlset xmlns='" NS_SITEMAP "'/>", 0);
     assert_resources(NDJSON, "{\"loc\":\"http://example.com/a\"}\n", 1);
     assert_resources(NDJSON, "", 0);
+    /* */
+    assert_resources(NDJSON,
+                     "{\"loc\":\"http://example.com/a\","
+                     "\"datetime\":\"2026-01-01T00:00:00Z\"}\n",
+                     1);
 }
 
 /* */

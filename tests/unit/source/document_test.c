@@ -569,16 +569,19 @@ static const struct shape {
     {"<urlset xmlns='" NS_SITEMAP
      "' xmlns:rs='http://www.openarchives.org/rs/'>"
      "<rs:md capability='changelist'/>" ONE "</urlset>",
-     "of a draft of ResourceSync of 2012, which nobody here reads: the "
-     "namespace: \"http://www.openarchives.org/rs/\""},
+     "the namespace \"http://www.openarchives.org/rs/\" is of a draft of "
+     "ResourceSync of 2012, which is no longer read; now it is "
+     "http://www.openarchives.org/rs/terms/"},
     {"<urlset xmlns='" NS_SITEMAP "' xmlns:rs='http://resourcesync.org/ns/'>"
      "<url><loc>http://e.org/1</loc><lastmod rs:type='created'>2026"
      "</lastmod></url></urlset>",
-     "of a draft of ResourceSync of 2012, which nobody here reads: the "
-     "namespace: \"http://resourcesync.org/ns/\""},
+     "the namespace \"http://resourcesync.org/ns/\" is of a draft of "
+     "ResourceSync of 2012, which is no longer read; now it is "
+     "http://www.openarchives.org/rs/terms/"},
     {SITEMAP "<x:y xmlns:x='http://www.resourcesync.org/change/0.1'/></urlset>",
-     "of a draft of ResourceSync of 2012, which nobody here reads: the "
-     "namespace: \"http://www.resourcesync.org/change/0.1\""},
+     "the namespace \"http://www.resourcesync.org/change/0.1\" is of a draft "
+     "of ResourceSync of 2012, which is no longer read; now it is "
+     "http://www.openarchives.org/rs/terms/"},
     /* loc */
     {LOC("/x"), NAMED("http://example.com/x", "/x")},
     {LOC("x?y#z"), NAMED("http://example.com/a/x?y#z", "x?y#z")},
