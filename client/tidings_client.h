@@ -155,7 +155,7 @@ TD_API enum td_status td_client_set_certificate(struct td_client *client,
  * public address public ones alone, one in a private network private ones, one
  * on this machine all. So a stranger's document cannot make the handle request
  * pages of this machine or its network. The sources are the URLs given to
- * td_follow, td_sync, td_audit, td_verify, td_describe
+ * td_follow, td_sync, td_audit, td_verify, td_describe, td_publish_full (from)
  * and td_subscriber_open. If a handle has several sources, the one that reaches
  * least counts for all. Other addresses are TD_BROKEN.
  *

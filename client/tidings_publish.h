@@ -110,13 +110,14 @@ struct td_full_receipt {
  *
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", UTF-8.
- * from        a file: a Resource List, a Sitemap, a text of URLs, RSS or Atom,
- *             or an index, whose parts are fetched, as are the pages of a list;
- *             or resources in NDJSON; plain or in gzip. The call first reads
- * all of it into temporary files in $SQLITE_TMPDIR (else $TMPDIR, /var/tmp or
- * /tmp); an incomplete reading sends nothing. It checks NDJSON as the broker
- * does. options     NULL: all zero. receipt     filled on TD_OK; look at
- * `held_back`; may be NULL.
+ * from        a file or an http(s) URL: a Resource List, a Sitemap, a text of
+ *             URLs, RSS or Atom, or an index, whose parts are fetched, as are
+ *             the pages of a list; or a file with resources in NDJSON; plain or
+ *             in gzip. The call first reads all of it into temporary files in
+ *             $SQLITE_TMPDIR (else $TMPDIR, /var/tmp or /tmp); an incomplete
+ *             reading sends nothing. It checks NDJSON as the broker does.
+ * options     NULL: all zero.
+ * receipt     filled on TD_OK; look at `held_back`; may be NULL.
  *
  * It may be called again after any failure: changes made before then count as
  * unchanged.
@@ -129,7 +130,7 @@ struct td_full_receipt {
  *                          also by td_limit.
  *          TD_BROKEN       a document is unreadable: td_problem says which,
  *                          and why; nothing was sent. Or the broker's answer.
- *          TD_REFUSED      td_problem says why. Also by the server of a part,
+ *          TD_REFUSED      td_problem says why. Also by the server of `from`,
  *                          and by td_limit.
  *          TD_UNREACHABLE  no answer, or one such as 503: the broker may have
  *                          made some of the changes.

@@ -196,6 +196,8 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     if (!rc && options->max_delete > 100)
         rc = client_fail(client, STATUS_INVALID,
                          "max_delete is a number of percent, up to 100");
+    if (!rc) /* a file is not a URL: does nothing */
+        rc = client_add_source(client, from);
     if (rc)
         return client_end(client, rc);
     fd = temporary_file_open(&why);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/array.h"
 #include "base/file.h"
@@ -402,6 +403,13 @@ read_file(struct gather *g, const char *path)
     return g->why.rc;
 }
 
+static bool
+is_url(const char *from)
+{
+    return !strncasecmp(from, "http://", 7) ||
+           !strncasecmp(from, "https://", 8);
+}
+
 enum status
 gather(struct td_client *client, const char *from, int fd,
        struct gathered *gathered)
@@ -412,7 +420,10 @@ gather(struct td_client *client, const char *from, int fd,
     memset(gathered, 0, sizeof(*gathered));
     problem_clear(&g.why);
     buf_init(&g.out, SIZE_MAX);
-    rc = read_file(&g, from);
+    if (!is_url(from))
+        rc = read_file(&g, from);
+    else if (!(rc = add_part(&g, slice_of(from))))
+        rc = g.why.rc;
     for (size_t i = 0; !rc && !g.why.rc && i < g.n_parts; i++)
         rc = read_url(&g, g.parts[i]);
     if (!rc && !g.why.rc && g.listing)

@@ -2,9 +2,9 @@
  * resource_collector.h - reads all resources of a source, from its lists into
  * one file of NDJSON.
  *
- *     FILE --> document ----------------------------+--> listing -->
- * json_resource
- *          \-> its parts and pages, URLs --> baseline +
+ *     URL  --> baseline --------------+--> listing --> json_resource
+ *     FILE --> document --------------+
+ *          \-> its parts and pages, as URL
  *     FILE of NDJSON ---------------------------------> json_resource
  *
  * Lists are read as those of others are (document_read.h): of two rows with one

@@ -36,7 +36,8 @@ def take_tour(broker, mosquitto, run, tmp_path, other=None, **env):
         for what, with_ in here.items():
             command = command.replace(what, with_)
         shell = ("/bin/sh", "-c", command)
-        done = run(*shell, cwd=ROOT, env={"TMPDIR": str(tmp_path), **env})
+        own = {"TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "states")}
+        done = run(*shell, cwd=ROOT, env={**own, **env})
         assert len(done.out) > 0, command
         assert "about:blank" not in done.output(), command  # a problem+json
 
