@@ -184,8 +184,10 @@ class Looks:
         """The path of the resource that has these bytes: that which the file is called
         after, or one with characters that the name of a file has in another way."""
         path = "/" + place.partition("/")[2]
-        for each in (path, *sorted(self.source.resources())):
-            if self.server.content(each) == content:
+        if self.server.content(path) == content:
+            return path
+        for each in sorted(self.source.resources()):
+            if "?" in each and self.server.content(each) == content:
                 return each
         return f"{path} with other bytes: {content[:40]!r}"
 
