@@ -206,30 +206,10 @@ add_escape(struct buf *to, unsigned char c)
     buf_add(to, escape, sizeof(escape));
 }
 
-/* The end of "scheme://host" or "//host" in a reference; 0: it has no host. */
-static size_t
-host_end(struct slice text)
-{
-    size_t i = 0;
-
-    while (i < text.size && kind_of[(unsigned char)text.data[i]] == SCHEME)
-        i++;
-    if (i > 0 && i < text.size && text.data[i] == ':')
-        i++;
-    else
-        i = 0;
-    if (text.size - i < 2 || memcmp(text.data + i, "//", 2))
-        return 0;
-    for (i += 2; i < text.size && !memchr("/?#\\", text.data[i], 4); i++)
-        ;
-    return i;
-}
-
 void
 uri_add_sendable(struct buf *to, struct slice reference)
 {
     struct slice text = slice_without_spaces(reference);
-    size_t host = host_end(text);
 
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = (unsigned char)text.data[i];
@@ -244,8 +224,7 @@ uri_add_sendable(struct buf *to, struct slice reference)
             for (size_t k = 0; k < n && !is_broken; k++)
                 add_escape(to, ' ');
             i += n - 1;
-        } else if ((i >= host && c >= 0x7f) || c <= ' ' ||
-                   memchr("\"<>\\^`{|}", c, 9) ||
+        } else if (c >= 0x7f || c <= ' ' || memchr("\"<>\\^`{|}", c, 9) ||
                    (c == '%' && uri_escape(rest) < 0)) {
             add_escape(to, c);
         } else {

@@ -54,7 +54,7 @@ void uri_resolve(struct buf *to, struct slice base, struct slice reference);
 /* Appends a reference that an author wrote, in a form that can be sent: encodes
  * characters beyond ASCII (RFC 3987 section 3.1) and others that no URI has,
  * and "%" without digits; leaves out line breaks and the white space around
- * them. The characters of a host stay. */
+ * them. */
 void uri_add_sendable(struct buf *to, struct slice reference);
 
 /* May `c` stand for itself everywhere (RFC 3986 section 2.3): letters, digits,

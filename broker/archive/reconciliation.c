@@ -209,9 +209,9 @@ may_delete(const struct upload_file_about *about, uint64_t n, uint64_t n_of)
     return n <= UPLOADS_FEW || n * 100 <= about->max_delete * n_of;
 }
 
-/* Decides whether the deletions are posted or held back. After a crash, what
- * was accepted stays so. What was held back is decided again, without the
- * resources that our own posts have added. */
+/* Posts the deletions, or holds them back. After a crash an accepted upload
+ * stays accepted. Any other upload is judged again, without the resources that
+ * its own posts have added. */
 static enum status
 judge_deletions(struct reconciliation *t, struct problem *why)
 {

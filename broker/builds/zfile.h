@@ -69,8 +69,8 @@ struct zfile_header {
     uint8_t bytes[ZFILE_HEADER_SIZE];
 };
 
-/* Makes the header of what is read: it differs from that of the file if bytes
- * there are damaged that nobody reads. STATUS_IO as above. */
+/* Reads the description, and makes the header that a writer makes of it. The
+ * file has another header if an unused byte is damaged. STATUS_IO as above. */
 MUST_CHECK enum status zfile_look_close(int fd, struct zfile *zfile,
                                         struct zfile_header *header,
                                         struct problem *why);

@@ -152,7 +152,7 @@ packed_file_read(struct inspection *in, int fd, const struct packed_file *file,
         return problem_memory(why);
     u->file = file;
     u->crc = (uint32_t)crc32(0, NULL, 0);
-    /* What cannot be compressed is a little longer when it is. */
+    /* Deflate makes random bytes a little longer. */
     buf_init(&u->packed, file->head.size + file->max_plain +
                              file->max_plain / 64 + PIECE_SIZE);
     rc = inspection_read(in, fd, on_packed, u, why);

@@ -6,8 +6,8 @@
  *     CRC-32, size   of the plain bytes; then the file ends
  *
  * A program that inflates a file passes over some bits: times in the head,
- * padding, places for readers that enter in the middle. Whoever gets the file
- * as it is gets them, too.
+ * padding, places for readers that enter in the middle. The broker sends them
+ * all to a client that accepts gzip.
  */
 #ifndef BROKER_CHECK_PACKED_FILE_H
 #define BROKER_CHECK_PACKED_FILE_H

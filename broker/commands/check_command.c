@@ -7,8 +7,8 @@
 static const struct option rows[] = {
     {"data", "DIR", TEXT(data), "./tidings-data", "the data directory"},
     {"deep", NULL, FLAG(is_deep), "no",
-     "also compare the resources of each set with its log, and the bytes of "
-     "all content, lists and dumps with their digests"},
+     "also compare the resources of each set with its log, and every bit of "
+     "content, lists, dumps and packages with what was written"},
 };
 
 static enum exit_code

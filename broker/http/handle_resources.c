@@ -531,7 +531,7 @@ read_number(struct request *rq, const char *name, uint64_t max,
                    problem_quote(value).text);
 }
 
-/* What may be deleted */
+/* Reads how many resources the upload may delete. */
 static enum status
 read_consent(struct putting *p, struct request *rq, struct problem *why)
 {

@@ -90,7 +90,8 @@ MUST_CHECK enum status resource_diff_count(struct resource_diff *d,
  * to arrive, once all is compared. */
 uint64_t resource_diff_changed(const struct resource_diff *d);
 
-/* From now on deletions are counted as held back, and not returned. */
+/* From now on resource_diff_next counts deletions as held back, and does not
+ * return them. */
 void resource_diff_hold(struct resource_diff *d);
 
 /* Counts the changes that resource_diff_next has returned. */

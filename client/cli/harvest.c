@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
@@ -228,6 +229,19 @@ on_look(const struct harvest_look *look, void *user)
 
 /* The command */
 
+/* True if both URLs begin with the same "http://host:port/". */
+static bool
+is_same_server(const char *a, const char *b)
+{
+    const char *end = strstr(a, "://");
+    size_t size = end ? (size_t)(end - a) + 3 : 0;
+
+    size += strcspn(a + size, "/?#");
+    return end && !strncasecmp(a, b, size) && strchr("/?#", b[size]);
+}
+
+/* The handle of the set's server. Without a token of its own, that gets the
+ * token of a source that it has, too. */
 static struct td_client *
 open_target(const struct arguments *arguments, const char *url,
             enum exit_code *code)
@@ -250,6 +264,10 @@ open_target(const struct arguments *arguments, const char *url,
     *code = exit_of(client, rc);
     if (!path && !has_header)
         token = settings_file_access(arguments, url).token;
+    for (int i = 0; i + 1 < arguments->n_operands && !path && !has_header; i++)
+        if (!token.path && !token.text &&
+            is_same_server(arguments->operands[i], url))
+            token = settings_access(arguments, arguments->operands[i]).token;
     if (!rc)
         *code = give_token(client, url, &token);
     if (*code) {

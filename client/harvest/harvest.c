@@ -24,6 +24,7 @@ struct reader {
     bool is_split; /* it has several sets: their readers follow */
     bool is_anew;  /* reads from the beginning: the set lacks something */
     bool has_looked;
+    bool is_doubted;  /* in this look */
     int64_t begin_ms; /* when to open the follower */
 };
 
@@ -144,6 +145,9 @@ end_look(struct reader *r)
     r->has_looked = true;
     if (r->feed.is_replay && !harvest_feed_end_replay(&r->feed))
         return false;
+    if (r->feed.has_only_list && !r->is_doubted) /* the whole list was read */
+        r->feed.part.doubt[0] = '\0';
+    r->is_doubted = false;
     if (!r->feed.part.doubt[0])
         r->feed.part.complete_us = clock_now_us();
     if (!treat_strays(r) || !harvest_feed_flush(&h->outbox))
@@ -214,6 +218,7 @@ on_doubt(const char *why, void *user)
 {
     struct reader *r = user;
 
+    r->is_doubted = true;
     snprintf(r->feed.part.doubt, sizeof(r->feed.part.doubt), "%s", why);
 }
 
@@ -239,20 +244,37 @@ on_report(const struct td_report *report, void *user)
              report->mended ? report->mended : "");
 }
 
+/* Reports a look that failed. The next one that does not is complete again. */
+static bool
+report_failure(struct reader *r, const char *why)
+{
+    char doubt[HARVEST_TEXT_SIZE];
+    bool is_good;
+
+    memcpy(doubt, r->feed.part.doubt, sizeof(doubt));
+    snprintf(r->feed.part.doubt, sizeof(r->feed.part.doubt), "%s", why);
+    is_good = report_look(r);
+    memcpy(r->feed.part.doubt, doubt, sizeof(doubt));
+    return is_good || end_with_target(r->harvest);
+}
+
 /* A source that fails at its first look ends the harvest: the address may be
- * wrong. A later failure is said, and tried again. */
+ * wrong. So does one that is larger than the user allows. Another failure is
+ * said, and tried again. */
 static void
 handle_failure(struct reader *r, enum td_status rc, const char *why)
 {
     struct harvest *h = r->harvest;
     const struct harvest_options *how = h->options;
-    bool is_first = !r->has_looked && !r->feed.part.complete_us;
+    bool is_last = how->is_once || rc == TD_IO || rc == TD_MEMORY ||
+                   strstr(why, "--max-entries") ||
+                   (!r->has_looked && !r->feed.part.complete_us);
 
     if (strstr(why, ": one is followed here")) {
         r->is_split = true;
         return;
     }
-    if (how->is_once || is_first) {
+    if (is_last) {
         harvest_target_say(&h->target, "%s", why);
         if (!h->end)
             h->end = rc == TD_GONE      ? HARVEST_GONE
@@ -263,11 +285,8 @@ handle_failure(struct reader *r, enum td_status rc, const char *why)
             end_harvest(h, h->end);
         return;
     }
-    on_doubt(why, r);
-    if (!report_look(r)) {
-        end_with_target(h);
+    if (!report_failure(r, why))
         return;
-    }
     harvest_target_say(&h->target, "%s; again in %.1f s", why,
                        how->every_ms / 1000.0);
     r->begin_ms = clock_steady_ms() + how->every_ms;

@@ -449,30 +449,28 @@ harvest_db_sources(struct harvest_db *h,
 /* Resources */
 
 /* True if the row at hand and the version agree on lastmod, hash and length, as
- * far as both have them. Without one that both have: true if neither has any.
- */
+ * far as both have them. *is_proven: they have one of these in common, or
+ * neither has any. */
 static bool
-is_same(sqlite3_stmt *s, const struct harvest_version *now)
+is_like(sqlite3_stmt *s, const struct harvest_version *now, bool *is_proven)
 {
     bool had_lastmod = sqlite3_column_type(s, 1) != SQLITE_NULL;
     bool had_length = sqlite3_column_type(s, 3) != SQLITE_NULL;
     struct slice hash = db_column(s, 2);
     bool has_lastmod = now->lastmod_us != DATETIME_NONE;
     bool has_length = now->length != LENGTH_NONE;
-    bool has_common;
+    bool has_common = false;
+    bool is_good = (!had_lastmod || !has_lastmod ||
+                    sqlite3_column_int64(s, 1) == now->lastmod_us) &&
+                   (!had_length || !has_length ||
+                    (uint64_t)sqlite3_column_int64(s, 3) == now->length) &&
+                   hashes_agree(hash, now->hash, &has_common);
 
-    if (had_lastmod && has_lastmod &&
-        sqlite3_column_int64(s, 1) != now->lastmod_us)
-        return false;
-    if (had_length && has_length &&
-        (uint64_t)sqlite3_column_int64(s, 3) != now->length)
-        return false;
-    if (!hashes_agree(hash, now->hash, &has_common))
-        return false;
-    return has_common || (had_lastmod && has_lastmod) ||
-           (had_length && has_length) ||
-           (!had_lastmod && !had_length && !hash.size && !has_lastmod &&
-            !has_length && !now->hash.size);
+    *is_proven = has_common || (had_lastmod && has_lastmod) ||
+                 (had_length && has_length) ||
+                 (!had_lastmod && !had_length && !hash.size && !has_lastmod &&
+                  !has_length && !now->hash.size);
+    return is_good;
 }
 
 static void
@@ -480,17 +478,20 @@ read_known(sqlite3_stmt *s, int64_t part, const struct harvest_version *version,
            struct harvest_known *known)
 {
     bool is_gone = sqlite3_column_int(s, 5) != 0;
-    bool is_due = sqlite3_column_int(s, 6) != 0;
+    bool is_proven;
+    bool is_alike = is_like(s, version, &is_proven) && !is_gone &&
+                    sqlite3_column_int(s, 6) == 0;
 
     if (sqlite3_column_int64(s, 0) == part) {
         known->is_there = !is_gone;
-        known->is_same = !is_gone && !is_due && is_same(s, version);
+        known->is_like = is_alike;
+        known->is_same = is_alike && is_proven;
         if (sqlite3_column_type(s, 4) != SQLITE_NULL)
             known->changed_us = sqlite3_column_int64(s, 4);
     } else if (!is_gone) {
         known->is_stray |= sqlite3_column_int64(s, 0) == 0;
         known->is_elsewhere |= sqlite3_column_int64(s, 0) != 0;
-        known->is_same_there |= !is_due && is_same(s, version);
+        known->is_same_there |= is_alike && is_proven;
     }
 }
 

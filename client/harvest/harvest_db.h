@@ -108,7 +108,8 @@ struct harvest_version {
 /* What the state knows of a loc. */
 struct harvest_known {
     bool is_there;      /* the part has it */
-    bool is_same;       /* in this version, as far as both say */
+    bool is_like;       /* in no other version, as far as both say */
+    bool is_same;       /* in this version: the same, and both say something */
     bool is_elsewhere;  /* another part has it */
     bool is_stray;      /* part 0 has it */
     bool is_same_there; /* one of these, in this version */

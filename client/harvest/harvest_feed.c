@@ -346,7 +346,8 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
     if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
         !harvest_db_list(db, f->part.id, loc))
         return fail_state(f);
-    if (known.is_same)
+    /* A list may say less of a resource than its changes did. */
+    if (known.is_same || (f->is_comparison && known.is_like))
         return true;
     /* It may have changed after the list was made. */
     if (f->is_comparison && known.changed_us != DATETIME_NONE)

@@ -679,11 +679,16 @@ on_done(CURLcode result, void *user)
 static char *
 sendable_url(const char *url)
 {
+    const char *host = strstr(url, "://");
     struct buf to;
     char *copy;
 
+    /* libcurl knows what to do with a host beyond ASCII. */
+    host = host ? host + 3 : url;
+    host += strcspn(host, "/?#");
     buf_init(&to, SIZE_MAX / 2);
-    uri_add_sendable(&to, slice_of(url));
+    buf_add(&to, url, (size_t)(host - url));
+    uri_add_sendable(&to, slice_of(host));
     copy = to.failed ? NULL : slice_dup(buf_slice(&to));
     buf_fini(&to);
     return copy;

@@ -48,8 +48,7 @@ new_document(uint64_t max_bytes, bool is_lines, const char *base,
 
     if (!d)
         return NULL;
-    d->reader =
-        document_reader_new(DOCUMENT_LENIENT, base, is_lines, events, user);
+    d->reader = document_reader_new(base, is_lines, events, user);
     d->gunzip[0] = gunzip_new(max_bytes, true, on_packed, d);
     d->gunzip[1] = gunzip_new(max_bytes, true, on_bytes, d);
     if (d->reader && d->gunzip[0] && d->gunzip[1])

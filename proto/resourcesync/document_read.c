@@ -197,21 +197,20 @@ enum document_form { FORM_UNKNOWN, FORM_XML, FORM_TEXT, FORM_ROBOTS };
 struct document_reader {
     struct document_events events;
     void *user;
-    enum document_policy policy;
     char *base;
     enum document_form form;
-    struct text_encoding *encoding; /* NULL: exact */
+    struct text_encoding *encoding;
     struct xml *xml;
     xml_name names[N_WORDS];
-    enum status rc;       /* the failure that ended the reading */
-    enum status fn_rc;    /* the failure of a callback */
-    struct problem fault; /* of a value, in an exact reading */
+    enum status rc;    /* the failure that ended the reading */
+    enum status fn_rc; /* the failure of a callback */
 
     struct document_head head;
     const struct root *root; /* NULL: none yet */
     xml_name root_ns;
     enum document_place place;
     unsigned n_passed;
+    bool is_in_channel; /* of RSS, whose links count there alone */
     enum document_text text_of;
     bool is_starved;    /* no memory for a part of the entry */
     bool has_md;        /* the root's */
@@ -250,16 +249,12 @@ current_line(const struct document_reader *d)
 {
     uint64_t line = d->form == FORM_XML ? xml_line(d->xml) : d->line;
 
-    if (d->encoding)
-        line += text_encoding_lines(d->encoding);
-    return line + d->n_skipped;
+    return line + text_encoding_lines(d->encoding) + d->n_skipped;
 }
 
 static void
 mend(struct document_reader *d, enum list_mended kind, struct slice text)
 {
-    if (d->policy == DOCUMENT_EXACT && !d->fault.rc)
-        problem_quoting(&d->fault, STATUS_INVALID, "a bad value", text);
     list_report_mended(&d->head.report, kind, text, current_line(d));
 }
 
@@ -278,8 +273,6 @@ mend_attribute(struct document_reader *d, const char *name, struct slice value)
 static void
 leave_out(struct document_reader *d, enum list_left_out kind, struct slice text)
 {
-    if (d->policy == DOCUMENT_EXACT && !d->fault.rc)
-        problem_quoting(&d->fault, STATUS_INVALID, "an unusable entry", text);
     list_report_left_out(&d->head.report, kind, text, d->entry_line);
 }
 
@@ -388,21 +381,22 @@ time_of(struct document_reader *d, struct slice text, bool is_whole,
 static bool
 is_verbatim(const struct document_reader *d)
 {
-    return d->policy == DOCUMENT_EXACT || d->head.td.epoch[0] ||
-           d->base[0] == '\0';
+    return d->head.td.epoch[0] || d->base[0] == '\0';
 }
 
-/* A URL of http or https, of which only ASCII is left. */
+/* A URL of http or https, with a host that can be looked up. */
 static bool
 is_sendable(struct slice url)
 {
+    struct slice host = url;
+
     if (url.size < 8 || (strncasecmp(url.data, "http://", 7) &&
                          strncasecmp(url.data, "https://", 8)))
         return false;
-    for (size_t i = 0; i < url.size; i++)
-        if ((unsigned char)url.data[i] >= 0x7f)
-            return false;
-    return true;
+    slice_take(&host, '/');
+    slice_take(&host, '/');
+    host = slice_take_until(&host, "/?#");
+    return !memchr(host.data, '%', host.size);
 }
 
 /* Returns the absolute URL that `text` means, or "" if it is none. `is_loc`: of
@@ -985,9 +979,8 @@ start_root(struct document_reader *d, const struct xml_element *element,
            struct problem *why)
 {
     enum space space = space_of(d, element->ns);
-    size_t n = d->policy == DOCUMENT_EXACT ? 2 : sizeof(roots) / sizeof(*roots);
 
-    for (size_t i = 0; !d->root && i < n; i++)
+    for (size_t i = 0; !d->root && i < sizeof(roots) / sizeof(*roots); i++)
         if (is_word(d, element->name, roots[i].name) &&
             (space == roots[i].space || space == SPACE_NONE ||
              roots[i].name == W_RSS))
@@ -1080,13 +1073,15 @@ start_in_root(struct document_reader *d, const struct xml_element *element,
     }
     if (space == SPACE_RSS && is_word(d, element->name, W_CHANNEL)) {
         free(push_base(d, element));
+        d->is_in_channel = true;
         return STATUS_OK; /* its children are the root's */
     }
     d->n_passed++;
     if (space == SPACE_RS && is_word(d, element->name, W_MD))
         read_root(d, element);
     else if ((space == SPACE_RS && is_word(d, element->name, W_LN)) ||
-             (space == SPACE_ATOM && is_word(d, element->name, W_LINK)))
+             (space == SPACE_ATOM && is_word(d, element->name, W_LINK) &&
+              (d->is_in_channel || d->head.kind == DOCUMENT_ATOM)))
         return hand_over_link(d, element);
     return STATUS_OK;
 }
@@ -1120,18 +1115,6 @@ start_in_entry(struct document_reader *d, const struct xml_element *element,
     }
 }
 
-/* Ends an event: with a fault, if the reading is exact. */
-static enum status
-end_event(struct document_reader *d, enum status rc, struct problem *why)
-{
-    if (!rc && d->fault.rc && !d->fn_rc) {
-        rc = d->fault.rc;
-        if (why)
-            *why = d->fault;
-    }
-    return rc;
-}
-
 static enum status
 on_start(void *user, const struct xml_element *element, struct problem *why)
 {
@@ -1153,7 +1136,7 @@ on_start(void *user, const struct xml_element *element, struct problem *why)
     } else {
         start_in_entry(d, element, element_space(d, element));
     }
-    return end_event(d, rc, why);
+    return rc;
 }
 
 /* R-145: a deleted resource has no representation. */
@@ -1206,7 +1189,9 @@ on_end(void *user, struct problem *why)
         d->n_passed--;
         return STATUS_OK;
     }
-    if (d->place == PLACE_TEXT) {
+    if (d->place == PLACE_ROOT) {
+        d->is_in_channel = false;
+    } else if (d->place == PLACE_TEXT) {
         read_text(d);
         d->place = PLACE_ENTRY;
     } else if (d->place == PLACE_ENTRY) {
@@ -1217,7 +1202,7 @@ on_end(void *user, struct problem *why)
         if (rc == STATUS_MEMORY && !d->fn_rc)
             problem_memory(why);
     }
-    return end_event(d, rc, why);
+    return rc;
 }
 
 static enum status
@@ -1336,7 +1321,7 @@ take_text(struct slice text, void *user, struct problem *why)
 {
     struct document_reader *d = user;
 
-    while (d->encoding && d->form == FORM_UNKNOWN && text.size > 0 &&
+    while (d->form == FORM_UNKNOWN && text.size > 0 &&
            slice_is_space(text.data[0])) {
         d->n_skipped += text.data[0] == '\n'; /* of a declaration */
         slice_skip(&text, 1);
@@ -1344,14 +1329,14 @@ take_text(struct slice text, void *user, struct problem *why)
     if (text.size == 0)
         return STATUS_OK;
     if (d->form == FORM_UNKNOWN) {
-        d->form = text.data[0] == '<' || !d->encoding ? FORM_XML : FORM_TEXT;
+        d->form = text.data[0] == '<' ? FORM_XML : FORM_TEXT;
         if (d->form == FORM_TEXT)
             d->head.kind = DOCUMENT_TEXT;
     }
-    if (d->encoding && text_encoding_is_behind_space(d->encoding) &&
+    if (text_encoding_is_behind_space(d->encoding) &&
         d->head.report.mended[LIST_WHITE_SPACE] == 0)
         mend(d, LIST_WHITE_SPACE, SLICE(""));
-    if (d->encoding && text_encoding_name(d->encoding)[0] &&
+    if (text_encoding_name(d->encoding)[0] &&
         d->head.report.mended[LIST_ENCODING] == 0)
         mend(d, LIST_ENCODING, slice_of(text_encoding_name(d->encoding)));
     return d->form == FORM_XML ? xml_feed(d->xml, text, why)
@@ -1359,16 +1344,14 @@ take_text(struct slice text, void *user, struct problem *why)
 }
 
 struct document_reader *
-document_reader_new(enum document_policy policy, const char *base,
-                    bool is_robots, const struct document_events *events,
-                    void *user)
+document_reader_new(const char *base, bool is_robots,
+                    const struct document_events *events, void *user)
 {
     static const struct xml_events xml_events = {on_start, on_end, on_text};
     struct document_reader *d = calloc(1, sizeof(*d));
 
     if (!d)
         return NULL;
-    d->policy = policy;
     d->events = *events;
     d->user = user;
     d->line = 1;
@@ -1386,9 +1369,8 @@ document_reader_new(enum document_policy policy, const char *base,
     buf_init(&d->raw, DOCUMENT_TEXT_MAX);
     d->base = slice_dup(slice_of(base));
     d->xml = xml_new(&xml_events, d, words, d->names, N_WORDS);
-    if (policy == DOCUMENT_LENIENT)
-        d->encoding = text_encoding_new(take_text, d);
-    if (!d->base || !d->xml || (policy == DOCUMENT_LENIENT && !d->encoding)) {
+    d->encoding = text_encoding_new(take_text, d);
+    if (!d->base || !d->xml || !d->encoding) {
         document_reader_free(d);
         return NULL;
     }
@@ -1426,8 +1408,7 @@ document_reader_feed(struct document_reader *d, struct slice bytes,
     enum status rc = d->rc;
 
     if (!rc && bytes.size > 0) {
-        rc = d->encoding ? text_encoding_feed(d->encoding, bytes, why)
-                         : take_text(bytes, d, why);
+        rc = text_encoding_feed(d->encoding, bytes, why);
         if (rc && why && !d->fn_rc)
             why->line = current_line(d);
     }
@@ -1439,7 +1420,7 @@ document_reader_end(struct document_reader *d, struct problem *why)
 {
     enum status rc = d->rc;
 
-    if (!rc && d->encoding)
+    if (!rc)
         rc = text_encoding_end(d->encoding, why);
     if (!rc && (d->form == FORM_TEXT || d->form == FORM_ROBOTS)) {
         rc = end_line(d, why);

@@ -5,13 +5,8 @@
  *     bytes --> text_encoding --> XML --> on_link, on_entry
  *                          \--> lines --^      --> head
  *
- * A policy says what becomes of a value that the standards do not allow:
- *
- *     DOCUMENT_LENIENT  lists of others: mends what is clear, leaves out what
- *                       is not, and counts both in the head's report
- *     DOCUMENT_EXACT    proofs, of documents that a broker wrote: refuses
- *
- * The lenient reader takes sources as they are: anything may be missing (head,
+ * It mends what is clear, leaves out what is not, and counts both in the
+ * head's report. It takes sources as they are: anything may be missing (head,
  * md, from, capability), times may be coarse or have no zone, an index may
  * replace a list. A URL is resolved against the document, and encoded (RFC 3987
  * section 3.1). A document of Tidings names its resources exactly: their loc
@@ -108,16 +103,13 @@ struct document_events {
                             const struct document_head *head, void *user);
 };
 
-enum document_policy { DOCUMENT_LENIENT, DOCUMENT_EXACT };
-
 struct document_reader;
 
 /* `base`: the document's URL, to resolve relative ones; "": none; copied.
  * `is_robots`: it is a robots.txt. NULL: no memory. */
 struct document_reader *
-document_reader_new(enum document_policy policy, const char *base,
-                    bool is_robots, const struct document_events *events,
-                    void *user);
+document_reader_new(const char *base, bool is_robots,
+                    const struct document_events *events, void *user);
 void document_reader_free(struct document_reader *d); /* NULL is allowed */
 
 /* STATUS_MALFORMED: it is no such document, `why` says more, with the line;

@@ -17,10 +17,10 @@
  * The chain grows by whole lists: a broken list leaves it as it was. Followers,
  * `verify`, `restore` and `check` all prove lists here.
  *
- * Failures: STATUS_UNSUPPORTED: it is not written as brokers write lists;
- * STATUS_MALFORMED: it contradicts itself or the chain; STATUS_DIFFERENT: it
- * contradicts what list_proof_expect was told. `why` has the line, the expected
- * and the found value. Memory: a head and one entry. One thread at a time.
+ * STATUS_UNSUPPORTED: no broker writes such a list. STATUS_MALFORMED: the list
+ * contradicts itself or the chain. STATUS_DIFFERENT: it contradicts the digest
+ * of list_proof_expect. `why` has the line, the expected and the found value.
+ * Memory: a head and one entry. One thread at a time.
  */
 #ifndef PROTO_RESOURCESYNC_LIST_PROOF_H
 #define PROTO_RESOURCESYNC_LIST_PROOF_H
@@ -76,7 +76,8 @@ struct list_entry {
 };
 
 /* Each returns 0 to go on; another status ends the proof with it. NULL is
- * allowed. What they get is lent; the head, until the proof is freed. */
+ * allowed. The proof lends the entry until the function returns, and the head
+ * until list_proof_free. */
 struct list_proof_events {
     enum status (*on_head)(const struct list_head *head, void *user,
                            struct problem *why);
@@ -109,8 +110,8 @@ MUST_CHECK enum status list_proof_end(struct list_proof *proof,
                                       struct list_chain *chain,
                                       struct problem *why);
 
-/* The seq up to which the entries were in order; if one was altered: up to
- * which they are proven. */
+/* The last entry that was in order; if an entry was altered: the last proven
+ * entry. */
 uint64_t list_proof_reached(const struct list_proof *proof);
 
 /* The head of a Change List, whether or not it continues the chain; NULL: it

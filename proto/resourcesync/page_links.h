@@ -40,7 +40,7 @@ bool pagelink_has_rel(const struct pagelink *link, const char *word);
  *
  *
  * STATUS_UNSUPPORTED: neither HTML nor XML; STATUS_MALFORMED: no XML, a
- * DOCTYPE, an encoding other than UTF-8; STATUS_MEMORY. Then the links given so
+ * DOCTYPE, no feed, an unknown encoding; STATUS_MEMORY. Then the links given so
  * far are void.
  */
 MUST_CHECK enum status pagelinks_read(struct slice document, struct slice type,

@@ -198,7 +198,9 @@ def test_a_list_without_an_end_is_refused(endless, stop):
 
 
 # Also where an earlier list was good, and a broken one would be read again.
-@pytest.mark.parametrize("words", ["follow URL --poll 0.1", COMMANDS[3] + " --poll 0.1"])
+@pytest.mark.parametrize(
+    "words", ["follow URL --poll 0.1", COMMANDS[3] + " --every 0.1"]
+)
 def test_a_list_that_becomes_too_long_ends_it(words, site, start, tmp_path, news):
     command = Command(words, tmp_path / "home", news)
     sitemap = Sitemap(site)

@@ -268,3 +268,31 @@ def test_prints_from_lists_what_it_prints_from_the_stream(news, run):
         assert "http://r.example/b" in stream
         lists = run(*follow, "--format", form, "--transport", "poll").output()
         assert lists == stream
+
+
+# rows that cannot be used are told, at each reading; the rest is followed.
+def test_rows_left_out_are_told_and_fail_it(site, run):
+    good, bad = "<url><loc>http://r.example/a</loc></url>", "<url><loc>http:///x</loc></url>"
+    site.put("/map.xml", f"<urlset {NS}>\n{good}\n{bad}</urlset>")
+    follow = ("tidings", "follow", site.link("/map.xml"), "--from-start", "--until-caught-up")
+    done = run(*follow, status=1)
+    assert done.output().endswith("created http://r.example/a")
+    told = (
+        "left out: 1 row: 1 with a loc that is no URL of http or https"
+        ' ("http:///x", line 3)'
+    )
+    assert told in done.errors()
+    done = run(*follow, "--skip-bad")
+    assert told in done.errors()
+
+
+# what is mended is told, and is no failure.
+def test_values_that_are_mended_are_told(site, run):
+    row = "<url><loc>/a b</loc><lastmod>2026-09-01 10:00</lastmod></url>"
+    site.put("/map.xml", f"\n<?xml version='1.0'?><urlset {NS}>{row}</urlset>")
+    follow = ("tidings", "follow", site.link("/map.xml"), "--from-start", "--until-caught-up")
+    done = run(*follow)
+    assert done.output().endswith(site.link("/a%20b"))
+    mended = done.errors().partition("mended: ")[2]
+    for part in ("white space", 'URLs ("/a b", line 2)', 'times ("2026-09-01 10:00"'):
+        assert part in mended

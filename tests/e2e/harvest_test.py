@@ -212,7 +212,8 @@ def test_a_source_that_is_away_is_read_again(source, target, start, site, tmp_pa
     site.status(source.start, None)
     source.publish({"/files/a.txt": "a", "/files/b.txt": "B"})
     target.wait_last(3)
-    harvest.out.find(lambda line: "0 added, 1 changed, 0 deleted" in line)
+    changed = "0 added, 1 changed, 0 deleted"
+    harvest.out.find(lambda line: "complete as of" in line and changed in line)
     harvest.stop()
 
 

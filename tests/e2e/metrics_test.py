@@ -3,6 +3,7 @@
 
 import math
 import os
+import re
 import ssl
 import subprocess
 
@@ -316,6 +317,40 @@ def test_the_sets_that_lag_most_are_named(start_broker, callbacks):
 
 def is_any_set_named(metrics):
     return any(series.startswith("tidings_set_lag_entries{") for series in metrics)
+
+
+# R-432: there may be many sets, so the ten worst are named, and a private one to its
+# readers only.
+def test_the_harvests_that_are_worst_are_named(start_broker):
+    broker = start_broker()
+    broker.add_token("root", admin=True)
+    hidden = Set(broker, "hidden").create(private=True)
+    hidden.put_harvest(held_back=99)
+    day = "2026-04-{:02}T00:00:00Z"
+    for n in range(1, 12):
+        times = {"complete_as_of": day.format(n), "last_look": day.format(12 - n)}
+        Set(broker, f"s{n}").put_harvest(**times, held_back=n, left_out=n % 2)
+    Set(broker, "never").put_harvest()
+    blind = broker.holder(broker.add_token("blind", observe=True))
+    text = blind.get("/metrics").text
+    assert "hidden" not in text
+    found = dict(re.findall(r'^(tidings_h\w+\{set="\w+"\}) (\d+)$', text, re.M))
+
+    def named(family):
+        start = f'{family}{{set="'
+        return [one[len(start) : -2] for one in found if one.startswith(start)]
+
+    oldest = [f"s{n}" for n in range(1, 10)]
+    assert named("tidings_harvest_complete_timestamp_seconds") == ["never", *oldest]
+    latest = [f"s{n}" for n in range(11, 1, -1)]
+    looked = ["s11", "never", *latest[1:9]]
+    assert named("tidings_harvest_look_timestamp_seconds") == looked
+    odd = {f"s{n}" for n in range(1, 12, 2)}
+    assert set(named("tidings_harvest_left_out_rows")) == odd
+    assert named("tidings_held_back_deletions") == latest
+    assert found['tidings_harvest_complete_timestamp_seconds{set="s1"}'] == "1775001600"
+    own = broker.metrics()
+    assert own['tidings_held_back_deletions{set="hidden"}'] == 99
 
 
 # An operator without the right to a private set does not read its name.

@@ -1,5 +1,7 @@
 #include "client/source/document.h"
 
+#include "proto/resourcesync/input_formats.h"
+#include "proto/uri.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/source/told.h"
 
@@ -67,8 +69,98 @@ check_document(const char *base, struct slice bytes)
     told_fini(&pieces);
 }
 
+/* The rows of a document, a line each. */
+struct rows {
+    struct buf text;
+    bool is_exact; /* a document of Tidings: its names are taken as they are */
+};
+
+/* True if a list may name that resource (R-406). */
+static bool
+is_usable(struct slice url)
+{
+    struct slice host = url;
+
+    if (!slice_starts(url, "http") || uri_check(url, "url", NULL))
+        return false;
+    slice_take(&host, ':');
+    if (!slice_starts(host, "//"))
+        return false;
+    slice_skip(&host, 2);
+    host = slice_take_until(&host, "/?#");
+    return !memchr(host.data, '%', host.size);
+}
+
+static void
+add_row(struct rows *rows, const struct change *change, bool is_strict)
+{
+    struct buf url;
+
+    buf_init(&url, 4 * TEXT_MAX);
+    uri_add_sendable(&url, change->loc);
+    FUZZ_ASSERT(!url.failed);
+    if (!is_strict || rows->is_exact || is_usable(buf_slice(&url)))
+        buf_add_format(&rows->text, "%.*s %d %llu %.*s\n",
+                       SLICE_ARG(buf_slice(&url)), (int)change->kind,
+                       (unsigned long long)change->length,
+                       SLICE_ARG(change->hash));
+    buf_fini(&url);
+}
+
+static enum status
+on_strict(const struct change *change, void *user, struct problem *why)
+{
+    (void)why;
+    add_row(user, change, true);
+    return STATUS_OK;
+}
+
+static enum status
+on_lenient(const struct document_entry *entry, const struct document_head *head,
+           void *user)
+{
+    (void)head;
+    add_row(user, &entry->change, false);
+    return STATUS_OK;
+}
+
+/* What the strict reader takes as a post, the lenient one reads likewise. */
+static void
+check_strict(struct slice bytes)
+{
+    static const struct document_events events = {NULL, on_lenient};
+    struct rows strict = {.is_exact = false}, lenient = {.is_exact = false};
+    struct input_reader *reader =
+        input_reader_new(format_of(SLICE("application/xml")), INPUT_POST,
+                         SIZE_MAX, on_strict, &strict);
+    struct document *d =
+        document_new("http://example.com/a/list.xml", &events, &lenient);
+    enum status rc;
+
+    FUZZ_ASSERT(reader && d);
+    buf_init(&strict.text, 4 * TEXT_MAX);
+    buf_init(&lenient.text, 4 * TEXT_MAX);
+    rc = document_feed(d, bytes, NULL);
+    if (!rc)
+        rc = document_end(d, NULL);
+    strict.is_exact = document_head(d)->td.epoch[0] != '\0';
+    if (!input_reader_feed(reader, bytes, NULL) &&
+        !input_reader_end(reader, NULL)) {
+        FUZZ_ASSERT(!rc);
+        FUZZ_ASSERT(
+            slice_equal(buf_slice(&strict.text), buf_slice(&lenient.text)));
+    }
+    document_free(d);
+    input_reader_free(reader);
+    buf_fini(&strict.text);
+    buf_fini(&lenient.text);
+}
+
+/* R-405: rows and report never crash, and a strict document gives the same
+ * rows. */
 FUZZ_TARGET(document, bytes)
 {
     check_document("http://example.com/a/list.xml", bytes);
     check_document("http://example.com/robots.txt", bytes);
+    check_strict(bytes);
 }

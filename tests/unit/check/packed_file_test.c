@@ -131,7 +131,7 @@ TEST(a_flipped_bit_is_found)
     buf_fini(&plain);
 }
 
-/* What follows the end, and a file that is cut off. */
+/* A byte more, and a byte less. */
 TEST(a_file_of_another_size_is_found)
 {
     int dir_fd = tempdir_fd(state);

@@ -140,23 +140,27 @@ TEST(versions_are_compared)
 
     const struct {
         struct harvest_version had, now;
-        bool is_same;
+        bool is_same, is_like;
     } rows[] = {
-        {none, none, true},
-        {version_of(5, "", LENGTH_NONE), version_of(5, "", LENGTH_NONE), true},
-        {version_of(5, "", LENGTH_NONE), version_of(6, "", LENGTH_NONE), false},
-        {version_of(5, "md5:1", LENGTH_NONE), version_of(5, "", 3), true},
-        {version_of(5, "md5:1", 3), version_of(5, "md5:2", 3), false},
-        {version_of(5, "md5:1", 3), version_of(5, "md5:1", 4), false},
-        {version_of(5, "", LENGTH_NONE), version_of(DATETIME_NONE, "", 3),
+        {none, none, true, true},
+        {version_of(5, "", LENGTH_NONE), version_of(5, "", LENGTH_NONE), true,
+         true},
+        {version_of(5, "", LENGTH_NONE), version_of(6, "", LENGTH_NONE), false,
          false},
-        {version_of(5, "", LENGTH_NONE), none, false},
+        {version_of(5, "md5:1", LENGTH_NONE), version_of(5, "", 3), true, true},
+        {version_of(5, "md5:1", 3), version_of(5, "md5:2", 3), false, false},
+        {version_of(5, "md5:1", 3), version_of(5, "md5:1", 4), false, false},
+        {version_of(5, "", LENGTH_NONE), version_of(DATETIME_NONE, "", 3),
+         false, true},
+        {version_of(5, "", LENGTH_NONE), none, false, true},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_true(harvest_db_keep(h, 1, slice_of("u:1"), &rows[i].had, 1));
         assert_int_equal(look(h, 1, "u:1", &rows[i].now).is_same,
                          rows[i].is_same);
+        assert_int_equal(look(h, 1, "u:1", &rows[i].now).is_like,
+                         rows[i].is_like);
     }
     harvest_db_close(h);
 }

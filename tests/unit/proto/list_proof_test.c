@@ -230,7 +230,7 @@ TEST(an_edited_list_is_found)
     }
 }
 
-/* True if the byte is in a link, of which names alone are compared. */
+/* True if the byte is in a link. The proof compares their names alone. */
 static bool
 is_in_link(struct slice text, size_t at)
 {

@@ -146,7 +146,7 @@ TEST(what_no_url_has_is_escaped)
     assert_links("text/html",
                  "<link rel=hub href=' /a b\n/\xc3\xa9?\"<\\>^`{|}%zz#'>",
                  "hub https://a.example/a%20b/%C3%A9?%22%3C%5C%3E%5E%60%7B%7C"
-                 "%7D%zz#\n");
+                 "%7D%25zz#\n");
 }
 
 TEST(links_without_rel_or_href_are_none)
@@ -157,11 +157,12 @@ TEST(links_without_rel_or_href_are_none)
                  "");
 }
 
-TEST(xml_with_a_doctype_or_not_in_utf8_is_refused)
+TEST(xml_with_a_doctype_or_no_feed_is_refused)
 {
     static const char *const documents[] = {
         "<!DOCTYPE rss [<!ENTITY a 'b'>]><rss><channel/></rss>",
-        "<?xml version='1.0' encoding='ISO-8859-1'?><rss/>",
+        "<?xml version='1.0' encoding='x-nonsense'?><rss/>",
+        "<svg/>",
         "<feed " ATOM "><link rel='hub' href='/'></feed>",
     };
     struct problem why = {""};

@@ -595,6 +595,9 @@ static const struct shape {
                        "http or https (\"http:///x\", line 1)\n"},
     {LOC("ftp://e.org/x"), "list - n=0\nleft out: 1 with a loc that is no URL "
                            "of http or https (\"ftp://e.org/x\", line 1)\n"},
+    {LOC("http://\xC3\xA9.org/x"),
+     "list - n=0\nleft out: 1 with a loc that is no URL of http or https "
+     "(\"http://\xC3\xA9.org/x\", line 1)\n"},
     {LOC("mailto:a@e.org"),
      "list - n=0\nleft out: 1 with a loc that is no URL of "
      "http or https (\"mailto:a@e.org\", line 1)\n"},
