@@ -505,6 +505,8 @@ note_where(struct set_sync *f, const struct td_message *message)
         timer_start(f->quiet, QUIET_MS);
     if (message->position && strlen(message->position) < sizeof(f->position))
         strcpy(f->position, message->position);
+    if (message->is_comparison) /* its end has told TD_SYNC_COMPLETE */
+        return;
     if (message->kind == TD_BASELINE_BEGIN)
         mirror_tell(
             f->m, TD_SYNC_BASELINE,

@@ -56,6 +56,8 @@ def test_a_list_is_mirrored_again_and_again(layout, site, run, tmp_path):
     run("tidings", "sync", layout.url, mirror, "--until-caught-up")
     assert mirror_of(mirror, site) == FILES
     run("tidings", "audit", mirror)
+    assert "\ncomplete as of 20" in run("tidings", "status", mirror).output()  # R-431
+    assert '"complete_as_of":"20' in run("tidings", "status", mirror, "--json").output()
 
     layout.publish({"/files/b.txt": "b", "/files/c.txt": "C", "/files/f.txt": "f"})
     assert run("tidings", "audit", mirror, status=1).out

@@ -36,9 +36,9 @@ def count(site, *paths):
     return [len(site.asked(path)) for path in paths]
 
 
-# in the order of pri, not in theirs; and the file is at the path of
-# `loc`.
-def test_takes_a_duplicate_by_pri_where_loc_fails(mirrored, site):
+# in the order of pri, not in theirs, and before `loc`, because a
+# digest guards them; and the file is at the path of `loc`.
+def test_takes_a_duplicate_by_pri_before_loc(mirrored, site):
     site.put("/second", "right")
     site.put("/last", "right")
     sync_duplicates(
@@ -48,8 +48,19 @@ def test_takes_a_duplicate_by_pri_where_loc_fails(mirrored, site):
         duplicate(mirrored, "/first", 1),
         duplicate(mirrored, "/second", 2),
     )
-    assert count(site, "/a.txt", "/first", "/second") == [1, 1, 1]
+    assert count(site, "/a.txt", "/first", "/second") == [0, 1, 1]
     assert count(site, "/last", "/other") == [0, 0]
+
+
+# an option turns mirrors off.
+def test_asks_loc_alone_without_mirrors(mirrored, site):
+    site.put("/first", "right")
+    site.put("/a.txt", "right")
+    links = [duplicate(mirrored, "/first", 1)]
+    post_resource(mirrored, site.link("/a.txt"), "right", links=links)
+    mirrored.sync("--no-mirrors", is_same=False)
+    assert mirrored.text(mirrored.place("/a.txt")) == "right"
+    assert count(site, "/first", "/a.txt") == [0, 1]
 
 
 # the best of more duplicates than are tried, wherever it stands.
