@@ -1,13 +1,13 @@
 #include <stdlib.h>
 
 #include "client/follow/broker_message.h"
+#include "client/harvest/harvest_entry.h"
 #include "client/lib/json_slices.h"
-#include "client/relay/relay_entry.h"
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"
 
-static const struct relay_rules rules = {.source = "0123456789abcdef",
-                                         .target = "fedcba9876543210"};
+static const struct harvest_rules rules = {.source = "0123456789abcdef",
+                                           .target = "fedcba9876543210"};
 
 static enum status
 check_same(const struct change *change, void *user, struct problem *why)
@@ -37,16 +37,16 @@ is_taken(struct slice post, const struct td_change *told)
     return is_taken;
 }
 
-static enum relay_verdict
-relay(struct slice *post, struct slice text, const struct relay_rules *how)
+static enum harvest_verdict
+harvest(struct slice *post, struct slice text, const struct harvest_rules *how)
 {
     char *body = NULL;
     FILE *to = open_memstream(&body, &post->size);
-    enum relay_verdict verdict;
+    enum harvest_verdict verdict;
 
     FUZZ_ASSERT(to);
-    verdict = relay_entry(to, "[", text, how);
-    if (verdict == RELAY_WRITTEN)
+    verdict = harvest_entry(to, "[", text, how);
+    if (verdict == HARVEST_WRITTEN)
         fputs("]\n", to);
     FUZZ_ASSERT(!fclose(to));
     post->data = body;
@@ -56,20 +56,21 @@ relay(struct slice *post, struct slice text, const struct relay_rules *how)
 /* A change that one broker sends and another one accepts is also accepted when
  * relayed: the same change, with the log of its origin in its path. */
 static void
-check_relayed(const struct td_change *told)
+check_harvested(const struct td_change *told)
 {
-    struct relay_rules back = {.source = rules.target, .target = rules.source};
+    struct harvest_rules back = {.source = rules.target,
+                                 .target = rules.source};
     struct slice text = {told->text, told->text_size};
     struct slice post, again, rest, entry, none;
-    enum relay_verdict verdict = relay(&post, text, &rules);
+    enum harvest_verdict verdict = harvest(&post, text, &rules);
 
-    if (verdict == RELAY_WRITTEN) {
+    if (verdict == HARVEST_WRITTEN) {
         FUZZ_ASSERT(is_taken(post, told) || !is_taken(text, told));
         rest = post;
         FUZZ_ASSERT(json_slices_element(&rest, &entry));
         FUZZ_ASSERT(!json_slices_element(&rest, &none));
-        FUZZ_ASSERT(relay_is_same(entry, entry));
-        FUZZ_ASSERT(relay(&again, entry, &back) == RELAY_RING);
+        FUZZ_ASSERT(harvest_is_same(entry, entry));
+        FUZZ_ASSERT(harvest(&again, entry, &back) == HARVEST_RING);
         FUZZ_ASSERT(again.size == 0);
         free((char *)again.data);
     } else {
@@ -104,7 +105,7 @@ FUZZ_TARGET(incoming, message)
         FUZZ_ASSERT(end < text + message.size);
         FUZZ_ASSERT(told->loc && told->change);
         if (form == TD_JSON)
-            check_relayed(told);
+            check_harvested(told);
         else
             FUZZ_ASSERT(broker_message_fragment(&in, i).size > told->text_size);
     }
