@@ -116,9 +116,9 @@ deliver(struct td_follower *f, struct td_message *message)
     if (is_new)
         f->attempts.new_ms = clock_steady_ms();
     if (is_caught_up(f, message))
-        return baseline_may_compare(f) ? follower_rest(f, 0)
+        return follower_may_compare(f) ? follower_rest(f, 0)
                                        : follower_fail(f, STATUS_OK, "%s", "");
-    if (f->state == FOLLOWER_LIVE && baseline_may_compare(f))
+    if (f->state == FOLLOWER_LIVE && follower_may_compare(f))
         timer_start(f->timer, 0);
     if (f->place.has_goal && !is_patient(f, message))
         return false;

@@ -131,7 +131,7 @@ follower_continue(struct td_follower *f)
         f->is_due = true;
     else if (f->state == FOLLOWER_RESTING)
         follower_go(f);
-    else if (f->state == FOLLOWER_LIVE && baseline_may_compare(f))
+    else if (f->state == FOLLOWER_LIVE && follower_may_compare(f))
         follower_rest(f, 0);
     else if (phase && phase->go_on && !f->page && !f->history && !f->baseline)
         phase->go_on(f);
@@ -140,11 +140,28 @@ follower_continue(struct td_follower *f)
 }
 
 bool
+follower_may_compare(const struct td_follower *f)
+{
+    const struct follower_comparison *c = &f->comparison;
+    int64_t now_ms = clock_steady_ms();
+    struct source_position place;
+
+    if (!f->offered.resource_list || follower_has_only_list(f) ||
+        !follower_place(f, &place) || place.is_end)
+        return false;
+    /* Lists of Tidings are proven: the interval is for others. */
+    if (!c->is_wanted)
+        return f->options.compare_ms && place.is_time &&
+               now_ms - c->interval_ms >= (int64_t)f->options.compare_ms;
+    return !c->has_compared || now_ms - c->compared_ms >= REBASE_LEAST_MS;
+}
+
+bool
 follower_go(struct td_follower *f)
 {
     if (!f->search.is_sought)
         return follower_begin(f, FOLLOWER_SEEKING);
-    if (f->rebase.is_wanted || baseline_may_compare(f))
+    if (f->rebase.is_wanted || follower_may_compare(f))
         return follower_begin(f, FOLLOWER_REBASING);
     return follower_begin(f, FOLLOWER_LIVE);
 }
@@ -162,7 +179,7 @@ follower_wait(struct td_follower *f)
 {
     bool is_nudged = f->pusher.is_nudged;
 
-    if (baseline_may_compare(f))
+    if (follower_may_compare(f))
         return follower_rest(f, 0);
     f->pusher.is_nudged = false;
     follower_rest(f, is_nudged ? 0 : f->options.poll_ms);

@@ -292,11 +292,6 @@ bool poll_is_behind(const struct td_follower *f);
  * next look; false. */
 bool poll_over(struct td_follower *f);
 
-/* phase_baseline.c */
-
-/* True if a comparison is due and possible: follower_go begins it. */
-bool baseline_may_compare(const struct td_follower *f);
-
 /* phase_survey.c */
 
 /* Opens the listing. False: the follower has ended. */
@@ -383,6 +378,14 @@ bool follower_go(struct td_follower *f);
 
 /* Fetches the entries missing before gap.kept, up to `upto`. */
 bool follower_fill(struct td_follower *f, uint64_t upto);
+
+/* Least milliseconds between the end of a baseline and the next one: a source
+ * that changes its history again and again (two servers of one name) must not
+ * keep the follower loading. */
+#define REBASE_LEAST_MS 60000
+
+/* True if a comparison is due and possible: follower_go begins it. */
+bool follower_may_compare(const struct td_follower *f);
 
 /* The history no longer reaches back, or is another one: takes a baseline if
  * the caller wants one; else ends. False. */

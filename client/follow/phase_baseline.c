@@ -23,28 +23,6 @@
 #include "client/follow/follower.h"
 #include "proto/datetime.h"
 
-/* Least milliseconds between the end of a baseline and the next one: a source
- * that changes its history again and again (two servers of one name) must not
- * keep the follower loading. */
-#define REBASE_LEAST_MS 60000
-
-bool
-baseline_may_compare(const struct td_follower *f)
-{
-    const struct follower_comparison *c = &f->comparison;
-    int64_t now_ms = clock_steady_ms();
-    struct source_position place;
-
-    if (!f->offered.resource_list || follower_has_only_list(f) ||
-        !follower_place(f, &place) || place.is_end)
-        return false;
-    /* Lists of Tidings are proven: the interval is for others. */
-    if (!c->is_wanted)
-        return f->options.compare_ms && place.is_time &&
-               now_ms - c->interval_ms >= (int64_t)f->options.compare_ms;
-    return !c->has_compared || now_ms - c->compared_ms >= REBASE_LEAST_MS;
-}
-
 static bool
 announce_baseline(struct td_follower *f, enum td_kind kind,
                   const struct source_position *place)

@@ -179,7 +179,7 @@ poll_over(struct td_follower *f)
         return false;
     if (f->options.until_caught_up && f->survey.was_held && !f->options.on_held)
         return follower_fail(f, STATUS_REFUSED, "%s", SURVEY_HELD_TEXT);
-    if (f->options.until_caught_up && !baseline_may_compare(f))
+    if (f->options.until_caught_up && !follower_may_compare(f))
         return follower_fail(f, STATUS_OK, "%s", "");
     return follower_wait(f);
 }

@@ -717,8 +717,9 @@ end_document(struct history *h, const struct document_fetch_answer *answer,
     }
     h->retry.pause_ms = PAUSE_FIRST;
     if (answer->is_unchanged) {
-        if (h->state == HISTORY_SEARCH && h->origin.has_part)
-            history_stay_quiet(h);
+        h->search.is_quiet = h->state == HISTORY_SEARCH && h->origin.has_part;
+        if (h->search.is_quiet)
+            timer_start(h->timer, 0); /* history_search goes on */
         else
             history_end_well(h);
         return;

@@ -214,8 +214,10 @@ choose_older(struct history *h)
     }
 }
 
-void
-history_stay_quiet(struct history *h)
+/* The newest list, that of the place, has nothing new: goes on with what else
+ * may be new. */
+static void
+stay_quiet(struct history *h)
 {
     h->search.is_quiet = true;
     if (h->plan.etag && h->list.etag[0])
@@ -257,7 +259,7 @@ search_order(struct history *h)
     if (!is_newest || (h->list.is_loaded && history_is_recognised(h)) ||
         h->parts.all[o->part].is_package) {
         if (is_newest && o->has_lists && h->list.is_loaded && has_no_news(h))
-            history_stay_quiet(h);
+            stay_quiet(h);
         else
             read_from(h, h->search.first);
         return true;
@@ -300,6 +302,10 @@ history_search(struct history *h)
 {
     const struct history_part *part;
 
+    if (h->search.is_quiet) { /* the newest list is as it was */
+        stay_quiet(h);
+        return;
+    }
     if (search_order(h) || looks_at_newest(h))
         return;
     while (h->i > 0 && !(h->now.is_time && h->now.time_us == DATETIME_NONE)) {

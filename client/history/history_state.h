@@ -230,10 +230,6 @@ bool history_waits(struct history *h, const struct problem *why);
  * begun, the part `i`, the last of `pages`. False: the history is gone. */
 bool history_load(struct history *h, enum history_document document);
 
-/* The newest list, that of the place, has nothing new: goes on with what else
- * may be new. */
-void history_stay_quiet(struct history *h);
-
 /* One step of HISTORY_SEARCH: loads a document, goes on to HISTORY_READ, or
  * ends. */
 void history_search(struct history *h);
