@@ -191,6 +191,7 @@ struct baseline {
     size_t n_documents;           /* of `parts`, no packages */
     unsigned n_readings;          /* that did not agree with what came after */
     char doubt[600];              /* why it may not be complete; "": it is */
+    struct problem lost;          /* why the first lost part cannot be had */
     struct document_stream *reading;
     struct dump *dump;
     unsigned n_attempts;
@@ -360,6 +361,7 @@ add_child(struct baseline *b, const struct document_entry *entry,
 
     like.depth++;
     like.is_package = is_package;
+    like.is_alone = head->kind == DOCUMENT_ROBOTS;
     like.length = entry->change.length;
     like.has_time |=
         head->at_us != DATETIME_NONE || entry->at_us != DATETIME_NONE;
@@ -513,6 +515,22 @@ keep_document(struct baseline *b, const struct document_stream_end *end)
     return true;
 }
 
+/* A robots.txt names Sitemaps that do not depend on each other. True: this one
+ * is dead; the others are read, and the reading is in doubt (R-401). */
+static bool
+does_without(struct baseline *b, const struct problem *why)
+{
+    if (!b->now.is_alone || b->is_checking ||
+        (why->rc != STATUS_REFUSED && why->rc != STATUS_GONE &&
+         why->rc != STATUS_MALFORMED))
+        return false;
+    if (!b->lost.rc)
+        b->lost = *why;
+    snprintf(b->doubt, sizeof(b->doubt), "%.500s", b->lost.text);
+    go_on(b);
+    return true;
+}
+
 static void judge_check(struct baseline *b,
                         const struct document_stream_end *end);
 
@@ -524,7 +542,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
     const struct document_head *head = end->head;
 
     b->reading = NULL;
-    if (b->why.rc || waits_for_retry(b, why))
+    if (b->why.rc || waits_for_retry(b, why) || does_without(b, why))
         return;
     if (why->rc) {
         b->why = *why;
@@ -601,6 +619,7 @@ begin_reading(struct baseline *b, const char *url)
     b->n_documents = b->checked = 0;
     b->has_list = b->is_checking = b->is_changed = false;
     b->doubt[0] = '\0';
+    problem_clear(&b->lost);
     b->n_attempts = 0;
     b->pause_ms = PAUSE_FIRST;
     add_part(b, &first, slice_of(url), (struct slice){NULL, 0});
@@ -790,6 +809,10 @@ on_turn(void *user)
     if (part) {
         b->now = *part;
         start_next(b);
+    } else if (b->lost.rc && !b->has_list) {
+        b->why = b->lost;
+        timer_start(b->turn, 0);
+        return;
     } else if (b->n_known > 0 && !b->has_list) {
         fail_baseline(b, STATUS_MALFORMED,
                       "its index leads in a circle, and to no list");

@@ -27,6 +27,7 @@ struct part {
     bool is_package;
     bool has_time; /* a document above it has a time ... */
     bool has_seq;  /* ... a seq */
+    bool is_alone; /* a robots.txt names it: other parts count without it */
 
     /* Of a document that was read, to see whether it is still the same. */
     char *etag; /* NULL: none */

@@ -137,7 +137,6 @@ def check_same(heratio, directory):
 
 
 #
-@pytest.mark.xfail(strict=True, reason="no command compares by itself yet")
 @pytest.mark.parametrize("heratio", [False, True], indirect=True, ids=["at once", "later"])
 def test_a_mirror_has_what_the_source_has(heratio, run, tmp_path):
     random = choices()
