@@ -98,7 +98,6 @@ run_audit(const struct arguments *arguments)
     struct mirror_output m = {
         .is_json = given[OPTION_JSON] != NULL,
         .has_no_progress = given[OPTION_NO_PROGRESS] != NULL,
-        .is_audit = true,
         .skips_bad = given[OPTION_SKIP_BAD] != NULL,
     };
     struct td_audit_options how = {
@@ -131,6 +130,8 @@ run_audit(const struct arguments *arguments)
     progress_clear();
     if (rc == TD_OK || rc == TD_DIFFERENT)
         print_result(&m, &result);
+    if (m.as_of[0] && !m.is_doubtful && !m.is_json)
+        say("complete as of %s", m.as_of);
     if (m.is_deaf)
         return cannot_write(m.error);
     if (rc == TD_STOPPED) {

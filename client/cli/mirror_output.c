@@ -235,7 +235,7 @@ tell_event(struct mirror_output *m, const struct td_sync_event *e)
         say("not known to be complete: %s", why);
         return;
     case TD_SYNC_COMPLETE:
-        if (m->is_verbose || m->is_audit || m->is_doubtful)
+        if (m->is_verbose || m->is_doubtful)
             say("complete as of %s", e->as_of);
         return;
     case TD_SYNC_HELD:
@@ -259,6 +259,9 @@ note_certainty(struct mirror_output *m, const struct td_sync_event *e)
 {
     if (e->what == TD_SYNC_DOUBT || e->what == TD_SYNC_COMPLETE)
         m->is_doubtful = e->what == TD_SYNC_DOUBT;
+    if (e->what == TD_SYNC_COMPLETE && e->as_of &&
+        (!m->as_of[0] || strcmp(e->as_of, m->as_of) < 0))
+        snprintf(m->as_of, sizeof(m->as_of), "%s", e->as_of);
 }
 
 void
@@ -279,5 +282,6 @@ mirror_output_event(const struct td_sync_event *event, void *user)
         m->trouble[0] = '\0';
     tell_event(m, event);
     note_certainty(m, event);
-    show_progress(event);
+    if (event->what != TD_SYNC_COMPLETE)
+        show_progress(event);
 }

@@ -52,16 +52,16 @@ void mirror_output_held(uint64_t n, uint64_t n_of);
  * error, and a bar there if that is a terminal. */
 struct mirror_output {
     bool is_json;
-    bool is_verbose;                 /* each file, too */
-    bool has_no_progress;            /* --no-progress */
-    bool is_audit;                   /* says since when it is complete */
-    bool is_doubtful;                /* some set is not known to be complete */
-    bool is_deaf;                    /* the reader closed standard output */
-    bool skips_bad;                  /* --skip-bad */
-    bool has_left_out;               /* rows that cannot be used */
-    int error;                       /* why; of errno.h */
-    struct td_client *client;        /* stopped if is_deaf */
-    struct td_sync_event last;       /* numbers alone */
+    bool is_verbose;           /* each file, too */
+    bool has_no_progress;      /* --no-progress */
+    char as_of[40];            /* the earliest set is complete as of; "" */
+    bool is_doubtful;          /* some set is not known to be complete */
+    bool is_deaf;              /* the reader closed standard output */
+    bool skips_bad;            /* --skip-bad */
+    bool has_left_out;         /* rows that cannot be used */
+    int error;                 /* why; of errno.h */
+    struct td_client *client;  /* stopped if is_deaf */
+    struct td_sync_event last; /* numbers alone */
     char position[TD_POSITION_SIZE]; /* the last caught-up one */
     char trouble[256];               /* the last one printed; "": none */
 };

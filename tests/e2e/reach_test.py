@@ -75,7 +75,7 @@ def test_no_resource_is_fetched_from_this_machine(
 
 
 # Documents are no other than resources: parts of an index, and where a list redirects.
-@pytest.mark.parametrize("command", ["sync", "follow", "get", "full", "verify"])
+@pytest.mark.parametrize("command", ["sync", "follow", "get", "harvest", "verify"])
 def test_no_document_is_fetched_from_this_machine(
     near, start_site, run, tmp_path, command, broker
 ):
@@ -89,7 +89,10 @@ def test_no_document_is_fetched_from_this_machine(
         "follow": ("follow", "URL", "--from-start", "--until-caught-up"),
         "get": ("get", "URL"),
         "verify": ("verify", "URL"),
-        "full": ("publish", broker.set().url, "--full", "URL"),
+        "harvest": (
+            *("harvest", "URL", broker.set().url, "--once"),
+            *("--state", tmp_path / "state"),
+        ),
     }
     for path in ("/index.xml", "/moved.xml"):
         url = source.link(path)
