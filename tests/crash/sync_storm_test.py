@@ -72,7 +72,7 @@ class Resources:
         }
         files = [path for path in directory.rglob("*") if not path.is_dir()]
         own = directory / ".tidings"
-        state = [own / "lock", *own.glob("mirror.db*")]
+        state = [own / "lock", *own.glob("mirror.db*"), *own.glob("list-*.db-read*")]
         found = {path: path.read_bytes() for path in files if path not in state}
         assert sorted(found) == sorted(wanted)
         for path, content in wanted.items():
