@@ -388,8 +388,10 @@ on_turn(void *user)
             end_stream(r);
             return;
         }
-        if (r->is_fetched && r->spool && r->held.size == 0)
+        if (r->is_fetched && r->spool && r->held.size == 0) {
             read_spool(r);
+            continue; /* it may have failed */
+        }
         if ((r->held.size > 0 && r->document) || r->is_fetched) {
             read_some(r);
             continue;
