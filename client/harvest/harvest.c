@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/db.h"
 #include "client/harvest/harvest_report.h"
 #include "proto/datetime.h"
 
@@ -342,7 +344,7 @@ open_follower(struct reader *r)
         .on_trouble = on_trouble,
         .poll_ms = how->every_ms,
         .baseline = TD_BASELINE_GONE,
-        .listing = how->is_dry ? NULL : r->listing,
+        .listing = r->listing,
         .max_delete_percent = how->max_delete,
         .until_caught_up = how->is_once,
         .accept_deletions = how->accept_deletions,
@@ -380,10 +382,57 @@ open_follower(struct reader *r)
 
 /* Readers */
 
+/* The files of a listing: copies those that exist to names that begin with
+ * `to`; NULL: removes them. */
+static bool
+each_file(const char *listing, const char *to, struct problem *why)
+{
+    static const char *const ends[] = {"", "-read"};
+    bool is_good = true;
+
+    for (size_t i = 0; is_good && i < sizeof(ends) / sizeof(ends[0]); i++) {
+        char *from = NULL, *copy = NULL;
+
+        if (asprintf(&from, "%s%s", listing, ends[i]) < 0 ||
+            (to && asprintf(&copy, "%s%s", to, ends[i]) < 0))
+            is_good = false;
+        else if (access(from, F_OK) == 0)
+            is_good = to ? !db_copy(from, copy, why) : !db_unlink(from, NULL);
+        free(from);
+        free(copy);
+    }
+    return is_good;
+}
+
+/* A dry run reads and changes a copy: else it would not hold back what a real
+ * run holds back. */
+static bool
+copy_listing(struct reader *r)
+{
+    const char *state = harvest_db_copied(r->harvest->target.db);
+    struct problem why = {.text = ""};
+    char *copy = NULL;
+    bool is_good = !state || asprintf(&copy, "%s.list-%lld", state,
+                                      (long long)r->feed.part.id) >= 0;
+
+    if (is_good && copy)
+        is_good = each_file(r->listing, copy, &why);
+    if (!is_good && copy) {
+        each_file(copy, NULL, NULL);
+        free(copy);
+        copy = NULL;
+    }
+    free(r->listing);
+    r->listing = copy;
+    return is_good;
+}
+
 static void
 free_reader(struct reader *r)
 {
     td_follower_close(r->follower);
+    if (r->harvest && r->harvest->options->is_dry && r->listing)
+        each_file(r->listing, NULL, NULL);
     free(r->url);
     free(r->listing);
     free(r);
@@ -417,6 +466,8 @@ add_reader(struct harvest *h, const struct harvest_source *source,
         r->listing = NULL;
         goto failed;
     }
+    if (h->options->is_dry && !copy_listing(r))
+        goto failed;
     r->feed.plan = &h->plan;
     r->feed.outbox = &h->outbox;
     r->feed.url = r->url;

@@ -315,6 +315,12 @@ harvest_db_close(struct harvest_db *h)
 }
 
 const char *
+harvest_db_copied(const struct harvest_db *h)
+{
+    return h->copy;
+}
+
+const char *
 harvest_db_trouble(const struct harvest_db *h)
 {
     return h->why.text;

@@ -53,6 +53,9 @@ struct harvest_db *harvest_db_open(const char *path, const char *target,
                                    bool is_dry, struct problem *why);
 void harvest_db_close(struct harvest_db *db); /* NULL is allowed */
 
+/* The path of the copy that a dry run works on; NULL: there is none. */
+const char *harvest_db_copied(const struct harvest_db *db);
+
 /* All functions below return false if the file failed; harvest_db_trouble says
  * why then. */
 const char *harvest_db_trouble(const struct harvest_db *db);

@@ -139,6 +139,19 @@ def test_a_dry_run_shows_what_would_be_held_back(site, harvest, target):
     assert report(target)["held_back"] == 0
 
 
+# it reads the last reading of the list, and so knows which bad row is new.
+def test_a_dry_run_holds_back_what_a_run_would(site, harvest, target):
+    source = Sitemap(site)
+    source.publish({"/files/a.txt": "a", "/files/b.txt": "b"})
+    harvest(source)
+    good = f"<url><loc>{site.link('/files/a.txt')}</loc></url>\n"
+    site.put(source.start, urlset([good, "<url><loc>http:///x</loc></url>\n"]))
+    for how in (["--dry-run"], []):
+        done = harvest(source, *how, status=1)
+        assert "held back: 1 of 2 deletions" in done.errors()
+        assert "0 deleted, 1 held back, 1 left out" in done.output()
+
+
 # A resource is in the set as long as one source has it.
 def test_several_sources_feed_one_set(site, harvest, target):
     one, two = Listed(site, "/one.xml"), Listed(site, "/two.xml")
