@@ -101,8 +101,8 @@ struct set {
         _Atomic(uint64_t) last, files, bytes, missing;
     } content_counts;
 
-    /* Deletions of the last upload of all resources that wait for consent, since
-     * the start of the process. Relaxed: only reported. */
+    /* Deletions of the last upload of all resources that wait for consent,
+     * since the start of the process. Relaxed: only reported. */
     _Atomic(uint64_t) held_back;
 
     /* Connected now, by transport; push counts them. Relaxed: only reported. */

@@ -12,9 +12,9 @@
 #include <zlib.h>
 
 #include "client/tidings.h"
+#include "tests/support/made_lists.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
-#include "tests/support/made_lists.h"
 
 #define EPOCH "0123456789abcdef"
 #define OTHER "fedcba9876543210"

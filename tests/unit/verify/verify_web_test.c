@@ -9,10 +9,10 @@
 
 #include "client/tidings.h"
 #include "tests/clock.h"
+#include "tests/support/made_lists.h"
 #include "tests/support/site.h"
 #include "tests/test.h"
 #include "tests/unit/lib/transfers.h"
-#include "tests/support/made_lists.h"
 
 #define XML "application/xml"
 #define NAMESPACES                                           \
