@@ -195,9 +195,8 @@ static const char *const sql[STATEMENTS] = {
     [INSERT_KEY] =
         "INSERT INTO keys(key, id) VALUES(?1,?2) ON CONFLICT DO NOTHING",
     [FIND_KEY] = "SELECT id FROM keys WHERE key=?",
-    [INSERT_ABOUT] =
-        "INSERT INTO about(epoch, after, max_delete, n, accepted, left_out)"
-        " VALUES(?,?,?,?,?,?)",
+    [INSERT_ABOUT] = ("INSERT INTO about(epoch, after, max_delete, n,"
+                      " accepted, left_out) VALUES(?,?,?,?,?,?)"),
 };
 
 /* The file is worthless before it is complete: no journal, no fsync. */
