@@ -682,7 +682,7 @@ read_foreign(struct document_reader *d, const struct xml_attribute *a,
     starve(d, rc);
 }
 
-/* R-417: a word that is not known is never taken for one that is. R-404: in a
+/* R-417: the reader never guesses the meaning of an unknown word. R-404: in a
  * list of resources it is out of place, and a "deleted" one makes no sense. */
 static void
 read_change(struct document_reader *d, struct slice value)
