@@ -6,6 +6,7 @@
 
 #include "base/suggest.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 #include "proto/uri.h"
 
 static enum status
@@ -631,8 +632,8 @@ options_arguments(const struct options *options, int argc, char **argv,
     enum status rc = STATUS_OK;
 
     memset(given, 0, sizeof(*given));
-    given->given = calloc((size_t)argc + 1, sizeof(given->given[0]));
-    given->operands = calloc((size_t)argc + 2, sizeof(given->operands[0]));
+    given->given = memory_new((size_t)argc + 1, sizeof(given->given[0]));
+    given->operands = memory_new((size_t)argc + 2, sizeof(given->operands[0]));
     if (!given->given || !given->operands)
         return problem_memory(why);
     for (int i = 1; !rc && !given->wish && i < argc; i++)
