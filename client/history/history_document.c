@@ -123,25 +123,12 @@ take_part(struct history *h, const struct document_entry *e,
     return rc;
 }
 
-/* The marks of the place's list, if they are kept and sum up to the place. */
-static bool
-use_known_marks(struct history *h)
-{
-    const struct source_position *place = &h->origin.place;
-    const uint64_t *marks;
-    size_t n = read_lists_marks(h->plan.lists, place->list, &marks);
-
-    if (!n || n < place->n_read || !place->n_read ||
-        marks_sum(marks, (size_t)place->n_read) != place->sum)
-        return true;
-    return mark_set_init(&h->list.past.known, marks, (size_t)place->n_read);
-}
-
 static enum status
 on_entry(const struct document_entry *e, const struct document_head *head,
          void *user)
 {
     struct history *h = user;
+    const struct source_position *place = &h->origin.place;
 
     /* The archive turns out to be a list. */
     if (h->document == DOCUMENT_OLDER && e->has_kind && !head->is_index) {
@@ -168,7 +155,9 @@ on_entry(const struct document_entry *e, const struct document_head *head,
             h->root.first_us = e->when_us;
         return STATUS_OK;
     }
-    if (h->list.wants_known && !use_known_marks(h))
+    if (h->list.wants_known &&
+        !read_lists_known(h->plan.lists, place->list, place->n_read, place->sum,
+                          &h->list.past.known))
         return STATUS_MEMORY;
     h->list.wants_known = false;
     return list_entries_add(&h->list.kept, e, &h->list.past);
@@ -353,7 +342,7 @@ expect_list(struct history *h, const char *url)
     const struct history_origin *o = &h->origin;
     struct list_past *past = &h->list.past;
     uint64_t list = history_hash(FNV1A_BEGIN, slice_of(url));
-    const struct read_list *read = read_lists_find(h->plan.lists, list);
+    struct read_list read;
 
     mark_set_fini(&past->known);
     *past = (struct list_past){.after = h->now, .has_all = h->now.is_end};
@@ -372,14 +361,14 @@ expect_list(struct history *h, const char *url)
         past->mark = h->now.mark;
     } else if (o->is_passed || (o->has_part && h->i > o->part)) {
         past->is_by_order = h->list.is_whole = true;
-    } else if (!o->has_lists || !read) {
+    } else if (!o->has_lists || !read_lists_find(h->plan.lists, list, &read)) {
         expect_place(past, &h->now);
         past->is_other = true;
         h->list.is_whole = o->has_lists;
-    } else if (!read->is_skipped) {
+    } else if (!read.is_skipped) {
         past->is_by_order = true;
-        past->n = read->n;
-        past->sum = read->sum;
+        past->n = read.n;
+        past->sum = read.sum;
         mark_set_fini(&past->known);
         return;
     } else {

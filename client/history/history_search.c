@@ -200,14 +200,13 @@ choose_older(struct history *h)
     for (size_t k = 0, n_lists = 0;
          k < n && k < AGAIN_TRIES && n_lists < AGAIN_LISTS; k++) {
         size_t i = (first + k) % n;
-        const struct read_list *read =
-            read_lists_find(h->plan.lists, history_url(h, i));
+        struct read_list read;
 
-        if (!read || read->is_skipped || read->n > left ||
-            h->parts.all[i].is_package)
+        if (!read_lists_find(h->plan.lists, history_url(h, i), &read) ||
+            read.is_skipped || read.n > left || h->parts.all[i].is_package)
             continue;
         h->parts.all[i].is_again = true;
-        left -= read->n;
+        left -= read.n;
         n_lists++;
         if (i < h->search.first)
             h->search.first = i;

@@ -165,10 +165,10 @@ history_url(const struct history *h, size_t i)
 bool
 history_was_read(const struct history *h, size_t i)
 {
-    const struct read_list *read =
-        read_lists_find(h->plan.lists, history_url(h, i));
+    struct read_list read;
 
-    return read && read->row == h->parts.all[i].row;
+    return read_lists_find(h->plan.lists, history_url(h, i), &read) &&
+           read.row == h->parts.all[i].row;
 }
 
 bool
@@ -192,34 +192,37 @@ history_doubt(struct history *h, const char *format, ...)
 
 /* Notes the lists that are older than the place: a later history does not take
  * them for new ones. */
-static bool
-note_older_parts(struct history *h)
+static enum status
+note_older_parts(struct history *h, struct problem *why)
 {
-    for (size_t i = 0; h->plan.lists && h->now.is_time && i < h->parts.n; i++) {
+    struct read_list known;
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; h->plan.lists && h->now.is_time && i < h->parts.n && !rc;
+         i++) {
         struct read_list list = {.url = history_url(h, i),
                                  .row = h->parts.all[i].row,
                                  .is_skipped = true};
 
-        if (!read_lists_find(h->plan.lists, list.url) &&
-            list.url != h->now.list && !h->parts.all[i].is_read &&
-            !read_lists_note(h->plan.lists, &list, NULL))
-            return false;
+        if (list.url != h->now.list && !h->parts.all[i].is_read &&
+            !read_lists_find(h->plan.lists, list.url, &known))
+            rc = read_lists_note(h->plan.lists, &list, NULL, why);
     }
-    return true;
+    return rc;
 }
 
 bool
 history_end_well(struct history *h)
 {
-    struct problem why = {.text = ""};
+    struct problem why;
 
-    if (!note_older_parts(h))
-        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    problem_clear(&why);
+    if (note_older_parts(h, &why))
+        return history_end(h, &why);
     if (h->plan.etag && h->list.etag[0])
         memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
     if (h->plan.is_closed)
         *h->plan.is_closed = h->is_top_closed;
-    problem_clear(&why);
     return history_end(h, &why);
 }
 
