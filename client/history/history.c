@@ -85,7 +85,9 @@ on_timer(void *user)
         return;
     if (h->retry.has_failed) {
         h->retry.has_failed = false;
-        history_rewind(h);
+        list_entries_rewind(&h->list.kept, &h->retry.before, &h->list.past);
+        history_parts_cut(&h->found, h->retry.n_found);
+        history_parts_cut(&h->older.documents, h->retry.n_older);
         history_load(h, h->document);
         return;
     }
@@ -95,6 +97,7 @@ on_timer(void *user)
             .place = h->now,
             .has_lists = h->now.has_list &&
                          read_lists_find(h->plan.lists, h->now.list, &read),
+            .n_again = h->now.has_list || h->now.mark ? 0 : h->now.n_at,
         };
         if (h->plan.offered->change_list) {
             history_load(h, DOCUMENT_TOP);
@@ -129,7 +132,6 @@ history_start(struct td_client *client, const struct history_plan *plan,
     h->on_end = on_end;
     h->retry.pause_ms = PAUSE_FIRST;
     h->user = user;
-    h->moment.when_us = DATETIME_NONE;
     list_entries_init(&h->list.kept);
     history_clear_root(h);
     h->list.head.from_us = h->list.head.until_us = DATETIME_NONE;

@@ -74,30 +74,9 @@ row_of(const struct document_entry *e)
     return hash;
 }
 
-/* Adds a package, or its manifest if that has an address of its own. */
-static enum status
-take_package(struct history *h, const struct document_entry *e)
-{
-    size_t n = h->found.n;
-    struct slice url = e->change.loc;
-    bool is_package = true;
-    enum status rc;
-
-    for (size_t i = 0; i < e->n_links && is_package; i++)
-        if (slice_is(e->links[i].rel, "contents")) {
-            url = e->links[i].href;
-            is_package = false;
-        }
-    rc = history_parts_add(&h->found, url, e->from_us, e->until_us);
-    if (!rc && h->found.n > n) {
-        h->found.all[n].is_package = is_package;
-        h->found.all[n].row = row_of(e);
-    }
-    return rc;
-}
-
-/* Adds an entry of an archive, index or dump: a list, a package, or another
- * document of the same kind. */
+/* Adds an entry of an archive, index or dump: a list, a package, or its
+ * manifest if that has an address of its own, or another document of the same
+ * kind. */
 static enum status
 take_part(struct history *h, const struct document_entry *e,
           const struct document_head *head)
@@ -107,20 +86,22 @@ take_part(struct history *h, const struct document_entry *e,
     bool leads_on = slice_is(e->capability, "changelist-archive") ||
                     slice_is(e->capability, "changedump") ||
                     c == CAP_CHANGEDUMP_ARCHIVE;
-    size_t n = h->found.n;
-    enum status rc;
+    struct history_part part = {.from_us = e->from_us,
+                                .until_us = e->until_us,
+                                .is_package = c == CAP_CHANGEDUMP,
+                                .row = row_of(e)};
+    struct slice url = e->change.loc;
 
     if (h->document == DOCUMENT_OLDER && head->is_index)
         leads_on |= c == CAP_CHANGELIST_ARCHIVE || c == CAP_CHANGEDUMP;
     if (leads_on)
-        return history_parts_add(&h->older.documents, e->change.loc,
-                                 DATETIME_NONE, DATETIME_NONE);
-    if (c == CAP_CHANGEDUMP)
-        return take_package(h, e);
-    rc = history_parts_add(&h->found, e->change.loc, e->from_us, e->until_us);
-    if (!rc && h->found.n > n)
-        h->found.all[n].row = row_of(e);
-    return rc;
+        return history_parts_add(&h->older.documents, url, NULL);
+    for (size_t i = 0; i < e->n_links && part.is_package; i++)
+        if (slice_is(e->links[i].rel, "contents")) {
+            url = e->links[i].href;
+            part.is_package = false;
+        }
+    return history_parts_add(&h->found, url, &part);
 }
 
 static enum status
@@ -133,8 +114,9 @@ on_entry(const struct document_entry *e, const struct document_head *head,
     /* The archive turns out to be a list. */
     if (h->document == DOCUMENT_OLDER && e->has_kind && !head->is_index) {
         const char *url = h->older.documents.all[h->older.i - 1].url;
-        enum status rc = history_parts_add(&h->found, slice_of(url),
-                                           head->from_us, head->until_us);
+        const struct history_part part = {.from_us = head->from_us,
+                                          .until_us = head->until_us};
+        enum status rc = history_parts_add(&h->found, slice_of(url), &part);
 
         return rc ? rc : STATUS_STOPPED;
     }
@@ -399,7 +381,9 @@ history_load(struct history *h, enum history_document document)
         clear_list(h);
         expect_list(h, url_of(h));
     }
-    history_mark(h);
+    h->retry.before = h->list.kept;
+    h->retry.n_found = h->found.n;
+    h->retry.n_older = h->older.documents.n;
     request = (struct document_fetch_request){.url = url_of(h),
                                               .etag = etag_of(h, document),
                                               .silence_s = h->plan.silence_s};
@@ -465,7 +449,7 @@ reads_next_page(struct history *h)
 
     if (!h->root.next || !strcmp(h->root.next, first_page(h)))
         return false;
-    rc = history_parts_add(&h->list.pages, slice_of(h->root.next), 0, 0);
+    rc = history_parts_add(&h->list.pages, slice_of(h->root.next), NULL);
     if (rc || h->list.pages.n > PAGES_MAX) {
         fail_reading(h, rc);
         return true;
@@ -630,7 +614,7 @@ end_top(struct history *h, const struct document_fetch_answer *answer)
     }
     h->is_top_closed = answer->head->until_us != DATETIME_NONE;
     rc = history_parts_add(&h->parts, slice_of(h->plan.offered->change_list),
-                           DATETIME_NONE, DATETIME_NONE);
+                           NULL);
     if (rc)
         history_fail(h, STATUS_MEMORY, NO_MEMORY);
     else

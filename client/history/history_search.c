@@ -41,8 +41,7 @@ is_older(struct history *h, const char *url)
     enum status rc = STATUS_OK;
 
     if (url)
-        rc = history_parts_add(&h->older.documents, slice_of(url),
-                               DATETIME_NONE, DATETIME_NONE);
+        rc = history_parts_add(&h->older.documents, slice_of(url), NULL);
     return !rc && h->older.documents.n > n;
 }
 
@@ -82,6 +81,7 @@ static void
 look_further(struct history *h)
 {
     struct history_part *first = h->parts.n ? &h->parts.all[0] : NULL;
+    struct history_part before = {.from_us = DATETIME_NONE};
     enum status rc;
 
     if (h->older.i < h->older.documents.n) {
@@ -96,8 +96,8 @@ look_further(struct history *h)
         h->i = 0;
         history_load(h, DOCUMENT_PROBE);
     } else if (first && first->prev) {
-        rc = history_parts_add(&h->found, slice_of(first->prev), DATETIME_NONE,
-                               first->from_us);
+        before.until_us = first->from_us;
+        rc = history_parts_add(&h->found, slice_of(first->prev), &before);
         if (rc) {
             history_overflows(h, rc);
             return;

@@ -47,8 +47,6 @@ history_forget(struct history *h)
     h->search = (struct history_search){.has_looked = false};
     h->list.is_loaded = h->has_told = h->older.has_parts = h->is_top_closed =
         false;
-    h->moment =
-        (struct history_moment){.when_us = DATETIME_NONE, .met = h->moment.met};
     h->list.etag[0] = '\0';
 }
 
@@ -82,7 +80,6 @@ history_free(struct history *h)
     mark_set_fini(&h->list.past.known);
     mark_set_fini(&h->list.last);
     forget_documents(h);
-    free(h->moment.met);
     free(h);
 }
 
@@ -288,23 +285,6 @@ history_again(struct history *h)
 }
 
 /* Another attempt */
-
-void
-history_mark(struct history *h)
-{
-    h->retry.before = (struct history_mark){.kept = h->list.kept,
-                                            .n_found = h->found.n,
-                                            .n_older = h->older.documents.n};
-}
-
-/* Drops what a broken document had added: it will be read again. */
-void
-history_rewind(struct history *h)
-{
-    list_entries_rewind(&h->list.kept, &h->retry.before.kept, &h->list.past);
-    history_parts_cut(&h->found, h->retry.before.n_found);
-    history_parts_cut(&h->older.documents, h->retry.before.n_older);
-}
 
 bool
 history_waits(struct history *h, const struct problem *why)
