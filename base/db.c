@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/memory.h"
+
 /* How long a reader or the writer waits for a lock that SQLite holds only for
  * moments (recovery, the start of a WAL); nothing else ever waits. */
 #define BUSY_MS 5000
@@ -443,7 +445,8 @@ prepare_all(struct db *db, struct problem *why)
     int n = db->kind->n_sql;
     enum status rc = STATUS_OK;
 
-    db->statements = calloc((size_t)n + N_TRANSACTION, sizeof(*db->statements));
+    db->statements =
+        memory_new((size_t)n + N_TRANSACTION, sizeof(*db->statements));
     if (!db->statements)
         return problem_memory(why);
     for (int i = 0; !rc && i < n; i++)
