@@ -165,7 +165,7 @@ db_keep(struct db *db, sqlite3_stmt **statement, const char *sql,
     db->is_damaged |= rc && sqlite3_errcode(db->handle) == SQLITE_ERROR;
     if (rc)
         return rc;
-    kept = malloc(sizeof(*kept));
+    kept = memory_room(sizeof(*kept));
     if (!kept) {
         sqlite3_finalize(*statement);
         *statement = NULL;
