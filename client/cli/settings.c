@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/commands/option_file.h"
-#include "client/lib/headers.h"
+#include "client/lib/servers.h"
 
 #define ROW_OF struct server_options
 #include "base/option_rows.h"
@@ -304,8 +304,8 @@ is_same_server(const char *one, const char *other)
     struct buf a, b;
     bool is_same;
 
-    headers_server(&a, one);
-    headers_server(&b, other);
+    server_name(&a, one);
+    server_name(&b, other);
     is_same = a.size > 0 && !a.failed && !b.failed && a.size == b.size &&
               !memcmp(a.data, b.data, a.size);
     buf_fini(&a);

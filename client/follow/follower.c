@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "client/lib/pause.h"
-#include "client/lib/tokens.h"
 
 /* A broker that ends loses all its clients at once: they return spread over so
  * many milliseconds. */
@@ -468,7 +467,7 @@ awaits_token(const struct td_follower *f, const struct problem *why)
 {
     return why->rc == STATUS_REFUSED && why->http_status == 401 &&
            f->connection.was_heard &&
-           tokens_may_change(f->client->tokens, f->options.url);
+           servers_may_change_token(&f->client->servers, f->options.url);
 }
 
 bool

@@ -11,7 +11,6 @@
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_fields.h"
-#include "client/lib/tokens.h"
 #include "proto/slice.h"
 
 #define ANSWER_MS 20000
@@ -102,8 +101,8 @@ live_finish(struct live *live, enum live_how how, const char *format, ...)
 static void
 renew_token(struct live *live)
 {
-    live->end.has_new_token =
-        tokens_renew(live->client->tokens, live->url, live->token_version);
+    live->end.has_new_token = servers_renew_token(
+        &live->client->servers, live->url, live->token_version);
 }
 
 void
@@ -300,7 +299,7 @@ live_start(struct td_client *client, const struct live_request *request,
     live->on_end = on_end;
     live->user = user;
     live->url = strdup(request->url);
-    tokens_find(client->tokens, request->url, &live->token_version);
+    servers_token(&client->servers, request->url, &live->token_version);
     live->timer = timer_new(client->loop, on_timer, live);
     live->own = calloc(1, live->transport->size);
     live->again = timer_new(client->loop, live->transport->go_on, live->own);

@@ -35,7 +35,6 @@
 #include "client/lib/fetch.h"
 #include "client/lib/json_slices.h"
 #include "client/lib/pause.h"
-#include "client/lib/tokens.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
 #include "proto/uri.h"
@@ -509,7 +508,7 @@ is_passing(struct shared_stream *s, const struct problem *why)
         return false;
     return fetch_meaning(why->http_status) == STATUS_UNREACHABLE ||
            (why->http_status == 401 && s->was_heard &&
-            tokens_may_change(s->client->tokens, s->url));
+            servers_may_change_token(&s->client->servers, s->url));
 }
 
 static void

@@ -22,7 +22,6 @@
 #include "client/follow/websocket_frames.h"
 #include "client/lib/curl_loop.h"
 #include "client/lib/fetch.h"
-#include "client/lib/tokens.h"
 #include "proto/http/ws_handshake.h"
 
 /* The head of the request; it includes the lines of td_header. */
@@ -196,7 +195,8 @@ read_refusal(struct websocket *w, bool is_ended)
         if (rc || answer.body.failed)
             buf_clear(&answer.body); /* only the status remains */
         if (answer.status == 401)
-            answer.note = tokens_note(w->live->client->tokens, w->live->url);
+            answer.note =
+                servers_token_note(&w->live->client->servers, w->live->url);
         live_finish_refused(w->live, &answer);
     }
     buf_fini(&answer.body);

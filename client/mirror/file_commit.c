@@ -208,11 +208,12 @@ add_item(struct items *items, enum item_kind kind,
     *item = (struct item){.kind = kind,
                           .id = r->id,
                           .version = r->version,
-                          .lastmod_us = r->lastmod_us,
+                          .lastmod_us = r->wanted.lastmod_us,
                           .second_us = r->have_second_us,
-                          .needs_digest = kind != GONE && !has_sha256(r->hash),
+                          .needs_digest =
+                              kind != GONE && !has_sha256(r->wanted.hash),
                           .path = strdup(r->path),
-                          .hash = slice_dup(r->hash)};
+                          .hash = slice_dup(r->wanted.hash)};
     items->n++;
     return item->path && item->hash ? item : NULL;
 }
@@ -348,13 +349,12 @@ clear_item(struct file_commit *g, struct item *item)
     bool is_found;
 
     if (!mirror_db_get(m->db, item->id, &r, &is_found))
-        return mirror_fail_db(m);
+        return false;
     if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != item->version)
         item->is_dropped = true;
     if (item->is_dropped || item->kind == THERE || !r.is_there)
         return true;
-    return mirror_write(m) &&
-           (mirror_db_doubt(m->db, item->id) || mirror_fail_db(m));
+    return mirror_write(m) && mirror_db_doubt(m->db, item->id);
 }
 
 static bool
@@ -392,7 +392,7 @@ remove_some(struct file_commit *g)
     for (int n = 0; n < REMOVALS && mirror_db_counts(m->db)->n_remove > 0;
          n++) {
         if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r, &is_found))
-            return mirror_fail_db(m);
+            return false;
         if (!is_found)
             return true;
         if (mirror_dir_remove(m->dir, r.path, &why))
@@ -431,7 +431,7 @@ note_item(struct file_commit *g, const struct item *item)
     bool is_found;
 
     if (!mirror_db_get(m->db, item->id, &r, &is_found))
-        return mirror_fail_db(m);
+        return false;
     if (!is_found)
         return true;
     /* The next call of the database takes back what it lent. */
@@ -441,21 +441,19 @@ note_item(struct file_commit *g, const struct item *item)
         is_good = mirror_db_note_loss(m->db, item->id);
     } else {
         buf_init(&hash, HASH_MAX);
-        buf_add_text(&hash, item->hash);
-        buf_add_text(&hash, item->hash[0] && item->digest[0] ? " " : "");
-        buf_add_text(&hash, item->digest);
+        buf_add_format(&hash, "%s%s%s", item->hash,
+                       item->hash[0] && item->digest[0] ? " " : "",
+                       item->digest);
         event.bytes = item->mark.size;
-        if (hash.failed) {
-            buf_fini(&hash);
-            return mirror_fail_memory(m);
-        }
-        is_good = mirror_db_note_file(m->db, item->id, item->version,
-                                      buf_slice(&hash), item->lastmod_us,
-                                      item->second_us, &item->mark);
+        is_good = hash.failed
+                      ? mirror_fail_memory(m)
+                      : mirror_db_note_file(m->db, item->id, item->version,
+                                            buf_slice(&hash), item->lastmod_us,
+                                            item->second_us, &item->mark);
         buf_fini(&hash);
     }
     if (!is_good)
-        return mirror_fail_db(m);
+        return false;
     m->n_done++;
     if (item->kind != THERE)
         mirror_tell(m, item->kind == GONE ? TD_SYNC_DELETED : TD_SYNC_WRITTEN,

@@ -53,23 +53,35 @@ mirror_fail(struct mirror *m, const struct problem *why)
 }
 
 bool
-mirror_fail_db(struct mirror *m)
-{
-    struct problem why = {.text = ""};
-
-    mirror_db_rollback(m->db);
-    m->has_writes = false;
-    problem(&why, STATUS_IO, "%s", mirror_db_trouble(m->db));
-    return mirror_fail(m, &why);
-}
-
-bool
 mirror_fail_memory(struct mirror *m)
 {
     struct problem why = {.text = ""};
 
     problem_memory(&why);
     return mirror_fail(m, &why);
+}
+
+/* The database cannot be read or written. */
+static void
+fail_db(void *user)
+{
+    struct mirror *m = user;
+    struct problem why = {.text = ""};
+
+    mirror_db_rollback(m->db);
+    m->has_writes = false;
+    problem(&why, STATUS_IO, "%s", mirror_db_trouble(m->db));
+    mirror_fail(m, &why);
+}
+
+bool
+mirror_open_db(struct mirror *m, const struct mirror_dir *home,
+               const char *name, struct problem *why)
+{
+    m->db = mirror_db_open(mirror_dir_state(home), name, why);
+    if (m->db)
+        mirror_db_on_failure(m->db, fail_db, m);
+    return m->db != NULL;
 }
 
 static bool
@@ -104,8 +116,6 @@ mirror_write(struct mirror *m)
     if (!mirror_has_room(m))
         return false;
     m->has_writes = mirror_db_begin(m->db);
-    if (!m->has_writes)
-        mirror_fail_db(m);
     return m->has_writes;
 }
 
@@ -115,7 +125,7 @@ mirror_settle(struct mirror *m)
     if (!m->has_writes)
         return true;
     if (!mirror_db_commit(m->db))
-        return mirror_fail_db(m);
+        return false;
     m->has_writes = false;
     return true;
 }

@@ -57,9 +57,13 @@ bool mirror_init(struct mirror *m, struct td_client *client,
 /* The directory, the database and the work are the caller's. */
 void mirror_fini(struct mirror *m);
 
+/* Opens the database `name` of a mirror's state; its failures end the run.
+ * False: `why` says why. */
+bool mirror_open_db(struct mirror *m, const struct mirror_dir *home,
+                    const char *name, struct problem *why);
+
 /* Ends the run; the first call sets the reason. Always false. */
 bool mirror_fail(struct mirror *m, const struct problem *why);
-bool mirror_fail_db(struct mirror *m);
 bool mirror_fail_memory(struct mirror *m);
 
 /* True if there is room for the state and for files on their way. False:

@@ -9,19 +9,17 @@
  */
 #include "client/mirror/mirror_db.h"
 
+#include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/buf.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
-
-/* Most bytes that one resource lends. */
-#define LENT_MAX (16 * 1024 * 1024)
 
 #define HOUR_US    INT64_C(3600000000)
 #define HOURS_KEPT 48
@@ -92,13 +90,21 @@ static const char opening[] =
 _Static_assert(sizeof(steps) / sizeof(steps[0]) == MIRROR_DB_VERSION,
                "a step for each version");
 
-#define RESOURCE                                                     \
-    "SELECT id, loc, path, todo, left_run, expected, have,"          \
-    " have_version, have_hash, have_lastmod, have_size, have_mtime," \
-    " bytes, left_version, have_second FROM resources "
-#define MEMBER                                                        \
-    "SELECT version, when_us, lastmod, hash, length, type, encoding," \
-    " links, set_id FROM members "
+/* The columns of struct mirror_db_description, as bind_description and
+ * read_description have them. */
+#define DESCRIPTION "when_us, lastmod, hash, length, type, encoding, links"
+
+/* A resource, and its description by the set with the latest one. */
+#define RESOURCE                                                            \
+    "SELECT id, loc, path, todo, left_run, expected, have, have_version,"   \
+    " have_hash, have_lastmod, have_size, have_mtime, bytes, left_version," \
+    " have_second, version, " DESCRIPTION " FROM resources"                 \
+    " LEFT JOIN members ON resource = id AND set_id = (SELECT set_id"       \
+    " FROM members WHERE resource = id ORDER BY when_us DESC, version DESC" \
+    " LIMIT 1) "
+
+/* The present generation of the set ?1. */
+#define GENERATION "(SELECT generation FROM sets WHERE id = ?1)"
 
 enum mirror_db_sql {
     SQL_COUNT,
@@ -106,12 +112,11 @@ enum mirror_db_sql {
     SQL_STATE_PUT,
     SQL_SOURCE_ADD,
     SQL_SOURCE,
-    SQL_SET,
     SQL_SET_ADD,
+    SQL_SET,
     SQL_SET_NEXT,
     SQL_SET_REACH,
     SQL_SET_CAUGHT_UP,
-    SQL_SET_GENERATION,
     SQL_SET_NEW_GENERATION,
     SQL_RESOURCE_ADD,
     SQL_RESOURCE_GONE,
@@ -126,12 +131,13 @@ enum mirror_db_sql {
     SQL_MEMBER_GONE,
     SQL_MEMBER_OLD,
     SQL_MEMBER_KEEP,
+    SQL_MEMBER_HOLD,
     SQL_MEMBERS_KEEP,
     SQL_MEMBERS_HOLD,
     SQL_MEMBERS_HELD,
     SQL_COMPARED_CLEAR,
     SQL_COMPARED_ADD,
-    SQL_COMPARED_NEXT,
+    SQL_COMPARED,
     SQL_DELETION_PUT,
     SQL_DELETION_GONE,
     SQL_DELETION_LATER,
@@ -146,7 +152,6 @@ enum mirror_db_sql {
     SQL_FIND_PATH,
     SQL_NEXT,
     SQL_WALK,
-    SQL_BEST,
     SQL_HOUR_ADD,
     SQL_HOUR_MOST,
     SQL_HOUR_OLD,
@@ -161,14 +166,13 @@ static const char *const sql[N_SQL] = {
     [SQL_STATE_PUT] = "INSERT OR REPLACE INTO state VALUES (?1, ?2)",
     [SQL_SOURCE_ADD] = "INSERT OR IGNORE INTO sources (url) VALUES (?1)",
     [SQL_SOURCE] = "SELECT url FROM sources ORDER BY n LIMIT 1 OFFSET ?1",
-    [SQL_SET] = "SELECT id, position FROM sets WHERE url = ?1",
     [SQL_SET_ADD] = "INSERT INTO sets (url, position, generation)"
                     " VALUES (?1, '', 1)",
+    [SQL_SET] = "SELECT id, position FROM sets WHERE url = ?1",
     [SQL_SET_NEXT] = "SELECT id, url FROM sets WHERE id > ?1"
                      " ORDER BY id LIMIT 1",
     [SQL_SET_REACH] = "UPDATE sets SET position = ?2 WHERE id = ?1",
     [SQL_SET_CAUGHT_UP] = "UPDATE sets SET caught_up = ?2 WHERE id = ?1",
-    [SQL_SET_GENERATION] = "SELECT generation FROM sets WHERE id = ?1",
     [SQL_SET_NEW_GENERATION] = "UPDATE sets SET generation = generation + 1"
                                " WHERE id = ?1",
     [SQL_RESOURCE_ADD] = "INSERT INTO resources VALUES"
@@ -190,30 +194,32 @@ static const char *const sql[N_SQL] = {
                           " left_run = 0 WHERE id = ?1",
     [SQL_RESOURCE_LEAVE] = "UPDATE resources SET left_run = ?2,"
                            " left_version = ?3 WHERE id = ?1",
-    [SQL_MEMBER] = MEMBER "WHERE resource = ?1 AND set_id = ?2",
+    [SQL_MEMBER] = "SELECT version, " DESCRIPTION " FROM members"
+                   " WHERE set_id = ?1 AND resource = ?2",
     [SQL_MEMBER_PUT] = "INSERT OR REPLACE INTO members VALUES"
-                       " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                       " (?2, ?1, " GENERATION ", ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+                       " ?10)",
     [SQL_MEMBER_GONE] = "DELETE FROM members"
-                        " WHERE resource = ?1 AND set_id = ?2",
+                        " WHERE set_id = ?1 AND resource = ?2",
     [SQL_MEMBER_OLD] = "SELECT resource FROM members WHERE resource > ?3"
-                       " AND set_id = ?1 AND generation < ?2"
-                       " ORDER BY resource LIMIT 1",
-    [SQL_MEMBER_KEEP] = "UPDATE members SET generation = ?3"
-                        " WHERE resource = ?1 AND set_id = ?2",
-    [SQL_MEMBERS_KEEP] = "UPDATE members SET generation = ?2 WHERE set_id = ?1"
-                         " AND generation BETWEEN 1 AND ?2 - 1"
-                         " AND when_us > ?3",
+                       " AND set_id = ?1 AND generation < min(?2, " GENERATION
+                       ") ORDER BY resource LIMIT 1",
+    [SQL_MEMBER_KEEP] = "UPDATE members SET generation = " GENERATION
+                        " WHERE set_id = ?1 AND resource = ?2",
+    [SQL_MEMBER_HOLD] = "UPDATE members SET generation = 0"
+                        " WHERE set_id = ?1 AND resource = ?2",
+    [SQL_MEMBERS_KEEP] = "UPDATE members SET generation = " GENERATION
+                         " WHERE set_id = ?1 AND generation > 0"
+                         " AND when_us > ?2",
     [SQL_MEMBERS_HOLD] = "UPDATE members SET generation = 0"
-                         " WHERE set_id = ?1 AND generation < ?2",
+                         " WHERE set_id = ?1 AND generation < " GENERATION,
     [SQL_MEMBERS_HELD] = "SELECT count(*) FROM members"
                          " WHERE set_id = ?1 AND generation = 0",
     [SQL_COMPARED_CLEAR] = "DELETE FROM compared WHERE set_id = ?1",
     [SQL_COMPARED_ADD] = "INSERT OR REPLACE INTO compared VALUES"
                          " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    [SQL_COMPARED_NEXT] = "SELECT loc, when_us, lastmod, hash, length, type,"
-                          " encoding, links FROM compared"
-                          " WHERE loc > ?1 AND set_id = ?2"
-                          " ORDER BY loc LIMIT 1",
+    [SQL_COMPARED] = "SELECT loc, " DESCRIPTION " FROM compared"
+                     " WHERE set_id = ?1 ORDER BY loc",
     [SQL_DELETION_PUT] = "INSERT OR REPLACE INTO deletions VALUES (?1, ?2, ?3)",
     [SQL_DELETION_GONE] = "DELETE FROM deletions"
                           " WHERE set_id = ?1 AND loc = ?2",
@@ -229,19 +235,16 @@ static const char *const sql[N_SQL] = {
                         " AND have_second <= ?1 LIMIT 1",
     [SQL_SECOND_OVER] = "UPDATE resources SET have_second = 0,"
                         " have_version = 0, have_lastmod = ?2 WHERE id = ?1",
-    [SQL_MEMBER_NEXT] = "SELECT m.resource, r.loc, m.when_us, m.lastmod,"
-                        " m.hash, m.length, m.type, m.encoding, m.links"
-                        " FROM members m JOIN resources r ON r.id = m.resource"
-                        " WHERE m.resource > ?2 AND m.set_id = ?1"
-                        " ORDER BY m.resource LIMIT 1",
+    [SQL_MEMBER_NEXT] = "SELECT resource, loc, " DESCRIPTION
+                        " FROM members JOIN resources ON id = resource"
+                        " WHERE resource > ?2 AND set_id = ?1"
+                        " ORDER BY resource LIMIT 1",
     [SQL_LOOK] = RESOURCE "WHERE id = ?1",
     [SQL_FIND] = RESOURCE "WHERE loc = ?1",
-    [SQL_FIND_PATH] = RESOURCE "WHERE path = ?1",
+    [SQL_FIND_PATH] = "SELECT 1 FROM resources WHERE path = ?1",
     [SQL_NEXT] = RESOURCE "WHERE todo = ?1 AND todo <> 0 AND id > ?2"
                           " AND left_run <> ?3 ORDER BY id LIMIT 1",
-    [SQL_WALK] = RESOURCE "WHERE loc > ?1 ORDER BY loc LIMIT 1",
-    [SQL_BEST] = MEMBER "WHERE resource = ?1"
-                        " ORDER BY when_us DESC, version DESC LIMIT 1",
+    [SQL_WALK] = RESOURCE "ORDER BY loc",
     [SQL_HOUR_ADD] = "INSERT INTO hours VALUES (?1, max(?2, 0), ?3)"
                      " ON CONFLICT (hour) DO UPDATE SET n = max(n + ?2, 0),"
                      " n_of = max(n_of, ?3)",
@@ -270,12 +273,11 @@ struct mirror_db {
     struct mirror_db_counts counts;
     struct mirror_db_counts counts_before; /* of the open transaction */
     int64_t version_before;
-    int64_t set; /* the set with `generation`; 0: none */
-    int64_t generation;
     int64_t hour_first, hour_last; /* with removals in this transaction */
     bool has_hours;
-    struct buf lent; /* text and hashes of the last resource or URL */
     struct problem trouble;
+    void (*on_failure)(void *user); /* NULL: nobody hears */
+    void *user;
 };
 
 /* Steps of the database */
@@ -288,6 +290,8 @@ end_step(struct mirror_db *db, enum status rc)
         problem(&db->trouble, STATUS_IO,
                 "the state of the mirror cannot be written: no room on the "
                 "disk; the finished files stay; make room and run it again");
+    if (rc && db->on_failure)
+        db->on_failure(db->user);
     return !rc;
 }
 
@@ -297,97 +301,93 @@ kept_statement(const struct mirror_db *db, enum mirror_db_sql which)
     return db->base.statements[which];
 }
 
-/* Runs a statement to its next row or its end. */
-static bool
-step_to_row(struct mirror_db *db, enum mirror_db_sql which, bool *has_row)
+/* A length as a column has it. */
+static int64_t
+sql_of_length(uint64_t length)
 {
-    if (end_step(db, db_step(&db->base, kept_statement(db, which), has_row,
-                             NULL, &db->trouble)))
-        return true;
-    sqlite3_reset(kept_statement(db, which));
-    return false;
-}
-
-/* Runs it to its end, without rows. */
-static bool
-run_statement(struct mirror_db *db, enum mirror_db_sql which)
-{
-    return end_step(
-        db, db_run(&db->base, kept_statement(db, which), NULL, &db->trouble));
+    return length > INT64_MAX ? -1 : (int64_t)length;
 }
 
 static void
-bind_number(struct mirror_db *db, enum mirror_db_sql which, int n,
-            int64_t value)
+bind_description(sqlite3_stmt *s, int first,
+                 const struct mirror_db_description *t)
 {
-    sqlite3_bind_int64(kept_statement(db, which), n, value);
+    sqlite3_bind_int64(s, first, t->when_us);
+    sqlite3_bind_int64(s, first + 1, t->lastmod_us);
+    db_bind_bytes(s, first + 2, t->hash);
+    sqlite3_bind_int64(s, first + 3, sql_of_length(t->length));
+    db_bind_bytes(s, first + 4, t->type);
+    db_bind_bytes(s, first + 5, t->encoding);
+    db_bind_bytes(s, first + 6, t->links);
 }
 
-/* Runs a statement whose parameters are the `n` numbers to its end. */
-static bool
-run_numbers(struct mirror_db *db, enum mirror_db_sql which, int n,
-            const int64_t *numbers)
-{
-    for (int i = 0; i < n; i++)
-        bind_number(db, which, i + 1, numbers[i]);
-    return run_statement(db, which);
-}
-
-/* The same, to its next row or its end. */
-static bool
-step_numbers(struct mirror_db *db, enum mirror_db_sql which, int n,
-             const int64_t *numbers, bool *has_row)
-{
-    for (int i = 0; i < n; i++)
-        bind_number(db, which, i + 1, numbers[i]);
-    return step_to_row(db, which, has_row);
-}
-
+/* Lends the columns of DESCRIPTION from the present row. */
 static void
-bind_bytes(struct mirror_db *db, enum mirror_db_sql which, int n,
-           struct slice bytes)
+read_description(sqlite3_stmt *s, int first, struct mirror_db_description *t)
 {
-    db_bind_bytes(kept_statement(db, which), n, bytes);
+    int64_t length = sqlite3_column_int64(s, first + 3);
+
+    t->when_us = sqlite3_column_int64(s, first);
+    t->lastmod_us = sqlite3_column_int64(s, first + 1);
+    t->hash = db_column(s, first + 2);
+    t->length = length < 0 ? LENGTH_NONE : (uint64_t)length;
+    t->type = db_column(s, first + 4);
+    t->encoding = db_column(s, first + 5);
+    t->links = db_column(s, first + 6);
 }
 
-static void
-bind_text(struct mirror_db *db, enum mirror_db_sql which, int n,
-          const char *text)
-{
-    db_bind_text(kept_statement(db, which), n, slice_of(text));
-}
-
-/* Columns that are copied into `lent`. */
-struct lending {
-    struct slice *slices[8];
-    size_t at[8];
-    size_t n;
-};
-
-/* Copies a column; end_lending sets `*slice`, when all columns are there. */
-static void
-lend_column(struct mirror_db *db, struct lending *lending, struct slice *slice,
-            sqlite3_stmt *s, int column)
-{
-    struct slice bytes = db_column(s, column);
-
-    *slice = (struct slice){NULL, bytes.size};
-    lending->at[lending->n] = db->lent.size;
-    lending->slices[lending->n++] = slice;
-    buf_add(&db->lent, bytes.data, bytes.size);
-    buf_add(&db->lent, "", 1);
-}
-
+/*
+ * Runs a statement to its next row, or, with `has_row` NULL, to its end. The
+ * letters of `types` are the arguments behind it, one parameter each:
+ *
+ *     n  int64_t         t  const char *         b  struct slice
+ *     d  const struct mirror_db_description *, the last one: its columns
+ *
+ * A row is lent until the statement runs again, or the transaction ends.
+ */
 static bool
-end_lending(struct mirror_db *db, const struct lending *lending)
+run_sql(struct mirror_db *db, enum mirror_db_sql which, bool *has_row,
+        const char *types, ...)
 {
-    if (db->lent.failed) {
-        problem_memory(&db->trouble);
-        return false;
-    }
-    for (size_t i = 0; i < lending->n; i++)
-        lending->slices[i]->data = db->lent.data + lending->at[i];
-    return true;
+    sqlite3_stmt *s = kept_statement(db, which);
+    enum status rc;
+    va_list values;
+
+    sqlite3_reset(s);
+    va_start(values, types);
+    for (int i = 0; types[i]; i++)
+        if (types[i] == 'n')
+            sqlite3_bind_int64(s, i + 1, va_arg(values, int64_t));
+        else if (types[i] == 't')
+            db_bind_text(s, i + 1, slice_of(va_arg(values, const char *)));
+        else if (types[i] == 'b')
+            db_bind_bytes(s, i + 1, va_arg(values, struct slice));
+        else
+            bind_description(
+                s, i + 1, va_arg(values, const struct mirror_db_description *));
+    va_end(values);
+    rc = has_row ? db_step(&db->base, s, has_row, NULL, &db->trouble)
+                 : db_run(&db->base, s, NULL, &db->trouble);
+    if (rc)
+        sqlite3_reset(s);
+    return end_step(db, rc);
+}
+
+/* Goes to the next row of a statement. */
+static bool
+next_row(struct mirror_db *db, enum mirror_db_sql which, bool *has_row)
+{
+    return end_step(db, db_step(&db->base, kept_statement(db, which), has_row,
+                                NULL, &db->trouble));
+}
+
+/* Takes back all rows that are lent: an open one would keep SQLite from moving
+ * the WAL into the file. */
+static void
+end_rows(struct mirror_db *db)
+{
+    for (int i = 0; i < N_SQL; i++)
+        db_reset(db->base.statements[i]);
 }
 
 /* Opening */
@@ -397,21 +397,17 @@ read_state(struct mirror_db *db, const char *name, int64_t *value)
 {
     bool has_row;
 
-    bind_text(db, SQL_STATE, 1, name);
-    if (!step_to_row(db, SQL_STATE, &has_row))
+    if (!run_sql(db, SQL_STATE, &has_row, "t", name))
         return false;
     if (has_row)
         *value = sqlite3_column_int64(kept_statement(db, SQL_STATE), 0);
-    db_reset(kept_statement(db, SQL_STATE));
     return true;
 }
 
 static bool
 write_state(struct mirror_db *db, const char *name, int64_t value)
 {
-    bind_text(db, SQL_STATE_PUT, 1, name);
-    bind_number(db, SQL_STATE_PUT, 2, value);
-    return run_statement(db, SQL_STATE_PUT);
+    return run_sql(db, SQL_STATE_PUT, NULL, "tn", name, value);
 }
 
 static bool
@@ -421,7 +417,7 @@ count_all(struct mirror_db *db)
     sqlite3_stmt *s = kept_statement(db, SQL_COUNT);
     bool row;
 
-    if (!step_to_row(db, SQL_COUNT, &row))
+    if (!run_sql(db, SQL_COUNT, &row, ""))
         return false;
     c->n_resources = (uint64_t)sqlite3_column_int64(s, 0);
     c->n_have = (uint64_t)sqlite3_column_double(s, 1);
@@ -429,7 +425,6 @@ count_all(struct mirror_db *db)
     c->n_fetch = (uint64_t)sqlite3_column_double(s, 3);
     c->bytes_wanted = (uint64_t)sqlite3_column_double(s, 4);
     c->n_remove = (uint64_t)sqlite3_column_double(s, 5);
-    db_reset(s);
     return true;
 }
 
@@ -479,7 +474,6 @@ mirror_db_open(const char *dir, const char *name, struct problem *why)
         problem_memory(why);
         return NULL;
     }
-    buf_init(&db->lent, LENT_MAX);
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         problem(&db->trouble, STATUS_IO, "%s: the path is too long", dir);
     else if (!db_open_kind(&db->base, &kind, path, &db->trouble) &&
@@ -493,11 +487,17 @@ mirror_db_open(const char *dir, const char *name, struct problem *why)
 void
 mirror_db_close(struct mirror_db *db)
 {
-    if (!db)
-        return;
-    db_close(&db->base);
-    buf_fini(&db->lent);
+    if (db)
+        db_close(&db->base);
     free(db);
+}
+
+void
+mirror_db_on_failure(struct mirror_db *db, void (*on_failure)(void *user),
+                     void *user)
+{
+    db->on_failure = on_failure;
+    db->user = user;
 }
 
 const char *
@@ -533,6 +533,7 @@ mirror_db_commit(struct mirror_db *db)
     if (memcmp(&db->counts, &db->counts_before, sizeof(db->counts)) &&
         !write_counts(db))
         return false;
+    end_rows(db);
     if (!end_step(db, db_end(&db->base, STATUS_OK, &db->trouble)))
         return false;
     db->is_writing = false;
@@ -544,11 +545,11 @@ mirror_db_rollback(struct mirror_db *db)
 {
     if (!db->is_writing)
         return;
+    end_rows(db);
     db_rollback(&db->base);
     db->is_writing = false;
     db->counts = db->counts_before;
     db->version = db->version_before;
-    db->set = 0;
 }
 
 /* Sources and sets */
@@ -556,25 +557,14 @@ mirror_db_rollback(struct mirror_db *db)
 bool
 mirror_db_add_source(struct mirror_db *db, const char *url)
 {
-    bind_text(db, SQL_SOURCE_ADD, 1, url);
-    return run_statement(db, SQL_SOURCE_ADD);
+    return run_sql(db, SQL_SOURCE_ADD, NULL, "t", url);
 }
 
-/* Lends a text of a row, and ends the statement. */
-static bool
-lend_text(struct mirror_db *db, enum mirror_db_sql which, int column,
-          const char **text)
+/* Lends a text of the present row. */
+static const char *
+text_of(const struct mirror_db *db, enum mirror_db_sql which, int column)
 {
-    struct lending lending = {.n = 0};
-    struct slice slice;
-
-    buf_clear(&db->lent);
-    lend_column(db, &lending, &slice, kept_statement(db, which), column);
-    db_reset(kept_statement(db, which));
-    if (!end_lending(db, &lending))
-        return false;
-    *text = slice.data;
-    return true;
+    return (const char *)sqlite3_column_text(kept_statement(db, which), column);
 }
 
 bool
@@ -582,12 +572,9 @@ mirror_db_source(struct mirror_db *db, unsigned n, const char **url)
 {
     bool has_row;
 
-    if (!step_numbers(db, SQL_SOURCE, 1, (int64_t[]){n}, &has_row))
+    if (!run_sql(db, SQL_SOURCE, &has_row, "n", (int64_t)n))
         return false;
-    *url = "";
-    if (has_row)
-        return lend_text(db, SQL_SOURCE, 0, url);
-    db_reset(kept_statement(db, SQL_SOURCE));
+    *url = has_row ? text_of(db, SQL_SOURCE, 0) : "";
     return true;
 }
 
@@ -598,21 +585,12 @@ mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
     sqlite3_stmt *s = kept_statement(db, SQL_SET);
     bool has_row;
 
-    bind_text(db, SQL_SET, 1, url);
-    if (!step_to_row(db, SQL_SET, &has_row))
+    if (!run_sql(db, SQL_SET, &has_row, "t", url) ||
+        (!has_row && !(run_sql(db, SQL_SET_ADD, NULL, "t", url) &&
+                       run_sql(db, SQL_SET, &has_row, "t", url))))
         return false;
-    position[0] = '\0';
-    if (has_row) {
-        *set = sqlite3_column_int64(s, 0);
-        db_text(s, 1, position, TD_POSITION_SIZE);
-    }
-    db_reset(kept_statement(db, SQL_SET));
-    if (has_row)
-        return true;
-    bind_text(db, SQL_SET_ADD, 1, url);
-    if (!run_statement(db, SQL_SET_ADD))
-        return false;
-    *set = sqlite3_last_insert_rowid(db->base.handle);
+    *set = sqlite3_column_int64(s, 0);
+    db_text(s, 1, position, TD_POSITION_SIZE);
     return true;
 }
 
@@ -620,150 +598,122 @@ bool
 mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
                    const char **url, bool *is_found)
 {
-    if (!step_numbers(db, SQL_SET_NEXT, 1, (int64_t[]){after}, is_found))
+    if (!run_sql(db, SQL_SET_NEXT, is_found, "n", after))
         return false;
     if (*is_found) {
         *set = sqlite3_column_int64(kept_statement(db, SQL_SET_NEXT), 0);
-        return lend_text(db, SQL_SET_NEXT, 1, url);
+        *url = text_of(db, SQL_SET_NEXT, 1);
     }
-    db_reset(kept_statement(db, SQL_SET_NEXT));
     return true;
 }
 
 bool
 mirror_db_set_position(struct mirror_db *db, int64_t set, const char *position)
 {
-    bind_number(db, SQL_SET_REACH, 1, set);
-    bind_text(db, SQL_SET_REACH, 2, position);
-    return run_statement(db, SQL_SET_REACH);
+    return run_sql(db, SQL_SET_REACH, NULL, "nt", set, position);
 }
 
 bool
 mirror_db_note_caught_up(struct mirror_db *db, int64_t set, int64_t when_us)
 {
-    return run_numbers(db, SQL_SET_CAUGHT_UP, 2, (int64_t[]){set, when_us});
+    return run_sql(db, SQL_SET_CAUGHT_UP, NULL, "nn", set, when_us);
 }
 
 /* Resources */
 
-/* Reads the wanted state, from the set with the latest description. */
-static bool
-read_best(struct mirror_db *db, struct mirror_db_resource *r,
-          struct lending *lending)
-{
-    sqlite3_stmt *s = kept_statement(db, SQL_BEST);
-    bool has_row;
-    int64_t length;
-
-    r->version = 0;
-    r->when_us = r->lastmod_us = DATETIME_NONE;
-    r->length = LENGTH_NONE;
-    r->hash = r->type = r->encoding = r->links = (struct slice){"", 0};
-    if (!step_numbers(db, SQL_BEST, 1, (int64_t[]){r->id}, &has_row))
-        return false;
-    r->is_wanted = has_row;
-    if (has_row) {
-        r->version = sqlite3_column_int64(s, 0);
-        r->when_us = sqlite3_column_int64(s, 1);
-        r->lastmod_us = sqlite3_column_int64(s, 2);
-        lend_column(db, lending, &r->hash, s, 3);
-        length = sqlite3_column_int64(s, 4);
-        r->length = length < 0 ? LENGTH_NONE : (uint64_t)length;
-        lend_column(db, lending, &r->type, s, 5);
-        lend_column(db, lending, &r->encoding, s, 6);
-        lend_column(db, lending, &r->links, s, 7);
-    }
-    db_reset(kept_statement(db, SQL_BEST));
-    return true;
-}
-
-/* Runs a statement that selects a row of resources; adds the wanted state. */
-static bool
-read_resource(struct mirror_db *db, enum mirror_db_sql which,
-              struct mirror_db_resource *r, bool *is_found)
+/* Lends the present row of a statement that selects a RESOURCE. */
+static void
+read_resource(const struct mirror_db *db, enum mirror_db_sql which,
+              struct mirror_db_resource *r)
 {
     sqlite3_stmt *s = kept_statement(db, which);
-    struct lending lending = {.n = 0};
 
-    if (!step_to_row(db, which, is_found))
-        return false;
-    if (!*is_found) {
-        db_reset(kept_statement(db, which));
-        return true;
-    }
-    buf_clear(&db->lent);
     r->id = sqlite3_column_int64(s, 0);
-    lend_column(db, &lending, &r->loc, s, 1);
+    r->loc = db_column(s, 1);
     db_text(s, 2, r->path, sizeof(r->path));
     r->todo = (enum mirror_db_todo)sqlite3_column_int(s, 3);
     r->is_left = sqlite3_column_int64(s, 4) == db->run;
     r->is_expected = sqlite3_column_int(s, 5);
     r->is_there = sqlite3_column_int(s, 6);
     r->have_version = sqlite3_column_int64(s, 7);
-    lend_column(db, &lending, &r->have_hash, s, 8);
+    r->have_hash = db_column(s, 8);
     r->have_lastmod_us = sqlite3_column_int64(s, 9);
     r->have_mark.size = (uint64_t)sqlite3_column_int64(s, 10);
     r->have_mark.mtime_ns = sqlite3_column_int64(s, 11);
     r->bytes = (uint64_t)sqlite3_column_int64(s, 12);
     r->left_version = sqlite3_column_int64(s, 13);
     r->have_second_us = sqlite3_column_int64(s, 14);
-    db_reset(kept_statement(db, which));
-    *is_found = read_best(db, r, &lending) && end_lending(db, &lending);
-    return *is_found;
+    r->version = sqlite3_column_int64(s, 15); /* the first one is 1 */
+    r->is_wanted = r->version > 0;
+    r->wanted = (struct mirror_db_description){.when_us = DATETIME_NONE,
+                                               .lastmod_us = DATETIME_NONE,
+                                               .length = LENGTH_NONE};
+    if (r->is_wanted)
+        read_description(s, 16, &r->wanted);
 }
 
 bool
 mirror_db_get(struct mirror_db *db, int64_t id,
               struct mirror_db_resource *resource, bool *is_found)
 {
-    bind_number(db, SQL_LOOK, 1, id);
-    return read_resource(db, SQL_LOOK, resource, is_found);
+    if (!run_sql(db, SQL_LOOK, is_found, "n", id))
+        return false;
+    if (*is_found)
+        read_resource(db, SQL_LOOK, resource);
+    return true;
+}
+
+/* The same for a resource that must be there. */
+static bool
+get_known(struct mirror_db *db, int64_t id, struct mirror_db_resource *r)
+{
+    bool is_found;
+
+    return mirror_db_get(db, id, r, &is_found) &&
+           (is_found ||
+            end_step(db, problem(&db->trouble, STATUS_IO,
+                                 "the resource %" PRId64 " is gone", id)));
 }
 
 bool
 mirror_db_find(struct mirror_db *db, struct slice loc,
                struct mirror_db_resource *resource, bool *is_found)
 {
-    bind_bytes(db, SQL_FIND, 1, loc);
-    return read_resource(db, SQL_FIND, resource, is_found);
+    if (!run_sql(db, SQL_FIND, is_found, "b", loc))
+        return false;
+    if (*is_found)
+        read_resource(db, SQL_FIND, resource);
+    return true;
 }
 
 bool
-mirror_db_find_path(struct mirror_db *db, const char *path,
-                    struct mirror_db_resource *resource, bool *is_found)
+mirror_db_has_path(struct mirror_db *db, const char *path, bool *has)
 {
-    bind_text(db, SQL_FIND_PATH, 1, path);
-    return read_resource(db, SQL_FIND_PATH, resource, is_found);
+    return run_sql(db, SQL_FIND_PATH, has, "t", path);
 }
 
 bool
 mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo, int64_t after_id,
                struct mirror_db_resource *resource, bool *is_found)
 {
-    bind_number(db, SQL_NEXT, 1, todo);
-    bind_number(db, SQL_NEXT, 2, after_id);
-    bind_number(db, SQL_NEXT, 3, db->run);
-    return read_resource(db, SQL_NEXT, resource, is_found);
+    if (!run_sql(db, SQL_NEXT, is_found, "nnn", (int64_t)todo, after_id,
+                 db->run))
+        return false;
+    if (*is_found)
+        read_resource(db, SQL_NEXT, resource);
+    return true;
 }
 
 bool
-mirror_db_walk(struct mirror_db *db, struct slice after_loc,
+mirror_db_walk(struct mirror_db *db, bool is_first,
                struct mirror_db_resource *resource, bool *is_found)
 {
-    bind_bytes(db, SQL_WALK, 1, after_loc);
-    return read_resource(db, SQL_WALK, resource, is_found);
-}
-
-static int64_t
-sql_of_length(uint64_t length)
-{
-    return length > INT64_MAX ? -1 : (int64_t)length;
-}
-
-static uint64_t
-length_of_sql(int64_t length)
-{
-    return length < 0 ? LENGTH_NONE : (uint64_t)length;
+    if (!(is_first ? run_sql(db, SQL_WALK, is_found, "")
+                   : next_row(db, SQL_WALK, is_found)))
+        return false;
+    if (*is_found)
+        read_resource(db, SQL_WALK, resource);
+    return true;
 }
 
 /* True if the noted file is the wanted one. `trusts_times`: without digests,
@@ -772,10 +722,10 @@ static bool
 is_right(const struct mirror_db_resource *resource, bool trusts_times)
 {
     bool has_common;
-    bool agrees =
-        hashes_agree(resource->hash, resource->have_hash, &has_common);
-    bool fits = resource->length == LENGTH_NONE ||
-                resource->length == resource->have_mark.size;
+    const struct mirror_db_description *wanted = &resource->wanted;
+    bool agrees = hashes_agree(wanted->hash, resource->have_hash, &has_common);
+    bool fits = wanted->length == LENGTH_NONE ||
+                wanted->length == resource->have_mark.size;
 
     if (!resource->is_there)
         return false;
@@ -783,8 +733,8 @@ is_right(const struct mirror_db_resource *resource, bool trusts_times)
         return true;
     if (has_common)
         return agrees && fits;
-    return trusts_times && fits && resource->lastmod_us != DATETIME_NONE &&
-           resource->lastmod_us == resource->have_lastmod_us;
+    return trusts_times && fits && wanted->lastmod_us != DATETIME_NONE &&
+           wanted->lastmod_us == resource->have_lastmod_us;
 }
 
 /* The work of a resource */
@@ -798,9 +748,9 @@ count_removal(struct mirror_db *db, int64_t hour, int n)
     if (!db->has_hours || hour > db->hour_last)
         db->hour_last = hour;
     db->has_hours = true;
-    return run_numbers(db, SQL_HOUR_OLD, 1, (int64_t[]){hour - HOURS_KEPT}) &&
-           run_numbers(db, SQL_HOUR_ADD, 3,
-                       (int64_t[]){hour, n, (int64_t)db->counts.n_have});
+    return run_sql(db, SQL_HOUR_OLD, NULL, "n", hour - HOURS_KEPT) &&
+           run_sql(db, SQL_HOUR_ADD, NULL, "nnn", hour, (int64_t)n,
+                   db->counts.n_have);
 }
 
 bool
@@ -812,45 +762,25 @@ mirror_db_removals(struct mirror_db *db, uint64_t *n, uint64_t *n_of)
     *n = *n_of = 0;
     if (!db->has_hours)
         return true;
-    if (!step_numbers(db, SQL_HOUR_MOST, 2,
-                      (int64_t[]){db->hour_first, db->hour_last}, &has_row))
+    if (!run_sql(db, SQL_HOUR_MOST, &has_row, "nn", db->hour_first,
+                 db->hour_last))
         return false;
     if (has_row) {
         *n = (uint64_t)sqlite3_column_int64(s, 0);
         *n_of = (uint64_t)sqlite3_column_int64(s, 1);
         db->hour_first = db->hour_last = sqlite3_column_int64(s, 2);
     }
-    db_reset(kept_statement(db, SQL_HOUR_MOST));
     return true;
 }
 
-static uint64_t *
-count_of(struct mirror_db *db, enum mirror_db_todo todo)
-{
-    return todo == MIRROR_DB_FETCH    ? &db->counts.n_fetch
-           : todo == MIRROR_DB_REMOVE ? &db->counts.n_remove
-                                      : NULL;
-}
-
-/* Replaces a resource's old state by its new one in the counts. */
+/* Adds a resource with its work to the counts, or takes it (`n` -1) out. */
 static void
-recount_wanted(struct mirror_db *db, enum mirror_db_todo was,
-               uint64_t bytes_were, enum mirror_db_todo is, uint64_t bytes_are)
+count_work(struct mirror_db *db, enum mirror_db_todo todo, uint64_t bytes,
+           int n)
 {
-    if (count_of(db, was))
-        --*count_of(db, was);
-    if (count_of(db, is))
-        ++*count_of(db, is);
-    db->counts.bytes_wanted += bytes_are;
-    db->counts.bytes_wanted -= bytes_were;
-}
-
-static uint64_t
-bytes_of(const struct mirror_db_resource *resource, enum mirror_db_todo todo)
-{
-    return todo == MIRROR_DB_FETCH && resource->length != LENGTH_NONE
-               ? resource->length
-               : 0;
+    db->counts.n_fetch += todo == MIRROR_DB_FETCH ? (uint64_t)n : 0;
+    db->counts.n_remove += todo == MIRROR_DB_REMOVE ? (uint64_t)n : 0;
+    db->counts.bytes_wanted += (uint64_t)n * bytes;
 }
 
 /* Computes the work of a resource after a change of it, and deletes the
@@ -863,73 +793,49 @@ settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
 {
     struct mirror_db_resource r;
     enum mirror_db_todo todo = MIRROR_DB_NOTHING;
-    int64_t have_version;
-    uint64_t bytes_were;
+    uint64_t bytes = 0;
     bool is_left;
-    bool is_found;
 
-    if (!mirror_db_get(db, id, &r, &is_found) || !is_found)
+    if (!get_known(db, id, &r))
         return false;
-    have_version = r.have_version;
-    bytes_were = r.bytes;
-    if (!r.is_wanted)
-        todo =
-            r.is_there || r.is_expected ? MIRROR_DB_REMOVE : MIRROR_DB_NOTHING;
-    else if (is_right(&r, trusts_times && r.todo != MIRROR_DB_FETCH))
-        have_version = r.version;
-    else
+    if (r.is_wanted && is_right(&r, trusts_times && r.todo != MIRROR_DB_FETCH))
+        r.have_version = r.version;
+    else if (r.is_wanted)
         todo = MIRROR_DB_FETCH;
+    else if (r.is_there || r.is_expected)
+        todo = MIRROR_DB_REMOVE;
+    if (todo == MIRROR_DB_FETCH && r.wanted.length != LENGTH_NONE)
+        bytes = r.wanted.length;
 
     /* A resource stays given up until it has a new version. */
     is_left =
         r.is_left && todo == MIRROR_DB_FETCH && r.left_version == r.version;
     if (r.is_left && !is_left)
         db->counts.n_left--;
-    recount_wanted(db, r.todo, bytes_were, todo, bytes_of(&r, todo));
+    count_work(db, r.todo, r.bytes, -1);
+    count_work(db, todo, bytes, 1);
     if (hour != NO_HOUR && r.is_there &&
         (todo == MIRROR_DB_REMOVE) != (r.todo == MIRROR_DB_REMOVE) &&
         !count_removal(db, hour, todo == MIRROR_DB_REMOVE ? 1 : -1))
         return false;
     if (!r.is_wanted && todo == MIRROR_DB_NOTHING) {
         db->counts.n_resources--;
-        return run_numbers(db, SQL_RESOURCE_GONE, 1, (int64_t[]){id});
+        return run_sql(db, SQL_RESOURCE_GONE, NULL, "n", id);
     }
-    return run_numbers(db, SQL_RESOURCE_TODO, 5,
-                       (int64_t[]){id, todo, (int64_t)bytes_of(&r, todo),
-                                   is_left ? db->run : 0, have_version});
+    return run_sql(db, SQL_RESOURCE_TODO, NULL, "nnnnn", id, (int64_t)todo,
+                   bytes, is_left ? db->run : 0, r.have_version);
 }
 
 /* Descriptions */
-
-static bool
-generation_of(struct mirror_db *db, int64_t set)
-{
-    bool has_row;
-
-    if (db->set == set)
-        return true;
-    if (!step_numbers(db, SQL_SET_GENERATION, 1, (int64_t[]){set}, &has_row))
-        return false;
-    db->generation =
-        sqlite3_column_int64(kept_statement(db, SQL_SET_GENERATION), 0);
-    db->set = set;
-    db_reset(kept_statement(db, SQL_SET_GENERATION));
-    return true;
-}
 
 static bool
 add_resource(struct mirror_db *db, struct slice loc, int64_t *id)
 {
     char path[RESOURCE_PATH_MAX + 1];
 
-    if (!resource_path_write(path, loc)) {
-        problem_memory(&db->trouble);
-        return false;
-    }
-    bind_bytes(db, SQL_RESOURCE_ADD, 1, loc);
-    bind_text(db, SQL_RESOURCE_ADD, 2, path);
-    bind_number(db, SQL_RESOURCE_ADD, 3, DATETIME_NONE);
-    if (!run_statement(db, SQL_RESOURCE_ADD))
+    if (!resource_path_write(path, loc))
+        return end_step(db, problem_memory(&db->trouble));
+    if (!run_sql(db, SQL_RESOURCE_ADD, NULL, "btn", loc, path, DATETIME_NONE))
         return false;
     db->counts.n_resources++;
     *id = sqlite3_last_insert_rowid(db->base.handle);
@@ -950,64 +856,36 @@ is_repeat(const struct mirror_db_description *was,
              (is->when_us != DATETIME_NONE && was->when_us == is->when_us)));
 }
 
-static void
-read_description(struct mirror_db *db, struct lending *lending,
-                 struct mirror_db_description *t, sqlite3_stmt *s, int first)
-{
-    t->when_us = sqlite3_column_int64(s, first);
-    t->lastmod_us = sqlite3_column_int64(s, first + 1);
-    lend_column(db, lending, &t->hash, s, first + 2);
-    t->length = length_of_sql(sqlite3_column_int64(s, first + 3));
-    lend_column(db, lending, &t->type, s, first + 4);
-    lend_column(db, lending, &t->encoding, s, first + 5);
-    lend_column(db, lending, &t->links, s, first + 6);
-}
-
-/* Reads the set's last description; `*version` 0: there is none. */
+/* Lends the set's last description; `*version` 0: there is none. */
 static bool
 read_last(struct mirror_db *db, int64_t id, int64_t set,
           struct mirror_db_description *was, int64_t *version)
 {
     sqlite3_stmt *s = kept_statement(db, SQL_MEMBER);
-    struct lending lending = {.n = 0};
     bool has_row;
 
-    *version = 0;
-    if (!step_numbers(db, SQL_MEMBER, 2, (int64_t[]){id, set}, &has_row))
+    if (!run_sql(db, SQL_MEMBER, &has_row, "nn", set, id))
         return false;
-    if (has_row) {
-        *version = sqlite3_column_int64(s, 0);
-        buf_clear(&db->lent);
-        read_description(db, &lending, was, s, 1);
-    }
-    db_reset(kept_statement(db, SQL_MEMBER));
-    return !has_row || end_lending(db, &lending);
+    *version = has_row ? sqlite3_column_int64(s, 0) : 0;
+    if (has_row)
+        read_description(s, 1, was);
+    return true;
 }
 
+/* Finds a resource and the set's last description of it. */
 static bool
-put_member(struct mirror_db *db, int64_t id, int64_t set, int64_t version,
-           const struct mirror_db_description *t)
+find_last(struct mirror_db *db, int64_t set, struct slice loc,
+          struct mirror_db_resource *r, struct mirror_db_description *was,
+          int64_t *version)
 {
-    enum mirror_db_sql which = SQL_MEMBER_PUT;
+    bool is_found;
 
-    bind_number(db, which, 1, id);
-    bind_number(db, which, 2, set);
-    bind_number(db, which, 3, db->generation);
-    bind_number(db, which, 4, version);
-    bind_number(db, which, 5, t->when_us);
-    bind_number(db, which, 6, t->lastmod_us);
-    bind_bytes(db, which, 7, t->hash);
-    bind_number(db, which, 8, sql_of_length(t->length));
-    bind_bytes(db, which, 9, t->type);
-    bind_bytes(db, which, 10, t->encoding);
-    bind_bytes(db, which, 11, t->links);
-    return run_statement(db, which);
-}
-
-static bool
-remove_member(struct mirror_db *db, int64_t id, int64_t set)
-{
-    return run_numbers(db, SQL_MEMBER_GONE, 2, (int64_t[]){id, set});
+    *version = 0;
+    if (!mirror_db_find(db, loc, r, &is_found))
+        return false;
+    if (!is_found)
+        r->id = 0;
+    return !is_found || read_last(db, r->id, set, was, version);
 }
 
 /* Notes the deletion of a resource, or that it is there again. */
@@ -1015,30 +893,12 @@ static bool
 note_deletion(struct mirror_db *db, int64_t set,
               const struct mirror_db_description *t)
 {
-    enum mirror_db_sql which =
-        t->is_deleted ? SQL_DELETION_PUT : SQL_DELETION_GONE;
-
     if (!t->is_noted)
         return true;
-    bind_number(db, which, 1, set);
-    bind_bytes(db, which, 2, t->loc);
-    if (t->is_deleted)
-        bind_number(db, which, 3, t->when_us);
-    return run_statement(db, which);
-}
-
-/* True in `*is` if a resource was deleted after that time. */
-static bool
-was_deleted_after(struct mirror_db *db, int64_t set, struct slice loc,
-                  int64_t as_of_us, bool *is)
-{
-    bind_number(db, SQL_DELETION_LATER, 1, set);
-    bind_bytes(db, SQL_DELETION_LATER, 2, loc);
-    bind_number(db, SQL_DELETION_LATER, 3, as_of_us);
-    if (!step_to_row(db, SQL_DELETION_LATER, is))
-        return false;
-    db_reset(kept_statement(db, SQL_DELETION_LATER));
-    return true;
+    return t->is_deleted
+               ? run_sql(db, SQL_DELETION_PUT, NULL, "nbn", set, t->loc,
+                         t->when_us)
+               : run_sql(db, SQL_DELETION_GONE, NULL, "nb", set, t->loc);
 }
 
 bool
@@ -1048,38 +908,28 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
     struct mirror_db_resource r;
     struct mirror_db_description was;
     int64_t version;
-    bool is_found;
-    bool is_left;
     int64_t hour =
         description->is_baseline || description->when_us == DATETIME_NONE
             ? NO_HOUR
             : description->when_us / HOUR_US;
 
-    *id = 0;
-    if (!generation_of(db, set) || !note_deletion(db, set, description) ||
-        !mirror_db_find(db, description->loc, &r, &is_found))
+    if (!note_deletion(db, set, description) ||
+        !find_last(db, set, description->loc, &r, &was, &version))
         return false;
-    if (description->is_deleted) {
-        if (!is_found)
-            return true;
-        *id = r.id;
-        if (description->is_held)
-            return run_numbers(db, SQL_MEMBER_KEEP, 3,
-                               (int64_t[]){r.id, set, 0});
-        return remove_member(db, r.id, set) &&
-               settle_resource(db, r.id, true, hour);
-    }
-    is_left = is_found && r.is_left;
-    if (is_found)
-        *id = r.id;
-    else if (!add_resource(db, description->loc, id))
-        return false;
-    if (!read_last(db, *id, set, &was, &version))
+    *id = r.id;
+    if (description->is_deleted)
+        return !r.id ||
+               (description->is_held
+                    ? run_sql(db, SQL_MEMBER_HOLD, NULL, "nn", set, r.id)
+                    : run_sql(db, SQL_MEMBER_GONE, NULL, "nn", set, r.id) &&
+                          settle_resource(db, r.id, true, hour));
+    if (!r.id && !add_resource(db, description->loc, id))
         return false;
     if (!version || !is_repeat(&was, description) ||
-        (is_left && !description->is_baseline))
+        (r.is_left && !description->is_baseline))
         version = ++db->version;
-    return put_member(db, *id, set, version, description) &&
+    return run_sql(db, SQL_MEMBER_PUT, NULL, "nnnd", set, *id, version,
+                   description) &&
            settle_resource(db, *id, description->is_baseline, hour);
 }
 
@@ -1090,20 +940,16 @@ mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
                            bool *is_found)
 {
     sqlite3_stmt *s = kept_statement(db, SQL_MEMBER_NEXT);
-    struct lending lending = {.n = 0};
 
-    if (!step_numbers(db, SQL_MEMBER_NEXT, 2, (int64_t[]){set, after_id},
-                      is_found))
+    if (!run_sql(db, SQL_MEMBER_NEXT, is_found, "nn", set, after_id))
         return false;
     if (*is_found) {
-        *description = (struct mirror_db_description){.is_baseline = true};
         *id = sqlite3_column_int64(s, 0);
-        buf_clear(&db->lent);
-        lend_column(db, &lending, &description->loc, s, 1);
-        read_description(db, &lending, description, s, 2);
+        *description = (struct mirror_db_description){.loc = db_column(s, 1),
+                                                      .is_baseline = true};
+        read_description(s, 2, description);
     }
-    db_reset(kept_statement(db, SQL_MEMBER_NEXT));
-    return !*is_found || end_lending(db, &lending);
+    return true;
 }
 
 /* Baselines */
@@ -1111,12 +957,12 @@ mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
 bool
 mirror_db_baseline_begin(struct mirror_db *db, int64_t set)
 {
-    db->set = 0;
-    return run_numbers(db, SQL_COMPARED_CLEAR, 1, (int64_t[]){set}) &&
-           run_numbers(db, SQL_SET_NEW_GENERATION, 1, (int64_t[]){set});
+    return run_sql(db, SQL_COMPARED_CLEAR, NULL, "n", set) &&
+           run_sql(db, SQL_SET_NEW_GENERATION, NULL, "n", set);
 }
 
-/* Removes the members of the generations before `generation`. */
+/* Removes the members of the generations before `generation`, and before the
+ * present one. */
 static bool
 remove_members_before(struct mirror_db *db, int64_t set, int64_t generation)
 {
@@ -1124,15 +970,12 @@ remove_members_before(struct mirror_db *db, int64_t set, int64_t generation)
     bool has_row;
 
     for (;;) {
-        if (!step_numbers(db, SQL_MEMBER_OLD, 3,
-                          (int64_t[]){set, generation, id}, &has_row))
+        if (!run_sql(db, SQL_MEMBER_OLD, &has_row, "nnn", set, generation, id))
             return false;
-        if (has_row)
-            id = sqlite3_column_int64(kept_statement(db, SQL_MEMBER_OLD), 0);
-        db_reset(kept_statement(db, SQL_MEMBER_OLD));
         if (!has_row)
             return true;
-        if (!remove_member(db, id, set) ||
+        id = sqlite3_column_int64(kept_statement(db, SQL_MEMBER_OLD), 0);
+        if (!run_sql(db, SQL_MEMBER_GONE, NULL, "nn", set, id) ||
             !settle_resource(db, id, true, NO_HOUR))
             return false;
     }
@@ -1160,126 +1003,75 @@ bool
 mirror_db_compare(struct mirror_db *db, int64_t set,
                   const struct mirror_db_description *t)
 {
-    enum mirror_db_sql which = SQL_COMPARED_ADD;
     struct mirror_db_description was;
     struct mirror_db_resource r;
-    int64_t version = 0;
-    bool is_found;
+    int64_t version;
 
-    if (!generation_of(db, set) || !mirror_db_find(db, t->loc, &r, &is_found) ||
-        (is_found && !read_last(db, r.id, set, &was, &version)))
+    if (!find_last(db, set, t->loc, &r, &was, &version))
         return false;
     if (version && !differs(&was, t))
-        return run_numbers(db, SQL_MEMBER_KEEP, 3,
-                           (int64_t[]){r.id, set, db->generation});
-    bind_bytes(db, which, 1, t->loc);
-    bind_number(db, which, 2, set);
-    bind_number(db, which, 3, t->when_us);
-    bind_number(db, which, 4, t->lastmod_us);
-    bind_bytes(db, which, 5, t->hash);
-    bind_number(db, which, 6, sql_of_length(t->length));
-    bind_bytes(db, which, 7, t->type);
-    bind_bytes(db, which, 8, t->encoding);
-    bind_bytes(db, which, 9, t->links);
-    return run_statement(db, which);
+        return run_sql(db, SQL_MEMBER_KEEP, NULL, "nn", set, r.id);
+    return run_sql(db, SQL_COMPARED_ADD, NULL, "bnd", t->loc, set, t);
 }
 
-/* Lends the next row of `compared` behind `after`. */
+/* Applies the present row of `compared`, unless the resource has changed since
+ * that time. */
 static bool
-next_compared(struct mirror_db *db, int64_t set, struct slice after,
-              struct mirror_db_description *t, bool *is_found)
+apply_difference(struct mirror_db *db, int64_t set, int64_t as_of_us)
 {
-    sqlite3_stmt *s = kept_statement(db, SQL_COMPARED_NEXT);
-    struct lending lending = {.n = 0};
+    sqlite3_stmt *s = kept_statement(db, SQL_COMPARED);
+    struct mirror_db_description t = {.loc = db_column(s, 0),
+                                      .is_baseline = true};
+    struct mirror_db_description was;
+    struct mirror_db_resource r;
+    int64_t version;
+    int64_t id;
+    bool is_later;
 
-    bind_bytes(db, SQL_COMPARED_NEXT, 1, after);
-    bind_number(db, SQL_COMPARED_NEXT, 2, set);
-    if (!step_to_row(db, SQL_COMPARED_NEXT, is_found))
+    read_description(s, 1, &t);
+    if (!find_last(db, set, t.loc, &r, &was, &version))
         return false;
-    *t = (struct mirror_db_description){.is_baseline = true};
-    if (*is_found) {
-        buf_clear(&db->lent);
-        lend_column(db, &lending, &t->loc, s, 0);
-        read_description(db, &lending, t, s, 1);
-    }
-    db_reset(s);
-    return !*is_found || end_lending(db, &lending);
+    if (version)
+        is_later = was.when_us > as_of_us;
+    else if (!run_sql(db, SQL_DELETION_LATER, &is_later, "nbn", set, t.loc,
+                      as_of_us))
+        return false;
+    if (!is_later)
+        return mirror_db_describe(db, set, &t, &id);
+    return !version || run_sql(db, SQL_MEMBER_KEEP, NULL, "nn", set, r.id);
 }
 
-/* Applies the differences of a comparison, except to resources that have
- * changed since. */
+/* Applies the differences of a comparison. */
 static bool
 apply_compared(struct mirror_db *db, int64_t set, int64_t as_of_us)
 {
-    struct buf row; /* a copy: the database lends one thing at a time */
-    bool is_good;
-    bool is_found;
+    bool has_row;
 
-    buf_init(&row, LENT_MAX);
-    for (;;) {
-        struct mirror_db_description t;
-        struct mirror_db_description was;
-        struct mirror_db_resource r;
-        struct slice *texts[] = {&t.loc,   &t.hash,     &t.type,
-                                 &t.links, &t.encoding, NULL};
-        size_t at[5];
-        bool is_later;
-        int64_t version = 0;
-        int64_t id;
-
-        is_good = next_compared(db, set, buf_slice(&row), &t, &is_found);
-        if (!is_good || !is_found)
-            break;
-        buf_clear(&row);
-        for (size_t i = 0; texts[i]; i++) {
-            at[i] = row.size;
-            buf_add_slice(&row, *texts[i]);
-        }
-        if (row.failed) {
-            problem_memory(&db->trouble);
-            is_good = false;
-            break;
-        }
-        for (size_t i = 0; texts[i]; i++)
-            texts[i]->data = row.data + at[i];
-        is_good = mirror_db_find(db, t.loc, &r, &is_found) &&
-                  (!is_found || read_last(db, r.id, set, &was, &version));
-        is_later = version && was.when_us > as_of_us;
-        if (is_good && !version)
-            is_good = was_deleted_after(db, set, t.loc, as_of_us, &is_later);
-        if (is_good && !is_later)
-            is_good = mirror_db_describe(db, set, &t, &id);
-        else if (is_good && version)
-            is_good = run_numbers(db, SQL_MEMBER_KEEP, 3,
-                                  (int64_t[]){r.id, set, db->generation});
-        if (!is_good)
-            break;
-        row.size = t.loc.size; /* the next row is behind this loc */
-    }
-    buf_fini(&row);
-    return is_good && run_numbers(db, SQL_MEMBERS_KEEP, 3,
-                                  (int64_t[]){set, db->generation, as_of_us});
+    if (!run_sql(db, SQL_COMPARED, &has_row, "n", set))
+        return false;
+    while (has_row)
+        if (!apply_difference(db, set, as_of_us) ||
+            !next_row(db, SQL_COMPARED, &has_row))
+            return false;
+    return run_sql(db, SQL_MEMBERS_KEEP, NULL, "nn", set, as_of_us);
 }
 
 bool
 mirror_db_baseline_end(struct mirror_db *db, int64_t set,
                        const struct mirror_db_end *end, uint64_t *n_remove)
 {
+    bool is_comparison = end->as_of_us != DATETIME_NONE;
     uint64_t before;
 
-    if (!generation_of(db, set) || (end->as_of_us != DATETIME_NONE &&
-                                    !apply_compared(db, set, end->as_of_us)))
+    if (is_comparison && !apply_compared(db, set, end->as_of_us))
         return false;
     before = db->counts.n_remove;
-    if (!(end->is_held ? run_numbers(db, SQL_MEMBERS_HOLD, 2,
-                                     (int64_t[]){set, db->generation})
-                       : remove_members_before(db, set, db->generation)))
+    if (!(end->is_held ? run_sql(db, SQL_MEMBERS_HOLD, NULL, "n", set)
+                       : remove_members_before(db, set, INT64_MAX)))
         return false;
     *n_remove = db->counts.n_remove - before;
-    return run_numbers(db, SQL_DELETIONS_OVER, 2,
-                       (int64_t[]){set, end->as_of_us == DATETIME_NONE
-                                            ? INT64_MAX
-                                            : end->as_of_us});
+    return run_sql(db, SQL_DELETIONS_OVER, NULL, "nn", set,
+                   is_comparison ? end->as_of_us : INT64_MAX);
 }
 
 bool
@@ -1287,11 +1079,10 @@ mirror_db_count_held(struct mirror_db *db, int64_t set, uint64_t *n)
 {
     bool has_row;
 
-    if (!step_numbers(db, SQL_MEMBERS_HELD, 1, (int64_t[]){set}, &has_row))
+    if (!run_sql(db, SQL_MEMBERS_HELD, &has_row, "n", set))
         return false;
     *n =
         (uint64_t)sqlite3_column_int64(kept_statement(db, SQL_MEMBERS_HELD), 0);
-    db_reset(kept_statement(db, SQL_MEMBERS_HELD));
     return true;
 }
 
@@ -1327,12 +1118,11 @@ mirror_db_certainty(struct mirror_db *db, int64_t set,
     bool has_row;
 
     *certainty = (struct mirror_db_certainty){.complete_us = 0};
-    if (!step_numbers(db, SQL_CERTAINTY, 1, (int64_t[]){set}, &has_row))
+    if (!run_sql(db, SQL_CERTAINTY, &has_row, "n", set))
         return false;
     if (has_row)
         mirror_db_read_certainty(kept_statement(db, SQL_CERTAINTY), 0,
                                  certainty);
-    db_reset(kept_statement(db, SQL_CERTAINTY));
     return true;
 }
 
@@ -1340,21 +1130,10 @@ bool
 mirror_db_set_certainty(struct mirror_db *db, int64_t set,
                         const struct mirror_db_certainty *c)
 {
-    enum mirror_db_sql which = SQL_CERTAINTY_SET;
-
-    bind_number(db, which, 1, set);
-    bind_number(db, which, 2, c->complete_us);
-    bind_text(db, which, 3, c->complete_by);
-    bind_number(db, which, 4, c->compared_us);
-    bind_text(db, which, 5, c->doubt);
-    bind_number(db, which, 6, c->doubt_us);
-    bind_number(db, which, 7, (int64_t)c->n_held);
-    bind_number(db, which, 8, (int64_t)c->n_held_of);
-    bind_number(db, which, 9, (int64_t)c->n_left_out);
-    bind_text(db, which, 10, c->left_out);
-    bind_number(db, which, 11, (int64_t)c->n_left_out_before);
-    bind_number(db, which, 12, (int64_t)c->n_mended);
-    return run_statement(db, which);
+    return run_sql(db, SQL_CERTAINTY_SET, NULL, "nntntnnnntnn", set,
+                   c->complete_us, c->complete_by, c->compared_us, c->doubt,
+                   c->doubt_us, c->n_held, c->n_held_of, c->n_left_out,
+                   c->left_out, c->n_left_out_before, c->n_mended);
 }
 
 /* Noting */
@@ -1362,14 +1141,13 @@ mirror_db_set_certainty(struct mirror_db *db, int64_t set,
 bool
 mirror_db_expect(struct mirror_db *db, int64_t id)
 {
-    return run_numbers(db, SQL_RESOURCE_EXPECT, 1, (int64_t[]){id});
+    return run_sql(db, SQL_RESOURCE_EXPECT, NULL, "n", id);
 }
 
 bool
 mirror_db_doubt(struct mirror_db *db, int64_t id)
 {
-    return run_numbers(db, SQL_RESOURCE_DOUBT, 2,
-                       (int64_t[]){id, DATETIME_NONE});
+    return run_sql(db, SQL_RESOURCE_DOUBT, NULL, "nn", id, DATETIME_NONE);
 }
 
 bool
@@ -1377,7 +1155,6 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
                     struct slice hash, int64_t lastmod_us, int64_t second_us,
                     const struct mirror_dir_mark *mark)
 {
-    enum mirror_db_sql which = SQL_RESOURCE_HAVE;
     struct mirror_db_resource was;
     bool is_found;
     bool was_there;
@@ -1385,14 +1162,8 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
     if (!mirror_db_get(db, id, &was, &is_found))
         return false;
     was_there = is_found && was.is_there;
-    bind_number(db, which, 1, id);
-    bind_number(db, which, 2, version);
-    bind_bytes(db, which, 3, hash);
-    bind_number(db, which, 4, lastmod_us);
-    bind_number(db, which, 5, (int64_t)mark->size);
-    bind_number(db, which, 6, mark->mtime_ns);
-    bind_number(db, which, 7, second_us);
-    if (!run_statement(db, which))
+    if (!run_sql(db, SQL_RESOURCE_HAVE, NULL, "nnbnnnn", id, version, hash,
+                 lastmod_us, mark->size, mark->mtime_ns, second_us))
         return false;
     db->counts.n_have += !was_there;
     db->counts.bytes_have += mark->size;
@@ -1404,12 +1175,11 @@ bool
 mirror_db_note_loss(struct mirror_db *db, int64_t id)
 {
     struct mirror_db_resource r;
-    bool is_found;
 
-    if (!mirror_db_get(db, id, &r, &is_found) || !is_found)
+    if (!get_known(db, id, &r))
         return false;
     /* If it is wanted, a file at its path was ours. */
-    if (!run_numbers(db, SQL_RESOURCE_LOST, 2, (int64_t[]){id, r.is_wanted}))
+    if (!run_sql(db, SQL_RESOURCE_LOST, NULL, "nn", id, (int64_t)r.is_wanted))
         return false;
     db->counts.n_have -= r.is_there;
     db->counts.bytes_have -= r.is_there ? r.have_mark.size : 0;
@@ -1423,18 +1193,14 @@ mirror_db_renew(struct mirror_db *db, int64_t now_us)
     bool has_row;
 
     for (;;) {
-        int64_t id = 0;
+        int64_t id;
 
-        if (!step_numbers(db, SQL_SECOND_NEXT, 1, (int64_t[]){now_us},
-                          &has_row))
+        if (!run_sql(db, SQL_SECOND_NEXT, &has_row, "n", now_us))
             return false;
-        if (has_row)
-            id = sqlite3_column_int64(kept_statement(db, SQL_SECOND_NEXT), 0);
-        db_reset(kept_statement(db, SQL_SECOND_NEXT));
         if (!has_row)
             return true;
-        if (!run_numbers(db, SQL_SECOND_OVER, 2,
-                         (int64_t[]){id, DATETIME_NONE}) ||
+        id = sqlite3_column_int64(kept_statement(db, SQL_SECOND_NEXT), 0);
+        if (!run_sql(db, SQL_SECOND_OVER, NULL, "nn", id, DATETIME_NONE) ||
             !settle_resource(db, id, false, NO_HOUR))
             return false;
     }
@@ -1444,15 +1210,11 @@ bool
 mirror_db_give_up(struct mirror_db *db, int64_t id)
 {
     struct mirror_db_resource r;
-    bool is_found;
 
-    if (!mirror_db_get(db, id, &r, &is_found) || !is_found)
+    if (!get_known(db, id, &r))
         return false;
     if (r.todo != MIRROR_DB_FETCH || r.is_left)
         return true;
-    bind_number(db, SQL_RESOURCE_LEAVE, 1, id);
-    bind_number(db, SQL_RESOURCE_LEAVE, 2, db->run);
-    bind_number(db, SQL_RESOURCE_LEAVE, 3, r.version);
     db->counts.n_left++;
-    return run_statement(db, SQL_RESOURCE_LEAVE);
+    return run_sql(db, SQL_RESOURCE_LEAVE, NULL, "nnn", id, db->run, r.version);
 }

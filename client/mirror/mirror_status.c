@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,15 +132,20 @@ add_set(struct mirror_status *status, sqlite3_stmt *s)
     struct mirror_status_set *grown =
         realloc(status->sets, (status->n_sets + 1) * sizeof(status->sets[0]));
     struct mirror_status_set *set;
+    struct mirror_db_certainty *certainty;
 
     if (!grown)
         return STATUS_MEMORY;
     status->sets = grown;
     set = &grown[status->n_sets++];
+    certainty = &set->certainty;
     set->url = slice_dup(db_column(s, 0));
     db_text(s, 1, set->position, sizeof(set->position));
     set->caught_up_us = sqlite3_column_int64(s, 2);
-    mirror_db_read_certainty(s, 3, &set->certainty);
+    mirror_db_read_certainty(s, 3, certainty);
+    if (certainty->n_held && !certainty->doubt[0])
+        snprintf(certainty->doubt, sizeof(certainty->doubt),
+                 "%" PRIu64 " deletions are held back", certainty->n_held);
     return set->url ? STATUS_OK : STATUS_MEMORY;
 }
 
