@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/memory.h"
+
 /* How long a reader or the writer waits for a lock that SQLite holds only for
  * moments (recovery, the start of a WAL); nothing else ever waits. */
 #define BUSY_MS 5000
@@ -121,6 +123,55 @@ db_prepare(struct db *db, sqlite3_stmt **statement, const char *sql,
                                     SQLITE_PREPARE_PERSISTENT, statement, NULL);
 
     return result ? sql_problem(db, result, sql, why) : STATUS_OK;
+}
+
+struct kept_statement {
+    struct map_node node; /* by the address of its text */
+    sqlite3_stmt *statement;
+};
+
+enum status
+db_keep(struct db *db, sqlite3_stmt **statement, const char *sql,
+        struct problem *why)
+{
+    /* Texts lie close together: the multiplication spreads their addresses over
+     * the low bits. */
+    uint64_t hash = (uintptr_t)sql * UINT64_C(0x9E3779B97F4A7C15) >> 20;
+    struct map_node *node = map_find(&db->kept, hash);
+    struct kept_statement *kept;
+    enum status rc;
+
+    if (node) {
+        *statement = map_entry(node, struct kept_statement, node)->statement;
+        return STATUS_OK;
+    }
+    rc = db_prepare(db, statement, sql, why);
+    if (rc)
+        return rc;
+    kept = malloc(sizeof(*kept));
+    if (!kept) {
+        sqlite3_finalize(*statement);
+        *statement = NULL;
+        return problem_memory(why);
+    }
+    kept->statement = *statement;
+    map_add(&db->kept, &kept->node, hash);
+    return STATUS_OK;
+}
+
+static void
+forget_kept(struct db *db)
+{
+    struct map_node *node, *after;
+
+    map_foreach (node, after, &db->kept) {
+        struct kept_statement *kept =
+            map_entry(node, struct kept_statement, node);
+
+        sqlite3_finalize(kept->statement);
+        free(kept);
+    }
+    map_fini(&db->kept);
 }
 
 enum status
@@ -375,7 +426,8 @@ prepare_all(struct db *db, struct problem *why)
     int n = db->kind->n_sql;
     enum status rc = STATUS_OK;
 
-    db->statements = calloc((size_t)n + N_TRANSACTION, sizeof(*db->statements));
+    db->statements =
+        memory_new((size_t)n + N_TRANSACTION, sizeof(*db->statements));
     if (!db->statements)
         return problem_memory(why);
     for (int i = 0; !rc && i < n; i++)
@@ -411,6 +463,7 @@ db_close(struct db *db)
         sqlite3_finalize(db->statements[i]);
     free(db->statements);
     db->statements = NULL;
+    forget_kept(db);
     /* A statement that was not finalised keeps the file open, but does no other
      * harm: the second version of close never fails. */
     sqlite3_close_v2(db->handle);

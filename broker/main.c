@@ -25,6 +25,7 @@
 #include "broker/http/openapi.h"
 #include "broker/http/route_table.h"
 #include "broker/rejoin.h"
+#include "proto/memory.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -441,6 +442,7 @@ main(int argc, char **argv)
     enum status rc;
     int result;
 
+    memory_end_without_small("tidingsd");
     command_table_begin();
     hide_memory(true);
     if (argc > 1 && *argv[1] != '-')

@@ -26,20 +26,11 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* tidings.db: its tables, and the statements of its writer. */
+/* tidings.db: its tables. */
 extern const struct db_kind store_kind;
 
 /* The first version with segments (segments.h). */
 #define STORE_WITH_SEGMENTS 11
-
-/* The statements that are not about rows. */
-enum {
-    STORE_BEGIN,
-    STORE_COMMIT,
-    STORE_ROLLBACK,
-    STORE_FREE_PAGES,
-    STORE_ROWS
-};
 
 /* Batches of a set that can be forgotten, by set. */
 struct store_debt {

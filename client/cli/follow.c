@@ -404,6 +404,17 @@ position_of(char to[TD_POSITION_SIZE], const struct td_message *message,
                  (unsigned long long)message->changes[i].seq);
 }
 
+/* Where this very version of the resource is kept, while `loc` has the newest
+ * one (R-423); NULL: the source does not say. */
+static const char *
+memento_of(const struct td_change *change)
+{
+    for (size_t i = 0; i < change->n_links; i++)
+        if (!strcmp(change->links[i].rel, "memento"))
+            return change->links[i].href;
+    return NULL;
+}
+
 /* Runs the command for a change or, without one, for `what`. */
 static bool
 run_command(struct follow *f, const struct td_message *message,
@@ -432,6 +443,7 @@ run_command(struct follow *f, const struct td_message *message,
         e.line = line ? line : "";
         e.change = change->change ? change->change : "resource";
         e.loc = change->loc;
+        e.memento = memento_of(change);
         e.datetime = change->change ? change->datetime : change->lastmod;
         snprintf(seq, sizeof(seq), "%llu", (unsigned long long)change->seq);
         e.seq = change->seq ? seq : NULL;
@@ -753,8 +765,9 @@ const struct command follow_command = {
         "\n"
         "--exec runs /bin/sh -c COMMAND for each change, one after the other, "
         "with the line as standard input and TIDINGS_SET, TIDINGS_SEQ, "
-        "TIDINGS_CHANGE, TIDINGS_LOC, TIDINGS_DATETIME and TIDINGS_POSITION in "
-        "the environment. If it fails, so does follow (exit status 1), and "
+        "TIDINGS_CHANGE, TIDINGS_LOC, TIDINGS_DATETIME, TIDINGS_POSITION and "
+        "TIDINGS_MEMENTO (where the source keeps this version) in the "
+        "environment. If it fails, so does follow (exit status 1), and "
         "--state says the position before that change, so that it is run "
         "again; after a crash, too: each change at least once.\n"
         "\n"

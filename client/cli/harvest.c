@@ -132,12 +132,12 @@ or_null(const char *text)
 static void
 put_look(const struct harvest_look *look, const char *as_of)
 {
-    const struct harvest_counts *c = look->counts;
+    const struct harvest_counts *c = &look->counts;
 
     put_member(stdout, "{\"event\":\"look\",", "source", look->url);
     put_member(stdout, ",", "kind", look->kind);
     put_member(stdout, ",", "complete_as_of", or_null(as_of));
-    put_member(stdout, ",", "not_complete", look->not_complete);
+    put_member(stdout, ",", "not_complete", or_null(look->not_complete));
     put_count("added", c->added);
     put_count("changed", c->changed);
     put_count("deleted", c->deleted);
@@ -183,15 +183,15 @@ static void
 print_look(const struct output *o, const struct harvest_look *look,
            const char *as_of)
 {
-    const struct harvest_counts *c = look->counts;
+    const struct harvest_counts *c = &look->counts;
 
     print_plain(look->url);
     printf(": %s, %s%s: %llu added, %llu changed, %llu deleted",
            name_of(look->kind),
-           look->not_complete ? "not known to be complete"
-           : as_of[0]         ? "complete as of "
-                              : "not complete yet",
-           look->not_complete ? "" : as_of, (unsigned long long)c->added,
+           look->not_complete[0] ? "not known to be complete"
+           : as_of[0]            ? "complete as of "
+                                 : "not complete yet",
+           look->not_complete[0] ? "" : as_of, (unsigned long long)c->added,
            (unsigned long long)c->changed, (unsigned long long)c->deleted);
     if (c->held_back)
         printf(", %llu held back", (unsigned long long)c->held_back);
@@ -204,7 +204,7 @@ static void
 on_look(const struct harvest_look *look, void *user)
 {
     struct output *o = user;
-    const struct harvest_counts *c = look->counts;
+    const struct harvest_counts *c = &look->counts;
     char as_of[DATETIME_SIZE + 1] = "";
 
     if (look->complete_us > 0)
@@ -218,7 +218,7 @@ on_look(const struct harvest_look *look, void *user)
         return;
     say_rows(look->url, "mended", c->mended, c->mended_text, o->mended);
     say_rows(look->url, "left out", c->left_out, c->left_out_text, o->left_out);
-    if (look->not_complete)
+    if (look->not_complete[0])
         say("%s: not known to be complete: %s", look->url, look->not_complete);
     if (c->held_back)
         say("%s: held back: %llu of %llu deletions, more than --max-delete "

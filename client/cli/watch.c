@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/settings.h"
 #include "client/watch/file_uri.h"
 
 enum {
@@ -85,7 +84,7 @@ watch_directory(const struct watch_options *how)
     if (end != WATCH_GOOD)
         say("%s", watch_trouble(watched));
 
-    /* Keeps the handle until the process ends: a signal may still come. */
+    /* Keeps both until the process ends: a signal may still come. */
     return end == WATCH_GOOD    ? EXIT_GOOD
            : end == WATCH_USAGE ? EXIT_USAGE
                                 : EXIT_FAILED;
@@ -95,9 +94,6 @@ static enum exit_code
 run_watch(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
-    const struct settings *settings = settings_of(arguments);
-    struct server_access access =
-        settings_access(arguments, arguments->operands[1]);
     char state[PATH_MAX];
     const char **excludes;
     struct watch_options how = {
@@ -105,12 +101,6 @@ run_watch(const struct arguments *arguments)
         .state = given[OPTION_STATE],
         .is_once = given[OPTION_ONCE] != NULL,
         .allow_empty = given[OPTION_ALLOW_EMPTY] != NULL,
-        .headers = settings->headers,
-        .n_headers = settings->n_headers,
-        .token = access.token.text,
-        .token_file = access.token.path,
-        .cert = access.cert,
-        .key = access.key,
         .on_ready = on_ready,
         .on_posted = on_posted,
         .on_warning = on_warning,
@@ -135,7 +125,9 @@ run_watch(const struct arguments *arguments)
         if (arguments->given[i].row == OPTION_EXCLUDE)
             excludes[how.n_excludes++] = arguments->given[i].value;
     how.excludes = excludes;
-    code = watch_directory(&how);
+    how.client = open_client(arguments, how.set_url, &code);
+    if (how.client)
+        code = watch_directory(&how);
     free(excludes);
     return code;
 }

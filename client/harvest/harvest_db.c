@@ -157,38 +157,27 @@ static const struct db_kind kind = {
     .n_sql = N_SQL,
 };
 
-struct harvest_db {
-    struct db db;
-    char target[HARVEST_POSITION_SIZE];
-    bool is_new;
-    bool has_strays; /* part 0 has resources */
-    int64_t adopter;
-    char *text; /* the last one handed out */
-    char *copy; /* is_dry: its path */
-    struct problem why;
-};
-
 /* Statements */
 
 /* Begins the transaction that the next seal or note ends. */
 static bool
 begin_rows(struct harvest_db *h)
 {
-    return !sqlite3_get_autocommit(h->db.handle) || !db_begin(&h->db, &h->why);
+    return !sqlite3_get_autocommit(h->db.handle) || !db_begin(&h->db, h->why);
 }
 
 static bool
 run_statement(struct harvest_db *h, int which)
 {
-    return !db_run(&h->db, h->db.statements[which], NULL, &h->why);
+    return !db_run(&h->db, h->db.statements[which], NULL, h->why);
 }
 
 static bool
 commit_rows(struct harvest_db *h, bool is_good)
 {
-    enum status rc = is_good ? STATUS_OK : h->why.rc ? h->why.rc : STATUS_IO;
+    enum status rc = is_good ? STATUS_OK : h->why->rc ? h->why->rc : STATUS_IO;
 
-    return !db_end(&h->db, rc, &h->why) && is_good;
+    return !db_end(&h->db, rc, h->why) && is_good;
 }
 
 void
@@ -201,7 +190,7 @@ harvest_db_undo(struct harvest_db *h)
 static bool
 fail_damaged(struct harvest_db *h)
 {
-    db_fail(&h->db, STATUS_MALFORMED, &h->why, "the file is damaged");
+    db_fail(&h->db, STATUS_MALFORMED, h->why, "the file is damaged");
     return false;
 }
 
@@ -230,7 +219,7 @@ ask_number(struct harvest_db *h, int which, int64_t part, int64_t *number)
     bool row, is_good;
 
     sqlite3_bind_int64(s, 1, part);
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
+    is_good = !db_step(&h->db, s, &row, NULL, h->why);
     if (is_good)
         *number = sqlite3_column_int64(s, 0);
     db_reset(s);
@@ -247,7 +236,7 @@ read_target(struct harvest_db *h, const char *target)
     bool row, is_good;
 
     db_bind_text(bind, 1, slice_of(target));
-    if (!run_statement(h, SQL_BIND) || db_step(&h->db, s, &row, NULL, &h->why))
+    if (!run_statement(h, SQL_BIND) || db_step(&h->db, s, &row, NULL, h->why))
         return false;
     is_good =
         db_column(s, 0).size && db_text(s, 1, h->target, sizeof(h->target));
@@ -257,7 +246,7 @@ read_target(struct harvest_db *h, const char *target)
     if (!is_good)
         fail_damaged(h);
     else if (!slice_is(db_column(s, 0), target))
-        is_good = !db_fail(&h->db, STATUS_INVALID, &h->why,
+        is_good = !db_fail(&h->db, STATUS_INVALID, h->why,
                            "it is that of another set: %.*s",
                            SLICE_ARG(db_column(s, 0)));
     db_reset(s);
@@ -273,9 +262,9 @@ copy_state(struct harvest_db *h, const char *path)
     if (asprintf(&h->copy, "%s/tidings-harvest-%ld-%llx", temporary_directory(),
                  (long)getpid(), (unsigned long long)clock_now_us()) < 0) {
         h->copy = NULL;
-        return !problem_memory(&h->why);
+        return !problem_memory(h->why);
     }
-    return !db_copy(path, h->copy, &h->why);
+    return !db_copy(path, h->copy, h->why);
 }
 
 struct harvest_db *
@@ -288,15 +277,15 @@ harvest_db_open(const char *path, const char *target, bool is_dry,
         problem_memory(why);
         return NULL;
     }
+    h->why = why;
     if ((!is_dry || copy_state(h, path)) &&
         !db_open_kind(&h->db, &kind,
                       !is_dry   ? path
                       : h->copy ? h->copy
                                 : "",
-                      &h->why) &&
+                      h->why) &&
         read_target(h, target))
         return h;
-    *why = h->why;
     harvest_db_close(h);
     return NULL;
 }
@@ -314,37 +303,7 @@ harvest_db_close(struct harvest_db *h)
     free(h);
 }
 
-const char *
-harvest_db_copied(const struct harvest_db *h)
-{
-    return h->copy;
-}
-
-const char *
-harvest_db_trouble(const struct harvest_db *h)
-{
-    return h->why.text;
-}
-
 /* The set */
-
-const char *
-harvest_db_target(const struct harvest_db *h)
-{
-    return h->target;
-}
-
-bool
-harvest_db_is_new(const struct harvest_db *h)
-{
-    return h->is_new;
-}
-
-int64_t
-harvest_db_adopter(const struct harvest_db *h)
-{
-    return h->adopter;
-}
 
 static bool
 write_target(struct harvest_db *h, int which, const char *position)
@@ -383,7 +342,7 @@ harvest_db_forget(struct harvest_db *h)
                                  "UPDATE part SET position = '', compared = 0,"
                                  " complete = 0, doubt = '';"
                                  "UPDATE target SET position = '', is_new = 0;",
-                                 &h->why)))
+                                 h->why)))
         return false;
     h->target[0] = '\0';
     h->is_new = h->has_strays = false;
@@ -405,7 +364,7 @@ harvest_db_part(struct harvest_db *h, const char *source, const char *url,
     db_bind_text(s, 1, slice_of(url));
     if (!run_statement(h, SQL_NEW_PART))
         return false;
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
+    is_good = !db_step(&h->db, s, &row, NULL, h->why);
     if (is_good) {
         part->id = sqlite3_column_int64(s, 0);
         part->compared_us = sqlite3_column_int64(s, 2);
@@ -446,7 +405,7 @@ harvest_db_sources(struct harvest_db *h,
     sqlite3_stmt *s = h->db.statements[SQL_SOURCES];
     bool row = false, is_good;
 
-    while ((is_good = !db_step(&h->db, s, &row, NULL, &h->why)) && row)
+    while ((is_good = !db_step(&h->db, s, &row, NULL, h->why)) && row)
         on_source(db_column(s, 0), user);
     db_reset(s);
     return is_good;
@@ -511,7 +470,7 @@ harvest_db_look(struct harvest_db *h, int64_t part, struct slice loc,
 
     *known = (struct harvest_known){.changed_us = DATETIME_NONE};
     db_bind_text(s, 1, loc);
-    while ((is_good = !db_step(&h->db, s, &row, NULL, &h->why)) && row)
+    while ((is_good = !db_step(&h->db, s, &row, NULL, h->why)) && row)
         read_known(s, part, version, known);
     db_reset(s);
     return is_good;
@@ -594,7 +553,7 @@ harvest_db_end_disturbance(struct harvest_db *h)
         " AND d.hash <> resource.hash));"
         "DELETE FROM disturbed;";
 
-    return begin_rows(h) && commit_rows(h, !db_exec(&h->db, mark, &h->why));
+    return begin_rows(h) && commit_rows(h, !db_exec(&h->db, mark, h->why));
 }
 
 bool
@@ -697,7 +656,7 @@ hand_out(struct harvest_db *h, struct slice *const *texts, size_t n)
     free(h->text);
     h->text = malloc(size);
     if (!h->text)
-        return !problem_memory(&h->why);
+        return !problem_memory(h->why);
     size = 0;
     for (size_t i = 0; i < n; i++) {
         if (texts[i]->size)
@@ -716,7 +675,7 @@ harvest_db_next_gone(struct harvest_db *h, int64_t part, struct slice *loc)
 
     *loc = (struct slice){NULL, 0};
     sqlite3_bind_int64(s, 1, part);
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
+    is_good = !db_step(&h->db, s, &row, NULL, h->why);
     if (is_good && row) {
         *loc = db_column(s, 0);
         is_good = hand_out(h, &loc, 1);
@@ -752,7 +711,7 @@ harvest_db_next_deferred(struct harvest_db *h, int64_t part,
 
     *next = (struct harvest_deferred){.loc = {NULL, 0}};
     sqlite3_bind_int64(s, 1, part);
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
+    is_good = !db_step(&h->db, s, &row, NULL, h->why);
     if (is_good && row)
         is_good = take_deferred(h, s, next);
     db_reset(s);
@@ -765,21 +724,21 @@ harvest_db_next_deferred(struct harvest_db *h, int64_t part,
 
 bool
 harvest_db_seal(struct harvest_db *h, struct harvest_part *part,
-                const char *body, size_t size, size_t n, const char *position)
+                struct slice body, size_t n, const char *position)
 {
     sqlite3_stmt *s = h->db.statements[SQL_SEAL];
     struct harvest_part next = *part;
     char key[HARVEST_KEY_SIZE];
 
     if (!random_hex(key, sizeof(key)))
-        return !problem(&h->why, STATUS_IO, "no random numbers");
+        return !problem(h->why, STATUS_IO, "no random numbers");
     if (!begin_rows(h))
         return false;
     db_bind_text(s, 1, slice_of(key));
     db_bind_text(s, 2, slice_of(part->position));
     sqlite3_bind_int64(s, 3, clock_now_us() / 1000000);
     sqlite3_bind_int64(s, 4, (sqlite3_int64)n);
-    db_bind_bytes(s, 5, (struct slice){body, size});
+    db_bind_bytes(s, 5, body);
     if (position)
         snprintf(next.position, sizeof(next.position), "%s", position);
     if (!commit_rows(h, run_statement(h, SQL_SEAL) && write_part(h, &next)))
@@ -803,7 +762,7 @@ take_post(struct harvest_db *h, sqlite3_stmt *s, struct harvest_post *post)
         post->n > post->size)
         return fail_damaged(h);
     post->body = slice_dup(body);
-    return post->body || !problem_memory(&h->why);
+    return post->body || !problem_memory(h->why);
 }
 
 bool
@@ -814,7 +773,7 @@ harvest_db_unfinished(struct harvest_db *h, struct harvest_post *post,
     bool row, is_good;
 
     post->body = NULL;
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
+    is_good = !db_step(&h->db, s, &row, NULL, h->why);
     if (is_good && row)
         is_good = take_post(h, s, post);
     *is_there = post->body;

@@ -41,8 +41,7 @@ is_older(struct history *h, const char *url)
     enum status rc = STATUS_OK;
 
     if (url)
-        rc = history_parts_add(&h->older.documents, slice_of(url),
-                               DATETIME_NONE, DATETIME_NONE);
+        rc = history_parts_add(&h->older.documents, slice_of(url), NULL);
     return !rc && h->older.documents.n > n;
 }
 
@@ -82,6 +81,7 @@ static void
 look_further(struct history *h)
 {
     struct history_part *first = h->parts.n ? &h->parts.all[0] : NULL;
+    struct history_part before = {.from_us = DATETIME_NONE};
     enum status rc;
 
     if (h->older.i < h->older.documents.n) {
@@ -96,8 +96,8 @@ look_further(struct history *h)
         h->i = 0;
         history_load(h, DOCUMENT_PROBE);
     } else if (first && first->prev) {
-        rc = history_parts_add(&h->found, slice_of(first->prev), DATETIME_NONE,
-                               first->from_us);
+        before.until_us = first->from_us;
+        rc = history_parts_add(&h->found, slice_of(first->prev), &before);
         if (rc) {
             history_overflows(h, rc);
             return;
@@ -200,14 +200,13 @@ choose_older(struct history *h)
     for (size_t k = 0, n_lists = 0;
          k < n && k < AGAIN_TRIES && n_lists < AGAIN_LISTS; k++) {
         size_t i = (first + k) % n;
-        const struct read_list *read =
-            read_lists_find(h->plan.lists, history_url(h, i));
+        struct read_list read;
 
-        if (!read || read->is_skipped || read->n > left ||
-            h->parts.all[i].is_package)
+        if (!read_lists_find(h->plan.lists, history_url(h, i), &read) ||
+            read.is_skipped || read.n > left || h->parts.all[i].is_package)
             continue;
         h->parts.all[i].is_again = true;
-        left -= read->n;
+        left -= read.n;
         n_lists++;
         if (i < h->search.first)
             h->search.first = i;

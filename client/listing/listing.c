@@ -70,7 +70,7 @@ enum sql {
     SQL_BIND,
     SQL_LISTING,
     SQL_STAND,
-    SQL_NUMBER,
+    SQL_CLEAR,
     SQL_BEGIN_DOCUMENT,
     SQL_END_DOCUMENT,
     SQL_SAME_DOCUMENT,
@@ -87,20 +87,31 @@ enum sql {
 static const char *const texts[N_SQL] = {
     [SQL_BIND] = "INSERT INTO listing SELECT ?1, ?2, 0, 0, 0, 0, 0, 0"
                  " WHERE NOT EXISTS (SELECT 1 FROM listing)",
-    [SQL_LISTING] = "SELECT source, epoch, oldest, last, is_read FROM listing",
-    [SQL_STAND] = "UPDATE listing SET oldest = ?1, before = ?2, last = ?3,"
-                  " is_read = 1, when_us = ?4, epoch = ?5, left_out = ?6",
-    [SQL_NUMBER] = "SELECT coalesce((SELECT id FROM read WHERE url = ?1),"
-                   " (SELECT id FROM document WHERE url = ?1),"
-                   " 1 + max((SELECT coalesce(max(id), 0) FROM read),"
-                   " (SELECT coalesce(max(id), 0) FROM document)))",
-    /* Resources of an attempt that broke off stay until the next reading. */
-    [SQL_BEGIN_DOCUMENT] = "INSERT INTO read VALUES"
-                           " (?1, ?2, '', '', '', 0, 0, 0, 0)"
-                           " ON CONFLICT DO UPDATE SET etag = '',"
-                           " modified = '', digest = '', is_same = 0,"
-                           " is_reread = is_reread OR EXISTS"
-                           " (SELECT 1 FROM seen WHERE document = ?1)",
+    [SQL_LISTING] = "SELECT source, epoch, oldest, last, is_read,"
+                    " (SELECT count(*) FROM resource),"
+                    " (SELECT count(*) FROM resource WHERE document = 0)"
+                    " FROM listing",
+    /* The differences of the reading before are kept once more. */
+    [SQL_STAND] = "UPDATE listing SET oldest = iif(top > last, before, oldest),"
+                  " before = iif(top > last, last, before),"
+                  " last = max(top, last), is_read = 1,"
+                  " when_us = max(?1, when_us),"
+                  " left_out = iif(?2, (" SUM_LEFT_OUT "), left_out)"
+                  " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
+    [SQL_CLEAR] = "UPDATE listing SET epoch = ?1, oldest = 0, before = 0,"
+                  " last = 0, is_read = 0, when_us = 0, left_out = 0",
+    /* A document of the last reading keeps its number, so that the rows of its
+     * resources stay. Resources of an attempt that broke off stay until the
+     * next reading. */
+    [SQL_BEGIN_DOCUMENT] =
+        "INSERT INTO read SELECT"
+        " coalesce((SELECT id FROM document WHERE url = ?1),"
+        "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
+        "  (SELECT coalesce(max(id), 0) FROM document))),"
+        " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
+        " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
+        " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
+        " (SELECT 1 FROM seen WHERE document = read.id)",
     [SQL_END_DOCUMENT] = "UPDATE read SET etag = ?2, modified = ?3,"
                          " digest = ?4, left_out = ?5, must_read = ?6"
                          " WHERE id = ?1",
@@ -108,8 +119,9 @@ static const char *const texts[N_SQL] = {
                           " modified = d.modified, digest = d.digest"
                           " FROM document d"
                           " WHERE read.id = ?1 AND d.id = ?1",
-    [SQL_KNOWN] = "SELECT etag, modified, digest, must_read FROM document"
-                  " WHERE url = ?1",
+    [SQL_KNOWN] = "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
+                  " FROM read r LEFT JOIN document d USING (url)"
+                  " WHERE r.url = ?1",
     [SQL_LOOK] = "SELECT lastmod, hash, length FROM resource WHERE loc = ?1",
     [SQL_SEE] = "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
                 " fragment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
@@ -117,10 +129,14 @@ static const char *const texts[N_SQL] = {
                 " document = excluded.document, lastmod = excluded.lastmod,"
                 " hash = excluded.hash, length = excluded.length,"
                 " hole = excluded.hole, fragment = excluded.fragment",
-    [SQL_CHANGED] = "SELECT hole, fragment FROM seen"
-                    " WHERE fragment IS NOT NULL ORDER BY n",
+    [SQL_CHANGED] = "INSERT INTO change"
+                    " SELECT last + row_number() OVER (ORDER BY n),"
+                    " max(?1, when_us), hole, fragment FROM seen, listing"
+                    " WHERE fragment IS NOT NULL",
     [SQL_DELETED] = "SELECT loc FROM resource WHERE " NOT_SEEN " ORDER BY loc",
-    [SQL_CHANGE] = "INSERT INTO change VALUES (?1, ?2, ?3, ?4)",
+    [SQL_CHANGE] = "INSERT INTO change SELECT"
+                   " 1 + max(last, (SELECT coalesce(max(seq), 0) FROM change)),"
+                   " max(?1, when_us), ?2, ?3 FROM listing",
     [SQL_READ] = "SELECT seq, when_us, hole, fragment FROM change"
                  " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
 };
@@ -243,8 +259,10 @@ bind_source(struct listing *l, const char *source)
     return run_statement(l, s);
 }
 
+/* Reads how far the history reaches; `source`: which has to be that of the
+ * file; NULL: whatever it is. */
 static bool
-read_source(struct listing *l, const char *source)
+read_extent(struct listing *l, const char *source)
 {
     sqlite3_stmt *s = kept_statement(l, SQL_LISTING);
     struct slice its;
@@ -257,8 +275,10 @@ read_source(struct listing *l, const char *source)
         l->extent.oldest = (uint64_t)sqlite3_column_int64(s, 2);
         l->extent.last = (uint64_t)sqlite3_column_int64(s, 3);
         l->extent.is_read = sqlite3_column_int64(s, 4) != 0;
-        is_good =
-            epoch_is_valid(slice_of(l->extent.epoch)) && slice_is(its, source);
+        l->extent.n_resources = (uint64_t)sqlite3_column_int64(s, 5);
+        l->extent.n_held = (uint64_t)sqlite3_column_int64(s, 6);
+        is_good = epoch_is_valid(slice_of(l->extent.epoch)) &&
+                  (!source || slice_is(its, source));
         if (!is_good)
             db_fail(&l->db, STATUS_INVALID, &l->why,
                     "the file is the last list of another source: %.*s",
@@ -266,15 +286,6 @@ read_source(struct listing *l, const char *source)
     }
     db_reset(s);
     return is_good;
-}
-
-static bool
-count_resources(struct listing *l)
-{
-    return ask_number(l, "SELECT count(*) FROM resource",
-                      &l->extent.n_resources) &&
-           ask_number(l, "SELECT count(*) FROM resource WHERE document = 0",
-                      &l->extent.n_held);
 }
 
 /* The limits of the handle */
@@ -343,8 +354,7 @@ listing_open(const char *path, const char *source, struct source_limits *room,
         problem_memory(&l->why);
     else if (end_step(l, db_open_kind(&l->db, &listing_kind, path ? path : "",
                                       &l->why)) &&
-             bind_source(l, source) && read_source(l, source) &&
-             count_resources(l)) {
+             bind_source(l, source) && read_extent(l, source)) {
         l->room = room;
         l->stop_fd = stop_fd;
         db_interrupt(&l->db, is_ending, l);
@@ -380,30 +390,19 @@ listing_extent(const struct listing *l)
 
 /* Reading */
 
+static bool
+drop_reading(struct listing *l)
+{
+    return run_text(l, "DELETE FROM seen; DELETE FROM read;");
+}
+
 bool
 listing_begin(struct listing *l)
 {
     problem_clear(&l->why);
     problem_clear(&l->limit);
     l->unlooked = LOOK_BYTES; /* the first resource looks */
-    return run_text(l, "DELETE FROM seen; DELETE FROM read;");
-}
-
-/* Numbers the document; one of the last reading keeps its number, so that the
- * rows of its resources stay. */
-static bool
-number_document(struct listing *l, const char *url)
-{
-    sqlite3_stmt *s = kept_statement(l, SQL_NUMBER);
-    bool row;
-    bool is_good;
-
-    db_bind_text(s, 1, slice_of(url));
-    is_good = step_to_row(l, s, &row);
-    if (is_good)
-        l->document = sqlite3_column_int64(s, 0);
-    db_reset(s);
-    return is_good;
+    return drop_reading(l);
 }
 
 bool
@@ -416,19 +415,17 @@ listing_document(struct listing *l, const char *url,
     bool row;
 
     *known = (struct listing_version){.etag = ""};
-    if (!number_document(l, url))
-        return false;
-    sqlite3_bind_int64(begin, 1, l->document);
-    db_bind_text(begin, 2, slice_of(url));
+    db_bind_text(begin, 1, slice_of(url));
     if (!run_statement(l, begin))
         return false;
     db_bind_text(s, 1, slice_of(url));
     is_good = step_to_row(l, s, &row);
-    if (is_good && row) {
-        db_text(s, 0, known->etag, sizeof(known->etag));
-        db_text(s, 1, known->modified, sizeof(known->modified));
-        db_text(s, 2, known->digest, sizeof(known->digest));
-        known->must_read = sqlite3_column_int(s, 3) != 0;
+    if (is_good) {
+        l->document = sqlite3_column_int64(s, 0);
+        db_text(s, 1, known->etag, sizeof(known->etag));
+        db_text(s, 2, known->modified, sizeof(known->modified));
+        db_text(s, 3, known->digest, sizeof(known->digest));
+        known->must_read = sqlite3_column_int(s, 4) != 0;
     }
     db_reset(s);
     return is_good;
@@ -599,117 +596,73 @@ static const char replace[] =
     " iif(is_reread, '', modified), iif(is_reread, '', digest), must_read"
     " FROM read;";
 
-/* Writes where the history stands, deletes differences up to `oldest`, and
- * commits. */
+/* Writes where the history stands, deletes differences that are too old, and
+ * commits. `counts`: the rows that this reading has left out are those that a
+ * later one may leave out, too. */
 static bool
-commit_reading(struct listing *l, uint64_t oldest, uint64_t before,
-               uint64_t last, int64_t when_us, uint64_t left_out)
+commit_reading(struct listing *l, int64_t now_us, bool counts)
 {
     sqlite3_stmt *s = kept_statement(l, SQL_STAND);
 
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)oldest);
-    sqlite3_bind_int64(s, 2, (sqlite3_int64)before);
-    sqlite3_bind_int64(s, 3, (sqlite3_int64)last);
-    sqlite3_bind_int64(s, 4, when_us);
-    db_bind_text(s, 5, slice_of(l->extent.epoch));
-    sqlite3_bind_int64(s, 6, (sqlite3_int64)left_out);
-    if (!run_statement(l, s) ||
-        !run_text(l, "DELETE FROM change"
-                     " WHERE seq <= (SELECT oldest FROM listing)"
-                     " OR seq > (SELECT last FROM listing)") ||
-        !end_step(l, db_end(&l->db, STATUS_OK, &l->why)) || !count_resources(l))
-        return false;
-    l->extent.oldest = oldest;
-    l->extent.last = last;
-    l->extent.is_read = true;
-    return run_text(l, "DELETE FROM seen; DELETE FROM read;");
-}
-
-/* True if no document with resources has changed, and none is missing. */
-static bool
-is_unchanged(struct listing *l, bool *is)
-{
-    uint64_t n;
-
-    if (!ask_number(l,
-                    "SELECT (SELECT count(*) FROM seen)"
-                    " + (SELECT count(*) FROM resource WHERE document NOT IN"
-                    "  (SELECT id FROM read WHERE is_same))",
-                    &n))
-        return false;
-    *is = n == 0 && l->extent.is_read;
-    return true;
+    sqlite3_bind_int64(s, 1, now_us);
+    sqlite3_bind_int(s, 2, counts);
+    return run_statement(l, s) &&
+           run_text(l, "DELETE FROM change"
+                       " WHERE seq <= (SELECT oldest FROM listing)") &&
+           end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
+           read_extent(l, NULL) && drop_reading(l);
 }
 
 bool
 listing_take(struct listing *l)
 {
-    uint64_t last = l->extent.last + l->extent.is_read;
-    uint64_t left_out;
-
-    return see_unchanged(l) && ask_number(l, SUM_LEFT_OUT, &left_out) &&
-           begin_transaction(l) && run_text(l, forget_unseen) &&
-           run_text(l, replace) &&
-           commit_reading(l, last, last, last, clock_now_us(), left_out);
+    return see_unchanged(l) && begin_transaction(l) &&
+           run_text(l, forget_unseen) && run_text(l, replace) &&
+           run_text(l, "UPDATE listing SET oldest = last + is_read,"
+                       " before = last + is_read, last = last + is_read") &&
+           commit_reading(l, clock_now_us(), true);
 }
 
-/* A difference gets its number. */
+/* The created and updated resources become differences, in the order of the
+ * list. */
 static bool
-write_change(struct listing *l, uint64_t seq, int64_t when_us,
-             const struct fragment *f, const void *bytes)
+write_changed(struct listing *l, int64_t now_us)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_CHANGE);
+    sqlite3_stmt *s = kept_statement(l, SQL_CHANGED);
 
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)seq);
-    sqlite3_bind_int64(s, 2, when_us);
-    sqlite3_bind_int64(s, 3, f->hole);
-    db_bind_bytes(s, 4, (struct slice){bytes, f->size});
+    sqlite3_bind_int64(s, 1, now_us);
     return run_statement(l, s);
 }
 
-/* Numbers the created and updated resources, in the order of the list. */
+/* A deleted resource becomes a difference. */
 static bool
-write_changed(struct listing *l, uint64_t *seq, int64_t when_us)
+write_deletion(struct listing *l, struct slice loc, int64_t now_us)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_CHANGED);
-    bool is_good;
-    bool row;
+    sqlite3_stmt *s = kept_statement(l, SQL_CHANGE);
+    struct fragment f;
+    struct change gone;
 
-    while ((is_good = step_to_row(l, s, &row)) && row) {
-        struct slice bytes = db_column(s, 1);
-        struct fragment f = {.hole = (uint32_t)sqlite3_column_int64(s, 0),
-                             .size = (uint32_t)bytes.size};
-
-        is_good = write_change(l, ++*seq, when_us, &f, bytes.data);
-        if (!is_good)
-            break;
-    }
-    db_reset(s);
-    return is_good;
+    change_init(&gone);
+    gone.kind = CHANGE_DELETED;
+    gone.loc = loc;
+    buf_clear(&l->line);
+    if (fragment_write(&l->line, &gone, &f, NULL))
+        return fail_memory(l);
+    sqlite3_bind_int64(s, 1, now_us);
+    sqlite3_bind_int64(s, 2, f.hole);
+    db_bind_bytes(s, 3, (struct slice){l->line.data, f.size});
+    return run_statement(l, s);
 }
 
-/* Numbers the deleted resources. */
 static bool
-write_deleted(struct listing *l, uint64_t *seq, int64_t when_us)
+write_deleted(struct listing *l, int64_t now_us)
 {
     sqlite3_stmt *s = kept_statement(l, SQL_DELETED);
-    bool is_good;
-    bool row;
+    bool is_good = true;
+    bool row = true;
 
-    while ((is_good = step_to_row(l, s, &row)) && row) {
-        struct fragment f;
-        struct change gone;
-
-        change_init(&gone);
-        gone.kind = CHANGE_DELETED;
-        gone.loc = db_column(s, 0);
-        buf_clear(&l->line);
-        is_good =
-            (!fragment_write(&l->line, &gone, &f, NULL) || fail_memory(l)) &&
-            write_change(l, ++*seq, when_us, &f, l->line.data);
-        if (!is_good)
-            break;
-    }
+    while (is_good && (is_good = step_to_row(l, s, &row)) && row)
+        is_good = write_deletion(l, db_column(s, 0), now_us);
     db_reset(s);
     return is_good;
 }
@@ -721,84 +674,63 @@ listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent)
            (double)n * 100 > (double)n_of * (double)max_percent;
 }
 
-/* Decides whether the reading deletes what it lacks. `*left_out`: set to the
- * rows that the last reading whose deletions counted has left out. */
+/* Decides whether the reading deletes what it lacks. */
 static bool
 judge_deletions(struct listing *l, const struct listing_guard *guard,
-                bool *is_held, uint64_t *left_out)
+                bool *is_held)
 {
     uint64_t n;
-    uint64_t n_left_out;
+    uint64_t leaves_out_more;
 
     if (!ask_number(l, "SELECT count(*) FROM resource WHERE " NOT_SEEN, &n) ||
-        !ask_number(l, SUM_LEFT_OUT, &n_left_out) ||
-        !ask_number(l, "SELECT left_out FROM listing", left_out))
+        !ask_number(l, "SELECT (" SUM_LEFT_OUT ") > left_out FROM listing",
+                    &leaves_out_more))
         return false;
     *is_held =
         n > 0 && n > guard->accepts &&
-        (guard->is_doubtful || n_left_out > *left_out ||
+        (guard->is_doubtful || leaves_out_more ||
          listing_is_too_much(n, l->extent.n_resources, guard->max_percent));
-    if (!*is_held && !guard->is_doubtful)
-        *left_out = n_left_out;
-    return true;
-}
-
-/* Sets the time of the differences: now, but not before earlier ones. */
-static bool
-find_time(struct listing *l, int64_t *when_us)
-{
-    uint64_t last = 0;
-
-    *when_us = clock_now_us();
-    if (!ask_number(l, "SELECT when_us FROM listing", &last))
-        return false;
-    if ((int64_t)last > *when_us)
-        *when_us = (int64_t)last;
     return true;
 }
 
 bool
 listing_compare(struct listing *l, const struct listing_guard *guard)
 {
-    uint64_t oldest = l->extent.oldest;
-    uint64_t before = l->extent.last;
-    uint64_t seq = before;
-    uint64_t left_out;
-    int64_t when_us;
+    int64_t now_us = clock_now_us();
+    uint64_t is_unchanged;
     bool is_held;
-    bool is;
 
-    if (!is_unchanged(l, &is))
+    /* No document with resources has changed, and none is missing. */
+    if (!ask_number(l,
+                    "SELECT is_read AND NOT EXISTS (SELECT 1 FROM seen)"
+                    " AND NOT EXISTS (SELECT 1 FROM resource WHERE document"
+                    "  NOT IN (SELECT id FROM read WHERE is_same))"
+                    " FROM listing",
+                    &is_unchanged))
         return false;
-    if (is)
+    if (is_unchanged)
         return true;
-    if (!see_unchanged(l) || !judge_deletions(l, guard, &is_held, &left_out) ||
-        !find_time(l, &when_us) || !begin_transaction(l) ||
-        !write_changed(l, &seq, when_us) ||
-        (!is_held && !write_deleted(l, &seq, when_us)) ||
-        !run_text(l, is_held ? hold_unseen : forget_unseen) ||
-        !run_text(l, replace))
-        return false;
-    /* Those that the reading before found are kept once more. */
-    if (seq > before && !ask_number(l, "SELECT before FROM listing", &oldest))
-        return false;
-    if (seq == before && !ask_number(l, "SELECT before FROM listing", &before))
-        return false;
-    return commit_reading(l, oldest, before, seq, when_us, left_out);
+    return see_unchanged(l) && judge_deletions(l, guard, &is_held) &&
+           begin_transaction(l) && write_changed(l, now_us) &&
+           (is_held || write_deleted(l, now_us)) &&
+           run_text(l, is_held ? hold_unseen : forget_unseen) &&
+           run_text(l, replace) &&
+           commit_reading(l, now_us, !is_held && !guard->is_doubtful);
 }
 
 bool
 listing_clear(struct listing *l)
 {
-    l->extent.oldest = l->extent.last = l->extent.n_resources = 0;
-    l->extent.is_read = false;
+    sqlite3_stmt *s = kept_statement(l, SQL_CLEAR);
+
     if (!make_epoch(l) || !begin_transaction(l) ||
         !run_text(l, "DELETE FROM resource; DELETE FROM document;"
-                     "DELETE FROM seen; DELETE FROM read;") ||
-        !commit_reading(l, 0, 0, 0, 0, 0))
+                     "DELETE FROM change;"))
         return false;
-    l->extent.is_read = false;
-    return run_text(l, "UPDATE listing SET is_read = 0");
+    db_bind_text(s, 1, slice_of(l->extent.epoch));
+    return run_statement(l, s) &&
+           end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
+           read_extent(l, NULL) && drop_reading(l);
 }
 
 /* Differences */

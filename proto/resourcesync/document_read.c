@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/text_encoding.h"
@@ -1348,7 +1349,7 @@ document_reader_new(const char *base, bool is_robots,
                     const struct document_events *events, void *user)
 {
     static const struct xml_events xml_events = {on_start, on_end, on_text};
-    struct document_reader *d = calloc(1, sizeof(*d));
+    struct document_reader *d = memory_new(1, sizeof(*d));
 
     if (!d)
         return NULL;

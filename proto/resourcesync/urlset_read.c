@@ -13,6 +13,7 @@
  */
 #include <stdlib.h>
 
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/input_reader.h"
 #include "proto/resourcesync/urlset_scan.h"
@@ -748,7 +749,7 @@ urlset_close(void *state)
 static void *
 urlset_open(struct input_reader *reader)
 {
-    struct urlset *u = calloc(1, sizeof(*u));
+    struct urlset *u = memory_new(1, sizeof(*u));
 
     if (!u)
         return NULL;
