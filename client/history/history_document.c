@@ -30,7 +30,7 @@ keep_text(char **to, struct slice text)
 }
 
 static enum status
-on_link(const struct document_link *link, void *user)
+on_link(const struct link *link, void *user)
 {
     struct history *h = user;
 
@@ -83,9 +83,9 @@ take_package(struct history *h, const struct document_entry *e)
     bool is_package = true;
     enum status rc;
 
-    for (size_t i = 0; i < e->n_links && is_package; i++)
-        if (slice_is(e->links[i].rel, "contents")) {
-            url = e->links[i].href;
+    for (size_t i = 0; i < e->change.n_links && is_package; i++)
+        if (slice_is(e->change.links[i].rel, "contents")) {
+            url = e->change.links[i].href;
             is_package = false;
         }
     rc = history_parts_add(&h->found, url, e->from_us, e->until_us);
