@@ -257,7 +257,7 @@ add_part(struct gather *g, struct slice url)
 }
 
 static enum status
-on_link(const struct document_link *link, void *user)
+on_link(const struct link *link, void *user)
 {
     return slice_is_word(link->rel, "next") ? add_part(user, link->href)
                                             : STATUS_OK;
