@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "client/lib/json_fields.h"
-#include "client/lib/json_members.h"
 #include "client/lib/json_slices.h"
 
 void

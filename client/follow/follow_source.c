@@ -62,47 +62,6 @@ on_message(const struct td_message *message, void *user)
 }
 
 static void
-on_trouble(const char *why, unsigned pause_ms, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    if (s->options->follow.on_trouble)
-        s->options->follow.on_trouble(why, pause_ms, s->user);
-}
-
-static void
-on_report(const struct td_report *report, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    s->options->follow.on_report(report, s->user);
-}
-
-static void
-on_progress(uint64_t n_resources, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    s->options->follow.on_progress(n_resources, s->user);
-}
-
-static void
-on_doubt(const char *why, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    s->options->follow.on_doubt(why, s->user);
-}
-
-static void
-on_held(uint64_t n, uint64_t n_of, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    s->options->follow.on_held(n, n_of, s->user);
-}
-
-static void
 on_set_end(const struct problem *why, void *user)
 {
     struct followed *set = user;
@@ -151,7 +110,8 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
     const struct follower_plan plan = {.url = set->set_url,
                                        .options = &how,
                                        .on_message = on_message,
-                                       .user = set,
+                                       .user = s->user,
+                                       .message_user = set,
                                        .on_end = on_set_end,
                                        .end_user = set,
                                        .shared = is_one ? NULL : s->shared,
@@ -165,11 +125,6 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
         how.since = NULL;
     how.listing = set->start.listing[0] ? set->start.listing : NULL;
     how.until_caught_up = is_visit;
-    how.on_trouble = on_trouble;
-    how.on_progress = how.on_progress ? on_progress : NULL;
-    how.on_doubt = how.on_doubt ? on_doubt : NULL;
-    how.on_held = how.on_held ? on_held : NULL;
-    how.on_report = how.on_report ? on_report : NULL;
     if (follower_new(s->client, &plan, &set->follower, why))
         return false;
     survey_swap(set->follower, &set->listing);

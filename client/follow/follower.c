@@ -200,20 +200,17 @@ push_nudge(struct td_follower *f)
 bool
 follower_report(struct td_follower *f, const char *why, unsigned ms)
 {
-    bool is_gone = false;
-
     if (!f->options.on_trouble)
         return true;
-    f->is_gone = &is_gone;
+    f->is_calling = true;
     f->options.on_trouble(why, ms, f->user);
-    return follower_is_here(f, is_gone);
+    return follower_is_here(f);
 }
 
 bool
 follower_doubt(struct td_follower *f, const char *why)
 {
     struct follower_comparison *c = &f->comparison;
-    bool is_gone = false;
 
     if (f->options.compare_ms) {
         c->is_wanted = true;
@@ -221,21 +218,20 @@ follower_doubt(struct td_follower *f, const char *why)
     }
     if (!f->options.on_doubt)
         return true;
-    f->is_gone = &is_gone;
+    f->is_calling = true;
     f->options.on_doubt(why, f->user);
-    return follower_is_here(f, is_gone);
+    return follower_is_here(f);
 }
 
 bool
 follower_tell_report(struct td_follower *f)
 {
     const struct list_report report = f->report;
-    bool is_gone = false;
 
     f->report = (struct list_report){.mended = {0}};
-    f->is_gone = &is_gone;
+    f->is_calling = true;
     client_report(&report, f->options.on_report, f->user);
-    return follower_is_here(f, is_gone);
+    return follower_is_here(f);
 }
 
 bool
@@ -448,19 +444,19 @@ follower_free(struct td_follower *f)
     drop_live(f);
     drop_exchanges(f);
     timer_free(f->timer);
-    if (f->is_gone)
-        *f->is_gone = true;
-    else
+    f->is_gone = true;
+    if (!f->is_calling)
         release_follower(f);
 }
 
 bool
-follower_is_here(struct td_follower *f, bool is_gone)
+follower_is_here(struct td_follower *f)
 {
+    bool is_gone = f->is_gone;
+
+    f->is_calling = false;
     if (is_gone)
         release_follower(f);
-    else
-        f->is_gone = NULL;
     return !is_gone;
 }
 

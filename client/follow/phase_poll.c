@@ -106,20 +106,6 @@ poll_lists(struct td_follower *f)
     return true;
 }
 
-static bool
-send_heartbeat(struct td_follower *f)
-{
-    char position[TD_POSITION_SIZE];
-    struct td_message m = {.kind = TD_CHANGES, .position = position};
-    struct source_position place;
-
-    follower_place(f, &place);
-    if (!place.is_time)
-        m.after = m.last = place.at.seq;
-    source_position_write(position, &place);
-    return deliver(f, &m);
-}
-
 bool
 poll_is_behind(const struct td_follower *f)
 {
@@ -175,7 +161,7 @@ poll_over(struct td_follower *f)
     f->attempts.n_heard = 1;
     f->connection.was_heard = true;
     transport_choice_fit(&f->connection.choice, TD_POLL);
-    if (!follower_tell_report(f) || !send_heartbeat(f))
+    if (!follower_tell_report(f) || !deliver_heartbeat(f))
         return false;
     if (f->options.until_caught_up && f->survey.was_held && !f->options.on_held)
         return follower_fail(f, STATUS_REFUSED, "%s", SURVEY_HELD_TEXT);

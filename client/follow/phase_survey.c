@@ -144,7 +144,6 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
 {
     struct td_follower *f = user;
     int64_t now_ms = clock_steady_ms();
-    bool is_gone = false;
 
     (void)entry;
     (void)file;
@@ -152,9 +151,9 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     if (!f->options.on_progress || now_ms - f->survey.progress_ms < PROGRESS_MS)
         return true;
     f->survey.progress_ms = now_ms;
-    f->is_gone = &is_gone;
+    f->is_calling = true;
     f->options.on_progress(f->survey.n_listed, f->user);
-    return follower_is_here(f, is_gone) && !f->is_paused;
+    return follower_is_here(f) && !f->is_paused;
 }
 
 /* Where a complete list was read before, its author may be about to write the
@@ -185,7 +184,6 @@ static bool
 report_held(struct td_follower *f)
 {
     const struct listing_extent *extent = listing_extent(f->survey.listing);
-    bool is_gone = false;
     bool was_held = f->survey.was_held;
 
     f->survey.was_held = extent->n_held > 0;
@@ -194,9 +192,9 @@ report_held(struct td_follower *f)
     if (!f->options.on_held)
         return !extent->n_held ||
                follower_report(f, SURVEY_HELD_TEXT, f->options.poll_ms);
-    f->is_gone = &is_gone;
+    f->is_calling = true;
     f->options.on_held(extent->n_held, extent->n_resources, f->user);
-    return follower_is_here(f, is_gone);
+    return follower_is_here(f);
 }
 
 static bool

@@ -255,7 +255,7 @@ load_package(struct history *h, const char *url)
         .file = HISTORY_PACKAGE,
         .length = LENGTH_NONE,
         .max_bytes = h->client->room.limits.max_total_bytes,
-        .begins = "PK",
+        .is_package = true,
     };
     struct problem why = {.text = ""};
 
