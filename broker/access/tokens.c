@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "broker/cluster/owned_db.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
 #define SALT_SIZE 16
@@ -212,10 +213,8 @@ make_of_row(const struct token *row, struct slice name, struct slice salt,
             const struct rights *rights, int64_t ends_us, struct token **made,
             struct problem *why)
 {
-    struct token *token = calloc(1, sizeof(*token));
+    struct token *token = memory_room(sizeof(*token));
 
-    if (!token)
-        return problem_memory(why);
     *token = *row;
     if (token->id[0])
         memcpy(token->salt, salt.data, SALT_SIZE);
@@ -370,12 +369,10 @@ enum status
 tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
 {
     static const struct rights all = {.admin = true}, none;
-    struct tokens *t = calloc(1, sizeof(*t));
+    struct tokens *t = memory_new(1, sizeof(*t));
     enum status rc = STATUS_OK;
 
     *tokens = NULL;
-    if (!t)
-        return problem_memory(why);
     list_init(&t->all);
     pthread_mutex_init(&t->changing, NULL);
     pthread_rwlock_init(&t->lock, NULL);
@@ -782,13 +779,11 @@ static enum status
 make_token(const struct token_terms *terms, struct token **made,
            char text[TOKEN_TEXT_SIZE], struct problem *why)
 {
-    struct token *token = calloc(1, sizeof(*token));
+    struct token *token = memory_new(1, sizeof(*token));
     enum status rc = STATUS_OK;
 
     *made = NULL;
     text[0] = '\0';
-    if (!token)
-        return problem_memory(why);
     token->created_us = clock_now_us();
     memcpy(token->certificate, terms->certificate, sizeof(token->certificate));
     token->principal =
@@ -891,6 +886,25 @@ begin_writing(struct tokens *t, struct problem *why)
     return rc ? end_writing(t, rc, why) : rc;
 }
 
+/* Ends the change that made a token (NULL: not yet): it is found from now on,
+ * or forgotten if `rc` is an error, which this returns. */
+static enum status
+end_making(struct tokens *t, struct token *token, char text[TOKEN_TEXT_SIZE],
+           enum status rc)
+{
+    if (!rc) {
+        pthread_rwlock_wrlock(&t->lock);
+        append_token(t, token);
+        principal_end(t->open, 0);
+        pthread_rwlock_unlock(&t->lock);
+    } else if (token) {
+        free_token(token);
+        OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
+    }
+    end_change(t);
+    return rc;
+}
+
 enum status
 tokens_add(struct tokens *t, const struct token_terms *terms,
            char text[TOKEN_TEXT_SIZE], struct problem *why)
@@ -923,17 +937,7 @@ tokens_add(struct tokens *t, const struct token_terms *terms,
         rc = begin_writing(t, why);
     if (!rc)
         rc = end_writing(t, store_token(t, token, terms, why), why);
-    if (!rc) {
-        pthread_rwlock_wrlock(&t->lock);
-        append_token(t, token);
-        principal_end(t->open, 0);
-        pthread_rwlock_unlock(&t->lock);
-    } else if (token) {
-        free_token(token);
-        OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
-    }
-    end_change(t);
-    return rc;
+    return end_making(t, token, text, rc);
 }
 
 static enum status
@@ -1024,17 +1028,9 @@ tokens_rotate(struct tokens *t, struct slice name, int64_t grace_us,
             rc = store_token(t, token, &terms, why);
         rc = end_writing(t, rc, why);
     }
-    if (!rc) {
+    if (!rc)
         end_tokens(t, name, end_us, false);
-        pthread_rwlock_wrlock(&t->lock);
-        append_token(t, token);
-        pthread_rwlock_unlock(&t->lock);
-    } else if (token) {
-        free_token(token);
-        OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
-    }
-    end_change(t);
-    return rc;
+    return end_making(t, token, text, rc);
 }
 
 /* Showing */

@@ -24,6 +24,7 @@
 #include "base/array.h"
 #include "base/db_rows.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 
 /* A few; the databases have five. */
 #define TABLES_MAX 16
@@ -121,8 +122,7 @@ read_columns(struct owned_db *o, struct table *t, bool *has_key,
         t->columns[t->n_columns] = slice_dup(name);
         t->is_key[t->n_columns] = is_key;
         *has_key |= is_key;
-        if (!t->columns[t->n_columns++])
-            rows.rc = problem_memory(why);
+        t->n_columns++;
     }
     return db_rows_end(&rows);
 }
@@ -143,8 +143,6 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
     buf_init(&t->end, SIZE_MAX);
     buf_init(&t->put, SIZE_MAX);
     o->n_tables++;
-    if (!t->name)
-        return problem_memory(why);
     rc = read_columns(o, t, &has_key, why);
     if (!rc && !has_key) { /* it stays here */
         table_fini(t);
@@ -154,9 +152,7 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
     write_sql(&t->all, "SELECT *", t, true);
     write_sql(&t->get, "SELECT *", t, false);
     write_sql(&t->end, "DELETE", t, false);
-    return rc || (!t->all.failed && !t->get.failed && !t->end.failed)
-               ? rc
-               : problem_memory(why);
+    return rc;
 }
 
 static enum status
@@ -179,11 +175,9 @@ enum status
 owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
               const char *stream, struct problem *why)
 {
-    struct owned_db *o = calloc(1, sizeof(*o));
+    struct owned_db *o = memory_new(1, sizeof(*o));
     enum status rc;
 
-    if (!o)
-        return problem_memory(why);
     o->db = db;
     o->streams = streams;
     o->stream = stream;
@@ -330,11 +324,11 @@ say_newer(const struct owned_db *o, struct problem *why)
                    "the stream \"%s\" has rows of a newer program", o->stream);
 }
 
-static enum status
-write_put(struct table *t, int n, struct problem *why)
+static void
+write_put(struct table *t, int n)
 {
     if (t->n_put == n)
-        return STATUS_OK;
+        return;
     t->n_put = n;
     buf_clear(&t->put);
     buf_add_format(&t->put, "INSERT OR REPLACE INTO \"%s\"(", t->name);
@@ -344,7 +338,6 @@ write_put(struct table *t, int n, struct problem *why)
     for (int i = 1; i < n; i++)
         BUF_ADD(&t->put, ",?");
     buf_add(&t->put, ")", 2);
-    return t->put.failed ? problem_memory(why) : STATUS_OK;
 }
 
 static enum status
@@ -353,14 +346,11 @@ put_row(struct owned_db *o, struct table *t, struct slice value,
 {
     row_values values;
     int n = take_values(value, values);
-    enum status rc;
 
     if (n <= 0 || n > t->n_columns)
         return say_newer(o, why);
-    rc = write_put(t, n, why);
-    return rc ? rc
-              : db_do(o->db, "write a row of the stream", why, t->put.data,
-                      values);
+    write_put(t, n);
+    return db_do(o->db, "write a row of the stream", why, t->put.data, values);
 }
 
 static enum status

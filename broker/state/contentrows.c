@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/state/content_files.h"
+#include "proto/memory.h"
 
 static const char *const steps[] = {
     "CREATE TABLE entries("
@@ -344,7 +345,7 @@ contentrows_forget(struct contentrows *r, uint64_t earliest, size_t n,
                    bool *is_more, struct contentrows_at *state,
                    struct problem *why)
 {
-    struct going *going = malloc(n * sizeof(*going));
+    struct going *going = memory_room(n * sizeof(*going));
     size_t room = n;
     enum status rc = going ? db_begin(&r->db, why) : problem_memory(why);
 
