@@ -38,7 +38,7 @@ is_caught_up(const struct td_follower *f, const struct td_message *message)
 {
     const struct position *at = &f->place.order.at;
 
-    if (!f->options.until_caught_up || message->kind != TD_CHANGES ||
+    if (!f->how.until_caught_up || message->kind != TD_CHANGES ||
         !f->place.order.is_placed)
         return false;
     if (f->place.has_goal && !strcmp(at->epoch, f->place.goal.epoch))
@@ -205,7 +205,7 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     f->connection.was_heard = true;
     f->connection.n_mute = 0;
     transport_choice_fit(&f->connection.choice, f->connection.transport);
-    if (heartbeat_us > 0 && !f->options.idle_ms)
+    if (heartbeat_us > 0 && !f->how.idle_ms)
         f->connection.idle_ms = live_idle_ms((uint64_t)heartbeat_us / 1000);
     verdict = message_sequence_judge(&f->place.order, &f->delivery.message,
                                      &first, &why);
@@ -383,7 +383,7 @@ push_message(struct td_follower *f, const char *bytes, size_t size)
 
     /* Notifications are XML and unfiltered. */
     if (!f->pusher.is_waiting || f->is_paused || !f->place.order.is_placed ||
-        f->place.order.is_filtered || f->options.form != TD_XML ||
+        f->place.order.is_filtered || f->how.form != TD_XML ||
         size > LIVE_MESSAGE_MAX) {
         push_nudge(f);
         return;

@@ -262,22 +262,22 @@ td_follow_source(struct td_client *client, const char *url,
                        .options = options ? options : &none,
                        .on_message = on_each,
                        .user = user};
-    const struct td_follow_options *how = &s.options->follow;
+    struct td_follow_options how = s.options->follow;
     const struct source_sets_plan plan = {
         .url = url ? url : "",
-        .is_once = how->until_caught_up,
-        .poll_ms = how->poll_ms,
-        .patience_ms = how->patience_ms ? how->patience_ms : PATIENCE_DEFAULT,
+        .is_once = how.until_caught_up,
+        .poll_ms = how.poll_ms,
+        .patience_ms = how.patience_ms ? how.patience_ms : PATIENCE_DEFAULT,
     };
-    struct follow_options parsed = {.poll_ms = 0};
+    struct follow_options parsed;
     enum status rc;
 
     client_begin(client);
     problem_clear(&s.why);
-    rc = follow_options_read(&parsed, url, how,
+    rc = follow_options_read(&parsed, url, &how,
                              &s.why); /* before anything is sent */
     if (!rc && !client_add_source(client, url)) {
-        s.shared = shared_stream_new(client, &parsed, &shared, &s);
+        s.shared = shared_stream_new(client, &how, parsed.filters, &shared, &s);
         if (s.shared)
             s.tour = source_sets_start(client, &plan, &events, &s);
     }

@@ -211,6 +211,7 @@ struct td_follower {
     struct td_client *client;
     struct running running;
     const struct phase *const *phases; /* by states */
+    struct td_follow_options how; /* checked; its pointers were the caller's */
     struct follow_options options;
     td_message_fn *on_message;
     void *message_user; /* of on_message */

@@ -57,14 +57,15 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
     buf_init(&f->gap.body, 0);
 
-    rc = follow_options_read(&f->options, plan->url, plan->options, why);
-    change_batch_init(&f->delivery.batch, f->options.form);
-    f->connection.idle_ms =
-        f->options.idle_ms ? f->options.idle_ms : LIVE_IDLE_DEFAULT;
+    if (plan->options)
+        f->how = *plan->options;
+    rc = follow_options_read(&f->options, plan->url, &f->how, why);
+    change_batch_init(&f->delivery.batch, f->how.form);
+    f->connection.idle_ms = f->how.idle_ms ? f->how.idle_ms : LIVE_IDLE_DEFAULT;
     f->place.order.is_filtered = f->options.filter.text_size > 0;
     if (f->options.has_place)
         follower_set_place(f, &f->options.place);
-    if (!rc && broker_message_init(&f->delivery.message, f->options.form))
+    if (!rc && broker_message_init(&f->delivery.message, f->how.form))
         rc = problem_memory(why);
     if (!rc && !(f->timer = timer_new(client->loop, on_timer, f)))
         rc = problem_memory(why);

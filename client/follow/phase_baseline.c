@@ -163,7 +163,7 @@ on_anew(const char *why, void *user)
 static void
 fail_comparison(struct td_follower *f, const struct problem *why)
 {
-    bool is_wanted = f->comparison.is_wanted && !f->options.until_caught_up;
+    bool is_wanted = f->comparison.is_wanted && !f->how.until_caught_up;
     struct problem told = *why;
 
     note_comparison(f);

@@ -89,7 +89,7 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     /* live_connection.h decides how long a poll waits, unless the answer is
      * needed at once: to learn the present place, or the head. */
     if (transport == TD_LONG_POLL &&
-        (f->options.until_caught_up || f->pusher.close ||
+        (f->how.until_caught_up || f->pusher.close ||
          !follower_place(f, &place)))
         BUF_ADD(url, "&wait=0");
     if (!url->failed && url->size > begin && !has_query)
@@ -150,9 +150,8 @@ may_share(const struct td_follower *f)
 {
     struct source_position start = {.is_time = false};
 
-    return f->shared.stream && !f->options.until_caught_up &&
-           !f->pusher.close && f->offered.streams && f->offered.name &&
-           knows_start(f, &start) &&
+    return f->shared.stream && !f->how.until_caught_up && !f->pusher.close &&
+           f->offered.streams && f->offered.name && knows_start(f, &start) &&
            shared_stream_takes(f->shared.stream, f->offered.streams,
                                f->offered.name);
 }
@@ -174,7 +173,7 @@ static bool
 open_connection(struct td_follower *f, unsigned transport)
 {
     struct live_request request = {.transport = (enum td_transport)transport,
-                                   .form = f->options.form,
+                                   .form = f->how.form,
                                    .idle_ms = &f->connection.idle_ms,
                                    .shared = &f->shared};
     struct buf url;
@@ -226,7 +225,7 @@ choose_transport(const struct td_follower *f)
     struct transport_choice memory = f->connection.choice;
 
     memory.open &= TD_LONG_POLL;
-    if (f->options.until_caught_up &&
+    if (f->how.until_caught_up &&
         transport_choice_choose(&memory, clock_steady_ms()))
         return TD_LONG_POLL;
     if (may_share(f))

@@ -24,6 +24,7 @@
  */
 #include "client/follow/shared_stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -712,8 +713,8 @@ const struct transport transport_shared = {
 /* Life cycle */
 
 struct shared_stream *
-shared_stream_new(struct td_client *client,
-                  const struct follow_options *options,
+shared_stream_new(struct td_client *client, const struct td_follow_options *how,
+                  const char *filters,
                   const struct shared_stream_events *events, void *user)
 {
     struct shared_stream *s = calloc(1, sizeof(*s));
@@ -723,13 +724,13 @@ shared_stream_new(struct td_client *client,
     s->client = client;
     s->events = *events;
     s->user = user;
-    memcpy(s->filters, options->filters, sizeof(s->filters));
-    s->is_xml = options->form == TD_XML;
-    s->has_own_idle = options->idle_ms > 0;
-    s->idle_ms = s->has_own_idle ? options->idle_ms : LIVE_IDLE_DEFAULT;
+    snprintf(s->filters, sizeof(s->filters), "%s", filters);
+    s->is_xml = how->form == TD_XML;
+    s->has_own_idle = how->idle_ms > 0;
+    s->idle_ms = s->has_own_idle ? how->idle_ms : LIVE_IDLE_DEFAULT;
     s->pause_ms = PAUSE_FIRST;
     transport_choice_open(&s->choice,
-                          options->transports & (TD_WEBSOCKET | TD_EVENTS));
+                          how->transports & (TD_WEBSOCKET | TD_EVENTS));
     buf_init(&s->body, BODY_MAX);
     s->work = timer_new(client->loop, on_work, s);
     if (!s->work) {

@@ -126,26 +126,12 @@ begin_transaction(struct listing *l)
     return end_step(l, db_begin(&l->db, &l->why));
 }
 
-/* Runs a statement without rows. */
-static bool
-run_statement(struct listing *l, const char *sql, const struct db_value *values)
-{
-    return end_step(l, db_do(&l->db, NULL, &l->why, sql, values));
-}
-
-/* Reads the first row. */
-static bool
-find_row(struct listing *l, const char *sql, const struct db_value *values,
-         const struct db_target *into)
-{
-    return end_step(l, db_find(&l->db, NULL, &l->why, NULL, sql, values, into));
-}
-
 /* The number that a query comes to. */
 static bool
-ask_number(struct listing *l, const char *sql, uint64_t *number)
+ask_number(struct listing *l, const char *text, uint64_t *number)
 {
-    return find_row(l, sql, DB_VALUES(), DB_INTO(number));
+    return end_step(l, db_find(&l->db, NULL, &l->why, NULL, text, DB_VALUES(),
+                               DB_INTO(number)));
 }
 
 /* Opening */
@@ -162,10 +148,10 @@ static bool
 bind_source(struct listing *l, const char *source)
 {
     return make_epoch(l) &&
-           run_statement(l,
-                         "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
-                         " WHERE NOT EXISTS (SELECT 1 FROM listing)",
-                         DB_VALUES(source, l->extent.epoch));
+           end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
+                             " WHERE NOT EXISTS (SELECT 1 FROM listing)",
+                             source, l->extent.epoch));
 }
 
 /* Reads how far the history reaches; `source`: which has to be that of the
@@ -173,18 +159,17 @@ bind_source(struct listing *l, const char *source)
 static bool
 read_extent(struct listing *l, const char *source)
 {
-    struct listing_extent *extent = &l->extent;
-    struct db_rows rows =
-        DB_SELECT(&l->db, NULL, &l->why,
-                  "SELECT source, epoch, oldest, last, is_read,"
-                  " (SELECT count(*) FROM resource),"
-                  " (SELECT count(*) FROM resource WHERE document = 0)"
-                  " FROM listing");
+    struct listing_extent *e = &l->extent;
     struct slice its;
+    struct db_rows rows = DB_SELECT(
+        &l->db, NULL, &l->why,
+        "SELECT source, epoch, oldest, last, is_read,"
+        " (SELECT count(*) FROM resource),"
+        " (SELECT count(*) FROM resource WHERE document = 0) FROM listing");
 
-    if (DB_NEXT(&rows, &its, &extent->epoch, &extent->oldest, &extent->last,
-                &extent->is_read, &extent->n_resources, &extent->n_held) &&
-        (!epoch_is_valid(slice_of(extent->epoch)) ||
+    if (DB_NEXT(&rows, &its, &e->epoch, &e->oldest, &e->last, &e->is_read,
+                &e->n_resources, &e->n_held) &&
+        (!epoch_is_valid(slice_of(e->epoch)) ||
          (source && !slice_is(its, source))))
         rows.rc = db_fail(&l->db, STATUS_INVALID, &l->why,
                           "the file is the last list of another source: %.*s",
@@ -309,32 +294,34 @@ listing_begin(struct listing *l)
     return drop_reading(l);
 }
 
+/* A document of the last reading keeps its number, so that the rows of its
+ * resources stay. Resources of an attempt that broke off stay until the next
+ * reading. */
 bool
 listing_document(struct listing *l, const char *url,
                  struct listing_version *known)
 {
-    *known = (struct listing_version){.etag = ""};
-    /* A document of the last reading keeps its number, so that the rows of its
-     * resources stay. Resources of an attempt that broke off stay until the
-     * next reading. */
-    return run_statement(
-               l,
-               "INSERT INTO read SELECT"
-               " coalesce((SELECT id FROM document WHERE url = ?1),"
-               "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
-               "  (SELECT coalesce(max(id), 0) FROM document))),"
-               " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
-               " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
-               " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
-               " (SELECT 1 FROM seen WHERE document = read.id)",
-               DB_VALUES(url)) &&
-           find_row(l,
-                    "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
-                    " FROM read r LEFT JOIN document d USING (url)"
-                    " WHERE r.url = ?",
-                    DB_VALUES(url),
-                    DB_INTO(&l->document, &known->etag, &known->modified,
-                            &known->digest, &known->must_read));
+    enum status rc =
+        DB_DO(&l->db, NULL, &l->why,
+              "INSERT INTO read SELECT"
+              " coalesce((SELECT id FROM document WHERE url = ?1),"
+              "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
+              "  (SELECT coalesce(max(id), 0) FROM document))),"
+              " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
+              " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
+              " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
+              " (SELECT 1 FROM seen WHERE document = read.id)",
+              url);
+
+    if (!rc)
+        rc = db_find(&l->db, NULL, &l->why, NULL,
+                     "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
+                     " FROM read r LEFT JOIN document d USING (url)"
+                     " WHERE r.url = ?",
+                     DB_VALUES(url),
+                     DB_INTO(&l->document, &known->etag, &known->modified,
+                             &known->digest, &known->must_read));
+    return end_step(l, rc);
 }
 
 bool
@@ -344,27 +331,27 @@ listing_document_end(struct listing *l, const struct listing_version *version,
     static const struct listing_version unknown = {.etag = ""};
 
     version = version ? version : &unknown;
-    return run_statement(
-        l,
-        "UPDATE read SET etag = ?, modified = ?, digest = ?, left_out = ?,"
-        " must_read = ? WHERE id = ?",
-        DB_VALUES(version->etag, version->modified, version->digest, n_left_out,
-                  version->must_read, l->document));
+    return end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "UPDATE read SET etag = ?, modified = ?,"
+                             " digest = ?, left_out = ?, must_read = ?"
+                             " WHERE id = ?",
+                             version->etag, version->modified, version->digest,
+                             n_left_out, version->must_read, l->document));
 }
 
 bool
 listing_document_same(struct listing *l)
 {
-    return run_statement(l,
-                         "UPDATE read SET is_same = 1, etag = d.etag,"
-                         " modified = d.modified, digest = d.digest"
-                         " FROM document d WHERE read.id = ?1 AND d.id = ?1",
-                         DB_VALUES(l->document));
+    return end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "UPDATE read SET is_same = 1, etag = d.etag,"
+                             " modified = d.modified, digest = d.digest"
+                             " FROM document d"
+                             " WHERE read.id = ?1 AND d.id = ?1",
+                             l->document));
 }
 
-/* True if the last reading and the list agree on lastmod, hash and length, as
- * far as both have them. Without one that both have: true if neither has any.
- */
+/* True if both versions agree on lastmod, hash and length, as far as both have
+ * them. Without one that both have: true if neither has any. */
 static bool
 is_same(int64_t lastmod_us, struct slice hash, uint64_t length,
         const struct change *now)
@@ -375,11 +362,9 @@ is_same(int64_t lastmod_us, struct slice hash, uint64_t length,
     bool has_length = now->length != LENGTH_NONE;
     bool has_common;
 
-    if (had_lastmod && has_lastmod && lastmod_us != now->lastmod_us)
-        return false;
-    if (had_length && has_length && length != now->length)
-        return false;
-    if (!hashes_agree(hash, now->hash, &has_common))
+    if ((had_lastmod && has_lastmod && lastmod_us != now->lastmod_us) ||
+        (had_length && has_length && length != now->length) ||
+        !hashes_agree(hash, now->hash, &has_common))
         return false;
     return has_common || (had_lastmod && has_lastmod) ||
            (had_length && has_length) ||
@@ -392,14 +377,14 @@ static bool
 look_up(struct listing *l, const struct change *now, bool *is_known,
         bool *is_it)
 {
-    struct db_rows rows =
-        DB_SELECT(&l->db, NULL, &l->why,
-                  "SELECT ifnull(lastmod, ?), hash, ifnull(length, ?)"
-                  " FROM resource WHERE loc = ?",
-                  DATETIME_NONE, LENGTH_NONE, now->loc);
     int64_t lastmod_us;
     struct slice hash;
     uint64_t length;
+    struct db_rows rows =
+        DB_SELECT(&l->db, NULL, &l->why,
+                  "SELECT coalesce(lastmod, ?2), hash, coalesce(length, ?3)"
+                  " FROM resource WHERE loc = ?1",
+                  now->loc, DATETIME_NONE, LENGTH_NONE);
 
     *is_known = DB_NEXT(&rows, &lastmod_us, &hash, &length);
     *is_it = *is_known && is_same(lastmod_us, hash, length, now);
@@ -412,7 +397,8 @@ static bool
 write_fragment(struct listing *l, const struct document_entry *entry,
                enum change_kind kind, struct fragment *f)
 {
-    struct change change = entry->change;
+    struct link links[CHANGE_LINKS_MAX];
+    struct change change = document_change(entry, links);
     struct change bare;
 
     buf_clear(&l->line);
@@ -431,11 +417,19 @@ write_fragment(struct listing *l, const struct document_entry *entry,
     return !fragment_write(&l->line, &bare, f, NULL) || fail_memory(l);
 }
 
+/* A value, or NULL. */
+static struct db_value
+value_if(bool has, struct db_value value)
+{
+    return has ? value : db_value_chars(NULL);
+}
+
 bool
 listing_add(struct listing *l, const struct document_entry *entry)
 {
     const struct change *now = &entry->change;
     struct fragment f = {.size = 0};
+    enum status rc;
     bool is_known;
     bool is_it;
 
@@ -445,18 +439,21 @@ listing_add(struct listing *l, const struct document_entry *entry)
     if (!is_it && !write_fragment(
                       l, entry, is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
         return false;
-    return run_statement(
-               l,
+    rc = DB_DO(&l->db, NULL, &l->why,
                "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
-               " fragment) VALUES (?1, ?2, nullif(?3, ?8), ?4, nullif(?5, ?9),"
-               " ?6, nullif(?7, x'')) ON CONFLICT (loc) DO UPDATE SET"
+               " fragment) VALUES (?, ?, ?, ?, ?, ?, ?)"
+               " ON CONFLICT (loc) DO UPDATE SET"
                " document = excluded.document, lastmod = excluded.lastmod,"
                " hash = excluded.hash, length = excluded.length,"
                " hole = excluded.hole, fragment = excluded.fragment",
-               DB_VALUES(now->loc, l->document, now->lastmod_us, now->hash,
-                         now->length, f.hole, db_bytes(l->line.data, f.size),
-                         DATETIME_NONE, LENGTH_NONE)) &&
-           has_room_for(l, now->loc.size + l->line.size);
+               now->loc, l->document,
+               value_if(now->lastmod_us != DATETIME_NONE,
+                        db_value_number(now->lastmod_us)),
+               now->hash,
+               value_if(now->length != LENGTH_NONE,
+                        db_value_number((int64_t)now->length)),
+               f.hole, value_if(!is_it, db_bytes(l->line.data, f.size)));
+    return end_step(l, rc) && has_room_for(l, now->loc.size + l->line.size);
 }
 
 /* The end of a reading */
@@ -508,15 +505,17 @@ static bool
 commit_reading(struct listing *l, int64_t now_us, bool counts)
 {
     /* The differences of the reading before are kept once more. */
-    return run_statement(
-               l,
-               "UPDATE listing SET oldest = iif(top > last, before, oldest),"
-               " before = iif(top > last, last, before),"
-               " last = max(top, last), is_read = 1,"
-               " when_us = max(?, when_us),"
-               " left_out = iif(?, (" SUM_LEFT_OUT "), left_out)"
-               " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
-               DB_VALUES(now_us, counts)) &&
+    enum status rc =
+        DB_DO(&l->db, NULL, &l->why,
+              "UPDATE listing SET oldest = iif(top > last, before, oldest),"
+              " before = iif(top > last, last, before),"
+              " last = max(top, last), is_read = 1,"
+              " when_us = max(?, when_us),"
+              " left_out = iif(?, (" SUM_LEFT_OUT "), left_out)"
+              " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
+              now_us, counts);
+
+    return end_step(l, rc) &&
            run_text(l, "DELETE FROM change"
                        " WHERE seq <= (SELECT oldest FROM listing)") &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
@@ -538,16 +537,17 @@ listing_take(struct listing *l)
 static bool
 write_changed(struct listing *l, int64_t now_us)
 {
-    return run_statement(l,
-                         "INSERT INTO change"
-                         " SELECT last + row_number() OVER (ORDER BY n),"
-                         " max(?, when_us), hole, fragment FROM seen, listing"
-                         " WHERE fragment IS NOT NULL",
-                         DB_VALUES(now_us));
+    return end_step(l,
+                    DB_DO(&l->db, NULL, &l->why,
+                          "INSERT INTO change"
+                          " SELECT last + row_number() OVER (ORDER BY n),"
+                          " max(?, when_us), hole, fragment FROM seen, listing"
+                          " WHERE fragment IS NOT NULL",
+                          now_us));
 }
 
 /* A deleted resource becomes a difference. */
-static bool
+static enum status
 write_deletion(struct listing *l, struct slice loc, int64_t now_us)
 {
     struct fragment f;
@@ -558,20 +558,12 @@ write_deletion(struct listing *l, struct slice loc, int64_t now_us)
     gone.loc = loc;
     buf_clear(&l->line);
     if (fragment_write(&l->line, &gone, &f, NULL))
-        return fail_memory(l);
-    return run_statement(
-        l,
-        "INSERT INTO change SELECT"
-        " 1 + max(last, (SELECT coalesce(max(seq), 0) FROM change)),"
-        " max(?, when_us), ?, ? FROM listing",
-        DB_VALUES(now_us, f.hole, db_bytes(l->line.data, f.size)));
-}
-
-/* Ends a query that the callee of a row may have broken off. */
-static bool
-end_rows(struct listing *l, struct db_rows *rows, bool is_good)
-{
-    return end_step(l, db_rows_end(rows)) && is_good;
+        return problem_memory(&l->why);
+    return DB_DO(&l->db, NULL, &l->why,
+                 "INSERT INTO change SELECT"
+                 " 1 + max(last, (SELECT coalesce(max(seq), 0) FROM change)),"
+                 " max(?, when_us), ?, ? FROM listing",
+                 now_us, f.hole, db_bytes(l->line.data, f.size));
 }
 
 static bool
@@ -580,12 +572,11 @@ write_deleted(struct listing *l, int64_t now_us)
     struct db_rows rows =
         DB_SELECT(&l->db, NULL, &l->why,
                   "SELECT loc FROM resource WHERE " NOT_SEEN " ORDER BY loc");
-    bool is_good = true;
     struct slice loc;
 
-    while (is_good && DB_NEXT(&rows, &loc))
-        is_good = write_deletion(l, loc, now_us);
-    return end_rows(l, &rows, is_good);
+    while (DB_NEXT(&rows, &loc))
+        rows.rc = write_deletion(l, loc, now_us);
+    return end_step(l, db_rows_end(&rows));
 }
 
 bool
@@ -646,10 +637,11 @@ listing_clear(struct listing *l)
         !run_text(l, "DELETE FROM resource; DELETE FROM document;"
                      "DELETE FROM change;"))
         return false;
-    return run_statement(l,
-                         "UPDATE listing SET epoch = ?, oldest = 0, before = 0,"
-                         " last = 0, is_read = 0, when_us = 0, left_out = 0",
-                         DB_VALUES(l->extent.epoch)) &&
+    return end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "UPDATE listing SET epoch = ?, oldest = 0,"
+                             " before = 0, last = 0, is_read = 0, when_us = 0,"
+                             " left_out = 0",
+                             l->extent.epoch)) &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
            read_extent(l, NULL) && drop_reading(l);
 }
@@ -672,22 +664,21 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
 }
 
 /* Feeds a difference to the reader, as an entry of a Change List. */
-static bool
-feed_row(struct listing *l, struct document *document, uint64_t seq,
-         int64_t when_us, uint32_t hole, struct slice fragment, enum status *rc)
+static enum status
+feed_change(struct listing *l, struct document *document, uint64_t seq,
+            int64_t when_us, uint32_t hole, struct slice bytes)
 {
-    struct fragment f = {.hole = hole,
-                         .size = (uint32_t)fragment.size,
-                         .datetime_us = DATETIME_NONE};
+    const struct fragment f = {.hole = hole,
+                               .size = (uint32_t)bytes.size,
+                               .datetime_us = DATETIME_NONE};
     size_t size;
 
     buf_clear(&l->line);
-    if (!fragment.data || f.hole > f.size ||
-        !buf_room(&l->line, (size_t)f.size + FRAGMENT_STAMP_MAX))
-        return fail_memory(l);
-    size = fragment_stamp(l->line.data, fragment.data, &f, when_us, seq);
-    *rc = document_feed(document, (struct slice){l->line.data, size}, NULL);
-    return true;
+    if (!bytes.data || hole > f.size ||
+        !buf_room(&l->line, bytes.size + FRAGMENT_STAMP_MAX))
+        return STATUS_MEMORY;
+    size = fragment_stamp(l->line.data, bytes.data, &f, when_us, seq);
+    return document_feed(document, (struct slice){l->line.data, size}, NULL);
 }
 
 bool
@@ -697,38 +688,36 @@ listing_changes(struct listing *l, uint64_t after, unsigned n_most,
     static const struct document_events events = {.on_entry = on_entry};
     struct handing handing = {on_change, user};
     struct document *document = document_new("", &events, &handing);
-    struct slice fragment;
-    struct db_rows rows;
+    struct db_rows rows =
+        DB_SELECT(&l->db, NULL, &l->why,
+                  "SELECT seq, when_us, hole, fragment FROM change"
+                  " WHERE seq > ? ORDER BY seq LIMIT ?",
+                  after, n_most);
+    struct slice bytes;
     uint64_t seq;
     int64_t when_us;
     uint32_t hole;
-    enum status rc;
-    bool is_good = true;
+    enum status rc = STATUS_MEMORY;
+    bool is_good;
 
-    if (!document)
-        return fail_memory(l);
-    rc =
-        document_feed(document,
-                      SLICE("<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS
-                            "\" xmlns:td=\"" NS_TIDINGS "\">"),
-                      NULL);
-    rows = DB_SELECT(&l->db, NULL, &l->why,
-                     "SELECT seq, when_us, hole, fragment FROM change"
-                     " WHERE seq > ? ORDER BY seq LIMIT ?",
-                     after, n_most);
-    while (is_good && !rc && DB_NEXT(&rows, &seq, &when_us, &hole, &fragment))
-        is_good = feed_row(l, document, seq, when_us, hole, fragment, &rc);
-    is_good = end_rows(l, &rows, is_good);
+    if (document)
+        rc = document_feed(document,
+                           SLICE("<urlset xmlns=\"" NS_SITEMAP
+                                 "\" xmlns:rs=\"" NS_RS
+                                 "\" xmlns:td=\"" NS_TIDINGS "\">"),
+                           NULL);
+    while (!rc && DB_NEXT(&rows, &seq, &when_us, &hole, &bytes))
+        rc = feed_change(l, document, seq, when_us, hole, bytes);
+    is_good = end_step(l, db_rows_end(&rows));
     if (is_good && !rc)
         rc = document_feed(document, SLICE("</urlset>"), NULL);
     if (is_good && !rc)
         rc = document_end(document, NULL);
-    if (is_good && rc == STATUS_MEMORY) {
-        is_good = fail_memory(l);
-    } else if (is_good && rc && rc != STATUS_STOPPED) {
-        db_fail(&l->db, STATUS_IO, &l->why, "the file is damaged");
-        is_good = false;
-    }
     document_free(document);
-    return is_good;
+    if (!is_good || !rc || rc == STATUS_STOPPED)
+        return is_good;
+    if (rc == STATUS_MEMORY)
+        return fail_memory(l);
+    db_fail(&l->db, STATUS_IO, &l->why, "the file is damaged");
+    return false;
 }
