@@ -374,8 +374,8 @@ conclude(struct follow *f)
     size_t rest = line_input_is_file(f->input) ? 0 : line_input_rest(f->input);
 
     progress_clear();
-    printf("posted=%" PRIu64 " rejected=%" PRIu64 " position=%s\n", f->n_posted,
-           f->n_rejected, f->position);
+    print_values(false, "posted:n rejected:n position:t", f->n_posted,
+                 f->n_rejected, f->position);
     if (n_left > 0)
         say("%" PRIu64 " changes wait in %s: the same command posts them",
             n_left, f->spool);
