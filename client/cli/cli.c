@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "client/cli/progress.h"
 #include "client/cli/settings.h"
 #include "proto/resourcesync/json.h"
@@ -317,24 +315,6 @@ is_given(const struct arguments *arguments, const struct given *given,
     const struct options *own = arguments->command->options;
 
     return given->row < own->n && !strcmp(own->rows[given->row].name, name);
-}
-
-bool
-rest(struct td_client *client, unsigned ms)
-{
-    struct pollfd ready = {.fd = td_fd(client), .events = POLLIN};
-    int64_t end_ms = clock_steady_ms() + ms;
-    int64_t left_ms = ms;
-
-    do {
-        int due_ms = td_timeout_ms(client);
-
-        poll(&ready, 1, due_ms < 0 || due_ms > left_ms ? (int)left_ms : due_ms);
-        if (td_service(client) == TD_STOPPED)
-            return false;
-        left_ms = end_ms - clock_steady_ms();
-    } while (left_ms > 0);
-    return true;
 }
 
 bool

@@ -83,10 +83,6 @@ void print_receipt(const struct td_receipt *receipt);
 bool is_given(const struct arguments *arguments, const struct given *given,
               const char *name);
 
-/* Waits `ms` milliseconds, while the handle goes on. False: td_stop was called.
- */
-bool rest(struct td_client *client, unsigned ms);
-
 /* True if `url` begins with http:// or https://. */
 bool is_web_url(const char *url);
 

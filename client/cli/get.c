@@ -99,13 +99,10 @@ print_json(const struct td_offer *offer, const char *position)
         putchar('}');
     }
     putchar(']');
-    if (offer->description) {
-        size_t size = offer->description_size;
-
-        while (size && strchr(" \r\n\t", offer->description[size - 1]))
-            size--;
-        printf(",\"description\":%.*s", (int)size, offer->description);
-    }
+    if (offer->description)
+        printf(",\"description\":%.*s",
+               SLICE_ARG(slice_without_spaces((struct slice){
+                   offer->description, offer->description_size})));
     puts("}");
 }
 

@@ -422,30 +422,14 @@ td_publisher_open(struct td_client *client, const char *set_url,
     return client_end(client, STATUS_OK);
 }
 
-static enum status
-on_json(void *user, enum json_event event, struct slice text,
-        struct problem *why)
-{
-    (void)user;
-    (void)event;
-    (void)text;
-    (void)why;
-    return STATUS_OK;
-}
-
 /* Strips a byte order mark and space around it: a document may have them, an
  * entry of a post may not. */
 static struct slice
 without_newline(struct slice change)
 {
-    if (change.size >= 3 && !memcmp(change.data, "\xef\xbb\xbf", 3))
-        change = (struct slice){change.data + 3, change.size - 3};
-    while (change.size > 0 && memchr(" \t\r\n", change.data[0], 4))
-        change = (struct slice){change.data + 1, change.size - 1};
-    while (change.size > 0 &&
-           memchr(" \t\r\n", change.data[change.size - 1], 4))
-        change.size--;
-    return change;
+    if (slice_starts(change, "\xef\xbb\xbf"))
+        slice_skip(&change, 3);
+    return slice_without_spaces(change);
 }
 
 /* Checks that the change is one object: else it could break the post. */
@@ -457,7 +441,7 @@ check_change(struct td_publisher *p, struct slice change)
 
     if (change.size <= p->options.batch_bytes)
         rc = change.size > 0 && change.data[0] == '{'
-                 ? json_parse_text(change, on_json, NULL, &why)
+                 ? json_parse_text(change, NULL, NULL, &why)
                  : problem(&why, rc, "it is no JSON object");
     if (rc == STATUS_MEMORY)
         return problem_memory(&p->client->problem);
