@@ -24,46 +24,34 @@ static const struct db_kind kind = {
     .n_steps = 2,
 };
 
-struct spool {
-    struct db db;
-    uint64_t max_bytes;
-    uint64_t last; /* number of the last added change */
-    uint64_t durable;
-    uint64_t n_bytes;
-    size_t n_changes;
-    char note[SPOOL_NOTE_SIZE];
-};
+/* Runs a statement. */
+#define DO(spool, why, ...) DB_DO(&(spool)->db, NULL, why, __VA_ARGS__)
 
 /* Opening */
-
-static enum status
-report_damage(struct spool *spool, struct problem *why)
-{
-    return db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
-}
 
 /* Binds a new spool to the set, and checks that an old one is bound to it. */
 static enum status
 bind_set(struct spool *spool, const char *set_url, struct problem *why)
 {
-    enum status rc = DB_DO(&spool->db, NULL, why,
-                           "INSERT INTO bound(set_url, durable) SELECT ?, 0"
-                           " WHERE NOT EXISTS (SELECT 1 FROM bound)",
-                           set_url);
+    enum status rc = DO(spool, why,
+                        "INSERT INTO bound(set_url, durable) SELECT ?1, 0"
+                        " WHERE NOT EXISTS (SELECT 1 FROM bound)",
+                        set_url);
+    struct slice its_set, note;
     struct db_rows rows;
-    struct slice its_set = {NULL, 0}, note = {NULL, 0};
 
     if (rc)
         return rc;
     rows = DB_SELECT(&spool->db, NULL, why,
                      "SELECT set_url, durable, note FROM bound");
-    if (DB_NEXT(&rows, &its_set, &spool->durable, &note) && its_set.size > 0 &&
-        !slice_is(its_set, set_url))
+    if (!DB_NEXT(&rows, &its_set, &spool->durable, &note))
+        return db_rows_end(&rows);
+    if (its_set.size == 0 ||
+        !slice_copy(spool->note, sizeof(spool->note), note))
+        rows.rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
+    else if (!slice_is(its_set, set_url))
         rows.rc = db_fail(&spool->db, STATUS_IO, why,
                           "it is for another set: %.*s", SLICE_ARG(its_set));
-    else if (!rows.rc && (its_set.size == 0 ||
-                          !slice_copy(spool->note, SPOOL_NOTE_SIZE, note)))
-        rows.rc = report_damage(spool, why);
     return db_rows_end(&rows);
 }
 
@@ -71,11 +59,16 @@ bind_set(struct spool *spool, const char *set_url, struct problem *why)
 static enum status
 count_changes(struct spool *spool, struct problem *why)
 {
-    return db_find(&spool->db, NULL, why, NULL,
-                   "SELECT count(*), coalesce(sum(length(body)), 0),"
-                   " (SELECT max(seq) FROM sqlite_sequence) FROM change",
-                   DB_VALUES(),
-                   DB_INTO(&spool->n_changes, &spool->n_bytes, &spool->last));
+    uint64_t n = 0;
+    enum status rc =
+        db_find(&spool->db, NULL, why, NULL,
+                "SELECT count(*), coalesce(sum(length(body)), 0),"
+                " (SELECT coalesce(max(seq), 0) FROM sqlite_sequence)"
+                " FROM change",
+                DB_VALUES(), DB_INTO(&n, &spool->n_bytes, &spool->last));
+
+    spool->n_changes = (size_t)n;
+    return rc;
 }
 
 enum status
@@ -114,15 +107,6 @@ spool_close(struct spool *spool)
 
 /* Adding */
 
-static enum status
-update_note(struct spool *spool, const char *note, struct problem *why)
-{
-    if (strlen(note) >= SPOOL_NOTE_SIZE)
-        return problem(why, STATUS_INVALID, "a note has less than %d bytes",
-                       SPOOL_NOTE_SIZE);
-    return DB_DO(&spool->db, NULL, why, "UPDATE bound SET note = ?", note);
-}
-
 enum status
 spool_add(struct spool *spool, const struct slice *changes, size_t n,
           const char *note, struct problem *why)
@@ -142,10 +126,13 @@ spool_add(struct spool *spool, const struct slice *changes, size_t n,
     if (rc)
         return rc;
     for (size_t i = 0; i < n && !rc; i++)
-        rc = DB_DO(&spool->db, NULL, why, "INSERT INTO change VALUES (?, ?)",
-                   spool->last + 1 + i, db_blob(changes[i]));
+        rc = DO(spool, why, "INSERT INTO change VALUES (?1, ?2)",
+                spool->last + 1 + i, db_blob(changes[i]));
     if (!rc && note)
-        rc = update_note(spool, note, why);
+        rc = strlen(note) < SPOOL_NOTE_SIZE
+                 ? DO(spool, why, "UPDATE bound SET note = ?1", note)
+                 : problem(why, STATUS_INVALID, "a note has less than %d bytes",
+                           SPOOL_NOTE_SIZE);
     rc = db_end(&spool->db, rc, why);
     if (rc)
         return rc;
@@ -155,36 +142,6 @@ spool_add(struct spool *spool, const struct slice *changes, size_t n,
     if (note)
         snprintf(spool->note, sizeof(spool->note), "%s", note);
     return STATUS_OK;
-}
-
-const char *
-spool_note(const struct spool *spool)
-{
-    return spool->note;
-}
-
-uint64_t
-spool_added(const struct spool *spool)
-{
-    return spool->last;
-}
-
-uint64_t
-spool_durable(const struct spool *spool)
-{
-    return spool->durable;
-}
-
-size_t
-spool_changes(const struct spool *spool)
-{
-    return spool->n_changes;
-}
-
-uint64_t
-spool_bytes(const struct spool *spool)
-{
-    return spool->n_bytes;
 }
 
 /* Posts */
@@ -200,13 +157,15 @@ static enum status
 read_sealed(struct spool *spool, struct spool_post *post, bool *is_there,
             struct problem *why)
 {
-    enum status rc =
-        db_find(&spool->db, NULL, why, is_there, "SELECT key, last FROM post",
-                DB_VALUES(), DB_INTO(&post->key, &post->last));
+    struct slice key = {NULL, 0};
+    struct db_rows rows =
+        DB_SELECT(&spool->db, NULL, why, "SELECT key, last FROM post");
 
-    return !rc && *is_there && strlen(post->key) != POST_KEY_SIZE - 1
-               ? report_damage(spool, why)
-               : rc;
+    *is_there = DB_NEXT(&rows, &key, &post->last);
+    if (*is_there && (key.size != POST_KEY_SIZE - 1 ||
+                      !slice_copy(post->key, sizeof(post->key), key)))
+        rows.rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
+    return db_rows_end(&rows);
 }
 
 /* Chooses the last change of a new post. */
@@ -217,7 +176,7 @@ choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,
     struct db_rows rows =
         DB_SELECT(&spool->db, NULL, why,
                   "SELECT number, length(body) FROM change ORDER BY number");
-    uint64_t number, size, bytes = 0;
+    uint64_t bytes = 0, number, size;
 
     for (size_t n = 0; DB_NEXT(&rows, &number, &size); n++) {
         bytes += size + 2;
@@ -238,8 +197,8 @@ seal_post(struct spool *spool, size_t max_changes, size_t max_bytes,
     if (!rc && !random_hex(post->key, sizeof(post->key)))
         rc = problem_memory(why);
     return rc ? rc
-              : DB_DO(&spool->db, NULL, why, "INSERT INTO post VALUES (?, ?)",
-                      post->key, post->last);
+              : DO(spool, why, "INSERT INTO post VALUES (?1, ?2)",
+                   slice_of(post->key), post->last);
 }
 
 /* Its body is a function of what is sealed: the same bytes each time. */
@@ -248,7 +207,7 @@ read_body(struct spool *spool, struct spool_post *post, struct problem *why)
 {
     struct db_rows rows =
         DB_SELECT(&spool->db, NULL, why,
-                  "SELECT body FROM change WHERE number <= ? ORDER BY number",
+                  "SELECT body FROM change WHERE number <= ?1 ORDER BY number",
                   post->last);
     struct slice change;
 
@@ -281,12 +240,6 @@ spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
 }
 
 enum status
-spool_unseal(struct spool *spool, struct problem *why)
-{
-    return DB_DO(&spool->db, NULL, why, "DELETE FROM post");
-}
-
-enum status
 spool_posted(struct spool *spool, const struct spool_post *post,
              struct problem *why)
 {
@@ -294,11 +247,9 @@ spool_posted(struct spool *spool, const struct spool_post *post,
 
     if (rc)
         return rc;
-    rc = DB_DO(&spool->db, NULL, why, "DELETE FROM change WHERE number <= ?",
-               post->last);
+    rc = DO(spool, why, "DELETE FROM change WHERE number <= ?1", post->last);
     if (!rc)
-        rc = DB_DO(&spool->db, NULL, why, "UPDATE bound SET durable = ?",
-                   post->last);
+        rc = DO(spool, why, "UPDATE bound SET durable = ?1", post->last);
     if (!rc)
         rc = spool_unseal(spool, why);
     rc = db_end(&spool->db, rc, why);
@@ -316,8 +267,8 @@ spool_change(struct spool *spool, const struct spool_post *post, uint64_t n,
 {
     struct db_rows rows =
         DB_SELECT(&spool->db, NULL, why,
-                  "SELECT number, body FROM change WHERE number <= ?"
-                  " ORDER BY number LIMIT 1 OFFSET ?",
+                  "SELECT number, body FROM change WHERE number <= ?1"
+                  " ORDER BY number LIMIT 1 OFFSET ?2",
                   post->last, n - 1);
     struct slice body;
 
@@ -327,7 +278,7 @@ spool_change(struct spool *spool, const struct spool_post *post, uint64_t n,
         if (!entry->text)
             rows.rc = problem_memory(why);
     } else if (!rows.rc) {
-        rows.rc = report_damage(spool, why);
+        rows.rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
     }
     return db_rows_end(&rows);
 }
@@ -340,8 +291,7 @@ spool_drop(struct spool *spool, const struct spool_entry *entry,
 
     if (rc)
         return rc;
-    rc = DB_DO(&spool->db, NULL, why, "DELETE FROM change WHERE number = ?",
-               entry->number);
+    rc = DO(spool, why, "DELETE FROM change WHERE number = ?1", entry->number);
     if (!rc)
         rc = spool_unseal(spool, why);
     rc = db_end(&spool->db, rc, why);
@@ -350,4 +300,10 @@ spool_drop(struct spool *spool, const struct spool_entry *entry,
     spool->n_changes--;
     spool->n_bytes -= entry->size;
     return STATUS_OK;
+}
+
+enum status
+spool_unseal(struct spool *spool, struct problem *why)
+{
+    return DO(spool, why, "DELETE FROM post");
 }
