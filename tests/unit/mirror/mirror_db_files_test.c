@@ -3,6 +3,9 @@
  * several sets.
  */
 #include "client/mirror/mirror_db.h"
+
+#include <sqlite3.h>
+
 #include "tests/test.h"
 #include "tests/unit/mirror/mirror_db_stage.h"
 
