@@ -14,7 +14,6 @@
 
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
-#include "client/lib/json_fields.h"
 #include "proto/http/sse.h"
 
 /* The body of an answer that is no stream. */
@@ -34,32 +33,6 @@ struct eventsource {
     struct buf refusal; /* the body, if it is no stream */
     struct buf held;    /* bytes not read because of the pause */
 };
-
-/* The last events, and their close codes on a WebSocket. */
-static const struct farewell {
-    const char *name;
-    unsigned code;
-} farewells[] = {
-    {"farewell", 1001}, {"failed", 1011}, {"denied", 4401},
-    {"removed", 4404},  {"gone", 4410},
-};
-
-static void
-take_farewell(struct live *live, const struct sse_event *event)
-{
-    char detail[800] = "";
-    struct json_fields_member member = {
-        .name = "detail", .text = detail, .size = sizeof(detail)};
-
-    for (size_t i = 0; i < sizeof(farewells) / sizeof(farewells[0]); i++) {
-        if (!slice_is(event->name, farewells[i].name))
-            continue;
-        if (json_fields_read((struct slice){event->data, event->size}, &member,
-                             1))
-            detail[0] = '\0';
-        live_finish_closed(live, farewells[i].code, detail);
-    }
-}
 
 static bool
 is_message(const struct live *live, struct slice name)
@@ -81,7 +54,8 @@ read_events(struct eventsource *e, struct slice *bytes)
     while (!live->is_ending && !live->is_paused &&
            !(rc = sse_read(&e->sse, bytes, &event, &why))) {
         if (!is_message(live, event.name))
-            take_farewell(live, &event);
+            live_finish_named(live, event.name,
+                              (struct slice){event.data, event.size});
         else if (!live_message(live, event.data, event.size))
             return false;
     }

@@ -10,12 +10,10 @@
 
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
+#include "client/lib/json_fields.h"
 #include "proto/slice.h"
 
 #define ANSWER_MS 20000
-
-/* Close code: the token has ended or was revoked. */
-#define CLOSE_DENIED 4401
 
 static const struct transport *const transports[] = {
     &transport_websocket,
@@ -116,6 +114,33 @@ live_finish_closed(struct live *live, unsigned code, const char *reason)
     if (code == CLOSE_DENIED)
         renew_token(live);
     live_finish(live, LIVE_CLOSED, "%s", reason);
+}
+
+bool
+live_finish_named(struct live *live, struct slice name, struct slice text)
+{
+    static const struct {
+        const char *name;
+        enum close_code code;
+    } ends[] = {
+        {"farewell", CLOSE_GOING_AWAY}, {"failed", CLOSE_FAILED},
+        {"denied", CLOSE_DENIED},       {"removed", CLOSE_REMOVED},
+        {"gone", CLOSE_GONE},
+    };
+
+    char detail[800] = "";
+    struct json_fields_member member = {
+        .name = "detail", .text = detail, .size = sizeof(detail)};
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        if (!slice_is(name, ends[i].name))
+            continue;
+        if (json_fields_read(text, &member, 1))
+            detail[0] = '\0';
+        live_finish_closed(live, ends[i].code, detail);
+        return true;
+    }
+    return false;
 }
 
 bool

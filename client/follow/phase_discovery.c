@@ -19,14 +19,14 @@ carried_by(const struct td_follower *f)
 
     if (o->stream)
         open |= TD_WEBSOCKET;
-    if (o->events && f->options.form == TD_JSON) /* events are never XML */
+    if (o->events && f->how.form == TD_JSON) /* events are never XML */
         open |= TD_EVENTS;
     if (o->memory)
         open |= TD_LONG_POLL;
     if (o->change_list || o->change_dump || o->change_list_archive ||
         follower_has_only_list(f))
         open |= TD_POLL;
-    return open & f->options.transports;
+    return open & f->how.transports;
 }
 
 /* until_caught_up: the goal is the present head. */
@@ -35,8 +35,7 @@ set_goal(struct td_follower *f)
 {
     struct position head;
 
-    if (!f->options.until_caught_up || f->place.has_goal ||
-        !f->offered.position ||
+    if (!f->how.until_caught_up || f->place.has_goal || !f->offered.position ||
         position_read(slice_of(f->offered.position), &head))
         return;
     f->place.has_goal = true;
@@ -64,15 +63,15 @@ settle_beginning(struct td_follower *f)
     bool has_dump = o->resource_dump && f->options.scratch;
     bool has_lists_alone =
         !o->resource_list && !o->resource_dump && !o->stream && !o->memory;
-    bool is_first = f->options.baseline == TD_BASELINE_FIRST;
+    bool is_first = f->how.baseline == TD_BASELINE_FIRST;
 
     if (follower_place(f, &place) || f->rebase.is_wanted)
         return;
     if ((is_first && !has_dump && reaches_beginning(o->earliest)) ||
-        (!is_first && f->options.as_far_back && o->earliest)) {
+        (!is_first && f->how.as_far_back && o->earliest)) {
         if (!source_position_read(slice_of(o->earliest), &beginning))
             follower_set_place(f, &beginning);
-    } else if (is_first ? has_lists_alone : f->options.as_far_back) {
+    } else if (is_first ? has_lists_alone : f->how.as_far_back) {
         beginning.is_time = !follower_has_only_list(f);
         beginning.time_us = DATETIME_NONE;
         follower_set_place(f, &beginning);

@@ -116,9 +116,8 @@ on_page(struct fetch_answer *answer, const struct problem *why, void *user)
 static bool
 ask_page(struct td_follower *f)
 {
-    const char *headers[] = {f->options.form == TD_XML
-                                 ? "Accept: application/xml"
-                                 : "Accept: application/json",
+    const char *headers[] = {f->how.form == TD_XML ? "Accept: application/xml"
+                                                   : "Accept: application/json",
                              NULL};
     struct fetch_request request = {.headers = headers,
                                     .max_bytes = DOCUMENT_BYTES_MAX,

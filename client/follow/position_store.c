@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,45 +85,35 @@ enum td_status
 td_position_write(struct td_client *client, const char *path,
                   const char *position)
 {
-    char temp[PATH_MAX];
-    char line[TD_POSITION_SIZE + 1];
+    const char *slash = strrchr(path, '/');
     struct source_position place;
+    struct file_new file = {.fd = -1};
     enum status rc = STATUS_IO;
-    int fd = -1;
-    int directory = -1;
-    int n = snprintf(temp, sizeof(temp), "%s.new", path);
-    int size = snprintf(line, sizeof(line), "%s\n", position);
+    int directory;
 
     client_begin(client);
-    if ((size_t)size >= sizeof(line) ||
+    if (strlen(position) >= TD_POSITION_SIZE ||
         source_position_read(slice_of(position), &place))
         return client_end(client,
                           client_fail(client, STATUS_INVALID,
                                       "not a position: \"%.80s\"", position));
-    errno = ENAMETOOLONG;
-    if (n < 0 || (size_t)n >= sizeof(temp))
-        goto out;
-    fd = open(temp, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
-    directory = fd < 0 ? -1 : open_directory(path);
-    if (directory < 0)
-        goto out;
-
     /* Sync bytes, name and directory in this order: else a crash may leave a
      * name without bytes, or the old position. */
-    if (file_write(fd, (struct slice){line, (size_t)size}) || fsync(fd) ||
-        rename(temp, path) || fsync(directory))
-        goto out;
-    rc = STATUS_OK;
-
-out:
+    directory = open_directory(path);
+    if (directory >= 0)
+        rc = file_begin(&file, directory, slash ? slash + 1 : path, NULL);
+    if (!rc)
+        rc = file_append(&file, slice_of(position), NULL);
+    if (!rc)
+        rc = file_append(&file, SLICE("\n"), NULL);
+    if (!rc)
+        rc = file_finish(&file, NULL);
+    if (!rc)
+        rc = file_sync_dir(directory, NULL);
     if (rc)
         client_fail(client, rc, "cannot write %s: %s", path, strerror(errno));
-    if (rc && fd >= 0)
-        unlink(temp);
-    if (fd >= 0)
-        close(fd);
-    if (directory >= 0)
-        close(directory);
+    file_abandon(&file);
+    file_close(&directory);
     return client_end(client, rc);
 }
 

@@ -81,6 +81,11 @@ void live_finish(struct live *live, enum live_how how, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void live_finish_closed(struct live *live, unsigned code, const char *reason);
 
+/* The same with the code that a WebSocket has for `name`, "farewell", "failed",
+ * "denied", "removed" or "gone", and the reason in {"detail":"..."}. False: it
+ * is none of these. */
+bool live_finish_named(struct live *live, struct slice name, struct slice text);
+
 /* Ends it because of another answer: LIVE_REFUSED or LIVE_UNFIT. */
 void live_finish_refused(struct live *live, const struct fetch_answer *answer);
 

@@ -30,7 +30,7 @@ keep_text(char **to, struct slice text)
 }
 
 static enum status
-on_link(const struct document_link *link, void *user)
+on_link(const struct link *link, void *user)
 {
     struct history *h = user;
 
@@ -96,9 +96,9 @@ take_part(struct history *h, const struct document_entry *e,
         leads_on |= c == CAP_CHANGELIST_ARCHIVE || c == CAP_CHANGEDUMP;
     if (leads_on)
         return history_parts_add(&h->older.documents, url, NULL);
-    for (size_t i = 0; i < e->n_links && part.is_package; i++)
-        if (slice_is(e->links[i].rel, "contents")) {
-            url = e->links[i].href;
+    for (size_t i = 0; i < e->change.n_links && part.is_package; i++)
+        if (slice_is(e->change.links[i].rel, "contents")) {
+            url = e->change.links[i].href;
             part.is_package = false;
         }
     return history_parts_add(&h->found, url, &part);
@@ -430,15 +430,6 @@ first_page(const struct history *h)
     return h->parts.n ? h->parts.all[h->i].url : h->plan.offered->change_list;
 }
 
-static bool
-fail_reading(struct history *h, enum status rc)
-{
-    if (rc == STATUS_MEMORY)
-        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
-    return history_fail(h, STATUS_MALFORMED, "%s: more than %d pages",
-                        first_page(h), PAGES_MAX);
-}
-
 /* Loads the next page, if the document has one. True: it has begun, or the
  * history has ended. */
 static bool
@@ -450,10 +441,11 @@ reads_next_page(struct history *h)
     if (!h->root.next || !strcmp(h->root.next, first_page(h)))
         return false;
     rc = history_parts_add(&h->list.pages, slice_of(h->root.next), NULL);
-    if (rc || h->list.pages.n > PAGES_MAX) {
-        fail_reading(h, rc);
-        return true;
-    }
+    if (rc || h->list.pages.n > PAGES_MAX)
+        return !(rc == STATUS_MEMORY ? history_overflows(h, rc)
+                                     : history_fail(h, STATUS_MALFORMED,
+                                                    "%s: more than %d pages",
+                                                    first_page(h), PAGES_MAX));
     if (h->list.pages.n == n)
         return false; /* a circle of pages */
     h->list.kept.page++;

@@ -978,7 +978,7 @@ init_run(struct run *run)
     static const struct shared_stream_events shared = {on_joined,
                                                        on_shared_trouble};
     struct mirror *m = run->m;
-    const struct follow_options options = {
+    const struct td_follow_options how = {
         .form = TD_JSON, .transports = TD_WEBSOCKET | TD_EVENTS};
     const struct source_sets_plan plan = {
         .url = run->url,
@@ -988,7 +988,7 @@ init_run(struct run *run)
     };
 
     run->begun_ms = clock_steady_ms();
-    run->shared = shared_stream_new(m->client, &options, &shared, run);
+    run->shared = shared_stream_new(m->client, &how, "", &shared, run);
     if (run->shared)
         run->tour = source_sets_start(m->client, &plan, &events, run);
     if (m->dir && run->tour)

@@ -375,7 +375,7 @@ take_link(struct discovery *d, struct slice rel, struct slice href)
 /* Documents */
 
 static enum status
-on_link(const struct document_link *link, void *user)
+on_link(const struct link *link, void *user)
 {
     struct discovery *d = user;
 
