@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/db.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/host_places.h"
 #include "client/mirror/mirror.h"

@@ -52,7 +52,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/db.h"
 #include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
 #include "client/tidings.h"
@@ -144,13 +143,14 @@ struct mirror_db_certainty {
     uint64_t n_mended;
 };
 
-/* Its columns in the table `sets`, and how they are read. */
+/* Its columns in the table `sets`, and their places (base/db_rows.h). */
 #define MIRROR_DB_CERTAINTY                                                   \
     "complete_us, complete_by, compared_us, doubt, doubt_us, held, held_of, " \
-    "left_out, "                                                              \
-    "left_out_text, left_out_before, mended"
-void mirror_db_read_certainty(sqlite3_stmt *s, int first,
-                              struct mirror_db_certainty *certainty);
+    "left_out, left_out_text, left_out_before, mended"
+#define MIRROR_DB_INTO_CERTAINTY(c)                                       \
+    &(c)->complete_us, &(c)->complete_by, &(c)->compared_us, &(c)->doubt, \
+        &(c)->doubt_us, &(c)->n_held, &(c)->n_held_of, &(c)->n_left_out,  \
+        &(c)->left_out, &(c)->n_left_out_before, &(c)->n_mended
 
 bool mirror_db_certainty(struct mirror_db *db, int64_t set,
                          struct mirror_db_certainty *certainty);
