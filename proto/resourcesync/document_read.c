@@ -189,6 +189,7 @@ document_reader_new(const char *base, bool is_robots,
     }
     list->entry = &d->entry;
     entry_init(&d->entry);
+    d->entry.is_of_message = true;
     list->base = slice_dup(slice_of(base));
     list->encoding = text_encoding_new(take_text, d);
     if (list_reader_init(list) || !list->base || !list->encoding) {

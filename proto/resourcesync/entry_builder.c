@@ -10,7 +10,7 @@ void
 entry_init(struct entry *entry)
 {
     /* Not the arrays: their memory is touched when there is something in it. */
-    entry->has_kind = false;
+    entry->has_kind = entry->is_of_message = entry->is_lent = false;
     entry->n_attributes = 0;
     change_init(&entry->change);
     arena_init(&entry->arena, ENTRY_BYTES_MAX);
@@ -28,7 +28,7 @@ void
 entry_clear(struct entry *entry)
 {
     change_init(&entry->change);
-    entry->has_kind = false;
+    entry->has_kind = entry->is_lent = false;
     entry->n_attributes = 0;
     arena_clear(&entry->arena);
 }

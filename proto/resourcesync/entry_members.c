@@ -67,39 +67,36 @@ entry_member_of(struct slice name)
 
 #undef IS
 
-static enum status
-set_text(struct slice *to, const char *name, struct slice value,
-         struct problem *why)
-{
-    *to = value;
-    return value.size > 0 ? STATUS_OK
-                          : problem(why, STATUS_INVALID, "%s: empty", name);
-}
-
 enum status
 entry_set(struct entry *entry, struct link *link, enum entry_member member,
-          const char *name, struct slice value, bool is_message,
-          struct problem *why)
+          const char *name, struct slice value, struct problem *why)
 {
     struct change *change = &entry->change;
+    struct slice *to;
     uint64_t seq;
 
     switch (member) {
     case M_LOC:
-        return set_text(&change->loc, name, value, why);
+        to = &change->loc;
+        break;
     case M_CHANGEFREQ:
-        return set_text(&change->changefreq, name, value, why);
+        to = &change->changefreq;
+        break;
     case M_PRIORITY:
-        return set_text(&change->priority, name, value, why);
+        to = &change->priority;
+        break;
     case M_REL:
-        return set_text(&link->rel, name, value, why);
+        to = &link->rel;
+        break;
     case M_HREF:
-        return set_text(&link->href, name, value, why);
+        to = &link->href;
+        break;
     case M_TYPE:
-        return set_text(link ? &link->type : &change->type, name, value, why);
+        to = link ? &link->type : &change->type;
+        break;
     case M_ENCODING:
-        return set_text(link ? &link->encoding : &change->encoding, name, value,
-                        why);
+        to = link ? &link->encoding : &change->encoding;
+        break;
     case M_CHANGE:
         return entry_kind(entry, value, why);
     case M_LASTMOD:
@@ -109,8 +106,9 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     case M_MODIFIED:
         return entry_time(name, value, &link->modified_us, why);
     case M_SOURCE_DATETIME:
-        return is_message ? entry_time(name, value, &change->source_us, why)
-                          : STATUS_OK;
+        return entry->is_of_message
+                   ? entry_time(name, value, &change->source_us, why)
+                   : STATUS_OK;
     case M_LENGTH:
         return entry_length(value, link ? &link->length : &change->length, why);
     case M_PRI:
@@ -119,7 +117,7 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
         if (!number_read(value, &seq))
             return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", name,
                            problem_quote(value).text);
-        if (is_message)
+        if (entry->is_of_message)
             change->seq = seq;
         return STATUS_OK;
     case M_HASH:
@@ -130,23 +128,10 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     default:
         return STATUS_INVALID;
     }
-}
-
-enum status
-entry_take(struct entry *entry, struct link *link, enum entry_member member,
-           const char *name, struct slice value, bool is_message,
-           struct problem *why)
-{
-    static const uint64_t texts = MEMBER_BIT(M_LOC) | MEMBER_BIT(M_CHANGEFREQ) |
-                                  MEMBER_BIT(M_PRIORITY) | MEMBER_BIT(M_REL) |
-                                  MEMBER_BIT(M_HREF) | MEMBER_BIT(M_TYPE) |
-                                  MEMBER_BIT(M_ENCODING);
-    enum status rc = MEMBER_BIT(member) & texts
-                         ? entry_copy(entry, value, &value, why)
-                         : STATUS_OK;
-
-    return rc ? rc
-              : entry_set(entry, link, member, name, value, is_message, why);
+    *to = value;
+    if (value.size == 0)
+        return problem(why, STATUS_INVALID, "%s: empty", name);
+    return entry->is_lent ? STATUS_OK : entry_copy(entry, value, to, why);
 }
 
 bool

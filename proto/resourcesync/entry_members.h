@@ -3,8 +3,7 @@
  * conversion of such a member into a change or a coverage.
  *
  * Every reader finds a member by its name here and hands over the value as
- * text; no format has a conversion of its own. entry_set lends text from the
- * caller, who keeps it until the entry was handed over; entry_take copies it.
+ * text; no format has a conversion of its own.
  */
 #ifndef PROTO_RESOURCESYNC_ENTRY_MEMBERS_H
 #define PROTO_RESOURCESYNC_ENTRY_MEMBERS_H
@@ -72,18 +71,10 @@ enum entry_member entry_member_of(struct slice name);
 
 /* Sets a member of `link`, which has it, or of the change if that is NULL. A
  * hash and tags are lists as in XML; M_LINKS is the caller's. `name`: the
- * member's in a problem. `is_message`: M_SEQ and M_SOURCE_DATETIME count.
- * STATUS_INVALID: the value is bad; STATUS_MEMORY. */
+ * member's in a problem. STATUS_INVALID: the value is bad; STATUS_MEMORY. */
 MUST_CHECK enum status entry_set(struct entry *entry, struct link *link,
                                  enum entry_member member, const char *name,
-                                 struct slice value, bool is_message,
-                                 struct problem *why);
-
-/* The same with a copy of the value. */
-MUST_CHECK enum status entry_take(struct entry *entry, struct link *link,
-                                  enum entry_member member, const char *name,
-                                  struct slice value, bool is_message,
-                                  struct problem *why);
+                                 struct slice value, struct problem *why);
 
 /* Sets a member of what a document says of the log. False: the value is bad. */
 MUST_CHECK bool coverage_set(struct coverage *coverage,

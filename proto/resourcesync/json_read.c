@@ -532,9 +532,8 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
         return json_message_value(&j->target, member, text, why);
     if (j->level->place == PLACE_ATTRIBUTE)
         return json_attribute_value(&j->target, member, text, why);
-    return entry_take(&j->target.reader->entry, j->target.link, member,
-                      members[member].name, text,
-                      j->target.reader->use == INPUT_MESSAGE, why);
+    return entry_set(&j->target.reader->entry, j->target.link, member,
+                     members[member].name, text, why);
 }
 
 /* Reads the document's name, which has to be a key: visible ASCII. */
@@ -661,8 +660,7 @@ scan_entry(struct json_read *j, struct json_reading *r)
             return TOKEN_UNKNOWN;
         json_scan_spaces(r);
     }
-    return json_scan_change(&j->scan, r, &reader->entry,
-                            reader->use == INPUT_MESSAGE);
+    return json_scan_change(&j->scan, r, &reader->entry);
 }
 
 /* Takes the next entry off `*bytes`, or holds its beginning. */

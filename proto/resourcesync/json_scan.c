@@ -103,7 +103,6 @@ struct scanned {
     struct json_scan *scan;
     struct json_reading *r;
     struct entry *entry;
-    bool is_message;
 };
 
 static bool
@@ -213,8 +212,7 @@ read_value(struct scanned *s, enum entry_member member, struct link *link)
     default:
         token = read_string(s->r, &value);
     }
-    return !token && entry_set(s->entry, link, member, "", value, s->is_message,
-                               NULL)
+    return !token && entry_set(s->entry, link, member, "", value, NULL)
                ? TOKEN_UNKNOWN
                : token;
 }
@@ -264,11 +262,12 @@ read_links(struct scanned *s)
 
 enum token
 json_scan_change(struct json_scan *scan, struct json_reading *r,
-                 struct entry *entry, bool is_message)
+                 struct entry *entry)
 {
-    struct scanned s = {scan, r, entry, is_message};
+    struct scanned s = {scan, r, entry};
 
     entry_clear(entry);
+    entry->is_lent = true;
     scan->n_lists = 0;
     return read_object(&s, NULL);
 }

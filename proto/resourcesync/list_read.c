@@ -52,6 +52,9 @@ static const struct list_element {
     {"lastmod", SPACE_SITEMAP, PLACE_ENTRY, OPENS_TEXT, M_LASTMOD},
     {"md", SPACE_RS, PLACE_ENTRY, OPENS_MD},
     {"ln", SPACE_RS, PLACE_ENTRY, OPENS_LN},
+    {"urlset", SPACE_SITEMAP, PLACE_NOWHERE, OPENS_ROOT},
+    {"md", SPACE_RS, PLACE_ROOT, OPENS_MD},
+    {"ln", SPACE_RS, PLACE_ROOT, OPENS_LN},
     {"changefreq", SPACE_SITEMAP, PLACE_ENTRY, OPENS_TEXT, M_CHANGEFREQ},
     {"priority", SPACE_SITEMAP, PLACE_ENTRY, OPENS_TEXT, M_PRIORITY},
     {"sitemap", SPACE_SITEMAP, PLACE_ROOT, OPENS_ENTRY, .is_index = true},
@@ -68,11 +71,8 @@ static const struct list_element {
     {"modified", SPACE_ATOM, PLACE_ENTRY, OPENS_TEXT, M_LASTMOD},
     {"published", SPACE_ATOM, PLACE_ENTRY, OPENS_TEXT, M_LASTMOD,
      .is_spare = true},
-    {"md", SPACE_RS, PLACE_ROOT, OPENS_MD},
-    {"ln", SPACE_RS, PLACE_ROOT, OPENS_LN},
     {"link", SPACE_ATOM, PLACE_ROOT, OPENS_LN},
     {"channel", SPACE_RSS, PLACE_ROOT, OPENS_CHANNEL},
-    {"urlset", SPACE_SITEMAP, PLACE_NOWHERE, OPENS_ROOT},
     {"sitemapindex", SPACE_SITEMAP, PLACE_NOWHERE, OPENS_ROOT,
      .is_index = true},
     {"rss", SPACE_NONE, PLACE_NOWHERE, OPENS_ROOT, .kind = DOCUMENT_RSS},
@@ -101,7 +101,7 @@ enum owner { OF_HEAD, OF_CHANGE, OF_LINK };
 #define LOG_MEMBERS                                                   \
     (MEMBER_BIT(M_EPOCH) | MEMBER_BIT(M_AFTER) | MEMBER_BIT(M_LAST) | \
      MEMBER_BIT(M_DIGEST))
-#define STAMP (MEMBER_BIT(M_SEQ) | MEMBER_BIT(M_DATETIME))
+#define STAMP (MEMBER_BIT(M_SEQ) | MEMBER_BIT(M_SOURCE_DATETIME))
 
 /* Attributes without a namespace: those that the strict policy allows, and more
  * that the lenient one reads. */
@@ -208,7 +208,7 @@ look_up_space(struct list_reader *r, struct slice ns)
     return SPACE_FOREIGN;
 }
 
-static enum list_space
+static inline enum list_space
 space_of(struct list_reader *r, xml_name ns)
 {
     if (!ns)
@@ -539,7 +539,7 @@ set_member(struct list_reader *r, struct link *link, enum entry_member member,
         *(link ? &link->has_digest : &row->has_digest) = is_good;
         return is_good ? STATUS_OK : STATUS_INVALID;
     }
-    return entry_take(r->entry, link, member, "", value, true, NULL);
+    return entry_set(r->entry, link, member, "", value, NULL);
 }
 
 /* Members whose bad values have no meaning, and are no news. */
@@ -709,7 +709,6 @@ take_attribute(struct list_reader *r, enum owner owner, struct link *link,
                enum entry_member member, const struct xml_attribute *a,
                struct problem *why)
 {
-    bool is_message = r->input && r->input->use == INPUT_MESSAGE;
     struct slice value = xml_value(a);
     uint64_t seq;
 
@@ -724,10 +723,10 @@ take_attribute(struct list_reader *r, enum owner owner, struct link *link,
         return take_head(r->input, member, a, why);
     if (member == M_SEQ && !number_read(value, &seq))
         return refuse_attribute("rs:md", a, "is not a number", why);
-    return entry_take(r->entry, link, member,
-                      member == M_SOURCE_DATETIME ? "td:datetime"
-                                                  : (const char *)a->name,
-                      value, is_message, why);
+    return entry_set(r->entry, link, member,
+                     member == M_SOURCE_DATETIME ? "td:datetime"
+                                                 : (const char *)a->name,
+                     value, why);
 }
 
 static uint64_t
@@ -754,6 +753,7 @@ read_attributes(struct list_reader *r, enum owner owner, struct link *link,
     const char *its = owner == OF_LINK ? "rs:ln" : "rs:md";
     uint64_t plain =
         allowed[owner].strict | (r->input ? 0 : allowed[owner].more);
+    uint64_t ours = allowed_tidings(r, owner);
     const struct attribute *first = NULL;
     size_t n = 0;
     struct entry_attributes foreign = {&first, &n};
@@ -763,27 +763,22 @@ read_attributes(struct list_reader *r, enum owner owner, struct link *link,
         const struct xml_attribute *a = &element->attributes[i];
         enum list_space space = space_of(r, a->ns);
         enum entry_member member = entry_member_of(xml_slice(a->name));
-        bool is_odd = space == SPACE_RS || (space == SPACE_SITEMAP && r->input);
+        uint64_t known = space == SPACE_TIDINGS ? ours : plain;
 
-        if (space == SPACE_TIDINGS) {
-            if (allowed_tidings(r, owner) & MEMBER_BIT(member))
-                rc = take_attribute(
-                    r, owner, link,
-                    member == M_DATETIME ? M_SOURCE_DATETIME : member, a, why);
-            continue;
-        }
-        if (space != SPACE_NONE && !is_odd) {
+        if (space == SPACE_TIDINGS && member == M_DATETIME)
+            member = M_SOURCE_DATETIME;
+        if (space > SPACE_TIDINGS || (space == SPACE_SITEMAP && !r->input)) {
             if (owner != OF_HEAD)
                 rc = take_foreign(r, foreign, a, why);
             continue;
         }
-        if (is_odd && r->input)
+        if (space == SPACE_SITEMAP || (space == SPACE_RS && r->input))
             return refuse_attribute(its, a, "must not have a prefix", why);
-        if (is_odd) /* some sources add the prefix */
+        if (space == SPACE_RS) /* some sources add the prefix */
             list_reader_mend(r, LIST_ATTRIBUTE, xml_slice(a->name));
-        if (plain & MEMBER_BIT(member))
+        if (known & MEMBER_BIT(member))
             rc = take_attribute(r, owner, link, member, a, why);
-        else if (r->input)
+        else if (r->input && space == SPACE_NONE)
             rc = refuse_attribute(its, a,
                                   owner == OF_HEAD ? "is not for a document"
                                                    : "is not for a change",
@@ -969,10 +964,9 @@ start_root(struct list_reader *r, const struct list_element *row,
     return STATUS_OK;
 }
 
-void
-list_reader_begin_entry(struct list_reader *r)
+static void
+begin_row(struct list_reader *r)
 {
-    entry_clear(r->entry);
     r->row = (struct document_entry){
         .at_us = DATETIME_NONE,
         .completed_us = DATETIME_NONE,
@@ -983,6 +977,13 @@ list_reader_begin_entry(struct list_reader *r)
     r->is_stray = r->is_change_bad = false;
     r->bad = (struct slice){NULL, 0};
     r->row_line = list_reader_line(r);
+}
+
+void
+list_reader_begin_entry(struct list_reader *r)
+{
+    entry_clear(r->entry);
+    begin_row(r);
 }
 
 /* R-403: the root decides what its entries are; one of the other kind is
@@ -1024,7 +1025,8 @@ start_text(struct list_reader *r, const struct list_element *row,
     r->place = PLACE_TEXT;
     r->text_of = row;
     buf_clear(&r->text);
-    if (slice_is_word(attribute_of(element, "isPermaLink", NULL), "false"))
+    if (!r->input &&
+        slice_is_word(attribute_of(element, "isPermaLink", NULL), "false"))
         r->text.failed = true; /* a name, and no URL */
     return check_plain(r, element, why);
 }
@@ -1142,8 +1144,7 @@ end_text(struct list_reader *r, struct problem *why)
 
     r->place = PLACE_ENTRY;
     if (r->input)
-        return entry_take(r->entry, NULL, row->member, row->name, text, false,
-                          why);
+        return entry_set(r->entry, NULL, row->member, row->name, text, why);
     starve(r, r->text.is_starved);
     if (row->is_spare &&
         (r->seen & bit || (is_loc && !slice_starts(text, "http://") &&
@@ -1305,9 +1306,48 @@ on_text(void *user, struct slice text, struct problem *why)
                         : end_event(r, take_text(r, text, why), why);
 }
 
-/* Of the strict policy: the scanner reads the usual entry at once. */
+/* True if the URL needs no mending. */
+static bool
+is_plain_url(struct list_reader *r, struct slice url, bool is_loc)
+{
+    if (is_verbatim(r))
+        return true;
+    buf_clear(&r->raw);
+    uri_add_sendable(&r->raw, url);
+    return slice_equal(buf_slice(&r->raw), url) &&
+           (!is_loc || is_sendable(url));
+}
+
+/* True if the scanned entry means the same by the lenient policy: there is
+ * nothing to mend. */
+static bool
+is_plain_entry(struct list_reader *r)
+{
+    const struct change *change = &r->entry->change;
+
+    if (change_check(change, NULL) || !is_plain_url(r, change->loc, true) ||
+        (is_of_resources(r) &&
+         (r->entry->has_kind || change->datetime_us != DATETIME_NONE)))
+        return false;
+    for (size_t i = 0; i < change->n_links; i++)
+        if (!is_plain_url(r, change->links[i].href, false))
+            return false;
+    return true;
+}
+
+/* Hands over the entry that was scanned. */
+static enum status
+end_scanned(struct list_reader *r, struct problem *why)
+{
+    if (r->input)
+        return end_event(r, input_reader_hand_over(r->input, why), why);
+    begin_row(r);
+    return end_entry(r, why);
+}
+
+/* The scanner reads the usual entry at once. */
 static enum token
-on_child(void *user, struct slice bytes, bool has_tidings, size_t *size,
+on_child(void *user, struct slice bytes, struct xml_known known, size_t *size,
          uint64_t *line, enum status *rc, struct problem *why)
 {
     struct list_reader *r = user;
@@ -1315,18 +1355,17 @@ on_child(void *user, struct slice bytes, bool has_tidings, size_t *size,
     uint64_t n_lines;
     enum token token;
 
-    if (!input || r->place != PLACE_ROOT || r->is_faulty || r->n_passed > 0 ||
-        (!r->has_md && input->use != INPUT_RESOURCES))
+    if (r->place != PLACE_ROOT || r->is_faulty || r->n_passed > 0 ||
+        (input ? !r->has_md && input->use != INPUT_RESOURCES
+               : r->head.is_index || r->root->kind != DOCUMENT_SITEMAP))
         return TOKEN_UNKNOWN;
-    token = urlset_scan_entry(&r->scan, bytes, r->entry,
-                              input->use == INPUT_MESSAGE, has_tidings, size,
-                              &n_lines);
+    token = urlset_scan_entry(&r->scan, bytes, r->entry, known, size, &n_lines);
     if (token)
         return token;
-    if (!input_reader_is_good(input))
+    if (input ? !input_reader_is_good(input) : !is_plain_entry(r))
         return TOKEN_UNKNOWN;
     *line += n_lines;
-    *rc = end_event(r, input_reader_hand_over(input, why), why);
+    *rc = end_scanned(r, why);
     return *rc ? TOKEN_REFUSED : TOKEN_TAKEN;
 }
 

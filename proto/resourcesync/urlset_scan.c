@@ -9,16 +9,17 @@ struct reading {
     const char *end;
     uint64_t n_lines;
     struct entry *entry;
-    bool is_message;
-    bool has_tidings; /* the prefix td */
-    uint64_t seen;    /* elements of the entry; M_NONE: its rs:md */
+    struct xml_known known;
+    uint64_t seen; /* elements of the entry; M_NONE: its rs:md */
 };
 
-/* Marks the end of a text, and bytes that a text does not have as they are. */
+/* Marks the end of a text, and bytes that a text does not have as they are;
+ * "]]>" is no part of it, either. */
 static inline uint64_t
 find_in_text(uint64_t v)
 {
-    return scan_find_in_text(v) | swar_equal(v, '<');
+    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '&') |
+           swar_equal(v, ']') | swar_equal(v, '<');
 }
 
 /* Inline, so that a literal is compared as a number. */
@@ -36,7 +37,7 @@ read_literal(struct reading *r, struct slice literal)
 }
 
 /* True if there was some. */
-static bool
+static inline bool
 skip_blanks(struct reading *r)
 {
     const char *from = r->at;
@@ -44,7 +45,8 @@ skip_blanks(struct reading *r)
     for (; r->at < r->end; r->at++) {
         if (*r->at == '\n')
             r->n_lines++;
-        else if (*r->at != ' ' && *r->at != '\t')
+        else if (*r->at != ' ' && *r->at != '\t' &&
+                 (*r->at != '\r' || r->end - r->at < 2 || r->at[1] != '\n'))
             break;
     }
     return r->at > from;
@@ -102,9 +104,8 @@ set_member(struct reading *r, struct link *link, uint64_t *seen,
     if (*seen & MEMBER_BIT(member))
         return TOKEN_UNKNOWN;
     *seen |= MEMBER_BIT(member);
-    return entry_set(r->entry, link, member, "", value, r->is_message, NULL)
-               ? TOKEN_UNKNOWN
-               : TOKEN_TAKEN;
+    return entry_set(r->entry, link, member, "", value, NULL) ? TOKEN_UNKNOWN
+                                                              : TOKEN_TAKEN;
 }
 
 /* Reads the text of an element, from its start tag to its end tag. */
@@ -133,10 +134,10 @@ set_tidings(struct reading *r, struct link *link, uint64_t *seen,
 
     if (member == M_DATETIME)
         member = M_SOURCE_DATETIME;
-    if (!r->has_tidings || link ||
+    if (!r->known.td || link ||
         (member != M_TAGS && member != M_SEQ && member != M_SOURCE_DATETIME))
         return TOKEN_UNKNOWN;
-    if (member == M_SEQ && !r->is_message)
+    if (member == M_SEQ && !r->entry->is_of_message)
         value = SLICE("0"); /* nobody looks at it */
     return set_member(r, link, seen, member, value);
 }
@@ -196,8 +197,8 @@ read_resourcesync(struct reading *r)
     uint64_t seen = 0;
     enum token token = read_literal(r, SLICE("<rs:"));
 
-    if (token)
-        return token;
+    if (token || !r->known.rs)
+        return token ? token : TOKEN_UNKNOWN;
     if (r->at < r->end && *r->at == 'l') {
         token = read_literal(r, SLICE("ln"));
         if (!token && entry_link(r->entry, &link, NULL))
@@ -249,22 +250,22 @@ read_children(struct reading *r)
 
 enum token
 urlset_scan_entry(struct urlset_scan *scan, struct slice text,
-                  struct entry *entry, bool is_message, bool has_tidings,
-                  size_t *size, uint64_t *n_lines)
+                  struct entry *entry, struct xml_known known, size_t *size,
+                  uint64_t *n_lines)
 {
     struct reading r = {
         .scan = scan,
         .at = text.data,
         .end = text.data + text.size,
         .entry = entry,
-        .is_message = is_message,
-        .has_tidings = has_tidings,
+        .known = known,
     };
     enum token token = read_literal(&r, SLICE("<url>"));
 
     if (token)
         return token;
     entry_clear(entry);
+    entry->is_lent = true;
     scan->n_texts = 0;
     token = read_children(&r);
     *size = (size_t)(r.at - text.data);
