@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/random.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
 struct ticket_entry {
@@ -40,10 +41,8 @@ struct tickets {
 struct tickets *
 tickets_new(const struct ticket_kind *kind)
 {
-    struct tickets *t = calloc(1, sizeof(*t));
+    struct tickets *t = memory_new(1, sizeof(*t));
 
-    if (!t)
-        return NULL;
     t->kind = kind;
     pthread_mutex_init(&t->mutex, NULL);
     list_init(&t->all);
@@ -169,12 +168,10 @@ enum status
 tickets_note(struct tickets *t, struct principal *principal, struct slice text,
              struct problem *why)
 {
-    struct ticket_entry *e = calloc(1, sizeof(*e));
+    struct ticket_entry *e = memory_new(1, sizeof(*e));
     int64_t now_us = clock_steady_us();
     enum status rc;
 
-    if (!e)
-        return problem_memory(why);
     digest_sha256(&e->digest, text);
     e->ends_us = now_us + t->kind->lasts_us;
     pthread_mutex_lock(&t->mutex);

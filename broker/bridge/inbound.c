@@ -40,6 +40,7 @@
 #include "broker/base/metrics.h"
 #include "broker/bridge/inbox.h"
 #include "broker/bridge/mqtt_topics.h"
+#include "proto/memory.h"
 #include "proto/mqtt_topic.h"
 #include "proto/resourcesync/json.h"
 
@@ -636,11 +637,9 @@ enum status
 inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
              const struct bridge_config *config, struct problem *why)
 {
-    struct inbound *in = calloc(1, sizeof(*in));
+    struct inbound *in = memory_new(1, sizeof(*in));
     enum status rc;
 
-    if (!in)
-        return problem_memory(why);
     in->registry = posts->registry;
     in->db = db;
     in->config = config;

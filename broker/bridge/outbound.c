@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
 #include "broker/sets/rates.h"
+#include "proto/memory.h"
 
 /* Waiting lanes */
 
@@ -240,10 +241,8 @@ static struct outbound *
 outbound_new(struct registry *registry, struct mqtt_db *db,
              const struct bridge_config *config)
 {
-    struct outbound *out = calloc(1, sizeof(*out));
+    struct outbound *out = memory_new(1, sizeof(*out));
 
-    if (!out)
-        return NULL;
     out->registry = registry;
     out->db = db;
     out->config = config;
@@ -297,8 +296,6 @@ outbound_open(struct outbound **out, struct registry *registry,
     struct outbound *o = outbound_new(registry, db, config);
     enum status rc;
 
-    if (!o)
-        return problem_memory(why);
     rc = start_client(o, why);
     if (rc)
         outbound_close(o);

@@ -6,6 +6,7 @@
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/sets/positions.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 
 struct set *
@@ -59,9 +60,7 @@ answers_failure(struct request *rq, enum status rc, const struct problem *why,
     buf_init(&members, 4096);
     if (rc == STATUS_GONE && set && head)
         positions_members(set, head, &members);
-    request_answer_problem(rq, response_status_of(rc), why, NULL,
-                           members.size && !members.failed ? members.data
-                                                           : NULL);
+    request_answer_problem(rq, response_status_of(rc), why, NULL, members.data);
     buf_fini(&members);
 }
 
@@ -219,12 +218,8 @@ answers_text(struct http *http, struct request *rq, const char *content_type,
              void (*write)(struct http *http, const struct principal *principal,
                            struct buf *to))
 {
-    struct written_text *m = calloc(1, sizeof(*m));
+    struct written_text *m = memory_new(1, sizeof(*m));
 
-    if (!m) {
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
-        return;
-    }
     m->job = (struct job){.work = write_text, .done = answer_text};
     m->ticket = request_ticket(rq);
     m->http = http;

@@ -14,6 +14,7 @@
 #include "broker/log/post.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/position.h"
 
@@ -75,22 +76,18 @@ on_closed(struct post *post)
 static void
 close_list(struct request *rq)
 {
-    struct closing *c = calloc(1, sizeof(*c));
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    struct closing *c = memory_new(1, sizeof(*c));
+    struct problem why = {"the broker is ending"};
+    enum status rc;
 
-    if (c) {
-        c->set = request_user(rq);
-        c->ticket = request_ticket(rq);
-        c->task.run = answer_rotation;
-        c->post.kind = POST_CLOSE;
-        c->post.set = c->set->log;
-        c->post.done = on_closed;
-        rc = log_submit(registry_log(c->set->registry), &c->post);
-    }
+    c->set = request_user(rq);
+    c->ticket = request_ticket(rq);
+    c->task.run = answer_rotation;
+    c->post.kind = POST_CLOSE;
+    c->post.set = c->set->log;
+    c->post.done = on_closed;
+    rc = log_submit(registry_log(c->set->registry), &c->post);
     if (rc) {
-        if (rc == STATUS_STOPPED)
-            problem_set(&why, "the broker is ending");
         free(c);
         answers_failure(rq, rc, &why, NULL, NULL);
     }
@@ -233,12 +230,8 @@ static void
 post_build(struct http *http, struct request *rq,
            const struct route_target *target, enum generation_kind kind)
 {
-    struct building *b = calloc(1, sizeof(*b));
+    struct building *b = memory_new(1, sizeof(*b));
 
-    if (!b) {
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
-        return;
-    }
     b->archiver = http->archiver;
     b->ticket = request_ticket(rq);
     b->task.run = answer_build;

@@ -9,6 +9,7 @@
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/posts/ingest.h"
+#include "proto/memory.h"
 
 /* The ingest reads the body as it arrives; the answer comes back from the log
  * thread. If the connection breaks after the whole body has arrived, the
@@ -182,14 +183,10 @@ handle_changes_post(struct http *http, struct request *rq,
 {
     struct slice type = {NULL, 0}, encoding;
     struct problem why = {""};
-    struct posting *p = calloc(1, sizeof(*p));
-    enum status rc = STATUS_OK;
+    struct posting *p = memory_new(1, sizeof(*p));
+    enum status rc = answers_check_publisher(rq, &why);
 
     request_header(rq, "content-type", &type);
-    if (!p)
-        rc = problem_memory(&why);
-    else
-        rc = answers_check_publisher(rq, &why);
     if (!rc)
         rc = ingest_begin(&p->ingest, http->posts, target->name, type,
                           request_content_length(rq), &why);

@@ -20,6 +20,7 @@
 #include "broker/push/subscribers.h"
 #include "broker/sets/links.h"
 #include "proto/http/accept_header.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 
 /* How often a request that waits for room tries again. */
@@ -248,11 +249,10 @@ read_wish(struct request *rq, struct reading *r)
     r->wish.has_since = query.has_since;
     r->wish.since_us = query.since_us;
     r->wish.client = client_ref(request_client(rq));
-    rc = filters_enter_anyhow(registry_filters(r->wish.set->registry),
-                              &query.filter, r->wish.client, &r->filter,
-                              &r->why);
+    r->filter = filters_enter_anyhow(registry_filters(r->wish.set->registry),
+                                     &query.filter, r->wish.client);
     r->wish.filter = r->filter;
-    return rc;
+    return STATUS_OK;
 }
 
 /* Reads ?wait=; absent means 0. Refuses a wait that is too long: if it were cut
@@ -294,13 +294,9 @@ void
 handle_memory_get(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct reading *r = calloc(1, sizeof(*r));
+    struct reading *r = memory_new(1, sizeof(*r));
     int64_t wait_us = 0;
 
-    if (!r) {
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
-        return;
-    }
     r->http = http;
     r->principal = principal_ref(target->principal);
     r->wish.set = target->set;

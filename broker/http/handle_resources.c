@@ -15,6 +15,7 @@
 #include "broker/posts/content_check.h"
 #include "broker/posts/decoding.h"
 #include "broker/state/upload_file.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
 
@@ -240,7 +241,7 @@ answer_held_back(struct request *rq, const struct putting *p)
     BUF_ADD(&members, "\0");
     count_rejected(409);
     response_init(&r, 409, NULL);
-    response_answer_problem(rq, &r, &why, members.failed ? NULL : members.data);
+    response_answer_problem(rq, &r, &why, members.data);
     buf_fini(&members);
 }
 
@@ -618,14 +619,10 @@ void
 handle_resources_put(struct http *http, struct request *rq,
                      const struct route_target *target)
 {
-    struct putting *p = calloc(1, sizeof(*p));
+    struct putting *p = memory_new(1, sizeof(*p));
     struct problem why = {""};
     enum status rc;
 
-    if (!p) {
-        answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
-        return;
-    }
     p->http = http;
     p->service = request_service(rq);
     p->rq = rq;

@@ -19,6 +19,7 @@
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/json.h"
 
@@ -355,8 +356,7 @@ answer_conflict(struct request *rq, const struct alteration *a)
         BUF_ADD(&members, "\0");
     }
     response_init(&r, 409, NULL);
-    response_answer_problem(rq, &r, &a->post.why,
-                            members.failed ? NULL : members.data);
+    response_answer_problem(rq, &r, &a->post.why, members.data);
     buf_fini(&members);
 }
 
@@ -407,11 +407,8 @@ static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct putting *p = request_user(rq);
-    struct problem why = PROBLEM_MEMORY;
 
     buf_add_slice(&p->body, bytes);
-    if (p->body.failed)
-        refuse_change(rq, p, STATUS_MEMORY, &why);
 }
 
 /* True if the client may name hubs. They receive notifications without having
@@ -533,19 +530,16 @@ receive_body(struct http *http, struct request *rq,
              const struct route_target *target, enum alter_mode mode,
              const struct request_handlers *handlers)
 {
-    struct problem why = PROBLEM_MEMORY;
-    struct putting *p = NULL;
+    struct problem why = {""};
+    struct putting *p;
     bool may_discard = false;
     enum status rc = read_yes(rq, "discard", &may_discard, &why);
 
-    if (!rc) {
-        p = calloc(1, sizeof(*p));
-        rc = p ? STATUS_OK : STATUS_MEMORY;
-    }
     if (rc) {
-        refuse_change(rq, p, rc, &why);
+        answers_failure(rq, rc, &why, NULL, NULL);
         return;
     }
+    p = memory_new(1, sizeof(*p));
     p->http = http;
     p->mode = mode;
     p->may_discard = may_discard;
@@ -582,18 +576,16 @@ static void
 end_something(struct http *http, struct request *rq,
               const struct route_target *target, bool is_harvest)
 {
-    struct putting *p = calloc(1, sizeof(*p));
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    struct putting *p = memory_new(1, sizeof(*p));
+    struct problem why = {""};
+    enum status rc;
 
-    if (p) {
-        p->task.run = on_quiet;
-        p->ticket = request_ticket(rq);
-        rc = is_harvest
-                 ? alter_harvest(http->registry, target->name,
-                                 request_client(rq), NULL, on_altered, p, &why)
-                 : alter_remove(target->set, on_altered, p, &why);
-    }
+    p->task.run = on_quiet;
+    p->ticket = request_ticket(rq);
+    rc = is_harvest
+             ? alter_harvest(http->registry, target->name, request_client(rq),
+                             NULL, on_altered, p, &why)
+             : alter_remove(target->set, on_altered, p, &why);
     if (rc) {
         putting_free(p);
         answers_failure(rq, rc, &why, NULL, NULL);
@@ -798,7 +790,7 @@ handle_sets_get(struct http *http, struct request *rq,
         answers_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
         return;
     }
-    page = calloc(1, sizeof(*page));
+    page = memory_new(1, sizeof(*page)); /* not small */
     buf_init(&text, (size_t)2 * PAGE_SETS * DESCRIPTION_MAX);
     if (page)
         write_sets(&text, http, rq, page, &wish, target->principal);
@@ -812,10 +804,7 @@ handle_sets_get(struct http *http, struct request *rq,
         if (wish.is_page)
             response_page(&r);
         r.body = body_of_buf(&text);
-        if (r.body)
-            request_answer(rq, &r);
-        else
-            answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
+        request_answer(rq, &r);
     }
     free(page);
     buf_fini(&text);

@@ -14,6 +14,7 @@
 #include "proto/http/link_header.h"
 #include "proto/http/webhook_signature.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 
 /* All headers together: the longest ones hold two URLs and a third, or a token.
@@ -184,13 +185,11 @@ enum status
 attempt_make(struct attempt **result, const struct subscription *s,
              const struct shared_message *body)
 {
-    struct attempt *a = calloc(1, sizeof(*a));
+    struct attempt *a = memory_new(1, sizeof(*a));
     char id[DELIVERY_ID_SIZE];
     enum status rc;
 
     *result = NULL;
-    if (!a)
-        return STATUS_MEMORY;
     buf_init(&a->text, HEADERS_MAX);
     attempt_id(id, s, body->wish.after, body->last);
     add_header(a, "Content-Type: ", body->type);

@@ -56,7 +56,8 @@ uint32_t attempt_form(const struct subscription *s);
 void attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
                 uint64_t after, uint64_t last);
 
-/* Makes the headers to send with the body. STATUS_MEMORY. */
+/* Makes the headers to send with the body. STATUS_MEMORY: OpenSSL
+ * cannot sign it. */
 MUST_CHECK enum status attempt_make(struct attempt **attempt,
                                     const struct subscription *s,
                                     const struct shared_message *body);

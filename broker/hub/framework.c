@@ -6,6 +6,7 @@
 #include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"
 #include "broker/sets/framework_events.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/fragment.h"
 
 /* Most batches that one look takes from memory, and that a worker reads. */
@@ -52,17 +53,14 @@ look_again(struct framework *f)
     hub_wake(f->hub);
 }
 
-enum status
-framework_open(struct hub *hub, struct problem *why)
+void
+framework_open(struct hub *hub)
 {
-    struct framework *f = calloc(1, sizeof(*f));
+    struct framework *f = memory_new(1, sizeof(*f));
 
-    if (!f)
-        return problem_memory(why);
     f->hub = hub;
     f->log = registry_framework(hub->registry);
     hub->framework = f;
-    return STATUS_OK;
 }
 
 static void
@@ -283,12 +281,8 @@ on_read(struct job *job)
 static void
 begin_reading(struct framework *f)
 {
-    struct reading *r = calloc(1, sizeof(*r));
+    struct reading *r = memory_new(1, sizeof(*r));
 
-    if (!r) {
-        mark_unread(f, STATUS_MEMORY);
-        return;
-    }
     r->framework = f;
     r->log = registry_log(f->hub->registry);
     r->set = f->log;

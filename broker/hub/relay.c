@@ -16,6 +16,7 @@
 #include "broker/sets/upstream_topics.h"
 #include "proto/datetime.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/json_parse.h"
 
@@ -37,8 +38,6 @@ struct relaying {
 static void
 relay_free(struct relay *relay)
 {
-    if (!relay)
-        return;
     upstream_release(relay->claim);
     free(relay->topic_url);
     free(relay->hub_url);
@@ -61,10 +60,8 @@ hub_url_of(const struct hub *hub, struct slice given)
 static struct relay *
 relay_new(struct hub *hub, const struct relay_wish *wish)
 {
-    struct relay *relay = calloc(1, sizeof(*relay));
+    struct relay *relay = memory_new(1, sizeof(*relay));
 
-    if (!relay)
-        return NULL;
     list_init(&relay->node);
     list_init(&relay->changed);
     relay->hub = hub;
@@ -72,10 +69,6 @@ relay_new(struct hub *hub, const struct relay_wish *wish)
     relay->topic_url = slice_dup(wish->topic);
     relay->hub_url = hub_url_of(hub, wish->hub_url);
     relay->comparable = websub_comparable_dup(wish->topic);
-    if (!relay->topic_url || !relay->hub_url || !relay->comparable) {
-        relay_free(relay);
-        return NULL;
-    }
     return relay;
 }
 
@@ -110,8 +103,6 @@ on_row(const struct relay_record *row, void *user, struct problem *why)
                        row->id);
     relay =
         relay_new(hub, &(struct relay_wish){row->name, row->topic, row->hub});
-    if (!relay)
-        return problem_memory(why);
     relay->id = row->id;
     memcpy(relay->epoch, row->epoch.data, EPOCH_SIZE);
     relay->state = RELAY_KEPT;
@@ -228,11 +219,9 @@ note_change(struct relay *relay)
 enum status
 relay_load(struct hub *hub, struct problem *why)
 {
-    struct relaying *all = calloc(1, sizeof(*all));
+    struct relaying *all = memory_new(1, sizeof(*all));
     enum status rc;
 
-    if (!all)
-        return problem_memory(why);
     hub->relaying = all;
     all->hub = hub;
     all->alarm.ring = on_rests;
@@ -353,21 +342,16 @@ static enum status
 change_hub_url(struct relay *relay, const struct relay_wish *wish,
                struct problem *why)
 {
-    char *new_hub_url;
-
     if (!websub_is_same(wish->topic, slice_of(relay->topic_url)))
         return problem(why, STATUS_RUNNING,
                        "the relay %s has another topic, \"%s\": a topic is a "
                        "log of its own, so remove the relay first",
                        relay->name,
                        problem_quote(slice_of(relay->topic_url)).text);
-    new_hub_url = hub_url_of(relay->hub, wish->hub_url);
-    if (!new_hub_url)
-        return problem_memory(why);
     note_change(relay);
     hub_db_set_relay_hub(relay->hub->db, relay->id, wish->hub_url);
     free(relay->new_hub_url);
-    relay->new_hub_url = new_hub_url;
+    relay->new_hub_url = hub_url_of(relay->hub, wish->hub_url);
     return STATUS_OK;
 }
 
@@ -391,8 +375,6 @@ relay_make(struct hub *hub, const struct relay_wish *wish, struct relay **relay,
                        "%d at most",
                        RELAYS_MAX);
     *relay = relay_new(hub, wish);
-    if (!*relay)
-        return problem_memory(why);
     rc = create_relay(*relay, wish->hub_url, why);
     if (rc) {
         relay_free(*relay);
@@ -742,9 +724,7 @@ relay_put(struct command *command)
     if (!rc)
         rc = json_parse_text(buf_slice(&command->body), on_event, &r, why);
     if (!rc)
-        rc = r.urls[MEMBER_TOPIC].failed || r.urls[MEMBER_HUB].failed
-                 ? problem_memory(why)
-                 : check_topic(&r, registry_public_url(hub->registry), why);
+        rc = check_topic(&r, registry_public_url(hub->registry), why);
     if (!rc)
         rc = relay_make(hub,
                         &(struct relay_wish){
@@ -753,15 +733,11 @@ relay_put(struct command *command)
                             buf_slice(&r.urls[MEMBER_HUB]),
                         },
                         &relay, &is_new, why);
-    if (rc) {
-        command_end(command, rc, 0);
-    } else {
+    if (!rc) {
         write_relay(&command->text, relay);
         BUF_ADD(&command->text, "\n");
-        if (command->text.failed)
-            rc = problem_memory(why);
-        command_end(command, rc, is_new ? 201 : 200);
     }
+    command_end(command, rc, is_new ? 201 : 200);
     for (enum member m = 0; m < MEMBERS; m++)
         buf_fini(&r.urls[m]);
 }

@@ -56,13 +56,12 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
 {
     struct service *service = request_service(rq);
     int64_t now_us = clock_steady_us(), slot;
-    struct place *place = NULL;
 
-    if (!polls->is_ending)
-        place = places_enter(places, service, wish->set);
-    if (!place)
+    if (polls->is_ending)
         return false;
-    reader_init(&poll->reader, &place->channel, wish->after, on_news);
+    reader_init(&poll->reader,
+                &places_enter(places, service, wish->set)->channel, wish->after,
+                on_news);
     poll->polls = polls;
     poll->request = rq;
     poll->principal = wish->principal;

@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/json_parse.h"
@@ -210,7 +211,7 @@ complete_text(struct reading *r, struct problem *why)
         buf_add_text(&r->text, rows[i].otherwise);
     }
     BUF_ADD(&r->text, "}");
-    return r->text.failed ? problem_memory(why) : STATUS_OK;
+    return STATUS_OK;
 }
 
 enum status
@@ -224,20 +225,14 @@ harvest_read(struct harvest **harvest, struct slice text, struct problem *why)
     rc = json_parse_text(text, on_event, &r, why);
     if (!rc)
         rc = complete_text(&r, why);
-    if (rc)
-        goto out;
-    h = malloc(sizeof(*h) + r.text.size);
-    if (!h) {
-        rc = problem_memory(why);
-        goto out;
+    if (!rc) {
+        h = memory_room(sizeof(*h) + r.text.size);
+        *h = r.harvest;
+        atomic_init(&h->n_owners, 1);
+        memcpy(h + 1, r.text.data, r.text.size);
+        h->text = (struct slice){(const char *)(h + 1), r.text.size};
+        *harvest = h;
     }
-    *h = r.harvest;
-    atomic_init(&h->n_owners, 1);
-    memcpy(h + 1, r.text.data, r.text.size);
-    h->text = (struct slice){(const char *)(h + 1), r.text.size};
-    *harvest = h;
-
-out:
     buf_fini(&r.text);
     return rc;
 }

@@ -203,8 +203,6 @@ take_peer(struct reading *r, struct slice url, struct problem *why)
 
     if (!settings->peers)
         settings->peers = peers_new();
-    if (!settings->peers)
-        return problem_memory(why);
     return r->row->kind == ROW_HUBS
                ? peers_add_hub(settings->peers, url, why)
                : peers_set_upstream(settings->peers, url, why);

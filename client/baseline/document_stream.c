@@ -93,7 +93,7 @@ note_version(struct listing_version *v, const struct fetch_answer *answer)
 /* The document */
 
 static enum status
-on_link(const struct document_link *link, void *user)
+on_link(const struct link *link, void *user)
 {
     struct document_stream *r = user;
 

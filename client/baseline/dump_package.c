@@ -144,8 +144,7 @@ fetch_package(struct dump *d)
         .length = d->length,
         .hash = slice_of(d->hash),
         .max_bytes = d->client->room.limits.max_total_bytes,
-        .begins = "PK",
-        .kind = "a ZIP package",
+        .is_package = true,
         .is_anew = d->was_other,
     };
 

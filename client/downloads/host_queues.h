@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "proto/slice.h"
 
 struct host_queues_limits {
@@ -35,9 +36,9 @@ struct host_queues_limits {
 
 /* A job that waits for a host; part of a larger struct. */
 struct queued_job {
+    struct list node; /* in its queue */
     struct host *host;
-    struct queued_job *next, *prev; /* in its queue */
-    int64_t due_ms;                 /* waits until then */
+    int64_t due_ms; /* waits until then */
     bool is_queued;
 };
 

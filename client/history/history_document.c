@@ -30,7 +30,7 @@ keep_text(char **to, struct slice text)
 }
 
 static enum status
-on_link(const struct document_link *link, void *user)
+on_link(const struct link *link, void *user)
 {
     struct history *h = user;
 
@@ -96,9 +96,9 @@ take_part(struct history *h, const struct document_entry *e,
         leads_on |= c == CAP_CHANGELIST_ARCHIVE || c == CAP_CHANGEDUMP;
     if (leads_on)
         return history_parts_add(&h->older.documents, url, NULL);
-    for (size_t i = 0; i < e->n_links && part.is_package; i++)
-        if (slice_is(e->links[i].rel, "contents")) {
-            url = e->links[i].href;
+    for (size_t i = 0; i < e->change.n_links && part.is_package; i++)
+        if (slice_is(e->change.links[i].rel, "contents")) {
+            url = e->change.links[i].href;
             part.is_package = false;
         }
     return history_parts_add(&h->found, url, &part);
@@ -255,7 +255,7 @@ load_package(struct history *h, const char *url)
         .file = HISTORY_PACKAGE,
         .length = LENGTH_NONE,
         .max_bytes = h->client->room.limits.max_total_bytes,
-        .begins = "PK",
+        .is_package = true,
     };
     struct problem why = {.text = ""};
 

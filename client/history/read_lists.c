@@ -83,9 +83,10 @@ read_lists_find(struct read_lists *lists, uint64_t url, struct read_list *list)
 {
     bool is_there = false;
 
+    if (!lists)
+        return false;
     list->url = url;
-    return lists &&
-           !db_find(
+    return !db_find(
                &lists->db, NULL, NULL, &is_there,
                "SELECT row, n, sum, is_skipped FROM list WHERE url = ?",
                DB_VALUES(url),
@@ -97,30 +98,31 @@ bool
 read_lists_known(struct read_lists *lists, uint64_t url, uint64_t n,
                  uint64_t sum, struct mark_set *known)
 {
-    struct buf bytes; /* in its own memory they are aligned */
-    const uint64_t *marks;
+    struct db_rows rows;
+    struct slice bytes;
     bool is_good = true;
 
     if (!lists || !n)
         return true;
-    buf_init(&bytes, SIZE_MAX / 2);
-    if (!db_find(&lists->db, NULL, NULL, NULL,
-                 "SELECT marks FROM marks WHERE url = ?", DB_VALUES(url),
-                 DB_INTO(&bytes)) &&
-        bytes.size / sizeof(*marks) >= n) {
-        marks = (const void *)bytes.data;
+    /* The result of a function is in memory of its own, and so aligned. */
+    rows = DB_SELECT(&lists->db, NULL, NULL,
+                     "SELECT substr(marks, 1, 8 * ?2) FROM marks"
+                     " WHERE url = ?1 AND length(marks) >= 8 * ?2",
+                     url, n);
+    if (DB_NEXT(&rows, &bytes)) {
+        const uint64_t *marks = (const void *)bytes.data;
+
         is_good = marks_sum(marks, n) != sum || mark_set_init(known, marks, n);
     }
-    is_good &= !bytes.failed;
-    buf_fini(&bytes);
+    (void)!db_rows_end(&rows);
     return is_good;
 }
 
-/* The file grows with the lists, not with the looks at them. */
 enum status
 read_lists_note(struct read_lists *lists, const struct read_list *list,
                 const uint64_t *marks, struct problem *why)
 {
+    /* The file grows with the lists, not with the looks at them. */
     return DB_DO(&lists->db, NULL, why,
                  "INSERT INTO note SELECT ?1, ?2, ?3, ?4, ?5, ?6"
                  " WHERE NOT EXISTS (SELECT 1 FROM list WHERE url = ?1"
@@ -128,7 +130,7 @@ read_lists_note(struct read_lists *lists, const struct read_list *list,
                  " AND (?6 IS NULL OR url IN (SELECT url FROM marks)))",
                  list->url, list->row, list->n, list->sum, list->is_skipped,
                  marks ? db_bytes(marks, list->n * sizeof(*marks))
-                       : db_value_chars(NULL));
+                       : (struct db_value){SQLITE_NULL});
 }
 
 enum status

@@ -325,19 +325,6 @@ report_finding(struct audit *a, enum td_finding finding, const char *loc,
         a->options->on_finding(finding, loc, path, why, a->options->user);
 }
 
-/* The SHA-256 in a list of digests */
-static struct slice
-sha256_of(struct slice hash)
-{
-    struct slice algorithm;
-    struct slice digits;
-
-    while (hash_next(&hash, &algorithm, &digits))
-        if (slice_is(algorithm, "sha-256"))
-            return digits;
-    return (struct slice){NULL, 0};
-}
-
 /* NULL if the file is as the mirror wrote it; else says why not. `text` has
  * TEXT_SIZE bytes. If a->why is set, the comparison was stopped. */
 static const char *
@@ -346,7 +333,8 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
               char *text)
 {
     char digest[MIRROR_DIR_DIGEST_SIZE];
-    struct slice had = sha256_of(mine->have_hash);
+    char had[MIRROR_DIR_DIGEST_SIZE] = "";
+    struct digest sha256;
 
     if (found == MIRROR_DIR_OTHER)
         return "something else is in its place";
@@ -369,9 +357,10 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
         snprintf(text, TEXT_SIZE, "it cannot be read: %s", strerror(errno));
         return text;
     }
-    if (had.size > 0 && !slice_is_word(had, digest + 8)) {
-        snprintf(text, TEXT_SIZE, "its %s, not sha-256:%.*s", digest,
-                 SLICE_ARG(had));
+    if (hash_find_sha256(mine->have_hash, &sha256))
+        digest_write(had, &sha256);
+    if (had[0] && strcmp(had, digest) != 0) {
+        snprintf(text, TEXT_SIZE, "its %s, not %s", digest, had);
         return text;
     }
     return NULL;

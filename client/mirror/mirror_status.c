@@ -93,24 +93,13 @@ find_process(const char *path, struct mirror_status *status)
 /* Reading */
 
 static enum status
-read_counts(struct db *db, struct mirror_db_counts *counts, struct problem *why)
+add_count(struct mirror_status *status, sqlite3_stmt *s)
 {
-    sqlite3_stmt *s = NULL;
-    bool row = false;
-    enum status rc =
-        db_prepare(db, &s, "SELECT value FROM state WHERE name = ?1", why);
-
-    for (const struct mirror_db_count *c = mirror_db_count_rows; !rc && c->name;
-         c++) {
-        db_bind_text(s, 1, slice_of(c->name));
-        rc = db_step(db, s, &row, NULL, why);
-        if (!rc && row)
-            *(uint64_t *)((char *)counts + c->offset) =
-                (uint64_t)sqlite3_column_int64(s, 0);
-        db_reset(s);
-    }
-    sqlite3_finalize(s);
-    return rc;
+    for (const struct mirror_db_count *c = mirror_db_count_rows; c->name; c++)
+        if (slice_is(db_column(s, 0), c->name))
+            *(uint64_t *)((char *)&status->counts + c->offset) =
+                (uint64_t)sqlite3_column_int64(s, 1);
+    return STATUS_OK;
 }
 
 static enum status
@@ -194,7 +183,8 @@ read_database(struct mirror_status *status, const char *path,
     if (!rc)
         rc = check_version(&db, why);
     if (!rc)
-        rc = read_counts(&db, &status->counts, why);
+        rc = read_rows(&db, "SELECT name, value FROM state", add_count, status,
+                       why);
     if (!rc)
         rc = read_rows(&db, "SELECT url FROM sources ORDER BY n", add_source,
                        status, why);

@@ -83,15 +83,6 @@ entry_copy(struct entry *entry, struct slice text, struct slice *copy,
 }
 
 enum status
-entry_text(struct entry *entry, const char *name, struct slice text,
-           struct slice *copy, struct problem *why)
-{
-    if (text.size == 0)
-        return problem(why, STATUS_INVALID, "%s: empty", name);
-    return entry_copy(entry, text, copy, why);
-}
-
-enum status
 entry_kind(struct entry *entry, struct slice text, struct problem *why)
 {
     entry->has_kind = true;
@@ -169,9 +160,12 @@ entry_attribute(struct entry *entry, struct entry_attributes to,
 enum status
 entry_length(struct slice text, uint64_t *length, struct problem *why)
 {
-    if (!number_read(text, length) || *length > INT64_MAX)
+    uint64_t number;
+
+    if (!number_read(text, &number) || number > INT64_MAX)
         return problem_quoting(why, STATUS_INVALID,
                                "length: not a number of bytes", text);
+    *length = number;
     return STATUS_OK;
 }
 

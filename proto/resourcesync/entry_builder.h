@@ -52,11 +52,6 @@ void entry_clear(struct entry *entry);
 MUST_CHECK enum status entry_copy(struct entry *entry, struct slice text,
                                   struct slice *copy, struct problem *why);
 
-/* A copy of the value of `name`, which must not be empty. */
-MUST_CHECK enum status entry_text(struct entry *entry, const char *name,
-                                  struct slice text, struct slice *copy,
-                                  struct problem *why);
-
 MUST_CHECK enum status entry_kind(struct entry *entry, struct slice text,
                                   struct problem *why);
 MUST_CHECK enum status entry_hash(struct entry *entry, struct slice text,

@@ -11,7 +11,7 @@ struct reading {
     struct entry *entry;
     bool is_message;
     bool has_tidings; /* the prefix td */
-    unsigned seen;    /* elements of the entry; M_NONE: its rs:md */
+    uint64_t seen;    /* elements of the entry; M_NONE: its rs:md */
 };
 
 /* Marks the end of a text, and bytes that a text does not have as they are. */
@@ -96,15 +96,15 @@ read_characters(struct reading *r, uint64_t (*find)(uint64_t v), char stop,
 
 /* Sets a member that was not there before. */
 static enum token
-set_member(struct reading *r, struct link *link, unsigned *seen,
+set_member(struct reading *r, struct link *link, uint64_t *seen,
            enum entry_member member, struct slice value)
 {
-    if (*seen & 1u << member)
+    if (*seen & MEMBER_BIT(member))
         return TOKEN_UNKNOWN;
-    *seen |= 1u << member;
-    return entry_set(r->entry, link, member, value, r->is_message)
-               ? TOKEN_TAKEN
-               : TOKEN_UNKNOWN;
+    *seen |= MEMBER_BIT(member);
+    return entry_set(r->entry, link, member, "", value, r->is_message, NULL)
+               ? TOKEN_UNKNOWN
+               : TOKEN_TAKEN;
 }
 
 /* Reads the text of an element, from its start tag to its end tag. */
@@ -126,7 +126,7 @@ read_element(struct reading *r, struct slice start, struct slice end,
 
 /* An attribute of our own namespace. */
 static enum token
-set_tidings(struct reading *r, struct link *link, unsigned *seen,
+set_tidings(struct reading *r, struct link *link, uint64_t *seen,
             struct slice name, struct slice value)
 {
     enum entry_member member = entry_member_of(name);
@@ -141,12 +141,9 @@ set_tidings(struct reading *r, struct link *link, unsigned *seen,
     return set_member(r, link, seen, member, value);
 }
 
-#define CHANGE_MEMBERS \
-    (ENTRY_COMMON_MEMBERS | 1u << M_CHANGE | 1u << M_DATETIME)
-
 /* Reads NAME="VALUE". */
 static enum token
-read_attribute(struct reading *r, struct link *link, unsigned *seen)
+read_attribute(struct reading *r, struct link *link, uint64_t *seen)
 {
     const char *from = r->at;
     struct slice name, value;
@@ -168,14 +165,15 @@ read_attribute(struct reading *r, struct link *link, unsigned *seen)
         return set_tidings(r, link, seen, name, value);
     }
     member = entry_member_of(name);
-    if (!(1u << member & (link ? ENTRY_LINK_MEMBERS : CHANGE_MEMBERS)))
+    if (!(MEMBER_BIT(member) &
+          (link ? ENTRY_LINK_MEMBERS : ENTRY_CHANGE_MEMBERS)))
         return TOKEN_UNKNOWN;
     return set_member(r, link, seen, member, value);
 }
 
 /* Reads the attributes and the end of <rs:md .../>, or of <rs:ln .../>. */
 static enum token
-read_attributes(struct reading *r, struct link *link, unsigned *seen)
+read_attributes(struct reading *r, struct link *link, uint64_t *seen)
 {
     for (;;) {
         bool is_apart = skip_blanks(r);
@@ -195,7 +193,7 @@ static enum token
 read_resourcesync(struct reading *r)
 {
     struct link *link;
-    unsigned seen = 0;
+    uint64_t seen = 0;
     enum token token = read_literal(r, SLICE("<rs:"));
 
     if (token)
@@ -207,9 +205,9 @@ read_resourcesync(struct reading *r)
         return token ? token : read_attributes(r, link, &seen);
     }
     token = read_literal(r, SLICE("md"));
-    if (!token && r->seen & 1u << M_NONE) /* a second one */
+    if (!token && r->seen & MEMBER_BIT(M_NONE)) /* a second one */
         token = TOKEN_UNKNOWN;
-    r->seen |= 1u << M_NONE;
+    r->seen |= MEMBER_BIT(M_NONE);
     return token ? token : read_attributes(r, NULL, &seen);
 }
 
