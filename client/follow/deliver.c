@@ -172,7 +172,7 @@ keep_message(struct td_follower *f, const char *bytes, size_t size)
     buf_clear(&f->gap.kept);
     buf_add(&f->gap.kept, bytes, size);
     if (f->gap.kept.failed)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     return follower_fill(f, f->delivery.message.coverage.after);
 }
 
@@ -197,7 +197,7 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     size_t first;
 
     if (rc == STATUS_MEMORY)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     if (rc)
         return follower_fail(f, rc,
                              "the broker sent something that is no message: %s",
@@ -342,7 +342,7 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
                              "fill",
                              (unsigned long long)after->at.seq);
     if (deliver_add(f, entry, after, file))
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     /* A file is the caller's only until we return. */
     return file || change_batch_is_full(&d->batch) ? deliver_batch(f) : true;
 }

@@ -30,8 +30,8 @@ struct eventsource {
     struct fetch *fetch; /* NULL: it has ended */
     struct sse sse;
     bool is_stream;
-    struct buf refusal; /* the body, if it is no stream */
-    struct buf held;    /* bytes not read because of the pause */
+    struct buf held; /* bytes not read because of the pause; the body, if it is
+                        no stream */
 };
 
 static bool
@@ -111,12 +111,13 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         return true;
     if (!is_stream(answer)) {
         /* A body that is too long is dropped; the status remains. */
-        buf_add_slice(&e->refusal, bytes);
-        return !e->refusal.failed;
+        buf_add_slice(&e->held, bytes);
+        return !e->held.failed;
     }
     if (!e->is_stream)
         live_heard(e->live); /* the stream has begun */
     e->is_stream = true;
+    e->held.max = HELD_MAX;
     n_data = sse_data_size(&e->sse);
     if (!read_events(e, &bytes))
         return true;
@@ -144,9 +145,9 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
     } else {
         if (why->rc)
             refusal.status = why->http_status;
-        if (e->refusal.failed)
-            buf_clear(&e->refusal);
-        refusal.body = e->refusal;
+        if (e->held.failed)
+            buf_clear(&e->held);
+        refusal.body = e->held;
         live_finish_refused(e->live, &refusal);
     }
 }
@@ -167,8 +168,7 @@ start_eventsource(struct live *live)
 
     e->live = live;
     sse_init(&e->sse, LIVE_MESSAGE_MAX);
-    buf_init(&e->refusal, REFUSAL_MAX);
-    buf_init(&e->held, HELD_MAX);
+    buf_init(&e->held, REFUSAL_MAX);
     if (live->form == TD_XML) {
         live_finish(live, LIVE_UNFIT, "events carry JSON alone");
         return true;
@@ -185,7 +185,6 @@ stop_eventsource(struct live *live)
 
     fetch_free(e->fetch);
     sse_fini(&e->sse);
-    buf_fini(&e->refusal);
     buf_fini(&e->held);
 }
 

@@ -311,6 +311,16 @@ follower_set_place(struct td_follower *f, const struct source_position *place)
 }
 
 bool
+follower_begin_far_back(struct td_follower *f)
+{
+    const struct source_position beginning = {.is_time = true,
+                                              .time_us = DATETIME_NONE};
+
+    follower_set_place(f, &beginning);
+    return follower_rest(f, 0);
+}
+
+bool
 follower_has_only_list(const struct td_follower *f)
 {
     const struct offered *o = &f->offered;
@@ -333,8 +343,6 @@ follower_fill(struct td_follower *f, uint64_t upto)
 static bool
 cross_hole(struct td_follower *f, const struct problem *why)
 {
-    const struct source_position beginning = {.is_time = true,
-                                              .time_us = DATETIME_NONE};
     char time[DATETIME_SIZE + 1];
 
     time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
@@ -343,8 +351,7 @@ cross_hole(struct td_follower *f, const struct problem *why)
             "not known",
             why->text, time);
     f->comparison.unknown_us = f->lists.begins_us;
-    follower_set_place(f, &beginning);
-    return follower_rest(f, 0);
+    return follower_begin_far_back(f);
 }
 
 /* The list has no time, and the history does not reach back to its newest
@@ -499,4 +506,10 @@ follower_fail(struct td_follower *f, enum status rc, const char *format, ...)
     problem_vset(&why, rc, format, args);
     va_end(args);
     return follower_end(f, &why);
+}
+
+bool
+follower_starve(struct td_follower *f)
+{
+    return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
 }

@@ -410,6 +410,8 @@ bool follower_end(struct td_follower *f, const struct problem *why);
 bool follower_fail(struct td_follower *f, enum status rc, const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
 
+bool follower_starve(struct td_follower *f); /* no memory is left */
+
 /* Calls on_doubt, and wants a comparison. False: the follower is gone. */
 bool follower_doubt(struct td_follower *f, const char *why);
 
@@ -448,6 +450,9 @@ void follower_hold(struct td_follower *f);
 bool follower_place(const struct td_follower *f, struct source_position *place);
 void follower_set_place(struct td_follower *f,
                         const struct source_position *place);
+
+/* Goes on with the oldest change that the source still has; false. */
+bool follower_begin_far_back(struct td_follower *f);
 
 /* True if the source has a list of its resources, and nothing of its history.
  */

@@ -197,6 +197,13 @@ live_finish_refused(struct live *live, const struct fetch_answer *answer)
 
 /* Time */
 
+/* The milliseconds that silence, or the answer, may last. */
+static uint64_t
+waited_ms(const struct live *live)
+{
+    return live->is_answered ? *live->idle_ms : live->await_ms;
+}
+
 /* Restarts the timer of the answer or of silence. */
 static void
 wait_on(struct live *live)
@@ -207,8 +214,7 @@ wait_on(struct live *live)
     if (live->is_paused || live->transport->is_watched)
         timer_stop(live->timer);
     else
-        timer_start(live->timer,
-                    live->is_answered ? *live->idle_ms : live->await_ms);
+        timer_start(live->timer, waited_ms(live));
 }
 
 void
@@ -245,12 +251,11 @@ on_timer(void *user)
     else if (!live->is_late) {
         live->is_late = true;
         timer_start(live->timer, LOOK_MS);
-    } else if (live->is_answered) {
-        live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
-                    "silence for %.1f s", *live->idle_ms / 1000.0);
     } else {
         live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
-                    "no answer for %.1f s", (double)live->await_ms / 1000);
+                    "%s for %.1f s",
+                    live->is_answered ? "silence" : "no answer",
+                    (double)waited_ms(live) / 1000);
     }
 }
 

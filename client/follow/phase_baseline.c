@@ -137,7 +137,7 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     if (f->is_paused) /* in hand_over_begin; an entry without file may wait */
         file = NULL;
     if (deliver_collect(f, &f->options.resources, entry, false, file))
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     f->delivery.has_batch = changes_count(&f->delivery.batch.changes) > 0;
     /* A file is the caller's only until we return. */
     if (!file && (f->is_paused || !change_batch_is_full(&f->delivery.batch)))
@@ -209,15 +209,11 @@ on_end(const struct problem *why, const struct source_position *place,
 static bool
 begin_far_back(struct td_follower *f)
 {
-    const struct source_position beginning = {.is_time = true,
-                                              .time_us = DATETIME_NONE};
-
     f->rebase.is_wanted = false;
     problem(&f->lists.doubt, STATUS_GONE,
             "%.800s; the source offers no list of its resources",
             f->rebase.reason);
-    follower_set_place(f, &beginning);
-    return follower_rest(f, 0);
+    return follower_begin_far_back(f);
 }
 
 /* True if nothing but Change Lists without numbers leads on; and the follower

@@ -108,6 +108,14 @@ take_offer(struct td_follower *f)
 }
 
 static void
+take_offered(struct td_follower *f, struct offered *offered)
+{
+    offered_fini(&f->offered);
+    f->offered = *offered;
+    *offered = (struct offered){.url = NULL};
+}
+
+static void
 on_set(struct offered *offered, const struct problem *missed, void *user)
 {
     struct td_follower *f = user;
@@ -116,9 +124,7 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
     if (missed || f->search.has_set)
         return;
     f->search.has_set = true;
-    offered_fini(&f->offered);
-    f->offered = *offered;
-    *offered = (struct offered){.url = NULL};
+    take_offered(f, offered);
 }
 
 static void
@@ -140,9 +146,7 @@ on_sought(const struct problem *why, void *user)
 void
 follower_offer(struct td_follower *f, struct offered *offered)
 {
-    offered_fini(&f->offered);
-    f->offered = *offered;
-    *offered = (struct offered){.url = NULL};
+    take_offered(f, offered);
     f->search.n_sets = 1;
     f->search.has_offer = true;
 }
@@ -160,7 +164,7 @@ begin_discovery(struct td_follower *f)
     f->discovery =
         discovery_start(f->client, f->options.url, on_set, on_sought, f);
     if (!f->discovery)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     discovery_silence(f->discovery, f->options.silence_s);
     return false;
 }

@@ -194,7 +194,7 @@ open_connection(struct td_follower *f, unsigned transport)
             live_start(f->client, &request, on_live_message, on_live_end, f);
     buf_fini(&url);
     if (!f->live)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     follower_hold(f);
     return false;
 }
@@ -256,20 +256,19 @@ begin_live(struct td_follower *f)
 static bool
 end_refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
 {
-    struct problem why = end->why;
+    const struct problem *why = &end->why;
 
-    why.rc = why.http_status ? fetch_meaning(why.http_status) : STATUS_REFUSED;
     if (end->has_new_token)
         return follower_go(f);
-    if (why.rc == STATUS_UNREACHABLE)
-        return follower_trouble(f, &why);
-    if (why.rc == STATUS_GONE)
-        return follower_gone(f, &why);
-    if (why.http_status == 404 && !was_fresh) { /* perhaps it moved */
+    if (why->rc == STATUS_UNREACHABLE)
+        return follower_trouble(f, why);
+    if (why->rc == STATUS_GONE)
+        return follower_gone(f, why);
+    if (why->http_status == 404 && !was_fresh) { /* perhaps it moved */
         f->search.is_sought = false;
         return follower_go(f);
     }
-    return follower_end(f, &why);
+    return follower_end(f, why);
 }
 
 static bool
@@ -290,18 +289,15 @@ end_unfit(struct td_follower *f, const struct problem *why)
 static bool
 end_lost(struct td_follower *f, const struct problem *why)
 {
-    struct problem told = *why;
-
-    told.rc = STATUS_UNREACHABLE;
     if (f->attempts.n_heard)
-        return follower_trouble(f, &told);
+        return follower_trouble(f, why);
     if (++f->connection.n_mute > MUTE_MAX) {
         f->connection.n_mute = 0;
-        return end_unfit(f, &told);
+        return end_unfit(f, why);
     }
     if (f->connection.n_mute == MUTE_MAX)
         f->search.is_sought = false; /* the source may be down */
-    return follower_trouble(f, &told);
+    return follower_trouble(f, why);
 }
 
 static bool
@@ -369,7 +365,7 @@ handle_end(struct td_follower *f)
     case LIVE_BROKEN:
         return follower_fail(f, STATUS_MALFORMED, "%s", end->why.text);
     case LIVE_MEMORY:
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     case LIVE_ENOUGH: /* not here: deliver has freed the connection */
     case LIVE_LOST:
         break;

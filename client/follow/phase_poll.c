@@ -101,7 +101,7 @@ poll_lists(struct td_follower *f)
     if (follower_place(f, &plan.after))
         f->history = history_start(f->client, &plan, on_entry, on_end, f);
     if (!f->history)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     follower_hold(f);
     return true;
 }

@@ -289,7 +289,7 @@ survey_read(struct td_follower *f, struct baseline_plan *plan,
             f->how.patience_ms / 1000 + (f->how.patience_ms % 1000 > 0);
     f->baseline = baseline_start(f->client, plan, on_resource, on_over, f);
     if (!f->baseline)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     follower_hold(f);
     return true;
 }

@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,34 +16,16 @@
 
 /* Files */
 
-/* Reads up to `room` bytes. -1: see errno. */
-static ssize_t
-read_begin(const char *path, char *to, size_t room)
-{
-    FILE *file = fopen(path, "re");
-    ssize_t size;
-    int error;
-
-    if (!file)
-        return -1;
-    errno = 0;
-    size = (ssize_t)fread(to, 1, room, file);
-    error = errno;
-    if (ferror(file))
-        size = -1;
-    fclose(file);
-    errno = error;
-    return size;
-}
-
 enum td_status
 td_position_read(struct td_client *client, const char *path,
                  char position[TD_POSITION_SIZE])
 {
     char line[TD_POSITION_SIZE + 1];
     struct source_position place;
-    ssize_t size = read_begin(path, line, sizeof(line) - 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
 
+    file_close(&fd);
     client_begin(client);
     position[0] = '\0';
     if (size < 0 && errno == ENOENT)
@@ -67,17 +49,12 @@ td_position_read(struct td_client *client, const char *path,
 static int
 open_directory(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *name;
-    int fd;
+    char *copy = strdup(path);
+    int fd = -1;
 
-    if (!slash)
-        return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    name = strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    if (!name)
-        return -1;
-    fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(name);
+    if (copy)
+        fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
     return fd;
 }
 

@@ -263,7 +263,7 @@ load_package(struct history *h, const char *url)
         return history_fail(h, STATUS_IO, "%s", why.text);
     request.dir_fd = h->scratch.fd;
     h->download = download_start(h->client, &request, on_downloaded, h);
-    return h->download || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return h->download || history_overflows(h, STATUS_MEMORY);
 }
 
 static void
@@ -392,7 +392,7 @@ history_load(struct history *h, enum history_document document)
         return load_package(h, request.url);
     h->page =
         document_fetch_start(h->client, &request, &history_events, on_page, h);
-    return h->page || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return h->page || history_overflows(h, STATUS_MEMORY);
 }
 
 /* The documents that have come */
@@ -420,7 +420,7 @@ note_next(struct history *h, const struct document_fetch_answer *answer)
         is_good = h->root.next != NULL;
     }
     buf_fini(&url);
-    return is_good || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return is_good || history_overflows(h, STATUS_MEMORY);
 }
 
 /* The first page of the list, or of the index at the top. */
@@ -608,7 +608,7 @@ end_top(struct history *h, const struct document_fetch_answer *answer)
     rc = history_parts_add(&h->parts, slice_of(h->plan.offered->change_list),
                            NULL);
     if (rc)
-        history_fail(h, STATUS_MEMORY, NO_MEMORY);
+        history_overflows(h, STATUS_MEMORY);
     else
         end_list(h, answer);
 }
