@@ -397,8 +397,7 @@ static bool
 write_fragment(struct listing *l, const struct document_entry *entry,
                enum change_kind kind, struct fragment *f)
 {
-    struct link links[CHANGE_LINKS_MAX];
-    struct change change = document_change(entry, links);
+    struct change change = entry->change;
     struct change bare;
 
     buf_clear(&l->line);
