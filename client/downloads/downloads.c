@@ -322,8 +322,7 @@ queue_job(struct download_job *job)
         } else if (!host) {
             problem_memory(&why);
         } else if (host_queues_is_down(d->hosts, host, clock_steady_ms())) {
-            problem(&why, STATUS_UNREACHABLE, "%s is down for now",
-                    host_name(host));
+            problem(&why, STATUS_UNREACHABLE, "%s is down for now", host->name);
         } else {
             job->state = DOWNLOAD_JOB_WAITS;
             host_queues_push(host, &job->queued, false);
@@ -339,13 +338,13 @@ queue_job(struct download_job *job)
 static void
 leave_host(struct host *host, const struct problem *why)
 {
-    struct queued_job *queued;
+    struct list *node;
 
-    while ((queued = host_first(host))) {
+    while ((node = list_first(&host->waiting))) {
         struct download_job *job =
-            list_entry(queued, struct download_job, queued);
+            list_entry(node, struct download_job, queued.node);
 
-        host_queues_remove(queued);
+        host_queues_remove(&job->queued);
         leave_link(job, why);
         queue_job(job);
     }
@@ -560,7 +559,7 @@ downloads_is_full_for(const struct downloads *downloads, struct slice loc)
     struct host *host =
         host_name_is_url(loc) ? host_queues_of(downloads->hosts, loc) : NULL;
 
-    return host && host_n_waiting(host) >= DOWNLOADS_ROOM_HOST;
+    return host && host->n_waiting >= DOWNLOADS_ROOM_HOST;
 }
 
 enum status

@@ -9,17 +9,6 @@
 #include "base/array.h"
 #include "client/lib/host_name.h"
 
-struct host {
-    char *name;          /* "https://example.org:8443", in lower case */
-    struct list waiting; /* struct queued_job */
-    size_t n_waiting;
-    unsigned n_running;
-    unsigned n_places;
-    unsigned n_failures; /* in a row */
-    unsigned pause_ms;   /* the next pause */
-    int64_t until_ms;    /* end of the pause; 0: none */
-};
-
 struct host_queues {
     struct host_queues_limits limits;
     struct host **all;
@@ -252,24 +241,4 @@ host_queues_is_down(const struct host_queues *hosts, const struct host *host,
 {
     return host->n_failures >= hosts->limits.failures &&
            host->until_ms > now_ms;
-}
-
-struct queued_job *
-host_first(const struct host *host)
-{
-    struct list *node = list_first(&host->waiting);
-
-    return node ? list_entry(node, struct queued_job, node) : NULL;
-}
-
-size_t
-host_n_waiting(const struct host *host)
-{
-    return host->n_waiting;
-}
-
-const char *
-host_name(const struct host *host)
-{
-    return host->name;
 }

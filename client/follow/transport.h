@@ -39,7 +39,7 @@ struct live {
     struct td_client *client;
     const struct transport *transport;
     char *url;
-    unsigned token_version; /* tokens.h; 0: no token */
+    unsigned token_version; /* servers.h; 0: no token */
     enum td_form form;
     const unsigned *idle_ms;
     unsigned answer_ms;

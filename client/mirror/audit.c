@@ -24,6 +24,7 @@
 #include "base/db.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/host_places.h"
+#include "client/listing/listing.h"
 #include "client/mirror/mirror.h"
 #include "client/mirror/sync_run.h"
 #include "proto/datetime.h"
@@ -611,7 +612,8 @@ repair_files(struct audit *a)
 
     a->is_held = a->n_removed > a->repairing.accept_deletions &&
                  (a->is_doubtful || a->result.n_left_out ||
-                  mirror_is_too_much(&a->mine, a->n_removed, counts->n_have));
+                  listing_is_too_much(a->n_removed, counts->n_have,
+                                      a->repairing.max_delete_percent));
     if (a->is_held)
         mirror_tell(&a->mine, TD_SYNC_HELD,
                     &(struct td_sync_event){.n_held = a->n_removed,

@@ -147,7 +147,7 @@ struct mirror_db {
     int64_t hour_first, hour_last; /* with removals in this transaction */
     bool has_hours;
     struct problem trouble;
-    void (*on_failure)(void *user); /* NULL: nobody hears */
+    mirror_db_failure_fn *on_failure; /* NULL: nobody hears */
     void *user;
 };
 
@@ -162,7 +162,7 @@ end_step(struct mirror_db *db, enum status rc)
                 "the state of the mirror cannot be written: no room on the "
                 "disk; the finished files stay; make room and run it again");
     if (rc && db->on_failure)
-        db->on_failure(db->user);
+        db->on_failure(&db->trouble, db->user);
     return !rc;
 }
 
@@ -303,17 +303,11 @@ mirror_db_close(struct mirror_db *db)
 }
 
 void
-mirror_db_on_failure(struct mirror_db *db, void (*on_failure)(void *user),
+mirror_db_on_failure(struct mirror_db *db, mirror_db_failure_fn *on_failure,
                      void *user)
 {
     db->on_failure = on_failure;
     db->user = user;
-}
-
-const char *
-mirror_db_trouble(const struct mirror_db *db)
-{
-    return db->trouble.text;
 }
 
 const struct mirror_db_counts *

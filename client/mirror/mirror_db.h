@@ -42,8 +42,8 @@
  *
  * Transactions are the caller's: mirror_db_begin, then writing, then
  * mirror_db_commit or mirror_db_rollback. Every function that returns false has
- * set a sentence (mirror_db_trouble) and called on_failure; after it, only
- * mirror_db_rollback and mirror_db_close make sense. One thread.
+ * called on_failure; after it, only mirror_db_rollback and mirror_db_close make
+ * sense. One thread.
  */
 #ifndef CLIENT_MIRROR_MIRROR_DB_H
 #define CLIENT_MIRROR_MIRROR_DB_H
@@ -72,10 +72,9 @@ void mirror_db_close(struct mirror_db *db);
 
 /* Calls `on_failure` whenever a function is about to return false. It may call
  * mirror_db_rollback. */
-void mirror_db_on_failure(struct mirror_db *db, void (*on_failure)(void *user),
-                          void *user);
-
-const char *mirror_db_trouble(const struct mirror_db *db);
+typedef void mirror_db_failure_fn(const struct problem *trouble, void *user);
+void mirror_db_on_failure(struct mirror_db *db,
+                          mirror_db_failure_fn *on_failure, void *user);
 
 bool mirror_db_begin(struct mirror_db *db);
 bool mirror_db_commit(struct mirror_db *db);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
+#include "client/listing/listing.h"
 #include "client/mirror/certainty.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
@@ -242,7 +243,7 @@ static bool
 may_delete(const struct set_sync *f, uint64_t n, uint64_t n_of)
 {
     return n <= f->m->options->accept_deletions ||
-           !mirror_is_too_much(f->m, n, n_of);
+           !listing_is_too_much(n, n_of, f->m->options->max_delete_percent);
 }
 
 /* Each returns false where the feed, or all, is to end. */
