@@ -79,12 +79,11 @@ static void
 end_tokens(struct jwt_verifier *v, bool is_other)
 {
     int64_t now_us = clock_now_us();
-    struct list *node, *after;
+    struct list *after;
+    struct verified *token;
 
     v->n_changes++;
-    list_foreach (node, after, &v->used) {
-        struct verified *token = list_entry(node, struct verified, used);
-
+    list_each (token, after, &v->used, used) {
         if (!is_other && v->keys && jwk_set_has(v->keys, &token->key))
             continue;
         principal_end(token->principal, now_us);

@@ -55,17 +55,11 @@ digest_slice(const struct digest *digest)
     return (struct slice){(const char *)digest->bytes, DIGEST_SIZE};
 }
 
-/* Takes an entry out of the table. */
 static void
-remove_entry(struct tickets *t, struct ticket_entry *e)
+drop_entry(struct tickets *t, struct ticket_entry *e)
 {
     list_remove(&e->node);
     map_remove(&t->by_digest, &e->find);
-}
-
-static void
-free_entry(struct ticket_entry *e)
-{
     principal_unref(e->principal);
     free(e);
 }
@@ -76,16 +70,12 @@ static void
 drop_ended(struct tickets *t)
 {
     int64_t now_us = clock_now_us();
-    struct list *node, *next;
+    struct list *next;
+    struct ticket_entry *e;
 
-    for (node = t->all.next; node != &t->all; node = next) {
-        struct ticket_entry *e = list_entry(node, struct ticket_entry, node);
-
-        next = node->next;
-        if (!principal_is_over(e->principal, now_us))
-            continue;
-        remove_entry(t, e);
-        free_entry(e);
+    list_each (e, next, &t->all, node) {
+        if (principal_is_over(e->principal, now_us))
+            drop_entry(t, e);
     }
 }
 
@@ -100,8 +90,7 @@ drop_old(struct tickets *t, int64_t now_us)
 
         if (e->ends_us > now_us)
             return;
-        remove_entry(t, e);
-        free_entry(e);
+        drop_entry(t, e);
     }
 }
 
@@ -136,8 +125,7 @@ check_room(struct tickets *t, const struct principal *p, struct problem *why)
         n++;
     }
     if (oldest && n >= t->kind->each && t->kind->replaces) {
-        remove_entry(t, oldest);
-        free_entry(oldest);
+        drop_entry(t, oldest);
     } else if (oldest && n >= t->kind->each) {
         return problem(why, STATUS_LIMITED, "this token has %u %s, the most",
                        t->kind->each, t->kind->plural);
@@ -214,10 +202,8 @@ find_principal(struct tickets *t, struct slice text, bool uses_up)
     e = find_entry(t, &digest);
     if (e)
         found = principal_ref(e->principal);
-    if (e && uses_up) {
-        remove_entry(t, e);
-        free_entry(e);
-    }
+    if (e && uses_up)
+        drop_entry(t, e);
     pthread_mutex_unlock(&t->mutex);
     return found;
 }

@@ -215,12 +215,8 @@ publish_rejection(struct inbound *in, struct slice topic, struct slice set,
     write_rejection(&text, topic, set, key, rc, why);
     message.payload = buf_slice(&text);
     in->telling++; /* before the call: an acknowledgement may come during it */
-    if (text.failed) {
-        problem_memory(&failure);
+    if (mqtt_publish(in->mqtt, &message, &mid, &failure))
         in->telling--;
-    } else if (mqtt_publish(in->mqtt, &message, &mid, &failure)) {
-        in->telling--;
-    }
     buf_fini(&text);
     if (failure.text[0])
         DIAG(DIAG_WARNING, "bridge", "a rejection cannot be published",

@@ -348,11 +348,10 @@ inbox_forget(struct inbox *r)
 static void
 hand_over(struct inbox *r)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct inbox_message *h;
 
-    list_foreach (node, after, &r->messages) {
-        struct inbox_message *h = list_entry(node, struct inbox_message, node);
-
+    list_each (h, after, &r->messages, node) {
         count_pending(r, 1);
         if (!begin_message(r, h))
             continue;

@@ -413,11 +413,10 @@ begin_lane(struct lane *lane, const struct head *head)
 static void
 disown_positions(struct lane *lane)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct flight *flight;
 
-    list_foreach (node, after, &lane->out->window.others) {
-        struct flight *flight = list_entry(node, struct flight, node);
-
+    list_each (flight, after, &lane->out->window.others, node) {
         if (flight->lane == lane)
             flight->lane = NULL;
     }
@@ -511,11 +510,10 @@ lane_is_hidden(const struct lane *lane)
 void
 lane_list_hide(struct outbound *out)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
-    list_foreach (node, after, &out->lanes) {
-        struct lane *lane = list_entry(node, struct lane, node);
-
+    list_each (lane, after, &out->lanes, node) {
         if (lane->set && !lane->is_withheld && set_is_private(lane->set))
             clear_position(lane);
     }
@@ -660,16 +658,15 @@ lane_list_look(struct outbound *out)
 {
     struct look look = {out, out->lanes.next};
     int64_t before_us = clock_steady_us(), after_us;
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
     atomic_store(&out->news.has_births, false);
     out->news.private_births = registry_private_births(out->registry);
-    list_foreach (node, after, &out->lanes)
-        list_entry(node, struct lane, node)->is_there = false;
+    list_each (lane, after, &out->lanes, node)
+        lane->is_there = false;
     registry_each(out->registry, look_at, &look);
-    list_foreach (node, after, &out->lanes) {
-        struct lane *lane = list_entry(node, struct lane, node);
-
+    list_each (lane, after, &out->lanes, node) {
         if (!lane->is_there)
             handle_missing(lane);
     }

@@ -338,12 +338,11 @@ outbound_close(struct outbound *out)
 static void
 explain_refusal(struct outbound *out, struct problem *why)
 {
-    struct list *node, *after;
+    struct list *after;
+    const struct lane *lane;
 
     pthread_mutex_lock(&out->mutex);
-    list_foreach (node, after, &out->refused) {
-        const struct lane *lane = list_entry(node, struct lane, refused);
-
+    list_each (lane, after, &out->refused, refused) {
         if (lane->set && set_is_private(lane->set))
             continue;
         problem_set(why, "the MQTT broker refuses messages about %s: %s",

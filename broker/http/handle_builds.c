@@ -48,7 +48,7 @@ answer_closed(struct request *rq, const struct closing *c)
         json_text(&text, link_slice(&list));
         BUF_ADD(&text, "}\n");
     }
-    answers_json(rq, 200, &text);
+    answers_buf(rq, 200, "application/json", NULL, &text);
 }
 
 static void
@@ -58,7 +58,7 @@ answer_rotation(struct task *task)
     struct request *rq = ticket_request(c->ticket);
 
     if (rq && c->post.status)
-        answers_failure(rq, c->post.status, &c->post.why, NULL, NULL);
+        answers_failure(rq, c->post.status, &c->post.why);
     else if (rq)
         answer_closed(rq, c);
     free(c);
@@ -89,7 +89,7 @@ close_list(struct request *rq)
     rc = log_submit(registry_log(c->set->registry), &c->post);
     if (rc) {
         free(c);
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     }
 }
 
@@ -154,7 +154,7 @@ answer_built(struct request *rq, const struct building *b)
     }
     add_link(&text, "current", current);
     BUF_ADD(&text, "}\n");
-    answers_json(rq, is_ready ? 200 : 202, &text);
+    answers_buf(rq, is_ready ? 200 : 202, "application/json", NULL, &text);
 }
 
 /* 409: {..., "missing":3}. The content may come, and the same request may
@@ -180,7 +180,7 @@ answer_build(struct task *task)
     if (rq && rc == STATUS_NOT_FOUND)
         answer_incomplete(rq, &b->order);
     else if (rq && rc && rc != STATUS_AGAIN)
-        answers_failure(rq, rc, &b->order.why, NULL, NULL);
+        answers_failure(rq, rc, &b->order.why);
     else if (rq)
         answer_built(rq, b);
     free(b);
@@ -211,7 +211,7 @@ order_build(struct request *rq)
     if (archiver_order(b->archiver, &b->order)) {
         free(b);
         problem_set(&why, "the broker is ending");
-        answers_failure(rq, STATUS_STOPPED, &why, NULL, NULL);
+        answers_failure(rq, STATUS_STOPPED, &why);
     }
 }
 

@@ -73,7 +73,7 @@ refuse_post(struct request *rq, struct posting *p, enum status rc,
     answers_count_rejected(rc);
     request_set_user(rq, NULL);
     posting_free(p);
-    answers_failure(rq, rc, why, NULL, NULL);
+    answers_failure(rq, rc, why);
 }
 
 /* Hands the ingest to the log, after the end of the body. */
@@ -202,7 +202,7 @@ handle_changes_post(struct http *http, struct request *rq,
     if (rc) {
         answers_count_rejected(rc);
         posting_free(p);
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     p->task.run = on_behind;

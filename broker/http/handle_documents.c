@@ -210,7 +210,7 @@ static void
 answer_opening(struct request *rq, struct opening *o)
 {
     if (o->status) {
-        answers_failure(rq, o->status, &o->why, NULL, NULL);
+        answers_failure(rq, o->status, &o->why);
         return;
     }
     answer_document(rq, o);

@@ -204,25 +204,14 @@ on_gone(struct request *rq)
         free_request(request_user(rq));
 }
 
-/* Counts the memory of the body, which grows in large steps. */
-static enum status
-count_body(struct hub_request *h, struct problem *why)
-{
-    if (!h->is_counted || h->body.capacity <= h->holding.n)
-        return STATUS_OK;
-    return holding_add(&h->holding, h->body.capacity - h->holding.n, why);
-}
-
 static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct hub_request *h = request_user(rq);
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    struct problem why;
+    enum status rc =
+        answers_take(&h->body, bytes, h->is_counted ? &h->holding : NULL, &why);
 
-    buf_add_slice(&h->body, bytes);
-    if (!h->body.failed)
-        rc = count_body(h, &why);
     if (rc)
         refuse_request(rq, h, response_status_of(rc), &why);
 }

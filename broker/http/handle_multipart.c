@@ -96,7 +96,7 @@ discard_done(struct job *job)
         answers_count_rejected(c->rc);
         request_set_user(rq, NULL);
         request_resume(rq); /* drains the rest of the body */
-        answers_failure(rq, c->rc, &c->why, NULL, NULL);
+        answers_failure(rq, c->rc, &c->why);
     }
     free_multipart_request(c);
 }
@@ -334,7 +334,7 @@ handle_multipart_post(struct http *http, struct request *rq,
     if (rc) {
         answers_count_rejected(rc);
         free_multipart_request(c);
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     request_set_user(rq, c);

@@ -144,7 +144,7 @@ discard_done(struct job *job)
         request_set_user(rq, NULL);
         request_resume(rq); /* drains the rest of the body */
         count_rejected(response_status_of(p->rc));
-        answers_failure(rq, p->rc, &p->why, NULL, NULL);
+        answers_failure(rq, p->rc, &p->why);
     }
     putting_free(p);
 }
@@ -210,7 +210,7 @@ answer_counts(struct request *rq, const char *set,
     BUF_ADD(&text, "{");
     add_counts(&text, set, o);
     BUF_ADD(&text, "}\n");
-    answers_json(rq, 200, &text);
+    answers_buf(rq, 200, "application/json", NULL, &text);
 }
 
 /* Answers 409 to a client that does not know that deletions may be held back:
@@ -249,7 +249,7 @@ static void
 answer_failed(struct request *rq, const struct upload_outcome *o)
 {
     count_rejected(response_status_of(o->status));
-    answers_failure(rq, o->status, &o->why, NULL, NULL);
+    answers_failure(rq, o->status, &o->why);
 }
 
 static void
@@ -633,7 +633,7 @@ handle_resources_put(struct http *http, struct request *rq,
     if (rc) {
         putting_free(p);
         count_rejected(response_status_of(rc));
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     request_set_user(rq, p);

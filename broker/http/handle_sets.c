@@ -316,7 +316,7 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
     buf_init(&text, DESCRIPTION_MAX);
     add_description(&text, set, head);
     if (text.failed) {
-        answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
+        answers_failure(rq, problem_memory(&why), &why);
         buf_fini(&text);
         return;
     }
@@ -374,7 +374,7 @@ on_answered(struct task *task)
         if (post->status == STATUS_CONFLICT) {
             answer_conflict(rq, p->alteration);
         } else if (post->status) {
-            answers_failure(rq, post->status, &post->why, NULL, NULL);
+            answers_failure(rq, post->status, &post->why);
         } else {
             log_head(p->alteration->set->log, &head);
             answer_set(rq, post->is_birth ? 201 : 200, p->alteration->set,
@@ -400,7 +400,7 @@ refuse_change(struct request *rq, struct putting *p, enum status rc,
 {
     request_set_user(rq, NULL);
     putting_free(p);
-    answers_failure(rq, rc, why, NULL, NULL);
+    answers_failure(rq, rc, why);
 }
 
 static void
@@ -473,7 +473,7 @@ on_quiet(struct task *task)
     if (rq)
         request_set_user(rq, NULL);
     if (rq && post->status) {
-        answers_failure(rq, post->status, &post->why, NULL, NULL);
+        answers_failure(rq, post->status, &post->why);
     } else if (rq) {
         response_init(&r, 204, NULL);
         request_answer(rq, &r);
@@ -536,7 +536,7 @@ receive_body(struct http *http, struct request *rq,
     enum status rc = read_yes(rq, "discard", &may_discard, &why);
 
     if (rc) {
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     p = memory_new(1, sizeof(*p));
@@ -558,7 +558,7 @@ handle_set_put(struct http *http, struct request *rq,
     enum status rc = read_yes(rq, "new", &is_new, &why);
 
     if (rc)
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     else
         receive_body(http, rq, target, is_new ? ALTER_CREATE : ALTER_REPLACE,
                      &settings_handlers);
@@ -588,7 +588,7 @@ end_something(struct http *http, struct request *rq,
              : alter_remove(target->set, on_altered, p, &why);
     if (rc) {
         putting_free(p);
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     }
 }
 
@@ -612,26 +612,21 @@ handle_harvest_get(struct http *http, struct request *rq,
 {
     struct harvest *harvest = registry_harvest(target->set);
     struct problem why = {""};
-    struct response r;
     struct buf text;
 
     (void)http;
     if (!harvest) {
         problem_set(&why, "no harvester has reported on the set %s",
                     target->set->name);
-        answers_failure(rq, STATUS_NOT_FOUND, &why, NULL, NULL);
+        answers_failure(rq, STATUS_NOT_FOUND, &why);
         return;
     }
     buf_init(&text, HARVEST_TEXT_MAX + 1);
     buf_add_slice(&text, harvest->text);
     BUF_ADD(&text, "\n");
     harvest_unref(harvest);
-    response_init(&r, 200, "application/json");
-    response_header(&r, "Cache-Control", "%s",
-                    answers_cache_control(set_is_private(target->set)));
-    response_text(&r, &text);
-    request_answer(rq, &r);
-    buf_fini(&text);
+    answers_buf(rq, 200, "application/json",
+                answers_cache_control(set_is_private(target->set)), &text);
 }
 
 void
@@ -787,7 +782,7 @@ handle_sets_get(struct http *http, struct request *rq,
     struct buf text;
 
     if (read_sets_wish(rq, &wish, &why)) {
-        answers_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
+        answers_failure(rq, STATUS_MALFORMED, &why);
         return;
     }
     page = memory_new(1, sizeof(*page)); /* not small */
@@ -795,7 +790,7 @@ handle_sets_get(struct http *http, struct request *rq,
     if (page)
         write_sets(&text, http, rq, page, &wish, target->principal);
     if (!page || text.failed) {
-        answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
+        answers_failure(rq, problem_memory(&why), &why);
     } else {
         response_init(&r, 200, "application/json");
         response_header(&r, "Cache-Control", "%s",

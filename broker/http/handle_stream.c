@@ -165,7 +165,7 @@ handle_stream_get(struct http *http, struct request *rq,
     } else if ((rc = choose_transport(http, rq, false, &wish.transport,
                                       &wish.terms, &why)) ||
                (rc = read_wish(rq, &target->head, &wish, &why))) {
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     } else if (request_method(rq) == METHOD_HEAD) {
         filters_leave(wish.filter);
         answer_head(rq);
@@ -250,8 +250,7 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
         rc = accept_many(http, rq, principal, last_id, &follow, &why);
     follow_request_fini(&follow);
     if (rc)
-        answers_failure(rq, rc == STATUS_INVALID ? STATUS_MALFORMED : rc, &why,
-                        NULL, NULL);
+        answers_failure(rq, rc == STATUS_INVALID ? STATUS_MALFORMED : rc, &why);
 }
 
 void
@@ -276,21 +275,16 @@ refuse_body(struct request *rq, enum status rc, const struct problem *why)
 
     request_set_user(rq, NULL);
     free_following(f);
-    answers_failure(rq, rc, why, NULL, NULL);
+    answers_failure(rq, rc, why);
 }
 
 static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct following *f = request_user(rq);
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    struct problem why;
+    enum status rc = answers_take(&f->body, bytes, &f->held, &why);
 
-    buf_add_slice(&f->body, bytes);
-    if (!f->body.failed)
-        rc = f->body.capacity > f->held.n
-                 ? holding_add(&f->held, f->body.capacity - f->held.n, &why)
-                 : STATUS_OK;
     if (rc)
         refuse_body(rq, rc, &why);
 }

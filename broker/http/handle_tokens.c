@@ -237,17 +237,12 @@ void
 handle_token_self(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct response r;
     struct buf text;
 
     (void)http;
     buf_init(&text, TOKEN_JSON_MAX);
     token_command_self(&text, target->principal);
-    response_init(&r, 200, "application/json");
-    response_header(&r, "Cache-Control", "no-store");
-    response_text(&r, &text);
-    request_answer(rq, &r);
-    buf_fini(&text);
+    answers_buf(rq, 200, "application/json", "no-store", &text);
 }
 
 /* {"ticket":"...","seconds":60} */
@@ -262,7 +257,7 @@ handle_tickets_post(struct http *http, struct request *rq,
         request_tickets_add(http->tickets, target->principal, text, &why);
 
     if (rc) {
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     snprintf(json, sizeof(json), "{\"ticket\":\"%s\",\"seconds\":%d}\n", text,
@@ -308,7 +303,7 @@ handle_session_post(struct http *http, struct request *rq,
     rc = is_open ? STATUS_OK
                  : tickets_add(http->sessions, target->principal, cookie, &why);
     if (rc) {
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     session_end(http, rq); /* the session of the same browser */

@@ -206,12 +206,7 @@ check_name(struct http *http, struct request *rq, const struct route *route,
         is_good = !alter_check_name(target->name, &why);
         break;
     case OF_RELAY:
-        is_good = set_name_is_valid(target->name);
-        if (!is_good)
-            problem_set(&why,
-                        "no relay can be called \"%s\": a name is 1 to 64 of "
-                        "a-z 0-9 . _ - and begins with a letter or digit",
-                        problem_quote(target->name).text);
+        is_good = !name_check("relay", target->name, &why);
         break;
     }
     if (!is_good)

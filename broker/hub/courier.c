@@ -156,14 +156,13 @@ static void
 on_answer(uint64_t id, struct slice bytes, void *user)
 {
     struct courier *c = user;
-    struct list *node, *after;
+    struct list *after;
+    struct errand *e;
 
-    list_foreach (node, after, &c->ordered) {
-        struct errand *e = list_entry(node, struct errand, node);
-
+    list_each (e, after, &c->ordered, node) {
         if (e->id != id)
             continue;
-        list_remove(node);
+        list_remove(&e->node);
         command_restore_outcome(e->command, bytes);
         end_sent(e);
         return;

@@ -15,8 +15,8 @@
 #include "broker/hub/hub_state.h"
 #include "proto/memory.h"
 
-/* Pause after a failure of our own: of a disk, or no memory for
- * a body. */
+/* Pause after a failure of our own: of a disk, or no memory for a
+ * body. */
 #define PAUSE_US ((int64_t)1000000)
 
 struct deliveries {
@@ -255,7 +255,8 @@ leave_call_for(struct delivery *d, int64_t pause_us)
 static enum call_turn
 make_attempt(struct delivery *d)
 {
-    if (attempt_make(&d->attempt, d->s, d->s->reader.message))
+    d->attempt = attempt_make(d->s, d->s->reader.message);
+    if (!d->attempt)
         return leave_call_for(d, PAUSE_US);
     d->call.headers = d->attempt->headers;
     d->call.body = shared_message_slice(d->s->reader.message);

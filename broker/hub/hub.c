@@ -243,13 +243,12 @@ end_topic(struct topic *topic)
 static void
 end_gone_topics(struct hub *hub)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct topic *topic;
     uint64_t head;
     bool more = false;
 
-    list_foreach (node, after, &hub->topics) {
-        struct topic *topic = list_entry(node, struct topic, node);
-
+    list_each (topic, after, &hub->topics, node) {
         if (topic_head(topic, &head))
             continue;
         if (topic->kind != TOPIC_FRAMEWORK)

@@ -134,11 +134,10 @@ static void
 set_slots_due(struct polls *polls, bool is_all, int64_t now_us)
 {
     for (size_t i = 0; i < POLLS_SLOTS; i++) {
-        struct list *node, *next;
+        struct list *next;
+        struct poll *poll;
 
-        list_foreach (node, next, &polls->slots[i]) {
-            struct poll *poll = list_entry(node, struct poll, timed);
-
+        list_each (poll, next, &polls->slots[i], timed) {
             if (is_all || principal_is_over(poll->principal, now_us))
                 set_due(poll);
         }

@@ -631,11 +631,10 @@ on_member_ready(struct members *members, struct member *member)
 static void
 serve_removal(struct push_thread *t, const struct place *p)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct subscriber *s;
 
-    list_foreach (node, next, &t->idle) {
-        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
-
+    list_each (s, next, &t->idle, idle_node) {
         if (!s->is_many && place_of(s) == p)
             close_behind_message(s, CLOSE_SET_REMOVED);
     }
@@ -734,10 +733,10 @@ look_at_all(struct push_thread *t)
 {
     struct lag lags[SET_TRANSPORTS_MAX] = {{0}};
     int64_t now_us = clock_now_us();
-    struct list *node, *next;
+    struct list *next;
+    struct subscriber *s;
 
-    list_foreach (node, next, &t->idle) {
-        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
+    list_each (s, next, &t->idle, idle_node) {
         struct lag lag = lag_of(s);
 
         add_lag(&lags[s->kind], lag.sum, lag.max);
@@ -795,13 +794,13 @@ join_new_set(struct set *set, const struct head *head, void *user)
 {
     struct search *search = user;
     uint64_t number = log_set_number(set->log);
-    struct list *node, *next;
+    struct list *next;
+    struct many *many;
 
     note_number(set, head, &search->newest);
     if (number <= search->t->newest_before)
         return true;
-    list_foreach (node, next, &search->t->many) {
-        struct many *many = list_entry(node, struct many, node);
+    list_each (many, next, &search->t->many, node) {
         struct problem why = {""};
 
         if (many->subscriber.is_closing)
@@ -840,7 +839,8 @@ push_on_tick(struct push *push, struct service *service)
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us();
     int64_t interval_us = registry_config(push->registry)->heartbeat_us;
-    struct list *node, *next;
+    struct list *next;
+    struct many *many;
 
     if (now_us - t->looked_us >= LOOK_US) {
         t->looked_us = now_us;
@@ -867,9 +867,7 @@ push_on_tick(struct push *push, struct service *service)
             s->reader->wants_heartbeat = true;
     }
     join_new_sets(push, t);
-    list_foreach (node, next, &t->owing) {
-        struct many *many = list_entry(node, struct many, owing);
-
+    list_each (many, next, &t->owing, owing) {
         many->is_due = true;
         serve_member(many);
     }
@@ -1186,12 +1184,11 @@ static void
 say_farewell(struct task *task)
 {
     struct push_thread *t = list_entry(task, struct push_thread, farewell);
-    struct list *node, *next;
+    struct list *next;
+    struct subscriber *s;
 
     t->is_ending = true;
-    list_foreach (node, next, &t->idle) {
-        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
-
+    list_each (s, next, &t->idle, idle_node) {
         close_behind_message(s, CLOSE_GOING_AWAY);
     }
     polls_end(&t->polls, t->places.service);

@@ -226,14 +226,20 @@ discards_write(struct buf *to, const struct discards *d)
 /* Settings */
 
 enum status
-alter_check_name(struct slice name, struct problem *why)
+name_check(const char *of, struct slice name, struct problem *why)
 {
     if (set_name_is_valid(name))
         return STATUS_OK;
     return problem(why, STATUS_NOT_FOUND,
-                   "no set can be called \"%s\": a name is 1 to 64 of a-z 0-9 "
+                   "no %s can be called \"%s\": a name is 1 to 64 of a-z 0-9 "
                    ". _ - and begins with a letter or digit",
-                   problem_quote(name).text);
+                   of, problem_quote(name).text);
+}
+
+enum status
+alter_check_name(struct slice name, struct problem *why)
+{
+    return name_check("set", name, why);
 }
 
 enum status

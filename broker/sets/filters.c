@@ -29,12 +29,10 @@ filters_fini(struct filters *filters)
 static struct filter_class *
 find_class(struct filters *filters, const struct filter *filter)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct filter_class *class;
 
-    list_foreach (node, next, &filters->all) {
-        struct filter_class *class =
-            list_entry(node, struct filter_class, node);
-
+    list_each (class, next, &filters->all, node) {
         if (slice_equal(filter_text(&class->filter), filter_text(filter)))
             return class;
     }

@@ -964,8 +964,8 @@ registry_set_removed(struct set *set)
 
     log_head(set->log, &head);
     pthread_rwlock_wrlock(&r->lock);
-    /* Without memory for its tombstone the set stays where it is: it does not
-     * exist, but its name is not free before the next start. */
+    /* Without memory for a larger table of tombstones the set stays where it
+     * is: it does not exist, but its name is not free before the next start. */
     if (!bury_set(r, set->name, head.list + 1)) {
         table_remove(&r->sets, set->name);
         if (set_is_private(set))
