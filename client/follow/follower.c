@@ -233,7 +233,7 @@ follower_tell_report(struct td_follower *f)
     const struct list_report report = f->report;
     bool is_gone = false;
 
-    f->report = (struct list_report){.mended = {0}};
+    f->report = (struct list_report){.n = {0}};
     f->is_gone = &is_gone;
     client_report(&report, f->options.on_report, f->user);
     return follower_is_here(f, is_gone);
