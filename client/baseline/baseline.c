@@ -691,7 +691,7 @@ read_anew(struct baseline *b)
         return;
     baseline_place_init(&b->place);
     if (b->plan.report)
-        *b->plan.report = (struct list_report){.mended = {0}};
+        *b->plan.report = (struct list_report){.n = {0}};
     if (b->plan.listing && !has_listed(b, listing_begin(b->plan.listing)))
         return;
     begin_reading(b, b->is_dump ? b->plan.offered->resource_dump

@@ -228,7 +228,7 @@ follower_tell_report(struct td_follower *f)
 {
     const struct list_report report = f->report;
 
-    f->report = (struct list_report){.mended = {0}};
+    f->report = (struct list_report){.n = {0}};
     f->is_calling = true;
     client_report(&report, f->how.on_report, f->user);
     return follower_is_here(f);

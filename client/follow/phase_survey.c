@@ -278,7 +278,7 @@ bool
 survey_read(struct td_follower *f, struct baseline_plan *plan,
             baseline_entry_fn *on_resource, baseline_end_fn *on_over)
 {
-    f->report = (struct list_report){.mended = {0}};
+    f->report = (struct list_report){.n = {0}};
     plan->offered = &f->offered;
     plan->report = &f->report;
     plan->on_wait = on_wait;

@@ -214,7 +214,7 @@ static enum status
 read_url(struct gather *g, char *url)
 {
     const struct offered offered = {.resource_list = url};
-    struct list_report report = {.mended = {0}};
+    struct list_report report = {.n = {0}};
     const struct baseline_plan plan = {.offered = &offered,
                                        .patience_s = PATIENCE_S,
                                        .report = &report,

@@ -166,69 +166,53 @@ take_word(struct slice *text)
     return word;
 }
 
+/* Appends "algorithm:digest". `seen`: the algorithms before it. */
+static enum status
+add_digest(struct buf *to, struct slice word, unsigned *seen,
+           struct problem *why)
+{
+    struct slice digits = word;
+    struct slice name = slice_take(&digits, ':');
+    const struct algorithm *algorithm = algorithm_of(name);
+    unsigned bit;
+
+    if (name.size == word.size)
+        return problem_quoting(why, STATUS_INVALID,
+                               "hash: not \"algorithm:digest\"", word);
+    if (!algorithm)
+        return problem(why, STATUS_INVALID, "hash: unknown algorithm \"%s\"",
+                       problem_quote(name).text);
+    /* All spellings of an algorithm have the same number of digits. */
+    bit = 1u << algorithm->digits / 8;
+    if (*seen & bit)
+        return problem(why, STATUS_INVALID, "hash: %s is given twice",
+                       algorithm->name.data);
+    if (digits.size != algorithm->digits)
+        return problem(why, STATUS_INVALID, "hash: %s has %zu digits, not %zu",
+                       algorithm->name.data, algorithm->digits, digits.size);
+    if (!swar_none(digits, is_no_hex, '0'))
+        return problem_quoting(why, STATUS_INVALID, "hash: not hexadecimal",
+                               digits);
+    if (*seen)
+        BUF_ADD(to, " ");
+    *seen |= bit;
+    buf_add_slice(to, algorithm->name);
+    BUF_ADD(to, ":");
+    buf_add_slice(to, digits);
+    return to->failed ? STATUS_MEMORY : STATUS_OK;
+}
+
 enum status
 hash_normalise(struct buf *to, struct slice text, struct problem *why)
 {
     size_t start = to->size;
     unsigned seen = 0;
-    enum status rc = STATUS_INVALID;
+    struct slice word = take_word(&text);
+    enum status rc =
+        word.size > 0 ? STATUS_OK : problem(why, STATUS_INVALID, "hash: empty");
 
-    for (;;) {
-        struct slice word = take_word(&text);
-        const char *colon;
-        const struct algorithm *algorithm;
-        struct slice digits;
-        unsigned bit;
-
-        if (word.size == 0)
-            break;
-        colon = memchr(word.data, ':', word.size);
-        if (!colon) {
-            problem_set(why, "hash: not \"algorithm:digest\": \"%s\"",
-                        problem_quote(word).text);
-            goto out;
-        }
-        digits.data = colon + 1;
-        digits.size = (size_t)(word.data + word.size - digits.data);
-        word.size = (size_t)(colon - word.data);
-        algorithm = algorithm_of(word);
-        if (!algorithm) {
-            problem_set(why, "hash: unknown algorithm \"%s\"",
-                        problem_quote(word).text);
-            goto out;
-        }
-        /* All spellings of an algorithm have the same number of digits. */
-        bit = 1u << algorithm->digits / 8;
-        if (seen & bit) {
-            problem_set(why, "hash: %s is given twice", algorithm->name.data);
-            goto out;
-        }
-        seen |= bit;
-        if (digits.size != algorithm->digits) {
-            problem_set(why, "hash: %s has %zu digits, not %zu",
-                        algorithm->name.data, algorithm->digits, digits.size);
-            goto out;
-        }
-        if (!swar_none(digits, is_no_hex, '0')) {
-            problem_set(why, "hash: not hexadecimal: \"%s\"",
-                        problem_quote(digits).text);
-            goto out;
-        }
-
-        if (to->size > start)
-            BUF_ADD(to, " ");
-        buf_add_slice(to, algorithm->name);
-        BUF_ADD(to, ":");
-        buf_add_slice(to, digits);
-    }
-
-    if (seen == 0) {
-        problem_set(why, "hash: empty");
-        goto out;
-    }
-    rc = to->failed ? STATUS_MEMORY : STATUS_OK;
-
-out:
+    for (; !rc && word.size > 0; word = take_word(&text))
+        rc = add_digest(to, word, &seen, why);
     if (rc)
         to->size = start;
     return rc;
@@ -238,17 +222,10 @@ bool
 hash_next(struct slice *list, struct slice *algorithm, struct slice *digits)
 {
     struct slice word = take_word(list);
-    const char *colon;
 
-    if (word.size == 0)
-        return false;
-    colon = memchr(word.data, ':', word.size);
-    if (!colon)
-        return false;
-    *algorithm = (struct slice){word.data, (size_t)(colon - word.data)};
-    *digits =
-        (struct slice){colon + 1, (size_t)(word.data + word.size - colon - 1)};
-    return true;
+    *digits = word;
+    *algorithm = slice_take(digits, ':');
+    return algorithm->size < word.size;
 }
 
 bool

@@ -148,7 +148,7 @@ take_text(struct slice text, void *user, struct problem *why)
 {
     struct document_reader *d = user;
     struct list_reader *list = &d->list;
-    const uint64_t *mended = list->head.report.mended;
+    const uint64_t *mended = list->head.report.n;
     struct slice encoding = slice_of(text_encoding_name(list->encoding));
 
     if (d->form == FORM_UNKNOWN)

@@ -12,8 +12,8 @@
  * section 3.1). A document of Tidings names its resources exactly: their loc
  * stays, whatever its scheme. The reader ignores foreign elements. It refuses:
  * no XML, a DOCTYPE, another root, the namespaces of 2012 (R-407), more than
- * the limits of xml.h. list_read.h is
- * the same reader, strict for posts.
+ * the limits of xml.h. Posts have the same reader with a strict policy
+ * (list_read.h).
  *
  * A text whose first line is a URL of http or https is a list of URLs, one on
  * each line; "#" begins a comment. In a feed (RSS, Atom) an item is an entry:

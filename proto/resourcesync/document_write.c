@@ -200,6 +200,25 @@ add_bytes(struct buf *to, const struct document_bytes *bytes)
     BUF_ADD(to, "\"");
 }
 
+/* Begins an rs:md. `capability`: NULL: none; at and completed: 0: none. */
+static void
+begin_md(struct buf *to, const enum capability *capability, int64_t at_us,
+         int64_t completed_us, int64_t from_us, int64_t until_us)
+{
+    BUF_ADD(to, "<rs:md");
+    if (capability) {
+        BUF_ADD(to, " capability=\"");
+        buf_add_text(to, capability_name(*capability));
+        BUF_ADD(to, "\"");
+    }
+    if (at_us)
+        add_time(to, " at=\"", at_us);
+    if (completed_us)
+        add_time(to, " completed=\"", completed_us);
+    add_time(to, " from=\"", from_us);
+    add_time(to, " until=\"", until_us);
+}
+
 void
 document_header(struct buf *to, const struct document_head *head)
 {
@@ -208,16 +227,8 @@ document_header(struct buf *to, const struct document_head *head)
         add_link(to, &head->links[i]);
         BUF_ADD(to, "\n");
     }
-
-    BUF_ADD(to, "<rs:md capability=\"");
-    buf_add_text(to, capability_name(head->capability));
-    BUF_ADD(to, "\"");
-    if (head->at_us)
-        add_time(to, " at=\"", head->at_us);
-    if (head->completed_us)
-        add_time(to, " completed=\"", head->completed_us);
-    add_time(to, " from=\"", head->from_us);
-    add_time(to, " until=\"", head->until_us);
+    begin_md(to, &head->capability, head->at_us, head->completed_us,
+             head->from_us, head->until_us);
     if (head->coverage)
         add_coverage(to, head->coverage);
     BUF_ADD(to, "/>\n");
@@ -251,18 +262,9 @@ document_entry(struct buf *to, enum document_root root,
     if (entry->has_capability || entry->from_us != DATETIME_NONE ||
         entry->until_us != DATETIME_NONE || entry->at_us || entry->digest ||
         entry->bytes) {
-        BUF_ADD(to, "<rs:md");
-        if (entry->has_capability) {
-            BUF_ADD(to, " capability=\"");
-            buf_add_text(to, capability_name(entry->capability));
-            BUF_ADD(to, "\"");
-        }
-        if (entry->at_us)
-            add_time(to, " at=\"", entry->at_us);
-        if (entry->completed_us)
-            add_time(to, " completed=\"", entry->completed_us);
-        add_time(to, " from=\"", entry->from_us);
-        add_time(to, " until=\"", entry->until_us);
+        begin_md(to, entry->has_capability ? &entry->capability : NULL,
+                 entry->at_us, entry->completed_us, entry->from_us,
+                 entry->until_us);
         if (entry->bytes)
             add_bytes(to, entry->bytes);
         if (entry->digest)

@@ -33,26 +33,15 @@ entry_clear(struct entry *entry)
     arena_clear(&entry->arena);
 }
 
-struct entry_common
-entry_common(struct entry *entry, struct link *link)
+struct entry_attributes
+entry_attributes(struct entry *entry, struct link *link)
 {
     struct change *change = &entry->change;
 
-    if (link)
-        return (struct entry_common){
-            &link->hash,
-            &link->type,
-            &link->encoding,
-            &link->length,
-            {&link->attributes, &link->n_attributes},
-        };
-    return (struct entry_common){
-        &change->hash,
-        &change->type,
-        &change->encoding,
-        &change->length,
-        {&change->attributes, &change->n_attributes},
-    };
+    return link ? (struct entry_attributes){&link->attributes,
+                                            &link->n_attributes}
+                : (struct entry_attributes){&change->attributes,
+                                            &change->n_attributes};
 }
 
 static enum status

@@ -35,17 +35,9 @@ struct entry_attributes {
     size_t *count;
 };
 
-/* Where the values go that both a change and a link may have. */
-struct entry_common {
-    struct slice *hash;
-    struct slice *type;
-    struct slice *encoding;
-    uint64_t *length;
-    struct entry_attributes attributes;
-};
-
 /* Those of `link`, or of the entry's change if it is NULL. */
-struct entry_common entry_common(struct entry *entry, struct link *link);
+struct entry_attributes entry_attributes(struct entry *entry,
+                                         struct link *link);
 
 void entry_init(struct entry *entry);
 void entry_fini(struct entry *entry);

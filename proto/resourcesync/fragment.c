@@ -400,7 +400,7 @@ next_attribute(struct slice *rest, struct slice *name, struct slice *value)
 struct element {
     struct entry *entry;
     struct link *link; /* NULL: the rs:md */
-    struct entry_common common;
+    struct entry_attributes attributes;
     struct slice prefix, ns; /* declared last */
 };
 
@@ -426,13 +426,13 @@ unescape_text(struct entry *entry, struct slice escaped, struct slice *text)
 static struct slice
 find_namespace(const struct element *e, struct slice prefix)
 {
-    const struct attribute *earlier = *e->common.attributes.first;
+    const struct attribute *earlier = *e->attributes.first;
 
     if (slice_is(prefix, "xml"))
         return SLICE(NS_XML);
     if (slice_equal(prefix, e->prefix))
         return e->ns;
-    for (size_t i = 0; i < *e->common.attributes.count; i++)
+    for (size_t i = 0; i < *e->attributes.count; i++)
         if (slice_equal(prefix, earlier[i].prefix))
             return earlier[i].ns;
     return (struct slice){NULL, 0};
@@ -453,7 +453,7 @@ read_foreign(struct element *e, struct slice name, struct slice value)
     if (a.ns.size == 0)
         return STATUS_MALFORMED;
     rc = unescape_text(e->entry, value, &a.value);
-    return rc ? rc : entry_attribute(e->entry, e->common.attributes, &a, NULL);
+    return rc ? rc : entry_attribute(e->entry, e->attributes, &a, NULL);
 }
 
 /* Lends the value where nothing had to be escaped. */
@@ -477,7 +477,7 @@ read_attribute(struct element *e, struct slice name, struct slice value)
         return rc;
     switch (member) {
     case M_HASH: /* the list is normalised, as the tags are */
-        *e->common.hash = value;
+        *(e->link ? &e->link->hash : &e->entry->change.hash) = value;
         return STATUS_OK;
     case M_TAGS:
         e->entry->change.tags = value;
@@ -497,7 +497,8 @@ read_attribute(struct element *e, struct slice name, struct slice value)
 static enum status
 read_element(struct entry *entry, struct link *link, struct slice *rest)
 {
-    struct element e = {entry, link, .common = entry_common(entry, link)};
+    struct element e = {entry, link,
+                        .attributes = entry_attributes(entry, link)};
     struct slice name, value;
     enum status rc = STATUS_OK;
 

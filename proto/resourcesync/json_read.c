@@ -445,8 +445,7 @@ end_attribute(struct json_read *j, struct problem *why)
 
     if (slice_is(j->target.attribute.ns, NS_TIDINGS))
         return STATUS_OK;
-    return entry_attribute(entry,
-                           entry_common(entry, j->target.link).attributes,
+    return entry_attribute(entry, entry_attributes(entry, j->target.link),
                            &j->target.attribute, why);
 }
 
@@ -475,8 +474,8 @@ on_end(struct json_read *j, struct problem *why)
             return problem_memory(why);
         if (j->list.failed)
             return problem(why, STATUS_INVALID, "hash: too many or too long");
-        return entry_hash(entry, buf_slice(&j->list),
-                          entry_common(entry, j->target.link).hash, why);
+        return entry_set(entry, j->target.link, M_HASH, "hash",
+                         buf_slice(&j->list), why);
     case PLACE_TAGS:
         return entry_copy(entry, buf_slice(&j->list), &entry->change.tags, why);
     case PLACE_MESSAGE:

@@ -40,8 +40,8 @@ void json_scan_reset(struct json_scan *scan);
 void json_scan_spaces(struct json_reading *r);
 
 /* Reads a change, from its "{" on, into `entry`, without the checks of
- * change_check. The entry lends from
- * the input and from `scan`. Not TOKEN_TAKEN: `r` and `entry` are undefined. */
+ * change_check. The entry lends from the input and from `scan`. Not
+ * TOKEN_TAKEN: `r` and `entry` are undefined. */
 enum token json_scan_change(struct json_scan *scan, struct json_reading *r,
                             struct entry *entry);
 

@@ -154,10 +154,10 @@ list_reader_line(const struct list_reader *r)
 }
 
 void
-list_reader_mend(struct list_reader *r, enum list_mended kind,
+list_reader_mend(struct list_reader *r, enum list_fault fault,
                  struct slice text)
 {
-    list_report_mended(&r->head.report, kind, text, list_reader_line(r));
+    list_report_count(&r->head.report, fault, text, list_reader_line(r));
 }
 
 /* Counts an attribute that does not belong there. */
@@ -201,7 +201,7 @@ look_up_space(struct list_reader *r, struct slice ns)
             continue;
         /* Counted once */
         if ((s->space == SPACE_SITEMAP || s->space == SPACE_RS) &&
-            !r->head.report.mended[LIST_NAMESPACE])
+            !r->head.report.n[LIST_NAMESPACE])
             list_reader_mend(r, LIST_NAMESPACE, ns);
         return s->space;
     }
@@ -384,23 +384,31 @@ mend_hash(struct list_reader *r, struct slice *text)
     return text->size > 0;
 }
 
-/* A word of the Sitemap protocol, which others write with capitals, or a comma
- * for the point. */
+/* In small letters, with a point for a comma, as the words of the protocols
+ * are. */
+static struct slice
+fold_word(struct list_reader *r, struct slice text)
+{
+    buf_clear(&r->raw);
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+
+        c = (char)(c == ','               ? '.'
+                   : c >= 'A' && c <= 'Z' ? c | 0x20
+                                          : c);
+        buf_add(&r->raw, &c, 1);
+    }
+    starve(r, r->raw.is_starved);
+    return buf_slice(&r->raw);
+}
+
 static bool
 mend_word(struct list_reader *r, bool is_good(struct slice), struct slice *text)
 {
     if (is_good(*text))
         return true;
     list_reader_mend(r, LIST_WORD, *text);
-    buf_clear(&r->raw);
-    for (size_t i = 0; i < text->size && i < 20; i++) {
-        char c = text->data[i];
-
-        c = (char)(c == ',' ? '.' : c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-        buf_add(&r->raw, &c, 1);
-    }
-    starve(r, r->raw.is_starved);
-    *text = buf_slice(&r->raw);
+    *text = fold_word(r, *text);
     return is_good(*text);
 }
 
@@ -647,19 +655,14 @@ static void
 take_others_capability(struct list_reader *r, struct slice value)
 {
     struct document_head *head = &r->head;
-    char folded[64];
 
     head->kind = DOCUMENT_RESOURCESYNC;
     head->has_capability = !capability_of(value, &head->capability);
     if (head->has_capability)
         return;
     list_reader_mend(r, LIST_WORD, value);
-    if (!slice_copy(folded, sizeof(folded), value))
-        return;
-    for (char *c = folded; *c; c++)
-        if (*c >= 'A' && *c <= 'Z')
-            *c |= 0x20;
-    head->has_capability = !capability_of(slice_of(folded), &head->capability);
+    head->has_capability =
+        !capability_of(fold_word(r, value), &head->capability);
 }
 
 static void
@@ -785,7 +788,7 @@ read_attributes(struct list_reader *r, enum owner owner, struct link *link,
                                   why);
     }
     if (n > 0) {
-        foreign = entry_common(r->entry, link).attributes;
+        foreign = entry_attributes(r->entry, link);
         *foreign.first = first;
         *foreign.count = n;
     }
@@ -1176,14 +1179,14 @@ list_reader_end_entry(struct list_reader *r)
     if (r->is_starved)
         return STATUS_MEMORY;
     if (r->is_stray || r->is_change_bad || change->loc.size == 0) {
-        list_report_left_out(&r->head.report,
-                             r->is_stray        ? LIST_STRAY
-                             : r->is_change_bad ? LIST_BAD_CHANGE
-                             : r->bad.size > 0  ? LIST_BAD_LOC
-                                                : LIST_NO_LOC,
-                             r->is_stray && r->bad.size == 0 ? change->loc
-                                                             : r->bad,
-                             r->row_line);
+        list_report_count(&r->head.report,
+                          r->is_stray        ? LIST_STRAY
+                          : r->is_change_bad ? LIST_BAD_CHANGE
+                          : r->bad.size > 0  ? LIST_BAD_LOC
+                                             : LIST_NO_LOC,
+                          r->is_stray && r->bad.size == 0 ? change->loc
+                                                          : r->bad,
+                          r->row_line);
         return STATUS_OK;
     }
     if (!has_kind)

@@ -116,7 +116,7 @@ void list_reader_fini(struct list_reader *r);
 /* Of the lenient policy: the line, in the document as it was sent. */
 uint64_t list_reader_line(const struct list_reader *r);
 
-void list_reader_mend(struct list_reader *r, enum list_mended kind,
+void list_reader_mend(struct list_reader *r, enum list_fault fault,
                       struct slice text);
 
 /* Begins an entry, sets its loc, or notes a text that is none, and hands it

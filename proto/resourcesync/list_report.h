@@ -16,7 +16,8 @@
 #include "proto/buf.h"
 #include "proto/slice.h"
 
-enum list_mended {
+enum list_fault {
+    /* mended */
     LIST_WHITE_SPACE, /* before the declaration */
     LIST_ENCODING,    /* UTF-16, ISO 8859-1 */
     LIST_NAMESPACE,
@@ -24,16 +25,12 @@ enum list_mended {
     LIST_TIME,
     LIST_WORD, /* changefreq, priority, change */
     LIST_ATTRIBUTE,
-    LIST_TWICE, /* a loc in two rows */
-    N_LIST_MENDED
-};
-
-enum list_left_out {
+    /* left out */
     LIST_NO_LOC,
     LIST_BAD_LOC, /* no host, too long, not of http or https */
     LIST_STRAY,   /* a url in an index, a sitemap in a list */
     LIST_BAD_CHANGE,
-    N_LIST_LEFT_OUT
+    N_LIST_FAULTS
 };
 
 #define LIST_EXAMPLE_MAX 200
@@ -45,17 +42,13 @@ struct list_example {
 
 /* All zero: nothing. */
 struct list_report {
-    uint64_t mended[N_LIST_MENDED];
-    uint64_t left_out[N_LIST_LEFT_OUT];
-    struct list_example first_mended[N_LIST_MENDED];
-    struct list_example first_left_out[N_LIST_LEFT_OUT];
+    uint64_t n[N_LIST_FAULTS];
+    struct list_example first[N_LIST_FAULTS];
 };
 
 /* Counts one. `text`: the value or row, cut to LIST_EXAMPLE_MAX bytes. */
-void list_report_mended(struct list_report *report, enum list_mended kind,
-                        struct slice text, uint64_t line);
-void list_report_left_out(struct list_report *report, enum list_left_out kind,
-                          struct slice text, uint64_t line);
+void list_report_count(struct list_report *report, enum list_fault fault,
+                       struct slice text, uint64_t line);
 
 /* Adds the counts of `from`, and its examples where `to` has none. */
 void list_report_add(struct list_report *to, const struct list_report *from);

@@ -26,8 +26,8 @@ struct urlset_scan {
 
 /* Reads the entry at the beginning of `text`, at most SCAN_TOKEN_MAX bytes,
  * into `entry`, without the checks of change_check; it lends from `text` and
- * from `scan`. TOKEN_TAKEN: it has
- * `*size` bytes and `*n_lines` line feeds. Otherwise `entry` is undefined. */
+ * from `scan`. TOKEN_TAKEN: it has `*size` bytes and `*n_lines` line feeds.
+ * Otherwise `entry` is undefined. */
 enum token urlset_scan_entry(struct urlset_scan *scan, struct slice text,
                              struct entry *entry, struct xml_known known,
                              size_t *size, uint64_t *n_lines);
