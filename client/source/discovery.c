@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/text_set.h"
 #include "client/lib/pause.h"
 #include "client/source/capabilities.h"
@@ -60,7 +61,7 @@ enum role {
 enum kind { KIND_UNKNOWN, KIND_DESCRIPTION, KIND_CAPABILITIES, KIND_LIST };
 
 struct page_request {
-    struct page_request *next;
+    struct list node; /* in the queue */
     enum role role;
     unsigned depth; /* pages between the URL and this one */
     unsigned n_attempts;
@@ -97,8 +98,7 @@ struct discovery {
     unsigned pause_ms;   /* before the next retry */
     bool *is_freed;      /* set if a callback frees this */
 
-    struct page_request *jobs;
-    struct page_request **tail;
+    struct list jobs;         /* struct page_request */
     struct text_set seen;     /* URLs */
     struct text_set reported; /* URLs of sets that on_set received or the caller
                              knows */
@@ -142,8 +142,10 @@ struct discovery {
 static void
 page_request_free(struct page_request *job)
 {
-    if (job)
+    if (job) {
+        list_remove(&job->node);
         offered_fini(&job->offered);
+    }
     free(job);
 }
 
@@ -197,6 +199,7 @@ discover_job(struct discovery *d, enum role role, struct slice url,
         d->rc = STATUS_MEMORY;
         return NULL;
     }
+    list_init(&job->node);
     job->role = role;
     job->depth = d->job ? d->job->depth + 1 : 0;
     memcpy(job->url, url.data, url.size);
@@ -208,8 +211,7 @@ discover_later(struct discovery *d, struct page_request *job)
 {
     if (!job)
         return;
-    *d->tail = job;
-    d->tail = &job->next;
+    list_append(&d->jobs, &job->node);
     d->page.n_led++;
 }
 
@@ -223,25 +225,16 @@ discover_add(struct discovery *d, enum role role, struct slice url)
 static void
 discover_next(struct discovery *d, struct page_request *job)
 {
-    job->next = d->jobs;
-    if (!d->jobs)
-        d->tail = &job->next;
-    d->jobs = job;
+    list_prepend(&d->jobs, &job->node);
 }
 
-/* Takes the next page from the queue; NULL: it is empty. */
+/* The next page in the queue; NULL: it is empty. */
 static struct page_request *
-discover_pop(struct discovery *d)
+next_job(const struct discovery *d)
 {
-    struct page_request *job = d->jobs;
+    struct list *node = list_first(&d->jobs);
 
-    if (!job)
-        return NULL;
-    d->jobs = job->next;
-    if (!d->jobs)
-        d->tail = &d->jobs;
-    job->next = NULL;
-    return job;
+    return node ? list_entry(node, struct page_request, node) : NULL;
 }
 
 /* Sets */
@@ -813,6 +806,7 @@ static bool
 end_other(struct discovery *d, const struct document_fetch_answer *answer)
 {
     struct problem why = {.text = ""};
+    struct list *node, *after;
 
     if (d->job->depth > 0) {
         problem_clear(&why);
@@ -831,8 +825,8 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
         !d->rc)
         d->rc = STATUS_MEMORY;
     if (d->page.n_led > 1)
-        for (struct page_request *job = d->jobs; job; job = job->next)
-            job->goes_up = true;
+        list_foreach (node, after, &d->jobs)
+            list_entry(node, struct page_request, node)->goes_up = true;
     if (d->page.n_led == 0 || is_root(d))
         ask_at_host(d, ROLE_WELL_KNOWN, WELL_KNOWN);
     return true;
@@ -936,8 +930,8 @@ discovery_free(struct discovery *d)
     timer_free(d->timer);
     clear_page(d);
     page_request_free(d->job);
-    while (d->jobs)
-        page_request_free(discover_pop(d));
+    while (next_job(d))
+        page_request_free(next_job(d));
     text_set_fini(&d->seen);
     text_set_fini(&d->reported);
     buf_fini(&d->tried);
@@ -1121,22 +1115,24 @@ on_timer(void *user)
 {
     struct discovery *d = user;
     struct document_fetch_request request = {.silence_s = d->silence_s};
-    int64_t ms = d->jobs ? d->jobs->due_ms - clock_steady_ms() : 0;
+    const struct page_request *next = next_job(d);
+    int64_t ms = next ? next->due_ms - clock_steady_ms() : 0;
 
     if (ms > 0) {
         timer_start(d->timer, (uint64_t)ms);
         return;
     }
-    if (!d->jobs && !takes_all_now(d) && !ask_sitemaps(d)) {
+    if (!next && !takes_all_now(d) && !ask_sitemaps(d)) {
         if (report_robots(d) && goes_on(d))
             end_all(d);
         return;
     }
-    d->job = discover_pop(d);
+    d->job = next_job(d);
     if (!d->job) { /* no memory */
         goes_on(d);
         return;
     }
+    list_remove(&d->job->node);
     d->page.n_led = 0;
     request.url = d->job->url;
     request.takes_text = d->job->role == ROLE_ANY || d->job->role == ROLE_SET;
@@ -1163,7 +1159,7 @@ discovery_start(struct td_client *client, const char *url,
     d->on_end = on_end;
     d->user = user;
     d->pause_ms = PAUSE_FIRST;
-    d->tail = &d->jobs;
+    list_init(&d->jobs);
     buf_init(&d->tried, 2 * TRIED_MAX);
     d->url = strdup(url);
     if (d->url) {

@@ -21,12 +21,6 @@ struct stop {
     struct offered offered; /* until source_sets_take_offered */
 };
 
-/* A document that the source names, but the look cannot read. */
-struct missed {
-    char *url;
-    bool is_seen; /* missed by the current look, too */
-};
-
 struct source_sets {
     struct td_client *client;
     struct source_sets_plan plan;
@@ -40,12 +34,12 @@ struct source_sets {
     bool has_looked; /* the first look found sets */
     bool is_over;
     struct visit_schedule *rounds;
-    struct stop *stops;    /* by the numbers of `rounds` */
-    struct text_set urls;  /* theirs */
-    struct text_set lists; /* those of their Capability Lists */
-    struct missed *missed;
-    size_t n_missed;
-    struct problem why; /* the first failure */
+    struct stop *stops;     /* by the numbers of `rounds` */
+    struct text_set urls;   /* theirs */
+    struct text_set lists;  /* those of their Capability Lists */
+    struct text_set missed; /* URLs of documents that no look could read */
+    struct text_set seen;   /* those that the current one missed, too */
+    struct problem why;     /* the first failure */
 };
 
 static void look_for_sets(struct source_sets *t);
@@ -199,23 +193,20 @@ add_set(struct source_sets *t, struct offered *offered)
 static bool
 miss_set(struct source_sets *t, const char *url, const struct problem *why)
 {
-    struct missed *missed;
+    bool is_new;
 
-    for (size_t i = 0; i < t->n_missed; i++)
-        if (!strcmp(t->missed[i].url, url)) {
-            t->missed[i].is_seen = true;
-            return true;
-        }
-    missed = realloc(t->missed, (t->n_missed + 1) * sizeof(*missed));
-    if (!missed)
+    if (text_set_add(&t->seen, slice_of(url), &is_new) ||
+        text_set_add(&t->missed, slice_of(url), &is_new))
         return false;
-    t->missed = missed;
-    missed[t->n_missed] = (struct missed){strdup(url), true};
-    if (!missed[t->n_missed].url)
-        return false;
-    t->n_missed++;
-    note_failure(t, url, why);
+    if (is_new)
+        note_failure(t, url, why);
     return true;
+}
+
+static size_t
+count_missed(const struct source_sets *t)
+{
+    return t->missed.map.n;
 }
 
 static void
@@ -237,7 +228,7 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
 static size_t
 count_failed(const struct source_sets *t)
 {
-    size_t n = t->n_missed;
+    size_t n = count_missed(t);
 
     for (size_t i = 0; i < visit_schedule_count(t->rounds); i++)
         n += t->stops[i].rc != STATUS_OK;
@@ -248,17 +239,9 @@ count_failed(const struct source_sets *t)
 static void
 keep_missed(struct source_sets *t)
 {
-    size_t n = 0;
-
-    for (size_t i = 0; i < t->n_missed; i++) {
-        struct missed missed = t->missed[i];
-
-        if (!missed.is_seen)
-            free(missed.url);
-        else
-            t->missed[n++] = (struct missed){missed.url, false};
-    }
-    t->n_missed = n;
+    text_set_fini(&t->missed);
+    t->missed = t->seen;
+    t->seen = (struct text_set){.map = {.n = 0}};
     if (count_failed(t) == 0)
         problem_clear(&t->why);
 }
@@ -267,8 +250,8 @@ keep_missed(struct source_sets *t)
 static void
 look_later(struct source_sets *t)
 {
-    bool is_set = visit_schedule_count(t->rounds) == 1 && t->n_missed == 0 &&
-                  !strcmp(t->stops[0].url, t->plan.url);
+    bool is_set = visit_schedule_count(t->rounds) == 1 &&
+                  count_missed(t) == 0 && !strcmp(t->stops[0].url, t->plan.url);
 
     if (!t->plan.is_once && !is_set)
         timer_start(t->again, t->plan.poll_ms);
@@ -322,8 +305,7 @@ look_for_sets(struct source_sets *t)
 {
     static const struct discovery_watch watch = {.is_known = is_known};
 
-    for (size_t i = 0; i < t->n_missed; i++)
-        t->missed[i].is_seen = false;
+    text_set_fini(&t->seen);
     t->discovery =
         discovery_start(t->client, t->plan.url, on_set, on_looked, t);
     if (!t->discovery)
@@ -370,7 +352,7 @@ source_sets_take_offered(struct source_sets *t, size_t set,
 bool
 source_sets_misses(const struct source_sets *t)
 {
-    return t->n_missed > 0;
+    return count_missed(t) > 0;
 }
 
 bool
@@ -388,7 +370,7 @@ source_sets_is_new(const struct source_sets *t)
 enum status
 source_sets_why(const struct source_sets *t, struct problem *why)
 {
-    size_t n = visit_schedule_count(t->rounds) + t->n_missed;
+    size_t n = visit_schedule_count(t->rounds) + count_missed(t);
     size_t n_failed = count_failed(t);
 
     *why = t->why;
@@ -416,9 +398,8 @@ source_sets_free(struct source_sets *t)
     visit_schedule_free(t->rounds);
     text_set_fini(&t->urls);
     text_set_fini(&t->lists);
-    for (size_t i = 0; i < t->n_missed; i++)
-        free(t->missed[i].url);
-    free(t->missed);
+    text_set_fini(&t->missed);
+    text_set_fini(&t->seen);
     free(t->stops);
     free(t);
 }
