@@ -131,8 +131,9 @@ MUST_CHECK enum status db_exec(struct db *db, const char *sql,
 MUST_CHECK enum status db_prepare(struct db *db, sqlite3_stmt **statement,
                                   const char *sql, struct problem *why);
 
-/* Finds the statement of a literal, which it prepares at the first call and
- * keeps until db_close: the address of the text finds it. */
+/* Finds the statement of a text, which it prepares at the first call and keeps
+ * until db_close. A text should stay where it is: its address finds the
+ * statement. If the database lacks its tables it counts as damaged. */
 MUST_CHECK enum status db_keep(struct db *db, sqlite3_stmt **statement,
                                const char *sql, struct problem *why);
 
@@ -168,7 +169,8 @@ MUST_CHECK enum status db_problem(struct db *db, int result, const char *what,
                                   struct problem *why);
 
 /* Calls sqlite3_step: STATUS_OK with *row set, or the error; the caller
- * resets. */
+ * resets. `what` NULL: "read FILE" or "write FILE", or nothing if the database
+ * has a name. */
 MUST_CHECK enum status db_step(struct db *db, sqlite3_stmt *statement,
                                bool *row, const char *what,
                                struct problem *why);

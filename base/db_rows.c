@@ -1,6 +1,5 @@
 #include "base/db_rows.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static void
@@ -9,6 +8,8 @@ bind_values(sqlite3_stmt *statement, const struct db_value *values)
     for (int n = 1; values->type; values++, n++)
         if (values->type == SQLITE_INTEGER)
             sqlite3_bind_int64(statement, n, values->number);
+        else if (values->type == SQLITE_FLOAT)
+            sqlite3_bind_double(statement, n, values->real);
         else if (values->type == SQLITE_TEXT)
             db_bind_text(statement, n, values->bytes);
         else if (values->type == SQLITE_BLOB)
@@ -49,25 +50,6 @@ read_column(sqlite3_stmt *row, int column, const struct db_target *target)
 
 /* Statements */
 
-/* Steps; *row: to a row. */
-static enum status
-step(struct db *db, sqlite3_stmt *statement, bool *row, const char *what,
-     struct problem *why)
-{
-    int result = sqlite3_step(statement);
-    const char *path, *name;
-    char text[280];
-
-    *row = result == SQLITE_ROW;
-    if (*row || result == SQLITE_DONE)
-        return STATUS_OK;
-    path = sqlite3_db_filename(db->handle, "main");
-    name = path && strrchr(path, '/') ? strrchr(path, '/') + 1 : "a database";
-    snprintf(text, sizeof(text), "%s %s",
-             sqlite3_stmt_readonly(statement) ? "read" : "write", name);
-    return db_problem(db, result, what ? what : text, why);
-}
-
 struct db_rows
 db_select(struct db *db, const char *what, struct problem *why, const char *sql,
           const struct db_value *values)
@@ -86,7 +68,8 @@ db_next(struct db_rows *rows, const struct db_target *into)
     bool row = false;
 
     if (!rows->rc)
-        rows->rc = step(rows->db, rows->statement, &row, rows->what, rows->why);
+        rows->rc =
+            db_step(rows->db, rows->statement, &row, rows->what, rows->why);
     for (int i = 0; row && into[i].to; i++)
         read_column(rows->statement, i, &into[i]);
     return row;

@@ -22,10 +22,10 @@
  * is not listed below does not compile. There is a value for each parameter,
  * and NULL for those without one.
  *
- * A statement's text is a literal: it is prepared once and kept (db_keep).
- * `what` says what failed: "cannot WHAT: REASON"; NULL: "read FILE" or "write
- * FILE". A statement is reset, and lends nothing any more, when its function
- * returns, or at db_rows_end.
+ * The text of a statement is a literal, or stays where it is: it is prepared
+ * once and kept (db_keep). `what` says what failed, "cannot WHAT: REASON"; for
+ * NULL see db_step. A statement is reset, and lends nothing any more, when its
+ * function returns, or at db_rows_end.
  */
 #ifndef BASE_DB_ROWS_H
 #define BASE_DB_ROWS_H
@@ -46,8 +46,12 @@
  * or a struct db_value. Texts and bytes are lent. */
 struct db_value {
     int type; /* SQLite's; 0: the end of the values */
-    int64_t number;
-    struct slice bytes;
+
+    union {
+        int64_t number;
+        double real;
+        struct slice bytes;
+    };
 };
 
 /* DB_VALUES(a, b, ...): the values of a statement. */
@@ -58,7 +62,7 @@ struct db_value {
 static inline struct db_value
 db_bytes(const void *bytes, size_t size)
 {
-    return (struct db_value){SQLITE_BLOB, 0, {bytes, size}};
+    return (struct db_value){SQLITE_BLOB, .bytes = {bytes, size}};
 }
 
 static inline struct db_value
@@ -134,20 +138,20 @@ db_value_same(struct db_value value)
 static inline struct db_value
 db_value_number(int64_t number)
 {
-    return (struct db_value){SQLITE_INTEGER, number, {NULL, 0}};
+    return (struct db_value){SQLITE_INTEGER, .number = number};
 }
 
 static inline struct db_value
 db_value_text(struct slice text)
 {
-    return (struct db_value){SQLITE_TEXT, 0, text};
+    return (struct db_value){SQLITE_TEXT, .bytes = text};
 }
 
 static inline struct db_value
 db_value_chars(const char *text)
 {
-    return (struct db_value){text ? SQLITE_TEXT : SQLITE_NULL, 0,
-                             slice_of(text)};
+    return (struct db_value){text ? SQLITE_TEXT : SQLITE_NULL,
+                             .bytes = slice_of(text)};
 }
 
 static inline struct db_value

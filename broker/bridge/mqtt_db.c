@@ -33,6 +33,7 @@
 #include "broker/cluster/owned_db.h"
 #include "broker/cluster/ownership.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 
 static const char *const steps[] = {
     "CREATE TABLE bridges("
@@ -86,12 +87,10 @@ mqtt_db_check(const char *dir, struct problem *why)
 enum status
 mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
 {
-    struct mqtt_db *m = calloc(1, sizeof(*m));
+    struct mqtt_db *m = memory_new(1, sizeof(*m));
     char path[4200];
     enum status rc;
 
-    if (!m)
-        return problem_memory(why);
     pthread_mutex_init(&m->mutex, NULL);
     buf_init(&m->ends, SIZE_MAX);
     name_database(path, sizeof(path), dir);
@@ -449,7 +448,7 @@ mqtt_db_filters(struct mqtt_db *m, const char *bridge,
     while (DB_NEXT(&rows, &text)) {
         char *filter = slice_dup(text);
 
-        rows.rc = filter ? fn(filter, user) : problem_memory(why);
+        rows.rc = fn(filter, user);
         free(filter);
     }
     rc = db_rows_end(&rows);

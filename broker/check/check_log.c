@@ -22,6 +22,7 @@
 #include "broker/state/content.h"
 #include "broker/state/resources.h"
 #include "broker/store/segments.h"
+#include "proto/memory.h"
 
 /* Findings about resources of one set. */
 #define RESOURCES_MAX 20
@@ -81,12 +82,9 @@ note_unrowed(struct state_check *s, const struct resource_key *key,
         map_remove(&s->unrowed, &u->node);
         free(u);
     } else if (view->kind != CHANGE_DELETED && !u) {
-        u = calloc(1, sizeof(*u));
-        s->has_failed |= !u;
-        if (u) {
-            u->key = *key;
-            map_add(&s->unrowed, &u->node, hash);
-        }
+        u = memory_new(1, sizeof(*u));
+        u->key = *key;
+        map_add(&s->unrowed, &u->node, hash);
     }
     if (view->kind != CHANGE_DELETED && u)
         u->seq = view->seq;

@@ -44,6 +44,7 @@
 #include "broker/cluster/owned_db.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/verification.h"
+#include "proto/memory.h"
 
 /* `body` is the last column, so that SQLite reads the others without it. */
 #define RELAY_STEP                                                           \
@@ -187,12 +188,10 @@ read_last_id(struct hub_db *h, struct problem *why)
 enum status
 hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
 {
-    struct hub_db *h = calloc(1, sizeof(*h));
+    struct hub_db *h = memory_new(1, sizeof(*h));
     char path[4200];
     enum status rc;
 
-    if (!h)
-        return problem_memory(why);
     list_init(&h->hooks);
     name_database(path, sizeof(path), dir);
     rc = db_check(path, hub_db_kind.n_steps, why);
@@ -292,11 +291,8 @@ make_terms(struct hub_record *record, const struct lent_terms *lent,
     if (lent->secret.size > 0)
         memcpy(terms->secret, lent->secret.data, lent->secret.size);
     terms->secret_size = lent->secret.size;
-    if (lent->filter.size > 0) {
+    if (lent->filter.size > 0)
         terms->filter = slice_dup(lent->filter);
-        if (!terms->filter)
-            return problem_memory(why);
-    }
     terms->is_local &= websub_is_loopback(record->callback);
     if (owner_init(&terms->owner, lent->owner, lent->owner_ends_us))
         return problem_memory(why);

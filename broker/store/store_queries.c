@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/db_rows.h"
+#include "proto/memory.h"
 
 static const struct db_kind readers = {.mode = DB_READER};
 
@@ -33,9 +34,7 @@ borrow(struct engine *engine, struct db **borrowed, struct problem *why)
     if (s->n_idle > 0)
         db = s->idle[--s->n_idle];
     pthread_mutex_unlock(&s->mutex);
-    *borrowed = db ? db : calloc(1, sizeof(*db));
-    if (!*borrowed)
-        return problem_memory(why);
+    *borrowed = db ? db : memory_new(1, sizeof(*db));
     if (!db && db_open_kind(*borrowed, &readers, s->path, why)) {
         free(*borrowed);
         return STATUS_IO;

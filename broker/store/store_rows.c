@@ -8,6 +8,7 @@
 #include "broker/base/diag.h"
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"
+#include "proto/memory.h"
 
 /* Forgotten at most in one commit. */
 #define FORGET_BYTES 1000000
@@ -155,24 +156,17 @@ store_rows_fini(struct store_rows *s)
 /* Entries in segments */
 
 /* Notes that the transaction adds, or takes away, rows with so many bytes of a
- * segment. */
-static enum status
-note_use(struct store_rows *s, uint32_t number, int64_t bytes,
-         struct problem *why)
+ * segment: a few segments. */
+static void
+note_use(struct store_rows *s, uint32_t number, int64_t bytes)
 {
-    struct store_use *all;
-
     for (size_t i = s->n_uses; i-- > 0;)
         if (s->uses[i].number == number) {
             s->uses[i].bytes += bytes;
-            return STATUS_OK;
+            return;
         }
-    all = ONE_MORE(s->uses, &s->use_capacity, s->n_uses);
-    if (!all)
-        return problem_memory(why);
-    s->uses = all;
-    all[s->n_uses++] = (struct store_use){number, bytes};
-    return STATUS_OK;
+    s->uses = ONE_MORE(s->uses, &s->use_capacity, s->n_uses);
+    s->uses[s->n_uses++] = (struct store_use){number, bytes};
 }
 
 void
@@ -237,7 +231,9 @@ move_batch(struct store_rows *s, uint32_t number, const struct moved *moved,
                "UPDATE batches SET body = ?, segment = 0, at = 0, size = 0"
                " WHERE id = ?",
                db_bytes(bytes, moved->size), moved->id);
-    return rc ? rc : note_use(s, number, -(int64_t)moved->size, why);
+    if (!rc)
+        note_use(s, number, -(int64_t)moved->size);
+    return rc;
 }
 
 /* Moves a slice of the batches of a segment that is nearly empty. */
@@ -265,7 +261,7 @@ move_batches(struct store_rows *s, uint32_t number, struct problem *why)
     rc = db_rows_end(&rows);
     if (rc || n == 0)
         return rc;
-    room = malloc(longest);
+    room = memory_room(longest);
     if (!room)
         return problem_memory(why);
     for (size_t i = 0; !rc && i < n; i++)
@@ -276,21 +272,18 @@ move_batches(struct store_rows *s, uint32_t number, struct problem *why)
 
 /* Batches to forget */
 
-enum status
+void
 store_debts_owe(struct map *debts, uint32_t set, uint64_t upto)
 {
     struct map_node *node = map_find(debts, set);
     struct store_debt *debt;
 
     if (!node) {
-        debt = calloc(1, sizeof(*debt));
-        if (!debt)
-            return STATUS_MEMORY;
+        debt = memory_new(1, sizeof(*debt));
         node = &debt->node;
         map_add(debts, node, set);
     }
     map_entry(node, struct store_debt, node)->upto = upto;
-    return STATUS_OK;
 }
 
 struct store_debt *
@@ -332,8 +325,8 @@ note_filed(struct store_rows *s, uint32_t set, struct problem *why)
                 " WHERE set_id = ?1 ORDER BY number DESC LIMIT 1), 0)",
                 DB_VALUES(set), DB_INTO(&upto));
 
-    if (!rc && upto > 0 && store_debts_owe(&s->debts, set, upto))
-        rc = problem_memory(why);
+    if (!rc && upto > 0)
+        store_debts_owe(&s->debts, set, upto);
     return rc;
 }
 
@@ -357,7 +350,7 @@ forget_batches(struct store_rows *s, uint32_t set, uint64_t upto, bool *is_paid,
            DB_NEXT(&rows, &first, &body, &segment, &size)) {
         bytes += body;
         if (segment > 0)
-            rows.rc = note_use(s, segment, -size, why);
+            note_use(s, segment, -size);
     }
     rc = db_rows_end(&rows);
     *is_paid = first == 0;
@@ -502,7 +495,8 @@ apply_batch(struct store_rows *s, const struct act *act, int64_t at_us,
     s->last_id = sqlite3_last_insert_rowid(s->db->handle);
     if (s->first_id == 0)
         s->first_id = s->last_id;
-    return note_use(s, s->place.number, (int64_t)b->size, why);
+    note_use(s, s->place.number, (int64_t)b->size);
+    return STATUS_OK;
 }
 
 static enum status

@@ -38,9 +38,8 @@ struct store_debt {
     uint64_t upto;        /* seq of the last entry that may go */
 };
 
-/* Notes that a set owes its batches up to entry `upto`. STATUS_MEMORY. */
-MUST_CHECK enum status store_debts_owe(struct map *debts, uint32_t set,
-                                       uint64_t upto);
+/* Notes that a set owes its batches up to entry `upto`. */
+void store_debts_owe(struct map *debts, uint32_t set, uint64_t upto);
 /* The debt that is paid next: the same one, until another call; NULL: none. */
 struct store_debt *store_debts_first(const struct map *debts);
 void store_debts_paid(struct map *debts, struct store_debt *debt);

@@ -10,12 +10,10 @@
 
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
+#include "client/lib/json_fields.h"
 #include "proto/slice.h"
 
 #define ANSWER_MS 20000
-
-/* Close code: the token has ended or was revoked. */
-#define CLOSE_DENIED 4401
 
 static const struct transport *const transports[] = {
     &transport_websocket,
@@ -119,6 +117,33 @@ live_finish_closed(struct live *live, unsigned code, const char *reason)
 }
 
 bool
+live_finish_named(struct live *live, struct slice name, struct slice text)
+{
+    static const struct {
+        const char *name;
+        enum close_code code;
+    } ends[] = {
+        {"farewell", CLOSE_GOING_AWAY}, {"failed", CLOSE_FAILED},
+        {"denied", CLOSE_DENIED},       {"removed", CLOSE_REMOVED},
+        {"gone", CLOSE_GONE},
+    };
+
+    char detail[800] = "";
+    struct json_fields_member member = {
+        .name = "detail", .text = detail, .size = sizeof(detail)};
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        if (!slice_is(name, ends[i].name))
+            continue;
+        if (json_fields_read(text, &member, 1))
+            detail[0] = '\0';
+        live_finish_closed(live, ends[i].code, detail);
+        return true;
+    }
+    return false;
+}
+
+bool
 live_is_type(const char *type, const char *name)
 {
     struct slice rest = slice_of(type);
@@ -172,6 +197,13 @@ live_finish_refused(struct live *live, const struct fetch_answer *answer)
 
 /* Time */
 
+/* The milliseconds that silence, or the answer, may last. */
+static uint64_t
+waited_ms(const struct live *live)
+{
+    return live->is_answered ? *live->idle_ms : live->await_ms;
+}
+
 /* Restarts the timer of the answer or of silence. */
 static void
 wait_on(struct live *live)
@@ -182,8 +214,7 @@ wait_on(struct live *live)
     if (live->is_paused || live->transport->is_watched)
         timer_stop(live->timer);
     else
-        timer_start(live->timer,
-                    live->is_answered ? *live->idle_ms : live->await_ms);
+        timer_start(live->timer, waited_ms(live));
 }
 
 void
@@ -220,12 +251,11 @@ on_timer(void *user)
     else if (!live->is_late) {
         live->is_late = true;
         timer_start(live->timer, LOOK_MS);
-    } else if (live->is_answered) {
-        live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
-                    "silence for %.1f s", *live->idle_ms / 1000.0);
     } else {
         live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
-                    "no answer for %.1f s", (double)live->await_ms / 1000);
+                    "%s for %.1f s",
+                    live->is_answered ? "silence" : "no answer",
+                    (double)waited_ms(live) / 1000);
     }
 }
 

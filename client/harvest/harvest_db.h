@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include "base/db.h"
+#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 
@@ -52,9 +53,9 @@ struct harvest_db {
                                            post; "": there was none */
     bool is_new; /* the resources that the set has were not read yet (part 0, or
                     part 1 where `tidings relay` owned the set) */
-    bool has_strays; /* part 0 has resources */
-    int64_t adopter; /* part 0 or 1 */
-    char *text;      /* the last one handed out */
+    bool has_strays;             /* part 0 has resources */
+    int64_t adopter;             /* part 0 or 1 */
+    struct buf loc, hash, entry; /* the last ones handed out */
     char *copy; /* of a dry run: the path of what it works on; NULL: none */
     struct problem *why; /* lent */
 };

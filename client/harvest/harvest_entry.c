@@ -32,13 +32,9 @@ without_quotes(struct slice text)
 static bool
 has_word(struct slice text, const char *word)
 {
-    size_t size = strlen(word);
-
-    for (size_t i = 0; size > 0 && i + size <= text.size; i++)
-        if (!memcmp(text.data + i, word, size) &&
-            (i == 0 || text.data[i - 1] == ' ') &&
-            (i + size == text.size || text.data[i + size] == ' '))
-            return true;
+    while (text.size > 0)
+        if (slice_is(slice_take(&text, ' '), word))
+            return word[0];
     return false;
 }
 

@@ -146,12 +146,6 @@ add_deletion(struct harvest_feed *f, struct slice loc)
 
 /* Changes */
 
-static struct slice
-text_of(const struct td_change *c)
-{
-    return (struct slice){c->text, c->text ? c->text_size : 0};
-}
-
 /* When it happened, by the source's clock; else by ours. */
 static int64_t
 time_of(const struct td_change *c)
@@ -184,8 +178,9 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
 
     if (!is_known && !f->has_log)
         suspect(f, loc);
-    else if (!known->is_elsewhere && !add_entry(f, loc, text_of(c), "deleted",
-                                                c->change != NULL, &is_ring))
+    else if (!known->is_elsewhere &&
+             !add_entry(f, loc, harvest_text_of(c), "deleted",
+                        c->change != NULL, &is_ring))
         return false;
     return is_ring ||
            harvest_db_remove(f->target->db, f->part.id, loc,
@@ -230,9 +225,10 @@ apply_change(struct harvest_feed *f, const struct td_change *c)
     if (is_deleted)
         return f->is_replay || apply_deletion(f, c, &known);
     if (f->has_only_list || f->is_replay)
-        return apply_resource(f, loc, &version, text_of(c), &known);
-    if (!add_entry(f, loc, text_of(c), c->change ? c->change : "updated",
-                   c->change != NULL, &is_ring))
+        return apply_resource(f, loc, &version, harvest_text_of(c), &known);
+    if (!add_entry(f, loc, harvest_text_of(c),
+                   c->change ? c->change : "updated", c->change != NULL,
+                   &is_ring))
         return false;
     return is_ring || harvest_db_keep(db, f->part.id, loc, &version,
                                       f->has_log ? DATETIME_NONE : time_of(c));
@@ -333,8 +329,9 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
         return true;
     /* It may have changed after the list was made. */
     if (f->is_comparison && known.changed_us != DATETIME_NONE)
-        return harvest_db_defer(db, f->part.id, loc, &version, text_of(c));
-    return apply_resource(f, loc, &version, text_of(c), &known);
+        return harvest_db_defer(db, f->part.id, loc, &version,
+                                harvest_text_of(c));
+    return apply_resource(f, loc, &version, harvest_text_of(c), &known);
 }
 
 static bool

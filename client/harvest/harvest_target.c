@@ -89,8 +89,8 @@ harvest_version_of(const struct td_change *c)
     return version;
 }
 
-static struct slice
-text_of(const struct td_change *c)
+struct slice
+harvest_text_of(const struct td_change *c)
 {
     return (struct slice){c->text, c->text ? c->text_size : 0};
 }
@@ -193,7 +193,7 @@ on_sought(const struct td_message *message, void *user)
     for (size_t i = 0; i < message->n_changes; i++) {
         const struct td_change *c = &message->changes[i];
 
-        if (post_search_next(s->search, text_of(c))) {
+        if (post_search_next(s->search, harvest_text_of(c))) {
             snprintf(s->position, sizeof(s->position), "%.*s-%" PRIu64,
                      (int)strcspn(message->position, "-"), message->position,
                      c->seq);

@@ -223,7 +223,7 @@ end_list(struct history *h)
     mark_set_fini(&h->list.last);
     if (h->i + 1 < h->parts.n &&
         !mark_set_init(&h->list.last, kept->marks, kept->n_marks))
-        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+        return history_overflows(h, STATUS_MEMORY);
     problem_clear(&why);
     if (h->plan.lists && read_lists_note(h->plan.lists, &list, marks, &why))
         return history_end(h, &why);

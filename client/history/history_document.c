@@ -30,7 +30,7 @@ keep_text(char **to, struct slice text)
 }
 
 static enum status
-on_link(const struct document_link *link, void *user)
+on_link(const struct link *link, void *user)
 {
     struct history *h = user;
 
@@ -96,9 +96,9 @@ take_part(struct history *h, const struct document_entry *e,
         leads_on |= c == CAP_CHANGELIST_ARCHIVE || c == CAP_CHANGEDUMP;
     if (leads_on)
         return history_parts_add(&h->older.documents, url, NULL);
-    for (size_t i = 0; i < e->n_links && part.is_package; i++)
-        if (slice_is(e->links[i].rel, "contents")) {
-            url = e->links[i].href;
+    for (size_t i = 0; i < e->change.n_links && part.is_package; i++)
+        if (slice_is(e->change.links[i].rel, "contents")) {
+            url = e->change.links[i].href;
             part.is_package = false;
         }
     return history_parts_add(&h->found, url, &part);
@@ -255,7 +255,7 @@ load_package(struct history *h, const char *url)
         .file = HISTORY_PACKAGE,
         .length = LENGTH_NONE,
         .max_bytes = h->client->room.limits.max_total_bytes,
-        .begins = "PK",
+        .is_package = true,
     };
     struct problem why = {.text = ""};
 
@@ -263,7 +263,7 @@ load_package(struct history *h, const char *url)
         return history_fail(h, STATUS_IO, "%s", why.text);
     request.dir_fd = h->scratch.fd;
     h->download = download_start(h->client, &request, on_downloaded, h);
-    return h->download || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return h->download || history_overflows(h, STATUS_MEMORY);
 }
 
 static void
@@ -392,7 +392,7 @@ history_load(struct history *h, enum history_document document)
         return load_package(h, request.url);
     h->page =
         document_fetch_start(h->client, &request, &history_events, on_page, h);
-    return h->page || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return h->page || history_overflows(h, STATUS_MEMORY);
 }
 
 /* The documents that have come */
@@ -420,7 +420,7 @@ note_next(struct history *h, const struct document_fetch_answer *answer)
         is_good = h->root.next != NULL;
     }
     buf_fini(&url);
-    return is_good || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return is_good || history_overflows(h, STATUS_MEMORY);
 }
 
 /* The first page of the list, or of the index at the top. */
@@ -428,15 +428,6 @@ static const char *
 first_page(const struct history *h)
 {
     return h->parts.n ? h->parts.all[h->i].url : h->plan.offered->change_list;
-}
-
-static bool
-fail_reading(struct history *h, enum status rc)
-{
-    if (rc == STATUS_MEMORY)
-        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
-    return history_fail(h, STATUS_MALFORMED, "%s: more than %d pages",
-                        first_page(h), PAGES_MAX);
 }
 
 /* Loads the next page, if the document has one. True: it has begun, or the
@@ -450,10 +441,11 @@ reads_next_page(struct history *h)
     if (!h->root.next || !strcmp(h->root.next, first_page(h)))
         return false;
     rc = history_parts_add(&h->list.pages, slice_of(h->root.next), NULL);
-    if (rc || h->list.pages.n > PAGES_MAX) {
-        fail_reading(h, rc);
-        return true;
-    }
+    if (rc || h->list.pages.n > PAGES_MAX)
+        return !(rc == STATUS_MEMORY ? history_overflows(h, rc)
+                                     : history_fail(h, STATUS_MALFORMED,
+                                                    "%s: more than %d pages",
+                                                    first_page(h), PAGES_MAX));
     if (h->list.pages.n == n)
         return false; /* a circle of pages */
     h->list.kept.page++;
@@ -616,7 +608,7 @@ end_top(struct history *h, const struct document_fetch_answer *answer)
     rc = history_parts_add(&h->parts, slice_of(h->plan.offered->change_list),
                            NULL);
     if (rc)
-        history_fail(h, STATUS_MEMORY, NO_MEMORY);
+        history_overflows(h, STATUS_MEMORY);
     else
         end_list(h, answer);
 }

@@ -26,25 +26,6 @@ read_from(struct history *h, size_t i)
     timer_start(h->timer, 0);
 }
 
-static void
-read_older(struct history *h)
-{
-    h->older.i++;
-    history_load(h, DOCUMENT_OLDER);
-}
-
-/* Adds `url` to the documents that name older lists. False: NULL or known. */
-static bool
-is_older(struct history *h, const char *url)
-{
-    size_t n = h->older.documents.n;
-    enum status rc = STATUS_OK;
-
-    if (url)
-        rc = history_parts_add(&h->older.documents, slice_of(url), NULL);
-    return !rc && h->older.documents.n > n;
-}
-
 /* All known parts begin after the place. */
 static void
 tell_gone(struct history *h)
@@ -80,18 +61,23 @@ tell_gone(struct history *h)
 static void
 look_further(struct history *h)
 {
+    const char *const older[] = {
+        h->older.index, h->plan.offered->change_list_archive, h->older.archives,
+        h->plan.offered->change_dump, h->plan.offered->change_dump_archive};
     struct history_part *first = h->parts.n ? &h->parts.all[0] : NULL;
     struct history_part before = {.from_us = DATETIME_NONE};
     enum status rc;
 
+    for (size_t i = 0; i < sizeof(older) / sizeof(older[0]); i++)
+        if (older[i] && h->older.i == h->older.documents.n &&
+            history_parts_add(&h->older.documents, slice_of(older[i]), NULL) ==
+                STATUS_MEMORY) {
+            history_overflows(h, STATUS_MEMORY);
+            return;
+        }
     if (h->older.i < h->older.documents.n) {
-        read_older(h);
-    } else if (is_older(h, h->older.index) ||
-               is_older(h, h->plan.offered->change_list_archive) ||
-               is_older(h, h->older.archives) ||
-               is_older(h, h->plan.offered->change_dump) ||
-               is_older(h, h->plan.offered->change_dump_archive)) {
-        read_older(h);
+        h->older.i++;
+        history_load(h, DOCUMENT_OLDER);
     } else if (first && !first->is_probed) {
         h->i = 0;
         history_load(h, DOCUMENT_PROBE);

@@ -226,14 +226,10 @@ turn_round(struct list_entries *kept)
 {
     size_t n = kept->n_marks;
 
-    for (size_t i = 0; i < kept->n / 2; i++) {
-        struct list_entries_entry other = kept->entries[i];
-
-        kept->entries[i] = kept->entries[kept->n - 1 - i];
-        kept->entries[kept->n - 1 - i] = other;
-    }
     for (size_t i = 0; i < kept->n; i++)
         kept->entries[i].i = n - 1 - kept->entries[i].i;
+    if (kept->n > 0)
+        qsort(kept->entries, kept->n, sizeof(*kept->entries), compare_places);
     for (size_t i = 0; i < n / 2; i++) {
         uint64_t other = kept->marks[i];
 

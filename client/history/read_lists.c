@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "base/db.h"
+#include "base/db_rows.h"
 
 /* The numbers are hashes, the marks those of one list, as they are in
  * memory. */
@@ -35,22 +35,6 @@ static const char keep_notes[] =
     "INSERT INTO marks SELECT url, marks FROM note WHERE marks IS NOT NULL;"
     "DELETE FROM note;";
 
-enum { SQL_BIND, SQL_FIND, SQL_MARKS, SQL_NOTE, N_SQL };
-
-static const char *const texts[N_SQL] = {
-    [SQL_BIND] = "INSERT INTO source SELECT ?1"
-                 " WHERE NOT EXISTS (SELECT 1 FROM source WHERE url = ?1)",
-    [SQL_FIND] = "SELECT row, n, sum, is_skipped FROM list WHERE url = ?1",
-    /* The result of a function is in memory of its own, and so aligned. */
-    [SQL_MARKS] = "SELECT substr(marks, 1, 8 * ?2) FROM marks"
-                  " WHERE url = ?1 AND length(marks) >= 8 * ?2",
-    /* The file grows with the lists, not with the looks at them. */
-    [SQL_NOTE] = "INSERT INTO note SELECT ?1, ?2, ?3, ?4, ?5, ?6"
-                 " WHERE NOT EXISTS (SELECT 1 FROM list WHERE url = ?1"
-                 " AND row = ?2 AND n = ?3 AND sum = ?4 AND is_skipped = ?5"
-                 " AND (?6 IS NULL OR url IN (SELECT url FROM marks)))",
-};
-
 static const struct db_kind kind = {
     .name = "the lists read, in",
     .mode = DB_SHARED,
@@ -58,8 +42,6 @@ static const struct db_kind kind = {
     .steps = steps,
     .n_steps = 2,
     .opening = scratch,
-    .sql = texts,
-    .n_sql = N_SQL,
 };
 
 struct read_lists {
@@ -77,10 +59,11 @@ read_lists_open(const char *path, const char *source, struct problem *why)
         return NULL;
     }
     rc = db_open_kind(&lists->db, &kind, path ? path : ":memory:", why);
-    if (!rc) {
-        db_bind_text(lists->db.statements[SQL_BIND], 1, slice_of(source));
-        rc = db_run(&lists->db, lists->db.statements[SQL_BIND], NULL, why);
-    }
+    if (!rc)
+        rc = DB_DO(&lists->db, NULL, why,
+                   "INSERT INTO source SELECT ?1"
+                   " WHERE NOT EXISTS (SELECT 1 FROM source WHERE url = ?1)",
+                   source);
     if (!rc)
         return lists;
     read_lists_close(lists);
@@ -98,42 +81,40 @@ read_lists_close(struct read_lists *lists)
 bool
 read_lists_find(struct read_lists *lists, uint64_t url, struct read_list *list)
 {
-    sqlite3_stmt *s = lists ? lists->db.statements[SQL_FIND] : NULL;
-    bool row = false;
+    bool is_there = false;
 
     if (!lists)
         return false;
-    sqlite3_bind_int64(s, 1, (int64_t)url);
-    if (!db_step(&lists->db, s, &row, NULL, NULL) && row)
-        *list = (struct read_list){
-            .url = url,
-            .row = (uint64_t)sqlite3_column_int64(s, 0),
-            .n = (uint64_t)sqlite3_column_int64(s, 1),
-            .sum = (uint64_t)sqlite3_column_int64(s, 2),
-            .is_skipped = sqlite3_column_int(s, 3) != 0,
-        };
-    db_reset(s);
-    return row;
+    list->url = url;
+    return !db_find(
+               &lists->db, NULL, NULL, &is_there,
+               "SELECT row, n, sum, is_skipped FROM list WHERE url = ?",
+               DB_VALUES(url),
+               DB_INTO(&list->row, &list->n, &list->sum, &list->is_skipped)) &&
+           is_there;
 }
 
 bool
 read_lists_known(struct read_lists *lists, uint64_t url, uint64_t n,
                  uint64_t sum, struct mark_set *known)
 {
-    sqlite3_stmt *s = lists ? lists->db.statements[SQL_MARKS] : NULL;
-    const uint64_t *marks = NULL;
-    bool row = false;
-    bool is_good;
+    struct db_rows rows;
+    struct slice bytes;
+    bool is_good = true;
 
     if (!lists || !n)
         return true;
-    sqlite3_bind_int64(s, 1, (int64_t)url);
-    sqlite3_bind_int64(s, 2, (int64_t)n);
-    if (!db_step(&lists->db, s, &row, NULL, NULL) && row)
-        marks = sqlite3_column_blob(s, 0);
-    is_good =
-        !marks || marks_sum(marks, n) != sum || mark_set_init(known, marks, n);
-    db_reset(s);
+    /* The result of a function is in memory of its own, and so aligned. */
+    rows = DB_SELECT(&lists->db, NULL, NULL,
+                     "SELECT substr(marks, 1, 8 * ?2) FROM marks"
+                     " WHERE url = ?1 AND length(marks) >= 8 * ?2",
+                     url, n);
+    if (DB_NEXT(&rows, &bytes)) {
+        const uint64_t *marks = (const void *)bytes.data;
+
+        is_good = marks_sum(marks, n) != sum || mark_set_init(known, marks, n);
+    }
+    (void)!db_rows_end(&rows);
     return is_good;
 }
 
@@ -141,19 +122,15 @@ enum status
 read_lists_note(struct read_lists *lists, const struct read_list *list,
                 const uint64_t *marks, struct problem *why)
 {
-    sqlite3_stmt *s = lists->db.statements[SQL_NOTE];
-
-    db_reset(s); /* no marks of the last call */
-    sqlite3_bind_int64(s, 1, (int64_t)list->url);
-    sqlite3_bind_int64(s, 2, (int64_t)list->row);
-    sqlite3_bind_int64(s, 3, (int64_t)list->n);
-    sqlite3_bind_int64(s, 4, (int64_t)list->sum);
-    sqlite3_bind_int(s, 5, list->is_skipped);
-    if (marks)
-        db_bind_bytes(
-            s, 6,
-            (struct slice){(const char *)marks, list->n * sizeof(*marks)});
-    return db_run(&lists->db, s, NULL, why);
+    /* The file grows with the lists, not with the looks at them. */
+    return DB_DO(&lists->db, NULL, why,
+                 "INSERT INTO note SELECT ?1, ?2, ?3, ?4, ?5, ?6"
+                 " WHERE NOT EXISTS (SELECT 1 FROM list WHERE url = ?1"
+                 " AND row = ?2 AND n = ?3 AND sum = ?4 AND is_skipped = ?5"
+                 " AND (?6 IS NULL OR url IN (SELECT url FROM marks)))",
+                 list->url, list->row, list->n, list->sum, list->is_skipped,
+                 marks ? db_bytes(marks, list->n * sizeof(*marks))
+                       : (struct db_value){SQLITE_NULL});
 }
 
 enum status

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
 #include "proto/resourcesync/digest.h"
@@ -66,81 +66,6 @@ static const char scratch[] =
 #define SUM_LEFT_OUT "SELECT coalesce(sum(left_out), 0) FROM read"
 #define NOT_SEEN     "loc NOT IN (SELECT loc FROM seen)"
 
-enum sql {
-    SQL_BIND,
-    SQL_LISTING,
-    SQL_STAND,
-    SQL_CLEAR,
-    SQL_BEGIN_DOCUMENT,
-    SQL_END_DOCUMENT,
-    SQL_SAME_DOCUMENT,
-    SQL_KNOWN,
-    SQL_LOOK,
-    SQL_SEE,
-    SQL_CHANGED,
-    SQL_DELETED,
-    SQL_CHANGE,
-    SQL_READ,
-    N_SQL
-};
-
-static const char *const texts[N_SQL] = {
-    [SQL_BIND] = "INSERT INTO listing SELECT ?1, ?2, 0, 0, 0, 0, 0, 0"
-                 " WHERE NOT EXISTS (SELECT 1 FROM listing)",
-    [SQL_LISTING] = "SELECT source, epoch, oldest, last, is_read,"
-                    " (SELECT count(*) FROM resource),"
-                    " (SELECT count(*) FROM resource WHERE document = 0)"
-                    " FROM listing",
-    /* The differences of the reading before are kept once more. */
-    [SQL_STAND] = "UPDATE listing SET oldest = iif(top > last, before, oldest),"
-                  " before = iif(top > last, last, before),"
-                  " last = max(top, last), is_read = 1,"
-                  " when_us = max(?1, when_us),"
-                  " left_out = iif(?2, (" SUM_LEFT_OUT "), left_out)"
-                  " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
-    [SQL_CLEAR] = "UPDATE listing SET epoch = ?1, oldest = 0, before = 0,"
-                  " last = 0, is_read = 0, when_us = 0, left_out = 0",
-    /* A document of the last reading keeps its number, so that the rows of its
-     * resources stay. Resources of an attempt that broke off stay until the
-     * next reading. */
-    [SQL_BEGIN_DOCUMENT] =
-        "INSERT INTO read SELECT"
-        " coalesce((SELECT id FROM document WHERE url = ?1),"
-        "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
-        "  (SELECT coalesce(max(id), 0) FROM document))),"
-        " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
-        " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
-        " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
-        " (SELECT 1 FROM seen WHERE document = read.id)",
-    [SQL_END_DOCUMENT] = "UPDATE read SET etag = ?2, modified = ?3,"
-                         " digest = ?4, left_out = ?5, must_read = ?6"
-                         " WHERE id = ?1",
-    [SQL_SAME_DOCUMENT] = "UPDATE read SET is_same = 1, etag = d.etag,"
-                          " modified = d.modified, digest = d.digest"
-                          " FROM document d"
-                          " WHERE read.id = ?1 AND d.id = ?1",
-    [SQL_KNOWN] = "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
-                  " FROM read r LEFT JOIN document d USING (url)"
-                  " WHERE r.url = ?1",
-    [SQL_LOOK] = "SELECT lastmod, hash, length FROM resource WHERE loc = ?1",
-    [SQL_SEE] = "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
-                " fragment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-                " ON CONFLICT (loc) DO UPDATE SET"
-                " document = excluded.document, lastmod = excluded.lastmod,"
-                " hash = excluded.hash, length = excluded.length,"
-                " hole = excluded.hole, fragment = excluded.fragment",
-    [SQL_CHANGED] = "INSERT INTO change"
-                    " SELECT last + row_number() OVER (ORDER BY n),"
-                    " max(?1, when_us), hole, fragment FROM seen, listing"
-                    " WHERE fragment IS NOT NULL",
-    [SQL_DELETED] = "SELECT loc FROM resource WHERE " NOT_SEEN " ORDER BY loc",
-    [SQL_CHANGE] = "INSERT INTO change SELECT"
-                   " 1 + max(last, (SELECT coalesce(max(seq), 0) FROM change)),"
-                   " max(?1, when_us), ?2, ?3 FROM listing",
-    [SQL_READ] = "SELECT seq, when_us, hole, fragment FROM change"
-                 " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-};
-
 /* No WAL: the end of a transaction would copy it into the file, where nobody
  * looks at the free bytes of the disk. */
 static const struct db_kind listing_kind = {
@@ -150,8 +75,6 @@ static const struct db_kind listing_kind = {
     .steps = steps,
     .n_steps = sizeof(steps) / sizeof(steps[0]),
     .opening = scratch,
-    .sql = texts,
-    .n_sql = N_SQL,
 };
 
 struct listing {
@@ -203,38 +126,12 @@ begin_transaction(struct listing *l)
     return end_step(l, db_begin(&l->db, &l->why));
 }
 
-static sqlite3_stmt *
-kept_statement(struct listing *l, enum sql which)
-{
-    return l->db.statements[which];
-}
-
-/* Runs a statement without rows. */
-static bool
-run_statement(struct listing *l, sqlite3_stmt *s)
-{
-    enum status rc = db_run(&l->db, s, NULL, &l->why);
-
-    sqlite3_clear_bindings(s);
-    return end_step(l, rc);
-}
-
-/* Goes to the next row. False: it failed. */
-static bool
-step_to_row(struct listing *l, sqlite3_stmt *s, bool *row)
-{
-    return end_step(l, db_step(&l->db, s, row, NULL, &l->why));
-}
-
 /* The number that a query comes to. */
 static bool
 ask_number(struct listing *l, const char *text, uint64_t *number)
 {
-    int64_t n = 0;
-    bool is_good = end_step(l, db_number(&l->db, text, &n, &l->why));
-
-    *number = (uint64_t)n;
-    return is_good;
+    return end_step(l, db_find(&l->db, NULL, &l->why, NULL, text, DB_VALUES(),
+                               DB_INTO(number)));
 }
 
 /* Opening */
@@ -250,13 +147,11 @@ make_epoch(struct listing *l)
 static bool
 bind_source(struct listing *l, const char *source)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_BIND);
-
-    if (!make_epoch(l))
-        return false;
-    db_bind_text(s, 1, slice_of(source));
-    db_bind_text(s, 2, slice_of(l->extent.epoch));
-    return run_statement(l, s);
+    return make_epoch(l) &&
+           end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
+                             " WHERE NOT EXISTS (SELECT 1 FROM listing)",
+                             source, l->extent.epoch));
 }
 
 /* Reads how far the history reaches; `source`: which has to be that of the
@@ -264,28 +159,22 @@ bind_source(struct listing *l, const char *source)
 static bool
 read_extent(struct listing *l, const char *source)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_LISTING);
+    struct listing_extent *e = &l->extent;
     struct slice its;
-    bool row;
-    bool is_good = step_to_row(l, s, &row);
+    struct db_rows rows = DB_SELECT(
+        &l->db, NULL, &l->why,
+        "SELECT source, epoch, oldest, last, is_read,"
+        " (SELECT count(*) FROM resource),"
+        " (SELECT count(*) FROM resource WHERE document = 0) FROM listing");
 
-    if (is_good) {
-        its = db_column(s, 0);
-        db_text(s, 1, l->extent.epoch, sizeof(l->extent.epoch));
-        l->extent.oldest = (uint64_t)sqlite3_column_int64(s, 2);
-        l->extent.last = (uint64_t)sqlite3_column_int64(s, 3);
-        l->extent.is_read = sqlite3_column_int64(s, 4) != 0;
-        l->extent.n_resources = (uint64_t)sqlite3_column_int64(s, 5);
-        l->extent.n_held = (uint64_t)sqlite3_column_int64(s, 6);
-        is_good = epoch_is_valid(slice_of(l->extent.epoch)) &&
-                  (!source || slice_is(its, source));
-        if (!is_good)
-            db_fail(&l->db, STATUS_INVALID, &l->why,
-                    "the file is the last list of another source: %.*s",
-                    SLICE_ARG(its));
-    }
-    db_reset(s);
-    return is_good;
+    if (DB_NEXT(&rows, &its, &e->epoch, &e->oldest, &e->last, &e->is_read,
+                &e->n_resources, &e->n_held) &&
+        (!epoch_is_valid(slice_of(e->epoch)) ||
+         (source && !slice_is(its, source))))
+        rows.rc = db_fail(&l->db, STATUS_INVALID, &l->why,
+                          "the file is the last list of another source: %.*s",
+                          SLICE_ARG(its));
+    return end_step(l, db_rows_end(&rows));
 }
 
 /* The limits of the handle */
@@ -405,30 +294,34 @@ listing_begin(struct listing *l)
     return drop_reading(l);
 }
 
+/* A document of the last reading keeps its number, so that the rows of its
+ * resources stay. Resources of an attempt that broke off stay until the next
+ * reading. */
 bool
 listing_document(struct listing *l, const char *url,
                  struct listing_version *known)
 {
-    sqlite3_stmt *begin = kept_statement(l, SQL_BEGIN_DOCUMENT);
-    sqlite3_stmt *s = kept_statement(l, SQL_KNOWN);
-    bool is_good;
-    bool row;
+    enum status rc =
+        DB_DO(&l->db, NULL, &l->why,
+              "INSERT INTO read SELECT"
+              " coalesce((SELECT id FROM document WHERE url = ?1),"
+              "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
+              "  (SELECT coalesce(max(id), 0) FROM document))),"
+              " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
+              " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
+              " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
+              " (SELECT 1 FROM seen WHERE document = read.id)",
+              url);
 
-    *known = (struct listing_version){.etag = ""};
-    db_bind_text(begin, 1, slice_of(url));
-    if (!run_statement(l, begin))
-        return false;
-    db_bind_text(s, 1, slice_of(url));
-    is_good = step_to_row(l, s, &row);
-    if (is_good) {
-        l->document = sqlite3_column_int64(s, 0);
-        db_text(s, 1, known->etag, sizeof(known->etag));
-        db_text(s, 2, known->modified, sizeof(known->modified));
-        db_text(s, 3, known->digest, sizeof(known->digest));
-        known->must_read = sqlite3_column_int(s, 4) != 0;
-    }
-    db_reset(s);
-    return is_good;
+    if (!rc)
+        rc = db_find(&l->db, NULL, &l->why, NULL,
+                     "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
+                     " FROM read r LEFT JOIN document d USING (url)"
+                     " WHERE r.url = ?",
+                     DB_VALUES(url),
+                     DB_INTO(&l->document, &known->etag, &known->modified,
+                             &known->digest, &known->must_read));
+    return end_step(l, rc);
 }
 
 bool
@@ -436,47 +329,42 @@ listing_document_end(struct listing *l, const struct listing_version *version,
                      uint64_t n_left_out)
 {
     static const struct listing_version unknown = {.etag = ""};
-    sqlite3_stmt *s = kept_statement(l, SQL_END_DOCUMENT);
 
     version = version ? version : &unknown;
-    sqlite3_bind_int64(s, 1, l->document);
-    db_bind_text(s, 2, slice_of(version->etag));
-    db_bind_text(s, 3, slice_of(version->modified));
-    db_bind_text(s, 4, slice_of(version->digest));
-    sqlite3_bind_int64(s, 5, (sqlite3_int64)n_left_out);
-    sqlite3_bind_int(s, 6, version->must_read);
-    return run_statement(l, s);
+    return end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "UPDATE read SET etag = ?, modified = ?,"
+                             " digest = ?, left_out = ?, must_read = ?"
+                             " WHERE id = ?",
+                             version->etag, version->modified, version->digest,
+                             n_left_out, version->must_read, l->document));
 }
 
 bool
 listing_document_same(struct listing *l)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_SAME_DOCUMENT);
-
-    sqlite3_bind_int64(s, 1, l->document);
-    return run_statement(l, s);
+    return end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "UPDATE read SET is_same = 1, etag = d.etag,"
+                             " modified = d.modified, digest = d.digest"
+                             " FROM document d"
+                             " WHERE read.id = ?1 AND d.id = ?1",
+                             l->document));
 }
 
-/* True if the row at hand and the list agree on lastmod, hash and length, as
- * far as both have them. Without one that both have: true if neither has any.
- */
+/* True if both versions agree on lastmod, hash and length, as far as both have
+ * them. Without one that both have: true if neither has any. */
 static bool
-is_same(sqlite3_stmt *s, const struct change *now)
+is_same(int64_t lastmod_us, struct slice hash, uint64_t length,
+        const struct change *now)
 {
-    bool had_lastmod = sqlite3_column_type(s, 0) != SQLITE_NULL;
-    bool had_length = sqlite3_column_type(s, 2) != SQLITE_NULL;
-    struct slice hash = db_column(s, 1);
+    bool had_lastmod = lastmod_us != DATETIME_NONE;
+    bool had_length = length != LENGTH_NONE;
     bool has_lastmod = now->lastmod_us != DATETIME_NONE;
     bool has_length = now->length != LENGTH_NONE;
     bool has_common;
 
-    if (had_lastmod && has_lastmod &&
-        sqlite3_column_int64(s, 0) != now->lastmod_us)
-        return false;
-    if (had_length && has_length &&
-        (uint64_t)sqlite3_column_int64(s, 2) != now->length)
-        return false;
-    if (!hashes_agree(hash, now->hash, &has_common))
+    if ((had_lastmod && has_lastmod && lastmod_us != now->lastmod_us) ||
+        (had_length && has_length && length != now->length) ||
+        !hashes_agree(hash, now->hash, &has_common))
         return false;
     return has_common || (had_lastmod && has_lastmod) ||
            (had_length && has_length) ||
@@ -489,14 +377,18 @@ static bool
 look_up(struct listing *l, const struct change *now, bool *is_known,
         bool *is_it)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_LOOK);
-    bool is_good;
+    int64_t lastmod_us;
+    struct slice hash;
+    uint64_t length;
+    struct db_rows rows =
+        DB_SELECT(&l->db, NULL, &l->why,
+                  "SELECT coalesce(lastmod, ?2), hash, coalesce(length, ?3)"
+                  " FROM resource WHERE loc = ?1",
+                  now->loc, DATETIME_NONE, LENGTH_NONE);
 
-    db_bind_text(s, 1, now->loc);
-    is_good = step_to_row(l, s, is_known);
-    *is_it = *is_known && is_same(s, now);
-    db_reset(s);
-    return is_good;
+    *is_known = DB_NEXT(&rows, &lastmod_us, &hash, &length);
+    *is_it = *is_known && is_same(lastmod_us, hash, length, now);
+    return end_step(l, db_rows_end(&rows));
 }
 
 /* Writes the entry into `line`; of an entry that is too long, loc, lastmod,
@@ -505,8 +397,7 @@ static bool
 write_fragment(struct listing *l, const struct document_entry *entry,
                enum change_kind kind, struct fragment *f)
 {
-    struct link links[CHANGE_LINKS_MAX];
-    struct change change = document_change(entry, links);
+    struct change change = entry->change;
     struct change bare;
 
     buf_clear(&l->line);
@@ -525,33 +416,43 @@ write_fragment(struct listing *l, const struct document_entry *entry,
     return !fragment_write(&l->line, &bare, f, NULL) || fail_memory(l);
 }
 
+/* A value, or NULL. */
+static struct db_value
+value_if(bool has, struct db_value value)
+{
+    return has ? value : db_value_chars(NULL);
+}
+
 bool
 listing_add(struct listing *l, const struct document_entry *entry)
 {
     const struct change *now = &entry->change;
-    sqlite3_stmt *s = kept_statement(l, SQL_SEE);
-    struct fragment f;
+    struct fragment f = {.size = 0};
+    enum status rc;
     bool is_known;
     bool is_it;
 
     if (!look_up(l, now, &is_known, &is_it))
         return false;
-    db_bind_text(s, 1, now->loc);
-    sqlite3_bind_int64(s, 2, l->document);
-    if (now->lastmod_us != DATETIME_NONE)
-        sqlite3_bind_int64(s, 3, now->lastmod_us);
-    db_bind_text(s, 4, now->hash);
-    if (now->length != LENGTH_NONE)
-        sqlite3_bind_int64(s, 5, (sqlite3_int64)now->length);
     buf_clear(&l->line);
-    if (!is_it) {
-        if (!write_fragment(l, entry,
-                            is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
-            return false;
-        sqlite3_bind_int64(s, 6, f.hole);
-        db_bind_bytes(s, 7, (struct slice){l->line.data, f.size});
-    }
-    return run_statement(l, s) && has_room_for(l, now->loc.size + l->line.size);
+    if (!is_it && !write_fragment(
+                      l, entry, is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
+        return false;
+    rc = DB_DO(&l->db, NULL, &l->why,
+               "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
+               " fragment) VALUES (?, ?, ?, ?, ?, ?, ?)"
+               " ON CONFLICT (loc) DO UPDATE SET"
+               " document = excluded.document, lastmod = excluded.lastmod,"
+               " hash = excluded.hash, length = excluded.length,"
+               " hole = excluded.hole, fragment = excluded.fragment",
+               now->loc, l->document,
+               value_if(now->lastmod_us != DATETIME_NONE,
+                        db_value_number(now->lastmod_us)),
+               now->hash,
+               value_if(now->length != LENGTH_NONE,
+                        db_value_number((int64_t)now->length)),
+               f.hole, value_if(!is_it, db_bytes(l->line.data, f.size)));
+    return end_step(l, rc) && has_room_for(l, now->loc.size + l->line.size);
 }
 
 /* The end of a reading */
@@ -602,11 +503,18 @@ static const char replace[] =
 static bool
 commit_reading(struct listing *l, int64_t now_us, bool counts)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_STAND);
+    /* The differences of the reading before are kept once more. */
+    enum status rc =
+        DB_DO(&l->db, NULL, &l->why,
+              "UPDATE listing SET oldest = iif(top > last, before, oldest),"
+              " before = iif(top > last, last, before),"
+              " last = max(top, last), is_read = 1,"
+              " when_us = max(?, when_us),"
+              " left_out = iif(?, (" SUM_LEFT_OUT "), left_out)"
+              " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
+              now_us, counts);
 
-    sqlite3_bind_int64(s, 1, now_us);
-    sqlite3_bind_int(s, 2, counts);
-    return run_statement(l, s) &&
+    return end_step(l, rc) &&
            run_text(l, "DELETE FROM change"
                        " WHERE seq <= (SELECT oldest FROM listing)") &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
@@ -628,17 +536,19 @@ listing_take(struct listing *l)
 static bool
 write_changed(struct listing *l, int64_t now_us)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_CHANGED);
-
-    sqlite3_bind_int64(s, 1, now_us);
-    return run_statement(l, s);
+    return end_step(l,
+                    DB_DO(&l->db, NULL, &l->why,
+                          "INSERT INTO change"
+                          " SELECT last + row_number() OVER (ORDER BY n),"
+                          " max(?, when_us), hole, fragment FROM seen, listing"
+                          " WHERE fragment IS NOT NULL",
+                          now_us));
 }
 
 /* A deleted resource becomes a difference. */
-static bool
+static enum status
 write_deletion(struct listing *l, struct slice loc, int64_t now_us)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_CHANGE);
     struct fragment f;
     struct change gone;
 
@@ -647,24 +557,25 @@ write_deletion(struct listing *l, struct slice loc, int64_t now_us)
     gone.loc = loc;
     buf_clear(&l->line);
     if (fragment_write(&l->line, &gone, &f, NULL))
-        return fail_memory(l);
-    sqlite3_bind_int64(s, 1, now_us);
-    sqlite3_bind_int64(s, 2, f.hole);
-    db_bind_bytes(s, 3, (struct slice){l->line.data, f.size});
-    return run_statement(l, s);
+        return problem_memory(&l->why);
+    return DB_DO(&l->db, NULL, &l->why,
+                 "INSERT INTO change SELECT"
+                 " 1 + max(last, (SELECT coalesce(max(seq), 0) FROM change)),"
+                 " max(?, when_us), ?, ? FROM listing",
+                 now_us, f.hole, db_bytes(l->line.data, f.size));
 }
 
 static bool
 write_deleted(struct listing *l, int64_t now_us)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_DELETED);
-    bool is_good = true;
-    bool row = true;
+    struct db_rows rows =
+        DB_SELECT(&l->db, NULL, &l->why,
+                  "SELECT loc FROM resource WHERE " NOT_SEEN " ORDER BY loc");
+    struct slice loc;
 
-    while (is_good && (is_good = step_to_row(l, s, &row)) && row)
-        is_good = write_deletion(l, db_column(s, 0), now_us);
-    db_reset(s);
-    return is_good;
+    while (DB_NEXT(&rows, &loc))
+        rows.rc = write_deletion(l, loc, now_us);
+    return end_step(l, db_rows_end(&rows));
 }
 
 bool
@@ -721,14 +632,15 @@ listing_compare(struct listing *l, const struct listing_guard *guard)
 bool
 listing_clear(struct listing *l)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_CLEAR);
-
     if (!make_epoch(l) || !begin_transaction(l) ||
         !run_text(l, "DELETE FROM resource; DELETE FROM document;"
                      "DELETE FROM change;"))
         return false;
-    db_bind_text(s, 1, slice_of(l->extent.epoch));
-    return run_statement(l, s) &&
+    return end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "UPDATE listing SET epoch = ?, oldest = 0,"
+                             " before = 0, last = 0, is_read = 0, when_us = 0,"
+                             " left_out = 0",
+                             l->extent.epoch)) &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
            read_extent(l, NULL) && drop_reading(l);
 }
@@ -750,26 +662,22 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
     return h->on_change(entry, h->user) ? STATUS_OK : STATUS_STOPPED;
 }
 
-/* Feeds the row at hand to the reader, as an entry of a Change List. */
-static bool
-feed_row(struct listing *l, struct document *document, sqlite3_stmt *s,
-         enum status *rc)
+/* Feeds a difference to the reader, as an entry of a Change List. */
+static enum status
+feed_change(struct listing *l, struct document *document, uint64_t seq,
+            int64_t when_us, uint32_t hole, struct slice bytes)
 {
-    struct slice bytes = db_column(s, 3);
-    struct fragment f = {.hole = (uint32_t)sqlite3_column_int64(s, 2),
-                         .size = (uint32_t)bytes.size,
-                         .datetime_us = DATETIME_NONE};
+    const struct fragment f = {.hole = hole,
+                               .size = (uint32_t)bytes.size,
+                               .datetime_us = DATETIME_NONE};
     size_t size;
 
     buf_clear(&l->line);
-    if (!bytes.data || f.hole > f.size ||
-        !buf_room(&l->line, (size_t)f.size + FRAGMENT_STAMP_MAX))
-        return fail_memory(l);
-    size =
-        fragment_stamp(l->line.data, bytes.data, &f, sqlite3_column_int64(s, 1),
-                       (uint64_t)sqlite3_column_int64(s, 0));
-    *rc = document_feed(document, (struct slice){l->line.data, size}, NULL);
-    return true;
+    if (!bytes.data || hole > f.size ||
+        !buf_room(&l->line, bytes.size + FRAGMENT_STAMP_MAX))
+        return STATUS_MEMORY;
+    size = fragment_stamp(l->line.data, bytes.data, &f, when_us, seq);
+    return document_feed(document, (struct slice){l->line.data, size}, NULL);
 }
 
 bool
@@ -779,36 +687,36 @@ listing_changes(struct listing *l, uint64_t after, unsigned n_most,
     static const struct document_events events = {.on_entry = on_entry};
     struct handing handing = {on_change, user};
     struct document *document = document_new("", &events, &handing);
-    sqlite3_stmt *s = kept_statement(l, SQL_READ);
-    enum status rc;
-    bool is_good = true;
-    bool row = true;
+    struct db_rows rows =
+        DB_SELECT(&l->db, NULL, &l->why,
+                  "SELECT seq, when_us, hole, fragment FROM change"
+                  " WHERE seq > ? ORDER BY seq LIMIT ?",
+                  after, n_most);
+    struct slice bytes;
+    uint64_t seq;
+    int64_t when_us;
+    uint32_t hole;
+    enum status rc = STATUS_MEMORY;
+    bool is_good;
 
-    if (!document)
-        return fail_memory(l);
-    rc =
-        document_feed(document,
-                      SLICE("<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS
-                            "\" xmlns:td=\"" NS_TIDINGS "\">"),
-                      NULL);
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)after);
-    sqlite3_bind_int64(s, 2, n_most);
-    while (is_good && !rc && row) {
-        is_good = step_to_row(l, s, &row);
-        if (is_good && row)
-            is_good = feed_row(l, document, s, &rc);
-    }
-    db_reset(s);
+    if (document)
+        rc = document_feed(document,
+                           SLICE("<urlset xmlns=\"" NS_SITEMAP
+                                 "\" xmlns:rs=\"" NS_RS
+                                 "\" xmlns:td=\"" NS_TIDINGS "\">"),
+                           NULL);
+    while (!rc && DB_NEXT(&rows, &seq, &when_us, &hole, &bytes))
+        rc = feed_change(l, document, seq, when_us, hole, bytes);
+    is_good = end_step(l, db_rows_end(&rows));
     if (is_good && !rc)
         rc = document_feed(document, SLICE("</urlset>"), NULL);
     if (is_good && !rc)
         rc = document_end(document, NULL);
-    if (is_good && rc == STATUS_MEMORY) {
-        is_good = fail_memory(l);
-    } else if (is_good && rc && rc != STATUS_STOPPED) {
-        db_fail(&l->db, STATUS_IO, &l->why, "the file is damaged");
-        is_good = false;
-    }
     document_free(document);
-    return is_good;
+    if (!is_good || !rc || rc == STATUS_STOPPED)
+        return is_good;
+    if (rc == STATUS_MEMORY)
+        return fail_memory(l);
+    db_fail(&l->db, STATUS_IO, &l->why, "the file is damaged");
+    return false;
 }

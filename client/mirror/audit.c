@@ -21,8 +21,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/db.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/host_places.h"
+#include "client/listing/listing.h"
 #include "client/mirror/mirror.h"
 #include "client/mirror/sync_run.h"
 #include "proto/datetime.h"
@@ -325,19 +327,6 @@ report_finding(struct audit *a, enum td_finding finding, const char *loc,
         a->options->on_finding(finding, loc, path, why, a->options->user);
 }
 
-/* The SHA-256 in a list of digests */
-static struct slice
-sha256_of(struct slice hash)
-{
-    struct slice algorithm;
-    struct slice digits;
-
-    while (hash_next(&hash, &algorithm, &digits))
-        if (slice_is(algorithm, "sha-256"))
-            return digits;
-    return (struct slice){NULL, 0};
-}
-
 /* NULL if the file is as the mirror wrote it; else says why not. `text` has
  * TEXT_SIZE bytes. If a->why is set, the comparison was stopped. */
 static const char *
@@ -346,7 +335,8 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
               char *text)
 {
     char digest[MIRROR_DIR_DIGEST_SIZE];
-    struct slice had = sha256_of(mine->have_hash);
+    char had[MIRROR_DIR_DIGEST_SIZE] = "";
+    struct digest sha256;
 
     if (found == MIRROR_DIR_OTHER)
         return "something else is in its place";
@@ -369,9 +359,10 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
         snprintf(text, TEXT_SIZE, "it cannot be read: %s", strerror(errno));
         return text;
     }
-    if (had.size > 0 && !slice_is_word(had, digest + 8)) {
-        snprintf(text, TEXT_SIZE, "its %s, not sha-256:%.*s", digest,
-                 SLICE_ARG(had));
+    if (hash_find_sha256(mine->have_hash, &sha256))
+        digest_write(had, &sha256);
+    if (had[0] && strcmp(had, digest) != 0) {
+        snprintf(text, TEXT_SIZE, "its %s, not %s", digest, had);
         return text;
     }
     return NULL;
@@ -621,7 +612,8 @@ repair_files(struct audit *a)
 
     a->is_held = a->n_removed > a->repairing.accept_deletions &&
                  (a->is_doubtful || a->result.n_left_out ||
-                  mirror_is_too_much(&a->mine, a->n_removed, counts->n_have));
+                  listing_is_too_much(a->n_removed, counts->n_have,
+                                      a->repairing.max_delete_percent));
     if (a->is_held)
         mirror_tell(&a->mine, TD_SYNC_HELD,
                     &(struct td_sync_event){.n_held = a->n_removed,

@@ -21,73 +21,28 @@
 #include "client/mirror/mirror.h"
 #include "proto/resourcesync/digest.h"
 
-static int
-compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The size without the last name and the slash before it. */
-static size_t
-size_above(const char *path, size_t size)
-{
-    while (size > 0 && path[size - 1] != '/')
-        size--;
-    return size > 0 ? size - 1 : 0;
-}
-
-static bool
-add_directory(struct directory_list *d, const char *path, size_t size)
-{
-    char **all = ONE_MORE(d->all, &d->capacity, d->n);
-
-    if (!all)
-        return false;
-    d->all = all;
-    all[d->n] = strndup(path, size);
-    return all[d->n++];
-}
-
-/* Neighbours share their directories: compares with the last one. */
-static bool
-is_that_of_the_last(const struct directory_list *d, const char *path,
-                    size_t size)
-{
-    return d->n > 0 && strlen(d->all[d->last]) == size &&
-           !memcmp(d->all[d->last], path, size);
-}
-
 bool
 directory_list_add(struct directory_list *d, const char *path)
 {
-    size_t size = size_above(path, strlen(path));
-    size_t first = d->n;
+    size_t size = strlen(path);
+    bool is_new;
 
-    if (is_that_of_the_last(d, path, size))
-        return true;
-    for (; size > 0; size = size_above(path, size))
-        if (!add_directory(d, path, size))
+    do {
+        struct slice above;
+        char **all = ONE_MORE(d->all, &d->capacity, d->n);
+
+        while (size > 0 && path[size - 1] != '/')
+            size--;
+        size -= size > 0; /* the slash */
+        above = (struct slice){path, size};
+        if (all)
+            d->all = all;
+        if (!all || text_set_add(&d->known, above, &is_new))
             return false;
-    if (!add_directory(d, "", 0))
-        return false;
-    d->last = first;
+        if (is_new && !(d->all[d->n++] = slice_dup(above)))
+            return false;
+    } while (is_new && size > 0); /* those above a known one are known */
     return true;
-}
-
-void
-directory_list_sort(struct directory_list *d)
-{
-    size_t n = 0;
-
-    if (d->n > 0)
-        qsort(d->all, d->n, sizeof(*d->all), compare_paths);
-    for (size_t i = 0; i < d->n; i++)
-        if (n > 0 && !strcmp(d->all[n - 1], d->all[i]))
-            free(d->all[i]);
-        else
-            d->all[n++] = d->all[i];
-    d->n = n;
-    d->last = 0;
 }
 
 void
@@ -96,6 +51,7 @@ directory_list_clear(struct directory_list *d)
     for (size_t i = 0; i < d->n; i++)
         free(d->all[i]);
     free(d->all);
+    text_set_fini(&d->known);
     *d = (struct directory_list){NULL};
 }
 
@@ -182,24 +138,13 @@ file_commit_name(char to[DOWNLOAD_NAME_MAX], int64_t id, int64_t version)
     snprintf(to, DOWNLOAD_NAME_MAX, "%" PRId64 "-%" PRId64, id, version);
 }
 
-static bool
-has_sha256(struct slice hash)
-{
-    struct slice algorithm;
-    struct slice digits;
-
-    while (hash_next(&hash, &algorithm, &digits))
-        if (slice_is(algorithm, "sha-256"))
-            return true;
-    return false;
-}
-
 static struct item *
 add_item(struct items *items, enum item_kind kind,
          const struct mirror_db_resource *r)
 {
     struct item *all = ONE_MORE(items->all, &items->capacity, items->n);
     struct item *item;
+    struct digest digest;
 
     if (!all)
         return NULL;
@@ -211,7 +156,8 @@ add_item(struct items *items, enum item_kind kind,
                           .lastmod_us = r->wanted.lastmod_us,
                           .second_us = r->have_second_us,
                           .needs_digest =
-                              kind != GONE && !has_sha256(r->wanted.hash),
+                              kind != GONE &&
+                              !hash_find_sha256(r->wanted.hash, &digest),
                           .path = strdup(r->path),
                           .hash = slice_dup(r->wanted.hash)};
     items->n++;
@@ -413,7 +359,6 @@ list_directories(struct file_commit *g)
         if (!g->items.all[i].is_dropped &&
             !directory_list_add(&g->directories, g->items.all[i].path))
             return false;
-    directory_list_sort(&g->directories);
     return true;
 }
 

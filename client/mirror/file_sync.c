@@ -16,7 +16,6 @@
 #include "base/file.h"
 #include "client/downloads/downloads.h"
 #include "client/dumps/download.h"
-#include "client/dumps/resume_note.h"
 #include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"
 #include "proto/datetime.h"
@@ -207,7 +206,7 @@ is_right_file(const struct mirror_db_resource *r, int dir_fd, const char *name)
         digest_check_new(r->wanted.hash, r->wanted.length);
     struct problem why = {""};
     bool is = digests && digest_check_has_any(digests) &&
-              !digests_file(digests, dir_fd, name, UINT64_MAX, &why);
+              !digests_file(digests, dir_fd, name, NULL, NULL, &why);
 
     digest_check_free(digests);
     return is;
@@ -578,7 +577,7 @@ take_whole(struct file_sync *w, const struct mirror_db_resource *r,
 
     file_commit_name(whole, r->id, r->version);
     if (strcmp(name, whole) != 0 || w->n_flights >= DOWNLOADS_ROOM ||
-        !r->is_expected || resume_note_is_there(fd, name) ||
+        !r->is_expected || download_has_note(fd, name) ||
         !is_right_file(r, fd, name))
         return;
     flight = begin_flight(w, r);

@@ -11,12 +11,12 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/db_rows.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
@@ -90,9 +90,14 @@ static const char opening[] =
 _Static_assert(sizeof(steps) / sizeof(steps[0]) == MIRROR_DB_VERSION,
                "a step for each version");
 
-/* The columns of struct mirror_db_description, as bind_description and
- * read_description have them. */
+/* The columns of struct mirror_db_description, their places, their values. */
 #define DESCRIPTION "when_us, lastmod, hash, length, type, encoding, links"
+#define INTO_DESCRIPTION(t)                                                \
+    &(t)->when_us, &(t)->lastmod_us, &(t)->hash, &(t)->length, &(t)->type, \
+        &(t)->encoding, &(t)->links
+#define OF_DESCRIPTION(t)                                           \
+    (t)->when_us, (t)->lastmod_us, db_blob((t)->hash), (t)->length, \
+        db_blob((t)->type), db_blob((t)->encoding), db_blob((t)->links)
 
 /* A resource, and its description by the set with the latest one. */
 #define RESOURCE                                                            \
@@ -106,154 +111,6 @@ _Static_assert(sizeof(steps) / sizeof(steps[0]) == MIRROR_DB_VERSION,
 /* The present generation of the set ?1. */
 #define GENERATION "(SELECT generation FROM sets WHERE id = ?1)"
 
-enum mirror_db_sql {
-    SQL_COUNT,
-    SQL_STATE,
-    SQL_STATE_PUT,
-    SQL_SOURCE_ADD,
-    SQL_SOURCE,
-    SQL_SET_ADD,
-    SQL_SET,
-    SQL_SET_NEXT,
-    SQL_SET_REACH,
-    SQL_SET_CAUGHT_UP,
-    SQL_SET_NEW_GENERATION,
-    SQL_RESOURCE_ADD,
-    SQL_RESOURCE_GONE,
-    SQL_RESOURCE_TODO,
-    SQL_RESOURCE_EXPECT,
-    SQL_RESOURCE_DOUBT,
-    SQL_RESOURCE_HAVE,
-    SQL_RESOURCE_LOST,
-    SQL_RESOURCE_LEAVE,
-    SQL_MEMBER,
-    SQL_MEMBER_PUT,
-    SQL_MEMBER_GONE,
-    SQL_MEMBER_OLD,
-    SQL_MEMBER_KEEP,
-    SQL_MEMBER_HOLD,
-    SQL_MEMBERS_KEEP,
-    SQL_MEMBERS_HOLD,
-    SQL_MEMBERS_HELD,
-    SQL_COMPARED_CLEAR,
-    SQL_COMPARED_ADD,
-    SQL_COMPARED,
-    SQL_DELETION_PUT,
-    SQL_DELETION_GONE,
-    SQL_DELETION_LATER,
-    SQL_DELETIONS_OVER,
-    SQL_CERTAINTY,
-    SQL_CERTAINTY_SET,
-    SQL_SECOND_NEXT,
-    SQL_SECOND_OVER,
-    SQL_MEMBER_NEXT,
-    SQL_LOOK,
-    SQL_FIND,
-    SQL_FIND_PATH,
-    SQL_NEXT,
-    SQL_WALK,
-    SQL_HOUR_ADD,
-    SQL_HOUR_MOST,
-    SQL_HOUR_OLD,
-    N_SQL
-};
-
-static const char *const sql[N_SQL] = {
-    [SQL_COUNT] = "SELECT count(*), total(have), total(have_size * have),"
-                  " total(todo = 1), total(bytes * (todo = 1)),"
-                  " total(todo = 2) FROM resources",
-    [SQL_STATE] = "SELECT value FROM state WHERE name = ?1",
-    [SQL_STATE_PUT] = "INSERT OR REPLACE INTO state VALUES (?1, ?2)",
-    [SQL_SOURCE_ADD] = "INSERT OR IGNORE INTO sources (url) VALUES (?1)",
-    [SQL_SOURCE] = "SELECT url FROM sources ORDER BY n LIMIT 1 OFFSET ?1",
-    [SQL_SET_ADD] = "INSERT INTO sets (url, position, generation)"
-                    " VALUES (?1, '', 1)",
-    [SQL_SET] = "SELECT id, position FROM sets WHERE url = ?1",
-    [SQL_SET_NEXT] = "SELECT id, url FROM sets WHERE id > ?1"
-                     " ORDER BY id LIMIT 1",
-    [SQL_SET_REACH] = "UPDATE sets SET position = ?2 WHERE id = ?1",
-    [SQL_SET_CAUGHT_UP] = "UPDATE sets SET caught_up = ?2 WHERE id = ?1",
-    [SQL_SET_NEW_GENERATION] = "UPDATE sets SET generation = generation + 1"
-                               " WHERE id = ?1",
-    [SQL_RESOURCE_ADD] = "INSERT INTO resources VALUES"
-                         " (NULL, ?1, ?2, 0, 0, 0, 0, 0, 0, 0, x'', ?3, 0, 0,"
-                         " 0)",
-    [SQL_RESOURCE_GONE] = "DELETE FROM resources WHERE id = ?1",
-    [SQL_RESOURCE_TODO] = "UPDATE resources SET todo = ?2, bytes = ?3,"
-                          " left_run = ?4, have_version = ?5 WHERE id = ?1",
-    [SQL_RESOURCE_EXPECT] = "UPDATE resources SET expected = 1 WHERE id = ?1",
-    [SQL_RESOURCE_DOUBT] = "UPDATE resources SET have_version = 0,"
-                           " have_hash = x'', have_lastmod = ?2 WHERE id = ?1",
-    [SQL_RESOURCE_HAVE] = "UPDATE resources SET have = 1, expected = 1,"
-                          " have_version = ?2, have_hash = ?3,"
-                          " have_lastmod = ?4, have_size = ?5,"
-                          " have_mtime = ?6, have_second = ?7 WHERE id = ?1",
-    [SQL_RESOURCE_LOST] = "UPDATE resources SET have = 0, expected = ?2,"
-                          " have_second = 0,"
-                          " have_version = 0, have_hash = x'',"
-                          " left_run = 0 WHERE id = ?1",
-    [SQL_RESOURCE_LEAVE] = "UPDATE resources SET left_run = ?2,"
-                           " left_version = ?3 WHERE id = ?1",
-    [SQL_MEMBER] = "SELECT version, " DESCRIPTION " FROM members"
-                   " WHERE set_id = ?1 AND resource = ?2",
-    [SQL_MEMBER_PUT] = "INSERT OR REPLACE INTO members VALUES"
-                       " (?2, ?1, " GENERATION ", ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
-                       " ?10)",
-    [SQL_MEMBER_GONE] = "DELETE FROM members"
-                        " WHERE set_id = ?1 AND resource = ?2",
-    [SQL_MEMBER_OLD] = "SELECT resource FROM members WHERE resource > ?3"
-                       " AND set_id = ?1 AND generation < min(?2, " GENERATION
-                       ") ORDER BY resource LIMIT 1",
-    [SQL_MEMBER_KEEP] = "UPDATE members SET generation = " GENERATION
-                        " WHERE set_id = ?1 AND resource = ?2",
-    [SQL_MEMBER_HOLD] = "UPDATE members SET generation = 0"
-                        " WHERE set_id = ?1 AND resource = ?2",
-    [SQL_MEMBERS_KEEP] = "UPDATE members SET generation = " GENERATION
-                         " WHERE set_id = ?1 AND generation > 0"
-                         " AND when_us > ?2",
-    [SQL_MEMBERS_HOLD] = "UPDATE members SET generation = 0"
-                         " WHERE set_id = ?1 AND generation < " GENERATION,
-    [SQL_MEMBERS_HELD] = "SELECT count(*) FROM members"
-                         " WHERE set_id = ?1 AND generation = 0",
-    [SQL_COMPARED_CLEAR] = "DELETE FROM compared WHERE set_id = ?1",
-    [SQL_COMPARED_ADD] = "INSERT OR REPLACE INTO compared VALUES"
-                         " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    [SQL_COMPARED] = "SELECT loc, " DESCRIPTION " FROM compared"
-                     " WHERE set_id = ?1 ORDER BY loc",
-    [SQL_DELETION_PUT] = "INSERT OR REPLACE INTO deletions VALUES (?1, ?2, ?3)",
-    [SQL_DELETION_GONE] = "DELETE FROM deletions"
-                          " WHERE set_id = ?1 AND loc = ?2",
-    [SQL_DELETION_LATER] = "SELECT 1 FROM deletions"
-                           " WHERE set_id = ?1 AND loc = ?2 AND when_us > ?3",
-    [SQL_DELETIONS_OVER] = "DELETE FROM deletions"
-                           " WHERE set_id = ?1 AND when_us <= ?2",
-    [SQL_CERTAINTY] = "SELECT " MIRROR_DB_CERTAINTY " FROM sets WHERE id = ?1",
-    [SQL_CERTAINTY_SET] =
-        "UPDATE sets SET (" MIRROR_DB_CERTAINTY
-        ") = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) WHERE id = ?1",
-    [SQL_SECOND_NEXT] = "SELECT id FROM resources WHERE have_second > 0"
-                        " AND have_second <= ?1 LIMIT 1",
-    [SQL_SECOND_OVER] = "UPDATE resources SET have_second = 0,"
-                        " have_version = 0, have_lastmod = ?2 WHERE id = ?1",
-    [SQL_MEMBER_NEXT] = "SELECT resource, loc, " DESCRIPTION
-                        " FROM members JOIN resources ON id = resource"
-                        " WHERE resource > ?2 AND set_id = ?1"
-                        " ORDER BY resource LIMIT 1",
-    [SQL_LOOK] = RESOURCE "WHERE id = ?1",
-    [SQL_FIND] = RESOURCE "WHERE loc = ?1",
-    [SQL_FIND_PATH] = "SELECT 1 FROM resources WHERE path = ?1",
-    [SQL_NEXT] = RESOURCE "WHERE todo = ?1 AND todo <> 0 AND id > ?2"
-                          " AND left_run <> ?3 ORDER BY id LIMIT 1",
-    [SQL_WALK] = RESOURCE "ORDER BY loc",
-    [SQL_HOUR_ADD] = "INSERT INTO hours VALUES (?1, max(?2, 0), ?3)"
-                     " ON CONFLICT (hour) DO UPDATE SET n = max(n + ?2, 0),"
-                     " n_of = max(n_of, ?3)",
-    [SQL_HOUR_MOST] = "SELECT n, n_of, hour FROM hours"
-                      " WHERE hour BETWEEN ?1 AND ?2"
-                      " ORDER BY n DESC LIMIT 1",
-    [SQL_HOUR_OLD] = "DELETE FROM hours WHERE hour < ?1",
-};
-
 /* synchronous=FULL: a position is on the disk when a commit returns. */
 static const struct db_kind kind = {
     .name = "the state of the mirror",
@@ -261,12 +118,26 @@ static const struct db_kind kind = {
     .steps = steps,
     .n_steps = MIRROR_DB_VERSION,
     .opening = opening,
-    .sql = sql,
-    .n_sql = N_SQL,
+};
+
+/* The queries whose rows are lent until they run again, or the transaction
+ * ends. */
+enum lent {
+    LENT_GET,
+    LENT_FIND,
+    LENT_NEXT,
+    LENT_WALK,
+    LENT_SOURCE,
+    LENT_SET,
+    LENT_LAST,
+    LENT_DESCRIPTION,
+    LENT_COMPARED,
+    N_LENT
 };
 
 struct mirror_db {
     struct db base;
+    struct db_rows lent[N_LENT];
     bool is_writing;
     int64_t run;     /* number of this run: is_left counts in it alone */
     int64_t version; /* the last one that the database assigned */
@@ -276,7 +147,7 @@ struct mirror_db {
     int64_t hour_first, hour_last; /* with removals in this transaction */
     bool has_hours;
     struct problem trouble;
-    void (*on_failure)(void *user); /* NULL: nobody hears */
+    mirror_db_failure_fn *on_failure; /* NULL: nobody hears */
     void *user;
 };
 
@@ -291,94 +162,39 @@ end_step(struct mirror_db *db, enum status rc)
                 "the state of the mirror cannot be written: no room on the "
                 "disk; the finished files stay; make room and run it again");
     if (rc && db->on_failure)
-        db->on_failure(db->user);
+        db->on_failure(&db->trouble, db->user);
     return !rc;
 }
 
-static sqlite3_stmt *
-kept_statement(const struct mirror_db *db, enum mirror_db_sql which)
-{
-    return db->base.statements[which];
-}
-
-/* A length as a column has it. */
-static int64_t
-sql_of_length(uint64_t length)
-{
-    return length > INT64_MAX ? -1 : (int64_t)length;
-}
-
-static void
-bind_description(sqlite3_stmt *s, int first,
-                 const struct mirror_db_description *t)
-{
-    sqlite3_bind_int64(s, first, t->when_us);
-    sqlite3_bind_int64(s, first + 1, t->lastmod_us);
-    db_bind_bytes(s, first + 2, t->hash);
-    sqlite3_bind_int64(s, first + 3, sql_of_length(t->length));
-    db_bind_bytes(s, first + 4, t->type);
-    db_bind_bytes(s, first + 5, t->encoding);
-    db_bind_bytes(s, first + 6, t->links);
-}
-
-/* Lends the columns of DESCRIPTION from the present row. */
-static void
-read_description(sqlite3_stmt *s, int first, struct mirror_db_description *t)
-{
-    int64_t length = sqlite3_column_int64(s, first + 3);
-
-    t->when_us = sqlite3_column_int64(s, first);
-    t->lastmod_us = sqlite3_column_int64(s, first + 1);
-    t->hash = db_column(s, first + 2);
-    t->length = length < 0 ? LENGTH_NONE : (uint64_t)length;
-    t->type = db_column(s, first + 4);
-    t->encoding = db_column(s, first + 5);
-    t->links = db_column(s, first + 6);
-}
-
-/*
- * Runs a statement to its next row, or, with `has_row` NULL, to its end. The
- * letters of `types` are the arguments behind it, one parameter each:
- *
- *     n  int64_t         t  const char *         b  struct slice
- *     d  const struct mirror_db_description *, the last one: its columns
- *
- * A row is lent until the statement runs again, or the transaction ends.
- */
+/* Runs a statement without rows. */
 static bool
-run_sql(struct mirror_db *db, enum mirror_db_sql which, bool *has_row,
-        const char *types, ...)
+run_sql(struct mirror_db *db, const char *sql, const struct db_value *values)
 {
-    sqlite3_stmt *s = kept_statement(db, which);
-    enum status rc;
-    va_list values;
-
-    sqlite3_reset(s);
-    va_start(values, types);
-    for (int i = 0; types[i]; i++)
-        if (types[i] == 'n')
-            sqlite3_bind_int64(s, i + 1, va_arg(values, int64_t));
-        else if (types[i] == 't')
-            db_bind_text(s, i + 1, slice_of(va_arg(values, const char *)));
-        else if (types[i] == 'b')
-            db_bind_bytes(s, i + 1, va_arg(values, struct slice));
-        else
-            bind_description(
-                s, i + 1, va_arg(values, const struct mirror_db_description *));
-    va_end(values);
-    rc = has_row ? db_step(&db->base, s, has_row, NULL, &db->trouble)
-                 : db_run(&db->base, s, NULL, &db->trouble);
-    if (rc)
-        sqlite3_reset(s);
-    return end_step(db, rc);
+    return end_step(db, db_do(&db->base, NULL, &db->trouble, sql, values));
 }
 
-/* Goes to the next row of a statement. */
+/* Reads the first row; without one the places keep what they have. */
 static bool
-next_row(struct mirror_db *db, enum mirror_db_sql which, bool *has_row)
+find_row(struct mirror_db *db, bool *is_there, const char *sql,
+         const struct db_value *values, const struct db_target *into)
 {
-    return end_step(db, db_step(&db->base, kept_statement(db, which), has_row,
-                                NULL, &db->trouble));
+    return end_step(db, db_find(&db->base, NULL, &db->trouble, is_there, sql,
+                                values, into));
+}
+
+/* Lends the first row of a query, or, with `sql` NULL, its next one. */
+static bool
+lend_row(struct mirror_db *db, enum lent which, bool *is_there, const char *sql,
+         const struct db_value *values, const struct db_target *into)
+{
+    struct db_rows *rows = &db->lent[which];
+
+    if (sql) {
+        (void)!db_rows_end(rows);
+        *rows = db_select(&db->base, NULL, &db->trouble, sql, values);
+    }
+    *is_there = db_next(rows, into);
+    return end_step(db, rows->rc);
 }
 
 /* Takes back all rows that are lent: an open one would keep SQLite from moving
@@ -386,8 +202,8 @@ next_row(struct mirror_db *db, enum mirror_db_sql which, bool *has_row)
 static void
 end_rows(struct mirror_db *db)
 {
-    for (int i = 0; i < N_SQL; i++)
-        db_reset(db->base.statements[i]);
+    for (int i = 0; i < N_LENT; i++)
+        (void)!db_rows_end(&db->lent[i]);
 }
 
 /* Opening */
@@ -395,37 +211,29 @@ end_rows(struct mirror_db *db)
 static bool
 read_state(struct mirror_db *db, const char *name, int64_t *value)
 {
-    bool has_row;
-
-    if (!run_sql(db, SQL_STATE, &has_row, "t", name))
-        return false;
-    if (has_row)
-        *value = sqlite3_column_int64(kept_statement(db, SQL_STATE), 0);
-    return true;
+    return find_row(db, NULL, "SELECT value FROM state WHERE name = ?",
+                    DB_VALUES(name), DB_INTO(value));
 }
 
 static bool
 write_state(struct mirror_db *db, const char *name, int64_t value)
 {
-    return run_sql(db, SQL_STATE_PUT, NULL, "tn", name, value);
+    return run_sql(db, "INSERT OR REPLACE INTO state VALUES (?, ?)",
+                   DB_VALUES(name, value));
 }
 
 static bool
 count_all(struct mirror_db *db)
 {
     struct mirror_db_counts *c = &db->counts;
-    sqlite3_stmt *s = kept_statement(db, SQL_COUNT);
-    bool row;
 
-    if (!run_sql(db, SQL_COUNT, &row, ""))
-        return false;
-    c->n_resources = (uint64_t)sqlite3_column_int64(s, 0);
-    c->n_have = (uint64_t)sqlite3_column_double(s, 1);
-    c->bytes_have = (uint64_t)sqlite3_column_double(s, 2);
-    c->n_fetch = (uint64_t)sqlite3_column_double(s, 3);
-    c->bytes_wanted = (uint64_t)sqlite3_column_double(s, 4);
-    c->n_remove = (uint64_t)sqlite3_column_double(s, 5);
-    return true;
+    return find_row(db, NULL,
+                    "SELECT count(*), total(have), total(have_size * have),"
+                    " total(todo = 1), total(bytes * (todo = 1)),"
+                    " total(todo = 2) FROM resources",
+                    DB_VALUES(),
+                    DB_INTO(&c->n_resources, &c->n_have, &c->bytes_have,
+                            &c->n_fetch, &c->bytes_wanted, &c->n_remove));
 }
 
 const struct mirror_db_count mirror_db_count_rows[] = {
@@ -487,23 +295,19 @@ mirror_db_open(const char *dir, const char *name, struct problem *why)
 void
 mirror_db_close(struct mirror_db *db)
 {
-    if (db)
+    if (db) {
+        end_rows(db);
         db_close(&db->base);
+    }
     free(db);
 }
 
 void
-mirror_db_on_failure(struct mirror_db *db, void (*on_failure)(void *user),
+mirror_db_on_failure(struct mirror_db *db, mirror_db_failure_fn *on_failure,
                      void *user)
 {
     db->on_failure = on_failure;
     db->user = user;
-}
-
-const char *
-mirror_db_trouble(const struct mirror_db *db)
-{
-    return db->trouble.text;
 }
 
 const struct mirror_db_counts *
@@ -557,24 +361,22 @@ mirror_db_rollback(struct mirror_db *db)
 bool
 mirror_db_add_source(struct mirror_db *db, const char *url)
 {
-    return run_sql(db, SQL_SOURCE_ADD, NULL, "t", url);
-}
-
-/* Lends a text of the present row. */
-static const char *
-text_of(const struct mirror_db *db, enum mirror_db_sql which, int column)
-{
-    return (const char *)sqlite3_column_text(kept_statement(db, which), column);
+    return run_sql(db, "INSERT OR IGNORE INTO sources (url) VALUES (?)",
+                   DB_VALUES(url));
 }
 
 bool
 mirror_db_source(struct mirror_db *db, unsigned n, const char **url)
 {
+    struct slice text = SLICE("");
     bool has_row;
 
-    if (!run_sql(db, SQL_SOURCE, &has_row, "n", (int64_t)n))
+    if (!lend_row(db, LENT_SOURCE, &has_row,
+                  "SELECT url || char(0) FROM sources ORDER BY n LIMIT 1"
+                  " OFFSET ?",
+                  DB_VALUES(n), DB_INTO(&text)))
         return false;
-    *url = has_row ? text_of(db, SQL_SOURCE, 0) : "";
+    *url = text.data;
     return true;
 }
 
@@ -582,15 +384,21 @@ bool
 mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
               char position[TD_POSITION_SIZE])
 {
-    sqlite3_stmt *s = kept_statement(db, SQL_SET);
+    char at[TD_POSITION_SIZE] = "";
     bool has_row;
 
-    if (!run_sql(db, SQL_SET, &has_row, "t", url) ||
-        (!has_row && !(run_sql(db, SQL_SET_ADD, NULL, "t", url) &&
-                       run_sql(db, SQL_SET, &has_row, "t", url))))
+    if (!find_row(db, &has_row, "SELECT id, position FROM sets WHERE url = ?",
+                  DB_VALUES(url), DB_INTO(set, &at)))
         return false;
-    *set = sqlite3_column_int64(s, 0);
-    db_text(s, 1, position, TD_POSITION_SIZE);
+    memcpy(position, at, sizeof(at));
+    if (has_row)
+        return true;
+    if (!run_sql(db,
+                 "INSERT INTO sets (url, position, generation)"
+                 " VALUES (?, '', 1)",
+                 DB_VALUES(url)))
+        return false;
+    *set = sqlite3_last_insert_rowid(db->base.handle);
     return true;
 }
 
@@ -598,69 +406,66 @@ bool
 mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
                    const char **url, bool *is_found)
 {
-    if (!run_sql(db, SQL_SET_NEXT, is_found, "n", after))
+    struct slice text = SLICE("");
+
+    if (!lend_row(db, LENT_SET, is_found,
+                  "SELECT id, url || char(0) FROM sets WHERE id > ?"
+                  " ORDER BY id LIMIT 1",
+                  DB_VALUES(after), DB_INTO(set, &text)))
         return false;
-    if (*is_found) {
-        *set = sqlite3_column_int64(kept_statement(db, SQL_SET_NEXT), 0);
-        *url = text_of(db, SQL_SET_NEXT, 1);
-    }
+    *url = text.data;
     return true;
 }
 
 bool
 mirror_db_set_position(struct mirror_db *db, int64_t set, const char *position)
 {
-    return run_sql(db, SQL_SET_REACH, NULL, "nt", set, position);
+    return run_sql(db, "UPDATE sets SET position = ? WHERE id = ?",
+                   DB_VALUES(position, set));
 }
 
 bool
 mirror_db_note_caught_up(struct mirror_db *db, int64_t set, int64_t when_us)
 {
-    return run_sql(db, SQL_SET_CAUGHT_UP, NULL, "nn", set, when_us);
+    return run_sql(db, "UPDATE sets SET caught_up = ? WHERE id = ?",
+                   DB_VALUES(when_us, set));
 }
 
 /* Resources */
 
-/* Lends the present row of a statement that selects a RESOURCE. */
-static void
-read_resource(const struct mirror_db *db, enum mirror_db_sql which,
-              struct mirror_db_resource *r)
+/* Lends the row of a query that selects a RESOURCE. */
+static bool
+read_resource(struct mirror_db *db, enum lent which, const char *sql,
+              const struct db_value *values, struct mirror_db_resource *r,
+              bool *is_found)
 {
-    sqlite3_stmt *s = kept_statement(db, which);
+    int64_t left_run;
 
-    r->id = sqlite3_column_int64(s, 0);
-    r->loc = db_column(s, 1);
-    db_text(s, 2, r->path, sizeof(r->path));
-    r->todo = (enum mirror_db_todo)sqlite3_column_int(s, 3);
-    r->is_left = sqlite3_column_int64(s, 4) == db->run;
-    r->is_expected = sqlite3_column_int(s, 5);
-    r->is_there = sqlite3_column_int(s, 6);
-    r->have_version = sqlite3_column_int64(s, 7);
-    r->have_hash = db_column(s, 8);
-    r->have_lastmod_us = sqlite3_column_int64(s, 9);
-    r->have_mark.size = (uint64_t)sqlite3_column_int64(s, 10);
-    r->have_mark.mtime_ns = sqlite3_column_int64(s, 11);
-    r->bytes = (uint64_t)sqlite3_column_int64(s, 12);
-    r->left_version = sqlite3_column_int64(s, 13);
-    r->have_second_us = sqlite3_column_int64(s, 14);
-    r->version = sqlite3_column_int64(s, 15); /* the first one is 1 */
-    r->is_wanted = r->version > 0;
-    r->wanted = (struct mirror_db_description){.when_us = DATETIME_NONE,
-                                               .lastmod_us = DATETIME_NONE,
-                                               .length = LENGTH_NONE};
-    if (r->is_wanted)
-        read_description(s, 16, &r->wanted);
+    if (!lend_row(db, which, is_found, sql, values,
+                  DB_INTO(&r->id, &r->loc, &r->path, &r->todo, &left_run,
+                          &r->is_expected, &r->is_there, &r->have_version,
+                          &r->have_hash, &r->have_lastmod_us,
+                          &r->have_mark.size, &r->have_mark.mtime_ns, &r->bytes,
+                          &r->left_version, &r->have_second_us, &r->version,
+                          INTO_DESCRIPTION(&r->wanted))))
+        return false;
+    if (!*is_found)
+        return true;
+    r->is_left = left_run == db->run;
+    r->is_wanted = r->version > 0; /* the first one is 1 */
+    if (!r->is_wanted)
+        r->wanted = (struct mirror_db_description){.when_us = DATETIME_NONE,
+                                                   .lastmod_us = DATETIME_NONE,
+                                                   .length = LENGTH_NONE};
+    return true;
 }
 
 bool
 mirror_db_get(struct mirror_db *db, int64_t id,
               struct mirror_db_resource *resource, bool *is_found)
 {
-    if (!run_sql(db, SQL_LOOK, is_found, "n", id))
-        return false;
-    if (*is_found)
-        read_resource(db, SQL_LOOK, resource);
-    return true;
+    return read_resource(db, LENT_GET, RESOURCE "WHERE id = ?", DB_VALUES(id),
+                         resource, is_found);
 }
 
 /* The same for a resource that must be there. */
@@ -679,41 +484,35 @@ bool
 mirror_db_find(struct mirror_db *db, struct slice loc,
                struct mirror_db_resource *resource, bool *is_found)
 {
-    if (!run_sql(db, SQL_FIND, is_found, "b", loc))
-        return false;
-    if (*is_found)
-        read_resource(db, SQL_FIND, resource);
-    return true;
+    return read_resource(db, LENT_FIND, RESOURCE "WHERE loc = ?",
+                         DB_VALUES(db_blob(loc)), resource, is_found);
 }
 
 bool
 mirror_db_has_path(struct mirror_db *db, const char *path, bool *has)
 {
-    return run_sql(db, SQL_FIND_PATH, has, "t", path);
+    return find_row(db, has, "SELECT 1 FROM resources WHERE path = ?",
+                    DB_VALUES(path), DB_INTO());
 }
 
 bool
 mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo, int64_t after_id,
                struct mirror_db_resource *resource, bool *is_found)
 {
-    if (!run_sql(db, SQL_NEXT, is_found, "nnn", (int64_t)todo, after_id,
-                 db->run))
-        return false;
-    if (*is_found)
-        read_resource(db, SQL_NEXT, resource);
-    return true;
+    return read_resource(db, LENT_NEXT,
+                         RESOURCE "WHERE todo = ? AND todo <> 0 AND id > ?"
+                                  " AND left_run <> ? ORDER BY id LIMIT 1",
+                         DB_VALUES(todo, after_id, db->run), resource,
+                         is_found);
 }
 
 bool
 mirror_db_walk(struct mirror_db *db, bool is_first,
                struct mirror_db_resource *resource, bool *is_found)
 {
-    if (!(is_first ? run_sql(db, SQL_WALK, is_found, "")
-                   : next_row(db, SQL_WALK, is_found)))
-        return false;
-    if (*is_found)
-        read_resource(db, SQL_WALK, resource);
-    return true;
+    return read_resource(db, LENT_WALK,
+                         is_first ? RESOURCE "ORDER BY loc" : NULL, DB_VALUES(),
+                         resource, is_found);
 }
 
 /* True if the noted file is the wanted one. `trusts_times`: without digests,
@@ -748,29 +547,27 @@ count_removal(struct mirror_db *db, int64_t hour, int n)
     if (!db->has_hours || hour > db->hour_last)
         db->hour_last = hour;
     db->has_hours = true;
-    return run_sql(db, SQL_HOUR_OLD, NULL, "n", hour - HOURS_KEPT) &&
-           run_sql(db, SQL_HOUR_ADD, NULL, "nnn", hour, (int64_t)n,
-                   db->counts.n_have);
+    return run_sql(db, "DELETE FROM hours WHERE hour < ?",
+                   DB_VALUES(hour - HOURS_KEPT)) &&
+           run_sql(db,
+                   "INSERT INTO hours VALUES (?1, max(?2, 0), ?3)"
+                   " ON CONFLICT (hour) DO UPDATE SET n = max(n + ?2, 0),"
+                   " n_of = max(n_of, ?3)",
+                   DB_VALUES(hour, n, db->counts.n_have));
 }
 
 bool
 mirror_db_removals(struct mirror_db *db, uint64_t *n, uint64_t *n_of)
 {
-    sqlite3_stmt *s = kept_statement(db, SQL_HOUR_MOST);
-    bool has_row;
+    int64_t first = db->hour_first, last = db->hour_last;
 
     *n = *n_of = 0;
-    if (!db->has_hours)
-        return true;
-    if (!run_sql(db, SQL_HOUR_MOST, &has_row, "nn", db->hour_first,
-                 db->hour_last))
-        return false;
-    if (has_row) {
-        *n = (uint64_t)sqlite3_column_int64(s, 0);
-        *n_of = (uint64_t)sqlite3_column_int64(s, 1);
-        db->hour_first = db->hour_last = sqlite3_column_int64(s, 2);
-    }
-    return true;
+    return !db->has_hours ||
+           (find_row(db, NULL,
+                     "SELECT n, n_of, hour, hour FROM hours"
+                     " WHERE hour BETWEEN ? AND ? ORDER BY n DESC LIMIT 1",
+                     DB_VALUES(first, last),
+                     DB_INTO(n, n_of, &db->hour_first, &db->hour_last)));
 }
 
 /* Adds a resource with its work to the counts, or takes it (`n` -1) out. */
@@ -820,10 +617,13 @@ settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
         return false;
     if (!r.is_wanted && todo == MIRROR_DB_NOTHING) {
         db->counts.n_resources--;
-        return run_sql(db, SQL_RESOURCE_GONE, NULL, "n", id);
+        return run_sql(db, "DELETE FROM resources WHERE id = ?", DB_VALUES(id));
     }
-    return run_sql(db, SQL_RESOURCE_TODO, NULL, "nnnnn", id, (int64_t)todo,
-                   bytes, is_left ? db->run : 0, r.have_version);
+    return run_sql(
+        db,
+        "UPDATE resources SET todo = ?, bytes = ?, left_run = ?,"
+        " have_version = ? WHERE id = ?",
+        DB_VALUES(todo, bytes, is_left ? db->run : 0, r.have_version, id));
 }
 
 /* Descriptions */
@@ -835,7 +635,10 @@ add_resource(struct mirror_db *db, struct slice loc, int64_t *id)
 
     if (!resource_path_write(path, loc))
         return end_step(db, problem_memory(&db->trouble));
-    if (!run_sql(db, SQL_RESOURCE_ADD, NULL, "btn", loc, path, DATETIME_NONE))
+    if (!run_sql(db,
+                 "INSERT INTO resources VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, 0,"
+                 " 0, x'', ?, 0, 0, 0)",
+                 DB_VALUES(db_blob(loc), path, DATETIME_NONE)))
         return false;
     db->counts.n_resources++;
     *id = sqlite3_last_insert_rowid(db->base.handle);
@@ -861,15 +664,14 @@ static bool
 read_last(struct mirror_db *db, int64_t id, int64_t set,
           struct mirror_db_description *was, int64_t *version)
 {
-    sqlite3_stmt *s = kept_statement(db, SQL_MEMBER);
     bool has_row;
 
-    if (!run_sql(db, SQL_MEMBER, &has_row, "nn", set, id))
-        return false;
-    *version = has_row ? sqlite3_column_int64(s, 0) : 0;
-    if (has_row)
-        read_description(s, 1, was);
-    return true;
+    *version = 0;
+    return lend_row(db, LENT_LAST, &has_row,
+                    "SELECT version, " DESCRIPTION
+                    " FROM members WHERE resource = ? AND set_id = ?",
+                    DB_VALUES(id, set),
+                    DB_INTO(version, INTO_DESCRIPTION(was)));
 }
 
 /* Finds a resource and the set's last description of it. */
@@ -896,9 +698,20 @@ note_deletion(struct mirror_db *db, int64_t set,
     if (!t->is_noted)
         return true;
     return t->is_deleted
-               ? run_sql(db, SQL_DELETION_PUT, NULL, "nbn", set, t->loc,
-                         t->when_us)
-               : run_sql(db, SQL_DELETION_GONE, NULL, "nb", set, t->loc);
+               ? run_sql(db,
+                         "INSERT OR REPLACE INTO deletions VALUES (?, ?, ?)",
+                         DB_VALUES(set, db_blob(t->loc), t->when_us))
+               : run_sql(db,
+                         "DELETE FROM deletions WHERE set_id = ? AND loc = ?",
+                         DB_VALUES(set, db_blob(t->loc)));
+}
+
+static bool
+remove_member(struct mirror_db *db, int64_t id, int64_t set, int64_t hour)
+{
+    return run_sql(db, "DELETE FROM members WHERE resource = ? AND set_id = ?",
+                   DB_VALUES(id, set)) &&
+           settle_resource(db, id, true, hour);
 }
 
 bool
@@ -918,18 +731,21 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
         return false;
     *id = r.id;
     if (description->is_deleted)
-        return !r.id ||
-               (description->is_held
-                    ? run_sql(db, SQL_MEMBER_HOLD, NULL, "nn", set, r.id)
-                    : run_sql(db, SQL_MEMBER_GONE, NULL, "nn", set, r.id) &&
-                          settle_resource(db, r.id, true, hour));
+        return !r.id || (description->is_held
+                             ? run_sql(db,
+                                       "UPDATE members SET generation = 0"
+                                       " WHERE resource = ? AND set_id = ?",
+                                       DB_VALUES(r.id, set))
+                             : remove_member(db, r.id, set, hour));
     if (!r.id && !add_resource(db, description->loc, id))
         return false;
     if (!version || !is_repeat(&was, description) ||
         (r.is_left && !description->is_baseline))
         version = ++db->version;
-    return run_sql(db, SQL_MEMBER_PUT, NULL, "nnnd", set, *id, version,
-                   description) &&
+    return run_sql(db,
+                   "INSERT OR REPLACE INTO members VALUES (?2, ?1, " GENERATION
+                   ", ?, ?, ?, ?, ?, ?, ?, ?)",
+                   DB_VALUES(set, *id, version, OF_DESCRIPTION(description))) &&
            settle_resource(db, *id, description->is_baseline, hour);
 }
 
@@ -939,17 +755,15 @@ mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
                            struct mirror_db_description *description,
                            bool *is_found)
 {
-    sqlite3_stmt *s = kept_statement(db, SQL_MEMBER_NEXT);
-
-    if (!run_sql(db, SQL_MEMBER_NEXT, is_found, "nn", set, after_id))
-        return false;
-    if (*is_found) {
-        *id = sqlite3_column_int64(s, 0);
-        *description = (struct mirror_db_description){.loc = db_column(s, 1),
-                                                      .is_baseline = true};
-        read_description(s, 2, description);
-    }
-    return true;
+    *description = (struct mirror_db_description){.is_baseline = true};
+    return lend_row(
+        db, LENT_DESCRIPTION, is_found,
+        "SELECT resource, loc, " DESCRIPTION
+        " FROM members JOIN resources ON id = resource"
+        " WHERE resource > ? AND set_id = ?"
+        " ORDER BY resource LIMIT 1",
+        DB_VALUES(after_id, set),
+        DB_INTO(id, &description->loc, INTO_DESCRIPTION(description)));
 }
 
 /* Baselines */
@@ -957,8 +771,11 @@ mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
 bool
 mirror_db_baseline_begin(struct mirror_db *db, int64_t set)
 {
-    return run_sql(db, SQL_COMPARED_CLEAR, NULL, "n", set) &&
-           run_sql(db, SQL_SET_NEW_GENERATION, NULL, "n", set);
+    return run_sql(db, "DELETE FROM compared WHERE set_id = ?",
+                   DB_VALUES(set)) &&
+           run_sql(db,
+                   "UPDATE sets SET generation = generation + 1 WHERE id = ?",
+                   DB_VALUES(set));
 }
 
 /* Removes the members of the generations before `generation`, and before the
@@ -970,13 +787,15 @@ remove_members_before(struct mirror_db *db, int64_t set, int64_t generation)
     bool has_row;
 
     for (;;) {
-        if (!run_sql(db, SQL_MEMBER_OLD, &has_row, "nnn", set, generation, id))
+        if (!find_row(db, &has_row,
+                      "SELECT resource FROM members WHERE resource > ?3"
+                      " AND set_id = ?1 AND generation < min(?2, " GENERATION
+                      ") ORDER BY resource LIMIT 1",
+                      DB_VALUES(set, generation, id), DB_INTO(&id)))
             return false;
         if (!has_row)
             return true;
-        id = sqlite3_column_int64(kept_statement(db, SQL_MEMBER_OLD), 0);
-        if (!run_sql(db, SQL_MEMBER_GONE, NULL, "nn", set, id) ||
-            !settle_resource(db, id, true, NO_HOUR))
+        if (!remove_member(db, id, set, NO_HOUR))
             return false;
     }
 }
@@ -999,6 +818,16 @@ differs(const struct mirror_db_description *was,
                                             : is->lastmod_us > was->when_us;
 }
 
+/* The set has the resource, unchanged. */
+static bool
+keep_member(struct mirror_db *db, int64_t id, int64_t set)
+{
+    return run_sql(db,
+                   "UPDATE members SET generation = " GENERATION
+                   " WHERE set_id = ?1 AND resource = ?2",
+                   DB_VALUES(set, id));
+}
+
 bool
 mirror_db_compare(struct mirror_db *db, int64_t set,
                   const struct mirror_db_description *t)
@@ -1010,50 +839,59 @@ mirror_db_compare(struct mirror_db *db, int64_t set,
     if (!find_last(db, set, t->loc, &r, &was, &version))
         return false;
     if (version && !differs(&was, t))
-        return run_sql(db, SQL_MEMBER_KEEP, NULL, "nn", set, r.id);
-    return run_sql(db, SQL_COMPARED_ADD, NULL, "bnd", t->loc, set, t);
+        return keep_member(db, r.id, set);
+    return run_sql(db,
+                   "INSERT OR REPLACE INTO compared VALUES"
+                   " (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                   DB_VALUES(db_blob(t->loc), set, OF_DESCRIPTION(t)));
 }
 
-/* Applies the present row of `compared`, unless the resource has changed since
- * that time. */
+/* Applies a difference, unless the resource has changed since that time. */
 static bool
-apply_difference(struct mirror_db *db, int64_t set, int64_t as_of_us)
+apply_difference(struct mirror_db *db, int64_t set, int64_t as_of_us,
+                 const struct mirror_db_description *t)
 {
-    sqlite3_stmt *s = kept_statement(db, SQL_COMPARED);
-    struct mirror_db_description t = {.loc = db_column(s, 0),
-                                      .is_baseline = true};
     struct mirror_db_description was;
     struct mirror_db_resource r;
     int64_t version;
     int64_t id;
     bool is_later;
 
-    read_description(s, 1, &t);
-    if (!find_last(db, set, t.loc, &r, &was, &version))
+    if (!find_last(db, set, t->loc, &r, &was, &version))
         return false;
     if (version)
         is_later = was.when_us > as_of_us;
-    else if (!run_sql(db, SQL_DELETION_LATER, &is_later, "nbn", set, t.loc,
-                      as_of_us))
+    else if (!find_row(db, &is_later,
+                       "SELECT 1 FROM deletions"
+                       " WHERE set_id = ? AND loc = ? AND when_us > ?",
+                       DB_VALUES(set, db_blob(t->loc), as_of_us), DB_INTO()))
         return false;
     if (!is_later)
-        return mirror_db_describe(db, set, &t, &id);
-    return !version || run_sql(db, SQL_MEMBER_KEEP, NULL, "nn", set, r.id);
+        return mirror_db_describe(db, set, t, &id);
+    return !version || keep_member(db, r.id, set);
 }
 
 /* Applies the differences of a comparison. */
 static bool
 apply_compared(struct mirror_db *db, int64_t set, int64_t as_of_us)
 {
+    const char *sql = "SELECT loc, " DESCRIPTION " FROM compared"
+                      " WHERE set_id = ? ORDER BY loc";
     bool has_row;
 
-    if (!run_sql(db, SQL_COMPARED, &has_row, "n", set))
-        return false;
-    while (has_row)
-        if (!apply_difference(db, set, as_of_us) ||
-            !next_row(db, SQL_COMPARED, &has_row))
+    do {
+        struct mirror_db_description t = {.is_baseline = true};
+
+        if (!lend_row(db, LENT_COMPARED, &has_row, sql, DB_VALUES(set),
+                      DB_INTO(&t.loc, INTO_DESCRIPTION(&t))) ||
+            (has_row && !apply_difference(db, set, as_of_us, &t)))
             return false;
-    return run_sql(db, SQL_MEMBERS_KEEP, NULL, "nn", set, as_of_us);
+        sql = NULL;
+    } while (has_row);
+    return run_sql(db,
+                   "UPDATE members SET generation = " GENERATION
+                   " WHERE set_id = ?1 AND generation > 0 AND when_us > ?2",
+                   DB_VALUES(set, as_of_us));
 }
 
 bool
@@ -1066,24 +904,25 @@ mirror_db_baseline_end(struct mirror_db *db, int64_t set,
     if (is_comparison && !apply_compared(db, set, end->as_of_us))
         return false;
     before = db->counts.n_remove;
-    if (!(end->is_held ? run_sql(db, SQL_MEMBERS_HOLD, NULL, "n", set)
+    if (!(end->is_held ? run_sql(db,
+                                 "UPDATE members SET generation = 0 WHERE"
+                                 " set_id = ?1 AND generation < " GENERATION,
+                                 DB_VALUES(set))
                        : remove_members_before(db, set, INT64_MAX)))
         return false;
     *n_remove = db->counts.n_remove - before;
-    return run_sql(db, SQL_DELETIONS_OVER, NULL, "nn", set,
-                   is_comparison ? end->as_of_us : INT64_MAX);
+    return run_sql(db,
+                   "DELETE FROM deletions WHERE set_id = ? AND when_us <= ?",
+                   DB_VALUES(set, is_comparison ? end->as_of_us : INT64_MAX));
 }
 
 bool
 mirror_db_count_held(struct mirror_db *db, int64_t set, uint64_t *n)
 {
-    bool has_row;
-
-    if (!run_sql(db, SQL_MEMBERS_HELD, &has_row, "n", set))
-        return false;
-    *n =
-        (uint64_t)sqlite3_column_int64(kept_statement(db, SQL_MEMBERS_HELD), 0);
-    return true;
+    return find_row(db, NULL,
+                    "SELECT count(*) FROM members"
+                    " WHERE set_id = ? AND generation = 0",
+                    DB_VALUES(set), DB_INTO(n));
 }
 
 bool
@@ -1094,46 +933,27 @@ mirror_db_delete_held(struct mirror_db *db, int64_t set)
 
 /* Certainty */
 
-void
-mirror_db_read_certainty(sqlite3_stmt *s, int first,
-                         struct mirror_db_certainty *c)
-{
-    c->complete_us = sqlite3_column_int64(s, first);
-    db_text(s, first + 1, c->complete_by, sizeof(c->complete_by));
-    c->compared_us = sqlite3_column_int64(s, first + 2);
-    db_text(s, first + 3, c->doubt, sizeof(c->doubt));
-    c->doubt_us = sqlite3_column_int64(s, first + 4);
-    c->n_held = (uint64_t)sqlite3_column_int64(s, first + 5);
-    c->n_held_of = (uint64_t)sqlite3_column_int64(s, first + 6);
-    c->n_left_out = (uint64_t)sqlite3_column_int64(s, first + 7);
-    db_text(s, first + 8, c->left_out, sizeof(c->left_out));
-    c->n_left_out_before = (uint64_t)sqlite3_column_int64(s, first + 9);
-    c->n_mended = (uint64_t)sqlite3_column_int64(s, first + 10);
-}
-
 bool
 mirror_db_certainty(struct mirror_db *db, int64_t set,
-                    struct mirror_db_certainty *certainty)
+                    struct mirror_db_certainty *c)
 {
-    bool has_row;
-
-    *certainty = (struct mirror_db_certainty){.complete_us = 0};
-    if (!run_sql(db, SQL_CERTAINTY, &has_row, "n", set))
-        return false;
-    if (has_row)
-        mirror_db_read_certainty(kept_statement(db, SQL_CERTAINTY), 0,
-                                 certainty);
-    return true;
+    *c = (struct mirror_db_certainty){.complete_us = 0};
+    return find_row(db, NULL,
+                    "SELECT " MIRROR_DB_CERTAINTY " FROM sets WHERE id = ?",
+                    DB_VALUES(set), DB_INTO(MIRROR_DB_INTO_CERTAINTY(c)));
 }
 
 bool
 mirror_db_set_certainty(struct mirror_db *db, int64_t set,
                         const struct mirror_db_certainty *c)
 {
-    return run_sql(db, SQL_CERTAINTY_SET, NULL, "nntntnnnntnn", set,
-                   c->complete_us, c->complete_by, c->compared_us, c->doubt,
-                   c->doubt_us, c->n_held, c->n_held_of, c->n_left_out,
-                   c->left_out, c->n_left_out_before, c->n_mended);
+    return run_sql(db,
+                   "UPDATE sets SET (" MIRROR_DB_CERTAINTY
+                   ") = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?",
+                   DB_VALUES(c->complete_us, c->complete_by, c->compared_us,
+                             c->doubt, c->doubt_us, c->n_held, c->n_held_of,
+                             c->n_left_out, c->left_out, c->n_left_out_before,
+                             c->n_mended, set));
 }
 
 /* Noting */
@@ -1141,13 +961,17 @@ mirror_db_set_certainty(struct mirror_db *db, int64_t set,
 bool
 mirror_db_expect(struct mirror_db *db, int64_t id)
 {
-    return run_sql(db, SQL_RESOURCE_EXPECT, NULL, "n", id);
+    return run_sql(db, "UPDATE resources SET expected = 1 WHERE id = ?",
+                   DB_VALUES(id));
 }
 
 bool
 mirror_db_doubt(struct mirror_db *db, int64_t id)
 {
-    return run_sql(db, SQL_RESOURCE_DOUBT, NULL, "nn", id, DATETIME_NONE);
+    return run_sql(db,
+                   "UPDATE resources SET have_version = 0, have_hash = x'',"
+                   " have_lastmod = ? WHERE id = ?",
+                   DB_VALUES(DATETIME_NONE, id));
 }
 
 bool
@@ -1162,8 +986,12 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
     if (!mirror_db_get(db, id, &was, &is_found))
         return false;
     was_there = is_found && was.is_there;
-    if (!run_sql(db, SQL_RESOURCE_HAVE, NULL, "nnbnnnn", id, version, hash,
-                 lastmod_us, mark->size, mark->mtime_ns, second_us))
+    if (!run_sql(db,
+                 "UPDATE resources SET have = 1, expected = 1,"
+                 " have_version = ?, have_hash = ?, have_lastmod = ?,"
+                 " have_size = ?, have_mtime = ?, have_second = ? WHERE id = ?",
+                 DB_VALUES(version, db_blob(hash), lastmod_us, mark->size,
+                           mark->mtime_ns, second_us, id)))
         return false;
     db->counts.n_have += !was_there;
     db->counts.bytes_have += mark->size;
@@ -1179,7 +1007,11 @@ mirror_db_note_loss(struct mirror_db *db, int64_t id)
     if (!get_known(db, id, &r))
         return false;
     /* If it is wanted, a file at its path was ours. */
-    if (!run_sql(db, SQL_RESOURCE_LOST, NULL, "nn", id, (int64_t)r.is_wanted))
+    if (!run_sql(db,
+                 "UPDATE resources SET have = 0, expected = ?, have_second = 0,"
+                 " have_version = 0, have_hash = x'', left_run = 0"
+                 " WHERE id = ?",
+                 DB_VALUES(r.is_wanted, id)))
         return false;
     db->counts.n_have -= r.is_there;
     db->counts.bytes_have -= r.is_there ? r.have_mark.size : 0;
@@ -1195,12 +1027,17 @@ mirror_db_renew(struct mirror_db *db, int64_t now_us)
     for (;;) {
         int64_t id;
 
-        if (!run_sql(db, SQL_SECOND_NEXT, &has_row, "n", now_us))
+        if (!find_row(db, &has_row,
+                      "SELECT id FROM resources WHERE have_second > 0"
+                      " AND have_second <= ? LIMIT 1",
+                      DB_VALUES(now_us), DB_INTO(&id)))
             return false;
         if (!has_row)
             return true;
-        id = sqlite3_column_int64(kept_statement(db, SQL_SECOND_NEXT), 0);
-        if (!run_sql(db, SQL_SECOND_OVER, NULL, "nn", id, DATETIME_NONE) ||
+        if (!run_sql(db,
+                     "UPDATE resources SET have_second = 0, have_version = 0,"
+                     " have_lastmod = ? WHERE id = ?",
+                     DB_VALUES(DATETIME_NONE, id)) ||
             !settle_resource(db, id, false, NO_HOUR))
             return false;
     }
@@ -1216,5 +1053,7 @@ mirror_db_give_up(struct mirror_db *db, int64_t id)
     if (r.todo != MIRROR_DB_FETCH || r.is_left)
         return true;
     db->counts.n_left++;
-    return run_sql(db, SQL_RESOURCE_LEAVE, NULL, "nnn", id, db->run, r.version);
+    return run_sql(
+        db, "UPDATE resources SET left_run = ?, left_version = ? WHERE id = ?",
+        DB_VALUES(db->run, r.version, id));
 }

@@ -42,8 +42,8 @@
  *
  * Transactions are the caller's: mirror_db_begin, then writing, then
  * mirror_db_commit or mirror_db_rollback. Every function that returns false has
- * set a sentence (mirror_db_trouble) and called on_failure; after it, only
- * mirror_db_rollback and mirror_db_close make sense. One thread.
+ * called on_failure; after it, only mirror_db_rollback and mirror_db_close make
+ * sense. One thread.
  */
 #ifndef CLIENT_MIRROR_MIRROR_DB_H
 #define CLIENT_MIRROR_MIRROR_DB_H
@@ -52,7 +52,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/db.h"
 #include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
 #include "client/tidings.h"
@@ -73,10 +72,9 @@ void mirror_db_close(struct mirror_db *db);
 
 /* Calls `on_failure` whenever a function is about to return false. It may call
  * mirror_db_rollback. */
-void mirror_db_on_failure(struct mirror_db *db, void (*on_failure)(void *user),
-                          void *user);
-
-const char *mirror_db_trouble(const struct mirror_db *db);
+typedef void mirror_db_failure_fn(const struct problem *trouble, void *user);
+void mirror_db_on_failure(struct mirror_db *db,
+                          mirror_db_failure_fn *on_failure, void *user);
 
 bool mirror_db_begin(struct mirror_db *db);
 bool mirror_db_commit(struct mirror_db *db);
@@ -144,13 +142,14 @@ struct mirror_db_certainty {
     uint64_t n_mended;
 };
 
-/* Its columns in the table `sets`, and how they are read. */
+/* Its columns in the table `sets`, and their places (base/db_rows.h). */
 #define MIRROR_DB_CERTAINTY                                                   \
     "complete_us, complete_by, compared_us, doubt, doubt_us, held, held_of, " \
-    "left_out, "                                                              \
-    "left_out_text, left_out_before, mended"
-void mirror_db_read_certainty(sqlite3_stmt *s, int first,
-                              struct mirror_db_certainty *certainty);
+    "left_out, left_out_text, left_out_before, mended"
+#define MIRROR_DB_INTO_CERTAINTY(c)                                       \
+    &(c)->complete_us, &(c)->complete_by, &(c)->compared_us, &(c)->doubt, \
+        &(c)->doubt_us, &(c)->n_held, &(c)->n_held_of, &(c)->n_left_out,  \
+        &(c)->left_out, &(c)->n_left_out_before, &(c)->n_mended
 
 bool mirror_db_certainty(struct mirror_db *db, int64_t set,
                          struct mirror_db_certainty *certainty);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
+#include "client/listing/listing.h"
 #include "client/mirror/certainty.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
@@ -242,7 +243,7 @@ static bool
 may_delete(const struct set_sync *f, uint64_t n, uint64_t n_of)
 {
     return n <= f->m->options->accept_deletions ||
-           !mirror_is_too_much(f->m, n, n_of);
+           !listing_is_too_much(n, n_of, f->m->options->max_delete_percent);
 }
 
 /* Each returns false where the feed, or all, is to end. */
@@ -978,7 +979,7 @@ init_run(struct run *run)
     static const struct shared_stream_events shared = {on_joined,
                                                        on_shared_trouble};
     struct mirror *m = run->m;
-    const struct follow_options options = {
+    const struct td_follow_options how = {
         .form = TD_JSON, .transports = TD_WEBSOCKET | TD_EVENTS};
     const struct source_sets_plan plan = {
         .url = run->url,
@@ -988,7 +989,7 @@ init_run(struct run *run)
     };
 
     run->begun_ms = clock_steady_ms();
-    run->shared = shared_stream_new(m->client, &options, &shared, run);
+    run->shared = shared_stream_new(m->client, &how, "", &shared, run);
     if (run->shared)
         run->tour = source_sets_start(m->client, &plan, &events, run);
     if (m->dir && run->tour)

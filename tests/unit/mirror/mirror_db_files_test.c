@@ -2,6 +2,8 @@
  * mirror_db_files_test.c - the resources of the mirror, by baselines and
  * several sets.
  */
+#include <sqlite3.h>
+
 #include "client/mirror/mirror_db.h"
 #include "tests/test.h"
 #include "tests/unit/mirror/mirror_db_stage.h"
