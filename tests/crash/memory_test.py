@@ -182,7 +182,7 @@ def test_a_follower_without_memory_gets_all_or_hears_the_end(
             assert END.search(str(fault)), fault
             return None
 
-    followed, _ = sweep(faults, broker, follow, 11)
+    followed, _ = sweep(faults, broker, follow, 5)
     assert None in followed and followed[-1]
     assert all(seqs in (True, [1, 2, 3]) for seqs in followed if seqs)
 
