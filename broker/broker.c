@@ -503,12 +503,12 @@ save_uses(struct chore *chore)
 static enum status
 share_tokens(struct broker *b, struct problem *why)
 {
-    enum status rc = membership_open_streams(b->membership, &b->of_tokens, why);
+    enum status rc;
 
-    if (!rc)
-        rc = tokens_join(
-            b->tokens, b->of_tokens,
-            b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL, why);
+    b->of_tokens = membership_open_streams(b->membership);
+    rc = tokens_join(b->tokens, b->of_tokens,
+                     b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL,
+                     why);
     if (!rc)
         rc =
             token_follower_open(&b->token_follower, b->tokens, b->tickets, why);
@@ -534,10 +534,10 @@ start_archiver(struct broker *b, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-open_streams(struct streams **streams, void *user, struct problem *why)
+static struct streams *
+open_streams(void *user)
 {
-    return membership_open_streams(user, streams, why);
+    return membership_open_streams(user);
 }
 
 static enum status

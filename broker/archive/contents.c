@@ -15,6 +15,7 @@
 #include "broker/archive/state_fold.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "proto/memory.h"
 
 /* Room left free on a disk: the log needs it. */
 #define LEAVES_BYTES ((uint64_t)256 << 20)
@@ -825,11 +826,9 @@ enum status
 contents_new(struct contents **contents, struct registry *registry,
              struct problem *why)
 {
-    struct contents *c = calloc(1, sizeof(*c));
+    struct contents *c = memory_new(1, sizeof(*c));
     enum status rc;
 
-    if (!c)
-        return problem_memory(why);
     c->chore = (struct chore){.look = contents_look,
                               .step = contents_some,
                               .needs = contents_needs,

@@ -25,6 +25,7 @@
 #include "broker/state/content_files.h"
 #include "broker/store/segments.h"
 #include "broker/store/store_files.h"
+#include "proto/memory.h"
 
 #define LOG_FILE "tidings.db"
 
@@ -103,20 +104,16 @@ find_known(struct map *map, const char *path)
     return NULL;
 }
 
-static enum status
-add_known(struct map *map, const struct manifest_file *file,
-          struct problem *why)
+static void
+add_known(struct map *map, const struct manifest_file *file)
 {
     size_t size = strlen(file->path) + 1;
-    struct known *known = malloc(sizeof(*known) + size);
+    struct known *known = memory_room(sizeof(*known) + size);
 
-    if (!known)
-        return problem_memory(why);
     known->digest = file->digest;
     known->folder = file->folder;
     memcpy(known->path, file->path, size);
     map_add(map, &known->node, map_hash(map, slice_of(file->path)));
-    return STATUS_OK;
 }
 
 static void
@@ -200,9 +197,9 @@ add_file(struct backup *b, const char *path, const struct digest *digest,
          unsigned folder, struct problem *why)
 {
     const struct manifest_file file = {*digest, folder, path};
-    enum status rc = manifest_add(&b->writer, &file, why);
 
-    return rc ? rc : add_known(&b->here, &file, why);
+    add_known(&b->here, &file);
+    return manifest_add(&b->writer, &file, why);
 }
 
 /* Makes the directories for a copy, and its name. */
@@ -580,7 +577,9 @@ remember_former(const struct manifest_file *file, void *user,
 {
     struct backup *b = user;
 
-    return add_known(&b->former, file, why);
+    (void)why;
+    add_known(&b->former, file);
+    return STATUS_OK;
 }
 
 static enum status

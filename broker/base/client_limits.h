@@ -143,8 +143,8 @@ bool clients_have_room(const struct clients *clients, enum client_kind kind,
 
 /* Clients */
 
-/* Finds or makes a client; the caller owns one reference. NULL: no memory, or
- * no IP address; limits of one client do not apply to NULL. */
+/* Finds or makes a client; the caller owns one reference. client_at returns
+ * NULL if it is no IP address; limits of one client do not apply to NULL. */
 struct client *client_of(struct clients *clients, const struct client_key *key);
 struct client *client_at(struct clients *clients,
                          const struct sockaddr *address);

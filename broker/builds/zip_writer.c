@@ -12,6 +12,7 @@
 #include <openssl/evp.h>
 
 #include "base/file.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/vocab.h"
 
@@ -264,7 +265,7 @@ enum status
 zip_writer_begin(struct zip_writer **package, int dir_fd, const char *name,
                  int64_t time_us, struct problem *why)
 {
-    struct zip_writer *p = calloc(1, sizeof(*p));
+    struct zip_writer *p = memory_new(1, sizeof(*p));
     enum status rc;
 
     if (!p)

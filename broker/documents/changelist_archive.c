@@ -21,6 +21,7 @@
 #include "broker/documents/listing.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
+#include "proto/memory.h"
 
 static struct parts
 parts_now(const struct document_wish *wish)
@@ -218,9 +219,7 @@ open_index(const struct document_wish *wish, struct document *document,
 
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    x = calloc(1, sizeof(*x));
-    if (!x)
-        return problem_memory(why);
+    x = memory_new(1, sizeof(*x));
     pieces_init(&x->pieces, DOCUMENT_SITEMAPINDEX, fill_index, NULL, true);
     x->document = *wish;
     x->parts = parts_now(wish);

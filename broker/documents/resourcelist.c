@@ -15,6 +15,7 @@
 #include "broker/documents/generation_document.h"
 #include "broker/documents/lines.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
 
@@ -165,21 +166,17 @@ replace_body(struct document *document, struct body *body, struct digest tag)
     document->tag = tag;
 }
 
-/* Turns a document that was just opened into a plain Sitemap of that size.
- * After an error it is unchanged, and still the caller's. */
-static enum status
-make_plain(struct document *document, uint64_t size, struct problem *why)
+/* Turns a document that was just opened into a plain Sitemap of that size. */
+static void
+make_plain(struct document *document, uint64_t size)
 {
-    struct plain *p = calloc(1, sizeof(*p));
+    struct plain *p = memory_new(1, sizeof(*p));
 
-    if (!p)
-        return problem_memory(why);
     p->body = (struct body){size, plain_next, plain_free, NULL};
     p->xml = document->body;
     lines_init(&p->lines, p->xml);
     buf_init(&p->text, PLAIN_PIECE + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
     replace_body(document, &p->body, tag_of(document));
-    return STATUS_OK;
 }
 
 /* Forms */
@@ -206,11 +203,8 @@ open_plain(const struct document_wish *wish, uint64_t generation, uint64_t part,
     document_close(document);
     if (!rc)
         rc = open_part(wish, generation, part, document, why);
-    if (rc)
-        return rc;
-    rc = make_plain(document, size, why);
-    if (rc)
-        document_close(document);
+    if (!rc)
+        make_plain(document, size);
     return rc;
 }
 

@@ -109,8 +109,8 @@ add_discovery(struct response *r, const struct opening *o)
             "form-action 'none'; frame-ancestors 'none'");
 }
 
-/* Moves the part to send into the answer; false: no memory. */
-static bool
+/* Moves the part to send into the answer. */
+static void
 add_body(struct response *r, struct document *document,
          const struct verdict *verdict)
 {
@@ -119,9 +119,7 @@ add_body(struct response *r, struct document *document,
     r->body = *chosen;
     if (verdict->status == 206)
         r->body = body_part(*chosen, verdict->first, verdict->size);
-    if (r->body)
-        *chosen = NULL;
-    return r->body != NULL;
+    *chosen = NULL;
 }
 
 static void
@@ -203,10 +201,8 @@ answer_document(struct request *rq, struct opening *o)
                         (unsigned long long)verdict.first,
                         (unsigned long long)(verdict.first + verdict.size - 1),
                         (unsigned long long)validators.size);
-    if (add_body(&r, document, &verdict))
-        request_answer(rq, &r);
-    else
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
+    add_body(&r, document, &verdict);
+    request_answer(rq, &r);
 }
 
 static void

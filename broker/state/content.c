@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/state/contentrows.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
 
@@ -96,13 +97,11 @@ enum status
 content_open(struct content **content, const char *dir, const char *epoch,
              struct problem *why)
 {
-    struct content *c = calloc(1, sizeof(*c));
+    struct content *c = memory_new(1, sizeof(*c));
     struct problem reason = {""};
     bool is_ours;
     enum status rc;
 
-    if (!c)
-        return problem_memory(why);
     snprintf(c->rows.dir, sizeof(c->rows.dir), "%s", dir);
     buf_init(&c->texts, GATHER_MAX);
     buf_init(&c->lent, FRAGMENT_MAX);

@@ -7,6 +7,7 @@
 
 #include "base/db.h"
 #include "broker/state/resources.h"
+#include "proto/memory.h"
 
 /* Rows per step. */
 #define STEP_ROWS 10000
@@ -147,13 +148,11 @@ enum status
 resource_diff_open(struct resource_diff **difference, const char *dir,
                    const char *name, struct problem *why)
 {
-    struct resource_diff *d = calloc(1, sizeof(*d));
+    struct resource_diff *d = memory_new(1, sizeof(*d));
     char path[UPLOAD_FILE_PATH_MAX];
     bool is_taken;
     enum status rc;
 
-    if (!d)
-        return problem_memory(why);
     buf_init(&d->deleted, FRAGMENT_MAX);
     snprintf(d->work, sizeof(d->work), "%s/%s.work", dir, name);
     rc = upload_file_path(dir, name, path, &is_taken);

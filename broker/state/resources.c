@@ -32,6 +32,7 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/position.h"
@@ -695,13 +696,11 @@ enum status
 resources_open(struct resources **resources, const char *dir, const char *epoch,
                struct problem *why)
 {
-    struct resources *r = calloc(1, sizeof(*r));
+    struct resources *r = memory_new(1, sizeof(*r));
     struct problem reason = {""};
     bool is_ours;
     enum status rc;
 
-    if (!r)
-        return problem_memory(why);
     snprintf(r->path, sizeof(r->path), "%s/" RESOURCES_FILE, dir);
     init_batch(&r->batch, GATHER_MAX);
     rc = open_file(r, &r->state, &is_ours, &reason);

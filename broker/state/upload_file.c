@@ -13,6 +13,7 @@
 #include "base/db.h"
 #include "base/file.h"
 #include "broker/state/resources.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/fragment.h"
 
 /* Blocks */
@@ -222,12 +223,10 @@ enum status
 upload_file_begin(struct upload_file **staging, const char *dir,
                   const char *name, struct problem *why)
 {
-    struct upload_file *s = calloc(1, sizeof(*s));
+    struct upload_file *s = memory_new(1, sizeof(*s));
     char path[UPLOAD_FILE_PATH_MAX];
     enum status rc;
 
-    if (!s)
-        return problem_memory(why);
     snprintf(s->dir, sizeof(s->dir), "%s", dir);
     snprintf(s->name, sizeof(s->name), "%s", name);
     rc = file_make_dirs(dir, why);
@@ -361,7 +360,7 @@ upload_file_add(struct upload_file *s, const struct block *b,
 
     if (b->n == 0)
         return STATUS_OK;
-    keyed = calloc(b->n, sizeof(*keyed));
+    keyed = memory_new(b->n, sizeof(*keyed));
     if (!keyed)
         return problem_memory(why);
     rc = db_exec(&s->db, "BEGIN", why);

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/log/batch.h"
+#include "proto/memory.h"
 
 /* A commit begins here, so that no write touches a page with entries of an
  * earlier commit. */
@@ -130,16 +131,11 @@ segments_add(struct segments *s, uint32_t number, uint64_t live,
     return append(s, number, live, why);
 }
 
-/* Without memory the file stays, and the next start finds it. */
 static void
 add_spare(struct segments *s, uint32_t number)
 {
-    uint32_t *all = ONE_MORE(s->spares, &s->spare_capacity, s->n_spares);
-
-    if (!all)
-        return;
-    s->spares = all;
-    all[s->n_spares++] = number;
+    s->spares = ONE_MORE(s->spares, &s->spare_capacity, s->n_spares);
+    s->spares[s->n_spares++] = number;
 }
 
 enum status
@@ -319,7 +315,7 @@ static enum status
 write_entries(struct segments *s, const struct commit *commit, size_t n_batches,
               struct problem *why)
 {
-    struct iovec *pieces = malloc(n_batches * sizeof(*pieces));
+    struct iovec *pieces = memory_room(n_batches * sizeof(*pieces));
     size_t n = 0;
     int failed;
 

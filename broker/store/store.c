@@ -17,6 +17,7 @@
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"
 #include "broker/store/store_rows.h"
+#include "proto/memory.h"
 
 /*
  * With less free room the log refuses posts, so that acts that free room still
@@ -471,12 +472,10 @@ enum status
 store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
            struct problem *why)
 {
-    struct store *s = calloc(1, sizeof(*s));
+    struct store *s = memory_new(1, sizeof(*s));
     struct problem reason = {""};
     enum status rc;
 
-    if (!s)
-        return problem_memory(why);
     s->ops = store_queries_ops;
     s->ops.load = store_load;
     s->ops.place = store_place;

@@ -200,7 +200,7 @@ read_segment(sqlite3_stmt *q, int segments, struct batch **batch,
     enum status rc = STATUS_OK;
 
     *batch = b;
-    if (!b || batch_reserve(b, size, 0))
+    if (batch_reserve(b, size, 0))
         return problem_memory(why);
     if (segment_read_at(segments, &place, size, b->bytes, why) ||
         batch_append_in_place(b, size, &digest, why))
