@@ -9,6 +9,7 @@
 #include "broker/journal/pg_streams.h"
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
+#include "proto/memory.h"
 
 /* For a connection, and for an answer: a post that gets no turn is refused
  * within two seconds. */
@@ -86,11 +87,9 @@ enum status
 membership_open(struct membership **membership, const struct config *config,
                 struct problem *why)
 {
-    struct membership *c = calloc(1, sizeof(*c));
+    struct membership *c = memory_new(1, sizeof(*c));
     enum status rc = STATUS_OK;
 
-    if (!c)
-        return problem_memory(why);
     c->options = (struct pg_options){
         .address = config->cluster,
         .broker = config->cluster_name,

@@ -227,8 +227,7 @@ contents_end(struct content_claim *claim, uint64_t last)
 
 struct content_claim *
 claims_ended(struct claims *c,
-             bool (*may_end)(const struct content_claim *claim, void *user),
-             void *user)
+             bool (*may_end)(const struct content_claim *claim))
 {
     struct content_claim *found = NULL;
     struct list *node, *next;
@@ -238,7 +237,7 @@ claims_ended(struct claims *c,
         struct content_claim *claim =
             list_entry(node, struct content_claim, node);
 
-        if (claim->has_ended && may_end(claim, user)) {
+        if (claim->has_ended && may_end(claim)) {
             list_remove(node);
             found = claim;
             break;

@@ -131,10 +131,8 @@ add_found_resources(struct archive *a, const char *path, struct problem *why)
 static bool
 may_be_list(const char *name)
 {
-    size_t size = strlen(name);
-
-    return (size > 4 && !strcmp(name + size - 4, ".xml")) ||
-           (size > 7 && !strcmp(name + size - 7, ".xml.gz"));
+    return slice_ends(slice_of(name), ".xml") ||
+           slice_ends(slice_of(name), ".xml.gz");
 }
 
 static enum status

@@ -322,14 +322,6 @@ take_database(struct backup *b, const char *path, struct problem *why)
 
 /* Folders of the data directory */
 
-static bool
-ends_with(const char *name, const char *end)
-{
-    size_t size = strlen(name), n = strlen(end);
-
-    return size > n && !strcmp(name + size - n, end);
-}
-
 typedef enum status name_fn(struct backup *b, const char *name,
                             struct problem *why);
 
@@ -371,12 +363,13 @@ take_upload(struct backup *b, const char *path, struct problem *why)
     static const char whole[] = ".whole", taken[] = ".taken";
     char other[PATH_MAX], from[PATH_MAX];
 
-    if (!ends_with(path, whole) && !ends_with(path, taken))
+    if (!slice_ends(slice_of(path), whole) &&
+        !slice_ends(slice_of(path), taken))
         return STATUS_OK;
     name_source(b, path, from);
     if (!access(from, F_OK))
         return take_database(b, path, why);
-    if (ends_with(path, taken))
+    if (slice_ends(slice_of(path), taken))
         return STATUS_OK; /* its changes are in the log */
     snprintf(other, sizeof(other), "%.*s%s",
              (int)(strlen(path) - strlen(whole)), path, taken);
@@ -388,7 +381,7 @@ take_upload(struct backup *b, const char *path, struct problem *why)
 static enum status
 take_if_database(struct backup *b, const char *path, struct problem *why)
 {
-    return ends_with(path, ".db") && strcmp(path, LOG_FILE) != 0
+    return slice_ends(slice_of(path), ".db") && strcmp(path, LOG_FILE) != 0
                ? take_database(b, path, why)
                : STATUS_OK;
 }
@@ -508,7 +501,8 @@ on_list(const char *name, uint64_t number, void *user, struct problem *why)
 static enum status
 take_part(struct backup *b, const char *path, struct problem *why)
 {
-    return ends_with(path, ".new") ? STATUS_OK : take_file(b, path, NULL, why);
+    return slice_ends(slice_of(path), ".new") ? STATUS_OK
+                                              : take_file(b, path, NULL, why);
 }
 
 /* A former generation may be gone already. */

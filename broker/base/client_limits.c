@@ -178,12 +178,6 @@ clients_limit_of_each(const struct clients *c, enum client_kind kind)
 }
 
 uint64_t
-clients_limit_of_all(const struct clients *c, enum client_kind kind)
-{
-    return load_relaxed(&c->all[kind]);
-}
-
-uint64_t
 clients_held(const struct clients *c, enum client_kind kind)
 {
     return load_relaxed(&c->held[kind]);

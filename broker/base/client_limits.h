@@ -127,8 +127,6 @@ void clients_limit_all(struct clients *clients, enum client_kind kind,
                        uint64_t most);
 uint64_t clients_limit_of_each(const struct clients *clients,
                                enum client_kind kind);
-uint64_t clients_limit_of_all(const struct clients *clients,
-                              enum client_kind kind);
 
 /* Sets how much a client may use in a second; 0: no limit. */
 void clients_limit_rate(struct clients *clients, enum client_rate rate,

@@ -1,5 +1,6 @@
 #include "broker/builds/zip_writer.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -89,12 +90,6 @@ zip_writer_plan_add(struct zip_writer_plan *plan, uint64_t limit,
 
 #define EXTENSION_MAX 8
 
-static char
-lower_letter(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* Copies an extension in small letters, terminated. Returns false if `text` is
  * none. */
 static bool
@@ -103,7 +98,7 @@ take_extension(char to[EXTENSION_MAX + 1], struct slice text)
     if (text.size == 0 || text.size > EXTENSION_MAX)
         return false;
     for (size_t i = 0; i < text.size; i++) {
-        char c = lower_letter(text.data[i]);
+        char c = (char)tolower((unsigned char)text.data[i]);
 
         if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9'))
             return false;

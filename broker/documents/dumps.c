@@ -170,11 +170,8 @@ static enum status
 open_kept(const struct document_wish *wish, enum generation_file file,
           uint64_t part, struct document *document, struct problem *why)
 {
-    enum status rc;
+    enum status rc = generation_document_check(wish, why);
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
-    rc = generation_document_check(wish, why);
     if (rc)
         return rc;
     rc = file == GENERATION_PACKAGE

@@ -131,9 +131,10 @@ generation_document_check(const struct document_wish *wish, struct problem *why)
     struct generation kept;
     enum status rc;
 
-    if (wish->number > all->last || wish->number < wish->head.start_list)
-        return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
-    if (wish->number == all->ordered.number)
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN;
+    if (wish->number > all->last || wish->number < wish->head.start_list ||
+        wish->number == all->ordered.number)
         return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
     if (generation_document_has(wish, wish->number, 1))
         return STATUS_OK;

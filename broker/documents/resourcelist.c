@@ -265,34 +265,17 @@ resourcelist_current_open(const struct document_wish *wish,
     return STATUS_OK;
 }
 
-enum status
-resourcelist_part_open(const struct document_wish *wish,
-                       struct document *document, struct problem *why)
-{
-    enum status rc;
-
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
-    rc = generation_document_check(wish, why);
-    if (!rc)
-        rc = open_form(wish, wish->number, wish->last, document, why);
-    if (!rc)
-        document->is_final = true;
-    return rc;
-}
-
-/* Opens an immutable generation. */
+/* Opens an immutable generation, or its part `wish->last`. */
 enum status
 resourcelist_generation_open(const struct document_wish *wish,
                              struct document *document, struct problem *why)
 {
-    enum status rc;
+    enum status rc = generation_document_check(wish, why);
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
-    rc = generation_document_check(wish, why);
     if (!rc)
-        rc = open_generation(wish, wish->number, document, why);
+        rc = wish->last
+                 ? open_form(wish, wish->number, wish->last, document, why)
+                 : open_generation(wish, wish->number, document, why);
     if (!rc)
         document->is_final = true;
     return rc;

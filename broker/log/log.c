@@ -539,7 +539,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (!rc)
         rc = submit_filed(log, filing.set, &file, why);
     if (!rc || rc == STATUS_GONE)
-        backlog_take(&log->backlog, file.info.bytes);
+        backlog_add(&log->backlog, -(int64_t)file.info.bytes);
     if (rc == STATUS_GONE) {
         rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
         goto out;

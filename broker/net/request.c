@@ -475,12 +475,6 @@ request_charge(struct request *rq)
     rq->is_charged = true;
 }
 
-struct slice
-request_id(const struct request *rq)
-{
-    return rq->id;
-}
-
 void
 request_set_route(struct request *rq, const void *route, const char *pattern)
 {

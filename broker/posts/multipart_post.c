@@ -449,7 +449,7 @@ count_arrived(struct multipart_post *c, uint64_t bytes)
     if (bytes > c->announced)
         bytes = c->announced;
     c->announced -= bytes;
-    contents_arrived(c->contents, bytes);
+    contents_announce(c->contents, -bytes);
 }
 
 /* Checks that the disk has room for the whole body, beside the other posts. The

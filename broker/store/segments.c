@@ -92,8 +92,9 @@ find(const struct segments *s, uint32_t number)
                                compare_numbers);
 }
 
-static enum status
-append(struct segments *s, uint32_t number, uint64_t live, struct problem *why)
+enum status
+segments_add(struct segments *s, uint32_t number, uint64_t live,
+             struct problem *why)
 {
     struct segment *all;
 
@@ -122,13 +123,6 @@ segments_check(const char *dir, uint32_t number, struct problem *why)
                          ", which has entries, is missing",
                          number)
                : STATUS_OK;
-}
-
-enum status
-segments_add(struct segments *s, uint32_t number, uint64_t live,
-             struct problem *why)
-{
-    return append(s, number, live, why);
 }
 
 static void
@@ -256,7 +250,7 @@ begin_segment(struct segments *s, struct problem *why)
         return problem_errno(why, "cannot make the segment", name);
     rc = file_sync_dir(s->dir_fd, why);
     if (!rc)
-        rc = append(s, s->last + 1, 0, why);
+        rc = segments_add(s, s->last + 1, 0, why);
     if (rc) { /* the next start finds the file */
         close(fd);
         return rc;

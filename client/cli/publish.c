@@ -145,14 +145,6 @@ read_all(FILE *f, char **text, size_t *size)
     return false;
 }
 
-static bool
-ends_with(const char *name, const char *end)
-{
-    size_t size = strlen(name);
-
-    return size >= strlen(end) && !strcmp(name + size - strlen(end), end);
-}
-
 static const char xml_type[] = "application/xml";
 static const char json_type[] = "application/json";
 static const char ndjson_type[] = "application/x-ndjson";
@@ -169,11 +161,12 @@ type_of(const char *told, const char *name, const char *text, size_t size)
         return ndjson_type;
     if (told)
         return strcmp(told, "json") ? NULL : json_type;
-    if (ends_with(name, ".xml"))
+    if (slice_ends(slice_of(name), ".xml"))
         return xml_type;
-    if (ends_with(name, ".json"))
+    if (slice_ends(slice_of(name), ".json"))
         return json_type;
-    if (ends_with(name, ".ndjson") || ends_with(name, ".jsonl"))
+    if (slice_ends(slice_of(name), ".ndjson") ||
+        slice_ends(slice_of(name), ".jsonl"))
         return ndjson_type;
 
     if (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
