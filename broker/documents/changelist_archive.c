@@ -14,14 +14,9 @@
  * declare a part immutable to caches: it names lists under the present public
  * URL (R-264), and a list may be dropped.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "broker/documents/listing.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
-#include "proto/memory.h"
 
 static struct parts
 parts_now(const struct document_wish *wish)
@@ -123,30 +118,6 @@ write_part(struct buf *text, const struct document_wish *wish,
     return STATUS_OK;
 }
 
-static void
-write_header(struct buf *text, const struct document_wish *wish)
-{
-    const char *url = registry_public_url(wish->registry);
-    struct link_text up =
-        link_to(url, LINK_CAPABILITYLIST, wish->set->name, NULL, 0);
-    struct link_text latest =
-        link_to(url, LINK_LATEST, wish->set->name, NULL, 0);
-    const struct document_link links[] = {
-        {"up", link_slice(&up), NULL},
-        {"last", link_slice(&latest), NULL},
-    };
-    const struct document_head head = {
-        .root = DOCUMENT_SITEMAPINDEX,
-        .capability = CAP_CHANGELIST_ARCHIVE,
-        .links = links,
-        .n_links = 2,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-    };
-
-    document_header(text, &head);
-}
-
 static enum status
 open_index(const struct document_wish *wish, struct document *document,
            struct problem *why)
@@ -158,7 +129,10 @@ open_index(const struct document_wish *wish, struct document *document,
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     buf_init(&text, DOCUMENT_BYTES_MAX);
-    write_header(&text, wish);
+    document_begin(&text, wish, DOCUMENT_SITEMAPINDEX, CAP_CHANGELIST_ARCHIVE,
+                   DATETIME_NONE, "last",
+                   link_to(registry_public_url(wish->registry), LINK_LATEST,
+                           wish->set->name, NULL, 0));
     for (uint64_t next = wish->head.first_list; !rc && next < wish->head.list;)
         rc = write_part(&text, wish, &parts, &next);
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
