@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
@@ -433,6 +435,34 @@ fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
                : run_broker(config, argc, argv);
 }
 
+/* Blocks of OpenSSL: without memory SHA256() would leave a digest unset, and
+ * none of its callers could trust it. */
+
+static void *
+take_block(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return memory_room(size);
+}
+
+static void
+free_block(void *block, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    free(block);
+}
+
+static void *
+resize_block(void *block, size_t size, const char *file, int line)
+{
+    if (size > 0)
+        return memory_grow(block, 1, size);
+    free_block(block, file, line);
+    return NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -443,6 +473,7 @@ main(int argc, char **argv)
     int result;
 
     memory_end_without_small("tidingsd");
+    CRYPTO_set_mem_functions(take_block, resize_block, free_block);
     command_table_begin();
     hide_memory(true);
     if (argc > 1 && *argv[1] != '-')

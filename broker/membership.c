@@ -88,7 +88,7 @@ membership_open(struct membership **membership, const struct config *config,
                 struct problem *why)
 {
     struct membership *c = memory_new(1, sizeof(*c));
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     c->options = (struct pg_options){
         .address = config->cluster,
@@ -99,8 +99,7 @@ membership_open(struct membership **membership, const struct config *config,
         .is_unsafe = config->cluster_unsafe,
         .patience_us = PATIENCE_US,
     };
-    if (!rc)
-        rc = pg_make_instance(c->instance, why);
+    rc = pg_make_instance(c->instance, why);
     if (!rc)
         rc = pg_journal_open(&c->journal, &c->options, config->data,
                              config->cluster_keep, why);

@@ -99,7 +99,7 @@ is_failed(const struct changes *changes)
 
 /* Adds a link to the last change. */
 static void
-add_link(struct changes *changes, const struct link *link, struct slice path)
+add_link(struct changes *changes, const struct link *link)
 {
     struct td_link told = {
         .rel = add_text(changes, link->rel),
@@ -109,7 +109,7 @@ add_link(struct changes *changes, const struct link *link, struct slice path)
         .length = link->length,
         .pri = link->pri,
         .modified = add_time(changes, link->modified_us, false),
-        .path = add_text(changes, path),
+        .path = add_text(changes, link->path),
     };
 
     if (changes->list.failed || !changes->list.size)
@@ -136,7 +136,7 @@ changes_add(struct changes *changes, const struct change *change)
 
     buf_add(&changes->list, &told, sizeof(told));
     for (size_t i = 0; i < change->n_links; i++)
-        add_link(changes, &change->links[i], SLICE(""));
+        add_link(changes, &change->links[i]);
     return is_failed(changes) ? NULL : last_of(changes);
 }
 
@@ -254,8 +254,7 @@ change_batch_add(struct change_batch *batch, const struct filter *filter,
                  const struct document_entry *entry, bool is_change,
                  const char *file)
 {
-    struct link links[CHANGE_LINKS_MAX];
-    struct change change = document_change(entry, links);
+    struct change change = entry->change;
     struct slice text = SLICE("");
     struct td_change *told;
     struct fragment f;
@@ -272,7 +271,6 @@ change_batch_add(struct change_batch *batch, const struct filter *filter,
                    : write_json(&batch->line, &change, is_change);
     }
 
-    change.n_links = 0; /* below, with their paths */
     told = changes_add(&batch->changes, &change);
     if (!told)
         return STATUS_MEMORY;
@@ -282,8 +280,6 @@ change_batch_add(struct change_batch *batch, const struct filter *filter,
     told->text_size = text.size;
     if (file)
         told->file = add_text(&batch->changes, slice_of(file));
-    for (size_t i = 0; i < entry->n_links && i < CHANGE_LINKS_MAX; i++)
-        add_link(&batch->changes, &links[i], entry->links[i].path);
     return is_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
 }
 

@@ -9,7 +9,6 @@
 /* Where the next parts go; all NULL: they are only measured. */
 struct copier {
     struct link *links;
-    struct document_link *document_links;
     struct attribute *attributes;
     char *text;
     size_t size; /* of the parts so far */
@@ -48,24 +47,18 @@ copy_attributes(struct copier *to, const struct attribute **attributes,
 }
 
 static void
-copy_link(struct copier *to, struct document_link link, struct link same)
+copy_link(struct copier *to, struct link link)
 {
     copy_text(to, &link.rel);
     copy_text(to, &link.href);
     copy_text(to, &link.type);
     copy_text(to, &link.hash);
     copy_text(to, &link.path);
-    same.rel = link.rel;
-    same.href = link.href;
-    same.type = link.type;
-    same.hash = link.hash;
-    copy_text(to, &same.encoding);
-    copy_attributes(to, &same.attributes, same.n_attributes);
-    to->size += sizeof(link) + sizeof(same);
-    if (to->links) {
-        *to->document_links++ = link;
-        *to->links++ = same;
-    }
+    copy_text(to, &link.encoding);
+    copy_attributes(to, &link.attributes, link.n_attributes);
+    to->size += sizeof(link);
+    if (to->links)
+        *to->links++ = link;
 }
 
 static struct document_entry
@@ -74,7 +67,6 @@ copy_entry(struct copier *to, const struct document_entry *from)
     struct document_entry entry = *from;
     struct change *c = &entry.change;
 
-    entry.links = to->document_links;
     c->links = to->links;
     copy_text(to, &c->loc);
     copy_text(to, &c->changefreq);
@@ -87,8 +79,8 @@ copy_entry(struct copier *to, const struct document_entry *from)
     copy_text(to, &entry.capability);
     copy_text(to, &entry.path);
     copy_attributes(to, &c->attributes, c->n_attributes);
-    for (size_t i = 0; i < from->n_links; i++)
-        copy_link(to, from->links[i], from->change.links[i]);
+    for (size_t i = 0; i < c->n_links; i++)
+        copy_link(to, from->change.links[i]);
     to->size += sizeof(entry);
     return entry;
 }
@@ -121,10 +113,8 @@ entry_copy_new(const struct document_entry *from, size_t size)
     if (!copy)
         return NULL;
     to.links = (struct link *)(void *)(copy + 1);
-    to.document_links =
-        (struct document_link *)(void *)(to.links + from->n_links);
     to.attributes =
-        (struct attribute *)(void *)(to.document_links + from->n_links);
+        (struct attribute *)(void *)(to.links + from->change.n_links);
     to.text = (char *)(to.attributes + count_attributes(&from->change));
     *copy = copy_entry(&to, from);
     return copy;

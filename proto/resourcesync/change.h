@@ -13,12 +13,10 @@
 
 #include "proto/datetime.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/vocab.h"
 #include "proto/slice.h"
 #include "proto/status.h"
-
-/* No length given. */
-#define LENGTH_NONE UINT64_MAX
 
 /* Most links of an entry; most foreign attributes of it and its links together;
  * and the longest name of a namespace, in bytes, which the JSON form repeats
@@ -46,9 +44,13 @@ struct link {
     struct slice hash; /* normalised list; empty if none */
     struct slice type;
     struct slice encoding;
-    int64_t modified_us; /* or DATETIME_NONE */
-    uint64_t length;     /* or LENGTH_NONE */
-    uint32_t pri;        /* 1 to 999999; 0: none */
+    int64_t modified_us;  /* or DATETIME_NONE */
+    uint64_t length;      /* or LENGTH_NONE */
+    uint32_t pri;         /* 1 to 999999; 0: none */
+    struct slice path;    /* of a manifest (R-020); only document_read.h reads
+                             it, and the digest */
+    struct digest digest; /* td:digest, of a link "prev" */
+    bool has_digest;
     const struct attribute *attributes;
     size_t n_attributes;
 };

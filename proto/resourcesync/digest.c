@@ -96,20 +96,6 @@ digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d)
     hex_write(to + sizeof(DIGEST_PREFIX) - 1, d->bytes, DIGEST_SIZE);
 }
 
-/* The value of a hexadecimal digit plus one; 0 for everything else. */
-static const unsigned char hex[256] = {
-    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,
-    ['6'] = 7,  ['7'] = 8,  ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
-    ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16, ['A'] = 11, ['B'] = 12,
-    ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
-};
-
-static int
-value_of(char c)
-{
-    return (int)hex[(unsigned char)c] - 1;
-}
-
 /* Not 0 if a byte is no hexadecimal digit. Bytes below 128 plus 128 - c have
  * their high bit set exactly if they are c or more. */
 static inline uint64_t
@@ -134,10 +120,10 @@ digest_read(struct slice text, struct digest *d)
     if (text.size != DIGEST_TEXT_SIZE || !slice_starts(text, DIGEST_PREFIX))
         return STATUS_INVALID;
     for (size_t i = 0; i < DIGEST_SIZE; i++, p += 2) {
-        int high = value_of(p[0]);
-        int low = value_of(p[1]);
+        unsigned high = hex_value(p[0]);
+        unsigned low = hex_value(p[1]);
 
-        if (high < 0 || low < 0)
+        if (high > 15 || low > 15)
             return STATUS_INVALID;
         result.bytes[i] = (uint8_t)(high << 4 | low);
     }

@@ -11,11 +11,13 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/change.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
 #define DIGEST_SIZE 32
+
+/* No length given. */
+#define LENGTH_NONE UINT64_MAX
 
 struct digest {
     uint8_t bytes[DIGEST_SIZE];

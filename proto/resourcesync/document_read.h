@@ -12,7 +12,8 @@
  * section 3.1). A document of Tidings names its resources exactly: their loc
  * stays, whatever its scheme. The reader ignores foreign elements. It refuses:
  * no XML, a DOCTYPE, another root, the namespaces of 2012 (R-407), more than
- * the limits of xml.h. input_formats.h is the strict reader of posts.
+ * the limits of xml.h. list_read.h is
+ * the same reader, strict for posts.
  *
  * A text whose first line is a URL of http or https is a list of URLs, one on
  * each line; "#" begins a comment. In a feed (RSS, Atom) an item is an entry:
@@ -58,27 +59,11 @@ struct document_head {
     struct list_report report;
 };
 
-/* An rs:ln of the root or of an entry; missing values are empty. Lent until the
- * function returns. */
-struct document_link {
-    struct slice rel; /* unchanged: perhaps several words */
-    struct slice href;
-    struct slice type;
-    struct slice hash;
-    struct slice path;
-    uint64_t length; /* or LENGTH_NONE */
-    uint32_t pri;    /* 0: none */
-    int64_t modified_us;
-    struct digest digest; /* td:digest, of a link "prev" */
-    bool has_digest;
-};
-
 /* <url> or <sitemap>, a line, an item of a feed. Lent until the function
  * returns. */
 struct document_entry {
     bool has_kind;        /* rs:md change=: change.kind says which */
-    struct change change; /* loc, datetime, lastmod, hash, length, type,
-                             encoding, seq, tags; links as in `links` */
+    struct change change; /* without a kind, an update */
     int64_t when_us;      /* its event time: datetime, else lastmod, else
                              DATETIME_NONE */
     struct slice capability;
@@ -86,19 +71,13 @@ struct document_entry {
     int64_t at_us, completed_us, from_us, until_us;
     struct digest digest; /* td:digest, of a list that an index names */
     bool has_digest;
-    const struct document_link *links;
-    size_t n_links;
 };
 
-/* Returns the change of an entry for writers, with its links in `links`, to
- * which it points; without a kind it is an update. */
-struct change document_change(const struct document_entry *entry,
-                              struct link links[CHANGE_LINKS_MAX]);
-
 struct document_events {
-    /* Each returns 0 to go on; another status ends the reading with it. NULL is
-     * allowed. */
-    enum status (*on_link)(const struct document_link *link, void *user);
+    /* on_link gets the links of the root, which have a rel and an href; a rel
+     * is unchanged, perhaps several words. Each returns 0 to go on; another
+     * status ends the reading with it. NULL is allowed. */
+    enum status (*on_link)(const struct link *link, void *user);
     enum status (*on_entry)(const struct document_entry *entry,
                             const struct document_head *head, void *user);
 };

@@ -10,7 +10,7 @@ void
 entry_init(struct entry *entry)
 {
     /* Not the arrays: their memory is touched when there is something in it. */
-    entry->has_kind = false;
+    entry->has_kind = entry->is_of_message = entry->is_lent = false;
     entry->n_attributes = 0;
     change_init(&entry->change);
     arena_init(&entry->arena, ENTRY_BYTES_MAX);
@@ -28,7 +28,7 @@ void
 entry_clear(struct entry *entry)
 {
     change_init(&entry->change);
-    entry->has_kind = false;
+    entry->has_kind = entry->is_lent = false;
     entry->n_attributes = 0;
     arena_clear(&entry->arena);
 }
@@ -80,15 +80,6 @@ entry_copy(struct entry *entry, struct slice text, struct slice *copy,
         memcpy(to, text.data, text.size);
     *copy = (struct slice){to, text.size};
     return STATUS_OK;
-}
-
-enum status
-entry_text(struct entry *entry, const char *name, struct slice text,
-           struct slice *copy, struct problem *why)
-{
-    if (text.size == 0)
-        return problem(why, STATUS_INVALID, "%s: empty", name);
-    return entry_copy(entry, text, copy, why);
 }
 
 enum status
@@ -169,9 +160,12 @@ entry_attribute(struct entry *entry, struct entry_attributes to,
 enum status
 entry_length(struct slice text, uint64_t *length, struct problem *why)
 {
-    if (!number_read(text, length) || *length > INT64_MAX)
+    uint64_t number;
+
+    if (!number_read(text, &number) || number > INT64_MAX)
         return problem_quoting(why, STATUS_INVALID,
                                "length: not a number of bytes", text);
+    *length = number;
     return STATUS_OK;
 }
 

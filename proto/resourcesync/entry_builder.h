@@ -19,6 +19,9 @@
 struct entry {
     struct change change;
     bool has_kind;
+    bool is_of_message;  /* its M_SEQ and M_SOURCE_DATETIME count */
+    bool is_lent;        /* text is not copied: whoever reads it keeps it until
+                            the entry was handed over; entry_clear forgets it */
     size_t n_attributes; /* used of `attributes`, by all elements */
     struct arena arena;
     struct buf hash; /* the list being normalised */
@@ -51,11 +54,6 @@ void entry_clear(struct entry *entry);
 /* A copy of `text`, which may be empty. */
 MUST_CHECK enum status entry_copy(struct entry *entry, struct slice text,
                                   struct slice *copy, struct problem *why);
-
-/* A copy of the value of `name`, which must not be empty. */
-MUST_CHECK enum status entry_text(struct entry *entry, const char *name,
-                                  struct slice text, struct slice *copy,
-                                  struct problem *why);
 
 MUST_CHECK enum status entry_kind(struct entry *entry, struct slice text,
                                   struct problem *why);

@@ -8,32 +8,56 @@ enum entry_member
 entry_member_of(struct slice name)
 {
     switch (name.size) {
+    case 2:
+        return IS("at") ? M_AT : IS("ns") ? M_NS : M_NONE;
     case 3:
         return IS("loc")   ? M_LOC
                : IS("rel") ? M_REL
                : IS("pri") ? M_PRI
                : IS("seq") ? M_SEQ
+               : IS("set") ? M_SET
+               : IS("now") ? M_NOW
                            : M_NONE;
     case 4:
         return IS("hash")   ? M_HASH
                : IS("type") ? M_TYPE
                : IS("href") ? M_HREF
                : IS("tags") ? M_TAGS
+               : IS("last") ? M_LAST
+               : IS("from") ? M_FROM
+               : IS("path") ? M_PATH
+               : IS("name") ? M_NAME
+               : IS("next") ? M_NEXT
                             : M_NONE;
     case 5:
-        return IS("links") ? M_LINKS : M_NONE;
+        return IS("links")   ? M_LINKS
+               : IS("epoch") ? M_EPOCH
+               : IS("after") ? M_AFTER
+               : IS("until") ? M_UNTIL
+               : IS("value") ? M_VALUE
+                             : M_NONE;
     case 6:
-        return IS("change") ? M_CHANGE : IS("length") ? M_LENGTH : M_NONE;
+        return IS("change")   ? M_CHANGE
+               : IS("length") ? M_LENGTH
+               : IS("digest") ? M_DIGEST
+                              : M_NONE;
     case 7:
-        return IS("lastmod") ? M_LASTMOD : M_NONE;
+        return IS("lastmod") ? M_LASTMOD : IS("changes") ? M_CHANGES : M_NONE;
     case 8:
         return IS("datetime")   ? M_DATETIME
                : IS("encoding") ? M_ENCODING
                : IS("priority") ? M_PRIORITY
                : IS("modified") ? M_MODIFIED
                                 : M_NONE;
+    case 9:
+        return IS("completed")   ? M_COMPLETED
+               : IS("heartbeat") ? M_HEARTBEAT
+                                 : M_NONE;
     case 10:
-        return IS("changefreq") ? M_CHANGEFREQ : M_NONE;
+        return IS("changefreq")   ? M_CHANGEFREQ
+               : IS("capability") ? M_CAPABILITY
+               : IS("attributes") ? M_ATTRIBUTES
+                                  : M_NONE;
     case 14:
         return IS("sourceDatetime") ? M_SOURCE_DATETIME : M_NONE;
     default:
@@ -43,62 +67,104 @@ entry_member_of(struct slice name)
 
 #undef IS
 
-static bool
-set_text(struct slice *to, struct slice value)
-{
-    *to = value;
-    return value.size > 0;
-}
-
-bool
+enum status
 entry_set(struct entry *entry, struct link *link, enum entry_member member,
-          struct slice value, bool is_message)
+          const char *name, struct slice value, struct problem *why)
 {
     struct change *change = &entry->change;
+    struct slice *to;
     uint64_t seq;
 
     switch (member) {
     case M_LOC:
-        return set_text(&change->loc, value);
+        to = &change->loc;
+        break;
     case M_CHANGEFREQ:
-        return set_text(&change->changefreq, value);
+        to = &change->changefreq;
+        break;
     case M_PRIORITY:
-        return set_text(&change->priority, value);
+        to = &change->priority;
+        break;
     case M_REL:
-        return set_text(&link->rel, value);
+        to = &link->rel;
+        break;
     case M_HREF:
-        return set_text(&link->href, value);
+        to = &link->href;
+        break;
     case M_TYPE:
-        return set_text(link ? &link->type : &change->type, value);
+        to = link ? &link->type : &change->type;
+        break;
     case M_ENCODING:
-        return set_text(link ? &link->encoding : &change->encoding, value);
+        to = link ? &link->encoding : &change->encoding;
+        break;
     case M_CHANGE:
-        return !entry_kind(entry, value, NULL);
+        return entry_kind(entry, value, why);
     case M_LASTMOD:
-        return !entry_lastmod(value, change, NULL);
+        return entry_lastmod(value, change, why);
     case M_DATETIME:
-        return !entry_time("", value, &change->datetime_us, NULL);
+        return entry_time(name, value, &change->datetime_us, why);
     case M_MODIFIED:
-        return !entry_time("", value, &link->modified_us, NULL);
+        return entry_time(name, value, &link->modified_us, why);
     case M_SOURCE_DATETIME:
-        return !is_message || !entry_time("", value, &change->source_us, NULL);
+        return entry->is_of_message
+                   ? entry_time(name, value, &change->source_us, why)
+                   : STATUS_OK;
     case M_LENGTH:
-        return !entry_length(value, link ? &link->length : &change->length,
-                             NULL);
+        return entry_length(value, link ? &link->length : &change->length, why);
     case M_PRI:
-        return !entry_pri(value, &link->pri, NULL);
+        return entry_pri(value, &link->pri, why);
     case M_SEQ:
         if (!number_read(value, &seq))
-            return false;
-        if (is_message)
+            return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", name,
+                           problem_quote(value).text);
+        if (entry->is_of_message)
             change->seq = seq;
-        return true;
+        return STATUS_OK;
     case M_HASH:
-        return !entry_hash(entry, value, link ? &link->hash : &change->hash,
-                           NULL);
+        return entry_hash(entry, value, link ? &link->hash : &change->hash,
+                          why);
     case M_TAGS:
-        return !entry_tags(entry, value, NULL);
+        return entry_tags(entry, value, why);
     default:
-        return false;
+        return STATUS_INVALID;
+    }
+    *to = value;
+    if (value.size == 0)
+        return problem(why, STATUS_INVALID, "%s: empty", name);
+    return entry->is_lent ? STATUS_OK : entry_copy(entry, value, to, why);
+}
+
+bool
+coverage_set(struct coverage *coverage, enum entry_member member,
+             struct slice value)
+{
+    switch (member) {
+    case M_SET:
+        if (!set_name_is_valid(value))
+            return false;
+        memcpy(coverage->set, value.data, value.size);
+        return true;
+    case M_EPOCH:
+        if (!epoch_is_valid(value))
+            return false;
+        memcpy(coverage->epoch, value.data, EPOCH_SIZE);
+        return true;
+    case M_AFTER:
+        return number_read(value, &coverage->after);
+    case M_LAST:
+        return number_read(value, &coverage->last);
+    case M_FROM:
+        return !datetime_read(value, &coverage->from_us);
+    case M_UNTIL:
+        return !datetime_read(value, &coverage->until_us);
+    case M_NOW:
+        return !datetime_read(value, &coverage->now_us);
+    case M_DIGEST:
+        coverage->has_digest = !digest_read(value, &coverage->digest);
+        return coverage->has_digest;
+    case M_HEARTBEAT:
+        return seconds_read(value, &coverage->heartbeat_us);
+    default:
+        return true;
     }
 }

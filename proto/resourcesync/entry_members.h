@@ -1,22 +1,24 @@
 /*
- * entry_members.h - the members of an entry, as scanners (scanning.h) set them.
+ * entry_members.h - what documents say of an entry and of themselves, and THE
+ * conversion of such a member into a change or a coverage.
  *
- * entry_builder.h copies the text of a member; these functions lend it from the
- * caller, who keeps it until the entry was handed over. They say only whether a
- * value is good: the reader of the format reads a bad one again, and says why.
+ * Every reader finds a member by its name here and hands over the value as
+ * text; no format has a conversion of its own.
  */
 #ifndef PROTO_RESOURCESYNC_ENTRY_MEMBERS_H
 #define PROTO_RESOURCESYNC_ENTRY_MEMBERS_H
 
 #include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/position.h"
 
-/* Names as in JSON; most of them are names in XML, too. */
+/* Names as in JSON; most of them are names in XML, too. Those of an entry come
+ * first. */
 enum entry_member {
     M_NONE, /* not known */
     M_LOC,
     M_CHANGE,
     M_DATETIME,
-    M_SOURCE_DATETIME,
+    M_SOURCE_DATETIME, /* td:datetime */
     M_LASTMOD,
     M_CHANGEFREQ,
     M_PRIORITY,
@@ -30,23 +32,52 @@ enum entry_member {
     M_HASH,
     M_LENGTH,
     M_TYPE,
-    M_ENCODING
+    M_ENCODING,
+    M_ATTRIBUTES,
+    M_NS,
+    M_NAME,
+    M_VALUE,
+    M_SET,
+    M_EPOCH,
+    M_AFTER,
+    M_LAST,
+    M_FROM,
+    M_UNTIL,
+    M_DIGEST,
+    M_NOW,
+    M_HEARTBEAT,
+    M_NEXT,
+    M_CHANGES,
+    M_CAPABILITY,
+    M_AT,
+    M_COMPLETED,
+    M_PATH,
+    N_MEMBERS
 };
 
-/* Members that both a change and a link have, and those of a link, as bits. */
-#define ENTRY_COMMON_MEMBERS \
-    (1u << M_HASH | 1u << M_LENGTH | 1u << M_TYPE | 1u << M_ENCODING)
-#define ENTRY_LINK_MEMBERS                                             \
-    (ENTRY_COMMON_MEMBERS | 1u << M_REL | 1u << M_HREF | 1u << M_PRI | \
-     1u << M_MODIFIED)
+#define MEMBER_BIT(member) (UINT64_C(1) << (member))
+
+/* Members that both a change and a link have, and those of each, as bits. */
+#define ENTRY_COMMON_MEMBERS                                          \
+    (MEMBER_BIT(M_HASH) | MEMBER_BIT(M_LENGTH) | MEMBER_BIT(M_TYPE) | \
+     MEMBER_BIT(M_ENCODING))
+#define ENTRY_CHANGE_MEMBERS \
+    (ENTRY_COMMON_MEMBERS | MEMBER_BIT(M_CHANGE) | MEMBER_BIT(M_DATETIME))
+#define ENTRY_LINK_MEMBERS                                           \
+    (ENTRY_COMMON_MEMBERS | MEMBER_BIT(M_REL) | MEMBER_BIT(M_HREF) | \
+     MEMBER_BIT(M_PRI) | MEMBER_BIT(M_MODIFIED))
 
 enum entry_member entry_member_of(struct slice name);
 
 /* Sets a member of `link`, which has it, or of the change if that is NULL. A
- * hash and tags are lists as in XML; M_LINKS is the caller's. `is_message`:
- * M_SEQ and M_SOURCE_DATETIME count. False: the value is bad. */
-MUST_CHECK bool entry_set(struct entry *entry, struct link *link,
-                          enum entry_member member, struct slice value,
-                          bool is_message);
+ * hash and tags are lists as in XML; M_LINKS is the caller's. `name`: the
+ * member's in a problem. STATUS_INVALID: the value is bad; STATUS_MEMORY. */
+MUST_CHECK enum status entry_set(struct entry *entry, struct link *link,
+                                 enum entry_member member, const char *name,
+                                 struct slice value, struct problem *why);
+
+/* Sets a member of what a document says of the log. False: the value is bad. */
+MUST_CHECK bool coverage_set(struct coverage *coverage,
+                             enum entry_member member, struct slice value);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "proto/number.h"
 #include "proto/resourcesync/document_write.h"
-#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/entry_members.h"
 #include "proto/resourcesync/vocab.h"
 
 /* The text around the parts that readers look for (fragment.h has a whole
@@ -456,38 +456,41 @@ read_foreign(struct element *e, struct slice name, struct slice value)
     return rc ? rc : entry_attribute(e->entry, e->common.attributes, &a, NULL);
 }
 
+/* Lends the value where nothing had to be escaped. */
 static enum status
-read_link_attribute(struct element *e, struct slice name, struct slice value)
+read_attribute(struct element *e, struct slice name, struct slice value)
 {
-    if (slice_is(name, "rel"))
-        return unescape_text(e->entry, value, &e->link->rel);
-    if (slice_is(name, "href"))
-        return unescape_text(e->entry, value, &e->link->href);
-    if (slice_is(name, "modified"))
-        return datetime_read(value, &e->link->modified_us);
-    if (slice_is(name, "pri"))
-        return entry_pri(value, &e->link->pri, NULL);
-    return read_foreign(e, name, value);
-}
+    bool is_ours = slice_starts(name, "td:");
+    struct slice plain = {name.data + 3 * is_ours, name.size - 3 * is_ours};
+    enum entry_member member = entry_member_of(plain);
+    uint64_t known =
+        e->link ? is_ours ? 0 : ENTRY_LINK_MEMBERS
+        : is_ours
+            ? MEMBER_BIT(M_SEQ) | MEMBER_BIT(M_DATETIME) | MEMBER_BIT(M_TAGS)
+            : ENTRY_CHANGE_MEMBERS | MEMBER_BIT(M_CAPABILITY);
+    enum status rc;
 
-static enum status
-read_md_attribute(struct element *e, struct slice name, struct slice value)
-{
-    struct change *change = &e->entry->change;
-
-    if (slice_is(name, "change"))
-        return entry_kind(e->entry, value, NULL);
-    if (slice_is(name, "datetime"))
-        return datetime_read(value, &change->datetime_us);
-    if (slice_is(name, "td:seq"))
-        return number_read(value, &change->seq) ? STATUS_OK : STATUS_MALFORMED;
-    if (slice_is(name, "td:datetime"))
-        return datetime_read(value, &change->source_us);
-    if (slice_is(name, "td:tags"))
-        return unescape_text(e->entry, value, &change->tags);
-    if (slice_is(name, "capability"))
-        return unescape_text(e->entry, value, &change->capability);
-    return read_foreign(e, name, value);
+    if (!(known & MEMBER_BIT(member)))
+        return read_foreign(e, name, value);
+    rc = unescape_text(e->entry, value, &value);
+    if (rc)
+        return rc;
+    switch (member) {
+    case M_HASH: /* the list is normalised, as the tags are */
+        *e->common.hash = value;
+        return STATUS_OK;
+    case M_TAGS:
+        e->entry->change.tags = value;
+        return STATUS_OK;
+    case M_CAPABILITY:
+        e->entry->change.capability = value;
+        return STATUS_OK;
+    case M_DATETIME:
+        member = is_ours ? M_SOURCE_DATETIME : M_DATETIME;
+        /* fall through */
+    default:
+        return entry_set(e->entry, e->link, member, "", value, NULL);
+    }
 }
 
 /* Reads the attributes of an element, and moves `rest` past its end. */
@@ -499,18 +502,7 @@ read_element(struct entry *entry, struct link *link, struct slice *rest)
     enum status rc = STATUS_OK;
 
     while (!rc && next_attribute(rest, &name, &value))
-        if (slice_is(name, "hash"))
-            *e.common.hash = value;
-        else if (slice_is(name, "length"))
-            rc = entry_length(value, e.common.length, NULL);
-        else if (slice_is(name, "type"))
-            rc = unescape_text(entry, value, e.common.type);
-        else if (slice_is(name, "encoding"))
-            rc = unescape_text(entry, value, e.common.encoding);
-        else if (link)
-            rc = read_link_attribute(&e, name, value);
-        else
-            rc = read_md_attribute(&e, name, value);
+        rc = read_attribute(&e, name, value);
     if (!rc && !SKIP(rest, "/>"))
         rc = STATUS_MALFORMED;
     return rc;
@@ -566,6 +558,7 @@ fragment_read(struct entry *entry, struct slice fragment)
     enum status rc;
 
     entry_clear(entry);
+    entry->is_of_message = entry->is_lent = true;
     rc = read_fragment(entry, fragment);
     if (!rc && (entry->change.loc.size == 0 || entry->change.seq == 0 ||
                 !entry->has_kind))

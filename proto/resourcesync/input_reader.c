@@ -42,6 +42,7 @@ input_reader_new(const struct format *format, enum input_use use,
     reader->user = user;
     buf_init(&reader->pending, ENTRY_BYTES_MAX);
     entry_init(&reader->entry);
+    reader->entry.is_of_message = use == INPUT_MESSAGE;
     begin_input(reader);
     reader->state = format->parser->open(reader);
     if (!reader->state) {

@@ -12,7 +12,7 @@
 
 #include "proto/buf.h"
 #include "proto/http/idempotency_key.h"
-#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/entry_members.h"
 #include "proto/resourcesync/input_formats.h"
 
 /* What a format does. `parser` is what `open` gave. */

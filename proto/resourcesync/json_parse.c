@@ -90,7 +90,8 @@ report_event(struct json_parse *json, enum json_event event, struct slice text)
 {
     json->since = 0;
     json->last = yajl_get_bytes_consumed(json->yajl);
-    json->rc = json->on_event(json->user, event, text, json->why);
+    if (json->on_event)
+        json->rc = json->on_event(json->user, event, text, json->why);
     return json->rc;
 }
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "proto/memory.h"
-#include "proto/number.h"
+#include "proto/resourcesync/entry_members.h"
 #include "proto/resourcesync/input_reader.h"
 #include "proto/resourcesync/json_parse.h"
 #include "proto/resourcesync/json_scan.h"
@@ -22,56 +22,12 @@
 
 /* Members and their values */
 
-/* Which value of an object is meant. */
-enum member_id {
-    M_LOC,
-    M_CHANGE,
-    M_DATETIME,
-    M_SOURCE_DATETIME,
-    M_LASTMOD,
-    M_HASH,
-    M_LENGTH,
-    M_TYPE,
-    M_ENCODING,
-    M_CHANGEFREQ,
-    M_PRIORITY,
-    M_TAGS,
-    M_LINKS,
-    M_ATTRIBUTES,
-    M_SEQ,
-    M_REL,
-    M_HREF,
-    M_PRI,
-    M_MODIFIED,
-    M_NS,
-    M_NAME,
-    M_VALUE,
-    M_SET,
-    M_EPOCH,
-    M_AFTER,
-    M_LAST,
-    M_FROM,
-    M_UNTIL,
-    M_DIGEST,
-    M_NOW,
-    M_HEARTBEAT,
-    M_NEXT,
-    M_CHANGES
-};
-
 /* Values a member may have; a set, because priority is a string or a number. */
 enum {
     IS_STRING = 1 << JSON_STRING,
     IS_NUMBER = 1 << JSON_NUMBER,
     IS_OBJECT = 1 << JSON_OBJECT,
     IS_ARRAY = 1 << JSON_ARRAY
-};
-
-struct member {
-    const char *name;
-    size_t size;
-    enum member_id id;
-    unsigned values;
 };
 
 /* The objects whose members are known, and the rest of the places where a value
@@ -90,12 +46,68 @@ enum place {
     PLACE_ATTRIBUTE
 };
 
-/* The members of `place` (none: an array, or a place for any member) and its
- * name in a problem. */
-struct json_place {
-    const struct member *members;
-    size_t n;
+/* Its name in a problem. */
+static const char *const place_names[] = {
+    [PLACE_TOP] = "the document",
+    [PLACE_OBJECT] = "the document",
+    [PLACE_CHANGES] = "changes",
+    [PLACE_MESSAGE] = "the message",
+    [PLACE_CHANGE] = "the change",
+    [PLACE_HASH] = "hash",
+    [PLACE_TAGS] = "tags",
+    [PLACE_LINKS] = "links",
+    [PLACE_LINK] = "the link",
+    [PLACE_ATTRIBUTES] = "attributes",
+    [PLACE_ATTRIBUTE] = "the attribute",
+};
+
+/* Places of members. */
+enum {
+    IN_MESSAGE = 1 << PLACE_MESSAGE,
+    IN_CHANGE = 1 << PLACE_CHANGE,
+    IN_LINK = 1 << PLACE_LINK,
+    IN_ATTRIBUTE = 1 << PLACE_ATTRIBUTE
+};
+
+/* What JSON has of entry_members.h. */
+static const struct member {
     const char *name;
+    unsigned values;
+    unsigned places;
+} members[N_MEMBERS] = {
+    [M_LOC] = {"loc", IS_STRING, IN_CHANGE},
+    [M_CHANGE] = {"change", IS_STRING, IN_CHANGE},
+    [M_DATETIME] = {"datetime", IS_STRING, IN_CHANGE},
+    [M_SOURCE_DATETIME] = {"sourceDatetime", IS_STRING, IN_CHANGE},
+    [M_LASTMOD] = {"lastmod", IS_STRING, IN_CHANGE},
+    [M_CHANGEFREQ] = {"changefreq", IS_STRING, IN_CHANGE},
+    [M_PRIORITY] = {"priority", IS_STRING | IS_NUMBER, IN_CHANGE},
+    [M_TAGS] = {"tags", IS_ARRAY, IN_CHANGE},
+    [M_LINKS] = {"links", IS_ARRAY, IN_CHANGE},
+    [M_SEQ] = {"seq", IS_NUMBER, IN_CHANGE},
+    [M_REL] = {"rel", IS_STRING, IN_LINK},
+    [M_HREF] = {"href", IS_STRING, IN_LINK},
+    [M_PRI] = {"pri", IS_NUMBER, IN_LINK},
+    [M_MODIFIED] = {"modified", IS_STRING, IN_LINK},
+    [M_HASH] = {"hash", IS_OBJECT, IN_CHANGE | IN_LINK},
+    [M_LENGTH] = {"length", IS_NUMBER, IN_CHANGE | IN_LINK},
+    [M_TYPE] = {"type", IS_STRING, IN_CHANGE | IN_LINK},
+    [M_ENCODING] = {"encoding", IS_STRING, IN_CHANGE | IN_LINK},
+    [M_ATTRIBUTES] = {"attributes", IS_ARRAY, IN_CHANGE | IN_LINK},
+    [M_NS] = {"ns", IS_STRING, IN_ATTRIBUTE},
+    [M_NAME] = {"name", IS_STRING, IN_ATTRIBUTE},
+    [M_VALUE] = {"value", IS_STRING, IN_ATTRIBUTE},
+    [M_SET] = {"set", IS_STRING, IN_MESSAGE},
+    [M_EPOCH] = {"epoch", IS_STRING, IN_MESSAGE},
+    [M_AFTER] = {"after", IS_NUMBER, IN_MESSAGE},
+    [M_LAST] = {"last", IS_NUMBER, IN_MESSAGE},
+    [M_FROM] = {"from", IS_STRING, IN_MESSAGE},
+    [M_UNTIL] = {"until", IS_STRING, IN_MESSAGE},
+    [M_DIGEST] = {"digest", IS_STRING, IN_MESSAGE},
+    [M_NOW] = {"now", IS_STRING, IN_MESSAGE},
+    [M_HEARTBEAT] = {"heartbeat", IS_NUMBER, IN_MESSAGE},
+    [M_NEXT] = {"next", IS_STRING, IN_MESSAGE},
+    [M_CHANGES] = {"changes", IS_ARRAY, IN_MESSAGE},
 };
 
 /* The objects that take the values. */
@@ -105,194 +117,43 @@ struct json_target {
     struct attribute attribute; /* likewise */
 };
 
-#define MEMBER(name, id, values)                 \
-    {                                            \
-        (name), sizeof(name) - 1, (id), (values) \
-    }
-
-static const struct member change_members[] = {
-    MEMBER("loc", M_LOC, IS_STRING),
-    MEMBER("change", M_CHANGE, IS_STRING),
-    MEMBER("datetime", M_DATETIME, IS_STRING),
-    MEMBER("lastmod", M_LASTMOD, IS_STRING),
-    MEMBER("hash", M_HASH, IS_OBJECT),
-    MEMBER("length", M_LENGTH, IS_NUMBER),
-    MEMBER("type", M_TYPE, IS_STRING),
-    MEMBER("encoding", M_ENCODING, IS_STRING),
-    MEMBER("changefreq", M_CHANGEFREQ, IS_STRING),
-    MEMBER("priority", M_PRIORITY, IS_STRING | IS_NUMBER),
-    MEMBER("tags", M_TAGS, IS_ARRAY),
-    MEMBER("links", M_LINKS, IS_ARRAY),
-    MEMBER("attributes", M_ATTRIBUTES, IS_ARRAY),
-    MEMBER("seq", M_SEQ, IS_NUMBER),
-    MEMBER("sourceDatetime", M_SOURCE_DATETIME, IS_STRING),
-};
-
-static const struct member link_members[] = {
-    MEMBER("rel", M_REL, IS_STRING),
-    MEMBER("href", M_HREF, IS_STRING),
-    MEMBER("pri", M_PRI, IS_NUMBER),
-    MEMBER("modified", M_MODIFIED, IS_STRING),
-    MEMBER("hash", M_HASH, IS_OBJECT),
-    MEMBER("length", M_LENGTH, IS_NUMBER),
-    MEMBER("type", M_TYPE, IS_STRING),
-    MEMBER("encoding", M_ENCODING, IS_STRING),
-    MEMBER("attributes", M_ATTRIBUTES, IS_ARRAY),
-};
-
-static const struct member attribute_members[] = {
-    MEMBER("ns", M_NS, IS_STRING),
-    MEMBER("name", M_NAME, IS_STRING),
-    MEMBER("value", M_VALUE, IS_STRING),
-};
-
-static const struct member message_members[] = {
-    MEMBER("set", M_SET, IS_STRING),
-    MEMBER("epoch", M_EPOCH, IS_STRING),
-    MEMBER("after", M_AFTER, IS_NUMBER),
-    MEMBER("last", M_LAST, IS_NUMBER),
-    MEMBER("from", M_FROM, IS_STRING),
-    MEMBER("until", M_UNTIL, IS_STRING),
-    MEMBER("digest", M_DIGEST, IS_STRING),
-    MEMBER("now", M_NOW, IS_STRING),
-    MEMBER("heartbeat", M_HEARTBEAT, IS_NUMBER),
-    MEMBER("next", M_NEXT, IS_STRING),
-    MEMBER("changes", M_CHANGES, IS_ARRAY),
-};
-
-static const struct json_place json_places[] = {
-
-#define MEMBERS(array) (array), sizeof(array) / sizeof((array)[0])
-    [PLACE_TOP] = {NULL, 0, "the document"},
-    [PLACE_OBJECT] = {NULL, 0, "the document"},
-    [PLACE_CHANGES] = {NULL, 0, "changes"},
-    [PLACE_MESSAGE] = {MEMBERS(message_members), "the message"},
-    [PLACE_CHANGE] = {MEMBERS(change_members), "the change"},
-    [PLACE_HASH] = {NULL, 0, "hash"},
-    [PLACE_TAGS] = {NULL, 0, "tags"},
-    [PLACE_LINKS] = {NULL, 0, "links"},
-    [PLACE_LINK] = {MEMBERS(link_members), "the link"},
-    [PLACE_ATTRIBUTES] = {NULL, 0, "attributes"},
-    [PLACE_ATTRIBUTE] = {MEMBERS(attribute_members), "the attribute"},
-};
-
-#undef MEMBERS
-
 static enum status
-bad_value(const struct member *member, struct slice text, struct problem *why)
+json_message_value(struct json_target *target, enum entry_member member,
+                   struct slice text, struct problem *why)
 {
-    return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", member->name,
+    const struct input_reader *reader = target->reader;
+    const char *name = members[member].name;
+    bool is_interval = member == M_FROM || member == M_UNTIL;
+    int64_t us;
+
+    /* Posted again, it covers nothing of the set it is posted to; in between
+     * what times its entries are is as true as ever. */
+    if (!input_reader_is_for_messages(reader) && !is_interval)
+        return STATUS_OK;
+    /* The caller took earlier entries for the source's own. */
+    if (member == M_EPOCH && reader->takes_message && reader->n_entries > 0)
+        return problem(why, STATUS_INVALID,
+                       "epoch: behind the changes, not before them");
+    if (coverage_set(&target->reader->coverage, member, text))
+        return STATUS_OK;
+    if (is_interval || member == M_NOW)
+        return entry_time(name, text, &us, why);
+    return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", name,
                    problem_quote(text).text);
 }
 
 static enum status
-json_message_value(struct json_target *target, const struct member *member,
-                   struct slice text, struct problem *why)
+json_attribute_value(struct json_target *target, enum entry_member member,
+                     struct slice text, struct problem *why)
 {
-    const struct input_reader *reader = target->reader;
-    struct coverage *coverage = &target->reader->coverage;
-    bool is_good = true;
+    struct attribute *attribute = &target->attribute;
+    struct slice *to = member == M_NS     ? &attribute->ns
+                       : member == M_NAME ? &attribute->name
+                                          : &attribute->value;
 
-    /* Posted again, it covers nothing of the set it is posted to; in between
-     * what times its entries are is as true as ever. */
-    if (!input_reader_is_for_messages(reader) && member->id != M_FROM &&
-        member->id != M_UNTIL)
-        return STATUS_OK;
-
-    switch (member->id) {
-    case M_SET:
-        is_good = set_name_is_valid(text);
-        if (is_good)
-            memcpy(coverage->set, text.data, text.size);
-        break;
-    case M_EPOCH:
-        /* The caller took earlier entries for the source's own. */
-        if (reader->takes_message && reader->n_entries > 0)
-            return problem(why, STATUS_INVALID,
-                           "epoch: behind the changes, not before them");
-        is_good = epoch_is_valid(text);
-        if (is_good)
-            memcpy(coverage->epoch, text.data, EPOCH_SIZE);
-        break;
-    case M_AFTER:
-        is_good = number_read(text, &coverage->after);
-        break;
-    case M_LAST:
-        is_good = number_read(text, &coverage->last);
-        break;
-    case M_FROM:
-        return entry_time("from", text, &coverage->from_us, why);
-    case M_UNTIL:
-        return entry_time("until", text, &coverage->until_us, why);
-    case M_DIGEST:
-        is_good = !digest_read(text, &coverage->digest);
-        coverage->has_digest = is_good;
-        break;
-    case M_NOW:
-        return entry_time("now", text, &coverage->now_us, why);
-    case M_HEARTBEAT:
-        is_good = seconds_read(text, &coverage->heartbeat_us);
-        break;
-    default: /* next: where to go on is not what was said */
-        break;
-    }
-    return is_good ? STATUS_OK : bad_value(member, text, why);
-}
-
-static enum status
-json_change_value(struct json_target *target, const struct member *member,
-                  struct slice text, struct problem *why)
-{
-    struct entry *entry = &target->reader->entry;
-    struct change *change = &entry->change;
-    struct entry_common common = entry_common(entry, target->link);
-    bool is_message = target->reader->use == INPUT_MESSAGE;
-    uint64_t seq;
-
-    switch (member->id) {
-    case M_LOC:
-        return entry_text(entry, "loc", text, &change->loc, why);
-    case M_CHANGE:
-        return entry_kind(entry, text, why);
-    case M_DATETIME:
-        return entry_time("datetime", text, &change->datetime_us, why);
-    case M_SOURCE_DATETIME:
-        if (!is_message)
-            return STATUS_OK;
-        return entry_time("sourceDatetime", text, &change->source_us, why);
-    case M_LASTMOD:
-        return entry_lastmod(text, change, why);
-    case M_LENGTH:
-        return entry_length(text, common.length, why);
-    case M_TYPE:
-        return entry_text(entry, "type", text, common.type, why);
-    case M_ENCODING:
-        return entry_text(entry, "encoding", text, common.encoding, why);
-    case M_CHANGEFREQ:
-        return entry_text(entry, "changefreq", text, &change->changefreq, why);
-    case M_PRIORITY:
-        return entry_text(entry, "priority", text, &change->priority, why);
-    case M_SEQ:
-        if (!number_read(text, &seq))
-            return bad_value(member, text, why);
-        if (is_message)
-            change->seq = seq;
-        return STATUS_OK;
-    case M_REL:
-        return entry_text(entry, "rel", text, &target->link->rel, why);
-    case M_HREF:
-        return entry_text(entry, "href", text, &target->link->href, why);
-    case M_PRI:
-        return entry_pri(text, &target->link->pri, why);
-    case M_MODIFIED:
-        return entry_time("modified", text, &target->link->modified_us, why);
-    case M_NS:
-        return entry_text(entry, "ns", text, &target->attribute.ns, why);
-    case M_NAME:
-        return entry_text(entry, "name", text, &target->attribute.name, why);
-    default: /* an attribute's value, which may be empty */
-        return entry_copy(entry, text, &target->attribute.value, why);
-    }
+    if (text.size == 0 && member != M_VALUE)
+        return problem(why, STATUS_INVALID, "%s: empty", members[member].name);
+    return entry_copy(&target->reader->entry, text, to, why);
 }
 
 /* Objects and arrays */
@@ -313,8 +174,8 @@ json_change_value(struct json_target *target, const struct member *member,
  */
 struct level {
     enum place place;
-    uint32_t seen;               /* members of this object, a bit each */
-    const struct member *member; /* awaits its value; NULL: none */
+    uint64_t seen;            /* members of this object, a bit each */
+    enum entry_member member; /* awaits its value; M_NONE: none */
 };
 
 /*
@@ -384,34 +245,20 @@ on_hash_key(struct json_read *j, struct slice name, struct problem *why)
     return STATUS_OK;
 }
 
-static bool
-is_called(const struct member *member, struct slice name)
+/* The member of `place` with that name; M_NONE: it has none. */
+static enum entry_member
+find_member(enum place place, struct slice name)
 {
-    return name.size == member->size && name.data[0] == member->name[0] &&
-           !memcmp(name.data, member->name, name.size);
-}
+    enum entry_member member = entry_member_of(name);
 
-/* The member of `place` with that name; NULL: it has none. `last` is the one
- * before it (NULL: it is the first): most often it is the next of the table. */
-static const struct member *
-find_member(enum place place, const struct member *last, struct slice name)
-{
-    const struct member *members = json_places[place].members;
-    const struct member *end = members + json_places[place].n;
-
-    if (last && last + 1 < end && is_called(last + 1, name))
-        return last + 1;
-    for (const struct member *m = members; m < end; m++)
-        if (is_called(m, name))
-            return m;
-    return NULL;
+    return members[member].places & 1u << place ? member : M_NONE;
 }
 
 static enum status
 refuse_member(const char *name, enum place place, struct problem *why)
 {
     return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s", name,
-                   json_places[place].name);
+                   place_names[place]);
 }
 
 static enum status
@@ -432,14 +279,14 @@ begin_change(struct json_read *j, struct problem *why)
 static enum status
 decide_member(struct json_read *j, struct slice name, struct problem *why)
 {
-    if (find_member(PLACE_MESSAGE, NULL, name)) {
+    if (find_member(PLACE_MESSAGE, name)) {
         j->level->place = PLACE_MESSAGE;
         j->has_unknown = false;
         return STATUS_OK;
     }
     if (!(j->target.reader->takes_message ||
           j->target.reader->ignores_unknown) ||
-        find_member(PLACE_CHANGE, NULL, name))
+        find_member(PLACE_CHANGE, name))
         return begin_change(j, why);
     if (!j->has_unknown)
         j->unknown = problem_quote(name);
@@ -470,8 +317,7 @@ static enum status
 on_key(struct json_read *j, struct slice name, struct problem *why)
 {
     struct level *level = j->level;
-    const struct member *member;
-    uint32_t bit;
+    enum entry_member member;
 
     if (level->place == PLACE_HASH)
         return on_hash_key(j, name, why);
@@ -487,13 +333,12 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
         if (rc || level->place == PLACE_OBJECT)
             return rc;
     }
-    member = find_member(level->place, level->member, name);
+    member = find_member(level->place, name);
     if (member) {
-        bit = 1u << (member - json_places[level->place].members);
-        if (level->seen & bit)
+        if (level->seen & MEMBER_BIT(member))
             return problem(why, STATUS_INVALID, "%s: given twice",
-                           member->name);
-        level->seen |= bit;
+                           members[member].name);
+        level->seen |= MEMBER_BIT(member);
         level->member = member;
         return STATUS_OK;
     }
@@ -512,12 +357,13 @@ wrong_value(struct json_read *j, enum json_event event, struct problem *why)
         [JSON_STRING] = "a string",           [JSON_NUMBER] = "a number",
         [JSON_OTHER] = "true, false or null",
     };
-    const struct member *member = j->level->member;
+    enum entry_member member = j->level->member;
+    bool is_object = 1 << j->level->place &
+                     (IN_MESSAGE | IN_CHANGE | IN_LINK | IN_ATTRIBUTE);
 
     return problem(why, STATUS_INVALID, "%s: must not %s %s",
-                   member ? member->name : json_places[j->level->place].name,
-                   json_places[j->level->place].members ? "be" : "hold",
-                   names[event]);
+                   member ? members[member].name : place_names[j->level->place],
+                   is_object ? "be" : "hold", names[event]);
 }
 
 static void
@@ -551,7 +397,7 @@ on_object(struct json_read *j, struct problem *why)
         return STATUS_OK;
     case PLACE_CHANGE:
     case PLACE_LINK:
-        if (j->level->member && j->level->member->id == M_HASH) {
+        if (j->level->member == M_HASH) {
             buf_clear(&j->list);
             go_down(j, PLACE_HASH);
             return STATUS_OK;
@@ -566,15 +412,15 @@ on_object(struct json_read *j, struct problem *why)
 static enum status
 on_array(struct json_read *j, struct problem *why)
 {
-    const struct member *member = j->level->member;
+    enum entry_member member = j->level->member;
 
     if (j->level->place == PLACE_TOP) {
         go_down(j, PLACE_CHANGES);
         return STATUS_OK;
     }
-    if (!member || !(member->values & IS_ARRAY))
+    if (!(members[member].values & IS_ARRAY))
         return wrong_value(j, JSON_ARRAY, why);
-    switch (member->id) {
+    switch (member) {
     case M_CHANGES:
         go_down(j, PLACE_CHANGES);
         return input_reader_interval(j->target.reader, why);
@@ -672,7 +518,7 @@ static enum status
 on_value(struct json_read *j, enum json_event event, struct slice text,
          struct problem *why)
 {
-    const struct member *member = j->level->member;
+    enum entry_member member = j->level->member;
 
     if (j->level->place == PLACE_TAGS && event == JSON_STRING)
         return add_tag(j, text, why);
@@ -680,11 +526,14 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
         return add_digits(j, text, why);
     if (member && event == JSON_OTHER && slice_is(text, "null"))
         return STATUS_OK;
-    if (!member || !(member->values & 1u << event))
+    if (!(members[member].values & 1u << event))
         return wrong_value(j, event, why);
     if (j->level->place == PLACE_MESSAGE)
         return json_message_value(&j->target, member, text, why);
-    return json_change_value(&j->target, member, text, why);
+    if (j->level->place == PLACE_ATTRIBUTE)
+        return json_attribute_value(&j->target, member, text, why);
+    return entry_set(&j->target.reader->entry, j->target.link, member,
+                     members[member].name, text, why);
 }
 
 /* Reads the document's name, which has to be a key: visible ASCII. */
@@ -811,8 +660,7 @@ scan_entry(struct json_read *j, struct json_reading *r)
             return TOKEN_UNKNOWN;
         json_scan_spaces(r);
     }
-    return json_scan_change(&j->scan, r, &reader->entry,
-                            reader->use == INPUT_MESSAGE);
+    return json_scan_change(&j->scan, r, &reader->entry);
 }
 
 /* Takes the next entry off `*bytes`, or holds its beginning. */

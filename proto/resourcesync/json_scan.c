@@ -103,7 +103,6 @@ struct scanned {
     struct json_scan *scan;
     struct json_reading *r;
     struct entry *entry;
-    bool is_message;
 };
 
 static bool
@@ -188,8 +187,8 @@ static enum token read_links(struct scanned *s);
 static enum token
 read_value(struct scanned *s, enum entry_member member, struct link *link)
 {
-    bool is_of_link = 1u << member & ENTRY_LINK_MEMBERS;
-    bool is_common = 1u << member & ENTRY_COMMON_MEMBERS;
+    bool is_of_link = MEMBER_BIT(member) & ENTRY_LINK_MEMBERS;
+    bool is_common = MEMBER_BIT(member) & ENTRY_COMMON_MEMBERS;
     struct slice value;
     enum token token;
 
@@ -213,7 +212,7 @@ read_value(struct scanned *s, enum entry_member member, struct link *link)
     default:
         token = read_string(s->r, &value);
     }
-    return !token && !entry_set(s->entry, link, member, value, s->is_message)
+    return !token && entry_set(s->entry, link, member, "", value, NULL)
                ? TOKEN_UNKNOWN
                : token;
 }
@@ -223,7 +222,7 @@ static enum token
 read_object(struct scanned *s, struct link *link)
 {
     struct slice name;
-    unsigned seen = 0;
+    uint64_t seen = 0;
     bool is_end = false;
     enum token token = read_mark(s->r, '{');
 
@@ -233,9 +232,10 @@ read_object(struct scanned *s, struct link *link)
         token = read_string(s->r, &name);
         if (!token) {
             member = entry_member_of(name);
-            token = seen & 1u << member ? TOKEN_UNKNOWN : read_mark(s->r, ':');
+            token = seen & MEMBER_BIT(member) ? TOKEN_UNKNOWN
+                                              : read_mark(s->r, ':');
         }
-        seen |= 1u << member;
+        seen |= MEMBER_BIT(member);
         if (!token)
             token = read_value(s, member, link);
         if (!token)
@@ -262,11 +262,12 @@ read_links(struct scanned *s)
 
 enum token
 json_scan_change(struct json_scan *scan, struct json_reading *r,
-                 struct entry *entry, bool is_message)
+                 struct entry *entry)
 {
-    struct scanned s = {scan, r, entry, is_message};
+    struct scanned s = {scan, r, entry};
 
     entry_clear(entry);
+    entry->is_lent = true;
     scan->n_lists = 0;
     return read_object(&s, NULL);
 }

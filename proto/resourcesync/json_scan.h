@@ -40,10 +40,10 @@ void json_scan_reset(struct json_scan *scan);
 void json_scan_spaces(struct json_reading *r);
 
 /* Reads a change, from its "{" on, into `entry`, without the checks of
- * change_check. `is_message`: also what the stamp holds. The entry lends from
+ * change_check. The entry lends from
  * the input and from `scan`. Not TOKEN_TAKEN: `r` and `entry` are undefined. */
 enum token json_scan_change(struct json_scan *scan, struct json_reading *r,
-                            struct entry *entry, bool is_message);
+                            struct entry *entry);
 
 /* Returns the input to scan: `bytes`, or the held bytes with the first of these
  * behind them. Lent until the next call. */

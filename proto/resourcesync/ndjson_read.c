@@ -161,7 +161,7 @@ read_line(struct ndjson *n, struct slice *bytes, struct problem *why)
 static enum token
 scan_line(struct ndjson *n, struct json_reading *r)
 {
-    enum token token = json_scan_change(&n->scan, r, &n->reader->entry, false);
+    enum token token = json_scan_change(&n->scan, r, &n->reader->entry);
 
     if (r->n_lines > 0)
         return TOKEN_UNKNOWN;

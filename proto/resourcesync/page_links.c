@@ -89,7 +89,7 @@ struct feed {
 };
 
 static enum status
-on_feed_link(const struct document_link *link, void *user)
+on_feed_link(const struct link *link, void *user)
 {
     const struct feed *feed = user;
     enum document_kind kind = document_reader_head(feed->reader)->kind;

@@ -9,16 +9,17 @@ struct reading {
     const char *end;
     uint64_t n_lines;
     struct entry *entry;
-    bool is_message;
-    bool has_tidings; /* the prefix td */
-    unsigned seen;    /* elements of the entry; M_NONE: its rs:md */
+    struct xml_known known;
+    uint64_t seen; /* elements of the entry; M_NONE: its rs:md */
 };
 
-/* Marks the end of a text, and bytes that a text does not have as they are. */
+/* Marks the end of a text, and bytes that a text does not have as they are;
+ * "]]>" is no part of it, either. */
 static inline uint64_t
 find_in_text(uint64_t v)
 {
-    return scan_find_in_text(v) | swar_equal(v, '<');
+    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '&') |
+           swar_equal(v, ']') | swar_equal(v, '<');
 }
 
 /* Inline, so that a literal is compared as a number. */
@@ -36,7 +37,7 @@ read_literal(struct reading *r, struct slice literal)
 }
 
 /* True if there was some. */
-static bool
+static inline bool
 skip_blanks(struct reading *r)
 {
     const char *from = r->at;
@@ -44,7 +45,8 @@ skip_blanks(struct reading *r)
     for (; r->at < r->end; r->at++) {
         if (*r->at == '\n')
             r->n_lines++;
-        else if (*r->at != ' ' && *r->at != '\t')
+        else if (*r->at != ' ' && *r->at != '\t' &&
+                 (*r->at != '\r' || r->end - r->at < 2 || r->at[1] != '\n'))
             break;
     }
     return r->at > from;
@@ -96,15 +98,14 @@ read_characters(struct reading *r, uint64_t (*find)(uint64_t v), char stop,
 
 /* Sets a member that was not there before. */
 static enum token
-set_member(struct reading *r, struct link *link, unsigned *seen,
+set_member(struct reading *r, struct link *link, uint64_t *seen,
            enum entry_member member, struct slice value)
 {
-    if (*seen & 1u << member)
+    if (*seen & MEMBER_BIT(member))
         return TOKEN_UNKNOWN;
-    *seen |= 1u << member;
-    return entry_set(r->entry, link, member, value, r->is_message)
-               ? TOKEN_TAKEN
-               : TOKEN_UNKNOWN;
+    *seen |= MEMBER_BIT(member);
+    return entry_set(r->entry, link, member, "", value, NULL) ? TOKEN_UNKNOWN
+                                                              : TOKEN_TAKEN;
 }
 
 /* Reads the text of an element, from its start tag to its end tag. */
@@ -126,27 +127,24 @@ read_element(struct reading *r, struct slice start, struct slice end,
 
 /* An attribute of our own namespace. */
 static enum token
-set_tidings(struct reading *r, struct link *link, unsigned *seen,
+set_tidings(struct reading *r, struct link *link, uint64_t *seen,
             struct slice name, struct slice value)
 {
     enum entry_member member = entry_member_of(name);
 
     if (member == M_DATETIME)
         member = M_SOURCE_DATETIME;
-    if (!r->has_tidings || link ||
+    if (!r->known.td || link ||
         (member != M_TAGS && member != M_SEQ && member != M_SOURCE_DATETIME))
         return TOKEN_UNKNOWN;
-    if (member == M_SEQ && !r->is_message)
+    if (member == M_SEQ && !r->entry->is_of_message)
         value = SLICE("0"); /* nobody looks at it */
     return set_member(r, link, seen, member, value);
 }
 
-#define CHANGE_MEMBERS \
-    (ENTRY_COMMON_MEMBERS | 1u << M_CHANGE | 1u << M_DATETIME)
-
 /* Reads NAME="VALUE". */
 static enum token
-read_attribute(struct reading *r, struct link *link, unsigned *seen)
+read_attribute(struct reading *r, struct link *link, uint64_t *seen)
 {
     const char *from = r->at;
     struct slice name, value;
@@ -168,14 +166,15 @@ read_attribute(struct reading *r, struct link *link, unsigned *seen)
         return set_tidings(r, link, seen, name, value);
     }
     member = entry_member_of(name);
-    if (!(1u << member & (link ? ENTRY_LINK_MEMBERS : CHANGE_MEMBERS)))
+    if (!(MEMBER_BIT(member) &
+          (link ? ENTRY_LINK_MEMBERS : ENTRY_CHANGE_MEMBERS)))
         return TOKEN_UNKNOWN;
     return set_member(r, link, seen, member, value);
 }
 
 /* Reads the attributes and the end of <rs:md .../>, or of <rs:ln .../>. */
 static enum token
-read_attributes(struct reading *r, struct link *link, unsigned *seen)
+read_attributes(struct reading *r, struct link *link, uint64_t *seen)
 {
     for (;;) {
         bool is_apart = skip_blanks(r);
@@ -195,11 +194,11 @@ static enum token
 read_resourcesync(struct reading *r)
 {
     struct link *link;
-    unsigned seen = 0;
+    uint64_t seen = 0;
     enum token token = read_literal(r, SLICE("<rs:"));
 
-    if (token)
-        return token;
+    if (token || !r->known.rs)
+        return token ? token : TOKEN_UNKNOWN;
     if (r->at < r->end && *r->at == 'l') {
         token = read_literal(r, SLICE("ln"));
         if (!token && entry_link(r->entry, &link, NULL))
@@ -207,9 +206,9 @@ read_resourcesync(struct reading *r)
         return token ? token : read_attributes(r, link, &seen);
     }
     token = read_literal(r, SLICE("md"));
-    if (!token && r->seen & 1u << M_NONE) /* a second one */
+    if (!token && r->seen & MEMBER_BIT(M_NONE)) /* a second one */
         token = TOKEN_UNKNOWN;
-    r->seen |= 1u << M_NONE;
+    r->seen |= MEMBER_BIT(M_NONE);
     return token ? token : read_attributes(r, NULL, &seen);
 }
 
@@ -251,22 +250,22 @@ read_children(struct reading *r)
 
 enum token
 urlset_scan_entry(struct urlset_scan *scan, struct slice text,
-                  struct entry *entry, bool is_message, bool has_tidings,
-                  size_t *size, uint64_t *n_lines)
+                  struct entry *entry, struct xml_known known, size_t *size,
+                  uint64_t *n_lines)
 {
     struct reading r = {
         .scan = scan,
         .at = text.data,
         .end = text.data + text.size,
         .entry = entry,
-        .is_message = is_message,
-        .has_tidings = has_tidings,
+        .known = known,
     };
     enum token token = read_literal(&r, SLICE("<url>"));
 
     if (token)
         return token;
     entry_clear(entry);
+    entry->is_lent = true;
     scan->n_texts = 0;
     token = read_children(&r);
     *size = (size_t)(r.at - text.data);

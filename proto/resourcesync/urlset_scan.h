@@ -7,7 +7,7 @@
  * Elements in any order, each once, links as often as an entry may have them;
  * the prefixes rs and td, the sitemap's namespace without one; values in
  * quotes, and no attribute of another namespace. Any other entry is left,
- * unread, to xml_scan.h, token by token.
+ * unread, to libxml2.
  *
  * Measured: tests/bench/README.md, "Reading a post".
  */
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "proto/resourcesync/entry_builder.h"
-#include "proto/resourcesync/scanning.h"
+#include "proto/resourcesync/xml.h"
 
 struct urlset_scan {
     size_t n_texts;
@@ -26,11 +26,10 @@ struct urlset_scan {
 
 /* Reads the entry at the beginning of `text`, at most SCAN_TOKEN_MAX bytes,
  * into `entry`, without the checks of change_check; it lends from `text` and
- * from `scan`. `is_message`: also what the stamp holds. `has_tidings`: the
- * prefix td is declared. TOKEN_TAKEN: it has `*size` bytes and `*n_lines` line
- * feeds. Otherwise `entry` is undefined. */
+ * from `scan`. TOKEN_TAKEN: it has
+ * `*size` bytes and `*n_lines` line feeds. Otherwise `entry` is undefined. */
 enum token urlset_scan_entry(struct urlset_scan *scan, struct slice text,
-                             struct entry *entry, bool is_message,
-                             bool has_tidings, size_t *size, uint64_t *n_lines);
+                             struct entry *entry, struct xml_known known,
+                             size_t *size, uint64_t *n_lines);
 
 #endif

@@ -47,9 +47,9 @@ struct xml {
     bool has_root;       /* its root has begun */
     struct problem *why; /* of the present call */
 
-    bool is_scanning;  /* libxml2 has got nothing of this document */
-    size_t n_replayed; /* start tags that the scanner has reported before */
-    bool is_replayed;  /* likewise the end of the root */
+    bool is_scanning;      /* libxml2 has got nothing of this document */
+    bool is_root_replayed; /* the scanner has reported the root before */
+    bool is_replayed;      /* likewise its end */
     struct xml_scan scan;
 };
 
@@ -166,8 +166,8 @@ on_start(void *data, const xmlChar *name, const xmlChar *prefix,
     if (xml->rc)
         return;
     xml->has_root = true;
-    if (xml->n_replayed > 0) {
-        xml->n_replayed--;
+    if (xml->is_root_replayed) {
+        xml->is_root_replayed = false;
         xml->depth++;
         return;
     }
@@ -293,7 +293,7 @@ begin_document(struct xml *xml)
     xml->depth = 0;
     xml->has_root = false;
     xml->is_scanning = scanning_is_on();
-    xml->n_replayed = 0;
+    xml->is_root_replayed = false;
     xml->is_replayed = false;
     scan_reset(&xml->scan);
 
@@ -479,7 +479,7 @@ leave_scan(struct xml *xml)
     xml->is_scanning = false;
     if (scan->n_root > 0) {
         xml->n_first = 4;
-        xml->n_replayed = scan->place == SCAN_BEHIND ? 1 : scan->depth;
+        xml->is_root_replayed = scan->place != SCAN_BEGIN;
         xml->is_replayed = scan->place == SCAN_BEHIND;
         scan_replay(scan, parse_replay, xml);
         xml->context->input->line = (int)scan->line;

@@ -43,6 +43,11 @@ struct xml_element {
     size_t n_attributes;
 };
 
+/* Prefixes that the root declares as ours. */
+struct xml_known {
+    bool rs, td;
+};
+
 /* Events of the document. A status other than 0 ends the reading. Names
  * and values are lent until the function returns; names, until the reset. */
 struct xml_events {
@@ -52,12 +57,11 @@ struct xml_events {
     enum status (*text)(void *user, struct slice text, struct problem *why);
 
     /* Optional. A child of the root may begin with `bytes`, at most
-     * SCAN_TOKEN_MAX; the sitemap's namespace is the default, and the prefix rs
-     * is declared, perhaps also td (`has_tidings`). The function reads the
-     * child whole, and moves `*line` to its end before it hands it on; the
-     * status goes to `*rc`, then. Or it leaves the child to the functions
-     * above. */
-    enum token (*child)(void *user, struct slice bytes, bool has_tidings,
+     * SCAN_TOKEN_MAX; the sitemap's namespace is the default. The function
+     * reads the child whole, and moves `*line` to its end before it hands it
+     * on; the status goes to `*rc`, then. Or it leaves the child to the
+     * functions above. */
+    enum token (*child)(void *user, struct slice bytes, struct xml_known known,
                         size_t *size, uint64_t *line, enum status *rc,
                         struct problem *why);
 };

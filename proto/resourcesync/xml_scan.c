@@ -15,7 +15,6 @@ struct reading {
     const char *end;
     uint64_t line;
     size_t n_values; /* bytes in scan->values */
-    bool is_ascii;   /* the text is */
     enum status rc;  /* of an event */
     struct problem *why;
 };
@@ -69,8 +68,6 @@ void
 scan_reset(struct xml_scan *scan)
 {
     scan->place = SCAN_BEGIN;
-    scan->is_leaf = false;
-    scan->depth = 0;
     scan->n_prefixes = 0;
     scan->line = 1;
     scan->n_held = 0;
@@ -413,26 +410,22 @@ read_tag(struct reading *r, struct tag *tag)
 static enum token
 end_element(struct reading *r)
 {
-    struct xml_scan *scan = r->scan;
-
-    if (--scan->depth == 0)
-        scan->place = SCAN_BEHIND;
-    scan->is_leaf = false;
-    r->rc = scan->events->end(scan->user, r->why);
+    r->rc = r->scan->events->end(r->scan->user, r->why);
     return r->rc ? TOKEN_REFUSED : TOKEN_TAKEN;
 }
 
+/* The start tag of the root, or a child of it that has no content. */
 static enum token
 start_tag(struct reading *r)
 {
     struct xml_scan *scan = r->scan;
+    bool is_root = scan->place == SCAN_BEGIN;
     struct tag tag;
     struct xml_element element;
     const struct scan_prefix *prefix;
-    uint64_t line = r->line;
     enum token token;
 
-    if (scan->place == SCAN_BEGIN) /* also when more of the tag has come */
+    if (is_root) /* also when more of the tag has come */
         scan->n_prefixes = 0;
     token = read_tag(r, &tag);
     if (!token)
@@ -440,9 +433,7 @@ start_tag(struct reading *r)
     if (token)
         return token;
     prefix = find_prefix(scan, tag.name.prefix);
-    if (scan->depth == SCAN_DEPTH_MAX ||
-        (tag.name.prefix.size > 0 && !prefix) ||
-        (tag.is_empty && scan->place == SCAN_BEGIN))
+    if ((tag.name.prefix.size > 0 && !prefix) || tag.is_empty == is_root)
         return TOKEN_UNKNOWN;
     element = (struct xml_element){
         .name = find_word(scan, tag.name.name),
@@ -453,9 +444,10 @@ start_tag(struct reading *r)
     if (!element.name)
         return TOKEN_UNKNOWN;
 
-    copy_name(&scan->open[scan->depth].name, tag.name.all);
-    scan->open[scan->depth++].line = line;
-    scan->is_leaf = true;
+    if (is_root) {
+        copy_name(&scan->root_name, tag.name.all);
+        scan->place = SCAN_INSIDE;
+    }
     scan->line = r->line;
     r->rc = scan->events->start(scan->user, &element, r->why);
     if (r->rc)
@@ -463,6 +455,7 @@ start_tag(struct reading *r)
     return tag.is_empty ? end_element(r) : TOKEN_TAKEN;
 }
 
+/* The end of the root. */
 static enum token
 end_tag(struct reading *r)
 {
@@ -477,140 +470,28 @@ end_tag(struct reading *r)
     skip_spaces(r);
     if (r->at == r->end)
         return TOKEN_CUT;
-    if (*r->at++ != '>' || !is_name(&scan->open[scan->depth - 1].name, q.all))
+    if (*r->at++ != '>' || !is_name(&scan->root_name, q.all))
         return TOKEN_UNKNOWN;
     scan->line = r->line;
+    scan->place = SCAN_BEHIND;
     return end_element(r);
 }
 
-/* Text */
-
-/* The end of the piece that libxml2 makes of a text from here: up to the next
- * entity, and ASCII alone where it begins with that. */
-static const char *
-piece_end(const struct reading *r, const char *end)
-{
-    const char *stop = memchr(r->at, '&', (size_t)(end - r->at));
-
-    if (!stop)
-        stop = end;
-    if (!r->is_ascii && (unsigned char)*r->at < 0x80)
-        for (const char *p = r->at; p < stop; p++)
-            if ((unsigned char)*p >= 0x80)
-                return p;
-    return stop;
-}
-
-static uint64_t
-count_lines(struct slice text)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < text.size; i++)
-        n += text.data[i] == '\n';
-    return n;
-}
-
-/* Hands on a text, up to its `end`, in the pieces that libxml2 makes: so an
- * error quotes the same. */
+/* White space before a tag: nobody looks at it. Before a CDATA section it would
+ * belong to its text. */
 static enum token
-hand_text(struct reading *r, const char *end)
+read_blank(struct reading *r)
 {
-    struct xml_scan *scan = r->scan;
-
-    while (r->at < end) {
-        const char *from = r->at;
-        char character;
-        struct slice text = {&character, 1};
-
-        if (*from == '&') {
-            (void)scan_entity(&r->at, end, &character);
-        } else {
-            r->at = piece_end(r, end);
-            text = (struct slice){from, (size_t)(r->at - from)};
-        }
-        if (scan->line < r->line)
-            scan->line += count_lines(text);
-        r->rc = scan->events->text(scan->user, text, r->why);
-        if (r->rc)
-            return TOKEN_REFUSED;
-    }
-    return TOKEN_TAKEN;
-}
-
-/* Looks through a text up to its `end`, where a tag begins. The scanner hands
- * on a text only when it knows all of it. */
-static enum token
-check_text(struct reading *r, const char *end)
-{
-    const char *from = r->at;
-    enum token token = TOKEN_TAKEN;
-
-    r->is_ascii = true;
-    while (!token && r->at < end) {
-        char c;
-
-        r->at = scanning_skip(r->at, end, scan_find_in_text);
-        if (r->at == end)
-            break;
-        c = *r->at;
-        if (c == '&') {
-            token = scan_entity(&r->at, r->end, &c);
-        } else if (c == '\n' || c == '\t' || (unsigned char)c >= 0x80) {
-            r->line += c == '\n';
-            r->is_ascii &= (unsigned char)c < 0x80;
-            r->at++;
-        } else {
-            token = TOKEN_UNKNOWN;
-        }
-    }
-    if (!token && !r->is_ascii &&
-        !scanning_is_text((struct slice){from, (size_t)(end - from)}))
-        token = TOKEN_UNKNOWN;
-    r->at = from;
-    return token;
-}
-
-/* White space between tags: nobody looks at it. */
-static bool
-skip_blank(struct reading *r)
-{
-    for (;;) {
+    do
         skip_spaces(r);
-        if (r->end - r->at < 2 || r->at[0] != '\r' || r->at[1] != '\n')
-            return r->at < r->end && *r->at == '<';
-        r->at++;
-    }
-}
-
-/* The text of an element that has nothing else; or white space before a tag,
- * but not before a CDATA section, to whose text it belongs. */
-static enum token
-read_text(struct reading *r)
-{
-    struct xml_scan *scan = r->scan;
-    const char *from = r->at;
-    uint64_t line = r->line;
-    bool is_blank = skip_blank(r);
-    const char *end =
-        is_blank ? r->at : memchr(r->at, '<', (size_t)(r->end - r->at));
-    enum token token;
-
-    if (!end || r->end - end < 2)
+    while (r->end - r->at > 1 && r->at[0] == '\r' && r->at[1] == '\n' &&
+           r->at++);
+    if (r->end - r->at < 2)
         return TOKEN_CUT;
-    if (is_blank &&
-        (is_name_start(end[1]) || (end[1] == '/' && !scan->is_leaf))) {
-        scan->line = r->line;
-        return TOKEN_TAKEN;
-    }
-    if (end[1] != '/' || !scan->is_leaf)
+    if (*r->at != '<' || (!is_name_start(r->at[1]) && r->at[1] != '/'))
         return TOKEN_UNKNOWN;
-    r->at = from;
-    r->line = line;
-    token = check_text(r, end);
-    if (token)
-        return token == TOKEN_CUT ? TOKEN_UNKNOWN : token;
-    return hand_text(r, end);
+    r->scan->line = r->line;
+    return TOKEN_TAKEN;
 }
 
 /* Tokens */
@@ -675,12 +556,10 @@ read_beginning(struct reading *r)
         return token;
     memcpy(scan->root + scan->n_root, from, (size_t)(r->at - from));
     scan->n_root += (size_t)(r->at - from);
-    if (scan->depth > 0) {
-        scan->place = SCAN_INSIDE;
-        scan->is_usual = scan->events->child &&
-                         declares(scan, "", NS_SITEMAP) &&
-                         declares(scan, "rs", NS_RS);
-        scan->has_tidings = declares(scan, "td", NS_TIDINGS);
+    if (scan->place == SCAN_INSIDE) {
+        scan->is_usual = scan->events->child && declares(scan, "", NS_SITEMAP);
+        scan->known = (struct xml_known){declares(scan, "rs", NS_RS),
+                                         declares(scan, "td", NS_TIDINGS)};
     }
     return TOKEN_TAKEN;
 }
@@ -692,15 +571,13 @@ read_child(struct reading *r)
     struct xml_scan *scan = r->scan;
     struct slice bytes = {r->at, (size_t)(r->end - r->at)};
     size_t size = 0;
-    enum token token = scan->events->child(scan->user, bytes, scan->has_tidings,
+    enum token token = scan->events->child(scan->user, bytes, scan->known,
                                            &size, &scan->line, &r->rc, r->why);
 
     if (token == TOKEN_CUT && bytes.size == SCAN_TOKEN_MAX)
         return TOKEN_UNKNOWN;
-    if (token == TOKEN_TAKEN) {
+    if (token == TOKEN_TAKEN)
         r->at += size;
-        scan->is_leaf = false;
-    }
     return token;
 }
 
@@ -714,12 +591,12 @@ read_token(struct reading *r)
     if (scan->place == SCAN_BEGIN)
         return read_beginning(r);
     if (*r->at != '<')
-        return read_text(r);
+        return read_blank(r);
     if (scan->place == SCAN_BEHIND)
         return TOKEN_UNKNOWN;
     if (r->end - r->at < 2)
         return TOKEN_CUT;
-    if (scan->is_usual && scan->depth == 1 && r->at[1] == 'u') {
+    if (scan->is_usual && r->at[1] == 'u') {
         enum token token = read_child(r);
 
         if (token != TOKEN_UNKNOWN)
@@ -808,23 +685,14 @@ scan_is_whole(const struct xml_scan *scan)
                    .size == 0;
 }
 
-static void
-replay_tag(const struct scan_open *open, const char *format, uint64_t line,
-           scan_feed *feed, void *user)
-{
-    char tag[SCAN_NAME_MAX + sizeof("</>")];
-    int size =
-        snprintf(tag, sizeof(tag), format, open->name.size, open->name.text);
-
-    feed(user, (struct slice){tag, (size_t)size}, line);
-}
-
 void
 scan_replay(const struct xml_scan *scan, scan_feed *feed, void *user)
 {
+    char tag[SCAN_NAME_MAX + sizeof("</>")];
+    int size = snprintf(tag, sizeof(tag), "</%.*s>", scan->root_name.size,
+                        scan->root_name.text);
+
     feed(user, (struct slice){scan->root, scan->n_root}, 1);
-    for (size_t i = 1; i < scan->depth; i++)
-        replay_tag(&scan->open[i], "<%.*s>", scan->open[i].line, feed, user);
     if (scan->place == SCAN_BEHIND)
-        replay_tag(&scan->open[0], "</%.*s>", scan->line, feed, user);
+        feed(user, (struct slice){tag, (size_t)size}, scan->line);
 }

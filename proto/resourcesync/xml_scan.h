@@ -3,15 +3,13 @@
  *
  * Nearly all documents of ResourceSync look alike: UTF-8, at most an XML
  * declaration, one root that declares its namespaces, tags whose attributes
- * stand in quotes, texts with no entity beyond the five. The scanner reads that
- * form. It takes token after token (a tag, or the text up to the next one), and
- * stops before the first token that is anything else, or malformed, or longer
- * than SCAN_TOKEN_MAX. libxml2 then reads on from there: scan_replay has what
- * brings it to that place. So a document is accepted and refused as libxml2
- * does it, and only the scanner's own form has to be well-formed by its rules.
- *
- * It may leave a whole child of the root to the receiver of its events, which
- * knows what to expect there (xml_events.child, urlset_scan.h).
+ * stand in quotes, entries that urlset_scan.h knows. The scanner reads that
+ * form: the root, children of it without content, and through the receiver of
+ * its events (xml_events.child) whole entries. It stops before the first token
+ * that is anything else, or malformed, or longer than SCAN_TOKEN_MAX. libxml2
+ * then reads on from there: scan_replay has what brings it to that place. So a
+ * document is accepted and refused as libxml2 does it, and only the scanner's
+ * own form has to be well-formed by its rules.
  *
  * Measured: tests/bench/README.md, "Reading a post".
  */
@@ -24,7 +22,6 @@
 /* A declaration and the start tag of the root. */
 #define SCAN_ROOT_MAX (SCAN_TOKEN_MAX + 64)
 
-#define SCAN_DEPTH_MAX      4
 #define SCAN_NAME_MAX       31
 #define SCAN_PREFIXES_MAX   4
 #define SCAN_ATTRIBUTES_MAX 16
@@ -39,12 +36,6 @@ typedef xml_name scan_intern(void *user, struct slice name);
 struct scan_name {
     uint8_t size;
     char text[SCAN_NAME_MAX];
-};
-
-/* An element whose end tag has not come. */
-struct scan_open {
-    struct scan_name name;
-    uint64_t line; /* of its start tag */
 };
 
 struct scan_prefix {
@@ -65,11 +56,9 @@ struct xml_scan {
     uint8_t sizes[SCAN_WORDS_MAX];
 
     enum scan_place place; /* before, inside or behind the root */
-    bool is_leaf;          /* the last token was a start tag */
     bool is_usual;         /* children of the root may be read at once */
-    bool has_tidings;      /* the root declares the prefix td as ours */
-    size_t depth;          /* elements that are open */
-    struct scan_open open[SCAN_DEPTH_MAX];
+    struct xml_known known;
+    struct scan_name root_name;
     struct scan_prefix prefixes[SCAN_PREFIXES_MAX];
     size_t n_prefixes;
     uint64_t line;
@@ -99,9 +88,8 @@ MUST_CHECK enum status scan_bytes(struct xml_scan *scan, struct slice *bytes,
 bool scan_is_whole(const struct xml_scan *scan);
 
 /* Gives `feed` the bytes that bring a parser from the beginning of a document
- * to this place, with the line in which they begin; for them it calls `start`
- * scan->depth times (once, behind the root) and, behind the root, `end` once.
- */
+ * to this place, with the line in which they begin: `start` for the root, if
+ * that has begun, and behind it `end`. */
 typedef void scan_feed(void *user, struct slice bytes, uint64_t line);
 
 void scan_replay(const struct xml_scan *scan, scan_feed *feed, void *user);
@@ -116,14 +104,6 @@ scan_find_in_quotes(uint64_t v)
 {
     return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '<') |
            swar_equal(v | SWAR_ONES * ('"' ^ '&'), '"' | '&');
-}
-
-/* The same of a text before its end, of which "]]>" is no part either. */
-static inline uint64_t
-scan_find_in_text(uint64_t v)
-{
-    return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '&') |
-           swar_equal(v, ']');
 }
 
 /* Reads one of the five entities, at "&". */

@@ -12,18 +12,17 @@
 
 #define SECOND INT64_C(1000000)
 
-static const struct document_link links[] = {
-    {.rel = {"duplicate", 9},
-     .href = {"http://mirror.example/a", 23},
-     .length = 7,
-     .pri = 2,
-     .modified_us = 5 * SECOND},
-    {.rel = {"patch", 5},
-     .href = {"http://example.com/p", 20},
-     .path = {"/changes/p", 10},
-     .type = {"application/x-patch", 19},
-     .length = LENGTH_NONE,
-     .modified_us = DATETIME_NONE}};
+static const struct link links[] = {{.rel = {"duplicate", 9},
+                                     .href = {"http://mirror.example/a", 23},
+                                     .length = 7,
+                                     .pri = 2,
+                                     .modified_us = 5 * SECOND},
+                                    {.rel = {"patch", 5},
+                                     .href = {"http://example.com/p", 20},
+                                     .path = {"/changes/p", 10},
+                                     .type = {"application/x-patch", 19},
+                                     .length = LENGTH_NONE,
+                                     .modified_us = DATETIME_NONE}};
 
 static void
 fill(struct document_entry *entry)
@@ -36,8 +35,8 @@ fill(struct document_entry *entry)
     entry->change.type = SLICE("text/csv");
     entry->change.tags = SLICE("x y");
     entry->change.hash = SLICE("md5:0123456789abcdef0123456789abcdef");
-    entry->links = links;
-    entry->n_links = 2;
+    entry->change.links = links;
+    entry->change.n_links = 2;
     entry->when_us = DATETIME_NONE;
 }
 
@@ -106,6 +105,7 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
 
     /* An entry without a kind is an update. */
     entry.has_kind = false;
+    entry.change.kind = CHANGE_UPDATED;
     change_batch_clear(&batch);
     change_batch_add(&batch, &all, &entry, true, NULL);
     assert_string_equal(told(&batch)->change, "updated");
@@ -135,7 +135,7 @@ TEST(a_resource_is_told_without_a_change)
                      c->text);
     change_batch_fini(&batch);
 
-    entry.n_links = 0;
+    entry.change.n_links = 0;
     entry.change.length = LENGTH_NONE;
     entry.change.type = entry.change.tags = entry.change.hash = SLICE("");
     change_batch_init(&batch, TD_XML);
@@ -176,7 +176,8 @@ TEST(the_text_has_each_foreign_attribute_once)
          "<rs:ln rel='up' href='http://example.com/' y:c='3'/>"
          "<rs:md change='deleted' y:b='2'/>",
          "<rs:md change=\"deleted\" xmlns:y=\"urn:y\" y:b=\"2\"/>"
-         "<rs:ln rel=\"up\" href=\"http://example.com/\"/>"},
+         "<rs:ln rel=\"up\" href=\"http://example.com/\" "
+         "xmlns:y=\"urn:y\" y:c=\"3\"/>"},
         {"<rs:md y:a='1'/><rs:md change='created' length='3'/>",
          "<rs:md change=\"created\" length=\"3\" xmlns:y=\"urn:y\" "
          "y:a=\"1\"/>"},

@@ -58,10 +58,10 @@ assert_whole(const struct document_entry *e)
     assert_int_equal(c->n_attributes, 1);
     assert_slice(c->attributes[0].ns, "urn:x");
     assert_slice(c->attributes[0].value, "mine");
-    assert_int_equal(e->n_links, 2);
-    assert_slice(e->links[0].href, "http://m.example/a");
-    assert_slice(e->links[0].path, "/b");
-    assert_slice(e->links[1].rel, "up");
+    assert_int_equal(c->n_links, 2);
+    assert_slice(c->links[0].href, "http://m.example/a");
+    assert_slice(c->links[0].path, "/b");
+    assert_slice(c->links[1].rel, "up");
     assert_slice(c->links[0].encoding, "br");
     assert_slice(c->links[0].attributes[0].value, "link");
     assert_slice(c->links[1].href, "http://r.example/");

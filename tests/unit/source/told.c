@@ -19,7 +19,7 @@ add(struct buf *to, const char *name, struct slice value)
 }
 
 static void
-add_link(struct buf *to, const char *what, const struct document_link *link)
+add_link(struct buf *to, const char *what, const struct link *link)
 {
     buf_add_format(to, "%s %.*s %.*s", what, SLICE_ARG(link->rel),
                    SLICE_ARG(link->href));
@@ -70,12 +70,12 @@ told_entry(struct buf *to, const struct document_entry *entry)
     if (change->n_attributes)
         buf_add_format(to, " foreign=%zu", change->n_attributes);
     BUF_ADD(to, "\n");
-    for (size_t i = 0; i < entry->n_links; i++)
-        add_link(to, "  ", &entry->links[i]);
+    for (size_t i = 0; i < change->n_links; i++)
+        add_link(to, "  ", &change->links[i]);
 }
 
 static enum status
-on_link(const struct document_link *link, void *user)
+on_link(const struct link *link, void *user)
 {
     add_link(user, "link", link);
     return STATUS_OK;
