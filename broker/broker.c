@@ -504,12 +504,12 @@ save_uses(struct chore *chore)
 static enum status
 share_tokens(struct broker *b, struct problem *why)
 {
-    enum status rc = membership_open_streams(b->membership, &b->of_tokens, why);
+    enum status rc;
 
-    if (!rc)
-        rc = tokens_join(
-            b->tokens, b->of_tokens,
-            b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL, why);
+    b->of_tokens = membership_open_streams(b->membership);
+    rc = tokens_join(b->tokens, b->of_tokens,
+                     b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL,
+                     why);
     if (!rc)
         rc =
             token_follower_open(&b->token_follower, b->tokens, b->tickets, why);
@@ -535,10 +535,10 @@ start_archiver(struct broker *b, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-open_streams(struct streams **streams, void *user, struct problem *why)
+static struct streams *
+open_streams(void *user)
 {
-    return membership_open_streams(user, streams, why);
+    return membership_open_streams(user);
 }
 
 static enum status
@@ -722,18 +722,15 @@ broker_open(struct broker **broker, const struct config *config,
     };
     enum status rc;
 
+    b->http.access_log = access_log_new((unsigned)config->threads);
+    if (!b->http.access_log) {
+        free(b);
+        return problem_memory(why);
+    }
     scanning_switch(config->scan_posts);
     b->announcer = sets.announcer = announcer_new();
     b->files = setting_files_new(config);
     b->provider = identity_provider_new(b->public_url);
-    b->http.access_log = access_log_new((unsigned)config->threads);
-    if (!b->http.access_log) {
-        announcer_free(b->announcer);
-        setting_files_free(b->files);
-        identity_provider_free(b->provider);
-        free(b);
-        return problem_memory(why);
-    }
     b->config = config;
     config_report_init(&b->config_report);
     config_report_update(&b->config_report, config);

@@ -121,11 +121,10 @@ membership_journal(struct membership *c)
     return c->journal;
 }
 
-enum status
-membership_open_streams(struct membership *c, struct streams **streams,
-                        struct problem *why)
+struct streams *
+membership_open_streams(struct membership *c)
 {
-    return pg_streams_open(streams, &c->options, why);
+    return pg_streams_open(&c->options);
 }
 
 enum status

@@ -28,9 +28,7 @@ struct journal *membership_journal(struct membership *membership);
 
 /* Makes streams for one thread (broker/cluster/streams.h). The caller closes
  * them, before membership_close. */
-MUST_CHECK enum status membership_open_streams(struct membership *membership,
-                                               struct streams **streams,
-                                               struct problem *why);
+struct streams *membership_open_streams(struct membership *membership);
 
 /* Checks, before the broker serves, that it belongs to the cluster: name,
  * public URL, and that an empty copy can begin with the first record.

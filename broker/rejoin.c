@@ -146,14 +146,6 @@ fetch(struct rejoin *r, struct journal_place *place, struct problem *why)
 
 /* Moving */
 
-static bool
-ends_with(const char *name, const char *end)
-{
-    size_t size = strlen(name), n = strlen(end);
-
-    return size > n && !strcmp(name + size - n, end);
-}
-
 /* True for a name of a copy: others in the data directory are the operator's,
  * or of this process. */
 static bool
@@ -173,7 +165,7 @@ is_of_copy(const char *name)
         if (!strcmp(name, names[i]))
             return true;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (ends_with(name, ends[i]))
+        if (slice_ends(slice_of(name), ends[i]))
             return true;
     return false;
 }

@@ -59,6 +59,15 @@ slice_starts(struct slice a, const char *text)
     return a.size >= size && !memcmp(a.data, text, size);
 }
 
+/* True if it is `end`, or more and then `end`. */
+static inline bool
+slice_ends(struct slice a, const char *end)
+{
+    size_t size = strlen(end);
+
+    return a.size >= size && !memcmp(a.data + a.size - size, end, size);
+}
+
 /* A copy, terminated, the caller's; NULL: no memory. (strndup looks for the end
  * of a string, which lent bytes do not have.) */
 static inline char *

@@ -15,6 +15,7 @@
 #include "broker/archive/uploads.h"
 #include "broker/base/diag.h"
 #include "broker/builds/generation.h"
+#include "proto/memory.h"
 
 /* How often all sets are looked at. */
 #define ROUND_US 1000000
@@ -118,7 +119,7 @@ enum status
 archiver_open(struct archiver **archiver, struct registry *registry,
               const struct networks *allowed, struct problem *why)
 {
-    struct archiver *a = calloc(1, sizeof(*a));
+    struct archiver *a = memory_new(1, sizeof(*a));
     enum status rc;
 
     if (!a)

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "broker/archive/contents.h"
+#include "proto/memory.h"
 
 struct claimed {
     struct map_node node;
@@ -73,7 +74,7 @@ is_going(const struct claims *c, const struct set *set,
     return c->going_set == set && !memcmp(&c->going, digest, sizeof(*digest));
 }
 
-/* Adds a claim to that file; NULL: no memory. */
+/* Adds a claim to that file. */
 static struct claimed *
 take_claim(struct claims *c, const struct set *set, const struct digest *digest)
 {
@@ -83,9 +84,7 @@ take_claim(struct claims *c, const struct set *set, const struct digest *digest)
         pthread_cond_wait(&c->changed, &c->mutex);
     file = find_file(c, set, digest);
     if (!file) {
-        file = calloc(1, sizeof(*file));
-        if (!file)
-            return NULL;
+        file = memory_new(1, sizeof(*file));
         file->set = set;
         file->digest = *digest;
         map_add(&c->files, &file->node, hash_of(digest));
@@ -109,12 +108,10 @@ enum status
 claims_begin(struct claims *c, struct set *set, struct content_claim **claim,
              struct problem *why)
 {
-    struct content_claim *made = calloc(1, sizeof(*made));
+    struct content_claim *made = memory_new(1, sizeof(*made));
     struct head head;
     enum status rc = STATUS_OK;
 
-    if (!made)
-        return problem_memory(why);
     made->claims = c;
     made->set = set;
     pthread_mutex_lock(&c->mutex);
@@ -143,18 +140,15 @@ add_digest(struct content_claim *claim, const struct digest *digest,
     struct claims *c = claim->claims;
     struct claimed **files =
         ONE_MORE(claim->files, &claim->capacity, claim->n_files);
-    struct claimed *file = NULL;
+    struct claimed *file;
 
-    if (files) {
-        claim->files = files;
-        pthread_mutex_lock(&c->mutex);
-        file = take_claim(c, claim->set, digest);
-        if (file)
-            file->is_new |= is_new;
-        pthread_mutex_unlock(&c->mutex);
-    }
-    if (!file)
+    if (!files)
         return problem_memory(why);
+    claim->files = files;
+    pthread_mutex_lock(&c->mutex);
+    file = take_claim(c, claim->set, digest);
+    file->is_new |= is_new;
+    pthread_mutex_unlock(&c->mutex);
     files[claim->n_files++] = file;
     return STATUS_OK;
 }
@@ -233,8 +227,7 @@ contents_end(struct content_claim *claim, uint64_t last)
 
 struct content_claim *
 claims_ended(struct claims *c,
-             bool (*may_end)(const struct content_claim *claim, void *user),
-             void *user)
+             bool (*may_end)(const struct content_claim *claim))
 {
     struct content_claim *found = NULL;
     struct list *node, *next;
@@ -244,7 +237,7 @@ claims_ended(struct claims *c,
         struct content_claim *claim =
             list_entry(node, struct content_claim, node);
 
-        if (claim->has_ended && may_end(claim, user)) {
+        if (claim->has_ended && may_end(claim)) {
             list_remove(node);
             found = claim;
             break;

@@ -51,8 +51,7 @@ void claims_fini(struct claims *claims); /* open claims, too */
  * none. Its files stay claimed, each until claims_release. */
 struct content_claim *
 claims_ended(struct claims *claims,
-             bool (*may_end)(const struct content_claim *claim, void *user),
-             void *user);
+             bool (*may_end)(const struct content_claim *claim));
 
 /* Puts the claim back. */
 void claims_keep(struct content_claim *claim);

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 
 /* Bytes of one file between two looks at the free room. */
 #define LOOK_BYTES ((uint64_t)16 << 20)
@@ -339,10 +340,8 @@ on_start(struct task *task)
 struct fetch *
 fetch_new(struct slice url, struct slice hash, uint64_t length)
 {
-    struct fetch *f = calloc(1, sizeof(*f));
+    struct fetch *f = memory_new(1, sizeof(*f));
 
-    if (!f)
-        return NULL;
     f->url = slice_dup(url);
     f->hash = slice_dup(hash);
     f->length = length;
@@ -403,11 +402,9 @@ content_download_open(struct content_download **fetcher,
         .connections = options->connections,
         .host_connections = options->host_connections,
     };
-    struct content_download *f = calloc(1, sizeof(*f));
+    struct content_download *f = memory_new(1, sizeof(*f));
     enum status rc;
 
-    if (!f)
-        return problem_memory(why);
     f->options = *options;
     list_init(&f->under_way);
     list_init(&f->over);

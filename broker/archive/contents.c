@@ -15,6 +15,7 @@
 #include "broker/archive/state_fold.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "proto/memory.h"
 
 /* Room left free on a disk: the log needs it. */
 #define LEAVES_BYTES ((uint64_t)256 << 20)
@@ -49,12 +50,6 @@ void
 contents_announce(struct contents *c, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&c->announced, bytes, memory_order_relaxed);
-}
-
-void
-contents_arrived(struct contents *c, uint64_t bytes)
-{
-    atomic_fetch_sub_explicit(&c->announced, bytes, memory_order_relaxed);
 }
 
 /* Free bytes of the disk, less those reserved for others. */
@@ -638,12 +633,11 @@ step_set(struct contents *c, struct set *set, bool *is_more,
 /* True if the content is where it no longer needs the claim. First it folds the
  * entries of earlier processes, which have no claims. */
 static bool
-may_end(const struct content_claim *claim, void *user)
+may_end(const struct content_claim *claim)
 {
     struct set *set = claim->set;
     struct head head;
 
-    (void)user;
     if (!log_head(set->log, &head) || set_content_mode(set) == CONTENT_NONE)
         return true;
     return is_settled(set) && set->notes->content.seq >= claim->last;
@@ -706,7 +700,7 @@ end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
 static bool
 end_one_claim(struct contents *c)
 {
-    struct content_claim *claim = claims_ended(&c->claims, may_end, NULL);
+    struct content_claim *claim = claims_ended(&c->claims, may_end);
     struct problem why = {""};
     enum status rc;
 
@@ -825,11 +819,9 @@ enum status
 contents_new(struct contents **contents, struct registry *registry,
              struct problem *why)
 {
-    struct contents *c = calloc(1, sizeof(*c));
+    struct contents *c = memory_new(1, sizeof(*c));
     enum status rc;
 
-    if (!c)
-        return problem_memory(why);
     c->chore = (struct chore){.look = contents_look,
                               .step = contents_some,
                               .needs = contents_needs,

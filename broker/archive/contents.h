@@ -84,10 +84,9 @@ bool contents_needs(struct set *set, const struct list_info *list);
 /* The folder in which files arrive. */
 const char *contents_arriving(const struct contents *contents);
 
-/* Announces bytes that are going to arrive, and takes back those that have
- * arrived or never will. */
+/* Announces bytes that are going to arrive, and takes back (-bytes) those that
+ * have arrived or never will. */
 void contents_announce(struct contents *contents, uint64_t bytes);
-void contents_arrived(struct contents *contents, uint64_t bytes);
 
 /* Takes `bytes` of the disk for the client of `disk`, a holding of CLIENT_DISK.
  * All clients together may use the free room, less the bytes that others have

@@ -16,32 +16,24 @@
 /* Depths of directories: DATA is at 1. */
 enum { DEPTH_DATA = 1, DEPTH_SETS, DEPTH_SET };
 
-static bool
-ends_with(const char *name, const char *end)
-{
-    size_t size = strlen(name), n = strlen(end);
-
-    return size > n && !strcmp(name + size - n, end);
-}
-
 /* Files beside folders, in DATA and in DATA/sets/NAME. */
 static enum metric_disk
-kind_of_loose_file(const char *name)
+kind_of_loose_file(struct slice name)
 {
-    if (ends_with(name, ".db"))
+    if (slice_ends(name, ".db"))
         return DISK_DATABASE;
-    if (ends_with(name, ".db-wal") || ends_with(name, ".db-shm") ||
-        ends_with(name, ".db-journal"))
+    if (slice_ends(name, ".db-wal") || slice_ends(name, ".db-shm") ||
+        slice_ends(name, ".db-journal"))
         return DISK_WAL;
     return DISK_OTHER;
 }
 
 static enum metric_disk
-kind_of_file(const struct disk_usage *u, const char *name)
+kind_of_file(const struct disk_usage *u, struct slice name)
 {
     enum metric_disk kind = u->open[u->depth - 1].kind;
 
-    if (ends_with(name, ".new"))
+    if (slice_ends(name, ".new"))
         return DISK_TEMPORARY;
     return kind == DISK_OTHER ? kind_of_loose_file(name) : kind;
 }
@@ -99,7 +91,8 @@ count_name(struct disk_usage *u, const char *name)
         fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return;
     if (S_ISREG(st.st_mode))
-        u->bytes[kind_of_file(u, name)] += (uint64_t)st.st_blocks * BLOCK_SIZE;
+        u->bytes[kind_of_file(u, slice_of(name))] +=
+            (uint64_t)st.st_blocks * BLOCK_SIZE;
     if (!S_ISDIR(st.st_mode) || u->depth == DISK_USAGE_DEPTH)
         return;
     kind = kind_of_folder(u, name);

@@ -294,8 +294,7 @@ write_url(struct buf *to, struct slice loc, struct problem *why)
     if (fragment)
         loc.size = (size_t)(fragment - loc.data);
     uri_add_sendable(to, loc);
-    return to->failed ? problem_memory(why)
-                      : websub_check_url(buf_slice(to), "its loc", why);
+    return websub_check_url(buf_slice(to), "its loc", why);
 }
 
 /* Gives up content that needs no attempt. */
@@ -360,8 +359,7 @@ consider_content(struct fetch_schedule *f, struct set *set,
     buf_init(&url, URL_SIZE_MAX);
     rc = write_url(&url, missing->loc, why);
     if (rc) {
-        if (rc != STATUS_MEMORY)
-            rc = give_up(set, content, missing, FETCH_REFUSED, why);
+        rc = give_up(set, content, missing, FETCH_REFUSED, why);
         goto out;
     }
     if (missing->length != LENGTH_NONE &&

@@ -7,6 +7,7 @@
 
 #include "broker/state/resource_diff.h"
 #include "broker/state/upload_file.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/fragment.h"
 
 /* Bytes of a commit, roughly. */
@@ -39,19 +40,17 @@ reconciliation_open(struct reconciliation **taking, struct registry *registry,
                     const char *dir, const char *name, struct client *client,
                     struct problem *why)
 {
-    struct reconciliation *t = calloc(1, sizeof(*t));
+    struct reconciliation *t = memory_new(1, sizeof(*t));
     char path[UPLOAD_FILE_PATH_MAX];
     enum status rc;
 
-    if (!t)
-        return problem_memory(why);
     t->registry = registry;
     t->dir = dir;
     t->client = client;
     snprintf(t->name, sizeof(t->name), "%s", name);
     buf_init(&t->part.bytes, TAKING_BYTES);
     t->part.max = RECONCILIATION_ENTRIES;
-    t->part.fragments = calloc(t->part.max, sizeof(*t->part.fragments));
+    t->part.fragments = memory_new(t->part.max, sizeof(*t->part.fragments));
     rc = t->part.fragments ? resource_diff_open(&t->difference, dir, name, why)
                            : problem_memory(why);
     if (!rc)

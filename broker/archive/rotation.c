@@ -6,6 +6,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/log/post.h"
+#include "proto/memory.h"
 
 /* The pause after a failure to file a list. */
 #define AGAIN_US 1000000
@@ -56,9 +57,7 @@ close_if_old(struct set *set, const struct head *head, void *user)
         clock_now_us() - head->list_first_us <
             age_us + spread_age(head, age_us))
         return true;
-    a = calloc(1, sizeof(*a));
-    if (!a)
-        return false;
+    a = memory_new(1, sizeof(*a));
     a->rotation = rotation;
     a->post.kind = POST_CLOSE;
     a->post.set = set->log;

@@ -9,6 +9,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/state/upload_file.h"
+#include "proto/memory.h"
 
 /* The pause after a failure of an upload without a waiting request. */
 #define PAUSE_US 10000000
@@ -27,10 +28,8 @@ uploads_dir(const struct uploads *u)
 static struct upload *
 add_upload(struct uploads *u, struct slice name)
 {
-    struct upload *upload = calloc(1, sizeof(*upload));
+    struct upload *upload = memory_new(1, sizeof(*upload));
 
-    if (!upload)
-        return NULL;
     memcpy(upload->name, name.data, name.size);
     list_append(&u->list, &upload->node);
     u->n++;
@@ -75,10 +74,7 @@ uploads_begin(struct uploads *u, struct slice name, struct client *client,
                      "requests put the resources of %u sets already", u->n);
     } else {
         *upload = add_upload(u, name);
-        if (*upload)
-            (*upload)->client = client_ref(client);
-        else
-            rc = problem_memory(why);
+        (*upload)->client = client_ref(client);
     }
     pthread_mutex_unlock(&u->mutex);
     return rc;

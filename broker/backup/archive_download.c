@@ -101,13 +101,12 @@ write_text(const char *path, struct slice text, struct problem *why)
     return STATUS_OK;
 }
 
-/* Gets a list into a file, and reads its header. */
+/* Gets a document into a file. */
 static enum status
-get_list(struct download *d, const char *path, const char *file,
-         struct published_list *list, struct problem *why)
+get_file(struct download *d, const char *path, const char *file,
+         struct problem *why)
 {
     struct buf text;
-    bool is_list = false;
     enum status rc;
 
     buf_init(&text, DOCUMENT_MAX);
@@ -115,6 +114,17 @@ get_list(struct download *d, const char *path, const char *file,
     if (!rc)
         rc = write_text(file, buf_slice(&text), why);
     buf_fini(&text);
+    return rc;
+}
+
+/* Gets a list into a file, and reads its header. */
+static enum status
+get_list(struct download *d, const char *path, const char *file,
+         struct published_list *list, struct problem *why)
+{
+    bool is_list = false;
+    enum status rc = get_file(d, path, file, why);
+
     if (!rc)
         rc = published_list_look(file, list, &is_list, why);
     if (!rc && !is_list)
@@ -160,16 +170,11 @@ static enum status
 get_resources(struct download *d, const char *name, struct problem *why)
 {
     char path[SET_NAME_MAX + 64], file[4400];
-    struct buf text;
     enum status rc;
 
     snprintf(path, sizeof(path), "/sets/%s/resourcelist.xml", name);
     snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
-    buf_init(&text, DOCUMENT_MAX);
-    rc = get_document(d, path, &text, why);
-    if (!rc)
-        rc = write_text(file, buf_slice(&text), why);
-    buf_fini(&text);
+    rc = get_file(d, path, file, why);
     return rc == STATUS_GONE ? STATUS_OK : rc;
 }
 
@@ -180,7 +185,6 @@ get_part(struct download *d, struct slice loc, struct problem *why)
     char path[2048], file[4400];
     const char *at =
         loc.size > 0 ? memmem(loc.data, loc.size, "/sets/", 6) : NULL;
-    struct buf text;
     enum status rc;
 
     if (!at ||
@@ -190,11 +194,7 @@ get_part(struct download *d, struct slice loc, struct problem *why)
                        problem_quote(loc).text);
     snprintf(file, sizeof(file), "%s/%s-resources-%09u.xml", d->dir, d->set,
              ++d->n_parts);
-    buf_init(&text, DOCUMENT_MAX);
-    rc = get_document(d, path, &text, why);
-    if (!rc)
-        rc = write_text(file, buf_slice(&text), why);
-    buf_fini(&text);
+    rc = get_file(d, path, file, why);
     return rc == STATUS_GONE ? STATUS_OK : rc; /* the list is incomplete */
 }
 

@@ -103,10 +103,7 @@ add_found(struct archive *a, const char *path, struct problem *why)
     rc = published_list_look(path, &all[a->n].list, &is_list, why);
     if (rc || !is_list)
         return rc;
-    all[a->n].path = strdup(path);
-    if (!all[a->n].path)
-        return problem_memory(why);
-    a->n++;
+    all[a->n++].path = slice_dup(slice_of(path));
     return STATUS_OK;
 }
 
@@ -126,9 +123,7 @@ add_found_resources(struct archive *a, const char *path, struct problem *why)
     rc = published_resources_look(path, &f->list, &is_list, why);
     if (rc || !is_list)
         return rc;
-    f->path = strdup(path);
-    if (!f->path)
-        return problem_memory(why);
+    f->path = slice_dup(slice_of(path));
     a->n_resources++;
     return STATUS_OK;
 }
@@ -136,10 +131,8 @@ add_found_resources(struct archive *a, const char *path, struct problem *why)
 static bool
 may_be_list(const char *name)
 {
-    size_t size = strlen(name);
-
-    return (size > 4 && !strcmp(name + size - 4, ".xml")) ||
-           (size > 7 && !strcmp(name + size - 7, ".xml.gz"));
+    return slice_ends(slice_of(name), ".xml") ||
+           slice_ends(slice_of(name), ".xml.gz");
 }
 
 static enum status
@@ -295,8 +288,6 @@ next_batch(void *user, uint64_t after, struct batch **batch,
     if (part.size == 0)
         return STATUS_OK;
     b = batch_new(after, e->us, &e->digest, NULL);
-    if (!b)
-        return problem_memory(why);
     rc = batch_append(b, part, &digest, why);
     if (rc) {
         batch_unref(b);

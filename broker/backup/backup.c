@@ -25,6 +25,7 @@
 #include "broker/state/content_files.h"
 #include "broker/store/segments.h"
 #include "broker/store/store_files.h"
+#include "proto/memory.h"
 
 #define LOG_FILE "tidings.db"
 
@@ -103,20 +104,16 @@ find_known(struct map *map, const char *path)
     return NULL;
 }
 
-static enum status
-add_known(struct map *map, const struct manifest_file *file,
-          struct problem *why)
+static void
+add_known(struct map *map, const struct manifest_file *file)
 {
     size_t size = strlen(file->path) + 1;
-    struct known *known = malloc(sizeof(*known) + size);
+    struct known *known = memory_room(sizeof(*known) + size);
 
-    if (!known)
-        return problem_memory(why);
     known->digest = file->digest;
     known->folder = file->folder;
     memcpy(known->path, file->path, size);
     map_add(map, &known->node, map_hash(map, slice_of(file->path)));
-    return STATUS_OK;
 }
 
 static void
@@ -200,9 +197,9 @@ add_file(struct backup *b, const char *path, const struct digest *digest,
          unsigned folder, struct problem *why)
 {
     const struct manifest_file file = {*digest, folder, path};
-    enum status rc = manifest_add(&b->writer, &file, why);
 
-    return rc ? rc : add_known(&b->here, &file, why);
+    add_known(&b->here, &file);
+    return manifest_add(&b->writer, &file, why);
 }
 
 /* Makes the directories for a copy, and its name. */
@@ -325,14 +322,6 @@ take_database(struct backup *b, const char *path, struct problem *why)
 
 /* Folders of the data directory */
 
-static bool
-ends_with(const char *name, const char *end)
-{
-    size_t size = strlen(name), n = strlen(end);
-
-    return size > n && !strcmp(name + size - n, end);
-}
-
 typedef enum status name_fn(struct backup *b, const char *name,
                             struct problem *why);
 
@@ -374,12 +363,13 @@ take_upload(struct backup *b, const char *path, struct problem *why)
     static const char whole[] = ".whole", taken[] = ".taken";
     char other[PATH_MAX], from[PATH_MAX];
 
-    if (!ends_with(path, whole) && !ends_with(path, taken))
+    if (!slice_ends(slice_of(path), whole) &&
+        !slice_ends(slice_of(path), taken))
         return STATUS_OK;
     name_source(b, path, from);
     if (!access(from, F_OK))
         return take_database(b, path, why);
-    if (ends_with(path, taken))
+    if (slice_ends(slice_of(path), taken))
         return STATUS_OK; /* its changes are in the log */
     snprintf(other, sizeof(other), "%.*s%s",
              (int)(strlen(path) - strlen(whole)), path, taken);
@@ -391,7 +381,7 @@ take_upload(struct backup *b, const char *path, struct problem *why)
 static enum status
 take_if_database(struct backup *b, const char *path, struct problem *why)
 {
-    return ends_with(path, ".db") && strcmp(path, LOG_FILE) != 0
+    return slice_ends(slice_of(path), ".db") && strcmp(path, LOG_FILE) != 0
                ? take_database(b, path, why)
                : STATUS_OK;
 }
@@ -511,7 +501,8 @@ on_list(const char *name, uint64_t number, void *user, struct problem *why)
 static enum status
 take_part(struct backup *b, const char *path, struct problem *why)
 {
-    return ends_with(path, ".new") ? STATUS_OK : take_file(b, path, NULL, why);
+    return slice_ends(slice_of(path), ".new") ? STATUS_OK
+                                              : take_file(b, path, NULL, why);
 }
 
 /* A former generation may be gone already. */
@@ -580,7 +571,9 @@ remember_former(const struct manifest_file *file, void *user,
 {
     struct backup *b = user;
 
-    return add_known(&b->former, file, why);
+    (void)why;
+    add_known(&b->former, file);
+    return STATUS_OK;
 }
 
 static enum status

@@ -25,6 +25,7 @@
 #include "broker/backup/manifest.h"
 #include "broker/base/authorities.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
 #define CONNECT_SECONDS 30L
@@ -332,7 +333,7 @@ write_file(struct fetch *f, struct archive *archive,
 
     if (to < 0)
         rc = problem_errno(why, "cannot write", path);
-    else if (!digests || digest_check_want_sha256(digests))
+    else if (digest_check_want_sha256(digests))
         rc = problem_memory(why);
     if (!rc)
         rc = write_bytes(f, archive, to, path, digests, why);
@@ -371,10 +372,9 @@ add_wanted(const struct manifest_file *file, void *user, struct problem *why)
     struct fetch *f = user;
     size_t size = MANIFEST_FOLDER_SIZE + strlen(file->path) + 1;
     char folder[MANIFEST_FOLDER_SIZE];
-    struct wanted *w = calloc(1, sizeof(*w) + size);
+    struct wanted *w = memory_new(1, sizeof(*w) + size);
 
-    if (!w)
-        return problem_memory(why);
+    (void)why;
     manifest_folder(folder, file->folder);
     snprintf(w->name, size, "%s/%s", folder, file->path);
     w->digest = file->digest;
@@ -565,13 +565,11 @@ enum status
 backup_fetch(const struct backup_fetch_options *options, struct new_data *data,
              struct backup_fetch_report *report, struct problem *why)
 {
-    struct fetch *f = calloc(1, sizeof(*f));
+    struct fetch *f = memory_new(1, sizeof(*f));
     enum status rc;
 
     *report = (struct backup_fetch_report){.n_files = 0};
     *data = (struct new_data){.path = options->path, .fd = -1, .lock = -1};
-    if (!f)
-        return problem_memory(why);
     f->options = options;
     f->report = report;
     f->data = data;

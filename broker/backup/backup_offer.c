@@ -18,6 +18,7 @@
 #include "broker/backup/manifest.h"
 #include "broker/backup/tar_body.h"
 #include "broker/base/diag.h"
+#include "proto/memory.h"
 
 enum state { NONE, MAKING, READY, SENDING, SENT, FAILED };
 
@@ -180,12 +181,10 @@ enum status
 backup_offer_open(struct backup_offer **offer, const char *data,
                   struct problem *why)
 {
-    struct backup_offer *o = calloc(1, sizeof(*o));
+    struct backup_offer *o = memory_new(1, sizeof(*o));
     enum status rc;
 
     *offer = NULL;
-    if (!o)
-        return problem_memory(why);
     pthread_mutex_init(&o->mutex, NULL);
     snprintf(o->data, sizeof(o->data), "%s", data);
     tar_list_init(&o->list, o->dir);
@@ -282,10 +281,7 @@ backup_offer_take(struct backup_offer *o, struct body **body,
         break;
     case READY:
         *body = tar_body_new(&o->list, on_end, o);
-        if (*body)
-            o->state = SENDING;
-        else
-            rc = problem_memory(why);
+        o->state = SENDING;
         break;
     }
     pthread_mutex_unlock(&o->mutex);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "proto/memory.h"
 
 #define PIECE_BYTES ((size_t)256 << 10)
 
@@ -50,7 +51,7 @@ static enum status
 pass_bytes(int from, int to, const char *name, struct digest_check *digests,
            struct problem *why)
 {
-    char *piece = malloc(PIECE_BYTES);
+    char *piece = memory_room(PIECE_BYTES);
     enum status rc = piece ? STATUS_OK : problem_memory(why);
 
     while (!rc) {
@@ -80,7 +81,7 @@ digest_bytes(int from, int to, const char *name, struct digest *digest,
         digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
     enum status rc = STATUS_OK;
 
-    if (!digests || digest_check_want_sha256(digests))
+    if (digest_check_want_sha256(digests))
         rc = problem_memory(why);
     if (!rc)
         rc = pass_bytes(from, to, name, digests, why);

@@ -29,10 +29,8 @@ manifest_folder(char to[MANIFEST_FOLDER_SIZE], unsigned folder)
 static enum status
 add_text(struct manifest_writer *w, struct buf *text, struct problem *why)
 {
-    enum status rc = text->failed ? problem_memory(why) : STATUS_OK;
+    enum status rc = digest_check_add(w->digests, buf_slice(text), why);
 
-    if (!rc)
-        rc = digest_check_add(w->digests, buf_slice(text), why);
     if (!rc)
         rc = file_append(&w->file, buf_slice(text), why);
     buf_fini(text);
@@ -49,7 +47,7 @@ manifest_begin(struct manifest_writer *w, int dir_fd, struct problem *why)
         .file.fd = -1,
         .digests = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE),
     };
-    if (!w->digests || digest_check_want_sha256(w->digests))
+    if (digest_check_want_sha256(w->digests))
         rc = problem_memory(why);
     else
         rc = file_begin(&w->file, dir_fd, MANIFEST_NAME, why);
@@ -112,8 +110,7 @@ manifest_finish(struct manifest_writer *w, struct problem *why)
         BUF_ADD(&text, END);
         buf_add_hex(&text, digest.bytes, DIGEST_SIZE);
         BUF_ADD(&text, "\n");
-        rc = text.failed ? problem_memory(why)
-                         : file_append(&w->file, buf_slice(&text), why);
+        rc = file_append(&w->file, buf_slice(&text), why);
         buf_fini(&text);
     }
     if (!rc)
@@ -206,7 +203,7 @@ check_lines(struct lines *l, struct problem *why)
     bool is_end = false;
     enum status rc = STATUS_OK;
 
-    if (!digests || digest_check_want_sha256(digests))
+    if (digest_check_want_sha256(digests))
         rc = problem_memory(why);
     while (!rc && !(rc = next_line(l, why))) {
         if (is_end)

@@ -87,8 +87,7 @@ published_list_look(const char *path, struct published_list *list,
     enum status rc;
 
     buf_init(&text, PUBLISHED_HEADER_MAX + FRAGMENT_MAX);
-    rc = proof ? published_read(path, text.max, &text, why)
-               : problem_memory(why);
+    rc = published_read(path, text.max, &text, why);
     if (!rc &&
         list_proof_feed(proof, buf_slice(&text), &reason) == STATUS_MEMORY)
         rc = problem_memory(why);
@@ -138,8 +137,7 @@ published_list_read(const char *path, struct published_list *list,
     enum status rc;
 
     buf_init(&to->text, PUBLISHED_MAX);
-    rc = proof ? published_read(path, PUBLISHED_MAX, &to->text, why)
-               : problem_memory(why);
+    rc = published_read(path, PUBLISHED_MAX, &to->text, why);
     if (!rc)
         rc = prove(path, proof, list, chain, to, why);
     list_proof_free(proof);

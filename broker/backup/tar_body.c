@@ -12,6 +12,7 @@
 #include <archive_entry.h>
 
 #include "base/array.h"
+#include "proto/memory.h"
 
 /* What a file and its headers are rounded up to. */
 #define BLOCK 512
@@ -98,10 +99,10 @@ tar_list_add(struct tar_list *list, const char *path, struct problem *why)
     snprintf(name, sizeof(name), "%s/%s", list->dir, path);
     if (stat(name, &st))
         return problem_errno(why, "cannot read", name);
-    file = (struct tar_file){
-        .path = strdup(path), .size = (uint64_t)st.st_size, .time = st.st_mtim};
-    if (file.path)
-        file.header_size = write_header(&file, header);
+    file = (struct tar_file){.path = slice_dup(slice_of(path)),
+                             .size = (uint64_t)st.st_size,
+                             .time = st.st_mtim};
+    file.header_size = write_header(&file, header);
     if (file.header_size == 0) {
         free(file.path);
         return problem_memory(why);
@@ -137,11 +138,11 @@ begin_file(struct tar_body *t, struct slice *piece)
     if (fd < 0)
         return BODY_FAILED;
     if (fstat(fd, &st) || (uint64_t)st.st_size != file->size ||
-        write_header(file, t->header) != file->header_size ||
-        !(t->file = body_of_file(fd, file->size))) {
+        write_header(file, t->header) != file->header_size) {
         close(fd);
         return BODY_FAILED;
     }
+    t->file = body_of_file(fd, file->size);
     *piece = (struct slice){t->header, file->header_size};
     return BODY_DATA;
 }
@@ -193,10 +194,8 @@ tar_free(struct body *body)
 struct body *
 tar_body_new(const struct tar_list *list, tar_end_fn *on_end, void *user)
 {
-    struct tar_body *t = calloc(1, sizeof(*t));
+    struct tar_body *t = memory_new(1, sizeof(*t));
 
-    if (!t)
-        return NULL;
     t->body =
         (struct body){.size = list->bytes, .next = tar_next, .free = tar_free};
     t->list = list;

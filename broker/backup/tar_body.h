@@ -37,8 +37,7 @@ MUST_CHECK enum status tar_list_add(struct tar_list *list, const char *path,
                                     struct problem *why);
 
 /* Makes a body of the list, which is lent until on_end(is_whole, user), which
- * the body's end calls, once; `is_whole`: all bytes were handed out. NULL: no
- * memory. */
+ * the body's end calls, once; `is_whole`: all bytes were handed out. */
 typedef void tar_end_fn(bool is_whole, void *user);
 struct body *tar_body_new(const struct tar_list *list, tar_end_fn *on_end,
                           void *user);

@@ -18,6 +18,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/log_line.h"
 #include "broker/base/metrics.h"
+#include "proto/memory.h"
 
 /* How long the thread gathers lines before it looks again. */
 #define GATHER_US 5000
@@ -489,7 +490,7 @@ make_rings(struct access_log *log, struct problem *why)
 {
     for (unsigned i = 0; i < log->n_rings; i++)
         if (!log->rings[i].bytes &&
-            !(log->rings[i].bytes = malloc(ACCESS_RING_SIZE)))
+            !(log->rings[i].bytes = memory_room(ACCESS_RING_SIZE)))
             return problem_memory(why);
     return STATUS_OK;
 }

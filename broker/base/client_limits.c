@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
 /* How often the log mentions a client whose requests are refused again and
@@ -177,12 +178,6 @@ clients_limit_of_each(const struct clients *c, enum client_kind kind)
 }
 
 uint64_t
-clients_limit_of_all(const struct clients *c, enum client_kind kind)
-{
-    return load_relaxed(&c->all[kind]);
-}
-
-uint64_t
 clients_held(const struct clients *c, enum client_kind kind)
 {
     return load_relaxed(&c->held[kind]);
@@ -210,17 +205,13 @@ compare_clients(const void *a, const void *b)
 static struct client *
 add_client(struct clients *c, const struct client_key *key)
 {
-    struct client *client = calloc(1, sizeof(*client));
+    struct client *client = memory_new(1, sizeof(*client));
 
-    if (!client)
-        return NULL;
     client->key = *key;
     client->clients = c;
     list_init(&client->charged);
-    if (tsearch(client, &c->tree, compare_clients))
-        return client;
-    free(client);
-    return NULL;
+    tsearch(client, &c->tree, compare_clients);
+    return client;
 }
 
 struct client *
@@ -231,8 +222,7 @@ client_of(struct clients *c, const struct client_key *key)
     pthread_mutex_lock(&c->mutex);
     found = tfind(key, &c->tree, compare_clients);
     client = found ? *found : add_client(c, key);
-    if (client)
-        atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
     pthread_mutex_unlock(&c->mutex);
     return client;
 }
@@ -284,8 +274,6 @@ client_of_owner(struct clients *c, struct slice name)
     digest_sha256(&digest, name);
     memcpy(key.address, digest.bytes, sizeof(key.address));
     client = client_of(c, &key);
-    if (!client)
-        return NULL;
     if (atomic_load_explicit(&client->has_name, memory_order_acquire))
         return client;
     pthread_mutex_lock(&c->mutex);

@@ -127,8 +127,6 @@ void clients_limit_all(struct clients *clients, enum client_kind kind,
                        uint64_t most);
 uint64_t clients_limit_of_each(const struct clients *clients,
                                enum client_kind kind);
-uint64_t clients_limit_of_all(const struct clients *clients,
-                              enum client_kind kind);
 
 /* Sets how much a client may use in a second; 0: no limit. */
 void clients_limit_rate(struct clients *clients, enum client_rate rate,
@@ -143,8 +141,8 @@ bool clients_have_room(const struct clients *clients, enum client_kind kind,
 
 /* Clients */
 
-/* Finds or makes a client; the caller owns one reference. NULL: no memory, or
- * no IP address; limits of one client do not apply to NULL. */
+/* Finds or makes a client; the caller owns one reference. client_at returns
+ * NULL if it is no IP address; limits of one client do not apply to NULL. */
 struct client *client_of(struct clients *clients, const struct client_key *key);
 struct client *client_at(struct clients *clients,
                          const struct sockaddr *address);

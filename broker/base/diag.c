@@ -39,17 +39,6 @@ is_written(enum diag_level level)
     return (int)level <= atomic_load_explicit(&loudest, memory_order_relaxed);
 }
 
-enum status
-diag_level_of(struct slice name, enum diag_level *level)
-{
-    for (int i = DIAG_ERROR; i <= DIAG_DEBUG; i++)
-        if (slice_is(name, names[i])) {
-            *level = (enum diag_level)i;
-            return STATUS_OK;
-        }
-    return STATUS_INVALID;
-}
-
 /* Limiting lines */
 
 struct place {

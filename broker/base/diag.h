@@ -34,9 +34,6 @@ enum diag_level { DIAG_ERROR, DIAG_WARNING, DIAG_INFO, DIAG_DEBUG };
 /* From now on lines above `level` are not written. Any thread. */
 void diag_set_level(enum diag_level level);
 
-/* "error", "warning", "info", "debug". STATUS_INVALID: none of these. */
-MUST_CHECK enum status diag_level_of(struct slice name, enum diag_level *level);
-
 /* Writes a sentence. `part` is the name of the calling folder. */
 void diag(enum diag_level level, const char *part, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

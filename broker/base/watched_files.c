@@ -14,6 +14,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "broker/base/diag.h"
+#include "proto/memory.h"
 #include "proto/slice.h"
 
 #define QUIET_US    100000
@@ -70,10 +71,9 @@ struct watched_files {
 struct watched_files *
 watched_files_new(const struct watched_group *groups, size_t n)
 {
-    struct watched_files *w = calloc(1, sizeof(*w) + n * sizeof(w->groups[0]));
+    struct watched_files *w =
+        memory_new(1, sizeof(*w) + n * sizeof(w->groups[0]));
 
-    if (!w)
-        return NULL;
     w->inotify = -1;
     w->n_groups = n;
     for (size_t i = 0; i < n; i++)
@@ -112,7 +112,6 @@ static bool
 add_place(struct watched_files *w, const char *folder, const char *name,
           bool *is_new)
 {
-    struct place *all;
     int watch;
 
     if (w->inotify < 0)
@@ -127,14 +126,9 @@ add_place(struct watched_files *w, const char *folder, const char *name,
             w->places[i].is_needed = true;
             return true;
         }
-    all = ONE_MORE(w->places, &w->capacity, w->n_places);
-    if (!all)
-        return false;
-    w->places = all;
-    all[w->n_places] = (struct place){watch, slice_dup(slice_of(name)), true};
-    if (!all[w->n_places].name)
-        return false;
-    w->n_places++;
+    w->places = ONE_MORE(w->places, &w->capacity, w->n_places);
+    w->places[w->n_places++] =
+        (struct place){watch, slice_dup(slice_of(name)), true};
     *is_new = true;
     return true;
 }

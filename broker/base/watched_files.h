@@ -50,7 +50,7 @@ struct watched_group {
 
 struct watched_files;
 
-/* `groups` is copied. NULL: no memory. Looks at no file yet. */
+/* `groups` is copied. Looks at no file yet. */
 struct watched_files *watched_files_new(const struct watched_group *groups,
                                         size_t n);
 void watched_files_free(struct watched_files *w); /* NULL is allowed */

@@ -90,16 +90,15 @@ join_cluster(struct bridges_holder *h, struct problem *why)
         .follow = follow_bridges,
         .user = h,
     };
-    enum status rc = STATUS_OK;
 
     if (h->ownership || registry_bridging(h->registry)->n == 0)
         return STATUS_OK;
     if (!h->of_keeper)
-        rc = h->options.open_streams(&h->of_keeper, h->options.user, why);
-    if (!rc && !h->of_bridges)
-        rc = h->options.open_streams(&h->of_bridges, h->options.user, why);
+        h->of_keeper = h->options.open_streams(h->options.user);
+    if (!h->of_bridges)
+        h->of_bridges = h->options.open_streams(h->options.user);
     owning.streams = h->of_keeper;
-    return rc ? rc : ownership_open(&h->ownership, &owning, why);
+    return ownership_open(&h->ownership, &owning, why);
 }
 
 /* From the start to the end */

@@ -23,8 +23,7 @@ struct bridges_holder_options {
 
     /* Of a cluster; NULL: this broker is alone. Makes streams for one thread.
      * The holder closes them. */
-    enum status (*open_streams)(struct streams **streams, void *user,
-                                struct problem *why);
+    struct streams *(*open_streams)(void *user);
     void *user;
 };
 

@@ -8,6 +8,7 @@
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/position.h"
@@ -300,19 +301,15 @@ add_entries(struct build *b, struct resources *resources,
 static enum status
 copy_some(struct build *b, struct problem *why)
 {
-    struct packed *packages =
-        ONE_MORE(b->packages, &b->capacity, b->n_packages);
     bool is_done;
     enum status rc;
 
-    if (!packages)
-        return problem_memory(why);
-    b->packages = packages;
-    rc = dump_package_step(b->packing, &is_done, &packages[b->n_packages].file,
-                           why);
+    b->packages = ONE_MORE(b->packages, &b->capacity, b->n_packages);
+    rc = dump_package_step(b->packing, &is_done,
+                           &b->packages[b->n_packages].file, why);
     if (rc || !is_done)
         return rc;
-    packages[b->n_packages++].completed_us = clock_now_us();
+    b->packages[b->n_packages++].completed_us = clock_now_us();
     dump_package_free(b->packing);
     b->packing = NULL;
     return STATUS_OK;
@@ -384,9 +381,7 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
 
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
-    b = calloc(1, sizeof(*b));
-    if (!b)
-        return problem_memory(why);
+    b = memory_new(1, sizeof(*b));
     b->set = set;
     b->generation = (struct generation){
         .kind = kind,

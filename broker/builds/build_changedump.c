@@ -8,6 +8,7 @@
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 
 /* Entries of a step: each costs a query of content.db. */
@@ -71,9 +72,7 @@ build_changedump_begin(struct changedump **dump, struct set *set,
 
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
-    d = calloc(1, sizeof(*d));
-    if (!d)
-        return problem_memory(why);
+    d = memory_new(1, sizeof(*d));
     buf_init(&d->text, GENERATION_PIECE_BYTES + DOCUMENT_FRAME_MAX);
     d->set = set;
     d->list = *list;
@@ -228,17 +227,13 @@ static enum status
 plan_packages(struct changedump *d, struct content *content,
               struct problem *why)
 {
-    struct package_of *packages = ONE_MORE(d->packages, &d->capacity, d->n);
     bool is_full = false;
-    enum status rc = STATUS_OK;
+    enum status rc;
 
-    if (!packages)
-        return problem_memory(why);
-    d->packages = packages;
+    d->packages = ONE_MORE(d->packages, &d->capacity, d->n);
     if (!d->packing)
-        rc = dump_package_plan(&d->packing, d->set, why);
-    if (!rc)
-        rc = add_some(d, content, d->list.last, &is_full, why);
+        d->packing = dump_package_plan(d->set);
+    rc = add_some(d, content, d->list.last, &is_full, why);
     return rc || !is_full ? rc : begin_package(d, why);
 }
 

@@ -12,6 +12,7 @@
 #include "broker/net/body.h"
 #include "broker/sets/links.h"
 #include "broker/state/content_files.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/fragment.h"
 
 /* Limits of a step. */
@@ -74,21 +75,17 @@ flush_text(struct dump_package *p, size_t least, struct problem *why)
     return rc;
 }
 
-enum status
-dump_package_plan(struct dump_package **packing, struct set *set,
-                  struct problem *why)
+struct dump_package *
+dump_package_plan(struct set *set)
 {
-    struct dump_package *p = calloc(1, sizeof(*p));
+    struct dump_package *p = memory_new(1, sizeof(*p));
 
-    if (!p)
-        return problem_memory(why);
     p->set = set;
     p->limit = registry_config(set->registry)->package_bytes;
     buf_init(&p->entry, FRAGMENT_MAX + FRAGMENT_MEMBER_MAX);
     buf_init(&p->text, GENERATION_PIECE_BYTES + FRAGMENT_MAX +
                            FRAGMENT_MEMBER_MAX + DOCUMENT_FRAME_MAX);
-    *packing = p;
-    return STATUS_OK;
+    return p;
 }
 
 enum status
@@ -96,11 +93,9 @@ dump_package_begin(struct dump_package **packing, struct set *set,
                    struct generation_writer *writer, uint64_t part,
                    const struct document_head *head, struct problem *why)
 {
-    struct dump_package *p;
-    enum status rc = dump_package_plan(&p, set, why);
+    struct dump_package *p = dump_package_plan(set);
+    enum status rc;
 
-    if (rc)
-        return rc;
     p->writer = writer;
     p->part = part;
     p->time_us = head->at_us ? head->at_us : head->from_us;

@@ -43,8 +43,7 @@ dump_package_begin(struct dump_package **packing, struct set *set,
  * nothing. Use it to find the end of a package before the package begins. End
  * it with dump_package_free.
  */
-MUST_CHECK enum status dump_package_plan(struct dump_package **packing,
-                                         struct set *set, struct problem *why);
+struct dump_package *dump_package_plan(struct set *set);
 
 /* Sets another limit than --package-bytes, before the first entry. */
 void dump_package_set_limit(struct dump_package *packing, uint64_t bytes);

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 
 /* The end of the name of a folder that the build of an ordered list fills. */
 #define NEW ".new"
@@ -106,13 +107,11 @@ enum status
 generation_begin(struct generation_writer **writer, struct set *set,
                  struct generation *generation, struct problem *why)
 {
-    struct generation_writer *w = calloc(1, sizeof(*w));
+    struct generation_writer *w = memory_new(1, sizeof(*w));
     char name[NAME_SIZE];
     struct head head;
     enum status rc = STATUS_OK;
 
-    if (!w)
-        return problem_memory(why);
     w->set = set;
     w->folder_fd = w->dir_fd = -1;
     if (!log_head(set->log, &head))

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "proto/buf.h"
+#include "proto/memory.h"
 
 /* Plain bytes of a block. */
 #define BLOCK_BYTES ((uint64_t)262144)
@@ -117,7 +118,7 @@ zfile_begin(struct zfile_writer **writer, int dir_fd, const char *name,
             struct problem *why)
 {
     static const uint8_t zeros[HEADER_SIZE];
-    struct zfile_writer *w = calloc(1, sizeof(*w));
+    struct zfile_writer *w = memory_new(1, sizeof(*w));
     enum status rc;
 
     if (!w)
@@ -452,7 +453,7 @@ zbody_free(struct body *body)
 enum status
 zfile_body(int fd, struct body **body, struct problem *why)
 {
-    struct zbody *b = calloc(1, sizeof(*b));
+    struct zbody *b = memory_new(1, sizeof(*b));
     enum status rc;
 
     if (!b)

@@ -1,5 +1,6 @@
 #include "broker/builds/zip_writer.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <openssl/evp.h>
 
 #include "base/file.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/vocab.h"
 
@@ -88,12 +90,6 @@ zip_writer_plan_add(struct zip_writer_plan *plan, uint64_t limit,
 
 #define EXTENSION_MAX 8
 
-static char
-lower_letter(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* Copies an extension in small letters, terminated. Returns false if `text` is
  * none. */
 static bool
@@ -102,7 +98,7 @@ take_extension(char to[EXTENSION_MAX + 1], struct slice text)
     if (text.size == 0 || text.size > EXTENSION_MAX)
         return false;
     for (size_t i = 0; i < text.size; i++) {
-        char c = lower_letter(text.data[i]);
+        char c = (char)tolower((unsigned char)text.data[i]);
 
         if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9'))
             return false;
@@ -264,7 +260,7 @@ enum status
 zip_writer_begin(struct zip_writer **package, int dir_fd, const char *name,
                  int64_t time_us, struct problem *why)
 {
-    struct zip_writer *p = calloc(1, sizeof(*p));
+    struct zip_writer *p = memory_new(1, sizeof(*p));
     enum status rc;
 
     if (!p)

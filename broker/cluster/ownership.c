@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
+#include "proto/memory.h"
 
 /* After a failure of `begin`. */
 #define AGAIN_US 1000000
@@ -177,11 +178,9 @@ enum status
 ownership_open(struct ownership **ownership,
                const struct ownership_options *options, struct problem *why)
 {
-    struct ownership *o = calloc(1, sizeof(*o));
+    struct ownership *o = memory_new(1, sizeof(*o));
     enum status rc;
 
-    if (!o)
-        return problem_memory(why);
     o->options = *options;
     o->lease.name = options->name;
     pthread_mutex_init(&o->mutex, NULL);

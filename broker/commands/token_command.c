@@ -422,12 +422,12 @@ ask(const char *data, const struct asked *a, struct problem *why)
 /* Printing */
 
 static void
-print_time(int64_t us, const char *none)
+print_time(int64_t us)
 {
     char text[DATETIME_SIZE];
 
     if (us <= 0 || us == INT64_MAX)
-        printf("%-20s  ", none);
+        printf("%-20s  ", "never");
     else
         printf("%.*sZ  ", (int)strlen("2026-11-22T12:00:00"),
                (datetime_write(text, us), text));
@@ -466,8 +466,8 @@ print_view(const struct token_view *view, struct slice text, void *user)
                "EXPIRES", "RIGHTS");
     printf("%-20s  %-8s ", view->terms.name,
            view->terms.ends_us > clock_now_us() ? "active" : "expired");
-    print_time(view->used_us, "never");
-    print_time(view->terms.ends_us, "never");
+    print_time(view->used_us);
+    print_time(view->terms.ends_us);
     print_rights(stdout, &view->terms.rights);
 }
 

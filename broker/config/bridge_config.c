@@ -299,7 +299,7 @@ static enum status
 read_in(const char *text, void *values, struct problem *why)
 {
     struct bridge_config *bridge = values;
-    struct bridge_input input, *inputs;
+    struct bridge_input input;
     enum status rc = read_input(text, &input, why);
 
     if (rc)
@@ -312,11 +312,9 @@ read_in(const char *text, void *values, struct problem *why)
     if (bridge->n_inputs == BRIDGE_INPUT_MAX)
         return problem(why, STATUS_INVALID, "is there more than %d times",
                        BRIDGE_INPUT_MAX);
-    inputs = realloc(bridge->inputs, (bridge->n_inputs + 1) * sizeof(input));
-    if (!inputs)
-        return problem_memory(why);
-    bridge->inputs = inputs;
-    inputs[bridge->n_inputs++] = input;
+    bridge->inputs =
+        memory_grow(bridge->inputs, bridge->n_inputs + 1, sizeof(input));
+    bridge->inputs[bridge->n_inputs++] = input;
     return STATUS_OK;
 }
 
@@ -391,7 +389,7 @@ bridging_add(struct bridge_config **bridges, size_t *n, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "there are %d bridges already, which is the limit",
                        BRIDGES_MAX);
-    larger = realloc(*bridges, (*n + 1) * sizeof(*larger));
+    larger = memory_grow(*bridges, *n + 1, sizeof(*larger));
     if (!larger)
         return problem_memory(why);
     larger[(*n)++] = (struct bridge_config){.line = 0};

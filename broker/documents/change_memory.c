@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "broker/documents/document_page.h"
+#include "proto/memory.h"
 
 /* page_depth of "/sets/NAME/changes". */
 #define MEMORY_DEPTH 2
@@ -104,9 +105,7 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
                        wish->patience, &message.after, why);
     if (rc)
         return rc;
-    p = calloc(1, sizeof(*p));
-    if (!p)
-        return problem_memory(why);
+    p = memory_new(1, sizeof(*p));
     buf_init(&p->text, (size_t)1 << 30);
     holding_init(&p->holding, registry_clients(registry), wish->client,
                  CLIENT_ANSWERS);

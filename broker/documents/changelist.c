@@ -16,6 +16,7 @@
 #include "broker/documents/listing.h"
 #include "broker/sets/changelist_header.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 
 /* Entries are lent in pieces of this size, as copies: a slow reader that held a
@@ -62,7 +63,7 @@ static enum body_result
 next_entries(struct list_body *l, bool may_block, struct slice *piece)
 {
     *piece = (struct slice){NULL, 0};
-    if (!l->piece && !(l->piece = malloc(PIECE_BYTES)))
+    if (!l->piece && !(l->piece = memory_room(PIECE_BYTES)))
         return BODY_FAILED;
     while (piece->size == 0 && l->after < l->last) {
         struct problem why = {"the entries end too soon"};
@@ -223,8 +224,6 @@ open_file(struct document *document, struct list_body *l, struct problem *why)
     }
     document->modified_us = final_since(l, &st);
     document->gzip = body_of_file(fd, (uint64_t)st.st_size);
-    if (!document->gzip)
-        close(fd);
     return true;
 }
 
@@ -256,7 +255,7 @@ read_header(struct list_body *l, const struct document_wish *wish,
     l->info = head_open_list(&wish->head);
     changelist_header_write(&l->header, registry_public_url(wish->registry),
                             wish->set->name, wish->head.epoch, &l->info);
-    return l->header.failed ? problem_memory(why) : STATUS_OK;
+    return STATUS_OK;
 }
 
 /* Makes the tag from header and digest, which determine all bytes: the header
@@ -288,9 +287,7 @@ changelist_open(const struct document_wish *wish, struct document *document,
         return problem(why, STATUS_GONE, "this Change List is no longer kept");
     if (wish->number < wish->head.list && wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    l = calloc(1, sizeof(*l));
-    if (!l)
-        return problem_memory(why);
+    l = memory_new(1, sizeof(*l));
     buf_init(&l->header, DOCUMENT_FRAME_MAX);
     l->log = registry_log(wish->registry);
     l->set = wish->set->log;

@@ -29,6 +29,30 @@ document_of_text(struct document *document, struct buf *text,
     return document->body ? STATUS_OK : problem_memory(why);
 }
 
+void
+document_begin(struct buf *text, const struct document_wish *wish,
+               enum document_root root, enum capability capability,
+               int64_t from_us, const char *rel, struct link_text href)
+{
+    struct link_text up =
+        link_to(registry_public_url(wish->registry), LINK_CAPABILITYLIST,
+                wish->set->name, NULL, 0);
+    const struct document_link links[] = {
+        {"up", link_slice(&up), NULL},
+        {rel, link_slice(&href), NULL},
+    };
+    const struct document_head head = {
+        .root = root,
+        .capability = capability,
+        .links = links,
+        .n_links = rel ? 2 : 1,
+        .from_us = from_us,
+        .until_us = DATETIME_NONE,
+    };
+
+    document_header(text, &head);
+}
+
 /* Made while it is read */
 
 static enum body_result

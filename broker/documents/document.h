@@ -89,6 +89,12 @@ MUST_CHECK enum status document_of_text(struct document *document,
 
 /* Opens a document, which the caller then owns. STATUS_AGAIN: call again with
  * LOG_DISK; STATUS_NOT_FOUND. */
+/* Writes the head of a document of a set, with the link `up` and one to `href`
+ * of relation `rel` (NULL: none). */
+void document_begin(struct buf *text, const struct document_wish *wish,
+                    enum document_root root, enum capability capability,
+                    int64_t from_us, const char *rel, struct link_text href);
+
 typedef enum status document_open_fn(const struct document_wish *wish,
                                      struct document *document,
                                      struct problem *why);

@@ -60,7 +60,7 @@ static const struct row {
      "application/xml", NULL, true},
     {"/sets/{set}/resourcelist/{list}.xml", resourcelist_generation_open,
      "application/xml", NULL, true},
-    {"/sets/{set}/resourcelist/{list}/{last}.xml", resourcelist_part_open,
+    {"/sets/{set}/resourcelist/{list}/{last}.xml", resourcelist_generation_open,
      "application/xml", NULL, true},
     {"/sets/{set}/resourcelist-archive.xml", generation_archive_open,
      "application/xml", NULL, false, GENERATION_RESOURCELIST},

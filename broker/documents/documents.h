@@ -58,7 +58,6 @@ document_open_fn changelist_archive_open;
 document_open_fn changelist_archive_part_open;
 document_open_fn resourcelist_current_open;
 document_open_fn resourcelist_generation_open;
-document_open_fn resourcelist_part_open;
 document_open_fn dumps_current_open;
 document_open_fn dumps_generation_open;
 document_open_fn dumps_package_open;

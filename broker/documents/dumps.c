@@ -77,30 +77,6 @@ read_run(struct run *run, const struct document_wish *wish, struct problem *why)
     return rc;
 }
 
-static void
-write_index_header(struct buf *text, const struct document_wish *wish,
-                   int64_t from_us)
-{
-    const char *url = registry_public_url(wish->registry);
-    const char *name = wish->set->name;
-    struct link_text up = link_to(url, LINK_CAPABILITYLIST, name, NULL, 0);
-    struct link_text archives = link_to_generations(url, name, wish->kind);
-    const struct document_link links[] = {
-        {"up", link_slice(&up), NULL, NULL},
-        {"archives", link_slice(&archives), NULL, NULL},
-    };
-    const struct document_head head = {
-        .root = DOCUMENT_SITEMAPINDEX,
-        .capability = links_kinds[wish->kind].capability,
-        .links = links,
-        .n_links = 2,
-        .from_us = from_us,
-        .until_us = DATETIME_NONE,
-    };
-
-    document_header(text, &head);
-}
-
 static enum status
 write_index(const struct document_wish *wish, const struct run *run,
             struct document *document, struct problem *why)
@@ -109,7 +85,10 @@ write_index(const struct document_wish *wish, const struct run *run,
     enum status rc;
 
     buf_init(&text, DOCUMENT_BYTES_MAX);
-    write_index_header(&text, wish, run->from_us);
+    document_begin(&text, wish, DOCUMENT_SITEMAPINDEX,
+                   links_kinds[wish->kind].capability, run->from_us, "archives",
+                   link_to_generations(registry_public_url(wish->registry),
+                                       wish->set->name, wish->kind));
     buf_add_slice(&text, buf_slice(&run->entries));
     text.failed = text.failed || run->entries.failed;
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
@@ -170,11 +149,8 @@ static enum status
 open_kept(const struct document_wish *wish, enum generation_file file,
           uint64_t part, struct document *document, struct problem *why)
 {
-    enum status rc;
+    enum status rc = generation_document_check(wish, why);
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
-    rc = generation_document_check(wish, why);
     if (rc)
         return rc;
     rc = file == GENERATION_PACKAGE

@@ -35,24 +35,10 @@ static void
 write_header(struct buf *text, const struct document_wish *wish,
              enum document_root root, bool has_index)
 {
-    const char *url = registry_public_url(wish->registry);
-    const char *name = wish->set->name;
-    struct link_text up = link_to(url, LINK_CAPABILITYLIST, name, NULL, 0);
-    struct link_text index = link_to_generations(url, name, wish->kind);
-    const struct document_link links[] = {
-        {"up", link_slice(&up), NULL, NULL},
-        {"index", link_slice(&index), NULL, NULL},
-    };
-    const struct document_head head = {
-        .root = root,
-        .capability = links_kinds[wish->kind].archive,
-        .links = links,
-        .n_links = has_index ? 2 : 1,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-    };
-
-    document_header(text, &head);
+    document_begin(text, wish, root, links_kinds[wish->kind].archive,
+                   DATETIME_NONE, has_index ? "index" : NULL,
+                   link_to_generations(registry_public_url(wish->registry),
+                                       wish->set->name, wish->kind));
 }
 
 static void

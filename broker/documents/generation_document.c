@@ -31,8 +31,6 @@ open_zfile(int fd, struct document *document, struct problem *why)
         close(fd);
     if (gzip_fd >= 0)
         document->gzip = body_of_file(gzip_fd, zfile.packed);
-    if (gzip_fd >= 0 && !document->gzip)
-        close(gzip_fd);
     if (rc)
         document_close(document);
     return rc;
@@ -90,10 +88,6 @@ generation_document_open_package(const struct document_wish *wish,
         .body = body_of_file(fd, (uint64_t)st.st_size),
         .modified_us = DATETIME_NONE,
     };
-    if (!document->body) {
-        close(fd);
-        return problem_memory(why);
-    }
     tag_package(&document->tag, wish, number, part, &st);
     return STATUS_OK;
 }
@@ -137,9 +131,10 @@ generation_document_check(const struct document_wish *wish, struct problem *why)
     struct generation kept;
     enum status rc;
 
-    if (wish->number > all->last || wish->number < wish->head.start_list)
-        return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
-    if (wish->number == all->ordered.number)
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN;
+    if (wish->number > all->last || wish->number < wish->head.start_list ||
+        wish->number == all->ordered.number)
         return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
     if (generation_document_has(wish, wish->number, 1))
         return STATUS_OK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/vocab.h"
 
 struct listing {
@@ -160,9 +161,7 @@ listing_open(const struct listing_wish *wish, struct document *document,
 
     if (wish->document->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    l = calloc(1, sizeof(*l));
-    if (!l)
-        return problem_memory(why);
+    l = memory_new(1, sizeof(*l));
     pieces_init(&l->pieces, wish->root, fill_listing, NULL, true);
     l->document = *wish->document;
     l->next = wish->first;

@@ -15,6 +15,7 @@
 #include "broker/documents/generation_document.h"
 #include "broker/documents/lines.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
 
@@ -165,21 +166,17 @@ replace_body(struct document *document, struct body *body, struct digest tag)
     document->tag = tag;
 }
 
-/* Turns a document that was just opened into a plain Sitemap of that size.
- * After an error it is unchanged, and still the caller's. */
-static enum status
-make_plain(struct document *document, uint64_t size, struct problem *why)
+/* Turns a document that was just opened into a plain Sitemap of that size. */
+static void
+make_plain(struct document *document, uint64_t size)
 {
-    struct plain *p = calloc(1, sizeof(*p));
+    struct plain *p = memory_new(1, sizeof(*p));
 
-    if (!p)
-        return problem_memory(why);
     p->body = (struct body){size, plain_next, plain_free, NULL};
     p->xml = document->body;
     lines_init(&p->lines, p->xml);
     buf_init(&p->text, PLAIN_PIECE + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
     replace_body(document, &p->body, tag_of(document));
-    return STATUS_OK;
 }
 
 /* Forms */
@@ -206,11 +203,8 @@ open_plain(const struct document_wish *wish, uint64_t generation, uint64_t part,
     document_close(document);
     if (!rc)
         rc = open_part(wish, generation, part, document, why);
-    if (rc)
-        return rc;
-    rc = make_plain(document, size, why);
-    if (rc)
-        document_close(document);
+    if (!rc)
+        make_plain(document, size);
     return rc;
 }
 
@@ -271,34 +265,17 @@ resourcelist_current_open(const struct document_wish *wish,
     return STATUS_OK;
 }
 
-enum status
-resourcelist_part_open(const struct document_wish *wish,
-                       struct document *document, struct problem *why)
-{
-    enum status rc;
-
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
-    rc = generation_document_check(wish, why);
-    if (!rc)
-        rc = open_form(wish, wish->number, wish->last, document, why);
-    if (!rc)
-        document->is_final = true;
-    return rc;
-}
-
-/* Opens an immutable generation. */
+/* Opens an immutable generation, or its part `wish->last`. */
 enum status
 resourcelist_generation_open(const struct document_wish *wish,
                              struct document *document, struct problem *why)
 {
-    enum status rc;
+    enum status rc = generation_document_check(wish, why);
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
-    rc = generation_document_check(wish, why);
     if (!rc)
-        rc = open_generation(wish, wish->number, document, why);
+        rc = wish->last
+                 ? open_form(wish, wish->number, wish->last, document, why)
+                 : open_generation(wish, wish->number, document, why);
     if (!rc)
         document->is_final = true;
     return rc;

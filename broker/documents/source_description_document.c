@@ -9,6 +9,7 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/links.h"
 #include "broker/sets/source_description.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/vocab.h"
 
@@ -167,9 +168,7 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
     struct buf *text;
     size_t header;
 
-    d = calloc(1, sizeof(*d));
-    if (!d)
-        return problem_memory(why);
+    d = memory_new(1, sizeof(*d));
     text = &d->pieces.text;
     pieces_init(&d->pieces, DOCUMENT_URLSET, fill_description, free_description,
                 false);

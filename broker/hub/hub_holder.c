@@ -130,15 +130,15 @@ join_cluster(struct hub_holder *h, struct problem *why)
     };
     enum status rc = make_db(h, why);
 
-    if (!rc)
-        rc = h->options.open_streams(&h->of_keeper, h->options.user, why);
-    if (!rc)
-        rc = h->options.open_streams(&h->of_hub, h->options.user, why);
-    if (!rc && !h->options.is_reader)
-        rc = h->options.open_streams(&h->of_courier, h->options.user, why);
+    if (rc)
+        return rc;
+    h->of_keeper = h->options.open_streams(h->options.user);
+    h->of_hub = h->options.open_streams(h->options.user);
+    if (!h->options.is_reader)
+        h->of_courier = h->options.open_streams(h->options.user);
     owning.streams = h->of_keeper;
     carrying.streams = h->of_courier;
-    if (!rc && !h->options.is_reader)
+    if (!h->options.is_reader)
         rc = courier_open(&h->courier, &carrying, why);
     if (!rc)
         rc = ownership_open(&h->ownership, &owning, why);

@@ -28,8 +28,7 @@ struct hub_holder_options {
 
     /* Of a cluster; NULL: this broker is alone. Makes streams for one thread.
      * The holder closes them. */
-    enum status (*open_streams)(struct streams **streams, void *user,
-                                struct problem *why);
+    struct streams *(*open_streams)(void *user);
     bool is_reader; /* its streams never get the lease: hub.db follows the
                        owner's, and all commands are refused */
     void *user;

@@ -368,7 +368,7 @@ static const char *const host_words[] = {"host", "hostaddr", "port"};
 #define HOST_WORDS (sizeof(host_words) / sizeof(host_words[0]))
 
 /* Part number `i` of a list "a,b,c", of a shorter one its last part; and how
- * many there are. The caller frees the part; NULL: no memory. */
+ * many there are. The caller frees the part. */
 static char *
 take_part(const char *list, unsigned i, unsigned *n_parts)
 {
@@ -378,7 +378,7 @@ take_part(const char *list, unsigned i, unsigned *n_parts)
     for (const char *at = list; (at = strchr(at, ',')); at++)
         if ((*n_parts)++ <= i)
             part = at + 1;
-    return strndup(part, strcspn(part, ","));
+    return slice_dup((struct slice){part, strcspn(part, ",")});
 }
 
 /* Sets `parts` to what the address says of host number `i`, NULL where it says

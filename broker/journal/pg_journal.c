@@ -13,6 +13,7 @@
 #include "broker/journal/pg_connection.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
+#include "proto/memory.h"
 
 /* A turn hands over so many records at most: nobody else gets the turn
  * meanwhile. A copy that is farther behind follows without a turn first. */
@@ -718,9 +719,7 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
 
     if (rc)
         return rc;
-    j = calloc(1, sizeof(*j));
-    if (!j)
-        return problem_memory(why);
+    j = memory_new(1, sizeof(*j));
     j->journal.ops = options->is_reader ? &reader_ops : &ops;
     j->keep_bytes = keep_bytes;
     kept_records_init(&j->kept, dir);

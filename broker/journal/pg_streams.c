@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "broker/journal/pg_connection.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 
 /* After a failure, the next attempt to connect. Calls before that fail at
  * once. */
@@ -657,16 +658,12 @@ static const struct streams_ops ops = {
     .close = pg_streams_close,
 };
 
-enum status
-pg_streams_open(struct streams **streams, const struct pg_options *options,
-                struct problem *why)
+struct streams *
+pg_streams_open(const struct pg_options *options)
 {
-    struct pg_streams *s = calloc(1, sizeof(*s));
+    struct pg_streams *s = memory_new(1, sizeof(*s));
 
-    if (!s)
-        return problem_memory(why);
     s->streams.ops = &ops;
     pg_init(&s->c, options);
-    *streams = &s->streams;
-    return STATUS_OK;
+    return &s->streams;
 }

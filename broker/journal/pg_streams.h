@@ -24,9 +24,7 @@
 #include "proto/status.h"
 
 /* Makes the streams, for one thread, without a connection yet. What `options`
- * points to is lent. STATUS_MEMORY. */
-MUST_CHECK enum status pg_streams_open(struct streams **streams,
-                                       const struct pg_options *options,
-                                       struct problem *why);
+ * points to is lent. */
+struct streams *pg_streams_open(const struct pg_options *options);
 
 #endif

@@ -2,11 +2,12 @@
 
 #include "broker/base/metrics.h"
 
-static void
-change_bytes(struct backlog *b, int64_t by)
+void
+backlog_add(struct backlog *b, int64_t bytes)
 {
-    metrics_set(METRIC_UNFILED, by + atomic_fetch_add_explicit(
-                                         &b->bytes, by, memory_order_relaxed));
+    metrics_set(METRIC_UNFILED,
+                bytes + atomic_fetch_add_explicit(&b->bytes, bytes,
+                                                  memory_order_relaxed));
 }
 
 void
@@ -15,25 +16,13 @@ backlog_init(struct backlog *b, uint64_t max_bytes, uint64_t bytes)
     b->max_bytes = (int64_t)max_bytes;
     atomic_init(&b->bytes, 0);
     atomic_init(&b->has_failed, false);
-    change_bytes(b, (int64_t)bytes);
+    backlog_add(b, (int64_t)bytes);
 }
 
 int64_t
 backlog_bytes(const struct backlog *b)
 {
     return atomic_load_explicit(&b->bytes, memory_order_relaxed);
-}
-
-void
-backlog_add(struct backlog *b, uint64_t bytes)
-{
-    change_bytes(b, (int64_t)bytes);
-}
-
-void
-backlog_take(struct backlog *b, uint64_t bytes)
-{
-    change_bytes(b, -(int64_t)bytes);
 }
 
 void

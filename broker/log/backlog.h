@@ -28,11 +28,9 @@ void backlog_init(struct backlog *b, uint64_t max_bytes, uint64_t bytes);
 
 int64_t backlog_bytes(const struct backlog *b);
 
-/* A list of so many bytes was closed. */
-void backlog_add(struct backlog *b, uint64_t bytes);
-
-/* It has its file, or needs none any more. */
-void backlog_take(struct backlog *b, uint64_t bytes);
+/* A list of so many bytes was closed; less than 0: it has its file, or needs
+ * none any more. */
+void backlog_add(struct backlog *b, int64_t bytes);
 
 /* There was no list without a file when the backlog had `seen` bytes. */
 void backlog_clear(struct backlog *b, int64_t seen);

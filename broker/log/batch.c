@@ -4,15 +4,14 @@
 #include <string.h>
 
 #include "broker/log/verified_batches.h"
+#include "proto/memory.h"
 
 struct batch *
 batch_new(uint64_t after, int64_t before_us, const struct digest *before,
           atomic_size_t *forms_account)
 {
-    struct batch *b = calloc(1, sizeof(*b));
+    struct batch *b = memory_new(1, sizeof(*b));
 
-    if (!b)
-        return NULL;
     atomic_init(&b->owners, 1);
     atomic_init(&b->forms, NULL);
     b->first = after + 1;
@@ -32,20 +31,23 @@ grown_size(size_t have, size_t need)
     return doubled > need ? doubled : need;
 }
 
-static enum status
-reserve_digests(struct batch *b, size_t n)
+/* Room for `n` more entries. They and their digests are small blocks: an entry
+ * has 64 bytes at least of the BATCH_BYTES_MAX. */
+static void
+reserve_entries(struct batch *b, size_t n)
 {
-    struct digest *digests;
+    size_t n_entries = b->n_entries + n, n_digests = n_entries / BATCH_STRIDE;
 
-    if (n <= b->digests_capacity)
-        return STATUS_OK;
-    n = grown_size(b->digests_capacity, n);
-    digests = realloc(b->digests, n * sizeof(*digests));
-    if (!digests)
-        return STATUS_MEMORY;
-    b->digests = digests;
-    b->digests_capacity = n;
-    return STATUS_OK;
+    if (n_entries > b->n_capacity) {
+        b->n_capacity = grown_size(b->n_capacity, n_entries);
+        b->entries =
+            memory_grow(b->entries, b->n_capacity, sizeof(*b->entries));
+    }
+    if (n_digests > b->digests_capacity) {
+        b->digests_capacity = grown_size(b->digests_capacity, n_digests);
+        b->digests =
+            memory_grow(b->digests, b->digests_capacity, sizeof(*b->digests));
+    }
 }
 
 enum status
@@ -53,23 +55,15 @@ batch_reserve(struct batch *b, size_t size, size_t n_entries)
 {
     if (b->size + size > b->capacity) {
         size_t capacity = grown_size(b->capacity, b->size + size);
-        char *bytes = realloc(b->bytes, capacity);
+        char *bytes = memory_grow(b->bytes, 1, capacity);
 
         if (!bytes)
             return STATUS_MEMORY;
         b->bytes = bytes;
         b->capacity = capacity;
     }
-    if (b->n_entries + n_entries > b->n_capacity) {
-        size_t n = grown_size(b->n_capacity, b->n_entries + n_entries);
-        struct batch_entry *entries = realloc(b->entries, n * sizeof(*entries));
-
-        if (!entries)
-            return STATUS_MEMORY;
-        b->entries = entries;
-        b->n_capacity = n;
-    }
-    return reserve_digests(b, (b->n_entries + n_entries) / BATCH_STRIDE);
+    reserve_entries(b, n_entries);
+    return STATUS_OK;
 }
 
 /* Keeps the digest of the `n`th entry, if its turn has come. Room was reserved.
@@ -113,8 +107,7 @@ batch_append_in_place(struct batch *b, size_t size, const struct digest *digest,
                       struct problem *why)
 {
     /* Most fragments have more than 128 bytes: a first guess, grown below. */
-    if (batch_reserve(b, 0, size / 128 + 1))
-        return problem_memory(why);
+    reserve_entries(b, size / 128 + 1);
     for (size_t end = b->size + size; b->size < end;) {
         struct slice rest = {b->bytes + b->size, end - b->size};
         struct fragment_view view;
@@ -122,8 +115,7 @@ batch_append_in_place(struct batch *b, size_t size, const struct digest *digest,
         if (fragment_view(rest, &view) || view.seq != b->last + 1)
             return problem(why, STATUS_IO, "the stored entry %llu is damaged",
                            (unsigned long long)(b->last + 1));
-        if (batch_reserve(b, 0, 1))
-            return problem_memory(why);
+        reserve_entries(b, 1);
         b->entries[b->n_entries++] = (struct batch_entry){
             .offset = (uint32_t)b->size, .stamp = view.stamp};
         b->size += view.size;
@@ -138,9 +130,9 @@ batch_append_in_place(struct batch *b, size_t size, const struct digest *digest,
 void
 batch_trim(struct batch *b)
 {
-    /* A smaller realloc that fails leaves the block as it was. */
+    /* If the move to a smaller block fails, the block is as it was. */
     if (b->capacity - b->size > b->size / 4) {
-        char *bytes = realloc(b->bytes, b->size ? b->size : 1);
+        char *bytes = memory_grow(b->bytes, 1, b->size ? b->size : 1);
 
         if (bytes) {
             b->bytes = bytes;
@@ -148,27 +140,17 @@ batch_trim(struct batch *b)
         }
     }
     if (b->n_capacity - b->n_entries > b->n_entries / 4) {
-        size_t n = b->n_entries ? b->n_entries : 1;
-        struct batch_entry *entries = realloc(b->entries, n * sizeof(*entries));
-
-        if (entries) {
-            b->entries = entries;
-            b->n_capacity = n;
-        }
+        b->n_capacity = b->n_entries ? b->n_entries : 1;
+        b->entries =
+            memory_grow(b->entries, b->n_capacity, sizeof(*b->entries));
     }
     if (b->n_digests == 0) {
         free(b->digests);
         b->digests = NULL;
-        b->digests_capacity = 0;
     } else if (b->digests_capacity > b->n_digests) {
-        struct digest *digests =
-            realloc(b->digests, b->n_digests * sizeof(*digests));
-
-        if (digests) {
-            b->digests = digests;
-            b->digests_capacity = b->n_digests;
-        }
+        b->digests = memory_grow(b->digests, b->n_digests, sizeof(*b->digests));
     }
+    b->digests_capacity = b->n_digests;
 }
 
 struct batch *

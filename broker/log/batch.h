@@ -76,12 +76,13 @@ struct batch {
     bool is_read; /* the caller gave its digest to batch_append */
 };
 
-/* An empty batch for the entries after `after`. NULL: no memory. */
+/* An empty batch for the entries after `after`. */
 struct batch *batch_new(uint64_t after, int64_t before_us,
                         const struct digest *before,
                         atomic_size_t *forms_account);
 
-/* Room for `size` more bytes and `n_entries` more entries. */
+/* Room for `size` more bytes and `n_entries` more entries. STATUS_MEMORY: there
+ * is none for the bytes. */
 MUST_CHECK enum status batch_reserve(struct batch *b, size_t size,
                                      size_t n_entries);
 

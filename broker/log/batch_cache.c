@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "proto/memory.h"
 
 /* Small sets have small batches, many of them: they are looked for by set. Not
  * base/map: a batch is found by a range of entries, so that all batches of a
@@ -54,10 +55,8 @@ struct batch_cache *
 batch_cache_new(size_t max_bytes, const atomic_size_t *forms,
                 batch_cache_load_fn *load, void *user)
 {
-    struct batch_cache *cache = calloc(1, sizeof(*cache));
+    struct batch_cache *cache = memory_new(1, sizeof(*cache));
 
-    if (!cache)
-        return NULL;
     pthread_mutex_init(&cache->mutex, NULL);
     pthread_cond_init(&cache->landed, NULL);
     list_init(&cache->kept);
@@ -128,14 +127,12 @@ is_flying(const struct batch_cache *cache, const struct log_set *set,
     return false;
 }
 
-/* The mutex is held. Without memory the cache does not keep the batch. */
+/* The mutex is held. */
 static void
 keep_batch(struct batch_cache *cache, struct log_set *set, struct batch *batch)
 {
-    struct kept *kept = malloc(sizeof(*kept));
+    struct kept *kept = memory_room(sizeof(*kept));
 
-    if (!kept)
-        return;
     *kept = (struct kept){.set = set, .batch = batch_ref(batch)};
     list_prepend(&cache->kept, &kept->node);
     list_prepend(bucket_of(cache, set), &kept->bucket_node);

@@ -28,7 +28,7 @@ typedef enum status batch_cache_load_fn(void *user, struct log_set *set,
                                         struct problem *why);
 
 /* `forms` counts the forms of the batches that `load` makes: they count in
- * `max_bytes`, too. NULL: no memory. */
+ * `max_bytes`, too. */
 struct batch_cache *batch_cache_new(size_t max_bytes,
                                     const atomic_size_t *forms,
                                     batch_cache_load_fn *load, void *user);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "proto/memory.h"
 
 #define HEAD_SIZE 12
 
@@ -131,7 +132,7 @@ read_entry(int fd, uint64_t at, const struct entry *e,
            struct problem *why)
 {
     struct journal_place next = *place;
-    char *bytes = malloc(e->size + 1);
+    char *bytes = memory_room(e->size + 1);
     struct slice record = {bytes, e->size};
     enum status rc;
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "broker/base/client_limits.h"
+#include "proto/memory.h"
 
 struct key_share {
     struct map_node node;  /* its hash is the address of the client */
@@ -10,7 +11,7 @@ struct key_share {
     uint64_t n;
 };
 
-/* Finds or makes the share of a client. NULL: no memory. */
+/* Finds or makes the share of a client. */
 static struct key_share *
 share_of(struct key_shares *s, struct client *client)
 {
@@ -20,9 +21,7 @@ share_of(struct key_shares *s, struct client *client)
 
     if (node)
         return map_entry(node, struct key_share, node);
-    share = calloc(1, sizeof(*share));
-    if (!share)
-        return NULL;
+    share = memory_new(1, sizeof(*share));
     share->client = client_ref(client);
     map_add(&s->by_client, &share->node, hash);
     return share;
@@ -59,11 +58,8 @@ key_shares_take(struct key_shares *s, struct engine *engine, int64_t at_us,
         key_shares_fini(s);
     s->since_us = since_us;
     share = share_of(s, client);
-    if (share)
-        post->status = clients_take(clients_of(client), client, CLIENT_KEYS, 1,
-                                    &post->why);
-    else
-        post->status = problem_memory(&post->why);
+    post->status =
+        clients_take(clients_of(client), client, CLIENT_KEYS, 1, &post->why);
     if (!post->status) {
         share->n++;
         post->key_share = share;

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "broker/log/deflate_blocks.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 
 /* A block ends with the entry that brings it to so many plain bytes: its end is
@@ -335,7 +336,7 @@ inflate_block(int fd, const char *name, const struct list_mark *from,
 {
     size_t packed_size = (size_t)(to->at - from->at), got = 0;
     size_t plain_size = (size_t)(to->plain - from->plain);
-    char *packed = malloc(packed_size + sizeof(last_block));
+    char *packed = memory_room(packed_size + sizeof(last_block));
     struct libdeflate_decompressor *z = libdeflate_alloc_decompressor();
     enum status rc = STATUS_OK;
 
@@ -405,7 +406,7 @@ list_file_read(const struct list_file *file, uint64_t after,
     if (rc)
         goto out;
     b = batch_new(from.after, from.after_us, &from.digest, forms);
-    rc = b ? inflate_block(fd, name, &from, &to, b, why) : problem_memory(why);
+    rc = inflate_block(fd, name, &from, &to, b, why);
     if (!rc)
         rc = batch_append_in_place(b, (size_t)(to.plain - from.plain),
                                    &to.digest, why);

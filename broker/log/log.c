@@ -20,6 +20,7 @@
 #include "broker/log/list_file.h"
 #include "broker/log/log_set.h"
 #include "broker/log/log_thread.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 
 /* Batches read from the disk, kept for the next reader: a hundred of the
@@ -51,10 +52,8 @@ struct log {
 struct log_set *
 log_set_new(struct log *log, const char *name, uint64_t list, void *owner)
 {
-    struct log_set *set = calloc(1, sizeof(*set));
+    struct log_set *set = memory_new(1, sizeof(*set));
 
-    if (!set)
-        return NULL;
     snprintf(set->name, sizeof(set->name), "%s", name);
     set->start_list = list;
     set->owner = owner;
@@ -540,7 +539,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (!rc)
         rc = submit_filed(log, filing.set, &file, why);
     if (!rc || rc == STATUS_GONE)
-        backlog_take(&log->backlog, file.info.bytes);
+        backlog_add(&log->backlog, -(int64_t)file.info.bytes);
     if (rc == STATUS_GONE) {
         rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
         goto out;
@@ -848,21 +847,15 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
                                              loaded->creator, log->options.user)
                    : STATUS_OK;
     set = log_set_new(log, loaded->name, 0, NULL);
-
-    if (set) {
-        set->id = loaded->id;
-        log_set_begin_for(set, loaded->creator);
-        atomic_store_explicit(&set->public_id, loaded->id,
-                              memory_order_relaxed);
-        set->draft = set->tail.head = loaded->head;
-        if (loaded->head.last_us > atomic_load(&log->log_thread.latest_us))
-            atomic_store(&log->log_thread.latest_us, loaded->head.last_us);
-        set->owner = log->options.on_set(set, loaded->settings, loaded->harvest,
-                                         &set->limits, log->options.user);
-    }
-    if (!set || !set->owner)
-        return problem_memory(why);
-    return STATUS_OK;
+    set->id = loaded->id;
+    log_set_begin_for(set, loaded->creator);
+    atomic_store_explicit(&set->public_id, loaded->id, memory_order_relaxed);
+    set->draft = set->tail.head = loaded->head;
+    if (loaded->head.last_us > atomic_load(&log->log_thread.latest_us))
+        atomic_store(&log->log_thread.latest_us, loaded->head.last_us);
+    set->owner = log->options.on_set(set, loaded->settings, loaded->harvest,
+                                     &set->limits, log->options.user);
+    return set->owner ? STATUS_OK : problem_memory(why);
 }
 
 /* Loads the place in the journal, behind which the log goes on. A broker of a
@@ -893,12 +886,10 @@ enum status
 log_open(struct log **result, const struct log_options *options,
          struct problem *why)
 {
-    struct log *log = calloc(1, sizeof(*log));
+    struct log *log = memory_new(1, sizeof(*log));
     uint64_t unfiled = 0;
     enum status rc;
 
-    if (!log)
-        return problem_memory(why);
     log->options = *options;
     snprintf(log->dir, sizeof(log->dir), "%s", options->dir);
     log->lock = log->deletions.fd = -1;
@@ -907,6 +898,7 @@ log_open(struct log **result, const struct log_options *options,
     tails_init(&log->tails, options->tail_bytes);
     atomic_init(&log->disk_forms, 0);
     atomic_init(&log->is_ending, false);
+    log->cache = batch_cache_new(CACHE_BYTES, &log->disk_forms, read_disk, log);
 
     rc = file_make_dirs(log->dir, why);
     if (!rc)
@@ -920,9 +912,6 @@ log_open(struct log **result, const struct log_options *options,
         rc = log->engine->ops->load(log->engine, on_loaded, log, why);
     if (!rc && log->engine->ops->place)
         rc = load_place(log, why);
-    if (!rc && !(log->cache = batch_cache_new(CACHE_BYTES, &log->disk_forms,
-                                              read_disk, log)))
-        rc = problem_memory(why);
     if (!rc && options->unfiled_bytes > 0)
         rc = log->engine->ops->unfiled_bytes(log->engine, &unfiled, why);
     if (!rc) {

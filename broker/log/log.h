@@ -142,7 +142,7 @@ void log_close(struct log *log);
 
 /* Makes a set without a head: the commit of its first post gives it one. `list`
  * is the number of its first list if another set of this name was removed
- * (on_removed), else 0. The caller gives no name twice. NULL: no memory. */
+ * (on_removed), else 0. The caller gives no name twice. */
 struct log_set *log_set_new(struct log *log, const char *name, uint64_t list,
                             void *owner);
 

@@ -78,7 +78,7 @@ commit_acts(struct log_thread *t, const struct journal_place *place,
     }
     for (size_t i = 0; acts->n_of[ACT_LIST_END] > 0 && i < acts->n; i++)
         if (acts->all[i].kind == ACT_LIST_END)
-            backlog_add(t->backlog, acts->all[i].list_end.info.bytes);
+            backlog_add(t->backlog, (int64_t)acts->all[i].list_end.info.bytes);
     metrics_add(METRIC_LISTS_CLOSED, (int64_t)acts->n_of[ACT_LIST_END]);
     metrics_add(METRIC_FILES_WRITTEN, (int64_t)acts->n_of[ACT_FILED]);
     return rc;

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "broker/log/batch.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/uri.h"
 
@@ -321,22 +322,7 @@ take_bytes(struct slice *rest, struct slice *bytes)
     return true;
 }
 
-/* Keeps the batch for record_fini. */
-static bool
-keep_batch(struct reading *r, struct batch *b)
-{
-    struct batch **all = ONE_MORE(
-        r->record->batches, &r->record->batch_capacity, r->record->n_batches);
-
-    if (!all) {
-        batch_unref(b);
-        return false;
-    }
-    r->record->batches = all;
-    all[r->record->n_batches++] = b;
-    return true;
-}
-
+/* The act owns the batch. */
 static bool
 take_batch(struct reading *r, const struct batch **batch)
 {
@@ -355,10 +341,7 @@ take_batch(struct reading *r, const struct batch **batch)
         bytes.size > BATCH_BYTES_MAX)
         return false;
     b = batch_new(after, before_us, &before, r->forms);
-    if (!b || !keep_batch(r, b)) {
-        r->has_no_memory = true;
-        return false;
-    }
+    *batch = b;
     rc = batch_append(b, bytes, &digest, NULL);
     r->has_no_memory = rc == STATUS_MEMORY;
     if (rc)
@@ -366,7 +349,6 @@ take_batch(struct reading *r, const struct batch **batch)
     batch_trim(b);
     b->list = list;
     b->list_bytes = list_bytes;
-    *batch = b;
     return true;
 }
 
@@ -420,6 +402,13 @@ take_name(struct slice *rest, const char **name)
     return set_name_is_valid(text);
 }
 
+static void
+drop_batch(struct act *act)
+{
+    if (act->kind == ACT_BATCH)
+        batch_unref((struct batch *)(uintptr_t)act->entries.batch);
+}
+
 static bool
 take_act(struct reading *r, struct act *act)
 {
@@ -434,8 +423,10 @@ take_act(struct reading *r, struct act *act)
     act->kind = (enum act_kind)kind;
     act->set_id = (uint32_t)id;
     while ((field = next_field(kind, field)))
-        if (!take_field(r, field->type, (char *)act + field->offset))
+        if (!take_field(r, field->type, (char *)act + field->offset)) {
+            drop_batch(act);
             return false;
+        }
     return true;
 }
 
@@ -473,7 +464,7 @@ inflate_record(struct record *record, struct slice rest, struct slice *plain,
         size / INFLATED_MAX > rest.size)
         return problem(why, STATUS_MALFORMED, "it is no record of a commit");
     z = libdeflate_alloc_decompressor();
-    record->plain = malloc(size);
+    record->plain = memory_room(size);
     if (!z || !record->plain) {
         libdeflate_free_decompressor(z);
         return problem_memory(why);
@@ -541,9 +532,8 @@ record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
 void
 record_fini(struct record *r)
 {
-    for (size_t i = 0; i < r->n_batches; i++)
-        batch_unref(r->batches[i]);
-    free(r->batches);
+    for (size_t i = 0; i < r->n; i++)
+        drop_batch(&r->acts[i]);
     free(r->acts);
     free(r->plain);
     *r = (struct record){.n = 0};

@@ -47,7 +47,7 @@
 void record_write(struct buf *to, const struct commit *commit,
                   size_t *n_shared);
 
-/* A record that was read. The acts lend from its bytes and from its batches;
+/* A record that was read. The acts lend from its bytes and own their batches;
  * their `set` is NULL, their local members are 0. */
 struct record {
     size_t size;   /* of its bytes, not deflated */
@@ -55,8 +55,6 @@ struct record {
     int64_t at_us; /* commit.at_us */
     struct act *acts;
     size_t n, capacity;
-    struct batch **batches; /* of the acts, with a reference each */
-    size_t n_batches, batch_capacity;
 };
 
 /* Reads `bytes`, which are lent until record_fini. The forms of its batches are

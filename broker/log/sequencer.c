@@ -73,8 +73,6 @@ begin_batch(struct sequencer *s, struct log_set *set)
     set->made = made;
     set->filling = batch_new(set->draft.last, set->draft.last_us,
                              &set->draft.digest, s->forms);
-    if (!set->filling)
-        return STATUS_MEMORY;
     if (set->n_made == 0)
         set->draft.commit_after = set->draft.last;
     made[set->n_made++] = set->filling;
@@ -102,10 +100,6 @@ end_list(struct sequencer *s, struct log_set *set)
     buf_init(&header, DOCUMENT_FRAME_MAX);
     s->options->on_header(set, set->draft.epoch, &act.list_end.info, &header,
                           s->options->user);
-    if (header.failed) {
-        buf_fini(&header);
-        return STATUS_MEMORY;
-    }
     act.list_end.header = buf_slice(&header);
     return add_act(s, set, &act);
 }
@@ -464,14 +458,6 @@ follow_batch(struct log_set *set, struct batch *b)
     return STATUS_OK;
 }
 
-/* acts_add takes the header. */
-static enum status
-own_header(struct slice *header)
-{
-    header->data = slice_dup(*header);
-    return header->data ? STATUS_OK : STATUS_MEMORY;
-}
-
 enum status
 sequencer_follow(struct sequencer *s, struct log_set *set,
                  const struct act *act, struct problem *why)
@@ -494,8 +480,8 @@ sequencer_follow(struct sequencer *s, struct log_set *set,
     case ACT_BATCH:
         rc = follow_batch(set, (struct batch *)(uintptr_t)own.entries.batch);
         break;
-    case ACT_LIST_END:
-        rc = own_header(&own.list_end.header);
+    case ACT_LIST_END: /* acts_add takes the header */
+        own.list_end.header.data = slice_dup(own.list_end.header);
         break;
     case ACT_RETIREMENT:
         own.retirement.file_bytes = file_bytes_behind(s, set, act);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "broker/log/log.h"
+#include "proto/memory.h"
 
 void
 tail_init(struct tail *t)
@@ -45,7 +46,7 @@ ring_grow(void ***ring, size_t *capacity, size_t *start, size_t count)
 
     if (count < *capacity)
         return STATUS_OK;
-    new = malloc(larger * sizeof(*new));
+    new = memory_room(larger * sizeof(*new));
     if (!new)
         return STATUS_MEMORY;
     for (size_t i = 0; i < count; i++)

@@ -8,6 +8,8 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
+#include "proto/memory.h"
+
 /* 27 million entries in blocks of a list's file. */
 #define TABLE_SIZE 65536
 
@@ -90,9 +92,9 @@ verified_batches_add(struct batch_code code, const struct digest *digests,
     if (!code.value)
         return;
     atomic_store_explicit(place_of(code), code.value, memory_order_relaxed);
-    copy = n > 0 ? malloc(n * sizeof(*copy)) : NULL;
-    if (!copy)
+    if (n == 0)
         return;
+    copy = memory_room(n * sizeof(*copy));
     memcpy(copy, digests, n * sizeof(*copy));
     pthread_mutex_lock(&mutex);
     free(kept->digests);

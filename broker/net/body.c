@@ -5,6 +5,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "proto/memory.h"
+
 /* A file is read in pieces of this size. */
 #define FILE_PIECE 65536
 
@@ -45,10 +47,8 @@ memory_free(struct body *body)
 struct body *
 body_of_constant(struct slice bytes)
 {
-    struct memory *m = calloc(1, sizeof(*m));
+    struct memory *m = memory_new(1, sizeof(*m));
 
-    if (!m)
-        return NULL;
     m->body.size = bytes.size;
     m->body.next = memory_next;
     m->body.free = memory_free;
@@ -64,8 +64,6 @@ body_of_buf(struct buf *text)
     if (text->failed)
         return NULL;
     body = body_of_constant(buf_slice(text));
-    if (!body)
-        return NULL;
     ((struct memory *)body)->text = *text;
     buf_init(text, text->max);
     return body;
@@ -114,7 +112,7 @@ static bool
 has_buffer(struct file_body *f)
 {
     if (!f->piece)
-        f->piece = malloc(FILE_PIECE);
+        f->piece = memory_room(FILE_PIECE);
     return f->piece != NULL;
 }
 
@@ -206,10 +204,8 @@ file_free(struct body *body)
 struct body *
 body_of_file(int fd, uint64_t size)
 {
-    struct file_body *f = calloc(1, sizeof(*f));
+    struct file_body *f = memory_new(1, sizeof(*f));
 
-    if (!f)
-        return NULL;
     f->body = (struct body){
         .size = size,
         .next = file_next,
@@ -288,10 +284,8 @@ part_free(struct body *body)
 struct body *
 body_part(struct body *whole, uint64_t first, uint64_t size)
 {
-    struct part *p = calloc(1, sizeof(*p));
+    struct part *p = memory_new(1, sizeof(*p));
 
-    if (!p)
-        return NULL;
     p->body = (struct body){.size = size, .next = part_next, .free = part_free};
     p->whole = whole;
     p->left = size;

@@ -51,18 +51,17 @@ struct body {
 };
 
 /* A body of bytes in memory; takes over what `text` holds (text is empty
- * afterwards). NULL: no memory, or text->failed. */
+ * afterwards). NULL: text->failed. */
 struct body *body_of_buf(struct buf *text);
 
-/* A body of bytes that stay as long as the program. NULL: no memory. */
+/* A body of bytes that stay as long as the program. */
 struct body *body_of_constant(struct slice bytes);
 
-/* The first `size` bytes of an open file, which is taken over. NULL: no memory;
- * then the file is still the caller's. */
+/* The first `size` bytes of an open file, which is taken over. */
 struct body *body_of_file(int fd, uint64_t size);
 
 /* `size` bytes of `whole` from `first` on, all within it; takes over `whole`.
- * NULL: no memory; then `whole` is still the caller's. */
+ */
 struct body *body_part(struct body *whole, uint64_t first, uint64_t size);
 
 #endif

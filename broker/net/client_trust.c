@@ -9,6 +9,7 @@
 
 #include "base/certificates.h"
 #include "broker/base/diag.h"
+#include "proto/memory.h"
 
 struct client_trust {
     STACK_OF(X509) * authorities;
@@ -38,12 +39,8 @@ add_authorities(struct client_trust *t)
 struct client_trust *
 client_trust_new(struct stack_st_X509 *authorities)
 {
-    struct client_trust *t = calloc(1, sizeof(*t));
+    struct client_trust *t = memory_new(1, sizeof(*t));
 
-    if (!t) {
-        certificates_free(authorities);
-        return NULL;
-    }
     t->authorities = authorities;
     t->store = X509_STORE_new();
     t->names = sk_X509_NAME_new_null();

@@ -16,7 +16,7 @@ struct client_trust;
 struct ssl_st;
 struct stack_st_X509;
 
-/* Takes over the authorities. NULL: no memory; they are freed. */
+/* Takes over the authorities. NULL: OpenSSL has no memory; they are freed. */
 struct client_trust *client_trust_new(struct stack_st_X509 *authorities);
 void client_trust_free(struct client_trust *trust); /* NULL is allowed */
 

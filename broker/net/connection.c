@@ -11,6 +11,7 @@
 #include "broker/net/tcp.h"
 #include "broker/net/unix_socket.h"
 #include "proto/http/forwarded.h"
+#include "proto/memory.h"
 
 /* The least capacity for waiting bytes: most often these are a part of a
  * WebSocket frame. */
@@ -71,7 +72,7 @@ waiting_add(struct waiting *w, struct slice bytes)
         capacity = 2 * capacity > size ? 2 * capacity : size;
         if (capacity < WAITING_LEAST)
             capacity = WAITING_LEAST;
-        data = realloc(w->data, capacity);
+        data = memory_grow(w->data, 1, capacity);
         if (!data)
             return false;
         w->data = data;
@@ -624,23 +625,20 @@ enum status
 connection_new(struct service *service, int fd, const struct sockaddr *peer,
                enum listener_kind listener)
 {
-    struct connection *c = calloc(1, sizeof(*c));
+    struct connection *c = memory_new(1, sizeof(*c));
     enum status rc = STATUS_OK;
     bool is_open = false;
 
-    if (c) {
-        c->listener = listener;
-        c->service = service;
-        list_init(&c->node);
-        list_init(&c->ready);
-        if (!count_new(c, fd, peer)) {
-            rc = find_descriptor(c, &fd);
-            is_open = !rc && open_socket(c, fd);
-        }
+    c->listener = listener;
+    c->service = service;
+    list_init(&c->node);
+    list_init(&c->ready);
+    if (!count_new(c, fd, peer)) {
+        rc = find_descriptor(c, &fd);
+        is_open = !rc && open_socket(c, fd);
     }
     if (!is_open) {
-        if (c)
-            count_off(c);
+        count_off(c);
         free(c);
         if (!rc)
             close(fd);

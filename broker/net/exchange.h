@@ -107,14 +107,15 @@ extern const struct phase exchange_head;
 /* request.c */
 
 /* Keeps a copy of the head `h`, which begins `bytes`. `h` NULL: the head was
- * refused. Returns NULL: no memory. */
+ * refused. NULL: there is no memory for more requests of the thread. */
 struct request *request_new(struct connection *c, const struct request_head *h,
                             struct slice bytes);
 
 /* Frees a request, and an answer that it still has. No job may be at work. */
 void request_free(struct request *rq);
 
-/* Returns `size` bytes that are freed with the request; NULL: no memory. */
+/* Returns `size` bytes, less than MEMORY_SMALL, that are freed with the
+ * request. */
 char *request_memory(struct request *rq, size_t size);
 
 /* Describes the request for its end. Lends its texts. */

@@ -18,6 +18,7 @@
 #include "broker/net/connection.h"
 #include "broker/net/service.h"
 #include "broker/net/tcp.h"
+#include "proto/memory.h"
 
 #define BACKLOG 4096
 
@@ -299,15 +300,16 @@ arrive(struct task *task)
     }
 }
 
-/* False: there is no other service, or no memory. */
+/* False: there is no other service. */
 static bool
 send_away(struct service *from, struct service *to, bool is_awaited, int fd,
           const struct sockaddr_storage *peer, enum listener_kind kind)
 {
-    struct arrival *a = to == from ? NULL : malloc(sizeof(*a));
+    struct arrival *a;
 
-    if (!a)
+    if (to == from)
         return false;
+    a = memory_room(sizeof(*a));
     *a = (struct arrival){.task.run = arrive,
                           .from = from,
                           .to = to,

@@ -12,6 +12,7 @@
 #include "broker/net/request_end.h"
 #include "broker/net/service.h"
 #include "proto/http/accept_header.h"
+#include "proto/memory.h"
 #include "proto/uri.h"
 
 /* Slots are added so many at a time. */
@@ -27,10 +28,8 @@ struct memory {
 char *
 request_memory(struct request *rq, size_t size)
 {
-    struct memory *m = malloc(sizeof(*m) + size);
+    struct memory *m = memory_room(sizeof(*m) + size);
 
-    if (!m)
-        return NULL;
     m->next = rq->memory;
     rq->memory = m;
     return m->bytes;
@@ -101,7 +100,7 @@ have_slot(struct service *s)
 
     if (s->n_requests + 1 < s->n_slots)
         return true;
-    slots = realloc(s->slots, n * sizeof(*slots));
+    slots = memory_grow(s->slots, n, sizeof(*slots));
     if (!slots)
         return false;
     memset(slots + s->n_slots, 0, SLOTS_AT_ONCE * sizeof(*slots));
@@ -168,9 +167,7 @@ request_new(struct connection *c, const struct request_head *h,
         return NULL;
     if (h)
         more = h->query.size + size_to_join(h, h->fields + h->n_fields);
-    rq = malloc(sizeof(*rq) + size + more);
-    if (!rq)
-        return NULL;
+    rq = memory_room(sizeof(*rq) + size + more);
     c->service->n_requests++;
     memset(rq, 0, offsetof(struct request, own_id));
     rq->name[0] = '\0';
@@ -449,10 +446,11 @@ void
 request_add_lines(struct request *rq, struct slice lines)
 {
     size_t size = rq->lines.size + lines.size;
-    char *all = size <= REQUEST_LINES_MAX ? request_memory(rq, size) : NULL;
+    char *all;
 
-    if (!all)
+    if (size > REQUEST_LINES_MAX)
         return;
+    all = request_memory(rq, size);
     if (rq->lines.size > 0)
         memcpy(all, rq->lines.data, rq->lines.size);
     memcpy(all + rq->lines.size, lines.data, lines.size);
@@ -475,12 +473,6 @@ void
 request_charge(struct request *rq)
 {
     rq->is_charged = true;
-}
-
-struct slice
-request_id(const struct request *rq)
-{
-    return rq->id;
 }
 
 void

@@ -114,11 +114,6 @@ void request_set_route(struct request *rq, const void *route,
 void request_keep_for_log(struct request *rq);
 void request_set_name(struct request *rq, const char *name);
 
-/* The identity of the request: X-Request-Id of its answer. A trusted proxy
- * gives it, or it is made here: 12 digits of the service thread, which are
- * random at each start, and 12 that count. Lent until the answer. */
-struct slice request_id(const struct request *rq);
-
 /* Charges the client for the bytes of the body (CLIENT_BYTE_RATE), as they
  * come. During on_request. */
 void request_charge(struct request *rq);

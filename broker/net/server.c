@@ -15,6 +15,7 @@
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
 #include "broker/net/socket.h"
+#include "proto/memory.h"
 
 #define SECOND_US 1000000
 
@@ -342,7 +343,7 @@ server_open(struct server **server, const struct server_options *options,
             struct problem *why)
 {
     unsigned n = options->threads ? options->threads : 1;
-    struct server *s = calloc(1, sizeof(*s) + n * sizeof(s->services[0]));
+    struct server *s = memory_new(1, sizeof(*s) + n * sizeof(s->services[0]));
     struct addresses addresses;
     enum status rc = STATUS_OK;
 

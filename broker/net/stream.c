@@ -13,6 +13,7 @@
 #include "broker/net/service.h"
 #include "proto/http/ws_frames.h"
 #include "proto/http/ws_handshake.h"
+#include "proto/memory.h"
 
 /* The longest message of a client, if nobody takes messages. */
 #define DROPPED_MAX 65536
@@ -133,9 +134,7 @@ new_stream(struct request *rq)
             texts[i]->size = 0;
         size += texts[i]->size < TEXT_MAX ? texts[i]->size : TEXT_MAX;
     }
-    s = calloc(1, sizeof(*s) + size);
-    if (!s)
-        return NULL;
+    s = memory_new(1, sizeof(*s) + size);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         *texts[i] = keep_text(s, &at, *texts[i]);
     s->end = end;
@@ -146,14 +145,14 @@ new_stream(struct request *rq)
 }
 
 /* Makes the stream that answers a request; NULL, after an answer: its client
- * has its share of them, or there is no memory. */
+ * has its share of them. */
 static struct stream *
 begin_stream(struct request *rq, const struct stream_handlers *handlers,
              void *user)
 {
     struct connection *c = rq->connection;
     struct problem why = {"", 0, 0};
-    struct stream *stream = NULL;
+    struct stream *stream;
 
     if (connection_count_stream(c, &why)) {
         request_answer_problem(rq, 429, &why, NULL, NULL);
@@ -163,11 +162,6 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
     stream = new_stream(rq);
     rq->is_answered = true;
     ticket_drop(rq);
-    if (!stream) {
-        connection_kill(c);
-        handlers->on_gone(NULL, user);
-        return NULL;
-    }
     rq->is_ended = true;
     stream->connection = c;
     stream->handlers = handlers;
@@ -281,12 +275,7 @@ read_frames(struct connection *c, struct slice *bytes, struct ws_frame *frame)
     if (!s->handlers->on_message || c->phase != &stream_phase)
         return ws_frames_read(&s->frames, bytes, frame);
     if (!in) {
-        in = calloc(1, sizeof(*in));
-        if (!in) {
-            *frame = (struct ws_frame){.code = WS_CLOSE_ERROR,
-                                       .reason = "no memory left"};
-            return WS_FRAMES_BROKEN;
-        }
+        in = memory_new(1, sizeof(*in));
         buf_init(&in->bytes, STREAM_MESSAGE_MAX);
         holding_init(&in->held, c->service->server->clients, stream_client(s),
                      CLIENT_POSTS);

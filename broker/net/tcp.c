@@ -9,6 +9,15 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+/* Returns a count that the kernel keeps of the socket; 0 if it keeps none. */
+static unsigned
+count_of(int fd, unsigned long count)
+{
+    int n = 0;
+
+    return !ioctl(fd, count, &n) && n > 0 ? (unsigned)n : 0;
+}
+
 void
 tcp_limit_unsent(int fd, int bytes)
 {
@@ -18,9 +27,7 @@ tcp_limit_unsent(int fd, int bytes)
 size_t
 tcp_unsent(int fd)
 {
-    int n = 0;
-
-    return !ioctl(fd, SIOCOUTQNSD, &n) && n > 0 ? (size_t)n : 0;
+    return count_of(fd, SIOCOUTQNSD);
 }
 
 void
@@ -44,17 +51,13 @@ tcp_acked(int fd)
 uint64_t
 unix_unread(int fd)
 {
-    int n = 0;
-
-    return !ioctl(fd, SIOCOUTQ, &n) && n > 0 ? (uint64_t)n : 0;
+    return count_of(fd, SIOCOUTQ);
 }
 
 bool
 tcp_has_unread(int fd)
 {
-    int n = 0;
-
-    return !ioctl(fd, FIONREAD, &n) && n > 0;
+    return count_of(fd, FIONREAD) > 0;
 }
 
 bool

@@ -19,6 +19,7 @@
 #include "broker/net/client_trust.h"
 #include "broker/net/server.h"
 #include "broker/net/socket.h"
+#include "proto/memory.h"
 
 struct identity {
     X509 *cert;
@@ -115,14 +116,10 @@ enum status
 identity_read(struct identity **id, const char *cert_path, const char *key_path,
               struct problem *why)
 {
-    struct identity *i = calloc(1, sizeof(*i));
-    enum status rc = STATUS_OK;
+    struct identity *i = memory_new(1, sizeof(*i));
+    enum status rc = read_cert(i, cert_path, why);
 
     *id = NULL;
-    if (!i)
-        rc = problem_memory(why);
-    if (!rc)
-        rc = read_cert(i, cert_path, why);
     if (!rc)
         rc = read_key(i, key_path, why);
     if (!rc)
@@ -214,12 +211,10 @@ enum status
 tls_open(struct tls **tls, const char *cert_path, const char *key_path,
          struct problem *why)
 {
-    struct tls *t = calloc(1, sizeof(*t));
+    struct tls *t = memory_new(1, sizeof(*t));
     enum status rc;
 
     *tls = NULL;
-    if (!t)
-        return problem_memory(why);
     pthread_mutex_init(&t->mutex, NULL);
     rc = identity_read(&t->identity, cert_path, key_path, why);
     if (!rc) {

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "broker/posts/decoding.h"
 #include "broker/sets/alteration.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/input_formats.h"
@@ -238,9 +239,7 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
                        "a post has at most %" PRIu64 " bytes, not %" PRIu64,
                        config->max_body, content_length);
 
-    in = calloc(1, sizeof(*in));
-    if (!in)
-        return problem_memory(why);
+    in = memory_new(1, sizeof(*in));
     in->posts = posts;
     holding_init(&in->own, registry_clients(registry), NULL, CLIENT_POSTS);
     in->holding = &in->own;
@@ -260,13 +259,9 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
                                   ? (size_t)content_length
                                   : (size_t)ROOM_AT_ONCE);
     buf_clear(&in->post.bytes);
+    in->reader = parser_pool_take(&posts->parsers, format, on_change, in);
+    decoding_init(&in->decoding, in->reader);
     rc = reserve_memory(in, why);
-    if (!rc) {
-        in->reader = parser_pool_take(&posts->parsers, format, on_change, in);
-        if (!in->reader)
-            rc = problem_memory(why);
-        decoding_init(&in->decoding, in->reader);
-    }
     if (rc)
         ingest_free(in);
     else

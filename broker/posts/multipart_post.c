@@ -8,6 +8,7 @@
 #include "broker/sets/alteration.h"
 #include "proto/arena.h"
 #include "proto/http/multipart.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/input_formats.h"
 #include "proto/resourcesync/vocab.h"
 
@@ -150,7 +151,7 @@ index_list(struct multipart_entries *list, struct problem *why)
 {
     if (list->n == 0)
         return STATUS_OK;
-    list->by_loc = calloc(list->n, sizeof(struct multipart_entry *));
+    list->by_loc = memory_new(list->n, sizeof(struct multipart_entry *));
     if (!list->by_loc)
         return problem_memory(why);
     for (size_t i = 0; i < list->n; i++)
@@ -291,8 +292,6 @@ end_root(struct multipart_post *c, struct problem *why)
     enum status rc;
 
     c->is_root = false;
-    if (!reader)
-        return problem_memory(why);
     rc = input_reader_feed(reader, buf_slice(&c->root), why);
     if (!rc)
         rc = input_reader_end(reader, why);
@@ -415,9 +414,7 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
                        "a post with its content has at most %" PRIu64
                        " bytes (--max-content), not %" PRIu64,
                        max, plan->size);
-    c = calloc(1, sizeof(*c));
-    if (!c)
-        return problem_memory(why);
+    c = memory_new(1, sizeof(*c));
     c->posts = posts;
     c->holding = plan->holding;
     holding_init(&c->disk, registry_clients(registry), plan->holding->client,
@@ -452,7 +449,7 @@ count_arrived(struct multipart_post *c, uint64_t bytes)
     if (bytes > c->announced)
         bytes = c->announced;
     c->announced -= bytes;
-    contents_arrived(c->contents, bytes);
+    contents_announce(c->contents, -bytes);
 }
 
 /* Checks that the disk has room for the whole body, beside the other posts. The

@@ -40,8 +40,6 @@ void
 parser_pool_give(struct parser_pool *pool, const struct format *format,
                  struct input_reader *reader)
 {
-    if (!reader)
-        return;
     pthread_mutex_lock(&pool->mutex);
     if (pool->n < PARSER_POOL_MAX) {
         pool->kept[pool->n].format = format;

@@ -61,7 +61,7 @@ void parser_pool_init(struct parser_pool *pool);
 void parser_pool_fini(struct parser_pool *pool);
 
 /* Returns a parser of that format, ready for a post; the caller gives it back.
- * NULL: no memory. */
+ */
 struct input_reader *parser_pool_take(struct parser_pool *pool,
                                       const struct format *format,
                                       change_fn *on_change, void *user);

@@ -7,6 +7,7 @@
 #include "broker/readers/selection.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/vocab.h"
@@ -401,11 +402,9 @@ add_slices(struct message *m, const struct message_wish *wish,
     add_footer(&m->around, wish->form);
     for (size_t i = 0; i < m->n_parts; i++)
         max += selection_n_slices(&m->parts[i].selection, m->parts[i].n);
-    slices = malloc(max * sizeof(*slices));
-    if (!slices || m->around.failed) {
-        free(slices);
+    slices = memory_room(max * sizeof(*slices));
+    if (!slices)
         return problem_memory(why);
-    }
     m->slices = slices;
     slices[m->n_slices++] = (struct slice){m->around.data, header};
     for (size_t i = 0; i < m->n_parts; i++) {

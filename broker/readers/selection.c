@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/memory.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/json_fragment.h"
@@ -15,17 +16,15 @@ key_of(const struct filter_class *filter, bool is_json)
 }
 
 /* Cuts `block`, which begins with room for a form and has the form's arrays
- * behind that, to the size that `value` gives, and makes it that form. NULL: no
- * memory; the block is freed. */
+ * behind that, to the size that `value` gives, and makes it that form. */
 static struct form *
 new_form(void *block, struct form value)
 {
-    struct form *form = realloc(block, value.size);
+    struct form *form = memory_grow(block, 1, value.size);
 
-    if (form)
-        *form = value;
-    else
-        free(block);
+    if (!form)
+        form = block; /* it stays longer than it need be */
+    *form = value;
     return form;
 }
 
@@ -44,9 +43,8 @@ keep_form(struct selection *s, struct form *form, bool may_keep, bool must_keep)
 
 /* Which entries a filter lets through */
 
-static enum status
-pick_entries(struct selection *s, const struct filter_class *filter,
-             struct problem *why)
+static void
+pick_entries(struct selection *s, const struct filter_class *filter)
 {
     const struct batch *b = s->batch;
     uint64_t key = key_of(filter, false);
@@ -57,9 +55,7 @@ pick_entries(struct selection *s, const struct filter_class *filter,
 
     if (picked)
         goto out;
-    form = malloc(sizeof(*form) + b->n_entries * sizeof(*found));
-    if (!form)
-        return problem_memory(why);
+    form = memory_room(sizeof(*form) + b->n_entries * sizeof(*found));
     found = (uint32_t *)(form + 1);
     for (size_t i = 0; i < b->n_entries; i++)
         if (filter_passes(&filter->filter,
@@ -71,15 +67,12 @@ pick_entries(struct selection *s, const struct filter_class *filter,
                               .size = sizeof(*form) + n * sizeof(*found),
                               .n = n,
                           });
-    if (!form)
-        return problem_memory(why);
     form->entries = (const uint32_t *)(form + 1);
     picked = keep_form(s, form, filter_class_is_shared(filter), false);
 
 out:
     s->entries = picked->entries;
     s->n = picked->n;
-    return STATUS_OK;
 }
 
 /* JSON */
@@ -158,8 +151,6 @@ make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
                                     .size = block.size,
                                     .n = s->n,
                                 });
-    if (!form)
-        return problem_memory(why);
     form->starts = (const uint32_t *)(form + 1);
     form->bytes = (const char *)(form->starts + s->n + 1);
     s->json = keep_form(s, form, may_keep, must_keep);
@@ -196,8 +187,8 @@ selection_make(struct selection *s, struct batch *b,
 
     *s = (struct selection){.batch = b, .n = b->n_entries, .is_dense = !filter};
     if (filter)
-        rc = pick_entries(s, filter, why);
-    if (!rc && s->n > 0 && form == MESSAGE_JSON)
+        pick_entries(s, filter);
+    if (s->n > 0 && form == MESSAGE_JSON)
         rc = take_json(s, filter, why);
     if (rc)
         selection_fini(s);

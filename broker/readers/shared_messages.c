@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "broker/base/diag.h"
+#include "proto/memory.h"
 
 /* A message being made on the worker pool, or about to be. */
 struct load {
@@ -27,10 +28,8 @@ filter_id(const struct shared_wish *wish)
 static struct shared_message *
 message_new(const struct shared_wish *wish)
 {
-    struct shared_message *message = calloc(1, sizeof(*message));
+    struct shared_message *message = memory_new(1, sizeof(*message));
 
-    if (!message)
-        return NULL;
     list_init(&message->node);
     list_init(&message->idle);
     message->wish = *wish;
@@ -280,8 +279,7 @@ shared_messages_make(struct shared_messages *messages,
     if (find_any_load(messages, wish))
         return STATUS_AGAIN;
     message = message_new(wish);
-    rc = message ? messages->calls->make(message, LOG_MEMORY, &why)
-                 : problem_memory(&why);
+    rc = messages->calls->make(message, LOG_MEMORY, &why);
     report_failure(messages, wish, rc, &why);
     if (rc) {
         message_free(message);
@@ -380,14 +378,9 @@ static struct load *
 load_new(struct shared_messages *messages, const struct shared_wish *wish,
          bool is_suspect)
 {
-    struct load *l = calloc(1, sizeof(*l));
+    struct load *l = memory_new(1, sizeof(*l));
 
-    if (l)
-        l->message = message_new(wish);
-    if (!l || !l->message) {
-        free(l);
-        return NULL;
-    }
+    l->message = message_new(wish);
     l->messages = messages;
     l->filter = filter_class_ref(wish->filter);
     l->job.work = make_message;
@@ -398,7 +391,7 @@ load_new(struct shared_messages *messages, const struct shared_wish *wish,
     return l;
 }
 
-enum status
+void
 shared_messages_load(struct shared_messages *messages,
                      const struct shared_wish *wish, bool is_suspect,
                      struct list *waiter)
@@ -407,8 +400,6 @@ shared_messages_load(struct shared_messages *messages,
 
     if (!l)
         l = load_new(messages, wish, is_suspect);
-    if (!l)
-        return STATUS_MEMORY;
     if (l->is_suspect && !is_suspect) {
         l->is_suspect = false; /* a healthy one waits for it, too */
         list_remove(&l->node);
@@ -416,7 +407,6 @@ shared_messages_load(struct shared_messages *messages,
     }
     list_append(&l->waiters, waiter);
     shared_messages_go_on(messages);
-    return STATUS_OK;
 }
 
 /* Life */

@@ -185,11 +185,10 @@ void shared_messages_release(struct shared_messages *messages,
                              struct shared_message *message, bool is_suspect);
 
 /* Makes a message on the worker pool, and appends `waiter` to the list of its
- * waiters, from which the owner may remove it at any time. STATUS_MEMORY. */
-MUST_CHECK enum status shared_messages_load(struct shared_messages *messages,
-                                            const struct shared_wish *wish,
-                                            bool is_suspect,
-                                            struct list *waiter);
+ * waiters, from which the owner may remove it at any time. */
+void shared_messages_load(struct shared_messages *messages,
+                          const struct shared_wish *wish, bool is_suspect,
+                          struct list *waiter);
 
 /* Bytes of all messages, held or kept. */
 static inline size_t

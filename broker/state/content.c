@@ -59,10 +59,8 @@ content_unlink(const char *dir, struct problem *why)
     return db_unlink(path, why);
 }
 
-/* Deletes the file and begins a new one, behind entry `after` of that epoch. */
-static enum status
-begin_content(struct content *c, const char *epoch, uint64_t after,
-              struct problem *why)
+enum status
+content_begin(struct content *c, uint64_t after, struct problem *why)
 {
     struct contentrows_at state;
     bool is_ours;
@@ -74,7 +72,7 @@ begin_content(struct content *c, const char *epoch, uint64_t after,
         rc = contentrows_open(&c->rows, &state, &is_ours, why);
     if (rc)
         return rc;
-    memcpy(state.epoch, epoch, sizeof(state.epoch));
+    memcpy(state.epoch, c->state.epoch, sizeof(state.epoch));
     state.at.seq = state.at.from = after;
     c->state = state;
     forget_gathered(c);
@@ -86,12 +84,9 @@ begin_content(struct content *c, const char *epoch, uint64_t after,
 static enum status
 begin_anew(struct content *c, const char *reason, struct problem *why)
 {
-    char epoch[EPOCH_SIZE + 1];
-
-    memcpy(epoch, c->state.epoch, sizeof(epoch));
     DIAG(DIAG_WARNING, "state", "the content of a set begins anew",
          diag_text("dir", c->rows.dir), diag_text("because", reason));
-    return begin_content(c, epoch, 0, why);
+    return content_begin(c, 0, why);
 }
 
 enum status
@@ -100,7 +95,7 @@ content_open(struct content **content, const char *dir, const char *epoch,
 {
     struct content *c = memory_new(1, sizeof(*c));
     struct problem reason = {""};
-    bool is_ours;
+    bool is_ours, is_other;
     enum status rc;
 
     snprintf(c->rows.dir, sizeof(c->rows.dir), "%s", dir);
@@ -109,11 +104,11 @@ content_open(struct content **content, const char *dir, const char *epoch,
     rc = contentrows_open(&c->rows, &c->state, &is_ours, &reason);
     if (rc && is_ours && why)
         *why = reason;
-    if (!rc && strcmp(c->state.epoch, epoch) != 0) {
-        rc = begin_content(c, epoch, 0, why);
-    } else if (rc && !is_ours) {
+    is_other = !rc && strcmp(c->state.epoch, epoch) != 0;
+    if (is_other || (rc && !is_ours)) {
         snprintf(c->state.epoch, sizeof(c->state.epoch), "%s", epoch);
-        rc = begin_anew(c, reason.text, why);
+        rc = is_other ? content_begin(c, 0, why)
+                      : begin_anew(c, reason.text, why);
     }
     c->seq = c->state.at.seq;
     if (rc) {
@@ -163,15 +158,6 @@ const struct content_at *
 content_at(const struct content *c)
 {
     return &c->state.at;
-}
-
-enum status
-content_begin(struct content *c, uint64_t after, struct problem *why)
-{
-    char epoch[EPOCH_SIZE + 1];
-
-    memcpy(epoch, c->state.epoch, sizeof(epoch));
-    return begin_content(c, epoch, after, why);
 }
 
 /* Folding */

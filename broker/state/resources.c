@@ -542,10 +542,9 @@ sync_file(struct resources *r, struct problem *why)
 
 /* Beginning */
 
-/* Deletes the file and begins a new one, behind entry `after` of that epoch. */
+/* Deletes the file and begins a new one, behind entry `after` of the epoch. */
 static enum status
-begin_resources(struct resources *r, const char *epoch, uint64_t after,
-                struct problem *why)
+begin_file(struct resources *r, uint64_t after, struct problem *why)
 {
     struct state_row state;
     bool is_ours;
@@ -557,7 +556,7 @@ begin_resources(struct resources *r, const char *epoch, uint64_t after,
         rc = open_file(r, &state, &is_ours, why);
     if (rc)
         return rc;
-    memcpy(state.epoch, epoch, sizeof(state.epoch));
+    memcpy(state.epoch, r->state.epoch, sizeof(state.epoch));
     state.at.seq = after;
     state.at.us = DATETIME_NONE;
     state.at.began = after;
@@ -573,12 +572,9 @@ begin_resources(struct resources *r, const char *epoch, uint64_t after,
 static enum status
 begin_anew(struct resources *r, const char *reason, struct problem *why)
 {
-    char epoch[EPOCH_SIZE + 1];
-
-    memcpy(epoch, r->state.epoch, sizeof(epoch));
     DIAG(DIAG_WARNING, "state", "the state of a set begins anew",
          diag_text("file", r->path), diag_text("because", reason));
-    return begin_resources(r, epoch, 0, why);
+    return begin_file(r, 0, why);
 }
 
 enum status
@@ -587,7 +583,7 @@ resources_open(struct resources **resources, const char *dir, const char *epoch,
 {
     struct resources *r = memory_new(1, sizeof(*r));
     struct problem reason = {""};
-    bool is_ours;
+    bool is_ours, is_other;
     enum status rc;
 
     snprintf(r->path, sizeof(r->path), "%s/" RESOURCES_FILE, dir);
@@ -595,11 +591,10 @@ resources_open(struct resources **resources, const char *dir, const char *epoch,
     rc = open_file(r, &r->state, &is_ours, &reason);
     if (rc && is_ours && why)
         *why = reason;
-    if (!rc && strcmp(r->state.epoch, epoch) != 0) {
-        rc = begin_resources(r, epoch, 0, why);
-    } else if (rc && !is_ours) {
+    is_other = !rc && strcmp(r->state.epoch, epoch) != 0;
+    if (is_other || (rc && !is_ours)) {
         snprintf(r->state.epoch, sizeof(r->state.epoch), "%s", epoch);
-        rc = begin_anew(r, reason.text, why);
+        rc = is_other ? begin_file(r, 0, why) : begin_anew(r, reason.text, why);
     }
     forget_gathered(r);
     if (rc) {
@@ -653,11 +648,8 @@ resources_at(const struct resources *r)
 enum status
 resources_begin(struct resources *r, uint64_t after, struct problem *why)
 {
-    char epoch[EPOCH_SIZE + 1];
-
     end_walk(r);
-    memcpy(epoch, r->state.epoch, sizeof(epoch));
-    return begin_resources(r, epoch, after, why);
+    return begin_file(r, after, why);
 }
 
 /* Folding */

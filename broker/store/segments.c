@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/log/batch.h"
+#include "proto/memory.h"
 
 /* A commit begins here, so that no write touches a page with entries of an
  * earlier commit. */
@@ -91,8 +92,9 @@ find(const struct segments *s, uint32_t number)
                                compare_numbers);
 }
 
-static enum status
-append(struct segments *s, uint32_t number, uint64_t live, struct problem *why)
+enum status
+segments_add(struct segments *s, uint32_t number, uint64_t live,
+             struct problem *why)
 {
     struct segment *all;
 
@@ -123,23 +125,11 @@ segments_check(const char *dir, uint32_t number, struct problem *why)
                : STATUS_OK;
 }
 
-enum status
-segments_add(struct segments *s, uint32_t number, uint64_t live,
-             struct problem *why)
-{
-    return append(s, number, live, why);
-}
-
-/* Without memory the file stays, and the next start finds it. */
 static void
 add_spare(struct segments *s, uint32_t number)
 {
-    uint32_t *all = ONE_MORE(s->spares, &s->spare_capacity, s->n_spares);
-
-    if (!all)
-        return;
-    s->spares = all;
-    all[s->n_spares++] = number;
+    s->spares = ONE_MORE(s->spares, &s->spare_capacity, s->n_spares);
+    s->spares[s->n_spares++] = number;
 }
 
 enum status
@@ -260,7 +250,7 @@ begin_segment(struct segments *s, struct problem *why)
         return problem_errno(why, "cannot make the segment", name);
     rc = file_sync_dir(s->dir_fd, why);
     if (!rc)
-        rc = append(s, s->last + 1, 0, why);
+        rc = segments_add(s, s->last + 1, 0, why);
     if (rc) { /* the next start finds the file */
         close(fd);
         return rc;
@@ -319,7 +309,7 @@ static enum status
 write_entries(struct segments *s, const struct commit *commit, size_t n_batches,
               struct problem *why)
 {
-    struct iovec *pieces = malloc(n_batches * sizeof(*pieces));
+    struct iovec *pieces = memory_room(n_batches * sizeof(*pieces));
     size_t n = 0;
     int failed;
 

@@ -168,7 +168,7 @@ read_segment(const struct stored_batch *row, int segments, struct batch **batch,
         batch_new(row->first - 1, row->before_us, &row->before, NULL);
 
     *batch = b;
-    if (!b || batch_reserve(b, row->size, 0))
+    if (batch_reserve(b, row->size, 0))
         return problem_memory(why);
     if (segment_read_at(segments, &row->place, row->size, b->bytes, why) ||
         batch_append_in_place(b, row->size, &row->digest, why))

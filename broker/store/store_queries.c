@@ -102,8 +102,7 @@ add_row(struct engine *engine, const struct stored_batch *row, struct batch **b,
     if (!*b)
         *b = batch_new(row->first - 1, row->before_us, &row->before,
                        queries_of(engine)->forms);
-    return *b ? append_entries(queries_of(engine)->segments, row, *b, why)
-              : problem_memory(why);
+    return append_entries(queries_of(engine)->segments, row, *b, why);
 }
 
 /* True if a row continues `b`. The first one may end before what is asked for

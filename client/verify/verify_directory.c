@@ -177,10 +177,8 @@ look_at(struct verify *v, struct files *files, const char *path)
 static bool
 may_be_list(const char *name)
 {
-    size_t size = strlen(name);
-
-    return (size > 4 && !strcmp(name + size - 4, ".xml")) ||
-           (size > 7 && !strcmp(name + size - 7, ".xml.gz"));
+    return slice_ends(slice_of(name), ".xml") ||
+           slice_ends(slice_of(name), ".xml.gz");
 }
 
 /* Runs the loop; STATUS_STOPPED: td_stop was called. */

@@ -24,7 +24,6 @@ static int
 setup(void **state)
 {
     struct pair *p = calloc(1, sizeof(*p));
-    struct problem why;
 
     assert_non_null(p);
     postgresql_open(&p->server);
@@ -36,8 +35,8 @@ setup(void **state)
                                             .instance = i ? "b" : "a",
                                             .is_unsafe = true,
                                             .patience_us = 10000000};
-    assert_int_equal(pg_streams_open(&p->a, &p->options[0], &why), STATUS_OK);
-    assert_int_equal(pg_streams_open(&p->b, &p->options[1], &why), STATUS_OK);
+    p->a = pg_streams_open(&p->options[0]);
+    p->b = pg_streams_open(&p->options[1]);
     p->of_a.name = p->of_b.name = "owner";
     buf_init(&p->read, SIZE_MAX);
     *state = p;
@@ -119,7 +118,7 @@ TEST(gives_a_reader_nothing_to_write)
 
     options.broker = options.instance = "r";
     options.is_reader = true;
-    assert_int_equal(pg_streams_open(&reader, &options, &why), STATUS_OK);
+    reader = pg_streams_open(&options);
     assert_int_equal(hold(reader, &p->of_a), STATUS_CONFLICT);
     assert_int_equal(reader->ops->identify(reader, "hub", &id, &why),
                      STATUS_BUSY);
@@ -229,12 +228,10 @@ TEST(reads_many_rows)
 static void
 pass_hour(struct pair *p)
 {
-    struct problem why;
-
     postgresql_query(&p->server, "UPDATE tidings_streams"
                                  " SET marked_at = now() - interval '2 hours'");
     p->a->ops->close(p->a);
-    assert_int_equal(pg_streams_open(&p->a, &p->options[0], &why), STATUS_OK);
+    p->a = pg_streams_open(&p->options[0]);
 }
 
 /* A reader that has not read a deleted row in time begins again. */

@@ -215,7 +215,7 @@ renewals_check(struct renewals *w)
         assert_xpath_count(&index, "//s:lastmod", 0);
     }
     for (uint64_t i = 1; g.parts > 1 && i <= g.parts; i++) {
-        renewals_read(w, resourcelist_part_open, g.number, i, &part);
+        renewals_read(w, resourcelist_generation_open, g.number, i, &part);
         check_root(w, &part, &g);
         snprintf(text, sizeof(text), RENEWALS_DEMO "resourcelist/%012llu.xml",
                  (unsigned long long)g.number);

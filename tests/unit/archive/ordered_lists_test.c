@@ -145,7 +145,7 @@ assert_equal_documents(struct pair *p, uint64_t number)
     renewals_check(&p->w[0]);
     assert_equal_document(p, resourcelist_current_open, 0, 0);
     for (uint64_t part = 1; part <= g.parts; part++)
-        assert_equal_document(p, resourcelist_part_open, number, part);
+        assert_equal_document(p, resourcelist_generation_open, number, part);
 }
 
 /* An order that somebody gives at a broker. */
@@ -463,7 +463,7 @@ TEST(are_built_for_the_archive_by_a_broker_that_was_away)
                          n % 2 && n < 5 ? STATUS_GONE : STATUS_OK);
     assert_equal_documents(p, 5);
     for (uint64_t n = 2; n <= 4; n += 2)
-        assert_equal_document(p, resourcelist_part_open, n, 1);
+        assert_equal_document(p, resourcelist_generation_open, n, 1);
     assert_int_equal(state_fold_seq(sets_find(&late->sets, "demo")), 180);
 }
 

@@ -75,18 +75,6 @@ assert_caught(void **state, const char *text)
     assert_file(c->dir.fd, "stderr", text);
 }
 
-TEST(levels_are_read_by_name)
-{
-    enum diag_level level = DIAG_ERROR;
-
-    assert_int_equal(diag_level_of(SLICE("debug"), &level), STATUS_OK);
-    assert_int_equal(level, DIAG_DEBUG);
-    assert_int_equal(diag_level_of(SLICE("warning"), &level), STATUS_OK);
-    assert_int_equal(level, DIAG_WARNING);
-    assert_int_equal(diag_level_of(SLICE("warn"), &level), STATUS_INVALID);
-    assert_int_equal(diag_level_of(SLICE(""), &level), STATUS_INVALID);
-}
-
 FIXTURE(catch_setup, catch_teardown);
 
 #define AT "time=2026-10-20T07:43:00.123Z "

@@ -136,7 +136,7 @@ TEST(no_part_is_larger_than_a_sitemap_may_be)
     for (unsigned i = 1; i <= 2; i++) {
         struct buf text;
 
-        renewals_text(&w, resourcelist_part_open, 1, i, &text);
+        renewals_text(&w, resourcelist_generation_open, 1, i, &text);
         buf_fini(&text);
     }
 }

@@ -283,7 +283,7 @@ TEST(a_plain_index_leads_to_plain_lists)
         snprintf(loc, sizeof(loc),
                  RENEWALS_DEMO "resourcelist/000000000001/%012u.xml?plain", i);
         assert_xpath_text(&index, question, loc);
-        renewals_read(&w, resourcelist_part_open, 1, i, &part);
+        renewals_read(&w, resourcelist_generation_open, 1, i, &part);
         assert_xpath_count(&part, "//rs:*", 0);
         assert_xpath_count(&part, "//@td:*", 0);
         n += xpath_count(&part, "/s:urlset/s:url");

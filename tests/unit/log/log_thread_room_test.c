@@ -241,7 +241,7 @@ TEST(holds_changes_while_lists_wait_for_their_files)
     assert_int_equal(head_of(&w->a).last, 5);
     assert_false(head_of(&w->b).exists);
 
-    backlog_take(&w->backlog, 1);
+    backlog_add(&w->backlog, -1);
     thread_wake(&w->log_thread.thread);
     assert_kept(p[0], 6);
     assert_kept(p[1], 1);

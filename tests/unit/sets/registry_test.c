@@ -121,7 +121,8 @@ TEST(limits_clients_as_the_options_say, stage_configure, stage_close)
     s.config.client_keys = 9;
     sets_open(&s);
     clients = registry_clients(s.registry);
-    assert_int_equal(clients_limit_of_all(clients, CLIENT_POSTS), 1000);
+    assert_true(clients_have_room(clients, CLIENT_POSTS, 1000));
+    assert_false(clients_have_room(clients, CLIENT_POSTS, 1001));
     assert_int_equal(clients_limit_of_each(clients, CLIENT_POSTS), 100);
     assert_int_equal(clients_limit_of_each(clients, CLIENT_STREAMS), 7);
     assert_int_equal(clients_limit_of_each(clients, CLIENT_SETS), 8);
