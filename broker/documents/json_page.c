@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "broker/net/response.h"
+#include "proto/http/response_head.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/json_parse.h"
 

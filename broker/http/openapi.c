@@ -6,7 +6,7 @@
 
 #include "broker/documents/documents.h"
 #include "broker/http/route_table.h"
-#include "broker/net/response.h"
+#include "proto/http/response_head.h"
 #include "proto/resourcesync/json.h"
 
 /* Parameters */

@@ -53,9 +53,6 @@ void response_page(struct response *r);
  * stopped, 500 else. */
 unsigned response_status_of(enum status status);
 
-/* The reason phrase: "Not Found". */
-const char *response_reason(unsigned status);
-
 /* Answers with application/problem+json (RFC 9457): type "about:blank", title
  * (the reason phrase), status, detail (why->text), entry and line if known, and
  * request (request_id).

@@ -117,6 +117,12 @@ line_input_note(const struct line_input *in, char note[LINE_INPUT_NOTE_SIZE])
 
 /* Opening */
 
+static int64_t
+written_ns(const struct stat *st)
+{
+    return st->st_mtim.tv_sec * (int64_t)1000000000 + st->st_mtim.tv_nsec;
+}
+
 /* Opens the noted file, which has another name now, beside `path`. The file
  * that is called `path` follows it. False: it is not there, or files came in
  * between. */
@@ -126,7 +132,7 @@ open_renamed(struct line_input *in, const struct place *place)
     char *dir_path = strdup(in->path), *base_path = strdup(in->path);
     const char *base = base_path ? basename(base_path) : "";
     DIR *dir = dir_path ? opendir(dirname(dir_path)) : NULL;
-    struct timespec written = {0}, newest = {0};
+    int64_t written = 0, newest = 0;
     struct dirent *entry;
     int fd = -1;
 
@@ -140,16 +146,12 @@ open_renamed(struct line_input *in, const struct place *place)
         if (st.st_dev == place->device && st.st_ino == place->inode) {
             if (fd < 0)
                 fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC);
-            written = st.st_mtim;
-        } else if (st.st_mtim.tv_sec > newest.tv_sec ||
-                   (st.st_mtim.tv_sec == newest.tv_sec &&
-                    st.st_mtim.tv_nsec > newest.tv_nsec)) {
-            newest = st.st_mtim;
+            written = written_ns(&st);
+        } else if (written_ns(&st) > newest) {
+            newest = written_ns(&st);
         }
     }
-    if (fd >= 0 && (newest.tv_sec > written.tv_sec ||
-                    (newest.tv_sec == written.tv_sec &&
-                     newest.tv_nsec > written.tv_nsec))) {
+    if (fd >= 0 && newest > written) {
         close(fd);
         fd = -1;
     }

@@ -64,9 +64,8 @@ measure_rate(const struct progress_figures *f, int64_t now_ms)
     progress.bytes = n_bytes;
 }
 
-/* "999 B", "38.2 MB" */
-static void
-write_bytes(char *to, size_t size, double bytes)
+const char *
+bytes_text(double bytes, char to[BYTES_TEXT_SIZE])
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
     size_t unit = 0;
@@ -75,8 +74,9 @@ write_bytes(char *to, size_t size, double bytes)
         bytes /= 1000;
         unit++;
     }
-    snprintf(to, size, unit && bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes,
-             units[unit]);
+    snprintf(to, BYTES_TEXT_SIZE, unit && bytes < 99.95 ? "%.1f %s" : "%.0f %s",
+             bytes, units[unit]);
+    return to;
 }
 
 /* The longer of the times for the units and for the bytes: either may be the
@@ -115,19 +115,18 @@ write_left(char *to, size_t size, double seconds)
 static void
 write_amounts(char *to, size_t size, const struct progress_figures *f)
 {
-    char failed[40] = "", bytes[24] = "", all[24];
+    char failed[40] = "", bytes[BYTES_TEXT_SIZE] = "", all[BYTES_TEXT_SIZE];
 
     if (!f->unit) {
-        write_bytes(bytes, sizeof(bytes), (double)f->done);
-        write_bytes(all, sizeof(all), (double)f->all);
-        snprintf(to, size, "%s of %s", bytes, all);
+        snprintf(to, size, "%s of %s", bytes_text((double)f->done, bytes),
+                 bytes_text((double)f->all, all));
         return;
     }
     if (f->failed)
         snprintf(failed, sizeof(failed), "  %llu failed",
                  (unsigned long long)f->failed);
     if (f->has_bytes)
-        write_bytes(bytes, sizeof(bytes), (double)f->bytes);
+        bytes_text((double)f->bytes, bytes);
     snprintf(to, size, "%llu of %llu %s%s%s%s", (unsigned long long)f->done,
              (unsigned long long)f->all, f->unit, failed,
              f->has_bytes ? "  " : "", bytes);
@@ -141,7 +140,7 @@ write_line(char *to, size_t columns, const struct progress_figures *f,
     size_t full = f->all && f->done < f->all
                       ? (size_t)((double)f->done / (double)f->all * BAR)
                       : BAR;
-    char amounts[120], rate[24], speed[40] = "", left[40];
+    char amounts[120], rate[BYTES_TEXT_SIZE], speed[40] = "", left[40];
     int size;
 
     if (f->label && f->unit)
@@ -152,9 +151,9 @@ write_line(char *to, size_t columns, const struct progress_figures *f,
     else {
         measure_rate(f, now_ms);
         write_amounts(amounts, sizeof(amounts), f);
-        write_bytes(rate, sizeof(rate), progress.bytes_per_s);
         if (progress.has_rates && (f->has_bytes || !f->unit))
-            snprintf(speed, sizeof(speed), "  %s/s", rate);
+            snprintf(speed, sizeof(speed), "  %s/s",
+                     bytes_text(progress.bytes_per_s, rate));
         write_left(left, sizeof(left), seconds_left(f));
         size = snprintf(to, LINE_MAX_, "[%.*s%.*s]  %s%s%s", (int)full,
                         "####################", (int)(BAR - full),

@@ -38,6 +38,11 @@ void progress_of_client(struct td_client *client);
 
 void progress_show(const struct progress_figures *figures);
 
+#define BYTES_TEXT_SIZE 24
+
+/* "999 B", "38.2 MB" */
+const char *bytes_text(double bytes, char to[BYTES_TEXT_SIZE]);
+
 /* Removes the line, to make room for other output. */
 void progress_clear(void);
 

@@ -43,7 +43,6 @@ enum {
     OPTION_SPOOL,
     OPTION_RETRY,
     OPTION_FULL,
-    OPTION_EVERY,
     OPTION_MAX_DELETE,
     OPTION_ACCEPT,
     OPTION_LIMITS,
@@ -104,8 +103,6 @@ static const struct option options[] = {
                       "the end of --follow"},
     [OPTION_FULL] = {"full", "FILE",
                      .help = "all resources: a list, Sitemap, index or NDJSON"},
-    [OPTION_EVERY] = {"every", "TIME",
-                      .help = "see tidings harvest, for lists on the web"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", NUMBER(max_delete, 1, 100),
                            "20", "how many of them may be deleted by --full"},
     [OPTION_ACCEPT] = {"accept-deletions", "N",
@@ -646,8 +643,7 @@ run_publish(const struct arguments *arguments)
     enum exit_code code = EXIT_FAILED;
 
     progress_begin(!arguments->options[OPTION_NO_PROGRESS]);
-    if (arguments->options[OPTION_EVERY] ||
-        is_web_url(arguments->options[OPTION_FULL]))
+    if (is_web_url(arguments->options[OPTION_FULL]))
         return bad_usage("--full publishes a file, once; tidings harvest URL "
                          "SET-URL keeps a set equal to a list on the web");
     if (arguments->options[OPTION_FULL])

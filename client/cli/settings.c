@@ -7,6 +7,7 @@
 
 #include "base/commands/option_file.h"
 #include "client/lib/servers.h"
+#include "proto/uri.h"
 
 #define ROW_OF struct server_options
 #include "base/option_rows.h"
@@ -235,8 +236,8 @@ settings_is_same_server(const char *one, const char *other)
 
     server_name(&a, one);
     server_name(&b, other);
-    is_same = a.size > 0 && !a.failed && !b.failed && a.size == b.size &&
-              !memcmp(a.data, b.data, a.size);
+    is_same = a.size > 0 && !a.failed && !b.failed &&
+              slice_equal(buf_slice(&a), buf_slice(&b));
     buf_fini(&a);
     buf_fini(&b);
     return is_same;
@@ -313,17 +314,6 @@ take_headers(struct settings *settings, const struct arguments *arguments)
 
 /* Operands */
 
-/* True if the text could be the name of a set, and is no URL. */
-static bool
-is_set_name(const char *text)
-{
-    static const char first[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-    size_t size = strlen(text);
-
-    return size > 0 && size <= 64 && strchr(first, text[0]) &&
-           strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789._-") == size;
-}
-
 /* Adds the broker's URL where a command lacks the URL of a broker. */
 static void
 add_broker(struct arguments *arguments, const struct operand *words,
@@ -364,8 +354,8 @@ complete_operand(struct arguments *arguments, const struct operand *word,
     const char *given = arguments->operands[i];
     char **end = settings->completed;
 
-    if (!operand_may_be(word, "SET-URL") || !is_set_name(given) ||
-        is_file(settings, word, given))
+    if (!operand_may_be(word, "SET-URL") ||
+        !set_name_is_valid(slice_of(given)) || is_file(settings, word, given))
         return STATUS_OK;
     if (!settings->url)
         return problem(why, STATUS_INVALID,

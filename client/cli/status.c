@@ -16,6 +16,7 @@
 
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
+#include "client/cli/progress.h"
 #include "client/cli/table.h"
 #include "client/lib/json_slices.h"
 #include "client/mirror/mirror_status.h"
@@ -169,11 +170,10 @@ print_status(struct slice json, bool has_plot)
 static bool
 is_set_url(const char *url)
 {
-    const char *name = strstr(url, "/sets/");
+    const char *sets = strstr(url, "/sets/");
+    struct slice rest = slice_of(sets ? sets + strlen("/sets/") : "");
 
-    name = name ? name + strlen("/sets/") : "";
-    return *name &&
-           !name[strcspn(name, "/") + strspn(name + strcspn(name, "/"), "/")];
+    return slice_take(&rest, '/').size > 0 && rest.size == 0;
 }
 
 static enum exit_code
@@ -203,24 +203,6 @@ print_fact(const char *label, const char *text)
     printf("%-26s ", label);
     print_plain(text);
     putchar('\n');
-}
-
-/* "12.3 MB", or "512 bytes". */
-static const char *
-size_text(uint64_t bytes, char to[32])
-{
-    static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-    double number = (double)bytes / 1000;
-    size_t i = 0;
-
-    if (bytes < 1000) {
-        snprintf(to, 32, "%" PRIu64 " bytes", bytes);
-        return to;
-    }
-    for (; number >= 999.95 && i + 1 < sizeof(units) / sizeof(units[0]); i++)
-        number /= 1000;
-    snprintf(to, 32, "%.1f %s", number, units[i]);
-    return to;
 }
 
 static const char *
@@ -314,15 +296,15 @@ static void
 print_mirror(const struct mirror_status *mirror)
 {
     const struct mirror_db_counts *c = &mirror->counts;
-    char bytes[32];
+    char bytes[BYTES_TEXT_SIZE];
 
     for (size_t i = 0; i < mirror->n_sources; i++)
         print_fact("mirror of", mirror->sources[i]);
     printf("%-26s %" PRIu64 ", %s\n", "files", c->n_have,
-           size_text(c->bytes_have, bytes));
+           bytes_text((double)c->bytes_have, bytes));
     printf("%-26s %" PRIu64 " to fetch (%s), %" PRIu64 " to remove\n",
-           "pending", c->n_fetch - c->n_left, size_text(c->bytes_wanted, bytes),
-           c->n_remove);
+           "pending", c->n_fetch - c->n_left,
+           bytes_text((double)c->bytes_wanted, bytes), c->n_remove);
     printf("%-26s %" PRIu64 "%s\n", "failed", c->n_left,
            c->n_left ? ", which the next run tries again" : "");
     if (mirror->is_at_work && mirror->process)

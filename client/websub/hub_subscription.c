@@ -248,13 +248,12 @@ hub_subscription_is_safe(const char *hub)
 static struct slice
 reason_of(const struct fetch_answer *answer)
 {
-    struct slice text = buf_slice(&answer->body);
-    size_t size = 0;
+    struct slice rest = buf_slice(&answer->body);
+    struct slice line = slice_take(&rest, '\n');
 
-    while (size < text.size && size < 300 && text.data[size] != '\n')
-        size++;
-    text.size = size;
-    return slice_trimmed(text);
+    if (line.size > 300)
+        line.size = 300;
+    return slice_trimmed(line);
 }
 
 static void

@@ -33,6 +33,7 @@
 #include "proto/datetime.h"
 #include "proto/http/chunked.h"
 #include "proto/http/request_head.h"
+#include "proto/http/response_head.h"
 
 /* A head has so long from its first byte on, and so has each PROGRESS_BYTES of
  * a body, an answer, and the silence between two requests. That is 1 KB/s, as
@@ -151,37 +152,6 @@ renew_patience(struct peer *c)
 
 /* Answers */
 
-static const char *
-reason_of(unsigned status)
-{
-    static const struct {
-        unsigned status;
-        const char *reason;
-    } reasons[] = {
-        {200, "OK"},
-        {202, "Accepted"},
-        {400, "Bad Request"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {408, "Request Timeout"},
-        {410, "Gone"},
-        {411, "Length Required"},
-        {413, "Content Too Large"},
-        {414, "URI Too Long"},
-        {417, "Expectation Failed"},
-        {431, "Request Header Fields Too Large"},
-        {501, "Not Implemented"},
-        {503, "Service Unavailable"},
-        {505, "HTTP Version Not Supported"},
-    };
-
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-        if (reasons[i].status == status)
-            return reasons[i].reason;
-    return "";
-}
-
 /* Answers the request, and awaits the next one unless this one is the last. A
  * browser must never take the text for a page (W-058). */
 static void
@@ -199,7 +169,7 @@ send_answer(struct peer *c, unsigned status, struct slice text)
                    "%s"
                    "Connection: %s\r\n"
                    "\r\n",
-                   status, reason_of(status), date, text.size,
+                   status, response_reason(status), date, text.size,
                    status == 405 ? "Allow: GET, POST\r\n" : "",
                    c->is_last ? "close" : "keep-alive");
     buf_add_slice(&c->out, text);

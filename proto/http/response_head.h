@@ -62,4 +62,7 @@ MUST_CHECK enum status response_head_read(struct response_head *h,
  * none is left. */
 bool response_head_next(struct slice *fields, struct head_field *field);
 
+/* The reason phrase: "Not Found". */
+const char *response_reason(unsigned status);
+
 #endif

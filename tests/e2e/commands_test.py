@@ -437,7 +437,7 @@ def test_a_mirror_says_its_state(mirrored, run):
     assert of_set["caughtUp"] >= state["datetime"].partition(".")[0]
     text = run("tidings", "status", mirrored.directory).output()
     assert f"mirror of                  {mirrored.url}\n" in text
-    assert "\nfiles                      2, 3 bytes\n" in text
+    assert "\nfiles                      2, 3 B\n" in text
     assert "nobody" in text and state["position"] in text
 
     # The source is not asked.
