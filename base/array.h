@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "proto/memory.h"
+
 /* Makes room for one more element of an array; NULL: no memory. */
 static inline void *
 one_more(void *array, size_t *capacity, size_t n, size_t size)
@@ -24,7 +26,7 @@ one_more(void *array, size_t *capacity, size_t n, size_t size)
     if (n < *capacity)
         return array;
     larger = *capacity ? *capacity * 2 : 16;
-    new = realloc(array, larger * size);
+    new = memory_grow(array, larger, size);
     if (new)
         *capacity = larger;
     return new;

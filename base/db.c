@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/memory.h"
+
 /* How long a reader or the writer waits for a lock that SQLite holds only for
  * moments (recovery, the start of a WAL); nothing else ever waits. */
 #define BUSY_MS 5000
@@ -105,6 +107,20 @@ sql_problem(struct db *db, int result, const char *sql, struct problem *why)
                       why);
 }
 
+/* Likewise: "cannot read FILE". */
+static enum status
+access_problem(struct db *db, int result, bool is_read, struct problem *why)
+{
+    const char *path = sqlite3_db_filename(db->handle, "main");
+    char what[280];
+
+    snprintf(what, sizeof(what), "%s %s", is_read ? "read" : "write",
+             path && strrchr(path, '/') ? strrchr(path, '/') + 1
+                                        : "a database");
+    return db_problem(db, result, db->kind && db->kind->name ? NULL : what,
+                      why);
+}
+
 enum status
 db_exec(struct db *db, const char *sql, struct problem *why)
 {
@@ -123,6 +139,58 @@ db_prepare(struct db *db, sqlite3_stmt **statement, const char *sql,
     return result ? sql_problem(db, result, sql, why) : STATUS_OK;
 }
 
+struct kept_statement {
+    struct map_node node; /* by the address of its text */
+    sqlite3_stmt *statement;
+};
+
+enum status
+db_keep(struct db *db, sqlite3_stmt **statement, const char *sql,
+        struct problem *why)
+{
+    /* Texts lie close together: the multiplication spreads their addresses over
+     * the low bits. */
+    uint64_t hash = (uintptr_t)sql * UINT64_C(0x9E3779B97F4A7C15) >> 20;
+    struct map_node *node = map_find(&db->kept, hash);
+    struct kept_statement *kept;
+    enum status rc;
+
+    for (; node; node = map_same(node)) {
+        *statement = map_entry(node, struct kept_statement, node)->statement;
+        if (!strcmp(sqlite3_sql(*statement), sql))
+            return STATUS_OK;
+    }
+    rc = db_prepare(db, statement, sql, why);
+    /* Our own statements are right, so the tables are missing. */
+    db->is_damaged |= rc && sqlite3_errcode(db->handle) == SQLITE_ERROR;
+    if (rc)
+        return rc;
+    kept = memory_room(sizeof(*kept));
+    if (!kept) {
+        sqlite3_finalize(*statement);
+        *statement = NULL;
+        return problem_memory(why);
+    }
+    kept->statement = *statement;
+    map_add(&db->kept, &kept->node, hash);
+    return STATUS_OK;
+}
+
+static void
+forget_kept(struct db *db)
+{
+    struct map_node *node, *after;
+
+    map_foreach (node, after, &db->kept) {
+        struct kept_statement *kept =
+            map_entry(node, struct kept_statement, node);
+
+        sqlite3_finalize(kept->statement);
+        free(kept);
+    }
+    map_fini(&db->kept);
+}
+
 enum status
 db_step(struct db *db, sqlite3_stmt *statement, bool *row, const char *what,
         struct problem *why)
@@ -132,7 +200,9 @@ db_step(struct db *db, sqlite3_stmt *statement, bool *row, const char *what,
     *row = result == SQLITE_ROW;
     if (result == SQLITE_ROW || result == SQLITE_DONE)
         return STATUS_OK;
-    return db_problem(db, result, what, why);
+    return what ? db_problem(db, result, what, why)
+                : access_problem(db, result, sqlite3_stmt_readonly(statement),
+                                 why);
 }
 
 enum status
@@ -375,7 +445,8 @@ prepare_all(struct db *db, struct problem *why)
     int n = db->kind->n_sql;
     enum status rc = STATUS_OK;
 
-    db->statements = calloc((size_t)n + N_TRANSACTION, sizeof(*db->statements));
+    db->statements =
+        memory_new((size_t)n + N_TRANSACTION, sizeof(*db->statements));
     if (!db->statements)
         return problem_memory(why);
     for (int i = 0; !rc && i < n; i++)
@@ -411,6 +482,7 @@ db_close(struct db *db)
         sqlite3_finalize(db->statements[i]);
     free(db->statements);
     db->statements = NULL;
+    forget_kept(db);
     /* A statement that was not finalised keeps the file open, but does no other
      * harm: the second version of close never fails. */
     sqlite3_close_v2(db->handle);
@@ -684,8 +756,7 @@ run_transaction(struct db *db, int which, struct problem *why)
     s = db->statements[db->kind->n_sql + which];
     sqlite3_step(s);
     result = sqlite3_reset(s);
-    return result ? sql_problem(db, result, transaction[which], why)
-                  : STATUS_OK;
+    return result ? access_problem(db, result, false, why) : STATUS_OK;
 }
 
 enum status

@@ -13,6 +13,7 @@
 
 #include <sqlite3.h>
 
+#include "base/map.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -56,6 +57,7 @@ struct db {
     sqlite3 *handle;            /* NULL: not open */
     const struct db_kind *kind; /* of db_open_kind, else NULL */
     sqlite3_stmt **statements;  /* kind->n_sql of them; db_close frees them */
+    struct map kept;            /* statements of db_keep, by their texts */
     bool is_damaged;  /* since db_open SQLite has reported that the file is no
                          database, or damaged; stays set after db_close */
     bool is_exposed;  /* other users may open the file, and db_open could not
@@ -129,6 +131,12 @@ MUST_CHECK enum status db_exec(struct db *db, const char *sql,
 MUST_CHECK enum status db_prepare(struct db *db, sqlite3_stmt **statement,
                                   const char *sql, struct problem *why);
 
+/* Finds the statement of a text, which it prepares at the first call and keeps
+ * until db_close. A text should stay where it is: its address finds the
+ * statement. If the database lacks its tables it counts as damaged. */
+MUST_CHECK enum status db_keep(struct db *db, sqlite3_stmt **statement,
+                               const char *sql, struct problem *why);
+
 /* Begins a transaction that writes. */
 MUST_CHECK enum status db_begin(struct db *db, struct problem *why);
 
@@ -161,7 +169,8 @@ MUST_CHECK enum status db_problem(struct db *db, int result, const char *what,
                                   struct problem *why);
 
 /* Calls sqlite3_step: STATUS_OK with *row set, or the error; the caller
- * resets. */
+ * resets. `what` NULL: "read FILE" or "write FILE", or nothing if the database
+ * has a name. */
 MUST_CHECK enum status db_step(struct db *db, sqlite3_stmt *statement,
                                bool *row, const char *what,
                                struct problem *why);

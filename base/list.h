@@ -78,4 +78,12 @@ list_move(struct list *to, struct list *from)
     for ((node) = (l)->next, (after) = (node)->next; (node) != (l); \
          (node) = (after), (after) = (node)->next)
 
+/* Walks the structs of `l` whose member `member` is the node; the present one
+ * may be removed or freed, others may not. `after` is a struct list *. */
+#define list_each(item, after, l, member)                            \
+    for ((after) = (l)->next;                                        \
+         (after) != (l) &&                                           \
+         ((item) = list_entry((after), __typeof__(*(item)), member), \
+         (after) = (after)->next, true);)
+
 #endif

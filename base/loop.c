@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
+#include "proto/memory.h"
 
 /* Alarms that ring before the loop looks at its descriptors again. */
 #define RINGS_AT_ONCE 64
@@ -331,7 +332,7 @@ on_work_done(uv_work_t *handle, int status)
 void
 loop_work(struct loop *loop, struct job *job)
 {
-    struct at_work *w = malloc(sizeof(*w));
+    struct at_work *w = memory_room(sizeof(*w));
 
     if (w && uv_sem_init(&w->end, 0)) {
         free(w);
@@ -406,7 +407,7 @@ on_prepare(uv_prepare_t *prepare)
 struct loop *
 loop_new(const struct loop_calls *calls, void *user)
 {
-    struct loop *loop = calloc(1, sizeof(*loop));
+    struct loop *loop = memory_new(1, sizeof(*loop));
 
     if (!loop)
         return NULL;

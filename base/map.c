@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "proto/memory.h"
+
 #define BUCKETS_MIN 16
 
 /* SipHash (Aumasson and Bernstein) with one round a word and three at the end,
@@ -105,7 +107,7 @@ grow_buckets(struct map *map)
     size_t n = map->buckets ? 2 * (map->mask + 1) : BUCKETS_MIN;
     struct map_node *node, *after;
 
-    more.buckets = calloc(n, sizeof(*more.buckets));
+    more.buckets = memory_new(n, sizeof(*more.buckets));
     if (!more.buckets)
         return;
     more.mask = n - 1;

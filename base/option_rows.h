@@ -39,8 +39,16 @@
     OPTION_SECONDS, AT(member, int64_t), 0, min, max, NULL
 #define MS(member, min, max) \
     OPTION_MILLISECONDS, AT(member, int64_t), 0, min, max, NULL
+#define LENT(member) OPTION_LENT, AT(member, const char *), 0, 0, 0, NULL
+#define PAUSE(member, min, max) \
+    OPTION_PAUSE, AT(member, unsigned), 0, min, max, NULL
+#define NUMBER(member, min, max) \
+    OPTION_NUMBER, AT(member, unsigned), 0, min, max, NULL
+#define LIMIT(member)   OPTION_LIMIT, AT(member, uint64_t), 0, 1, UINT64_MAX, NULL
+#define PERCENT(member) OPTION_PERCENT, AT(member, int), 0, 1, 100, NULL
 #define KEEP(member, min, max) \
     OPTION_KEEP, AT(member, uint64_t), 0, min, max, NULL
+#define SWITCH(member) OPTION_SWITCH, AT(member, int), 0, 0, 0, NULL
 #define FLAG(member)   OPTION_FLAG, AT(member, bool), 0, 0, 0, NULL
 #define EITHER(member) OPTION_EITHER, AT(member, bool), 0, 0, 0, NULL
 /* `type`: int, unsigned or an enum; `first`: the value of the first word. */

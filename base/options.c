@@ -6,6 +6,7 @@
 
 #include "base/suggest.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 #include "proto/uri.h"
 
 static enum status
@@ -94,9 +95,9 @@ read_url(const char *text, char *to, size_t room, struct problem *why)
 }
 
 /* HOST:PORT, or [ADDRESS]:PORT for an address that has colons itself. */
-static enum status
-read_listen(const char *text, char *to, size_t room, unsigned *port,
-            struct problem *why)
+enum status
+option_listen(const char *text, char *to, size_t room, unsigned *port,
+              struct problem *why)
 {
     static const char form[] =
         "HOST:PORT, such as 127.0.0.1:8787 or [::1]:8787";
@@ -166,17 +167,21 @@ read_decimal(const char *text, int decimals, uint64_t *number)
     return p;
 }
 
+static const char suffixes[] = "KMGT";
+
+/* Reads a letter of `letters` that may follow a number: each stands for
+ * `factor` times the one before. */
 static const char *
-read_suffix(const char *p, uint64_t *number)
+read_suffix(const char *p, const char *letters, uint64_t factor,
+            uint64_t *number)
 {
-    static const char suffixes[] = "KMG";
-    const char *found = *p ? strchr(suffixes, *p) : NULL;
+    const char *found = *p ? strchr(letters, *p) : NULL;
 
     if (!found)
         return p;
-    if (__builtin_mul_overflow(*number, 1024ULL << 10 * (found - suffixes),
-                               number))
-        *number = UINT64_MAX;
+    for (; found >= letters; found--)
+        if (__builtin_mul_overflow(*number, factor, number))
+            *number = UINT64_MAX;
     return p + 1;
 }
 
@@ -193,15 +198,21 @@ read_number(const struct option *o, const char *text, uint64_t *number,
         [OPTION_SECONDS] = {6, "a number of seconds, such as 20 or 0.25"},
         [OPTION_MILLISECONDS] = {3, "a number of milliseconds, such as 5 or "
                                     "0.5"},
+        [OPTION_PAUSE] = {3, "a time, such as 90, 10m or 1.5h"},
+        [OPTION_NUMBER] = {0, "a whole number"},
+        [OPTION_LIMIT] = {0, "a number from 1 on, such as 500 or 50M, or none"},
+        [OPTION_PERCENT] = {0, "a number, or none"},
     };
 
     char limits[OPTION_LIMITS_SIZE];
     char *to;
     const char *end = read_decimal(text, numbers[o->type].decimals, number);
 
-    if (end && o->type == OPTION_BYTES)
-        end = read_suffix(end, number);
-    if (!end || *end)
+    if (end && !strcmp(o->argument, "BYTES"))
+        end = read_suffix(end, suffixes, 1024, number);
+    else if (end && o->type == OPTION_PAUSE)
+        end = *end == 's' ? end + 1 : read_suffix(end, "mh", 60, number);
+    if (!end || *end || (o->type == OPTION_LIMIT && !*number))
         return not_a(why, text, numbers[o->type].form);
     if (*number >= o->min && *number <= o->max)
         return STATUS_OK;
@@ -213,51 +224,50 @@ read_number(const struct option *o, const char *text, uint64_t *number,
                    limits, to + 4);
 }
 
-/* Writes `number` in the form of its type: "50M", "0.1". */
+/* Writes 250000 microseconds in units of 1,000,000: "0.25". */
 static void
-write_number(enum option_type type, uint64_t number, char *to, size_t size)
+write_decimal(struct buf *to, uint64_t us, uint64_t unit)
 {
-    static const char suffixes[] = "KMG";
-    int suffix = -1;
-    uint64_t unit = type == OPTION_SECONDS ? 1000000 : 1000;
-    int n;
+    uint64_t rest = us % unit;
 
-    switch (type) {
-    case OPTION_BYTES:
-        while (number && number % 1024 == 0 && suffixes[suffix + 1]) {
-            number /= 1024;
-            suffix++;
-        }
-        snprintf(to, size, "%" PRIu64 "%.*s", number, suffix >= 0,
-                 suffixes + (suffix >= 0 ? suffix : 0));
-        return;
-    case OPTION_SECONDS:
-    case OPTION_MILLISECONDS:
-        n = snprintf(to, size, "%" PRIu64, number / unit);
-        if (number % unit) {
-            n += snprintf(to + n, size - (size_t)n, ".%0*" PRIu64,
-                          type == OPTION_SECONDS ? 6 : 3, number % unit);
-            while (to[n - 1] == '0')
-                to[--n] = '\0';
-        }
-        return;
-    default:
-        snprintf(to, size, "%" PRIu64, number);
+    buf_add_number(to, us / unit);
+    if (rest > 0)
+        BUF_ADD(to, ".");
+    for (; rest > 0; rest = rest * 10 % unit)
+        buf_add_number(to, rest * 10 / unit);
+}
+
+/* Writes a limit in the form of its type: "50M", "0.1". */
+static void
+write_limit(enum option_type type, uint64_t number, struct buf *to)
+{
+    size_t n = 0;
+
+    while (type == OPTION_BYTES && number && number % 1024 == 0 && n < 3) {
+        number /= 1024;
+        n++;
     }
+    write_decimal(to, number,
+                  type == OPTION_SECONDS ? 1000000
+                  : type == OPTION_MILLISECONDS || type == OPTION_PAUSE ? 1000
+                                                                        : 1);
+    if (n > 0)
+        buf_add(to, suffixes + n - 1, 1);
 }
 
 void
 option_limits(const struct option *o, char *to, size_t size)
 {
-    char min[OPTION_LIMITS_SIZE / 2 - 4];
-    char max[sizeof(min)];
+    struct buf limits;
 
     to[0] = '\0';
-    if (o->type < OPTION_COUNT || o->type > OPTION_MILLISECONDS)
+    if (o->type < OPTION_COUNT || o->type > OPTION_PERCENT)
         return;
-    write_number(o->type, o->min, min, sizeof(min));
-    write_number(o->type, o->max, max, sizeof(max));
-    snprintf(to, size, "%s to %s", min, max);
+    buf_init_fixed(&limits, to, size);
+    write_limit(o->type, o->min, &limits);
+    BUF_ADD(&limits, " to ");
+    write_limit(o->type, o->max, &limits);
+    BUF_ADD(&limits, "\0");
 }
 
 /* Words */
@@ -271,35 +281,25 @@ read_flag(const char *text, bool *flag, struct problem *why)
     return STATUS_OK;
 }
 
-/* The index of the word in "a|b|c"; -1: none. */
-static int
-word_of(const char *words, const char *text)
-{
-    struct slice rest = slice_of(words);
-
-    for (int i = 0; rest.size > 0; i++)
-        if (slice_equal(slice_take(&rest, '|'), slice_of(text)))
-            return i;
-    return -1;
-}
-
+/* Reads the index of a word of "a|b|c". */
 static enum status
-read_word(const struct option *o, const char *text, int *word,
+read_word(const struct option *o, const char *text, unsigned *word,
           struct problem *why)
 {
     struct slice rest = slice_of(o->argument);
     char words[100];
     size_t n = 0;
 
-    *word = word_of(o->argument, text);
-    if (*word >= 0)
-        return STATUS_OK;
+    for (*word = 0; rest.size > 0; ++*word)
+        if (slice_is(slice_take(&rest, '|'), text))
+            return STATUS_OK;
+    rest = slice_of(o->argument);
     while (rest.size > 0 && n < sizeof(words)) {
         struct slice next = slice_take(&rest, '|');
         const char *before = n == 0 ? "" : rest.size > 0 ? ", " : " or ";
 
         n += (size_t)snprintf(words + n, sizeof(words) - n, "%s%.*s", before,
-                              (int)next.size, next.data);
+                              SLICE_ARG(next));
     }
     return not_a(why, text, words);
 }
@@ -330,10 +330,10 @@ read_keep(const struct option *o, const char *text, uint64_t *value,
     const char *end;
 
     *value = OPTION_KEEP_NONE;
-    if (slice_is(slice_of(text), option_keep_word(*value)))
+    if (!strcmp(text, option_keep_word(*value)))
         return STATUS_OK;
     *value = OPTION_KEEP_DAILY;
-    if (slice_is(slice_of(text), option_keep_word(*value)))
+    if (!strcmp(text, option_keep_word(*value)))
         return STATUS_OK;
     end = read_decimal(text, 0, value);
     if (end && !*end && *value >= o->min && *value <= o->max)
@@ -349,16 +349,17 @@ option_read(const struct option *o, const char *text, void *values,
             struct problem *why)
 {
     void *value = (char *)values + o->offset;
-    uint64_t number;
+    uint64_t number = UINT64_MAX; /* as an int: -1 */
     enum status rc;
-    int word;
+    unsigned word;
 
     switch (o->type) {
     case OPTION_TEXT:
         return option_text(text, value, o->max, why);
     case OPTION_LISTEN:
-        return read_listen(text, value, o->max,
-                           (unsigned *)(void *)((char *)values + o->port), why);
+        return option_listen(text, value, o->max,
+                             (unsigned *)(void *)((char *)values + o->port),
+                             why);
     case OPTION_URL:
         return read_url(text, value, o->max, why);
     case OPTION_KEEP:
@@ -367,13 +368,31 @@ option_read(const struct option *o, const char *text, void *values,
         return read_flag(text, value, why);
     case OPTION_COUNT:
     case OPTION_BYTES:
-        return read_number(o, text, value, why);
     case OPTION_SECONDS:
     case OPTION_MILLISECONDS:
+        return read_number(o, text, value, why);
+    case OPTION_PAUSE:
+    case OPTION_NUMBER:
         rc = read_number(o, text, &number, why);
         if (!rc)
-            *(int64_t *)value = (int64_t)number;
+            *(unsigned *)value = (unsigned)number;
         return rc;
+    case OPTION_LIMIT:
+        *(uint64_t *)value = 0;
+        return strcmp(text, "none") ? read_number(o, text, value, why)
+                                    : STATUS_OK;
+    case OPTION_PERCENT:
+        rc = strcmp(text, "none") ? read_number(o, text, &number, why)
+                                  : STATUS_OK;
+        if (!rc)
+            *(int *)value = (int)number;
+        return rc;
+    case OPTION_SWITCH:
+        *(int *)value = 1;
+        return STATUS_OK;
+    case OPTION_LENT:
+        *(const char **)value = text;
+        return STATUS_OK;
     case OPTION_EITHER:
         rc = read_word(o, text, &word, why);
         if (!rc)
@@ -382,16 +401,13 @@ option_read(const struct option *o, const char *text, void *values,
     case OPTION_CHOICE:
         rc = read_word(o, text, &word, why);
         if (!rc)
-            *(unsigned *)value = (unsigned)o->min + (unsigned)word;
+            *(unsigned *)value = (unsigned)o->min + word;
         return rc;
     case OPTION_OWN:
         return o->read(text, values, why);
-    case OPTION_GIVEN:
-    case OPTION_WISH:
-    case OPTION_FILE:
-        break;
+    default:
+        return problem(why, STATUS_INVALID, "has no value");
     }
-    return problem(why, STATUS_INVALID, "has no value");
 }
 
 /* The size of the value at the offset; 0: there is no value. */
@@ -414,26 +430,9 @@ value_size(const struct option *o)
         return sizeof(bool);
     case OPTION_CHOICE:
         return sizeof(unsigned);
-    case OPTION_GIVEN:
-    case OPTION_WISH:
-    case OPTION_FILE:
-    case OPTION_OWN:
-        break;
+    default:
+        return 0;
     }
-    return 0;
-}
-
-/* 250000 microseconds in units of 1,000,000: "0.25". */
-static void
-write_decimal(struct buf *to, int64_t us, int64_t unit)
-{
-    int64_t rest = us % unit;
-
-    buf_add_format(to, "%" PRId64, us / unit);
-    if (rest > 0)
-        BUF_ADD(to, ".");
-    for (; rest > 0; rest = rest * 10 % unit)
-        buf_add_format(to, "%d", (int)(rest * 10 / unit));
 }
 
 static void
@@ -471,10 +470,10 @@ option_write(const struct option *o, const void *values, struct buf *to)
             buf_add_number(to, *(const uint64_t *)value);
         break;
     case OPTION_SECONDS:
-        write_decimal(to, *(const int64_t *)value, 1000000);
+        write_decimal(to, *(const uint64_t *)value, 1000000);
         break;
     case OPTION_MILLISECONDS:
-        write_decimal(to, *(const int64_t *)value, 1000);
+        write_decimal(to, *(const uint64_t *)value, 1000);
         break;
     case OPTION_FLAG:
         buf_add_text(to, *(const bool *)value ? "yes" : "no");
@@ -485,10 +484,7 @@ option_write(const struct option *o, const void *values, struct buf *to)
     case OPTION_CHOICE:
         buf_add_slice(to, option_word(o, *(const unsigned *)value));
         break;
-    case OPTION_GIVEN:
-    case OPTION_WISH:
-    case OPTION_FILE:
-    case OPTION_OWN:
+    default:
         break;
     }
 }
@@ -631,8 +627,8 @@ options_arguments(const struct options *options, int argc, char **argv,
     enum status rc = STATUS_OK;
 
     memset(given, 0, sizeof(*given));
-    given->given = calloc((size_t)argc + 1, sizeof(given->given[0]));
-    given->operands = calloc((size_t)argc + 2, sizeof(given->operands[0]));
+    given->given = memory_new((size_t)argc + 1, sizeof(given->given[0]));
+    given->operands = memory_new((size_t)argc + 2, sizeof(given->operands[0]));
     if (!given->given || !given->operands)
         return problem_memory(why);
     for (int i = 1; !rc && !given->wish && i < argc; i++)

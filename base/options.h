@@ -22,6 +22,7 @@
 
 enum option_type {
     OPTION_GIVEN,   /* no conversion: the command reads struct arguments */
+    OPTION_LENT,    /* const char *: the argument itself; commands alone */
     OPTION_WISH,    /* --help, --version: config.c handles them */
     OPTION_FILE,    /* --config: config.c handles it */
     OPTION_TEXT,    /* char[max] */
@@ -31,8 +32,13 @@ enum option_type {
     OPTION_BYTES,   /* uint64_t: "65536", "64K", "50M", "1G" */
     OPTION_SECONDS, /* int64_t, in microseconds: "86400", "0.25" */
     OPTION_MILLISECONDS, /* int64_t, in microseconds: "5", "0.5" */
+    OPTION_PAUSE,        /* unsigned, in milliseconds: "90", "10m", "1.5h" */
+    OPTION_NUMBER,       /* unsigned: "50" */
+    OPTION_PERCENT,      /* int: 1 to 100; "none" is -1 */
+    OPTION_LIMIT,        /* uint64_t: as OPTION_BYTES, from 1 on; "none" is 0 */
     OPTION_KEEP,         /* uint64_t: "none", "daily", "7": every seventh */
     OPTION_FLAG,         /* bool; "yes" or "no" where a text is needed */
+    OPTION_SWITCH,       /* int: 1 if it is given */
     OPTION_EITHER,       /* bool: true for the second of the argument's words */
     OPTION_CHOICE,       /* int, unsigned, enum: one of the words; the first is
                             min, the next min + 1 */
@@ -89,6 +95,11 @@ const char *option_keep_word(uint64_t value);
 /* Copies a non-empty text, if it has room: the reader of OPTION_TEXT. */
 MUST_CHECK enum status option_text(const char *text, char *to, size_t room,
                                    struct problem *why);
+
+/* Reads "HOST:PORT", or "[ADDRESS]:PORT" without the brackets: the reader of
+ * OPTION_LISTEN. */
+MUST_CHECK enum status option_listen(const char *text, char *to, size_t room,
+                                     unsigned *port, struct problem *why);
 
 /* Writes the limits in the form of the option ("512K to 50M"); "" for none. */
 void option_limits(const struct option *o, char *to, size_t size);

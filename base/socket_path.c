@@ -13,7 +13,8 @@
 static int
 open_directory(const char *path, size_t size)
 {
-    char *dir = size ? strndup(path, size) : strdup(".");
+    char *dir =
+        size ? slice_dup((struct slice){path, size}) : slice_dup(slice_of("."));
     int fd = dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     int error = errno;
 

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proto/memory.h"
+
 struct text {
     struct map_node node;
     size_t size;
@@ -31,7 +33,7 @@ text_set_add(struct text_set *set, struct slice text, bool *is_new)
     *is_new = !find_text(set, text, hash);
     if (!*is_new)
         return STATUS_OK;
-    t = malloc(sizeof(*t) + text.size);
+    t = memory_room(sizeof(*t) + text.size);
     if (!t)
         return STATUS_MEMORY;
     t->size = text.size;

@@ -40,6 +40,7 @@
 #include "broker/setting_files.h"
 #include "broker/store/store.h"
 #include "proto/http/webhook_signature.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/scanning.h"
 
 /* The longest time for answers in flight when the broker ends. */
@@ -618,9 +619,10 @@ open_floors(struct broker *b, struct registry_options *sets,
         rc = membership_check_copy(b->membership, b->registry, why);
     if (!rc)
         rc = tokens_open(&b->tokens, b->config->data, why);
-    if (!rc && (!(b->tickets = request_tickets_new(b->tokens)) ||
-                !(b->sessions = tickets_new(&tickets_of_sessions))))
-        rc = problem_memory(why);
+    if (!rc) {
+        b->tickets = request_tickets_new(b->tokens);
+        b->sessions = tickets_new(&tickets_of_sessions);
+    }
     if (!rc && b->membership)
         rc = share_tokens(b, why);
     if (!rc)
@@ -687,10 +689,10 @@ enum status
 broker_open(struct broker **broker, const struct config *config,
             struct problem *why)
 {
-    struct broker *b = calloc(1, sizeof(*b));
+    struct broker *b = memory_new(1, sizeof(*b));
     struct registry_options sets = {
         .config = config,
-        .public_url = b ? b->public_url : NULL,
+        .public_url = b->public_url,
         .notes_size = sizeof(struct notes),
         .open_engine = store_open,
         .on_certain = on_certain,
@@ -720,15 +722,12 @@ broker_open(struct broker **broker, const struct config *config,
     };
     enum status rc;
 
-    if (!b)
-        return problem_memory(why);
     scanning_switch(config->scan_posts);
     b->announcer = sets.announcer = announcer_new();
     b->files = setting_files_new(config);
     b->provider = identity_provider_new(b->public_url);
     b->http.access_log = access_log_new((unsigned)config->threads);
-    if (!b->announcer || !b->files || !b->provider || !b->http.access_log) {
-        access_log_free(b->http.access_log);
+    if (!b->http.access_log) {
         announcer_free(b->announcer);
         setting_files_free(b->files);
         identity_provider_free(b->provider);
@@ -814,9 +813,7 @@ static enum status
 bring_settings(struct broker *b, const struct config *next,
                struct brought **brought, struct problem *why)
 {
-    *brought = calloc(1, sizeof(**brought));
-    if (!*brought)
-        return problem_memory(why);
+    *brought = memory_new(1, sizeof(**brought));
     (*brought)->earlier = b->brought;
     b->brought = *brought;
     if (networks_read(slice_of(next->allow_callbacks), &(*brought)->callable,

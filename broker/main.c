@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
@@ -25,6 +27,7 @@
 #include "broker/http/openapi.h"
 #include "broker/http/route_table.h"
 #include "broker/rejoin.h"
+#include "proto/memory.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -432,6 +435,34 @@ fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
                : run_broker(config, argc, argv);
 }
 
+/* Blocks of OpenSSL: without memory SHA256() would leave a digest unset, and
+ * none of its callers could trust it. */
+
+static void *
+take_block(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return memory_room(size);
+}
+
+static void
+free_block(void *block, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    free(block);
+}
+
+static void *
+resize_block(void *block, size_t size, const char *file, int line)
+{
+    if (size > 0)
+        return memory_grow(block, 1, size);
+    free_block(block, file, line);
+    return NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -441,6 +472,8 @@ main(int argc, char **argv)
     enum status rc;
     int result;
 
+    memory_end_without_small("tidingsd");
+    CRYPTO_set_mem_functions(take_block, resize_block, free_block);
     command_table_begin();
     hide_memory(true);
     if (argc > 1 && *argv[1] != '-')

@@ -9,6 +9,7 @@
 #include "broker/journal/pg_streams.h"
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
+#include "proto/memory.h"
 
 /* For a connection, and for an answer: a post that gets no turn is refused
  * within two seconds. */
@@ -86,11 +87,9 @@ enum status
 membership_open(struct membership **membership, const struct config *config,
                 struct problem *why)
 {
-    struct membership *c = calloc(1, sizeof(*c));
-    enum status rc = STATUS_OK;
+    struct membership *c = memory_new(1, sizeof(*c));
+    enum status rc;
 
-    if (!c)
-        return problem_memory(why);
     c->options = (struct pg_options){
         .address = config->cluster,
         .broker = config->cluster_name,
@@ -100,8 +99,7 @@ membership_open(struct membership **membership, const struct config *config,
         .is_unsafe = config->cluster_unsafe,
         .patience_us = PATIENCE_US,
     };
-    if (!rc)
-        rc = pg_make_instance(c->instance, why);
+    rc = pg_make_instance(c->instance, why);
     if (!rc)
         rc = pg_journal_open(&c->journal, &c->options, config->data,
                              config->cluster_keep, why);

@@ -9,6 +9,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/watched_files.h"
 #include "broker/net/server.h"
+#include "proto/memory.h"
 
 struct row {
     /* Offsets of the file names in struct config. 0: none. */
@@ -244,11 +245,9 @@ report_row(void *user, const struct problem *why)
 struct setting_files *
 setting_files_new(const struct config *config)
 {
-    struct setting_files *f = calloc(1, sizeof(*f));
+    struct setting_files *f = memory_new(1, sizeof(*f));
     struct watched_group groups[N_ROWS];
 
-    if (!f)
-        return NULL;
     f->config = config;
     for (size_t i = 0; i < N_ROWS; i++) {
         groups[i] = (struct watched_group){
@@ -259,10 +258,6 @@ setting_files_new(const struct config *config)
                 groups[i].paths[j] = (const char *)config + rows[i].paths[j];
     }
     f->watched = watched_files_new(groups, N_ROWS);
-    if (!f->watched) {
-        free(f);
-        return NULL;
-    }
     watched_files_look(f->watched);
     return f;
 }

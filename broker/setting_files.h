@@ -40,7 +40,7 @@ MUST_CHECK enum status setting_contents_read(struct setting_contents *contents,
                                              struct problem *why);
 void setting_contents_free(struct setting_contents *contents);
 
-/* Begins to watch the files that `config`, lent, names. NULL: no memory. */
+/* Begins to watch the files that `config`, lent, names. */
 struct setting_files *setting_files_new(const struct config *config);
 void setting_files_free(struct setting_files *f); /* NULL is allowed */
 

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proto/memory.h"
+
 /* The entries of nearly all posts fit in one block, so that reading them
  * allocates nothing. */
 #define BLOCK_SIZE 8192
@@ -63,7 +65,7 @@ arena_take_more(struct arena *arena, size_t size)
 
     if (size > arena->max - arena->used)
         return NULL;
-    block = malloc(sizeof(*block) + capacity);
+    block = memory_room(sizeof(*block) + capacity);
     if (!block)
         return NULL;
     block->older = arena->blocks;

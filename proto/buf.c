@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/memory.h"
 #include "proto/number.h"
 
 /* The first growth: most answers and every fragment of usual size fit. */
@@ -48,7 +49,7 @@ buf_room(struct buf *b, size_t size)
     if (capacity - b->size < size)
         capacity = b->size + size;
 
-    data = realloc(b->data, capacity > 0 ? capacity : 1);
+    data = memory_grow(b->data, 1, capacity > 0 ? capacity : 1);
     b->is_starved = !data;
     if (!data)
         goto fail;
@@ -107,7 +108,7 @@ buf_add_format(struct buf *b, const char *format, ...)
     /* vsnprintf ends with a NUL, which needs room but is not kept. */
     to = buf_room(b, (size_t)size);
     if (to && b->capacity - b->size == (size_t)size) {
-        char *copy = malloc((size_t)size + 1);
+        char *copy = memory_room((size_t)size + 1);
 
         if (!copy) {
             b->failed = true;

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "proto/memory.h"
+
 struct slice {
     const char *data; /* may be NULL when size is 0 */
     size_t size;
@@ -62,7 +64,7 @@ slice_starts(struct slice a, const char *text)
 static inline char *
 slice_dup(struct slice s)
 {
-    char *text = malloc(s.size + 1);
+    char *text = memory_room(s.size + 1);
 
     if (text) {
         if (s.size > 0)

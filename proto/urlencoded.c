@@ -2,6 +2,7 @@
 
 #include <openssl/crypto.h>
 
+#include "proto/memory.h"
 #include "proto/uri.h"
 #include "proto/utf8.h"
 
@@ -23,7 +24,7 @@ is_utf8(struct slice text)
 static char *
 copy_of(struct slice body)
 {
-    char *bytes = malloc(body.size > 0 ? body.size : 1);
+    char *bytes = memory_room(body.size > 0 ? body.size : 1);
 
     for (size_t i = 0; bytes && i < body.size; i++)
         bytes[i] = body.data[i] == '+' ? ' ' : body.data[i];

@@ -9,6 +9,7 @@
 #include "base/commands/completion.h"
 #include "base/commands/manual.h"
 #include "base/suggest.h"
+#include "proto/memory.h"
 
 enum exit_code
 command_fail(const struct arguments *arguments, enum status rc,
@@ -205,7 +206,7 @@ check_operands(const struct arguments *given, struct problem *why)
     struct operand words[COMMAND_OPERANDS_MAX];
     size_t n_words = operands_read(given->command, words);
     size_t n = (size_t)given->n_operands;
-    size_t *word_of = calloc(n + 1, sizeof(word_of[0]));
+    size_t *word_of = memory_new(n + 1, sizeof(word_of[0]));
     bool is_good;
 
     if (!word_of)
@@ -243,7 +244,7 @@ take_values(const struct options *options, size_t size,
 {
     enum status rc;
 
-    *values = calloc(1, size);
+    *values = memory_new(1, size);
     if (!*values)
         return problem_memory(why);
     rc = options_set_defaults(options, *values, why);

@@ -13,6 +13,7 @@
 #include "broker/access/jwt_verifier.h"
 #include "broker/base/diag.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 
 struct provider_settings {
     struct jwk_set *keys; /* NULL: of `url` */
@@ -120,16 +121,12 @@ provider_settings_read(struct provider_settings **settings,
     *settings = NULL;
     if (!*options->keys)
         return STATUS_OK;
-    s = calloc(1, sizeof(*s));
-    if (!s)
-        return problem_memory(why);
-    s->issuer = strdup(options->issuer);
-    s->audience = strdup(options->audience);
+    s = memory_new(1, sizeof(*s));
+    s->issuer = slice_dup(slice_of(options->issuer));
+    s->audience = slice_dup(slice_of(options->audience));
     if (is_url(options->keys))
-        s->url = strdup(options->keys);
-    if (!s->issuer || !s->audience || (is_url(options->keys) && !s->url))
-        rc = problem_memory(why);
-    if (!rc && !s->url)
+        s->url = slice_dup(slice_of(options->keys));
+    else
         rc = read_keys(&s->keys, options->keys, why);
     if (rc)
         provider_settings_free(s);
@@ -155,16 +152,11 @@ provider_settings_free(struct provider_settings *settings)
 struct identity_provider *
 identity_provider_new(const char *public_url)
 {
-    struct identity_provider *p = calloc(1, sizeof(*p));
+    struct identity_provider *p = memory_new(1, sizeof(*p));
 
-    if (!p)
-        return NULL;
     atomic_init(&p->fetch, NULL);
     p->verifier = jwt_verifier_new(public_url);
-    if (p->verifier)
-        return p;
-    free(p);
-    return NULL;
+    return p;
 }
 
 void
@@ -234,24 +226,23 @@ identity_provider_use(struct identity_provider *p,
     bool is_same_url =
         settings && settings->url && p->url && !strcmp(settings->url, p->url);
     struct problem why = {""};
-    enum status rc = STATUS_OK;
 
-    if (settings && settings->url)
-        rc = begin_fetching(p, &why);
-    if (!rc)
-        rc = jwt_verifier_expect(p->verifier, settings ? settings->issuer : "",
-                                 settings ? settings->audience : "", &why);
-    if (!rc && !is_same_url)
+    if (settings && settings->url && begin_fetching(p, &why)) {
+        DIAG_REPORT(DIAG_ERROR, "access",
+                    "the settings of the identity provider cannot be used",
+                    diag_text("error", why.text));
+        provider_settings_free(settings);
+        return;
+    }
+    jwt_verifier_expect(p->verifier, settings ? settings->issuer : "",
+                        settings ? settings->audience : "");
+    if (!is_same_url)
         change_keys(p, settings);
-    if (!rc && settings && settings->keys)
+    if (settings && settings->keys)
         DIAG_REPORT(DIAG_INFO, "access",
                     "the keys of the identity provider are read",
                     diag_text("issuer", settings->issuer),
                     diag_number("keys", jwk_set_size(settings->keys)));
-    if (rc)
-        DIAG_REPORT(DIAG_ERROR, "access",
-                    "the settings of the identity provider cannot be used",
-                    diag_text("error", why.text));
     provider_settings_free(settings);
 }
 

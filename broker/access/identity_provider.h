@@ -47,8 +47,7 @@ void provider_settings_free(struct provider_settings *settings);
 
 struct identity_provider;
 
-/* None as yet. `public_url` is lent, and not read before the first token. NULL:
- * no memory. */
+/* None as yet. `public_url` is lent, and not read before the first token. */
 struct identity_provider *identity_provider_new(const char *public_url);
 void identity_provider_free(struct identity_provider *p); /* NULL is allowed */
 

@@ -5,15 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller.h"
+#include "proto/memory.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/uri.h"
-
-#define HASH_SIZE 32
 
 struct jwk_fetch {
     jwk_fetched_fn *fetched;
@@ -37,10 +35,10 @@ struct jwk_fetch {
     uint64_t n_called; /* n_urls, of `called` */
     int64_t began_us;
     bool is_calling;
-    bool is_wanted;          /* asked for meanwhile: calls again soon */
-    bool has_failed;         /* the last call, which was logged */
-    bool has_set;            /* of `called` */
-    uint8_t hash[HASH_SIZE]; /* of its text */
+    bool is_wanted;     /* asked for meanwhile: calls again soon */
+    bool has_failed;    /* the last call, which was logged */
+    bool has_set;       /* of `called` */
+    struct digest hash; /* of its text */
 };
 
 /* Calling */
@@ -84,7 +82,7 @@ hand_over(struct jwk_fetch *f, struct jwk_set *set)
 static enum status
 read_answer(struct jwk_fetch *f, const struct call *call, struct problem *why)
 {
-    uint8_t hash[HASH_SIZE];
+    struct digest hash;
     struct jwk_set *set;
     enum status rc;
 
@@ -95,17 +93,15 @@ read_answer(struct jwk_fetch *f, const struct call *call, struct problem *why)
     if (call->is_cut)
         return problem(why, STATUS_TOO_LARGE,
                        "the answer has more than %zu bytes", JWK_SET_BYTES_MAX);
-    if (EVP_Digest(call->answer.data, call->answer.size, hash, NULL,
-                   EVP_sha256(), NULL) != 1)
-        return problem_memory(why);
-    if (f->has_set && !memcmp(hash, f->hash, HASH_SIZE))
+    digest_sha256(&hash, call->answer);
+    if (f->has_set && digest_is_equal(&hash, &f->hash))
         return STATUS_OK;
     rc = jwk_set_read(&set, call->answer, true, why);
     if (rc)
         return rc;
     hand_over(f, set);
     jwk_set_unref(set);
-    memcpy(f->hash, hash, HASH_SIZE);
+    f->hash = hash;
     f->has_set = true;
     return STATUS_OK;
 }
@@ -200,7 +196,7 @@ enum status
 jwk_fetch_open(struct jwk_fetch **fetch, jwk_fetched_fn *fetched, void *user,
                struct problem *why)
 {
-    struct jwk_fetch *f = calloc(1, sizeof(*f));
+    struct jwk_fetch *f = memory_new(1, sizeof(*f));
     struct caller_options options = {.name = "keys",
                                      .connections = 1,
                                      .host_connections = 1,
@@ -209,8 +205,6 @@ jwk_fetch_open(struct jwk_fetch **fetch, jwk_fetched_fn *fetched, void *user,
     enum status rc;
 
     *fetch = NULL;
-    if (!f)
-        return problem_memory(why);
     f->fetched = fetched;
     f->user = user;
     f->alarm.ring = on_alarm;

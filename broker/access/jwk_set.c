@@ -12,6 +12,7 @@
 #include <openssl/rsa.h>
 
 #include "broker/access/jose_text.h"
+#include "proto/memory.h"
 
 #define SECRET_MIN   32
 #define SECRET_MAX   1024
@@ -38,7 +39,7 @@ struct jwk {
     char *kid;     /* NULL: it has no name */
     unsigned algs; /* enum algorithm */
     EVP_PKEY *key;
-    uint8_t mark[JWK_MARK_SIZE];
+    struct digest mark;
 };
 
 struct jwk_set {
@@ -175,29 +176,20 @@ check_ec(const json_t *jwk, struct problem *why)
     return STATUS_OK;
 }
 
-static bool
-hash_member(EVP_MD_CTX *hash, const json_t *jwk, const char *name)
-{
-    struct slice value = jose_string(jwk, name);
-
-    return EVP_DigestUpdate(hash, &value.size, sizeof(value.size)) == 1 &&
-           EVP_DigestUpdate(hash, value.data, value.size) == 1;
-}
-
-static enum status
-mark_key(struct jwk *to, const json_t *jwk, struct problem *why)
+/* The hash of the hashes of its algorithms and members. */
+static void
+mark_key(struct jwk *to, const json_t *jwk)
 {
     static const char *const names[] = {"kty", "kid", "k", "n", "e", "x", "y"};
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    bool is_good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1;
 
-    is_good =
-        is_good && EVP_DigestUpdate(hash, &to->algs, sizeof(to->algs)) == 1;
-    for (size_t i = 0; is_good && i < sizeof(names) / sizeof(names[0]); i++)
-        is_good = hash_member(hash, jwk, names[i]);
-    is_good = is_good && EVP_DigestFinal_ex(hash, to->mark, NULL) == 1;
-    EVP_MD_CTX_free(hash);
-    return is_good ? STATUS_OK : problem_memory(why);
+    enum { N = sizeof(names) / sizeof(names[0]) };
+    struct digest hashes[N + 1];
+
+    for (size_t i = 0; i < N; i++)
+        digest_sha256(&hashes[i], jose_string(jwk, names[i]));
+    digest_sha256(&hashes[N],
+                  (struct slice){(char *)&to->algs, sizeof(to->algs)});
+    digest_sha256(&to->mark, (struct slice){(char *)hashes, sizeof(hashes)});
 }
 
 /* Fills in a key that verifies `algs`. The caller frees `to`, also after a
@@ -214,15 +206,14 @@ make_key(struct jwk *to, const json_t *jwk, unsigned algs, struct problem *why)
         return rc;
     to->algs = algs;
     to->kid = kid.data ? slice_dup(kid) : NULL;
-    if (kid.data && !to->kid)
-        return problem_memory(why);
     to->key = jose_openssl_jwk_to_EVP_PKEY(NULL, jwk);
     ERR_clear_error();
     if (!to->key)
         return problem(why, STATUS_INVALID, "OpenSSL does not take it");
     if (algs & (RS256 | PS256))
         rc = check_rsa_bits(to->key, why);
-    return rc ? rc : mark_key(to, jwk, why);
+    mark_key(to, jwk);
+    return rc;
 }
 
 static enum status
@@ -302,11 +293,9 @@ jwk_set_read(struct jwk_set **set, struct slice text, bool is_public,
     rc = jose_object(&object, text, why);
     if (rc)
         return rc;
-    *set = calloc(1, sizeof(**set));
-    if (*set)
-        atomic_init(&(*set)->refs, 1);
-    rc = *set ? read_keys(*set, json_object_get(object, "keys"), is_public, why)
-              : problem_memory(why);
+    *set = memory_new(1, sizeof(**set));
+    atomic_init(&(*set)->refs, 1);
+    rc = read_keys(*set, json_object_get(object, "keys"), is_public, why);
     json_decref(object);
     if (rc) {
         jwk_set_unref(*set);
@@ -434,7 +423,7 @@ algorithm_of(struct slice name)
 
 enum status
 jwk_set_verify(const struct jwk_set *set, const struct jwk_claimed *claimed,
-               uint8_t mark[JWK_MARK_SIZE], struct problem *why)
+               struct digest *mark, struct problem *why)
 {
     unsigned alg = algorithm_of(claimed->alg), n_tried = 0;
     bool has_name = false;
@@ -454,7 +443,7 @@ jwk_set_verify(const struct jwk_set *set, const struct jwk_claimed *claimed,
         n_tried++;
         if (!verify_with(jwk, alg, claimed))
             continue;
-        memcpy(mark, jwk->mark, JWK_MARK_SIZE);
+        *mark = jwk->mark;
         return STATUS_OK;
     }
     if (!has_name)
@@ -467,10 +456,10 @@ jwk_set_verify(const struct jwk_set *set, const struct jwk_claimed *claimed,
 }
 
 bool
-jwk_set_has(const struct jwk_set *set, const uint8_t mark[JWK_MARK_SIZE])
+jwk_set_has(const struct jwk_set *set, const struct digest *mark)
 {
     for (size_t i = 0; i < set->n; i++)
-        if (!memcmp(set->keys[i].mark, mark, JWK_MARK_SIZE))
+        if (digest_is_equal(&set->keys[i].mark, mark))
             return true;
     return false;
 }

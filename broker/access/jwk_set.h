@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -43,10 +44,6 @@
 /* The verifier tries at most so many keys with one signature, if several have
  * its name, or if it names none. */
 #define JWK_TRIED_MAX 4
-
-/* The hash of a key, its name and its algorithms: the same in two sets if the
- * key is. */
-#define JWK_MARK_SIZE 32
 
 struct jwk_set;
 
@@ -68,16 +65,17 @@ struct jwk_claimed {
     struct slice text, signature;
 };
 
-/* Verifies a signature, and writes the mark of the key. STATUS_NOT_FOUND: no
- * key has that name, a later set may have one. STATUS_REFUSED: anything else.
+/* Verifies a signature, and writes the mark of the key: the hash of the key,
+ * its name and its algorithms, the same in two sets if the key is.
+ * STATUS_NOT_FOUND: no key has that name, a later set may have one.
+ * STATUS_REFUSED: anything else.
  */
 MUST_CHECK enum status jwk_set_verify(const struct jwk_set *set,
                                       const struct jwk_claimed *claimed,
-                                      uint8_t mark[JWK_MARK_SIZE],
-                                      struct problem *why);
+                                      struct digest *mark, struct problem *why);
 
 /* True if the set has the key of the mark. */
-bool jwk_set_has(const struct jwk_set *set, const uint8_t mark[JWK_MARK_SIZE]);
+bool jwk_set_has(const struct jwk_set *set, const struct digest *mark);
 
 size_t jwk_set_size(const struct jwk_set *set); /* keys that verify */
 bool jwk_set_has_secret(const struct jwk_set *set);

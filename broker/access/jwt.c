@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 
 #include "broker/access/jose_text.h"
 #include "broker/access/jwt_rights.h"
@@ -134,16 +133,14 @@ is_audience(const json_t *aud, const char *audience)
 }
 
 /* Writes the first bytes of a hash as hexadecimal digits, terminated. */
-static bool
+static void
 add_hash(char *to, size_t n_bytes, struct slice text)
 {
-    unsigned char hash[EVP_MAX_MD_SIZE];
+    struct digest hash;
 
-    if (EVP_Digest(text.data, text.size, hash, NULL, EVP_sha256(), NULL) != 1)
-        return false;
+    digest_sha256(&hash, text);
     for (size_t i = 0; i < n_bytes; i++)
-        snprintf(to + 2 * i, 3, "%02x", hash[i]);
-    return true;
+        snprintf(to + 2 * i, 3, "%02x", hash.bytes[i]);
 }
 
 /* True if the name has the subject itself. Else it has a hash, behind a sign
@@ -167,18 +164,17 @@ name_holder(struct jwt *jwt, const json_t *claims, const char *issuer,
     if (json_object_get(claims, "sub") && !sub.data)
         return problem(why, STATUS_REFUSED, "\"sub\" is no text");
     memcpy(jwt->name, "jwt:", size);
-    if (!add_hash(jwt->name + size, ISSUER_HASH_SIZE, slice_of(issuer)))
-        return problem_memory(why);
+    add_hash(jwt->name + size, ISSUER_HASH_SIZE, slice_of(issuer));
     size += 2 * ISSUER_HASH_SIZE;
     jwt->name[size++] = ':';
     if (is_plain(sub)) {
         snprintf(jwt->name + size, sizeof(jwt->name) - size, "%.*s",
                  SLICE_ARG(sub));
-        return STATUS_OK;
+    } else {
+        jwt->name[size++] = '=';
+        add_hash(jwt->name + size, DIGEST_SIZE, sub);
     }
-    jwt->name[size++] = '=';
-    return add_hash(jwt->name + size, 32, sub) ? STATUS_OK
-                                               : problem_memory(why);
+    return STATUS_OK;
 }
 
 static enum status
@@ -248,7 +244,7 @@ jwt_verify(struct jwt *jwt, struct slice text, const struct jwt_terms *terms,
     if (!rc)
         rc = read_header(&claimed, header, why);
     if (!rc)
-        rc = jwk_set_verify(terms->keys, &claimed, jwt->key, why);
+        rc = jwk_set_verify(terms->keys, &claimed, &jwt->key, why);
     if (!rc)
         rc = read_part(&claims, body, "claims", why);
     if (!rc)

@@ -52,14 +52,14 @@ struct jwt {
                                           no holder at another provider */
     struct rights rights;
     int64_t ends_us;
-    uint8_t key[JWK_MARK_SIZE]; /* its mark */
+    struct digest key; /* its mark */
 };
 
 /* True if `text` may be such a token: it has two dots, and no token of ours has
  * one. */
 bool jwt_is_like(struct slice text);
 
-/* STATUS_NOT_FOUND: its key is not in the set. STATUS_MEMORY. Any other status:
+/* STATUS_NOT_FOUND: its key is not in the set. Any other status:
  * the token is refused, and stays so with these keys; `why` is for the log, it
  * has names of claims and pieces of the header, never of the signature. */
 MUST_CHECK enum status jwt_verify(struct jwt *jwt, struct slice text,

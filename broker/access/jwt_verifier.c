@@ -4,15 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "broker/access/jwt.h"
 #include "broker/base/diag.h"
-
-#define HASH_SIZE 32
+#include "proto/memory.h"
 
 /* How many tokens in use are passed over in the search for one to forget. */
 #define PASSED_OVER_MAX 16
@@ -21,8 +18,7 @@
 struct verified {
     struct map_node node;
     struct list used; /* in jwt_verifier.used */
-    uint8_t hash[HASH_SIZE];
-    uint8_t key[JWK_MARK_SIZE];
+    struct digest hash, key;
     struct principal *principal;
 };
 
@@ -41,19 +37,14 @@ struct jwt_verifier {
 struct jwt_verifier *
 jwt_verifier_new(const char *public_url)
 {
-    struct jwt_verifier *v = calloc(1, sizeof(*v));
+    struct jwt_verifier *v = memory_new(1, sizeof(*v));
 
-    if (!v)
-        return NULL;
     v->public_url = public_url;
-    v->issuer = strdup("");
-    v->audience = strdup("");
+    v->issuer = slice_dup(SLICE(""));
+    v->audience = slice_dup(SLICE(""));
     list_init(&v->used);
     pthread_mutex_init(&v->mutex, NULL);
-    if (v->issuer && v->audience)
-        return v;
-    jwt_verifier_free(v);
-    return NULL;
+    return v;
 }
 
 static void
@@ -88,40 +79,31 @@ static void
 end_tokens(struct jwt_verifier *v, bool is_other)
 {
     int64_t now_us = clock_now_us();
-    struct list *node, *after;
+    struct list *after;
+    struct verified *token;
 
     v->n_changes++;
-    list_foreach (node, after, &v->used) {
-        struct verified *token = list_entry(node, struct verified, used);
-
-        if (!is_other && v->keys && jwk_set_has(v->keys, token->key))
+    list_each (token, after, &v->used, used) {
+        if (!is_other && v->keys && jwk_set_has(v->keys, &token->key))
             continue;
         principal_end(token->principal, now_us);
         forget(v, token);
     }
 }
 
-enum status
+void
 jwt_verifier_expect(struct jwt_verifier *v, const char *issuer,
-                    const char *audience, struct problem *why)
+                    const char *audience)
 {
-    char *new_issuer = strdup(issuer), *new_audience = strdup(audience);
-    char *old_issuer = new_issuer, *old_audience = new_audience;
-    bool has_memory = new_issuer && new_audience;
-
     pthread_mutex_lock(&v->mutex);
-    if (has_memory && (strcmp(issuer, v->issuer) != 0 ||
-                       strcmp(audience, v->audience) != 0)) {
-        old_issuer = v->issuer;
-        old_audience = v->audience;
-        v->issuer = new_issuer;
-        v->audience = new_audience;
+    if (strcmp(issuer, v->issuer) != 0 || strcmp(audience, v->audience) != 0) {
+        free(v->issuer);
+        free(v->audience);
+        v->issuer = slice_dup(slice_of(issuer));
+        v->audience = slice_dup(slice_of(audience));
         end_tokens(v, true);
     }
     pthread_mutex_unlock(&v->mutex);
-    free(old_issuer);
-    free(old_audience);
-    return has_memory ? STATUS_OK : problem_memory(why);
 }
 
 void
@@ -139,31 +121,23 @@ jwt_verifier_set_keys(struct jwt_verifier *v, struct jwk_set *keys)
 
 /* Tokens */
 
-static bool
-hash_token(uint8_t hash[HASH_SIZE], struct slice text)
+static uint64_t
+node_hash(struct jwt_verifier *v, const struct digest *hash)
 {
-    return EVP_Digest(text.data, text.size, hash, NULL, EVP_sha256(), NULL) ==
-           1;
-}
-
-static struct slice
-key_of(const uint8_t hash[HASH_SIZE])
-{
-    return (struct slice){(const char *)hash, HASH_SIZE};
+    return map_hash(&v->tokens,
+                    (struct slice){(const char *)hash->bytes, DIGEST_SIZE});
 }
 
 /* Returns a reference. Under the lock. */
 static struct principal *
-find_verified(struct jwt_verifier *v, const uint8_t hash[HASH_SIZE],
-              int64_t now_us)
+find_verified(struct jwt_verifier *v, const struct digest *hash, int64_t now_us)
 {
-    struct map_node *node =
-        map_find(&v->tokens, map_hash(&v->tokens, key_of(hash)));
+    struct map_node *node = map_find(&v->tokens, node_hash(v, hash));
 
     for (; node; node = map_same(node)) {
         struct verified *token = map_entry(node, struct verified, node);
 
-        if (memcmp(token->hash, hash, HASH_SIZE) != 0)
+        if (!digest_is_equal(&token->hash, hash))
             continue;
         if (principal_is_over(token->principal, now_us)) {
             forget(v, token);
@@ -204,27 +178,21 @@ make_room(struct jwt_verifier *v)
     }
 }
 
-/* Under the lock. NULL: no memory. */
+/* Under the lock. */
 static struct principal *
-remember(struct jwt_verifier *v, const uint8_t hash[HASH_SIZE],
+remember(struct jwt_verifier *v, const struct digest *hash,
          const struct jwt *jwt)
 {
-    struct verified *token = calloc(1, sizeof(*token));
-    struct principal *principal =
-        principal_new(slice_of(jwt->name), &jwt->rights, jwt->ends_us);
+    struct verified *token = memory_new(1, sizeof(*token));
 
-    if (!token || !principal) {
-        free(token);
-        principal_unref(principal);
-        return NULL;
-    }
     make_room(v);
-    memcpy(token->hash, hash, HASH_SIZE);
-    memcpy(token->key, jwt->key, JWK_MARK_SIZE);
-    token->principal = principal;
-    map_add(&v->tokens, &token->node, map_hash(&v->tokens, key_of(hash)));
+    token->hash = *hash;
+    token->key = jwt->key;
+    token->principal =
+        principal_new(slice_of(jwt->name), &jwt->rights, jwt->ends_us);
+    map_add(&v->tokens, &token->node, node_hash(v, hash));
     list_prepend(&v->used, &token->used);
-    return principal_ref(principal);
+    return principal_ref(token->principal);
 }
 
 /* What the tokens of a moment have to be: a copy. */
@@ -234,13 +202,13 @@ struct expected {
     uint64_t n_changes;
 };
 
-/* Under the lock. False: no memory. */
-static bool
-copy_expected(struct expected *to, struct jwt_verifier *v)
+/* Under the lock. */
+static struct expected
+copy_expected(struct jwt_verifier *v)
 {
-    *to = (struct expected){jwk_set_ref(v->keys), strdup(v->issuer),
-                            strdup(v->audience), v->n_changes};
-    return to->issuer && to->audience;
+    return (struct expected){jwk_set_ref(v->keys),
+                             slice_dup(slice_of(v->issuer)),
+                             slice_dup(slice_of(v->audience)), v->n_changes};
 }
 
 static void
@@ -277,28 +245,27 @@ jwt_verifier_find(struct jwt_verifier *v, struct slice text, int64_t now_us,
 {
     struct principal *principal = NULL;
     struct expected expected;
-    uint8_t hash[HASH_SIZE];
-    enum status rc = STATUS_MEMORY;
+    struct digest hash;
+    enum status rc = STATUS_OK;
     struct jwt jwt;
 
     *is_key_unknown = false;
-    if (text.size > JWT_BYTES_MAX || !hash_token(hash, text))
+    if (text.size > JWT_BYTES_MAX)
         return NULL;
+    digest_sha256(&hash, text);
     pthread_mutex_lock(&v->mutex);
-    principal = find_verified(v, hash, now_us);
+    principal = find_verified(v, &hash, now_us);
     while (!principal) {
-        bool has_memory = copy_expected(&expected, v);
-
+        expected = copy_expected(v);
         pthread_mutex_unlock(&v->mutex);
-        rc = has_memory ? verify(&jwt, text, v, &expected, now_us)
-                        : STATUS_MEMORY;
+        rc = verify(&jwt, text, v, &expected, now_us);
         free_expected(&expected);
         pthread_mutex_lock(&v->mutex);
         if (rc)
             break;
-        principal = find_verified(v, hash, now_us); /* by another thread */
+        principal = find_verified(v, &hash, now_us); /* by another thread */
         if (!principal && v->n_changes == expected.n_changes)
-            principal = remember(v, hash, &jwt);
+            principal = remember(v, &hash, &jwt);
         if (v->n_changes == expected.n_changes)
             break;
     }

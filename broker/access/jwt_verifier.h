@@ -29,16 +29,14 @@
 struct jwt_verifier;
 
 /* `public_url` (jwt.h) is lent, and not read before the first token. It accepts
- * no token yet. NULL: no memory. */
+ * no token yet. */
 struct jwt_verifier *jwt_verifier_new(const char *public_url);
 void jwt_verifier_free(struct jwt_verifier *v); /* NULL is allowed */
 
 /* Tokens are of this issuer and for this audience from now on; an empty issuer:
- * none is accepted. STATUS_MEMORY changes nothing. */
-MUST_CHECK enum status jwt_verifier_expect(struct jwt_verifier *v,
-                                           const char *issuer,
-                                           const char *audience,
-                                           struct problem *why);
+ * none is accepted. */
+void jwt_verifier_expect(struct jwt_verifier *v, const char *issuer,
+                         const char *audience);
 
 /* Takes over the reference to `keys`. NULL: none is known. */
 void jwt_verifier_set_keys(struct jwt_verifier *v, struct jwk_set *keys);

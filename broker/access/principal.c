@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/memory.h"
+
 struct principal *
 principal_new(struct slice name, const struct rights *rights, int64_t ends_us)
 {
-    struct principal *p = calloc(1, sizeof(*p));
+    struct principal *p = memory_new(1, sizeof(*p));
 
-    if (!p)
-        return NULL;
     if (name.size > PRINCIPAL_NAME_MAX)
         name.size = PRINCIPAL_NAME_MAX;
     if (name.size)

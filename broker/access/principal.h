@@ -36,7 +36,7 @@ struct principal {
     atomic_int_least64_t used_us; /* the last request; 0: none. Relaxed */
 };
 
-/* `name` is cut. NULL: no memory. The caller owns the first reference. */
+/* `name` is cut. The caller owns the first reference. */
 struct principal *principal_new(struct slice name, const struct rights *rights,
                                 int64_t ends_us);
 struct principal *principal_ref(struct principal *p); /* returns `p` */

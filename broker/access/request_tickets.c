@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "broker/access/tickets.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
 
@@ -58,18 +59,13 @@ struct request_tickets {
 struct request_tickets *
 request_tickets_new(struct tokens *tokens)
 {
-    struct request_tickets *t = calloc(1, sizeof(*t));
+    struct request_tickets *t = memory_new(1, sizeof(*t));
 
-    if (!t)
-        return NULL;
     pthread_rwlock_init(&t->lock, NULL);
     t->tokens = tokens;
     t->local = tickets_new(&tickets_of_requests);
     t->used = tickets_new(&tickets_that_were_used);
-    if (t->local && t->used)
-        return t;
-    request_tickets_free(t);
-    return NULL;
+    return t;
 }
 
 void

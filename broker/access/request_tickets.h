@@ -44,7 +44,7 @@
 
 struct request_tickets;
 
-/* `tokens` is lent. NULL: no memory. */
+/* `tokens` is lent. */
 struct request_tickets *request_tickets_new(struct tokens *tokens);
 void request_tickets_free(struct request_tickets *tickets); /* NULL is allowed
                                                              */

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/random.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
 struct ticket_entry {
@@ -40,10 +41,8 @@ struct tickets {
 struct tickets *
 tickets_new(const struct ticket_kind *kind)
 {
-    struct tickets *t = calloc(1, sizeof(*t));
+    struct tickets *t = memory_new(1, sizeof(*t));
 
-    if (!t)
-        return NULL;
     t->kind = kind;
     pthread_mutex_init(&t->mutex, NULL);
     list_init(&t->all);
@@ -56,17 +55,11 @@ digest_slice(const struct digest *digest)
     return (struct slice){(const char *)digest->bytes, DIGEST_SIZE};
 }
 
-/* Takes an entry out of the table. */
 static void
-remove_entry(struct tickets *t, struct ticket_entry *e)
+drop_entry(struct tickets *t, struct ticket_entry *e)
 {
     list_remove(&e->node);
     map_remove(&t->by_digest, &e->find);
-}
-
-static void
-free_entry(struct ticket_entry *e)
-{
     principal_unref(e->principal);
     free(e);
 }
@@ -77,16 +70,12 @@ static void
 drop_ended(struct tickets *t)
 {
     int64_t now_us = clock_now_us();
-    struct list *node, *next;
+    struct list *next;
+    struct ticket_entry *e;
 
-    for (node = t->all.next; node != &t->all; node = next) {
-        struct ticket_entry *e = list_entry(node, struct ticket_entry, node);
-
-        next = node->next;
-        if (!principal_is_over(e->principal, now_us))
-            continue;
-        remove_entry(t, e);
-        free_entry(e);
+    list_each (e, next, &t->all, node) {
+        if (principal_is_over(e->principal, now_us))
+            drop_entry(t, e);
     }
 }
 
@@ -101,8 +90,7 @@ drop_old(struct tickets *t, int64_t now_us)
 
         if (e->ends_us > now_us)
             return;
-        remove_entry(t, e);
-        free_entry(e);
+        drop_entry(t, e);
     }
 }
 
@@ -137,8 +125,7 @@ check_room(struct tickets *t, const struct principal *p, struct problem *why)
         n++;
     }
     if (oldest && n >= t->kind->each && t->kind->replaces) {
-        remove_entry(t, oldest);
-        free_entry(oldest);
+        drop_entry(t, oldest);
     } else if (oldest && n >= t->kind->each) {
         return problem(why, STATUS_LIMITED, "this token has %u %s, the most",
                        t->kind->each, t->kind->plural);
@@ -169,12 +156,10 @@ enum status
 tickets_note(struct tickets *t, struct principal *principal, struct slice text,
              struct problem *why)
 {
-    struct ticket_entry *e = calloc(1, sizeof(*e));
+    struct ticket_entry *e = memory_new(1, sizeof(*e));
     int64_t now_us = clock_steady_us();
     enum status rc;
 
-    if (!e)
-        return problem_memory(why);
     digest_sha256(&e->digest, text);
     e->ends_us = now_us + t->kind->lasts_us;
     pthread_mutex_lock(&t->mutex);
@@ -217,10 +202,8 @@ find_principal(struct tickets *t, struct slice text, bool uses_up)
     e = find_entry(t, &digest);
     if (e)
         found = principal_ref(e->principal);
-    if (e && uses_up) {
-        remove_entry(t, e);
-        free_entry(e);
-    }
+    if (e && uses_up)
+        drop_entry(t, e);
     pthread_mutex_unlock(&t->mutex);
     return found;
 }

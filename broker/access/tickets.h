@@ -58,7 +58,6 @@ extern const struct ticket_kind tickets_of_requests, tickets_of_sessions,
 
 struct tickets;
 
-/* NULL: no memory */
 struct tickets *tickets_new(const struct ticket_kind *kind);
 void tickets_free(struct tickets *tickets); /* NULL is allowed */
 

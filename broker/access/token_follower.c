@@ -4,6 +4,7 @@
 
 #include "base/thread.h"
 #include "broker/base/diag.h"
+#include "proto/memory.h"
 
 /* A token that another broker revoked ends here within two seconds. */
 #define FOLLOW_US 1000000
@@ -53,11 +54,9 @@ enum status
 token_follower_open(struct token_follower **follower, struct tokens *tokens,
                     struct request_tickets *tickets, struct problem *why)
 {
-    struct token_follower *f = calloc(1, sizeof(*f));
+    struct token_follower *f = memory_new(1, sizeof(*f));
     enum status rc;
 
-    if (!f)
-        return problem_memory(why);
     f->tokens = tokens;
     f->tickets = tickets;
     follow(f);

@@ -11,11 +11,12 @@
 #include <openssl/evp.h>
 
 #include "base/clock.h"
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/random.h"
 #include "broker/cluster/owned_db.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
 #define SALT_SIZE 16
@@ -87,29 +88,12 @@ static const char *const steps[] = {
     "ALTER TABLE tokens ADD COLUMN certificate TEXT",
 };
 
-enum { SQL_ADD, SQL_REVOKE, SQL_END, SQL_USE, SQL_ALL, SQL_COUNT };
-
-static const char *const sql[SQL_COUNT] = {
-    [SQL_ADD] = "INSERT INTO tokens (name, id, salt, digest, publish, "
-                "subscribe, manage, observe, admin, created_us, ends_us, "
-                "used_us, certificate) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-                "?, 0, ?)",
-    [SQL_REVOKE] = "DELETE FROM tokens WHERE name = ?",
-    [SQL_END] = "UPDATE tokens SET ends_us = min(ends_us, ?) WHERE name = ?",
-    [SQL_USE] = "UPDATE tokens SET used_us = ? WHERE row = ?",
-    [SQL_ALL] = "SELECT row, name, id, salt, digest, publish, subscribe, "
-                "manage, observe, admin, created_us, ends_us, used_us, "
-                "certificate FROM tokens ORDER BY row",
-};
-
 const struct db_kind tokens_kind = {
     .name = "the tokens",
     .mode = DB_SMALL,
     .application_id = 1415861355, /* "TdTk" */
     .steps = steps,
     .n_steps = sizeof(steps) / sizeof(steps[0]),
-    .sql = sql,
-    .n_sql = SQL_COUNT,
 };
 
 /* Hashing */
@@ -223,46 +207,21 @@ remove_token(struct tokens *t, struct token *token)
 
 /* Loading */
 
-static bool
-load_rights(sqlite3_stmt *row, struct rights *rights)
-{
-    rights->observe = sqlite3_column_int(row, 8);
-    rights->admin = sqlite3_column_int(row, 9);
-    return db_text(row, 5, rights->publish, PATTERNS_SIZE) &&
-           db_text(row, 6, rights->subscribe, PATTERNS_SIZE) &&
-           db_text(row, 7, rights->manage, PATTERNS_SIZE);
-}
-
-/* Makes a token of a row. */
+/* Makes a token of `row`, whose other columns these are. */
 static enum status
-read_row(struct tokens *t, sqlite3_stmt *row, struct token **made,
-         struct problem *why)
+make_of_row(const struct token *row, struct slice name, struct slice salt,
+            const struct rights *rights, int64_t ends_us, struct token **made,
+            struct problem *why)
 {
-    struct token *token = calloc(1, sizeof(*token));
-    struct rights rights = {.observe = false};
-    struct slice salt = db_column(row, 3), digest = db_column(row, 4);
-    bool is_whole = load_rights(row, &rights);
+    struct token *token = memory_room(sizeof(*token));
 
-    if (!token)
-        return problem_memory(why);
-    token->row = sqlite3_column_int64(row, 0);
-    if (db_text(row, 2, token->id, sizeof(token->id))) {
-        is_whole &= salt.size == SALT_SIZE && digest.size == DIGEST_SIZE;
-        if (is_whole) {
-            memcpy(token->salt, salt.data, SALT_SIZE);
-            memcpy(token->digest.bytes, digest.data, DIGEST_SIZE);
-        }
-    }
-    (void)db_text(row, 13, token->certificate, sizeof(token->certificate));
-    token->created_us = sqlite3_column_int64(row, 10);
-    token->saved_us = sqlite3_column_int64(row, 12);
-    token->principal = principal_new(db_column(row, 1), &rights,
-                                     sqlite3_column_int64(row, 11));
-    if (!is_whole || !token->principal) {
+    *token = *row;
+    if (token->id[0])
+        memcpy(token->salt, salt.data, SALT_SIZE);
+    token->principal = principal_new(name, rights, ends_us);
+    if (!token->principal) {
         free_token(token);
-        return is_whole ? problem_memory(why)
-                        : db_fail(&t->db, STATUS_IO, why, "row %lld is damaged",
-                                  (long long)sqlite3_column_int64(row, 0));
+        return problem_memory(why);
     }
     atomic_store(&token->principal->used_us, token->saved_us);
     *made = token;
@@ -271,14 +230,13 @@ read_row(struct tokens *t, sqlite3_stmt *row, struct token **made,
 
 /* The token that a row was read into before. NULL: there is none. */
 static struct token *
-find_row(struct tokens *t, sqlite3_stmt *row)
+find_row(struct tokens *t, const struct token *row, struct slice name)
 {
-    bool has_id = sqlite3_column_type(row, 2) != SQLITE_NULL;
-    struct token *token = has_id ? find_id(t, db_column(row, 2))
-                                 : find_name(t, db_column(row, 1));
+    struct token *token =
+        row->id[0] ? find_id(t, slice_of(row->id)) : find_name(t, name);
 
-    return token && token->row == sqlite3_column_int64(row, 0) &&
-                   token->created_us == sqlite3_column_int64(row, 10)
+    return token && token->row == row->row &&
+                   token->created_us == row->created_us
                ? token
                : NULL;
 }
@@ -288,28 +246,41 @@ find_row(struct tokens *t, sqlite3_stmt *row)
 static enum status
 read_rows(struct tokens *t, struct list *now, struct problem *why)
 {
-    sqlite3_stmt *all = t->db.statements[SQL_ALL];
-    enum status rc = STATUS_OK;
-    bool has_row = true;
+    struct db_rows rows = DB_SELECT(
+        &t->db, "read", why,
+        "SELECT row, name, id, salt, digest, publish, subscribe, manage,"
+        " observe, admin, created_us, ends_us, used_us, certificate,"
+        " (id IS NULL OR (length(salt) = ?1 AND length(digest) = ?2))"
+        " AND max(length(CAST(publish AS BLOB)),"
+        " length(CAST(subscribe AS BLOB)), length(CAST(manage AS BLOB))) < ?3"
+        " FROM tokens ORDER BY row",
+        SALT_SIZE, DIGEST_SIZE, PATTERNS_SIZE);
+    struct token row = {.row = 0};
+    struct slice name, salt;
+    struct rights rights;
+    int64_t ends_us;
+    bool is_whole;
 
-    while (!rc && has_row) {
-        struct token *token;
+    while (DB_NEXT(&rows, &row.row, &name, &row.id, &salt, &row.digest,
+                   &rights.publish, &rights.subscribe, &rights.manage,
+                   &rights.observe, &rights.admin, &row.created_us, &ends_us,
+                   &row.saved_us, &row.certificate, &is_whole)) {
+        struct token *token = find_row(t, &row, name);
 
-        rc = db_step(&t->db, all, &has_row, "read", why);
-        if (rc || !has_row)
-            break;
-        token = find_row(t, all);
         if (token) {
-            principal_end(token->principal, sqlite3_column_int64(all, 11));
+            principal_end(token->principal, ends_us);
             list_remove(&token->node);
+        } else if (!is_whole) {
+            rows.rc = db_fail(&t->db, STATUS_IO, why, "row %lld is damaged",
+                              (long long)row.row);
         } else {
-            rc = read_row(t, all, &token, why);
+            rows.rc =
+                make_of_row(&row, name, salt, &rights, ends_us, &token, why);
         }
-        if (!rc)
+        if (!rows.rc)
             list_append(now, &token->node);
     }
-    db_reset(all);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 /* Makes the table that of the database: `now` has its tokens, and t->all those
@@ -355,24 +326,33 @@ keep_all(struct tokens *t, struct list *now)
     list_move(&t->all, now);
 }
 
+/* True if a token was made here, or another broker's was read. */
+static enum status
+has_been_used(struct tokens *t, bool *is_used, struct problem *why)
+{
+    return db_find(&t->db, NULL, why, NULL,
+                   "SELECT count(*) > 0 FROM sqlite_sequence", DB_VALUES(),
+                   DB_INTO(is_used));
+}
+
 /* Reads the database, which is open. */
 static enum status
 reload(struct tokens *t, struct problem *why)
 {
     enum status rc;
     struct list now;
-    int64_t n = 0;
+    bool is_used = false;
 
     list_init(&now);
     rc = read_rows(t, &now, why);
     if (!rc)
-        rc = db_number(&t->db, "SELECT count(*) FROM sqlite_sequence", &n, why);
+        rc = has_been_used(t, &is_used, why);
     if (rc) {
         keep_all(t, &now);
         return rc;
     }
     replace_all(t, &now);
-    if (n)
+    if (is_used)
         principal_end(t->open, 0);
     return STATUS_OK;
 }
@@ -389,12 +369,10 @@ enum status
 tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
 {
     static const struct rights all = {.admin = true}, none;
-    struct tokens *t = calloc(1, sizeof(*t));
+    struct tokens *t = memory_new(1, sizeof(*t));
     enum status rc = STATUS_OK;
 
     *tokens = NULL;
-    if (!t)
-        return problem_memory(why);
     list_init(&t->all);
     pthread_mutex_init(&t->changing, NULL);
     pthread_rwlock_init(&t->lock, NULL);
@@ -491,18 +469,6 @@ own_stream(struct tokens *t, struct problem *why)
     if (!rc)
         rc = owned_db_own(t->owned, &t->lease, why);
     return reload_changes(t, rc, why);
-}
-
-/* True if a token was made here, or another broker's was read. */
-static enum status
-has_been_used(struct tokens *t, bool *is_used, struct problem *why)
-{
-    int64_t n = 0;
-    enum status rc =
-        db_number(&t->db, "SELECT count(*) FROM sqlite_sequence", &n, why);
-
-    *is_used = n > 0;
-    return rc;
 }
 
 enum status
@@ -813,13 +779,11 @@ static enum status
 make_token(const struct token_terms *terms, struct token **made,
            char text[TOKEN_TEXT_SIZE], struct problem *why)
 {
-    struct token *token = calloc(1, sizeof(*token));
+    struct token *token = memory_new(1, sizeof(*token));
     enum status rc = STATUS_OK;
 
     *made = NULL;
     text[0] = '\0';
-    if (!token)
-        return problem_memory(why);
     token->created_us = clock_now_us();
     memcpy(token->certificate, terms->certificate, sizeof(token->certificate));
     token->principal =
@@ -840,31 +804,21 @@ static enum status
 store_token(struct tokens *t, struct token *token,
             const struct token_terms *terms, struct problem *why)
 {
-    sqlite3_stmt *add = t->db.statements[SQL_ADD];
     const struct rights *rights = &terms->rights;
-    enum status rc;
+    enum status rc =
+        DB_DO(&t->db, "add a token", why,
+              "INSERT INTO tokens (name, id, salt, digest, publish, subscribe, "
+              "manage, observe, admin, created_us, ends_us, used_us, "
+              "certificate) VALUES (?, nullif(?, ''), nullif(?, x''), ?, ?, ?, "
+              "?, ?, ?, ?, ?, 0, nullif(?, ''))",
+              terms->name, token->id,
+              db_bytes(token->salt, token->id[0] ? SALT_SIZE : 0),
+              token->id[0] ? &token->digest : NULL, rights->publish,
+              rights->subscribe, rights->manage, rights->observe, rights->admin,
+              token->created_us, terms->ends_us, token->certificate);
 
-    db_bind_text(add, 1, slice_of(terms->name));
-    if (token->id[0]) {
-        db_bind_text(add, 2, slice_of(token->id));
-        db_bind_bytes(add, 3, (struct slice){token->salt, SALT_SIZE});
-        db_bind_bytes(
-            add, 4,
-            (struct slice){(const char *)token->digest.bytes, DIGEST_SIZE});
-    }
-    db_bind_text(add, 5, slice_of(rights->publish));
-    db_bind_text(add, 6, slice_of(rights->subscribe));
-    db_bind_text(add, 7, slice_of(rights->manage));
-    sqlite3_bind_int(add, 8, rights->observe);
-    sqlite3_bind_int(add, 9, rights->admin);
-    sqlite3_bind_int64(add, 10, token->created_us);
-    sqlite3_bind_int64(add, 11, terms->ends_us);
-    if (token->certificate[0])
-        db_bind_text(add, 12, slice_of(token->certificate));
-    rc = db_run(&t->db, add, "add a token", why);
     if (!rc)
         token->row = sqlite3_last_insert_rowid(t->db.handle);
-    db_reset(add);
     return rc;
 }
 
@@ -932,6 +886,25 @@ begin_writing(struct tokens *t, struct problem *why)
     return rc ? end_writing(t, rc, why) : rc;
 }
 
+/* Ends the change that made a token (NULL: not yet): it is found from now on,
+ * or forgotten if `rc` is an error, which this returns. */
+static enum status
+end_making(struct tokens *t, struct token *token, char text[TOKEN_TEXT_SIZE],
+           enum status rc)
+{
+    if (!rc) {
+        pthread_rwlock_wrlock(&t->lock);
+        append_token(t, token);
+        principal_end(t->open, 0);
+        pthread_rwlock_unlock(&t->lock);
+    } else if (token) {
+        free_token(token);
+        OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
+    }
+    end_change(t);
+    return rc;
+}
+
 enum status
 tokens_add(struct tokens *t, const struct token_terms *terms,
            char text[TOKEN_TEXT_SIZE], struct problem *why)
@@ -964,17 +937,7 @@ tokens_add(struct tokens *t, const struct token_terms *terms,
         rc = begin_writing(t, why);
     if (!rc)
         rc = end_writing(t, store_token(t, token, terms, why), why);
-    if (!rc) {
-        pthread_rwlock_wrlock(&t->lock);
-        append_token(t, token);
-        principal_end(t->open, 0);
-        pthread_rwlock_unlock(&t->lock);
-    } else if (token) {
-        free_token(token);
-        OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
-    }
-    end_change(t);
-    return rc;
+    return end_making(t, token, text, rc);
 }
 
 static enum status
@@ -1013,27 +976,15 @@ tokens_revoke(struct tokens *t, struct slice name, struct problem *why)
         rc = missing_token(name, why);
     if (!rc)
         rc = begin_writing(t, why);
-    if (!rc) {
-        db_bind_text(t->db.statements[SQL_REVOKE], 1, name);
-        rc =
-            db_run(&t->db, t->db.statements[SQL_REVOKE], "revoke a token", why);
-        rc = end_writing(t, rc, why);
-    }
+    if (!rc)
+        rc = end_writing(t,
+                         DB_DO(&t->db, "revoke a token", why,
+                               "DELETE FROM tokens WHERE name = ?", name),
+                         why);
     if (!rc)
         end_tokens(t, name, 0, true);
     end_change(t);
     return rc;
-}
-
-static enum status
-store_end(struct tokens *t, struct slice name, int64_t at_us,
-          struct problem *why)
-{
-    sqlite3_stmt *end = t->db.statements[SQL_END];
-
-    sqlite3_bind_int64(end, 1, at_us);
-    db_bind_text(end, 2, name);
-    return db_run(&t->db, end, "end a token", why);
 }
 
 enum status
@@ -1069,22 +1020,17 @@ tokens_rotate(struct tokens *t, struct slice name, int64_t grace_us,
     if (!rc)
         rc = begin_writing(t, why);
     if (!rc) {
-        rc = store_end(t, name, end_us, why);
+        rc = DB_DO(&t->db, "end a token", why,
+                   "UPDATE tokens SET ends_us = min(ends_us, ?)"
+                   " WHERE name = ?",
+                   end_us, name);
         if (!rc)
             rc = store_token(t, token, &terms, why);
         rc = end_writing(t, rc, why);
     }
-    if (!rc) {
+    if (!rc)
         end_tokens(t, name, end_us, false);
-        pthread_rwlock_wrlock(&t->lock);
-        append_token(t, token);
-        pthread_rwlock_unlock(&t->lock);
-    } else if (token) {
-        free_token(token);
-        OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
-    }
-    end_change(t);
-    return rc;
+    return end_making(t, token, text, rc);
 }
 
 /* Showing */
@@ -1141,7 +1087,6 @@ is_saving_due(const struct tokens *t, int64_t step_us)
 static enum status
 write_uses(struct tokens *t, struct problem *why)
 {
-    sqlite3_stmt *use = t->db.statements[SQL_USE];
     enum status rc = db_begin(&t->db, why);
 
     if (rc)
@@ -1153,9 +1098,9 @@ write_uses(struct tokens *t, struct problem *why)
         if (!has_news(token, USE_STEP_US))
             continue;
         token->saving_us = atomic_load(&token->principal->used_us);
-        sqlite3_bind_int64(use, 1, token->saving_us);
-        sqlite3_bind_int64(use, 2, token->row);
-        rc = db_run(&t->db, use, "note the use of tokens", why);
+        rc = DB_DO(&t->db, "note the use of tokens", why,
+                   "UPDATE tokens SET used_us = ? WHERE row = ?",
+                   token->saving_us, token->row);
     }
     return db_end(&t->db, rc, why);
 }

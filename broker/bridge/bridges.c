@@ -12,6 +12,7 @@
 #include "broker/bridge/outbound.h"
 #include "broker/mqtt/mqtt.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 
 /* One section. A direction that it does not have is NULL. */
@@ -169,9 +170,7 @@ make_bridges(struct bridges *b, const struct bridging *next,
         rc = open_db(b, why);
     if (rc)
         return rc;
-    all = calloc(next->n + 1, sizeof(*all)); /* not 0 */
-    if (!all)
-        return problem_memory(why);
+    all = memory_new(next->n + 1, sizeof(*all)); /* not 0 */
     sort_out(b, next, all, ended);
     stop_some(ended, n_ended);
     for (size_t i = 0; !rc && i < next->n; i++)
@@ -191,12 +190,10 @@ enum status
 bridges_open_owned(struct bridges **bridges, struct posts *posts,
                    const struct ownership_right *right, struct problem *why)
 {
-    struct bridges *b = calloc(1, sizeof(*b));
+    struct bridges *b = memory_new(1, sizeof(*b));
     enum status rc;
 
     *bridges = NULL;
-    if (!b)
-        return problem_memory(why);
     b->posts = posts;
     b->registry = posts->registry;
     b->right = right;

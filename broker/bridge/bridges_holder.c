@@ -7,6 +7,7 @@
 #include "broker/cluster/ownership.h"
 #include "broker/log/journal.h"
 #include "broker/log/log.h"
+#include "proto/memory.h"
 
 struct bridges_holder {
     struct bridges_holder_options options;
@@ -108,11 +109,9 @@ bridges_holder_open(struct bridges_holder **holder,
                     const struct bridges_holder_options *options,
                     struct problem *why)
 {
-    struct bridges_holder *h = calloc(1, sizeof(*h));
+    struct bridges_holder *h = memory_new(1, sizeof(*h));
     enum status rc;
 
-    if (!h)
-        return problem_memory(why);
     h->options = *options;
     h->registry = options->posts->registry;
     pthread_mutex_init(&h->changing, NULL);

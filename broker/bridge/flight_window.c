@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/memory.h"
+
 void
 flight_window_init(struct flight_window *w, unsigned inflight)
 {
@@ -43,7 +45,7 @@ take_unused(struct flight_window *w)
     struct list *node = list_first(&w->unused);
 
     if (!node)
-        return malloc(sizeof(struct flight));
+        return memory_room(sizeof(struct flight));
     list_remove(node);
     return list_entry(node, struct flight, node);
 }
@@ -54,8 +56,6 @@ flight_window_add(struct flight_window *w, enum flight_kind kind,
 {
     struct flight *flight = take_unused(w);
 
-    if (!flight)
-        return NULL;
     memset(flight, 0, sizeof(*flight));
     list_init(&flight->node);
     flight->kind = kind;

@@ -64,8 +64,7 @@ void flight_window_fini(struct flight_window *w);
 
 bool flight_window_has_room(const struct flight_window *w);
 
-/* Makes a flight with a payload of `bytes`. The caller puts it into a list.
- * NULL: no memory. */
+/* Makes a flight with a payload of `bytes`. The caller puts it into a list. */
 struct flight *flight_window_add(struct flight_window *w, enum flight_kind kind,
                                  struct lane *lane, size_t bytes);
 

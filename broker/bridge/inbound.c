@@ -40,6 +40,7 @@
 #include "broker/base/metrics.h"
 #include "broker/bridge/inbox.h"
 #include "broker/bridge/mqtt_topics.h"
+#include "proto/memory.h"
 #include "proto/mqtt_topic.h"
 #include "proto/resourcesync/json.h"
 
@@ -214,12 +215,8 @@ publish_rejection(struct inbound *in, struct slice topic, struct slice set,
     write_rejection(&text, topic, set, key, rc, why);
     message.payload = buf_slice(&text);
     in->telling++; /* before the call: an acknowledgement may come during it */
-    if (text.failed) {
-        problem_memory(&failure);
+    if (mqtt_publish(in->mqtt, &message, &mid, &failure))
         in->telling--;
-    } else if (mqtt_publish(in->mqtt, &message, &mid, &failure)) {
-        in->telling--;
-    }
     buf_fini(&text);
     if (failure.text[0])
         DIAG(DIAG_WARNING, "bridge", "a rejection cannot be published",
@@ -636,11 +633,9 @@ enum status
 inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
              const struct bridge_config *config, struct problem *why)
 {
-    struct inbound *in = calloc(1, sizeof(*in));
+    struct inbound *in = memory_new(1, sizeof(*in));
     enum status rc;
 
-    if (!in)
-        return problem_memory(why);
     in->registry = posts->registry;
     in->db = db;
     in->config = config;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "proto/memory.h"
 #include "proto/mqtt_topic.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/input_formats.h"
@@ -118,8 +119,8 @@ inbox_message_new(const struct mqtt_received *message,
         payload.size = 0;
     if (slice_is(set, "+"))
         set = level;
-    h = malloc(sizeof(*h) + topic.size + 1 + set.size + type.size +
-               payload.size);
+    h = memory_room(sizeof(*h) + topic.size + 1 + set.size + type.size +
+                    payload.size);
     if (!h)
         return NULL;
     memset(h, 0, sizeof(*h));
@@ -347,11 +348,10 @@ inbox_forget(struct inbox *r)
 static void
 hand_over(struct inbox *r)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct inbox_message *h;
 
-    list_foreach (node, after, &r->messages) {
-        struct inbox_message *h = list_entry(node, struct inbox_message, node);
-
+    list_each (h, after, &r->messages, node) {
         count_pending(r, 1);
         if (!begin_message(r, h))
             continue;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/bridge/outbound_state.h"
+#include "proto/memory.h"
 
 /* Ends */
 
@@ -61,7 +62,7 @@ reserve_ends(struct lane *lane, size_t n)
         capacity *= 2;
     if (capacity == lane->ends_capacity)
         return STATUS_OK;
-    ends = realloc(lane->ends, capacity * sizeof(*ends));
+    ends = memory_grow(lane->ends, capacity, sizeof(*ends));
     if (!ends)
         return STATUS_MEMORY;
     lane->ends = ends;
@@ -412,11 +413,10 @@ begin_lane(struct lane *lane, const struct head *head)
 static void
 disown_positions(struct lane *lane)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct flight *flight;
 
-    list_foreach (node, after, &lane->out->window.others) {
-        struct flight *flight = list_entry(node, struct flight, node);
-
+    list_each (flight, after, &lane->out->window.others, node) {
         if (flight->lane == lane)
             flight->lane = NULL;
     }
@@ -510,11 +510,10 @@ lane_is_hidden(const struct lane *lane)
 void
 lane_list_hide(struct outbound *out)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
-    list_foreach (node, after, &out->lanes) {
-        struct lane *lane = list_entry(node, struct lane, node);
-
+    list_each (lane, after, &out->lanes, node) {
         if (lane->set && !lane->is_withheld && set_is_private(lane->set))
             clear_position(lane);
     }
@@ -550,10 +549,8 @@ detach_set(struct lane *lane)
 static struct lane *
 insert_lane(struct outbound *out, struct list *before, struct slice name)
 {
-    struct lane *lane = calloc(1, sizeof(*lane) + name.size + 1);
+    struct lane *lane = memory_new(1, sizeof(*lane) + name.size + 1);
 
-    if (!lane)
-        return NULL;
     lane->out = out;
     list_init(&lane->queue);
     list_init(&lane->position.node);
@@ -571,7 +568,6 @@ insert_lane(struct outbound *out, struct list *before, struct slice name)
 struct look {
     struct outbound *out;
     struct list *at; /* both go by name */
-    bool has_failed;
 };
 
 static bool
@@ -591,14 +587,11 @@ look_at(struct set *set, const struct head *head, void *user)
     }
     if (order != 0) {
         lane = insert_lane(look->out, look->at, slice_of(set->name));
-        if (lane)
-            lane->is_unseen = set_is_private(set);
+        lane->is_unseen = set_is_private(set);
     } else {
         look->at = look->at->next;
     }
-    if (lane)
-        attach_set(lane, set, head);
-    look->has_failed |= !lane;
+    attach_set(lane, set, head);
     return true;
 }
 
@@ -643,8 +636,8 @@ lane_list_forget(struct outbound *out)
         forget_lane(list_entry(node, struct lane, queue));
 }
 
-/* Handles a lane that the look has not met. Looks its set up by name, because a
- * look may lack memory. */
+/* Handles a lane that the look has not met. Looks its set up by name: it may be
+ * newer than the look, or not be told any more. */
 static void
 handle_missing(struct lane *lane)
 {
@@ -663,28 +656,23 @@ handle_missing(struct lane *lane)
 void
 lane_list_look(struct outbound *out)
 {
-    struct look look = {out, out->lanes.next, false};
+    struct look look = {out, out->lanes.next};
     int64_t before_us = clock_steady_us(), after_us;
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
     atomic_store(&out->news.has_births, false);
     out->news.private_births = registry_private_births(out->registry);
-    list_foreach (node, after, &out->lanes)
-        list_entry(node, struct lane, node)->is_there = false;
+    list_each (lane, after, &out->lanes, node)
+        lane->is_there = false;
     registry_each(out->registry, look_at, &look);
-    list_foreach (node, after, &out->lanes) {
-        struct lane *lane = list_entry(node, struct lane, node);
-
+    list_each (lane, after, &out->lanes, node) {
         if (!lane->is_there)
             handle_missing(lane);
     }
     after_us = clock_steady_us();
     out->news.look_at_us = after_us + LOOK_SHARE * (after_us - before_us);
-    out->news.has_looked |= !look.has_failed;
-    if (look.has_failed) {
-        atomic_store(&out->news.has_births, true);
-        out->news.look_at_us = after_us + SECOND_US;
-    }
+    out->news.has_looked = true;
 }
 
 /* Makes the lane of a row. Rows come by name. */
@@ -694,8 +682,6 @@ take_row(const struct lane_row *row, void *user)
     struct outbound *out = user;
     struct lane *lane = insert_lane(out, &out->lanes, row->set);
 
-    if (!lane)
-        return STATUS_MEMORY;
     lane->is_kept = true;
     start_lane(lane, row->epoch, row->acked);
     if (reserve_ends(lane, row->n_ends))

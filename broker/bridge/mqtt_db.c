@@ -27,11 +27,13 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/db_rows.h"
 #include "base/random.h"
 #include "broker/base/diag.h"
 #include "broker/cluster/owned_db.h"
 #include "broker/cluster/ownership.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 
 static const char *const steps[] = {
     "CREATE TABLE bridges("
@@ -46,37 +48,10 @@ static const char *const steps[] = {
     " WITHOUT ROWID;",
 };
 
-enum statement {
-    FIND_BRIDGE,
-    PUT_BRIDGE,
-    READ_LANES,
-    PUT_LANE,
-    END_LANE,
-    READ_FILTERS,
-    PUT_FILTER,
-    END_FILTER,
-    STATEMENTS
-};
-
-static const char *const sql[STATEMENTS] = {
-    [FIND_BRIDGE] = "SELECT identity, since FROM bridges WHERE name=?",
-    [PUT_BRIDGE] = "INSERT INTO bridges(name, identity, since) VALUES(?,?,?)",
-    [READ_LANES] = ("SELECT name, epoch, acked, ends FROM lanes WHERE bridge=? "
-                    "ORDER BY name"),
-    [PUT_LANE] = ("INSERT OR REPLACE INTO lanes(bridge, name, epoch, acked, "
-                  "ends) VALUES(?,?,?,?,?)"),
-    [END_LANE] = "DELETE FROM lanes WHERE bridge=? AND name=?",
-    [READ_FILTERS] = "SELECT filter FROM filters WHERE bridge=?",
-    [PUT_FILTER] = "INSERT OR IGNORE INTO filters(bridge, filter) VALUES(?,?)",
-    [END_FILTER] = "DELETE FROM filters WHERE bridge=? AND filter=?",
-};
-
 const struct db_kind mqtt_db_kind = {
     .mode = DB_SMALL,
     .steps = steps,
     .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
-    .sql = sql,
-    .n_sql = STATEMENTS,
 };
 
 /* The most bytes of one difference. */
@@ -112,12 +87,10 @@ mqtt_db_check(const char *dir, struct problem *why)
 enum status
 mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
 {
-    struct mqtt_db *m = calloc(1, sizeof(*m));
+    struct mqtt_db *m = memory_new(1, sizeof(*m));
     char path[4200];
     enum status rc;
 
-    if (!m)
-        return problem_memory(why);
     pthread_mutex_init(&m->mutex, NULL);
     buf_init(&m->ends, SIZE_MAX);
     name_database(path, sizeof(path), dir);
@@ -189,22 +162,6 @@ mqtt_db_close(struct mqtt_db *m)
     free(m);
 }
 
-/* Looks for one row; db_reset resets *s. */
-static enum status
-read_row(struct mqtt_db *m, sqlite3_stmt *s, bool *row, struct problem *why)
-{
-    return db_step(&m->db, s, row, "read mqtt.db", why);
-}
-
-static enum status
-run_write(struct mqtt_db *m, sqlite3_stmt *s, struct problem *why)
-{
-    enum status rc = db_run(&m->db, s, "write mqtt.db", why);
-
-    db_reset(s);
-    return rc;
-}
-
 static enum status
 begin_transaction(struct mqtt_db *m, bool is_firm, struct problem *why)
 {
@@ -232,17 +189,15 @@ end_transaction(struct mqtt_db *m, enum status rc, struct problem *why)
     return rc;
 }
 
-/* Runs one statement, which has its parameters, in a transaction. */
+/* Runs one statement in a transaction. */
 static enum status
-write_one(struct mqtt_db *m, sqlite3_stmt *s, bool is_firm, struct problem *why)
+write_one(struct mqtt_db *m, bool is_firm, struct problem *why, const char *sql,
+          const struct db_value *values)
 {
     enum status rc = begin_transaction(m, is_firm, why);
 
-    if (rc)
-        db_reset(s);
-    else
-        rc = end_transaction(m, run_write(m, s, why), why);
-    return rc;
+    return rc ? rc
+              : end_transaction(m, db_do(&m->db, NULL, why, sql, values), why);
 }
 
 /* Bridges */
@@ -263,35 +218,30 @@ static enum status
 find_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
             bool *is_there, struct problem *why)
 {
-    sqlite3_stmt *s = m->db.statements[FIND_BRIDGE];
-    enum status rc;
+    struct db_rows rows =
+        DB_SELECT(&m->db, NULL, why,
+                  "SELECT identity, since FROM bridges WHERE name=?", name);
+    struct slice identity;
 
-    db_bind_text(s, 1, slice_of(name));
-    rc = read_row(m, s, is_there, why);
-    if (!rc && *is_there) {
-        rc = copy_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, db_column(s, 0),
-                       why);
-        row->since_us = sqlite3_column_int64(s, 1);
-    }
-    db_reset(s);
-    return rc;
+    *is_there = DB_NEXT(&rows, &identity, &row->since_us);
+    if (*is_there)
+        rows.rc =
+            copy_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, identity, why);
+    return db_rows_end(&rows);
 }
 
 static enum status
 make_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
             struct problem *why)
 {
-    sqlite3_stmt *s = m->db.statements[PUT_BRIDGE];
-
     if (!random_hex(row->identity, sizeof(row->identity))) {
         problem_errno(why, "no random number for", name);
         return STATUS_IO;
     }
     row->since_us = clock_now_us();
-    db_bind_text(s, 1, slice_of(name));
-    db_bind_text(s, 2, slice_of(row->identity));
-    sqlite3_bind_int64(s, 3, row->since_us);
-    return write_one(m, s, true, why);
+    return write_one(m, true, why,
+                     "INSERT INTO bridges(name, identity, since) VALUES(?,?,?)",
+                     DB_VALUES(name, row->identity, row->since_us));
 }
 
 enum status
@@ -384,19 +334,16 @@ read_ends(struct mqtt_db *m, struct slice blob, struct lane_row *row,
 }
 
 static enum status
-read_lane(struct mqtt_db *m, sqlite3_stmt *s, struct lane_row *row,
-          struct problem *why)
+read_lane(struct mqtt_db *m, struct lane_row *row, struct slice epoch,
+          struct slice ends, struct problem *why)
 {
-    enum status rc;
+    enum status rc = copy_text(row->epoch, EPOCH_SIZE, epoch, why);
 
-    row->set = db_column(s, 0);
-    row->acked = (uint64_t)sqlite3_column_int64(s, 2);
-    rc = copy_text(row->epoch, EPOCH_SIZE, db_column(s, 1), why);
     if (!rc && row->acked > INT64_MAX)
         rc =
             problem(why, STATUS_IO, "mqtt.db is damaged: the place in set %.*s",
                     SLICE_ARG(row->set));
-    return rc ? rc : read_ends(m, db_column(s, 3), row, why);
+    return rc ? rc : read_ends(m, ends, row, why);
 }
 
 enum status
@@ -404,21 +351,22 @@ mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
               enum status (*fn)(const struct lane_row *row, void *user),
               void *user, struct problem *why)
 {
-    sqlite3_stmt *s = m->db.statements[READ_LANES];
+    struct slice epoch, ends;
     struct lane_row row;
-    bool is_there;
+    struct db_rows rows;
     enum status rc;
 
     pthread_mutex_lock(&m->mutex);
-    db_bind_text(s, 1, slice_of(bridge));
-    while (!(rc = read_row(m, s, &is_there, why)) && is_there) {
-        rc = read_lane(m, s, &row, why);
-        if (!rc)
-            rc = fn(&row, user);
-        if (rc)
-            break;
+    rows = DB_SELECT(&m->db, NULL, why,
+                     "SELECT name, epoch, acked, ends FROM lanes"
+                     " WHERE bridge=? ORDER BY name",
+                     bridge);
+    while (DB_NEXT(&rows, &row.set, &epoch, &row.acked, &ends)) {
+        rows.rc = read_lane(m, &row, epoch, ends, why);
+        if (!rows.rc)
+            rows.rc = fn(&row, user);
     }
-    db_reset(s);
+    rc = db_rows_end(&rows);
     pthread_mutex_unlock(&m->mutex);
     return rc;
 }
@@ -427,7 +375,6 @@ static enum status
 keep_lane(struct mqtt_db *m, const char *bridge, const struct lane_row *row,
           struct problem *why)
 {
-    sqlite3_stmt *s = m->db.statements[PUT_LANE];
     uint64_t at = row->acked;
 
     buf_clear(&m->ends);
@@ -437,12 +384,11 @@ keep_lane(struct mqtt_db *m, const char *bridge, const struct lane_row *row,
     }
     if (m->ends.failed)
         return problem_memory(why);
-    db_bind_text(s, 1, slice_of(bridge));
-    db_bind_text(s, 2, row->set);
-    db_bind_text(s, 3, slice_of(row->epoch));
-    sqlite3_bind_int64(s, 4, (sqlite3_int64)row->acked);
-    db_bind_bytes(s, 5, buf_slice(&m->ends));
-    return run_write(m, s, why);
+    return DB_DO(&m->db, NULL, why,
+                 "INSERT OR REPLACE INTO lanes(bridge, name, epoch, acked, "
+                 "ends) VALUES(?,?,?,?,?)",
+                 bridge, row->set, row->epoch, row->acked,
+                 db_blob(buf_slice(&m->ends)));
 }
 
 enum status
@@ -466,16 +412,13 @@ mqtt_db_keep(struct mqtt_db *m, const char *bridge, const struct lane_row *rows,
 
 /* Runs a statement with two parameters: a bridge and `what`. */
 static enum status
-write_of_bridge(struct mqtt_db *m, enum statement which, const char *bridge,
+write_of_bridge(struct mqtt_db *m, const char *sql, const char *bridge,
                 struct slice what, bool is_firm, struct problem *why)
 {
-    sqlite3_stmt *s = m->db.statements[which];
     enum status rc;
 
     pthread_mutex_lock(&m->mutex);
-    db_bind_text(s, 1, slice_of(bridge));
-    db_bind_text(s, 2, what);
-    rc = write_one(m, s, is_firm, why);
+    rc = write_one(m, is_firm, why, sql, DB_VALUES(bridge, what));
     pthread_mutex_unlock(&m->mutex);
     return rc;
 }
@@ -484,42 +427,31 @@ enum status
 mqtt_db_forget(struct mqtt_db *m, const char *bridge, struct slice set,
                struct problem *why)
 {
-    return write_of_bridge(m, END_LANE, bridge, set, false, why);
+    return write_of_bridge(m, "DELETE FROM lanes WHERE bridge=? AND name=?",
+                           bridge, set, false, why);
 }
 
 /* Filters */
-
-static enum status
-read_filter(sqlite3_stmt *s, enum status (*fn)(const char *filter, void *user),
-            void *user, struct problem *why)
-{
-    char *filter = slice_dup(db_column(s, 0));
-    enum status rc;
-
-    if (!filter)
-        return problem_memory(why);
-    rc = fn(filter, user);
-    free(filter);
-    return rc;
-}
 
 enum status
 mqtt_db_filters(struct mqtt_db *m, const char *bridge,
                 enum status (*fn)(const char *filter, void *user), void *user,
                 struct problem *why)
 {
-    sqlite3_stmt *s = m->db.statements[READ_FILTERS];
-    bool is_there;
+    struct db_rows rows;
+    struct slice text;
     enum status rc;
 
     pthread_mutex_lock(&m->mutex);
-    db_bind_text(s, 1, slice_of(bridge));
-    while (!(rc = read_row(m, s, &is_there, why)) && is_there) {
-        rc = read_filter(s, fn, user, why);
-        if (rc)
-            break;
+    rows = DB_SELECT(&m->db, NULL, why,
+                     "SELECT filter FROM filters WHERE bridge=?", bridge);
+    while (DB_NEXT(&rows, &text)) {
+        char *filter = slice_dup(text);
+
+        rows.rc = fn(filter, user);
+        free(filter);
     }
-    db_reset(s);
+    rc = db_rows_end(&rows);
     pthread_mutex_unlock(&m->mutex);
     return rc;
 }
@@ -530,12 +462,15 @@ enum status
 mqtt_db_add_filter(struct mqtt_db *m, const char *bridge, const char *filter,
                    struct problem *why)
 {
-    return write_of_bridge(m, PUT_FILTER, bridge, slice_of(filter), true, why);
+    return write_of_bridge(
+        m, "INSERT OR IGNORE INTO filters(bridge, filter) VALUES(?,?)", bridge,
+        slice_of(filter), true, why);
 }
 
 enum status
 mqtt_db_drop_filter(struct mqtt_db *m, const char *bridge, const char *filter,
                     struct problem *why)
 {
-    return write_of_bridge(m, END_FILTER, bridge, slice_of(filter), true, why);
+    return write_of_bridge(m, "DELETE FROM filters WHERE bridge=? AND filter=?",
+                           bridge, slice_of(filter), true, why);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
 #include "broker/sets/rates.h"
+#include "proto/memory.h"
 
 /* Waiting lanes */
 
@@ -240,10 +241,8 @@ static struct outbound *
 outbound_new(struct registry *registry, struct mqtt_db *db,
              const struct bridge_config *config)
 {
-    struct outbound *out = calloc(1, sizeof(*out));
+    struct outbound *out = memory_new(1, sizeof(*out));
 
-    if (!out)
-        return NULL;
     out->registry = registry;
     out->db = db;
     out->config = config;
@@ -297,8 +296,6 @@ outbound_open(struct outbound **out, struct registry *registry,
     struct outbound *o = outbound_new(registry, db, config);
     enum status rc;
 
-    if (!o)
-        return problem_memory(why);
     rc = start_client(o, why);
     if (rc)
         outbound_close(o);
@@ -341,12 +338,11 @@ outbound_close(struct outbound *out)
 static void
 explain_refusal(struct outbound *out, struct problem *why)
 {
-    struct list *node, *after;
+    struct list *after;
+    const struct lane *lane;
 
     pthread_mutex_lock(&out->mutex);
-    list_foreach (node, after, &out->refused) {
-        const struct lane *lane = list_entry(node, struct lane, refused);
-
+    list_each (lane, after, &out->refused, refused) {
         if (lane->set && set_is_private(lane->set))
             continue;
         problem_set(why, "the MQTT broker refuses messages about %s: %s",

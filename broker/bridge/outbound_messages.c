@@ -23,15 +23,13 @@
 /* Flights, in order */
 
 /* Adds a flight to the lane, in order: a message to send, or an entry to pass
- * over. NULL: no memory. */
+ * over. */
 static struct flight *
 add_flight(struct lane *lane, uint64_t upto, size_t bytes)
 {
     struct flight *flight =
         flight_window_add(&lane->out->window, FLIGHT_MESSAGE, lane, bytes);
 
-    if (!flight)
-        return NULL;
     flight->upto = upto;
     list_append(&lane->flights, &flight->node);
     return flight;
@@ -157,37 +155,32 @@ room_for(const struct lane *lane, const struct outbound_message *made)
 /* Passes over entries up to `upto`, which cannot be published: a receiver sees
  * the hole by the `after` of the next message. The lane moves to `where`; 0: it
  * does not move, within a notification. */
-static enum status
-pass_over(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
-          struct problem *why)
+static void
+pass_over(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n)
 {
-    struct flight *flight = add_flight(lane, where, 0);
-
-    if (!flight)
-        return problem_memory(why);
-    flight_window_skip(&lane->out->window, flight);
+    flight_window_skip(&lane->out->window, add_flight(lane, where, 0));
     lane_pass(lane, upto);
     outbound_count(&lane->out->counts.left_out, METRIC_MQTT_LEFT_OUT, n);
     advance_lane(lane);
-    return STATUS_OK;
 }
 
-static enum status
-pass_over_large(struct lane *lane, uint64_t seq, uint64_t where, size_t size,
-                size_t room, struct problem *why)
+static void
+pass_over_large(struct lane *lane, uint64_t seq, uint64_t where,
+                const struct outbound_message *made, size_t room)
 {
     DIAG(DIAG_WARNING, "bridge",
          "an entry is too large for a packet of the MQTT broker, and is left "
          "out",
          diag_text("bridge", lane->out->config->name),
          diag_text("set", lane->name), diag_number("seq", seq),
-         diag_number("bytes", size), diag_number("room", room));
-    return pass_over(lane, seq, where, 1, why);
+         diag_number("bytes", made->size), diag_number("room", room));
+    lane->out->turn.payloads.size = made->offset; /* forgets it */
+    pass_over(lane, seq, where, 1);
 }
 
 /* Passes over entries that are no longer retained, unless the set is gone. */
 static enum status
-pass_over_gone(struct lane *lane, struct problem *why)
+pass_over_gone(struct lane *lane)
 {
     bool is_within = lane->made_upto < lane->begun; /* a notification */
     uint64_t after = is_within ? lane->made_upto : lane->begun, upto;
@@ -206,8 +199,9 @@ pass_over_gone(struct lane *lane, struct problem *why)
          diag_text("bridge", lane->out->config->name),
          diag_text("set", lane->name), diag_number("after", after),
          diag_number("upto", upto));
-    return pass_over(lane, upto, is_within && upto < lane->begun ? 0 : upto,
-                     upto - after, why);
+    pass_over(lane, upto, is_within && upto < lane->begun ? 0 : upto,
+              upto - after);
+    return STATUS_OK;
 }
 
 /* Making */
@@ -218,13 +212,6 @@ struct reading {
     struct batch *batch;     /* the batch of the last change; or NULL */
     struct coverage covered; /* by the last message */
 };
-
-static void
-forget_payload(struct outbound *out, size_t offset)
-{
-    out->turn.payloads.size = offset;
-    out->turn.payloads.failed = false;
-}
 
 /* Appends the payload for `wish`, and describes it. made->last == made->after:
  * there is none. */
@@ -248,7 +235,8 @@ write_payload(struct lane *lane, struct message_wish *wish,
     made->offset = out->turn.payloads.size;
     rc = message_write(&out->turn.payloads, wish, &made->last, why);
     if (rc) {
-        forget_payload(out, made->offset);
+        out->turn.payloads.size = made->offset;
+        out->turn.payloads.failed = false;
         return rc;
     }
     made->size = out->turn.payloads.size - made->offset;
@@ -260,19 +248,13 @@ write_payload(struct lane *lane, struct message_wish *wish,
 }
 
 /* Adds a message to out->turn.made, to be published. */
-static enum status
-add_message(struct lane *lane, struct outbound_message *made, uint64_t where,
-            struct problem *why)
+static void
+add_message(struct lane *lane, struct outbound_message *made, uint64_t where)
 {
     struct outbound *out = lane->out;
 
     made->flight = add_flight(lane, where, made->size);
-    if (!made->flight) {
-        forget_payload(out, made->offset);
-        return problem_memory(why);
-    }
     out->turn.made[out->turn.n_made++] = *made;
-    return STATUS_OK;
 }
 
 /* Makes a notification of the entries behind `begun`. *is_made: there were
@@ -299,13 +281,10 @@ make_notification(struct reading *r, bool *is_made, struct problem *why)
     if (!*is_made)
         return rc;
     if (made.size > room) {
-        forget_payload(out, made.offset);
-        return pass_over_large(lane, made.last, made.last, made.size, room,
-                               why);
+        pass_over_large(lane, made.last, made.last, &made, room);
+        return STATUS_OK;
     }
-    rc = add_message(lane, &made, wants_changes ? 0 : made.last, why);
-    if (rc)
-        return rc;
+    add_message(lane, &made, wants_changes ? 0 : made.last);
     if (lane_begin(lane, made.last, &is_new)) {
         lane_rewind(lane); /* drops the messages of this turn, too */
         return problem_memory(why);
@@ -336,7 +315,6 @@ static enum status
 make_change(struct reading *r, bool *is_made, struct problem *why)
 {
     struct lane *lane = r->lane;
-    struct outbound *out = lane->out;
     struct outbound_message made = {.is_change = true};
     uint64_t seq = lane->made_upto + 1,
              where = seq < lane->begun ? 0 : seq; /* 0 within a notification */
@@ -360,12 +338,10 @@ make_change(struct reading *r, bool *is_made, struct problem *why)
         return rc;
     room = room_for(lane, &made);
     if (made.size > room) {
-        forget_payload(out, made.offset);
-        return pass_over_large(lane, seq, where, made.size, room, why);
+        pass_over_large(lane, seq, where, &made, room);
+        return STATUS_OK;
     }
-    rc = add_message(lane, &made, where, why);
-    if (rc)
-        return rc;
+    add_message(lane, &made, where);
     lane_note_made(lane, seq, &r->covered.digest);
     return STATUS_OK;
 }
@@ -403,7 +379,7 @@ make_some(struct reading *r, bool *has_more, struct problem *why)
         rc = make_next(r, has_more, why);
     if (rc == STATUS_GONE) {
         *has_more = true;
-        rc = pass_over_gone(r->lane, why);
+        rc = pass_over_gone(r->lane);
     }
     return rc;
 }

@@ -222,12 +222,8 @@ send_position(struct lane *lane, struct problem *why)
     if (!is_hidden)
         write_position(&out->turn.position, lane);
     message.payload = buf_slice(&out->turn.position);
-    flight = out->turn.position.failed
-                 ? NULL
-                 : flight_window_add(&out->window, FLIGHT_POSITION, lane,
-                                     message.payload.size);
-    if (!flight)
-        return problem_memory(why);
+    flight = flight_window_add(&out->window, FLIGHT_POSITION, lane,
+                               message.payload.size);
     list_append(&out->window.others, &flight->node);
     return publish_retained(out, &message, flight, why);
 }

@@ -31,6 +31,7 @@
 #include "broker/calls/caller_state.h"
 #include "proto/http/chunked.h"
 #include "proto/http/response_head.h"
+#include "proto/memory.h"
 
 /* A kept connection is closed after so long without a call, as by libcurl. */
 #define KEPT_US ((int64_t)118 * 1000000)
@@ -645,16 +646,14 @@ read_body(struct plain *p, struct slice *bytes, struct problem *why)
 }
 
 /* Keeps `head`, which may be a part of p->head, for when more has come. */
-static bool
+static void
 keep_head(struct plain *p, struct slice head)
 {
-    if (p->head.size == 0) {
+    if (p->head.size == 0)
         buf_add_slice(&p->head, head);
-        return !p->head.failed;
-    }
-    memmove(p->head.data, head.data, head.size);
+    else
+        memmove(p->head.data, head.data, head.size);
     p->head.size = head.size;
-    return true;
 }
 
 /* Goes on with the body, behind `head`; empty: it is kept. Returns false if the
@@ -667,12 +666,14 @@ take_body(struct plain *p, struct slice head, struct slice bytes)
 
     switch (read_body(p, &bytes, &why)) {
     case BODY_MORE:
-        if (p->body.failed || (head.size > 0 && !keep_head(p, head))) {
+        if (p->body.failed) {
             fail(p, CALL_MEMORY, NO_MEMORY);
             return false;
         }
-        if (head.size > 0)
+        if (head.size > 0) {
+            keep_head(p, head);
             p->answer.fields.data = p->head.data + offset;
+        }
         return true;
     case BODY_WHOLE:
         end_well(p, false, p->answer.is_kept && bytes.size == 0);
@@ -699,20 +700,18 @@ take_head(struct plain *p, struct slice bytes)
         buf_add_slice(&p->head, bytes);
         bytes = buf_slice(&p->head);
     }
-    rc = p->head.failed ? STATUS_MEMORY : read_heads(p, &bytes, &why);
+    rc = read_heads(p, &bytes, &why);
     if (!rc) {
         begin_body(p);
         head = (struct slice){bytes.data, p->answer.size};
         slice_skip(&bytes, head.size);
         return take_body(p, head, bytes);
     }
-    if (rc == STATUS_AGAIN && keep_head(p, bytes))
-        return true;
-    if (rc == STATUS_MEMORY || rc == STATUS_AGAIN)
-        fail(p, CALL_MEMORY, NO_MEMORY);
+    if (rc == STATUS_AGAIN)
+        keep_head(p, bytes);
     else
         fail_head(p, rc, &why);
-    return false;
+    return rc == STATUS_AGAIN;
 }
 
 /* Reads once. Returns false if the call has ended. */
@@ -761,11 +760,9 @@ on_event(uv_poll_t *poll, int status, int events)
 static struct plain *
 plain_new(struct caller *c, struct host *host, int fd)
 {
-    struct plain *p = calloc(1, sizeof(*p));
+    struct plain *p = memory_new(1, sizeof(*p));
     socklen_t size = sizeof(p->address);
 
-    if (!p)
-        return NULL;
     if (getpeername(fd, (struct sockaddr *)&p->address, &size) ||
         uv_poll_init(loop_uv(c->loop), &p->poll, fd)) {
         free(p);

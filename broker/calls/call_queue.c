@@ -13,6 +13,7 @@
 #include "broker/calls/caller_state.h"
 #include "proto/buf.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 
 /* Of a host and its port: a name is never longer (RFC 1035 section 2.3.4). */
 #define AUTHORITY_MAX 290
@@ -86,7 +87,7 @@ find_host(struct call_queue *q, struct slice key, uint64_t hash)
     return NULL;
 }
 
-/* Finds the host, or makes it. NULL: no memory. */
+/* Finds the host, or makes it. */
 static struct host *
 host_of(struct call_queue *q, struct slice key)
 {
@@ -95,9 +96,7 @@ host_of(struct call_queue *q, struct slice key)
 
     if (host)
         return host;
-    host = calloc(1, sizeof(*host) + key.size + 1);
-    if (!host)
-        return NULL;
+    host = memory_new(1, sizeof(*host) + key.size + 1);
     memcpy(host->key, key.data, key.size);
     list_init(&host->kept);
     for (unsigned kind = 0; kind < KINDS; kind++) {
@@ -184,21 +183,17 @@ call_queue_init(struct call_queue *q, unsigned connections,
         list_init(&q->rings[kind]);
 }
 
-enum call_failure
+bool
 call_queue_add(struct call_queue *q, struct call *call)
 {
-    struct host *host = NULL;
     char memory[KEY_MAX];
+    struct host *host;
     struct buf key;
-    bool is_url;
 
     buf_init_fixed(&key, memory, sizeof(memory));
-    is_url = write_key(&key, call->url);
-    if (is_url)
-        host = host_of(q, buf_slice(&key));
-    if (!host)
-        return is_url ? CALL_MEMORY : CALL_REFUSED;
-
+    if (!write_key(&key, call->url))
+        return false;
+    host = host_of(q, buf_slice(&key));
     call->own.host = host;
     call->own.kind = call->is_unproven  ? UNPROVEN
                      : call->is_suspect ? SUSPECT
@@ -207,7 +202,7 @@ call_queue_add(struct call_queue *q, struct call *call)
     list_append(&host->waiting[kind_of(call)], &call->own.node);
     q->n_waiting++;
     place_host(q, host);
-    return CALL_ANSWERED;
+    return true;
 }
 
 void

@@ -27,6 +27,7 @@
 
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
+#include "proto/memory.h"
 
 void
 shard_touch(struct shard *shard)
@@ -61,7 +62,7 @@ watch_at(struct call_transport *g, int fd)
         return &g->watches[fd];
     while (n <= (size_t)fd)
         n *= 2;
-    watches = realloc(g->watches, n * sizeof(struct watch *));
+    watches = memory_grow(g->watches, n, sizeof(struct watch *));
     if (!watches)
         return NULL;
     memset(watches + g->n_watches, 0,
@@ -104,10 +105,11 @@ watch_free(struct watch *w)
 static struct watch *
 watch_new(struct call_transport *g, int fd)
 {
-    struct watch **at = watch_at(g, fd), *w = at ? calloc(1, sizeof(*w)) : NULL;
+    struct watch **at = watch_at(g, fd), *w;
 
-    if (!w)
+    if (!at)
         return NULL;
+    w = memory_new(1, sizeof(*w));
     if (*at)
         watch_free(*at);
     w->transport = g;

@@ -16,6 +16,7 @@
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 
 /* The sizes of reads, and of writes of a body that is too long to be sent with
  * its headers. Small, because many calls are under way at once. */
@@ -61,7 +62,7 @@ call_transfer_set_to_report(struct call_transfer *t)
  * that takes some 20 ms, and some megabytes.
  */
 
-bool
+void
 call_trust_init(struct call_trust *trust,
                 const struct curl_version_info_data *version)
 {
@@ -72,7 +73,6 @@ call_trust_init(struct call_trust *trust,
     if (!path)
         path = X509_get_default_cert_file();
     trust->path = slice_dup(slice_of(path));
-    return trust->path != NULL;
 }
 
 static struct x509_store_st *
@@ -304,10 +304,8 @@ set_constants(struct call_transfer *t)
 struct call_transfer *
 call_transfer_new(struct caller *caller)
 {
-    struct call_transfer *t = calloc(1, sizeof(*t));
+    struct call_transfer *t = memory_new(1, sizeof(*t));
 
-    if (!t)
-        return NULL;
     t->caller = caller;
     t->fd = -1;
     list_init(&t->node);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
+#include "proto/memory.h"
 
 /* The most turns of a round: each may cost a body. */
 #define TURNS_AT_ONCE 256
@@ -99,22 +100,15 @@ clear_outcome(struct call *call)
 void
 caller_start(struct caller *caller, struct call *call)
 {
-    enum call_failure failure;
-
     clear_outcome(call);
     list_init(&call->own.node);
     call->own.handle = NULL;
     call->own.host = NULL;
     call->own.state = CALL_IDLE;
     call->own.is_plain = false;
-    if (caller->is_cut)
+    if (caller->is_cut || call_queue_add(&caller->queue, call))
         return;
-    failure = call_queue_add(&caller->queue, call);
-    if (!failure)
-        return;
-    call_fail(call, failure,
-              failure == CALL_MEMORY ? NO_MEMORY
-                                     : "the URL is none that can be called");
+    call_fail(call, CALL_REFUSED, "the URL is none that can be called");
     set_failed(caller, call);
 }
 
@@ -285,12 +279,10 @@ caller_open(struct caller **caller, const struct caller_options *options,
             struct problem *why)
 {
     static const struct loop_calls calls = {on_wake, on_turn};
-    struct caller *c = calloc(1, sizeof(*c));
+    struct caller *c = memory_new(1, sizeof(*c));
     enum status rc = STATUS_OK;
 
     *caller = NULL;
-    if (!c)
-        return problem_memory(why);
     c->options = *options;
     list_init(&c->failed);
     call_plain_init(&c->plain);

@@ -180,10 +180,8 @@ struct caller {
 void call_queue_init(struct call_queue *queue, unsigned connections,
                      unsigned host_connections);
 
-/* Makes a call WAITING. Returns 0, or why it cannot: CALL_REFUSED, CALL_MEMORY.
- */
-MUST_CHECK enum call_failure call_queue_add(struct call_queue *queue,
-                                            struct call *call);
+/* Makes a call WAITING. False: its URL is none that can be called. */
+MUST_CHECK bool call_queue_add(struct call_queue *queue, struct call *call);
 
 /* Takes a WAITING call out; it is IDLE then. */
 void call_queue_remove(struct call_queue *queue, struct call *call);
@@ -242,9 +240,9 @@ MUST_CHECK bool call_headers_are_fine(struct call *call);
 /* Reads Retry-After; 0: none, or in the past. */
 int64_t call_retry_after_us(struct slice value);
 
-/* Finds the file of the authorities. false: no memory. */
-MUST_CHECK bool call_trust_init(struct call_trust *trust,
-                                const struct curl_version_info_data *version);
+/* Finds the file of the authorities. */
+void call_trust_init(struct call_trust *trust,
+                     const struct curl_version_info_data *version);
 void call_trust_fini(struct call_trust *trust);
 
 /* Makes a transfer, which is used for one call after the other: its constant

@@ -347,54 +347,53 @@ check_build(struct build_check *b, const char *set)
                         b->bytes, b->build.bytes);
 }
 
-/* The set whose builds are looked at. */
-struct builds_check {
-    struct inspection *in;
-    const char *set;
-    bool is_shared; /* of a broker of a cluster */
-};
-
-static void
-on_row(sqlite3_stmt *row, void *user)
+/* True if the database is that of a broker of a cluster. Older versions have no
+ * table of places. */
+static bool
+is_shared(struct inspection *in, struct db *db)
 {
-    bool *has_row = user;
+    struct problem why = {""};
+    int64_t n = 0;
+    enum status rc =
+        db_number(db, "SELECT count(*) FROM sqlite_master WHERE name = 'place'",
+                  &n, &why);
 
-    (void)row;
-    *has_row = true;
-}
-
-static void
-on_build(sqlite3_stmt *row, void *user)
-{
-    const struct builds_check *c = user;
-    struct build_check b = {.in = c->in, .build = store_column_generation(row)};
-
-    b.may_be_missing = c->is_shared && b.build.kind == GENERATION_RESOURCELIST;
-    if (!generation_is_order(&b.build))
-        check_build(&b, c->set);
+    if (!rc && n > 0)
+        rc = db_number(db, "SELECT count(*) FROM place", &n, &why);
+    if (rc)
+        inspection_find(in, FINDING_DATABASE, "tidings.db", "%s", why.text);
+    return n > 0;
 }
 
 /* A build that is due is being deleted. */
 void
 check_builds(struct inspection *in, const struct inspected_set *set)
 {
-    struct builds_check c = {in, set->name, false};
-    bool has_places = false;
+    struct problem why = {""};
+    struct generation build;
+    bool may_lack_lists;
+    struct db_rows rows;
     struct db db;
 
     if (inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db", &db))
         return;
-    /* Older versions have no table of places. */
-    inspection_rows(in, "tidings.db", &db,
-                    "SELECT 1 FROM sqlite_master WHERE name = 'place' AND ?1",
-                    set->id, on_row, &has_places);
-    if (has_places)
-        inspection_rows(in, "tidings.db", &db, "SELECT 1 FROM place WHERE ?1",
-                        set->id, on_row, &c.is_shared);
-    inspection_rows(in, "tidings.db", &db,
-                    "SELECT " GENERATION_COLUMNS " FROM generations WHERE"
-                    " set_id = ? AND due_us IS NULL AND kind BETWEEN 0 AND 2"
-                    " ORDER BY kind, number",
-                    set->id, on_build, &c);
+    may_lack_lists = is_shared(in, &db);
+    rows = DB_SELECT(&db, "read it", &why,
+                     "SELECT " GENERATION_COLUMNS " FROM generations WHERE"
+                     " set_id = ? AND due_us IS NULL AND kind BETWEEN 0 AND 2"
+                     " ORDER BY kind, number",
+                     set->id);
+    while (DB_NEXT(&rows, GENERATION_PLACES(&build))) {
+        struct build_check b = {
+            .in = in,
+            .build = build,
+            .may_be_missing =
+                may_lack_lists && build.kind == GENERATION_RESOURCELIST,
+        };
+
+        if (!generation_is_order(&build))
+            check_build(&b, set->name);
+    }
+    inspection_end_rows(in, "tidings.db", &rows);
     db_close(&db);
 }

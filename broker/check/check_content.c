@@ -10,7 +10,6 @@
 #include "broker/check/parts.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
-#include "broker/store/store_queries.h"
 
 static const struct inspection_query queries[] = {
     {FINDING_INDEX, false,
@@ -111,33 +110,14 @@ check_file(struct inspection *in, const char *set, const struct digest *digest,
         inspection_find(in, FINDING_CONTENT, path, "%s", why.text);
 }
 
-/* The set whose files are looked at. */
-struct content_check {
-    struct inspection *in;
-    const char *set, *path; /* of content.db */
-};
-
-static void
-on_file(sqlite3_stmt *row, void *user)
-{
-    const struct content_check *c = user;
-    struct slice bytes = db_column(row, 0);
-    struct digest digest;
-
-    if (bytes.size != DIGEST_SIZE) {
-        inspection_find(c->in, FINDING_INDEX, c->path,
-                        "a file has no digest as its name");
-        return;
-    }
-    memcpy(digest.bytes, bytes.data, DIGEST_SIZE);
-    check_file(c->in, c->set, &digest, store_column_u64(row, 1));
-}
-
 void
 check_content(struct inspection *in, const struct inspected_set *set)
 {
     char path[INSPECTION_PATH];
-    struct content_check c = {in, set->name, path};
+    struct problem why = {""};
+    struct slice bytes;
+    uint64_t length;
+    struct db_rows rows;
     struct db db;
 
     inspection_path(path, set->name, CONTENT_FILE);
@@ -147,9 +127,20 @@ check_content(struct inspection *in, const struct inspected_set *set)
     if (inspection_is_sound(in, path, &db)) {
         inspection_ask(in, path, &db, queries,
                        sizeof(queries) / sizeof(queries[0]), 0);
-        inspection_rows(in, path, &db,
-                        "SELECT digest, length FROM files WHERE n > 0", 0,
-                        on_file, &c);
+        rows = DB_SELECT(&db, "read it", &why,
+                         "SELECT digest, length FROM files WHERE n > 0");
+        while (DB_NEXT(&rows, &bytes, &length)) {
+            struct digest digest;
+
+            if (bytes.size != DIGEST_SIZE) {
+                inspection_find(in, FINDING_INDEX, path,
+                                "a file has no digest as its name");
+                continue;
+            }
+            memcpy(digest.bytes, bytes.data, DIGEST_SIZE);
+            check_file(in, set->name, &digest, length);
+        }
+        inspection_end_rows(in, path, &rows);
     }
     db_close(&db);
 }

@@ -8,7 +8,6 @@
 
 #include "broker/bridge/mqtt_db.h"
 #include "broker/check/parts.h"
-#include "broker/store/store_queries.h"
 
 /* Subscriptions and requests with the log of their topic: that of their set
  * (kind 0), of framework events (1), or of a relay (2). */
@@ -133,19 +132,27 @@ lend_logs(struct inspection *in, struct db *db)
     return !rc && !inspection_lend_logs(in, db);
 }
 
-/* Compares a document of a relay with its digest. */
+/* Compares the documents of relays with their digests. */
 static void
-on_document(sqlite3_stmt *row, void *user)
+check_documents(struct inspection *in, const char *path, struct db *db)
 {
-    struct digest stored = store_column_digest(row, 1), digest;
+    struct problem why = {""};
+    struct db_rows rows = DB_SELECT(db, "read it", &why,
+                                    "SELECT id, digest, body FROM documents");
+    struct digest stored, digest;
+    struct slice body;
+    uint64_t id;
 
-    digest_sha256(&digest, db_column(row, 2));
-    if (memcmp(&stored, &digest, sizeof(digest)) != 0)
-        inspection_find(user, FINDING_HUB, databases[DATABASE_HUB].name,
-                        "document %" PRIu64
-                        " is not the one that was stored: its digest is "
-                        "wrong",
-                        store_column_u64(row, 0));
+    while (DB_NEXT(&rows, &id, &stored, &body)) {
+        digest_sha256(&digest, body);
+        if (!digest_is_equal(&stored, &digest))
+            inspection_find(in, FINDING_HUB, path,
+                            "document %" PRIu64
+                            " is not the one that was stored: its digest is "
+                            "wrong",
+                            id);
+    }
+    inspection_end_rows(in, path, &rows);
 }
 
 void
@@ -164,31 +171,39 @@ check_hub(struct inspection *in)
     if (inspection_is_sound(in, path, &db) && lend_logs(in, &db)) {
         inspection_ask(in, path, &db, hub_queries,
                        sizeof(hub_queries) / sizeof(hub_queries[0]), 0);
-        inspection_rows(in, path, &db, "SELECT id, digest, body FROM documents",
-                        0, on_document, in);
+        check_documents(in, path, &db);
     }
     db_close(&db);
 }
 
-/* Compares the ends of the messages that a lane has begun with its log. */
+/* Compares the ends of the messages that lanes have begun with their logs. */
 static void
-on_lane(sqlite3_stmt *row, void *user)
+check_lanes(struct inspection *in, const char *path, struct db *db)
 {
-    const char *path = databases[DATABASE_MQTT].name;
-    uint64_t last = store_column_u64(row, 2);
+    struct problem why = {""};
+    struct db_rows rows =
+        DB_SELECT(db, "read it", &why,
+                  "SELECT l.bridge, l.name, acked, ends, coalesce(last, -1)"
+                  " FROM lanes l LEFT JOIN logs g"
+                  " ON g.name = l.name AND g.epoch = l.epoch");
+    struct slice bridge, set, ends;
+    uint64_t acked;
+    int64_t log_last;
 
-    if (!mqtt_db_last_end(&last, db_column(row, 3)))
-        inspection_find(user, FINDING_BRIDGE, path,
-                        "bridge %.*s: the messages of set %.*s are damaged",
-                        SLICE_ARG(db_column(row, 0)),
-                        SLICE_ARG(db_column(row, 1)));
-    else if (last > store_column_u64(row, 2) &&
-             sqlite3_column_int64(row, 4) >= 0 &&
-             last > store_column_u64(row, 4))
-        inspection_find(
-            user, FINDING_AHEAD, path,
-            "bridge %.*s has begun messages of set %.*s up to entry %" PRIu64,
-            SLICE_ARG(db_column(row, 0)), SLICE_ARG(db_column(row, 1)), last);
+    while (DB_NEXT(&rows, &bridge, &set, &acked, &ends, &log_last)) {
+        uint64_t last = acked;
+
+        if (!mqtt_db_last_end(&last, ends))
+            inspection_find(in, FINDING_BRIDGE, path,
+                            "bridge %.*s: the messages of set %.*s are damaged",
+                            SLICE_ARG(bridge), SLICE_ARG(set));
+        else if (last > acked && log_last >= 0 && last > (uint64_t)log_last)
+            inspection_find(in, FINDING_AHEAD, path,
+                            "bridge %.*s has begun messages of set %.*s up to "
+                            "entry %" PRIu64,
+                            SLICE_ARG(bridge), SLICE_ARG(set), last);
+    }
+    inspection_end_rows(in, path, &rows);
 }
 
 void
@@ -202,11 +217,7 @@ check_bridges(struct inspection *in)
     if (inspection_is_sound(in, path, &db) && lend_logs(in, &db)) {
         inspection_ask(in, path, &db, bridge_queries,
                        sizeof(bridge_queries) / sizeof(bridge_queries[0]), 0);
-        inspection_rows(in, path, &db,
-                        "SELECT l.bridge, l.name, acked, ends,"
-                        " coalesce(last, -1) FROM lanes l LEFT JOIN logs g"
-                        " ON g.name = l.name AND g.epoch = l.epoch",
-                        0, on_lane, in);
+        check_lanes(in, path, &db);
     }
     db_close(&db);
 }

@@ -22,7 +22,7 @@
 #include "broker/state/content.h"
 #include "broker/state/resources.h"
 #include "broker/store/segments.h"
-#include "broker/store/store_queries.h"
+#include "proto/memory.h"
 
 /* Findings about resources of one set. */
 #define RESOURCES_MAX 20
@@ -37,8 +37,8 @@ struct unrowed {
 struct state_check {
     struct inspection *in;
     char path[INSPECTION_PATH];
-    struct db db; /* resources.db */
-    sqlite3_stmt *find;
+    struct db db;         /* resources.db */
+    bool is_compared;     /* with every entry */
     uint64_t after, last; /* the entries to be compared */
     uint64_t n_matched, n_findings;
     struct map unrowed;
@@ -82,12 +82,9 @@ note_unrowed(struct state_check *s, const struct resource_key *key,
         map_remove(&s->unrowed, &u->node);
         free(u);
     } else if (view->kind != CHANGE_DELETED && !u) {
-        u = calloc(1, sizeof(*u));
-        s->has_failed |= !u;
-        if (u) {
-            u->key = *key;
-            map_add(&s->unrowed, &u->node, hash);
-        }
+        u = memory_new(1, sizeof(*u));
+        u->key = *key;
+        map_add(&s->unrowed, &u->node, hash);
     }
     if (view->kind != CHANGE_DELETED && u)
         u->seq = view->seq;
@@ -95,11 +92,9 @@ note_unrowed(struct state_check *s, const struct resource_key *key,
 
 /* Compares an entry with the row of its resource. */
 static void
-compare_row(struct state_check *s, struct slice fragment,
-            const struct fragment_view *view)
+compare_row(struct state_check *s, uint64_t seq, struct slice entry,
+            struct slice fragment, const struct fragment_view *view)
 {
-    uint64_t seq = store_column_u64(s->find, 0);
-
     if (seq > view->seq)
         return;
     if (seq < view->seq) {
@@ -112,7 +107,7 @@ compare_row(struct state_check *s, struct slice fragment,
         fragment_resource(&s->entry, fragment, view->stamp);
     if (view->kind == CHANGE_DELETED)
         find_resource(s, view->seq, "has a row, and the entry deletes it");
-    else if (!slice_equal(buf_slice(&s->entry), db_column(s->find, 1)))
+    else if (!slice_equal(buf_slice(&s->entry), entry))
         find_resource(s, view->seq, "has a row that differs from the entry");
 }
 
@@ -122,21 +117,23 @@ on_entry(struct slice fragment, const struct fragment_view *view, void *user)
     struct state_check *s = user;
     struct problem why = {""};
     struct resource_key key;
-    bool row = false;
+    struct db_rows rows;
+    struct slice entry;
+    uint64_t seq;
 
     if (view->seq <= s->after || view->seq > s->last || s->has_failed)
         return;
     resource_key(&key, view->loc);
-    sqlite3_bind_blob(s->find, 1, key.bytes, sizeof(key.bytes), SQLITE_STATIC);
-    if (db_step(&s->db, s->find, &row, "read it", &why)) {
-        inspection_find(s->in, FINDING_DATABASE, s->path, "%s", why.text);
-        s->has_failed = true;
-    } else if (row) {
-        compare_row(s, fragment, view);
-    } else {
+    rows = DB_SELECT(&s->db, "read it", &why,
+                     "SELECT r.seq, r.entry FROM keys k JOIN resources r"
+                     " ON r.id = k.id WHERE k.key = ?",
+                     db_bytes(key.bytes, sizeof(key.bytes)));
+    if (DB_NEXT(&rows, &seq, &entry))
+        compare_row(s, seq, entry, fragment, view);
+    else if (!rows.rc)
         note_unrowed(s, &key, view);
-    }
-    sqlite3_reset(s->find);
+    inspection_end_rows(s->in, s->path, &rows);
+    s->has_failed |= rows.rc != STATUS_OK;
 }
 
 static const struct inspection_query state_queries[] = {
@@ -161,39 +158,22 @@ static const struct inspection_query state_queries[] = {
      " HAVING count(*) > 1"},
 };
 
-static bool
-run_row(struct inspection *in, const char *path, struct db *db, const char *sql,
-        sqlite3_stmt **q)
-{
-    struct problem why = {""};
-    bool row = false;
-    enum status rc = db_prepare(db, q, sql, &why);
-
-    if (!rc)
-        rc = db_step(db, *q, &row, "read it", &why);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
-    return !rc && row;
-}
-
-/* Adds a claim of the row at hand: epoch, seq, digest. Returns its seq; 0: it
- * is no claim about this log. */
+/* Adds a claim about the fold up to an entry. Returns its seq; 0: it is no
+ * claim about this log. */
 static uint64_t
-claim_fold(struct log_walk *w, const char *path, enum finding_kind kind,
-           sqlite3_stmt *q)
+claim_seq(struct log_walk *w, const char *path, enum finding_kind kind,
+          struct slice epoch, uint64_t seq, struct slice digest)
 {
-    uint64_t seq = store_column_u64(q, 1);
-    struct slice digest = db_column(q, 2);
     struct log_claim *claim;
 
     /* A set that was made again has the file of the removed one until its first
      * entries are folded. */
-    if (!slice_is(db_column(q, 0), w->set->epoch)) {
+    if (!slice_is(epoch, w->set->epoch)) {
         if (w->set->start_list > 1)
             return 0;
         inspection_find(w->in, kind, path,
                         "it is of the epoch %.*s, and the set of %s",
-                        SLICE_ARG(db_column(q, 0)), w->set->epoch);
+                        SLICE_ARG(epoch), w->set->epoch);
         return 0;
     }
     if (seq > w->set->last) {
@@ -214,31 +194,35 @@ claim_fold(struct log_walk *w, const char *path, enum finding_kind kind,
     return seq;
 }
 
+/* The same of the row that `sql` reads: epoch, seq, digest, and `*after`. */
+static uint64_t
+claim_fold(struct log_walk *w, const char *path, struct db *db,
+           enum finding_kind kind, const char *sql, uint64_t *after)
+{
+    struct problem why = {""};
+    struct db_rows rows = DB_SELECT(db, "read it", &why, sql);
+    struct slice epoch, digest;
+    uint64_t seq = 0;
+
+    if (DB_NEXT(&rows, &epoch, &seq, &digest, after))
+        seq = claim_seq(w, path, kind, epoch, seq, digest);
+    inspection_end_rows(w->in, path, &rows);
+    return seq;
+}
+
 /* Prepares the comparison with every resource. */
 static void
 begin_state(struct state_check *s, struct log_walk *w)
 {
-    sqlite3_stmt *q = NULL;
-    struct problem why = {""};
-
-    if (run_row(s->in, s->path, &s->db,
-                "SELECT epoch, seq, digest, iif(is_whole, 0, began) FROM state",
-                &q)) {
-        s->last = claim_fold(w, s->path, FINDING_STATE, q);
-        s->after = store_column_u64(q, 3);
-        if (s->after < w->set->earliest)
-            s->after = w->set->earliest;
-    }
-    sqlite3_finalize(q);
+    s->last = claim_fold(
+        w, s->path, &s->db, FINDING_STATE,
+        "SELECT epoch, seq, digest, iif(is_whole, 0, began) FROM state",
+        &s->after);
+    if (s->after < w->set->earliest)
+        s->after = w->set->earliest;
     if (!s->in->is_deep || s->last == 0)
         return;
-    if (db_prepare(&s->db, &s->find,
-                   "SELECT r.seq, r.entry FROM keys k JOIN resources r"
-                   " ON r.id = k.id WHERE k.key = ?",
-                   &why)) {
-        inspection_find(s->in, FINDING_DATABASE, s->path, "%s", why.text);
-        return;
-    }
+    s->is_compared = true;
     w->on_entry = on_entry;
     w->user = s;
 }
@@ -272,10 +256,8 @@ static void
 end_state(struct state_check *s, const struct log_walk *w)
 {
     struct map_node *node, *after;
-    char sql[100];
-    int64_t n = 0;
-    struct problem why = {""};
-    bool is_compared = s->find && !w->is_broken && !s->has_failed;
+    uint64_t n = s->n_matched;
+    bool is_compared = s->is_compared && !w->is_broken && !s->has_failed;
 
     map_foreach (node, after, &s->unrowed) {
         struct unrowed *u = map_entry(node, struct unrowed, node);
@@ -285,19 +267,19 @@ end_state(struct state_check *s, const struct log_walk *w)
         free(u);
     }
     map_fini(&s->unrowed);
-    snprintf(sql, sizeof(sql),
-             "SELECT count(*) FROM resources WHERE seq > %" PRIu64, s->after);
-    if (is_compared && !db_number(&s->db, sql, &n, &why) &&
-        (uint64_t)n != s->n_matched)
+    if (is_compared &&
+        !db_find(&s->db, NULL, NULL, NULL,
+                 "SELECT count(*) FROM resources WHERE seq > ?",
+                 DB_VALUES(s->after), DB_INTO(&n)) &&
+        n != s->n_matched)
         inspection_find(s->in, FINDING_STATE, s->path,
                         "%" PRIu64 " resources are of entries that the log "
                         "does not have",
-                        (uint64_t)n - s->n_matched);
+                        n - s->n_matched);
     if (s->n_findings > RESOURCES_MAX)
         inspection_find(s->in, FINDING_STATE, s->path,
                         "%" PRIu64 " resources differ from the log in all",
                         s->n_findings);
-    sqlite3_finalize(s->find);
     db_close(&s->db);
     buf_fini(&s->entry);
 }
@@ -307,35 +289,46 @@ static void
 claim_content(struct log_walk *w)
 {
     char path[INSPECTION_PATH];
-    sqlite3_stmt *q = NULL;
+    uint64_t after;
     struct db db;
 
     inspection_path(path, w->set->name, CONTENT_FILE);
     if (inspection_open(w->in, &databases[DATABASE_CONTENT], path, &db))
         return;
-    if (run_row(w->in, path, &db, "SELECT epoch, seq, digest FROM state", &q))
-        (void)claim_fold(w, path, FINDING_INDEX, q);
-    sqlite3_finalize(q);
+    (void)claim_fold(w, path, &db, FINDING_INDEX,
+                     "SELECT epoch, seq, digest, 0 FROM state", &after);
     db_close(&db);
 }
 
 static void
-claim_build(sqlite3_stmt *row, void *user)
+claim_builds(struct log_walk *w)
 {
-    struct log_walk *w = user;
-    struct log_claim *claim = log_walk_claim(w);
+    const char *path = databases[DATABASE_TIDINGS].name;
+    struct problem why = {""};
+    struct db_rows rows =
+        DB_SELECT(w->db, "read it", &why,
+                  "SELECT kind, number, seq, at_us FROM generations"
+                  " WHERE set_id = ? AND due_us IS NULL",
+                  w->set->id);
+    uint64_t number, seq;
+    int64_t us;
+    int kind;
 
-    if (!claim)
-        return;
-    claim->seq = store_column_u64(row, 2);
-    claim->us = sqlite3_column_int64(row, 3);
-    claim->has_us = true;
-    claim->kind = FINDING_LOG;
-    snprintf(claim->path, sizeof(claim->path), "%s",
-             databases[DATABASE_TIDINGS].name);
-    snprintf(claim->what, sizeof(claim->what),
-             "set %u: build %" PRIu64 " of kind %d", w->set->id,
-             store_column_u64(row, 1), sqlite3_column_int(row, 0));
+    while (DB_NEXT(&rows, &kind, &number, &seq, &us)) {
+        struct log_claim *claim = log_walk_claim(w);
+
+        if (!claim)
+            break;
+        claim->seq = seq;
+        claim->us = us;
+        claim->has_us = true;
+        claim->kind = FINDING_LOG;
+        snprintf(claim->path, sizeof(claim->path), "%s", path);
+        snprintf(claim->what, sizeof(claim->what),
+                 "set %u: build %" PRIu64 " of kind %d", w->set->id, number,
+                 kind);
+    }
+    inspection_end_rows(w->in, path, &rows);
 }
 
 void
@@ -361,10 +354,7 @@ check_log(struct inspection *in, const struct inspected_set *set)
     if (!set->is_removed) {
         open_state(&state, &walk);
         claim_content(&walk);
-        inspection_rows(in, "tidings.db", &db,
-                        "SELECT kind, number, seq, at_us FROM generations"
-                        " WHERE set_id = ? AND due_us IS NULL",
-                        set->id, claim_build, &walk);
+        claim_builds(&walk);
     }
     log_walk_run(&walk);
     end_state(&state, &walk);

@@ -64,7 +64,6 @@ struct names {
     uid_t owner;
     mode_t passing; /* bits of other users, of the data directory */
     struct db store, content;
-    sqlite3_stmt *has_set, *has_list, *find_build, *has_bytes;
     char set[SET_NAME_MAX + 1]; /* at hand */
     int kind;
     uint64_t parts;   /* of the build at hand */
@@ -75,42 +74,33 @@ struct names {
 
 /* True if the query has a row, or cannot be asked. */
 static bool
-has_row(struct names *n, sqlite3_stmt *q, const char *text, uint64_t number)
+has_row(struct db *db, const char *sql, const struct db_value *values)
 {
-    int result;
+    bool is_there;
 
-    (void)n;
-    if (!q)
-        return true;
-    sqlite3_bind_text(q, 1, text, -1, SQLITE_STATIC);
-    if (sqlite3_bind_parameter_count(q) > 1)
-        sqlite3_bind_int64(q, 2, (sqlite3_int64)number);
-    result = sqlite3_step(q);
-    sqlite3_reset(q);
-    return result != SQLITE_DONE;
+    return !db->handle ||
+           db_find(db, NULL, NULL, &is_there, sql, values, DB_INTO()) ||
+           is_there;
 }
 
 /* A number behind all that have a row is that of a build under way. */
 static enum judgement
 find_build(struct names *n, uint64_t number)
 {
-    enum judgement judgement = JUDGED_KNOWN;
+    bool is_known, is_ahead;
 
     n->parts = UINT64_MAX;
-    if (!n->find_build)
-        return judgement;
-    sqlite3_bind_int(n->find_build, 2, n->kind);
-    sqlite3_bind_int64(n->find_build, 3, (sqlite3_int64)number);
-    sqlite3_bind_text(n->find_build, 1, n->set, -1, SQLITE_STATIC);
-    if (sqlite3_step(n->find_build) == SQLITE_ROW) {
-        n->parts = (uint64_t)sqlite3_column_int64(n->find_build, 0);
-        if (sqlite3_column_int(n->find_build, 2))
-            judgement = n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
-        else if (!sqlite3_column_int(n->find_build, 1))
-            judgement = JUDGED_ORPHAN;
-    }
-    sqlite3_reset(n->find_build);
-    return judgement;
+    if (!n->store.handle ||
+        db_find(&n->store, NULL, NULL, NULL,
+                "SELECT coalesce(max(iif(number = ?3, parts, NULL)), 9e18),"
+                " coalesce(max(number = ?3), 0), coalesce(max(number), 0) < ?3"
+                " FROM generations WHERE name = ?1 AND kind = ?2",
+                DB_VALUES(n->set, n->kind, number),
+                DB_INTO(&n->parts, &is_known, &is_ahead)))
+        return JUDGED_KNOWN;
+    if (is_ahead)
+        return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
+    return is_known ? JUDGED_KNOWN : JUDGED_ORPHAN;
 }
 
 static bool
@@ -118,20 +108,14 @@ has_bytes(struct names *n, const char *hex)
 {
     struct digest digest;
     char text[DIGEST_TEXT_SIZE + 1];
-    int result;
 
     snprintf(text, sizeof(text), "sha-256:%.64s", hex);
     if (digest_read(slice_of(text), &digest))
         return false;
     if (!n->content.handle)
         n->n_bytes++;
-    if (!n->has_bytes)
-        return true;
-    sqlite3_bind_blob(n->has_bytes, 1, digest.bytes, DIGEST_SIZE,
-                      SQLITE_STATIC);
-    result = sqlite3_step(n->has_bytes);
-    sqlite3_reset(n->has_bytes);
-    return result != SQLITE_DONE;
+    return has_row(&n->content, "SELECT 1 FROM files WHERE digest = ?",
+                   DB_VALUES(&digest));
 }
 
 /* Names */
@@ -220,7 +204,12 @@ judge_data(struct names *n, struct entry *e)
 static enum judgement
 judge_set(struct names *n, struct entry *e)
 {
-    if (!e->is_dir || !has_row(n, n->has_set, e->name, 0))
+    if (!e->is_dir ||
+        !has_row(&n->store,
+                 "SELECT name FROM sets WHERE name = ?1 UNION ALL"
+                 " SELECT name FROM trash WHERE name = ?1 UNION ALL"
+                 " SELECT name FROM generations WHERE name = ?1",
+                 DB_VALUES(e->name)))
         return JUDGED_ORPHAN;
     e->next = PLACE_OF_SET;
     return JUDGED_KNOWN;
@@ -250,7 +239,11 @@ judge_list(struct names *n, struct entry *e)
 
     return !e->is_dir && read_number(e->name, &number, &end) &&
                    !strcmp(end, ".xml.gz") &&
-                   has_row(n, n->has_list, n->set, number)
+                   has_row(&n->store,
+                           "SELECT 1 FROM lists WHERE number = ? AND set_id IN"
+                           " (SELECT id FROM sets WHERE name = ?2 UNION"
+                           " SELECT set_id FROM trash WHERE name = ?2)",
+                           DB_VALUES(number, n->set))
                ? JUDGED_KNOWN
                : JUDGED_ORPHAN;
 }
@@ -393,11 +386,8 @@ enter_set(struct names *n, const char *name)
     snprintf(n->set, sizeof(n->set), "%s", name);
     n->n_bytes = 0;
     inspection_path(path, n->set, CONTENT_FILE);
-    if (!inspection_open(n->in, &databases[DATABASE_CONTENT], path,
-                         &n->content) &&
-        db_prepare(&n->content, &n->has_bytes,
-                   "SELECT 1 FROM files WHERE digest = ?", NULL))
-        n->has_bytes = NULL;
+    (void)!inspection_open(n->in, &databases[DATABASE_CONTENT], path,
+                           &n->content);
 }
 
 static void
@@ -411,8 +401,6 @@ leave_set(struct names *n)
                         "it cannot be read, and there are %" PRIu64
                         " files of bytes",
                         n->n_bytes);
-    sqlite3_finalize(n->has_bytes);
-    n->has_bytes = NULL;
     db_close(&n->content);
 }
 
@@ -479,37 +467,6 @@ walk_dir(struct names *n, int above, const char *name, const char *path,
     closedir(dir);
 }
 
-static void
-prepare_rows(struct names *n)
-{
-    struct problem why = {""};
-    enum status rc = inspection_open(n->in, &databases[DATABASE_TIDINGS],
-                                     "tidings.db", &n->store);
-
-    if (rc)
-        return; /* the store's finding; all names count as known */
-    rc = db_prepare(&n->store, &n->has_set,
-                    "SELECT name FROM sets WHERE name = ?1 UNION ALL"
-                    " SELECT name FROM trash WHERE name = ?1 UNION ALL"
-                    " SELECT name FROM generations WHERE name = ?1",
-                    &why);
-    if (!rc)
-        rc = db_prepare(&n->store, &n->has_list,
-                        "SELECT 1 FROM lists WHERE number = ?2 AND set_id IN"
-                        " (SELECT id FROM sets WHERE name = ?1 UNION"
-                        " SELECT set_id FROM trash WHERE name = ?1)",
-                        &why);
-    if (!rc)
-        rc = db_prepare(&n->store, &n->find_build,
-                        "SELECT coalesce(max(iif(number = ?3, parts, NULL)),"
-                        " 9e18), coalesce(max(number = ?3), 0),"
-                        " coalesce(max(number), 0) < ?3 FROM generations"
-                        " WHERE name = ?1 AND kind = ?2",
-                        &why);
-    if (rc)
-        inspection_find(n->in, FINDING_DATABASE, "tidings.db", "%s", why.text);
-}
-
 void
 check_names(struct inspection *in)
 {
@@ -525,10 +482,9 @@ check_names(struct inspection *in)
     if (!(n.passing & S_IXGRP)) /* 0700, 0710 or 0711 */
         n.passing = 0;
     check_mode(&n, "", &st, DATA_DIRECTORY_WAY);
-    prepare_rows(&n);
+    /* The store's finding if it cannot be opened; all names count as known. */
+    (void)!inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db",
+                           &n.store);
     walk_dir(&n, AT_FDCWD, in->data, "", PLACE_DATA);
-    sqlite3_finalize(n.has_set);
-    sqlite3_finalize(n.has_list);
-    sqlite3_finalize(n.find_build);
     db_close(&n.store);
 }

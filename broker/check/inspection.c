@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "broker/store/store_queries.h"
 
 /* Faults that one database reports. */
 #define FAULTS_MAX "20"
@@ -119,74 +118,51 @@ inspection_open(struct inspection *in, const struct database *database,
 }
 
 void
-inspection_rows(struct inspection *in, const char *path, struct db *db,
-                const char *sql, uint32_t set, inspection_row_fn *fn,
-                void *user)
+inspection_end_rows(struct inspection *in, const char *path,
+                    struct db_rows *rows)
 {
-    sqlite3_stmt *q = NULL;
-    struct problem why = {""};
-    bool row = false;
-    enum status rc = db_prepare(db, &q, sql, &why);
-
-    if (!rc && sqlite3_bind_parameter_count(q) > 0)
-        sqlite3_bind_int64(q, 1, set);
-    while (!rc && !(rc = db_step(db, q, &row, "read it", &why)) && row)
-        fn(q, user);
-    sqlite3_finalize(q);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, path, "%s", why.text);
-}
-
-/* What a query finds in a database. */
-struct asking {
-    struct inspection *in;
-    const char *path;
-    enum finding_kind kind;
-};
-
-static void
-on_sentence(sqlite3_stmt *row, void *user)
-{
-    const struct asking *a = user;
-
-    inspection_find(a->in, a->kind, a->path, "%.*s",
-                    SLICE_ARG(db_column(row, 0)));
+    if (db_rows_end(rows))
+        inspection_find(in, FINDING_DATABASE, path, "%s", rows->why->text);
 }
 
 void
 inspection_ask(struct inspection *in, const char *path, struct db *db,
                const struct inspection_query *queries, size_t n, uint32_t set)
 {
+    struct slice sentence;
+
     for (size_t i = 0; i < n; i++) {
-        struct asking a = {in, path, queries[i].kind};
+        struct problem why = {""};
+        struct db_rows rows;
 
-        if (in->is_deep || !queries[i].is_deep)
-            inspection_rows(in, path, db, queries[i].sql, set, on_sentence, &a);
+        if (queries[i].is_deep && !in->is_deep)
+            continue;
+        rows = DB_SELECT(db, "read it", &why, queries[i].sql, set);
+        while (DB_NEXT(&rows, &sentence))
+            inspection_find(in, queries[i].kind, path, "%.*s",
+                            SLICE_ARG(sentence));
+        inspection_end_rows(in, path, &rows);
     }
-}
-
-static void
-on_damage(sqlite3_stmt *row, void *user)
-{
-    const struct asking *a = user;
-
-    if (!slice_is(db_column(row, 0), "ok"))
-        inspection_find(a->in, FINDING_DATABASE, a->path, "it is damaged: %.*s",
-                        SLICE_ARG(db_column(row, 0)));
 }
 
 bool
 inspection_is_sound(struct inspection *in, const char *path, struct db *db)
 {
     size_t before = in->findings.n;
-    struct asking a = {in, path, FINDING_DATABASE};
+    struct problem why = {""};
+    struct db_rows rows =
+        DB_SELECT(db, "read it", &why,
+                  in->is_deep ? "PRAGMA integrity_check(" FAULTS_MAX ")"
+                              : "PRAGMA quick_check(" FAULTS_MAX ")");
+    struct slice fault;
     char whole[WHOLE_PATH];
     struct stat st;
 
-    inspection_rows(in, path, db,
-                    in->is_deep ? "PRAGMA integrity_check(" FAULTS_MAX ")"
-                                : "PRAGMA quick_check(" FAULTS_MAX ")",
-                    0, on_damage, &a);
+    while (DB_NEXT(&rows, &fault))
+        if (!slice_is(fault, "ok"))
+            inspection_find(in, FINDING_DATABASE, path, "it is damaged: %.*s",
+                            SLICE_ARG(fault));
+    inspection_end_rows(in, path, &rows);
     inspection_whole_path(in, path, whole, sizeof(whole));
     if (!stat(whole, &st))
         in->counts.bytes += (uint64_t)st.st_size;
@@ -239,85 +215,58 @@ inspection_compare(struct inspection *in, int fd, struct slice hash,
 
 /* Sets */
 
-/* A removed set has rows until its files are gone. */
-static const char load[] =
-    "SELECT id, name, epoch, created_us, start_list, first_list, earliest,"
-    " file_bytes, 0, max("
-    "  coalesce((SELECT max(last) FROM batches WHERE set_id = sets.id), 0),"
-    "  coalesce((SELECT max(last) FROM lists WHERE set_id = sets.id), 0))"
-    " FROM sets UNION ALL "
-    "SELECT DISTINCT set_id, name, '', 0, 0, 0, 0, 0, 1, 0 FROM trash"
-    " WHERE set_id NOT IN (SELECT id FROM sets) ORDER BY name, id";
-
-static void
-read_set(sqlite3_stmt *q, struct inspected_set *set)
-{
-    *set = (struct inspected_set){.id = (uint32_t)store_column_u64(q, 0)};
-    db_text(q, 1, set->name, sizeof(set->name));
-    db_text(q, 2, set->epoch, sizeof(set->epoch));
-    set->created_us = sqlite3_column_int64(q, 3);
-    set->start_list = store_column_u64(q, 4);
-    set->first_list = store_column_u64(q, 5);
-    set->earliest = store_column_u64(q, 6);
-    set->file_bytes = store_column_u64(q, 7);
-    set->is_removed = sqlite3_column_int(q, 8) != 0;
-    set->last = store_column_u64(q, 9);
-    if (set->first_list == 0)
-        set->first_list = set->start_list;
-}
-
 enum status
 inspection_load(struct inspection *in, struct db *db)
 {
-    sqlite3_stmt *q = NULL;
     struct problem why = {""};
-    bool row = false;
-    enum status rc = db_prepare(db, &q, load, &why);
+    /* A removed set has rows until its files are gone. */
+    struct db_rows rows = DB_SELECT(
+        db, "read the sets", &why,
+        "SELECT id, name, epoch, created_us, start_list,"
+        " iif(first_list, first_list, start_list), earliest, file_bytes, 0, "
+        "max("
+        "  coalesce((SELECT max(last) FROM batches WHERE set_id = sets.id), 0),"
+        "  coalesce((SELECT max(last) FROM lists WHERE set_id = sets.id), 0))"
+        " FROM sets UNION ALL "
+        "SELECT DISTINCT set_id, name, '', 0, 0, 0, 0, 0, 1, 0 FROM trash"
+        " WHERE set_id NOT IN (SELECT id FROM sets) ORDER BY name, id");
+    struct inspected_set set;
 
     in->n_sets = 0;
-    while (!rc && !(rc = db_step(db, q, &row, "read the sets", &why)) && row) {
+    while (DB_NEXT(&rows, &set.id, &set.name, &set.epoch, &set.created_us,
+                   &set.start_list, &set.first_list, &set.earliest,
+                   &set.file_bytes, &set.is_removed, &set.last)) {
         struct inspected_set *sets =
             ONE_MORE(in->sets, &in->sets_capacity, in->n_sets);
 
         if (!sets) {
-            rc = problem_memory(&why);
+            rows.rc = problem_memory(&why);
             break;
         }
         in->sets = sets;
-        read_set(q, &sets[in->n_sets++]);
+        sets[in->n_sets++] = set;
     }
-    sqlite3_finalize(q);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, databases[DATABASE_TIDINGS].name,
-                        "%s", why.text);
-    return rc;
+    inspection_end_rows(in, databases[DATABASE_TIDINGS].name, &rows);
+    return rows.rc;
 }
 
 enum status
 inspection_lend_logs(struct inspection *in, struct db *db)
 {
-    sqlite3_stmt *q = NULL;
     struct problem why = {""};
     enum status rc = db_exec(db,
                              "CREATE TEMP TABLE logs(name TEXT PRIMARY KEY,"
                              " epoch TEXT, earliest INTEGER, last INTEGER)",
                              &why);
 
-    if (!rc)
-        rc = db_prepare(db, &q, "INSERT INTO temp.logs VALUES(?, ?, ?, ?)",
-                        &why);
     for (size_t i = 0; !rc && i < in->n_sets; i++) {
         const struct inspected_set *set = &in->sets[i];
 
-        if (set->is_removed)
-            continue;
-        db_bind_text(q, 1, slice_of(set->name));
-        db_bind_text(q, 2, slice_of(set->epoch));
-        sqlite3_bind_int64(q, 3, (sqlite3_int64)set->earliest);
-        sqlite3_bind_int64(q, 4, (sqlite3_int64)set->last);
-        rc = db_run(db, q, "lend the sets", &why);
+        if (!set->is_removed)
+            rc = DB_DO(db, "lend the sets", &why,
+                       "INSERT INTO temp.logs VALUES(?, ?, ?, ?)", set->name,
+                       set->epoch, set->earliest, set->last);
     }
-    sqlite3_finalize(q);
     if (rc)
         inspection_find(in, FINDING_UNREAD, "", "%s", why.text);
     return rc;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "broker/check/databases.h"
 #include "broker/check/findings.h"
 #include "broker/log/head.h"
@@ -65,14 +65,9 @@ MUST_CHECK enum status inspection_open(struct inspection *in,
 bool inspection_is_sound(struct inspection *in, const char *path,
                          struct db *db);
 
-/* Receives one row of a query. */
-typedef void inspection_row_fn(sqlite3_stmt *row, void *user);
-
-/* Passes each row of a query to `fn`; ?1, if the query has it, is `set`. A
- * failure is a finding about `path`. */
-void inspection_rows(struct inspection *in, const char *path, struct db *db,
-                     const char *sql, uint32_t set, inspection_row_fn *fn,
-                     void *user);
+/* Ends a query; a failure is a finding about `path`. */
+void inspection_end_rows(struct inspection *in, const char *path,
+                         struct db_rows *rows);
 
 /* A query that returns one sentence for each fault; ?1 is a set's id. */
 struct inspection_query {

@@ -202,15 +202,12 @@ read_list_file(struct list_reading *r, struct problem *why)
 /* Reads the file of a list, from its first entry on. `is_needed`: it must be
  * there. */
 static void
-walk_file(struct log_walk *w, sqlite3_stmt *q, bool is_needed)
+walk_file(struct log_walk *w, const struct list_info *info, struct slice header,
+          struct slice marks, bool is_needed)
 {
     static const struct list_proof_events events = {on_head, on_entry};
     struct list_reading r = {
-        .walk = w,
-        .info = store_column_list(q),
-        .header = db_column(q, 9),
-        .marks = db_column(q, 10),
-    };
+        .walk = w, .info = *info, .header = header, .marks = marks};
     char name[LIST_FILE_NAME_MAX], folder[64];
     struct problem why = {""};
     enum status rc;
@@ -235,11 +232,6 @@ walk_file(struct log_walk *w, sqlite3_stmt *q, bool is_needed)
 
 /* Batches */
 
-static const char find_batch[] =
-    "SELECT first, last, before_us, last_us, before, digest, body, segment, at,"
-    " size FROM batches WHERE set_id = ? AND last > ?2 AND first <= ?3 ORDER "
-    "BY first";
-
 static void
 find_damage(struct log_walk *w, const char *what)
 {
@@ -248,44 +240,39 @@ find_damage(struct log_walk *w, const char *what)
     w->is_broken = true;
 }
 
-/* The entries of the row at hand, lent by it or by `room`. */
+/* The entries of a row, lent by it or by `room`. */
 static enum status
-find_entries(const struct log_walk *w, sqlite3_stmt *q, struct buf *room,
-             struct slice *text, struct problem *why)
+find_entries(const struct log_walk *w, const struct stored_batch *row,
+             struct buf *room, struct slice *text, struct problem *why)
 {
-    const struct segment_place place = {(uint32_t)store_column_u64(q, 7),
-                                        store_column_u64(q, 8)};
-    size_t size = (size_t)store_column_u64(q, 9);
     char *bytes;
 
-    *text = db_column(q, 6);
-    if (place.number == 0)
+    *text = row->body;
+    if (row->place.number == 0)
         return STATUS_OK;
-    bytes = buf_room(room, size);
-    *text = (struct slice){bytes, size};
-    return bytes ? segment_read_at(w->in->segments, &place, size, bytes, why)
+    bytes = buf_room(room, row->size);
+    *text = (struct slice){bytes, row->size};
+    return bytes ? segment_read_at(w->in->segments, &row->place, row->size,
+                                   bytes, why)
                  : problem_memory(why);
 }
 
 static void
-walk_batch(struct log_walk *w, sqlite3_stmt *q)
+walk_batch(struct log_walk *w, const struct stored_batch *row)
 {
-    uint64_t first = store_column_u64(q, 0), last = store_column_u64(q, 1);
-    struct digest before = store_column_digest(q, 4),
-                  digest = store_column_digest(q, 5);
     struct problem why = {""};
     struct slice text;
     struct buf room;
     enum status rc;
 
     buf_init(&room, (size_t)2 * BATCH_BYTES_MAX);
-    rc = find_entries(w, q, &room, &text, &why);
+    rc = find_entries(w, row, &room, &text, &why);
 
-    if (first != w->at.last + 1) {
+    if (row->first != w->at.last + 1) {
         problem_set(&why, "entries %" PRIu64 " to %" PRIu64 " are missing",
-                    w->at.last + 1, first - 1);
+                    w->at.last + 1, row->first - 1);
         find_damage(w, why.text);
-        move_to(w, first - 1, sqlite3_column_int64(q, 2), &before);
+        move_to(w, row->first - 1, row->before_us, &row->before);
     }
     while (!rc && text.size > 0) {
         struct fragment_view view;
@@ -296,37 +283,35 @@ walk_batch(struct log_walk *w, sqlite3_stmt *q)
         pass_entry(w, (struct slice){text.data, view.size}, &view);
         slice_skip(&text, view.size);
     }
-    if (!rc &&
-        (w->at.last != last || w->at.last_us != sqlite3_column_int64(q, 3) ||
-         !digest_is_equal(&w->at.digest, &digest)))
+    if (!rc && (w->at.last != row->last || w->at.last_us != row->last_us ||
+                !digest_is_equal(&w->at.digest, &row->digest)))
         rc = problem(&why, STATUS_MALFORMED,
                      "entries %" PRIu64 " to %" PRIu64
                      " are not those that were stored: their digest is wrong",
-                     first, last);
+                     row->first, row->last);
     buf_fini(&room);
     if (!rc)
         return;
     find_damage(w, why.text);
-    move_to(w, last, sqlite3_column_int64(q, 3), &digest);
+    move_to(w, row->last, row->last_us, &row->digest);
 }
 
 /* Walks the rows of entries up to `last`; an open list may have fewer. */
 static void
 walk_rows(struct log_walk *w, uint64_t last, bool is_open)
 {
-    sqlite3_stmt *q = NULL;
     struct problem why = {""};
-    bool row = false;
-    enum status rc = db_prepare(w->db, &q, find_batch, &why);
+    struct db_rows rows =
+        DB_SELECT(w->db, "read the log", &why,
+                  "SELECT " BATCH_COLUMNS " FROM batches WHERE set_id = ?"
+                  " AND last > ? AND first <= ? ORDER BY first",
+                  w->set->id, w->at.last, last);
+    struct stored_batch row;
+    enum status rc;
 
-    if (!rc) {
-        sqlite3_bind_int64(q, 1, w->set->id);
-        sqlite3_bind_int64(q, 2, (sqlite3_int64)w->at.last);
-        sqlite3_bind_int64(q, 3, (sqlite3_int64)last);
-    }
-    while (!rc && !(rc = db_step(w->db, q, &row, "read the log", &why)) && row)
-        walk_batch(w, q);
-    sqlite3_finalize(q);
+    while (DB_NEXT(&rows, BATCH_PLACES(&row)))
+        walk_batch(w, &row);
+    rc = db_rows_end(&rows);
     if (!rc && w->at.last < last && !is_open)
         rc = problem(&why, STATUS_MALFORMED,
                      "entries %" PRIu64 " to %" PRIu64 " are missing",
@@ -352,10 +337,6 @@ walk_unfiled(struct log_walk *w, const struct list_info *info)
 
 /* Lists */
 
-static const char find_lists[] =
-    "SELECT " LIST_COLUMNS ", header, marks FROM lists WHERE set_id = ?1"
-    " ORDER BY number";
-
 /* The sum of the files that the set retains. */
 struct retained {
     uint64_t bytes;
@@ -379,39 +360,44 @@ add_size(const struct log_walk *w, uint64_t number, struct retained *retained)
         retained->bytes += (uint64_t)st.st_size;
 }
 
+/* Compares a list with its set. */
 static void
-walk_list(struct log_walk *w, sqlite3_stmt *q, struct retained *retained)
+check_first(struct log_walk *w, const struct list_info *info)
 {
-    struct list_info info = store_column_list(q);
-    bool is_retained = !w->set->is_removed && info.number >= w->set->first_list;
-
-    if (is_retained && info.number == w->set->first_list &&
-        info.after != w->set->earliest)
+    if (info->number == w->set->first_list && info->after != w->set->earliest)
         inspection_find(w->in, FINDING_LOG, STORE,
                         "set %s begins behind entry %" PRIu64
                         ", and its first list behind entry %" PRIu64,
-                        w->set->name, w->set->earliest, info.after);
-    if (info.is_filed && is_retained)
-        add_size(w, info.number, retained);
-    if (info.is_filed)
-        walk_file(w, q, is_retained);
-    else if (!w->set->is_removed)
-        walk_unfiled(w, &info);
+                        w->set->name, w->set->earliest, info->after);
 }
 
 static enum status
 walk_lists(struct log_walk *w, struct problem *why)
 {
     struct retained retained = {.is_known = true};
-    sqlite3_stmt *q = NULL;
-    bool row = false;
-    enum status rc = db_prepare(w->db, &q, find_lists, why);
+    struct db_rows rows =
+        DB_SELECT(w->db, "read the lists", why,
+                  "SELECT " LIST_COLUMNS ", header, marks FROM lists"
+                  " WHERE set_id = ? ORDER BY number",
+                  w->set->id);
+    struct slice header, marks;
+    struct list_info info;
+    enum status rc;
 
-    if (!rc)
-        sqlite3_bind_int64(q, 1, w->set->id);
-    while (!rc && !(rc = db_step(w->db, q, &row, "read the lists", why)) && row)
-        walk_list(w, q, &retained);
-    sqlite3_finalize(q);
+    while (DB_NEXT(&rows, LIST_PLACES(&info), &header, &marks)) {
+        bool is_retained =
+            !w->set->is_removed && info.number >= w->set->first_list;
+
+        if (is_retained)
+            check_first(w, &info);
+        if (info.is_filed && is_retained)
+            add_size(w, info.number, &retained);
+        if (info.is_filed)
+            walk_file(w, &info, header, marks, is_retained);
+        else if (!w->set->is_removed)
+            walk_unfiled(w, &info);
+    }
+    rc = db_rows_end(&rows);
     if (!rc && !w->set->is_removed && retained.is_known &&
         retained.bytes != w->set->file_bytes)
         inspection_find(w->in, FINDING_LOG, STORE,

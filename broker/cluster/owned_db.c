@@ -17,11 +17,14 @@
 #include "broker/cluster/owned_db.h"
 
 #include <endian.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/db_rows.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 
 /* A few; the databases have five. */
 #define TABLES_MAX 16
@@ -33,10 +36,13 @@ struct table {
     int n_columns;
     bool is_key[COLUMNS_MAX];
     char *columns[COLUMNS_MAX];
-    bool is_counted;         /* AUTOINCREMENT: no id is used twice */
-    bool has_ended_row;      /* this transaction has deleted one */
-    sqlite3_stmt *get, *end; /* by the primary key */
-    sqlite3_stmt *put;       /* of `n_put` columns; NULL: none yet */
+    bool is_counted;    /* AUTOINCREMENT: no id is used twice */
+    bool has_ended_row; /* this transaction has deleted one */
+
+    /* Texts of statements */
+    struct buf all;
+    struct buf get, end; /* by the primary key */
+    struct buf put;      /* of `n_put` columns */
     int n_put;
 };
 
@@ -47,14 +53,12 @@ struct owned_db {
     const struct lease *lease; /* NULL: this broker does not own */
     struct table tables[TABLES_MAX];
     size_t n_tables;
-    uint64_t id;             /* of the stream; 0: it has read none yet */
-    uint64_t id_kept;        /* the same that the database has, or 0 */
-    bool is_stale;           /* its rows are no longer those of the stream */
-    uint64_t n_kept;         /* of the last row that the database has */
-    uint64_t n;              /* the same, in this transaction */
-    bool is_doubtful;        /* the stream may have more */
-    sqlite3_stmt *counts[2]; /* of count_sql */
-    sqlite3_stmt *place;
+    uint64_t id;      /* of the stream; 0: it has read none yet */
+    uint64_t id_kept; /* the same that the database has, or 0 */
+    bool is_stale;    /* its rows are no longer those of the stream */
+    uint64_t n_kept;  /* of the last row that the database has */
+    uint64_t n;       /* the same, in this transaction */
+    bool is_doubtful; /* the stream may have more */
 
     sqlite3_session *session; /* of this transaction */
 };
@@ -64,9 +68,10 @@ struct owned_db {
 static void
 table_fini(struct table *t)
 {
-    sqlite3_finalize(t->get);
-    sqlite3_finalize(t->end);
-    sqlite3_finalize(t->put);
+    buf_fini(&t->all);
+    buf_fini(&t->get);
+    buf_fini(&t->end);
+    buf_fini(&t->put);
     for (int i = 0; i < t->n_columns; i++)
         free(t->columns[i]);
     free(t->name);
@@ -87,29 +92,14 @@ add_key(struct buf *sql, const struct table *t)
         }
 }
 
-static enum status
-prepare(struct owned_db *o, struct buf *sql, sqlite3_stmt **statement,
-        struct problem *why)
+/* Writes "WHAT FROM table", of all rows or by the primary key. */
+static void
+write_sql(struct buf *sql, const char *what, const struct table *t, bool is_all)
 {
-    enum status rc;
-
+    buf_add_format(sql, "%s FROM \"%s\"", what, t->name);
+    if (!is_all)
+        add_key(sql, t);
     buf_add(sql, "", 1);
-    rc = sql->failed ? problem_memory(why)
-                     : db_prepare(o->db, statement, sql->data, why);
-    buf_fini(sql);
-    return rc;
-}
-
-static enum status
-prepare_by_key(struct owned_db *o, const struct table *t, const char *what,
-               sqlite3_stmt **statement, struct problem *why)
-{
-    struct buf sql;
-
-    buf_init(&sql, SIZE_MAX);
-    buf_add_format(&sql, "%s FROM \"%s\"", what, t->name);
-    add_key(&sql, t);
-    return prepare(o, &sql, statement, why);
 }
 
 /* Reads the columns of a table. */
@@ -117,30 +107,24 @@ static enum status
 read_columns(struct owned_db *o, struct table *t, bool *has_key,
              struct problem *why)
 {
-    sqlite3_stmt *s = NULL;
-    bool row = true;
-    enum status rc = db_prepare(
-        o->db, &s, "SELECT name, pk FROM pragma_table_info(?) ORDER BY cid",
-        why);
+    struct db_rows rows = DB_SELECT(
+        o->db, "read the columns", why,
+        "SELECT name, pk > 0 FROM pragma_table_info(?) ORDER BY cid", t->name);
+    struct slice name;
+    bool is_key;
 
-    if (!rc)
-        db_bind_text(s, 1, slice_of(t->name));
-    while (!rc && row) {
-        rc = db_step(o->db, s, &row, "read the columns", why);
-        if (rc || !row)
-            break;
+    while (DB_NEXT(&rows, &name, &is_key)) {
         if (t->n_columns == COLUMNS_MAX) {
-            rc = problem(why, STATUS_INVALID, "a table has too many columns");
+            rows.rc =
+                problem(why, STATUS_INVALID, "a table has too many columns");
             break;
         }
-        t->columns[t->n_columns] = slice_dup(db_column(s, 0));
-        t->is_key[t->n_columns] = sqlite3_column_int(s, 1) > 0;
-        *has_key |= t->is_key[t->n_columns];
-        if (!t->columns[t->n_columns++])
-            rc = problem_memory(why);
+        t->columns[t->n_columns] = slice_dup(name);
+        t->is_key[t->n_columns] = is_key;
+        *has_key |= is_key;
+        t->n_columns++;
     }
-    sqlite3_finalize(s);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 static enum status
@@ -154,70 +138,46 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
     if (o->n_tables == TABLES_MAX)
         return problem(why, STATUS_INVALID, "there are too many tables");
     *t = (struct table){.name = slice_dup(name), .is_counted = is_counted};
+    buf_init(&t->all, SIZE_MAX);
+    buf_init(&t->get, SIZE_MAX);
+    buf_init(&t->end, SIZE_MAX);
+    buf_init(&t->put, SIZE_MAX);
     o->n_tables++;
-    if (!t->name)
-        return problem_memory(why);
     rc = read_columns(o, t, &has_key, why);
     if (!rc && !has_key) { /* it stays here */
         table_fini(t);
         o->n_tables--;
         return STATUS_OK;
     }
-    if (!rc)
-        rc = prepare_by_key(o, t, "SELECT *", &t->get, why);
-    if (!rc)
-        rc = prepare_by_key(o, t, "DELETE", &t->end, why);
+    write_sql(&t->all, "SELECT *", t, true);
+    write_sql(&t->get, "SELECT *", t, false);
+    write_sql(&t->end, "DELETE", t, false);
     return rc;
 }
 
 static enum status
 add_tables(struct owned_db *o, struct problem *why)
 {
-    sqlite3_stmt *s = NULL;
-    bool row = true;
-    enum status rc = db_prepare(
-        o->db, &s,
-        "SELECT name, sql LIKE '%AUTOINCREMENT%' FROM sqlite_schema"
-        " WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name",
-        why);
+    struct db_rows rows =
+        DB_SELECT(o->db, "read the tables", why,
+                  "SELECT name, sql LIKE '%AUTOINCREMENT%' FROM sqlite_schema"
+                  " WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+                  " ORDER BY name");
+    struct slice name;
+    bool is_counted;
 
-    while (!rc && row) {
-        rc = db_step(o->db, s, &row, "read the tables", why);
-        if (!rc && row)
-            rc = add_table(o, db_column(s, 0), sqlite3_column_int(s, 1) != 0,
-                           why);
-    }
-    sqlite3_finalize(s);
-    return rc;
-}
-
-/* Notes that the id ?2 of table ?1 was used: with both of these, since
- * sqlite_sequence has no key. */
-static const char *const count_sql[] = {
-    "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1",
-    "INSERT INTO sqlite_sequence(name, seq) SELECT ?1, ?2"
-    " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)",
-};
-
-static bool
-has_counted(const struct owned_db *o)
-{
-    for (size_t i = 0; i < o->n_tables; i++)
-        if (o->tables[i].is_counted)
-            return true;
-    return false;
+    while (DB_NEXT(&rows, &name, &is_counted))
+        rows.rc = add_table(o, name, is_counted, why);
+    return db_rows_end(&rows);
 }
 
 enum status
 owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
               const char *stream, struct problem *why)
 {
-    struct owned_db *o = calloc(1, sizeof(*o));
-    int64_t n = 0, id = 0;
+    struct owned_db *o = memory_new(1, sizeof(*o));
     enum status rc;
 
-    if (!o)
-        return problem_memory(why);
     o->db = db;
     o->streams = streams;
     o->stream = stream;
@@ -228,18 +188,13 @@ owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
                  " WHERE NOT EXISTS (SELECT 1 FROM journal_place)",
                  why);
     if (!rc)
-        rc = db_number(db, "SELECT n FROM journal_place", &n, why);
-    if (!rc)
-        rc = db_number(db, "SELECT stream FROM journal_place", &id, why);
+        rc = db_find(db, "read the place", why, NULL,
+                     "SELECT n, stream FROM journal_place", DB_VALUES(),
+                     DB_INTO(&o->n, &o->id));
     if (!rc)
         rc = add_tables(o, why);
-    if (!rc)
-        rc = db_prepare(db, &o->place,
-                        "UPDATE journal_place SET n = ?, stream = ?", why);
-    for (int i = 0; !rc && i < 2 && has_counted(o); i++)
-        rc = db_prepare(db, &o->counts[i], count_sql[i], why);
-    o->n = o->n_kept = (uint64_t)n;
-    o->id = o->id_kept = (uint64_t)id;
+    o->n_kept = o->n;
+    o->id_kept = o->id;
     if (rc) {
         owned_db_close(o);
         return rc;
@@ -257,9 +212,6 @@ owned_db_close(struct owned_db *o)
         sqlite3session_delete(o->session);
     for (size_t i = 0; i < o->n_tables; i++)
         table_fini(&o->tables[i]);
-    for (int i = 0; i < 2; i++)
-        sqlite3_finalize(o->counts[i]);
-    sqlite3_finalize(o->place);
     free(o);
 }
 
@@ -305,29 +257,27 @@ take_bytes(struct slice *from, size_t size)
     return at;
 }
 
-/* Binds the next value of *from. False: it is none. */
+/* Takes the next value, lent, off the front of *from. False: it is none. */
 static bool
-bind_value(sqlite3_stmt *s, int at, struct slice *from)
+take_value(struct slice *from, struct db_value *value)
 {
     const char *type = take_bytes(from, 1), *bytes;
     uint64_t bits;
     uint32_t size;
-    double real;
 
     if (!type)
         return false;
+    *value = (struct db_value){.type = *type};
     if (*type == SQLITE_NULL)
-        return sqlite3_bind_null(s, at) == SQLITE_OK;
+        return true;
     if (*type == SQLITE_INTEGER || *type == SQLITE_FLOAT) {
         bytes = take_bytes(from, sizeof(bits));
         if (!bytes)
             return false;
         memcpy(&bits, bytes, sizeof(bits));
         bits = be64toh(bits);
-        memcpy(&real, &bits, sizeof(real));
-        return (*type == SQLITE_INTEGER
-                    ? sqlite3_bind_int64(s, at, (sqlite3_int64)bits)
-                    : sqlite3_bind_double(s, at, real)) == SQLITE_OK;
+        memcpy(&value->number, &bits, sizeof(bits)); /* or value->real */
+        return true;
     }
     bytes = take_bytes(from, sizeof(size));
     if (!bytes || (*type != SQLITE_TEXT && *type != SQLITE_BLOB))
@@ -335,50 +285,24 @@ bind_value(sqlite3_stmt *s, int at, struct slice *from)
     memcpy(&size, bytes, sizeof(size));
     size = be32toh(size);
     bytes = take_bytes(from, size);
-    if (!bytes)
-        return false;
-    return (*type == SQLITE_TEXT
-                ? sqlite3_bind_text(s, at, bytes, (int)size, SQLITE_STATIC)
-                : sqlite3_bind_blob(s, at, bytes, (int)size, SQLITE_STATIC)) ==
-           SQLITE_OK;
+    value->bytes = (struct slice){bytes, size};
+    return bytes;
 }
 
-/* Binds all values of `from`; returns their number. -1: it is damaged. */
+/* The values of a row, and an end behind them. */
+typedef struct db_value row_values[COLUMNS_MAX + 1];
+
+/* Takes all values of `from`; returns their number. -1: it is damaged, or has
+ * too many. */
 static int
-bind_values(sqlite3_stmt *s, struct slice from)
+take_values(struct slice from, row_values values)
 {
     int n = 0;
 
     while (from.size > 0)
-        if (!bind_value(s, ++n, &from))
+        if (n == COLUMNS_MAX || !take_value(&from, &values[n++]))
             return -1;
-    return n;
-}
-
-/* The number of the values in `from`; -1: it is damaged. */
-static int
-count_values(struct slice from)
-{
-    int n = 0;
-
-    while (from.size > 0) {
-        const char *type = take_bytes(&from, 1);
-        const char *at = type;
-        uint32_t size;
-
-        if (*type == SQLITE_INTEGER || *type == SQLITE_FLOAT) {
-            at = take_bytes(&from, 8);
-        } else if (*type != SQLITE_NULL) {
-            at = take_bytes(&from, sizeof(size));
-            if (at) {
-                memcpy(&size, at, sizeof(size));
-                at = take_bytes(&from, be32toh(size));
-            }
-        }
-        if (!at)
-            return -1;
-        n++;
-    }
+    values[n].type = 0;
     return n;
 }
 
@@ -400,88 +324,68 @@ say_newer(const struct owned_db *o, struct problem *why)
                    "the stream \"%s\" has rows of a newer program", o->stream);
 }
 
-static enum status
-prepare_put(struct owned_db *o, struct table *t, int n, struct problem *why)
+static void
+write_put(struct table *t, int n)
 {
-    struct buf sql;
-
-    if (t->put && t->n_put == n)
-        return STATUS_OK;
-    sqlite3_finalize(t->put);
-    t->put = NULL;
+    if (t->n_put == n)
+        return;
     t->n_put = n;
-    buf_init(&sql, SIZE_MAX);
-    buf_add_format(&sql, "INSERT OR REPLACE INTO \"%s\"(", t->name);
+    buf_clear(&t->put);
+    buf_add_format(&t->put, "INSERT OR REPLACE INTO \"%s\"(", t->name);
     for (int i = 0; i < n; i++)
-        buf_add_format(&sql, "%s\"%s\"", i > 0 ? "," : "", t->columns[i]);
-    BUF_ADD(&sql, ") VALUES(?");
+        buf_add_format(&t->put, "%s\"%s\"", i > 0 ? "," : "", t->columns[i]);
+    BUF_ADD(&t->put, ") VALUES(?");
     for (int i = 1; i < n; i++)
-        BUF_ADD(&sql, ",?");
-    BUF_ADD(&sql, ")");
-    return prepare(o, &sql, &t->put, why);
+        BUF_ADD(&t->put, ",?");
+    buf_add(&t->put, ")", 2);
 }
 
 static enum status
 put_row(struct owned_db *o, struct table *t, struct slice value,
         struct problem *why)
 {
-    int n = count_values(value);
-    enum status rc;
+    row_values values;
+    int n = take_values(value, values);
 
     if (n <= 0 || n > t->n_columns)
         return say_newer(o, why);
-    rc = prepare_put(o, t, n, why);
-    if (!rc && bind_values(t->put, value) != n)
-        rc = say_newer(o, why);
-    if (!rc)
-        rc = db_run(o->db, t->put, "write a row of the stream", why);
-    if (t->put)
-        db_reset(t->put);
-    return rc;
+    write_put(t, n);
+    return db_do(o->db, "write a row of the stream", why, t->put.data, values);
 }
 
 static enum status
-end_row(struct owned_db *o, struct table *t, struct slice key,
-        struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    if (bind_values(t->end, key) < 0)
-        rc = say_newer(o, why);
-    if (!rc)
-        rc = db_run(o->db, t->end, "delete a row of the stream", why);
-    db_reset(t->end);
-    return rc;
-}
-
-static enum status
-put_count(struct owned_db *o, const struct table *t, struct slice id,
+put_count(struct owned_db *o, const struct table *t, struct slice row,
           struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    struct db_value id;
+    enum status rc;
 
-    for (int i = 0; !rc && i < 2; i++) {
-        struct slice rest = id;
-
-        db_bind_text(o->counts[i], 1, slice_of(t->name));
-        if (!bind_value(o->counts[i], 2, &rest) || rest.size > 0)
-            rc = say_newer(o, why);
-        if (!rc)
-            rc = db_run(o->db, o->counts[i], "count a row of the stream", why);
-        db_reset(o->counts[i]);
-    }
-    return rc;
+    if (!take_value(&row, &id) || row.size > 0)
+        return say_newer(o, why);
+    /* Both of these, since sqlite_sequence has no key. */
+    rc = DB_DO(o->db, "count a row of the stream", why,
+               "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1",
+               t->name, id);
+    return rc ? rc
+              : DB_DO(o->db, "count a row of the stream", why,
+                      "INSERT INTO sqlite_sequence(name, seq) SELECT ?1, ?2"
+                      " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence"
+                      " WHERE name = ?1)",
+                      t->name, id);
 }
 
 static enum status
 take_row(struct owned_db *o, struct table *t, struct slice key,
          const struct stream_row *row, struct problem *why)
 {
-    bool is_count = t->is_counted && key.size == 1 && *key.data == SQLITE_NULL;
+    row_values values;
 
-    if (is_count)
+    if (take_values(key, values) < 1)
+        return say_newer(o, why);
+    if (t->is_counted && values[0].type == SQLITE_NULL)
         return put_count(o, t, row->value, why);
-    return row->is_deleted ? end_row(o, t, key, why)
+    return row->is_deleted ? db_do(o->db, "delete a row of the stream", why,
+                                   t->end.data, values)
                            : put_row(o, t, row->value, why);
 }
 
@@ -492,17 +396,9 @@ look_for_rows(struct owned_db *o, bool *is_there, struct problem *why)
     enum status rc = STATUS_OK;
 
     *is_there = false;
-    for (size_t i = 0; !rc && !*is_there && i < o->n_tables; i++) {
-        sqlite3_stmt *s = NULL;
-        struct buf sql;
-
-        buf_init(&sql, SIZE_MAX);
-        buf_add_format(&sql, "SELECT 1 FROM \"%s\" LIMIT 1", o->tables[i].name);
-        rc = prepare(o, &sql, &s, why);
-        if (!rc)
-            rc = db_step(o->db, s, is_there, "look for rows", why);
-        sqlite3_finalize(s);
-    }
+    for (size_t i = 0; !rc && !*is_there && i < o->n_tables; i++)
+        rc = db_find(o->db, "look for rows", why, is_there,
+                     o->tables[i].all.data, DB_VALUES(), DB_INTO());
     return rc;
 }
 
@@ -512,15 +408,10 @@ clear_tables(struct owned_db *o, struct problem *why)
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < o->n_tables; i++) {
-        sqlite3_stmt *s = NULL;
-        struct buf sql;
+        char sql[300];
 
-        buf_init(&sql, SIZE_MAX);
-        buf_add_format(&sql, "DELETE FROM \"%s\"", o->tables[i].name);
-        rc = prepare(o, &sql, &s, why);
-        if (!rc)
-            rc = db_run(o->db, s, "delete rows that the stream lacks", why);
-        sqlite3_finalize(s);
+        snprintf(sql, sizeof(sql), "DELETE FROM \"%s\"", o->tables[i].name);
+        rc = db_exec(o->db, sql, why);
     }
     return rc;
 }
@@ -557,7 +448,7 @@ on_row(const struct stream_row *row, uint64_t n, void *user,
     while (size < key.size && key.data[size])
         size++;
     t = find_table(o, (struct slice){key.data, size});
-    if (!t || !take_bytes(&key, size + 1) || count_values(key) < 1)
+    if (!t || !take_bytes(&key, size + 1))
         return say_newer(o, why);
     rc = take_row(o, t, key, row, why);
     if (!rc)
@@ -568,10 +459,9 @@ on_row(const struct stream_row *row, uint64_t n, void *user,
 static enum status
 write_place(struct owned_db *o, uint64_t n, struct problem *why)
 {
-    sqlite3_bind_int64(o->place, 1, (sqlite3_int64)n);
-    sqlite3_bind_int64(o->place, 2, (sqlite3_int64)o->id);
     o->id_kept = o->id;
-    return db_run(o->db, o->place, "write the number of a row", why);
+    return DB_DO(o->db, "write the number of a row", why,
+                 "UPDATE journal_place SET n = ?, stream = ?", n, o->id);
 }
 
 /* In a transaction. *end: that of the database, which must be rolled back after
@@ -697,16 +587,17 @@ add_changed(struct owned_db *o, struct outgoing *out,
             sqlite3_changeset_iter *change, struct problem *why)
 {
     const char *name;
-    int n, op, indirect, at = 0;
-    size_t from = out->bytes.size;
+    int n, op, indirect;
+    size_t from = out->bytes.size, key;
+    row_values values;
+    struct db_rows rows;
     struct table *t;
-    bool row = false;
-    enum status rc;
 
     sqlite3changeset_op(change, &name, &n, &op, &indirect);
     t = find_table(o, slice_of(name));
     if (!t || !begin_row(out, t, op == SQLITE_DELETE))
         return problem_memory(why);
+    key = out->bytes.size;
     t->has_ended_row |= op == SQLITE_DELETE;
     for (int i = 0; i < n && i < t->n_columns; i++) {
         sqlite3_value *value = NULL;
@@ -720,18 +611,16 @@ add_changed(struct owned_db *o, struct outgoing *out,
         if (!value)
             return problem_memory(why);
         add_value(&out->bytes, value);
-        sqlite3_bind_value(t->get, ++at, value);
     }
     out->all[out->n - 1].key.size = out->bytes.size - from;
-    if (op == SQLITE_DELETE) {
-        db_reset(t->get);
+    if (op == SQLITE_DELETE || out->bytes.failed)
         return STATUS_OK;
-    }
-    rc = db_step(o->db, t->get, &row, "read a changed row", why);
-    if (!rc && row)
-        add_columns(out, t->get);
-    db_reset(t->get);
-    return rc;
+    take_values((struct slice){out->bytes.data + key, out->bytes.size - key},
+                values);
+    rows = db_select(o->db, "read a changed row", why, t->get.data, values);
+    if (db_next(&rows, DB_INTO()))
+        add_columns(out, rows.statement);
+    return db_rows_end(&rows);
 }
 
 /* Adds the last id that a table has given, if its row is gone. */
@@ -739,31 +628,27 @@ static enum status
 add_last_id(struct owned_db *o, const struct table *t, struct outgoing *out,
             struct problem *why)
 {
-    sqlite3_stmt *s = NULL;
-    struct buf sql;
+    struct db_rows rows;
     size_t from = out->bytes.size;
-    bool row = false;
-    enum status rc;
+    char sql[600];
 
     if (!t->is_counted)
         return STATUS_OK;
-    buf_init(&sql, SIZE_MAX);
-    buf_add_format(&sql,
-                   "SELECT seq FROM sqlite_sequence WHERE name = '%s'"
-                   " AND seq NOT IN (SELECT rowid FROM \"%s\")",
-                   t->name, t->name);
-    rc = prepare(o, &sql, &s, why);
-    if (!rc)
-        rc = db_step(o->db, s, &row, "read the last id", why);
-    if (!rc && row && !begin_row(out, t, false))
-        rc = problem_memory(why);
-    if (!rc && row) {
+    snprintf(sql, sizeof(sql),
+             "SELECT seq FROM sqlite_sequence WHERE name = '%s'"
+             " AND seq NOT IN (SELECT rowid FROM \"%s\")",
+             t->name, t->name);
+    rows = DB_SELECT(o->db, "read the last id", why, sql);
+    if (!db_next(&rows, DB_INTO()))
+        ;
+    else if (!begin_row(out, t, false))
+        rows.rc = problem_memory(why);
+    else {
         buf_add(&out->bytes, &(char){SQLITE_NULL}, 1);
         out->all[out->n - 1].key.size = out->bytes.size - from;
-        add_columns(out, s);
+        add_columns(out, rows.statement);
     }
-    sqlite3_finalize(s);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 static enum status
@@ -821,32 +706,22 @@ static enum status
 add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
         struct problem *why)
 {
-    sqlite3_stmt *s = NULL;
-    struct buf sql;
-    bool row = true;
-    enum status rc;
+    struct db_rows rows = DB_SELECT(o->db, "read all rows", why, t->all.data);
 
-    buf_init(&sql, SIZE_MAX);
-    buf_add_format(&sql, "SELECT * FROM \"%s\"", t->name);
-    rc = prepare(o, &sql, &s, why);
-    while (!rc && row) {
+    while (db_next(&rows, DB_INTO())) {
         size_t from = out->bytes.size;
 
-        rc = db_step(o->db, s, &row, "read all rows", why);
-        if (rc || !row)
-            break;
         if (!begin_row(out, t, false)) {
-            rc = problem_memory(why);
+            rows.rc = problem_memory(why);
             break;
         }
         for (int i = 0; i < t->n_columns; i++)
             if (t->is_key[i])
-                add_value(&out->bytes, sqlite3_column_value(s, i));
+                add_value(&out->bytes, sqlite3_column_value(rows.statement, i));
         out->all[out->n - 1].key.size = out->bytes.size - from;
-        add_columns(out, s);
+        add_columns(out, rows.statement);
     }
-    sqlite3_finalize(s);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 /* Sends all that the database has, in a transaction. */

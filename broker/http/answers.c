@@ -5,7 +5,7 @@
 
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
-#include "broker/sets/positions.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 
 struct set *
@@ -51,18 +51,9 @@ answers_may_publish(const struct http *http, struct problem *why)
 }
 
 void
-answers_failure(struct request *rq, enum status rc, const struct problem *why,
-                const struct set *set, const struct head *head)
+answers_failure(struct request *rq, enum status rc, const struct problem *why)
 {
-    struct buf members;
-
-    buf_init(&members, 4096);
-    if (rc == STATUS_GONE && set && head)
-        positions_members(set, head, &members);
-    request_answer_problem(rq, response_status_of(rc), why, NULL,
-                           members.size && !members.failed ? members.data
-                                                           : NULL);
-    buf_fini(&members);
+    request_answer_problem(rq, response_status_of(rc), why, NULL, NULL);
 }
 
 bool
@@ -73,12 +64,27 @@ answers_prefer_page(struct request *rq)
     return request_prefers_page(rq) && !request_parameter(rq, "raw", &text);
 }
 
+enum status
+answers_take(struct buf *body, struct slice bytes, struct holding *holding,
+             struct problem *why)
+{
+    buf_add_slice(body, bytes);
+    if (body->failed)
+        return problem_memory(why);
+    return holding && body->capacity > holding->n
+               ? holding_add(holding, body->capacity - holding->n, why)
+               : STATUS_OK;
+}
+
 void
-answers_json(struct request *rq, unsigned status, struct buf *text)
+answers_buf(struct request *rq, unsigned status, const char *content_type,
+            const char *caching, struct buf *text)
 {
     struct response r;
 
-    response_init(&r, status, "application/json");
+    response_init(&r, status, content_type);
+    if (caching)
+        response_header(&r, "Cache-Control", "%s", caching);
     response_text(&r, text);
     request_answer(rq, &r);
     buf_fini(text);
@@ -167,7 +173,7 @@ answers_post(struct request *rq, const struct ingest *ingest)
     if (post->status)
         answers_count_rejected(post->status);
     if (rq && post->status)
-        answers_failure(rq, post->status, &post->why, NULL, NULL);
+        answers_failure(rq, post->status, &post->why);
     else if (rq)
         answer_posted(rq, ingest_set(ingest), post);
 }
@@ -198,16 +204,11 @@ answer_text(struct job *job)
 {
     struct written_text *m = list_entry(job, struct written_text, job);
     struct request *rq = ticket_request(m->ticket);
-    struct response r;
 
-    if (rq && m->text.failed) {
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
-    } else if (rq) {
-        response_init(&r, 200, m->content_type);
-        response_header(&r, "Cache-Control", "no-store");
-        response_text(&r, &m->text);
-        request_answer(rq, &r);
-    }
+    if (rq && m->text.failed)
+        answers_failure(rq, STATUS_MEMORY, NULL);
+    else if (rq)
+        answers_buf(rq, 200, m->content_type, "no-store", &m->text);
     buf_fini(&m->text);
     principal_unref(m->principal);
     free(m);
@@ -219,12 +220,8 @@ answers_text(struct http *http, struct request *rq, const char *content_type,
              void (*write)(struct http *http, const struct principal *principal,
                            struct buf *to))
 {
-    struct written_text *m = calloc(1, sizeof(*m));
+    struct written_text *m = memory_new(1, sizeof(*m));
 
-    if (!m) {
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
-        return;
-    }
     m->job = (struct job){.work = write_text, .done = answer_text};
     m->ticket = request_ticket(rq);
     m->http = http;

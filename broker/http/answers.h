@@ -37,18 +37,24 @@ const char *answers_cache_control(bool is_private);
 MUST_CHECK enum status answers_may_publish(const struct http *http,
                                            struct problem *why);
 
-/* Answers a failure with its HTTP status; for STATUS_GONE with the members that
- * name a position to continue at. `set` and `head` may be NULL. */
+/* Answers a failure with its HTTP status. */
 void answers_failure(struct request *rq, enum status rc,
-                     const struct problem *why, const struct set *set,
-                     const struct head *head);
+                     const struct problem *why);
 
 /* True if the answer is a page for people: the client prefers one, and the
  * query has no `raw`, which stands for what programs get. */
 bool answers_prefer_page(struct request *rq);
 
-/* Answers with the JSON of `text`, and frees it. */
-void answers_json(struct request *rq, unsigned status, struct buf *text);
+/* Appends what has come of a body, and counts its memory, which grows in large
+ * steps; `holding` NULL: does not. STATUS_MEMORY; of holding_add. */
+MUST_CHECK enum status answers_take(struct buf *body, struct slice bytes,
+                                    struct holding *holding,
+                                    struct problem *why);
+
+/* Answers with `text`, and frees it. `caching`: the Cache-Control header, or
+ * NULL. */
+void answers_buf(struct request *rq, unsigned status, const char *content_type,
+                 const char *caching, struct buf *text);
 
 /* Answers 200 with the text that `write` appends, at most `max` bytes of
  * `content_type`, for `principal`, which no cache keeps; 503 if there is no

@@ -48,7 +48,7 @@ handle_backup_post(struct http *http, struct request *rq,
         return;
     rc = backup_offer_make(http->backup, &why);
     if (rc)
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     else
         answer_making(rq);
 }
@@ -69,7 +69,7 @@ handle_backup_get(struct http *http, struct request *rq,
     if (rc == STATUS_AGAIN) {
         answer_making(rq);
     } else if (rc) {
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     } else {
         response_init(&r, 200, "application/x-tar");
         response_header(&r, "Cache-Control", "no-store");

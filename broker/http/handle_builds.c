@@ -14,6 +14,7 @@
 #include "broker/log/post.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/position.h"
 
@@ -47,7 +48,7 @@ answer_closed(struct request *rq, const struct closing *c)
         json_text(&text, link_slice(&list));
         BUF_ADD(&text, "}\n");
     }
-    answers_json(rq, 200, &text);
+    answers_buf(rq, 200, "application/json", NULL, &text);
 }
 
 static void
@@ -57,7 +58,7 @@ answer_rotation(struct task *task)
     struct request *rq = ticket_request(c->ticket);
 
     if (rq && c->post.status)
-        answers_failure(rq, c->post.status, &c->post.why, NULL, NULL);
+        answers_failure(rq, c->post.status, &c->post.why);
     else if (rq)
         answer_closed(rq, c);
     free(c);
@@ -75,24 +76,20 @@ on_closed(struct post *post)
 static void
 close_list(struct request *rq)
 {
-    struct closing *c = calloc(1, sizeof(*c));
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    struct closing *c = memory_new(1, sizeof(*c));
+    struct problem why = {"the broker is ending"};
+    enum status rc;
 
-    if (c) {
-        c->set = request_user(rq);
-        c->ticket = request_ticket(rq);
-        c->task.run = answer_rotation;
-        c->post.kind = POST_CLOSE;
-        c->post.set = c->set->log;
-        c->post.done = on_closed;
-        rc = log_submit(registry_log(c->set->registry), &c->post);
-    }
+    c->set = request_user(rq);
+    c->ticket = request_ticket(rq);
+    c->task.run = answer_rotation;
+    c->post.kind = POST_CLOSE;
+    c->post.set = c->set->log;
+    c->post.done = on_closed;
+    rc = log_submit(registry_log(c->set->registry), &c->post);
     if (rc) {
-        if (rc == STATUS_STOPPED)
-            problem_set(&why, "the broker is ending");
         free(c);
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     }
 }
 
@@ -157,7 +154,7 @@ answer_built(struct request *rq, const struct building *b)
     }
     add_link(&text, "current", current);
     BUF_ADD(&text, "}\n");
-    answers_json(rq, is_ready ? 200 : 202, &text);
+    answers_buf(rq, is_ready ? 200 : 202, "application/json", NULL, &text);
 }
 
 /* 409: {..., "missing":3}. The content may come, and the same request may
@@ -183,7 +180,7 @@ answer_build(struct task *task)
     if (rq && rc == STATUS_NOT_FOUND)
         answer_incomplete(rq, &b->order);
     else if (rq && rc && rc != STATUS_AGAIN)
-        answers_failure(rq, rc, &b->order.why, NULL, NULL);
+        answers_failure(rq, rc, &b->order.why);
     else if (rq)
         answer_built(rq, b);
     free(b);
@@ -214,7 +211,7 @@ order_build(struct request *rq)
     if (archiver_order(b->archiver, &b->order)) {
         free(b);
         problem_set(&why, "the broker is ending");
-        answers_failure(rq, STATUS_STOPPED, &why, NULL, NULL);
+        answers_failure(rq, STATUS_STOPPED, &why);
     }
 }
 
@@ -233,12 +230,8 @@ static void
 post_build(struct http *http, struct request *rq,
            const struct route_target *target, enum generation_kind kind)
 {
-    struct building *b = calloc(1, sizeof(*b));
+    struct building *b = memory_new(1, sizeof(*b));
 
-    if (!b) {
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
-        return;
-    }
     b->archiver = http->archiver;
     b->ticket = request_ticket(rq);
     b->task.run = answer_build;

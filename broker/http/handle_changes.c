@@ -9,6 +9,7 @@
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/posts/ingest.h"
+#include "proto/memory.h"
 
 /* The ingest reads the body as it arrives; the answer comes back from the log
  * thread. If the connection breaks after the whole body has arrived, the
@@ -72,7 +73,7 @@ refuse_post(struct request *rq, struct posting *p, enum status rc,
     answers_count_rejected(rc);
     request_set_user(rq, NULL);
     posting_free(p);
-    answers_failure(rq, rc, why, NULL, NULL);
+    answers_failure(rq, rc, why);
 }
 
 /* Hands the ingest to the log, after the end of the body. */
@@ -182,14 +183,10 @@ handle_changes_post(struct http *http, struct request *rq,
 {
     struct slice type = {NULL, 0}, encoding;
     struct problem why = {""};
-    struct posting *p = calloc(1, sizeof(*p));
-    enum status rc = STATUS_OK;
+    struct posting *p = memory_new(1, sizeof(*p));
+    enum status rc = answers_check_publisher(rq, &why);
 
     request_header(rq, "content-type", &type);
-    if (!p)
-        rc = problem_memory(&why);
-    else
-        rc = answers_check_publisher(rq, &why);
     if (!rc)
         rc = ingest_begin(&p->ingest, http->posts, target->name, type,
                           request_content_length(rq), &why);
@@ -205,7 +202,7 @@ handle_changes_post(struct http *http, struct request *rq,
     if (rc) {
         answers_count_rejected(rc);
         posting_free(p);
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     p->task.run = on_behind;

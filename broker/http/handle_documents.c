@@ -16,6 +16,7 @@
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 
 /* Digits of a page's number: enough for the longest list with one entry a
@@ -109,19 +110,17 @@ add_discovery(struct response *r, const struct opening *o)
             "form-action 'none'; frame-ancestors 'none'");
 }
 
-/* Moves the part to send into the answer; false: no memory. */
-static bool
+/* Moves the part to send into the answer. */
+static void
 add_body(struct response *r, struct document *document,
          const struct verdict *verdict)
 {
     struct body **chosen = verdict->is_gzip ? &document->gzip : &document->body;
 
-    r->body = *chosen;
-    if (verdict->status == 206)
-        r->body = body_part(*chosen, verdict->first, verdict->size);
-    if (r->body)
-        *chosen = NULL;
-    return r->body != NULL;
+    r->body = verdict->status == 206
+                  ? body_part(*chosen, verdict->first, verdict->size)
+                  : *chosen;
+    *chosen = NULL;
 }
 
 static void
@@ -203,17 +202,15 @@ answer_document(struct request *rq, struct opening *o)
                         (unsigned long long)verdict.first,
                         (unsigned long long)(verdict.first + verdict.size - 1),
                         (unsigned long long)validators.size);
-    if (add_body(&r, document, &verdict))
-        request_answer(rq, &r);
-    else
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
+    add_body(&r, document, &verdict);
+    request_answer(rq, &r);
 }
 
 static void
 answer_opening(struct request *rq, struct opening *o)
 {
     if (o->status) {
-        answers_failure(rq, o->status, &o->why, NULL, NULL);
+        answers_failure(rq, o->status, &o->why);
         return;
     }
     answer_document(rq, o);
@@ -245,12 +242,8 @@ open_done(struct job *job)
 static void
 open_later(struct request *rq, const struct opening *asked)
 {
-    struct opening *o = malloc(sizeof(*o));
+    struct opening *o = memory_room(sizeof(*o));
 
-    if (!o) {
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
-        return;
-    }
     *o = *asked;
     principal_ref(o->principal);
     o->wish.patience = LOG_DISK;

@@ -37,6 +37,7 @@
 #include "broker/sets/registry.h"
 #include "proto/http/idempotency_key.h"
 #include "proto/http/link_header.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 
 /* The memory of a command for a form, beside the form's own bytes: three times
@@ -90,15 +91,15 @@ new_request(struct http *http, struct request *rq,
             const struct route_target *target, enum command_kind kind,
             size_t max)
 {
-    struct hub_request *h = calloc(1, sizeof(*h));
-    struct command *command = h ? command_new(kind, max) : NULL;
+    struct command *command = command_new(kind, max);
     struct problem why = PROBLEM_MEMORY;
+    struct hub_request *h;
 
     if (!command) {
-        free(h);
         request_answer_problem(rq, 503, &why, NULL, NULL);
         return NULL;
     }
+    h = memory_new(1, sizeof(*h));
     h->http = http;
     h->command = command;
     command->principal = principal_ref(target->principal);
@@ -203,25 +204,14 @@ on_gone(struct request *rq)
         free_request(request_user(rq));
 }
 
-/* Counts the memory of the body, which grows in large steps. */
-static enum status
-count_body(struct hub_request *h, struct problem *why)
-{
-    if (!h->is_counted || h->body.capacity <= h->holding.n)
-        return STATUS_OK;
-    return holding_add(&h->holding, h->body.capacity - h->holding.n, why);
-}
-
 static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct hub_request *h = request_user(rq);
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    struct problem why;
+    enum status rc =
+        answers_take(&h->body, bytes, h->is_counted ? &h->holding : NULL, &why);
 
-    buf_add_slice(&h->body, bytes);
-    if (!h->body.failed)
-        rc = count_body(h, &why);
     if (rc)
         refuse_request(rq, h, response_status_of(rc), &why);
 }
@@ -380,8 +370,6 @@ keep_head(struct request *rq, struct command *command, struct slice type,
         if (!rc)
             command->key = command_keep(command, key_slice(&key));
     }
-    if (!rc && command->memory.failed)
-        rc = problem_memory(why);
     return rc;
 }
 

@@ -19,7 +19,9 @@
 #include "broker/net/response.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/links.h"
+#include "broker/sets/positions.h"
 #include "proto/http/accept_header.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 
 /* How often a request that waits for room tries again. */
@@ -77,19 +79,33 @@ add_links(struct response *answer, const struct reading *r)
     buf_fini(&links);
 }
 
+/* Names the positions to continue at. */
+static void
+answer_gone(struct request *rq, const struct reading *r, const struct set *set,
+            const struct head *head)
+{
+    struct buf members;
+
+    buf_init(&members, 4096);
+    positions_members(set, head, &members);
+    request_answer_problem(rq, response_status_of(STATUS_GONE), &r->why, NULL,
+                           members.data);
+    buf_fini(&members);
+}
+
 static void
 answer_memory(struct request *rq, const struct reading *r)
 {
     struct response answer;
     struct head head;
 
+    /* If the set was removed meanwhile, there is no position to restart at. */
+    if (r->status == STATUS_GONE && log_head(r->wish.set->log, &head)) {
+        answer_gone(rq, r, r->wish.set, &head);
+        return;
+    }
     if (r->status) {
-        bool exists = log_head(r->wish.set->log, &head);
-
-        /* If the set was removed meanwhile, there is no position to restart
-         * at. */
-        answers_failure(rq, r->status, &r->why, exists ? r->wish.set : NULL,
-                        &head);
+        answers_failure(rq, r->status, &r->why);
         return;
     }
     response_init(&answer, 200, r->type);
@@ -134,7 +150,7 @@ on_resumed(struct poll *poll, struct request *rq)
                                r->principal, RIGHT_SUBSCRIBE, &r->head);
     if (set && set != r->wish.set) {
         problem_set(&r->why, "the set was removed, and made again");
-        answers_failure(rq, STATUS_GONE, &r->why, set, &r->head);
+        answer_gone(rq, r, set, &r->head);
     }
     if (set != r->wish.set) {
         reading_free(r);
@@ -248,11 +264,10 @@ read_wish(struct request *rq, struct reading *r)
     r->wish.has_since = query.has_since;
     r->wish.since_us = query.since_us;
     r->wish.client = client_ref(request_client(rq));
-    rc = filters_enter_anyhow(registry_filters(r->wish.set->registry),
-                              &query.filter, r->wish.client, &r->filter,
-                              &r->why);
+    r->filter = filters_enter_anyhow(registry_filters(r->wish.set->registry),
+                                     &query.filter, r->wish.client);
     r->wish.filter = r->filter;
-    return rc;
+    return STATUS_OK;
 }
 
 /* Reads ?wait=; absent means 0. Refuses a wait that is too long: if it were cut
@@ -294,13 +309,9 @@ void
 handle_memory_get(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct reading *r = calloc(1, sizeof(*r));
+    struct reading *r = memory_new(1, sizeof(*r));
     int64_t wait_us = 0;
 
-    if (!r) {
-        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
-        return;
-    }
     r->http = http;
     r->principal = principal_ref(target->principal);
     r->wish.set = target->set;

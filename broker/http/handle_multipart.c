@@ -9,6 +9,7 @@
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/posts/multipart_post.h"
+#include "proto/memory.h"
 
 /* A block of this size goes to the worker pool at once. */
 #define BLOCK_BYTES ((size_t)512 << 10)
@@ -95,7 +96,7 @@ discard_done(struct job *job)
         answers_count_rejected(c->rc);
         request_set_user(rq, NULL);
         request_resume(rq); /* drains the rest of the body */
-        answers_failure(rq, c->rc, &c->why, NULL, NULL);
+        answers_failure(rq, c->rc, &c->why);
     }
     free_multipart_request(c);
 }
@@ -320,22 +321,20 @@ void
 handle_multipart_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
-    struct multipart_request *c = calloc(1, sizeof(*c));
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    struct multipart_request *c = memory_new(1, sizeof(*c));
+    struct problem why = {""};
+    enum status rc;
 
-    if (c) {
-        c->http = http;
-        c->service = request_service(rq);
-        c->rq = rq;
-        buf_init(&c->arrived, BLOCK_MAX);
-        buf_init(&c->block, BLOCK_MAX);
-        rc = begin_post(c, rq, target, &why);
-    }
+    c->http = http;
+    c->service = request_service(rq);
+    c->rq = rq;
+    buf_init(&c->arrived, BLOCK_MAX);
+    buf_init(&c->block, BLOCK_MAX);
+    rc = begin_post(c, rq, target, &why);
     if (rc) {
         answers_count_rejected(rc);
         free_multipart_request(c);
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     request_set_user(rq, c);

@@ -28,14 +28,8 @@ add_readers(struct buf *to, const struct set *set, const struct rate *rate)
 static void
 answer_rate(struct request *rq, struct buf *text)
 {
-    struct response r;
-
     BUF_ADD(text, "}\n");
-    response_init(&r, 200, "application/json");
-    response_header(&r, "Cache-Control", "no-store");
-    response_text(&r, text);
-    request_answer(rq, &r);
-    buf_fini(text);
+    answers_buf(rq, 200, "application/json", "no-store", text);
 }
 
 void

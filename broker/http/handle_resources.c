@@ -15,6 +15,7 @@
 #include "broker/posts/content_check.h"
 #include "broker/posts/decoding.h"
 #include "broker/state/upload_file.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
 
@@ -143,7 +144,7 @@ discard_done(struct job *job)
         request_set_user(rq, NULL);
         request_resume(rq); /* drains the rest of the body */
         count_rejected(response_status_of(p->rc));
-        answers_failure(rq, p->rc, &p->why, NULL, NULL);
+        answers_failure(rq, p->rc, &p->why);
     }
     putting_free(p);
 }
@@ -209,7 +210,7 @@ answer_counts(struct request *rq, const char *set,
     BUF_ADD(&text, "{");
     add_counts(&text, set, o);
     BUF_ADD(&text, "}\n");
-    answers_json(rq, 200, &text);
+    answers_buf(rq, 200, "application/json", NULL, &text);
 }
 
 /* Answers 409 to a client that does not know that deletions may be held back:
@@ -240,7 +241,7 @@ answer_held_back(struct request *rq, const struct putting *p)
     BUF_ADD(&members, "\0");
     count_rejected(409);
     response_init(&r, 409, NULL);
-    response_answer_problem(rq, &r, &why, members.failed ? NULL : members.data);
+    response_answer_problem(rq, &r, &why, members.data);
     buf_fini(&members);
 }
 
@@ -248,7 +249,7 @@ static void
 answer_failed(struct request *rq, const struct upload_outcome *o)
 {
     count_rejected(response_status_of(o->status));
-    answers_failure(rq, o->status, &o->why, NULL, NULL);
+    answers_failure(rq, o->status, &o->why);
 }
 
 static void
@@ -618,14 +619,10 @@ void
 handle_resources_put(struct http *http, struct request *rq,
                      const struct route_target *target)
 {
-    struct putting *p = calloc(1, sizeof(*p));
+    struct putting *p = memory_new(1, sizeof(*p));
     struct problem why = {""};
     enum status rc;
 
-    if (!p) {
-        answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
-        return;
-    }
     p->http = http;
     p->service = request_service(rq);
     p->rq = rq;
@@ -636,7 +633,7 @@ handle_resources_put(struct http *http, struct request *rq,
     if (rc) {
         putting_free(p);
         count_rejected(response_status_of(rc));
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     request_set_user(rq, p);

@@ -19,6 +19,7 @@
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/json.h"
 
@@ -315,7 +316,7 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
     buf_init(&text, DESCRIPTION_MAX);
     add_description(&text, set, head);
     if (text.failed) {
-        answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
+        answers_failure(rq, problem_memory(&why), &why);
         buf_fini(&text);
         return;
     }
@@ -355,8 +356,7 @@ answer_conflict(struct request *rq, const struct alteration *a)
         BUF_ADD(&members, "\0");
     }
     response_init(&r, 409, NULL);
-    response_answer_problem(rq, &r, &a->post.why,
-                            members.failed ? NULL : members.data);
+    response_answer_problem(rq, &r, &a->post.why, members.data);
     buf_fini(&members);
 }
 
@@ -374,7 +374,7 @@ on_answered(struct task *task)
         if (post->status == STATUS_CONFLICT) {
             answer_conflict(rq, p->alteration);
         } else if (post->status) {
-            answers_failure(rq, post->status, &post->why, NULL, NULL);
+            answers_failure(rq, post->status, &post->why);
         } else {
             log_head(p->alteration->set->log, &head);
             answer_set(rq, post->is_birth ? 201 : 200, p->alteration->set,
@@ -400,18 +400,15 @@ refuse_change(struct request *rq, struct putting *p, enum status rc,
 {
     request_set_user(rq, NULL);
     putting_free(p);
-    answers_failure(rq, rc, why, NULL, NULL);
+    answers_failure(rq, rc, why);
 }
 
 static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct putting *p = request_user(rq);
-    struct problem why = PROBLEM_MEMORY;
 
     buf_add_slice(&p->body, bytes);
-    if (p->body.failed)
-        refuse_change(rq, p, STATUS_MEMORY, &why);
 }
 
 /* True if the client may name hubs. They receive notifications without having
@@ -476,7 +473,7 @@ on_quiet(struct task *task)
     if (rq)
         request_set_user(rq, NULL);
     if (rq && post->status) {
-        answers_failure(rq, post->status, &post->why, NULL, NULL);
+        answers_failure(rq, post->status, &post->why);
     } else if (rq) {
         response_init(&r, 204, NULL);
         request_answer(rq, &r);
@@ -533,19 +530,16 @@ receive_body(struct http *http, struct request *rq,
              const struct route_target *target, enum alter_mode mode,
              const struct request_handlers *handlers)
 {
-    struct problem why = PROBLEM_MEMORY;
-    struct putting *p = NULL;
+    struct problem why = {""};
+    struct putting *p;
     bool may_discard = false;
     enum status rc = read_yes(rq, "discard", &may_discard, &why);
 
-    if (!rc) {
-        p = calloc(1, sizeof(*p));
-        rc = p ? STATUS_OK : STATUS_MEMORY;
-    }
     if (rc) {
-        refuse_change(rq, p, rc, &why);
+        answers_failure(rq, rc, &why);
         return;
     }
+    p = memory_new(1, sizeof(*p));
     p->http = http;
     p->mode = mode;
     p->may_discard = may_discard;
@@ -564,7 +558,7 @@ handle_set_put(struct http *http, struct request *rq,
     enum status rc = read_yes(rq, "new", &is_new, &why);
 
     if (rc)
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     else
         receive_body(http, rq, target, is_new ? ALTER_CREATE : ALTER_REPLACE,
                      &settings_handlers);
@@ -582,21 +576,19 @@ static void
 end_something(struct http *http, struct request *rq,
               const struct route_target *target, bool is_harvest)
 {
-    struct putting *p = calloc(1, sizeof(*p));
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    struct putting *p = memory_new(1, sizeof(*p));
+    struct problem why = {""};
+    enum status rc;
 
-    if (p) {
-        p->task.run = on_quiet;
-        p->ticket = request_ticket(rq);
-        rc = is_harvest
-                 ? alter_harvest(http->registry, target->name,
-                                 request_client(rq), NULL, on_altered, p, &why)
-                 : alter_remove(target->set, on_altered, p, &why);
-    }
+    p->task.run = on_quiet;
+    p->ticket = request_ticket(rq);
+    rc = is_harvest
+             ? alter_harvest(http->registry, target->name, request_client(rq),
+                             NULL, on_altered, p, &why)
+             : alter_remove(target->set, on_altered, p, &why);
     if (rc) {
         putting_free(p);
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     }
 }
 
@@ -620,26 +612,21 @@ handle_harvest_get(struct http *http, struct request *rq,
 {
     struct harvest *harvest = registry_harvest(target->set);
     struct problem why = {""};
-    struct response r;
     struct buf text;
 
     (void)http;
     if (!harvest) {
         problem_set(&why, "no harvester has reported on the set %s",
                     target->set->name);
-        answers_failure(rq, STATUS_NOT_FOUND, &why, NULL, NULL);
+        answers_failure(rq, STATUS_NOT_FOUND, &why);
         return;
     }
     buf_init(&text, HARVEST_TEXT_MAX + 1);
     buf_add_slice(&text, harvest->text);
     BUF_ADD(&text, "\n");
     harvest_unref(harvest);
-    response_init(&r, 200, "application/json");
-    response_header(&r, "Cache-Control", "%s",
-                    answers_cache_control(set_is_private(target->set)));
-    response_text(&r, &text);
-    request_answer(rq, &r);
-    buf_fini(&text);
+    answers_buf(rq, 200, "application/json",
+                answers_cache_control(set_is_private(target->set)), &text);
 }
 
 void
@@ -795,15 +782,15 @@ handle_sets_get(struct http *http, struct request *rq,
     struct buf text;
 
     if (read_sets_wish(rq, &wish, &why)) {
-        answers_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
+        answers_failure(rq, STATUS_MALFORMED, &why);
         return;
     }
-    page = calloc(1, sizeof(*page));
+    page = memory_new(1, sizeof(*page)); /* not small */
     buf_init(&text, (size_t)2 * PAGE_SETS * DESCRIPTION_MAX);
     if (page)
         write_sets(&text, http, rq, page, &wish, target->principal);
     if (!page || text.failed) {
-        answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
+        answers_failure(rq, problem_memory(&why), &why);
     } else {
         response_init(&r, 200, "application/json");
         response_header(&r, "Cache-Control", "%s",
@@ -812,10 +799,7 @@ handle_sets_get(struct http *http, struct request *rq,
         if (wish.is_page)
             response_page(&r);
         r.body = body_of_buf(&text);
-        if (r.body)
-            request_answer(rq, &r);
-        else
-            answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
+        request_answer(rq, &r);
     }
     free(page);
     buf_fini(&text);

@@ -117,7 +117,6 @@ handle_ready_get(struct http *http, struct request *rq,
     struct problem reasons[REASONS_MAX];
     struct log_health health;
     struct log_copy copy;
-    struct response r;
     struct buf text;
     size_t n;
 
@@ -139,11 +138,7 @@ handle_ready_get(struct http *http, struct request *rq,
                        " s ahead of the clock; was it set back?\n",
                        health.ahead_us / 1000000);
     bridges_holder_warn(http->bridges, &text);
-    response_init(&r, 200, "text/plain");
-    response_header(&r, "Cache-Control", "no-store");
-    response_text(&r, &text);
-    request_answer(rq, &r);
-    buf_fini(&text);
+    answers_buf(rq, 200, "text/plain", "no-store", &text);
 }
 
 /* Status */

@@ -19,6 +19,7 @@
 #include "proto/http/accept_header.h"
 #include "proto/http/request_head.h"
 #include "proto/http/ws_handshake.h"
+#include "proto/memory.h"
 
 /* Most bytes of the text that names our subprotocols. */
 #define OFFER_MAX 256
@@ -164,7 +165,7 @@ handle_stream_get(struct http *http, struct request *rq,
     } else if ((rc = choose_transport(http, rq, false, &wish.transport,
                                       &wish.terms, &why)) ||
                (rc = read_wish(rq, &target->head, &wish, &why))) {
-        answers_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
     } else if (request_method(rq) == METHOD_HEAD) {
         filters_leave(wish.filter);
         answer_head(rq);
@@ -221,7 +222,7 @@ accept_many(struct http *http, struct request *rq, struct principal *principal,
     if (!rc)
         rc = follow_request_query(follow, request_query(rq), why);
     if (!rc && last_id.size > 0)
-        rc = follow_request_resume(follow, last_id, why);
+        follow_request_resume(follow, last_id);
     if (!rc)
         rc = filter_read(&filter, request_query(rq), why);
     if (!rc && request_method(rq) == METHOD_HEAD) {
@@ -249,8 +250,7 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
         rc = accept_many(http, rq, principal, last_id, &follow, &why);
     follow_request_fini(&follow);
     if (rc)
-        answers_failure(rq, rc == STATUS_INVALID ? STATUS_MALFORMED : rc, &why,
-                        NULL, NULL);
+        answers_failure(rq, rc == STATUS_INVALID ? STATUS_MALFORMED : rc, &why);
 }
 
 void
@@ -275,21 +275,16 @@ refuse_body(struct request *rq, enum status rc, const struct problem *why)
 
     request_set_user(rq, NULL);
     free_following(f);
-    answers_failure(rq, rc, why, NULL, NULL);
+    answers_failure(rq, rc, why);
 }
 
 static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct following *f = request_user(rq);
-    struct problem why = PROBLEM_MEMORY;
-    enum status rc = STATUS_MEMORY;
+    struct problem why;
+    enum status rc = answers_take(&f->body, bytes, &f->held, &why);
 
-    buf_add_slice(&f->body, bytes);
-    if (!f->body.failed)
-        rc = f->body.capacity > f->held.n
-                 ? holding_add(&f->held, f->body.capacity - f->held.n, &why)
-                 : STATUS_OK;
     if (rc)
         refuse_body(rq, rc, &why);
 }
@@ -330,10 +325,10 @@ is_ahead(const struct following *f, struct request *rq)
         return false;
     is = (!f->body.size ||
           !follow_request_json(&follow, buf_slice(&f->body), NULL)) &&
-         !follow_request_query(&follow, request_query(rq), NULL) &&
-         (!f->last_id.size ||
-          !follow_request_resume(&follow, buf_slice(&f->last_id), NULL)) &&
-         members_are_ahead(f->http->registry, &follow);
+         !follow_request_query(&follow, request_query(rq), NULL);
+    if (is && f->last_id.size)
+        follow_request_resume(&follow, buf_slice(&f->last_id));
+    is = is && members_are_ahead(f->http->registry, &follow);
     follow_request_fini(&follow);
     return is;
 }
@@ -359,16 +354,11 @@ handle_many_post(struct http *http, struct request *rq,
         .on_gone = on_gone,
         .on_broken = refuse_body,
     };
-    struct problem why = PROBLEM_MEMORY;
     struct following *f;
 
     if (!check_kind(rq))
         return;
-    f = calloc(1, sizeof(*f));
-    if (!f) {
-        answers_failure(rq, STATUS_MEMORY, &why, NULL, NULL);
-        return;
-    }
+    f = memory_new(1, sizeof(*f));
     f->http = http;
     f->principal = principal_ref(target->principal);
     buf_init(&f->last_id, REQUEST_FIELD_MAX);

@@ -30,6 +30,7 @@
 #include "broker/http/routes.h"
 #include "broker/http/session.h"
 #include "broker/net/response.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 
 /* The longest grace, in seconds: a year. */
@@ -103,9 +104,7 @@ on_work(struct job *job)
     struct token_request *t = list_entry(job, struct token_request, job);
 
     t->command.json = buf_slice(&t->body);
-    t->status = t->body.failed ? problem_memory(&t->why)
-                               : token_command_run(t->tokens, &t->command,
-                                                   &t->text, &t->why);
+    t->status = token_command_run(t->tokens, &t->command, &t->text, &t->why);
     if (!t->status && t->text.failed)
         t->status = problem_memory(&t->why);
 }
@@ -152,25 +151,24 @@ static struct token_request *
 new_request(struct http *http, struct request *rq,
             const struct route_target *target, enum token_act act)
 {
-    struct token_request *t = calloc(1, sizeof(*t));
-    struct problem why = PROBLEM_MEMORY;
+    struct token_request *t;
+    struct problem why = {""};
 
-    if (t && target->name.size <= TOKEN_NAME_MAX) {
-        t->tokens = http->tokens;
-        t->command.act = act;
-        if (target->name.size) /* else it has no data */
-            memcpy(t->name, target->name.data, target->name.size);
-        t->command.name = slice_of(t->name);
-        buf_init(&t->body, TOKEN_JSON_MAX);
-        buf_init(&t->text, TOKENS_JSON_MAX);
-        return t;
-    }
-    if (t)
+    if (target->name.size > TOKEN_NAME_MAX) {
         problem_set(&why, "there is no token \"%s\"",
                     problem_quote(target->name).text);
-    request_answer_problem(rq, t ? 404 : 503, &why, NULL, NULL);
-    free(t);
-    return NULL;
+        request_answer_problem(rq, 404, &why, NULL, NULL);
+        return NULL;
+    }
+    t = memory_new(1, sizeof(*t));
+    t->tokens = http->tokens;
+    t->command.act = act;
+    if (target->name.size) /* else it has no data */
+        memcpy(t->name, target->name.data, target->name.size);
+    t->command.name = slice_of(t->name);
+    buf_init(&t->body, TOKEN_JSON_MAX);
+    buf_init(&t->text, TOKENS_JSON_MAX);
+    return t;
 }
 
 static void
@@ -239,17 +237,12 @@ void
 handle_token_self(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct response r;
     struct buf text;
 
     (void)http;
     buf_init(&text, TOKEN_JSON_MAX);
     token_command_self(&text, target->principal);
-    response_init(&r, 200, "application/json");
-    response_header(&r, "Cache-Control", "no-store");
-    response_text(&r, &text);
-    request_answer(rq, &r);
-    buf_fini(&text);
+    answers_buf(rq, 200, "application/json", "no-store", &text);
 }
 
 /* {"ticket":"...","seconds":60} */
@@ -264,7 +257,7 @@ handle_tickets_post(struct http *http, struct request *rq,
         request_tickets_add(http->tickets, target->principal, text, &why);
 
     if (rc) {
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     snprintf(json, sizeof(json), "{\"ticket\":\"%s\",\"seconds\":%d}\n", text,
@@ -310,7 +303,7 @@ handle_session_post(struct http *http, struct request *rq,
     rc = is_open ? STATUS_OK
                  : tickets_add(http->sessions, target->principal, cookie, &why);
     if (rc) {
-        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
+        answers_failure(rq, rc, &why);
         return;
     }
     session_end(http, rq); /* the session of the same browser */

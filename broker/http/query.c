@@ -4,6 +4,7 @@
 
 #include "broker/sets/positions.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 
 /* Reads ?after= and ?since=, decoded into `room`. */
 static enum status
@@ -32,12 +33,10 @@ query_read(struct request *rq, const struct head *head, struct query *q,
            struct problem *why)
 {
     struct slice text = request_query(rq);
-    char *room = malloc(text.size + 1);
+    char *room = memory_room(text.size + 1);
     enum status rc;
 
     q->has_after = q->has_since = false;
-    if (!room)
-        return problem_memory(why);
     rc = filter_read(&q->filter, text, why);
     if (!rc)
         rc = read_start(text, head, q, room, why);

@@ -17,6 +17,7 @@
 #include "broker/push/members.h"
 #include "broker/sets/alteration.h"
 #include "broker/sets/positions.h"
+#include "proto/memory.h"
 
 static void
 allow_method(struct route_found *found, enum method method)
@@ -205,12 +206,7 @@ check_name(struct http *http, struct request *rq, const struct route *route,
         is_good = !alter_check_name(target->name, &why);
         break;
     case OF_RELAY:
-        is_good = set_name_is_valid(target->name);
-        if (!is_good)
-            problem_set(&why,
-                        "no relay can be called \"%s\": a name is 1 to 64 of "
-                        "a-z 0-9 . _ - and begins with a letter or digit",
-                        problem_quote(target->name).text);
+        is_good = !name_check("relay", target->name, &why);
         break;
     }
     if (!is_good)
@@ -346,9 +342,10 @@ names_position_ahead(struct http *http, struct request *rq,
         return is_ahead(http, found->name, id) ||
                (request_parameter(rq, "after", &after) &&
                 is_ahead(http, found->name, after));
-    is = !follow_request_query(&follow, request_query(rq), NULL) &&
-         (!id.size || !follow_request_resume(&follow, id, NULL)) &&
-         members_are_ahead(http->registry, &follow);
+    is = !follow_request_query(&follow, request_query(rq), NULL);
+    if (is && id.size)
+        follow_request_resume(&follow, id);
+    is = is && members_are_ahead(http->registry, &follow);
     follow_request_fini(&follow);
     return is;
 }
@@ -381,25 +378,23 @@ go_on(struct postponement *p, struct request *rq, bool is_certain)
     free(w);
 }
 
-/* Postpones the request. Without memory, or at the end, answers. */
+/* Postpones the request. At the end, answers. */
 static void
 postpone(struct http *http, struct request *rq, const struct route_found *found,
          struct principal *principal)
 {
-    struct waiting_request *w = calloc(1, sizeof(*w));
+    struct waiting_request *w = memory_new(1, sizeof(*w));
 
-    if (w) {
-        *w = (struct waiting_request){
-            .postponement = {.go_on = go_on},
-            .http = http,
-            .principal = principal_ref(principal),
-            .found = *found,
-        };
-        if (postponement_begin(&w->postponement, http, rq))
-            return;
-        principal_unref(w->principal);
-        free(w);
-    }
+    *w = (struct waiting_request){
+        .postponement = {.go_on = go_on},
+        .http = http,
+        .principal = principal_ref(principal),
+        .found = *found,
+    };
+    if (postponement_begin(&w->postponement, http, rq))
+        return;
+    principal_unref(w->principal);
+    free(w);
     postponement_refuse(rq);
 }
 

@@ -14,6 +14,7 @@
 #include "proto/http/link_header.h"
 #include "proto/http/webhook_signature.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 
 /* All headers together: the longest ones hold two URLs and a third, or a token.
@@ -128,7 +129,8 @@ add_links(struct attempt *a, const struct subscription *s)
     end_header(a);
 }
 
-static enum status
+/* False: OpenSSL cannot sign it. */
+static bool
 add_signatures(struct attempt *a, const struct subscription *s,
                const struct shared_message *body, const char *id)
 {
@@ -136,20 +138,20 @@ add_signatures(struct attempt *a, const struct subscription *s,
     char signature[SIGNATURE_SIZE], webhook[WEBHOOK_SIGNATURE_SIZE];
 
     if (!s->signer)
-        return STATUS_OK;
+        return true;
     if (signer_sign(s->signer, shared_message_slice(body), signature))
-        return STATUS_MEMORY;
+        return false;
     add_header(a, "X-Hub-Signature: ", signature);
     if (!signer_is_webhook(s->signer))
-        return STATUS_OK;
+        return true;
     if (signer_sign_webhook(s->signer, slice_of(id), now_s,
                             shared_message_slice(body), webhook))
-        return STATUS_MEMORY;
+        return false;
     add_header(a, "webhook-id: ", id);
     buf_add_format(&a->text, "webhook-timestamp: %" PRId64, now_s);
     end_header(a);
     add_header(a, "webhook-signature: ", webhook);
-    return STATUS_OK;
+    return true;
 }
 
 /* Only a hub of the settings may get one: a callback is a stranger's. */
@@ -180,17 +182,12 @@ point_headers(struct attempt *a)
     a->headers[n] = NULL;
 }
 
-enum status
-attempt_make(struct attempt **result, const struct subscription *s,
-             const struct shared_message *body)
+struct attempt *
+attempt_make(const struct subscription *s, const struct shared_message *body)
 {
-    struct attempt *a = calloc(1, sizeof(*a));
+    struct attempt *a = memory_new(1, sizeof(*a));
     char id[DELIVERY_ID_SIZE];
-    enum status rc;
 
-    *result = NULL;
-    if (!a)
-        return STATUS_MEMORY;
     buf_init(&a->text, HEADERS_MAX);
     attempt_id(id, s, body->wish.after, body->last);
     add_header(a, "Content-Type: ", body->type);
@@ -199,14 +196,12 @@ attempt_make(struct attempt **result, const struct subscription *s,
     if (s->kind == SUBSCRIPTION_HUB)
         add_header(a, "Idempotency-Key: ", id);
     add_token(a, s);
-    rc = add_signatures(a, s, body, id);
-    if (rc || a->text.failed) {
+    if (!add_signatures(a, s, body, id) || a->text.failed) {
         attempt_free(a);
-        return STATUS_MEMORY;
+        return NULL;
     }
     point_headers(a);
-    *result = a;
-    return STATUS_OK;
+    return a;
 }
 
 void

@@ -33,7 +33,6 @@
 #include "broker/calls/caller.h"
 #include "broker/hub/subscription.h"
 #include "proto/buf.h"
-#include "proto/status.h"
 
 #define DELIVERY_ID_SIZE 112
 
@@ -56,10 +55,9 @@ uint32_t attempt_form(const struct subscription *s);
 void attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
                 uint64_t after, uint64_t last);
 
-/* Makes the headers to send with the body. STATUS_MEMORY. */
-MUST_CHECK enum status attempt_make(struct attempt **attempt,
-                                    const struct subscription *s,
-                                    const struct shared_message *body);
+/* Makes the headers to send with the body. NULL: OpenSSL cannot sign it. */
+struct attempt *attempt_make(const struct subscription *s,
+                             const struct shared_message *body);
 void attempt_free(struct attempt *attempt); /* NULL is allowed */
 
 enum attempt_outcome {

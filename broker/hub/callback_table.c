@@ -20,19 +20,13 @@ hash_of(struct callback_table *pairs, const struct topic *topic,
     return map_hash(&pairs->map, callback) ^ (uintptr_t)topic;
 }
 
-enum status
+void
 callback_table_enter(struct callback_table *pairs, struct pair *pair,
-                     const struct topic *topic, struct slice callback,
-                     struct problem *why)
+                     const struct topic *topic, struct slice callback)
 {
-    char *copy = websub_comparable_dup(callback);
-
-    if (!copy)
-        return problem_memory(why);
-    pair->callback = slice_of(copy);
+    pair->callback = slice_of(websub_comparable_dup(callback));
     pair->topic = topic;
     map_add(&pairs->map, &pair->node, hash_of(pairs, topic, pair->callback));
-    return STATUS_OK;
 }
 
 void

@@ -13,9 +13,7 @@
 #include <stdint.h>
 
 #include "base/map.h"
-#include "proto/problem.h"
 #include "proto/slice.h"
-#include "proto/status.h"
 
 struct topic;
 
@@ -33,12 +31,9 @@ struct callback_table {
 
 void callback_table_fini(struct callback_table *pairs); /* must be empty */
 
-/* Adds a pair. Several equal pairs are allowed. STATUS_MEMORY. */
-MUST_CHECK enum status callback_table_enter(struct callback_table *pairs,
-                                            struct pair *pair,
-                                            const struct topic *topic,
-                                            struct slice callback,
-                                            struct problem *why);
+/* Adds a pair. Several equal pairs are allowed. */
+void callback_table_enter(struct callback_table *pairs, struct pair *pair,
+                          const struct topic *topic, struct slice callback);
 /* Removes a pair. An all-zero pair is allowed. */
 void callback_table_leave(struct callback_table *pairs, struct pair *pair);
 

@@ -7,6 +7,7 @@
 
 #include "broker/hub/hub_state.h"
 #include "broker/net/response.h"
+#include "proto/memory.h"
 
 /* The longest interval between two deliveries: a day. */
 #define INTERVAL_MAX_S 86400
@@ -14,10 +15,8 @@
 struct command *
 command_new(enum command_kind kind, size_t max)
 {
-    struct command *command = calloc(1, sizeof(*command));
+    struct command *command = memory_new(1, sizeof(*command));
 
-    if (!command)
-        return NULL;
     command->kind = kind;
     buf_init(&command->body, SIZE_MAX);
     buf_init(&command->text, SIZE_MAX);

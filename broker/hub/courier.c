@@ -14,6 +14,7 @@
 #include "broker/hub/command_wire.h"
 #include "broker/net/response.h"
 #include "proto/buf.h"
+#include "proto/memory.h"
 
 /* The longest wait for an order or an answer, and between two looks at how far
  * the copy is. */
@@ -75,11 +76,9 @@ take_first(struct courier *c, struct list *of)
 enum status
 courier_send(struct courier *c, struct command *command, struct problem *why)
 {
-    struct errand *e = calloc(1, sizeof(*e));
+    struct errand *e = memory_new(1, sizeof(*e));
     enum status rc = STATUS_OK;
 
-    if (!e)
-        return problem_memory(why);
     *e = (struct errand){.courier = c,
                          .command = command,
                          .n = c->options.place(c->options.user),
@@ -157,14 +156,13 @@ static void
 on_answer(uint64_t id, struct slice bytes, void *user)
 {
     struct courier *c = user;
-    struct list *node, *after;
+    struct list *after;
+    struct errand *e;
 
-    list_foreach (node, after, &c->ordered) {
-        struct errand *e = list_entry(node, struct errand, node);
-
+    list_each (e, after, &c->ordered, node) {
         if (e->id != id)
             continue;
-        list_remove(node);
+        list_remove(&e->node);
         command_restore_outcome(e->command, bytes);
         end_sent(e);
         return;
@@ -231,12 +229,10 @@ static void
 on_order(uint64_t id, struct slice bytes, void *user)
 {
     struct courier *c = user;
-    struct errand *e = calloc(1, sizeof(*e));
-    struct problem why = PROBLEM_MEMORY;
+    struct errand *e = memory_new(1, sizeof(*e));
+    struct problem why = {""};
     enum status rc;
 
-    if (!e)
-        return; /* it is given up there */
     *e = (struct errand){
         .courier = c, .id = id, .over_us = clock_steady_us() + ORDER_US};
     if (bytes.size >= sizeof(e->n)) {
@@ -253,10 +249,7 @@ on_order(uint64_t id, struct slice bytes, void *user)
         return;
     }
     e->command = command_new(COMMAND_LIST, 0);
-    if (e->command)
-        refuse_order(e, rc, &why);
-    else
-        free(e);
+    refuse_order(e, rc, &why);
 }
 
 /* Runs the orders, one after the other, for which this copy is far enough. */
@@ -359,11 +352,9 @@ enum status
 courier_open(struct courier **courier, const struct courier_options *options,
              struct problem *why)
 {
-    struct courier *c = calloc(1, sizeof(*c));
+    struct courier *c = memory_new(1, sizeof(*c));
     enum status rc;
 
-    if (!c)
-        return problem_memory(why);
     c->options = *options;
     pthread_mutex_init(&c->mutex, NULL);
     list_init(&c->sent);

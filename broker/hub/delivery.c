@@ -13,8 +13,10 @@
 #include "broker/hub/attempt.h"
 #include "broker/hub/framework.h"
 #include "broker/hub/hub_state.h"
+#include "proto/memory.h"
 
-/* Pause after a failure of our own: of a disk, or no memory. */
+/* Pause after a failure of our own: of a disk, or no memory for a
+ * body. */
 #define PAUSE_US ((int64_t)1000000)
 
 struct deliveries {
@@ -253,7 +255,8 @@ leave_call_for(struct delivery *d, int64_t pause_us)
 static enum call_turn
 make_attempt(struct delivery *d)
 {
-    if (attempt_make(&d->attempt, d->s, d->s->reader.message))
+    d->attempt = attempt_make(d->s, d->s->reader.message);
+    if (!d->attempt)
         return leave_call_for(d, PAUSE_US);
     d->call.headers = d->attempt->headers;
     d->call.body = shared_message_slice(d->s->reader.message);
@@ -493,12 +496,8 @@ on_done(struct call *call)
 static void
 begin_delivery(struct subscription *s)
 {
-    struct delivery *d = calloc(1, sizeof(*d));
+    struct delivery *d = memory_new(1, sizeof(*d));
 
-    if (!d) {
-        pause_delivery(s, PAUSE_US);
-        return;
-    }
     list_init(&d->node);
     d->s = s;
     d->call.method = CALL_POST;
@@ -676,16 +675,12 @@ wake_hub(struct watcher *watcher)
     hub_wake(list_entry(watcher, struct hub, readers.watcher));
 }
 
-enum status
-deliveries_open(struct hub *hub, end_subscription_fn *end, struct problem *why)
+void
+deliveries_open(struct hub *hub, end_subscription_fn *end)
 {
-    struct deliveries *all = calloc(1, sizeof(*all));
-    enum status rc = all ? framework_open(hub, why) : problem_memory(why);
+    struct deliveries *all = memory_new(1, sizeof(*all));
 
-    if (rc) {
-        free(all);
-        return rc;
-    }
+    framework_open(hub);
     all->hub = hub;
     all->end_subscription = end;
     readers_init(&hub->readers, &calls,
@@ -694,7 +689,6 @@ deliveries_open(struct hub *hub, end_subscription_fn *end, struct problem *why)
     list_init(&all->unkept);
     list_init(&all->ended);
     hub->deliveries = all;
-    return STATUS_OK;
 }
 
 void

@@ -52,8 +52,7 @@ typedef void end_subscription_fn(struct subscription *s,
 /* deliveries_open makes hub->deliveries, before there is a thread.
  * deliveries_close frees it and all bodies when the thread has ended: all
  * subscriptions were cut by then. */
-MUST_CHECK enum status
-deliveries_open(struct hub *hub, end_subscription_fn *end, struct problem *why);
+void deliveries_open(struct hub *hub, end_subscription_fn *end);
 void deliveries_close(struct hub *hub);
 
 /* Begins deliveries to a subscription that is new or was read from hub.db. */

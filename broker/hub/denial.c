@@ -6,6 +6,7 @@
 #include "broker/base/diag.h"
 #include "broker/hub/hub_state.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 
 /* Two encoded URLs and some parameters. */
 #define URL_MAX (8 * WEBSUB_URL_MAX)
@@ -76,11 +77,9 @@ void
 denial_send(struct hub *hub, struct slice callback, const struct terms *terms,
             struct slice topic_url, struct slice reason)
 {
-    struct denial *d = NULL;
+    struct denial *d;
 
-    if (hub->denials->n < DENIALS_MAX)
-        d = calloc(1, sizeof(*d));
-    if (!d) {
+    if (hub->denials->n >= DENIALS_MAX) {
         /* 100,000 subscriptions of one topic may end at once. */
         if (!hub->denials->has_warned)
             diag(DIAG_WARNING, "hub",
@@ -88,6 +87,7 @@ denial_send(struct hub *hub, struct slice callback, const struct terms *terms,
         hub->denials->has_warned = true;
         return;
     }
+    d = memory_new(1, sizeof(*d));
     d->hub = hub;
     list_append(&hub->denials->fresh, &d->node);
     hub->denials->n++;
@@ -124,10 +124,8 @@ denials_turn(struct hub *hub)
 struct denials *
 denials_new(void)
 {
-    struct denials *all = calloc(1, sizeof(*all));
+    struct denials *all = memory_new(1, sizeof(*all));
 
-    if (!all)
-        return NULL;
     list_init(&all->fresh);
     list_init(&all->begun);
     return all;

@@ -35,7 +35,7 @@ struct terms;
 /* The reason after the end of a token. */
 #define DENIAL_TOKEN_ENDED SLICE("the token of this subscription has ended")
 
-struct denials *denials_new(void);      /* NULL: no memory */
+struct denials *denials_new(void);
 void denials_free(struct denials *all); /* NULL is allowed */
 
 /* Denies a callback when this turn is kept; before there is a thread, in its

@@ -8,6 +8,7 @@
 #include "broker/hub/hub_state.h"
 #include "broker/net/response.h"
 #include "broker/posts/ingest.h"
+#include "proto/memory.h"
 
 /*
  * A document. From begin_next until its job is done the worker owns it, except
@@ -347,13 +348,8 @@ enter_intake(struct foreign_source *s, const struct intake_target *target,
         rc = key_read(slice_trimmed(key), &read, why);
     if (rc)
         return rc;
-    in = calloc(1, sizeof(*in));
-    if (in)
-        in->type = slice_dup(type);
-    if (!in || !in->type) {
-        free(in);
-        return problem_memory(why);
-    }
+    in = memory_new(1, sizeof(*in));
+    in->type = slice_dup(type);
     in->source = s;
     in->target = *target;
     in->key = read;

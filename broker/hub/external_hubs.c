@@ -20,13 +20,11 @@ is_named(const struct peers *peers, const struct subscription *s)
 static void
 end_unnamed(struct topic *topic, const struct peers *peers)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct subscription *s;
 
     topic->n_holds++; /* until the end of the loop */
-    list_foreach (node, after, &topic->subscriptions) {
-        struct subscription *s =
-            list_entry(node, struct subscription, of_topic);
-
+    list_each (s, after, &topic->subscriptions, of_topic) {
         if (s->kind == SUBSCRIPTION_HUB && !is_named(peers, s))
             subscription_end(s, END_UNSUBSCRIBED);
     }
@@ -97,10 +95,10 @@ sync_set(struct hub *hub, struct set *set, uint64_t after)
 static void
 end_stale(struct hub *hub)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct topic *topic;
 
-    list_foreach (node, after, &hub->topics) {
-        struct topic *topic = list_entry(node, struct topic, node);
+    list_each (topic, after, &hub->topics, node) {
         struct peers *peers;
 
         if (topic->kind == TOPIC_RELAY)

@@ -14,6 +14,7 @@
 #include "broker/sets/peers.h"
 #include "proto/http/link_header.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 
 #define FETCHES_AT_ONCE 4
 
@@ -88,25 +89,15 @@ make_source(struct foreign_sources *foreign, const char *comparable,
             struct slice url, const struct intake_target *target)
 {
     struct peers *peers = target->set ? registry_peers(target->set) : NULL;
-    struct foreign_source *s = calloc(1, sizeof(*s));
+    struct foreign_source *s = memory_new(1, sizeof(*s));
 
     if (target->relay)
         url = slice_of(target->relay->topic_url);
     else if (peers && peers->upstream)
         url = slice_of(peers->upstream);
-    if (s) {
-        s->url = slice_dup(url);
-        s->comparable = strdup(comparable);
-    }
+    s->url = slice_dup(url);
+    s->comparable = slice_dup(slice_of(comparable));
     peers_unref(peers);
-    if (!s || !s->url || !s->comparable) {
-        if (s) {
-            free(s->url);
-            free(s->comparable);
-        }
-        free(s);
-        return NULL;
-    }
     list_init(&s->fetch_node);
     list_init(&s->fetched_node);
     list_init(&s->asking);
@@ -120,7 +111,7 @@ make_source(struct foreign_sources *foreign, const char *comparable,
     return s;
 }
 
-/* Finds or makes the source of a registered topic; NULL: no memory. */
+/* Finds or makes the source of a registered topic. */
 static struct foreign_source *
 find_source(struct foreign_sources *foreign, struct slice url,
             const struct intake_target *target)
@@ -139,8 +130,7 @@ find_source(struct foreign_sources *foreign, struct slice url,
     }
     if (!found)
         found = make_source(foreign, topic.text, url, target);
-    if (found)
-        found->used_us = clock_steady_us();
+    found->used_us = clock_steady_us();
     return found;
 }
 
@@ -241,12 +231,7 @@ answer_waiting(struct foreign_source *s, struct command *command)
 
     buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
     write_hub_of(&url, hub, &target);
-    if (url.failed) {
-        problem_memory(&why);
-        http = 503;
-    } else {
-        http = judge_head(s, buf_slice(&url), &why);
-    }
+    http = judge_head(s, buf_slice(&url), &why);
     if (http == 200) {
         free(s->believed_hub);
         s->believed_hub = slice_dup(buf_slice(&url));
@@ -369,7 +354,7 @@ foreign_source_notify(struct command *command)
     struct slice self;
     struct buf url;
     enum status rc = STATUS_OK;
-    bool is_believed;
+    bool is_believed = false;
 
     if (command->body.size == 0)
         rc = problem(&why, STATUS_MALFORMED, "the notification is empty");
@@ -393,15 +378,14 @@ foreign_source_notify(struct command *command)
     }
     buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
     write_hub_of(&url, hub, &target);
-    rc = url.failed ? problem_memory(&why)
-                    : check_hub(command->links, buf_slice(&url), &why);
-    source = rc ? NULL : find_source(hub->sources, self, &target);
-    is_believed = source && is_believed_as(source, buf_slice(&url));
+    rc = check_hub(command->links, buf_slice(&url), &why);
+    if (!rc) {
+        source = find_source(hub->sources, self, &target);
+        is_believed = is_believed_as(source, buf_slice(&url));
+    }
     buf_fini(&url);
-    if (!rc && !source)
-        rc = problem_memory(&why);
     if (rc)
-        refuse_command(command, rc, rc == STATUS_MEMORY ? 503 : 400, &why);
+        refuse_command(command, rc, 400, &why);
     else if (is_believed)
         intake_command(source, &target, command);
     else
@@ -683,19 +667,10 @@ foreign_source_publish(struct command *command)
         return;
     }
     at = 0;
-    while (websub_next_topic(&command->form, &at, &url)) {
-        struct foreign_source *source = NULL;
-
-        if (judge_ping(command, url, &target, &why) ||
-            intake_target_is_none(&target))
-            continue;
-        source = find_source(hub->sources, url, &target);
-        if (!source) {
-            refuse_command(command, problem_memory(&why), 503, &why);
-            return;
-        }
-        fetch_source(source);
-    }
+    while (websub_next_topic(&command->form, &at, &url))
+        if (!judge_ping(command, url, &target, &why) &&
+            !intake_target_is_none(&target))
+            fetch_source(find_source(hub->sources, url, &target));
     command->http = 204;
     command_answer_now(command, STATUS_OK, &why);
 }
@@ -723,13 +698,11 @@ free_sources(struct foreign_sources *foreign)
     }
 }
 
-enum status
-foreign_sources_open(struct hub *hub, struct problem *why)
+void
+foreign_sources_open(struct hub *hub)
 {
-    struct foreign_sources *f = calloc(1, sizeof(*f));
+    struct foreign_sources *f = memory_new(1, sizeof(*f));
 
-    if (!f)
-        return problem_memory(why);
     f->hub = hub;
     list_init(&f->to_fetch);
     list_init(&f->fetched);
@@ -737,7 +710,6 @@ foreign_sources_open(struct hub *hub, struct problem *why)
     hub_db_add_hook(hub->db, &f->hook);
     intake_start(f);
     hub->sources = f;
-    return STATUS_OK;
 }
 
 void

@@ -130,8 +130,7 @@ struct foreign_source {
 
 /* foreign_sources_open makes hub->sources, before there is a thread;
  * foreign_sources_close frees it when the thread has ended. */
-MUST_CHECK enum status foreign_sources_open(struct hub *hub,
-                                            struct problem *why);
+void foreign_sources_open(struct hub *hub);
 void foreign_sources_close(struct hub *hub);
 
 /* COMMAND_NOTIFY: calls command->done when the document is durable (200) or

@@ -6,6 +6,7 @@
 #include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"
 #include "broker/sets/framework_events.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/fragment.h"
 
 /* Most batches that one look takes from memory, and that a worker reads. */
@@ -52,17 +53,14 @@ look_again(struct framework *f)
     hub_wake(f->hub);
 }
 
-enum status
-framework_open(struct hub *hub, struct problem *why)
+void
+framework_open(struct hub *hub)
 {
-    struct framework *f = calloc(1, sizeof(*f));
+    struct framework *f = memory_new(1, sizeof(*f));
 
-    if (!f)
-        return problem_memory(why);
     f->hub = hub;
     f->log = registry_framework(hub->registry);
     hub->framework = f;
-    return STATUS_OK;
 }
 
 static void
@@ -91,11 +89,10 @@ framework_close(struct hub *hub)
 static uint64_t
 find_beginning(const struct hub *hub, uint64_t head)
 {
-    struct list *node, *next, *at, *behind;
+    struct list *next, *at, *behind;
+    const struct topic *topic;
 
-    list_foreach (node, next, &hub->topics) {
-        const struct topic *topic = list_entry(node, struct topic, node);
-
+    list_each (topic, next, &hub->topics, node) {
         if (topic->kind != TOPIC_FRAMEWORK)
             continue;
         list_foreach (at, behind, &topic->subscriptions) {
@@ -143,15 +140,13 @@ mark_concerned(struct topic *topic, uint64_t seq)
     bool is_there =
         registry_find(topic->hub->registry, slice_of(topic->set->name), NULL) ==
         topic->set;
-    struct list *node, *next;
+    struct list *next;
+    struct subscription *s;
     bool is_new = false;
 
     if (watched_is_marked(&topic->news.watched))
         return;
-    list_foreach (node, next, &topic->news.resting) {
-        struct subscription *s =
-            list_entry(node, struct subscription, reader.node);
-
+    list_each (s, next, &topic->news.resting, reader.node) {
         if (reader_start(&s->reader) >= seq)
             continue;
         is_new = true;
@@ -165,11 +160,10 @@ mark_concerned(struct topic *topic, uint64_t seq)
 static void
 mark_all(struct hub *hub, uint64_t seq)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct topic *topic;
 
-    list_foreach (node, next, &hub->topics) {
-        struct topic *topic = list_entry(node, struct topic, node);
-
+    list_each (topic, next, &hub->topics, node) {
         if (topic->kind == TOPIC_FRAMEWORK)
             mark_concerned(topic, seq);
     }
@@ -226,15 +220,14 @@ mark_for_batch(struct framework *f, const struct batch *b)
 static void
 mark_unread(struct framework *f, enum status rc)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct topic *topic;
     struct head head;
 
     log_head(f->log, &head);
     f->seen = rc == STATUS_GONE && head.earliest > f->seen ? head.earliest
                                                            : head.last;
-    list_foreach (node, next, &f->hub->topics) {
-        struct topic *topic = list_entry(node, struct topic, node);
-
+    list_each (topic, next, &f->hub->topics, node) {
         if (topic->kind == TOPIC_FRAMEWORK)
             watched_mark(&topic->news.watched);
     }
@@ -283,12 +276,8 @@ on_read(struct job *job)
 static void
 begin_reading(struct framework *f)
 {
-    struct reading *r = calloc(1, sizeof(*r));
+    struct reading *r = memory_new(1, sizeof(*r));
 
-    if (!r) {
-        mark_unread(f, STATUS_MEMORY);
-        return;
-    }
     r->framework = f;
     r->log = registry_log(f->hub->registry);
     r->set = f->log;

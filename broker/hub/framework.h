@@ -34,7 +34,7 @@ struct hub;
 
 /* framework_open makes hub->framework. framework_close ends the watch; no
  * framework topic is left. */
-MUST_CHECK enum status framework_open(struct hub *hub, struct problem *why);
+void framework_open(struct hub *hub);
 void framework_close(struct hub *hub); /* a hub without one is allowed */
 
 /* Starts the watch if there is none, behind all framework subscriptions that

@@ -47,6 +47,7 @@
 #include "broker/hub/subscription_report.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
+#include "proto/memory.h"
 
 /* Turns */
 
@@ -242,13 +243,12 @@ end_topic(struct topic *topic)
 static void
 end_gone_topics(struct hub *hub)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct topic *topic;
     uint64_t head;
     bool more = false;
 
-    list_foreach (node, after, &hub->topics) {
-        struct topic *topic = list_entry(node, struct topic, node);
-
+    list_each (topic, after, &hub->topics, node) {
         if (topic_head(topic, &head))
             continue;
         if (topic->kind != TOPIC_FRAMEWORK)
@@ -548,13 +548,14 @@ static enum status
 find_topic(struct hub *hub, const struct hub_record *record,
            struct topic **topic, struct problem *why)
 {
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     *topic = NULL;
     if (record->topic_kind == TOPIC_RELAY) {
         struct relay *relay = relay_find(hub, record->name);
 
-        rc = relay ? topic_of_relay(hub, relay, topic, why) : STATUS_OK;
+        if (relay)
+            *topic = topic_of_relay(hub, relay);
     } else {
         struct set *set = registry_find(hub->registry, record->name, NULL);
 
@@ -651,12 +652,11 @@ open_parts(struct hub *hub, struct problem *why)
 
     if (!rc && hub->right.lease)
         rc = hub_db_own(hub->db, hub->right.streams, hub->right.lease, why);
-    if (!rc)
-        rc = deliveries_open(hub, subscription_end, why);
-    if (!rc)
-        rc = foreign_sources_open(hub, why);
-    if (!rc)
-        rc = relay_load(hub, why);
+    if (rc)
+        return rc;
+    deliveries_open(hub, subscription_end);
+    foreign_sources_open(hub);
+    rc = relay_load(hub, why);
     if (!rc)
         rc = hub_db_each_subscription(hub->db, on_subscription, hub, why);
     if (!rc)
@@ -681,10 +681,8 @@ read_hub_db(struct hub *hub, struct problem *why)
 static struct hub *
 hub_new(struct posts *posts, const struct networks *allowed)
 {
-    struct hub *hub = calloc(1, sizeof(*hub));
+    struct hub *hub = memory_new(1, sizeof(*hub));
 
-    if (!hub)
-        return NULL;
     hub->posts = posts;
     hub->registry = posts->registry;
     hub->config = registry_config(hub->registry);
@@ -700,10 +698,7 @@ hub_new(struct posts *posts, const struct networks *allowed)
     hub->subscriptions = subscriptions_new();
     hub->verifications = verifications_new();
     hub->denials = denials_new();
-    if (hub->subscriptions && hub->verifications && hub->denials)
-        return hub;
-    hub_close(hub);
-    return NULL;
+    return hub;
 }
 
 enum status
@@ -715,7 +710,7 @@ hub_open_owned(struct hub **hub, struct posts *posts, struct tokens *tokens,
     struct caller *caller = NULL;
     struct caller_options options = {
         .name = "deliver",
-        .allowed = h ? h->allowed : NULL,
+        .allowed = allowed,
         .on_begin = on_begin,
         .on_end = on_end,
         .on_wake = on_wake,
@@ -725,8 +720,6 @@ hub_open_owned(struct hub **hub, struct posts *posts, struct tokens *tokens,
     };
     enum status rc;
 
-    if (!h)
-        return problem_memory(why);
     h->tokens = tokens;
     if (right)
         h->right = *right;
@@ -784,6 +777,7 @@ hub_close(struct hub *hub)
     foreign_sources_close(hub);
     caller_close(atomic_load(&hub->woken)); /* topics could wake it until now */
     hub_db_close(hub->db);
+    map_fini(&hub->topics_of_sets);
     pthread_mutex_destroy(&hub->mutex);
     free(hub);
 }

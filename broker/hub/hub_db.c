@@ -39,10 +39,12 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/db_rows.h"
 #include "broker/base/diag.h"
 #include "broker/cluster/owned_db.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/verification.h"
+#include "proto/memory.h"
 
 /* `body` is the last column, so that SQLite reads the others without it. */
 #define RELAY_STEP                                                           \
@@ -111,83 +113,11 @@ static const char *const steps[] = {
 #define FORGET_DOCUMENTS 100
 #define FORGET_BYTES     (16 << 20)
 
-enum statement {
-    PUT_SUBSCRIPTION,
-    PUT_CURSOR,
-    END_SUBSCRIPTION,
-    END_CURSOR,
-    PUT_REQUEST,
-    END_REQUEST,
-    SET_RANGE,
-    CLEAR_SUBSCRIPTIONS,
-    CLEAR_CURSORS,
-    CLEAR_REQUESTS,
-    EACH_RELAY,
-    EACH_DOCUMENT,
-    END_ORPHANS,
-    ADD_RELAY,
-    SET_RELAY_HUB,
-    END_RELAY,
-    ADD_DOCUMENT,
-    SET_RELAY_LAST,
-    DOCUMENT_SIZE,
-    END_DOCUMENT,
-    OLDEST_DOCUMENTS,
-    READ_DOCUMENT,
-    FIND_DOCUMENT,
-    STATEMENTS
-};
-
-static const char *const sql[STATEMENTS] = {
-    [PUT_SUBSCRIPTION] =
-        "INSERT OR REPLACE INTO subscriptions(id, topic_kind, name, epoch,"
-        " callback, lease, secret, filter, interval, is_simple, is_local,"
-        " owner, owner_ends, kind, created, lease_end, generation)"
-        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-    [PUT_CURSOR] = "INSERT OR REPLACE INTO cursors(id, after, range_last)"
-                   " VALUES(?,?,?)",
-    [END_SUBSCRIPTION] = "DELETE FROM subscriptions WHERE id=?",
-    [END_CURSOR] = "DELETE FROM cursors WHERE id=?",
-    [PUT_REQUEST] =
-        "INSERT OR REPLACE INTO requests(id, topic_kind, name, epoch,"
-        " callback, lease, secret, filter, interval, is_simple, is_local,"
-        " owner, owner_ends, mode, topic_url, taken, has_after, after,"
-        " requester)"
-        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-    [END_REQUEST] = "DELETE FROM requests WHERE id=?",
-    /* An UPDATE: does nothing if the subscription has ended meanwhile. */
-    [SET_RANGE] = "UPDATE cursors SET after=?2, range_last=?3 WHERE id=?1",
-    [CLEAR_SUBSCRIPTIONS] = "DELETE FROM subscriptions WHERE 1",
-    [CLEAR_CURSORS] = "DELETE FROM cursors WHERE 1",
-    [CLEAR_REQUESTS] = "DELETE FROM requests WHERE 1",
-    [EACH_RELAY] = "SELECT id, name, topic, hub, epoch, last FROM relays"
-                   " ORDER BY name",
-    [EACH_DOCUMENT] = "SELECT seq, received_us, size, digest FROM documents"
-                      " WHERE relay=? ORDER BY seq",
-    [END_ORPHANS] = "DELETE FROM documents WHERE relay NOT IN"
-                    " (SELECT id FROM relays)",
-    [ADD_RELAY] = "INSERT INTO relays(name, topic, hub, epoch) VALUES(?,?,?,?)",
-    [SET_RELAY_HUB] = "UPDATE relays SET hub=?2 WHERE id=?1",
-    [END_RELAY] = "DELETE FROM relays WHERE id=?",
-    [ADD_DOCUMENT] = "INSERT INTO documents(relay, seq, received_us, size,"
-                     " digest, type, key, body) VALUES(?,?,?,?,?,?,?,?)",
-    [SET_RELAY_LAST] = "UPDATE relays SET last=?2 WHERE id=?1",
-    [DOCUMENT_SIZE] = "SELECT size FROM documents WHERE relay=? AND seq=?",
-    [END_DOCUMENT] = "DELETE FROM documents WHERE relay=? AND seq=?",
-    [OLDEST_DOCUMENTS] = "SELECT seq, size FROM documents WHERE relay=?"
-                         " ORDER BY seq LIMIT ?",
-    [READ_DOCUMENT] = "SELECT type, body FROM documents"
-                      " WHERE relay=? AND seq=?",
-    [FIND_DOCUMENT] = "SELECT digest FROM documents WHERE relay=? AND key=?",
-};
-
 const struct db_kind hub_db_kind = {
     .mode = DB_SMALL,
     .steps = steps,
     .n_steps = sizeof(steps) / sizeof(steps[0]),
     .opening = "PRAGMA secure_delete=ON", /* overwrites freed secrets */
-    .sql = sql,
-    .n_sql = STATEMENTS,
 };
 
 struct row {
@@ -258,12 +188,10 @@ read_last_id(struct hub_db *h, struct problem *why)
 enum status
 hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
 {
-    struct hub_db *h = calloc(1, sizeof(*h));
+    struct hub_db *h = memory_new(1, sizeof(*h));
     char path[4200];
     enum status rc;
 
-    if (!h)
-        return problem_memory(why);
     list_init(&h->hooks);
     name_database(path, sizeof(path), dir);
     rc = db_check(path, hub_db_kind.n_steps, why);
@@ -332,123 +260,60 @@ hub_db_next_id(struct hub_db *h)
 
 /* Reading, at the start */
 
-/* The columns that both tables have. */
+/* The columns that both tables have, and where a row of them is read to. */
 #define COMMON_COLUMNS                                              \
     "id, topic_kind, name, epoch, callback, lease, secret, filter," \
     " interval, is_simple, is_local, owner, owner_ends"
 
+#define COMMON_PLACES(r, l)                                                   \
+    &(r)->id, &(r)->topic_kind, &(r)->name, &(r)->epoch, &(r)->callback,      \
+        &(r)->terms.lease_us, &(l)->secret, &(l)->filter,                     \
+        &(r)->terms.interval_us, &(r)->terms.is_simple, &(r)->terms.is_local, \
+        &(l)->owner, &(l)->owner_ends_us
+
+/* What the terms of a record are made of. */
+struct lent_terms {
+    struct slice secret, filter, owner;
+    int64_t owner_ends_us;
+};
+
 static enum status
-read_common(sqlite3_stmt *s, struct hub_record *record, struct problem *why)
+make_terms(struct hub_record *record, const struct lent_terms *lent,
+           struct problem *why)
 {
-    struct slice secret = db_column(s, 6), filter = db_column(s, 7);
+    struct terms *terms = &record->terms;
 
-    int64_t topic_kind = sqlite3_column_int64(s, 1);
-
-    record->id = (uint64_t)sqlite3_column_int64(s, 0);
-    if (topic_kind < 0 || topic_kind > TOPIC_RELAY)
-        return problem(why, STATUS_IO, "there is no kind %" PRId64 " of topic",
-                       topic_kind);
-    record->topic_kind = (enum topic_kind)topic_kind;
-    record->name = db_column(s, 2);
-    record->epoch = db_column(s, 3);
-    record->callback = db_column(s, 4);
-    record->terms.lease_us = sqlite3_column_int64(s, 5);
-    if (secret.size > WEBSUB_SECRET_MAX)
+    if (record->topic_kind > TOPIC_RELAY)
+        return problem(why, STATUS_IO, "there is no kind %d of topic",
+                       (int)record->topic_kind);
+    if (lent->secret.size > WEBSUB_SECRET_MAX)
         return problem(why, STATUS_IO, "a secret is too long");
-    if (secret.size > 0)
-        memcpy(record->terms.secret, secret.data, secret.size);
-    record->terms.secret_size = secret.size;
-    if (filter.size > 0) {
-        record->terms.filter = slice_dup(filter);
-        if (!record->terms.filter)
-            return problem_memory(why);
-    }
-    record->terms.interval_us = sqlite3_column_int64(s, 8);
-    record->terms.is_simple = sqlite3_column_int(s, 9) != 0;
-    record->terms.is_local =
-        sqlite3_column_int(s, 10) != 0 && websub_is_loopback(record->callback);
-    if (owner_init(&record->terms.owner, db_column(s, 11),
-                   sqlite3_column_int64(s, 12)))
+    if (lent->secret.size > 0)
+        memcpy(terms->secret, lent->secret.data, lent->secret.size);
+    terms->secret_size = lent->secret.size;
+    if (lent->filter.size > 0)
+        terms->filter = slice_dup(lent->filter);
+    terms->is_local &= websub_is_loopback(record->callback);
+    if (owner_init(&terms->owner, lent->owner, lent->owner_ends_us))
         return problem_memory(why);
     return STATUS_OK;
 }
 
+/* Hands over a row that was read, unless `rc` is its error. An error says which
+ * row could not be read or taken over. */
 static enum status
-read_subscription(sqlite3_stmt *s, struct hub_record *record,
-                  struct problem *why)
+hand_over(struct hub_record *record, const struct lent_terms *lent,
+          enum status rc, const char *what, hub_record_fn *fn, void *user,
+          struct problem *why)
 {
-    int64_t kind = sqlite3_column_int64(s, 13);
-
-    if (kind < 0 || kind > SUBSCRIPTION_HUB)
-        return problem(why, STATUS_IO,
-                       "there is no kind %" PRId64 " of subscription", kind);
-    if (sqlite3_column_type(s, 16) == SQLITE_NULL)
-        return problem(why, STATUS_IO, "it has no cursor");
-    record->kind = (enum subscription_kind)kind;
-    record->created_us = sqlite3_column_int64(s, 14);
-    record->lease_end_us = sqlite3_column_int64(s, 15);
-    record->after = (uint64_t)sqlite3_column_int64(s, 16);
-    record->range_last = (uint64_t)sqlite3_column_int64(s, 17);
-    record->generation = (uint32_t)sqlite3_column_int64(s, 18);
-    return STATUS_OK;
-}
-
-static enum status
-read_request(sqlite3_stmt *s, struct hub_record *record, struct problem *why)
-{
-    int64_t mode = sqlite3_column_int64(s, 13);
-
-    if (mode != WEBSUB_SUBSCRIBE && mode != WEBSUB_UNSUBSCRIBE)
-        return problem(why, STATUS_IO, "there is no mode %" PRId64, mode);
-    record->mode = (enum websub_mode)mode;
-    record->topic_url = db_column(s, 14);
-    record->taken_us = sqlite3_column_int64(s, 15);
-    record->has_after = sqlite3_column_int(s, 16) != 0;
-    record->after = (uint64_t)sqlite3_column_int64(s, 17);
-    record->from = db_column(s, 18);
-    return STATUS_OK;
-}
-
-/* Adds to an error which row could not be read or taken over. */
-static void
-name_row(struct problem *why, const char *what, uint64_t id)
-{
-    struct problem inner = *why;
-
-    problem_set(why, "%s %" PRIu64 ": %s", what, id, inner.text);
-}
-
-/* A table that is read at the start. */
-struct table {
-    const char *row, *query;
-    enum status (*read)(sqlite3_stmt *s, struct hub_record *record,
-                        struct problem *why);
-};
-
-static enum status
-read_table(struct hub_db *h, const struct table *table, hub_record_fn *fn,
-           void *user, struct problem *why)
-{
-    sqlite3_stmt *statement = NULL;
-    bool row = true;
-    enum status rc = db_prepare(&h->db, &statement, table->query, why);
-
-    while (!rc) {
-        struct hub_record record = {0};
-
-        rc = db_step(&h->db, statement, &row, "read it", why);
-        if (rc || !row)
-            break;
-        rc = read_common(statement, &record, why);
-        if (!rc)
-            rc = table->read(statement, &record, why);
-        if (!rc)
-            rc = fn(&record, user, why);
-        if (rc)
-            name_row(why, table->row, record.id);
-        terms_fini(&record.terms);
-    }
-    sqlite3_finalize(statement);
+    if (!rc)
+        rc = make_terms(record, lent, why);
+    if (!rc)
+        rc = fn(record, user, why);
+    if (rc)
+        problem_prefix(why, rc, "%s %" PRIu64 ": ", what, record->id);
+    terms_fini(&record->terms);
+    record->terms = (struct terms){0};
     return rc;
 }
 
@@ -456,29 +321,49 @@ enum status
 hub_db_each_subscription(struct hub_db *h, hub_record_fn *fn, void *user,
                          struct problem *why)
 {
-    static const struct table subscriptions = {
-        "subscription",
-        "SELECT " COMMON_COLUMNS ", kind, created, lease_end, after,"
-        " range_last, generation FROM subscriptions LEFT JOIN cursors USING(id)"
-        " ORDER BY id",
-        read_subscription,
-    };
+    struct db_rows rows =
+        DB_SELECT(&h->db, "read it", why,
+                  "SELECT " COMMON_COLUMNS ", kind, created, lease_end,"
+                  " after IS NOT NULL, after, range_last, generation"
+                  " FROM subscriptions LEFT JOIN cursors USING(id)"
+                  " ORDER BY id");
+    struct hub_record record = {0}, *r = &record;
+    struct lent_terms lent;
+    bool has_cursor;
 
-    return read_table(h, &subscriptions, fn, user, why);
+    while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->kind, &r->created_us,
+                   &r->lease_end_us, &has_cursor, &r->after, &r->range_last,
+                   &r->generation)) {
+        if (r->kind > SUBSCRIPTION_HUB)
+            rows.rc =
+                problem(why, STATUS_IO, "there is no kind %d of subscription",
+                        (int)r->kind);
+        else if (!has_cursor)
+            rows.rc = problem(why, STATUS_IO, "it has no cursor");
+        rows.rc = hand_over(r, &lent, rows.rc, "subscription", fn, user, why);
+    }
+    return db_rows_end(&rows);
 }
 
 enum status
 hub_db_each_request(struct hub_db *h, hub_record_fn *fn, void *user,
                     struct problem *why)
 {
-    static const struct table requests = {
-        "request",
-        "SELECT " COMMON_COLUMNS ", mode, topic_url, taken, has_after,"
-        " after, requester FROM requests ORDER BY id",
-        read_request,
-    };
+    struct db_rows rows =
+        DB_SELECT(&h->db, "read it", why,
+                  "SELECT " COMMON_COLUMNS ", mode, topic_url, taken,"
+                  " has_after, after, requester FROM requests ORDER BY id");
+    struct hub_record record = {0}, *r = &record;
+    struct lent_terms lent;
 
-    return read_table(h, &requests, fn, user, why);
+    while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->mode, &r->topic_url,
+                   &r->taken_us, &r->has_after, &r->after, &r->from)) {
+        if (r->mode != WEBSUB_SUBSCRIBE && r->mode != WEBSUB_UNSUBSCRIBE)
+            rows.rc =
+                problem(why, STATUS_IO, "there is no mode %d", (int)r->mode);
+        rows.rc = hand_over(r, &lent, rows.rc, "request", fn, user, why);
+    }
+    return db_rows_end(&rows);
 }
 
 /* Writing */
@@ -521,25 +406,20 @@ note_row(struct hub_db *h, enum hub_db_row kind, uint64_t id)
 }
 
 static void
-run_statement(struct hub_db *h, enum statement which)
+run_statement(struct hub_db *h, const char *sql, const struct db_value *values)
 {
     struct problem why = {""};
 
-    if (!h->has_failed &&
-        db_run(&h->db, h->db.statements[which], "write hub.db", &why))
+    if (!h->has_failed && db_do(&h->db, NULL, &why, sql, values))
         hub_db_fail(h, &why);
-    sqlite3_clear_bindings(h->db.statements[which]); /* a secret may be lent */
 }
 
+/* Does nothing if the subscription has ended meanwhile. */
 static void
 write_range(struct hub_db *h, uint64_t id, uint64_t after, uint64_t last)
 {
-    sqlite3_stmt *s = h->db.statements[SET_RANGE];
-
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)id);
-    sqlite3_bind_int64(s, 2, (sqlite3_int64)after);
-    sqlite3_bind_int64(s, 3, (sqlite3_int64)last);
-    run_statement(h, SET_RANGE);
+    run_statement(h, "UPDATE cursors SET after=?, range_last=? WHERE id=?",
+                  DB_VALUES(after, last, id));
 }
 
 /* Begins the transaction, and writes the ranges that waited for it: so hub.db
@@ -564,6 +444,14 @@ begin_transaction(struct hub_db *h, bool is_firm)
     for (size_t i = 0; i < h->n_ranges; i++)
         write_range(h, ranges[i].id, ranges[i].after, ranges[i].last);
     h->n_ranges = 0;
+}
+
+/* Runs a statement whose commit needs an fsync. */
+static void
+write_row(struct hub_db *h, const char *sql, const struct db_value *values)
+{
+    begin_transaction(h, true);
+    run_statement(h, sql, values);
 }
 
 struct db *
@@ -592,222 +480,132 @@ hub_db_put_range(struct hub_db *h, uint64_t id, uint64_t after,
     ranges[h->n_ranges++] = (struct range){id, after, range_last};
 }
 
-static void
-write_cursor(struct hub_db *h, const struct subscription *s)
-{
-    sqlite3_stmt *to = h->db.statements[PUT_CURSOR];
-
-    sqlite3_bind_int64(to, 1, (sqlite3_int64)s->id);
-    sqlite3_bind_int64(to, 2, (sqlite3_int64)s->reader.after);
-    sqlite3_bind_int64(to, 3, (sqlite3_int64)s->reader.upto);
-    run_statement(h, PUT_CURSOR);
-}
-
 void
 hub_db_put_cursor(struct hub_db *h, const struct subscription *s)
 {
     note_row(h, HUB_DB_SUBSCRIPTION, s->id);
-    begin_transaction(h, true);
-    write_cursor(h, s);
+    write_row(h,
+              "INSERT OR REPLACE INTO cursors(id, after, range_last)"
+              " VALUES(?,?,?)",
+              DB_VALUES(s->id, s->reader.after, s->reader.upto));
 }
 
-static void
-bind_text(sqlite3_stmt *s, int at, const char *text)
-{
-    if (text)
-        sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
-    else
-        sqlite3_bind_null(s, at);
-}
-
-/* Binds the parameters 1 to 13. */
-static void
-bind_common(sqlite3_stmt *s, uint64_t id, const struct topic *topic,
-            const char *callback, const struct terms *terms)
-{
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)id);
-    sqlite3_bind_int(s, 2, (int)topic->kind);
-    bind_text(s, 3,
-              topic->kind == TOPIC_RELAY ? topic->relay->name
-                                         : topic->set->name);
-    bind_text(s, 4, topic->epoch);
-    bind_text(s, 5, callback);
-    sqlite3_bind_int64(s, 6, terms->lease_us);
-    if (terms->secret_size > 0)
-        sqlite3_bind_blob(s, 7, terms->secret, (int)terms->secret_size,
-                          SQLITE_STATIC);
-    else
-        sqlite3_bind_null(s, 7);
-    bind_text(s, 8, terms->filter);
-    sqlite3_bind_int64(s, 9, terms->interval_us);
-    sqlite3_bind_int(s, 10, terms->is_simple);
-    sqlite3_bind_int(s, 11, terms->is_local);
-    bind_text(s, 12, owner_name(&terms->owner));
-    sqlite3_bind_int64(s, 13, terms->owner.ends_us);
-}
+/* The values of COMMON_COLUMNS, of a subscription or a verification. */
+#define COMMON_VALUES(of)                                                   \
+    (of)->id, (of)->topic->kind,                                            \
+        (of)->topic->kind == TOPIC_RELAY ? (of)->topic->relay->name         \
+                                         : (of)->topic->set->name,          \
+        (of)->topic->epoch, (of)->callback, (of)->terms.lease_us,           \
+        db_bytes((of)->terms.secret, (of)->terms.secret_size),              \
+        (of)->terms.filter, (of)->terms.interval_us, (of)->terms.is_simple, \
+        (of)->terms.is_local, owner_name(&(of)->terms.owner),               \
+        (of)->terms.owner.ends_us
+#define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?"
 
 void
 hub_db_put_subscription(struct hub_db *h, const struct subscription *s)
 {
-    sqlite3_stmt *to = h->db.statements[PUT_SUBSCRIPTION];
-
-    note_row(h, HUB_DB_SUBSCRIPTION, s->id);
-    begin_transaction(h, true);
-    bind_common(to, s->id, s->topic, s->callback, &s->terms);
-    sqlite3_bind_int(to, 14, (int)s->kind);
-    sqlite3_bind_int64(to, 15, s->created_us);
-    sqlite3_bind_int64(to, 16, s->lease_end_us);
-    sqlite3_bind_int64(to, 17, s->generation);
-    run_statement(h, PUT_SUBSCRIPTION);
-    write_cursor(h, s);
+    write_row(h,
+              "INSERT OR REPLACE INTO subscriptions(" COMMON_COLUMNS
+              ", kind, created, lease_end, generation)"
+              " VALUES(" COMMON_PARAMETERS ",?,?,?,?)",
+              DB_VALUES(COMMON_VALUES(s), s->kind, s->created_us,
+                        s->lease_end_us, s->generation));
+    hub_db_put_cursor(h, s);
 }
 
 void
 hub_db_put_request(struct hub_db *h, const struct verification *v)
 {
-    sqlite3_stmt *to = h->db.statements[PUT_REQUEST];
-
     note_row(h, HUB_DB_REQUEST, v->id);
-    begin_transaction(h, true);
-    bind_common(to, v->id, v->topic, v->callback, &v->terms);
-    sqlite3_bind_int(to, 14, (int)v->mode);
-    bind_text(to, 15, v->topic_url);
-    sqlite3_bind_int64(to, 16, v->taken_us);
-    sqlite3_bind_int(to, 17, v->has_after);
-    sqlite3_bind_int64(to, 18, (sqlite3_int64)v->after);
-    bind_text(to, 19, v->from);
-    run_statement(h, PUT_REQUEST);
-}
-
-static void
-delete_row(struct hub_db *h, enum statement which, uint64_t id)
-{
-    sqlite3_bind_int64(h->db.statements[which], 1, (sqlite3_int64)id);
-    run_statement(h, which);
+    write_row(h,
+              "INSERT OR REPLACE INTO requests(" COMMON_COLUMNS
+              ", mode, topic_url, taken, has_after, after, requester)"
+              " VALUES(" COMMON_PARAMETERS ",?,?,?,?,?,?)",
+              DB_VALUES(COMMON_VALUES(v), v->mode, v->topic_url, v->taken_us,
+                        v->has_after, v->after, v->from));
 }
 
 void
 hub_db_delete_subscription(struct hub_db *h, uint64_t id)
 {
     note_row(h, HUB_DB_SUBSCRIPTION, id);
-    begin_transaction(h, true);
-    delete_row(h, END_SUBSCRIPTION, id);
-    delete_row(h, END_CURSOR, id);
+    write_row(h, "DELETE FROM subscriptions WHERE id=?", DB_VALUES(id));
+    write_row(h, "DELETE FROM cursors WHERE id=?", DB_VALUES(id));
 }
 
 void
 hub_db_delete_request(struct hub_db *h, uint64_t id)
 {
     note_row(h, HUB_DB_REQUEST, id);
-    begin_transaction(h, true);
-    delete_row(h, END_REQUEST, id);
+    write_row(h, "DELETE FROM requests WHERE id=?", DB_VALUES(id));
 }
 
 /* Relays and their documents */
 
-static void
-bind_number(sqlite3_stmt *s, int n, uint64_t number)
-{
-    sqlite3_bind_int64(s, n, (sqlite3_int64)number);
-}
-
-static uint64_t
-column_number(sqlite3_stmt *s, int column)
-{
-    return (uint64_t)sqlite3_column_int64(s, column);
-}
-
 static enum status
-column_digest(sqlite3_stmt *s, int column, struct digest *digest,
-              struct problem *why)
+take_digest(struct slice bytes, struct digest *digest, struct problem *why)
 {
-    struct slice bytes = db_column(s, column);
-
     if (bytes.size != DIGEST_SIZE)
         return problem(why, STATUS_IO, "a document has no digest");
     memcpy(digest->bytes, bytes.data, DIGEST_SIZE);
     return STATUS_OK;
 }
 
-/* The statement of a kind, bound to a document. */
-static sqlite3_stmt *
-bind_document(struct hub_db *h, enum statement which, uint64_t relay,
-              uint64_t seq)
-{
-    sqlite3_stmt *s = h->db.statements[which];
-
-    bind_number(s, 1, relay);
-    bind_number(s, 2, seq);
-    return s;
-}
-
 /* Sums up without bodies: reads an index, and one small row per document. */
 static enum status
 sum_up(struct hub_db *h, struct relay_record *relay, struct problem *why)
 {
-    sqlite3_stmt *s = h->db.statements[EACH_DOCUMENT];
+    struct db_rows rows =
+        DB_SELECT(&h->db, "read the documents of a relay", why,
+                  "SELECT seq, received_us, size, digest FROM documents"
+                  " WHERE relay=? ORDER BY seq",
+                  relay->id);
     struct documents_sum *sum = &relay->documents;
-    bool row = true;
-    enum status rc = STATUS_OK;
+    struct slice digest;
+    uint64_t seq, size;
 
-    bind_number(s, 1, relay->id);
-    while (!rc) {
-        rc = db_step(&h->db, s, &row, "read the documents of a relay", why);
-        if (rc || !row)
-            break;
+    while (DB_NEXT(&rows, &seq, &sum->last_us, &size, &digest)) {
         if (sum->bytes == 0) /* no document is empty: this is the first one */
-            sum->earliest = column_number(s, 0) - 1;
-        sum->last_us = sqlite3_column_int64(s, 1);
-        sum->bytes += column_number(s, 2);
-        rc = column_digest(s, 3, &sum->last_digest, why);
+            sum->earliest = seq - 1;
+        sum->bytes += size;
+        rows.rc = take_digest(digest, &sum->last_digest, why);
     }
-    sqlite3_reset(s);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 enum status
 hub_db_each_relay(struct hub_db *h, hub_relay_fn *fn, void *user,
                   struct problem *why)
 {
-    sqlite3_stmt *s = h->db.statements[EACH_RELAY];
-    enum status rc = db_run(&h->db, h->db.statements[END_ORPHANS],
-                            "delete the documents of removed relays", why);
-    bool row = true;
+    enum status rc =
+        DB_DO(&h->db, "delete the documents of removed relays", why,
+              "DELETE FROM documents WHERE relay NOT IN"
+              " (SELECT id FROM relays)");
+    struct relay_record r = {0};
+    struct db_rows rows;
 
-    while (!rc) {
-        struct relay_record relay;
-
-        rc = db_step(&h->db, s, &row, "read the relays", why);
-        if (rc || !row)
-            break;
-        relay = (struct relay_record){
-            .id = column_number(s, 0),
-            .name = db_column(s, 1),
-            .topic = db_column(s, 2),
-            .hub = db_column(s, 3),
-            .epoch = db_column(s, 4),
-            .documents.earliest = column_number(s, 5),
-            .documents.last = column_number(s, 5),
-        };
-        rc = sum_up(h, &relay, why);
-        if (!rc)
-            rc = fn(&relay, user, why);
+    if (rc)
+        return rc;
+    rows = DB_SELECT(&h->db, "read the relays", why,
+                     "SELECT id, name, topic, hub, epoch, last FROM relays"
+                     " ORDER BY name");
+    while (DB_NEXT(&rows, &r.id, &r.name, &r.topic, &r.hub, &r.epoch,
+                   &r.documents.last)) {
+        r.documents = (struct documents_sum){.earliest = r.documents.last,
+                                             .last = r.documents.last};
+        rows.rc = sum_up(h, &r, why);
+        if (!rows.rc)
+            rows.rc = fn(&r, user, why);
     }
-    sqlite3_reset(s);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 void
 hub_db_add_relay(struct hub_db *h, struct relay_record *relay)
 {
-    sqlite3_stmt *s = h->db.statements[ADD_RELAY];
-
-    begin_transaction(h, true);
-    db_bind_text(s, 1, relay->name);
-    db_bind_text(s, 2, relay->topic);
-    db_bind_text(s, 3, relay->hub);
-    db_bind_text(s, 4, relay->epoch);
-    run_statement(h, ADD_RELAY);
+    write_row(h, "INSERT INTO relays(name, topic, hub, epoch) VALUES(?,?,?,?)",
+              DB_VALUES(relay->name, relay->topic, relay->hub, relay->epoch));
     if (!h->has_failed)
         relay->id = (uint64_t)sqlite3_last_insert_rowid(h->db.handle);
 }
@@ -815,85 +613,63 @@ hub_db_add_relay(struct hub_db *h, struct relay_record *relay)
 void
 hub_db_set_relay_hub(struct hub_db *h, uint64_t id, struct slice hub)
 {
-    sqlite3_stmt *s = h->db.statements[SET_RELAY_HUB];
-
-    begin_transaction(h, true);
-    bind_number(s, 1, id);
-    db_bind_text(s, 2, hub);
-    run_statement(h, SET_RELAY_HUB);
+    write_row(h, "UPDATE relays SET hub=? WHERE id=?", DB_VALUES(hub, id));
 }
 
 void
 hub_db_delete_relay(struct hub_db *h, uint64_t id)
 {
-    begin_transaction(h, true);
-    delete_row(h, END_RELAY, id);
+    write_row(h, "DELETE FROM relays WHERE id=?", DB_VALUES(id));
 }
 
 void
 hub_db_add_document(struct hub_db *h, const struct document_record *d)
 {
-    sqlite3_stmt *s = bind_document(h, ADD_DOCUMENT, d->relay, d->seq);
-
-    begin_transaction(h, true);
-    sqlite3_bind_int64(s, 3, d->received_us);
-    bind_number(s, 4, d->body.size);
-    db_bind_bytes(s, 5,
-                  (struct slice){(const char *)d->digest.bytes, DIGEST_SIZE});
-    db_bind_text(s, 6, d->type);
-    if (d->key.size > 0)
-        db_bind_text(s, 7, d->key);
-    else
-        sqlite3_bind_null(s, 7);
-    db_bind_bytes(s, 8, d->body);
-    run_statement(h, ADD_DOCUMENT);
-    bind_document(h, SET_RELAY_LAST, d->relay, d->seq);
-    run_statement(h, SET_RELAY_LAST);
+    write_row(h,
+              "INSERT INTO documents(relay, seq, received_us, size, digest,"
+              " type, key, body) VALUES(?,?,?,?,?,?,nullif(?,''),?)",
+              DB_VALUES(d->relay, d->seq, d->received_us, d->body.size,
+                        &d->digest, d->type, d->key, db_blob(d->body)));
+    write_row(h, "UPDATE relays SET last=? WHERE id=?",
+              DB_VALUES(d->seq, d->relay));
 }
 
 uint64_t
 hub_db_drop_document(struct hub_db *h, uint64_t relay, uint64_t seq)
 {
-    sqlite3_stmt *s = bind_document(h, DOCUMENT_SIZE, relay, seq);
     struct problem why = {""};
     uint64_t size = 0;
-    bool row = false;
 
     begin_transaction(h, true);
-    if (db_step(&h->db, s, &row, "look at a document", &why))
+    if (!h->has_failed &&
+        db_find(&h->db, NULL, &why, NULL,
+                "DELETE FROM documents WHERE relay=? AND seq=? RETURNING size",
+                DB_VALUES(relay, seq), DB_INTO(&size)))
         hub_db_fail(h, &why);
-    else if (row)
-        size = column_number(s, 0);
-    sqlite3_reset(s);
-    bind_document(h, END_DOCUMENT, relay, seq);
-    run_statement(h, END_DOCUMENT);
     return size;
 }
 
 bool
 hub_db_forget_documents(struct hub_db *h, uint64_t relay)
 {
-    sqlite3_stmt *s =
-        bind_document(h, OLDEST_DOCUMENTS, relay, FORGET_DOCUMENTS);
     struct problem why = {""};
-    uint64_t seqs[FORGET_DOCUMENTS], bytes = 0;
-    size_t n = 0;
-    bool row = true;
+    struct db_rows rows = DB_SELECT(
+        &h->db, "look at a document", &why,
+        "SELECT seq, size FROM documents WHERE relay=? ORDER BY seq", relay);
+    uint64_t last = 0, size, bytes = 0;
+    bool is_more = true;
 
-    while (row && bytes < FORGET_BYTES && n < FORGET_DOCUMENTS) {
-        if (db_step(&h->db, s, &row, "look at a document", &why)) {
-            hub_db_fail(h, &why);
-            break;
-        }
-        if (row) {
-            seqs[n++] = column_number(s, 0);
-            bytes += column_number(s, 1);
-        }
+    for (int n = 0; is_more && bytes < FORGET_BYTES && n < FORGET_DOCUMENTS;
+         n++) {
+        is_more = DB_NEXT(&rows, &last, &size);
+        bytes += is_more ? size : 0;
     }
-    sqlite3_reset(s);
-    for (size_t i = 0; i < n; i++)
-        hub_db_drop_document(h, relay, seqs[i]);
-    return row || h->has_failed;
+    if (db_rows_end(&rows))
+        hub_db_fail(h, &why);
+    if (last > 0)
+        write_row(h, "DELETE FROM documents WHERE relay=? AND seq<=?",
+                  DB_VALUES(relay, last));
+    return is_more || h->has_failed;
 }
 
 enum status
@@ -901,20 +677,17 @@ hub_db_read_document(struct hub_db *h, uint64_t relay, uint64_t seq,
                      struct buf *to, char type[DOCUMENT_TYPE_MAX + 1],
                      struct problem *why)
 {
-    sqlite3_stmt *s = bind_document(h, READ_DOCUMENT, relay, seq);
-    bool row = false;
-    enum status rc = db_step(&h->db, s, &row, "read a document", why);
+    bool is_there;
+    enum status rc =
+        db_find(&h->db, "read a document", why, &is_there,
+                "SELECT type, body FROM documents WHERE relay=? AND seq=?",
+                DB_VALUES(relay, seq),
+                DB_INTO((char(*)[DOCUMENT_TYPE_MAX + 1]) type, to));
 
-    if (!rc && !row)
+    if (!rc && !is_there)
         rc = problem(why, STATUS_NOT_FOUND, "no such document");
-    if (!rc) {
-        snprintf(type, DOCUMENT_TYPE_MAX + 1, "%.*s",
-                 SLICE_ARG(db_column(s, 0)));
-        buf_add_slice(to, db_column(s, 1));
-        if (to->failed)
-            rc = problem_memory(why);
-    }
-    sqlite3_reset(s);
+    if (!rc && to->failed)
+        rc = problem_memory(why);
     return rc;
 }
 
@@ -922,17 +695,15 @@ enum status
 hub_db_find_document(struct hub_db *h, uint64_t relay, struct slice key,
                      struct digest *digest, bool *found, struct problem *why)
 {
-    sqlite3_stmt *s = h->db.statements[FIND_DOCUMENT];
-    enum status rc;
+    struct db_rows rows = DB_SELECT(
+        &h->db, "look for a document", why,
+        "SELECT digest FROM documents WHERE relay=? AND key=?", relay, key);
+    struct slice bytes;
 
-    bind_number(s, 1, relay);
-    db_bind_text(s, 2, key);
-    *found = false;
-    rc = db_step(&h->db, s, found, "look for a document", why);
-    if (!rc && *found)
-        rc = column_digest(s, 0, digest, why);
-    db_reset(s);
-    return rc;
+    *found = DB_NEXT(&rows, &bytes);
+    if (*found)
+        rows.rc = take_digest(bytes, digest, why);
+    return db_rows_end(&rows);
 }
 
 /* The end of a turn */
@@ -1005,10 +776,9 @@ hub_db_commit(struct hub_db *h, struct problem *why)
 void
 hub_db_clear(struct hub_db *h)
 {
-    begin_transaction(h, true);
-    run_statement(h, CLEAR_SUBSCRIPTIONS);
-    run_statement(h, CLEAR_CURSORS);
-    run_statement(h, CLEAR_REQUESTS);
+    write_row(h, "DELETE FROM subscriptions WHERE 1", DB_VALUES());
+    write_row(h, "DELETE FROM cursors WHERE 1", DB_VALUES());
+    write_row(h, "DELETE FROM requests WHERE 1", DB_VALUES());
 }
 
 /* Rows that are older than memory */

@@ -7,6 +7,7 @@
 #include "broker/hub/hub_db.h"
 #include "broker/log/journal.h"
 #include "broker/log/log.h"
+#include "proto/memory.h"
 
 struct hub_holder {
     struct hub_holder_options options;
@@ -148,11 +149,9 @@ enum status
 hub_holder_open(struct hub_holder **holder,
                 const struct hub_holder_options *options, struct problem *why)
 {
-    struct hub_holder *h = calloc(1, sizeof(*h));
+    struct hub_holder *h = memory_new(1, sizeof(*h));
     enum status rc;
 
-    if (!h)
-        return problem_memory(why);
     h->options = *options;
     pthread_rwlock_init(&h->lock, NULL);
     rc = options->open_streams

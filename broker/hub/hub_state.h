@@ -35,7 +35,7 @@ struct hub {
     struct hub_db *db;
     struct ownership_right right; /* of a cluster; else all NULL */
     struct list topics;
-    void *topic_tree; /* topic.c: topics of sets, by kind and set */
+    struct map topics_of_sets; /* topic.c: by kind and set */
     unsigned n_framework_topics;
     struct framework *framework; /* framework.c */
     struct list relays;

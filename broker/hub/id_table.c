@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "proto/memory.h"
+
 /* Returns the first slot whose id is not less. */
 static size_t
 slot_from(const struct id_table *ids, uint64_t id)
@@ -37,7 +39,7 @@ id_table_add(struct id_table *ids, uint64_t id, void *thing)
     if (ids->n_slots == ids->capacity) {
         size_t capacity = ids->capacity ? 2 * ids->capacity : 4;
         struct id_slot *slots =
-            realloc(ids->slots, capacity * sizeof(*ids->slots));
+            memory_grow(ids->slots, capacity, sizeof(*ids->slots));
 
         if (!slots)
             return STATUS_MEMORY;

@@ -3,6 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/http/websub.h"
+#include "proto/memory.h"
+
+/* Room for the host of a callback (websub_host). */
+#define CALLBACK_HOST_MAX (WEBSUB_URL_MAX + 64)
+
 struct name_count {
     struct map_node node;
     unsigned n;
@@ -40,9 +46,7 @@ name_count_add(struct map *counts, struct slice name)
     struct name_count *count = find_count(counts, name, hash);
 
     if (!count) {
-        count = calloc(1, sizeof(*count) + name.size);
-        if (!count)
-            return NULL;
+        count = memory_new(1, sizeof(*count) + name.size);
         count->size = name.size;
         if (name.size > 0)
             memcpy(count->name, name.data, name.size);
@@ -50,6 +54,32 @@ name_count_add(struct map *counts, struct slice name)
     }
     count->n++;
     return count;
+}
+
+static struct slice
+host_of(char to[CALLBACK_HOST_MAX], struct slice callback)
+{
+    struct buf host;
+
+    buf_init_fixed(&host, to, CALLBACK_HOST_MAX);
+    websub_host(&host, callback);
+    return buf_slice(&host);
+}
+
+unsigned
+host_count_of(struct map *counts, struct slice callback)
+{
+    char host[CALLBACK_HOST_MAX];
+
+    return name_count_of(counts, host_of(host, callback));
+}
+
+struct name_count *
+host_count_add(struct map *counts, struct slice callback)
+{
+    char host[CALLBACK_HOST_MAX];
+
+    return name_count_add(counts, host_of(host, callback));
 }
 
 void

@@ -8,19 +8,19 @@
 #define BROKER_HUB_NAME_COUNT_H
 
 #include "base/map.h"
-#include "proto/http/websub.h"
 #include "proto/slice.h"
-
-/* Room for the host of a callback (websub_host). */
-#define CALLBACK_HOST_MAX (WEBSUB_URL_MAX + 64)
 
 struct name_count;
 
 /* How many have that name. */
 unsigned name_count_of(struct map *counts, struct slice name);
 
-/* Counts one more; NULL: no memory. */
+/* Counts one more. */
 struct name_count *name_count_add(struct map *counts, struct slice name);
+
+/* The same, where the name is the host of a callback. */
+unsigned host_count_of(struct map *counts, struct slice callback);
+struct name_count *host_count_add(struct map *counts, struct slice callback);
 
 /* Counts one less. NULL is allowed. */
 void name_count_take(struct map *counts, struct name_count *count);

@@ -69,8 +69,8 @@ read_lines(const char *path, const char *wanted, char **found,
             continue;
         }
         websub_comparable(&comparable, slice_of(url));
-        if (!strcmp(comparable.text, wanted) && !(*found = strdup(token_path)))
-            rc = problem_memory(&inner);
+        if (!strcmp(comparable.text, wanted))
+            *found = slice_dup(slice_of(token_path));
     }
     if (rc)
         problem(why, rc, "%s:%u: %s", path, n, inner.text);
@@ -95,6 +95,7 @@ peer_tokens_header(const char *path, const char *url)
     struct problem why = {.text = ""};
     struct token token;
     struct websub_comparable wanted;
+    char line[sizeof("Authorization: Bearer ") + sizeof(token.text)];
     char *found = NULL, *header = NULL;
     enum status rc;
 
@@ -104,10 +105,10 @@ peer_tokens_header(const char *path, const char *url)
     rc = read_lines(path, wanted.text, &found, &why);
     if (!rc && found)
         rc = token_file_read(found, true, &token, &why);
-    if (!rc && found &&
-        asprintf(&header, "Authorization: Bearer %s", token.text) < 0) {
-        header = NULL;
-        rc = problem_memory(&why);
+    if (!rc && found) {
+        snprintf(line, sizeof(line), "Authorization: Bearer %s", token.text);
+        header = slice_dup(slice_of(line));
+        explicit_bzero(line, sizeof(line));
     }
     if (rc)
         diag(DIAG_WARNING, "hub", "no token for %s: %s", url, why.text);

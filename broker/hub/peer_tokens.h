@@ -19,7 +19,7 @@
 #include "proto/problem.h"
 
 /* Checks the file `path` and the token files that it names. STATUS_IO,
- * STATUS_INVALID, STATUS_MEMORY: `why` names file and line. */
+ * STATUS_INVALID: `why` names file and line. */
 MUST_CHECK enum status peer_tokens_check(const char *path, struct problem *why);
 
 /* Returns "Authorization: Bearer TOKEN" for a request to `url`; NULL: `path` is

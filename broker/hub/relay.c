@@ -6,18 +6,19 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "base/suggest.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"
 #include "broker/net/response.h"
+#include "broker/sets/alteration.h"
+#include "broker/sets/json_members.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/upstream_topics.h"
 #include "proto/datetime.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/json_parse.h"
 
 /* With each new document at most so many old ones go: more than one, so that
  * lower limits take effect soon after a start. */
@@ -37,8 +38,6 @@ struct relaying {
 static void
 relay_free(struct relay *relay)
 {
-    if (!relay)
-        return;
     upstream_release(relay->claim);
     free(relay->topic_url);
     free(relay->hub_url);
@@ -61,10 +60,8 @@ hub_url_of(const struct hub *hub, struct slice given)
 static struct relay *
 relay_new(struct hub *hub, const struct relay_wish *wish)
 {
-    struct relay *relay = calloc(1, sizeof(*relay));
+    struct relay *relay = memory_new(1, sizeof(*relay));
 
-    if (!relay)
-        return NULL;
     list_init(&relay->node);
     list_init(&relay->changed);
     relay->hub = hub;
@@ -72,10 +69,6 @@ relay_new(struct hub *hub, const struct relay_wish *wish)
     relay->topic_url = slice_dup(wish->topic);
     relay->hub_url = hub_url_of(hub, wish->hub_url);
     relay->comparable = websub_comparable_dup(wish->topic);
-    if (!relay->topic_url || !relay->hub_url || !relay->comparable) {
-        relay_free(relay);
-        return NULL;
-    }
     return relay;
 }
 
@@ -110,8 +103,6 @@ on_row(const struct relay_record *row, void *user, struct problem *why)
                        row->id);
     relay =
         relay_new(hub, &(struct relay_wish){row->name, row->topic, row->hub});
-    if (!relay)
-        return problem_memory(why);
     relay->id = row->id;
     memcpy(relay->epoch, row->epoch.data, EPOCH_SIZE);
     relay->state = RELAY_KEPT;
@@ -138,12 +129,11 @@ static void
 on_rests(struct alarm *alarm)
 {
     struct relaying *all = list_entry(alarm, struct relaying, alarm);
-    struct list *node, *after;
+    struct list *after;
+    struct relay *relay;
     bool more = false;
 
-    list_foreach (node, after, &all->gone) {
-        struct relay *relay = list_entry(node, struct relay, node);
-
+    list_each (relay, after, &all->gone, node) {
         if (relay->id != 0 && !delete_rests(relay))
             relay->id = 0;
         more |= relay->id != 0;
@@ -228,11 +218,9 @@ note_change(struct relay *relay)
 enum status
 relay_load(struct hub *hub, struct problem *why)
 {
-    struct relaying *all = calloc(1, sizeof(*all));
+    struct relaying *all = memory_new(1, sizeof(*all));
     enum status rc;
 
-    if (!all)
-        return problem_memory(why);
     hub->relaying = all;
     all->hub = hub;
     all->alarm.ring = on_rests;
@@ -283,12 +271,11 @@ static struct relay *
 find_any(struct hub *hub, struct slice name, size_t *n)
 {
     struct relay *found = NULL;
-    struct list *node, *after;
+    struct list *after;
+    struct relay *relay;
 
     *n = 0;
-    list_foreach (node, after, &hub->relays) {
-        struct relay *relay = list_entry(node, struct relay, node);
-
+    list_each (relay, after, &hub->relays, node) {
         ++*n;
         if (slice_is(name, relay->name))
             found = relay;
@@ -310,13 +297,12 @@ relay_of_topic(struct hub *hub, struct slice url)
 {
     struct websub_comparable comparable;
     struct relay *found = NULL;
-    struct list *node, *after;
+    struct list *after;
+    struct relay *relay;
 
     websub_comparable(&comparable, url);
 
-    list_foreach (node, after, &hub->relays) {
-        struct relay *relay = list_entry(node, struct relay, node);
-
+    list_each (relay, after, &hub->relays, node) {
         if (is_findable(relay) && !strcmp(comparable.text, relay->comparable))
             found = relay;
     }
@@ -353,21 +339,16 @@ static enum status
 change_hub_url(struct relay *relay, const struct relay_wish *wish,
                struct problem *why)
 {
-    char *new_hub_url;
-
     if (!websub_is_same(wish->topic, slice_of(relay->topic_url)))
         return problem(why, STATUS_RUNNING,
                        "the relay %s has another topic, \"%s\": a topic is a "
                        "log of its own, so remove the relay first",
                        relay->name,
                        problem_quote(slice_of(relay->topic_url)).text);
-    new_hub_url = hub_url_of(relay->hub, wish->hub_url);
-    if (!new_hub_url)
-        return problem_memory(why);
     note_change(relay);
     hub_db_set_relay_hub(relay->hub->db, relay->id, wish->hub_url);
     free(relay->new_hub_url);
-    relay->new_hub_url = new_hub_url;
+    relay->new_hub_url = hub_url_of(relay->hub, wish->hub_url);
     return STATUS_OK;
 }
 
@@ -391,8 +372,6 @@ relay_make(struct hub *hub, const struct relay_wish *wish, struct relay **relay,
                        "%d at most",
                        RELAYS_MAX);
     *relay = relay_new(hub, wish);
-    if (!*relay)
-        return problem_memory(why);
     rc = create_relay(*relay, wish->hub_url, why);
     if (rc) {
         relay_free(*relay);
@@ -578,11 +557,10 @@ void
 relay_measure(struct hub *hub)
 {
     int64_t n[RELAYS_LEAVING + 1] = {0}, n_kept = 0, bytes = 0;
-    struct list *node, *after;
+    struct list *after;
+    const struct relay *relay;
 
-    list_foreach (node, after, &hub->relays) {
-        const struct relay *relay = list_entry(node, struct relay, node);
-
+    list_each (relay, after, &hub->relays, node) {
         n[state_of(relay)]++;
         n_kept += (int64_t)(relay->kept.last - relay->kept.earliest);
         bytes += (int64_t)relay->kept.bytes;
@@ -608,75 +586,38 @@ enum member { MEMBER_TOPIC, MEMBER_HUB, MEMBERS };
 
 static const char *const members[MEMBERS] = {"topic", "hub"};
 
-struct relay_json {
-    bool is_begun;
-    enum member member;
-    bool is_given[MEMBERS];
-    struct buf urls[MEMBERS];
-};
-
 static enum status
-take_member(struct relay_json *r, struct slice name, struct problem *why)
-{
-    struct suggestion meant;
-
-    for (enum member m = 0; m < MEMBERS; m++) {
-        if (!slice_is(name, members[m]))
-            continue;
-        if (r->is_given[m])
-            return problem(why, STATUS_INVALID, "%s: is there twice",
-                           members[m]);
-        r->is_given[m] = true;
-        r->member = m;
-        return STATUS_OK;
-    }
-    suggest_begin(&meant, name);
-    for (enum member m = 0; m < MEMBERS; m++)
-        suggest_consider(&meant, members[m]);
-    return problem(why, STATUS_INVALID, "\"%s\" is no setting of a relay%s%s%s",
-                   problem_quote(name).text, meant.nearest ? "; is \"" : "",
-                   meant.nearest ? meant.nearest : "",
-                   meant.nearest ? "\" meant?" : "");
-}
-
-static enum status
-on_event(void *user, enum json_event event, struct slice text,
+take_url(void *user, size_t i, enum json_event event, struct slice text,
          struct problem *why)
 {
-    struct relay_json *r = user;
+    struct buf *urls = user;
 
-    if (!r->is_begun) {
-        r->is_begun = true;
-        if (event == JSON_OBJECT)
-            return STATUS_OK;
-        return problem(why, STATUS_INVALID,
-                       "a relay is a JSON object, such as "
-                       "{\"topic\":\"https://...\"}");
-    }
-    if (event == JSON_OBJECT_END)
-        return STATUS_OK; /* the only one: an object is no value */
-    if (event == JSON_KEY)
-        return take_member(r, text, why);
     if (event != JSON_STRING)
-        return problem(why, STATUS_INVALID, "%s: is a string",
-                       members[r->member]);
-    buf_add_slice(&r->urls[r->member], text);
+        return problem(why, STATUS_INVALID, "%s: is a string", members[i]);
+    buf_add_slice(&urls[i], text);
     /* Well-formed, but not acceptable. */
-    return websub_check_url(text, members[r->member], why) ? STATUS_INVALID
-                                                           : STATUS_OK;
+    return websub_check_url(text, members[i], why) ? STATUS_INVALID : STATUS_OK;
 }
+
+static const struct json_members relay_members = {
+    .form = "a relay is a JSON object, such as {\"topic\":\"https://...\"}",
+    .what = "setting of a relay",
+    .rows = members,
+    .n = MEMBERS,
+    .row_size = sizeof(members[0]),
+    .take = take_url,
+};
 
 /* Refuses our own topics: they need no relay. */
 static enum status
-check_topic(const struct relay_json *r, const char *public_url,
-            struct problem *why)
+check_topic(struct slice topic, const char *public_url, struct problem *why)
 {
-    if (!r->is_given[MEMBER_TOPIC])
+    if (topic.size == 0)
         return problem(why, STATUS_INVALID, "topic: is missing");
-    if (peers_is_ours(buf_slice(&r->urls[MEMBER_TOPIC]), public_url))
+    if (peers_is_ours(topic, public_url))
         return problem(why, STATUS_INVALID,
                        "topic: \"%s\" is of this broker itself",
-                       problem_quote(buf_slice(&r->urls[MEMBER_TOPIC])).text);
+                       problem_quote(topic).text);
     return STATUS_OK;
 }
 
@@ -727,43 +668,35 @@ relay_put(struct command *command)
 {
     struct hub *hub = command->hub;
     struct problem *why = &command->why;
-    struct relay_json r = {.is_begun = false};
+    struct buf urls[MEMBERS];
     struct relay *relay = NULL;
     bool is_new = false;
-    enum status rc = STATUS_OK;
+    unsigned named = 0;
+    enum status rc = name_check("relay", slice_of(command->name), why);
 
     for (enum member m = 0; m < MEMBERS; m++)
-        buf_init(&r.urls[m], WEBSUB_URL_MAX);
-    if (!set_name_is_valid(slice_of(command->name)))
-        rc = problem(why, STATUS_NOT_FOUND,
-                     "no relay can be called \"%s\": a name is 1 to 64 of a-z "
-                     "0-9 . _ - and begins with a letter or digit",
-                     problem_quote(slice_of(command->name)).text);
+        buf_init(&urls[m], WEBSUB_URL_MAX);
     if (!rc)
-        rc = json_parse_text(buf_slice(&command->body), on_event, &r, why);
+        rc = json_members_read(&relay_members, buf_slice(&command->body), urls,
+                               &named, why);
     if (!rc)
-        rc = r.urls[MEMBER_TOPIC].failed || r.urls[MEMBER_HUB].failed
-                 ? problem_memory(why)
-                 : check_topic(&r, registry_public_url(hub->registry), why);
+        rc = check_topic(buf_slice(&urls[MEMBER_TOPIC]),
+                         registry_public_url(hub->registry), why);
     if (!rc)
         rc = relay_make(hub,
                         &(struct relay_wish){
                             slice_of(command->name),
-                            buf_slice(&r.urls[MEMBER_TOPIC]),
-                            buf_slice(&r.urls[MEMBER_HUB]),
+                            buf_slice(&urls[MEMBER_TOPIC]),
+                            buf_slice(&urls[MEMBER_HUB]),
                         },
                         &relay, &is_new, why);
-    if (rc) {
-        command_end(command, rc, 0);
-    } else {
+    if (!rc) {
         write_relay(&command->text, relay);
         BUF_ADD(&command->text, "\n");
-        if (command->text.failed)
-            rc = problem_memory(why);
-        command_end(command, rc, is_new ? 201 : 200);
     }
+    command_end(command, rc, is_new ? 201 : 200);
     for (enum member m = 0; m < MEMBERS; m++)
-        buf_fini(&r.urls[m]);
+        buf_fini(&urls[m]);
 }
 
 void
@@ -782,11 +715,10 @@ void
 relay_list(struct command *command)
 {
     const char *before = "{\"relays\":[";
-    struct list *node, *after;
+    struct list *after;
+    const struct relay *relay;
 
-    list_foreach (node, after, &command->hub->relays) {
-        const struct relay *relay = list_entry(node, struct relay, node);
-
+    list_each (relay, after, &command->hub->relays, node) {
         if (relay->state == RELAY_NEW)
             continue;
         buf_add_text(&command->text, before);

@@ -9,6 +9,7 @@
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/name_count.h"
+#include "proto/memory.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
  * set meanwhile. */
@@ -25,33 +26,13 @@ struct subscriptions {
 struct subscriptions *
 subscriptions_new(void)
 {
-    return calloc(1, sizeof(struct subscriptions));
+    return memory_new(1, sizeof(struct subscriptions));
 }
 
 size_t
 subscriptions_count(const struct hub *hub)
 {
     return hub->subscriptions->by_id.n;
-}
-
-/* The host of a callback; the caller ends `to`. */
-static struct slice
-host_of(struct buf *to, struct slice callback)
-{
-    buf_init(to, CALLBACK_HOST_MAX);
-    websub_host(to, callback);
-    return buf_slice(to);
-}
-
-static unsigned
-count_of_host(const struct hub *hub, struct slice callback)
-{
-    struct buf host;
-    unsigned n =
-        name_count_of(&hub->subscriptions->hosts, host_of(&host, callback));
-
-    buf_fini(&host);
-    return n;
 }
 
 enum status
@@ -61,7 +42,7 @@ subscriptions_check_room(const struct hub *hub, struct slice callback,
     uint64_t max = hub->config->hub_subscriptions;
     uint64_t of_host = hub->config->hub_host_subscriptions;
 
-    if (count_of_host(hub, callback) >= of_host)
+    if (host_count_of(&hub->subscriptions->hosts, callback) >= of_host)
         return problem(why, STATUS_LIMITED,
                        "there are %" PRIu64 " subscriptions with callbacks of "
                        "this host, the most that one host may have "
@@ -73,20 +54,6 @@ subscriptions_check_room(const struct hub *hub, struct slice callback,
                        "there may be (--hub-subscriptions)",
                        max);
     return STATUS_OK;
-}
-
-/* Counts a subscription for the host of its callback. */
-static enum status
-count_host(struct subscription *s, struct problem *why)
-{
-    struct buf host;
-
-    if (s->kind != SUBSCRIPTION_CALLBACK)
-        return STATUS_OK;
-    s->of_host = name_count_add(&s->hub->subscriptions->hosts,
-                                host_of(&host, slice_of(s->callback)));
-    buf_fini(&host);
-    return s->of_host ? STATUS_OK : problem_memory(why);
 }
 
 struct subscription *
@@ -139,14 +106,12 @@ make_filter(struct hub *hub, const struct terms *terms,
     *class = NULL;
     if (!terms->filter)
         return STATUS_OK;
-    filter = malloc(sizeof(*filter)); /* too large for a thread's stack */
-    if (!filter)
-        return problem_memory(why);
+    filter = memory_room(sizeof(*filter)); /* too large for a thread's stack */
     rc = filter_read(filter, slice_of(terms->filter), why);
     client = client_of(clients, &(struct client_key){.kind = CLIENT_IS_HUB});
     if (!rc)
-        rc = filters_enter_anyhow(registry_filters(hub->registry), filter,
-                                  client, class, why);
+        *class = filters_enter_anyhow(registry_filters(hub->registry), filter,
+                                      client);
     client_unref(client);
     free(filter);
     return rc;
@@ -211,12 +176,10 @@ make_subscription(struct hub *hub, struct topic *topic,
                   struct hub_record *record, struct subscription **made,
                   struct problem *why)
 {
-    struct subscription *s = calloc(1, sizeof(*s));
+    struct subscription *s = memory_new(1, sizeof(*s));
     struct effect effect;
     enum status rc;
 
-    if (!s)
-        return problem_memory(why);
     s->hub = hub;
     s->id = record->id;
     s->kind = record->kind;
@@ -230,14 +193,12 @@ make_subscription(struct hub *hub, struct topic *topic,
     list_init(&s->busy);
     list_init(&s->moved);
     s->callback = slice_dup(record->callback);
-    rc = s->callback ? STATUS_OK : problem_memory(why);
-    if (!rc)
-        rc = callback_table_enter(&hub->subscriptions->pairs, &s->pair, topic,
-                                  record->callback, why);
-    if (!rc)
-        rc = count_host(s, why);
-    if (!rc)
-        rc = make_effect(hub, &record->terms, &effect, why);
+    callback_table_enter(&hub->subscriptions->pairs, &s->pair, topic,
+                         record->callback);
+    if (s->kind == SUBSCRIPTION_CALLBACK)
+        s->of_host =
+            host_count_add(&hub->subscriptions->hosts, record->callback);
+    rc = make_effect(hub, &record->terms, &effect, why);
     if (!rc) {
         put_into_effect(s, &record->terms, &effect);
         if (id_table_add(&topic->subscriptions_by_id, s->id, s) ||
@@ -463,9 +424,8 @@ subscription_end(struct subscription *s, enum subscription_end how)
 
         buf_init(&url, 2 * WEBSUB_URL_MAX);
         topic_write_url(&url, topic);
-        if (!url.failed)
-            denial_send(hub, slice_of(s->callback), &s->terms, buf_slice(&url),
-                        reason);
+        denial_send(hub, slice_of(s->callback), &s->terms, buf_slice(&url),
+                    reason);
         buf_fini(&url);
     }
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));

@@ -121,11 +121,11 @@ lag_of_topic(const struct topic *topic)
 void
 report_measure(struct hub *hub)
 {
-    struct list *node, *behind;
+    struct list *behind;
+    const struct topic *topic;
     uint64_t most = 0, most_of_relays = 0;
 
-    list_foreach (node, behind, &hub->topics) {
-        const struct topic *topic = list_entry(node, struct topic, node);
+    list_each (topic, behind, &hub->topics, node) {
         uint64_t lag = lag_of_topic(topic);
 
         most = more_of(most, lag);

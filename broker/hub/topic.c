@@ -1,6 +1,5 @@
 #include "broker/hub/topic.h"
 
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,41 +11,43 @@
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 #include "proto/uri.h"
 
 /* Existing topics */
 
-static int
-compare_topics(const void *a, const void *b)
+/* A set's address is no stranger's choice, and no set begins within 16 bytes of
+ * another one. */
+static uint64_t
+hash_of(enum topic_kind kind, const struct set *set)
 {
-    const struct topic *x = a, *y = b;
-
-    if (x->set != y->set)
-        return (uintptr_t)x->set < (uintptr_t)y->set ? -1 : 1;
-    return (int)x->kind - (int)y->kind;
+    return (uintptr_t)set / 16 + kind;
 }
 
 struct topic *
 topic_look(struct hub *hub, enum topic_kind kind, const struct set *set)
 {
-    struct topic key = {.kind = kind, .set = (struct set *)(uintptr_t)set};
-    void *found = tfind(&key, &hub->topic_tree, compare_topics);
+    struct map_node *node = map_find(&hub->topics_of_sets, hash_of(kind, set));
 
-    return found ? *(struct topic **)found : NULL;
+    for (; node; node = map_same(node)) {
+        struct topic *topic = map_entry(node, struct topic, of_set);
+
+        if (topic->kind == kind && topic->set == set)
+            return topic;
+    }
+    return NULL;
 }
 
 static struct topic *
 make_topic(struct hub *hub, enum topic_kind kind, const char *epoch)
 {
-    struct topic *topic = calloc(1, sizeof(*topic));
+    struct topic *topic = memory_new(1, sizeof(*topic));
 
-    if (!topic)
-        return NULL;
     topic->hub = hub;
     topic->kind = kind;
     memcpy(topic->epoch, epoch, sizeof(topic->epoch));
     watched_channel_init(&topic->news, &hub->readers);
-    list_init(&topic->node);
+    list_append(&hub->topics, &topic->node);
     list_init(&topic->subscriptions);
     list_init(&topic->busy);
     return topic;
@@ -60,23 +61,12 @@ log_of(enum topic_kind kind, const struct set *set)
                                    : set->log;
 }
 
-static enum status
-enter_topic(struct topic *topic, struct problem *why)
-{
-    if (!tsearch(topic, &topic->hub->topic_tree, compare_topics))
-        return problem_memory(why);
-    list_append(&topic->hub->topics, &topic->node);
-    topic->hub->n_framework_topics += topic->kind == TOPIC_FRAMEWORK;
-    return STATUS_OK;
-}
-
 enum status
 topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
              struct topic **result, struct problem *why)
 {
     struct topic *topic = topic_look(hub, kind, set);
     struct head head, head_of_set;
-    enum status rc;
 
     *result = topic;
     if (!log_head(set->log, &head_of_set))
@@ -85,14 +75,9 @@ topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
         return STATUS_OK;
     log_head(log_of(kind, set), &head);
     topic = make_topic(hub, kind, head.epoch);
-    if (!topic)
-        return problem_memory(why);
     topic->set = set;
-    rc = enter_topic(topic, why);
-    if (rc) {
-        free(topic);
-        return rc;
-    }
+    map_add(&hub->topics_of_sets, &topic->of_set, hash_of(kind, set));
+    hub->n_framework_topics += kind == TOPIC_FRAMEWORK;
     *result = topic;
     return STATUS_OK;
 }
@@ -104,21 +89,14 @@ topic_listen(struct topic *topic)
         watched_listen(&topic->news.watched, topic->set->log);
 }
 
-enum status
-topic_of_relay(struct hub *hub, struct relay *relay, struct topic **result,
-               struct problem *why)
+struct topic *
+topic_of_relay(struct hub *hub, struct relay *relay)
 {
     if (!relay->topic) {
-        struct topic *topic = make_topic(hub, TOPIC_RELAY, relay->epoch);
-
-        if (!topic)
-            return problem_memory(why);
-        topic->relay = relay;
-        relay->topic = topic;
-        list_append(&hub->topics, &topic->node);
+        relay->topic = make_topic(hub, TOPIC_RELAY, relay->epoch);
+        relay->topic->relay = relay;
     }
-    *result = relay->topic;
-    return STATUS_OK;
+    return relay->topic;
 }
 
 void
@@ -131,7 +109,7 @@ topic_release(struct topic *topic)
     if (topic->kind == TOPIC_RELAY)
         topic->relay->topic = NULL;
     if (topic->set)
-        tdelete(topic, &topic->hub->topic_tree, compare_topics);
+        map_remove(&topic->hub->topics_of_sets, &topic->of_set);
     list_remove(&topic->node);
     id_table_fini(&topic->subscriptions_by_id);
     id_table_fini(&topic->verifications_by_id);
@@ -233,10 +211,8 @@ topic_find(struct hub *hub, struct slice url, const struct principal *principal,
 {
     struct relay *relay = relay_of_topic(hub, url);
 
-    *topic = NULL;
-    if (relay)
-        return topic_of_relay(hub, relay, topic, why);
-    return find_own(hub, url, principal, topic, why);
+    *topic = relay ? topic_of_relay(hub, relay) : NULL;
+    return relay ? STATUS_OK : find_own(hub, url, principal, topic, why);
 }
 
 /* URLs */

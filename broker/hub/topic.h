@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "broker/access/principal.h"
 #include "broker/hub/id_table.h"
 #include "broker/readers/reader.h"
@@ -42,6 +43,7 @@ struct topic {
     struct set *set;     /* of TOPIC_CHANGES and _FRAMEWORK */
     struct relay *relay; /* of TOPIC_RELAY */
     char epoch[EPOCH_SIZE + 1];
+    struct map_node of_set; /* hub->topics_of_sets, unless it is a relay's */
 
     struct watched_channel news; /* watched: the set's log, of TOPIC_CHANGES */
 
@@ -70,9 +72,7 @@ MUST_CHECK enum status topic_find(struct hub *hub, struct slice url,
 MUST_CHECK enum status topic_of_set(struct hub *hub, enum topic_kind kind,
                                     struct set *set, struct topic **topic,
                                     struct problem *why);
-MUST_CHECK enum status topic_of_relay(struct hub *hub, struct relay *relay,
-                                      struct topic **topic,
-                                      struct problem *why);
+struct topic *topic_of_relay(struct hub *hub, struct relay *relay);
 
 /* Frees the topic if it has neither subscriptions nor requests. */
 void topic_release(struct topic *topic);

@@ -33,6 +33,7 @@
 #include "broker/hub/hub_state.h"
 #include "broker/hub/name_count.h"
 #include "broker/sets/peers.h"
+#include "proto/memory.h"
 
 /* Two encoded URLs and some parameters. */
 #define VERIFICATION_URL_MAX (8 * WEBSUB_URL_MAX)
@@ -80,12 +81,8 @@ enter_verification(struct hub *hub, struct topic *topic,
                    struct problem *why)
 {
     struct verifications *all = hub->verifications;
-    struct verification *r = calloc(1, sizeof(*r));
-    struct buf host;
-    enum status rc;
+    struct verification *r = memory_new(1, sizeof(*r));
 
-    if (!r)
-        return problem_memory(why);
     r->hub = hub;
     r->id = record->id;
     r->mode = record->mode;
@@ -96,23 +93,16 @@ enter_verification(struct hub *hub, struct topic *topic,
     topic->n_holds++;
     list_init(&r->turn);
     buf_init(&r->url, VERIFICATION_URL_MAX);
-    buf_init(&host, CALLBACK_HOST_MAX);
-    websub_host(&host, record->callback);
     snprintf(r->from, sizeof(r->from), "%.*s", SLICE_ARG(record->from));
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
-    r->of_host = name_count_add(&all->hosts, buf_slice(&host));
+    r->of_host = host_count_add(&all->hosts, record->callback);
     r->of_from = name_count_add(&all->froms, slice_of(r->from));
-    rc = callback_table_enter(&all->pairs, &r->pair, topic, record->callback,
-                              why);
-    if (!rc && (host.failed || !r->topic_url || !r->callback || !r->of_host ||
-                !r->of_from || id_table_add(&all->by_id, r->id, r) ||
-                id_table_add(&topic->verifications_by_id, r->id, r)))
-        rc = problem_memory(why);
-    buf_fini(&host);
-    if (rc) {
+    callback_table_enter(&all->pairs, &r->pair, topic, record->callback);
+    if (id_table_add(&all->by_id, r->id, r) ||
+        id_table_add(&topic->verifications_by_id, r->id, r)) {
         forget_verification(r);
-        return rc;
+        return problem_memory(why);
     }
     terms_move(&r->terms, &record->terms);
     *made = r;
@@ -341,7 +331,7 @@ ask_callback(struct verification *r)
                             (uint64_t)(r->terms.lease_us / 1000000));
     buf_add(&r->url, "", 1);
     if (r->url.failed) {
-        fail_verification(r, NO_MEMORY);
+        fail_verification(r, "its URL is too long");
         return;
     }
     r->call = (struct call){
@@ -434,13 +424,8 @@ static enum status
 check_room(struct hub *hub, struct command *command, struct problem *why)
 {
     struct verifications *all = hub->verifications;
-    struct buf host;
-    unsigned of_host;
+    unsigned of_host = host_count_of(&all->hosts, command->request.callback);
 
-    buf_init(&host, CALLBACK_HOST_MAX);
-    websub_host(&host, command->request.callback);
-    of_host = name_count_of(&all->hosts, buf_slice(&host));
-    buf_fini(&host);
     command->http = 429;
     if (of_host >= VERIFICATIONS_PER_HOST)
         return problem(why, STATUS_BUSY,
@@ -497,11 +482,8 @@ make_terms(struct hub *hub, const struct command *command,
     terms->is_simple = command->is_simple;
     terms->is_local =
         command->is_local && websub_is_loopback(command->request.callback);
-    if (filter.size > 0) {
+    if (filter.size > 0)
         terms->filter = slice_dup(filter);
-        if (!terms->filter)
-            return problem_memory(why);
-    }
     if (by && owner_init(&terms->owner, slice_of(by->name),
                          atomic_load(&by->ends_us)))
         return problem_memory(why);
@@ -608,10 +590,7 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
     buf_add_slice(&url, command->request.topic);
     if (command->is_simple)
         topic_write_url(&url, topic);
-    if (url.failed)
-        rc = problem_memory(why);
-    if (!rc)
-        rc = check_subscriptions(hub, command, topic, why);
+    rc = check_subscriptions(hub, command, topic, why);
     if (!rc)
         rc = find_start(command, topic, &after, why);
     if (!rc)
@@ -643,10 +622,8 @@ verification_restore(struct hub *hub, struct topic *topic,
 struct verifications *
 verifications_new(void)
 {
-    struct verifications *all = calloc(1, sizeof(*all));
+    struct verifications *all = memory_new(1, sizeof(*all));
 
-    if (!all)
-        return NULL;
     list_init(&all->fresh);
     list_init(&all->due);
     return all;

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "broker/mqtt/mqtt_client.h"
+#include "proto/memory.h"
 
 /* From the name's look-up to CONNACK. */
 #define CONNECT_US ((int64_t)10000000)
@@ -109,12 +110,10 @@ run_look_up(void *argument)
 static enum status
 begin_look_up(struct look_up **begun, const char *host, struct problem *why)
 {
-    struct look_up *l = calloc(1, sizeof(*l));
+    struct look_up *l = memory_new(1, sizeof(*l));
     pthread_t id;
 
     *begun = NULL;
-    if (!l)
-        return problem_memory(why);
     snprintf(l->host, sizeof(l->host), "%s", host);
     atomic_init(&l->n_holders, 1);
     atomic_init(&l->is_done, false);
@@ -413,9 +412,7 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
     *opened = NULL;
     if (rc)
         return rc;
-    mqtt = calloc(1, sizeof(*mqtt));
-    if (!mqtt)
-        return problem_memory(why);
+    mqtt = memory_new(1, sizeof(*mqtt));
     mqtt->options = *options;
     pthread_mutex_init(&mqtt->lock, NULL);
     if (options->suspended)

@@ -27,6 +27,8 @@
 
 #include <zlib.h>
 
+#include "proto/memory.h"
+
 #define LEVEL     1
 #define MEM_LEVEL 8
 
@@ -58,9 +60,9 @@ begin_message(struct deflater *d)
 {
     if (d->z)
         return deflateReset(d->z) == Z_OK;
-    d->z = calloc(1, sizeof(*d->z));
-    if (d->z && deflateInit2(d->z, LEVEL, Z_DEFLATED, WINDOW_BITS, MEM_LEVEL,
-                             Z_DEFAULT_STRATEGY) == Z_OK)
+    d->z = memory_new(1, sizeof(*d->z));
+    if (deflateInit2(d->z, LEVEL, Z_DEFLATED, WINDOW_BITS, MEM_LEVEL,
+                     Z_DEFAULT_STRATEGY) == Z_OK)
         return true;
     free(d->z);
     d->z = NULL;

@@ -94,9 +94,7 @@ eventsource_note(struct buf *to, const char *event, struct slice json,
         BUF_ADD(&text, "\n");
     }
     BUF_ADD(&text, "\n");
-    to->failed |= text.failed;
-    if (!text.failed)
-        add_text(to, framing_of(transport->is_1_0), buf_slice(&text));
+    add_text(to, framing_of(transport->is_1_0), buf_slice(&text));
     buf_fini(&text);
 }
 
@@ -176,8 +174,6 @@ eventsource_close(struct stream *stream, const struct ending *ending,
     add_text(&wire, framing_of(transport->is_1_0), buf_slice(&text));
     if (!transport->is_1_0)
         BUF_ADD(&wire, STREAM_CHUNK_LAST);
-    if (text.failed || wire.failed)
-        wire.size = 0;
     stream_end(stream, wire.data, wire.size);
     buf_fini(&text);
     buf_fini(&wire);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "broker/push/resume_text.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/json_parse.h"
 #include "proto/uri.h"
@@ -19,20 +20,21 @@ follow_request_fini(struct follow_request *r)
     memset(r, 0, sizeof(*r));
 }
 
-static enum status
-set_resume(struct follow_request *r, struct slice text, struct problem *why)
+/* resume_text_read refuses a longer text; its rest need not be kept. */
+static void
+set_resume(struct follow_request *r, struct slice text)
 {
+    if (text.size > RESUME_TEXT_MAX)
+        text.size = RESUME_TEXT_MAX + 1;
     free(r->resume);
     r->resume = slice_dup(text);
-    return r->resume ? STATUS_OK : problem_memory(why);
 }
 
-enum status
-follow_request_resume(struct follow_request *r, struct slice text,
-                      struct problem *why)
+void
+follow_request_resume(struct follow_request *r, struct slice text)
 {
     r->resumes_all = true;
-    return set_resume(r, text, why);
+    set_resume(r, text);
 }
 
 static struct follow_item *
@@ -140,7 +142,7 @@ follow_request_query(struct follow_request *r, struct slice query,
         if (slice_is(name, "set"))
             rc = read_value(r, value, why);
         else if (slice_is(name, "resume")) /* nothing in it is escaped */
-            rc = follow_request_resume(r, value, why);
+            follow_request_resume(r, value);
     }
     return rc;
 }
@@ -193,8 +195,10 @@ read_string(struct reading *r, struct slice text, struct problem *why)
         item->is_end = true;
         return read_name(item, text, why);
     }
-    if (r->place == MEMBERS && !strcmp(r->key, "resume"))
-        return set_resume(r->request, text, why);
+    if (r->place == MEMBERS && !strcmp(r->key, "resume")) {
+        set_resume(r->request, text);
+        return STATUS_OK;
+    }
     if (r->place != ITEM)
         return refuse(why);
     item = last_item(r);

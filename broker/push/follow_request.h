@@ -54,10 +54,8 @@ struct follow_request {
     bool resumes_all; /* it wins over `after` and `since` */
 };
 
-/* Sets the resume text, which wins over positions. STATUS_MEMORY. */
-MUST_CHECK enum status follow_request_resume(struct follow_request *request,
-                                             struct slice text,
-                                             struct problem *why);
+/* Sets the resume text, which wins over positions. */
+void follow_request_resume(struct follow_request *request, struct slice text);
 
 /* Read the parameters `set` and `resume` of a query; or the JSON of a message
  * or a body. `request` is empty before, all zero, and freed by its owner after

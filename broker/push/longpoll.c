@@ -56,13 +56,12 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
 {
     struct service *service = request_service(rq);
     int64_t now_us = clock_steady_us(), slot;
-    struct place *place = NULL;
 
-    if (!polls->is_ending)
-        place = places_enter(places, service, wish->set);
-    if (!place)
+    if (polls->is_ending)
         return false;
-    reader_init(&poll->reader, &place->channel, wish->after, on_news);
+    reader_init(&poll->reader,
+                &places_enter(places, service, wish->set)->channel, wish->after,
+                on_news);
     poll->polls = polls;
     poll->request = rq;
     poll->principal = wish->principal;
@@ -135,11 +134,10 @@ static void
 set_slots_due(struct polls *polls, bool is_all, int64_t now_us)
 {
     for (size_t i = 0; i < POLLS_SLOTS; i++) {
-        struct list *node, *next;
+        struct list *next;
+        struct poll *poll;
 
-        list_foreach (node, next, &polls->slots[i]) {
-            struct poll *poll = list_entry(node, struct poll, timed);
-
+        list_each (poll, next, &polls->slots[i], timed) {
             if (is_all || principal_is_over(poll->principal, now_us))
                 set_due(poll);
         }

@@ -72,7 +72,7 @@ struct polls {
 void polls_init(struct polls *polls);
 
 /* Lets a request wait: within on_request, or after it was resumed. false: no
- * request may wait at the end, or without memory; the caller still owns it. */
+ * request may wait at the end; the caller still owns it. */
 MUST_CHECK bool polls_wait(struct polls *polls, struct places *places,
                            struct request *rq, struct poll *poll,
                            const struct poll_wish *wish);

@@ -6,6 +6,7 @@
 
 #include "broker/sets/positions.h"
 #include "broker/sets/rates.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 
 /* Life */
@@ -150,27 +151,22 @@ on_ready(struct reader *reader)
     m->on_ready(m, member);
 }
 
-/* Makes a member that is ready; `set` NULL: unknown. NULL: no memory. */
+/* Makes a member that is ready; `set` NULL: unknown. */
 static struct member *
 new_member(struct members *m, struct slice name, struct set *set,
            uint64_t after)
 {
     size_t size = sizeof(struct member) + (set ? 0 : name.size + 1);
-    struct member *member = calloc(1, size);
-    struct place *place = NULL;
+    struct member *member = memory_new(1, size);
 
-    if (member && set)
-        place = places_enter(m->places, m->service, set);
-    if (!member || (set && !place)) {
-        free(member);
-        return NULL;
-    }
     member->members = m;
     list_init(&member->turn);
     if (set) {
         member->set = set;
         member->name = set->name;
-        reader_init(&member->reader, &place->channel, after, on_ready);
+        reader_init(&member->reader,
+                    &places_enter(m->places, m->service, set)->channel, after,
+                    on_ready);
         member->reader.kind = (uint8_t)m->kind;
         member->reader.filter = m->filter;
         atomic_fetch_add_explicit(&set->subscribers[m->kind], 1,
@@ -193,13 +189,9 @@ add_member(struct members *m, struct slice name, struct set *set,
     enum status rc = clients_take(registry_clients(m->registry), m->client,
                                   CLIENT_FOLLOWED, 1, why);
 
-    if (rc)
-        return rc;
-    *member = new_member(m, name, set, after);
-    if (*member)
-        return STATUS_OK;
-    give_place(m);
-    return problem_memory(why);
+    if (!rc)
+        *member = new_member(m, name, set, after);
+    return rc;
 }
 
 /* True if the set exists for the principal. */
@@ -347,18 +339,13 @@ follow_pattern(struct members *m, const struct start *start,
     struct joining joining = {m, start, why, STATUS_OK};
 
     if (!find_pattern(m, item->name)) {
-        struct follow_item *patterns;
-
         if (m->n_patterns == MEMBERS_PATTERNS_MAX)
             return problem(why, STATUS_INVALID,
                            "a stream has at most %d patterns",
                            MEMBERS_PATTERNS_MAX);
-        patterns =
-            realloc(m->patterns, (m->n_patterns + 1) * sizeof(*patterns));
-        if (!patterns)
-            return problem_memory(why);
-        m->patterns = patterns;
-        patterns[m->n_patterns++] = *item;
+        m->patterns =
+            memory_grow(m->patterns, m->n_patterns + 1, sizeof(*m->patterns));
+        m->patterns[m->n_patterns++] = *item;
     }
     registry_each(m->registry, join_existing, &joining);
     return joining.rc;
@@ -617,8 +604,7 @@ write_gone(struct buf *to, const struct member *member)
     json_text_member(to, "detail", slice_of(detail));
     buf_init(&text, MEMBERS_TEXT_MAX);
     positions_members(member->set, &head, &text);
-    if (!text.failed)
-        buf_add_text(to, text.data);
+    buf_add_text(to, text.data);
     buf_fini(&text);
 }
 

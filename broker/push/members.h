@@ -122,8 +122,8 @@ void members_clear(struct members *members);
 /* Follows, or ends following, what the request names. A set that is followed
  * already goes on from the new position. A set for which a resume text has no
  * position is "gone", unless it is new to a pattern. STATUS_LIMITED: the client
- * has its share; STATUS_INVALID: too many patterns, or a bad resume text;
- * STATUS_MEMORY. After an error some are followed. */
+ * has its share; STATUS_INVALID: too many patterns, or a bad resume text.
+ * After an error some are followed. */
 MUST_CHECK enum status members_follow(struct members *members,
                                       const struct follow_request *request,
                                       struct problem *why);

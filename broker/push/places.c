@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/memory.h"
+
 /* Messages */
 
 static bool
@@ -85,9 +87,7 @@ places_enter(struct places *places, struct service *service, struct set *set)
     struct place *p = find_place(places, set);
 
     if (!p) {
-        p = calloc(1, sizeof(*p));
-        if (!p)
-            return NULL;
+        p = memory_new(1, sizeof(*p));
         /* Once: threads that commit read it to wake the service. */
         if (!places->service)
             places->service = service;

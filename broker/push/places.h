@@ -45,8 +45,7 @@ void places_init(struct places *places);
 /* All readers have left. */
 void places_fini(struct places *places);
 
-/* Finds or makes the place of a set, and counts one more reader. NULL: no
- * memory. */
+/* Finds or makes the place of a set, and counts one more reader. */
 struct place *places_enter(struct places *places, struct service *service,
                            struct set *set);
 

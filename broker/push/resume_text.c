@@ -4,6 +4,7 @@
 
 #include <zlib.h>
 
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/position.h"
 
@@ -179,9 +180,8 @@ is_whole(struct slice bytes)
     buf_init(&copy, BYTES_MAX);
     buf_add(&copy, bytes.data, bytes.size - CRC_SIZE);
     add_crc(&copy);
-    is_equal =
-        !copy.failed && !memcmp(copy.data + bytes.size - CRC_SIZE,
-                                bytes.data + bytes.size - CRC_SIZE, CRC_SIZE);
+    is_equal = !memcmp(copy.data + bytes.size - CRC_SIZE,
+                       bytes.data + bytes.size - CRC_SIZE, CRC_SIZE);
     buf_fini(&copy);
     return is_equal;
 }
@@ -201,9 +201,7 @@ resume_text_read(struct resume_text *text, const char *log, struct slice from,
     bytes.size -= CRC_SIZE;
     if (!take_head(&bytes, log, text))
         return refuse(why);
-    text->entries = calloc(text->n + 1, sizeof(*text->entries));
-    if (!text->entries)
-        return problem_memory(why);
+    text->entries = memory_new(text->n + 1, sizeof(*text->entries));
     for (size_t i = 0; i < text->n; i++)
         if (!take_entry(&bytes, &before, &text->entries[i]))
             return refuse(why);

@@ -60,13 +60,12 @@ struct resume_text {
 uint8_t resume_mark(const char *epoch);
 
 /* Appends the text, of at most RESUME_TEXT_MAX bytes; `log`: the epoch of the
- * framework log. False: it would be longer, or there is no memory; then
- * nothing was appended. */
+ * framework log. False: it would be longer; then nothing was appended. */
 MUST_CHECK bool resume_text_write(struct buf *to, const char *log,
                                   const struct resume_text *text);
 
 /* Reads a text; the caller frees `text->entries` after any status.
- * STATUS_INVALID: damaged, or of another broker; STATUS_MEMORY. */
+ * STATUS_INVALID: damaged, or of another broker. */
 MUST_CHECK enum status resume_text_read(struct resume_text *text,
                                         const char *log, struct slice from,
                                         struct problem *why);

@@ -15,6 +15,7 @@
 #include "broker/sets/positions.h"
 #include "broker/sets/rates.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
 
@@ -229,8 +230,7 @@ close_gone(struct subscriber *s)
     snprintf(reason, sizeof(reason), "position gone; earliest %s", earliest);
     buf_init(&members, MEMBERS_MAX);
     positions_members(place_of(s)->set, &head, &members);
-    close_now(s, CLOSE_POSITION_GONE, reason,
-              members.failed ? NULL : members.data);
+    close_now(s, CLOSE_POSITION_GONE, reason, members.data);
     buf_fini(&members);
 }
 
@@ -362,15 +362,12 @@ send_note(struct many *many, const char *event, struct slice json,
           struct slice id)
 {
     struct subscriber *s = &many->subscriber;
-    enum stream_result sent = STREAM_DEAD;
+    enum stream_result sent;
     struct buf wire;
 
     buf_init(&wire, STREAM_FRAME_MAX);
     transport_of(s)->note(&wire, event, json, id, transport_of(s));
-    if (!wire.failed)
-        sent = stream_write(s->stream, wire.data, wire.size);
-    else
-        close_now(s, CLOSE_FAILED, NO_MEMORY, NULL);
+    sent = stream_write(s->stream, wire.data, wire.size);
     buf_fini(&wire);
     if (sent == STREAM_DEAD) {
         s->is_closing = true;
@@ -394,10 +391,7 @@ send_end(struct many *many, struct member *member)
     members_remove(member);
     if (many->members.n_refused == 0)
         stream_read_on(many->subscriber.stream);
-    if (json.failed)
-        close_now(&many->subscriber, CLOSE_FAILED, NO_MEMORY, NULL);
-    else
-        send_note(many, "end", buf_slice(&json), SLICE(""));
+    send_note(many, "end", buf_slice(&json), SLICE(""));
     buf_fini(&json);
 }
 
@@ -436,12 +430,12 @@ write_text(const struct many *many, struct buf *to)
     struct resume_text text = {
         .made_us = clock_now_us(),
         .newest = many->thread->newest_before,
-        .entries = calloc(room + 1, sizeof(*text.entries)),
+        .entries = memory_new(room + 1, sizeof(*text.entries)),
     };
     struct head framework;
     bool is_written = false;
 
-    if (text.entries && log_head(registry_framework(m->registry), &framework) &&
+    if (log_head(registry_framework(m->registry), &framework) &&
         members_positions(m, text.entries, room, &text.n)) {
         qsort(text.entries, text.n, sizeof(*text.entries), compare_entries);
         is_written = resume_text_write(to, framework.epoch, &text);
@@ -547,9 +541,8 @@ send_heartbeat_of_many(struct many *many)
     if (has_text)
         json_text_member(&json, "resume", buf_slice(&id));
     BUF_ADD(&json, "}");
-    if (!json.failed)
-        send_note(many, "heartbeat", buf_slice(&json),
-                  has_text ? buf_slice(&id) : SLICE(""));
+    send_note(many, "heartbeat", buf_slice(&json),
+              has_text ? buf_slice(&id) : SLICE(""));
     buf_fini(&id);
     buf_fini(&json);
 }
@@ -638,11 +631,10 @@ on_member_ready(struct members *members, struct member *member)
 static void
 serve_removal(struct push_thread *t, const struct place *p)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct subscriber *s;
 
-    list_foreach (node, next, &t->idle) {
-        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
-
+    list_each (s, next, &t->idle, idle_node) {
         if (!s->is_many && place_of(s) == p)
             close_behind_message(s, CLOSE_SET_REMOVED);
     }
@@ -741,10 +733,10 @@ look_at_all(struct push_thread *t)
 {
     struct lag lags[SET_TRANSPORTS_MAX] = {{0}};
     int64_t now_us = clock_now_us();
-    struct list *node, *next;
+    struct list *next;
+    struct subscriber *s;
 
-    list_foreach (node, next, &t->idle) {
-        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
+    list_each (s, next, &t->idle, idle_node) {
         struct lag lag = lag_of(s);
 
         add_lag(&lags[s->kind], lag.sum, lag.max);
@@ -802,13 +794,13 @@ join_new_set(struct set *set, const struct head *head, void *user)
 {
     struct search *search = user;
     uint64_t number = log_set_number(set->log);
-    struct list *node, *next;
+    struct list *next;
+    struct many *many;
 
     note_number(set, head, &search->newest);
     if (number <= search->t->newest_before)
         return true;
-    list_foreach (node, next, &search->t->many) {
-        struct many *many = list_entry(node, struct many, node);
+    list_each (many, next, &search->t->many, node) {
         struct problem why = {""};
 
         if (many->subscriber.is_closing)
@@ -847,7 +839,8 @@ push_on_tick(struct push *push, struct service *service)
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us();
     int64_t interval_us = registry_config(push->registry)->heartbeat_us;
-    struct list *node, *next;
+    struct list *next;
+    struct many *many;
 
     if (now_us - t->looked_us >= LOOK_US) {
         t->looked_us = now_us;
@@ -874,9 +867,7 @@ push_on_tick(struct push *push, struct service *service)
             s->reader->wants_heartbeat = true;
     }
     join_new_sets(push, t);
-    list_foreach (node, next, &t->owing) {
-        struct many *many = list_entry(node, struct many, owing);
-
+    list_each (many, next, &t->owing, owing) {
         many->is_due = true;
         serve_member(many);
     }
@@ -963,19 +954,9 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
 {
     struct service *service = request_service(rq);
     struct push_thread *t = &push->threads[service_number(service)];
-    struct subscriber *s = calloc(1, sizeof(*s));
-    struct place *place = NULL;
+    struct subscriber *s = memory_new(1, sizeof(*s));
+    struct place *place = places_enter(&t->places, service, wish->set);
 
-    if (s)
-        place = places_enter(&t->places, service, wish->set);
-    if (!place) {
-        struct problem why = PROBLEM_MEMORY;
-
-        free(s);
-        filters_leave(wish->filter);
-        request_answer_problem(rq, 503, &why, NULL, NULL);
-        return;
-    }
     list_init(&s->idle_node);
     s->principal = principal_ref(wish->principal);
     s->reader = &s->own;
@@ -1145,15 +1126,10 @@ push_accept_many(struct push *push, struct request *rq,
 {
     struct service *service = request_service(rq);
     struct push_thread *t = &push->threads[service_number(service)];
-    struct many *many = calloc(1, sizeof(*many));
-    struct subscriber *s;
+    struct many *many = memory_new(1, sizeof(*many));
+    struct subscriber *s = &many->subscriber;
     enum status rc;
 
-    if (!many) {
-        filters_leave(wish->filter);
-        return problem_memory(why);
-    }
-    s = &many->subscriber;
     s->is_many = true;
     s->kind = (uint8_t)transports_number(wish->transport);
     s->principal = principal_ref(wish->principal);
@@ -1208,12 +1184,11 @@ static void
 say_farewell(struct task *task)
 {
     struct push_thread *t = list_entry(task, struct push_thread, farewell);
-    struct list *node, *next;
+    struct list *next;
+    struct subscriber *s;
 
     t->is_ending = true;
-    list_foreach (node, next, &t->idle) {
-        struct subscriber *s = list_entry(node, struct subscriber, idle_node);
-
+    list_each (s, next, &t->idle, idle_node) {
         close_behind_message(s, CLOSE_GOING_AWAY);
     }
     polls_end(&t->polls, t->places.service);
@@ -1234,7 +1209,7 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
           struct problem *why)
 {
     struct push *push =
-        calloc(1, sizeof(*push) + threads * sizeof(push->threads[0]));
+        memory_new(1, sizeof(*push) + threads * sizeof(push->threads[0]));
     uint64_t births, newest = 0;
 
     if (!push)

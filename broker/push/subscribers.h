@@ -82,7 +82,7 @@ struct push_many_wish {
 
 /* Accepts an event stream, or a WebSocket: its client may send further requests
  * as messages. An error leaves the request to its owner, with its filter
- * left: STATUS_LIMITED, STATUS_INVALID, STATUS_MEMORY. */
+ * left: STATUS_LIMITED, STATUS_INVALID. */
 MUST_CHECK enum status push_accept_many(struct push *push, struct request *rq,
                                         const struct push_many_wish *wish,
                                         struct problem *why);

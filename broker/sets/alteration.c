@@ -7,6 +7,7 @@
 
 #include "broker/sets/peers.h"
 #include "broker/sets/settings.h"
+#include "proto/memory.h"
 #include "proto/uri.h"
 
 /* Discards: the stored bytes that settings would delete */
@@ -225,14 +226,20 @@ discards_write(struct buf *to, const struct discards *d)
 /* Settings */
 
 enum status
-alter_check_name(struct slice name, struct problem *why)
+name_check(const char *of, struct slice name, struct problem *why)
 {
     if (set_name_is_valid(name))
         return STATUS_OK;
     return problem(why, STATUS_NOT_FOUND,
-                   "no set can be called \"%s\": a name is 1 to 64 of a-z 0-9 "
+                   "no %s can be called \"%s\": a name is 1 to 64 of a-z 0-9 "
                    ". _ - and begins with a letter or digit",
-                   problem_quote(name).text);
+                   of, problem_quote(name).text);
+}
+
+enum status
+alter_check_name(struct slice name, struct problem *why)
+{
+    return name_check("set", name, why);
 }
 
 enum status
@@ -338,25 +345,18 @@ static enum status
 merge_change(struct alteration *a, const struct settings *before,
              struct problem *why)
 {
-    struct settings *merged = calloc(1, sizeof(*merged));
+    struct settings *merged = memory_new(1, sizeof(*merged));
     struct buf text;
     enum status rc;
 
     buf_init(&text, SETTINGS_BYTES_MAX);
     settings_merge(&text, before, a->change);
-    if (!merged || text.failed) {
-        rc = problem_memory(why);
-        free(merged);
-        goto out;
-    }
     rc = settings_read(merged, registry_config(a->registry), buf_slice(&text),
                        why);
     settings_free(a->settings);
     a->settings = merged;
     if (!rc)
         rc = check_peers(a, why);
-
-out:
     buf_fini(&text);
     return rc;
 }
@@ -455,8 +455,6 @@ prepare_settings(struct post *post)
         return rc;
     buf_clear(&a->text);
     settings_write(&a->text, a->settings, false);
-    if (a->text.failed)
-        return problem_memory(&post->why);
     if (a->settings->is_private && !set_is_private(a->set)) {
         a->has_marked = true;
         set_mark_private(a->set, true);
@@ -471,18 +469,13 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
                void (*on_done)(struct alteration *, void *), void *user,
                struct problem *why)
 {
-    struct alteration *a = NULL;
+    struct alteration *a;
     enum status rc = alter_check_name(wish->name, why);
 
     if (rc)
         return rc;
-    a = calloc(1, sizeof(*a));
-    if (a)
-        a->settings = calloc(1, sizeof(*a->settings));
-    if (!a || !a->settings) {
-        rc = problem_memory(why);
-        goto out;
-    }
+    a = memory_new(1, sizeof(*a));
+    a->settings = memory_new(1, sizeof(*a->settings));
     buf_init(&a->text, SETTINGS_BYTES_MAX);
     memcpy(a->name, wish->name.data, wish->name.size);
     a->registry = registry;
@@ -584,13 +577,9 @@ alter_harvest(struct registry *registry, struct slice name,
               void (*on_done)(struct alteration *, void *), void *user,
               struct problem *why)
 {
-    struct alteration *a = calloc(1, sizeof(*a));
+    struct alteration *a = memory_new(1, sizeof(*a));
     enum status rc;
 
-    if (!a) {
-        harvest_unref(harvest);
-        return problem_memory(why);
-    }
     a->registry = registry;
     a->client = client_ref(client);
     a->harvest = harvest;
@@ -628,11 +617,9 @@ enum status
 alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
              void *user, struct problem *why)
 {
-    struct alteration *a = calloc(1, sizeof(*a));
+    struct alteration *a = memory_new(1, sizeof(*a));
     enum status rc;
 
-    if (!a)
-        return problem_memory(why);
     a->registry = set->registry;
     a->set = set;
     a->on_done = on_done;

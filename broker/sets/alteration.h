@@ -133,4 +133,8 @@ void discards_write(struct buf *to, const struct discards *discards);
 /* Fails with a name that no set can have. */
 MUST_CHECK enum status alter_check_name(struct slice name, struct problem *why);
 
+/* The same for something else that has a name like a set: `of` is "relay". */
+MUST_CHECK enum status name_check(const char *of, struct slice name,
+                                  struct problem *why);
+
 #endif

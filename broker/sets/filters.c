@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/memory.h"
+
 /* The id of a class that filter_class_alone makes. Other ids count up from 1
  * and never reach it; twice the id and one more still fit (selection.c). */
 #define FILTER_ALONE (UINT64_MAX / 2)
@@ -27,12 +29,10 @@ filters_fini(struct filters *filters)
 static struct filter_class *
 find_class(struct filters *filters, const struct filter *filter)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct filter_class *class;
 
-    list_foreach (node, next, &filters->all) {
-        struct filter_class *class =
-            list_entry(node, struct filter_class, node);
-
+    list_each (class, next, &filters->all, node) {
         if (slice_equal(filter_text(&class->filter), filter_text(filter)))
             return class;
     }
@@ -47,39 +47,25 @@ discard_class(struct filter_class *class)
     free(class);
 }
 
-/* Makes a class without readers, and takes a place for it from `client`. If the
- * client has no room: fails, or returns a class without a place, which must not
- * be listed, if may_be_alone. The mutex is not held: a refusal may be logged.
- */
-static enum status
+/* Makes a class without readers, which has no place of `client` yet. */
+static struct filter_class *
 make_class(struct filters *filters, const struct filter *filter,
-           struct client *client, bool may_be_alone,
-           struct filter_class **result, struct problem *why)
+           struct client *client)
 {
-    struct filter_class *class = malloc(sizeof(*class));
-    enum status rc = STATUS_OK;
+    struct filter_class *class = memory_room(sizeof(*class));
 
-    if (!class)
-        return problem_memory(why);
     filter_class_alone(class);
     list_init(&class->node);
     atomic_init(&class->readers, 0);
     class->filters = filters;
     class->filter = *filter;
     holding_init(&class->holding, filters->clients, client, CLIENT_FILTERS);
-    if (!may_be_alone)
-        rc = holding_add(&class->holding, 1, why);
-    else
-        (void)!holding_try(&class->holding, 1);
-    if (rc)
-        discard_class(class);
-    else
-        *result = class;
-    return rc;
+    return class;
 }
 
-/* Finds the class of the filter, or lists `made` (NULL: none) as that, and
- * counts one more reader. Returns NULL if there is neither. */
+/* Finds the class of the filter, or lists `made` (NULL: none) as that, unless
+ * it has no place, and counts one more reader. Returns NULL if there is
+ * neither. */
 static struct filter_class *
 join_class(struct filters *filters, const struct filter *filter,
            struct filter_class *made)
@@ -104,27 +90,25 @@ join_class(struct filters *filters, const struct filter *filter,
     return class;
 }
 
-static enum status
-enter_class(struct filters *filters, const struct filter *filter,
-            struct client *client, bool may_be_alone,
-            struct filter_class **result, struct problem *why)
+/* True if the filter needs no new class: *class is set. */
+static bool
+needs_none(struct filters *filters, const struct filter *filter,
+           struct filter_class **class)
 {
-    struct filter_class *made = NULL;
-    enum status rc;
+    bool is_needless = filter_text(filter).size == 0;
 
-    *result = NULL;
-    if (filter_text(filter).size == 0)
-        return STATUS_OK;
-    *result = join_class(filters, filter, NULL);
-    if (*result)
-        return STATUS_OK;
-    rc = make_class(filters, filter, client, may_be_alone, &made, why);
-    if (rc)
-        return rc;
-    *result = join_class(filters, filter, made);
-    if (*result != made) /* another reader was faster */
+    *class = is_needless ? NULL : join_class(filters, filter, NULL);
+    return is_needless || *class;
+}
+
+static struct filter_class *
+enter_class(struct filters *filters, struct filter_class *made)
+{
+    struct filter_class *class = join_class(filters, &made->filter, made);
+
+    if (class != made) /* another reader was faster */
         discard_class(made);
-    return STATUS_OK;
+    return class;
 }
 
 enum status
@@ -132,17 +116,31 @@ filters_enter(struct filters *filters, const struct filter *filter,
               struct client *client, struct filter_class **class,
               struct problem *why)
 {
-    return enter_class(filters, filter, client, false, class, why);
+    struct filter_class *made;
+    enum status rc;
+
+    if (needs_none(filters, filter, class))
+        return STATUS_OK;
+    made = make_class(filters, filter, client);
+    rc = holding_add(&made->holding, 1, why);
+    if (rc)
+        discard_class(made);
+    else
+        *class = enter_class(filters, made);
+    return rc;
 }
 
-enum status
+struct filter_class *
 filters_enter_anyhow(struct filters *filters, const struct filter *filter,
-                     struct client *client, struct filter_class **class,
-                     struct problem *why)
+                     struct client *client)
 {
-    enum status rc = enter_class(filters, filter, client, true, class, why);
+    struct filter_class *class;
 
-    return rc ? STATUS_MEMORY : STATUS_OK;
+    if (needs_none(filters, filter, &class))
+        return class;
+    class = make_class(filters, filter, client);
+    (void)!holding_try(&class->holding, 1);
+    return enter_class(filters, class);
 }
 
 void

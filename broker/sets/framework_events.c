@@ -11,6 +11,7 @@
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/fragment.h"
 
@@ -45,6 +46,7 @@ struct announcement {
     struct post post;
     struct set **about; /* of each fragment; NULL: the Source */
     size_t capacity;    /* of both arrays */
+    enum status status; /* of the first event that could not be added */
 };
 
 static void
@@ -62,7 +64,8 @@ announcement_fini(struct announcement *a)
     free(a->about);
 }
 
-static enum status
+/* False: no memory for so many. */
+static bool
 make_room(struct announcement *a)
 {
     size_t larger = a->capacity ? a->capacity * 2 : 16;
@@ -70,20 +73,19 @@ make_room(struct announcement *a)
     struct set **about;
 
     if (a->post.n_fragments < a->capacity)
-        return STATUS_OK;
-    fragments = realloc(a->post.fragments, larger * sizeof(*fragments));
+        return true;
+    fragments = memory_grow(a->post.fragments, larger, sizeof(*fragments));
     if (fragments)
         a->post.fragments = fragments;
-    about = realloc(a->about, larger * sizeof(struct set *));
+    about = memory_grow(a->about, larger, sizeof(struct set *));
     if (about)
         a->about = about;
-    if (!fragments || !about)
-        return STATUS_MEMORY;
-    a->capacity = larger;
-    return STATUS_OK;
+    if (fragments && about)
+        a->capacity = larger;
+    return fragments && about;
 }
 
-static enum status
+static void
 add_event(struct announcement *a, const struct event *event)
 {
     char tag[sizeof(CHANNEL_TAG_SET) + SET_NAME_MAX] = CHANNEL_TAG_SOURCE;
@@ -104,12 +106,12 @@ add_event(struct announcement *a, const struct event *event)
     change.tags = slice_of(tag);
     change.links = &index;
     change.n_links = event->index.size > 0;
-    if (make_room(a) ||
+    if (!make_room(a) ||
         fragment_write(&a->post.bytes, &change,
                        &a->post.fragments[a->post.n_fragments], NULL))
-        return STATUS_MEMORY;
-    a->about[a->post.n_fragments++] = event->set;
-    return STATUS_OK;
+        a->status = STATUS_MEMORY;
+    else
+        a->about[a->post.n_fragments++] = event->set;
 }
 
 /* The place where the seq of the last event about the set is noted; of events
@@ -188,26 +190,19 @@ enum status
 framework_event_submit(struct registry *registry, const struct event *event,
                        struct problem *why)
 {
-    struct submitted *s = calloc(1, sizeof(*s));
-    enum status rc = STATUS_MEMORY;
+    struct submitted *s;
 
-    if (event->set && set_is_private(event->set)) {
-        free(s);
+    if (event->set && set_is_private(event->set))
         return STATUS_OK;
-    }
-    if (s) {
-        announcement_init(&s->announcement, on_submitted);
-        s->announcement.post.set = registry_framework(registry);
-        s->registry = registry;
-        rc = add_event(&s->announcement, event);
-    }
-    if (rc)
-        rc = problem(why, STATUS_BUSY, "no memory for an event");
-    else if (log_submit(registry_log(registry), &s->announcement.post))
-        rc = problem(why, STATUS_STOPPED, "the log is ending");
-    if (rc && s)
-        submitted_free(s);
-    return rc;
+    s = memory_new(1, sizeof(*s));
+    announcement_init(&s->announcement, on_submitted);
+    s->announcement.post.set = registry_framework(registry);
+    s->registry = registry;
+    add_event(&s->announcement, event); /* a small one */
+    if (!log_submit(registry_log(registry), &s->announcement.post))
+        return STATUS_OK;
+    submitted_free(s);
+    return problem(why, STATUS_STOPPED, "the log is ending");
 }
 
 /* Events of a round */
@@ -227,7 +222,7 @@ struct subject {
     uint64_t index_lists;
 };
 
-static enum status
+static void
 add_document(const struct subject *s, enum change_kind change,
              enum capability capability, const struct link_text *loc,
              const struct link_text *index)
@@ -240,30 +235,30 @@ add_document(const struct subject *s, enum change_kind change,
         .index = index ? link_slice(index) : (struct slice){NULL, 0},
     };
 
-    return add_event(s->to, &event);
+    add_event(s->to, &event);
 }
 
-static enum status
+static void
 add_capability_list(const struct subject *s, enum change_kind change)
 {
     struct link_text loc =
         link_to(s->url, LINK_CAPABILITYLIST, s->set->name, NULL, 0);
 
-    return add_document(s, change, CAP_CAPABILITYLIST, &loc, NULL);
+    add_document(s, change, CAP_CAPABILITYLIST, &loc, NULL);
 }
 
-static enum status
+static void
 add_source(void *user, enum change_kind change, const struct link_text *loc,
            const struct link_text *index)
 {
     const struct subject *s = user;
 
-    return add_document(s, change, CAP_DESCRIPTION, loc, index);
+    add_document(s, change, CAP_DESCRIPTION, loc, index);
 }
 
 /* A numbered list. Its index is that of the fixed address, which is one from
  * the first closed list on, and so never told of itself (R-324, R-384). */
-static enum status
+static void
 add_list(const struct subject *s, enum change_kind change, uint64_t number)
 {
     struct link_text loc =
@@ -271,20 +266,20 @@ add_list(const struct subject *s, enum change_kind change, uint64_t number)
     struct link_text index =
         link_to(s->url, LINK_CHANGELIST, s->set->name, NULL, 0);
 
-    return add_document(s, change, CAP_CHANGELIST, &loc, &index);
+    add_document(s, change, CAP_CHANGELIST, &loc, &index);
 }
 
-static enum status
+static void
 add_archive(const struct subject *s, enum change_kind change)
 {
     struct link_text loc =
         link_to(s->url, LINK_CHANGELIST_ARCHIVE, s->set->name, NULL, 0);
 
-    return add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, NULL);
+    add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, NULL);
 }
 
 /* A part of an archive that has an index: its first list would be `begin`. */
-static enum status
+static void
 add_part(const struct subject *s, enum change_kind change,
          const struct parts *parts, uint64_t begin)
 {
@@ -293,54 +288,52 @@ add_part(const struct subject *s, enum change_kind change,
     struct link_text index =
         link_to(s->url, LINK_CHANGELIST_ARCHIVE, s->set->name, NULL, 0);
 
-    return add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, &index);
+    add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, &index);
 }
 
 /* The archive got the lists `from` to `last`; its oldest is `oldest`. It begins
  * with the first list. With too many lists for one document, its address is
  * that of an index, and the parts are new documents. */
-static enum status
+static void
 add_grown_archive(const struct subject *s, uint64_t oldest, uint64_t from,
                   uint64_t last)
 {
     struct parts before = parts_of(oldest, from, s->index_lists);
     struct parts now = parts_of(oldest, last + 1, s->index_lists);
-    enum status rc = STATUS_OK;
 
-    if (!now.has_index)
-        return add_archive(s, from == oldest ? CHANGE_CREATED : CHANGE_UPDATED);
+    if (!now.has_index) {
+        add_archive(s, from == oldest ? CHANGE_CREATED : CHANGE_UPDATED);
+        return;
+    }
     for (uint64_t begin = parts_begin(&now, before.has_index ? from : oldest);
-         !rc && begin <= last; begin += now.size)
-        rc = add_part(s,
-                      before.has_index && begin < from ? CHANGE_UPDATED
-                                                       : CHANGE_CREATED,
-                      &now, begin);
-    return rc;
+         begin <= last; begin += now.size)
+        add_part(s,
+                 before.has_index && begin < from ? CHANGE_UPDATED
+                                                  : CHANGE_CREATED,
+                 &now, begin);
 }
 
 /* Announces the lists that a round closed one after the other, up to number
  * `last`: the first was there before, each other one began when its predecessor
  * ended. */
-static enum status
+static void
 add_closed_lists(const struct subject *s, const struct act *first,
                  uint64_t last)
 {
     uint64_t oldest = first->list_end.first_list;
     uint64_t from = first->list_end.info.number;
-    enum status rc = add_list(s, CHANGE_UPDATED, from);
 
-    for (uint64_t number = from + 1; !rc && number <= last + 1; number++)
-        rc = add_list(s, CHANGE_CREATED, number);
-    if (!rc)
-        rc = add_grown_archive(s, oldest, from, last);
-    if (!rc && from == oldest) /* now it names the archive */
-        rc = add_capability_list(s, CHANGE_UPDATED);
-    return rc;
+    add_list(s, CHANGE_UPDATED, from);
+    for (uint64_t number = from + 1; number <= last + 1; number++)
+        add_list(s, CHANGE_CREATED, number);
+    add_grown_archive(s, oldest, from, last);
+    if (from == oldest) /* now it names the archive */
+        add_capability_list(s, CHANGE_UPDATED);
 }
 
 /* Lists went. What had only such lists is not there any more; the Capability
  * List says so of the archive, the index of a part. */
-static enum status
+static void
 add_retirement(const struct subject *s, const struct act *act)
 {
     uint64_t first_list = act->retirement.last + 1;
@@ -349,25 +342,25 @@ add_retirement(const struct subject *s, const struct act *act)
     uint64_t begin = parts_begin(&parts, first_list);
 
     if (first_list == act->retirement.open_list)
-        return add_capability_list(s, CHANGE_UPDATED);
-    if (!parts.has_index)
-        return add_archive(s, CHANGE_UPDATED);
-    return begin < first_list ? add_part(s, CHANGE_UPDATED, &parts, begin)
-                              : STATUS_OK;
+        add_capability_list(s, CHANGE_UPDATED);
+    else if (!parts.has_index)
+        add_archive(s, CHANGE_UPDATED);
+    else if (begin < first_list)
+        add_part(s, CHANGE_UPDATED, &parts, begin);
 }
 
-static enum status
+static void
 add_generations(const struct subject *s, enum generation_kind kind,
                 enum change_kind change)
 {
     struct link_text loc = link_to_generations(s->url, s->set->name, kind);
 
-    return add_document(s, change, links_kinds[kind].archive, &loc, NULL);
+    add_document(s, change, links_kinds[kind].archive, &loc, NULL);
 }
 
 /* A part of an archive of generations that has an index: it begins with the
  * number `begin`. */
-static enum status
+static void
 add_generations_part(const struct subject *s, enum generation_kind kind,
                      enum change_kind change, const struct parts *parts,
                      uint64_t begin)
@@ -376,47 +369,43 @@ add_generations_part(const struct subject *s, enum generation_kind kind,
         s->url, s->set->name, kind, begin, begin + parts->size - 1);
     struct link_text index = link_to_generations(s->url, s->set->name, kind);
 
-    return add_document(s, change, links_kinds[kind].archive, &loc, &index);
+    add_document(s, change, links_kinds[kind].archive, &loc, &index);
 }
 
-/* Sets *found to the number of the first archived generation from `number` on,
- * as the archive was before the round; 0: there was none. */
-static enum status
+/* Returns the number of the first archived generation from `number` on, as the
+ * archive was before the round; 0: there was none. */
+static uint64_t
 find_archived(const struct subject *s, enum generation_kind kind,
-              uint64_t number, uint64_t *found)
+              uint64_t number)
 {
     struct generation generation;
     struct generation_page page = {kind, number, &generation, 1};
     enum status rc = log_generations(registry_log(s->set->registry),
                                      s->set->log, &page, NULL);
 
-    *found = !rc && page.n == 1 ? generation.number : 0;
-    return rc;
+    if (rc)
+        s->to->status = rc;
+    return !rc && page.n == 1 ? generation.number : 0;
 }
 
 /* Announces all parts of an archive that has an index from generation `g` on.
  * Parts without a generation do not exist. */
-static enum status
+static void
 add_all_parts(const struct subject *s, const struct generation *g,
               const struct parts *parts)
 {
-    enum status rc = STATUS_OK;
+    for (uint64_t next = 1; next <= g->number;) {
+        uint64_t number = find_archived(s, g->kind, next);
+        uint64_t begin = parts_begin(parts, number ? number : g->number);
 
-    for (uint64_t next = 1, number; !rc && next <= g->number;) {
-        uint64_t begin;
-
-        rc = find_archived(s, g->kind, next, &number);
-        begin = parts_begin(parts, number ? number : g->number);
-        if (!rc)
-            rc = add_generations_part(s, g->kind, CHANGE_CREATED, parts, begin);
+        add_generations_part(s, g->kind, CHANGE_CREATED, parts, begin);
         next = begin + parts->size;
     }
-    return rc;
 }
 
 /* Announces that the archive got a generation: the archive while it is one
  * document, else the part that has the generation, never the index (R-324). */
-static enum status
+static void
 add_archived(const struct subject *s, const struct act *act)
 {
     const struct generation *g = &act->generation.build;
@@ -424,62 +413,55 @@ add_archived(const struct subject *s, const struct act *act)
     struct parts before =
         parts_of_generations(n - 1, g->number - 1, s->index_lists);
     struct parts now = parts_of_generations(n, g->number, s->index_lists);
-    uint64_t begin = parts_begin(&now, g->number), found;
-    enum status rc;
+    uint64_t begin = parts_begin(&now, g->number);
 
     if (!now.has_index)
-        return add_generations(s, g->kind,
-                               n == 1 ? CHANGE_CREATED : CHANGE_UPDATED);
-    if (!before.has_index || before.size != now.size)
-        return add_all_parts(s, g, &now);
-    rc = find_archived(s, g->kind, begin, &found);
-    return rc ? rc
-              : add_generations_part(s, g->kind,
-                                     found ? CHANGE_UPDATED : CHANGE_CREATED,
-                                     &now, begin);
+        add_generations(s, g->kind, n == 1 ? CHANGE_CREATED : CHANGE_UPDATED);
+    else if (!before.has_index || before.size != now.size)
+        add_all_parts(s, g, &now);
+    else
+        add_generations_part(s, g->kind,
+                             find_archived(s, g->kind, begin) ? CHANGE_UPDATED
+                                                              : CHANGE_CREATED,
+                             &now, begin);
 }
 
 /* Announces that the oldest generations left the archive. A part without any
  * left is not announced: R-323 has no `deleted` for it. */
-static enum status
+static void
 add_unarchived(const struct subject *s, const struct act *act)
 {
     enum generation_kind kind = act->unarchived.kind;
     uint64_t oldest = act->unarchived.first_archived;
     struct parts now = parts_of_generations(
         act->unarchived.n_archived, act->unarchived.last, s->index_lists);
-    uint64_t begin = parts_begin(&now, oldest), found;
-    enum status rc;
+    uint64_t begin = parts_begin(&now, oldest);
 
     if (!now.has_index)
-        return add_generations(s, kind, CHANGE_UPDATED);
-    rc = find_archived(s, kind, begin, &found);
-    return rc || found == oldest
-               ? rc
-               : add_generations_part(s, kind, CHANGE_UPDATED, &now, begin);
+        add_generations(s, kind, CHANGE_UPDATED);
+    else if (find_archived(s, kind, begin) != oldest)
+        add_generations_part(s, kind, CHANGE_UPDATED, &now, begin);
 }
 
 /* Announces the parts of a list of several parts, never their index. */
-static enum status
+static void
 add_list_parts(const struct subject *s, const struct generation *g)
 {
     struct link_text index =
         link_to_generation(s->url, s->set->name, g->kind, g->number);
-    enum status rc = STATUS_OK;
 
-    for (uint64_t part = 1; !rc && part <= g->parts; part++) {
+    for (uint64_t part = 1; part <= g->parts; part++) {
         struct link_text loc = link_to_part(s->url, s->set->name, g->kind,
                                             g->number, part, LINK_PART);
 
-        rc = add_document(s, CHANGE_CREATED, links_kinds[g->kind].capability,
-                          &loc, &index);
+        add_document(s, CHANGE_CREATED, links_kinds[g->kind].capability, &loc,
+                     &index);
     }
-    return rc;
 }
 
 /* A Change Dump is a document of its own behind those that there are; the first
  * is at the fixed address, which is that of an index from the second on. */
-static enum status
+static void
 add_change_dump(const struct subject *s, const struct generation *g,
                 bool is_first)
 {
@@ -487,49 +469,44 @@ add_change_dump(const struct subject *s, const struct generation *g,
     struct link_text loc =
         link_to_generation(s->url, s->set->name, g->kind, g->number);
 
-    return is_first
-               ? add_document(s, CHANGE_CREATED, CAP_CHANGEDUMP, &current, NULL)
-               : add_document(s, CHANGE_CREATED, CAP_CHANGEDUMP, &loc,
-                              &current);
+    add_document(s, CHANGE_CREATED, CAP_CHANGEDUMP, is_first ? &current : &loc,
+                 is_first ? NULL : &current);
 }
 
 /* A Resource Dump never changes, nor does what is at its own address: each one
  * is a document that begins, and the fixed address leads to the latest
  * (R-323). */
-static enum status
+static void
 add_resource_dump(const struct subject *s, const struct generation *g)
 {
     struct link_text loc =
         link_to_generation(s->url, s->set->name, g->kind, g->number);
 
-    return add_document(s, CHANGE_CREATED, CAP_RESOURCEDUMP, &loc, NULL);
+    add_document(s, CHANGE_CREATED, CAP_RESOURCEDUMP, &loc, NULL);
 }
 
 /* A list or dump was built. The first of its kind brings itself, or the
  * archive, into the Capability List. */
-static enum status
+static void
 add_generation(const struct subject *s, const struct act *act)
 {
     const struct generation *g = &act->generation.build;
     bool is_first = act->generation.is_first;
     struct link_text current = link_to_current(s->url, s->set->name, g->kind);
-    enum status rc;
 
     if (g->kind == GENERATION_CHANGEDUMP)
-        rc = add_change_dump(s, g, is_first);
+        add_change_dump(s, g, is_first);
     else if (g->kind == GENERATION_RESOURCEDUMP)
-        rc = add_resource_dump(s, g);
+        add_resource_dump(s, g);
     else if (g->kind == GENERATION_RESOURCELIST && g->parts > 1)
-        rc = add_list_parts(s, g);
+        add_list_parts(s, g);
     else
-        rc = add_document(s, is_first ? CHANGE_CREATED : CHANGE_UPDATED,
-                          links_kinds[g->kind].capability, &current, NULL);
-    if (!rc && g->is_archived)
-        rc = add_archived(s, act);
-    if (!rc &&
-        (is_first || (g->is_archived && act->generation.n_archived == 1)))
-        rc = add_capability_list(s, CHANGE_UPDATED);
-    return rc;
+        add_document(s, is_first ? CHANGE_CREATED : CHANGE_UPDATED,
+                     links_kinds[g->kind].capability, &current, NULL);
+    if (g->is_archived)
+        add_archived(s, act);
+    if (is_first || (g->is_archived && act->generation.n_archived == 1))
+        add_capability_list(s, CHANGE_UPDATED);
 }
 
 /* True if these settings change the description of the set in documents (R-046,
@@ -540,13 +517,13 @@ static bool
 describes_otherwise(const struct subject *s, const struct act *act)
 {
     struct peers *peers = registry_peers(s->set);
-    struct settings *settings = calloc(1, sizeof(*settings));
+    struct settings *settings = memory_new(1, sizeof(*settings));
     struct settings now;
     bool is_other = false;
 
     registry_settings(s->set, &now);
-    if (settings && !settings_read(settings, registry_config(s->set->registry),
-                                   act->settings.text, NULL))
+    if (!settings_read(settings, registry_config(s->set->registry),
+                       act->settings.text, NULL))
         is_other = strcmp(now.description, settings->description) != 0 ||
                    !peers_have_same_hubs(peers, settings->peers);
     settings_free(settings);
@@ -589,7 +566,7 @@ last_list_end(const struct act *acts, size_t n, size_t i)
 
 /* Announces acts[*i], and later ones that belong to it: sets *i to the last of
  * them. *is_source: the Source Description changes for the set, too. */
-static enum status
+static void
 add_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
         bool *is_source)
 {
@@ -604,28 +581,33 @@ add_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
         if (next < n && acts[next].kind == ACT_SETTINGS &&
             acts[next].set == act->set)
             *i = next;
-        return add_capability_list(s, CHANGE_CREATED);
+        add_capability_list(s, CHANGE_CREATED);
+        break;
     case ACT_LIST_END:
         *i = last_list_end(acts, n, *i);
-        return add_closed_lists(s, act, acts[*i].list_end.info.number);
+        add_closed_lists(s, act, acts[*i].list_end.info.number);
+        break;
     case ACT_SETTINGS:
-        if (!describes_otherwise(s, act))
-            break;
-        *is_source = true;
-        return add_capability_list(s, CHANGE_UPDATED);
+        *is_source = describes_otherwise(s, act);
+        if (*is_source)
+            add_capability_list(s, CHANGE_UPDATED);
+        break;
     case ACT_RETIREMENT:
-        return add_retirement(s, act);
+        add_retirement(s, act);
+        break;
     case ACT_GENERATION:
-        return add_generation(s, act);
+        add_generation(s, act);
+        break;
     case ACT_UNARCHIVED:
-        return add_unarchived(s, act);
+        add_unarchived(s, act);
+        break;
     case ACT_REMOVAL:
         *is_source = true;
-        return add_capability_list(s, CHANGE_DELETED);
+        add_capability_list(s, CHANGE_DELETED);
+        break;
     default: /* next_announced finds no other */
         break;
     }
-    return STATUS_OK;
 }
 
 enum status
@@ -639,7 +621,6 @@ announcer_announce(struct announcer *announcer, struct registry *registry,
         .index_lists = registry_config(registry)->index_lists,
     };
     size_t i = next_announced(acts, n, 0);
-    enum status rc = STATUS_OK;
 
     if (i == n)
         return STATUS_OK;
@@ -648,7 +629,8 @@ announcer_announce(struct announcer *announcer, struct registry *registry,
     buf_clear(&a->post.bytes);
     a->post.n_fragments = 0;
     a->post.set = registry_framework(registry);
-    for (; !rc && i < n; i = next_announced(acts, n, i + 1)) {
+    a->status = STATUS_OK;
+    for (; !a->status && i < n; i = next_announced(acts, n, i + 1)) {
         const struct act *first = &acts[i];
         bool is_source = false;
 
@@ -657,17 +639,16 @@ announcer_announce(struct announcer *announcer, struct registry *registry,
         s.set = log_set_owner(first->set);
         if (set_is_private(s.set))
             continue;
-        rc = add_act(&s, acts, n, &i, &is_source);
-        if (!rc && is_source)
-            rc = source_changes_add(&announcer->changes, first);
+        add_act(&s, acts, n, &i, &is_source);
+        if (is_source)
+            source_changes_add(&announcer->changes, first);
     }
     s.set = NULL;
-    if (!rc)
-        rc = source_changes_announce(&announcer->changes, registry, add_source,
-                                     &s);
-    if (!rc && a->post.n_fragments > 0)
+    if (source_changes_announce(&announcer->changes, registry, add_source, &s))
+        a->status = STATUS_MEMORY;
+    if (!a->status && a->post.n_fragments > 0)
         *post = &a->post;
-    return rc;
+    return a->status;
 }
 
 /* Sets that the round has removed have had their last event. Was there one? */
@@ -706,10 +687,9 @@ on_round_end(struct post *post)
 struct announcer *
 announcer_new(void)
 {
-    struct announcer *announcer = calloc(1, sizeof(*announcer));
+    struct announcer *announcer = memory_new(1, sizeof(*announcer));
 
-    if (announcer)
-        announcement_init(&announcer->round, on_round_end);
+    announcement_init(&announcer->round, on_round_end);
     return announcer;
 }
 
@@ -749,7 +729,7 @@ note_batch(struct registry *registry, const struct batch *b,
 }
 
 /* A source_announce_fn: another broker has announced it. */
-static enum status
+static void
 announce_nothing(void *user, enum change_kind change,
                  const struct link_text *loc, const struct link_text *index)
 {
@@ -757,7 +737,6 @@ announce_nothing(void *user, enum change_kind change,
     (void)change;
     (void)loc;
     (void)index;
-    return STATUS_OK;
 }
 
 void
@@ -765,7 +744,6 @@ announcer_follow(struct announcer *announcer, struct registry *registry,
                  const struct act *acts, size_t n)
 {
     struct source_changes *changes = &announcer->changes;
-    enum status rc = STATUS_OK;
 
     source_changes_clear(changes);
     for (size_t i = 0; i < n; i++) {
@@ -774,14 +752,13 @@ announcer_follow(struct announcer *announcer, struct registry *registry,
         if (set == registry_framework_set(registry)) {
             if (acts[i].kind == ACT_BATCH)
                 note_batch(registry, acts[i].entries.batch, acts, n);
-        } else if (!rc && !set_is_private(set) &&
+        } else if (!set_is_private(set) &&
                    (acts[i].kind == ACT_BIRTH || acts[i].kind == ACT_REMOVAL)) {
-            rc = source_changes_add(changes, &acts[i]);
+            source_changes_add(changes, &acts[i]);
         }
     }
-    if (!rc)
-        rc = source_changes_announce(changes, registry, announce_nothing, NULL);
-    if (rc) /* a part that begins may be announced as updated */
+    if (source_changes_announce(changes, registry, announce_nothing, NULL))
+        /* a part that begins may be announced as updated */
         changes->after = source_description_parts(registry);
     changes->before = changes->after;
     for (size_t i = 0; i < n; i++) /* all events are noted */

@@ -73,7 +73,7 @@ struct event {
 
 /* Appends an event to the framework log, and wakes its readers; returns at
  * once. The event must be true already. Any thread. STATUS_STOPPED: the log is
- * ending; STATUS_BUSY: no memory. A full disk loses the event, with a warning:
+ * ending. A full disk loses the event, with a warning:
  * the documents themselves are right all the same. */
 MUST_CHECK enum status framework_event_submit(struct registry *registry,
                                               const struct event *event,
@@ -97,7 +97,7 @@ void framework_event_found(struct set *set, uint64_t seq);
 /* Announces rounds of the log: registry_options.announcer. */
 struct announcer;
 
-struct announcer *announcer_new(void); /* NULL: no memory */
+struct announcer *announcer_new(void);
 
 /* registry_options.follow: notes what another broker has announced with a
  * round, as if this broker had: so that this broker announces the next round as

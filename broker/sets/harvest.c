@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/suggest.h"
+#include "broker/sets/json_members.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/json_parse.h"
 #include "proto/uri.h"
 
 enum row_kind { ROW_SOURCE, ROW_KIND, ROW_TEXT, ROW_TIME, ROW_NUMBER };
@@ -51,47 +51,14 @@ static const char *const kinds[] = {"resourcesync", "sitemap", "text", "rss",
 struct reading {
     struct harvest harvest; /* without its text */
     struct buf text;
-    unsigned named; /* a bit per row */
-    bool is_object;
-    const struct row *row; /* of the next value */
+    unsigned named;        /* a bit per row */
+    const struct row *row; /* of the value that is read */
 };
-
-static enum status
-unknown_member(struct slice name, struct problem *why)
-{
-    struct problem_quote quote = problem_quote(name);
-    struct suggestion meant;
-
-    suggest_begin(&meant, name);
-    for (size_t i = 0; i < N_ROWS; i++)
-        suggest_consider(&meant, rows[i].name);
-    return problem(
-        why, STATUS_INVALID, "\"%s\" is no member of a harvest report%s%s%s",
-        quote.text, meant.nearest ? "; is \"" : "",
-        meant.nearest ? meant.nearest : "", meant.nearest ? "\" meant?" : "");
-}
 
 static void
 add_name(struct buf *to, const struct row *row)
 {
     buf_add_format(to, "%s\"%s\":", to->size > 0 ? "," : "{", row->name);
-}
-
-static enum status
-take_member(struct reading *r, struct slice name, struct problem *why)
-{
-    size_t i = 0;
-
-    while (i < N_ROWS && !slice_is(name, rows[i].name))
-        i++;
-    if (i == N_ROWS)
-        return unknown_member(name, why);
-    r->row = &rows[i];
-    if (r->named & 1u << i)
-        return problem(why, STATUS_INVALID, "%s: is there twice", rows[i].name);
-    r->named |= 1u << i;
-    add_name(&r->text, r->row);
-    return STATUS_OK;
 }
 
 static bool
@@ -156,12 +123,14 @@ take_string(struct reading *r, struct slice text, struct problem *why)
 }
 
 static enum status
-take_value(struct reading *r, enum json_event event, struct slice text,
+take_value(void *user, size_t i, enum json_event event, struct slice text,
            struct problem *why)
 {
-    const struct row *row = r->row;
+    struct reading *r = user;
+    const struct row *row = r->row = &rows[i];
     bool is_number = row->kind == ROW_NUMBER;
 
+    add_name(&r->text, row);
     if (event == JSON_OTHER && slice_is(text, "null") && row->otherwise &&
         !strcmp(row->otherwise, "null")) {
         BUF_ADD(&r->text, "null");
@@ -176,26 +145,15 @@ take_value(struct reading *r, enum json_event event, struct slice text,
                                  : take_string(r, text, why);
 }
 
-static enum status
-on_event(void *user, enum json_event event, struct slice text,
-         struct problem *why)
-{
-    struct reading *r = user;
-
-    if (!r->is_object) {
-        r->is_object = true;
-        if (event == JSON_OBJECT)
-            return STATUS_OK;
-        return problem(why, STATUS_INVALID,
-                       "a harvest report is a JSON object, such as "
-                       "{\"source\":\"...\"}");
-    }
-    if (event == JSON_OBJECT_END)
-        return STATUS_OK; /* the only one: an object is no value */
-    if (event == JSON_KEY)
-        return take_member(r, text, why);
-    return take_value(r, event, text, why);
-}
+static const struct json_members members = {
+    .form = "a harvest report is a JSON object, such as "
+            "{\"source\":\"...\"}",
+    .what = "member of a harvest report",
+    .rows = rows,
+    .n = N_ROWS,
+    .row_size = sizeof(rows[0]),
+    .take = take_value,
+};
 
 /* Adds the members that are missing. */
 static enum status
@@ -210,7 +168,7 @@ complete_text(struct reading *r, struct problem *why)
         buf_add_text(&r->text, rows[i].otherwise);
     }
     BUF_ADD(&r->text, "}");
-    return r->text.failed ? problem_memory(why) : STATUS_OK;
+    return STATUS_OK;
 }
 
 enum status
@@ -221,23 +179,17 @@ harvest_read(struct harvest **harvest, struct slice text, struct problem *why)
     enum status rc;
 
     buf_init(&r.text, HARVEST_TEXT_MAX);
-    rc = json_parse_text(text, on_event, &r, why);
+    rc = json_members_read(&members, text, &r, &r.named, why);
     if (!rc)
         rc = complete_text(&r, why);
-    if (rc)
-        goto out;
-    h = malloc(sizeof(*h) + r.text.size);
-    if (!h) {
-        rc = problem_memory(why);
-        goto out;
+    if (!rc) {
+        h = memory_room(sizeof(*h) + r.text.size);
+        *h = r.harvest;
+        atomic_init(&h->n_owners, 1);
+        memcpy(h + 1, r.text.data, r.text.size);
+        h->text = (struct slice){(const char *)(h + 1), r.text.size};
+        *harvest = h;
     }
-    *h = r.harvest;
-    atomic_init(&h->n_owners, 1);
-    memcpy(h + 1, r.text.data, r.text.size);
-    h->text = (struct slice){(const char *)(h + 1), r.text.size};
-    *harvest = h;
-
-out:
     buf_fini(&r.text);
     return rc;
 }

@@ -7,14 +7,14 @@
 #include "broker/sets/upstream_topics.h"
 #include "proto/buf.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 
 struct peers *
 peers_new(void)
 {
-    struct peers *p = calloc(1, sizeof(*p));
+    struct peers *p = memory_new(1, sizeof(*p));
 
-    if (p)
-        atomic_init(&p->n_owners, 1);
+    atomic_init(&p->n_owners, 1);
     return p;
 }
 
@@ -57,10 +57,7 @@ peers_set_upstream(struct peers *p, struct slice url, struct problem *why)
     if (rc)
         return rc;
     p->upstream = slice_dup(url);
-    return p->upstream ? STATUS_OK
-                       : problem(why, STATUS_BUSY,
-                                 "the broker has no memory "
-                                 "left");
+    return STATUS_OK;
 }
 
 enum status
@@ -81,10 +78,7 @@ peers_add_hub(struct peers *p, struct slice url, struct problem *why)
                          problem_quote(url).text);
     if (rc)
         return rc;
-    p->hubs[p->n_hubs] = slice_dup(url);
-    if (!p->hubs[p->n_hubs])
-        return problem_memory(why);
-    p->n_hubs++;
+    p->hubs[p->n_hubs++] = slice_dup(url);
     return STATUS_OK;
 }
 

@@ -34,7 +34,7 @@ struct peers {
                                the end; or NULL */
 };
 
-struct peers *peers_new(void); /* NULL: no memory */
+struct peers *peers_new(void);
 
 /* Call it at most once. STATUS_INVALID: the URL cannot be a topic. */
 MUST_CHECK enum status peers_set_upstream(struct peers *peers, struct slice url,

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "broker/sets/registry.h"
+#include "proto/memory.h"
 
 _Static_assert(RATE_TRANSPORTS >= SET_TRANSPORTS_MAX, "a lag for each");
 
@@ -42,7 +43,7 @@ struct rates {
 struct rates *
 rates_new(void)
 {
-    struct rates *r = calloc(1, sizeof(*r));
+    struct rates *r = memory_new(1, sizeof(*r));
 
     if (r)
         pthread_mutex_init(&r->mutex, NULL);
@@ -97,8 +98,7 @@ find_empty(struct rates *r, int64_t minute, unsigned *index)
     return NULL;
 }
 
-/* The ring of a set, made if it has none. NULL: no memory, or all are in
- * use. */
+/* The ring of a set, made if it has none. NULL: all are in use. */
 static struct ring *
 make_ring(struct rates *r, struct set *set, int64_t minute)
 {
@@ -107,7 +107,7 @@ make_ring(struct rates *r, struct set *set, int64_t minute)
 
     if (set->rate_ring > 0)
         return r->rings[set->rate_ring - 1];
-    ring = r->n < RATES_MAX ? malloc(sizeof(*ring))
+    ring = r->n < RATES_MAX ? memory_room(sizeof(*ring))
                             : find_empty(r, minute, &index);
     if (!ring)
         return NULL;

@@ -58,7 +58,8 @@ struct lagging_set {
 struct rates *rates_new(void);        /* NULL: no memory */
 void rates_free(struct rates *rates); /* NULL is allowed */
 
-/* The set got `n` entries. Without memory their minutes stay empty. */
+/* The set got `n` entries. If all rings are in use their minutes stay
+ * empty. */
 void rates_count(struct rates *rates, struct set *set, uint64_t n);
 
 /* A reader of the set, by this transport, is `lag` entries behind. */

@@ -14,6 +14,7 @@
 #include "broker/sets/settings.h"
 #include "broker/sets/table.h"
 #include "broker/sets/upstream_topics.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/vocab.h"
 
 /* The log of framework events is stored with those of the sets, under a name
@@ -83,11 +84,9 @@ store_rules(struct set *set, const struct settings *settings)
 static struct set *
 set_new(struct registry *r)
 {
-    struct set *set = calloc(1, sizeof(*set) + r->options.notes_size);
+    struct set *set = memory_new(1, sizeof(*set) + r->options.notes_size);
     struct settings settings;
 
-    if (!set)
-        return NULL;
     set->registry = r;
     set->notes = (void *)(set + 1);
     settings_start(&settings, r->options.config);
@@ -337,24 +336,17 @@ keep_unread(struct set *set, struct slice text, const struct problem *why)
 
 /* Restores the settings of a set from the log: `text`, and the limits of lists
  * in them. An older broker may not know all settings; it serves the set all the
- * same, and a private one as such. The start, or the log thread.
- * STATUS_MEMORY. */
-static enum status
+ * same, and a private one as such. The start, or the log thread. */
+static void
 restore_settings(struct set *set, struct slice text, struct list_limits *limits)
 {
-    struct settings *settings = calloc(1, sizeof(*settings));
+    struct settings *settings = memory_new(1, sizeof(*settings));
     struct problem why = {""};
-    enum status rc;
 
-    if (!settings)
-        return STATUS_MEMORY;
-    rc = settings_read(settings, registry_config(set->registry), text, &why);
-    if (rc) {
+    if (settings_read(settings, registry_config(set->registry), text, &why)) {
         settings_free(settings);
-        if (rc == STATUS_MEMORY)
-            return rc;
         keep_unread(set, text, &why);
-        return STATUS_OK;
+        return;
     }
     if (registry_claim_upstream(set->registry, set->name, settings->peers,
                                 &why))
@@ -364,7 +356,6 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
     *limits = settings_limits(settings);
     set_mark_private(set, settings->is_private);
     registry_set_settings(set, settings);
-    return STATUS_OK;
 }
 
 /* NULL is allowed. */
@@ -379,14 +370,9 @@ set_free(struct set *set)
     free(set);
 }
 
-/* NULL, and the set freed: no memory for its log. */
 static struct set *
 set_with_log(struct set *set, struct log_set *log)
 {
-    if (!log) {
-        set_free(set);
-        return NULL;
-    }
     set->log = log;
     set->name = log_set_name(log);
     return set;
@@ -394,13 +380,11 @@ set_with_log(struct set *set, struct log_set *log)
 
 /* Sets */
 
-/* Adds a set (NULL: none); the caller holds the lock for writing, or is the
- * only thread yet. */
+/* Adds a set; the caller holds the lock for writing, or is the only thread yet.
+ * NULL, and the set freed: no memory for a larger table. */
 static struct set *
 insert_set(struct registry *r, struct set *set)
 {
-    if (!set)
-        return NULL;
     if (table_add(&r->sets, set->name, set)) {
         set_free(set);
         return NULL;
@@ -416,9 +400,7 @@ bury_set(struct registry *r, const char *name, uint64_t list)
     struct tombstone *t = table_find(&r->tombstones, slice_of(name));
 
     if (!t) {
-        t = calloc(1, sizeof(*t));
-        if (!t)
-            return STATUS_MEMORY;
+        t = memory_new(1, sizeof(*t));
         snprintf(t->name, sizeof(t->name), "%s", name);
         if (table_add(&r->tombstones, t->name, t)) {
             free(t);
@@ -453,8 +435,6 @@ new_framework(struct registry *r, struct list_limits *limits)
 {
     struct set *set = set_new(r);
 
-    if (!set)
-        return NULL;
     atomic_init(&set->rotate_age_us, 0);
     atomic_init(&set->retain_lists, FRAMEWORK_LISTS);
     atomic_init(&set->retain_age_us, 0);
@@ -467,15 +447,12 @@ static enum status
 make_framework(struct registry *r, struct problem *why)
 {
     struct post post = {.kind = POST_SETTINGS};
-    struct set *set = new_framework(r, &post.limits);
     enum status rc;
 
-    if (set)
-        set = set_with_log(set, log_set_new(r->log, FRAMEWORK_NAME, 0, set));
-    if (!set)
-        return problem_memory(why);
-    r->framework = set;
-    post.set = set->log;
+    r->framework = new_framework(r, &post.limits);
+    set_with_log(r->framework,
+                 log_set_new(r->log, FRAMEWORK_NAME, 0, r->framework));
+    post.set = r->framework->log;
     rc = log_post_and_wait(r->log, &post, why);
     /* With a full disk the broker must still start: the log then begins with
      * the first event. */
@@ -502,19 +479,16 @@ on_set(struct log_set *log, struct slice text, struct slice harvest,
     struct set *set;
 
     if (slice_is(name, FRAMEWORK_NAME)) {
-        set = new_framework(r, limits);
-        r->framework = set ? set_with_log(set, log) : NULL;
+        r->framework = set_with_log(new_framework(r, limits), log);
         return r->framework;
     }
-    set = set_new(r);
-    if (set)
-        set = insert_set(r, set_with_log(set, log));
+    set = insert_set(r, set_with_log(set_new(r), log));
     if (!set)
         return NULL;
     restore_places(r, set, log_set_creator(log));
     restore_harvest(set, harvest);
-    if (text.size > 0 && restore_settings(set, text, limits))
-        return NULL;
+    if (text.size > 0)
+        restore_settings(set, text, limits);
     set->peers_after = PEERS_AFTER_UNKNOWN; /* no other thread yet */
     return set;
 }
@@ -555,7 +529,7 @@ on_closed(void *user)
 /* Acts of other brokers */
 
 /* The set of that name, if this broker has made one, or a new one, which no
- * limit refuses: it has begun elsewhere. NULL: no memory. */
+ * limit refuses: it has begun elsewhere. NULL: no memory for a larger table. */
 static struct set *
 adopt_set(struct registry *r, const char *name, struct slice creator)
 {
@@ -567,12 +541,9 @@ adopt_set(struct registry *r, const char *name, struct slice creator)
     if (!set) {
         set = set_new(r);
         t = table_find(&r->tombstones, slice_of(name));
-        if (set) {
-            restore_places(r, set, creator);
-            set = insert_set(
-                r, set_with_log(
-                       set, log_set_new(r->log, name, t ? t->list : 0, set)));
-        }
+        restore_places(r, set, creator);
+        set_with_log(set, log_set_new(r->log, name, t ? t->list : 0, set));
+        set = insert_set(r, set);
     }
     pthread_rwlock_unlock(&r->lock);
     return set;
@@ -602,11 +573,8 @@ follow_settings(struct set *set, const struct act *act)
 {
     struct list_limits limits = {0, 0};
 
-    if (restore_settings(set, act->settings.text, &limits))
-        DIAG(DIAG_ERROR, "sets", "no memory for the settings of a set",
-             diag_text("set", set->name));
-    else
-        log_set_limit(set->log, &limits);
+    restore_settings(set, act->settings.text, &limits);
+    log_set_limit(set->log, &limits);
 }
 
 static void
@@ -681,7 +649,7 @@ registry_open(struct registry **registry,
               const struct registry_options *options, struct problem *why)
 {
     const struct config *config = options->config;
-    struct registry *r = calloc(1, sizeof(*r));
+    struct registry *r = memory_new(1, sizeof(*r));
     struct log_options log_options = {
         .dir = config->data,
         .open_engine = options->open_engine,
@@ -702,7 +670,8 @@ registry_open(struct registry **registry,
     };
     enum status rc;
 
-    if (!r || !(r->rates = rates_new())) {
+    r->rates = rates_new();
+    if (!r->rates) {
         free(r);
         return problem_memory(why);
     }
@@ -926,17 +895,14 @@ make_set(struct registry *r, struct slice name, struct client *client,
     if (r->sets.n >= SETS_MAX || r->n_made >= SETS_MADE_MAX)
         return registry_full(why);
     set = set_new(r);
-    if (!set)
-        return problem_memory(why);
     rc = take_places(r, set, client, why);
     if (rc) {
         set_free(set);
         return rc;
     }
     memcpy(text, name.data, name.size);
-    set = set_with_log(set, log_set_new(r->log, text, t ? t->list : 0, set));
-    if (set)
-        log_set_begin_for(set->log, client_store(client, creator));
+    set_with_log(set, log_set_new(r->log, text, t ? t->list : 0, set));
+    log_set_begin_for(set->log, client_store(client, creator));
     *made = insert_set(r, set);
     return *made ? STATUS_OK : problem_memory(why);
 }
@@ -998,8 +964,8 @@ registry_set_removed(struct set *set)
 
     log_head(set->log, &head);
     pthread_rwlock_wrlock(&r->lock);
-    /* Without memory for its tombstone the set stays where it is: it does not
-     * exist, but its name is not free before the next start. */
+    /* Without memory for a larger table of tombstones the set stays where it
+     * is: it does not exist, but its name is not free before the next start. */
     if (!bury_set(r, set->name, head.list + 1)) {
         table_remove(&r->sets, set->name);
         if (set_is_private(set))

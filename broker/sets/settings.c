@@ -6,11 +6,10 @@
 
 #include "base/clock.h"
 #include "base/options.h"
-#include "base/suggest.h"
+#include "broker/sets/json_members.h"
 #include "broker/sets/peers.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/json_parse.h"
 #include "proto/uri.h"
 
 /* The offset of a member; does not compile if it is not a `type`. */
@@ -107,45 +106,10 @@ settings_free(struct settings *settings)
 
 struct reading {
     struct settings *settings;
-    bool is_change;        /* null is allowed: resets the row */
-    unsigned depth;        /* 1: in the object; 2: in an array */
-    const struct row *row; /* of the next value */
+    bool is_change; /* null is allowed: resets the row */
+    bool is_in_array;
+    const struct row *row; /* of the value that is read */
 };
-
-static enum status
-unknown_member(struct slice name, struct problem *why)
-{
-    struct problem_quote quote = problem_quote(name);
-    struct suggestion meant;
-
-    suggest_begin(&meant, name);
-    for (size_t i = 0; i < N_ROWS; i++)
-        suggest_consider(&meant, rows[i].name);
-    if (meant.nearest)
-        return problem(why, STATUS_INVALID,
-                       "\"%s\" is no setting of a set; is \"%s\" meant?",
-                       quote.text, meant.nearest);
-    return problem(why, STATUS_INVALID, "\"%s\" is no setting of a set",
-                   quote.text);
-}
-
-static enum status
-take_member(struct reading *r, struct slice name, struct problem *why)
-{
-    size_t i = 0;
-
-    if (slice_is(name, "upstream_topic"))
-        name = SLICE("upstreamTopic");
-    while (i < N_ROWS && !slice_is(name, rows[i].name))
-        i++;
-    if (i == N_ROWS)
-        return unknown_member(name, why);
-    if (r->settings->named & 1u << i)
-        return problem(why, STATUS_INVALID, "%s: is there twice", rows[i].name);
-    r->settings->named |= 1u << i;
-    r->row = &rows[i];
-    return STATUS_OK;
-}
 
 static enum status
 take_text(struct reading *r, struct slice text, struct problem *why)
@@ -203,15 +167,13 @@ take_peer(struct reading *r, struct slice url, struct problem *why)
 
     if (!settings->peers)
         settings->peers = peers_new();
-    if (!settings->peers)
-        return problem_memory(why);
     return r->row->kind == ROW_HUBS
                ? peers_add_hub(settings->peers, url, why)
                : peers_set_upstream(settings->peers, url, why);
 }
 
 static enum status
-take_value(struct reading *r, enum json_event event, struct slice text,
+take_value(void *user, size_t i, enum json_event event, struct slice text,
            struct problem *why)
 {
     static const char *const wants[] = {
@@ -221,10 +183,13 @@ take_value(struct reading *r, enum json_event event, struct slice text,
         [ROW_HUBS] = "list of strings", [ROW_FLAG] = "true or false",
     };
 
-    if (r->is_change && r->depth == 1 && event == JSON_OTHER &&
+    struct reading *r = user;
+
+    r->row = &rows[i];
+    if (r->is_change && !r->is_in_array && event == JSON_OTHER &&
         slice_is(text, "null"))
         return STATUS_OK;
-    r->settings->given |= 1u << (r->row - rows);
+    r->settings->given |= 1u << i;
     switch (r->row->kind) {
     case ROW_TEXT:
     case ROW_URL:
@@ -253,10 +218,10 @@ take_value(struct reading *r, enum json_event event, struct slice text,
             return take_peer(r, text, why);
         break;
     case ROW_HUBS:
-        if (r->depth == 2 && event == JSON_STRING)
+        if (r->is_in_array && event == JSON_STRING)
             return take_peer(r, text, why);
-        if (r->depth == 1 ? event == JSON_ARRAY : event == JSON_ARRAY_END) {
-            r->depth = r->depth == 1 ? 2 : 1;
+        if (event == (r->is_in_array ? JSON_ARRAY_END : JSON_ARRAY)) {
+            r->is_in_array = !r->is_in_array;
             return STATUS_OK;
         }
         break;
@@ -265,26 +230,15 @@ take_value(struct reading *r, enum json_event event, struct slice text,
                    r->row->kind == ROW_FLAG ? "" : "a ", wants[r->row->kind]);
 }
 
-static enum status
-on_event(void *user, enum json_event event, struct slice text,
-         struct problem *why)
-{
-    struct reading *r = user;
-
-    if (r->depth == 0) {
-        r->depth = 1;
-        if (event == JSON_OBJECT)
-            return STATUS_OK;
-        return problem(why, STATUS_INVALID,
-                       "settings are a JSON object, such as "
-                       "{\"title\":\"...\"}");
-    }
-    if (event == JSON_OBJECT_END)
-        return STATUS_OK; /* the only one: an object is no value */
-    if (event == JSON_KEY)
-        return take_member(r, text, why);
-    return take_value(r, event, text, why);
-}
+static const struct json_members members = {
+    .form = "settings are a JSON object, such as {\"title\":\"...\"}",
+    .what = "setting of a set",
+    .alias = {"upstream_topic", "upstreamTopic"},
+    .rows = rows,
+    .n = N_ROWS,
+    .row_size = sizeof(rows[0]),
+    .take = take_value,
+};
 
 static bool
 is_blank(struct slice text)
@@ -302,8 +256,9 @@ settings_read(struct settings *settings, const struct config *config,
     struct reading r = {.settings = settings};
 
     settings_start(settings, config);
-    return is_blank(text) ? STATUS_OK
-                          : json_parse_text(text, on_event, &r, why);
+    return is_blank(text)
+               ? STATUS_OK
+               : json_members_read(&members, text, &r, &settings->named, why);
 }
 
 enum status
@@ -313,7 +268,7 @@ settings_read_change(struct settings *change, const struct config *config,
     struct reading r = {.settings = change, .is_change = true};
 
     settings_start(change, config);
-    return json_parse_text(text, on_event, &r, why);
+    return json_members_read(&members, text, &r, &change->named, why);
 }
 
 enum status

@@ -58,22 +58,23 @@ void
 source_changes_clear(struct source_changes *c)
 {
     c->n = 0;
+    c->is_short = false;
     c->after = c->before;
 }
 
-static enum status
+static void
 add_change(struct source_changes *c, const struct source_change *change)
 {
     struct source_change *all = ONE_MORE(c->all, &c->capacity, c->n);
 
+    c->is_short |= !all;
     if (!all)
-        return STATUS_MEMORY;
+        return;
     c->all = all;
     c->all[c->n++] = *change;
-    return STATUS_OK;
 }
 
-enum status
+void
 source_changes_add(struct source_changes *c, const struct act *act)
 {
     const struct source_change change = {
@@ -82,7 +83,7 @@ source_changes_add(struct source_changes *c, const struct act *act)
         .is_removal = act->kind == ACT_REMOVAL,
     };
 
-    return add_change(c, &change);
+    add_change(c, &change);
 }
 
 static size_t
@@ -101,7 +102,6 @@ struct looking {
     size_t n;            /* of the round's own */
     uint64_t begin, end; /* a part: is there a set in it? */
     bool is_found;
-    enum status rc;
 };
 
 static bool
@@ -137,8 +137,8 @@ add_set(struct set *set, const struct head *head, void *user)
 
     (void)head;
     if (!set_is_private(set) && !is_removed(l, change.number))
-        l->rc = add_change(l->changes, &change);
-    return !l->rc;
+        add_change(l->changes, &change);
+    return !l->changes->is_short;
 }
 
 static int
@@ -183,16 +183,15 @@ change_of(struct source_changes *c, struct registry *registry, size_t from,
 }
 
 /* Announces each part that has changes, or, if `are_new`, that has sets. */
-static enum status
+static void
 announce_parts(struct source_changes *c, struct registry *registry,
                bool are_new, source_announce_fn *announce, void *user)
 {
     struct link_text index =
         link_to(registry_public_url(registry), LINK_DESCRIPTION, NULL, NULL, 0);
-    enum status rc = STATUS_OK;
 
     qsort(c->all, c->n, sizeof(*c->all), by_number);
-    for (size_t i = 0, next; !rc && i < c->n; i = next) {
+    for (size_t i = 0, next; i < c->n; i = next) {
         uint64_t begin = parts_begin(&c->after, c->all[i].number);
         struct link_text loc =
             source_description_part(registry, &c->after, begin);
@@ -200,15 +199,14 @@ announce_parts(struct source_changes *c, struct registry *registry,
         for (next = i + 1; next < c->n; next++)
             if (c->all[next].number - begin >= c->after.size)
                 break;
-        rc = announce(
-            user, are_new ? CHANGE_CREATED : change_of(c, registry, i, next),
-            &loc, &index);
+        announce(user,
+                 are_new ? CHANGE_CREATED : change_of(c, registry, i, next),
+                 &loc, &index);
     }
-    return rc;
 }
 
 /* All sets, instead of those that have changed. */
-static enum status
+static void
 take_all(struct source_changes *c, struct registry *registry)
 {
     struct looking looking = {.changes = c, .n = c->n};
@@ -219,7 +217,6 @@ take_all(struct source_changes *c, struct registry *registry)
         if (!c->all[i].is_removal)
             c->all[n++] = c->all[i];
     c->n = n;
-    return looking.rc;
 }
 
 enum status
@@ -229,16 +226,19 @@ source_changes_announce(struct source_changes *c, struct registry *registry,
     struct link_text loc =
         link_to(registry_public_url(registry), LINK_DESCRIPTION, NULL, NULL, 0);
     bool are_new;
-    enum status rc = STATUS_OK;
 
     if (c->n == 0)
         return STATUS_OK;
     c->after =
         parts_with(registry, registry_count_public(registry) - removals_of(c));
-    if (!c->after.has_index)
-        return announce(user, CHANGE_UPDATED, &loc, NULL);
     are_new = !c->before.has_index || c->before.size != c->after.size;
-    if (are_new)
-        rc = take_all(c, registry);
-    return rc ? rc : announce_parts(c, registry, are_new, announce, user);
+    if (c->after.has_index && are_new)
+        take_all(c, registry);
+    if (c->is_short)
+        return STATUS_MEMORY;
+    if (c->after.has_index)
+        announce_parts(c, registry, are_new, announce, user);
+    else
+        announce(user, CHANGE_UPDATED, &loc, NULL);
+    return STATUS_OK;
 }

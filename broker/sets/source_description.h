@@ -56,6 +56,7 @@ struct source_changes {
     } * all;
 
     size_t n, capacity;
+    bool is_short;    /* there was no memory for one of them */
     uint64_t emptied; /* where the last part began whose sets have all gone */
     struct parts before; /* as announced last */
     struct parts after;  /* as they are when the round is committed */
@@ -66,16 +67,16 @@ void source_changes_fini(struct source_changes *changes);
 /* Begins a new round. */
 void source_changes_clear(struct source_changes *changes);
 
-/* Adds an act that changes the entry of its set there. STATUS_MEMORY. */
-MUST_CHECK enum status source_changes_add(struct source_changes *changes,
-                                          const struct act *act);
+/* Adds an act that changes the entry of its set there. */
+void source_changes_add(struct source_changes *changes, const struct act *act);
 
 /* `index`: the index above the document, or NULL. */
-typedef enum status source_announce_fn(void *user, enum change_kind change,
-                                       const struct link_text *loc,
-                                       const struct link_text *index);
+typedef void source_announce_fn(void *user, enum change_kind change,
+                                const struct link_text *loc,
+                                const struct link_text *index);
 
-/* Announces the changes of the round, if there are any. */
+/* Announces the changes of the round, if there are any. STATUS_MEMORY: there
+ * was none for all of them, and none is announced. */
 MUST_CHECK enum status source_changes_announce(struct source_changes *changes,
                                                struct registry *registry,
                                                source_announce_fn *announce,

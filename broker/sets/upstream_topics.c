@@ -6,6 +6,7 @@
 
 #include "proto/buf.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 
 struct upstream {
     struct map_node node;
@@ -45,14 +46,12 @@ find_topic(struct upstreams *u, const char *topic)
     return NULL;
 }
 
-/* Takes over `topic` if it succeeds. */
+/* Takes over `topic`. */
 static struct upstream *
 add_topic(struct upstreams *u, char *topic, const char *owner)
 {
-    struct upstream *new = calloc(1, sizeof(*new));
+    struct upstream *new = memory_new(1, sizeof(*new));
 
-    if (!new)
-        return NULL;
     new->all = u;
     snprintf(new->owner, sizeof(new->owner), "%s", owner);
     new->topic = topic;
@@ -68,17 +67,14 @@ upstreams_claim(struct upstreams *u, struct slice url, const char *owner,
     enum status rc = STATUS_OK;
     struct upstream *at;
 
-    if (!topic)
-        return problem_memory(why);
     pthread_mutex_lock(&u->mutex);
     at = find_topic(u, topic);
     if (at && strcmp(at->owner, owner)) {
         rc = problem(why, STATUS_INVALID, "\"%s\" is the topic of %s already",
                      problem_quote(url).text, at->owner);
-    } else if (!at && (at = add_topic(u, topic, owner))) {
-        topic = NULL;
     } else if (!at) {
-        rc = problem_memory(why);
+        at = add_topic(u, topic, owner);
+        topic = NULL;
     }
     if (!rc) {
         at->n_claims++;

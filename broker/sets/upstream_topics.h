@@ -38,8 +38,7 @@ void upstreams_init(struct upstreams *u);
 void upstreams_fini(struct upstreams *u); /* after all claims */
 
 /* Claims a topic, a valid URL, for `owner`: "set demo", "relay news".
- * STATUS_INVALID: the topic has another owner, named in `why`; STATUS_BUSY: no
- * memory. */
+ * STATUS_INVALID: the topic has another owner, named in `why`. */
 MUST_CHECK enum status upstreams_claim(struct upstreams *u, struct slice url,
                                        const char *owner,
                                        struct upstream **claim,

@@ -6,8 +6,10 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/db_rows.h"
 #include "broker/base/diag.h"
 #include "broker/state/contentrows.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
 
@@ -96,13 +98,11 @@ enum status
 content_open(struct content **content, const char *dir, const char *epoch,
              struct problem *why)
 {
-    struct content *c = calloc(1, sizeof(*c));
+    struct content *c = memory_new(1, sizeof(*c));
     struct problem reason = {""};
     bool is_ours;
     enum status rc;
 
-    if (!c)
-        return problem_memory(why);
     snprintf(c->rows.dir, sizeof(c->rows.dir), "%s", dir);
     buf_init(&c->texts, GATHER_MAX);
     buf_init(&c->lent, FRAGMENT_MAX);
@@ -319,44 +319,17 @@ enum status
 content_find(struct content *c, uint64_t seq, struct content_bytes *bytes,
              struct problem *why)
 {
-    sqlite3_stmt *q = c->rows.statements[C_FIND];
-    bool row = false;
-    enum status rc;
+    bool is_there;
+    enum status rc =
+        db_find(&c->rows.db, NULL, why, &is_there,
+                "SELECT digest, length(digest)=32, (SELECT length FROM files"
+                " WHERE digest=entries.digest) FROM entries WHERE seq=?",
+                DB_VALUES(seq),
+                DB_INTO(&bytes->digest, &bytes->is_there, &bytes->length));
 
-    contentrows_settle(&c->rows);
-    sqlite3_bind_int64(q, 1, (sqlite3_int64)seq);
-    rc = db_step(&c->rows.db, q, &row, "read " CONTENT_FILE, why);
-    if (!rc && !row)
-        rc = problem(why, STATUS_NOT_FOUND, "of that entry nothing is known");
-    if (!rc) {
-        struct slice digest = db_column(q, 1);
-
-        memset(bytes, 0, sizeof(*bytes));
-        bytes->is_there = digest.size == DIGEST_SIZE;
-        if (bytes->is_there) {
-            memcpy(bytes->digest.bytes, digest.data, DIGEST_SIZE);
-            bytes->length = (uint64_t)sqlite3_column_int64(q, 2);
-        }
-    }
-    contentrows_settle(&c->rows);
-    return rc;
-}
-
-/* Runs a statement that looks for the first entry of a range; *row: it found
- * one. */
-static enum status
-has_one(struct content *c, enum contentrows_statement asked, uint64_t after,
-        uint64_t last, bool *row, struct problem *why)
-{
-    sqlite3_stmt *q = c->rows.statements[asked];
-    enum status rc;
-
-    contentrows_settle(&c->rows);
-    sqlite3_bind_int64(q, 1, (sqlite3_int64)after);
-    sqlite3_bind_int64(q, 2, (sqlite3_int64)last);
-    rc = db_step(&c->rows.db, q, row, "read " CONTENT_FILE, why);
-    contentrows_settle(&c->rows);
-    return rc;
+    return rc || is_there ? rc
+                          : problem(why, STATUS_NOT_FOUND,
+                                    "of that entry nothing is known");
 }
 
 static bool
@@ -373,7 +346,9 @@ content_is_complete(struct content *c, uint64_t after, uint64_t last,
     enum status rc = STATUS_OK;
 
     if (knows_range(c, after, last))
-        rc = has_one(c, C_FIRST_MISSING, after, last, &row, why);
+        rc = db_find(&c->rows.db, NULL, why, &row,
+                     "SELECT 1 FROM missing WHERE seq>? AND seq<=? LIMIT 1",
+                     DB_VALUES(after, last), DB_INTO());
     *is_complete = !rc && !row;
     return rc;
 }
@@ -384,7 +359,10 @@ content_is_lacking(struct content *c, uint64_t after, uint64_t last,
 {
     *is_lacking = true;
     return knows_range(c, after, last)
-               ? has_one(c, C_FIRST_LACKING, after, last, is_lacking, why)
+               ? db_find(&c->rows.db, NULL, why, is_lacking,
+                         "SELECT 1 FROM missing WHERE due IS NULL AND seq>?"
+                         " AND seq<=? LIMIT 1",
+                         DB_VALUES(after, last), DB_INTO())
                : STATUS_OK;
 }
 
@@ -442,48 +420,32 @@ content_give_up(struct content *c, uint64_t seq, struct problem *why)
     return content_postpone(c, seq, CONTENT_NEVER, why);
 }
 
-/* Copies the row, which is lent only for a moment, to `lent`. */
-static void
-lend_row(struct content *c, sqlite3_stmt *q, struct content_missing *m)
-{
-    size_t loc_size;
-
-    m->seq = (uint64_t)sqlite3_column_int64(q, 0);
-    m->due_us = sqlite3_column_int64(q, 1);
-    m->tries = (unsigned)sqlite3_column_int(q, 2);
-    m->length = sqlite3_column_type(q, 5) == SQLITE_NULL
-                    ? LENGTH_NONE
-                    : (uint64_t)sqlite3_column_int64(q, 5);
-    buf_clear(&c->lent);
-    xml_unescape(&c->lent, db_column(q, 3));
-    loc_size = c->lent.size;
-    buf_add_slice(&c->lent, db_column(q, 4));
-    m->loc = (struct slice){c->lent.data, loc_size};
-    m->hash = (struct slice){c->lent.data + loc_size, c->lent.size - loc_size};
-}
-
 static enum status
 next_due(struct content *c, int64_t now_us, struct content_missing *m,
          struct problem *why)
 {
-    sqlite3_stmt *q = c->rows.statements[C_NEXT_DUE];
-    bool row = false;
-    enum status rc;
+    struct db_rows rows =
+        DB_SELECT(&c->rows.db, NULL, why, contentrows_next_due, m->due_us,
+                  m->seq, now_us);
+    struct slice loc, hash;
+    size_t loc_size;
 
-    contentrows_settle(&c->rows);
-    sqlite3_bind_int64(q, 1, m->due_us);
-    sqlite3_bind_int64(q, 2, (sqlite3_int64)m->seq);
-    sqlite3_bind_int64(q, 3, now_us);
-    rc = db_step(&c->rows.db, q, &row, "read " CONTENT_FILE, why);
-    if (!rc && !row)
-        rc = problem(why, STATUS_NOT_FOUND, "nothing is to be fetched now");
-    if (!rc) {
-        lend_row(c, q, m);
+    if (DB_NEXT(&rows, &m->seq, &m->due_us, &m->tries, &loc, &hash,
+                &m->length)) {
+        /* The row is lent only for a moment. */
+        buf_clear(&c->lent);
+        xml_unescape(&c->lent, loc);
+        loc_size = c->lent.size;
+        buf_add_slice(&c->lent, hash);
+        m->loc = (struct slice){c->lent.data, loc_size};
+        m->hash = (struct slice){c->lent.data + loc_size, hash.size};
         if (c->lent.failed)
-            rc = problem_memory(why);
+            rows.rc = problem_memory(why);
+    } else if (!rows.rc) {
+        rows.rc =
+            problem(why, STATUS_NOT_FOUND, "nothing is to be fetched now");
     }
-    contentrows_settle(&c->rows);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 /* Keeps the entry if its bytes have come for another entry: STATUS_OK.
@@ -539,27 +501,16 @@ enum status
 content_loose(struct content *c, const struct digest *after,
               struct digest *digests, size_t *n, struct problem *why)
 {
-    sqlite3_stmt *q = c->rows.statements[C_LOOSE];
-    size_t room = *n;
-    bool row = true;
-    enum status rc = STATUS_OK;
+    struct db_rows rows =
+        DB_SELECT(&c->rows.db, NULL, why,
+                  "SELECT digest FROM files INDEXED BY loose WHERE n=0"
+                  " AND digest>? AND length(digest)=32 ORDER BY digest LIMIT ?",
+                  db_bytes(after, after ? DIGEST_SIZE : 0), *n);
 
     *n = 0;
-    contentrows_settle(&c->rows);
-    sqlite3_bind_blob(q, 1, after ? (const char *)after->bytes : "",
-                      after ? DIGEST_SIZE : 0, SQLITE_STATIC);
-    sqlite3_bind_int64(q, 2, (sqlite3_int64)room);
-    while (!rc && row && *n < room) {
-        struct slice digest;
-
-        rc = db_step(&c->rows.db, q, &row, "read " CONTENT_FILE, why);
-        digest = !rc && row ? db_column(q, 0) : (struct slice){NULL, 0};
-        if (digest.size == DIGEST_SIZE)
-            memcpy(digests[(*n)++].bytes, digest.data, DIGEST_SIZE);
-    }
-    contentrows_settle(&c->rows);
-    sqlite3_clear_bindings(q);
-    return rc;
+    while (DB_NEXT(&rows, &digests[*n]))
+        ++*n;
+    return db_rows_end(&rows);
 }
 
 enum status
@@ -576,24 +527,19 @@ enum status
 content_each_told(const char *path, content_file_fn *fn, void *user,
                   struct problem *why)
 {
-    sqlite3_stmt *q = NULL;
+    struct digest digest;
+    struct db_rows rows;
     struct db db;
-    bool row = false;
     enum status rc = db_open(&db, path, DB_LOOK, why);
 
-    if (!rc)
-        rc = db_prepare(&db, &q,
-                        "SELECT digest FROM files WHERE n > 0"
-                        " AND length(digest) = 32",
-                        why);
-    while (!rc && !(rc = db_step(&db, q, &row, "read " CONTENT_FILE, why)) &&
-           row) {
-        struct digest digest;
-
-        memcpy(digest.bytes, db_column(q, 0).data, DIGEST_SIZE);
-        rc = fn(&digest, user, why);
-    }
-    sqlite3_finalize(q);
+    if (rc)
+        return rc;
+    rows = DB_SELECT(&db, "read " CONTENT_FILE, why,
+                     "SELECT digest FROM files WHERE n > 0"
+                     " AND length(digest) = 32");
+    while (DB_NEXT(&rows, &digest))
+        rows.rc = fn(&digest, user, why);
+    rc = db_rows_end(&rows);
     db_close(&db);
     return rc;
 }

@@ -6,9 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/db_rows.h"
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/state/content_files.h"
+#include "proto/memory.h"
 
 static const char *const steps[] = {
     "CREATE TABLE entries("
@@ -36,177 +38,47 @@ const struct db_kind content_kind = {
     .mode = DB_SMALL,
     .steps = steps,
     .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
+    .opening = "PRAGMA cache_size=-4096", /* KiB */
 };
 
-#define MISSING_COLUMNS "seq, due, tries, loc, hash, length FROM missing"
+#define MISSING_COLUMNS \
+    "seq, due, tries, loc, hash, ifnull(length, -1) FROM missing"
 
-static const char *const sql[CONTENTROWS_STATEMENTS] = {
-    [C_BEGIN] = "BEGIN IMMEDIATE",
-    [C_COMMIT] = "COMMIT",
-    [C_STATE] = ("INSERT OR REPLACE INTO state(id, epoch, seq, digest,"
-                 " \"from\", rows, missing, current, current_missing, files,"
-                 " bytes) VALUES(1,?,?,?,?,?,?,?,?,?,?)"),
-    [C_CURRENT] = "SELECT seq FROM current WHERE key=?",
-    [C_PUT_CURRENT] = "INSERT OR REPLACE INTO current(key, seq) VALUES(?,?)",
-    [C_DELETE_CURRENT] = "DELETE FROM current WHERE key=?",
-    [C_INSERT] = "INSERT INTO entries(seq, until, digest) VALUES(?,?,?)",
-    [C_OVERTAKE] = "UPDATE entries SET until=?2 WHERE seq=?1",
-    [C_KEEP] = "UPDATE entries SET digest=?2 WHERE seq=?1",
-    [C_DELETE] = "DELETE FROM entries WHERE seq=?",
-    [C_FIND] = ("SELECT until, digest, (SELECT length FROM files"
-                " WHERE digest=entries.digest) FROM entries WHERE seq=?"),
-    [C_OVERTAKEN] = ("SELECT seq, digest FROM entries INDEXED BY overtaken"
-                     " WHERE seq<=?1 AND until IS NOT NULL ORDER BY seq"
-                     " LIMIT ?2"),
-    [C_FILE] = "SELECT length, n FROM files WHERE digest=?",
-    [C_PUT_FILE] = ("INSERT OR REPLACE INTO files(digest, length, n)"
-                    " VALUES(?,?,?)"),
-    [C_DELETE_FILE] = "DELETE FROM files WHERE digest=? AND n=0",
-    [C_LOOSE] = ("SELECT digest FROM files INDEXED BY loose"
-                 " WHERE n=0 AND digest>?1 ORDER BY digest LIMIT ?2"),
-    [C_INSERT_MISSING] = ("INSERT INTO missing(seq, due, tries, loc, hash,"
-                          " length) VALUES(?,?,0,?,?,?)"),
-    [C_DELETE_MISSING] = "DELETE FROM missing WHERE seq=?",
-    [C_PUT_DUE] = "UPDATE missing SET due=?2, tries=tries+1 WHERE seq=?1",
-    [C_IS_MISSING] = "SELECT 1 FROM missing WHERE seq=?",
-    [C_FIRST_MISSING] =
-        "SELECT seq FROM missing WHERE seq>? AND seq<=? LIMIT 1",
-    [C_FIRST_LACKING] = "SELECT seq FROM missing WHERE due IS NULL AND seq>? "
-                        "AND seq<=? LIMIT 1",
-    /* Two queries: all entries of a fold have the same `due`, and the first
-     * query enters the index behind the given seq. */
-    [C_NEXT_DUE] = ("SELECT * FROM (SELECT " MISSING_COLUMNS
-                    " WHERE due=?1 AND due<=?3 AND seq>?2"
-                    " ORDER BY seq LIMIT 1)"
-                    " UNION ALL SELECT * FROM (SELECT " MISSING_COLUMNS
-                    " WHERE due>?1 AND due<=?3 ORDER BY due, seq LIMIT 1)"
-                    " LIMIT 1"),
-    [C_FIRST_DUE] = ("SELECT due FROM missing WHERE due IS NOT NULL"
-                     " ORDER BY due LIMIT 1"),
-};
-
-/* Statements */
-
-static void
-bind_number(sqlite3_stmt *q, int n, uint64_t number)
-{
-    sqlite3_bind_int64(q, n, (sqlite3_int64)number);
-}
-
-/* Binds NULL for a NULL digest. */
-static void
-bind_digest(sqlite3_stmt *q, int n, const struct digest *digest)
-{
-    if (digest)
-        sqlite3_bind_blob(q, n, digest->bytes, DIGEST_SIZE, SQLITE_STATIC);
-    else
-        sqlite3_bind_null(q, n);
-}
-
-/* Returns false if the column holds no digest. */
-static bool
-read_digest(sqlite3_stmt *q, int column, struct digest *digest)
-{
-    struct slice bytes = db_column(q, column);
-
-    if (bytes.size != DIGEST_SIZE)
-        return false;
-    memcpy(digest->bytes, bytes.data, DIGEST_SIZE);
-    return true;
-}
-
-static enum status
-step_query(struct contentrows *r, sqlite3_stmt *q, bool *row,
-           struct problem *why)
-{
-    return db_step(&r->db, q, row, "read " CONTENT_FILE, why);
-}
-
-static enum status
-run_change(struct contentrows *r, sqlite3_stmt *q, struct problem *why)
-{
-    return db_run(&r->db, q, "write " CONTENT_FILE, why);
-}
-
-/* Runs a statement that takes a seq and returns nothing. */
-static enum status
-run_seq(struct contentrows *r, enum contentrows_statement which, uint64_t seq,
-        struct problem *why)
-{
-    sqlite3_stmt *q = r->statements[which];
-
-    bind_number(q, 1, seq);
-    return run_change(r, q, why);
-}
-
-void
-contentrows_settle(struct contentrows *r)
-{
-    for (int i = 0; i < CONTENTROWS_STATEMENTS; i++)
-        sqlite3_reset(r->statements[i]);
-}
+/* Two queries: all entries of a fold have the same `due`, and the first query
+ * enters the index behind the given seq. */
+const char contentrows_next_due[] =
+    "SELECT * FROM (SELECT " MISSING_COLUMNS
+    " WHERE due=?1 AND due<=?3 AND seq>?2 ORDER BY seq LIMIT 1)"
+    " UNION ALL SELECT * FROM (SELECT " MISSING_COLUMNS
+    " WHERE due>?1 AND due<=?3 ORDER BY due, seq LIMIT 1) LIMIT 1";
 
 /* Opening and closing */
 
 static enum status
 first_due(struct contentrows *r, int64_t *due_us, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_FIRST_DUE];
-    bool row = false;
-    enum status rc = step_query(r, q, &row, why);
-
-    *due_us = row ? sqlite3_column_int64(q, 0) : CONTENT_NEVER;
-    sqlite3_reset(q);
-    return rc;
+    *due_us = CONTENT_NEVER;
+    return db_find(&r->db, NULL, why, NULL,
+                   "SELECT due FROM missing WHERE due IS NOT NULL"
+                   " ORDER BY due LIMIT 1",
+                   DB_VALUES(), DB_INTO(due_us));
 }
 
 static enum status
 read_state(struct contentrows *r, struct contentrows_at *state,
            struct problem *why)
 {
-    uint64_t *const numbers[] = {&state->at.seq,     &state->at.from,
-                                 &state->at.rows,    &state->at.missing,
-                                 &state->at.current, &state->at.current_missing,
-                                 &state->at.files,   &state->at.bytes};
-    sqlite3_stmt *q = NULL;
-    bool row = false;
-    enum status rc =
-        db_prepare(&r->db, &q,
-                   "SELECT epoch, digest, seq, \"from\", rows, missing,"
-                   " current, current_missing, files, bytes FROM state",
-                   why);
+    struct content_at *at = &state->at;
+    enum status rc = db_find(
+        &r->db, NULL, why, NULL,
+        "SELECT epoch, digest, length(digest)=32, seq, \"from\", rows,"
+        " missing, current, current_missing, files, bytes FROM state",
+        DB_VALUES(),
+        DB_INTO(&state->epoch, &state->digest, &state->has_digest, &at->seq,
+                &at->from, &at->rows, &at->missing, &at->current,
+                &at->current_missing, &at->files, &at->bytes));
 
-    if (!rc)
-        rc = step_query(r, q, &row, why);
-    if (!rc && row) {
-        db_text(q, 0, state->epoch, sizeof(state->epoch));
-        state->has_digest = read_digest(q, 1, &state->digest);
-        for (int i = 0; i < (int)(sizeof(numbers) / sizeof(numbers[0])); i++)
-            *numbers[i] = (uint64_t)sqlite3_column_int64(q, 2 + i);
-    }
-    sqlite3_finalize(q);
-    return rc ? rc : first_due(r, &state->at.due_us, why);
-}
-
-static enum status
-prepare_rows(struct contentrows *r, struct contentrows_at *state, bool *is_ours,
-             struct problem *why)
-{
-    enum status rc = db_migrate(&r->db, steps, content_kind.n_steps, why);
-
-    *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
-    if (!rc)
-        rc = db_exec(&r->db, "PRAGMA cache_size=-4096", why); /* KiB */
-    for (int i = 0; !rc && i < CONTENTROWS_STATEMENTS; i++)
-        rc = db_prepare(&r->db, &r->statements[i], sql[i], why);
-    if (!rc && r->is_ending)
-        db_heed(&r->db, r->is_ending);
-    if (!rc)
-        rc = read_state(r, state, why);
-    /* Our own statements are right, so the tables are missing. */
-    if (rc && sqlite3_errcode(r->db.handle) == SQLITE_ERROR)
-        *is_ours = false;
-    return rc;
+    return rc ? rc : first_due(r, &at->due_us, why);
 }
 
 enum status
@@ -217,15 +89,16 @@ contentrows_open(struct contentrows *r, struct contentrows_at *state,
     enum status rc;
 
     snprintf(path, sizeof(path), "%s/" CONTENT_FILE, r->dir);
-    *is_ours = true;
     memset(state, 0, sizeof(*state));
-    memset(r->statements, 0, sizeof(r->statements));
-    rc = db_open(&r->db, path, DB_SMALL, why);
+    rc = db_open_kind(&r->db, &content_kind, path, why);
+    *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
     if (!rc && r->db.is_exposed)
         DIAG(DIAG_WARNING, "state", "other users may open a database",
              diag_text("file", path));
+    if (!rc && r->is_ending)
+        db_heed(&r->db, r->is_ending);
     if (!rc)
-        rc = prepare_rows(r, state, is_ours, why);
+        rc = read_state(r, state, why);
     if (rc && r->db.is_damaged)
         *is_ours = false;
     if (rc)
@@ -236,60 +109,33 @@ contentrows_open(struct contentrows *r, struct contentrows_at *state,
 void
 contentrows_close(struct contentrows *r)
 {
-    for (int i = 0; i < CONTENTROWS_STATEMENTS; i++)
-        sqlite3_finalize(r->statements[i]);
-    memset(r->statements, 0, sizeof(r->statements));
     if (r->db.handle)
         db_close(&r->db);
 }
 
 /* Writing */
 
-static enum status
-write_state(struct contentrows *r, const struct contentrows_at *state,
-            struct problem *why)
-{
-    sqlite3_stmt *q = r->statements[C_STATE];
-    const struct content_at *at = &state->at;
-
-    sqlite3_bind_text(q, 1, state->epoch, -1, SQLITE_STATIC);
-    bind_number(q, 2, at->seq);
-    bind_digest(q, 3, state->has_digest ? &state->digest : NULL);
-    bind_number(q, 4, at->from);
-    bind_number(q, 5, at->rows);
-    bind_number(q, 6, at->missing);
-    bind_number(q, 7, at->current);
-    bind_number(q, 8, at->current_missing);
-    bind_number(q, 9, at->files);
-    bind_number(q, 10, at->bytes);
-    return run_change(r, q, why);
-}
-
-static enum status
-begin_change(struct contentrows *r, struct problem *why)
-{
-    contentrows_settle(r);
-    return run_change(r, r->statements[C_BEGIN], why);
-}
-
-/* Commits all changes since begin_change, and the row of `state` (NULL:
- * unchanged), if `rc` is STATUS_OK; else none. */
+/* Ends the transaction of db_begin: commits all changes, and the row of `state`
+ * (NULL: unchanged), if `rc` is STATUS_OK; else none. */
 static enum status
 end_change(struct contentrows *r, enum status rc, struct contentrows_at *state,
            struct problem *why)
 {
-    if (!rc && state)
-        rc = write_state(r, state, why);
-    if (!rc && state)
-        rc = first_due(r, &state->at.due_us, why);
-    if (!rc)
-        rc = run_change(r, r->statements[C_COMMIT], why);
-    contentrows_settle(r);
-    if (rc && !sqlite3_get_autocommit(r->db.handle))
-        sqlite3_exec(r->db.handle, "ROLLBACK", NULL, NULL, NULL);
-    for (int i = 0; i < CONTENTROWS_STATEMENTS; i++)
-        sqlite3_clear_bindings(r->statements[i]);
-    return rc;
+    if (!rc && state) {
+        struct content_at *at = &state->at;
+
+        rc = DB_DO(&r->db, NULL, why,
+                   "INSERT OR REPLACE INTO state(id, epoch, seq, digest,"
+                   " \"from\", rows, missing, current, current_missing, files,"
+                   " bytes) VALUES(1,?,?,?,?,?,?,?,?,?,?)",
+                   state->epoch, at->seq,
+                   state->has_digest ? &state->digest : NULL, at->from,
+                   at->rows, at->missing, at->current, at->current_missing,
+                   at->files, at->bytes);
+        if (!rc)
+            rc = first_due(r, &at->due_us, why);
+    }
+    return db_end(&r->db, rc, why);
 }
 
 enum status
@@ -297,7 +143,7 @@ contentrows_begin(struct contentrows *r, const struct contentrows_at *state,
                   struct problem *why)
 {
     struct contentrows_at copy = *state;
-    enum status rc = begin_change(r, why);
+    enum status rc = db_begin(&r->db, why);
 
     return end_change(r, rc, &copy, why);
 }
@@ -308,16 +154,10 @@ enum status
 contentrows_file(struct contentrows *r, const struct digest *digest,
                  uint64_t *n, uint64_t *length, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_FILE];
-    bool row = false;
-    enum status rc;
-
-    bind_digest(q, 1, digest);
-    rc = step_query(r, q, &row, why);
-    *length = row ? (uint64_t)sqlite3_column_int64(q, 0) : 0;
-    *n = row ? (uint64_t)sqlite3_column_int64(q, 1) : 0;
-    sqlite3_reset(q);
-    return rc;
+    *n = *length = 0;
+    return db_find(&r->db, NULL, why, NULL,
+                   "SELECT length, n FROM files WHERE digest=?",
+                   DB_VALUES(digest), DB_INTO(length, n));
 }
 
 /* If rows refer to the file it exists; else this looks on the disk. */
@@ -343,12 +183,10 @@ static enum status
 put_file(struct contentrows *r, const struct digest *digest, uint64_t length,
          uint64_t n, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_PUT_FILE];
-
-    bind_digest(q, 1, digest);
-    bind_number(q, 2, length);
-    bind_number(q, 3, n);
-    return run_change(r, q, why);
+    return DB_DO(&r->db, NULL, why,
+                 "INSERT OR REPLACE INTO files(digest, length, n)"
+                 " VALUES(?,?,?)",
+                 digest, length, n);
 }
 
 /* Counts one more entry that refers to the file. */
@@ -388,77 +226,48 @@ enum status
 contentrows_let_go(struct contentrows *r, const struct digest *digests,
                    size_t n, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_DELETE_FILE];
-    enum status rc = begin_change(r, why);
+    enum status rc = db_begin(&r->db, why);
 
-    for (size_t i = 0; !rc && i < n; i++) {
-        bind_digest(q, 1, &digests[i]);
-        rc = run_change(r, q, why);
-    }
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = DB_DO(&r->db, NULL, why,
+                   "DELETE FROM files WHERE digest=? AND n=0", &digests[i]);
     return end_change(r, rc, NULL, why);
 }
 
 /* Missing content */
 
+/* The statement of `rc` has changed a row of `missing`, or there was none. */
 static enum status
-look_if_missing(struct contentrows *r, uint64_t seq, bool *is_missing,
-                struct problem *why)
+must_be_missing(struct contentrows *r, enum status rc, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_IS_MISSING];
-    enum status rc;
-
-    bind_number(q, 1, seq);
-    rc = step_query(r, q, is_missing, why);
-    sqlite3_reset(q);
-    return rc;
+    return rc || sqlite3_changes(r->db.handle) > 0
+               ? rc
+               : problem(why, STATUS_NOT_FOUND, "the entry is not missing");
 }
 
 static enum status
-must_be_missing(struct contentrows *r, uint64_t seq, struct problem *why)
+delete_missing(struct contentrows *r, uint64_t seq, struct problem *why)
 {
-    bool is_missing = false;
-    enum status rc = look_if_missing(r, seq, &is_missing, why);
-
-    if (!rc && !is_missing)
-        rc = problem(why, STATUS_NOT_FOUND, "the entry is not missing");
-    return rc;
-}
-
-static enum status
-is_current(struct contentrows *r, uint64_t seq, bool *is_current,
-           struct problem *why)
-{
-    sqlite3_stmt *q = r->statements[C_FIND];
-    bool row = false;
-    enum status rc;
-
-    bind_number(q, 1, seq);
-    rc = step_query(r, q, &row, why);
-    *is_current = row && sqlite3_column_type(q, 0) == SQLITE_NULL;
-    sqlite3_reset(q);
-    return rc;
+    return DB_DO(&r->db, NULL, why, "DELETE FROM missing WHERE seq=?", seq);
 }
 
 static enum status
 keep_digest(struct contentrows *r, uint64_t seq, const struct digest *digest,
             uint64_t length, struct content_at *at, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_KEEP];
     bool was_current = false;
-    enum status rc = must_be_missing(r, seq, why);
+    enum status rc = must_be_missing(r, delete_missing(r, seq, why), why);
 
     if (!rc)
-        rc = is_current(r, seq, &was_current, why);
-    if (!rc)
-        rc = run_seq(r, C_DELETE_MISSING, seq, why);
+        rc = db_find(&r->db, NULL, why, NULL,
+                     "UPDATE entries SET digest=? WHERE seq=?"
+                     " RETURNING until IS NULL",
+                     DB_VALUES(digest, seq), DB_INTO(&was_current));
     if (rc)
         return rc;
     at->missing--;
     at->current_missing -= was_current;
-    bind_number(q, 1, seq);
-    bind_digest(q, 2, digest);
-    rc = run_change(r, q, why);
-    return rc ? rc : add_file(r, digest, length, at, why);
+    return add_file(r, digest, length, at, why);
 }
 
 enum status
@@ -466,7 +275,7 @@ contentrows_keep(struct contentrows *r, uint64_t seq,
                  const struct digest *digest, uint64_t length,
                  struct contentrows_at *state, struct problem *why)
 {
-    enum status rc = begin_change(r, why);
+    enum status rc = db_begin(&r->db, why);
 
     if (!rc)
         rc = keep_digest(r, seq, digest, length, &state->at, why);
@@ -477,19 +286,16 @@ enum status
 contentrows_postpone(struct contentrows *r, uint64_t seq, int64_t due_us,
                      struct contentrows_at *state, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_PUT_DUE];
-    enum status rc = begin_change(r, why);
+    enum status rc = db_begin(&r->db, why);
 
     if (!rc)
-        rc = must_be_missing(r, seq, why);
-    if (!rc) {
-        bind_number(q, 1, seq);
-        if (due_us == CONTENT_NEVER)
-            sqlite3_bind_null(q, 2);
-        else
-            sqlite3_bind_int64(q, 2, due_us);
-        rc = run_change(r, q, why);
-    }
+        rc = must_be_missing(
+            r,
+            DB_DO(&r->db, NULL, why,
+                  "UPDATE missing SET due=nullif(?,?), tries=tries+1"
+                  " WHERE seq=?",
+                  due_us, CONTENT_NEVER, seq),
+            why);
     return end_change(r, rc, state, why);
 }
 
@@ -506,37 +312,32 @@ static enum status
 read_going(struct contentrows *r, uint64_t earliest, struct going *going,
            size_t *n, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_OVERTAKEN];
-    size_t room = *n;
-    bool row = true;
-    enum status rc = STATUS_OK;
+    struct db_rows rows =
+        DB_SELECT(&r->db, NULL, why,
+                  "SELECT seq, digest, length(digest)=32 FROM entries"
+                  " INDEXED BY overtaken WHERE seq<=? AND until IS NOT NULL"
+                  " ORDER BY seq LIMIT ?",
+                  earliest, *n);
 
     *n = 0;
-    bind_number(q, 1, earliest);
-    bind_number(q, 2, room);
-    while (!rc && row && *n < room) {
-        rc = step_query(r, q, &row, why);
-        if (rc || !row)
-            break;
-        going[*n].seq = (uint64_t)sqlite3_column_int64(q, 0);
-        going[*n].has_digest = read_digest(q, 1, &going[*n].digest);
+    while (DB_NEXT(&rows, &going[*n].seq, &going[*n].digest,
+                   &going[*n].has_digest))
         ++*n;
-    }
-    sqlite3_reset(q);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 static enum status
 forget_entry(struct contentrows *r, const struct going *g,
              struct content_at *at, struct problem *why)
 {
-    enum status rc = run_seq(r, C_DELETE, g->seq, why);
+    enum status rc =
+        DB_DO(&r->db, NULL, why, "DELETE FROM entries WHERE seq=?", g->seq);
 
     at->rows--;
     if (!rc && g->has_digest)
         return drop_file(r, &g->digest, at, why);
     at->missing--;
-    return rc ? rc : run_seq(r, C_DELETE_MISSING, g->seq, why);
+    return rc ? rc : delete_missing(r, g->seq, why);
 }
 
 enum status
@@ -544,9 +345,9 @@ contentrows_forget(struct contentrows *r, uint64_t earliest, size_t n,
                    bool *is_more, struct contentrows_at *state,
                    struct problem *why)
 {
-    struct going *going = malloc(n * sizeof(*going));
+    struct going *going = memory_room(n * sizeof(*going));
     size_t room = n;
-    enum status rc = going ? begin_change(r, why) : problem_memory(why);
+    enum status rc = going ? db_begin(&r->db, why) : problem_memory(why);
 
     if (!going)
         return rc;
@@ -606,25 +407,14 @@ by_seq(const void *x, const void *y)
 
 /* Current */
 
-static void
-bind_key(sqlite3_stmt *q, const struct resource_key *key)
-{
-    sqlite3_bind_blob(q, 1, key, sizeof(*key), SQLITE_STATIC);
-}
-
 static enum status
 find_current(struct contentrows *r, const struct resource_key *key,
              uint64_t *seq, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_CURRENT];
-    bool row = false;
-    enum status rc;
-
-    bind_key(q, key);
-    rc = step_query(r, q, &row, why);
-    *seq = row ? (uint64_t)sqlite3_column_int64(q, 0) : 0;
-    sqlite3_reset(q);
-    return rc;
+    *seq = 0;
+    return db_find(&r->db, NULL, why, NULL,
+                   "SELECT seq FROM current WHERE key=?",
+                   DB_VALUES(db_bytes(key, sizeof(*key))), DB_INTO(seq));
 }
 
 /* Makes `last` the last entry of its resource; `before` was it before. */
@@ -632,18 +422,18 @@ static enum status
 put_current(struct contentrows *r, const struct content_told *last,
             uint64_t before, struct content_at *at, struct problem *why)
 {
-    enum contentrows_statement which =
-        last->is_deleted ? C_DELETE_CURRENT : C_PUT_CURRENT;
-    sqlite3_stmt *q = r->statements[which];
+    const struct db_value key = db_bytes(&last->key, sizeof(last->key));
 
     at->current -= before > 0;
     at->current += !last->is_deleted;
     if (last->is_deleted && before == 0)
         return STATUS_OK;
-    bind_key(q, &last->key);
-    if (!last->is_deleted)
-        bind_number(q, 2, last->seq);
-    return run_change(r, q, why);
+    return last->is_deleted
+               ? DB_DO(&r->db, NULL, why, "DELETE FROM current WHERE key=?",
+                       key)
+               : DB_DO(&r->db, NULL, why,
+                       "INSERT OR REPLACE INTO current(key, seq) VALUES(?,?)",
+                       key, last->seq);
 }
 
 /* By key: sets `until` of each entry, and `before` of the first one of each
@@ -672,19 +462,20 @@ static enum status
 overtake_entries(struct contentrows *r, const struct content_told *told,
                  size_t n, struct content_at *at, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_OVERTAKE];
     bool is_missing = false;
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < n; i++) {
         if (told[i].before == 0)
             continue;
-        rc = look_if_missing(r, told[i].before, &is_missing, why);
+        rc = db_find(&r->db, NULL, why, &is_missing,
+                     "SELECT 1 FROM missing WHERE seq=?",
+                     DB_VALUES(told[i].before), DB_INTO());
         at->current_missing -= is_missing;
-        bind_number(q, 1, told[i].before);
-        bind_number(q, 2, told[i].seq);
         if (!rc)
-            rc = run_change(r, q, why);
+            rc = DB_DO(&r->db, NULL, why,
+                       "UPDATE entries SET until=? WHERE seq=?", told[i].seq,
+                       told[i].before);
     }
     return rc;
 }
@@ -696,16 +487,11 @@ insert_entry(struct contentrows *r, const struct content_told *t,
              const struct digest *digest, struct content_at *at,
              struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_INSERT];
-
     at->rows++;
-    bind_number(q, 1, t->seq);
-    if (t->until)
-        bind_number(q, 2, t->until);
-    else
-        sqlite3_bind_null(q, 2);
-    bind_digest(q, 3, digest);
-    return run_change(r, q, why);
+    return DB_DO(&r->db, NULL, why,
+                 "INSERT INTO entries(seq, until, digest)"
+                 " VALUES(?,nullif(?,0),?)",
+                 t->seq, t->until, digest);
 }
 
 /* Inserts a missing entry. Without a hash, or with an impossible one, it is
@@ -715,22 +501,17 @@ insert_missing(struct contentrows *r, const struct content_batch *batch,
                const struct content_told *t, bool is_hopeless,
                struct content_at *at, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[C_INSERT_MISSING];
-
     at->missing++;
     at->current_missing += t->until == 0;
-    sqlite3_clear_bindings(q);
-    bind_number(q, 1, t->seq);
-    if (!is_hopeless) {
-        sqlite3_bind_int64(q, 2, batch->now_us);
-        sqlite3_bind_blob(q, 3, batch->texts + t->loc, (int)t->loc_size,
-                          SQLITE_STATIC);
-        sqlite3_bind_text(q, 4, batch->texts + t->hash, (int)t->hash_size,
-                          SQLITE_STATIC);
-        if (t->length != LENGTH_NONE)
-            bind_number(q, 5, t->length);
-    }
-    return run_change(r, q, why);
+    if (is_hopeless)
+        return DB_DO(&r->db, NULL, why,
+                     "INSERT INTO missing(seq, tries) VALUES(?,0)", t->seq);
+    return DB_DO(
+        &r->db, NULL, why,
+        "INSERT INTO missing(seq, due, tries, loc, hash, length)"
+        " VALUES(?,?,0,?,?,nullif(?,-1))",
+        t->seq, batch->now_us, db_bytes(batch->texts + t->loc, t->loc_size),
+        ((struct slice){batch->texts + t->hash, t->hash_size}), t->length);
 }
 
 static enum status
@@ -781,7 +562,7 @@ enum status
 contentrows_fold(struct contentrows *r, const struct content_batch *batch,
                  struct contentrows_at *state, struct problem *why)
 {
-    enum status rc = begin_change(r, why);
+    enum status rc = db_begin(&r->db, why);
 
     if (!rc)
         rc = fold_entries(r, batch, &state->at, why);

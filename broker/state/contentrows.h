@@ -29,40 +29,15 @@
 #include "proto/resourcesync/position.h"
 #include "proto/status.h"
 
-enum contentrows_statement {
-    C_BEGIN,
-    C_COMMIT,
-    C_STATE,
-    C_CURRENT, /* the seq of a key */
-    C_PUT_CURRENT,
-    C_DELETE_CURRENT,
-    C_INSERT, /* an entry */
-    C_OVERTAKE,
-    C_KEEP,
-    C_DELETE,
-    C_FIND,      /* an entry and its file */
-    C_OVERTAKEN, /* entries that retention may delete */
-    C_FILE,      /* of a digest */
-    C_PUT_FILE,
-    C_DELETE_FILE,
-    C_LOOSE,
-    C_INSERT_MISSING,
-    C_DELETE_MISSING,
-    C_PUT_DUE,
-    C_IS_MISSING,
-    C_FIRST_MISSING, /* in a range */
-    C_FIRST_LACKING, /* of those, missing for ever */
-    C_NEXT_DUE,      /* behind a given one: content_missing */
-    C_FIRST_DUE,
-    CONTENTROWS_STATEMENTS
-};
-
 struct contentrows {
     char dir[4352]; /* of the set */
     struct db db;
-    sqlite3_stmt *statements[CONTENTROWS_STATEMENTS];
     const atomic_bool *is_ending; /* content_heed; or NULL */
 };
+
+/* Reads the missing entry that is due next, up to ?3, behind the one that is
+ * due at ?1 and has seq ?2: seq, due, tries, loc, hash, length. */
+extern const char contentrows_next_due[];
 
 /* The only row of `state`. */
 struct contentrows_at {
@@ -79,10 +54,6 @@ MUST_CHECK enum status contentrows_open(struct contentrows *rows,
                                         struct contentrows_at *state,
                                         bool *is_ours, struct problem *why);
 void contentrows_close(struct contentrows *rows); /* allowed if not open */
-
-/* Ends the statements and their read transaction: they lend nothing
- * afterwards. */
-void contentrows_settle(struct contentrows *rows);
 
 /* An entry that is being folded. */
 struct content_told {

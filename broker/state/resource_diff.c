@@ -5,26 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "broker/state/resources.h"
+#include "proto/memory.h"
 
 /* Rows per step. */
 #define STEP_ROWS 10000
 
 #define WHAT "compare with the state"
-
-enum difference_statement {
-    D_NEWS,
-    D_IS_NEWS,
-    D_STAGED, /* some of the source's resources, in its order */
-    D_FIND,   /* a resource of the state */
-    D_KEYS,   /* some of the state, and whether the source has them */
-    D_ENTRY,  /* an entry of the state */
-    D_ADD,
-    D_COUNT,
-    D_NEXT,
-    D_STATEMENTS
-};
 
 /* differences: `staged` is the id of a created or updated resource, `fragment`
  * the entry of a deleted one, with its `hole`. */
@@ -42,32 +30,9 @@ static const char *const no_state =
     "CREATE TABLE state.keys("
     " key BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID";
 
-static const char *const sql[D_STATEMENTS] = {
-    [D_NEWS] = "INSERT OR IGNORE INTO news(key) VALUES(?)",
-    [D_IS_NEWS] = "SELECT 1 FROM news WHERE key=?",
-    [D_STAGED] = ("SELECT id, hole, fragment FROM up.staged WHERE id>?1"
-                  " ORDER BY id LIMIT ?2"),
-    [D_FIND] = ("SELECT r.seq, r.entry FROM state.keys k"
-                " JOIN state.resources r ON r.id=k.id WHERE k.key=?"),
-    [D_KEYS] = ("SELECT k.key, k.id,"
-                " EXISTS(SELECT 1 FROM up.keys u WHERE u.key=k.key)"
-                " FROM state.keys k WHERE k.key>?1 ORDER BY k.key LIMIT ?2"),
-    [D_ENTRY] = "SELECT seq, entry FROM state.resources WHERE id=?",
-    [D_ADD] = ("INSERT INTO differences(kind, key, staged, hole, fragment)"
-               " VALUES(?,?,?,?,?)"),
-    /* Without GROUP BY, which would sort in a temporary file. */
-    [D_COUNT] = ("SELECT kind, EXISTS(SELECT 1 FROM news"
-                 " WHERE news.key=differences.key) FROM differences"),
-    [D_NEXT] = ("SELECT d.n, d.kind, d.key, ifnull(s.hole, d.hole),"
-                " ifnull(s.fragment, d.fragment) FROM differences d"
-                " LEFT JOIN up.staged s ON s.id=d.staged"
-                " WHERE d.n>? ORDER BY d.n"),
-};
-
 struct resource_diff {
     char work[UPLOAD_FILE_PATH_MAX];
     struct db db;
-    sqlite3_stmt *statements[D_STATEMENTS];
     struct upload_file_about about;
     struct resource_diff_counts told;
     bool is_holding;              /* resource_diff_hold */
@@ -83,46 +48,29 @@ struct resource_diff {
 /* Opening */
 
 static enum status
-attach_database(struct resource_diff *d, const char *path, const char *as,
-                struct problem *why)
+attach_database(struct resource_diff *d, const char *path, const char *attach,
+                const char *limit, struct problem *why)
 {
-    char text[64];
-    sqlite3_stmt *q = NULL;
-    enum status rc;
+    enum status rc = DB_DO(&d->db, WHAT, why, attach, path);
 
-    snprintf(text, sizeof(text), "ATTACH ? AS %s", as);
-    rc = db_prepare(&d->db, &q, text, why);
-    if (rc)
-        return rc;
-    sqlite3_bind_text(q, 1, path, -1, SQLITE_STATIC);
-    rc = db_run(&d->db, q, WHAT, why);
-    sqlite3_finalize(q);
-    snprintf(text, sizeof(text), "PRAGMA %s.cache_size=-8192", as);
-    return rc ? rc : db_exec(&d->db, text, why);
+    return rc ? rc : db_exec(&d->db, limit, why);
 }
 
 static enum status
 read_about(struct resource_diff *d, struct problem *why)
 {
-    sqlite3_stmt *q = NULL;
-    bool row = false;
-    enum status rc = db_prepare(&d->db, &q, "SELECT * FROM up.about", why);
+    struct upload_file_about *about = &d->about;
+    bool is_there;
+    /* `accepted` and `left_out` are NULL, and so 0, in a file of an earlier
+     * version. */
+    enum status rc = db_find(
+        &d->db, WHAT, why, &is_there, "SELECT * FROM up.about", DB_VALUES(),
+        DB_INTO(&about->epoch, &about->after, &about->max_delete, &about->n,
+                &about->accepted, &about->left_out));
 
-    if (!rc)
-        rc = db_step(&d->db, q, &row, WHAT, why);
-    if (!rc && !row)
-        rc = problem(why, STATUS_IO, "what arrived does not say whose it is");
-    if (!rc) {
-        db_text(q, 0, d->about.epoch, sizeof(d->about.epoch));
-        d->about.after = (uint64_t)sqlite3_column_int64(q, 1);
-        d->about.max_delete = (unsigned)sqlite3_column_int(q, 2);
-        d->about.n = (uint64_t)sqlite3_column_int64(q, 3);
-        /* NULL, and so 0, in a file of an earlier version. */
-        d->about.accepted = (uint64_t)sqlite3_column_int64(q, 4);
-        d->about.left_out = (uint64_t)sqlite3_column_int64(q, 5);
-    }
-    sqlite3_finalize(q);
-    return rc;
+    return rc || is_there ? rc
+                          : problem(why, STATUS_IO,
+                                    "what arrived does not say whose it is");
 }
 
 /* The file is worthless after a crash: no journal, no fsync. */
@@ -147,13 +95,11 @@ enum status
 resource_diff_open(struct resource_diff **difference, const char *dir,
                    const char *name, struct problem *why)
 {
-    struct resource_diff *d = calloc(1, sizeof(*d));
+    struct resource_diff *d = memory_new(1, sizeof(*d));
     char path[UPLOAD_FILE_PATH_MAX];
     bool is_taken;
     enum status rc;
 
-    if (!d)
-        return problem_memory(why);
     buf_init(&d->deleted, FRAGMENT_MAX);
     snprintf(d->work, sizeof(d->work), "%s/%s.work", dir, name);
     rc = upload_file_path(dir, name, path, &is_taken);
@@ -162,11 +108,10 @@ resource_diff_open(struct resource_diff **difference, const char *dir,
     if (!rc)
         rc = open_work(d, why);
     if (!rc)
-        rc = attach_database(d, path, "up", why);
+        rc = attach_database(d, path, "ATTACH ? AS up",
+                             "PRAGMA up.cache_size=-8192", why);
     if (!rc)
         rc = read_about(d, why);
-    for (int i = D_NEWS; !rc && i <= D_IS_NEWS; i++)
-        rc = db_prepare(&d->db, &d->statements[i], sql[i], why);
     if (rc) {
         resource_diff_close(d);
         return rc;
@@ -180,8 +125,6 @@ resource_diff_close(struct resource_diff *d)
 {
     if (!d)
         return;
-    for (int i = 0; i < D_STATEMENTS; i++)
-        sqlite3_finalize(d->statements[i]);
     if (d->db.handle)
         db_close(&d->db);
     unlink(d->work);
@@ -205,21 +148,12 @@ enum status
 resource_diff_state(struct resource_diff *d, const char *path,
                     struct problem *why)
 {
-    enum status rc = path ? attach_database(d, path, "state", why)
-                          : db_exec(&d->db, no_state, why);
-
-    for (int i = D_IS_NEWS + 1; !rc && i < D_STATEMENTS; i++)
-        rc = db_prepare(&d->db, &d->statements[i], sql[i], why);
-    return rc;
+    return path ? attach_database(d, path, "ATTACH ? AS state",
+                                  "PRAGMA state.cache_size=-8192", why)
+                : db_exec(&d->db, no_state, why);
 }
 
 /* News */
-
-static void
-bind_key(sqlite3_stmt *q, int n, const struct resource_key *key)
-{
-    sqlite3_bind_blob(q, n, key, sizeof(*key), SQLITE_STATIC);
-}
 
 enum status
 resource_diff_news(struct resource_diff *d, struct slice loc,
@@ -228,177 +162,139 @@ resource_diff_news(struct resource_diff *d, struct slice loc,
     struct resource_key key;
 
     resource_key(&key, loc);
-    bind_key(d->statements[D_NEWS], 1, &key);
-    return db_run(&d->db, d->statements[D_NEWS], WHAT, why);
-}
-
-static enum status
-look_for_news(struct resource_diff *d, const struct resource_key *key,
-              bool *is_news, struct problem *why)
-{
-    sqlite3_stmt *q = d->statements[D_IS_NEWS];
-    enum status rc;
-
-    bind_key(q, 1, key);
-    rc = db_step(&d->db, q, is_news, WHAT, why);
-    sqlite3_reset(q);
-    return rc;
+    return DB_DO(&d->db, WHAT, why, "INSERT OR IGNORE INTO news(key) VALUES(?)",
+                 db_bytes(&key, sizeof(key)));
 }
 
 /* Comparing */
 
-struct found {
-    enum change_kind kind;
-    const struct resource_key *key;
-    int64_t staged;
-    const struct fragment *fragment; /* of a deleted resource, in d->deleted */
-};
-
-static enum status
-add_difference(struct resource_diff *d, const struct found *found,
-               struct problem *why)
-{
-    sqlite3_stmt *q = d->statements[D_ADD];
-
-    sqlite3_clear_bindings(q);
-    sqlite3_bind_int(q, 1, (int)found->kind);
-    bind_key(q, 2, found->key);
-    if (found->fragment) {
-        sqlite3_bind_int64(q, 4, found->fragment->hole);
-        sqlite3_bind_blob64(q, 5, d->deleted.data, d->deleted.size,
-                            SQLITE_STATIC);
-    } else {
-        sqlite3_bind_int64(q, 3, found->staged);
-    }
-    return db_run(&d->db, q, WHAT, why);
-}
-
 /* True if the state has a newer change than the body. The log may no longer
  * have that change. */
 static bool
-is_newer(const struct resource_diff *d, int64_t seq)
+is_newer(const struct resource_diff *d, uint64_t seq)
 {
-    return (uint64_t)seq > d->about.after;
+    return seq > d->about.after;
 }
 
 static enum status
-compare_staged(struct resource_diff *d, int64_t id, uint32_t hole,
+compare_staged(struct resource_diff *d, uint64_t id, uint32_t hole,
                struct slice fragment, struct problem *why)
 {
-    sqlite3_stmt *find = d->statements[D_FIND];
     struct resource_key key;
-    struct found found = {.kind = CHANGE_CREATED, .key = &key, .staged = id};
-    bool row = false, is_same = false, is_left = false;
+    struct db_rows rows;
+    struct slice entry;
+    uint64_t seq;
+    bool is_there, is_same = false, is_left = false;
     enum status rc;
 
     resource_key(&key, fragment_loc(fragment));
-    bind_key(find, 1, &key);
-    rc = db_step(&d->db, find, &row, WHAT, why);
-    if (!rc && row) {
-        found.kind = CHANGE_UPDATED;
-        is_same = fragment_is_resource(fragment, hole, db_column(find, 1));
-        is_left = is_newer(d, sqlite3_column_int64(find, 0));
+    rows = DB_SELECT(&d->db, WHAT, why,
+                     "SELECT r.seq, r.entry FROM state.keys k"
+                     " JOIN state.resources r ON r.id=k.id WHERE k.key=?",
+                     db_bytes(&key, sizeof(key)));
+    is_there = DB_NEXT(&rows, &seq, &entry);
+    if (is_there) {
+        is_same = fragment_is_resource(fragment, hole, entry);
+        is_left = is_newer(d, seq);
         d->n_changed += is_left;
         is_left = is_left && !is_same;
     }
-    sqlite3_reset(find);
+    rc = db_rows_end(&rows);
     d->told.newer += is_left;
     d->told.unchanged += is_same;
-    return rc || is_same || is_left ? rc : add_difference(d, &found, why);
+    return rc || is_same || is_left
+               ? rc
+               : DB_DO(&d->db, WHAT, why,
+                       "INSERT INTO differences(kind, key, staged)"
+                       " VALUES(?,?,?)",
+                       is_there ? CHANGE_UPDATED : CHANGE_CREATED,
+                       db_bytes(&key, sizeof(key)), id);
 }
 
 static enum status
 compare_some_staged(struct resource_diff *d, struct problem *why)
 {
-    sqlite3_stmt *q = d->statements[D_STAGED];
+    struct db_rows rows =
+        DB_SELECT(&d->db, WHAT, why,
+                  "SELECT id, hole, fragment FROM up.staged WHERE id>?"
+                  " ORDER BY id LIMIT ?",
+                  d->staged, STEP_ROWS);
+    struct slice fragment;
+    uint32_t hole;
     unsigned n = 0;
-    bool row = true;
-    enum status rc = STATUS_OK;
 
-    sqlite3_bind_int64(q, 1, (sqlite3_int64)d->staged);
-    sqlite3_bind_int(q, 2, STEP_ROWS);
-    while (!rc && row) {
-        rc = db_step(&d->db, q, &row, WHAT, why);
-        if (rc || !row)
-            break;
+    while (DB_NEXT(&rows, &d->staged, &hole, &fragment)) {
         n++;
-        d->staged = (uint64_t)sqlite3_column_int64(q, 0);
-        rc = compare_staged(d, (int64_t)d->staged,
-                            (uint32_t)sqlite3_column_int64(q, 1),
-                            db_column(q, 2), why);
+        rows.rc = compare_staged(d, d->staged, hole, fragment, why);
     }
-    sqlite3_reset(q);
     d->is_staged_done = n < STEP_ROWS;
-    return rc;
+    return db_rows_end(&rows);
 }
 
 /* Handles a resource that only the state has. */
 static enum status
 compare_missing(struct resource_diff *d, int64_t id, struct problem *why)
 {
-    sqlite3_stmt *q = d->statements[D_ENTRY];
+    struct db_rows rows =
+        DB_SELECT(&d->db, WHAT, why,
+                  "SELECT seq, entry FROM state.resources WHERE id=?", id);
     struct fragment fragment;
-    struct found found = {
-        .kind = CHANGE_DELETED, .key = &d->compared, .fragment = &fragment};
-    bool row = false, is_left;
+    struct slice entry;
+    uint64_t seq;
+    bool is_left = false;
     enum status rc;
 
-    sqlite3_bind_int64(q, 1, id);
-    rc = db_step(&d->db, q, &row, WHAT, why);
-    if (!rc && !row)
-        rc = problem(why, STATUS_IO, "the state lacks a row");
-    if (rc) {
-        sqlite3_reset(q);
-        return rc;
+    if (DB_NEXT(&rows, &seq, &entry)) {
+        is_left = is_newer(d, seq);
+        buf_clear(&d->deleted);
+        fragment_write_deleted(&d->deleted, entry, &fragment);
+    } else if (!rows.rc) {
+        rows.rc = problem(why, STATUS_IO, "the state lacks a row");
     }
-    is_left = is_newer(d, sqlite3_column_int64(q, 0));
-    buf_clear(&d->deleted);
-    fragment_write_deleted(&d->deleted, db_column(q, 1), &fragment);
-    sqlite3_reset(q);
+    rc = db_rows_end(&rows);
     d->told.newer += is_left;
     d->n_changed += is_left;
-    if (is_left)
-        return STATUS_OK;
+    if (rc || is_left)
+        return rc;
     if (d->deleted.failed)
         return problem_memory(why);
-    return add_difference(d, &found, why);
+    return DB_DO(&d->db, WHAT, why,
+                 "INSERT INTO differences(kind, key, hole, fragment)"
+                 " VALUES(?,?,?,?)",
+                 CHANGE_DELETED, db_bytes(&d->compared, sizeof(d->compared)),
+                 fragment.hole, db_blob(buf_slice(&d->deleted)));
 }
 
 static enum status
 compare_some_of_state(struct resource_diff *d, bool *is_more,
                       struct problem *why)
 {
-    sqlite3_stmt *q = d->statements[D_KEYS];
+    const struct resource_key from = d->compared; /* d->compared changes */
+    struct db_rows rows = DB_SELECT(
+        &d->db, WHAT, why,
+        "SELECT k.key, k.id,"
+        " EXISTS(SELECT 1 FROM up.keys u WHERE u.key=k.key)"
+        " FROM state.keys k WHERE k.key>? ORDER BY k.key LIMIT ?",
+        db_bytes(&from, d->has_compared ? sizeof(from) : 0), STEP_ROWS);
+    struct slice key;
+    bool is_in_both;
     unsigned n = 0;
-    bool row = true;
-    enum status rc = STATUS_OK;
+    int64_t id;
 
-    /* A copy of the key, because d->compared changes. */
-    sqlite3_bind_blob(q, 1, &d->compared,
-                      d->has_compared ? (int)sizeof(d->compared) : 0,
-                      SQLITE_TRANSIENT);
-    sqlite3_bind_int(q, 2, STEP_ROWS);
-    while (!rc && row) {
-        struct slice key;
-
-        rc = db_step(&d->db, q, &row, WHAT, why);
-        if (rc || !row)
-            break;
+    while (DB_NEXT(&rows, &key, &id, &is_in_both)) {
         n++;
-        key = db_column(q, 0);
         if (key.size != sizeof(d->compared)) {
-            rc = problem(why, STATUS_IO, "the state has a key of %zu bytes",
-                         key.size);
+            rows.rc = problem(why, STATUS_IO,
+                              "the state has a key of %zu bytes", key.size);
             break;
         }
         memcpy(&d->compared, key.data, key.size);
         d->has_compared = true;
-        if (!sqlite3_column_int(q, 2))
-            rc = compare_missing(d, sqlite3_column_int64(q, 1), why);
+        if (!is_in_both)
+            rows.rc = compare_missing(d, id, why);
     }
-    sqlite3_reset(q);
     *is_more = n == STEP_ROWS;
-    return rc;
+    return db_rows_end(&rows);
 }
 
 enum status
@@ -437,20 +333,19 @@ enum status
 resource_diff_count(struct resource_diff *d,
                     struct resource_diff_counts *counts, struct problem *why)
 {
-    sqlite3_stmt *q = d->statements[D_COUNT];
-    bool row = true;
-    enum status rc = STATUS_OK;
+    /* Without GROUP BY, which would sort in a temporary file. */
+    struct db_rows rows =
+        DB_SELECT(&d->db, WHAT, why,
+                  "SELECT kind, EXISTS(SELECT 1 FROM news"
+                  " WHERE news.key=differences.key) FROM differences");
+    enum change_kind kind;
+    bool is_news;
 
     *counts = (struct resource_diff_counts){.unchanged = d->told.unchanged,
                                             .newer = d->told.newer};
-    while (!rc && row) {
-        rc = db_step(&d->db, q, &row, WHAT, why);
-        if (!rc && row)
-            count_one(d, counts, (enum change_kind)sqlite3_column_int(q, 0),
-                      sqlite3_column_int(q, 1));
-    }
-    sqlite3_reset(q);
-    return rc;
+    while (DB_NEXT(&rows, &kind, &is_news))
+        count_one(d, counts, kind, is_news);
+    return db_rows_end(&rows);
 }
 
 uint64_t
@@ -495,36 +390,30 @@ enum status
 resource_diff_next(struct resource_diff *d, struct resource_diff_part *part,
                    struct problem *why)
 {
-    sqlite3_stmt *q = d->statements[D_NEXT];
-    bool row = true, has_room = true;
-    enum status rc = STATUS_OK;
+    struct db_rows rows = DB_SELECT(
+        &d->db, WHAT, why,
+        "SELECT d.n, d.kind, EXISTS(SELECT 1 FROM news WHERE news.key=d.key),"
+        " ifnull(s.hole, d.hole), ifnull(s.fragment, d.fragment)"
+        " FROM differences d LEFT JOIN up.staged s ON s.id=d.staged"
+        " WHERE d.n>? ORDER BY d.n",
+        d->given);
+    enum change_kind kind;
+    struct slice fragment;
+    uint32_t hole;
+    bool is_news;
+    int64_t n;
 
     buf_clear(&part->bytes);
     part->n = 0;
-    sqlite3_bind_int64(q, 1, d->given);
-    while (!rc && row && has_room && part->n < part->max) {
-        enum change_kind kind;
-        struct resource_key key;
-        bool is_news = false;
-
-        rc = db_step(&d->db, q, &row, WHAT, why);
-        if (rc || !row)
-            break;
-        kind = (enum change_kind)sqlite3_column_int(q, 1);
-        memcpy(&key, db_column(q, 2).data, sizeof(key)); /* written by this
-                                                            program */
-        rc = look_for_news(d, &key, &is_news, why);
-        if (!rc && !is_news && !(kind == CHANGE_DELETED && d->is_holding))
-            has_room =
-                put_change(part, kind, (uint32_t)sqlite3_column_int64(q, 3),
-                           db_column(q, 4));
-        if (rc || !has_room)
+    while (part->n < part->max &&
+           DB_NEXT(&rows, &n, &kind, &is_news, &hole, &fragment)) {
+        if (!is_news && !(kind == CHANGE_DELETED && d->is_holding) &&
+            !put_change(part, kind, hole, fragment))
             break;
         count_one(d, &d->told, kind, is_news);
-        d->given = sqlite3_column_int64(q, 0);
+        d->given = n;
     }
-    sqlite3_reset(q);
-    if (!rc && part->bytes.failed)
-        rc = problem_memory(why);
-    return rc;
+    if (!rows.rc && part->bytes.failed)
+        rows.rc = problem_memory(why);
+    return db_rows_end(&rows);
 }

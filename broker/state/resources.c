@@ -28,10 +28,11 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "proto/datetime.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/position.h"
@@ -49,22 +50,6 @@
  * into the file. Small, because a closed state keeps its WAL, and there may be
  * 50,000 states; but so large that many small steps share an fsync. */
 #define WAL_PAGES 256
-
-enum statement {
-    F_BEGIN,
-    F_COMMIT,
-    F_ID,     /* of a key */
-    F_SIZE,   /* of an entry */
-    F_LAST,   /* the largest id */
-    F_UPDATE, /* a row */
-    F_INSERT,
-    F_DELETE,
-    F_INSERT_KEY,
-    F_DELETE_KEY,
-    F_STATE,
-    F_WALK, /* from an id on */
-    STATEMENTS
-};
 
 static const char *const steps[] = {
     "CREATE TABLE resources("
@@ -85,28 +70,8 @@ const struct db_kind resources_kind = {
     .mode = DB_SMALL,
     .steps = steps,
     .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
-};
-
-static const char *const settings[] = {
-    "PRAGMA synchronous=NORMAL", "PRAGMA wal_autocheckpoint=0",
-    "PRAGMA cache_size=-4096", /* KiB */
-};
-
-static const char *const sql[STATEMENTS] = {
-    [F_BEGIN] = "BEGIN IMMEDIATE",
-    [F_COMMIT] = "COMMIT",
-    [F_ID] = "SELECT id FROM keys WHERE key=?",
-    [F_SIZE] = "SELECT length(entry) FROM resources WHERE id=?",
-    [F_LAST] = "SELECT max(id) FROM resources",
-    [F_UPDATE] = "UPDATE resources SET seq=?2, entry=?3 WHERE id=?1",
-    [F_INSERT] = "INSERT INTO resources(id, seq, entry) VALUES(?1,?2,?3)",
-    [F_DELETE] = "DELETE FROM resources WHERE id=?",
-    [F_INSERT_KEY] = "INSERT OR IGNORE INTO keys(key, id) VALUES(?1,?2)",
-    [F_DELETE_KEY] = "DELETE FROM keys WHERE key=?1",
-    [F_STATE] = ("INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
-                 " bytes, is_whole, began, whole_at)"
-                 " VALUES(1,?,?,?,?,?,?,?,?,?)"),
-    [F_WALK] = "SELECT id, seq, entry FROM resources WHERE id>? ORDER BY id",
+    .opening = "PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0;"
+               "PRAGMA cache_size=-4096", /* KiB */
 };
 
 /* The only row of `state`. */
@@ -140,15 +105,15 @@ struct fold_batch {
 struct resources {
     char path[4352];
     struct db db;
-    sqlite3_stmt *statements[STATEMENTS];
     int wal_pages;                /* after the last commit */
     const atomic_bool *is_ending; /* lent: resources_heed; or NULL */
     struct state_row state;       /* as of the last commit */
     struct state_row gathered;    /* as it will be, except `n` and `bytes` */
     struct fold_batch batch;
     uint64_t kept;
-    bool is_same_log; /* its digest was compared with the log's */
-    int64_t walked;   /* the last id of the walk; 0: none */
+    bool is_same_log;    /* its digest was compared with the log's */
+    struct db_rows walk; /* of resources_next */
+    int64_t walked;      /* the last id of the walk; 0: none */
 };
 
 void
@@ -280,14 +245,6 @@ forget_gathered(struct resources *r)
 
 /* The file */
 
-#define WHAT "write " RESOURCES_FILE
-
-static void
-bind_bytes(sqlite3_stmt *q, int n, const void *data, size_t size)
-{
-    sqlite3_bind_blob64(q, n, data, size, SQLITE_STATIC);
-}
-
 static int
 on_wal(void *user, sqlite3 *handle, const char *name, int pages)
 {
@@ -302,67 +259,31 @@ on_wal(void *user, sqlite3 *handle, const char *name, int pages)
 static enum status
 read_state(struct resources *r, struct state_row *state, struct problem *why)
 {
-    sqlite3_stmt *q = NULL;
-    struct slice digest;
-    bool row = false;
-    enum status rc =
-        db_prepare(&r->db, &q,
-                   "SELECT epoch, seq, us, n, bytes, is_whole, digest,"
-                   " began, whole_at FROM state",
-                   why);
+    struct resources_at *at = &state->at;
 
-    if (!rc)
-        rc = db_step(&r->db, q, &row, "read " RESOURCES_FILE, why);
-    if (!rc && row) {
-        db_text(q, 0, state->epoch, sizeof(state->epoch));
-        state->at.seq = (uint64_t)sqlite3_column_int64(q, 1);
-        state->at.us = sqlite3_column_int64(q, 2);
-        state->at.n = (uint64_t)sqlite3_column_int64(q, 3);
-        state->at.bytes = (uint64_t)sqlite3_column_int64(q, 4);
-        state->at.is_whole = sqlite3_column_int(q, 5) != 0;
-        digest = db_column(q, 6);
-        state->has_digest = digest.size == DIGEST_SIZE;
-        if (state->has_digest)
-            memcpy(state->digest.bytes, digest.data, DIGEST_SIZE);
-        state->at.began = (uint64_t)sqlite3_column_int64(q, 7);
-        state->whole_at = (uint64_t)sqlite3_column_int64(q, 8);
-    }
-    sqlite3_finalize(q);
-    return rc;
+    return db_find(&r->db, NULL, why, NULL,
+                   "SELECT epoch, seq, us, n, bytes, is_whole, digest,"
+                   " length(digest)=32, began, whole_at FROM state",
+                   DB_VALUES(),
+                   DB_INTO(&state->epoch, &at->seq, &at->us, &at->n, &at->bytes,
+                           &at->is_whole, &state->digest, &state->has_digest,
+                           &at->began, &state->whole_at));
 }
 
-static enum status
-prepare_database(struct resources *r, struct state_row *state, bool *is_ours,
-                 struct problem *why)
+/* Ends the walk and its read transaction: it lends nothing afterwards. */
+static void
+end_walk(struct resources *r)
 {
-    enum status rc = db_migrate(&r->db, steps, resources_kind.n_steps, why);
-
-    *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
-    for (size_t i = 0; !rc && i < sizeof(settings) / sizeof(settings[0]); i++)
-        rc = db_exec(&r->db, settings[i], why);
-    if (rc)
-        return rc;
-    sqlite3_db_config(r->db.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    sqlite3_wal_hook(r->db.handle, on_wal, r);
-    for (int i = 0; !rc && i < STATEMENTS; i++)
-        rc = db_prepare(&r->db, &r->statements[i], sql[i], why);
-    if (!rc)
-        rc = read_state(r, state, why);
-    /* Our own statements are right, so the tables are missing. */
-    if (rc && sqlite3_errcode(r->db.handle) == SQLITE_ERROR)
-        *is_ours = false;
-    return rc;
+    (void)!db_rows_end(&r->walk);
+    r->walked = 0;
 }
 
 /* Closes without a change; allowed if not open. */
 static void
 close_file(struct resources *r)
 {
-    for (int i = 0; i < STATEMENTS; i++)
-        sqlite3_finalize(r->statements[i]);
-    memset(r->statements, 0, sizeof(r->statements));
-    if (r->db.handle)
-        db_close(&r->db);
+    r->walk = (struct db_rows){NULL};
+    db_close(&r->db);
 }
 
 /* Opens the file, or makes it, and reads its state. Fails with *is_ours false
@@ -371,17 +292,20 @@ static enum status
 open_file(struct resources *r, struct state_row *state, bool *is_ours,
           struct problem *why)
 {
-    enum status rc = db_open(&r->db, r->path, DB_SMALL, why);
+    enum status rc = db_open_kind(&r->db, &resources_kind, r->path, why);
 
-    *is_ours = true;
+    *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
     memset(state, 0, sizeof(*state));
-    memset(r->statements, 0, sizeof(r->statements));
     r->wal_pages = 0;
     if (!rc && r->db.is_exposed)
         DIAG(DIAG_WARNING, "state", "other users may open a database",
              diag_text("file", r->path));
-    if (!rc)
-        rc = prepare_database(r, state, is_ours, why);
+    if (!rc) {
+        sqlite3_db_config(r->db.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
+                          NULL);
+        sqlite3_wal_hook(r->db.handle, on_wal, r);
+        rc = read_state(r, state, why);
+    }
     if (!rc && r->is_ending)
         db_heed(&r->db, r->is_ending);
     if (rc && r->db.is_damaged)
@@ -393,66 +317,55 @@ open_file(struct resources *r, struct state_row *state, bool *is_ours,
 
 /* Writing */
 
-/* Reads the first column of a row; 0: there is no row. */
-static enum status
-look_up(struct resources *r, sqlite3_stmt *q, int64_t *number,
-        struct problem *why)
-{
-    bool row = false;
-    enum status rc = db_step(&r->db, q, &row, "read " RESOURCES_FILE, why);
-
-    *number = row ? sqlite3_column_int64(q, 0) : 0;
-    sqlite3_reset(q);
-    return rc;
-}
-
-static enum status
-put_row(struct resources *r, enum statement how, const struct gathered *row,
-        struct slice entry, struct problem *why)
-{
-    sqlite3_stmt *q = r->statements[how];
-
-    sqlite3_bind_int64(q, 1, row->id);
-    sqlite3_bind_int64(q, 2, (sqlite3_int64)row->seq);
-    bind_bytes(q, 3, entry.data, entry.size);
-    return db_run(&r->db, q, WHAT, why);
-}
-
 /* Changes a row that has its key. */
 static enum status
 change_row(struct resources *r, const struct gathered *row, struct slice entry,
            struct resources_at *at, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[F_SIZE];
-    int64_t before;
-    enum status rc;
+    uint64_t before = 0;
+    enum status rc = db_find(&r->db, NULL, why, NULL,
+                             "SELECT length(entry) FROM resources WHERE id=?",
+                             DB_VALUES(row->id), DB_INTO(&before));
 
-    sqlite3_bind_int64(q, 1, row->id);
-    rc = look_up(r, q, &before, why);
     if (rc)
         return rc;
     if (before == 0) {
         r->db.is_damaged = true;
         return problem(why, STATUS_IO, RESOURCES_FILE " lacks a row");
     }
-    at->bytes -= (uint64_t)before;
+    at->bytes -= before;
     at->bytes += entry.size;
     if (entry.size)
-        return put_row(r, F_UPDATE, row, entry, why);
+        return DB_DO(&r->db, NULL, why,
+                     "UPDATE resources SET seq=?, entry=? WHERE id=?", row->seq,
+                     db_blob(entry), row->id);
     at->n--;
-    q = r->statements[F_DELETE];
-    sqlite3_bind_int64(q, 1, row->id);
-    return db_run(&r->db, q, WHAT, why);
+    return DB_DO(&r->db, NULL, why, "DELETE FROM resources WHERE id=?",
+                 row->id);
+}
+
+static enum status
+insert_row(struct resources *r, const struct gathered *row, struct slice entry,
+           struct problem *why)
+{
+    return DB_DO(&r->db, NULL, why,
+                 "INSERT INTO resources(id, seq, entry) VALUES(?,?,?)", row->id,
+                 row->seq, db_blob(entry));
+}
+
+static struct db_value
+key_of(const struct gathered *row)
+{
+    return db_bytes(&row->key, sizeof(row->key));
 }
 
 /* Looks for a key, and sets row->id; 0: the file lacks it. */
 static enum status
 find_key(struct resources *r, struct gathered *row, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[F_ID];
-
-    bind_bytes(q, 1, &row->key, sizeof(row->key));
-    return look_up(r, q, &row->id, why);
+    row->id = 0;
+    return db_find(&r->db, NULL, why, NULL, "SELECT id FROM keys WHERE key=?",
+                   DB_VALUES(key_of(row)), DB_INTO(&row->id));
 }
 
 /* Writes a key with that id, unless the file has the key. */
@@ -460,12 +373,10 @@ static enum status
 add_key(struct resources *r, struct gathered *row, int64_t id,
         struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[F_INSERT_KEY];
-    enum status rc;
+    enum status rc = DB_DO(&r->db, NULL, why,
+                           "INSERT OR IGNORE INTO keys(key, id) VALUES(?,?)",
+                           key_of(row), id);
 
-    bind_bytes(q, 1, &row->key, sizeof(row->key));
-    sqlite3_bind_int64(q, 2, id);
-    rc = db_run(&r->db, q, WHAT, why);
     row->is_new = !rc && sqlite3_changes(r->db.handle) > 0;
     if (row->is_new)
         row->id = id;
@@ -475,10 +386,8 @@ add_key(struct resources *r, struct gathered *row, int64_t id,
 static enum status
 delete_key(struct resources *r, const struct gathered *row, struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[F_DELETE_KEY];
-
-    bind_bytes(q, 1, &row->key, sizeof(row->key));
-    return db_run(&r->db, q, WHAT, why);
+    return DB_DO(&r->db, NULL, why, "DELETE FROM keys WHERE key=?",
+                 key_of(row));
 }
 
 /* Deletes a resource that was deleted and created again. It gets a new row,
@@ -525,8 +434,10 @@ static enum status
 write_keys(struct resources *r, struct fold_batch *g, struct resources_at *at,
            struct problem *why)
 {
-    int64_t last;
-    enum status rc = look_up(r, r->statements[F_LAST], &last, why);
+    int64_t last = 0;
+    enum status rc =
+        db_find(&r->db, NULL, why, NULL, "SELECT max(id) FROM resources",
+                DB_VALUES(), DB_INTO(&last));
 
     sort_by_key(g);
     for (size_t i = 0; !rc && i < g->n; i++) {
@@ -552,7 +463,7 @@ write_rows(struct resources *r, struct fold_batch *g, struct resources_at *at,
         if (row->is_new) {
             at->n++;
             at->bytes += entry.size;
-            rc = put_row(r, F_INSERT, row, entry, why);
+            rc = insert_row(r, row, entry, why);
         } else if (row->id) {
             rc = change_row(r, row, entry, at, why);
         }
@@ -564,21 +475,14 @@ static enum status
 write_state(struct resources *r, const struct state_row *state,
             struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[F_STATE];
-
-    sqlite3_bind_text(q, 1, state->epoch, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(q, 2, (sqlite3_int64)state->at.seq);
-    sqlite3_bind_int64(q, 3, state->at.us);
-    if (state->has_digest)
-        bind_bytes(q, 4, state->digest.bytes, DIGEST_SIZE);
-    else
-        sqlite3_bind_null(q, 4);
-    sqlite3_bind_int64(q, 5, (sqlite3_int64)state->at.n);
-    sqlite3_bind_int64(q, 6, (sqlite3_int64)state->at.bytes);
-    sqlite3_bind_int(q, 7, state->at.is_whole);
-    sqlite3_bind_int64(q, 8, (sqlite3_int64)state->at.began);
-    sqlite3_bind_int64(q, 9, (sqlite3_int64)state->whole_at);
-    return db_run(&r->db, q, WHAT, why);
+    return DB_DO(&r->db, NULL, why,
+                 "INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
+                 " bytes, is_whole, began, whole_at)"
+                 " VALUES(1,?,?,?,?,?,?,?,?,?)",
+                 state->epoch, state->at.seq, state->at.us,
+                 state->has_digest ? &state->digest : NULL, state->at.n,
+                 state->at.bytes, state->at.is_whole, state->at.began,
+                 state->whole_at);
 }
 
 /* Writes all gathered changes and the row of `state` in one transaction;
@@ -586,7 +490,7 @@ write_state(struct resources *r, const struct state_row *state,
 static enum status
 write_batch(struct resources *r, struct state_row *state, struct problem *why)
 {
-    enum status rc = db_run(&r->db, r->statements[F_BEGIN], WHAT, why);
+    enum status rc = db_begin(&r->db, why);
 
     if (!rc)
         rc = write_keys(r, &r->batch, &state->at, why);
@@ -594,13 +498,7 @@ write_batch(struct resources *r, struct state_row *state, struct problem *why)
         rc = write_rows(r, &r->batch, &state->at, why);
     if (!rc)
         rc = write_state(r, state, why);
-    if (!rc)
-        rc = db_run(&r->db, r->statements[F_COMMIT], WHAT, why);
-    if (rc && !sqlite3_get_autocommit(r->db.handle))
-        sqlite3_exec(r->db.handle, "ROLLBACK", NULL, NULL, NULL);
-    for (int i = 0; i < STATEMENTS; i++)
-        sqlite3_clear_bindings(r->statements[i]);
-    return rc;
+    return db_end(&r->db, rc, why);
 }
 
 /* Syncs the directory, for the names of new files. */
@@ -640,14 +538,6 @@ sync_file(struct resources *r, struct problem *why)
         return db_problem(&r->db, result, "make " RESOURCES_FILE " firm", why);
     r->wal_pages = 0;
     return sync_names(r, why);
-}
-
-/* Ends the walk and its read transaction: it lends nothing afterwards. */
-static void
-end_walk(struct resources *r)
-{
-    sqlite3_reset(r->statements[F_WALK]);
-    r->walked = 0;
 }
 
 /* Beginning */
@@ -695,13 +585,11 @@ enum status
 resources_open(struct resources **resources, const char *dir, const char *epoch,
                struct problem *why)
 {
-    struct resources *r = calloc(1, sizeof(*r));
+    struct resources *r = memory_new(1, sizeof(*r));
     struct problem reason = {""};
     bool is_ours;
     enum status rc;
 
-    if (!r)
-        return problem_memory(why);
     snprintf(r->path, sizeof(r->path), "%s/" RESOURCES_FILE, dir);
     init_batch(&r->batch, GATHER_MAX);
     rc = open_file(r, &r->state, &is_ours, &reason);
@@ -896,28 +784,22 @@ resources_fill(struct resources *r, uint64_t seq, struct slice entry,
                struct problem *why)
 {
     struct gathered row = {.id = (int64_t)r->state.at.n + 1, .seq = seq};
-    sqlite3_stmt *find = r->statements[F_ID],
-                 *key = r->statements[F_INSERT_KEY];
-    int64_t earlier = 0;
     enum status rc = STATUS_OK;
 
     if (sqlite3_get_autocommit(r->db.handle))
-        rc = db_run(&r->db, r->statements[F_BEGIN], WHAT, why);
+        rc = db_begin(&r->db, why);
     resource_key(&row.key, fragment_loc(entry));
-    bind_bytes(find, 1, &row.key, sizeof(row.key));
     if (!rc)
-        rc = look_up(r, find, &earlier, why);
-    if (!rc && earlier)
+        rc = add_key(r, &row, row.id, why);
+    if (!rc && !row.is_new)
         rc = problem(why, STATUS_DIFFERENT, "it names a resource twice");
     if (!rc)
-        rc = put_row(r, F_INSERT, &row, entry, why);
+        rc = insert_row(r, &row, entry, why);
     if (rc)
         return rc;
-    bind_bytes(key, 1, &row.key, sizeof(row.key));
-    sqlite3_bind_int64(key, 2, row.id);
     r->state.at.n++;
     r->state.at.bytes += entry.size;
-    return db_run(&r->db, key, WHAT, why);
+    return STATUS_OK;
 }
 
 enum status
@@ -927,7 +809,7 @@ resources_fill_end(struct resources *r, uint64_t seq, int64_t us,
     enum status rc = STATUS_OK;
 
     if (sqlite3_get_autocommit(r->db.handle)) /* no resource was added */
-        rc = db_run(&r->db, r->statements[F_BEGIN], WHAT, why);
+        rc = db_begin(&r->db, why);
     r->state.at.seq = seq;
     r->state.at.us = us;
     r->state.at.is_whole = true;
@@ -936,8 +818,7 @@ resources_fill_end(struct resources *r, uint64_t seq, int64_t us,
     r->state.has_digest = false;
     if (!rc)
         rc = write_state(r, &r->state, why);
-    if (!rc)
-        rc = db_run(&r->db, r->statements[F_COMMIT], WHAT, why);
+    rc = db_end(&r->db, rc, why);
     forget_gathered(r);
     return rc ? rc : resources_keep(r, why);
 }
@@ -970,23 +851,20 @@ enum status
 resources_next(struct resources *r, int64_t id, struct resources_entry *entry,
                struct problem *why)
 {
-    sqlite3_stmt *q = r->statements[F_WALK];
-    bool row = false;
-    enum status rc;
-
-    /* A step behind the last one continues the statement. */
+    /* A step behind the last one continues the query. */
     if (id == 0 || r->walked != id) {
         end_walk(r);
-        sqlite3_bind_int64(q, 1, id);
+        r->walk = DB_SELECT(
+            &r->db, NULL, why,
+            "SELECT id, seq, entry FROM resources WHERE id>? ORDER BY id", id);
     }
     r->walked = 0;
-    rc = db_step(&r->db, q, &row, "read " RESOURCES_FILE, why);
-    if (rc)
-        return rc;
-    if (!row)
-        return problem(why, STATUS_NOT_FOUND, "there are no more resources");
-    entry->id = r->walked = sqlite3_column_int64(q, 0);
-    entry->seq = (uint64_t)sqlite3_column_int64(q, 1);
-    entry->entry = db_column(q, 2);
-    return STATUS_OK;
+    r->walk.why = why;
+    if (DB_NEXT(&r->walk, &entry->id, &entry->seq, &entry->entry)) {
+        r->walked = entry->id;
+        return STATUS_OK;
+    }
+    return r->walk.rc
+               ? r->walk.rc
+               : problem(why, STATUS_NOT_FOUND, "there are no more resources");
 }

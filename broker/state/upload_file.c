@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/file.h"
 #include "broker/state/resources.h"
+#include "proto/memory.h"
 #include "proto/resourcesync/fragment.h"
 
 /* Blocks */
@@ -188,17 +189,6 @@ struct upload_file {
 
 #define WHAT "store the upload"
 
-enum { INSERT, INSERT_KEY, FIND_KEY, INSERT_ABOUT, STATEMENTS };
-
-static const char *const sql[STATEMENTS] = {
-    [INSERT] = "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
-    [INSERT_KEY] =
-        "INSERT INTO keys(key, id) VALUES(?1,?2) ON CONFLICT DO NOTHING",
-    [FIND_KEY] = "SELECT id FROM keys WHERE key=?",
-    [INSERT_ABOUT] = ("INSERT INTO about(epoch, after, max_delete, n,"
-                      " accepted, left_out) VALUES(?,?,?,?,?,?)"),
-};
-
 /* The file is worthless before it is complete: no journal, no fsync. */
 const struct db_kind upload_file_kind = {
     .mode = DB_SMALL,
@@ -214,20 +204,16 @@ const struct db_kind upload_file_kind = {
                " epoch TEXT NOT NULL, after INTEGER NOT NULL,"
                " max_delete INTEGER NOT NULL, n INTEGER NOT NULL,"
                " accepted INTEGER NOT NULL, left_out INTEGER NOT NULL);",
-    .sql = sql,
-    .n_sql = STATEMENTS,
 };
 
 enum status
 upload_file_begin(struct upload_file **staging, const char *dir,
                   const char *name, struct problem *why)
 {
-    struct upload_file *s = calloc(1, sizeof(*s));
+    struct upload_file *s = memory_new(1, sizeof(*s));
     char path[UPLOAD_FILE_PATH_MAX];
     enum status rc;
 
-    if (!s)
-        return problem_memory(why);
     snprintf(s->dir, sizeof(s->dir), "%s", dir);
     snprintf(s->name, sizeof(s->name), "%s", name);
     rc = file_make_dirs(dir, why);
@@ -292,18 +278,13 @@ row_bytes(const struct block *b, const struct staged_row *row)
 static enum status
 insert_rows(struct upload_file *s, const struct block *b, struct problem *why)
 {
-    sqlite3_stmt *q = s->db.statements[INSERT];
     enum status rc = STATUS_OK;
 
-    for (size_t i = 0; !rc && i < b->n; i++) {
-        const struct staged_row *row = &b->rows[i];
-        struct slice bytes = row_bytes(b, row);
-
-        sqlite3_bind_int64(q, 1, (sqlite3_int64)(s->n + i + 1));
-        sqlite3_bind_int64(q, 2, row->hole);
-        db_bind_bytes(q, 3, bytes);
-        rc = db_run(&s->db, q, WHAT, why);
-    }
+    for (size_t i = 0; !rc && i < b->n; i++)
+        rc = DB_DO(&s->db, WHAT, why,
+                   "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
+                   s->n + i + 1, b->rows[i].hole,
+                   db_blob(row_bytes(b, &b->rows[i])));
     return rc;
 }
 
@@ -312,14 +293,10 @@ refuse_twice(struct upload_file *s, const struct block *b,
              const struct keyed *k, struct problem *why)
 {
     struct slice loc = fragment_loc(row_bytes(b, k->row));
-    sqlite3_stmt *q = s->db.statements[FIND_KEY];
-    bool row = false;
     uint64_t id = 0;
 
-    sqlite3_bind_blob(q, 1, &k->key, sizeof(k->key), SQLITE_STATIC);
-    if (!db_step(&s->db, q, &row, WHAT, why) && row)
-        id = (uint64_t)sqlite3_column_int64(q, 0);
-    sqlite3_reset(q);
+    (void)!db_find(&s->db, WHAT, NULL, NULL, "SELECT id FROM keys WHERE key=?",
+                   DB_VALUES(db_bytes(&k->key, sizeof(k->key))), DB_INTO(&id));
     problem_set(why, "loc: named already in entry %" PRIu64 ": \"%s\"", id,
                 problem_quote(loc).text);
     if (why)
@@ -332,7 +309,6 @@ static enum status
 insert_keys(struct upload_file *s, const struct block *b, struct keyed *keyed,
             struct problem *why)
 {
-    sqlite3_stmt *q = s->db.statements[INSERT_KEY];
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; i < b->n; i++) {
@@ -342,10 +318,10 @@ insert_keys(struct upload_file *s, const struct block *b, struct keyed *keyed,
     }
     qsort(keyed, b->n, sizeof(*keyed), compare_keyed);
     for (size_t i = 0; !rc && i < b->n; i++) {
-        sqlite3_bind_blob(q, 1, &keyed[i].key, sizeof(keyed[i].key),
-                          SQLITE_STATIC);
-        sqlite3_bind_int64(q, 2, (sqlite3_int64)keyed[i].id);
-        rc = db_run(&s->db, q, WHAT, why);
+        rc = DB_DO(&s->db, WHAT, why,
+                   "INSERT INTO keys(key, id) VALUES(?,?)"
+                   " ON CONFLICT DO NOTHING",
+                   db_bytes(&keyed[i].key, sizeof(keyed[i].key)), keyed[i].id);
         if (!rc && sqlite3_changes(s->db.handle) == 0)
             rc = refuse_twice(s, b, &keyed[i], why);
     }
@@ -361,7 +337,7 @@ upload_file_add(struct upload_file *s, const struct block *b,
 
     if (b->n == 0)
         return STATUS_OK;
-    keyed = calloc(b->n, sizeof(*keyed));
+    keyed = memory_new(b->n, sizeof(*keyed));
     if (!keyed)
         return problem_memory(why);
     rc = db_exec(&s->db, "BEGIN", why);
@@ -378,27 +354,16 @@ upload_file_add(struct upload_file *s, const struct block *b,
 
 /* The end */
 
-static enum status
-write_about(struct upload_file *s, const struct upload_file_about *about,
-            struct problem *why)
-{
-    sqlite3_stmt *q = s->db.statements[INSERT_ABOUT];
-
-    sqlite3_bind_text(q, 1, about->epoch, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(q, 2, (sqlite3_int64)about->after);
-    sqlite3_bind_int64(q, 3, about->max_delete);
-    sqlite3_bind_int64(q, 4, (sqlite3_int64)s->n);
-    sqlite3_bind_int64(q, 5, (sqlite3_int64)about->accepted);
-    sqlite3_bind_int64(q, 6, (sqlite3_int64)about->left_out);
-    return db_run(&s->db, q, WHAT, why);
-}
-
 enum status
 upload_file_finish(struct upload_file *s, const struct upload_file_about *about,
                    struct problem *why)
 {
     char path[UPLOAD_FILE_PATH_MAX];
-    enum status rc = write_about(s, about, why);
+    enum status rc = DB_DO(&s->db, WHAT, why,
+                           "INSERT INTO about(epoch, after, max_delete, n,"
+                           " accepted, left_out) VALUES(?,?,?,?,?,?)",
+                           about->epoch, about->after, about->max_delete, s->n,
+                           about->accepted, about->left_out);
 
     if (rc)
         return rc;

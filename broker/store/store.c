@@ -10,13 +10,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/store/checkpoint.h"
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"
 #include "broker/store/store_rows.h"
+#include "proto/memory.h"
 
 /*
  * With less free room the log refuses posts, so that acts that free room still
@@ -99,19 +100,14 @@ apply_acts(struct store *s, const struct commit *commit, bool *is_paid,
 static uint64_t
 room_of(struct store *s, uint64_t disk_bytes)
 {
-    uint64_t all_bytes = disk_bytes, room;
-    bool row = false;
+    uint64_t all_bytes = disk_bytes, n_free = 0, room;
 
     if (disk_bytes < FREE_DISK_BYTES)
         return 0;
     if (disk_bytes < PLENTY_BYTES) {
-        if (!db_step(&s->db, s->db.statements[STORE_FREE_PAGES], &row,
-                     "count the free pages", NULL) &&
-            row)
-            all_bytes +=
-                store_column_u64(s->db.statements[STORE_FREE_PAGES], 0) *
-                (uint64_t)s->checkpoint.page_bytes;
-        sqlite3_reset(s->db.statements[STORE_FREE_PAGES]);
+        if (!db_find(&s->db, "count the free pages", NULL, NULL,
+                     "PRAGMA freelist_count", DB_VALUES(), DB_INTO(&n_free)))
+            all_bytes += n_free * (uint64_t)s->checkpoint.page_bytes;
     }
     if (all_bytes < RESERVE_BYTES)
         return 0;
@@ -186,12 +182,12 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     if (rc)
         return rc;
     store_rows_begin(&s->rows, &place);
-    rc = db_run(&s->db, s->db.statements[STORE_BEGIN], "begin a commit", why);
+    rc = DB_DO(&s->db, "begin a commit", why, "BEGIN IMMEDIATE");
     if (rc)
         return STATUS_BUSY;
     rc = apply_acts(s, commit, &is_paid, why);
     if (!rc) {
-        rc = db_run(&s->db, s->db.statements[STORE_COMMIT], "commit", why);
+        rc = DB_DO(&s->db, "commit", why, "COMMIT");
         /* A COMMIT that returned an I/O error was there after a restart
          * (measured): only "full" and "busy" are certain refusals. */
         if (rc && rc != STATUS_BUSY)
@@ -199,7 +195,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     }
     if (rc) {
         if (!sqlite3_get_autocommit(s->db.handle) &&
-            db_run(&s->db, s->db.statements[STORE_ROLLBACK], "roll back", NULL))
+            DB_DO(&s->db, "roll back", NULL, "ROLLBACK"))
             return STATUS_IO;
         checkpoint_trim(&s->checkpoint);
         return STATUS_BUSY;
@@ -266,7 +262,6 @@ store_close(struct engine *engine)
 
     checkpoint_stop(&s->checkpoint);
     store_queries_fini(&s->queries);
-    store_keys_close(&s->keys);
     store_rows_fini(&s->rows);
     db_close(&s->db);
     segments_close(&s->segments);
@@ -326,56 +321,43 @@ check_beginning(const char *dir, const char *path, struct problem *why)
     return STATUS_OK;
 }
 
-/* The first column of the first row, a number or a text. */
-static enum status
-query_value(struct db *db, const char *sql, long *number, char *text,
-            size_t size, struct problem *why)
-{
-    sqlite3_stmt *q = NULL;
-    bool row = false;
-    enum status rc = db_prepare(db, &q, sql, why);
-
-    if (!rc)
-        rc = db_step(db, q, &row, "read it", why);
-    if (!rc && !row)
-        rc = problem(why, STATUS_IO, "a query returned no row");
-    if (!rc && number)
-        *number = (long)sqlite3_column_int64(q, 0);
-    if (!rc && text)
-        snprintf(text, size, "%.*s", SLICE_ARG(db_column(q, 0)));
-    sqlite3_finalize(q);
-    return rc;
-}
-
 /* Are the segments there that have entries? */
 static enum status
 check_segments(struct db *db, const char *dir, struct problem *why)
 {
-    sqlite3_stmt *q = NULL;
-    bool row = false;
-    enum status rc = db_prepare(
-        db, &q, "SELECT number FROM segments WHERE live > 0 ORDER BY number",
-        why);
+    struct db_rows rows =
+        DB_SELECT(db, "read the segments", why,
+                  "SELECT number FROM segments WHERE live > 0 ORDER BY number");
+    uint32_t number;
 
-    while (!rc && !(rc = db_step(db, q, &row, "read the segments", why)) && row)
-        rc = segments_check(dir, (uint32_t)store_column_u64(q, 0), why);
-    sqlite3_finalize(q);
-    return rc;
+    while (DB_NEXT(&rows, &number))
+        rows.rc = segments_check(dir, number, why);
+    return db_rows_end(&rows);
+}
+
+static enum status
+quick_check(struct db *db, struct problem *why)
+{
+    struct db_rows rows =
+        DB_SELECT(db, "read it", why, "PRAGMA quick_check(1)");
+    struct slice verdict;
+
+    if (DB_NEXT(&rows, &verdict) && !slice_is(verdict, "ok"))
+        rows.rc = problem(why, STATUS_IO, "it is damaged: %.*s",
+                          SLICE_ARG(slice_take_until(&verdict, "\n")));
+    return db_rows_end(&rows);
 }
 
 static enum status
 check_database(struct db *db, const char *dir, off_t size, struct problem *why)
 {
-    long version = 0, n_tables = 0;
-    char verdict[300];
-    enum status rc =
-        query_value(db, "PRAGMA user_version", &version, NULL, 0, why);
+    int64_t version = 0, n_tables = 0;
+    enum status rc = db_number(db, "PRAGMA user_version", &version, why);
 
     if (!rc)
-        rc = query_value(db, COUNT_TABLES, &n_tables, NULL, 0, why);
-    if (!rc && version == 0)
-        rc = query_value(db, "SELECT count(*) FROM sqlite_schema", &n_tables,
-                         NULL, 0, why);
+        rc = db_number(
+            db, version ? COUNT_TABLES : "SELECT count(*) FROM sqlite_schema",
+            &n_tables, why);
     if (!rc && n_tables != (version == 0 ? 0 : N_TABLES))
         rc = problem(why, STATUS_IO, "it is the database of another program");
     if (!rc)
@@ -384,12 +366,7 @@ check_database(struct db *db, const char *dir, off_t size, struct problem *why)
         rc = check_segments(db, dir, why);
     if (rc || size > CHECKED_BYTES)
         return rc;
-    rc = query_value(db, "PRAGMA quick_check(1)", NULL, verdict,
-                     sizeof(verdict), why);
-    if (!rc && strcmp(verdict, "ok") != 0)
-        rc = problem(why, STATUS_IO, "it is damaged: %.*s",
-                     (int)strcspn(verdict, "\n"), verdict);
-    return rc;
+    return quick_check(db, why);
 }
 
 /* Checks the database `path` of the directory `dir`; nobody has it open. */
@@ -471,12 +448,10 @@ enum status
 store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
            struct problem *why)
 {
-    struct store *s = calloc(1, sizeof(*s));
+    struct store *s = memory_new(1, sizeof(*s));
     struct problem reason = {""};
     enum status rc;
 
-    if (!s)
-        return problem_memory(why);
     s->ops = store_queries_ops;
     s->ops.load = store_load;
     s->ops.place = store_place;

@@ -1,102 +1,96 @@
 #include "broker/store/store_files.h"
 
-#include <stdio.h>
-
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "broker/log/batch.h"
 #include "broker/store/segments.h"
 #include "broker/store/store_queries.h"
 #include "broker/store/store_rows.h"
 #include "proto/uri.h"
 
-enum { SETS, LISTS, GENERATIONS, STATEMENTS };
-
-static const char *const sql[STATEMENTS] = {
-    [SETS] =
-        "SELECT name, epoch, max(coalesce((SELECT last FROM batches WHERE"
-        " set_id = sets.id ORDER BY first DESC LIMIT 1), 0),"
-        " coalesce((SELECT max(last) FROM lists WHERE set_id = sets.id), 0)),"
-        " id, max(start_list, first_list) FROM sets ORDER BY name",
-    [LISTS] = "SELECT number FROM lists WHERE set_id = ? AND number >= ?"
-              " AND filed ORDER BY number",
-    /* ?1: of a broker of a cluster, which may have lists that are ordered, and
-     * lists that only another broker has built. */
-    [GENERATIONS] =
-        "SELECT name, kind, number, due_us IS NULL AND NOT (?1 AND kind = 0)"
-        " FROM generations ORDER BY set_id, kind, number",
-};
-
 struct reading {
     const struct store_files *files;
     struct db db;
-    sqlite3_stmt *q[STATEMENTS];
-    char name[SET_NAME_MAX + 1];
 };
 
+/* A row must have the name of its set. */
 static enum status
-next_row(struct reading *r, int which, bool *row, struct problem *why)
+check_name(const char *name, struct problem *why)
 {
-    return db_step(&r->db, r->q[which], row, "read tidings.db", why);
-}
-
-/* Reads the name of the row at hand. */
-static enum status
-read_name(struct reading *r, int which, struct problem *why)
-{
-    return db_text(r->q[which], 0, r->name, sizeof(r->name))
-               ? STATUS_OK
-               : problem(why, STATUS_IO, "it is damaged: a set has no name");
+    return *name ? STATUS_OK
+                 : problem(why, STATUS_IO, "it is damaged: a set has no name");
 }
 
 static enum status
-read_lists(struct reading *r, struct problem *why)
+read_lists(struct reading *r, const char *name, uint32_t set, uint64_t first,
+           struct problem *why)
 {
-    sqlite3_stmt *q = r->q[LISTS];
+    struct db_rows rows =
+        DB_SELECT(&r->db, NULL, why,
+                  "SELECT number FROM lists WHERE set_id = ? AND number >= ?"
+                  " AND filed ORDER BY number",
+                  set, first);
+    uint64_t number;
+
+    while (DB_NEXT(&rows, &number))
+        rows.rc = r->files->on_list(name, number, r->files->user, why);
+    return db_rows_end(&rows);
+}
+
+static enum status
+read_sets(struct reading *r, struct problem *why)
+{
+    struct db_rows rows = DB_SELECT(
+        &r->db, NULL, why,
+        "SELECT name, epoch, max(coalesce((SELECT last FROM batches WHERE"
+        " set_id = sets.id ORDER BY first DESC LIMIT 1), 0),"
+        " coalesce((SELECT max(last) FROM lists WHERE set_id = sets.id), 0)),"
+        " id, max(start_list, first_list) FROM sets ORDER BY name");
+    char name[SET_NAME_MAX + 1], epoch[EPOCH_SIZE + 1];
     const struct store_files *files = r->files;
-    bool row = false;
-    enum status rc = STATUS_OK;
+    uint64_t last, first_list;
+    uint32_t id;
 
-    sqlite3_bind_int64(q, 1, sqlite3_column_int64(r->q[SETS], 3));
-    sqlite3_bind_int64(q, 2, sqlite3_column_int64(r->q[SETS], 4));
-    while (!rc && !(rc = next_row(r, LISTS, &row, why)) && row)
-        rc = files->on_list(r->name, store_column_u64(q, 0), files->user, why);
-    db_reset(q);
-    return rc;
+    while (DB_NEXT(&rows, &name, &epoch, &last, &id, &first_list)) {
+        rows.rc = check_name(name, why);
+        if (!rows.rc && !*epoch)
+            rows.rc = problem(why, STATUS_IO,
+                              "it is damaged: the set %s has no epoch", name);
+        if (!rows.rc && files->on_set)
+            rows.rc = files->on_set(name, epoch, last, files->user, why);
+        if (!rows.rc && files->on_list)
+            rows.rc = read_lists(r, name, id, first_list, why);
+    }
+    return db_rows_end(&rows);
 }
 
+/* `has_place`: of a broker of a cluster, which may have lists that are ordered,
+ * and lists that only another broker has built. */
 static enum status
-read_set(struct reading *r, struct problem *why)
+read_generations(struct reading *r, int64_t has_place, struct problem *why)
 {
-    sqlite3_stmt *q = r->q[SETS];
-    const struct store_files *files = r->files;
-    char epoch[EPOCH_SIZE + 1];
-    enum status rc = read_name(r, SETS, why);
+    struct db_rows rows =
+        DB_SELECT(&r->db, NULL, why,
+                  "SELECT name, kind, number,"
+                  " due_us IS NULL AND NOT (? AND kind = 0)"
+                  " FROM generations ORDER BY set_id, kind, number",
+                  has_place);
+    char name[SET_NAME_MAX + 1];
+    enum generation_kind kind;
+    uint64_t number;
+    bool is_kept;
 
-    if (!rc && !db_text(q, 1, epoch, sizeof(epoch)))
-        rc = problem(why, STATUS_IO, "it is damaged: the set %s has no epoch",
-                     r->name);
-    if (!rc && files->on_set)
-        rc = files->on_set(r->name, epoch, store_column_u64(q, 2), files->user,
-                           why);
-    return rc || !files->on_list ? rc : read_lists(r, why);
-}
-
-static enum status
-read_generation(struct reading *r, struct problem *why)
-{
-    sqlite3_stmt *q = r->q[GENERATIONS];
-    int kind = sqlite3_column_int(q, 1);
-    enum status rc = read_name(r, GENERATIONS, why);
-
-    if (!rc && (kind < 0 || kind >= GENERATION_KINDS))
-        rc = problem(why, STATUS_IO,
-                     "it is damaged: a build of the set %s is "
-                     "of an unknown kind",
-                     r->name);
-    return rc ? rc
-              : r->files->on_generation(
-                    r->name, (enum generation_kind)kind, store_column_u64(q, 2),
-                    sqlite3_column_int(q, 3) != 0, r->files->user, why);
+    while (DB_NEXT(&rows, &name, &kind, &number, &is_kept)) {
+        rows.rc = check_name(name, why);
+        if (!rows.rc && kind >= GENERATION_KINDS)
+            rows.rc = problem(why, STATUS_IO,
+                              "it is damaged: a build of the set %s is "
+                              "of an unknown kind",
+                              name);
+        if (!rows.rc)
+            rows.rc = r->files->on_generation(name, kind, number, is_kept,
+                                              r->files->user, why);
+    }
+    return db_rows_end(&rows);
 }
 
 /* The oldest version of tidings.db that a backup takes as it is. Version 9 adds
@@ -136,22 +130,15 @@ look_for_place(struct reading *r, int64_t *has_place, struct problem *why)
 static enum status
 read_all(struct reading *r, struct problem *why)
 {
-    bool row = false;
     int64_t has_place = 0;
     enum status rc = check_version(r, why);
 
     if (!rc)
         rc = look_for_place(r, &has_place, why);
-    for (int i = 0; !rc && i < STATEMENTS; i++)
-        rc = db_prepare(&r->db, &r->q[i], sql[i], why);
     if (!rc)
-        sqlite3_bind_int64(r->q[GENERATIONS], 1, has_place);
-    while (!rc && !(rc = next_row(r, SETS, &row, why)) && row)
-        rc = read_set(r, why);
-    row = r->files->on_generation != NULL;
-    while (!rc && row && !(rc = next_row(r, GENERATIONS, &row, why)) && row)
-        rc = read_generation(r, why);
-    return rc;
+        rc = read_sets(r, why);
+    return rc || !r->files->on_generation ? rc
+                                          : read_generations(r, has_place, why);
 }
 
 enum status
@@ -163,8 +150,6 @@ store_files_each(const char *path, const struct store_files *files,
 
     if (!rc)
         rc = read_all(&r, why);
-    for (int i = 0; i < STATEMENTS; i++)
-        sqlite3_finalize(r.q[i]);
     db_close(&r.db);
     return rc == STATUS_INVALID ? problem_prefix(why, STATUS_IO, "%s: ", path)
                                 : rc;
@@ -172,79 +157,65 @@ store_files_each(const char *path, const struct store_files *files,
 
 /* A copy with all its entries */
 
-enum { ROWS, PUT, FORGET, GATHERING };
+static const struct db_kind copies = {.mode = DB_SCRATCH};
 
-static const char *const gathering[GATHERING] = {
-    [ROWS] = "SELECT id, segment, at, size, first, before_us, before, digest"
-             " FROM batches WHERE segment <> 0",
-    [PUT] = "UPDATE batches SET body = ?2, segment = 0, at = 0, size = 0"
-            " WHERE id = ?1",
-    [FORGET] = "DELETE FROM segments",
-};
-
-static const struct db_kind copies = {
-    .mode = DB_SCRATCH, .sql = gathering, .n_sql = GATHERING};
-
-/* Reads the entries of the row at hand, which match its digest. */
+/* Reads the entries of a row, which match its digest. */
 static enum status
-read_segment(sqlite3_stmt *q, int segments, struct batch **batch,
+read_segment(const struct stored_batch *row, int segments, struct batch **batch,
              struct problem *why)
 {
-    const struct segment_place place = {(uint32_t)store_column_u64(q, 1),
-                                        store_column_u64(q, 2)};
-    struct digest before = store_column_digest(q, 6),
-                  digest = store_column_digest(q, 7);
-    size_t size = (size_t)store_column_u64(q, 3);
-    struct batch *b = batch_new(store_column_u64(q, 4) - 1,
-                                sqlite3_column_int64(q, 5), &before, NULL);
-    enum status rc = STATUS_OK;
+    struct batch *b =
+        batch_new(row->first - 1, row->before_us, &row->before, NULL);
 
     *batch = b;
-    if (!b || batch_reserve(b, size, 0))
+    if (!b || batch_reserve(b, row->size, 0))
         return problem_memory(why);
-    if (segment_read_at(segments, &place, size, b->bytes, why) ||
-        batch_append_in_place(b, size, &digest, why))
-        rc = STATUS_GONE;
-    else if (!batch_is_genuine(b))
-        rc = problem(why, STATUS_GONE,
-                     "the stored entries %llu to %llu are damaged",
-                     (unsigned long long)b->first, (unsigned long long)b->last);
-    return rc;
+    if (segment_read_at(segments, &row->place, row->size, b->bytes, why) ||
+        batch_append_in_place(b, row->size, &row->digest, why))
+        return STATUS_GONE;
+    if (!batch_is_genuine(b))
+        return problem(
+            why, STATUS_GONE, "the stored entries %llu to %llu are damaged",
+            (unsigned long long)b->first, (unsigned long long)b->last);
+    return STATUS_OK;
 }
 
 static enum status
-put_entries(struct db *db, int segments, struct problem *why)
+gather(struct db *db, int segments, struct problem *why)
 {
-    sqlite3_stmt *q = db->statements[ROWS], *put = db->statements[PUT];
-    const int64_t id = sqlite3_column_int64(q, 0);
-    struct batch *b = NULL;
-    enum status rc = read_segment(q, segments, &b, why);
+    struct db_rows rows = DB_SELECT(db, NULL, why,
+                                    "SELECT id, " BATCH_COLUMNS
+                                    " FROM batches WHERE segment <> 0");
+    struct stored_batch row;
+    int64_t id;
+    enum status rc;
 
-    if (!rc) {
-        sqlite3_bind_int64(put, 1, id);
-        db_bind_bytes(put, 2, (struct slice){b->bytes, b->size});
-        rc = db_run(db, put, "write it", why);
+    while (DB_NEXT(&rows, &id, BATCH_PLACES(&row))) {
+        struct batch *b = NULL;
+
+        rows.rc = read_segment(&row, segments, &b, why);
+        if (!rows.rc)
+            rows.rc = DB_DO(db, "write it", why,
+                            "UPDATE batches SET body = ?, segment = 0, at = 0,"
+                            " size = 0 WHERE id = ?",
+                            db_bytes(b->bytes, b->size), id);
+        batch_unref(b);
     }
-    batch_unref(b);
-    return rc;
+    rc = db_rows_end(&rows);
+    return rc ? rc
+              : DB_DO(db, "forget the segments", why, "DELETE FROM segments");
 }
 
 enum status
 store_files_gather(const char *path, int segments, struct problem *why)
 {
     struct db db = {NULL};
-    bool row = false;
     enum status rc = db_open_kind(&db, &copies, path, why);
 
     if (!rc)
         rc = db_begin(&db, why);
-    while (!rc &&
-           !(rc = db_step(&db, db.statements[ROWS], &row, "read tidings.db",
-                          why)) &&
-           row)
-        rc = put_entries(&db, segments, why);
     if (!rc)
-        rc = db_run(&db, db.statements[FORGET], "forget the segments", why);
+        rc = gather(&db, segments, why);
     rc = db_end(&db, rc, why);
     db_close(&db);
     return rc;

@@ -45,7 +45,6 @@ struct store_keys_state {
 
 struct store_keys {
     struct db *db;
-    sqlite3_stmt *statements[8];
     struct store_keys_state state; /* as committed */
     struct store_keys_state next;  /* as the transaction leaves it */
 };
@@ -56,9 +55,6 @@ extern const char store_keys_tables[];
 /* `db` is lent. */
 MUST_CHECK enum status store_keys_open(struct store_keys *k, struct db *db,
                                        struct problem *why);
-
-/* Harmless if all is zero: never opened. */
-void store_keys_close(struct store_keys *k);
 
 /* See struct engine_ops. */
 MUST_CHECK enum status store_keys_find(struct store_keys *k,

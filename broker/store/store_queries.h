@@ -44,67 +44,43 @@ void store_queries_fini(struct store_queries *s);
 /* Its operations; the writer (store.c) has the others. */
 extern const struct engine_ops store_queries_ops;
 
-/* Columns of rows, for readers and the writer alike */
+/* Columns of rows, and places for them, for readers and the writer alike */
 
-/* The columns that store_column_list reads. */
+/* Of a struct list_info. */
 #define LIST_COLUMNS \
     "number, after, last, from_us, until_us, bytes, before, digest, filed"
+#define LIST_PLACES(list)                                                    \
+    &(list)->number, &(list)->after, &(list)->last, &(list)->from_us,        \
+        &(list)->until_us, &(list)->bytes, &(list)->before, &(list)->digest, \
+        &(list)->is_filed
 
-struct list_info store_column_list(sqlite3_stmt *s);
-
-/* The columns that store_column_generation reads. */
+/* Of a struct generation. */
 #define GENERATION_COLUMNS                                                     \
     "kind, number, after, seq, from_us, at_us, completed_us, n, parts, bytes," \
     " is_archived"
-
-struct generation store_column_generation(sqlite3_stmt *s);
+#define GENERATION_PLACES(g)                                                \
+    &(g)->kind, &(g)->number, &(g)->after, &(g)->seq, &(g)->from_us,        \
+        &(g)->at_us, &(g)->completed_us, &(g)->n, &(g)->parts, &(g)->bytes, \
+        &(g)->is_archived
 
 /* An order that waits (generation_is_order). It is in no archive yet. */
 #define GENERATION_IS_ORDER "(kind = 0 AND parts = 0 AND due_us IS NULL)"
 
-struct digest store_column_digest(sqlite3_stmt *s, int n);
-uint64_t store_column_u64(sqlite3_stmt *s, int n);
-
-/* A value for a parameter of a statement; a text and bytes are lent. */
-struct store_value {
-    enum { STORE_NUMBER, STORE_TEXT, STORE_BYTES } type;
-
-    int64_t number;
-    struct slice bytes;
+/* A row of entries, which are in `body`, lent, or in a segment. */
+struct stored_batch {
+    uint64_t first, last;
+    int64_t before_us, last_us;
+    struct digest before, digest;
+    struct slice body;
+    struct segment_place place; /* number 0: no segment */
+    size_t size;                /* in the segment */
 };
 
-static inline struct store_value
-store_i64(int64_t number)
-{
-    return (struct store_value){STORE_NUMBER, number, {NULL, 0}};
-}
-
-static inline struct store_value
-store_u64(uint64_t number)
-{
-    return store_i64((int64_t)number);
-}
-
-static inline struct store_value
-store_text(struct slice text)
-{
-    return (struct store_value){STORE_TEXT, 0, text};
-}
-
-static inline struct store_value
-store_bytes(struct slice bytes)
-{
-    return (struct store_value){STORE_BYTES, 0, bytes};
-}
-
-static inline struct store_value
-store_digest(const struct digest *digest)
-{
-    return store_bytes(
-        (struct slice){(const char *)digest->bytes, DIGEST_SIZE});
-}
-
-/* Binds a value to each parameter, the first to ?1. */
-void store_bind(sqlite3_stmt *s, const struct store_value *values);
+#define BATCH_COLUMNS \
+    "first, last, before_us, last_us, before, digest, body, segment, at, size"
+#define BATCH_PLACES(b)                                                    \
+    &(b)->first, &(b)->last, &(b)->before_us, &(b)->last_us, &(b)->before, \
+        &(b)->digest, &(b)->body, &(b)->place.number, &(b)->place.offset,  \
+        &(b)->size
 
 #endif

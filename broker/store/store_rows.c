@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/db_rows.h"
 #include "broker/base/diag.h"
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"
+#include "proto/memory.h"
 
 /* Forgotten at most in one commit. */
 #define FORGET_BYTES 1000000
@@ -105,193 +107,42 @@ static const char *const steps[] = {
     "ALTER TABLE sets ADD COLUMN harvest TEXT NOT NULL DEFAULT '';",
 };
 
-enum {
-    S_NEXT_ID = STORE_ROWS,
-    S_LOAD,
-    S_LAST_LIST,
-    S_LAST_BATCH,
-    S_FIRST_BATCH,
-    S_TOMBSTONES,
-    S_BIRTH,
-    S_SETTINGS,
-    S_HARVEST,
-    S_FILE_BYTES,
-    S_REMOVE,
-    S_TOMBSTONE,
-    S_RETIRE,
-    S_TRASH,
-    S_TRASH_OF,
-    S_TRASH_STEP,
-    S_TRASH_GONE,
-    S_FORGET_LISTS,
-    B_BATCH,
-    B_END,
-    B_FILED,
-    B_FORGETTABLE,
-    B_FORGET,
-    B_FILED_UP_TO,
-    G_FORMER,
-    G_REPLACE_ORDER,
-    G_INSERT,
-    G_UNARCHIVE,
-    G_REMOVE,
-    G_SWEPT,
-    G_CURRENT,
-    G_ORDERED,
-    G_ARCHIVED,
-    P_PLACE,
-    P_MOVE,
-    SEG_LOAD,
-    SEG_USE,
-    SEG_LESS,
-    SEG_GONE,
-    SEG_BATCHES,
-    SEG_TAKE,
-    STATEMENTS
-};
-
-/* The current generation of a kind of a set is the last that is not due. */
-#define CURRENT_OF                                               \
-    "(SELECT max(number) FROM generations WHERE set_id = ?1 AND" \
-    " kind = ?2 AND due_us IS NULL AND NOT " GENERATION_IS_ORDER ")"
-
-static const char *const sql[STATEMENTS] = {
-    [STORE_BEGIN] = "BEGIN IMMEDIATE",
-    [STORE_COMMIT] = "COMMIT",
-    [STORE_ROLLBACK] = "ROLLBACK",
-    [STORE_FREE_PAGES] = "PRAGMA freelist_count",
-    [S_BIRTH] = "INSERT INTO sets(id, name, epoch, created_us, start_list,"
-                " creator) VALUES(?, ?, ?, ?, ?, ?)",
-    [S_SETTINGS] = "UPDATE sets SET settings = ?2, changed_us = ?3"
-                   " WHERE id = ?1",
-    [S_HARVEST] = "UPDATE sets SET harvest = ?2 WHERE id = ?1",
-    [S_FILE_BYTES] = "UPDATE sets SET file_bytes = ?2 WHERE id = ?1",
-    /* Greater than the id of every set of which there is a row: two sets of
-     * one id would have the same generations. */
-    [S_NEXT_ID] = "SELECT 1 + max((SELECT coalesce(max(id), 0) FROM sets),"
-                  " (SELECT coalesce(max(set_id), 0) FROM trash),"
-                  " (SELECT coalesce(max(set_id), 0) FROM generations))",
-    [S_REMOVE] = "DELETE FROM sets WHERE id = ?",
-    [S_TOMBSTONE] = "INSERT OR REPLACE INTO tombstones(name, list, removed_us,"
-                    " creator) VALUES(?, ?, ?, ?)",
-    [S_TRASH] = "INSERT INTO trash(set_id, name, first, last, is_whole, due_us)"
-                " VALUES(?, ?, ?, ?, ?, ?)",
-    [S_TRASH_OF] = "SELECT set_id, is_whole FROM trash WHERE id = ?",
-    /* The last list of an existing set stays: it marks the end of the log when
-     * no batch is left. */
-    [S_FORGET_LISTS] = "DELETE FROM lists WHERE set_id = ?1 AND number <= ?2"
-                       " AND (?3 OR number < (SELECT max(number) FROM lists"
-                       " WHERE set_id = ?1))",
-    [S_TRASH_STEP] = "UPDATE trash SET first = ?2 WHERE id = ?1",
-    [S_RETIRE] = "UPDATE sets SET first_list = ?2, earliest = ?3,"
-                 " file_bytes = ?4 WHERE id = ?1",
-    [S_TRASH_GONE] = "DELETE FROM trash WHERE id = ?1 AND first > last",
-    [S_LOAD] =
-        "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes,"
-        " start_list, first_list, earliest, creator, harvest"
-        " FROM sets ORDER BY name",
-    [S_LAST_LIST] =
-        "SELECT " LIST_COLUMNS ", commit_after FROM lists WHERE set_id = ?"
-        " ORDER BY number DESC LIMIT 1",
-    [S_LAST_BATCH] =
-        "SELECT last, last_us, list_bytes, digest, first, commit_after"
-        " FROM batches WHERE set_id = ? ORDER BY first DESC LIMIT 1",
-    [S_FIRST_BATCH] = "SELECT coalesce(accepted_us, last_us) FROM batches"
-                      " WHERE set_id = ? AND first > ?"
-                      " ORDER BY first LIMIT 1",
-    [S_TOMBSTONES] =
-        "SELECT name, list, removed_us, creator FROM tombstones ORDER BY name",
-    [B_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
-                " list, list_bytes, before, digest, body, accepted_us,"
-                " commit_after, segment, at, size)"
-                " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [B_END] = "INSERT INTO lists(set_id, " LIST_COLUMNS ", header,"
-              " commit_after) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
-    [B_FILED] = "UPDATE lists SET filed = 1, marks = ?3"
-                " WHERE set_id = ?1 AND number = ?2",
-    [B_FORGETTABLE] = "SELECT id, length(body), segment, size FROM batches"
-                      " WHERE set_id = ?1 AND last <= ?2"
-                      " ORDER BY first LIMIT ?3",
-    [B_FORGET] = "DELETE FROM batches WHERE id = ?",
-    [B_FILED_UP_TO] =
-        "SELECT coalesce((SELECT after FROM lists WHERE set_id = ?1 AND"
-        " filed = 0 ORDER BY number LIMIT 1), (SELECT last FROM lists"
-        " WHERE set_id = ?1 ORDER BY number DESC LIMIT 1), 0)",
-    [G_FORMER] = "UPDATE generations SET due_us = ?3 WHERE set_id = ?1 AND"
-                 " kind = ?2 AND number = " CURRENT_OF " AND NOT is_archived",
-    [G_REPLACE_ORDER] =
-        "UPDATE generations SET is_archived = 0, due_us = ?3"
-        " WHERE set_id = ?1 AND kind = ?2 AND " GENERATION_IS_ORDER,
-    /* A list has the number of its order. */
-    [G_INSERT] =
-        "INSERT OR REPLACE INTO generations(set_id, name, " GENERATION_COLUMNS
-        ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [G_UNARCHIVE] = "UPDATE generations SET is_archived = 0, due_us = ?4"
-                    " WHERE set_id = ?1 AND kind = ?2 AND is_archived"
-                    " AND number < ?3",
-    [G_REMOVE] = "UPDATE generations SET is_archived = 0, due_us = ?2"
-                 " WHERE set_id = ?1 AND due_us IS NULL",
-    [G_SWEPT] = "DELETE FROM generations WHERE id = ?",
-    [G_CURRENT] = "SELECT " GENERATION_COLUMNS " FROM generations"
-                  " WHERE set_id = ?1 AND kind = ?2 AND number = " CURRENT_OF,
-    [G_ORDERED] = "SELECT " GENERATION_COLUMNS " FROM generations"
-                  " WHERE set_id = ? AND kind = ? AND " GENERATION_IS_ORDER,
-    [G_ARCHIVED] = "SELECT count(*), min(number) FROM generations"
-                   " WHERE set_id = ? AND kind = ? AND is_archived"
-                   " AND NOT " GENERATION_IS_ORDER,
-    [P_PLACE] = "SELECT n, chain FROM place",
-    [SEG_LOAD] =
-        "SELECT number, live FROM segments WHERE live > 0 ORDER BY number",
-    [SEG_USE] = "INSERT INTO segments(number, live, first_id, last_id)"
-                " VALUES(?1, ?2, ?3, ?4) ON CONFLICT(number) DO UPDATE SET"
-                " live = live + ?2, last_id = ?4",
-    [SEG_LESS] = "UPDATE segments SET live = live + ?2 WHERE number = ?1",
-    [SEG_GONE] = "DELETE FROM segments WHERE live = 0 AND number <> ?",
-    [SEG_BATCHES] =
-        "SELECT id, at, size FROM batches WHERE segment = ?1 AND id BETWEEN"
-        " (SELECT first_id FROM segments WHERE number = ?1) AND"
-        " (SELECT last_id FROM segments WHERE number = ?1) LIMIT ?2",
-    [SEG_TAKE] = "UPDATE batches SET body = ?2, segment = 0, at = 0, size = 0"
-                 " WHERE id = ?1",
-    [P_MOVE] = "INSERT OR REPLACE INTO place(one, n, chain) VALUES(1, ?, ?)",
-};
-
 const struct db_kind store_kind = {
     .mode = DB_WRITER,
     .steps = steps,
     .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
-    .sql = sql,
-    .n_sql = STATEMENTS,
 };
 
 static enum status
 load_segments(struct store_rows *s, struct problem *why)
 {
-    sqlite3_stmt *q = s->db->statements[SEG_LOAD];
-    bool row = false;
-    enum status rc = STATUS_OK;
+    struct db_rows rows =
+        DB_SELECT(s->db, "read the segments", why,
+                  "SELECT number, live FROM segments WHERE live > 0"
+                  " ORDER BY number");
+    uint32_t number;
+    uint64_t live;
 
-    while (!rc && !(rc = db_step(s->db, q, &row, "read the segments", why)) &&
-           row)
-        rc = segments_add(s->segments, (uint32_t)store_column_u64(q, 0),
-                          store_column_u64(q, 1), why);
-    sqlite3_reset(q);
-    return rc;
+    while (DB_NEXT(&rows, &number, &live))
+        rows.rc = segments_add(s->segments, number, live, why);
+    return db_rows_end(&rows);
 }
 
 enum status
 store_rows_init(struct store_rows *s, struct db *db, struct segments *segments,
                 struct problem *why)
 {
-    sqlite3_stmt *q = db->statements[S_NEXT_ID];
-    bool row = false;
-    enum status rc = db_step(db, q, &row, "read the sets", why);
+    enum status rc;
 
     s->db = db;
     s->segments = segments;
-    if (!rc && row)
-        s->next_id = (uint32_t)store_column_u64(q, 0);
-    sqlite3_reset(q);
+    /* Greater than the id of every set of which there is a row: two sets of
+     * one id would have the same generations. */
+    rc = db_find(db, "read the sets", why, NULL,
+                 "SELECT 1 + max((SELECT coalesce(max(id), 0) FROM sets),"
+                 " (SELECT coalesce(max(set_id), 0) FROM trash),"
+                 " (SELECT coalesce(max(set_id), 0) FROM generations))",
+                 DB_VALUES(), DB_INTO(&s->next_id));
     return rc ? rc : load_segments(s, why);
 }
 
@@ -302,49 +153,20 @@ store_rows_fini(struct store_rows *s)
     free(s->uses);
 }
 
-/* Writes by a statement. */
-static enum status
-run_row(struct store_rows *s, int which, const struct store_value *values,
-        const char *what, struct problem *why)
-{
-    sqlite3_stmt *q = s->db->statements[which];
-
-    store_bind(q, values);
-    return db_run(s->db, q, what, why);
-}
-
-/* Looks for the one row of a query; the caller resets *q. */
-static enum status
-find_row(struct store_rows *s, int which, const struct store_value *values,
-         sqlite3_stmt **q, bool *is_there, struct problem *why)
-{
-    *q = s->db->statements[which];
-    *is_there = false;
-    store_bind(*q, values);
-    return db_step(s->db, *q, is_there, "read tidings.db", why);
-}
-
 /* Entries in segments */
 
 /* Notes that the transaction adds, or takes away, rows with so many bytes of a
- * segment. */
-static enum status
-note_use(struct store_rows *s, uint32_t number, int64_t bytes,
-         struct problem *why)
+ * segment: a few segments. */
+static void
+note_use(struct store_rows *s, uint32_t number, int64_t bytes)
 {
-    struct store_use *all;
-
     for (size_t i = s->n_uses; i-- > 0;)
         if (s->uses[i].number == number) {
             s->uses[i].bytes += bytes;
-            return STATUS_OK;
+            return;
         }
-    all = ONE_MORE(s->uses, &s->use_capacity, s->n_uses);
-    if (!all)
-        return problem_memory(why);
-    s->uses = all;
-    all[s->n_uses++] = (struct store_use){number, bytes};
-    return STATUS_OK;
+    s->uses = ONE_MORE(s->uses, &s->use_capacity, s->n_uses);
+    s->uses[s->n_uses++] = (struct store_use){number, bytes};
 }
 
 void
@@ -364,19 +186,23 @@ write_uses(struct store_rows *s, struct problem *why)
 
     for (size_t i = 0; !rc && i < s->n_uses; i++) {
         const struct store_use *use = &s->uses[i];
-        const struct store_value row[] = {
-            store_u64(use->number), store_i64(use->bytes),
-            store_i64(s->first_id), store_i64(s->last_id)};
-        bool is_written = s->last_id > 0 && use->number == s->place.number;
 
-        rc = run_row(s, is_written ? SEG_USE : SEG_LESS, row, "count a segment",
-                     why);
+        if (s->last_id > 0 && use->number == s->place.number)
+            rc = DB_DO(s->db, "count a segment", why,
+                       "INSERT INTO segments(number, live, first_id, last_id)"
+                       " VALUES(?1, ?2, ?3, ?4) ON CONFLICT(number) DO UPDATE"
+                       " SET live = live + ?2, last_id = ?4",
+                       use->number, use->bytes, s->first_id, s->last_id);
+        else
+            rc = DB_DO(s->db, "count a segment", why,
+                       "UPDATE segments SET live = live + ? WHERE number = ?",
+                       use->bytes, use->number);
     }
-    return rc || s->n_uses == 0 ? rc
-                                : run_row(s, SEG_GONE,
-                                          (struct store_value[]){store_u64(
-                                              segments_current(s->segments))},
-                                          "forget a segment", why);
+    return rc || s->n_uses == 0
+               ? rc
+               : DB_DO(s->db, "forget a segment", why,
+                       "DELETE FROM segments WHERE live = 0 AND number <> ?",
+                       segments_current(s->segments));
 }
 
 /* A batch whose entries move from a segment into its row. */
@@ -392,10 +218,6 @@ move_batch(struct store_rows *s, uint32_t number, const struct moved *moved,
            char *bytes, struct problem *why)
 {
     const struct segment_place place = {number, moved->at};
-    const struct store_value row[] = {
-        store_i64(moved->id),
-        store_bytes((struct slice){bytes, moved->size}),
-    };
     struct problem reason = {""};
     enum status rc;
 
@@ -405,37 +227,41 @@ move_batch(struct store_rows *s, uint32_t number, const struct moved *moved,
              diag_text("error", reason.text));
         return STATUS_OK;
     }
-    rc = run_row(s, SEG_TAKE, row, "move a batch", why);
-    return rc ? rc : note_use(s, number, -(int64_t)moved->size, why);
+    rc = DB_DO(s->db, "move a batch", why,
+               "UPDATE batches SET body = ?, segment = 0, at = 0, size = 0"
+               " WHERE id = ?",
+               db_bytes(bytes, moved->size), moved->id);
+    if (!rc)
+        note_use(s, number, -(int64_t)moved->size);
+    return rc;
 }
 
 /* Moves a slice of the batches of a segment that is nearly empty. */
 static enum status
 move_batches(struct store_rows *s, uint32_t number, struct problem *why)
 {
-    const struct store_value which[] = {store_u64(number),
-                                        store_u64(FORGET_ROWS)};
+    struct db_rows rows = DB_SELECT(
+        s->db, "read a segment", why,
+        "SELECT id, at, size FROM batches WHERE segment = ?1 AND id BETWEEN"
+        " (SELECT first_id FROM segments WHERE number = ?1) AND"
+        " (SELECT last_id FROM segments WHERE number = ?1) LIMIT ?2",
+        number, FORGET_ROWS);
     struct moved all[FORGET_ROWS];
     size_t n = 0, bytes = 0, longest = 0;
-    sqlite3_stmt *q;
     char *room;
-    bool row;
-    enum status rc = find_row(s, SEG_BATCHES, which, &q, &row, why);
+    enum status rc;
 
-    while (!rc && row && n < FORGET_ROWS && bytes < FORGET_BYTES) {
-        all[n] =
-            (struct moved){sqlite3_column_int64(q, 0), store_column_u64(q, 1),
-                           (size_t)store_column_u64(q, 2)};
+    while (n < FORGET_ROWS && bytes < FORGET_BYTES &&
+           DB_NEXT(&rows, &all[n].id, &all[n].at, &all[n].size)) {
         bytes += all[n].size;
         if (all[n].size > longest)
             longest = all[n].size;
         n++;
-        rc = db_step(s->db, q, &row, "read a segment", why);
     }
-    sqlite3_reset(q);
+    rc = db_rows_end(&rows);
     if (rc || n == 0)
         return rc;
-    room = malloc(longest);
+    room = memory_room(longest);
     if (!room)
         return problem_memory(why);
     for (size_t i = 0; !rc && i < n; i++)
@@ -446,21 +272,18 @@ move_batches(struct store_rows *s, uint32_t number, struct problem *why)
 
 /* Batches to forget */
 
-enum status
+void
 store_debts_owe(struct map *debts, uint32_t set, uint64_t upto)
 {
     struct map_node *node = map_find(debts, set);
     struct store_debt *debt;
 
     if (!node) {
-        debt = calloc(1, sizeof(*debt));
-        if (!debt)
-            return STATUS_MEMORY;
+        debt = memory_new(1, sizeof(*debt));
         node = &debt->node;
         map_add(debts, node, set);
     }
     map_entry(node, struct store_debt, node)->upto = upto;
-    return STATUS_OK;
 }
 
 struct store_debt *
@@ -494,17 +317,16 @@ store_debts_fini(struct map *debts)
 static enum status
 note_filed(struct store_rows *s, uint32_t set, struct problem *why)
 {
-    const struct store_value of_set[] = {store_u64(set)};
     uint64_t upto = 0;
-    sqlite3_stmt *q;
-    bool row;
-    enum status rc = find_row(s, B_FILED_UP_TO, of_set, &q, &row, why);
+    enum status rc =
+        db_find(s->db, NULL, why, NULL,
+                "SELECT coalesce((SELECT after FROM lists WHERE set_id = ?1 AND"
+                " filed = 0 ORDER BY number LIMIT 1), (SELECT last FROM lists"
+                " WHERE set_id = ?1 ORDER BY number DESC LIMIT 1), 0)",
+                DB_VALUES(set), DB_INTO(&upto));
 
-    if (!rc && row)
-        upto = store_column_u64(q, 0);
-    sqlite3_reset(q);
-    if (!rc && upto > 0 && store_debts_owe(&s->debts, set, upto))
-        rc = problem_memory(why);
+    if (!rc && upto > 0)
+        store_debts_owe(&s->debts, set, upto);
     return rc;
 }
 
@@ -514,29 +336,29 @@ static enum status
 forget_batches(struct store_rows *s, uint32_t set, uint64_t upto, bool *is_paid,
                struct problem *why)
 {
-    const struct store_value which[] = {store_u64(set), store_u64(upto),
-                                        store_u64(FORGET_ROWS)};
-    int64_t ids[FORGET_ROWS];
-    size_t n = 0, bytes = 0;
-    sqlite3_stmt *q;
-    bool row;
-    enum status rc = find_row(s, B_FORGETTABLE, which, &q, &row, why);
+    struct db_rows rows =
+        DB_SELECT(s->db, "find old batches", why,
+                  "SELECT first, length(body), segment, size FROM batches"
+                  " WHERE set_id = ? AND last <= ? ORDER BY first LIMIT ?",
+                  set, upto, FORGET_ROWS);
+    uint64_t first = 0, body, bytes = 0;
+    uint32_t segment;
+    int64_t size;
+    enum status rc;
 
-    while (!rc && row && (n == 0 || bytes < FORGET_BYTES)) {
-        ids[n++] = sqlite3_column_int64(q, 0);
-        bytes += (size_t)sqlite3_column_int64(q, 1);
-        if (store_column_u64(q, 2) > 0)
-            rc = note_use(s, (uint32_t)store_column_u64(q, 2),
-                          -sqlite3_column_int64(q, 3), why);
-        if (!rc)
-            rc = db_step(s->db, q, &row, "find old batches", why);
+    while (bytes < FORGET_BYTES &&
+           DB_NEXT(&rows, &first, &body, &segment, &size)) {
+        bytes += body;
+        if (segment > 0)
+            note_use(s, segment, -size);
     }
-    sqlite3_reset(q);
-    *is_paid = n == 0;
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = run_row(s, B_FORGET, (struct store_value[]){store_i64(ids[i])},
-                     "forget a batch", why);
-    return rc;
+    rc = db_rows_end(&rows);
+    *is_paid = first == 0;
+    return rc || first == 0
+               ? rc
+               : DB_DO(s->db, "forget batches", why,
+                       "DELETE FROM batches WHERE set_id = ? AND first <= ?",
+                       set, first);
 }
 
 enum status
@@ -563,101 +385,51 @@ store_rows_owe(const struct store_rows *s)
 
 /* Acts on sets */
 
-/* The log thread took the id from next_id (struct engine_ops). next_id moves
- * only when the commit is durable, so a refused commit uses up no id. The row's
- * primary key refuses an id that is in use, and with it the commit. */
-static enum status
-apply_birth(struct store_rows *s, const struct act *act, struct problem *why)
-{
-    const struct store_value row[] = {
-        store_u64(act->set_id),
-        store_text(slice_of(act->name)),
-        store_text(slice_of(act->birth.epoch)),
-        store_i64(act->birth.created_us),
-        store_u64(act->birth.start_list),
-        store_bytes(act->birth.creator),
-    };
-
-    return run_row(s, S_BIRTH, row, "store a set", why);
-}
-
-static enum status
-apply_settings(struct store_rows *s, const struct act *act, struct problem *why)
-{
-    const struct store_value row[] = {
-        store_u64(act->set_id),
-        store_text(act->settings.text),
-        store_i64(act->settings.changed_us),
-    };
-
-    return run_row(s, S_SETTINGS, row, "store the settings of a set", why);
-}
-
-static enum status
-apply_harvest(struct store_rows *s, const struct act *act, struct problem *why)
-{
-    const struct store_value row[] = {
-        store_u64(act->set_id),
-        store_text(act->harvest.text),
-    };
-
-    return run_row(s, S_HARVEST, row, "store the harvest of a set", why);
-}
-
 /* Lists `first` to `last` of the act's set, or all that a removed set leaves.
  */
 static enum status
 insert_trash(struct store_rows *s, const struct act *act, uint64_t first,
              uint64_t last, int64_t due_us, struct problem *why)
 {
-    const struct store_value row[] = {
-        store_u64(act->set_id),
-        store_text(slice_of(act->name)),
-        store_u64(first),
-        store_u64(last),
-        store_u64(act->kind == ACT_REMOVAL),
-        store_i64(due_us),
-    };
-
-    return run_row(s, S_TRASH, row, "store trash", why);
+    return DB_DO(s->db, "store trash", why,
+                 "INSERT INTO trash(set_id, name, first, last, is_whole,"
+                 " due_us) VALUES(?, ?, ?, ?, ?, ?)",
+                 act->set_id, act->name, first, last, act->kind == ACT_REMOVAL,
+                 due_us);
 }
 
 static enum status
 apply_removal(struct store_rows *s, const struct act *act, struct problem *why)
 {
-    const struct store_value generations[] = {
-        store_u64(act->set_id),
-        store_i64(act->removal.due_us),
-    };
-    const struct store_value tombstone[] = {
-        store_text(slice_of(act->name)),
-        store_u64(act->removal.next_list),
-        store_i64(act->removal.removed_us),
-        store_bytes(act->removal.creator),
-    };
-    enum status rc = run_row(s, S_REMOVE, generations, "remove a set", why);
+    enum status rc = DB_DO(s->db, "remove a set", why,
+                           "DELETE FROM sets WHERE id = ?", act->set_id);
 
     if (!rc)
-        rc = run_row(s, S_TOMBSTONE, tombstone, "remember a removed set", why);
+        rc = DB_DO(s->db, "remember a removed set", why,
+                   "INSERT OR REPLACE INTO tombstones(name, list, removed_us,"
+                   " creator) VALUES(?, ?, ?, ?)",
+                   act->name, act->removal.next_list, act->removal.removed_us,
+                   db_blob(act->removal.creator));
     if (!rc)
         rc = insert_trash(s, act, act->removal.first, act->removal.last,
                           act->removal.due_us, why);
     return rc ? rc
-              : run_row(s, G_REMOVE, generations, "remove generations", why);
+              : DB_DO(s->db, "remove generations", why,
+                      "UPDATE generations SET is_archived = 0, due_us = ?"
+                      " WHERE set_id = ? AND due_us IS NULL",
+                      act->removal.due_us, act->set_id);
 }
 
 static enum status
 apply_retirement(struct store_rows *s, const struct act *act,
                  struct problem *why)
 {
-    const struct store_value row[] = {
-        store_u64(act->set_id),
-        store_u64(act->retirement.last + 1),
-        store_u64(act->retirement.earliest),
-        store_u64(act->retirement.file_bytes),
-    };
     enum status rc =
-        run_row(s, S_RETIRE, row, "store which lists are retained", why);
+        DB_DO(s->db, "store which lists are retained", why,
+              "UPDATE sets SET first_list = ?, earliest = ?, file_bytes = ?"
+              " WHERE id = ?",
+              act->retirement.last + 1, act->retirement.earliest,
+              act->retirement.file_bytes, act->set_id);
 
     return rc ? rc
               : insert_trash(s, act, act->retirement.first,
@@ -669,32 +441,32 @@ apply_retirement(struct store_rows *s, const struct act *act,
 static enum status
 apply_purged(struct store_rows *s, const struct act *act, struct problem *why)
 {
-    const struct store_value step[] = {store_u64(act->purged.trash),
-                                       store_u64(act->purged.upto + 1)};
-    bool row, is_whole = false, is_paid = true;
-    uint32_t set = 0;
-    sqlite3_stmt *q;
-    enum status rc = find_row(s, S_TRASH_OF, step, &q, &row, why);
+    bool is_there, is_whole, is_paid = true;
+    uint32_t set;
+    enum status rc =
+        db_find(s->db, NULL, why, &is_there,
+                "SELECT set_id, is_whole FROM trash WHERE id = ?",
+                DB_VALUES(act->purged.trash), DB_INTO(&set, &is_whole));
 
-    if (!rc && row) {
-        set = (uint32_t)store_column_u64(q, 0);
-        is_whole = sqlite3_column_int(q, 1) != 0;
-    }
-    sqlite3_reset(q);
-    if (rc || !row)
+    if (rc || !is_there)
         return rc;
-
-    rc = run_row(s, S_FORGET_LISTS,
-                 (struct store_value[]){store_u64(set),
-                                        store_u64(act->purged.upto),
-                                        store_u64(is_whole)},
-                 "forget lists", why);
+    /* The last list of an existing set stays: it marks the end of the log when
+     * no batch is left. */
+    rc = DB_DO(s->db, "forget lists", why,
+               "DELETE FROM lists WHERE set_id = ?1 AND number <= ?2"
+               " AND (?3 OR number < (SELECT max(number) FROM lists"
+               " WHERE set_id = ?1))",
+               set, act->purged.upto, is_whole);
     if (!rc && is_whole)
         rc = forget_batches(s, set, INT64_MAX, &is_paid, why);
     if (!rc)
-        rc = run_row(s, S_TRASH_STEP, step, "store trash", why);
+        rc = DB_DO(s->db, "store trash", why,
+                   "UPDATE trash SET first = ? WHERE id = ?",
+                   act->purged.upto + 1, act->purged.trash);
     if (!rc && is_paid)
-        rc = run_row(s, S_TRASH_GONE, step, "delete trash", why);
+        rc = DB_DO(s->db, "delete trash", why,
+                   "DELETE FROM trash WHERE id = ? AND first > last",
+                   act->purged.trash);
     return rc;
 }
 
@@ -706,24 +478,16 @@ apply_batch(struct store_rows *s, const struct act *act, int64_t at_us,
 {
     const struct batch *b = act->entries.batch;
     bool is_in_row = s->place.number == 0 || !segments_take(b);
-    const struct store_value row[] = {
-        store_u64(act->set_id),
-        store_u64(b->first),
-        store_u64(b->last),
-        store_i64(b->before_us),
-        store_i64(b->last_us),
-        store_u64(b->list),
-        store_u64(b->list_bytes),
-        store_digest(&b->before),
-        store_digest(&b->digest),
-        store_bytes((struct slice){b->bytes, is_in_row ? b->size : 0}),
-        store_i64(at_us),
-        store_u64(act->entries.commit_after),
-        store_u64(is_in_row ? 0 : s->place.number),
-        store_u64(is_in_row ? 0 : s->place.offset),
-        store_u64(is_in_row ? 0 : b->size),
-    };
-    enum status rc = run_row(s, B_BATCH, row, "store a batch", why);
+    enum status rc = DB_DO(
+        s->db, "store a batch", why,
+        "INSERT INTO batches(set_id, first, last, before_us, last_us, list,"
+        " list_bytes, before, digest, body, accepted_us, commit_after, segment,"
+        " at, size) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        act->set_id, b->first, b->last, b->before_us, b->last_us, b->list,
+        b->list_bytes, &b->before, &b->digest,
+        db_bytes(b->bytes, is_in_row ? b->size : 0), at_us,
+        act->entries.commit_after, is_in_row ? 0 : s->place.number,
+        is_in_row ? 0 : s->place.offset, is_in_row ? 0 : b->size);
 
     if (rc || is_in_row)
         return rc;
@@ -731,98 +495,70 @@ apply_batch(struct store_rows *s, const struct act *act, int64_t at_us,
     s->last_id = sqlite3_last_insert_rowid(s->db->handle);
     if (s->first_id == 0)
         s->first_id = s->last_id;
-    return note_use(s, s->place.number, (int64_t)b->size, why);
+    note_use(s, s->place.number, (int64_t)b->size);
+    return STATUS_OK;
 }
 
 static enum status
 apply_list_end(struct store_rows *s, const struct act *act, struct problem *why)
 {
     const struct list_info *info = &act->list_end.info;
-    const struct store_value row[] = {
-        store_u64(act->set_id),
-        store_u64(info->number),
-        store_u64(info->after),
-        store_u64(info->last),
-        store_i64(info->from_us),
-        store_i64(info->until_us),
-        store_u64(info->bytes),
-        store_digest(&info->before),
-        store_digest(&info->digest),
-        store_bytes(act->list_end.header),
-        store_u64(act->list_end.commit_after),
-    };
 
-    return run_row(s, B_END, row, "store the end of a list", why);
+    return DB_DO(s->db, "store the end of a list", why,
+                 "INSERT INTO lists(set_id, " LIST_COLUMNS ", header,"
+                 " commit_after) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
+                 act->set_id, info->number, info->after, info->last,
+                 info->from_us, info->until_us, info->bytes, &info->before,
+                 &info->digest, db_blob(act->list_end.header),
+                 act->list_end.commit_after);
 }
 
 static enum status
 apply_filed(struct store_rows *s, const struct act *act, struct problem *why)
 {
-    const struct store_value list[] = {
-        store_u64(act->set_id),
-        store_u64(act->filed.list),
-        store_bytes(act->filed.marks),
-    };
-    const struct store_value set[] = {
-        store_u64(act->set_id),
-        store_u64(act->filed.file_bytes),
-    };
     enum status rc =
-        run_row(s, B_FILED, list, "store that a list is filed", why);
+        DB_DO(s->db, "store that a list is filed", why,
+              "UPDATE lists SET filed = 1, marks = ?"
+              " WHERE set_id = ? AND number = ?",
+              db_blob(act->filed.marks), act->set_id, act->filed.list);
 
     return rc ? rc
-              : run_row(s, S_FILE_BYTES, set, "store the size of a set", why);
+              : DB_DO(s->db, "store the size of a set", why,
+                      "UPDATE sets SET file_bytes = ? WHERE id = ?",
+                      act->filed.file_bytes, act->set_id);
 }
 
 /* Acts on generations */
+
+/* The current generation of a kind of a set is the last that is not due. */
+#define CURRENT_OF                                               \
+    "(SELECT max(number) FROM generations WHERE set_id = ?1 AND" \
+    " kind = ?2 AND due_us IS NULL AND NOT " GENERATION_IS_ORDER ")"
 
 static enum status
 apply_generation(struct store_rows *s, const struct act *act,
                  struct problem *why)
 {
     const struct generation *new = &act->generation.build;
-    const struct store_value former[] = {
-        store_u64(act->set_id),
-        store_u64(new->kind),
-        store_i64(act->generation.due_us),
-    };
-    const struct store_value row[] = {
-        store_u64(act->set_id),       store_text(slice_of(act->name)),
-        store_u64(new->kind),         store_u64(new->number),
-        store_u64(new->after),        store_u64(new->seq),
-        store_i64(new->from_us),      store_i64(new->at_us),
-        store_i64(new->completed_us), store_u64(new->n),
-        store_u64(new->parts),        store_u64(new->bytes),
-        store_u64(new->is_archived),
-    };
-    enum status rc =
-        run_row(s, generation_is_order(new) ? G_REPLACE_ORDER : G_FORMER,
-                former, "store the former generation", why);
+    enum status rc = DB_DO(
+        s->db, "store the former generation", why,
+        generation_is_order(new)
+            ? "UPDATE generations SET is_archived = 0, due_us = ?3"
+              " WHERE set_id = ?1 AND kind = ?2 AND " GENERATION_IS_ORDER
+            : "UPDATE generations SET due_us = ?3 WHERE set_id = ?1 AND"
+              " kind = ?2 AND number = " CURRENT_OF " AND NOT is_archived",
+        act->set_id, new->kind, act->generation.due_us);
 
-    return rc ? rc : run_row(s, G_INSERT, row, "store a generation", why);
-}
-
-static enum status
-apply_unarchived(struct store_rows *s, const struct act *act,
-                 struct problem *why)
-{
-    const struct store_value row[] = {
-        store_u64(act->set_id),
-        store_u64(act->unarchived.kind),
-        store_u64(act->unarchived.first_archived),
-        store_i64(act->unarchived.due_us),
-    };
-
-    return run_row(s, G_UNARCHIVE, row, "store which generations are archived",
-                   why);
-}
-
-static enum status
-apply_swept(struct store_rows *s, const struct act *act, struct problem *why)
-{
-    const struct store_value id[] = {store_u64(act->swept.id)};
-
-    return run_row(s, G_SWEPT, id, "forget a generation", why);
+    if (rc)
+        return rc;
+    /* A list has the number of its order. */
+    return DB_DO(s->db, "store a generation", why,
+                 "INSERT OR REPLACE INTO generations(set_id, name,"
+                 " " GENERATION_COLUMNS
+                 ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 act->set_id, act->name, new->kind, new->number, new->after,
+                 new->seq, new->from_us, new->at_us, new->completed_us, new->n,
+                 new->parts, new->bytes, new->is_archived);
 }
 
 enum status
@@ -831,13 +567,25 @@ store_rows_apply(struct store_rows *s, const struct act *act, int64_t at_us,
 {
     switch (act->kind) {
     case ACT_BIRTH:
-        return apply_birth(s, act, why);
+        /* The log thread took the id from next_id (struct engine_ops), which
+         * moves only when the commit is durable, so a refused commit uses up no
+         * id. The row's primary key refuses an id that is in use, and with it
+         * the commit. */
+        return DB_DO(s->db, "store a set", why,
+                     "INSERT INTO sets(id, name, epoch, created_us, start_list,"
+                     " creator) VALUES(?, ?, ?, ?, ?, ?)",
+                     act->set_id, act->name, act->birth.epoch,
+                     act->birth.created_us, act->birth.start_list,
+                     db_blob(act->birth.creator));
     case ACT_BATCH:
         return apply_batch(s, act, at_us, why);
     case ACT_LIST_END:
         return apply_list_end(s, act, why);
     case ACT_SETTINGS:
-        return apply_settings(s, act, why);
+        return DB_DO(s->db, "store the settings of a set", why,
+                     "UPDATE sets SET settings = ?, changed_us = ?"
+                     " WHERE id = ?",
+                     act->settings.text, act->settings.changed_us, act->set_id);
     case ACT_RETIREMENT:
         return apply_retirement(s, act, why);
     case ACT_REMOVAL:
@@ -845,15 +593,23 @@ store_rows_apply(struct store_rows *s, const struct act *act, int64_t at_us,
     case ACT_GENERATION:
         return apply_generation(s, act, why);
     case ACT_UNARCHIVED:
-        return apply_unarchived(s, act, why);
+        return DB_DO(s->db, "store which generations are archived", why,
+                     "UPDATE generations SET is_archived = 0, due_us = ?"
+                     " WHERE set_id = ? AND kind = ? AND is_archived"
+                     " AND number < ?",
+                     act->unarchived.due_us, act->set_id, act->unarchived.kind,
+                     act->unarchived.first_archived);
     case ACT_HARVEST:
-        return apply_harvest(s, act, why);
+        return DB_DO(s->db, "store the harvest of a set", why,
+                     "UPDATE sets SET harvest = ? WHERE id = ?",
+                     act->harvest.text, act->set_id);
     case ACT_FILED:
         return apply_filed(s, act, why);
     case ACT_PURGED:
         return apply_purged(s, act, why);
     case ACT_SWEPT:
-        return apply_swept(s, act, why);
+        return DB_DO(s->db, "forget a generation", why,
+                     "DELETE FROM generations WHERE id = ?", act->swept.id);
     case ACT_KEY: /* store_keys.h */
     case ACT_KINDS:
         break;
@@ -885,62 +641,46 @@ store_rows_committed(struct store_rows *s, const struct commit *commit,
 
 /* Loading */
 
-/* A commit_after as it is kept, or `otherwise` in a row of an earlier version,
- * which did not keep it. */
-static uint64_t
-column_commit(sqlite3_stmt *q, int n, uint64_t otherwise)
-{
-    return sqlite3_column_type(q, n) == SQLITE_NULL ? otherwise
-                                                    : store_column_u64(q, n);
-}
-
 /* Loads the head that the last rows of a set lead to: the last batch, or, when
- * that has gone to a file, the last closed list. */
+ * that has gone to a file, the last closed list. A row of an earlier version
+ * lacks commit_after. */
 static enum status
 load_head(struct store_rows *s, uint32_t id, struct head *head,
           struct problem *why)
 {
-    const struct store_value of_set[] = {store_u64(id)};
-    sqlite3_stmt *q;
-    bool row;
-    enum status rc = find_row(s, S_LAST_LIST, of_set, &q, &row, why);
+    struct list_info info;
+    bool is_there;
+    enum status rc = db_find(
+        s->db, NULL, why, &is_there,
+        "SELECT " LIST_COLUMNS ", coalesce(commit_after, last - 1)"
+        " FROM lists WHERE set_id = ? ORDER BY number DESC LIMIT 1",
+        DB_VALUES(id), DB_INTO(LIST_PLACES(&info), &head->commit_after));
 
-    if (!rc && row) {
-        struct list_info info = store_column_list(q);
-
+    if (!rc && is_there) {
         head->list = info.number + 1;
         head->last = head->list_after = info.last;
         head->last_us = head->list_from_us = info.until_us;
         head->digest = head->list_before = info.digest;
-        head->commit_after = column_commit(q, 9, info.last - 1);
     }
-    sqlite3_reset(q);
-    if (rc)
-        return rc;
-
-    rc = find_row(s, S_LAST_BATCH, of_set, &q, &row, why);
-    if (!rc && row && store_column_u64(q, 0) > head->last) {
-        head->last = store_column_u64(q, 0);
-        head->last_us = sqlite3_column_int64(q, 1);
-        head->list_bytes = store_column_u64(q, 2);
-        head->digest = store_column_digest(q, 3);
-    }
-    if (!rc && row && store_column_u64(q, 0) == head->last)
-        head->commit_after = column_commit(q, 5, store_column_u64(q, 4) - 1);
-    sqlite3_reset(q);
+    if (!rc)
+        rc = db_find(s->db, NULL, why, NULL,
+                     "SELECT last, last_us, iif(last > ?2, list_bytes, 0),"
+                     " digest, coalesce(commit_after, first - 1) FROM (SELECT *"
+                     " FROM batches WHERE set_id = ?1 ORDER BY first DESC"
+                     " LIMIT 1) WHERE last >= ?2",
+                     DB_VALUES(id, head->last),
+                     DB_INTO(&head->last, &head->last_us, &head->list_bytes,
+                             &head->digest, &head->commit_after));
     if (rc || head->last == head->list_after)
         return rc;
 
     /* The age of the open list counts from the acceptance of its first entry,
      * not from the source's time. */
-    rc = find_row(
-        s, S_FIRST_BATCH,
-        (struct store_value[]){store_u64(id), store_u64(head->list_after)}, &q,
-        &row, why);
-    if (!rc && row)
-        head->list_first_us = sqlite3_column_int64(q, 0);
-    sqlite3_reset(q);
-    return rc;
+    return db_find(s->db, NULL, why, NULL,
+                   "SELECT coalesce(accepted_us, last_us) FROM batches"
+                   " WHERE set_id = ? AND first > ? ORDER BY first LIMIT 1",
+                   DB_VALUES(id, head->list_after),
+                   DB_INTO(&head->list_first_us));
 }
 
 /* Loads the generations of one kind into `to`, which head_number_lists has
@@ -949,32 +689,30 @@ static enum status
 load_generations(struct store_rows *s, uint32_t set, enum generation_kind kind,
                  struct generations *to, struct problem *why)
 {
-    const struct store_value of_kind[] = {store_u64(set), store_u64(kind)};
-    sqlite3_stmt *q;
-    bool row;
-    enum status rc = find_row(s, G_CURRENT, of_kind, &q, &row, why);
+    bool is_there;
+    enum status rc =
+        db_find(s->db, NULL, why, &is_there,
+                "SELECT " GENERATION_COLUMNS " FROM generations"
+                " WHERE set_id = ?1 AND kind = ?2 AND number = " CURRENT_OF,
+                DB_VALUES(set, kind), DB_INTO(GENERATION_PLACES(&to->current)));
 
-    if (!rc && row) {
-        to->current = store_column_generation(q);
+    if (!rc && is_there)
         to->last = to->current.number;
-    }
-    sqlite3_reset(q);
     if (!rc)
-        rc = find_row(s, G_ORDERED, of_kind, &q, &row, why);
-    if (rc)
-        return rc;
-    if (row) {
-        to->ordered = store_column_generation(q);
+        rc = db_find(s->db, NULL, why, &is_there,
+                     "SELECT " GENERATION_COLUMNS " FROM generations"
+                     " WHERE set_id = ? AND kind = ? AND " GENERATION_IS_ORDER,
+                     DB_VALUES(set, kind),
+                     DB_INTO(GENERATION_PLACES(&to->ordered)));
+    if (!rc && is_there)
         to->last = to->ordered.number;
-    }
-    sqlite3_reset(q);
-    rc = find_row(s, G_ARCHIVED, of_kind, &q, &row, why);
-    if (!rc && row) {
-        to->n_archived = store_column_u64(q, 0);
-        to->first_archived = store_column_u64(q, 1);
-    }
-    sqlite3_reset(q);
-    return rc;
+    return rc ? rc
+              : db_find(s->db, NULL, why, NULL,
+                        "SELECT count(*), min(number) FROM generations"
+                        " WHERE set_id = ? AND kind = ? AND is_archived"
+                        " AND NOT " GENERATION_IS_ORDER,
+                        DB_VALUES(set, kind),
+                        DB_INTO(&to->n_archived, &to->first_archived));
 }
 
 /* Loads the names of removed sets, also of sets that were made again: an
@@ -983,47 +721,24 @@ static enum status
 load_tombstones(struct store_rows *s, engine_set_fn *on_set, void *user,
                 struct problem *why)
 {
-    sqlite3_stmt *q = s->db->statements[S_TOMBSTONES];
-    bool row = false;
-    enum status rc = STATUS_OK;
+    struct db_rows rows =
+        DB_SELECT(s->db, "read the sets", why,
+                  "SELECT name, list, removed_us, creator FROM tombstones"
+                  " ORDER BY name");
+    char name[SET_NAME_MAX + 1];
+    struct engine_set set = {.name = name, .head.is_removed = true};
 
-    while (!rc && !(rc = db_step(s->db, q, &row, "read the sets", why)) &&
-           row) {
-        struct engine_set set = {
-            .name = (const char *)sqlite3_column_text(q, 0),
-            .head = {.is_removed = true, .list = store_column_u64(q, 1)},
-            .removed_us = sqlite3_column_int64(q, 2),
-            .creator = db_column(q, 3),
-        };
-
-        rc = on_set(&set, user, why);
-    }
-    sqlite3_reset(q);
-    return rc;
+    while (DB_NEXT(&rows, &name, &set.head.list, &set.removed_us, &set.creator))
+        rows.rc = on_set(&set, user, why);
+    return db_rows_end(&rows);
 }
 
-/* Loads the set of the row at hand. */
+/* Loads the rest of a set. */
 static enum status
-load_set(struct store_rows *s, sqlite3_stmt *q, struct engine_set *set,
-         struct problem *why)
+load_set(struct store_rows *s, struct engine_set *set, struct problem *why)
 {
-    char epoch[EPOCH_SIZE + 1] = "";
-    enum status rc;
+    enum status rc = load_head(s, set->id, &set->head, why);
 
-    db_text(q, 2, epoch, sizeof(epoch));
-    set->id = (uint32_t)store_column_u64(q, 0);
-    set->name = (const char *)sqlite3_column_text(q, 1);
-    set->settings = db_column(q, 4);
-    set->creator = db_column(q, 10);
-    set->harvest = db_column(q, 11);
-    head_start(&set->head, epoch, sqlite3_column_int64(q, 3));
-    head_number_lists(&set->head, store_column_u64(q, 7));
-    if (store_column_u64(q, 8))
-        set->head.first_list = store_column_u64(q, 8);
-    set->head.earliest = store_column_u64(q, 9);
-    set->head.changed_us = sqlite3_column_int64(q, 5);
-    set->head.file_bytes = store_column_u64(q, 6);
-    rc = load_head(s, set->id, &set->head, why);
     for (int kind = 0; !rc && kind < GENERATION_KINDS; kind++)
         rc = load_generations(s, set->id, (enum generation_kind)kind,
                               &set->head.generations[kind], why);
@@ -1034,19 +749,33 @@ enum status
 store_rows_load(struct store_rows *s, engine_set_fn *on_set, void *user,
                 struct problem *why)
 {
-    sqlite3_stmt *q = s->db->statements[S_LOAD];
-    bool row = false;
-    enum status rc = STATUS_OK;
+    struct db_rows rows =
+        DB_SELECT(s->db, "read the sets", why,
+                  "SELECT id, name, epoch, created_us, settings, creator,"
+                  " harvest, changed_us, file_bytes, earliest, start_list,"
+                  " iif(first_list, first_list, start_list) FROM sets"
+                  " ORDER BY name");
+    char name[SET_NAME_MAX + 1];
+    struct engine_set set = {.name = name};
+    struct head row;
+    uint64_t start_list;
+    enum status rc;
 
-    while (!rc && !(rc = db_step(s->db, q, &row, "read the sets", why)) &&
-           row) {
-        struct engine_set set = {.id = 0};
-
-        rc = load_set(s, q, &set, why);
-        if (!rc)
-            rc = on_set(&set, user, why);
+    while (DB_NEXT(&rows, &set.id, &name, &row.epoch, &row.created_us,
+                   &set.settings, &set.creator, &set.harvest, &row.changed_us,
+                   &row.file_bytes, &row.earliest, &start_list,
+                   &row.first_list)) {
+        head_start(&set.head, row.epoch, row.created_us);
+        head_number_lists(&set.head, start_list);
+        set.head.first_list = row.first_list;
+        set.head.earliest = row.earliest;
+        set.head.changed_us = row.changed_us;
+        set.head.file_bytes = row.file_bytes;
+        rows.rc = load_set(s, &set, why);
+        if (!rows.rc)
+            rows.rc = on_set(&set, user, why);
     }
-    sqlite3_reset(q);
+    rc = db_rows_end(&rows);
     return rc ? rc : load_tombstones(s, on_set, user, why);
 }
 
@@ -1056,32 +785,25 @@ enum status
 store_rows_place(struct store_rows *s, struct journal_place *place,
                  struct problem *why)
 {
-    sqlite3_stmt *q = s->db->statements[P_PLACE];
+    struct db_rows rows =
+        DB_SELECT(s->db, "read the place", why, "SELECT n, chain FROM place");
     struct slice chain;
-    bool row = false;
-    enum status rc = db_step(s->db, q, &row, "read the place", why);
 
     *place = (struct journal_place){.n = 0};
-    if (!rc && row) {
-        place->n = store_column_u64(q, 0);
-        chain = db_column(q, 1);
-        if (chain.size == DIGEST_SIZE)
-            memcpy(place->chain.bytes, chain.data, DIGEST_SIZE);
-        else
-            rc = problem(why, STATUS_IO, "the place has no digest");
-    }
-    sqlite3_reset(q);
-    return rc;
+    if (!DB_NEXT(&rows, &place->n, &chain))
+        ;
+    else if (chain.size == DIGEST_SIZE)
+        memcpy(place->chain.bytes, chain.data, DIGEST_SIZE);
+    else
+        rows.rc = problem(why, STATUS_IO, "the place has no digest");
+    return db_rows_end(&rows);
 }
 
 enum status
 store_rows_move(struct store_rows *s, const struct journal_place *place,
                 struct problem *why)
 {
-    const struct store_value values[] = {
-        store_u64(place->n),
-        store_bytes(
-            (struct slice){(const char *)place->chain.bytes, DIGEST_SIZE})};
-
-    return run_row(s, P_MOVE, values, "move the place", why);
+    return DB_DO(s->db, "move the place", why,
+                 "INSERT OR REPLACE INTO place(one, n, chain) VALUES(1, ?, ?)",
+                 place->n, &place->chain);
 }

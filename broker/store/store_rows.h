@@ -26,20 +26,11 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* tidings.db: its tables, and the statements of its writer. */
+/* tidings.db: its tables. */
 extern const struct db_kind store_kind;
 
 /* The first version with segments (segments.h). */
 #define STORE_WITH_SEGMENTS 11
-
-/* The statements that are not about rows. */
-enum {
-    STORE_BEGIN,
-    STORE_COMMIT,
-    STORE_ROLLBACK,
-    STORE_FREE_PAGES,
-    STORE_ROWS
-};
 
 /* Batches of a set that can be forgotten, by set. */
 struct store_debt {
@@ -47,9 +38,8 @@ struct store_debt {
     uint64_t upto;        /* seq of the last entry that may go */
 };
 
-/* Notes that a set owes its batches up to entry `upto`. STATUS_MEMORY. */
-MUST_CHECK enum status store_debts_owe(struct map *debts, uint32_t set,
-                                       uint64_t upto);
+/* Notes that a set owes its batches up to entry `upto`. */
+void store_debts_owe(struct map *debts, uint32_t set, uint64_t upto);
 /* The debt that is paid next: the same one, until another call; NULL: none. */
 struct store_debt *store_debts_first(const struct map *debts);
 void store_debts_paid(struct map *debts, struct store_debt *debt);

@@ -109,12 +109,6 @@ baseline_place_entry(struct baseline_place *place, int64_t lastmod_us)
         place->lastmod_us = lastmod_us;
 }
 
-static void
-baseline_place_made(struct baseline_place *place, int64_t made_us)
-{
-    place->made_us = older_time(place->made_us, made_us);
-}
-
 /* True if the documents alone state it. */
 static bool
 is_told(const struct baseline_place *place)
@@ -436,14 +430,20 @@ on_read_entry(const struct document_entry *entry,
     }
 }
 
-/* Goes on with the next part, in a turn of its own. */
+/* Goes on in a turn of its own, with all attempts. */
 static void
 go_on(struct baseline *b)
 {
-    baseline_parts_done(&b->parts);
     b->n_attempts = 0;
     b->pause_ms = PAUSE_FIRST;
     timer_start(b->turn, 0);
+}
+
+static void
+end_part(struct baseline *b)
+{
+    baseline_parts_done(&b->parts);
+    go_on(b);
 }
 
 /* Reads the same part again after a pause; the baseline may be freed then.
@@ -527,7 +527,7 @@ does_without(struct baseline *b, const struct problem *why)
     if (!b->lost.rc)
         b->lost = *why;
     snprintf(b->doubt, sizeof(b->doubt), "%.500s", b->lost.text);
-    go_on(b);
+    end_part(b);
     return true;
 }
 
@@ -562,11 +562,11 @@ on_read(const struct problem *why, const struct document_stream_end *end,
         return;
     if (!end->is_same) {
         note_report(b, head);
-        baseline_place_made(&b->place, end->made_us);
+        b->place.made_us = older_time(b->place.made_us, end->made_us);
         baseline_place_head(&b->place, head, what_of(b, head) == RESOURCES,
                             b->now.has_time, b->now.has_seq);
     }
-    go_on(b);
+    end_part(b);
 }
 
 /* Packages */
@@ -598,7 +598,7 @@ on_dumped(const struct problem *why, void *user)
 
     b->dump = NULL;
     if (!why->rc) {
-        go_on(b);
+        end_part(b);
         return;
     }
     b->why = *why;
@@ -715,9 +715,7 @@ judge_check(struct baseline *b, const struct document_stream_end *end)
         return;
     }
     b->checked++;
-    b->n_attempts = 0;
-    b->pause_ms = PAUSE_FIRST;
-    timer_start(b->turn, 0);
+    go_on(b);
 }
 
 /* Goes to the next document that needs a second look. False: none. */

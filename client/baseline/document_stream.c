@@ -36,8 +36,6 @@
 /* Most entries in one turn of the loop, for the sake of its other users. */
 #define TURN_ENTRIES 500
 
-#define URL_QUOTED_MAX 300
-
 struct document_stream {
     struct td_client *client;
     struct document_stream_calls calls;
@@ -62,14 +60,6 @@ struct document_stream {
     bool *is_freed;
     struct problem why;
 };
-
-static const char *
-quote_url(const struct document_stream *r, char to[URL_QUOTED_MAX + 4])
-{
-    snprintf(to, URL_QUOTED_MAX + 4, "%.*s%s", URL_QUOTED_MAX, r->url,
-             strlen(r->url) > URL_QUOTED_MAX ? "..." : "");
-    return to;
-}
 
 /* Returns the older of both times: a file made "later" than the server's clock
  * says has a wrong one. A time before 1970 is none. */
@@ -130,18 +120,16 @@ static const struct document_events events = {
 static void
 fail_reading(struct document_stream *r, enum status rc)
 {
-    char url[URL_QUOTED_MAX + 4];
     unsigned long long line = r->why.line;
 
     if (rc == STATUS_MEMORY)
         problem_memory(&r->why);
     else if (line)
         problem_prefix(&r->why, STATUS_MALFORMED,
-                       "%s cannot be read: line %llu: ", quote_url(r, url),
-                       line);
+                       "%.300s cannot be read: line %llu: ", r->url, line);
     else
         problem_prefix(&r->why, STATUS_MALFORMED,
-                       "%s cannot be read: ", quote_url(r, url));
+                       "%.300s cannot be read: ", r->url);
     fetch_free(r->fetch);
     r->fetch = NULL;
     r->is_fetched = true;
@@ -290,7 +278,6 @@ static void
 on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct document_stream *r = user;
-    char url[URL_QUOTED_MAX + 4];
 
     r->fetch = NULL;
     r->is_fetched = true;
@@ -298,10 +285,11 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     if (r->why.rc)
         return;
     r->why = *why;
-    if (why->rc && why->rc != STATUS_STOPPED && why->rc != STATUS_MEMORY)
-        problem_prefix(&r->why, why->rc, "%s: ", quote_url(r, url));
-    if (why->rc && why->rc != STATUS_STOPPED)
+    if (why->rc && why->rc != STATUS_STOPPED) {
+        if (why->rc != STATUS_MEMORY)
+            problem_prefix(&r->why, why->rc, "%.300s: ", r->url);
         return;
+    }
     answer->status = why->http_status;
     if (answer->status == 200) {
         take_head(r, answer);
@@ -320,7 +308,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     fetch_refused(&r->why, answer);
     buf_init(&answer->body, 0);
     problem_prefix(&r->why, answer->status < 400 ? STATUS_MALFORMED : r->why.rc,
-                   "%s: ", quote_url(r, url));
+                   "%.300s: ", r->url);
 }
 
 /* Handing over */

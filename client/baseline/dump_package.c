@@ -22,8 +22,6 @@
 #define ATTEMPTS      5
 #define PAUSE_MOST_MS 30000
 
-#define URL_QUOTED_MAX 300
-
 /* Most entries in one turn of the loop, for the sake of its other users. */
 #define TURN_ENTRIES 100
 
@@ -83,8 +81,7 @@ fail_package(struct dump *d, const struct problem *why)
 {
     d->why = *why;
     if (why->rc != STATUS_MEMORY && why->rc != STATUS_IO)
-        problem_prefix(&d->why, why->rc, "the package %.*s%s: ", URL_QUOTED_MAX,
-                       d->url, strlen(d->url) > URL_QUOTED_MAX ? "..." : "");
+        problem_prefix(&d->why, why->rc, "the package %.300s: ", d->url);
     d->state = ENDING;
     timer_start(d->turn, 0);
 }
@@ -147,8 +144,7 @@ fetch_package(struct dump *d)
         .length = d->length,
         .hash = slice_of(d->hash),
         .max_bytes = d->client->room.limits.max_total_bytes,
-        .begins = "PK",
-        .kind = "a ZIP package",
+        .is_package = true,
         .is_anew = d->was_other,
     };
 

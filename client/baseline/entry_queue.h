@@ -8,10 +8,11 @@
 #define CLIENT_BASELINE_ENTRY_QUEUE_H
 
 #include "client/source/document.h"
+#include "proto/buf.h"
 
 struct entry_queue {
-    struct document_entry **all; /* copies (entry_copy.h) */
-    size_t first, n, capacity;   /* those from `first` to `n` wait */
+    struct buf all; /* struct document_entry *: copies (entry_copy.h) */
+    size_t first;   /* those from there on wait */
 };
 
 void entry_queue_init(struct entry_queue *entries);

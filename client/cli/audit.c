@@ -7,33 +7,28 @@
 #include "client/cli/mirror_output.h"
 #include "client/cli/progress.h"
 
-enum {
-    OPTION_REPAIR,
-    OPTION_NO_DIGESTS,
-    OPTION_MAX_DELETE,
-    OPTION_ACCEPT,
-    OPTION_SKIP_BAD,
-    OPTION_PER_HOST,
-    OPTION_LIMITS,
-    OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS,
-    OPTION_NO_PROGRESS
+struct audit {
+    struct td_audit_options how;
+    struct mirror_output output;
 };
 
+#define ROW_OF struct audit
+#include "base/option_rows.h"
+
 static const struct option options[] = {
-    [OPTION_REPAIR] = {"repair", NULL,
-                       .help = "fetch, replace and delete until it is right"},
-    [OPTION_NO_DIGESTS] = {"no-digests", NULL,
-                           .help =
-                               "lengths and times alone: files are not read"},
-    [OPTION_MAX_DELETE] = MAX_DELETE_ROW,
-    [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
-    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
-    [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
-                         .help = "requests at a time at a host"},
-    [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
-    [OPTION_JSON] = {"json", NULL,
-                     .help = "each finding and event as a line of JSON"},
-    [OPTION_NO_PROGRESS] = PROGRESS_ROW,
+    {"repair", NULL, SWITCH(how.repair), NULL,
+     "fetch, replace and delete until it is right"},
+    {"no-digests", NULL, SWITCH(how.has_no_digests), NULL,
+     "lengths and times alone: files are not read"},
+    MAX_DELETE_ROW(how.max_delete_percent),
+    ACCEPT_DELETIONS_ROW(how.accept_deletions),
+    SKIP_BAD_ROW(output.skips_bad),
+    {"per-host", "N", NUMBER(how.per_host, 1, 100), "4",
+     "requests at a time at a host"},
+    MIRROR_LIMIT_ROWS(output.limits),
+    {"json", NULL, FLAG(output.is_json), NULL,
+     "each finding and event as a line of JSON"},
+    PROGRESS_ROW(output.has_no_progress),
 };
 
 static const char *const names[] = {
@@ -49,10 +44,8 @@ on_finding(enum td_finding finding, const char *loc, const char *path,
     struct mirror_output *m = user;
 
     if (m->is_json) {
-        put_member(stdout, "{", "finding", names[finding]);
-        put_member(stdout, ",", "loc", loc);
-        put_member(stdout, ",", "path", path);
-        put_member(stdout, ",", "why", why);
+        put_members(stdout, "{", "finding:t loc:t path:t why:t", names[finding],
+                    loc, path, why);
         mirror_output_end_line(m);
         return;
     }
@@ -72,41 +65,21 @@ on_finding(enum td_finding finding, const char *loc, const char *path,
 static void
 print_result(const struct mirror_output *m, const struct td_audit_result *r)
 {
-    static const char text[] =
-        "compared=%llu missing=%llu stale=%llu extra=%llu corrupt=%llu "
-        "repaired=%llu left_out=%llu by_digest=%llu by_length=%llu "
-        "by_time=%llu unchecked=%llu position=%s\n";
-    static const char json[] =
-        "{\"compared\":%llu,\"missing\":%llu,\"stale\":%llu,\"extra\":%llu,"
-        "\"corrupt\":%llu,\"repaired\":%llu,\"left_out\":%llu,"
-        "\"by_digest\":%llu,\"by_length\":%llu,\"by_time\":%llu,"
-        "\"unchecked\":%llu,\"position\":\"%s\"}\n";
-
-    printf(m->is_json ? json : text, (unsigned long long)r->n_compared,
-           (unsigned long long)r->n_missing, (unsigned long long)r->n_stale,
-           (unsigned long long)r->n_extra, (unsigned long long)r->n_corrupt,
-           (unsigned long long)r->n_repaired, (unsigned long long)r->n_left_out,
-           (unsigned long long)r->n_by_digest,
-           (unsigned long long)r->n_by_length, (unsigned long long)r->n_by_time,
-           (unsigned long long)r->n_unchecked, r->position);
+    print_values(m->is_json,
+                 "compared:n missing:n stale:n extra:n corrupt:n repaired:n "
+                 "left_out:n by_digest:n by_length:n by_time:n unchecked:n "
+                 "position:t",
+                 r->n_compared, r->n_missing, r->n_stale, r->n_extra,
+                 r->n_corrupt, r->n_repaired, r->n_left_out, r->n_by_digest,
+                 r->n_by_length, r->n_by_time, r->n_unchecked, r->position);
 }
 
 static enum exit_code
 run_audit(const struct arguments *arguments)
 {
-    const char *const *given = arguments->options;
-    struct mirror_output m = {
-        .is_json = given[OPTION_JSON] != NULL,
-        .has_no_progress = given[OPTION_NO_PROGRESS] != NULL,
-        .skips_bad = given[OPTION_SKIP_BAD] != NULL,
-    };
-    struct td_audit_options how = {
-        .repair = given[OPTION_REPAIR] != NULL,
-        .has_no_digests = given[OPTION_NO_DIGESTS] != NULL,
-        .on_finding = on_finding,
-        .on_event = mirror_output_event,
-        .user = &m,
-    };
+    struct audit *audit = arguments->values;
+    struct td_audit_options *how = &audit->how;
+    struct mirror_output *m = &audit->output;
     struct td_audit_result result = {.n_compared = 0};
     int n = arguments->n_operands;
     const char *url = n == 2 ? arguments->operands[0] : NULL;
@@ -116,33 +89,30 @@ run_audit(const struct arguments *arguments)
 
     if (strstr(dir, "://"))
         return bad_usage("audit needs a DIR, after the URL: %s is none", dir);
-    if (!mirror_output_max_delete(given[OPTION_MAX_DELETE],
-                                  &how.max_delete_percent) ||
-        !mirror_output_accept(given[OPTION_ACCEPT], &how.accept_deletions) ||
-        !mirror_output_number("per-host", given[OPTION_PER_HOST], 100,
-                              &how.per_host))
-        return EXIT_USAGE;
-    code = mirror_output_open(&m, arguments, url);
+    how->on_finding = on_finding;
+    how->on_event = mirror_output_event;
+    how->user = m;
+    code = mirror_output_open(m, arguments, url);
     if (code)
         return code;
-    progress_of_client(m.client);
-    rc = td_audit(m.client, url, dir, &how, &result);
+    progress_of_client(m->client);
+    rc = td_audit(m->client, url, dir, how, &result);
     progress_clear();
     if (rc == TD_OK || rc == TD_DIFFERENT)
-        print_result(&m, &result);
-    if (m.as_of[0] && !m.is_doubtful && !m.is_json)
-        say("complete as of %s", m.as_of);
-    if (m.is_deaf)
-        return cannot_write(m.error);
+        print_result(m, &result);
+    if (m->as_of[0] && !m->is_doubtful && !m->is_json)
+        say("complete as of %s", m->as_of);
+    if (m->is_deaf)
+        return cannot_write(m->error);
     if (rc == TD_STOPPED) {
         say("stopped before all was compared");
         return EXIT_FAILED;
     }
-    if (rc == TD_DIFFERENT && m.skips_bad && !m.is_doubtful &&
+    if (rc == TD_DIFFERENT && m->skips_bad && !m->is_doubtful &&
         result.n_missing + result.n_stale + result.n_extra + result.n_corrupt ==
             result.n_repaired)
         return EXIT_GOOD;
-    return exit_of(m.client, rc);
+    return exit_of(m->client, rc);
 }
 
 const struct command audit_command = {
@@ -176,5 +146,6 @@ const struct command audit_command = {
         "tidings audit mirror\n"
         "tidings audit http://localhost:8787/sets/news mirror --repair\n",
     .options = OPTIONS(options),
+    .size = sizeof(struct audit),
     .run = run_audit,
 };

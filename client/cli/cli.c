@@ -4,7 +4,7 @@
 #include "client/cli/cli.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,77 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "client/cli/progress.h"
 #include "client/cli/settings.h"
-#include "client/lib/pause.h"
-
-struct finding {
-    struct found_sets *sets;
-    bool failed; /* no memory */
-};
-
-static void
-on_set(const char *url, const char *why, void *user)
-{
-    struct finding *finding = user;
-    struct found_sets *sets = finding->sets;
-    char **urls;
-
-    if (why) {
-        say("%s", why);
-        sets->is_partial = true;
-        return;
-    }
-    urls = realloc(sets->urls, (sets->n + 1) * sizeof(*urls));
-    if (urls)
-        sets->urls = urls;
-    if (!urls || !(urls[sets->n] = strdup(url)))
-        finding->failed = true;
-    else
-        sets->n++;
-}
-
-enum exit_code
-find_sets(struct td_client *client, const char *url, struct found_sets *sets)
-{
-    struct finding finding = {.sets = sets};
-    enum td_status rc;
-
-    *sets = (struct found_sets){.n = 0};
-    rc = td_sets(client, url, on_set, &finding);
-    if (finding.failed) {
-        say(NO_MEMORY);
-        return EXIT_FAILED;
-    }
-    if (rc == TD_STOPPED) {
-        say("stopped before all sets of %s were found", url);
-        return EXIT_FAILED;
-    }
-    if (rc && sets->is_partial && sets->n > 0) {
-        say("%s", td_problem(client));
-        return EXIT_GOOD;
-    }
-    return exit_of(client, rc);
-}
-
-void
-found_sets_fini(struct found_sets *sets)
-{
-    for (size_t i = 0; i < sets->n; i++)
-        free(sets->urls[i]);
-    free(sets->urls);
-    *sets = (struct found_sets){.n = 0};
-}
-
-enum exit_code
-found_sets_exit(const struct found_sets *sets, enum exit_code before,
-                enum exit_code one)
-{
-    if (one != EXIT_GOOD && (sets->n > 1 || sets->is_partial))
-        one = EXIT_FAILED;
-    return before == EXIT_GOOD ? one : before;
-}
+#include "proto/resourcesync/json.h"
 
 /* A signal handler has no argument for them. Set before the handler is. */
 static void (*stop_command)(void *user);
@@ -148,10 +80,6 @@ signals_ignore_pipe(void)
     sigaction(SIGPIPE, &ignore, NULL);
 }
 
-/* Of read_pause. */
-#define PAUSE_LEAST_MS 100
-#define PAUSE_MOST_S   86400
-
 void
 vsay(const char *format, va_list args)
 {
@@ -200,29 +128,6 @@ cannot_write(int error)
 }
 
 void
-put_json_string(FILE *to, const char *text)
-{
-    fputc('"', to);
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            fprintf(to, "\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            fprintf(to, "\\u%04x", *text);
-        else
-            fputc(*text, to);
-    fputc('"', to);
-}
-
-void
-put_member(FILE *to, const char *before, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    fprintf(to, "%s\"%s\":", before, name);
-    put_json_string(to, value);
-}
-
-void
 print_plain(const char *text)
 {
     for (; text && *text; text++)
@@ -236,12 +141,83 @@ print_plain(const char *text)
 }
 
 void
+put_json_string(FILE *to, const char *text)
+{
+    char c[JSON_CHAR_MAX];
+
+    fputc('"', to);
+    for (; *text; text++)
+        fwrite(c, 1, (size_t)(json_put_char(c, *text) - c), to);
+    fputc('"', to);
+}
+
+/* Writes a value of type `type` of put_members. */
+static void
+put_value(FILE *to, bool is_json, char type, const char *text, uint64_t number)
+{
+    if (type == 'b')
+        fputs(number ? "true" : "false", to);
+    else if (!text)
+        fprintf(to, "%" PRIu64, number);
+    else if (is_json)
+        put_json_string(to, text);
+    else
+        print_plain(text);
+}
+
+static void
+put_values(FILE *to, bool is_json, const char *before, const char *members,
+           va_list values)
+{
+    struct slice rest = slice_of(members);
+
+    while (rest.size > 0) {
+        struct slice name = slice_take(&rest, ':');
+        char type = slice_take(&rest, ' ').data[0];
+        const char *text = NULL;
+        uint64_t number = 1;
+
+        if (type == 't' || type == 'e')
+            text = va_arg(values, const char *);
+        else
+            number = type == 'b' ? (uint64_t)va_arg(values, int)
+                                 : va_arg(values, uint64_t);
+        if ((!text && (type == 't' || type == 'e')) ||
+            (type == 'e' && !*text) || (type == 'z' && !number))
+            continue;
+        fprintf(to, is_json ? "%s\"%.*s\":" : "%s%.*s=", before,
+                SLICE_ARG(name));
+        put_value(to, is_json, type, text, number);
+        before = is_json ? "," : " ";
+    }
+}
+
+void
+put_members(FILE *to, const char *before, const char *members, ...)
+{
+    va_list values;
+
+    va_start(values, members);
+    put_values(to, true, before, members, values);
+    va_end(values);
+}
+
+void
+print_values(bool is_json, const char *members, ...)
+{
+    va_list values;
+
+    va_start(values, members);
+    put_values(stdout, is_json, is_json ? "{" : "", members, values);
+    va_end(values);
+    puts(is_json ? "}" : "");
+}
+
+void
 print_receipt(const struct td_receipt *receipt)
 {
-    printf("first=%llu last=%llu position=%s datetime=%s\n",
-           (unsigned long long)receipt->first,
-           (unsigned long long)receipt->last, receipt->position,
-           receipt->datetime);
+    print_values(false, "first:n last:n position:t datetime:t", receipt->first,
+                 receipt->last, receipt->position, receipt->datetime);
 }
 
 enum exit_code
@@ -255,78 +231,90 @@ exit_of(const struct td_client *client, enum td_status rc)
     return rc == TD_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }
 
-bool
-read_number(const char *text, unsigned most, unsigned *number)
-{
-    unsigned long value;
+/* The sets of a source. */
+struct found_sets {
+    char **urls;
+    size_t n;
+    bool is_partial; /* the source names more, which cannot be read */
+    bool has_failed; /* no memory */
+};
 
-    if (!text)
-        return true;
-    value = strlen(text) < 10 && text[0] &&
-                    strspn(text, "0123456789") == strlen(text)
-                ? strtoul(text, NULL, 10)
-                : 0;
-    if (value < 1 || value > most)
-        return false;
-    *number = (unsigned)value;
-    return true;
+static void
+on_set(const char *url, const char *why, void *user)
+{
+    struct found_sets *sets = user;
+    char **urls;
+
+    if (why) {
+        say("%s", why);
+        sets->is_partial = true;
+        return;
+    }
+    urls = realloc(sets->urls, (sets->n + 1) * sizeof(*urls));
+    if (urls)
+        sets->urls = urls;
+    if (!urls || !(urls[sets->n] = strdup(url)))
+        sets->has_failed = true;
+    else
+        sets->n++;
 }
 
-bool
-read_pause(const char *text, unsigned *ms)
+/* EXIT_GOOD: found at least one set; else has printed why. */
+static enum exit_code
+find_sets(struct td_client *client, const char *url, struct found_sets *sets)
 {
-    static const struct {
-        const char *name;
-        double seconds;
-    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    enum td_status rc = td_sets(client, url, on_set, sets);
 
-    size_t size = strspn(text, "0123456789.");
-    char *end;
-    double number = strtod(text, &end);
+    if (sets->has_failed) {
+        say(NO_MEMORY);
+        return EXIT_FAILED;
+    }
+    if (rc == TD_STOPPED) {
+        say("stopped before all sets of %s were found", url);
+        return EXIT_FAILED;
+    }
+    if (rc && sets->is_partial && sets->n > 0) {
+        say("%s", td_problem(client));
+        return EXIT_GOOD;
+    }
+    return exit_of(client, rc);
+}
 
-    if (size == 0 || end != text + size) /* no sign, exponent or space */
-        return false;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        if (!strcmp(end, units[i].name)) {
-            double seconds = number * units[i].seconds;
+enum exit_code
+for_each_set(struct td_client *client, const char *url,
+             enum exit_code (*one)(const char *set_url, void *user), void *user)
+{
+    struct found_sets sets = {.n = 0};
+    enum exit_code code = find_sets(client, url, &sets);
+    enum exit_code result = code              ? code
+                            : sets.is_partial ? EXIT_FAILED
+                                              : EXIT_GOOD;
 
-            *ms =
-                seconds <= PAUSE_MOST_S ? (unsigned)(seconds * 1000 + 0.5) : 0;
-            return *ms >= PAUSE_LEAST_MS;
+    for (size_t i = 0; !code && i < sets.n; i++) {
+        enum exit_code its;
+
+        if (signals_came()) {
+            say("stopped before %s", sets.urls[i]);
+            result = EXIT_FAILED;
+            break;
         }
-    return false;
+        its = one(sets.urls[i], user);
+        if (result == EXIT_GOOD)
+            result = its && sets.n > 1 ? EXIT_FAILED : its;
+    }
+    for (size_t i = 0; i < sets.n; i++)
+        free(sets.urls[i]);
+    free(sets.urls);
+    return result;
 }
 
 bool
-rest(struct td_client *client, unsigned ms)
+is_given(const struct arguments *arguments, const struct given *given,
+         const char *name)
 {
-    struct pollfd ready = {.fd = td_fd(client), .events = POLLIN};
-    int64_t end_ms = clock_steady_ms() + ms;
-    int64_t left_ms = ms;
+    const struct options *own = arguments->command->options;
 
-    do {
-        int due_ms = td_timeout_ms(client);
-
-        poll(&ready, 1, due_ms < 0 || due_ms > left_ms ? (int)left_ms : due_ms);
-        if (td_service(client) == TD_STOPPED)
-            return false;
-        left_ms = end_ms - clock_steady_ms();
-    } while (left_ms > 0);
-    return true;
-}
-
-bool
-rest_before_retry(struct td_client *client, unsigned *pause_ms,
-                  unsigned most_ms)
-{
-    unsigned asked_s, ms;
-
-    td_answered(client, &asked_s);
-    if (!*pause_ms)
-        *pause_ms = PAUSE_FIRST;
-    ms = pause_asked(pause_ms, most_ms, asked_s);
-    say("%s; again in %.1f s", td_problem(client), ms / 1000.0);
-    return rest(client, ms);
+    return given->row < own->n && !strcmp(own->rows[given->row].name, name);
 }
 
 bool
@@ -368,7 +356,6 @@ open_client(const struct arguments *arguments, const char *url,
     }
     if (settings->allows_private)
         td_allow_private(client);
-    td_limit(client, &settings->limits);
     for (size_t i = 0; !rc && i < settings->n_headers; i++)
         rc = td_header(client, url, settings->headers[i]);
     *code = exit_of(client, rc);

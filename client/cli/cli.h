@@ -57,9 +57,20 @@ enum exit_code cannot_write(int error);
 /* `text` (UTF-8) as a JSON string, quotes included. */
 void put_json_string(FILE *to, const char *text);
 
-/* Writes `before` and `"NAME":VALUE`; nothing if `value` is NULL. */
-void put_member(FILE *to, const char *before, const char *name,
-                const char *value);
+/* Writes members of a JSON object: `before`, then each with a comma between.
+ * `members` names them and their values, which follow, as "loc:t bytes:n":
+ *
+ *     t  const char *: text, left out if it is NULL
+ *     e  the same, and left out if it is empty
+ *     n  uint64_t
+ *     z  the same, left out if it is 0
+ *     b  int: true or false
+ */
+void put_members(FILE *to, const char *before, const char *members, ...);
+
+/* Prints a line of such values on standard output: as an object, or for people:
+ * "first=1 last=3". */
+void print_values(bool is_json, const char *members, ...);
 
 /* Prints text of others: nothing that controls the terminal or begins a line.
  * NULL is no text. */
@@ -68,24 +79,9 @@ void print_plain(const char *text);
 /* "first=1 last=3 position=... datetime=..." on standard output, one line. */
 void print_receipt(const struct td_receipt *receipt);
 
-/* Reads a number from 1 to `most`. False: `text` is not one. NULL leaves
- * *number alone. */
-bool read_number(const char *text, unsigned most, unsigned *number);
-
-/* Reads a pause: a number of seconds, or with a unit "90s", "10m", "1.5h"; from
- * 0.1 s to a day. False: `text` is not one. */
-bool read_pause(const char *text, unsigned *ms);
-
-/* Waits `ms` milliseconds, while the handle goes on. False: td_stop was called.
- */
-bool rest(struct td_client *client, unsigned ms);
-
-/* Call it after a temporary failure: prints the reason (td_problem), and waits.
- * The pause grows with each call, from 0.2 s (*pause_ms 0) to `most_ms`, and is
- * spread by chance; it lasts as long as the server asked for, up to an hour.
- * False: td_stop was called. */
-bool rest_before_retry(struct td_client *client, unsigned *pause_ms,
-                       unsigned most_ms);
+/* True if this argument is of the command's own option `name`. */
+bool is_given(const struct arguments *arguments, const struct given *given,
+              const char *name);
 
 /* True if `url` begins with http:// or https://. */
 bool is_web_url(const char *url);
@@ -102,8 +98,8 @@ struct chosen_token {
 enum exit_code give_token(struct td_client *client, const char *url,
                           const struct chosen_token *token);
 
-/* A handle with the limits, for the server at `url`, which gets the --headers,
- * the token and the certificate (settings.h). NULL: *code is the exit code, and
+/* A handle for the server at `url`, which gets the --headers, the token and the
+ * certificate (settings.h). NULL: *code is the exit code, and
  * the reason was printed. */
 struct td_client *open_client(const struct arguments *arguments,
                               const char *url, enum exit_code *code);
@@ -135,59 +131,58 @@ bool signals_came(void);
 void signals_ignore_pipe(void);
 
 /*
- * The options that limit what a source can make a command
- * read and write.
- *
- * A command has them if its table has their rows. settings.h reads them, and
- * open_client sets them.
+ * Rows that several commands have (base/option_rows.h).
  */
 
 /* For commands that show how far they are (progress.h). */
-#define PROGRESS_ROW                                        \
-    {                                                       \
-        "no-progress", .help = "no bar, even on a terminal" \
+#define PROGRESS_ROW(member)                                                  \
+    {                                                                         \
+        "no-progress", NULL, FLAG(member), NULL, "no bar, even on a terminal" \
     }
 
-/* For all commands that read sources. */
-#define LIMIT_ROWS                                                        \
-    {"min-free", "BYTES", .standard = "1G",                               \
-     .help = "stop where the disk has less: 500M, 2G or none"},           \
-    {                                                                     \
-        "max-entries", "N", .standard = "none",                           \
-                            .help = "stop where there are more resources" \
+/* For all commands that read sources: a struct td_limits, for td_limit. */
+#define LIMIT_ROWS(limits)                                       \
+    {"min-free", "BYTES", LIMIT(limits.min_free_bytes), "1G",    \
+     "stop where the disk has less: 500M, 2G or none"},          \
+    {                                                            \
+        "max-entries", "N", LIMIT(limits.max_resources), "none", \
+            "stop where there are more resources"                \
     }
-
-#define N_LIMIT_ROWS 2
 
 /* For those that fetch the resources, too. */
-#define MIRROR_LIMIT_ROWS                                  \
-    {"max-file", "BYTES", .standard = "none",              \
-     .help = "give up a resource that is longer"},         \
-        {"max-total", "BYTES", .standard = "none",         \
-         .help = "stop where the mirror would be larger"}, \
-        LIMIT_ROWS
+#define MIRROR_LIMIT_ROWS(limits)                                     \
+    {"max-file", "BYTES", LIMIT(limits.max_file_bytes), "none",       \
+     "give up a resource that is longer"},                            \
+        {"max-total", "BYTES", LIMIT(limits.max_total_bytes), "none", \
+         "stop where the mirror would be larger"},                    \
+        LIMIT_ROWS(limits)
 
-#define N_MIRROR_LIMIT_ROWS (2 + N_LIMIT_ROWS)
+#define MAX_DELETE_ROW(member)                           \
+    {                                                    \
+        "max-delete", "PERCENT", PERCENT(member), "20",  \
+            "hold back more deletions; none is no limit" \
+    }
 
-/* Finds the sets behind the URL of a command line */
+/* A consent to at most so many. */
+#define ACCEPT_DELETIONS_ROW(member)                                        \
+    {                                                                       \
+        "accept-deletions", "N", COUNT(member, 1, (uint64_t)1 << 40), NULL, \
+            "delete up to N that are held back"                             \
+    }
 
-struct found_sets {
-    char **urls;
-    size_t n;
-    bool is_partial; /* the source names more, which cannot be read */
-};
+#define SKIP_BAD_ROW(member)                          \
+    {                                                 \
+        "skip-bad", NULL, FLAG(member), NULL,         \
+            "rows that cannot be used are no failure" \
+    }
 
-/* Finds the sets of the source at `url`. Prints a line for each document that
- * cannot be read. EXIT_GOOD: found at least one set for the caller to go on
- * with; else has printed why. Give `*sets` to found_sets_fini in any case. */
-enum exit_code find_sets(struct td_client *client, const char *url,
-                         struct found_sets *sets);
-void found_sets_fini(struct found_sets *sets);
-
-/* Joins the exit codes of a program that treats one set after the other:
- * returns `before` if it is not good, else `one`. If the source has
- * several sets, a `one` that is not good counts as EXIT_FAILED. */
-enum exit_code found_sets_exit(const struct found_sets *sets,
-                               enum exit_code before, enum exit_code one);
+/* Calls `one` for each set of the source at `url`, one after the other, until a
+ * signal comes. Prints a line for each document that cannot be read. Returns
+ * the first exit code that is not good; if the source has several sets, it is
+ * EXIT_FAILED then. */
+enum exit_code for_each_set(struct td_client *client, const char *url,
+                            enum exit_code (*one)(const char *set_url,
+                                                  void *user),
+                            void *user);
 
 #endif

@@ -91,269 +91,140 @@ static const struct lines rows[] = {
      "<!-- baseline-end -->\n"},
 };
 
-/* NULL: there is none of that name. */
-static const struct lines *
-lines_of(const char *name)
+void
+follow_args_format(struct follow_args *args, unsigned format)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (!strcmp(rows[i].name, name))
-            return &rows[i];
-    return NULL;
+    args->lines = &rows[format - 1];
+    args->how.form = args->lines->form;
 }
 
 /* Command line */
 
-enum {
-    OPTION_AFTER,
-    OPTION_FROM_START,
-    OPTION_AS_FAR_BACK,
-    OPTION_SINCE,
-    OPTION_CHANGE,
-    OPTION_PREFIX,
-    OPTION_TYPE,
-    OPTION_TAG,
-    OPTION_FORMAT,
-    OPTION_EXEC,
-    OPTION_STATE,
-    OPTION_END_AFTER,
-    OPTION_UNTIL_CAUGHT_UP,
-    OPTION_BASELINE,
-    OPTION_TRANSPORT,
-    OPTION_POLL,
-    OPTION_MAX_DELETE,
-    OPTION_ACCEPT,
-    OPTION_SKIP_BAD,
-    OPTION_LIMITS,
-    OPTION_CALLBACK_LISTEN = OPTION_LIMITS + N_LIMIT_ROWS,
-    OPTION_CALLBACK_URL,
-    OPTION_VERBOSE
-};
+#define ROW_OF struct follow_args
+#include "base/option_rows.h"
 
 static const struct option option_rows[] = {
-    [OPTION_AFTER] = {"after", "POSITION", .help = "begin after this position"},
-    [OPTION_FROM_START] =
-        {"from-start", NULL,
-         .help = "begin at the beginning, or fail where that is no "
-                 "longer kept; else from now on"},
-    [OPTION_AS_FAR_BACK] = {"as-far-back", NULL,
-                            .help = "begin as far back as changes are kept"},
-    [OPTION_SINCE] = {"since", "DATETIME",
-                      .help = "begin with what happened later than that"},
-    [OPTION_CHANGE] = {"change", "created|updated|deleted",
-                       .help = "only these", .may_repeat = true},
-    [OPTION_PREFIX] = {"prefix", "URL",
-                       .help = "only of resources that begin so",
-                       .may_repeat = true},
-    [OPTION_TYPE] = {"type", "TYPE",
-                     .help = "only of this media type, or of TYPE/*",
-                     .may_repeat = true},
-    [OPTION_TAG] = {"tag", "TAG", .help = "only with this tag",
-                    .may_repeat = true},
-    [OPTION_FORMAT] = {"format", "text|json|xml",
-                       .help = "what a line is; text, with --exec json"},
-    [OPTION_EXEC] = {"exec", "COMMAND",
-                     .help = "run this for each change instead"},
-    [OPTION_STATE] = {"state", "FILE", .help = "keep the position there"},
-    [OPTION_END_AFTER] = {"count", "N", .help = "end after N changes"},
-    [OPTION_UNTIL_CAUGHT_UP] = {"until-caught-up", NULL,
-                                .help = "end when all is told that there was"},
-    [OPTION_BASELINE] = {"baseline", "no|gone|first",
-                         .help = "all resources, where changes are gone; no"},
-    [OPTION_TRANSPORT] = {"transport", "websocket|events|longpoll|poll",
-                          .help = "this way alone", .may_repeat = true},
-    [OPTION_POLL] = {"poll", "SECONDS", .standard = "60",
-                     .help = "between two looks at lists"},
-    [OPTION_MAX_DELETE] = MAX_DELETE_ROW,
-    [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
-    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
-    [OPTION_LIMITS] = LIMIT_ROWS,
-    [OPTION_CALLBACK_LISTEN] =
-        {"callback-listen", "HOST:PORT",
-         .help = "be told by the source's hub (WebSub), there"},
-    [OPTION_CALLBACK_URL] = {"callback-url", "URL",
-                             .help = "where hubs reach that; http://HOST:PORT"},
-    [OPTION_VERBOSE] = {"verbose", NULL, .help = "tell of lost connections"},
+    {"after", "POSITION", LENT(how.after), NULL, "begin after this position"},
+    {"from-start", NULL, FLAG(from_start), NULL,
+     "begin at the beginning, or fail where that is no longer kept; else from "
+     "now on"},
+    {"as-far-back", NULL, SWITCH(how.as_far_back), NULL,
+     "begin as far back as changes are kept"},
+    {"since", "DATETIME", LENT(how.since), NULL,
+     "begin with what happened later than that"},
+    {"change", "created|updated|deleted", .help = "only these",
+     .may_repeat = true},
+    {"prefix", "URL", .help = "only of resources that begin so",
+     .may_repeat = true},
+    {"type", "TYPE", .help = "only of this media type, or of TYPE/*",
+     .may_repeat = true},
+    {"tag", "TAG", .help = "only with this tag", .may_repeat = true},
+    {"format", "text|json|xml", CHOICE(format, unsigned, 1), NULL,
+     "what a line is; text, with --exec json"},
+    {"exec", "COMMAND", LENT(command), NULL,
+     "run this for each change instead"},
+    {"state", "FILE", LENT(state), NULL, "keep the position there"},
+    {"count", "N", COUNT(count, 1, 999999999999999999), NULL,
+     "end after N changes"},
+    {"until-caught-up", NULL, SWITCH(how.until_caught_up), NULL,
+     "end when all is told that there was"},
+    {"baseline", "no|gone|first",
+     CHOICE(how.baseline, enum td_baseline, TD_NO_BASELINE), NULL,
+     "all resources, where changes are gone; no"},
+    {"transport", "websocket|events|longpoll|poll", .help = "this way alone",
+     .may_repeat = true},
+    {"poll", "SECONDS", PAUSE(how.poll_ms, 100, 86400000), NULL,
+     "between two looks at lists; 60"},
+    MAX_DELETE_ROW(how.max_delete_percent),
+    ACCEPT_DELETIONS_ROW(how.accept_deletions),
+    SKIP_BAD_ROW(skips_bad),
+    LIMIT_ROWS(limits),
+    {"callback-listen", "HOST:PORT", LENT(callback_listen), NULL,
+     "be told by the source's hub (WebSub), there"},
+    {"callback-url", "URL", LENT(callback_url), NULL,
+     "where hubs reach that; http://HOST:PORT"},
+    {"verbose", NULL, FLAG(is_verbose), NULL, "tell of lost connections"},
 };
 
-/* Takes all filters of the command line. */
+/* In the order of their bits, enum td_transport. */
+static const char *const transports[] = {"websocket", "events", "longpoll",
+                                         "poll"};
+
+static const char *const filters[] = {"change", "prefix", "type", "tag"};
+
+#define N_WORDS 4
+
+/* Takes a filter or a transport. False: there is no such transport. */
 static bool
-read_filters(const struct arguments *arguments, struct follow_args *args)
+take_given(const struct arguments *arguments, const struct given *given,
+           struct follow_args *args)
+{
+    bool is_transport = is_given(arguments, given, "transport");
+
+    for (unsigned i = 0; i < N_WORDS; i++)
+        if (is_given(arguments, given, filters[i])) {
+            args->filters[args->how.n_filters++] =
+                (struct td_filter){filters[i], given->value};
+        } else if (is_transport && !strcmp(transports[i], given->value)) {
+            args->how.transports |= 1u << i;
+            return true;
+        }
+    return !is_transport;
+}
+
+/* Takes what may be repeated. */
+static enum exit_code
+take_repeated(const struct arguments *arguments, struct follow_args *args)
 {
     args->filters = calloc(arguments->n_given + 1, sizeof(*args->filters));
     if (!args->filters) {
         say(NO_MEMORY);
-        return false;
-    }
-    for (size_t i = 0; i < arguments->n_given; i++) {
-        int option = arguments->given[i].row;
-
-        if (option >= OPTION_CHANGE && option <= OPTION_TAG)
-            args->filters[args->how.n_filters++] = (struct td_filter){
-                option_rows[option].name, arguments->given[i].value};
+        return EXIT_FAILED;
     }
     args->how.filters = args->filters;
-    return true;
-}
-
-/* A name and its value; the last one has no name. */
-struct word {
-    const char *name;
-    unsigned value;
-};
-
-static bool
-read_word(const struct word *words, const char *text, unsigned *value)
-{
-    for (; words->name; words++)
-        if (!strcmp(words->name, text)) {
-            *value |= words->value;
-            return true;
-        }
-    return false;
-}
-
-static const struct word transports[] = {{"websocket", TD_WEBSOCKET},
-                                         {"events", TD_EVENTS},
-                                         {"longpoll", TD_LONG_POLL},
-                                         {"poll", TD_POLL},
-                                         {NULL, 0}};
-
-static const struct word baselines[] = {{"no", TD_NO_BASELINE},
-                                        {"gone", TD_BASELINE_GONE},
-                                        {"first", TD_BASELINE_FIRST},
-                                        {NULL, 0}};
-
-/* Reads the transport, and whether resources come, too. */
-static enum exit_code
-read_ways(const struct arguments *arguments, struct td_follow_options *how)
-{
-    const char *const *given = arguments->options;
-    unsigned baseline = TD_NO_BASELINE;
-
     for (size_t i = 0; i < arguments->n_given; i++)
-        if (arguments->given[i].row == OPTION_TRANSPORT &&
-            !read_word(transports, arguments->given[i].value, &how->transports))
+        if (!take_given(arguments, &arguments->given[i], args))
             return bad_usage(
                 "--transport is websocket, events, longpoll or poll");
-    if (given[OPTION_BASELINE] &&
-        !read_word(baselines, given[OPTION_BASELINE], &baseline))
-        return bad_usage("--baseline is no, gone or first");
-    how->baseline = (enum td_baseline)baseline;
-    if (given[OPTION_POLL] && !read_pause(given[OPTION_POLL], &how->poll_ms))
-        return bad_usage("--poll is a number of seconds from 0.1 to 86400");
-    if (given[OPTION_MAX_DELETE] &&
-        !mirror_output_max_delete(given[OPTION_MAX_DELETE],
-                                  &how->max_delete_percent))
-        return EXIT_USAGE;
-    if (!mirror_output_accept(given[OPTION_ACCEPT], &how->accept_deletions))
-        return EXIT_USAGE;
-    how->until_caught_up = given[OPTION_UNTIL_CAUGHT_UP] != NULL;
     return EXIT_GOOD;
 }
 
-static enum exit_code
-read_callback(const struct arguments *arguments, struct follow_args *args)
-{
-    const char *const *given = arguments->options;
-
-    args->callback_listen = given[OPTION_CALLBACK_LISTEN];
-    args->callback_url = given[OPTION_CALLBACK_URL];
-    if (args->callback_url && !args->callback_listen)
-        return bad_usage("--callback-url needs --callback-listen");
-    if (args->callback_listen && given[OPTION_TRANSPORT])
-        return bad_usage("--callback-listen and --transport contradict each "
-                         "other");
-    return EXIT_GOOD;
-}
-
-bool
-follow_args_format(struct follow_args *args, const char *format)
-{
-    args->lines = lines_of(format);
-    if (!args->lines) {
-        bad_usage("--format is text, json or xml");
-        return false;
-    }
-    args->how.form = args->lines->form;
-    return true;
-}
-
-/* Reads the action for a change, and how often it runs. */
-static enum exit_code
-read_lines(const struct arguments *arguments, struct follow_args *args)
-{
-    const char *const *given = arguments->options;
-    const char *format = given[OPTION_FORMAT];
-    const char *count = given[OPTION_END_AFTER];
-
-    args->command = given[OPTION_EXEC];
-    if (args->command && !args->command[0])
-        return bad_usage("--exec needs a command");
-    if (!follow_args_format(args, format          ? format
-                                  : args->command ? "json"
-                                                  : "text"))
-        return EXIT_USAGE;
-    if (count) {
-        if (!count[0] || strlen(count) > 18 ||
-            strspn(count, "0123456789") != strlen(count) ||
-            !(args->count = strtoull(count, NULL, 10)))
-            return bad_usage("--count is a number from 1 on");
-    }
-    return EXIT_GOOD;
-}
-
-/* Reads the beginning, if no state has one. */
-static enum exit_code
-read_beginning(const struct arguments *arguments, struct follow_args *args)
-{
-    const char *const *given = arguments->options;
-
-    if ((given[OPTION_AFTER] != NULL) + (given[OPTION_FROM_START] != NULL) +
-            (given[OPTION_AS_FAR_BACK] != NULL) +
-            (given[OPTION_SINCE] != NULL) >
-        1)
-        return bad_usage("--after, --from-start, --as-far-back and --since "
-                         "contradict each other");
-    args->url = arguments->operands[0];
-    args->state = given[OPTION_STATE];
-    args->skips_bad = given[OPTION_SKIP_BAD] != NULL;
-    args->is_verbose = given[OPTION_VERBOSE] != NULL;
-    args->how.after = given[OPTION_FROM_START] ? "0" : given[OPTION_AFTER];
-    args->how.as_far_back = given[OPTION_AS_FAR_BACK] != NULL;
-    args->how.since = given[OPTION_SINCE];
-    return EXIT_GOOD;
-}
-
-/* Prints mistakes of the command line. Call follow_args_fini in any case. */
+/* Prints mistakes of the command line. The caller frees args->filters. */
 static enum exit_code
 follow_args_read(struct follow_args *args, const struct arguments *arguments)
 {
+    struct td_follow_options *how = &args->how;
     enum exit_code code;
 
-    *args = (struct follow_args){.url = NULL};
-    code = read_beginning(arguments, args);
-    if (!code)
-        code = read_lines(arguments, args);
-    if (!code)
-        code = read_ways(arguments, &args->how);
-    if (!code)
-        code = read_callback(arguments, args);
-    if (!code && !read_filters(arguments, args))
-        code = EXIT_FAILED;
-    return code;
-}
-
-static void
-follow_args_fini(struct follow_args *args)
-{
-    free(args->filters);
+    if ((how->after != NULL) + args->from_start + how->as_far_back +
+            (how->since != NULL) >
+        1)
+        return bad_usage("--after, --from-start, --as-far-back and --since "
+                         "contradict each other");
+    if (args->command && !args->command[0])
+        return bad_usage("--exec needs a command");
+    code = take_repeated(arguments, args);
+    if (code)
+        return code;
+    if (args->callback_url && !args->callback_listen)
+        return bad_usage("--callback-url needs --callback-listen");
+    if (args->callback_listen && how->transports)
+        return bad_usage("--callback-listen and --transport contradict each "
+                         "other");
+    args->url = arguments->operands[0];
+    if (args->from_start)
+        how->after = "0";
+    follow_args_format(args, args->format    ? args->format
+                             : args->command ? 2
+                                             : 1);
+    return EXIT_GOOD;
 }
 
 struct follow {
     struct follow_args args;
     struct follow_state *state;
     size_t n_sets;
-    unsigned long long n_done;
+    uint64_t n_done;
     bool has_left_out;    /* rows that cannot be used */
     bool is_away;         /* the source is; a message said so */
     bool is_held;         /* deletions are held back */
@@ -404,6 +275,17 @@ position_of(char to[TD_POSITION_SIZE], const struct td_message *message,
                  (unsigned long long)message->changes[i].seq);
 }
 
+/* Where this very version of the resource is kept, while `loc` has the newest
+ * one (R-423); NULL: the source does not say. */
+static const char *
+memento_of(const struct td_change *change)
+{
+    for (size_t i = 0; i < change->n_links; i++)
+        if (!strcmp(change->links[i].rel, "memento"))
+            return change->links[i].href;
+    return NULL;
+}
+
 /* Runs the command for a change or, without one, for `what`. */
 static bool
 run_command(struct follow *f, const struct td_message *message,
@@ -432,6 +314,7 @@ run_command(struct follow *f, const struct td_message *message,
         e.line = line ? line : "";
         e.change = change->change ? change->change : "resource";
         e.loc = change->loc;
+        e.memento = memento_of(change);
         e.datetime = change->change ? change->datetime : change->lastmod;
         snprintf(seq, sizeof(seq), "%llu", (unsigned long long)change->seq);
         e.seq = change->seq ? seq : NULL;
@@ -686,6 +569,7 @@ follow_changes(const struct follow_args *args,
         code = EXIT_FAILED;
     if (code)
         return code;
+    td_limit(followed, &args->limits);
     f.args.how.on_trouble = on_trouble;
     f.args.how.on_progress = on_progress;
     f.args.how.on_held = on_held;
@@ -711,15 +595,15 @@ follow_changes(const struct follow_args *args,
 static enum exit_code
 run_follow(const struct arguments *arguments)
 {
-    struct follow_args args;
-    enum exit_code code = follow_args_read(&args, arguments);
+    struct follow_args *args = arguments->values;
+    enum exit_code code = follow_args_read(args, arguments);
 
     if (!code)
-        code = follow_changes(&args, arguments);
-    if (code == EXIT_GONE && args.how.baseline == TD_NO_BASELINE)
+        code = follow_changes(args, arguments);
+    if (code == EXIT_GONE && args->how.baseline == TD_NO_BASELINE)
         say("--baseline gone prints all resources of the source, and continues "
             "from there");
-    follow_args_fini(&args);
+    free(args->filters);
     return code;
 }
 
@@ -753,8 +637,9 @@ const struct command follow_command = {
         "\n"
         "--exec runs /bin/sh -c COMMAND for each change, one after the other, "
         "with the line as standard input and TIDINGS_SET, TIDINGS_SEQ, "
-        "TIDINGS_CHANGE, TIDINGS_LOC, TIDINGS_DATETIME and TIDINGS_POSITION in "
-        "the environment. If it fails, so does follow (exit status 1), and "
+        "TIDINGS_CHANGE, TIDINGS_LOC, TIDINGS_DATETIME, TIDINGS_POSITION and "
+        "TIDINGS_MEMENTO (where the source keeps this version) in the "
+        "environment. If it fails, so does follow (exit status 1), and "
         "--state says the position before that change, so that it is run "
         "again; after a crash, too: each change at least once.\n"
         "\n"
@@ -794,5 +679,6 @@ const struct command follow_command = {
                 "tidings follow https://example.org/sitemap.xml --state "
                 "~/.example.state\n",
     .options = OPTIONS(option_rows),
+    .size = sizeof(struct follow_args),
     .run = run_follow,
 };

@@ -10,24 +10,27 @@
 
 struct lines;
 
-/* Lent from the command line, but for the filters. */
+/* The values of options, and what follows of them; lent from the command line,
+ * but for the filters. */
 struct follow_args {
     const char *url;
     const char *state;           /* path; NULL: none */
     const char *command;         /* --exec; NULL: prints lines */
+    unsigned format;             /* text 1, json 2, xml 3; 0: not given */
     const struct lines *lines;   /* format of output or the command's input */
     const char *callback_listen; /* "HOST:PORT"; NULL: no callback */
     const char *callback_url;    /* NULL: as it listens */
-    unsigned long long count;    /* 0: no end */
+    uint64_t count;              /* 0: no end */
+    bool from_start;
     bool is_verbose;
     bool skips_bad; /* --skip-bad */
+    struct td_limits limits;
     struct td_follow_options how;
     struct td_filter *filters;
 };
 
-/* Sets the format of the lines: text, json or xml. False: it is none of these;
- * this has said so. */
-bool follow_args_format(struct follow_args *args, const char *format);
+/* Sets the lines of a format. */
+void follow_args_format(struct follow_args *args, unsigned format);
 
 /* Follows the sets of args->url, and prints a line for each change or runs its
  * command, to the end that `args` asks for. Keeps a handle, which later calls

@@ -8,18 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "client/cli/cli.h"
 
 /* The beginning of a file of SQLite. */
 static const char magic[] = "SQLite format 3";
-
-enum { SQL_IS_FIRST, SQL_FIRST, N_SQL };
-
-static const char *const sql[N_SQL] = {
-    [SQL_IS_FIRST] = "SELECT 1 FROM first_set WHERE url = ?1",
-    [SQL_FIRST] = "INSERT INTO first_set VALUES (?1)",
-};
 
 /* first_set: the set that once was the source's only one; its listing is
  * FILE.list. */
@@ -27,8 +20,6 @@ static const struct db_kind kind = {
     .name = "the positions in",
     .mode = DB_SHARED,
     .opening = "CREATE TABLE IF NOT EXISTS first_set (url TEXT)",
-    .sql = sql,
-    .n_sql = N_SQL,
 };
 
 struct follow_state {
@@ -132,18 +123,16 @@ follow_state_close(struct follow_state *state)
 /* Runs a statement with the URL of a set as its parameter. Sets `*is` if there
  * is a row. */
 static bool
-ask_first(struct follow_state *state, int which, const char *set_url, bool *is)
+ask_first(struct follow_state *state, const char *sql, const char *set_url,
+          bool *is)
 {
-    sqlite3_stmt *s = state->db.statements[which];
     struct problem why = {.text = ""};
-    enum status rc;
 
-    db_bind_text(s, 1, slice_of(set_url));
-    rc = db_step(&state->db, s, is, NULL, &why);
-    db_reset(s);
-    if (rc)
-        say("%s", why.text);
-    return !rc;
+    if (!db_find(&state->db, NULL, &why, is, sql, DB_VALUES(set_url),
+                 DB_INTO()))
+        return true;
+    say("%s", why.text);
+    return false;
 }
 
 /* Turns the line into a row, in one step, as the source has several sets. */
@@ -168,7 +157,8 @@ become_db(struct follow_state *state, size_t n_sets)
     if (state->set_url && state->position[0] &&
         td_position_save(state->db.handle, state->set_url, state->position))
         return fail_db(state);
-    if (state->set_url && !ask_first(state, SQL_FIRST, state->set_url, &is))
+    if (state->set_url && !ask_first(state, "INSERT INTO first_set VALUES (?)",
+                                     state->set_url, &is))
         return false;
     db_close(&state->db);
     if (rename(path, state->path))
@@ -199,7 +189,8 @@ follow_state_start(struct follow_state *state, struct td_start *start)
         !become_db(state, start->n_sets))
         return false;
     if (state->db.handle) {
-        if (!ask_first(state, SQL_IS_FIRST, start->set_url, &is_first))
+        if (!ask_first(state, "SELECT 1 FROM first_set WHERE url = ?",
+                       start->set_url, &is_first))
             return false;
         if (td_position_load(state->db.handle, start->set_url, start->after))
             return fail_db(state);

@@ -18,6 +18,7 @@ struct get {
     const struct arguments *arguments;
     bool is_json;
     struct td_client *client;
+    struct td_client *asking;        /* of ask_position */
     char position[TD_POSITION_SIZE]; /* from the stream, if the set has
                                         none */
     bool has_printed;
@@ -84,33 +85,24 @@ print_text(const struct td_offer *offer, const char *position)
 static void
 print_json(const struct td_offer *offer, const char *position)
 {
-    put_member(stdout, "{", "set", offer->set_url);
-    put_member(stdout, ",", "title", offer->title);
-    put_member(stdout, ",", "position", position);
-    put_member(stdout, ",", "earliest", offer->earliest);
-    put_member(stdout, ",", "digest", offer->digest);
-    put_member(stdout, ",", "from", offer->from);
-    if (offer->n_lists)
-        printf(",\"lists\":%" PRIu64, offer->n_lists);
+    put_members(stdout, "{",
+                "set:t title:t position:t earliest:t digest:t from:t lists:z",
+                offer->set_url, offer->title, position, offer->earliest,
+                offer->digest, offer->from, offer->n_lists);
     fputs(",\"links\":[", stdout);
     for (size_t i = 0; i < offer->n_items; i++) {
         const struct td_item *item = &offer->items[i];
 
-        put_member(stdout, i ? ",{" : "{", "rel", item->rel);
-        put_member(stdout, ",", "href", item->href);
-        put_member(stdout, ",", "type", item->type);
-        put_member(stdout, ",", "from", item->from);
-        put_member(stdout, ",", "until", item->until);
+        put_members(stdout, i ? ",{" : "{",
+                    "rel:t href:t type:t from:t until:t", item->rel, item->href,
+                    item->type, item->from, item->until);
         putchar('}');
     }
     putchar(']');
-    if (offer->description) {
-        size_t size = offer->description_size;
-
-        while (size && strchr(" \r\n\t", offer->description[size - 1]))
-            size--;
-        printf(",\"description\":%.*s", (int)size, offer->description);
-    }
+    if (offer->description)
+        printf(",\"description\":%.*s",
+               SLICE_ARG(slice_without_spaces((struct slice){
+                   offer->description, offer->description_size})));
     puts("}");
 }
 
@@ -130,7 +122,7 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 
     (void)why;
     (void)pause_ms;
-    td_stop(get->client);
+    td_stop(get->asking);
 }
 
 /* Asks for the position of the set's last entry, with which a stream begins. A
@@ -144,7 +136,7 @@ ask_position(struct get *get, const char *set_url)
 
     if (!client)
         return;
-    get->client = client;
+    get->asking = client;
     if (td_follow(client, set_url, &how, on_message, get) != TD_STOPPED)
         get->position[0] = '\0';
     td_close(client);
@@ -203,37 +195,28 @@ on_offer(const struct td_offer *offer, void *user)
     get->has_printed = true;
 }
 
-/* Prints each set of a source, one after the other. */
 static enum exit_code
-get_all(struct get *get, struct td_client *client, const char *url)
+get_one(const char *set_url, void *user)
 {
-    struct found_sets sets;
-    enum exit_code code = find_sets(client, url, &sets);
-    enum exit_code result = sets.is_partial ? EXIT_FAILED : EXIT_GOOD;
+    struct get *get = user;
 
-    for (size_t i = 0; !code && i < sets.n; i++) {
-        enum td_status rc = td_describe(client, sets.urls[i], on_offer, get);
-
-        result = found_sets_exit(&sets, result, exit_of(client, rc));
-    }
-    found_sets_fini(&sets);
-    return code ? code : result;
+    return exit_of(get->client,
+                   td_describe(get->client, set_url, on_offer, get));
 }
 
 static enum exit_code
 run_get(const struct arguments *arguments)
 {
-    struct get get = {.is_json = arguments->options[OPTION_JSON] != NULL,
-                      .arguments = arguments};
-    struct td_client *client;
+    struct get get = {.arguments = arguments,
+                      .is_json = arguments->options[OPTION_JSON] != NULL,
+                      .url = arguments->operands[0]};
     enum exit_code code;
 
-    client = open_client(arguments, arguments->operands[0], &code);
-    if (!client)
+    get.client = open_client(arguments, get.url, &code);
+    if (!get.client)
         return code;
-    get.url = arguments->operands[0];
-    code = get_all(&get, client, arguments->operands[0]);
-    td_close(client);
+    code = for_each_set(get.client, get.url, get_one, &get);
+    td_close(get.client);
     return code;
 }
 

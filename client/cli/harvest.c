@@ -3,91 +3,72 @@
  */
 #include "client/harvest/harvest.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/harvest_state.h"
 #include "client/cli/mirror_output.h"
 #include "client/cli/settings.h"
 #include "proto/datetime.h"
 
 #define SOURCES_MAX 100
 
-enum {
-    OPTION_ONCE,
-    OPTION_EVERY,
-    OPTION_COMPARE,
-    OPTION_MAX_DELETE,
-    OPTION_ACCEPT,
-    OPTION_SKIP_BAD,
-    OPTION_DRY_RUN,
-    OPTION_STATE,
-    OPTION_AFTER,
-    OPTION_KEEP_LINKS,
-    OPTION_LIMITS,
-    OPTION_TARGET_HEADER = OPTION_LIMITS + N_LIMIT_ROWS,
-    OPTION_TARGET_TOKEN_FILE,
-    OPTION_JSON,
-    OPTION_VERBOSE
-};
-
-static const struct option options[] = {
-    [OPTION_ONCE] = {"once", .help = "end when the set equals the sources"},
-    [OPTION_EVERY] = {"every", "TIME", .standard = "10m",
-                      .help = "between looks at a source that pushes nothing: "
-                              "90, 10m, 1.5h"},
-    [OPTION_COMPARE] =
-        {"compare", "TIME", .standard = "24h",
-         .help = "between comparisons with all resources of a source"},
-    [OPTION_MAX_DELETE] =
-        {"max-delete", "PERCENT", .standard = "20",
-         .help = "of a source's resources, at once; none is no limit"},
-    [OPTION_ACCEPT] = {"accept-deletions", "N",
-                       .help = "delete what was held back, if it is no more"},
-    [OPTION_SKIP_BAD] = {"skip-bad",
-                         .help = "rows that were left out are no failure"},
-    [OPTION_DRY_RUN] = {"dry-run",
-                        .help = "show what would change, and post nothing"},
-    [OPTION_STATE] = {"state", "FILE",
-                      .help = "where it is; default: a file in "
-                              "~/.local/state/tidings"},
-    [OPTION_AFTER] = {"after", "POSITION",
-                      .help =
-                          "where a new state begins (default: the beginning)"},
-    [OPTION_KEEP_LINKS] = {"keep-links",
-                           .help = "links collection and canonical, too"},
-    [OPTION_LIMITS] = LIMIT_ROWS,
-    [OPTION_TARGET_HEADER] = {"target-header", "LINE",
-                              .help = "as --header, for the server of the set",
-                              .may_repeat = true},
-    [OPTION_TARGET_TOKEN_FILE] = {"target-token-file", "FILE",
-                                  .help = "as --token-file, for the set"},
-    [OPTION_JSON] = {"json", .help = "each look as a line of JSON"},
-    [OPTION_VERBOSE] = {"verbose", .help = "print each change, too"},
-};
-
-/* Output */
-
-struct output {
-    bool is_json;
-    bool is_dry;
+struct harvest_values {
+    struct harvest_options how;
+    struct td_limits limits;
+    const char *state, *target_token_file;
+    bool is_json, is_verbose;
     int error;                      /* of standard output, of errno.h */
-    struct td_client *target;       /* stopped if standard output fails */
     char mended[HARVEST_TEXT_SIZE]; /* the last ones that were said */
     char left_out[HARVEST_TEXT_SIZE];
 };
 
+#define ROW_OF struct harvest_values
+#include "base/option_rows.h"
+
+static const struct option options[] = {
+    {"once", NULL, FLAG(how.is_once), NULL,
+     "end when the set equals the sources"},
+    {"every", "TIME", PAUSE(how.every_ms, 100, 86400000), "10m",
+     "between looks at a source that pushes nothing: 90, 10m, 1.5h"},
+    {"compare", "TIME", PAUSE(how.compare_ms, 100, 86400000), "24h",
+     "between comparisons with all resources of a source"},
+    {"max-delete", "PERCENT", PERCENT(how.max_delete), "20",
+     "of a source's resources, at once; none is no limit"},
+    {"accept-deletions", "N", COUNT(how.accept_deletions, 1, 999999999), NULL,
+     "delete what was held back, if it is no more"},
+    {"skip-bad", NULL, FLAG(how.skips_bad), NULL,
+     "rows that were left out are no failure"},
+    {"dry-run", NULL, FLAG(how.is_dry), NULL,
+     "show what would change, and post nothing"},
+    {"state", "FILE", LENT(state), NULL,
+     "where it is; default: a file in ~/.local/state/tidings"},
+    {"after", "POSITION", LENT(how.after), NULL,
+     "where a new state begins (default: the beginning)"},
+    {"keep-links", NULL, FLAG(how.keeps_links), NULL,
+     "links collection and canonical, too"},
+    LIMIT_ROWS(limits),
+    {"target-header", "LINE", .help = "as --header, for the server of the set",
+     .may_repeat = true},
+    {"target-token-file", "FILE", LENT(target_token_file), NULL,
+     "as --token-file, for the set"},
+    {"json", NULL, FLAG(is_json), NULL, "each look as a line of JSON"},
+    {"verbose", NULL, FLAG(is_verbose), NULL, "print each change, too"},
+};
+
+/* Output */
+
 static void
-end_line(struct output *o)
+end_line(struct harvest_values *o)
 {
     if (fflush(stdout) && !o->error) {
         o->error = errno;
-        td_stop(o->target);
+        td_stop(o->how.target);
     }
 }
 
@@ -101,13 +82,11 @@ say_line(const char *text, void *user)
 static void
 print_change(const char *change, struct slice loc, void *user)
 {
-    struct output *o = user;
+    struct harvest_values *o = user;
     char *text = slice_dup(loc);
 
     if (text && o->is_json) {
-        put_member(stdout, "{\"event\":\"change\",", "change", change);
-        put_member(stdout, ",", "loc", text);
-        puts("}");
+        print_values(true, "event:t change:t loc:t", "change", change, text);
     } else if (text) {
         printf("%s ", change);
         print_plain(text);
@@ -118,34 +97,17 @@ print_change(const char *change, struct slice loc, void *user)
 }
 
 static void
-put_count(const char *name, uint64_t n)
-{
-    printf(",\"%s\":%llu", name, (unsigned long long)n);
-}
-
-static const char *
-or_null(const char *text)
-{
-    return text[0] ? text : NULL;
-}
-
-static void
 put_look(const struct harvest_look *look, const char *as_of)
 {
-    const struct harvest_counts *c = look->counts;
+    const struct harvest_counts *c = &look->counts;
 
-    put_member(stdout, "{\"event\":\"look\",", "source", look->url);
-    put_member(stdout, ",", "kind", look->kind);
-    put_member(stdout, ",", "complete_as_of", or_null(as_of));
-    put_member(stdout, ",", "not_complete", look->not_complete);
-    put_count("added", c->added);
-    put_count("changed", c->changed);
-    put_count("deleted", c->deleted);
-    put_count("held_back", c->held_back);
-    put_count("left_out", c->left_out);
-    put_member(stdout, ",", "left_out_example", or_null(c->left_out_text));
-    put_count("mended", c->mended);
-    puts("}");
+    print_values(true,
+                 "event:t source:t kind:t complete_as_of:e not_complete:e "
+                 "added:n changed:n deleted:n held_back:n left_out:n "
+                 "left_out_example:e mended:n",
+                 "look", look->url, look->kind, as_of, look->not_complete,
+                 c->added, c->changed, c->deleted, c->held_back, c->left_out,
+                 c->left_out_text, c->mended);
 }
 
 /* Names a kind in a sentence. */
@@ -180,31 +142,31 @@ say_rows(const char *url, const char *what, uint64_t n, const char *text,
 /* https://example.org/sitemap.xml: Sitemap, complete as of
  * 2026-04-01T18:10:00Z: 3 added, 1 changed, 0 deleted, 1 left out */
 static void
-print_look(const struct output *o, const struct harvest_look *look,
+print_look(const struct harvest_values *o, const struct harvest_look *look,
            const char *as_of)
 {
-    const struct harvest_counts *c = look->counts;
+    const struct harvest_counts *c = &look->counts;
 
     print_plain(look->url);
     printf(": %s, %s%s: %llu added, %llu changed, %llu deleted",
            name_of(look->kind),
-           look->not_complete ? "not known to be complete"
-           : as_of[0]         ? "complete as of "
-                              : "not complete yet",
-           look->not_complete ? "" : as_of, (unsigned long long)c->added,
+           look->not_complete[0] ? "not known to be complete"
+           : as_of[0]            ? "complete as of "
+                                 : "not complete yet",
+           look->not_complete[0] ? "" : as_of, (unsigned long long)c->added,
            (unsigned long long)c->changed, (unsigned long long)c->deleted);
     if (c->held_back)
         printf(", %llu held back", (unsigned long long)c->held_back);
     if (c->left_out)
         printf(", %llu left out", (unsigned long long)c->left_out);
-    puts(o->is_dry ? " (nothing was posted)" : "");
+    puts(o->how.is_dry ? " (nothing was posted)" : "");
 }
 
 static void
 on_look(const struct harvest_look *look, void *user)
 {
-    struct output *o = user;
-    const struct harvest_counts *c = look->counts;
+    struct harvest_values *o = user;
+    const struct harvest_counts *c = &look->counts;
     char as_of[DATETIME_SIZE + 1] = "";
 
     if (look->complete_us > 0)
@@ -218,7 +180,7 @@ on_look(const struct harvest_look *look, void *user)
         return;
     say_rows(look->url, "mended", c->mended, c->mended_text, o->mended);
     say_rows(look->url, "left out", c->left_out, c->left_out_text, o->left_out);
-    if (look->not_complete)
+    if (look->not_complete[0])
         say("%s: not known to be complete: %s", look->url, look->not_complete);
     if (c->held_back)
         say("%s: held back: %llu of %llu deletions, more than --max-delete "
@@ -227,46 +189,132 @@ on_look(const struct harvest_look *look, void *user)
             (unsigned long long)c->held_of, (unsigned long long)c->held_back);
 }
 
-/* The command */
+/*
+ * Where the state is:
+ *
+ *     --state FILE
+ *     $XDG_STATE_HOME/tidings/SET-from-SOURCE-HASH      ~/.local/state by
+ * default
+ */
 
-/* True if both URLs begin with the same "http://host:port/". */
-static bool
-is_same_server(const char *a, const char *b)
+#define STATE_PATH_MAX 4096
+
+/* Characters of a URL in the name of the file. */
+#define NAME_MAX_URL 60
+
+/* FNV-1a */
+static uint64_t
+hash_text(uint64_t hash, const char *text)
 {
-    const char *end = strstr(a, "://");
-    size_t size = end ? (size_t)(end - a) + 3 : 0;
-
-    size += strcspn(a + size, "/?#");
-    return end && !strncasecmp(a, b, size) && strchr("/?#", b[size]);
+    do
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    while (*text++);
+    return hash;
 }
+
+/* "example.org_sitemap.xml" */
+static void
+write_name(char to[NAME_MAX_URL + 1], const char *url)
+{
+    const char *from = strstr(url, "://");
+    size_t n = 0;
+
+    for (from = from ? from + 3 : url; *from && n < NAME_MAX_URL; from++)
+        to[n++] =
+            isalnum((unsigned char)*from) || strchr(".-", *from) ? *from : '_';
+    to[n] = '\0';
+}
+
+static bool
+make_directories(char *path)
+{
+    for (char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
+        *end = '\0';
+        if (mkdir(path, 0700) && errno != EEXIST) {
+            say("cannot make %s: %s; --state names another file", path,
+                strerror(errno));
+            return false;
+        }
+        *end = '/';
+    }
+    return true;
+}
+
+/* Writes the path. `given`: of --state, or NULL. `makes`: makes the directory
+ * of the default path, and says where a new state is. False: it has said why.
+ */
+static bool
+write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
+                 char *const *sources, size_t n, bool makes)
+{
+    const char *home = getenv("HOME"), *base = getenv("XDG_STATE_HOME");
+    bool is_relative = !base || base[0] != '/';
+    uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), set);
+    char of_set[NAME_MAX_URL + 1], of_source[NAME_MAX_URL + 1];
+    int size;
+
+    for (size_t i = 0; i < n; i++)
+        hash = hash_text(hash, sources[i]);
+    write_name(of_set, set);
+    write_name(of_source, sources[0]);
+    if (given && !given[0]) {
+        say("--state is empty");
+        return false;
+    }
+    if (!given && is_relative && (!home || home[0] != '/')) {
+        say("no home directory for the state: --state names its file");
+        return false;
+    }
+    if (given)
+        size = snprintf(path, STATE_PATH_MAX, "%s", given);
+    else
+        size = snprintf(path, STATE_PATH_MAX, "%s%s/tidings/%s-from-%s-%08x",
+                        is_relative ? home : base,
+                        is_relative ? "/.local/state" : "", of_set, of_source,
+                        (unsigned)(hash ^ hash >> 32));
+    if (size >= STATE_PATH_MAX) {
+        say("the name of the state is too long");
+        return false;
+    }
+    if (given || !makes)
+        return true;
+    if (access(path, F_OK))
+        say("the state of this harvest is in %s", path);
+    return make_directories(path);
+}
+
+/* The command */
 
 /* The handle of the set's server. Without a token of its own, that gets the
  * token of a source that it has, too. */
 static struct td_client *
-open_target(const struct arguments *arguments, const char *url,
-            enum exit_code *code)
+open_target(const struct arguments *arguments, enum exit_code *code)
 {
-    const char *path = arguments->options[OPTION_TARGET_TOKEN_FILE];
-    bool has_header = arguments->options[OPTION_TARGET_HEADER] != NULL;
+    const struct harvest_values *values = arguments->values;
+    const char *path = values->target_token_file;
+    const char *url = values->how.set_url;
     struct chosen_token token = {.from = "--target-token-file", .path = path};
     struct td_client *client = td_open();
+    bool has_header = false;
     enum td_status rc = TD_OK;
 
-    for (size_t i = 0; client && !rc && i < arguments->n_given; i++)
-        if (arguments->given[i].row == OPTION_TARGET_HEADER)
-            rc = td_header(client, url, arguments->given[i].value);
     if (!client) {
         say("no memory or descriptors left");
         *code = EXIT_FAILED;
         return NULL;
     }
-    td_limit(client, &settings_of(arguments)->limits);
+    for (size_t i = 0; !rc && i < arguments->n_given; i++)
+        if (is_given(arguments, &arguments->given[i], "target-header")) {
+            rc = td_header(client, url, arguments->given[i].value);
+            has_header = true;
+        }
+    td_limit(client, &values->limits);
     *code = exit_of(client, rc);
     if (!path && !has_header)
         token = settings_file_access(arguments, url).token;
     for (int i = 0; i + 1 < arguments->n_operands && !path && !has_header; i++)
         if (!token.path && !token.text &&
-            is_same_server(arguments->operands[i], url))
+            settings_is_same_server(arguments->operands[i], url))
             token = settings_access(arguments, arguments->operands[i]).token;
     if (!rc)
         *code = give_token(client, url, &token);
@@ -275,38 +323,6 @@ open_target(const struct arguments *arguments, const char *url,
         return NULL;
     }
     return client;
-}
-
-static bool
-read_options(const struct arguments *arguments, struct harvest_options *how)
-{
-    const char *const *given = arguments->options;
-    unsigned n_accepted = 0;
-
-    how->every_ms = 600000;
-    how->compare_ms = 86400000;
-    if ((given[OPTION_EVERY] &&
-         !read_pause(given[OPTION_EVERY], &how->every_ms)) ||
-        (given[OPTION_COMPARE] &&
-         !read_pause(given[OPTION_COMPARE], &how->compare_ms))) {
-        say("--every and --compare are times from 0.1 s to 24h, such as 90, "
-            "10m or 1.5h");
-        return false;
-    }
-    how->max_delete = 20;
-    if (given[OPTION_MAX_DELETE] &&
-        !mirror_output_max_delete(given[OPTION_MAX_DELETE], &how->max_delete))
-        return false;
-    if (!mirror_output_number("accept-deletions", given[OPTION_ACCEPT],
-                              999999999, &n_accepted))
-        return false;
-    how->accept_deletions = n_accepted;
-    how->after = given[OPTION_AFTER];
-    how->is_dry = given[OPTION_DRY_RUN] != NULL;
-    how->is_once = how->is_dry || given[OPTION_ONCE] != NULL;
-    how->keeps_links = given[OPTION_KEEP_LINKS] != NULL;
-    how->skips_bad = given[OPTION_SKIP_BAD] != NULL;
-    return true;
 }
 
 static bool
@@ -356,54 +372,50 @@ code_of(enum harvest_end end, bool is_once)
 static enum exit_code
 run_harvest(const struct arguments *arguments)
 {
+    struct harvest_values *values = arguments->values;
+    struct harvest_options *how = &values->how;
     size_t n = (size_t)arguments->n_operands - 1;
     struct harvest_source *sources = calloc(n, sizeof(*sources));
-    struct output output = {
-        .is_json = arguments->options[OPTION_JSON] != NULL,
-        .is_dry = arguments->options[OPTION_DRY_RUN] != NULL,
-    };
-    struct harvest_options how = {
-        .set_url = arguments->operands[n],
-        .sources = sources,
-        .n_sources = n,
-        .say = say_line,
-        .on_look = on_look,
-        .user = &output,
-    };
-    char state[HARVEST_STATE_PATH_MAX];
+    char state[STATE_PATH_MAX];
     enum exit_code code = EXIT_USAGE;
 
     if (!sources) {
         say(NO_MEMORY);
         return EXIT_FAILED;
     }
-    if (!read_options(arguments, &how) || !check_sources(arguments) ||
-        !harvest_state_path(state, arguments->options[OPTION_STATE],
-                            how.set_url, arguments->operands, n, !how.is_dry))
+    how->set_url = arguments->operands[n];
+    how->sources = sources;
+    how->n_sources = n;
+    how->state = state;
+    how->is_once |= how->is_dry;
+    how->say = say_line;
+    how->on_look = on_look;
+    how->on_change = values->is_verbose ? print_change : NULL;
+    how->user = values;
+    if (!check_sources(arguments) ||
+        !write_state_path(state, values->state, how->set_url,
+                          arguments->operands, n, !how->is_dry))
         goto out;
-    how.state = state;
-    if (arguments->options[OPTION_VERBOSE])
-        how.on_change = print_change;
-    how.target = output.target = open_target(arguments, how.set_url, &code);
-    for (size_t i = 0; how.target && i < n; i++) {
+    how->target = open_target(arguments, &code);
+    for (size_t i = 0; how->target && i < n; i++) {
         sources[i].url = arguments->operands[i];
         sources[i].client = open_client(arguments, sources[i].url, &code);
         if (!sources[i].client)
             goto out;
+        td_limit(sources[i].client, &values->limits);
     }
-    if (how.target) {
-        signals_stop_client(how.target);
+    if (how->target) {
+        signals_stop_client(how->target);
         signals_ignore_pipe();
-        code = code_of(harvest_run(&how), how.is_once);
+        code = code_of(harvest_run(how), how->is_once);
         signals_end();
-        if (output.error)
-            code = cannot_write(output.error);
+        if (values->error)
+            code = cannot_write(values->error);
     }
-
 out:
     for (size_t i = 0; i < n; i++)
         td_close(sources[i].client);
-    td_close(how.target);
+    td_close(how->target);
     free(sources);
     return code;
 }
@@ -448,5 +460,6 @@ const struct command harvest_command = {
         "tidings harvest https://example.org/ http://localhost:8787/sets/copy "
         "--once\n",
     .options = OPTIONS(options),
+    .size = sizeof(struct harvest_values),
     .run = run_harvest,
 };

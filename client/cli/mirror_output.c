@@ -18,7 +18,6 @@
 #include "client/cli/progress.h"
 #include "client/cli/settings.h"
 #include "client/tidings.h"
-#include "proto/number.h"
 
 /* Progress */
 
@@ -58,45 +57,10 @@ mirror_output_open(struct mirror_output *m, const struct arguments *arguments,
     m->client = open_client(arguments, url, &code);
     if (!m->client)
         return code;
+    td_limit(m->client, &m->limits);
     signals_stop_client(m->client);
     signals_ignore_pipe();
     return EXIT_GOOD;
-}
-
-bool
-mirror_output_number(const char *option, const char *text, unsigned most,
-                     unsigned *number)
-{
-    if (read_number(text, most, number))
-        return true;
-    say("--%s is a number from 1 to %u", option, most);
-    return false;
-}
-
-bool
-mirror_output_max_delete(const char *text, int *percent)
-{
-    unsigned number = 0;
-
-    if (text && !strcmp(text, "none")) {
-        *percent = -1;
-        return true;
-    }
-    if (!read_number(text, 100, &number)) {
-        say("--max-delete is a number from 1 to 100, or none");
-        return false;
-    }
-    *percent = (int)number;
-    return true;
-}
-
-bool
-mirror_output_accept(const char *text, uint64_t *number)
-{
-    if (!text || (number_read(slice_of(text), number) && *number > 0))
-        return true;
-    say("--accept-deletions is the number of deletions that are held back");
-    return false;
 }
 
 void
@@ -126,12 +90,6 @@ static const char *const names[] = {
     [TD_SYNC_HELD] = "held",
 };
 
-static void
-put_number(const char *name, uint64_t value)
-{
-    printf(",\"%s\":%llu", name, (unsigned long long)value);
-}
-
 void
 mirror_output_end_line(struct mirror_output *m)
 {
@@ -146,32 +104,23 @@ mirror_output_end_line(struct mirror_output *m)
 static void
 put_event(struct mirror_output *m, const struct td_sync_event *e)
 {
-    put_member(stdout, "{", "event", names[e->what]);
-    put_member(stdout, ",", "set", e->set);
-    put_member(stdout, ",", "loc", e->loc);
-    put_member(stdout, ",", "path", e->path);
-    put_member(stdout, ",", "why", e->why);
-    put_member(stdout, ",", "position", e->position);
-    put_member(stdout, ",", "complete_as_of", e->as_of);
+    put_members(stdout, "{",
+                "event:t set:t loc:t path:t why:t position:t complete_as_of:t",
+                names[e->what], e->set, e->loc, e->path, e->why, e->position,
+                e->as_of);
     if (e->what == TD_SYNC_DOUBT)
-        put_member(stdout, ",", "not_complete", e->why);
-    if (e->report) {
-        put_member(stdout, ",", "mended", e->report->mended);
-        put_member(stdout, ",", "left_out", e->report->left_out);
-    }
-    if (e->what == TD_SYNC_HELD) {
-        put_number("held_back", e->n_held);
-        put_number("of", e->n_of);
-    }
+        put_members(stdout, ",", "not_complete:t", e->why);
+    if (e->report)
+        put_members(stdout, ",", "mended:t left_out:t", e->report->mended,
+                    e->report->left_out);
+    if (e->what == TD_SYNC_HELD)
+        put_members(stdout, ",", "held_back:n of:n", e->n_held, e->n_of);
     if (e->what == TD_SYNC_WRITTEN)
-        put_number("bytes", e->bytes);
-    if (e->n_listed)
-        put_number("listed", e->n_listed);
-    put_number("wanted", e->n_wanted);
-    put_number("done", e->n_done);
-    put_number("failed", e->n_failed);
-    put_number("bytesDone", e->bytes_done);
-    put_number("bytesWanted", e->bytes_wanted);
+        put_members(stdout, ",", "bytes:n", e->bytes);
+    put_members(stdout, ",",
+                "listed:z wanted:n done:n failed:n bytesDone:n bytesWanted:n",
+                e->n_listed, e->n_wanted, e->n_done, e->n_failed, e->bytes_done,
+                e->bytes_wanted);
     mirror_output_end_line(m);
 }
 

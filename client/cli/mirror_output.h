@@ -12,38 +12,11 @@
 #include "client/cli/cli.h"
 #include "client/tidings.h"
 
-/* Reads a number from 1 to `most`; leaves it if `text` is NULL. False: it has
- * printed that `text` is not one. */
-bool mirror_output_number(const char *option, const char *text, unsigned most,
-                          unsigned *number);
-
-/* --max-delete: 1 to 100, or "none", which is -1. */
-bool mirror_output_max_delete(const char *text, int *percent);
-
-#define MAX_DELETE_ROW                                           \
-    {                                                            \
-        "max-delete", "PERCENT",                                 \
-            .standard = "20",                                    \
-            .help = "hold back more deletions; none is no limit" \
-    }
-
-/* --accept-deletions: a consent to at most so many. */
-#define ACCEPT_DELETIONS_ROW                                                 \
-    {                                                                        \
-        "accept-deletions", "N", .help = "delete up to N that are held back" \
-    }
 /* Prints what a reading of lists mended and left out, a line each. */
 void mirror_output_report(const struct td_report *report);
 
 /* Says that rows left out are the reason of exit status 1. */
 enum exit_code mirror_output_left_out(void);
-
-#define SKIP_BAD_ROW                                                        \
-    {                                                                       \
-        "skip-bad", NULL, .help = "rows that cannot be used are no failure" \
-    }
-
-bool mirror_output_accept(const char *text, uint64_t *number);
 
 /* Prints that deletions are held back, or no longer. */
 void mirror_output_held(uint64_t n, uint64_t n_of);
@@ -51,6 +24,7 @@ void mirror_output_held(uint64_t n, uint64_t n_of);
 /* Shows events: as JSON lines on standard output; else problems on standard
  * error, and a bar there if that is a terminal. */
 struct mirror_output {
+    struct td_limits limits; /* of the handle */
     bool is_json;
     bool is_verbose;           /* each file, too */
     bool has_no_progress;      /* --no-progress */

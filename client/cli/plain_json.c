@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "client/lib/json_fields.h"
-#include "client/lib/json_members.h"
 #include "client/lib/json_slices.h"
 
 void
@@ -28,8 +27,7 @@ plain_json_text(struct slice object, const char *name, char *to, size_t size)
 void
 plain_json_line(struct slice json)
 {
-    while (json.size && strchr(" \t\r\n", json.data[json.size - 1]))
-        json.size--;
+    json = slice_without_spaces(json);
     for (size_t i = 0; i < json.size; i++) {
         unsigned char c = (unsigned char)json.data[i];
 

@@ -47,14 +47,20 @@ enum {
     OPTION_MAX_DELETE,
     OPTION_ACCEPT,
     OPTION_LIMITS,
-    OPTION_NO_PROGRESS = OPTION_LIMITS + N_LIMIT_ROWS,
+    OPTION_NO_PROGRESS = OPTION_LIMITS + 2,
     OPTION_VERBOSE
 };
 
 struct publish_values {
     uint64_t spool_bytes;
     uint64_t accept_deletions;
+    unsigned max_delete;
+    int64_t retry_us;
+    struct td_limits limits;
 };
+
+#define ROW_OF struct publish_values
+#include "base/option_rows.h"
 
 static const struct option options[] = {
     [OPTION_TYPE] =
@@ -90,67 +96,43 @@ static const struct option options[] = {
     [OPTION_SKIP_BAD] = {"skip-bad", "FILE",
                          .help = "append refused lines (--follow), or the "
                                  "rows left out (--full), to FILE and go on"},
-    [OPTION_SPOOL] = {"spool-bytes", "BYTES", OPTION_BYTES,
-                      .offset = offsetof(struct publish_values, spool_bytes),
-                      .min = 1, .max = (uint64_t)1 << 40, .standard = "1G",
-                      .help = "with --follow: read no more while so many wait"},
+    [OPTION_SPOOL] = {"spool-bytes", "BYTES", BYTES(spool_bytes, 1, 1024 * GIB),
+                      "1G", "with --follow: read no more while so many wait"},
     [OPTION_RETRY] = {"retry", "SECONDS",
-                      .help = "how long to try again without an answer, or to "
-                              "wait at the end of --follow; 60"},
+                      SECONDS(retry_us, 0, RETRY_MOST *SECOND), "60",
+                      "how long to try again without an answer, or to wait at "
+                      "the end of --follow"},
     [OPTION_FULL] = {"full", "FILE",
                      .help = "all resources: a list, Sitemap, index or NDJSON"},
     [OPTION_EVERY] = {"every", "TIME",
                       .help = "see tidings harvest, for lists on the web"},
-    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
-                           .help =
-                               "how many of them may be deleted by --full; 20"},
-    [OPTION_ACCEPT] = {"accept-deletions", "N", OPTION_COUNT,
-                       .offset =
-                           offsetof(struct publish_values, accept_deletions),
-                       .min = 1, .max = (uint64_t)1 << 40,
-                       .help =
-                           "delete as many beyond --max-delete, if they are "
-                           "no more than N"},
-    [OPTION_LIMITS] = LIMIT_ROWS,
-    [OPTION_NO_PROGRESS] = PROGRESS_ROW,
+    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", NUMBER(max_delete, 1, 100),
+                           "20", "how many of them may be deleted by --full"},
+    [OPTION_ACCEPT] = {"accept-deletions", "N",
+                       COUNT(accept_deletions, 1, (uint64_t)1 << 40), NULL,
+                       "delete as many beyond --max-delete, if they are no "
+                       "more than N"},
+    [OPTION_LIMITS] = LIMIT_ROWS(limits),
+    [OPTION_NO_PROGRESS] = {"no-progress", NULL,
+                            .help = "no bar, even on a terminal"},
     [OPTION_VERBOSE] = {"verbose", NULL, .help = "say why it tries again"},
 };
 
 /* Reading: FILE, "-" */
 
-/* Reads all of `f` into `*text`, the caller's. */
+/* Reads all of `f`. False: errno says why. */
 static bool
-read_all(FILE *f, char **text, size_t *size)
+read_all(FILE *f, struct buf *text)
 {
-    size_t room = 65536;
+    const size_t piece = 65536;
+    char *room;
+    size_t n;
 
-    *size = 0;
-    *text = malloc(room);
-    while (*text) {
-        char *more;
-
-        *size += fread(*text + *size, 1, room - *size, f);
-        if (*size < room)
-            return !ferror(f);
-        if (room >= DOCUMENT_MAX) {
-            errno = EFBIG;
-            return false;
-        }
-        room *= 2;
-        more = realloc(*text, room);
-        if (!more)
-            return false;
-        *text = more;
-    }
-    return false;
-}
-
-static bool
-ends_with(const char *name, const char *end)
-{
-    size_t size = strlen(name);
-
-    return size >= strlen(end) && !strcmp(name + size - strlen(end), end);
+    while ((room = buf_room(text, piece)) && (n = fread(room, 1, piece, f)) > 0)
+        text->size += n;
+    if (text->failed)
+        errno = text->is_starved ? ENOMEM : EFBIG;
+    return !text->failed && !ferror(f);
 }
 
 static const char xml_type[] = "application/xml";
@@ -159,32 +141,30 @@ static const char ndjson_type[] = "application/x-ndjson";
 
 /* The media type of a document; NULL: unknown. */
 static const char *
-type_of(const char *told, const char *name, const char *text, size_t size)
+type_of(const char *told, const char *name, struct slice text)
 {
-    size_t i = 0;
+    static const struct {
+        const char *word, *end, *type; /* of --type; of a name */
+    } types[] = {{"xml", ".xml", xml_type},
+                 {"json", ".json", json_type},
+                 {"ndjson", ".ndjson", ndjson_type},
+                 {"ndjson", ".jsonl", ndjson_type}};
 
-    if (told && !strcmp(told, "xml"))
-        return xml_type;
-    if (told && !strcmp(told, "ndjson"))
-        return ndjson_type;
+    const char *end = strrchr(name, '.');
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (told ? !strcmp(told, types[i].word)
+                 : end && !strcmp(end, types[i].end))
+            return types[i].type;
     if (told)
-        return strcmp(told, "json") ? NULL : json_type;
-    if (ends_with(name, ".xml"))
+        return NULL;
+    if (slice_starts(text, "\xef\xbb\xbf")) /* a byte order mark */
+        slice_skip(&text, 3);
+    text = slice_without_spaces(text);
+    if (slice_starts(text, "<"))
         return xml_type;
-    if (ends_with(name, ".json"))
-        return json_type;
-    if (ends_with(name, ".ndjson") || ends_with(name, ".jsonl"))
-        return ndjson_type;
-
-    if (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
-        i = 3; /* a byte order mark */
-    while (i < size && text[i] && strchr(" \t\r\n", text[i]))
-        i++;
-    if (i < size && text[i] == '<')
-        return xml_type;
-    if (i < size && (text[i] == '[' || text[i] == '{'))
-        return json_type;
-    return NULL;
+    return slice_starts(text, "[") || slice_starts(text, "{") ? json_type
+                                                              : NULL;
 }
 
 /* Making: --change and LOCs */
@@ -197,9 +177,8 @@ put_change(FILE *to, const struct arguments *arguments, const char *loc)
     const char *const *given = arguments->options;
     const char *hash = given[OPTION_HASH];
 
-    put_member(to, "{", "loc", loc);
-    put_member(to, ",", "change", given[OPTION_CHANGE]);
-    put_member(to, ",", "lastmod", given[OPTION_LASTMOD]);
+    put_members(to, "{", "loc:t change:t lastmod:t", loc, given[OPTION_CHANGE],
+                given[OPTION_LASTMOD]);
     if (hash) {
         fprintf(to, ",\"hash\":{\"%.*s\":", (int)(strchr(hash, ':') - hash),
                 hash);
@@ -208,7 +187,7 @@ put_change(FILE *to, const struct arguments *arguments, const char *loc)
     }
     if (given[OPTION_LENGTH])
         fprintf(to, ",\"length\":%s", given[OPTION_LENGTH]);
-    put_member(to, ",", "type", given[OPTION_MEDIA_TYPE]);
+    put_members(to, ",", "type:t", given[OPTION_MEDIA_TYPE]);
     fputc('}', to);
 }
 
@@ -264,22 +243,6 @@ make_document(const struct arguments *arguments, char **text, size_t *size)
 
 /* The command */
 
-/* Reads --retry: seconds, with decimals or without. */
-static bool
-read_retry(const char *text, int *retry_ms)
-{
-    double seconds;
-
-    if (!is_made_of(text, "0123456789.") || strlen(text) > 12 ||
-        strchr(text, '.') != strrchr(text, '.') || !strcmp(text, "."))
-        return false;
-    seconds = strtod(text, NULL);
-    if (seconds > RETRY_MOST)
-        return false;
-    *retry_ms = seconds > 0 ? (int)(seconds * 1000 + 1) : -1;
-    return true;
-}
-
 /* "sha-256:HEX" of the type and the bytes of a file, and a NUL. The broker
  * keeps the keys of each set apart. */
 #define FILE_KEY_SIZE (DIGEST_TEXT_SIZE + 1)
@@ -317,7 +280,10 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
           size_t size, const char *key)
 {
     const char *const *given = arguments->options;
-    struct td_publish_options how = {.key = given[OPTION_KEY]};
+    const struct publish_values *values = arguments->values;
+    struct td_publish_options how = {
+        .key = given[OPTION_KEY],
+        .retry_ms = values->retry_us ? (int)(values->retry_us / 1000) + 1 : -1};
     struct td_client *client;
     struct td_receipt receipt;
     enum exit_code code;
@@ -326,9 +292,6 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
         return bad_usage("--key is 1 to 255 visible ASCII characters");
     if (!how.key && !given[OPTION_AGAIN])
         how.key = key;
-    if (given[OPTION_RETRY] && !read_retry(given[OPTION_RETRY], &how.retry_ms))
-        return bad_usage("--retry is a number of seconds from 0 to %d",
-                         RETRY_MOST);
     if (given[OPTION_VERBOSE])
         how.on_trouble = say_trouble;
     client = open_client(arguments, arguments->operands[0], &code);
@@ -506,8 +469,8 @@ check_and_post(const struct arguments *arguments, const char *name,
     else if (input_check_read(&check, text))
         code = is_dry ? EXIT_GOOD : post_known(arguments, &check.changes, key);
     if (is_dry)
-        printf("changes=%" PRIu64 " faults=%" PRIu64 "\n", check.n_changes,
-               check.n_faults);
+        print_values(false, "changes:n faults:n", check.n_changes,
+                     check.n_faults);
     input_check_close(&check);
     return code;
 }
@@ -521,20 +484,20 @@ post_file(const struct arguments *arguments)
     FILE *f = is_stdin ? stdin : fopen(name, "rb");
     char key[FILE_KEY_SIZE];
     const char *type;
-    char *text = NULL;
-    size_t size = 0;
+    struct buf text;
     enum exit_code code = EXIT_FAILED;
 
-    if (!f || !read_all(f, &text, &size)) {
+    buf_init(&text, DOCUMENT_MAX);
+    if (!f || !read_all(f, &text)) {
         say("cannot read %s: %s", is_stdin ? "standard input" : name,
             strerror(errno));
         goto out;
     }
-    type = type_of(arguments->options[OPTION_TYPE], name, text, size);
+    type = type_of(arguments->options[OPTION_TYPE], name, buf_slice(&text));
     if (type)
-        code = check_and_post(
-            arguments, is_stdin ? "-" : name, type, (struct slice){text, size},
-            file_key(key, f, type, (struct slice){text, size}));
+        code = check_and_post(arguments, is_stdin ? "-" : name, type,
+                              buf_slice(&text),
+                              file_key(key, f, type, buf_slice(&text)));
     else if (arguments->options[OPTION_TYPE])
         code = bad_usage("--type is xml, json or ndjson");
     else
@@ -543,7 +506,7 @@ post_file(const struct arguments *arguments)
                       is_stdin ? "standard input" : name);
 
 out:
-    free(text);
+    buf_fini(&text);
     if (f && !is_stdin)
         fclose(f);
     return code;
@@ -556,7 +519,6 @@ static const char *
 fault_of_full(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
-    const char *percent = given[OPTION_MAX_DELETE];
 
     for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
         if (given[i] && i != OPTION_SKIP_BAD)
@@ -565,8 +527,6 @@ fault_of_full(const struct arguments *arguments)
                    "--min-free and --max-entries alone";
     if (arguments->n_operands > 1)
         return "--full names the input: no FILE and no LOC beside it";
-    if (!read_number(percent, 100, &(unsigned){0}))
-        return "--max-delete is a number of percent from 1 to 100";
     return NULL;
 }
 
@@ -574,15 +534,12 @@ fault_of_full(const struct arguments *arguments)
 static bool
 print_full(const struct td_full_receipt *receipt)
 {
-    printf("created=%" PRIu64 " updated=%" PRIu64 " deleted=%" PRIu64
-           " unchanged=%" PRIu64 " newer=%" PRIu64,
-           receipt->created, receipt->updated, receipt->deleted,
-           receipt->unchanged, receipt->newer);
-    if (receipt->held_back)
-        printf(" held_back=%" PRIu64, receipt->held_back);
-    fputs(" position=", stdout);
-    print_plain(receipt->position);
-    putchar('\n');
+    print_values(false,
+                 "created:n updated:n deleted:n unchanged:n newer:n "
+                 "held_back:z position:t",
+                 receipt->created, receipt->updated, receipt->deleted,
+                 receipt->unchanged, receipt->newer, receipt->held_back,
+                 receipt->position);
     if (receipt->held_back)
         say("held back: %" PRIu64 " deletions of %" PRIu64
             " resources. If that is right, run it again with "
@@ -628,7 +585,8 @@ post_full(const struct arguments *arguments)
     const char *set_url = arguments->operands[0];
     const struct publish_values *values = arguments->values;
     struct full_report report = {.skip_bad = given[OPTION_SKIP_BAD]};
-    struct td_full_options how = {.accept_deletions = values->accept_deletions,
+    struct td_full_options how = {.max_delete = values->max_delete,
+                                  .accept_deletions = values->accept_deletions,
                                   .on_report = on_full_report,
                                   .user = &report};
     struct td_full_receipt receipt;
@@ -637,10 +595,10 @@ post_full(const struct arguments *arguments)
 
     if (fault)
         return bad_usage("%s", fault);
-    read_number(given[OPTION_MAX_DELETE], 100, &how.max_delete);
     client = open_client(arguments, set_url, &code);
     if (!client)
         return code;
+    td_limit(client, &values->limits);
     progress_of_client(client);
     code = exit_of(client, td_publish_full(client, set_url, given[OPTION_FULL],
                                            &how, &receipt));
@@ -658,13 +616,13 @@ follow_lines(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
     const struct publish_values *values = arguments->values;
-    int retry_ms = 60000;
     struct follow_plan plan = {
         .set_url = arguments->operands[0],
         .input = arguments->n_operands == 2 ? arguments->operands[1] : "-",
         .state = given[OPTION_STATE],
         .rejects = given[OPTION_SKIP_BAD],
         .spool_bytes = values->spool_bytes,
+        .drain_ms = (unsigned)(values->retry_us / 1000),
         .ignores_unknown = given[OPTION_IGNORE_UNKNOWN] != NULL,
         .is_verbose = given[OPTION_VERBOSE] != NULL,
     };
@@ -676,10 +634,6 @@ follow_lines(const struct arguments *arguments)
         return bad_usage("--follow needs --state FILE, for the spool");
     if (arguments->n_operands > 2)
         return bad_usage("--follow reads one FILE");
-    if (given[OPTION_RETRY] && !read_retry(given[OPTION_RETRY], &retry_ms))
-        return bad_usage("--retry is a number of seconds from 0 to %d",
-                         RETRY_MOST);
-    plan.drain_ms = retry_ms > 0 ? (unsigned)retry_ms : 0;
     return publish_follow(arguments, &plan);
 }
 

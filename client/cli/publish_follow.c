@@ -215,14 +215,6 @@ has_room(struct follow *f)
 
 /* Lines */
 
-static bool
-is_blank(struct slice line)
-{
-    while (line.size > 0 && slice_is_space(line.data[0]))
-        slice_skip(&line, 1);
-    return line.size == 0;
-}
-
 /* Adds the line that was checked to the batch. */
 static void
 add_line(struct follow *f, struct slice line)
@@ -247,7 +239,7 @@ fill_batch(struct follow *f)
     batch->has_lines = false;
     while (batch->n < BATCH_CHANGES && batch->text.size < BATCH_BYTES &&
            line_input_next(f->input, &line, &f->line)) {
-        if (!is_blank(line)) {
+        if (slice_without_spaces(line).size > 0) {
             if (input_check_read(&f->check, line)) {
                 add_line(f, line);
             } else if (f->rejects < 0 || !reject_line(f, line)) {
@@ -374,8 +366,8 @@ conclude(struct follow *f)
     size_t rest = line_input_is_file(f->input) ? 0 : line_input_rest(f->input);
 
     progress_clear();
-    printf("posted=%" PRIu64 " rejected=%" PRIu64 " position=%s\n", f->n_posted,
-           f->n_rejected, f->position);
+    print_values(false, "posted:n rejected:n position:t", f->n_posted,
+                 f->n_rejected, f->position);
     if (n_left > 0)
         say("%" PRIu64 " changes wait in %s: the same command posts them",
             n_left, f->spool);

@@ -28,6 +28,7 @@ static const struct variable {
     {"TIDINGS_LOC", offsetof(struct execution, loc)},
     {"TIDINGS_DATETIME", offsetof(struct execution, datetime)},
     {"TIDINGS_POSITION", offsetof(struct execution, position)},
+    {"TIDINGS_MEMENTO", offsetof(struct execution, memento)},
 };
 
 #define N_VARIABLES (sizeof(variables) / sizeof(variables[0]))

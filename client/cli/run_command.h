@@ -3,8 +3,8 @@
  *
  * The command gets the change as a line on its standard input, and in the
  * environment: TIDINGS_SEQ, TIDINGS_CHANGE, TIDINGS_LOC, TIDINGS_DATETIME,
- * TIDINGS_POSITION; "" if there is none. The change is never part of the
- * command, so that no loc can make the shell run anything.
+ * TIDINGS_POSITION, TIDINGS_MEMENTO; "" if there is none. The change is never
+ * part of the command, so that no loc can make the shell run anything.
  */
 #ifndef CLIENT_CLI_RUN_COMMAND_H
 #define CLIENT_CLI_RUN_COMMAND_H
@@ -21,7 +21,8 @@ struct execution {
     const char *loc;
     const char *datetime;
     const char *position;
-    const char *line; /* with its newline; "": nothing to read */
+    const char *memento; /* URL of this very version */
+    const char *line;    /* with its newline; "": nothing to read */
     size_t size;
 };
 

@@ -7,6 +7,7 @@
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
 #include "client/cli/plain_json.h"
+#include "client/lib/client.h"
 
 /* Longest URL of a document, in bytes. */
 #define URL_MAX 4096
@@ -62,7 +63,7 @@ build(struct broker_call *call)
     if (!code && call->status == 202)
         say("not ready yet; waiting");
     while (!code && call->status == 202) {
-        if (!rest(call->client, PAUSE_MS)) {
+        if (client_wait(call->client, PAUSE_MS)) {
             say("stopped");
             return EXIT_FAILED;
         }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/commands/option_file.h"
-#include "client/lib/headers.h"
+#include "client/lib/servers.h"
 
 #define ROW_OF struct server_options
 #include "base/option_rows.h"
@@ -58,77 +58,6 @@ const struct settings *
 settings_of(const struct arguments *arguments)
 {
     return arguments->shared;
-}
-
-/* Limits */
-
-/* "4096", "64K", "50M", "1G", "2T"; "none" is 0. False: none of these. */
-static bool
-read_bytes(const char *text, uint64_t *bytes)
-{
-    static const char units[] = "KMGT";
-    size_t digits = strspn(text, "0123456789");
-    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
-    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-
-    *bytes = 0;
-    if (!strcmp(text, "none"))
-        return true;
-    if (digits == 0 || digits > 18 || (text[digits] && !unit) ||
-        (unit && text[digits + 1]))
-        return false;
-    *bytes = strtoull(text, NULL, 10);
-    if (*bytes == 0 || *bytes > UINT64_MAX >> shift)
-        return false;
-    *bytes <<= shift;
-    return true;
-}
-
-static enum status
-read_limit(const struct option *row, const char *text, uint64_t *limit,
-           struct problem *why)
-{
-    bool is_count = !strcmp(row->argument, "N");
-
-    if (read_bytes(text, limit) && !(is_count && strpbrk(text, "KMGT")))
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   is_count
-                       ? "--%s is a number from 1 on, or none"
-                       : "--%s is a number of bytes from 1 on, as 500M, or "
-                         "none",
-                   row->name);
-}
-
-/* Reads the limits among the options of the command. A limit that it does not
- * have is 0. */
-static enum status
-read_limits(const struct arguments *arguments, struct td_limits *limits,
-            struct problem *why)
-{
-    const struct {
-        const char *name;
-        uint64_t *to;
-    } limit_of[] = {
-        {"max-file", &limits->max_file_bytes},
-        {"max-total", &limits->max_total_bytes},
-        {"min-free", &limits->min_free_bytes},
-        {"max-entries", &limits->max_resources},
-    };
-    const struct options *options = arguments->command->options;
-    enum status rc = STATUS_OK;
-
-    for (size_t k = 0;
-         options && !rc && k < sizeof(limit_of) / sizeof(limit_of[0]); k++) {
-        size_t i = options_index(options, slice_of(limit_of[k].name));
-
-        if (i < options->n)
-            rc = read_limit(&options->rows[i],
-                            arguments->options[i] ? arguments->options[i]
-                                                  : options->rows[i].standard,
-                            limit_of[k].to, why);
-    }
-    return rc;
 }
 
 /* The environment */
@@ -298,14 +227,14 @@ take_certificate(struct server_access *to, const struct server_options *from)
     to->key = from->cert_key[0] ? from->cert_key : NULL;
 }
 
-static bool
-is_same_server(const char *one, const char *other)
+bool
+settings_is_same_server(const char *one, const char *other)
 {
     struct buf a, b;
     bool is_same;
 
-    headers_server(&a, one);
-    headers_server(&b, other);
+    server_name(&a, one);
+    server_name(&b, other);
     is_same = a.size > 0 && !a.failed && !b.failed && a.size == b.size &&
               !memcmp(a.data, b.data, a.size);
     buf_fini(&a);
@@ -319,7 +248,7 @@ settings_file_access(const struct arguments *arguments, const char *url)
     const struct server_options *file = &settings_of(arguments)->file;
     struct server_access access = {.cert = NULL};
 
-    if (!file->url[0] || !is_same_server(url, file->url))
+    if (!file->url[0] || !settings_is_same_server(url, file->url))
         return access;
     if (file->token_file[0])
         access.token = (struct chosen_token){.from = "token-file",
@@ -489,8 +418,6 @@ settings_prepare(struct arguments *arguments)
     rc = read_environment(&settings->environment, &why);
     if (!rc && take_headers(settings, arguments))
         rc = problem_memory(&why);
-    if (!rc)
-        rc = read_limits(arguments, &settings->limits, &why);
     if (!rc)
         rc = check_line(settings, &why);
     if (!rc)

@@ -43,7 +43,6 @@ struct settings {
     const char **headers; /* of --header */
     size_t n_headers;
     bool allows_private;
-    struct td_limits limits;
 
     char *token_text; /* of TIDINGS_TOKEN */
     char **completed; /* operands that are allocated; NULL behind the last */
@@ -67,7 +66,10 @@ struct server_access settings_access(const struct arguments *arguments,
 struct server_access settings_file_access(const struct arguments *arguments,
                                           const char *url);
 
-/* Reads the environment, the file and the limits, and completes the operands:
+/* True if both URLs are of the same server. */
+bool settings_is_same_server(const char *one, const char *other);
+
+/* Reads the environment and the file, and completes the operands:
  * `prepare` and `release` of struct program. */
 enum exit_code settings_prepare(struct arguments *arguments);
 void settings_release(struct arguments *arguments);

@@ -338,18 +338,15 @@ put_certainty(const struct mirror_db_certainty *c)
 {
     char time[DATETIME_SIZE + 1];
 
-    put_member(stdout, ",", "complete_as_of",
-               c->complete_us ? time_text(c->complete_us, time) : NULL);
-    put_member(stdout, ",", "complete_by",
-               c->complete_by[0] ? c->complete_by : NULL);
-    put_member(stdout, ",", "not_complete", c->doubt[0] ? c->doubt : NULL);
-    put_member(stdout, ",", "not_complete_since",
-               c->doubt[0] ? time_text(c->doubt_us, time) : NULL);
-    printf(",\"held_back\":%" PRIu64 ",\"left_out\":%" PRIu64
-           ",\"mended\":%" PRIu64,
-           c->n_held, c->n_left_out, c->n_mended);
-    put_member(stdout, ",", "left_out_example",
-               c->n_left_out ? c->left_out : NULL);
+    put_members(stdout, ",", "complete_as_of:t complete_by:e not_complete:e",
+                c->complete_us ? time_text(c->complete_us, time) : NULL,
+                c->complete_by, c->doubt);
+    if (c->doubt[0])
+        put_members(stdout, ",", "not_complete_since:t",
+                    time_text(c->doubt_us, time));
+    put_members(stdout, ",",
+                "held_back:n left_out:n mended:n left_out_example:t", c->n_held,
+                c->n_left_out, c->n_mended, c->n_left_out ? c->left_out : NULL);
 }
 
 /* {"mirror":"...","sources":["..."],"sets":[{"set":"...","position":"...",
@@ -361,7 +358,7 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
     const struct mirror_db_counts *c = &mirror->counts;
     char time[DATETIME_SIZE + 1];
 
-    put_member(stdout, "{", "mirror", dir);
+    put_members(stdout, "{", "mirror:t", dir);
     fputs(",\"sources\":[", stdout);
     for (size_t i = 0; i < mirror->n_sources; i++) {
         fputs(i ? "," : "", stdout);
@@ -371,22 +368,19 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
     for (size_t i = 0; i < mirror->n_sets; i++) {
         const struct mirror_status_set *set = &mirror->sets[i];
 
-        put_member(stdout, i ? ",{" : "{", "set", set->url);
-        put_member(stdout, ",", "position",
-                   set->position[0] ? set->position : NULL);
-        put_member(stdout, ",", "caughtUp",
-                   set->caught_up_us ? time_text(set->caught_up_us, time)
-                                     : NULL);
+        put_members(stdout, i ? ",{" : "{", "set:t position:e caughtUp:t",
+                    set->url, set->position,
+                    set->caught_up_us ? time_text(set->caught_up_us, time)
+                                      : NULL);
         put_certainty(&set->certainty);
         putchar('}');
     }
-    printf("],\"files\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"fetch\":%" PRIu64
-           ",\"fetchBytes\":%" PRIu64 ",\"remove\":%" PRIu64
-           ",\"failed\":%" PRIu64 ",\"atWork\":%s",
-           c->n_have, c->bytes_have, c->n_fetch - c->n_left, c->bytes_wanted,
-           c->n_remove, c->n_left, mirror->is_at_work ? "true" : "false");
-    if (mirror->process)
-        printf(",\"process\":%ld", mirror->process);
+    put_members(stdout, "],",
+                "files:n bytes:n fetch:n fetchBytes:n remove:n failed:n "
+                "atWork:b process:z",
+                c->n_have, c->bytes_have, c->n_fetch - c->n_left,
+                c->bytes_wanted, c->n_remove, c->n_left, mirror->is_at_work,
+                (uint64_t)mirror->process);
     puts("}");
 }
 

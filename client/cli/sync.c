@@ -7,87 +7,44 @@
 #include "client/cli/mirror_output.h"
 #include "client/cli/progress.h"
 
-enum {
-    OPTION_UNTIL,
-    OPTION_MAX_DELETE,
-    OPTION_ACCEPT,
-    OPTION_SKIP_BAD,
-    OPTION_PER_HOST,
-    OPTION_POLL,
-    OPTION_COMPARE,
-    OPTION_NO_DUMPS,
-    OPTION_NO_MIRRORS,
-    OPTION_LIMITS,
-    OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS,
-    OPTION_NO_PROGRESS,
-    OPTION_VERBOSE
+struct sync {
+    struct td_sync_options how;
+    struct mirror_output output;
 };
+
+#define ROW_OF struct sync
+#include "base/option_rows.h"
 
 static const struct option options[] = {
-    [OPTION_UNTIL] = {"until-caught-up", NULL,
-                      .help = "end when the mirror equals the source"},
-    [OPTION_MAX_DELETE] = MAX_DELETE_ROW,
-    [OPTION_ACCEPT] = ACCEPT_DELETIONS_ROW,
-    [OPTION_SKIP_BAD] = SKIP_BAD_ROW,
-    [OPTION_PER_HOST] = {"per-host", "N", .standard = "4",
-                         .help = "requests at a time at a host"},
-    [OPTION_POLL] = {"poll", "SECONDS", .standard = "60",
-                     .help = "between looks at a source that pushes nothing"},
-    [OPTION_COMPARE] = {"compare", "SECONDS", .standard = "86400",
-                        .help = "between comparisons with the whole list"},
-    [OPTION_NO_DUMPS] =
-        {"no-dumps", NULL,
-         .help = "fetch files one by one, even if the source has dumps"},
-    [OPTION_NO_MIRRORS] = {"no-mirrors", NULL,
-                           .help =
-                               "fetch each file from its own address alone"},
-    [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
-    [OPTION_JSON] = {"json", NULL, .help = "each event as a line of JSON"},
-    [OPTION_NO_PROGRESS] = PROGRESS_ROW,
-    [OPTION_VERBOSE] = {"verbose", NULL,
-                        .help = "print each file, and each retry"},
+    {"until-caught-up", NULL, SWITCH(how.until_caught_up), NULL,
+     "end when the mirror equals the source"},
+    MAX_DELETE_ROW(how.max_delete_percent),
+    ACCEPT_DELETIONS_ROW(how.accept_deletions),
+    SKIP_BAD_ROW(output.skips_bad),
+    {"per-host", "N", NUMBER(how.per_host, 1, 100), "4",
+     "requests at a time at a host"},
+    {"poll", "SECONDS", PAUSE(how.poll_ms, 1000, 86400000), "60",
+     "between looks at a source that pushes nothing"},
+    {"compare", "SECONDS", PAUSE(how.compare_ms, 1000, 4233600000), "86400",
+     "between comparisons with the whole list"},
+    {"no-dumps", NULL, SWITCH(how.has_no_dumps), NULL,
+     "fetch files one by one, even if the source has dumps"},
+    {"no-mirrors", NULL, SWITCH(how.has_no_mirrors), NULL,
+     "fetch each file from its own address alone"},
+    MIRROR_LIMIT_ROWS(output.limits),
+    {"json", NULL, FLAG(output.is_json), NULL, "each event as a line of JSON"},
+    PROGRESS_ROW(output.has_no_progress),
+    {"verbose", NULL, FLAG(output.is_verbose), NULL,
+     "print each file, and each retry"},
 };
-
-static bool
-read_options(const struct arguments *arguments, struct td_sync_options *how,
-             struct mirror_output *m)
-{
-    const char *const *given = arguments->options;
-    unsigned poll_s = 0;
-    unsigned compare_s = 0;
-
-    if (!mirror_output_max_delete(given[OPTION_MAX_DELETE],
-                                  &how->max_delete_percent) ||
-        !mirror_output_number("per-host", given[OPTION_PER_HOST], 100,
-                              &how->per_host) ||
-        !mirror_output_accept(given[OPTION_ACCEPT], &how->accept_deletions) ||
-        !mirror_output_number("poll", given[OPTION_POLL], 86400, &poll_s) ||
-        !mirror_output_number("compare", given[OPTION_COMPARE], 86400 * 49,
-                              &compare_s))
-        return false;
-    how->compare_ms = compare_s * 1000;
-    how->has_no_mirrors = given[OPTION_NO_MIRRORS] != NULL;
-    how->poll_ms = poll_s * 1000;
-    how->until_caught_up = given[OPTION_UNTIL] != NULL;
-    how->has_no_dumps = given[OPTION_NO_DUMPS] != NULL;
-    how->on_event = mirror_output_event;
-    how->user = m;
-    m->skips_bad = given[OPTION_SKIP_BAD] != NULL;
-    m->is_json = given[OPTION_JSON] != NULL;
-    m->is_verbose = given[OPTION_VERBOSE] != NULL;
-    m->has_no_progress = given[OPTION_NO_PROGRESS] != NULL;
-    return true;
-}
 
 static enum exit_code
 end_sync(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
 {
     if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
-        printf("done=%llu failed=%llu bytes=%llu%s%s\n",
-               (unsigned long long)m->last.n_done,
-               (unsigned long long)m->last.n_failed,
-               (unsigned long long)m->last.bytes_done,
-               m->position[0] ? " position=" : "", m->position);
+        print_values(false, "done:n failed:n bytes:n position:e",
+                     m->last.n_done, m->last.n_failed, m->last.bytes_done,
+                     m->position);
     if (m->is_deaf)
         return cannot_write(m->error);
     if (rc == TD_STOPPED && until_caught_up) {
@@ -102,20 +59,20 @@ end_sync(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
 static enum exit_code
 run_sync(const struct arguments *arguments)
 {
-    struct td_sync_options how = {.per_host = 0};
-    struct mirror_output m = {.is_json = false};
+    struct sync *sync = arguments->values;
+    struct mirror_output *m = &sync->output;
     enum exit_code code;
     enum td_status rc;
 
-    if (!read_options(arguments, &how, &m))
-        return EXIT_USAGE;
-    code = mirror_output_open(&m, arguments, arguments->operands[0]);
+    sync->how.on_event = mirror_output_event;
+    sync->how.user = m;
+    code = mirror_output_open(m, arguments, arguments->operands[0]);
     if (code)
         return code;
-    rc =
-        td_sync(m.client, arguments->operands[0], arguments->operands[1], &how);
+    rc = td_sync(m->client, arguments->operands[0], arguments->operands[1],
+                 &sync->how);
     progress_clear();
-    return end_sync(&m, rc, how.until_caught_up);
+    return end_sync(m, rc, sync->how.until_caught_up);
 }
 
 const struct command sync_command = {
@@ -160,5 +117,6 @@ const struct command sync_command = {
                 "tidings sync https://example.org/sitemap.xml mirror "
                 "--until-caught-up\n",
     .options = OPTIONS(options),
+    .size = sizeof(struct sync),
     .run = run_sync,
 };

@@ -14,17 +14,22 @@
 #include "client/cli/plain_json.h"
 #include "proto/number.h"
 
-enum { TAIL_COUNT, TAIL_FOLLOW, TAIL_FORMAT };
-
-static const struct option options[] = {
-    [TAIL_COUNT] = {"count", "N", .standard = "10",
-                    .help = "how many changes at most"},
-    [TAIL_FOLLOW] = {"follow", NULL, .help = "then each new change"},
-    [TAIL_FORMAT] = {"format", "text|json|xml", .standard = "text",
-                     .help = "what a line is"},
+struct tail {
+    unsigned count;
+    bool goes_on;
+    unsigned format; /* of struct follow_args */
 };
 
-#define COUNT_MOST 1000000000
+#define ROW_OF struct tail
+#include "base/option_rows.h"
+
+static const struct option options[] = {
+    {"count", "N", NUMBER(count, 1, 1000000000), "10",
+     "how many changes at most"},
+    {"follow", NULL, FLAG(goes_on), NULL, "then each new change"},
+    {"format", "text|json|xml", CHOICE(format, unsigned, 1), "text",
+     "what a line is"},
+};
 
 /* Retention may drop the first changes after this has looked: it looks again.
  * Those already printed are then gone, so none comes twice. */
@@ -80,38 +85,25 @@ find_start(const struct arguments *arguments, const char *url, uint64_t *n,
 }
 
 static enum exit_code
-print_last(struct follow_args *args, const struct arguments *arguments,
-           unsigned wanted)
-{
-    bool goes_on = arguments->options[TAIL_FOLLOW] != NULL;
-    enum exit_code code = EXIT_GONE;
-
-    for (int i = 0; i < TRIES && code == EXIT_GONE; i++) {
-        char after[TD_POSITION_SIZE];
-        uint64_t n = wanted;
-
-        code = find_start(arguments, args->url, &n, after);
-        if (code || (!n && !goes_on))
-            return code;
-        args->how.after = after;
-        args->count = goes_on ? 0 : n;
-        code = follow_changes(args, arguments);
-    }
-    return code;
-}
-
-static enum exit_code
 run_tail(const struct arguments *arguments)
 {
-    const char *format = arguments->options[TAIL_FORMAT];
+    const struct tail *tail = arguments->values;
     struct follow_args args = {.url = arguments->operands[0]};
-    unsigned wanted = 10;
+    enum exit_code code = EXIT_GONE;
 
-    if (!read_number(arguments->options[TAIL_COUNT], COUNT_MOST, &wanted))
-        return bad_usage("--count is a number from 1 to %d", COUNT_MOST);
-    if (!follow_args_format(&args, format ? format : "text"))
-        return EXIT_USAGE;
-    return print_last(&args, arguments, wanted);
+    follow_args_format(&args, tail->format);
+    for (int i = 0; i < TRIES && code == EXIT_GONE; i++) {
+        char after[TD_POSITION_SIZE];
+        uint64_t n = tail->count;
+
+        code = find_start(arguments, args.url, &n, after);
+        if (code || (!n && !tail->goes_on))
+            return code;
+        args.how.after = after;
+        args.count = tail->goes_on ? 0 : n;
+        code = follow_changes(&args, arguments);
+    }
+    return code;
 }
 
 const struct command tail_command = {
@@ -124,5 +116,6 @@ const struct command tail_command = {
     .examples = "tidings tail http://127.0.0.1:8787/sets/demo --count 3\n"
                 "tidings tail http://127.0.0.1:8787/sets/demo --follow\n",
     .options = OPTIONS(options),
+    .size = sizeof(struct tail),
     .run = run_tail,
 };

@@ -15,19 +15,21 @@
 
 #define PATTERN_SIZE 4096
 
-enum { OPTION_JSON, OPTION_NO_PROGRESS, OPTION_VERBOSE };
-
-static const struct option options[] = {
-    [OPTION_JSON] = {"json", NULL, .help = "as JSON objects, one a line"},
-    [OPTION_NO_PROGRESS] = PROGRESS_ROW,
-    [OPTION_VERBOSE] = {"verbose", NULL,
-                        .help = "a line for each list that holds"},
-};
-
 struct verify {
     bool is_json;
     bool is_verbose;
+    bool has_no_progress;
     struct td_client *client;
+};
+
+#define ROW_OF struct verify
+#include "base/option_rows.h"
+
+static const struct option options[] = {
+    {"json", NULL, FLAG(is_json), NULL, "as JSON objects, one a line"},
+    PROGRESS_ROW(has_no_progress),
+    {"verbose", NULL, FLAG(is_verbose), NULL,
+     "a line for each list that holds"},
 };
 
 /* {"list":"...","last":100,"digest":"sha-256:..."} */
@@ -45,10 +47,8 @@ on_list(const char *list, const struct td_proof *proof, void *user)
         return;
     progress_clear();
     if (v->is_json) {
-        put_member(stdout, "{", "list", list);
-        printf(",\"last\":%" PRIu64, proof->last);
-        put_member(stdout, ",", "digest", proof->digest);
-        puts("}");
+        print_values(true, "list:t last:n digest:t", list, proof->last,
+                     proof->digest);
     } else {
         print_plain(list);
         printf(": up to entry %" PRIu64 " %s\n", proof->last, proof->digest);
@@ -62,19 +62,16 @@ static void
 print_json(const struct verify *v, const char *where, bool is_proven,
            const struct td_proof *proof)
 {
-    put_member(stdout, "{", "where", where);
-    printf(",\"proven\":%s,\"first\":%" PRIu64 ",\"last\":%" PRIu64
-           ",\"lists\":%" PRIu64 ",\"fromStart\":%s",
-           is_proven ? "true" : "false", proof->first, proof->last,
-           proof->n_lists, proof->is_from_start ? "true" : "false");
-    put_member(stdout, ",", "position", proof->position);
-    put_member(stdout, ",", "digest", proof->digest);
-    put_member(stdout, ",", "from", proof->from);
-    put_member(stdout, ",", "until", proof->until);
+    put_members(
+        stdout, "{",
+        "where:t proven:b first:n last:n lists:n fromStart:b position:t "
+        "digest:t from:t until:t",
+        where, is_proven, proof->first, proof->last, proof->n_lists,
+        proof->is_from_start, proof->position, proof->digest, proof->from,
+        proof->until);
     if (!is_proven) {
-        put_member(stdout, ",\"broken\":{", "in", proof->broken_in);
-        printf(",\"after\":%" PRIu64, proof->broken_at);
-        put_member(stdout, ",", "why", td_problem(v->client));
+        put_members(stdout, ",\"broken\":{", "in:t after:n why:t",
+                    proof->broken_in, proof->broken_at, td_problem(v->client));
         putchar('}');
     }
     puts("}");
@@ -108,8 +105,9 @@ print_text(const struct verify *v, const char *where, bool is_proven,
 }
 
 static enum exit_code
-verify_one(struct verify *v, const char *where)
+verify_one(const char *where, void *user)
 {
+    struct verify *v = user;
     struct td_proof proof;
     enum td_status rc = td_verify(v->client, where, on_list, v, &proof);
 
@@ -156,32 +154,12 @@ verify_data(struct verify *v, const char *where, const glob_t *sets)
             say("stopped before %s", path);
             return EXIT_FAILED;
         }
-        one = verify_one(v, path);
+        one = verify_one(path, v);
         if (one != EXIT_GOOD)
             code = one;
         n++;
     }
-    return n > 0 ? code : verify_one(v, where);
-}
-
-/* Verifies each set of a source. */
-static enum exit_code
-verify_source(struct verify *v, const char *url)
-{
-    struct found_sets sets;
-    enum exit_code code = find_sets(v->client, url, &sets);
-    enum exit_code result = sets.is_partial ? EXIT_FAILED : EXIT_GOOD;
-
-    for (size_t i = 0; !code && i < sets.n; i++) {
-        if (signals_came()) {
-            say("stopped before %s", sets.urls[i]);
-            result = EXIT_FAILED;
-            break;
-        }
-        result = found_sets_exit(&sets, result, verify_one(v, sets.urls[i]));
-    }
-    found_sets_fini(&sets);
-    return code ? code : result;
+    return n > 0 ? code : verify_one(where, v);
 }
 
 static int
@@ -218,23 +196,20 @@ verify_directory(struct verify *v, const char *where)
 static enum exit_code
 run_verify(const struct arguments *arguments)
 {
-    struct verify v = {
-        .is_json = arguments->options[OPTION_JSON] != NULL,
-        .is_verbose = arguments->options[OPTION_VERBOSE] != NULL,
-    };
+    struct verify *v = arguments->values;
     enum exit_code code;
 
-    v.client = open_client(arguments, arguments->operands[0], &code);
-    if (!v.client)
+    v->client = open_client(arguments, arguments->operands[0], &code);
+    if (!v->client)
         return code;
-    signals_stop_client(v.client);
-    progress_begin(!v.is_json && !arguments->options[OPTION_NO_PROGRESS]);
+    signals_stop_client(v->client);
+    progress_begin(!v->is_json && !v->has_no_progress);
     if (is_web_url(arguments->operands[0]))
-        code = verify_source(&v, arguments->operands[0]);
+        code = for_each_set(v->client, arguments->operands[0], verify_one, v);
     else
-        code = verify_directory(&v, arguments->operands[0]);
+        code = verify_directory(v, arguments->operands[0]);
     signals_end();
-    td_close(v.client);
+    td_close(v->client);
     return code;
 }
 
@@ -256,5 +231,6 @@ const struct command verify_command = {
     .examples = "tidings verify http://localhost:8787/sets/news\n"
                 "tidings verify /var/lib/tidings\n",
     .options = OPTIONS(options),
+    .size = sizeof(struct verify),
     .run = run_verify,
 };

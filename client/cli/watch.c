@@ -10,30 +10,20 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/settings.h"
 #include "client/watch/file_uri.h"
 
-enum {
-    OPTION_BASE_URI,
-    OPTION_STATE,
-    OPTION_EXCLUDE,
-    OPTION_ONCE,
-    OPTION_ALLOW_EMPTY
-};
+#define ROW_OF struct watch_options
+#include "base/option_rows.h"
 
 static const struct option options[] = {
-    [OPTION_BASE_URI] = {"base-uri", "URI/",
-                         .help =
-                             "what stands before each file's path; ends with /",
-                         .is_required = true},
-    [OPTION_STATE] = {"state", "FOLDER",
-                      .help = "folder that remembers the posted files; "
-                              "DIR/" FILE_URI_STATE_NAME},
-    [OPTION_EXCLUDE] = {"exclude", "GLOB", .help = "leave these out",
-                        .may_repeat = true},
-    [OPTION_ONCE] = {"once", NULL, .help = "compare, post, end"},
-    [OPTION_ALLOW_EMPTY] = {"allow-empty", NULL,
-                            .help = "begin with an empty DIR all the same"},
+    {"base-uri", "URI/", LENT(base_uri), NULL,
+     "what stands before each file's path; ends with /", .is_required = true},
+    {"state", "FOLDER", LENT(state), NULL,
+     "folder that remembers the posted files; DIR/" FILE_URI_STATE_NAME},
+    {"exclude", "GLOB", .help = "leave these out", .may_repeat = true},
+    {"once", NULL, FLAG(is_once), NULL, "compare, post, end"},
+    {"allow-empty", NULL, FLAG(allow_empty), NULL,
+     "begin with an empty DIR all the same"},
 };
 
 static void
@@ -85,7 +75,7 @@ watch_directory(const struct watch_options *how)
     if (end != WATCH_GOOD)
         say("%s", watch_trouble(watched));
 
-    /* Keeps the handle until the process ends: a signal may still come. */
+    /* Keeps both until the process ends: a signal may still come. */
     return end == WATCH_GOOD    ? EXIT_GOOD
            : end == WATCH_USAGE ? EXIT_USAGE
                                 : EXIT_FAILED;
@@ -94,37 +84,22 @@ watch_directory(const struct watch_options *how)
 static enum exit_code
 run_watch(const struct arguments *arguments)
 {
-    const char *const *given = arguments->options;
-    const struct settings *settings = settings_of(arguments);
-    struct server_access access =
-        settings_access(arguments, arguments->operands[1]);
+    struct watch_options *how = arguments->values;
     char state[PATH_MAX];
     const char **excludes;
-    struct watch_options how = {
-        .base_uri = given[OPTION_BASE_URI],
-        .state = given[OPTION_STATE],
-        .is_once = given[OPTION_ONCE] != NULL,
-        .allow_empty = given[OPTION_ALLOW_EMPTY] != NULL,
-        .headers = settings->headers,
-        .n_headers = settings->n_headers,
-        .token = access.token.text,
-        .token_file = access.token.path,
-        .cert = access.cert,
-        .key = access.key,
-        .on_ready = on_ready,
-        .on_posted = on_posted,
-        .on_warning = on_warning,
-    };
     enum exit_code code;
 
-    how.dir = arguments->operands[0];
-    how.set_url = arguments->operands[1];
-    how.user = arguments->operands[0];
-    if (!how.state && snprintf(state, sizeof(state), "%s/" FILE_URI_STATE_NAME,
-                               how.dir) >= (int)sizeof(state))
+    how->on_ready = on_ready;
+    how->on_posted = on_posted;
+    how->on_warning = on_warning;
+    how->dir = arguments->operands[0];
+    how->set_url = arguments->operands[1];
+    how->user = arguments->operands[0];
+    if (!how->state && snprintf(state, sizeof(state), "%s/" FILE_URI_STATE_NAME,
+                                how->dir) >= (int)sizeof(state))
         return bad_usage("the name of DIR is too long");
-    if (!how.state)
-        how.state = state;
+    if (!how->state)
+        how->state = state;
 
     excludes = calloc(arguments->n_given + 1, sizeof(excludes[0]));
     if (!excludes) {
@@ -132,10 +107,12 @@ run_watch(const struct arguments *arguments)
         return EXIT_FAILED;
     }
     for (size_t i = 0; i < arguments->n_given; i++)
-        if (arguments->given[i].row == OPTION_EXCLUDE)
-            excludes[how.n_excludes++] = arguments->given[i].value;
-    how.excludes = excludes;
-    code = watch_directory(&how);
+        if (is_given(arguments, &arguments->given[i], "exclude"))
+            excludes[how->n_excludes++] = arguments->given[i].value;
+    how->excludes = excludes;
+    how->client = open_client(arguments, how->set_url, &code);
+    if (how->client)
+        code = watch_directory(how);
     free(excludes);
     return code;
 }
@@ -165,5 +142,6 @@ const struct command watch_command = {
     .examples = "tidings watch data http://localhost:8787/sets/data \\\n    "
                 "--base-uri http://example.com/data/\n",
     .options = OPTIONS(options),
+    .size = sizeof(struct watch_options),
     .run = run_watch,
 };

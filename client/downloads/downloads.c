@@ -34,10 +34,10 @@ enum download_job_state {
 };
 
 struct download_job {
-    struct queued_job queued; /* first: cast back to the job */
+    struct queued_job queued;
     struct downloads *downloads;
-    struct download_job *next, *prev; /* among all */
-    struct download_job *next_over;
+    struct list node; /* among all */
+    struct list over; /* among those for on_done */
     enum download_job_state state;
 
     uint64_t id;
@@ -65,6 +65,8 @@ struct download_job {
 static void
 download_job_free(struct download_job *job)
 {
+    list_remove(&job->node);
+    list_remove(&job->over);
     download_free(job->download);
     for (unsigned i = 0; i < job->n_links; i++) {
         free(job->links[i].url);
@@ -155,6 +157,8 @@ download_job_new(const struct want *want)
 
     if (!job)
         return NULL;
+    list_init(&job->node);
+    list_init(&job->over);
     job->id = want->id;
     problem_clear(&job->why);
     job->file = strdup(want->file);
@@ -187,8 +191,8 @@ struct downloads {
     void *user;
     struct host_queues *hosts;
     struct timer *turn;
-    struct download_job *all;
-    struct download_job *over, **over_end; /* for on_done, oldest first */
+    struct list all;  /* struct download_job */
+    struct list over; /* of these, for on_done, oldest first */
     size_t n_jobs;
     unsigned n_running;
     downloads_again_fn *on_again; /* NULL: nobody asks */
@@ -216,7 +220,8 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
     d->dir_fd = dir_fd;
     d->on_done = on_done;
     d->user = user;
-    d->over_end = &d->over;
+    list_init(&d->all);
+    list_init(&d->over);
     of_hosts = (struct host_queues_limits){
         .per_host = d->limits.per_host,
         .failures = d->limits.attempts,
@@ -236,17 +241,6 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
 
 /* Jobs */
 
-static void
-unlink_job(struct download_job *job)
-{
-    struct downloads *d = job->downloads;
-
-    *(job->prev ? &job->prev->next : &d->all) = job->next;
-    if (job->next)
-        job->next->prev = job->prev;
-    d->n_jobs--;
-}
-
 void
 downloads_watch(struct downloads *d, downloads_again_fn *on_again)
 {
@@ -256,14 +250,14 @@ downloads_watch(struct downloads *d, downloads_again_fn *on_again)
 void
 downloads_free(struct downloads *downloads)
 {
+    struct list *node;
+
     if (!downloads)
         return;
     if (downloads->is_freed)
         *downloads->is_freed = true;
-    for (struct download_job *job = downloads->all, *next; job; job = next) {
-        next = job->next;
-        download_job_free(job);
-    }
+    while ((node = list_first(&downloads->all)))
+        download_job_free(list_entry(node, struct download_job, node));
     host_queues_free(downloads->hosts);
     timer_free(downloads->turn);
     free(downloads);
@@ -272,13 +266,9 @@ downloads_free(struct downloads *downloads)
 static void
 set_over(struct download_job *job)
 {
-    struct downloads *d = job->downloads;
-
     job->state = DOWNLOAD_JOB_OVER;
-    job->next_over = NULL;
-    *d->over_end = job;
-    d->over_end = &job->next_over;
-    timer_start(d->turn, 0);
+    list_append(&job->downloads->over, &job->over);
+    timer_start(job->downloads->turn, 0);
 }
 
 /* Ends a job whose links have all failed. */
@@ -332,8 +322,7 @@ queue_job(struct download_job *job)
         } else if (!host) {
             problem_memory(&why);
         } else if (host_queues_is_down(d->hosts, host, clock_steady_ms())) {
-            problem(&why, STATUS_UNREACHABLE, "%s is down for now",
-                    host_name(host));
+            problem(&why, STATUS_UNREACHABLE, "%s is down for now", host->name);
         } else {
             job->state = DOWNLOAD_JOB_WAITS;
             host_queues_push(host, &job->queued, false);
@@ -349,12 +338,13 @@ queue_job(struct download_job *job)
 static void
 leave_host(struct host *host, const struct problem *why)
 {
-    struct queued_job *queued;
+    struct list *node;
 
-    while ((queued = host_first(host))) {
-        struct download_job *job = (struct download_job *)queued;
+    while ((node = list_first(&host->waiting))) {
+        struct download_job *job =
+            list_entry(node, struct download_job, queued.node);
 
-        host_queues_remove(queued);
+        host_queues_remove(&job->queued);
         leave_link(job, why);
         queue_job(job);
     }
@@ -503,9 +493,10 @@ static bool
 report_ended(struct downloads *d)
 {
     bool is_freed = false;
-    struct download_job *job;
+    struct list *node;
 
-    while ((job = d->over)) {
+    while ((node = list_first(&d->over))) {
+        struct download_job *job = list_entry(node, struct download_job, over);
         struct downloads_result result = {
             .id = job->id,
             .why = job->why,
@@ -516,10 +507,9 @@ report_ended(struct downloads *d)
             .n_attempts = job->n_attempts,
         };
 
-        d->over = job->next_over;
-        if (!d->over)
-            d->over_end = &d->over;
-        unlink_job(job);
+        list_remove(&job->node);
+        list_remove(&job->over);
+        d->n_jobs--;
         d->is_freed = &is_freed;
         d->on_done(&result, d->user);
         download_job_free(job);
@@ -541,8 +531,8 @@ on_turn(void *user)
         return;
     while (d->n_running < d->limits.total &&
            (queued = host_queues_take(d->hosts, clock_steady_ms())))
-        start_job((struct download_job *)queued);
-    if (d->over) {
+        start_job(list_entry(queued, struct download_job, queued));
+    if (!list_is_empty(&d->over)) {
         timer_start(d->turn, 0);
         return;
     }
@@ -569,7 +559,7 @@ downloads_is_full_for(const struct downloads *downloads, struct slice loc)
     struct host *host =
         host_name_is_url(loc) ? host_queues_of(downloads->hosts, loc) : NULL;
 
-    return host && host_n_waiting(host) >= DOWNLOADS_ROOM_HOST;
+    return host && host->n_waiting >= DOWNLOADS_ROOM_HOST;
 }
 
 enum status
@@ -585,10 +575,7 @@ downloads_add(struct downloads *downloads, const struct want *want)
         return STATUS_MEMORY;
     job->downloads = downloads;
     job->pause_ms = downloads->limits.pause_ms;
-    job->next = downloads->all;
-    if (job->next)
-        job->next->prev = job;
-    downloads->all = job;
+    list_prepend(&downloads->all, &job->node);
     downloads->n_jobs++;
     queue_job(job);
     return STATUS_OK;
@@ -597,28 +584,24 @@ downloads_add(struct downloads *downloads, const struct want *want)
 bool
 downloads_drop(struct downloads *downloads, uint64_t id)
 {
-    struct download_job *job = downloads->all;
-    struct download_job **over = &downloads->over;
+    struct download_job *job = NULL;
+    struct list *node, *after;
 
-    while (job && job->id != id)
-        job = job->next;
-    if (!job)
+    list_foreach (node, after, &downloads->all) {
+        job = list_entry(node, struct download_job, node);
+        if (job->id == id)
+            break;
+    }
+    if (!job || job->id != id)
         return false;
-    if (job->state == DOWNLOAD_JOB_WAITS) {
-        host_queues_remove(&job->queued);
-    } else if (job->state == DOWNLOAD_JOB_RUNS) {
+    host_queues_remove(&job->queued);
+    if (job->state == DOWNLOAD_JOB_RUNS) {
         downloads->n_running--;
         downloads->n_came += download_came(job->download);
         host_queues_done(downloads->hosts, &job->queued, HOST_QUEUES_NOTHING, 0,
                          clock_steady_ms());
-    } else {
-        while (*over != job)
-            over = &(*over)->next_over;
-        *over = job->next_over;
-        if (!*over)
-            downloads->over_end = over;
     }
-    unlink_job(job);
+    downloads->n_jobs--;
     download_job_free(job);
     timer_start(downloads->turn, 0);
     return true;
@@ -635,8 +618,14 @@ downloads_bytes(const struct downloads *downloads)
 {
     uint64_t sum = downloads->n_came;
 
-    for (const struct download_job *job = downloads->all; job; job = job->next)
+    struct list *node, *after;
+
+    list_foreach (node, after, &downloads->all) {
+        const struct download_job *job =
+            list_entry(node, struct download_job, node);
+
         if (job->download)
             sum += download_came(job->download);
+    }
     return sum;
 }

@@ -9,17 +9,6 @@
 #include "base/array.h"
 #include "client/lib/host_name.h"
 
-struct host {
-    char *name; /* "https://example.org:8443", in lower case */
-    struct queued_job *first, *last;
-    size_t n_waiting;
-    unsigned n_running;
-    unsigned n_places;
-    unsigned n_failures; /* in a row */
-    unsigned pause_ms;   /* the next pause */
-    int64_t until_ms;    /* end of the pause; 0: none */
-};
-
 struct host_queues {
     struct host_queues_limits limits;
     struct host **all;
@@ -111,6 +100,7 @@ host_queues_of(struct host_queues *hosts, struct slice url)
         return NULL;
     }
     host->name = name;
+    list_init(&host->waiting);
     host->n_places = hosts->limits.per_host;
     host->pause_ms = hosts->limits.pause_ms;
     hosts->all[hosts->n++] = host;
@@ -122,32 +112,33 @@ host_queues_push(struct host *host, struct queued_job *job, bool is_first)
 {
     job->host = host;
     job->is_queued = true;
-    job->prev = is_first ? NULL : host->last;
-    job->next = is_first ? host->first : NULL;
-    *(job->prev ? &job->prev->next : &host->first) = job;
-    *(job->next ? &job->next->prev : &host->last) = job;
+    if (is_first)
+        list_prepend(&host->waiting, &job->node);
+    else
+        list_append(&host->waiting, &job->node);
     host->n_waiting++;
 }
 
 void
 host_queues_remove(struct queued_job *job)
 {
-    struct host *host = job->host;
-
     if (!job->is_queued)
         return;
-    *(job->prev ? &job->prev->next : &host->first) = job->next;
-    *(job->next ? &job->next->prev : &host->last) = job->prev;
+    list_remove(&job->node);
     job->is_queued = false;
-    host->n_waiting--;
+    job->host->n_waiting--;
 }
 
 static struct queued_job *
 take_job(struct host *host, int64_t now_ms)
 {
+    struct list *node, *after;
+
     if (host->n_running >= host->n_places || host->until_ms > now_ms)
         return NULL;
-    for (struct queued_job *job = host->first; job; job = job->next) {
+    list_foreach (node, after, &host->waiting) {
+        struct queued_job *job = list_entry(node, struct queued_job, node);
+
         if (job->due_ms > now_ms)
             continue;
         host_queues_remove(job);
@@ -180,10 +171,13 @@ host_queues_wait_ms(const struct host_queues *hosts, int64_t now_ms)
 
     for (size_t i = 0; i < hosts->n; i++) {
         const struct host *host = hosts->all[i];
+        struct list *node, *after;
 
         if (host->n_running >= host->n_places)
             continue; /* a job must end first */
-        for (const struct queued_job *job = host->first; job; job = job->next) {
+        list_foreach (node, after, &host->waiting) {
+            const struct queued_job *job =
+                list_entry(node, struct queued_job, node);
             int64_t due =
                 job->due_ms > host->until_ms ? job->due_ms : host->until_ms;
             int64_t wait = due > now_ms ? due - now_ms : 0;
@@ -247,22 +241,4 @@ host_queues_is_down(const struct host_queues *hosts, const struct host *host,
 {
     return host->n_failures >= hosts->limits.failures &&
            host->until_ms > now_ms;
-}
-
-struct queued_job *
-host_first(const struct host *host)
-{
-    return host->first;
-}
-
-size_t
-host_n_waiting(const struct host *host)
-{
-    return host->n_waiting;
-}
-
-const char *
-host_name(const struct host *host)
-{
-    return host->name;
 }

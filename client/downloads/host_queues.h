@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "proto/slice.h"
 
 struct host_queues_limits {
@@ -35,10 +36,22 @@ struct host_queues_limits {
 
 /* A job that waits for a host; part of a larger struct. */
 struct queued_job {
+    struct list node; /* in its queue */
     struct host *host;
-    struct queued_job *next, *prev; /* in its queue */
-    int64_t due_ms;                 /* waits until then */
+    int64_t due_ms; /* waits until then */
     bool is_queued;
+};
+
+/* To be read alone. */
+struct host {
+    char *name;          /* "https://example.org:8443", in lower case */
+    struct list waiting; /* struct queued_job */
+    size_t n_waiting;
+    unsigned n_running;
+    unsigned n_places;
+    unsigned n_failures; /* in a row */
+    unsigned pause_ms;   /* the next pause */
+    int64_t until_ms;    /* end of the pause; 0: none */
 };
 
 struct host_queues;
@@ -79,11 +92,5 @@ void host_queues_done(struct host_queues *hosts, struct queued_job *job,
 /* True if the host is down and in its pause. */
 bool host_queues_is_down(const struct host_queues *hosts,
                          const struct host *host, int64_t now_ms);
-
-/* The first job in the queue; NULL: none. */
-struct queued_job *host_first(const struct host *host);
-
-size_t host_n_waiting(const struct host *host);
-const char *host_name(const struct host *host);
 
 #endif

@@ -11,71 +11,56 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "client/dumps/resume_note.h"
 #include "client/lib/fetch.h"
+#include "proto/buf.h"
 #include "proto/datetime.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
 
-static enum status
-cannot_read(const char *name, struct problem *why)
-{
-    problem_errno(why, "cannot read", name);
-    return STATUS_IO;
-}
-
-/* Feeds the bytes of `fd`, at most `limit`. */
-static enum status
-read_all(struct digest_check *d, int fd, const char *name, uint64_t limit,
-         struct problem *why)
-{
-    char bytes[65536];
-    enum status rc = STATUS_OK;
-
-    while (limit > 0 && !rc) {
-        size_t want = limit < sizeof(bytes) ? (size_t)limit : sizeof(bytes);
-        ssize_t n = read(fd, bytes, want);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return cannot_read(name, why);
-        if (n == 0)
-            return limit == UINT64_MAX
-                       ? STATUS_OK
-                       : problem(why, STATUS_IO, "%s is too short", name);
-        rc = digest_check_add(d, (struct slice){bytes, (size_t)n}, why);
-        if (limit != UINT64_MAX)
-            limit -= (uint64_t)n;
-    }
-    return rc;
-}
-
 enum status
 digests_file(struct digest_check *digests, int dir_fd, const char *name,
-             uint64_t limit, struct problem *why)
+             digests_go_on_fn *go_on, void *user, struct problem *why)
 {
-    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    enum status rc;
+    enum status rc = digest_check_reset(digests);
+    int fd = openat(dir_fd, name,
+                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    char bytes[65536];
+    ssize_t n = -1;
 
-    if (fd < 0)
-        return cannot_read(name, why);
-    rc = digest_check_reset(digests);
-    if (!rc)
-        rc = read_all(digests, fd, name, limit, why);
-    close(fd);
-    if (!rc && limit == UINT64_MAX)
-        rc = digest_check_end(digests, why);
-    return rc;
+    while (!rc && fd >= 0 && (n = read(fd, bytes, sizeof(bytes)))) {
+        if (n > 0)
+            rc = digest_check_add(digests, (struct slice){bytes, (size_t)n},
+                                  why);
+        else if (errno != EINTR)
+            break;
+        if (!rc && go_on && !go_on(user))
+            rc = STATUS_STOPPED;
+    }
+    if (!rc && n < 0) {
+        problem_errno(why, "cannot read", name);
+        rc = STATUS_IO;
+    }
+    file_close(&fd);
+    return rc ? rc : digest_check_end(digests, why);
 }
 
 #define REDIRECTS 10
+
+/* The first bytes of a ZIP package. */
+#define PACKAGE_BEGINS "PK"
+
+/* A smaller file is not worth a note. */
+#define NOTED_MIN (1024 * 1024)
+
+#define NOTE_MAX      16384
+#define VALIDATOR_MAX 256
 
 /* Bytes of a partial file that one turn of the loop reads. */
 #define STEP_SIZE (1024 * 1024)
@@ -89,12 +74,11 @@ struct download {
     void *user;
 
     struct download_request request; /* without its texts, which follow */
-    struct resume_note
-        wanted; /* url, hash, length, and the answer's validator */
+    char *url;
     char *file;
+    char *hash;
     char *encoding;
-    char *begins;
-    char *kind;
+    char validator[VALIDATOR_MAX]; /* of the answer, for the note; "": none */
 
     struct timer *turn; /* for the steps before the exchange */
     struct fetch *fetch;
@@ -113,6 +97,110 @@ struct download {
     bool keeps_coding; /* the file is what the source encoded */
     struct problem why;
 };
+
+/* The note beside an incomplete file */
+
+static void
+note_name(char name[NAME_MAX + 1], const char *file)
+{
+    snprintf(name, NAME_MAX + 1, "%s.of", file);
+}
+
+/* Stores the validator for If-Range (RFC 9110 section 13.1.5): no weak ETag. */
+static void
+keep_validator(struct download *d, const char *etag, const char *last_modified)
+{
+    const char *best = etag[0] == '"' ? etag : last_modified;
+
+    snprintf(d->validator, VALIDATOR_MAX, "%s",
+             strlen(best) < VALIDATOR_MAX ? best : "");
+}
+
+static void
+compose_note(struct buf *to, const struct download *d)
+{
+    buf_init(to, NOTE_MAX);
+    buf_add_format(to, "%s\n%s\n%s\n", d->url, d->validator, d->hash);
+    if (d->request.length != LENGTH_NONE)
+        buf_add_number(to, d->request.length);
+    BUF_ADD(to, "\n");
+}
+
+static void
+forget_note(int dir_fd, const char *file)
+{
+    char name[NAME_MAX + 1];
+
+    note_name(name, file);
+    unlinkat(dir_fd, name, 0);
+}
+
+/* False: it cannot be written, or no validator is known. */
+static bool
+write_note(const struct download *d)
+{
+    char name[NAME_MAX + 1];
+    struct buf text;
+    bool is_written = false;
+    int fd;
+
+    if (!d->validator[0])
+        return false;
+    note_name(name, d->file);
+    compose_note(&text, d);
+    fd = openat(d->request.dir_fd, name,
+                O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0)
+        is_written = !text.failed && !file_write(fd, buf_slice(&text));
+    file_close(&fd);
+    buf_fini(&text);
+    if (!is_written)
+        forget_note(d->request.dir_fd, d->file);
+    return is_written;
+}
+
+/* True if the file has a note of the same request; takes its validator. */
+static bool
+read_note(struct download *d)
+{
+    char name[NAME_MAX + 1], bytes[NOTE_MAX];
+    struct slice rest, validator;
+    struct buf text;
+    bool is_same;
+    ssize_t n;
+    int fd;
+
+    note_name(name, d->file);
+    fd = openat(d->request.dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, bytes, sizeof(bytes)) : -1;
+    file_close(&fd);
+    if (n <= 0)
+        return false;
+    rest = (struct slice){bytes, (size_t)n};
+    slice_take(&rest, '\n');
+    validator = slice_take(&rest, '\n');
+    if (validator.size == 0 || validator.size >= VALIDATOR_MAX)
+        return false;
+    snprintf(d->validator, VALIDATOR_MAX, "%.*s", SLICE_ARG(validator));
+
+    /* The same request makes the same note. */
+    compose_note(&text, d);
+    is_same = !text.failed &&
+              slice_equal(buf_slice(&text), (struct slice){bytes, (size_t)n});
+    buf_fini(&text);
+    if (!is_same)
+        d->validator[0] = '\0';
+    return is_same;
+}
+
+bool
+download_has_note(int dir_fd, const char *file)
+{
+    char name[NAME_MAX + 1];
+
+    note_name(name, file);
+    return !faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW);
+}
 
 /* Counts `n` more bytes of the file as on the disk. */
 static void
@@ -139,11 +227,10 @@ free_download(struct download *d)
     timer_free(d->turn);
     digest_check_free(d->digests);
     file_close(&d->fd);
-    resume_note_fini(&d->wanted);
+    free(d->url);
     free(d->file);
+    free(d->hash);
     free(d->encoding);
-    free(d->begins);
-    free(d->kind);
     free(d->step);
     free(d);
 }
@@ -181,16 +268,6 @@ fail_other(struct download *d, const char *text)
     d->is_other = true;
     problem(&d->why, STATUS_MALFORMED, "%s", text);
     return false;
-}
-
-static bool
-fail_kind(struct download *d)
-{
-    char text[200];
-
-    snprintf(text, sizeof(text), "it is not %s: it does not begin with \"%s\"",
-             d->kind ? d->kind : "what it should be", d->begins);
-    return fail_other(d, text);
 }
 
 static bool
@@ -237,7 +314,7 @@ finish_file(struct download *d, const char *url)
     if (rc)
         fail_checked(d, rc, &told);
     else if (!d->request.keeps_note)
-        resume_note_forget(d->request.dir_fd, d->file);
+        forget_note(d->request.dir_fd, d->file);
     end_download(d, url);
 }
 
@@ -250,8 +327,8 @@ begin_file(struct download *d)
     d->bytes = d->old = 0;
     count_none(d);
     d->is_kept = false;
-    resume_note_forget(d->request.dir_fd,
-                       d->file); /* before the bytes that it describes */
+    /* Before the bytes that it describes. */
+    forget_note(d->request.dir_fd, d->file);
     if (digest_check_reset(d->digests)) {
         problem_memory(&d->why);
         return false;
@@ -307,15 +384,15 @@ begin_body(struct download *d, const struct fetch_answer *answer)
     }
     /* Ranges are of the coded bytes: the file cannot be continued. */
     if (answer->coding[0] && !d->keeps_coding)
-        resume_note_validate(&d->wanted, "", "");
+        keep_validator(d, "", "");
     else
-        resume_note_validate(&d->wanted, answer->etag, answer->last_modified);
-    if (answer->length != UINT64_MAX && d->wanted.length != LENGTH_NONE &&
-        answer->length != d->wanted.length) {
+        keep_validator(d, answer->etag, answer->last_modified);
+    if (answer->length != UINT64_MAX && d->request.length != LENGTH_NONE &&
+        answer->length != d->request.length) {
         snprintf(text, sizeof(text),
                  "has %llu bytes, the source announced %llu",
                  (unsigned long long)answer->length,
-                 (unsigned long long)d->wanted.length);
+                 (unsigned long long)d->request.length);
         return fail_other(d, text);
     }
     if (d->request.max_bytes && answer->length != UINT64_MAX &&
@@ -325,20 +402,19 @@ begin_body(struct download *d, const struct fetch_answer *answer)
     return d->is_begun;
 }
 
-/* True if `bytes`, at d->bytes, agree with the prefix that the caller expects.
- */
+/* True if `bytes`, at d->bytes, agree with the beginning of a package, if it is
+ * to be one. */
 static bool
 begins_so(const struct download *d, struct slice bytes)
 {
-    size_t size = d->begins ? strlen(d->begins) : 0;
-    size_t n;
+    static const char begins[] = PACKAGE_BEGINS;
 
-    if (d->bytes >= size)
-        return true;
-    n = size - (size_t)d->bytes;
-    if (n > bytes.size)
-        n = bytes.size;
-    return !memcmp(d->begins + d->bytes, bytes.data, n);
+    for (size_t i = 0; d->request.is_package && i < bytes.size &&
+                       d->bytes + i < sizeof(begins) - 1;
+         i++)
+        if (bytes.data[i] != begins[d->bytes + i])
+            return false;
+    return true;
 }
 
 static bool
@@ -351,7 +427,8 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     if (!d->is_begun && !begin_body(d, answer))
         return false;
     if (!begins_so(d, bytes))
-        return fail_kind(d);
+        return fail_other(d, "it is not a ZIP package: it does not begin with "
+                             "\"" PACKAGE_BEGINS "\"");
     rc = digest_check_add(d->digests, bytes, &told);
     if (rc)
         return fail_checked(d, rc, &told);
@@ -365,9 +442,9 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     d->bytes += bytes.size;
     count_bytes(d, bytes.size);
     d->n_came += bytes.size;
-    if (!d->is_kept && d->bytes >= RESUME_NOTE_KEPT_MIN &&
+    if (!d->is_kept && d->bytes >= NOTED_MIN &&
         digest_check_has_any(d->digests))
-        d->is_kept = resume_note_write(&d->wanted, d->request.dir_fd, d->file);
+        d->is_kept = write_note(d);
     return true;
 }
 
@@ -427,18 +504,18 @@ is_coding(const char *text)
 static void
 send_request(struct download *d)
 {
-    char range[48], since[RESUME_NOTE_VALIDATOR_MAX + 16], coding[128];
+    char range[48], since[VALIDATOR_MAX + 16], coding[128];
     const char *headers[6];
     size_t n = 0;
     struct fetch_request request = {
-        .url = d->wanted.url,
+        .url = d->url,
         .headers = headers,
         .redirects = REDIRECTS,
         .silence_s = d->request.silence_s,
         .kind = HOST_PLACE_FILE,
     };
 
-    d->keeps_coding = d->encoding && is_coding(d->encoding) &&
+    d->keeps_coding = d->encoding[0] && is_coding(d->encoding) &&
                       strcasecmp(d->encoding, "identity") != 0;
     request.keeps_coding = d->keeps_coding;
     snprintf(coding, sizeof(coding), "Accept-Encoding: %s",
@@ -447,7 +524,7 @@ send_request(struct download *d)
     if (d->old > 0) {
         snprintf(range, sizeof(range), "Range: bytes=%llu-",
                  (unsigned long long)d->old);
-        snprintf(since, sizeof(since), "If-Range: %s", d->wanted.validator);
+        snprintf(since, sizeof(since), "If-Range: %s", d->validator);
         headers[n++] = range;
         headers[n++] = since;
     }
@@ -459,7 +536,7 @@ send_request(struct download *d)
     d->fetch = fetch_start(d->client, &request, on_body, on_answer, d);
     if (!d->fetch) {
         problem_memory(&d->why);
-        end_download(d, d->wanted.url);
+        end_download(d, d->url);
     }
 }
 
@@ -481,14 +558,14 @@ open_old(struct download *d)
     struct stat st;
 
     if (d->request.is_anew || !digest_check_has_any(d->digests) ||
-        !resume_note_read(&d->wanted, d->request.dir_fd, d->file))
+        !read_note(d))
         return false;
     d->fd = openat(d->request.dir_fd, d->file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (d->fd < 0)
         return false;
     d->step = malloc(STEP_SIZE);
     if (d->step && !fstat(d->fd, &st) && S_ISREG(st.st_mode) &&
-        st.st_size > 0 && (uint64_t)st.st_size <= d->wanted.length) {
+        st.st_size > 0 && (uint64_t)st.st_size <= d->request.length) {
         d->is_kept = true;
         return true;
     }
@@ -504,17 +581,17 @@ on_turn(void *user)
     struct problem told = {.text = ""};
     ssize_t n = 0;
 
-    if (d->fd < 0 && d->request.max_bytes && d->wanted.length != LENGTH_NONE &&
-        d->wanted.length > d->request.max_bytes) {
+    if (d->fd < 0 && d->request.max_bytes && d->request.length != LENGTH_NONE &&
+        d->request.length > d->request.max_bytes) {
         fail_long(d);
-        end_download(d, d->wanted.url);
+        end_download(d, d->url);
         return;
     }
     if (d->fd < 0 && !open_old(d)) {
         if (has_room(d, BLOCK_SIZE) && open_new(d))
             send_request(d);
         else
-            end_download(d, d->wanted.url);
+            end_download(d, d->url);
         return;
     }
     do
@@ -528,25 +605,16 @@ on_turn(void *user)
         return;
     }
     if (n != 0 && !begin_file(d)) {
-        end_download(d, d->wanted.url);
+        end_download(d, d->url);
         return;
     }
     free(d->step);
     d->step = NULL;
     d->old = d->bytes;
-    if (d->old > 0 && d->old == d->wanted.length)
-        finish_file(d, d->wanted.url);
+    if (d->old > 0 && d->old == d->request.length)
+        finish_file(d, d->url);
     else
         send_request(d);
-}
-
-static char *
-copy_text(struct slice text, bool *is_failed)
-{
-    char *to = text.size ? slice_dup(text) : NULL;
-
-    *is_failed |= text.size && !to;
-    return to;
 }
 
 struct download *
@@ -554,7 +622,6 @@ download_start(struct td_client *client, const struct download_request *request,
                download_end_fn *on_end, void *user)
 {
     struct download *d = calloc(1, sizeof(*d));
-    bool is_failed = false;
 
     if (!d)
         return NULL;
@@ -563,15 +630,14 @@ download_start(struct td_client *client, const struct download_request *request,
     d->user = user;
     d->fd = -1;
     d->request = *request;
-    d->file = copy_text(slice_of(request->file), &is_failed);
-    d->encoding = copy_text(request->encoding, &is_failed);
-    d->begins = copy_text(slice_of(request->begins), &is_failed);
-    d->kind = copy_text(slice_of(request->kind), &is_failed);
+    d->url = strdup(request->url);
+    d->file = strdup(request->file);
+    d->hash = slice_dup(request->hash);
+    d->encoding = slice_dup(request->encoding);
     d->digests = digest_check_new(request->hash, request->length);
     d->turn = timer_new(client->loop, on_turn, d);
-    if (is_failed || !d->digests || !d->turn ||
-        !resume_note_init(&d->wanted, request->url, request->hash,
-                          request->length)) {
+    if (!d->url || !d->file || !d->hash || !d->encoding || !d->digests ||
+        !d->turn) {
         free_download(d);
         return NULL;
     }
@@ -598,6 +664,6 @@ download_came(const struct download *download)
 void
 download_forget(int dir_fd, const char *file)
 {
-    resume_note_forget(dir_fd, file);
+    forget_note(dir_fd, file);
     unlinkat(dir_fd, file, 0);
 }

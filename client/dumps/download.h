@@ -11,6 +11,14 @@
  * shows that the file has no hole after a power cut. A server that ignores the
  * range, answers with another one, or has a new version, sends all again.
  *
+ *     NAME       the first bytes of the representation
+ *     NAME.of    https://example.org/a.bin
+ *                "5f3e-17"                     its ETag, else its Last-Modified
+ *                sha-256:9f86d081...           its digest in the entry
+ *                1048576                       its length; empty: unknown
+ *
+ * A note that is torn, or of another request, is ignored: the file begins anew.
+ *
  * The bytes are those of the representation as the server sends it, including
  * the content coding (R-023: `encoding` is that of the resource; hash and
  * length are of the octets that a GET returns). So a download asks for a coding
@@ -44,8 +52,7 @@ struct download_request {
     bool is_of_mirror;     /* its bytes count for room.max_total */
     struct slice hash;     /* normalised; empty: none */
     struct slice encoding; /* of the entry; empty: none */
-    const char *begins;    /* its first bytes must be these; NULL: any */
-    const char *kind;      /* for the failure text: "a ZIP package" */
+    bool is_package;       /* it must begin as a ZIP package does */
     unsigned silence_s;    /* of silence that end it; 0: 120 */
     bool is_anew;          /* from the first byte, past all caches */
     bool keeps_note; /* NAME.of stays until download_forget: after a break a
@@ -83,18 +90,21 @@ void download_free(struct download *download); /* NULL is allowed; not after
 /* Bytes that the network has delivered until now. */
 uint64_t download_came(const struct download *download);
 
+/* True if the file has any note. */
+bool download_has_note(int dir_fd, const char *file);
+
 /* Removes the file and its NAME.of, where they exist. */
 void download_forget(int dir_fd, const char *file);
 
 /* Feeds a file to digests, to check its content */
 
-/* Feeds the file `name` in `dir_fd` from its first byte; does not follow
- * symbolic links. `limit`: feeds only so many bytes and does not call
- * digest_check_end, so that the caller can feed the bytes after them;
- * UINT64_MAX: feeds all and calls digest_check_end. STATUS_IO: the file cannot
- * be read, or is shorter than `limit`. */
+/* Feeds the file `name` in `dir_fd`, and calls digest_check_end; does not
+ * follow symbolic links. `go_on`: called at each piece, unless it is NULL.
+ * STATUS_STOPPED: it returned false; STATUS_IO: the file cannot be read, errno
+ * says why. */
+typedef bool digests_go_on_fn(void *user);
 MUST_CHECK enum status digests_file(struct digest_check *digests, int dir_fd,
-                                    const char *name, uint64_t limit,
-                                    struct problem *why);
+                                    const char *name, digests_go_on_fn *go_on,
+                                    void *user, struct problem *why);
 
 #endif

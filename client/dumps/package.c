@@ -20,6 +20,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "proto/arena.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
@@ -154,8 +155,9 @@ enum member_state {
 };
 
 struct member {
-    struct slice path; /* with a leading slash */
-    struct slice hash; /* from the manifest */
+    struct map_node node; /* by its path, without the slash */
+    struct slice path;    /* with a leading slash */
+    struct slice hash;    /* from the manifest */
     const char *why;
     uint64_t length;  /* from the manifest, or LENGTH_NONE */
     uint32_t ordinal; /* its place among the headers, from 0 */
@@ -170,7 +172,7 @@ struct package {
 
     struct member *members; /* in the order of the archive */
     size_t n_members, capacity;
-    uint32_t *by_path; /* their indexes, sorted */
+    struct map by_path;
     uint32_t manifest; /* its ordinal */
     bool has_manifest;
 
@@ -316,36 +318,37 @@ add_entry(struct package *package, struct archive_entry *entry,
     return STATUS_OK;
 }
 
-static int
-compare_indexes(const void *a, const void *b, void *user)
+/* The member at `path`; NULL: none. */
+static struct member *
+find_member(struct package *package, struct slice path)
 {
-    const struct member *members = user;
+    struct map_node *node;
 
-    return slice_compare(members[*(const uint32_t *)a].path,
-                         members[*(const uint32_t *)b].path);
+    slice_take_char(&path, '/'); /* some manifests have none */
+    node = map_find(&package->by_path, map_hash(&package->by_path, path));
+    for (; node; node = map_same(node)) {
+        struct member *m = map_entry(node, struct member, node);
+
+        if (slice_equal(path,
+                        (struct slice){m->path.data + 1, m->path.size - 1}))
+            return m;
+    }
+    return NULL;
 }
 
-/* Sorts rather than hashes: a stranger chooses the names, and could make
- * hashing slow. */
+/* No member comes after it: they stay where they are. */
 static enum status
-sort_members(struct package *package, struct problem *why)
+index_members(struct package *package, struct problem *why)
 {
-    size_t n = package->n_members;
-    uint32_t *index = calloc(n + 1, sizeof(*index));
+    for (size_t i = 0; i < package->n_members; i++) {
+        struct member *m = &package->members[i];
+        struct slice name = {m->path.data + 1, m->path.size - 1};
 
-    if (!index)
-        return problem_memory(why);
-    package->by_path = index;
-    for (size_t i = 0; i < n; i++)
-        index[i] = (uint32_t)i;
-    qsort_r(index, n, sizeof(*index), compare_indexes, package->members);
-    for (size_t i = 1; i < n; i++) {
-        struct slice path = package->members[index[i]].path;
-
-        if (slice_equal(package->members[index[i - 1]].path, path))
+        if (find_member(package, m->path))
             return problem(why, STATUS_MALFORMED,
                            "the package has two members \"%s\"",
-                           problem_quote(path).text);
+                           problem_quote(m->path).text);
+        map_add(&package->by_path, &m->node, map_hash(&package->by_path, name));
     }
     return STATUS_OK;
 }
@@ -373,7 +376,7 @@ list_members(struct package *package, struct problem *why)
     if (!rc && !package->has_manifest)
         rc = problem(why, STATUS_MALFORMED,
                      "the package has no member " MANIFEST);
-    return rc ? rc : sort_members(package, why);
+    return rc ? rc : index_members(package, why);
 }
 
 enum status
@@ -430,7 +433,7 @@ package_close(struct package *package)
     digest_check_free(package->digests);
     arena_fini(&package->texts);
     free(package->members);
-    free(package->by_path);
+    map_fini(&package->by_path);
     free(package->piece);
     free(package->name);
     if (package->locale)
@@ -476,30 +479,6 @@ package_manifest(struct package *package, struct slice *piece,
         zip_close(&package->reading);
     leave_locale(before);
     return rc;
-}
-
-/* The member at `path`; NULL: none. */
-static struct member *
-find_member(struct package *package, struct slice path)
-{
-    size_t low = 0, high = package->n_members;
-
-    if (slice_starts(path, "/")) /* some manifests have none */
-        slice_skip(&path, 1);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        struct member *m = &package->members[package->by_path[middle]];
-        struct slice name = {m->path.data + 1, m->path.size - 1};
-        int order = path.size ? slice_compare(path, name) : -1;
-
-        if (order == 0)
-            return m;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
 }
 
 enum status

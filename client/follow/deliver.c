@@ -30,11 +30,6 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 
-/* Bounds of three heartbeats, in milliseconds; a broker's heartbeats are at
- * most an hour apart. */
-#define IDLE_LEAST 1000
-#define IDLE_MOST  (3 * 3600000)
-
 /* True if everything up to the start's head was handed over. Where the source
  * did not state its head, a heartbeat shows it; except the first one of a
  * connection, which is at the connection's beginning, not at the head. */
@@ -43,7 +38,7 @@ is_caught_up(const struct td_follower *f, const struct td_message *message)
 {
     const struct position *at = &f->place.order.at;
 
-    if (!f->options.until_caught_up || message->kind != TD_CHANGES ||
+    if (!f->how.until_caught_up || message->kind != TD_CHANGES ||
         !f->place.order.is_placed)
         return false;
     if (f->place.has_goal && !strcmp(at->epoch, f->place.goal.epoch))
@@ -93,7 +88,6 @@ is_patient(struct td_follower *f, const struct td_message *message)
 bool
 deliver(struct td_follower *f, struct td_message *message)
 {
-    bool is_gone = false;
     bool is_new = is_news(f, message);
     int rc;
 
@@ -107,9 +101,9 @@ deliver(struct td_follower *f, struct td_message *message)
         f->rebase.is_rebased = false;
     }
 
-    f->is_gone = &is_gone;
-    rc = f->on_message(message, f->user);
-    if (!follower_is_here(f, is_gone))
+    f->is_calling = true;
+    rc = f->on_message(message, f->message_user);
+    if (!follower_is_here(f))
         return false;
     if (rc)
         return follower_fail(f, STATUS_STOPPED, "%s", "");
@@ -126,60 +120,49 @@ deliver(struct td_follower *f, struct td_message *message)
     return true;
 }
 
+bool
+deliver_here(struct td_follower *f, struct td_message *message)
+{
+    char position[TD_POSITION_SIZE];
+    struct source_position place;
+
+    follower_place(f, &place);
+    source_position_write(position, &place);
+    message->position = position;
+    if (message->kind == TD_CHANGES)
+        message->last = f->place.order.at.seq;
+    return deliver(f, message);
+}
+
 /* Hands over the changes of f->delivery.message from `first` on. */
 static bool
 deliver_new(struct td_follower *f, size_t first)
 {
     struct broker_message *in = &f->delivery.message;
-    const struct coverage *covers = &in->coverage;
-    char position[POSITION_MAX];
     char digest[DIGEST_TEXT_SIZE + 1] = "";
     struct td_message m = {
         .kind = TD_CHANGES,
         .after = f->place.order.at.seq,
-        .last = covers->last,
-        .position = position,
         .n_changes = in->n_changes - first,
         .changes = in->n_changes > first ? in->changes + first : NULL,
     };
 
-    position_write(position, covers->epoch, covers->last);
-    if (covers->has_digest) {
-        digest_write(digest, &covers->digest);
+    if (in->coverage.has_digest) {
+        digest_write(digest, &in->coverage.digest);
         m.digest = digest;
     }
     broker_message_terminate(in, first);
     message_sequence_advance(&f->place.order, in);
     f->place.has_moment = false;
-    return deliver(f, &m);
+    return deliver_here(f, &m);
 }
 
 bool
 deliver_heartbeat(struct td_follower *f)
 {
-    const struct position *at = &f->place.order.at;
-    char position[POSITION_MAX];
-    struct td_message m = {.kind = TD_CHANGES,
-                           .after = at->seq,
-                           .last = at->seq,
-                           .position = position};
+    struct td_message m = {.kind = TD_CHANGES, .after = f->place.order.at.seq};
 
-    if (!f->place.order.is_placed || !at->epoch[0])
-        return true;
-    position_write(position, at->epoch, at->seq);
-    return deliver(f, &m);
-}
-
-static void
-heed_heartbeat(struct td_follower *f, int64_t heartbeat_us)
-{
-    int64_t ms = heartbeat_us / 1000 * 3;
-
-    if (heartbeat_us <= 0 || f->options.idle_ms)
-        return;
-    if (ms < IDLE_LEAST)
-        ms = IDLE_LEAST;
-    f->connection.idle_ms = ms > IDLE_MOST ? IDLE_MOST : (unsigned)ms;
+    return deliver_here(f, &m);
 }
 
 /* Keeps the message until the entries before it have been handed over. */
@@ -189,7 +172,7 @@ keep_message(struct td_follower *f, const char *bytes, size_t size)
     buf_clear(&f->gap.kept);
     buf_add(&f->gap.kept, bytes, size);
     if (f->gap.kept.failed)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     return follower_fill(f, f->delivery.message.coverage.after);
 }
 
@@ -209,11 +192,12 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     struct problem why = {.text = ""};
     enum status rc = broker_message_read(&f->delivery.message,
                                          (struct slice){bytes, size}, &why);
+    int64_t heartbeat_us = f->delivery.message.coverage.heartbeat_us;
     enum verdict verdict;
     size_t first;
 
     if (rc == STATUS_MEMORY)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     if (rc)
         return follower_fail(f, rc,
                              "the broker sent something that is no message: %s",
@@ -221,7 +205,8 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     f->connection.was_heard = true;
     f->connection.n_mute = 0;
     transport_choice_fit(&f->connection.choice, f->connection.transport);
-    heed_heartbeat(f, f->delivery.message.coverage.heartbeat_us);
+    if (heartbeat_us > 0 && !f->how.idle_ms)
+        f->connection.idle_ms = live_idle_ms((uint64_t)heartbeat_us / 1000);
     verdict = message_sequence_judge(&f->place.order, &f->delivery.message,
                                      &first, &why);
     switch (verdict) {
@@ -260,69 +245,57 @@ deliver_page(struct td_follower *f, bool *is_stuck)
 /* Entries of Change Lists */
 
 bool
-deliver_batch(struct td_follower *f)
+deliver_collected(struct td_follower *f, struct td_message *message)
 {
-    const struct source_position *after = &f->delivery.batch_after;
-    char position[TD_POSITION_SIZE];
-    struct td_message m = {
-        .kind = TD_CHANGES,
-        .position = position,
-        .n_changes = changes_count(&f->delivery.batch.changes),
-        .changes = changes_seal(&f->delivery.batch.changes),
-    };
+    struct changes *changes = &f->delivery.batch.changes;
     bool goes_on;
 
-    if (!f->delivery.has_batch)
-        return true;
-    if (!after->is_time) {
-        m.after = f->delivery.batch_begin;
-        m.last = after->at.seq;
-    }
-    source_position_write(position, after);
-    follower_set_place(f, after);
+    message->n_changes = changes_count(changes);
+    message->changes = message->n_changes ? changes_seal(changes) : NULL;
     f->delivery.has_batch = false;
-    goes_on = deliver(f, &m);
+    goes_on = message->kind == TD_CHANGES ? deliver_here(f, message)
+                                          : deliver(f, message);
     if (goes_on)
         change_batch_clear(&f->delivery.batch);
     return goes_on;
 }
 
 bool
+deliver_batch(struct td_follower *f)
+{
+    const struct source_position *after = &f->delivery.batch_after;
+    struct td_message m = {.kind = TD_CHANGES};
+
+    if (!f->delivery.has_batch)
+        return true;
+    if (!after->is_time)
+        m.after = f->delivery.batch_begin;
+    follower_set_place(f, after);
+    return deliver_collected(f, &m);
+}
+
+bool
 deliver_proven(struct td_follower *f, const struct position *upto,
                const struct digest *digest)
 {
-    struct changes *changes = &f->delivery.batch.changes;
     struct message_sequence *order = &f->place.order;
-    char position[POSITION_MAX];
     char text[DIGEST_TEXT_SIZE + 1] = "";
     struct td_message m = {
-        .kind = TD_CHANGES,
-        .after = order->at.seq,
-        .last = upto->seq,
-        .position = position,
-        .digest = text,
-        .n_changes = changes_count(changes),
-        .changes = changes_count(changes) ? changes_seal(changes) : NULL,
-    };
-    bool goes_on;
+        .kind = TD_CHANGES, .after = order->at.seq, .digest = text};
 
-    position_write(position, upto->epoch, upto->seq);
     digest_write(text, digest);
     message_sequence_set(order, upto);
     order->has_digest = true;
     order->digest = *digest;
     f->place.has_moment = false;
-    goes_on = deliver(f, &m);
-    if (goes_on)
-        change_batch_clear(&f->delivery.batch);
-    return goes_on;
+    return deliver_collected(f, &m);
 }
 
 enum status
-deliver_add(struct td_follower *f, const struct document_entry *entry,
-            const struct source_position *after, const char *file)
+deliver_collect(struct td_follower *f, const struct filter *filter,
+                const struct document_entry *entry, bool is_change,
+                const char *file)
 {
-    struct follower_delivery *d = &f->delivery;
     enum status rc = STATUS_MEMORY;
     struct buf path;
 
@@ -330,9 +303,19 @@ deliver_add(struct td_follower *f, const struct document_entry *entry,
     if (file)
         buf_add_format(&path, "%s/%s%c", f->options.scratch, file, '\0');
     if (!path.failed)
-        rc = change_batch_add(&d->batch, &f->options.filter, entry, true,
+        rc = change_batch_add(&f->delivery.batch, filter, entry, is_change,
                               file ? path.data : NULL);
     buf_fini(&path);
+    return rc;
+}
+
+enum status
+deliver_add(struct td_follower *f, const struct document_entry *entry,
+            const struct source_position *after, const char *file)
+{
+    struct follower_delivery *d = &f->delivery;
+    enum status rc = deliver_collect(f, &f->options.filter, entry, true, file);
+
     if (rc)
         return rc;
     if (!d->has_batch)
@@ -359,7 +342,7 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
                              "fill",
                              (unsigned long long)after->at.seq);
     if (deliver_add(f, entry, after, file))
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     /* A file is the caller's only until we return. */
     return file || change_batch_is_full(&d->batch) ? deliver_batch(f) : true;
 }
@@ -400,7 +383,7 @@ push_message(struct td_follower *f, const char *bytes, size_t size)
 
     /* Notifications are XML and unfiltered. */
     if (!f->pusher.is_waiting || f->is_paused || !f->place.order.is_placed ||
-        f->place.order.is_filtered || f->options.form != TD_XML ||
+        f->place.order.is_filtered || f->how.form != TD_XML ||
         size > LIVE_MESSAGE_MAX) {
         push_nudge(f);
         return;

@@ -14,7 +14,6 @@
 
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
-#include "client/lib/json_fields.h"
 #include "proto/http/sse.h"
 
 /* The body of an answer that is no stream. */
@@ -31,35 +30,9 @@ struct eventsource {
     struct fetch *fetch; /* NULL: it has ended */
     struct sse sse;
     bool is_stream;
-    struct buf refusal; /* the body, if it is no stream */
-    struct buf held;    /* bytes not read because of the pause */
+    struct buf held; /* bytes not read because of the pause; the body, if it is
+                        no stream */
 };
-
-/* The last events, and their close codes on a WebSocket. */
-static const struct farewell {
-    const char *name;
-    unsigned code;
-} farewells[] = {
-    {"farewell", 1001}, {"failed", 1011}, {"denied", 4401},
-    {"removed", 4404},  {"gone", 4410},
-};
-
-static void
-take_farewell(struct live *live, const struct sse_event *event)
-{
-    char detail[800] = "";
-    struct json_fields_member member = {
-        .name = "detail", .text = detail, .size = sizeof(detail)};
-
-    for (size_t i = 0; i < sizeof(farewells) / sizeof(farewells[0]); i++) {
-        if (!slice_is(event->name, farewells[i].name))
-            continue;
-        if (json_fields_read((struct slice){event->data, event->size}, &member,
-                             1))
-            detail[0] = '\0';
-        live_finish_closed(live, farewells[i].code, detail);
-    }
-}
 
 static bool
 is_message(const struct live *live, struct slice name)
@@ -81,7 +54,8 @@ read_events(struct eventsource *e, struct slice *bytes)
     while (!live->is_ending && !live->is_paused &&
            !(rc = sse_read(&e->sse, bytes, &event, &why))) {
         if (!is_message(live, event.name))
-            take_farewell(live, &event);
+            live_finish_named(live, event.name,
+                              (struct slice){event.data, event.size});
         else if (!live_message(live, event.data, event.size))
             return false;
     }
@@ -137,12 +111,13 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         return true;
     if (!is_stream(answer)) {
         /* A body that is too long is dropped; the status remains. */
-        buf_add_slice(&e->refusal, bytes);
-        return !e->refusal.failed;
+        buf_add_slice(&e->held, bytes);
+        return !e->held.failed;
     }
     if (!e->is_stream)
         live_heard(e->live); /* the stream has begun */
     e->is_stream = true;
+    e->held.max = HELD_MAX;
     n_data = sse_data_size(&e->sse);
     if (!read_events(e, &bytes))
         return true;
@@ -170,9 +145,9 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
     } else {
         if (why->rc)
             refusal.status = why->http_status;
-        if (e->refusal.failed)
-            buf_clear(&e->refusal);
-        refusal.body = e->refusal;
+        if (e->held.failed)
+            buf_clear(&e->held);
+        refusal.body = e->held;
         live_finish_refused(e->live, &refusal);
     }
 }
@@ -193,8 +168,7 @@ start_eventsource(struct live *live)
 
     e->live = live;
     sse_init(&e->sse, LIVE_MESSAGE_MAX);
-    buf_init(&e->refusal, REFUSAL_MAX);
-    buf_init(&e->held, HELD_MAX);
+    buf_init(&e->held, REFUSAL_MAX);
     if (live->form == TD_XML) {
         live_finish(live, LIVE_UNFIT, "events carry JSON alone");
         return true;
@@ -211,7 +185,6 @@ stop_eventsource(struct live *live)
 
     fetch_free(e->fetch);
     sse_fini(&e->sse);
-    buf_fini(&e->refusal);
     buf_fini(&e->held);
 }
 

@@ -113,64 +113,47 @@ read_filters(struct follow_options *parsed, const struct td_filter *filters,
 }
 
 static enum status
-read_rest(struct follow_options *parsed,
-          const struct td_follow_options *options, struct problem *why)
+read_rest(struct follow_options *parsed, struct td_follow_options *how,
+          struct problem *why)
 {
-    if (options->transports & ~(unsigned)ALL_TRANSPORTS ||
-        (unsigned)options->baseline > TD_BASELINE_FIRST ||
-        (unsigned)options->form > TD_XML)
+    if (how->transports & ~(unsigned)ALL_TRANSPORTS ||
+        (unsigned)how->baseline > TD_BASELINE_FIRST ||
+        (unsigned)how->form > TD_XML)
         return problem(why, STATUS_INVALID,
                        "no such transport, form or use of baselines");
-    parsed->form = options->form;
-    parsed->idle_ms = options->idle_ms;
-    parsed->silence_s = options->idle_ms / 1000 + (options->idle_ms % 1000 > 0);
-    parsed->poll_ms = options->poll_ms ? options->poll_ms : POLL_DEFAULT;
-    parsed->transports =
-        options->transports ? options->transports : ALL_TRANSPORTS;
-    parsed->baseline = options->baseline;
-    parsed->until_caught_up = options->until_caught_up != 0;
-    parsed->patience_ms =
-        options->patience_ms ? options->patience_ms : PATIENCE_DEFAULT;
-    parsed->max_delete_percent = options->max_delete_percent
-                                     ? options->max_delete_percent
-                                     : LISTING_PERCENT_DEFAULT;
-    parsed->accept_deletions = options->accept_deletions;
-    parsed->as_far_back = options->as_far_back != 0;
-    parsed->compare_ms = options->compare_ms;
-    parsed->on_trouble = options->on_trouble;
-    parsed->on_doubt = options->on_doubt;
-    parsed->on_progress = options->on_progress;
-    parsed->on_held = options->on_held;
-    parsed->on_report = options->on_report;
-    parsed->on_end = options->on_end;
-    parsed->scratch = options->scratch ? strdup(options->scratch) : NULL;
-    parsed->listing = options->listing ? strdup(options->listing) : NULL;
-    if ((options->scratch && !parsed->scratch) ||
-        (options->listing && !parsed->listing))
+    if (!how->poll_ms)
+        how->poll_ms = POLL_DEFAULT;
+    if (!how->transports)
+        how->transports = ALL_TRANSPORTS;
+    if (!how->patience_ms)
+        how->patience_ms = PATIENCE_DEFAULT;
+    if (!how->max_delete_percent)
+        how->max_delete_percent = LISTING_PERCENT_DEFAULT;
+    parsed->silence_s = how->idle_ms / 1000 + (how->idle_ms % 1000 > 0);
+    parsed->scratch = how->scratch ? strdup(how->scratch) : NULL;
+    parsed->listing = how->listing ? strdup(how->listing) : NULL;
+    if ((how->scratch && !parsed->scratch) ||
+        (how->listing && !parsed->listing))
         return problem_memory(why);
     return STATUS_OK;
 }
 
 enum status
 follow_options_read(struct follow_options *parsed, const char *url,
-                    const struct td_follow_options *options,
-                    struct problem *why)
+                    struct td_follow_options *how, struct problem *why)
 {
-    static const struct td_follow_options defaults = {.after = NULL};
     enum status rc;
 
-    if (!options)
-        options = &defaults;
     *parsed = (struct follow_options){.has_place = false};
     rc = read_url(parsed, url, why);
     if (!rc)
-        rc = read_after(parsed, options->after, why);
+        rc = read_after(parsed, how->after, why);
     if (!rc)
-        rc = read_since(parsed, options->since, why);
+        rc = read_since(parsed, how->since, why);
     if (!rc)
-        rc = read_filters(parsed, options->filters, options->n_filters, why);
+        rc = read_filters(parsed, how->filters, how->n_filters, why);
     if (!rc)
-        rc = read_rest(parsed, options, why);
+        rc = read_rest(parsed, how, why);
     return rc;
 }
 

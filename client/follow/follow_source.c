@@ -62,47 +62,6 @@ on_message(const struct td_message *message, void *user)
 }
 
 static void
-on_trouble(const char *why, unsigned pause_ms, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    if (s->options->follow.on_trouble)
-        s->options->follow.on_trouble(why, pause_ms, s->user);
-}
-
-static void
-on_report(const struct td_report *report, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    s->options->follow.on_report(report, s->user);
-}
-
-static void
-on_progress(uint64_t n_resources, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    s->options->follow.on_progress(n_resources, s->user);
-}
-
-static void
-on_doubt(const char *why, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    s->options->follow.on_doubt(why, s->user);
-}
-
-static void
-on_held(uint64_t n, uint64_t n_of, void *user)
-{
-    const struct source *s = ((struct followed *)user)->source;
-
-    s->options->follow.on_held(n, n_of, s->user);
-}
-
-static void
 on_set_end(const struct problem *why, void *user)
 {
     struct followed *set = user;
@@ -151,7 +110,8 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
     const struct follower_plan plan = {.url = set->set_url,
                                        .options = &how,
                                        .on_message = on_message,
-                                       .user = set,
+                                       .user = s->user,
+                                       .message_user = set,
                                        .on_end = on_set_end,
                                        .end_user = set,
                                        .shared = is_one ? NULL : s->shared,
@@ -165,11 +125,6 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
         how.since = NULL;
     how.listing = set->start.listing[0] ? set->start.listing : NULL;
     how.until_caught_up = is_visit;
-    how.on_trouble = on_trouble;
-    how.on_progress = how.on_progress ? on_progress : NULL;
-    how.on_doubt = how.on_doubt ? on_doubt : NULL;
-    how.on_held = how.on_held ? on_held : NULL;
-    how.on_report = how.on_report ? on_report : NULL;
     if (follower_new(s->client, &plan, &set->follower, why))
         return false;
     survey_swap(set->follower, &set->listing);
@@ -307,22 +262,22 @@ td_follow_source(struct td_client *client, const char *url,
                        .options = options ? options : &none,
                        .on_message = on_each,
                        .user = user};
-    const struct td_follow_options *how = &s.options->follow;
+    struct td_follow_options how = s.options->follow;
     const struct source_sets_plan plan = {
         .url = url ? url : "",
-        .is_once = how->until_caught_up,
-        .poll_ms = how->poll_ms,
-        .patience_ms = how->patience_ms ? how->patience_ms : PATIENCE_DEFAULT,
+        .is_once = how.until_caught_up,
+        .poll_ms = how.poll_ms,
+        .patience_ms = how.patience_ms ? how.patience_ms : PATIENCE_DEFAULT,
     };
-    struct follow_options parsed = {.poll_ms = 0};
+    struct follow_options parsed;
     enum status rc;
 
     client_begin(client);
     problem_clear(&s.why);
-    rc = follow_options_read(&parsed, url, how,
+    rc = follow_options_read(&parsed, url, &how,
                              &s.why); /* before anything is sent */
     if (!rc && !client_add_source(client, url)) {
-        s.shared = shared_stream_new(client, &parsed, &shared, &s);
+        s.shared = shared_stream_new(client, &how, parsed.filters, &shared, &s);
         if (s.shared)
             s.tour = source_sets_start(client, &plan, &events, &s);
     }

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "client/lib/pause.h"
-#include "client/lib/tokens.h"
 
 /* A broker that ends loses all its clients at once: they return spread over so
  * many milliseconds. */
@@ -151,8 +150,8 @@ follower_may_compare(const struct td_follower *f)
         return false;
     /* Lists of Tidings are proven: the interval is for others. */
     if (!c->is_wanted)
-        return f->options.compare_ms && place.is_time &&
-               now_ms - c->interval_ms >= (int64_t)f->options.compare_ms;
+        return f->how.compare_ms && place.is_time &&
+               now_ms - c->interval_ms >= (int64_t)f->how.compare_ms;
     return !c->has_compared || now_ms - c->compared_ms >= REBASE_LEAST_MS;
 }
 
@@ -182,7 +181,7 @@ follower_wait(struct td_follower *f)
     if (follower_may_compare(f))
         return follower_rest(f, 0);
     f->pusher.is_nudged = false;
-    follower_rest(f, is_nudged ? 0 : f->options.poll_ms);
+    follower_rest(f, is_nudged ? 0 : f->how.poll_ms);
     f->pusher.is_waiting = !is_nudged;
     return false;
 }
@@ -201,42 +200,38 @@ push_nudge(struct td_follower *f)
 bool
 follower_report(struct td_follower *f, const char *why, unsigned ms)
 {
-    bool is_gone = false;
-
-    if (!f->options.on_trouble)
+    if (!f->how.on_trouble)
         return true;
-    f->is_gone = &is_gone;
-    f->options.on_trouble(why, ms, f->user);
-    return follower_is_here(f, is_gone);
+    f->is_calling = true;
+    f->how.on_trouble(why, ms, f->user);
+    return follower_is_here(f);
 }
 
 bool
 follower_doubt(struct td_follower *f, const char *why)
 {
     struct follower_comparison *c = &f->comparison;
-    bool is_gone = false;
 
-    if (f->options.compare_ms) {
+    if (f->how.compare_ms) {
         c->is_wanted = true;
         snprintf(c->reason, sizeof(c->reason), "%s", why);
     }
-    if (!f->options.on_doubt)
+    if (!f->how.on_doubt)
         return true;
-    f->is_gone = &is_gone;
-    f->options.on_doubt(why, f->user);
-    return follower_is_here(f, is_gone);
+    f->is_calling = true;
+    f->how.on_doubt(why, f->user);
+    return follower_is_here(f);
 }
 
 bool
 follower_tell_report(struct td_follower *f)
 {
     const struct list_report report = f->report;
-    bool is_gone = false;
 
     f->report = (struct list_report){.n = {0}};
-    f->is_gone = &is_gone;
-    client_report(&report, f->options.on_report, f->user);
-    return follower_is_here(f, is_gone);
+    f->is_calling = true;
+    client_report(&report, f->how.on_report, f->user);
+    return follower_is_here(f);
 }
 
 bool
@@ -254,8 +249,8 @@ follower_is_patient(struct td_follower *f, const struct problem *why,
     int64_t since_ms = clock_steady_ms() - f->attempts.new_ms;
     struct problem told = *why; /* a copy: the exchange may be freed */
 
-    if (!f->options.until_caught_up ||
-        pause_within(f->options.patience_ms, since_ms, told.retry_after_s, ms))
+    if (!f->how.until_caught_up ||
+        pause_within(f->how.patience_ms, since_ms, told.retry_after_s, ms))
         return true;
     if (told.retry_after_s)
         problem(&told, STATUS_UNREACHABLE,
@@ -316,6 +311,16 @@ follower_set_place(struct td_follower *f, const struct source_position *place)
 }
 
 bool
+follower_begin_far_back(struct td_follower *f)
+{
+    const struct source_position beginning = {.is_time = true,
+                                              .time_us = DATETIME_NONE};
+
+    follower_set_place(f, &beginning);
+    return follower_rest(f, 0);
+}
+
+bool
 follower_has_only_list(const struct td_follower *f)
 {
     const struct offered *o = &f->offered;
@@ -338,8 +343,6 @@ follower_fill(struct td_follower *f, uint64_t upto)
 static bool
 cross_hole(struct td_follower *f, const struct problem *why)
 {
-    const struct source_position beginning = {.is_time = true,
-                                              .time_us = DATETIME_NONE};
     char time[DATETIME_SIZE + 1];
 
     time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
@@ -348,8 +351,7 @@ cross_hole(struct td_follower *f, const struct problem *why)
             "not known",
             why->text, time);
     f->comparison.unknown_us = f->lists.begins_us;
-    follower_set_place(f, &beginning);
-    return follower_rest(f, 0);
+    return follower_begin_far_back(f);
 }
 
 /* The list has no time, and the history does not reach back to its newest
@@ -392,7 +394,7 @@ follower_gone(struct td_follower *f, const struct problem *why)
 {
     struct follower_rebase *r = &f->rebase;
 
-    if (f->options.baseline == TD_NO_BASELINE)
+    if (f->how.baseline == TD_NO_BASELINE)
         return follower_end(f, why);
     if (r->is_rebased && r->has_guess) {
         (void)refuse_baseline(r);
@@ -449,19 +451,19 @@ follower_free(struct td_follower *f)
     drop_live(f);
     drop_exchanges(f);
     timer_free(f->timer);
-    if (f->is_gone)
-        *f->is_gone = true;
-    else
+    f->is_gone = true;
+    if (!f->is_calling)
         release_follower(f);
 }
 
 bool
-follower_is_here(struct td_follower *f, bool is_gone)
+follower_is_here(struct td_follower *f)
 {
+    bool is_gone = f->is_gone;
+
+    f->is_calling = false;
     if (is_gone)
         release_follower(f);
-    else
-        f->is_gone = NULL;
     return !is_gone;
 }
 
@@ -472,7 +474,7 @@ awaits_token(const struct td_follower *f, const struct problem *why)
 {
     return why->rc == STATUS_REFUSED && why->http_status == 401 &&
            f->connection.was_heard &&
-           tokens_may_change(f->client->tokens, f->options.url);
+           servers_may_change_token(&f->client->servers, f->options.url);
 }
 
 bool
@@ -489,8 +491,8 @@ follower_end(struct td_follower *f, const struct problem *why)
     close_pusher(f);
     if (f->on_end)
         f->on_end(&told, f->end_user);
-    else if (f->options.on_end)
-        f->options.on_end(td_status_of(told.rc), told.text, f->user);
+    else if (f->how.on_end)
+        f->how.on_end(td_status_of(told.rc), told.text, f->user);
     return false;
 }
 
@@ -504,4 +506,10 @@ follower_fail(struct td_follower *f, enum status rc, const char *format, ...)
     problem_vset(&why, rc, format, args);
     va_end(args);
     return follower_end(f, &why);
+}
+
+bool
+follower_starve(struct td_follower *f)
+{
+    return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
 }

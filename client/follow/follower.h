@@ -211,17 +211,19 @@ struct td_follower {
     struct td_client *client;
     struct running running;
     const struct phase *const *phases; /* by states */
+    struct td_follow_options how; /* checked; its pointers were the caller's */
     struct follow_options options;
     td_message_fn *on_message;
-    void *user;
+    void *message_user; /* of on_message */
+    void *user;         /* of the options' functions */
     follower_end_fn *on_end;
     void *end_user;
 
     enum follower_state state;
-    bool is_paused; /* by the caller */
-    bool is_due;    /* the timer expired in a pause: do its work then */
-    bool *is_gone;  /* set by td_follower_close from a callback; NULL: no
-                       callback runs */
+    bool is_paused;  /* by the caller */
+    bool is_due;     /* the timer expired in a pause: do its work then */
+    bool is_calling; /* a callback runs ... */
+    bool is_gone;    /* ... and has closed the follower */
     struct timer *timer;
 
     /* The objects at work: of the last three one at a time. */
@@ -256,6 +258,7 @@ struct follower_plan {
     const struct td_follow_options *options; /* NULL: all zero */
     td_message_fn *on_message;
     void *user;
+    void *message_user;      /* of on_message; NULL: `user` */
     follower_end_fn *on_end; /* NULL: the options' on_end */
     void *end_user;
     struct shared_stream *shared; /* which it may join, as `number`; or NULL */
@@ -325,11 +328,22 @@ bool deliver_bytes(struct td_follower *f, char *bytes, size_t size);
  * nothing new, so that it cannot fill the gap. */
 bool deliver_page(struct td_follower *f, bool *is_stuck);
 
-/* Hands over a heartbeat at the follower's place, if it is known by its seq. */
-bool deliver_heartbeat(struct td_follower *f);
-
 /* Hands over `message`. The caller sets its kind, coverage and changes. */
 bool deliver(struct td_follower *f, struct td_message *message);
+
+/* The same at the follower's place, which becomes the message's position, and
+ * the last entry of its coverage. */
+bool deliver_here(struct td_follower *f, struct td_message *message);
+bool deliver_heartbeat(struct td_follower *f);
+
+/* Adds an entry to delivery.batch if it passes `filter`. `file`: its path in
+ * the scratch directory, or NULL. STATUS_MEMORY */
+enum status deliver_collect(struct td_follower *f, const struct filter *filter,
+                            const struct document_entry *entry, bool is_change,
+                            const char *file);
+
+/* Hands over delivery.batch: changes at the follower's place. */
+bool deliver_collected(struct td_follower *f, struct td_message *message);
 
 /* Adds an entry to the batch, which then covers the entries up to `after`.
  * STATUS_MEMORY */
@@ -360,9 +374,9 @@ void push_message(struct td_follower *f, const char *bytes, size_t size);
  * callbacks runs, the memory of the message is freed when that returns. */
 void follower_free(struct td_follower *f);
 
-/* To be called after a callback that could set f->is_gone. If the callback has
- * closed the follower, frees its memory and returns false. */
-bool follower_is_here(struct td_follower *f, bool is_gone);
+/* To be called after a callback, before which is_calling was set. If the
+ * callback has closed the follower, frees its memory and returns false. */
+bool follower_is_here(struct td_follower *f);
 
 void follower_enter(struct td_follower *f, enum follower_state state);
 
@@ -395,6 +409,8 @@ bool follower_gone(struct td_follower *f, const struct problem *why);
 bool follower_end(struct td_follower *f, const struct problem *why);
 bool follower_fail(struct td_follower *f, enum status rc, const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
+
+bool follower_starve(struct td_follower *f); /* no memory is left */
 
 /* Calls on_doubt, and wants a comparison. False: the follower is gone. */
 bool follower_doubt(struct td_follower *f, const char *why);
@@ -434,6 +450,9 @@ void follower_hold(struct td_follower *f);
 bool follower_place(const struct td_follower *f, struct source_position *place);
 void follower_set_place(struct td_follower *f,
                         const struct source_position *place);
+
+/* Goes on with the oldest change that the source still has; false. */
+bool follower_begin_far_back(struct td_follower *f);
 
 /* True if the source has a list of its resources, and nothing of its history.
  */

@@ -8,9 +8,6 @@
 #include "client/follow/follower.h"
 #include "client/lib/pause.h"
 
-/* Milliseconds of silence, until a heartbeat states the broker's interval. */
-#define IDLE_DEFAULT 60000
-
 static const struct phase *const phases[FOLLOWER_ENDED + 1] = {
     [FOLLOWER_SEEKING] = &phase_discovery,
     [FOLLOWER_CATCHING_UP] = &phase_catch_up,
@@ -48,6 +45,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->running = (struct running){.close = close_running, .owner = f};
     f->phases = phases;
     f->on_message = plan->on_message;
+    f->message_user = plan->message_user ? plan->message_user : plan->user;
     f->user = plan->user;
     f->on_end = plan->on_end;
     f->end_user = plan->end_user;
@@ -59,14 +57,15 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
     buf_init(&f->gap.body, 0);
 
-    rc = follow_options_read(&f->options, plan->url, plan->options, why);
-    change_batch_init(&f->delivery.batch, f->options.form);
-    f->connection.idle_ms =
-        f->options.idle_ms ? f->options.idle_ms : IDLE_DEFAULT;
+    if (plan->options)
+        f->how = *plan->options;
+    rc = follow_options_read(&f->options, plan->url, &f->how, why);
+    change_batch_init(&f->delivery.batch, f->how.form);
+    f->connection.idle_ms = f->how.idle_ms ? f->how.idle_ms : LIVE_IDLE_DEFAULT;
     f->place.order.is_filtered = f->options.filter.text_size > 0;
     if (f->options.has_place)
         follower_set_place(f, &f->options.place);
-    if (!rc && broker_message_init(&f->delivery.message, f->options.form))
+    if (!rc && broker_message_init(&f->delivery.message, f->how.form))
         rc = problem_memory(why);
     if (!rc && !(f->timer = timer_new(client->loop, on_timer, f)))
         rc = problem_memory(why);
@@ -169,7 +168,7 @@ void
 td_follower_pause(struct td_follower *follower)
 {
     follower->is_paused = true;
-    if (!follower->is_gone) /* else deliver does so after the callback */
+    if (!follower->is_calling) /* else deliver does so after the callback */
         follower_hold(follower);
 }
 

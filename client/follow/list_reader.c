@@ -447,13 +447,10 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
 {
     struct list_reader *r = user;
 
-    if (head->is_index)
-        return history_parts_add(&r->archives, entry->change.loc,
-                                 entry->from_us, entry->until_us);
-    if (entry->until_us == DATETIME_NONE)
+    if (!head->is_index && entry->until_us == DATETIME_NONE)
         return STATUS_UNSUPPORTED;
-    return history_parts_add(&r->parts, entry->change.loc, entry->from_us,
-                             entry->until_us);
+    return history_parts_add(head->is_index ? &r->archives : &r->parts,
+                             entry->change.loc, NULL);
 }
 
 static bool ask_archive(struct list_reader *r);
@@ -531,8 +528,7 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
     }
     r->timer = timer_new(client->loop, on_timer, r);
     if (!r->timer ||
-        history_parts_add(&r->archives, slice_of(plan->archive), DATETIME_NONE,
-                          DATETIME_NONE) ||
+        history_parts_add(&r->archives, slice_of(plan->archive), NULL) ||
         !ask_archive(r)) {
         list_reader_free(r);
         return NULL;

@@ -10,13 +10,10 @@
 
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
-#include "client/lib/tokens.h"
+#include "client/lib/json_fields.h"
 #include "proto/slice.h"
 
 #define ANSWER_MS 20000
-
-/* Close code: the token has ended or was revoked. */
-#define CLOSE_DENIED 4401
 
 static const struct transport *const transports[] = {
     &transport_websocket,
@@ -104,8 +101,8 @@ live_finish(struct live *live, enum live_how how, const char *format, ...)
 static void
 renew_token(struct live *live)
 {
-    live->end.has_new_token =
-        tokens_renew(live->client->tokens, live->url, live->token_version);
+    live->end.has_new_token = servers_renew_token(
+        &live->client->servers, live->url, live->token_version);
 }
 
 void
@@ -117,6 +114,33 @@ live_finish_closed(struct live *live, unsigned code, const char *reason)
     if (code == CLOSE_DENIED)
         renew_token(live);
     live_finish(live, LIVE_CLOSED, "%s", reason);
+}
+
+bool
+live_finish_named(struct live *live, struct slice name, struct slice text)
+{
+    static const struct {
+        const char *name;
+        enum close_code code;
+    } ends[] = {
+        {"farewell", CLOSE_GOING_AWAY}, {"failed", CLOSE_FAILED},
+        {"denied", CLOSE_DENIED},       {"removed", CLOSE_REMOVED},
+        {"gone", CLOSE_GONE},
+    };
+
+    char detail[800] = "";
+    struct json_fields_member member = {
+        .name = "detail", .text = detail, .size = sizeof(detail)};
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        if (!slice_is(name, ends[i].name))
+            continue;
+        if (json_fields_read(text, &member, 1))
+            detail[0] = '\0';
+        live_finish_closed(live, ends[i].code, detail);
+        return true;
+    }
+    return false;
 }
 
 bool
@@ -173,6 +197,13 @@ live_finish_refused(struct live *live, const struct fetch_answer *answer)
 
 /* Time */
 
+/* The milliseconds that silence, or the answer, may last. */
+static uint64_t
+waited_ms(const struct live *live)
+{
+    return live->is_answered ? *live->idle_ms : live->await_ms;
+}
+
 /* Restarts the timer of the answer or of silence. */
 static void
 wait_on(struct live *live)
@@ -183,8 +214,7 @@ wait_on(struct live *live)
     if (live->is_paused || live->transport->is_watched)
         timer_stop(live->timer);
     else
-        timer_start(live->timer,
-                    live->is_answered ? *live->idle_ms : live->await_ms);
+        timer_start(live->timer, waited_ms(live));
 }
 
 void
@@ -221,12 +251,11 @@ on_timer(void *user)
     else if (!live->is_late) {
         live->is_late = true;
         timer_start(live->timer, LOOK_MS);
-    } else if (live->is_answered) {
-        live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
-                    "silence for %.1f s", *live->idle_ms / 1000.0);
     } else {
         live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
-                    "no answer for %.1f s", (double)live->await_ms / 1000);
+                    "%s for %.1f s",
+                    live->is_answered ? "silence" : "no answer",
+                    (double)waited_ms(live) / 1000);
     }
 }
 
@@ -275,7 +304,7 @@ live_start(struct td_client *client, const struct live_request *request,
     live->on_end = on_end;
     live->user = user;
     live->url = strdup(request->url);
-    tokens_find(client->tokens, request->url, &live->token_version);
+    servers_token(&client->servers, request->url, &live->token_version);
     live->timer = timer_new(client->loop, on_timer, live);
     live->own = calloc(1, live->transport->size);
     live->again = timer_new(client->loop, live->transport->go_on, live->own);

@@ -49,6 +49,32 @@ enum live_how {
     LIVE_MEMORY   /* MEMORY */
 };
 
+/* Close codes of a WebSocket (RFC 6455 section 7.4; ours). */
+enum close_code {
+    CLOSE_GOING_AWAY = 1001,
+    CLOSE_UNSUPPORTED = 1003,
+    CLOSE_BAD_TEXT = 1007,
+    CLOSE_POLICY = 1008,
+    CLOSE_FAILED = 1011,
+    CLOSE_DENIED = 4401, /* the token has ended or was revoked */
+    CLOSE_REMOVED = 4404,
+    CLOSE_GONE = 4410
+};
+
+/* Milliseconds of silence that end a connection, until a heartbeat states the
+ * broker's interval ... */
+#define LIVE_IDLE_DEFAULT 60000
+
+/* ... and then three intervals, within bounds: a broker's heartbeats are at
+ * most an hour apart. */
+static inline unsigned
+live_idle_ms(uint64_t heartbeat_ms)
+{
+    if (heartbeat_ms > 3600000)
+        return 3 * 3600000;
+    return heartbeat_ms < 334 ? 1000 : (unsigned)heartbeat_ms * 3;
+}
+
 struct live_end {
     enum live_how how;
     unsigned code;      /* LIVE_CLOSED: RFC 6455 section 7.4; 0: none */

@@ -24,52 +24,42 @@
 #include "proto/datetime.h"
 
 static bool
-announce_baseline(struct td_follower *f, enum td_kind kind,
-                  const struct source_position *place)
-{
-    const bool is_comparison = f->comparison.is_under_way;
-    char position[TD_POSITION_SIZE];
-    char as_of[DATETIME_SIZE + 1] = "";
-    struct td_message m = {.kind = kind, .is_comparison = is_comparison};
-
-    if (kind == TD_BASELINE_BEGIN)
-        m.reason = is_comparison ? f->comparison.reason : f->rebase.reason;
-    if (kind == TD_BASELINE_END && f->rebase.standing.is_time) {
-        datetime_write(as_of, f->rebase.standing.time_us);
-        m.as_of = as_of;
-    }
-    if (kind == TD_BASELINE) {
-        m.n_changes = changes_count(&f->delivery.batch.changes);
-        m.changes = changes_seal(&f->delivery.batch.changes);
-    }
-    if (place) {
-        source_position_write(position, place);
-        m.position = position;
-    }
-    return deliver(f, &m);
-}
-
-static bool
 hand_over_begin(struct td_follower *f)
 {
+    const bool is_comparison = f->comparison.is_under_way;
+    struct td_message m = {.kind = TD_BASELINE_BEGIN,
+                           .is_comparison = is_comparison,
+                           .reason = is_comparison ? f->comparison.reason
+                                                   : f->rebase.reason};
+
     if (f->rebase.is_begun)
         return true;
     f->rebase.is_begun = true;
-    return announce_baseline(f, TD_BASELINE_BEGIN, NULL);
+    return deliver(f, &m);
 }
 
 static bool
 hand_over_resources(struct td_follower *f)
 {
-    bool goes_on = true;
+    struct td_message m = {.kind = TD_BASELINE,
+                           .is_comparison = f->comparison.is_under_way};
 
-    if (f->delivery.has_batch)
-        goes_on = announce_baseline(f, TD_BASELINE, NULL);
-    if (goes_on) {
-        f->delivery.has_batch = false;
-        change_batch_clear(&f->delivery.batch);
+    return !f->delivery.has_batch || deliver_collected(f, &m);
+}
+
+static bool
+announce_end(struct td_follower *f)
+{
+    const struct source_position *standing = &f->rebase.standing;
+    char as_of[DATETIME_SIZE + 1] = "";
+    struct td_message m = {.kind = TD_BASELINE_END,
+                           .is_comparison = f->comparison.is_under_way};
+
+    if (standing->is_time) {
+        datetime_write(as_of, standing->time_us);
+        m.as_of = as_of;
     }
-    return goes_on;
+    return deliver_here(f, &m);
 }
 
 /* Notes the end of a comparison. */
@@ -87,10 +77,8 @@ static bool
 end_comparison(struct td_follower *f)
 {
     const struct source_position as_of = f->rebase.standing;
-    struct source_position place;
 
-    follower_place(f, &place);
-    if (!announce_baseline(f, TD_BASELINE_END, &place))
+    if (!announce_end(f))
         return false;
     note_comparison(f);
     if (as_of.is_time && as_of.time_us < f->comparison.unknown_us) {
@@ -122,9 +110,7 @@ hand_over_end(struct td_follower *f)
     f->rebase.rebased_ms = clock_steady_ms();
     follower_set_place(f, &place);
     f->lists.etag[0] = '\0';
-    if (!announce_baseline(f, TD_BASELINE_END, &place))
-        return false;
-    return follower_rest(f, 0);
+    return announce_end(f) && follower_rest(f, 0);
 }
 
 /* Any step may pause the follower; the next call skips the finished ones. */
@@ -141,26 +127,6 @@ continue_baseline(struct td_follower *f)
     return true;
 }
 
-/* `file`: its path in the scratch directory. */
-static bool
-add_resource(struct td_follower *f, const struct document_entry *entry,
-             const char *file)
-{
-    enum status rc = STATUS_OK;
-    struct buf path;
-
-    buf_init(&path, SIZE_MAX / 2);
-    if (file)
-        buf_add_format(&path, "%s/%s%c", f->options.scratch, file, '\0');
-    if (path.failed ||
-        change_batch_add(&f->delivery.batch, &f->options.resources, entry,
-                         false, file ? path.data : NULL))
-        rc = STATUS_MEMORY;
-    buf_fini(&path);
-    f->delivery.has_batch = changes_count(&f->delivery.batch.changes) > 0;
-    return !rc || follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-}
-
 static bool
 on_entry(const struct document_entry *entry, const char *file, void *user)
 {
@@ -170,8 +136,9 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
         return false;
     if (f->is_paused) /* in hand_over_begin; an entry without file may wait */
         file = NULL;
-    if (!add_resource(f, entry, file))
-        return false;
+    if (deliver_collect(f, &f->options.resources, entry, false, file))
+        return follower_starve(f);
+    f->delivery.has_batch = changes_count(&f->delivery.batch.changes) > 0;
     /* A file is the caller's only until we return. */
     if (!file && (f->is_paused || !change_batch_is_full(&f->delivery.batch)))
         return true;
@@ -196,7 +163,7 @@ on_anew(const char *why, void *user)
 static void
 fail_comparison(struct td_follower *f, const struct problem *why)
 {
-    bool is_wanted = f->comparison.is_wanted && !f->options.until_caught_up;
+    bool is_wanted = f->comparison.is_wanted && !f->how.until_caught_up;
     struct problem told = *why;
 
     note_comparison(f);
@@ -242,15 +209,11 @@ on_end(const struct problem *why, const struct source_position *place,
 static bool
 begin_far_back(struct td_follower *f)
 {
-    const struct source_position beginning = {.is_time = true,
-                                              .time_us = DATETIME_NONE};
-
     f->rebase.is_wanted = false;
     problem(&f->lists.doubt, STATUS_GONE,
             "%.800s; the source offers no list of its resources",
             f->rebase.reason);
-    follower_set_place(f, &beginning);
-    return follower_rest(f, 0);
+    return follower_begin_far_back(f);
 }
 
 /* True if nothing but Change Lists without numbers leads on; and the follower

@@ -33,7 +33,7 @@ catch_up_pays(const struct td_follower *f)
     struct position head;
 
     return order->is_placed && !f->search.is_caught_up &&
-           !f->client->is_catching_up && (f->options.transports & TD_POLL) &&
+           !f->client->is_catching_up && (f->how.transports & TD_POLL) &&
            f->offered.change_list_archive && read_head(f, &head) &&
            head.seq >= order->at.seq &&
            head.seq - order->at.seq >= FAR_BEHIND &&
@@ -107,7 +107,7 @@ begin_catching_up(struct td_follower *f)
         .after = order->at,
         .digest = order->has_digest ? &order->digest : NULL,
         .filter = &f->options.filter,
-        .form = f->options.form,
+        .form = f->how.form,
         .silence_s = f->options.silence_s,
     };
     struct position head = {.seq = 0};
@@ -118,7 +118,7 @@ begin_catching_up(struct td_follower *f)
         plan.head = head.seq;
     f->lists_reader = list_reader_start(f->client, &plan, on_batch, on_end, f);
     if (!f->lists_reader)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     f->client->is_catching_up = true;
     follower_hold(f);
     return false;

@@ -19,14 +19,14 @@ carried_by(const struct td_follower *f)
 
     if (o->stream)
         open |= TD_WEBSOCKET;
-    if (o->events && f->options.form == TD_JSON) /* events are never XML */
+    if (o->events && f->how.form == TD_JSON) /* events are never XML */
         open |= TD_EVENTS;
     if (o->memory)
         open |= TD_LONG_POLL;
     if (o->change_list || o->change_dump || o->change_list_archive ||
         follower_has_only_list(f))
         open |= TD_POLL;
-    return open & f->options.transports;
+    return open & f->how.transports;
 }
 
 /* until_caught_up: the goal is the present head. */
@@ -35,8 +35,7 @@ set_goal(struct td_follower *f)
 {
     struct position head;
 
-    if (!f->options.until_caught_up || f->place.has_goal ||
-        !f->offered.position ||
+    if (!f->how.until_caught_up || f->place.has_goal || !f->offered.position ||
         position_read(slice_of(f->offered.position), &head))
         return;
     f->place.has_goal = true;
@@ -64,15 +63,15 @@ settle_beginning(struct td_follower *f)
     bool has_dump = o->resource_dump && f->options.scratch;
     bool has_lists_alone =
         !o->resource_list && !o->resource_dump && !o->stream && !o->memory;
-    bool is_first = f->options.baseline == TD_BASELINE_FIRST;
+    bool is_first = f->how.baseline == TD_BASELINE_FIRST;
 
     if (follower_place(f, &place) || f->rebase.is_wanted)
         return;
     if ((is_first && !has_dump && reaches_beginning(o->earliest)) ||
-        (!is_first && f->options.as_far_back && o->earliest)) {
+        (!is_first && f->how.as_far_back && o->earliest)) {
         if (!source_position_read(slice_of(o->earliest), &beginning))
             follower_set_place(f, &beginning);
-    } else if (is_first ? has_lists_alone : f->options.as_far_back) {
+    } else if (is_first ? has_lists_alone : f->how.as_far_back) {
         beginning.is_time = !follower_has_only_list(f);
         beginning.time_us = DATETIME_NONE;
         follower_set_place(f, &beginning);
@@ -109,6 +108,14 @@ take_offer(struct td_follower *f)
 }
 
 static void
+take_offered(struct td_follower *f, struct offered *offered)
+{
+    offered_fini(&f->offered);
+    f->offered = *offered;
+    *offered = (struct offered){.url = NULL};
+}
+
+static void
 on_set(struct offered *offered, const struct problem *missed, void *user)
 {
     struct td_follower *f = user;
@@ -117,9 +124,7 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
     if (missed || f->search.has_set)
         return;
     f->search.has_set = true;
-    offered_fini(&f->offered);
-    f->offered = *offered;
-    *offered = (struct offered){.url = NULL};
+    take_offered(f, offered);
 }
 
 static void
@@ -141,9 +146,7 @@ on_sought(const struct problem *why, void *user)
 void
 follower_offer(struct td_follower *f, struct offered *offered)
 {
-    offered_fini(&f->offered);
-    f->offered = *offered;
-    *offered = (struct offered){.url = NULL};
+    take_offered(f, offered);
     f->search.n_sets = 1;
     f->search.has_offer = true;
 }
@@ -161,7 +164,7 @@ begin_discovery(struct td_follower *f)
     f->discovery =
         discovery_start(f->client, f->options.url, on_set, on_sought, f);
     if (!f->discovery)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     discovery_silence(f->discovery, f->options.silence_s);
     return false;
 }

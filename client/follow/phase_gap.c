@@ -74,7 +74,7 @@ take_page(struct td_follower *f)
     rc = broker_message_read(&f->delivery.message, buf_slice(&f->gap.body),
                              &why);
     if (rc == STATUS_MEMORY)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     if (rc) {
         problem_prefix(&why, STATUS_MALFORMED,
                        "the change memory cannot be read: ");
@@ -116,9 +116,8 @@ on_page(struct fetch_answer *answer, const struct problem *why, void *user)
 static bool
 ask_page(struct td_follower *f)
 {
-    const char *headers[] = {f->options.form == TD_XML
-                                 ? "Accept: application/xml"
-                                 : "Accept: application/json",
+    const char *headers[] = {f->how.form == TD_XML ? "Accept: application/xml"
+                                                   : "Accept: application/json",
                              NULL};
     struct fetch_request request = {.headers = headers,
                                     .max_bytes = DOCUMENT_BYTES_MAX,
@@ -138,7 +137,7 @@ ask_page(struct td_follower *f)
         f->page = fetch_start(f->client, &request, NULL, on_page, f);
     buf_fini(&url);
     if (!f->page)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     return true;
 }
 

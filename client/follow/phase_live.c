@@ -16,11 +16,6 @@
 #include "client/lib/pause.h"
 #include "proto/resourcesync/json.h"
 
-/* Close codes of the stream (RFC 6455 section 7.4; ours). */
-#define CLOSE_GOING_AWAY 1001
-#define CLOSE_DENIED     4401
-#define CLOSE_GONE       4410
-
 /* An answer without news that comes sooner, although the request said to wait,
  * is from a server that cannot wait. */
 #define POLL_SOON_MS 500
@@ -37,33 +32,38 @@ since_of(const struct source_position *place)
     return place->time_us - (place->n_at ? 0 : 1);
 }
 
+/* Writes the place as a value. Returns its name in requests; NULL: there is no
+ * place. */
+static const char *
+write_start(const struct td_follower *f, char value[TD_POSITION_SIZE])
+{
+    struct source_position place;
+
+    if (!follower_place(f, &place))
+        return NULL;
+    if (!place.is_time) {
+        source_position_write(value, &place);
+        return "after";
+    }
+    datetime_write(value, since_of(&place));
+    value[DATETIME_SIZE] = '\0';
+    return "since";
+}
+
 static void
 add_start(struct buf *url, const struct td_follower *f, unsigned transport)
 {
-    struct source_position place;
-    char time[DATETIME_SIZE];
+    char value[TD_POSITION_SIZE];
+    const char *name = write_start(f, value);
 
-    if (!follower_place(f, &place)) {
-        if (transport != TD_LONG_POLL || !f->offered.position)
-            return;
+    if (name && !f->place.order.is_placed && f->options.since[0] &&
+        f->place.moment.time_us == f->options.place.time_us)
+        buf_add_format(url, "&%s", f->options.since);
+    else if (name)
+        buf_add_format(url, "&%s=%s", name, value);
+    else if (transport == TD_LONG_POLL && f->offered.position)
         /* Each poll needs a place. */
-        BUF_ADD(url, "&after=");
-        buf_add_text(url, f->offered.position);
-    } else if (!place.is_time) {
-        char position[TD_POSITION_SIZE];
-
-        source_position_write(position, &place);
-        BUF_ADD(url, "&after=");
-        buf_add_text(url, position);
-    } else if (f->options.since[0] &&
-               place.time_us == f->options.place.time_us) {
-        BUF_ADD(url, "&");
-        buf_add_text(url, f->options.since);
-    } else {
-        datetime_write(time, since_of(&place));
-        BUF_ADD(url, "&since=");
-        buf_add(url, time, sizeof(time));
-    }
+        buf_add_format(url, "&after=%s", f->offered.position);
 }
 
 /* Writes the URL of `transport` with the place to begin at. A link to a
@@ -89,7 +89,7 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     /* live_connection.h decides how long a poll waits, unless the answer is
      * needed at once: to learn the present place, or the head. */
     if (transport == TD_LONG_POLL &&
-        (f->options.until_caught_up || f->pusher.close ||
+        (f->how.until_caught_up || f->pusher.close ||
          !follower_place(f, &place)))
         BUF_ADD(url, "&wait=0");
     if (!url->failed && url->size > begin && !has_query)
@@ -101,20 +101,11 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
 static void
 write_place(struct buf *to, void *user)
 {
-    const struct td_follower *f = user;
-    struct source_position place;
-    char position[TD_POSITION_SIZE];
-    char time[DATETIME_SIZE];
+    char value[TD_POSITION_SIZE];
+    const char *name = write_start(user, value);
 
-    if (!follower_place(f, &place))
-        return;
-    if (place.is_time) {
-        datetime_write(time, since_of(&place));
-        json_text_member(to, "since", (struct slice){time, sizeof(time)});
-    } else {
-        source_position_write(position, &place);
-        json_text_member(to, "after", slice_of(position));
-    }
+    if (name)
+        json_text_member(to, name, slice_of(value));
 }
 
 static bool handle_end(struct td_follower *f);
@@ -126,7 +117,7 @@ on_live_message(char *bytes, size_t size, void *user)
 
     f->attempts.n_heard++;
     if (size == 0 && f->connection.transport == LIVE_SHARED)
-        return deliver_heartbeat(f);
+        return !f->place.order.at.epoch[0] || deliver_heartbeat(f);
     return deliver_bytes(f, bytes, size);
 }
 
@@ -159,9 +150,8 @@ may_share(const struct td_follower *f)
 {
     struct source_position start = {.is_time = false};
 
-    return f->shared.stream && !f->options.until_caught_up &&
-           !f->pusher.close && f->offered.streams && f->offered.name &&
-           knows_start(f, &start) &&
+    return f->shared.stream && !f->how.until_caught_up && !f->pusher.close &&
+           f->offered.streams && f->offered.name && knows_start(f, &start) &&
            shared_stream_takes(f->shared.stream, f->offered.streams,
                                f->offered.name);
 }
@@ -183,7 +173,7 @@ static bool
 open_connection(struct td_follower *f, unsigned transport)
 {
     struct live_request request = {.transport = (enum td_transport)transport,
-                                   .form = f->options.form,
+                                   .form = f->how.form,
                                    .idle_ms = &f->connection.idle_ms,
                                    .shared = &f->shared};
     struct buf url;
@@ -204,7 +194,7 @@ open_connection(struct td_follower *f, unsigned transport)
             live_start(f->client, &request, on_live_message, on_live_end, f);
     buf_fini(&url);
     if (!f->live)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     follower_hold(f);
     return false;
 }
@@ -235,7 +225,7 @@ choose_transport(const struct td_follower *f)
     struct transport_choice memory = f->connection.choice;
 
     memory.open &= TD_LONG_POLL;
-    if (f->options.until_caught_up &&
+    if (f->how.until_caught_up &&
         transport_choice_choose(&memory, clock_steady_ms()))
         return TD_LONG_POLL;
     if (may_share(f))
@@ -266,20 +256,19 @@ begin_live(struct td_follower *f)
 static bool
 end_refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
 {
-    struct problem why = end->why;
+    const struct problem *why = &end->why;
 
-    why.rc = why.http_status ? fetch_meaning(why.http_status) : STATUS_REFUSED;
     if (end->has_new_token)
         return follower_go(f);
-    if (why.rc == STATUS_UNREACHABLE)
-        return follower_trouble(f, &why);
-    if (why.rc == STATUS_GONE)
-        return follower_gone(f, &why);
-    if (why.http_status == 404 && !was_fresh) { /* perhaps it moved */
+    if (why->rc == STATUS_UNREACHABLE)
+        return follower_trouble(f, why);
+    if (why->rc == STATUS_GONE)
+        return follower_gone(f, why);
+    if (why->http_status == 404 && !was_fresh) { /* perhaps it moved */
         f->search.is_sought = false;
         return follower_go(f);
     }
-    return follower_end(f, &why);
+    return follower_end(f, why);
 }
 
 static bool
@@ -300,18 +289,15 @@ end_unfit(struct td_follower *f, const struct problem *why)
 static bool
 end_lost(struct td_follower *f, const struct problem *why)
 {
-    struct problem told = *why;
-
-    told.rc = STATUS_UNREACHABLE;
     if (f->attempts.n_heard)
-        return follower_trouble(f, &told);
+        return follower_trouble(f, why);
     if (++f->connection.n_mute > MUTE_MAX) {
         f->connection.n_mute = 0;
-        return end_unfit(f, &told);
+        return end_unfit(f, why);
     }
     if (f->connection.n_mute == MUTE_MAX)
         f->search.is_sought = false; /* the source may be down */
-    return follower_trouble(f, &told);
+    return follower_trouble(f, why);
 }
 
 static bool
@@ -379,7 +365,7 @@ handle_end(struct td_follower *f)
     case LIVE_BROKEN:
         return follower_fail(f, STATUS_MALFORMED, "%s", end->why.text);
     case LIVE_MEMORY:
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     case LIVE_ENOUGH: /* not here: deliver has freed the connection */
     case LIVE_LOST:
         break;

@@ -101,23 +101,9 @@ poll_lists(struct td_follower *f)
     if (follower_place(f, &plan.after))
         f->history = history_start(f->client, &plan, on_entry, on_end, f);
     if (!f->history)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     follower_hold(f);
     return true;
-}
-
-static bool
-send_heartbeat(struct td_follower *f)
-{
-    char position[TD_POSITION_SIZE];
-    struct td_message m = {.kind = TD_CHANGES, .position = position};
-    struct source_position place;
-
-    follower_place(f, &place);
-    if (!place.is_time)
-        m.after = m.last = place.at.seq;
-    source_position_write(position, &place);
-    return deliver(f, &m);
 }
 
 bool
@@ -134,16 +120,14 @@ poll_is_behind(const struct td_follower *f)
 static bool
 handle_old_lists(struct td_follower *f, struct problem *why)
 {
-    unsigned ms =
-        f->options.poll_ms < BEHIND_PAUSE ? f->options.poll_ms : BEHIND_PAUSE;
+    unsigned ms = f->how.poll_ms < BEHIND_PAUSE ? f->how.poll_ms : BEHIND_PAUSE;
 
     if (++f->lists.n_behind == BEHIND_MOST) {
         f->lists.n_behind = 0;
         return follower_gone(f, why);
     }
-    if (f->options.until_caught_up &&
-        ms > f->options.patience_ms / (BEHIND_MOST + 1))
-        ms = f->options.patience_ms / (BEHIND_MOST + 1);
+    if (f->how.until_caught_up && ms > f->how.patience_ms / (BEHIND_MOST + 1))
+        ms = f->how.patience_ms / (BEHIND_MOST + 1);
     why->rc = STATUS_UNREACHABLE;
     if (!follower_is_patient(f, why, &ms))
         return false;
@@ -175,11 +159,11 @@ poll_over(struct td_follower *f)
     f->attempts.n_heard = 1;
     f->connection.was_heard = true;
     transport_choice_fit(&f->connection.choice, TD_POLL);
-    if (!follower_tell_report(f) || !send_heartbeat(f))
+    if (!follower_tell_report(f) || !deliver_heartbeat(f))
         return false;
-    if (f->options.until_caught_up && f->survey.was_held && !f->options.on_held)
+    if (f->how.until_caught_up && f->survey.was_held && !f->how.on_held)
         return follower_fail(f, STATUS_REFUSED, "%s", SURVEY_HELD_TEXT);
-    if (f->options.until_caught_up && !follower_may_compare(f))
+    if (f->how.until_caught_up && !follower_may_compare(f))
         return follower_fail(f, STATUS_OK, "%s", "");
     return follower_wait(f);
 }

@@ -144,17 +144,16 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
 {
     struct td_follower *f = user;
     int64_t now_ms = clock_steady_ms();
-    bool is_gone = false;
 
     (void)entry;
     (void)file;
     f->survey.n_listed++;
-    if (!f->options.on_progress || now_ms - f->survey.progress_ms < PROGRESS_MS)
+    if (!f->how.on_progress || now_ms - f->survey.progress_ms < PROGRESS_MS)
         return true;
     f->survey.progress_ms = now_ms;
-    f->is_gone = &is_gone;
-    f->options.on_progress(f->survey.n_listed, f->user);
-    return follower_is_here(f, is_gone) && !f->is_paused;
+    f->is_calling = true;
+    f->how.on_progress(f->survey.n_listed, f->user);
+    return follower_is_here(f) && !f->is_paused;
 }
 
 /* Where a complete list was read before, its author may be about to write the
@@ -173,7 +172,7 @@ handle_failure(struct td_follower *f, const struct problem *why)
         problem(&told, STATUS_UNREACHABLE,
                 "%.900s; nothing of it is taken for deleted", why->text);
     if (told.rc != STATUS_UNREACHABLE ||
-        (why->rc != STATUS_UNREACHABLE && f->options.until_caught_up))
+        (why->rc != STATUS_UNREACHABLE && f->how.until_caught_up))
         return follower_end(f, &told);
     f->search.is_sought = false; /* perhaps the list has moved */
     return follower_trouble(f, &told);
@@ -185,26 +184,25 @@ static bool
 report_held(struct td_follower *f)
 {
     const struct listing_extent *extent = listing_extent(f->survey.listing);
-    bool is_gone = false;
     bool was_held = f->survey.was_held;
 
     f->survey.was_held = extent->n_held > 0;
     if (!was_held && !extent->n_held)
         return true;
-    if (!f->options.on_held)
+    if (!f->how.on_held)
         return !extent->n_held ||
-               follower_report(f, SURVEY_HELD_TEXT, f->options.poll_ms);
-    f->is_gone = &is_gone;
-    f->options.on_held(extent->n_held, extent->n_resources, f->user);
-    return follower_is_here(f, is_gone);
+               follower_report(f, SURVEY_HELD_TEXT, f->how.poll_ms);
+    f->is_calling = true;
+    f->how.on_held(extent->n_held, extent->n_resources, f->user);
+    return follower_is_here(f);
 }
 
 static bool
 compare_list(struct td_follower *f)
 {
     const struct listing_guard guard = {
-        .max_percent = f->options.max_delete_percent,
-        .accepts = f->options.accept_deletions,
+        .max_percent = f->how.max_delete_percent,
+        .accepts = f->how.accept_deletions,
         .is_doubtful = f->survey.is_doubtful,
     };
 
@@ -286,12 +284,12 @@ survey_read(struct td_follower *f, struct baseline_plan *plan,
     plan->on_wait = on_wait;
     plan->on_doubt = on_doubt;
     f->survey.is_doubtful = false;
-    if (f->options.until_caught_up) /* 0 would be none */
+    if (f->how.until_caught_up) /* 0 would be none */
         plan->patience_s =
-            f->options.patience_ms / 1000 + (f->options.patience_ms % 1000 > 0);
+            f->how.patience_ms / 1000 + (f->how.patience_ms % 1000 > 0);
     f->baseline = baseline_start(f->client, plan, on_resource, on_over, f);
     if (!f->baseline)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_starve(f);
     follower_hold(f);
     return true;
 }

@@ -4,8 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,34 +16,16 @@
 
 /* Files */
 
-/* Reads up to `room` bytes. -1: see errno. */
-static ssize_t
-read_begin(const char *path, char *to, size_t room)
-{
-    FILE *file = fopen(path, "re");
-    ssize_t size;
-    int error;
-
-    if (!file)
-        return -1;
-    errno = 0;
-    size = (ssize_t)fread(to, 1, room, file);
-    error = errno;
-    if (ferror(file))
-        size = -1;
-    fclose(file);
-    errno = error;
-    return size;
-}
-
 enum td_status
 td_position_read(struct td_client *client, const char *path,
                  char position[TD_POSITION_SIZE])
 {
     char line[TD_POSITION_SIZE + 1];
     struct source_position place;
-    ssize_t size = read_begin(path, line, sizeof(line) - 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
 
+    file_close(&fd);
     client_begin(client);
     position[0] = '\0';
     if (size < 0 && errno == ENOENT)
@@ -68,17 +49,12 @@ td_position_read(struct td_client *client, const char *path,
 static int
 open_directory(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *name;
-    int fd;
+    char *copy = strdup(path);
+    int fd = -1;
 
-    if (!slash)
-        return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    name = strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    if (!name)
-        return -1;
-    fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(name);
+    if (copy)
+        fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
     return fd;
 }
 
@@ -86,45 +62,35 @@ enum td_status
 td_position_write(struct td_client *client, const char *path,
                   const char *position)
 {
-    char temp[PATH_MAX];
-    char line[TD_POSITION_SIZE + 1];
+    const char *slash = strrchr(path, '/');
     struct source_position place;
+    struct file_new file = {.fd = -1};
     enum status rc = STATUS_IO;
-    int fd = -1;
-    int directory = -1;
-    int n = snprintf(temp, sizeof(temp), "%s.new", path);
-    int size = snprintf(line, sizeof(line), "%s\n", position);
+    int directory;
 
     client_begin(client);
-    if ((size_t)size >= sizeof(line) ||
+    if (strlen(position) >= TD_POSITION_SIZE ||
         source_position_read(slice_of(position), &place))
         return client_end(client,
                           client_fail(client, STATUS_INVALID,
                                       "not a position: \"%.80s\"", position));
-    errno = ENAMETOOLONG;
-    if (n < 0 || (size_t)n >= sizeof(temp))
-        goto out;
-    fd = open(temp, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
-    directory = fd < 0 ? -1 : open_directory(path);
-    if (directory < 0)
-        goto out;
-
     /* Sync bytes, name and directory in this order: else a crash may leave a
      * name without bytes, or the old position. */
-    if (file_write(fd, (struct slice){line, (size_t)size}) || fsync(fd) ||
-        rename(temp, path) || fsync(directory))
-        goto out;
-    rc = STATUS_OK;
-
-out:
+    directory = open_directory(path);
+    if (directory >= 0)
+        rc = file_begin(&file, directory, slash ? slash + 1 : path, NULL);
+    if (!rc)
+        rc = file_append(&file, slice_of(position), NULL);
+    if (!rc)
+        rc = file_append(&file, SLICE("\n"), NULL);
+    if (!rc)
+        rc = file_finish(&file, NULL);
+    if (!rc)
+        rc = file_sync_dir(directory, NULL);
     if (rc)
         client_fail(client, rc, "cannot write %s: %s", path, strerror(errno));
-    if (rc && fd >= 0)
-        unlink(temp);
-    if (fd >= 0)
-        close(fd);
-    if (directory >= 0)
-        close(directory);
+    file_abandon(&file);
+    file_close(&directory);
     return client_end(client, rc);
 }
 

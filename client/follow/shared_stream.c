@@ -24,6 +24,7 @@
  */
 #include "client/follow/shared_stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,10 +34,8 @@
 #include "client/follow/transport.h"
 #include "client/follow/transport_choice.h"
 #include "client/lib/fetch.h"
-#include "client/lib/json_fields.h"
 #include "client/lib/json_slices.h"
 #include "client/lib/pause.h"
-#include "client/lib/tokens.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
 #include "proto/uri.h"
@@ -45,12 +44,6 @@
  * of a broker that ends spread their return. */
 #define PAUSE_LAST     30000
 #define PAUSE_FAREWELL 1000
-
-/* Milliseconds of silence, until a heartbeat states the broker's interval; and
- * bounds of three intervals. */
-#define IDLE_DEFAULT 60000
-#define IDLE_LEAST   1000
-#define IDLE_MOST    (3 * 3600000)
 
 /* After so many WebSockets in a row without a message, events are tried; after
  * so many answers that this is too much, nothing is. */
@@ -70,15 +63,6 @@
 
 /* A command that asks for sets begins so. */
 #define FOLLOW "{\"follow\":["
-
-#define CLOSE_GOING_AWAY  1001
-#define CLOSE_UNSUPPORTED 1003
-#define CLOSE_BAD_TEXT    1007
-#define CLOSE_POLICY      1008
-#define CLOSE_FAILED      1011
-#define CLOSE_DENIED      4401
-#define CLOSE_REMOVED     4404
-#define CLOSE_GONE        4410
 
 /* A set that has joined; kept when it has left. */
 struct shared_set {
@@ -448,31 +432,14 @@ read_message(struct slice text, struct message *message)
     }
 }
 
-static void
-heed_heartbeat(struct shared_stream *s, uint64_t ms)
-{
-    if (ms == 0 || s->has_own_idle)
-        return;
-    ms = ms > IDLE_MOST / 3 ? IDLE_MOST : 3 * ms;
-    s->idle_ms = ms < IDLE_LEAST ? IDLE_LEAST : (unsigned)ms;
-}
-
 /* Ends the follower's part. If the set has left, or joins anew right now, the
  * broker has sent the end before it read that: ignores it. */
 static void
 end_set(struct shared_set *set, struct slice end, struct slice text)
 {
-    static const struct {
-        const char *name;
-        unsigned code;
-    } ends[] = {{"gone", CLOSE_GONE}, {"removed", CLOSE_REMOVED}};
     struct live *part = set->part;
     struct fetch_answer unknown = {.status = 404,
                                    .type = "application/problem+json"};
-    char detail[800] = "";
-    struct json_fields_member member = {
-        .name = "detail", .text = detail, .size = sizeof(detail)};
-    unsigned code = CLOSE_FAILED;
 
     if (!hears(set))
         return;
@@ -482,14 +449,9 @@ end_set(struct shared_set *set, struct slice end, struct slice text)
         buf_add_slice(&unknown.body, text);
         live_finish_refused(part, &unknown);
         buf_fini(&unknown.body);
-        return;
+    } else if (!live_finish_named(part, end, text)) {
+        live_finish_named(part, SLICE("failed"), text);
     }
-    if (json_fields_read(text, &member, 1))
-        detail[0] = '\0';
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (slice_is(end, ends[i].name))
-            code = ends[i].code;
-    live_finish_closed(part, code, detail);
 }
 
 static void
@@ -529,8 +491,8 @@ on_stream_message(char *bytes, size_t size, void *user)
     transport_choice_fit(&s->choice, s->transport);
     if (message.set.size > 0)
         take_message(s, &message, text);
-    else
-        heed_heartbeat(s, message.heartbeat_ms);
+    else if (message.heartbeat_ms > 0 && !s->has_own_idle)
+        s->idle_ms = live_idle_ms(message.heartbeat_ms);
     /* One interval is over, or almost: clocks differ. */
     if (10 * (clock_steady_ms() - s->heartbeat_ms) >= 3 * s->idle_ms)
         send_heartbeats(s);
@@ -547,7 +509,7 @@ is_passing(struct shared_stream *s, const struct problem *why)
         return false;
     return fetch_meaning(why->http_status) == STATUS_UNREACHABLE ||
            (why->http_status == 401 && s->was_heard &&
-            tokens_may_change(s->client->tokens, s->url));
+            servers_may_change_token(&s->client->servers, s->url));
 }
 
 static void
@@ -751,8 +713,8 @@ const struct transport transport_shared = {
 /* Life cycle */
 
 struct shared_stream *
-shared_stream_new(struct td_client *client,
-                  const struct follow_options *options,
+shared_stream_new(struct td_client *client, const struct td_follow_options *how,
+                  const char *filters,
                   const struct shared_stream_events *events, void *user)
 {
     struct shared_stream *s = calloc(1, sizeof(*s));
@@ -762,13 +724,13 @@ shared_stream_new(struct td_client *client,
     s->client = client;
     s->events = *events;
     s->user = user;
-    memcpy(s->filters, options->filters, sizeof(s->filters));
-    s->is_xml = options->form == TD_XML;
-    s->has_own_idle = options->idle_ms > 0;
-    s->idle_ms = s->has_own_idle ? options->idle_ms : IDLE_DEFAULT;
+    snprintf(s->filters, sizeof(s->filters), "%s", filters);
+    s->is_xml = how->form == TD_XML;
+    s->has_own_idle = how->idle_ms > 0;
+    s->idle_ms = s->has_own_idle ? how->idle_ms : LIVE_IDLE_DEFAULT;
     s->pause_ms = PAUSE_FIRST;
     transport_choice_open(&s->choice,
-                          options->transports & (TD_WEBSOCKET | TD_EVENTS));
+                          how->transports & (TD_WEBSOCKET | TD_EVENTS));
     buf_init(&s->body, BODY_MAX);
     s->work = timer_new(client->loop, on_work, s);
     if (!s->work) {

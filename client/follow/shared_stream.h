@@ -58,11 +58,12 @@ struct shared_stream_events {
     void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
 };
 
-/* Copies what it needs of `options`: transports, filters, form, idle_ms. NULL:
- * no memory. Calls nothing before it returns. */
+/* Copies what it needs of `how`: transports (0: none), form, idle_ms; and
+ * `filters`, as in follow_options.h. NULL: no memory. Calls nothing before it
+ * returns. */
 struct shared_stream *
-shared_stream_new(struct td_client *client,
-                  const struct follow_options *options,
+shared_stream_new(struct td_client *client, const struct td_follow_options *how,
+                  const char *filters,
                   const struct shared_stream_events *events, void *user);
 
 /* Free its followers before. Not from a callback. NULL is allowed. */

@@ -39,7 +39,7 @@ struct live {
     struct td_client *client;
     const struct transport *transport;
     char *url;
-    unsigned token_version; /* tokens.h; 0: no token */
+    unsigned token_version; /* servers.h; 0: no token */
     enum td_form form;
     const unsigned *idle_ms;
     unsigned answer_ms;
@@ -80,6 +80,11 @@ bool live_message(struct live *live, char *bytes, size_t size);
 void live_finish(struct live *live, enum live_how how, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void live_finish_closed(struct live *live, unsigned code, const char *reason);
+
+/* The same with the code that a WebSocket has for `name`, "farewell", "failed",
+ * "denied", "removed" or "gone", and the reason in {"detail":"..."}. False: it
+ * is none of these. */
+bool live_finish_named(struct live *live, struct slice name, struct slice text);
 
 /* Ends it because of another answer: LIVE_REFUSED or LIVE_UNFIT. */
 void live_finish_refused(struct live *live, const struct fetch_answer *answer);

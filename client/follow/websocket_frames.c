@@ -46,13 +46,12 @@ struct frames {
 };
 
 /* Notes the end; only the first reason counts. */
-static void finish_frames(struct frames *f, enum live_how how, unsigned code,
-                          enum status rc, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+static void finish_frames(struct frames *f, enum live_how how,
+                          const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static void
-finish_frames(struct frames *f, enum live_how how, unsigned code,
-              enum status rc, const char *format, ...)
+finish_frames(struct frames *f, enum live_how how, const char *format, ...)
 {
     va_list args;
 
@@ -60,17 +59,10 @@ finish_frames(struct frames *f, enum live_how how, unsigned code,
         return;
     f->is_over = true;
     f->end.how = how;
-    f->end.code = code;
     va_start(args, format);
-    problem_vset(&f->end.why, rc, format, args);
+    problem_vset(&f->end.why, STATUS_UNREACHABLE, format, args);
     va_end(args);
     wslay_event_shutdown_read(f->wslay);
-}
-
-static void
-finish_lost(struct frames *f, const char *reason)
-{
-    finish_frames(f, LIVE_LOST, 0, STATUS_UNREACHABLE, "%s", reason);
 }
 
 static bool
@@ -99,7 +91,7 @@ on_read(wslay_event_context_ptr wslay, uint8_t *to, size_t size, int flags,
         return n;
     }
     if (n < 0)
-        finish_lost(f, "the connection broke");
+        finish_frames(f, LIVE_LOST, "the connection broke");
     wslay_event_set_error(wslay, n ? WSLAY_ERR_CALLBACK_FAILURE
                                    : WSLAY_ERR_WOULDBLOCK);
     return -1;
@@ -141,8 +133,7 @@ on_frame(wslay_event_context_ptr wslay,
     if (!f->is_data)
         return;
     if (frame->opcode == WSLAY_BINARY_FRAME) {
-        finish_frames(f, LIVE_BROKEN, 0, STATUS_MALFORMED,
-                      "the broker sent a binary message");
+        finish_frames(f, LIVE_BROKEN, "the broker sent a binary message");
         return;
     }
     if (frame->opcode == WSLAY_TEXT_FRAME) {
@@ -151,7 +142,7 @@ on_frame(wslay_event_context_ptr wslay,
     }
     so_far = f->inbox.size - f->open - sizeof(none);
     if (frame->payload_length > LIVE_MESSAGE_MAX - so_far)
-        finish_frames(f, LIVE_BROKEN, 0, STATUS_MALFORMED,
+        finish_frames(f, LIVE_BROKEN,
                       "the broker sent a message of more than %d bytes",
                       LIVE_MESSAGE_MAX);
 }
@@ -168,7 +159,7 @@ on_part(wslay_event_context_ptr wslay,
     buf_add(&f->inbox, part->data, part->data_length);
     f->n_data += part->data_length;
     if (f->inbox.failed)
-        finish_frames(f, LIVE_MEMORY, 0, STATUS_MEMORY, NO_MEMORY);
+        finish_frames(f, LIVE_MEMORY, NO_MEMORY);
 }
 
 /* Takes a complete message, or a complete control frame. */
@@ -188,15 +179,13 @@ on_whole(wslay_event_context_ptr wslay,
         f->open = SIZE_MAX;
         f->n_whole++;
     } else if (message->opcode == WSLAY_CONNECTION_CLOSE) {
+        f->end.code = message->status_code;
         if (message->msg_length > 2 && message->msg[2])
-            finish_frames(f, LIVE_CLOSED, message->status_code,
-                          STATUS_UNREACHABLE, "%.*s",
+            finish_frames(f, LIVE_CLOSED, "%.*s",
                           (int)(message->msg_length - 2),
                           (const char *)message->msg + 2);
         else
-            finish_frames(f, LIVE_CLOSED, message->status_code,
-                          STATUS_UNREACHABLE,
-                          "the broker ended the connection");
+            finish_frames(f, LIVE_CLOSED, "the broker ended the connection");
     }
 }
 
@@ -290,9 +279,10 @@ frames_next(struct frames *f, char **bytes, size_t *size)
         f->is_dry = false;
         rc = wslay_event_recv(f->wslay);
         if (rc == WSLAY_ERR_NOMEM)
-            finish_frames(f, LIVE_MEMORY, 0, STATUS_MEMORY, NO_MEMORY);
+            finish_frames(f, LIVE_MEMORY, NO_MEMORY);
         else if (rc || !wslay_event_get_read_enabled(f->wslay))
-            finish_lost(f, "the broker broke the rules of WebSocket");
+            finish_frames(f, LIVE_LOST,
+                          "the broker broke the rules of WebSocket");
         write_on(f);
         if (!f->n_whole && !f->is_over && (f->is_dry || is_full(f)))
             return FRAMES_DRY;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/db.h"
+#include "client/harvest/harvest_feed.h"
 #include "client/harvest/harvest_report.h"
 #include "proto/datetime.h"
 
@@ -26,16 +27,15 @@ struct reader {
     bool is_split; /* it has several sets: their readers follow */
     bool is_anew;  /* reads from the beginning: the set lacks something */
     bool has_looked;
-    bool is_doubted;  /* in this look */
-    int64_t begin_ms; /* when to open the follower */
+    struct harvest_look look; /* the last one; url NULL: none */
+    bool is_doubted;          /* in this look */
+    int64_t begin_ms;         /* when to open the follower */
 };
 
 struct harvest {
     const struct harvest_options *options;
-    struct harvest_plan plan;
     struct harvest_target target;
     struct harvest_outbox outbox;
-    struct harvest_report report;
     struct reader **readers;
     size_t n_readers;
     bool is_over;
@@ -57,6 +57,10 @@ end_harvest(struct harvest *h, enum harvest_end end)
 static bool
 end_with_target(struct harvest *h)
 {
+    if (h->target.why.rc) { /* of the state */
+        harvest_target_say(&h->target, "%s", h->target.why.text);
+        h->target.end = HARVEST_FAILED;
+    }
     return end_harvest(h, h->target.end);
 }
 
@@ -66,17 +70,20 @@ static bool
 report_look(struct reader *r)
 {
     struct harvest *h = r->harvest;
-    const struct harvest_look look = {
-        .url = r->url,
-        .kind = td_follower_kind(r->follower),
-        .complete_us = r->feed.part.complete_us,
-        .not_complete = r->feed.part.doubt[0] ? r->feed.part.doubt : NULL,
-        .counts = &r->feed.counts,
-    };
+    struct harvest_look sum = {.url = h->options->sources[0].url,
+                               .complete_us = INT64_MAX};
 
-    h->options->on_look(&look, h->options->user);
-    harvest_report_look(&h->report, r->feed.part.id, &look);
-    return harvest_report_put(&h->report, &h->target);
+    r->look = (struct harvest_look){.url = r->url,
+                                    .kind = td_follower_kind(r->follower),
+                                    .complete_us = r->feed.part.complete_us,
+                                    .counts = r->feed.counts};
+    memcpy(r->look.not_complete, r->feed.part.doubt,
+           sizeof(r->look.not_complete));
+    h->options->on_look(&r->look, h->options->user);
+    for (size_t i = 0; i < h->n_readers; i++)
+        if (h->readers[i]->look.url)
+            harvest_report_add(&sum, &h->readers[i]->look);
+    return harvest_report_put(&h->target, &sum);
 }
 
 /* The numbers begin again. What is held back stays until a reading says
@@ -129,7 +136,7 @@ look_at_set(struct reader *r)
     if (r->feed.has_log || h->is_other)
         return true;
     if (!harvest_db_is_due(h->target.db, r->feed.part.id, &is_due))
-        return harvest_target_fail_state(&h->target);
+        return false;
     if (is_due && r->feed.has_only_list)
         r->is_anew = true;
     else if (is_due)
@@ -155,7 +162,7 @@ end_look(struct reader *r)
     if (!treat_strays(r) || !harvest_feed_flush(&h->outbox))
         return false;
     if (!harvest_db_note_part(h->target.db, &r->feed.part))
-        return harvest_target_fail_state(&h->target);
+        return false;
     if ((!r->feed.has_log || is_first || !is_quiet(&r->feed.counts)) &&
         !report_look(r))
         return false;
@@ -358,7 +365,7 @@ open_follower(struct reader *r)
     bool is_due;
 
     if (!harvest_db_is_due(h->target.db, r->feed.part.id, &is_due))
-        return harvest_target_fail_state(&h->target) || end_with_target(h);
+        return end_with_target(h);
     if (!after[0])
         after = how->after ? how->after : "0";
     /* A place of a listing, from which nothing would be repaired. */
@@ -409,7 +416,7 @@ each_file(const char *listing, const char *to, struct problem *why)
 static bool
 copy_listing(struct reader *r)
 {
-    const char *state = harvest_db_copied(r->harvest->target.db);
+    const char *state = r->harvest->target.db->copy;
     struct problem why = {.text = ""};
     char *copy = NULL;
     bool is_good = !state || asprintf(&copy, "%s.list-%lld", state,
@@ -455,7 +462,6 @@ add_reader(struct harvest *h, const struct harvest_source *source,
     r->harvest = h;
     r->source = source;
     if (!harvest_db_part(h->target.db, source->url, url, &r->feed.part)) {
-        harvest_target_fail_state(&h->target);
         free_reader(r);
         return end_with_target(h);
     }
@@ -468,7 +474,7 @@ add_reader(struct harvest *h, const struct harvest_source *source,
     }
     if (h->options->is_dry && !copy_listing(r))
         goto failed;
-    r->feed.plan = &h->plan;
+    r->feed.target = &h->target;
     r->feed.outbox = &h->outbox;
     r->feed.url = r->url;
     h->readers[h->n_readers++] = r;
@@ -549,7 +555,7 @@ check_sources(struct harvest *h)
     struct known_sources k = {.harvest = h};
 
     if (!harvest_db_sources(h->target.db, on_source, &k))
-        return harvest_target_fail_state(&h->target) || end_with_target(h);
+        return end_with_target(h);
     if (!k.other[0])
         return true;
     harvest_target_say(&h->target,
@@ -678,41 +684,29 @@ begin_harvest(struct harvest *h)
 enum harvest_end
 harvest_run(const struct harvest_options *options)
 {
-    struct problem why = {.text = ""};
     struct harvest h = {
         .options = options,
-        .target = {.client = options->target,
-                   .url = options->set_url,
-                   .is_dry = options->is_dry,
-                   .say = options->say,
-                   .user = options->user},
-        .plan = {.keeps_links = options->keeps_links,
-                 .max_delete = options->max_delete,
-                 .accept_deletions = options->accept_deletions,
-                 .on_change = options->on_change,
-                 .user = options->user},
+        .target = {.options = options,
+                   .client = options->target,
+                   .url = options->set_url},
     };
 
-    h.plan.target = &h.target;
-    harvest_report_init(&h.report, options->sources[0].url,
-                        options->is_once ? 0 : options->every_ms / 1000);
+    harvest_outbox_init(&h.outbox);
     h.target.db = harvest_db_open(options->state, options->set_url,
-                                  options->is_dry, &why);
+                                  options->is_dry, &h.target.why);
     if (!h.target.db) {
-        harvest_target_say(&h.target, "%s", why.text);
-        return HARVEST_FAILED;
+        end_with_target(&h);
+        return h.end;
     }
     if (begin_harvest(&h))
         run_loop(&h);
     if (!h.end && options->is_once)
         h.end = judge_end(&h);
-    harvest_report_fini(&h.report);
+    free(h.target.reported);
     for (size_t i = 0; i < h.n_readers; i++)
         free_reader(h.readers[i]);
     free(h.readers);
-    if (h.outbox.to)
-        fclose(h.outbox.to);
-    free(h.outbox.body);
+    buf_fini(&h.outbox.body);
     harvest_db_close(h.target.db);
     return h.end;
 }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
 #include "proto/datetime.h"
@@ -57,95 +57,6 @@ static const char scratch[] =
     " hash TEXT NOT NULL, length INTEGER, is_gone INTEGER NOT NULL)"
     " WITHOUT ROWID;";
 
-enum {
-    SQL_BIND,
-    SQL_TARGET,
-    SQL_NOTE_TARGET,
-    SQL_ADOPTED,
-    SQL_NEW_PART,
-    SQL_PART,
-    SQL_NOTE_PART,
-    SQL_SOURCES,
-    SQL_LOOK,
-    SQL_KEEP,
-    SQL_REMOVE,
-    SQL_DISTURB,
-    SQL_IS_DUE,
-    SQL_COUNT,
-    SQL_UNSEE,
-    SQL_UNDEFER,
-    SQL_SEE,
-    SQL_UNLIST,
-    SQL_DEFER,
-    SQL_UNHOLD,
-    SQL_HOLD,
-    SQL_HELD,
-    SQL_FORGET_GONE,
-    SQL_NEXT_GONE,
-    SQL_NEXT_DEFERRED,
-    SQL_DROP_DEFERRED,
-    SQL_SEAL,
-    SQL_POST,
-    SQL_POST_GONE,
-    N_SQL
-};
-
-#define IS_AFTER "changed > ?2"
-
-static const char *const sql[N_SQL] = {
-    [SQL_BIND] = "INSERT INTO target SELECT ?1, '', 1, 0"
-                 " WHERE NOT EXISTS (SELECT 1 FROM target)",
-    [SQL_TARGET] = "SELECT url, position, is_new, adopter,"
-                   " EXISTS (SELECT 1 FROM resource WHERE part = 0)"
-                   " FROM target",
-    [SQL_NOTE_TARGET] = "UPDATE target SET position = ?1",
-    [SQL_ADOPTED] = "UPDATE target SET position = ?1, is_new = 0",
-    [SQL_NEW_PART] = "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, ''"
-                     " WHERE NOT EXISTS (SELECT 1 FROM part WHERE url = ?2)",
-    [SQL_PART] = "SELECT id, position, compared, complete, doubt FROM part"
-                 " WHERE url = ?1",
-    [SQL_NOTE_PART] = "UPDATE part SET position = ?2, compared = ?3,"
-                      " complete = ?4, doubt = ?5 WHERE id = ?1",
-    [SQL_SOURCES] = "SELECT DISTINCT source FROM part",
-    [SQL_LOOK] = "SELECT part, lastmod, hash, length, changed, is_gone, is_due"
-                 " FROM resource WHERE loc = ?1",
-    [SQL_KEEP] = "INSERT OR REPLACE INTO resource"
-                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0)",
-    [SQL_REMOVE] = "DELETE FROM resource WHERE loc = ?1 AND part = ?2",
-    [SQL_DISTURB] = "INSERT OR REPLACE INTO disturbed"
-                    " VALUES (?1, ?2, ?3, ?4, ?5)",
-    [SQL_IS_DUE] = "SELECT EXISTS (SELECT 1 FROM resource"
-                   " WHERE is_due AND part = ?1)",
-    [SQL_COUNT] = "SELECT count(*) FROM resource WHERE part = ?1"
-                  " AND NOT is_gone",
-    [SQL_UNSEE] = "DELETE FROM seen WHERE part = ?1",
-    [SQL_UNDEFER] = "DELETE FROM deferred WHERE part = ?1",
-    [SQL_SEE] = "INSERT OR IGNORE INTO seen VALUES (?1, ?2)",
-    [SQL_UNLIST] = "DELETE FROM seen WHERE loc = ?1 AND part = ?2",
-    [SQL_DEFER] = "INSERT OR REPLACE INTO deferred"
-                  " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    [SQL_UNHOLD] = "UPDATE resource SET is_held = 0"
-                   " WHERE part = ?1 AND is_held",
-    [SQL_HOLD] = "UPDATE resource SET is_held = 1"
-                 " WHERE part = ?1 AND NOT is_gone"
-                 " AND NOT coalesce(" IS_AFTER ", 0) AND NOT EXISTS"
-                 " (SELECT 1 FROM seen s WHERE s.loc = resource.loc"
-                 " AND s.part = ?1)",
-    [SQL_HELD] = "SELECT count(*) FROM resource WHERE part = ?1 AND is_held",
-    [SQL_FORGET_GONE] = "DELETE FROM resource WHERE part = ?1 AND is_gone"
-                        " AND NOT coalesce(" IS_AFTER ", 0)",
-    [SQL_NEXT_GONE] = "SELECT loc FROM resource WHERE part = ?1 AND is_held"
-                      " LIMIT 1",
-    [SQL_NEXT_DEFERRED] = "SELECT loc, lastmod, hash, length, entry"
-                          " FROM deferred WHERE part = ?1"
-                          " ORDER BY loc LIMIT 1",
-    [SQL_DROP_DEFERRED] = "DELETE FROM deferred WHERE part = ?1 AND loc ="
-                          " (SELECT min(loc) FROM deferred WHERE part = ?1)",
-    [SQL_SEAL] = "INSERT INTO post VALUES (?1, ?2, ?3, ?4, ?5)",
-    [SQL_POST] = "SELECT key, position, made, n, body FROM post",
-    [SQL_POST_GONE] = "DELETE FROM post",
-};
-
 static const struct db_kind kind = {
     .name = "the state of this harvest",
     .mode = DB_OWN,
@@ -153,42 +64,30 @@ static const struct db_kind kind = {
     .steps = steps,
     .n_steps = sizeof(steps) / sizeof(steps[0]),
     .opening = scratch,
-    .sql = sql,
-    .n_sql = N_SQL,
-};
-
-struct harvest_db {
-    struct db db;
-    char target[HARVEST_POSITION_SIZE];
-    bool is_new;
-    bool has_strays; /* part 0 has resources */
-    int64_t adopter;
-    char *text; /* the last one handed out */
-    char *copy; /* is_dry: its path */
-    struct problem why;
 };
 
 /* Statements */
+
+/* Runs a statement. True: it has not failed. */
+#define DO(h, ...) (!DB_DO(&(h)->db, NULL, (h)->why, __VA_ARGS__))
+
+/* Reads the first row of a query, if it has one. */
+#define FIND(h, sql, values, into) \
+    (!db_find(&(h)->db, NULL, (h)->why, NULL, sql, values, into))
 
 /* Begins the transaction that the next seal or note ends. */
 static bool
 begin_rows(struct harvest_db *h)
 {
-    return !sqlite3_get_autocommit(h->db.handle) || !db_begin(&h->db, &h->why);
-}
-
-static bool
-run_statement(struct harvest_db *h, int which)
-{
-    return !db_run(&h->db, h->db.statements[which], NULL, &h->why);
+    return !sqlite3_get_autocommit(h->db.handle) || !db_begin(&h->db, h->why);
 }
 
 static bool
 commit_rows(struct harvest_db *h, bool is_good)
 {
-    enum status rc = is_good ? STATUS_OK : h->why.rc ? h->why.rc : STATUS_IO;
+    enum status rc = is_good ? STATUS_OK : h->why->rc ? h->why->rc : STATUS_IO;
 
-    return !db_end(&h->db, rc, &h->why) && is_good;
+    return !db_end(&h->db, rc, h->why) && is_good;
 }
 
 void
@@ -198,70 +97,60 @@ harvest_db_undo(struct harvest_db *h)
 }
 
 /* The harvest never wrote this: somebody altered the file. */
-static bool
+static enum status
 fail_damaged(struct harvest_db *h)
 {
-    db_fail(&h->db, STATUS_MALFORMED, &h->why, "the file is damaged");
-    return false;
+    return db_fail(&h->db, STATUS_MALFORMED, h->why, "the file is damaged");
 }
 
-static void
-bind_number(sqlite3_stmt *s, int n, int64_t number, int64_t none)
+/* A time or a length, which may be unknown. */
+static struct db_value
+known_time(int64_t us)
 {
-    if (number == none)
-        sqlite3_bind_null(s, n);
-    else
-        sqlite3_bind_int64(s, n, number);
+    return (struct db_value){.type = us == DATETIME_NONE ? SQLITE_NULL
+                                                         : SQLITE_INTEGER,
+                             .number = us};
 }
 
-static void
-bind_version(sqlite3_stmt *s, int n, const struct harvest_version *version)
+static struct db_value
+known_length(uint64_t length)
 {
-    bind_number(s, n, version->lastmod_us, DATETIME_NONE);
-    db_bind_text(s, n + 1, version->hash);
-    bind_number(s, n + 2, (int64_t)version->length, (int64_t)LENGTH_NONE);
+    return (struct db_value){.type = length == LENGTH_NONE ? SQLITE_NULL
+                                                           : SQLITE_INTEGER,
+                             .number = (int64_t)length};
 }
 
-/* Runs a query of one number. */
-static bool
-ask_number(struct harvest_db *h, int which, int64_t part, int64_t *number)
-{
-    sqlite3_stmt *s = h->db.statements[which];
-    bool row, is_good;
-
-    sqlite3_bind_int64(s, 1, part);
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
-    if (is_good)
-        *number = sqlite3_column_int64(s, 0);
-    db_reset(s);
-    return is_good;
-}
+/* The columns of a version, DATETIME_NONE and LENGTH_NONE in place of NULL. */
+#define VERSION \
+    "coalesce(lastmod, -9223372036854775808), hash, coalesce(length, -1)"
 
 /* Opening */
 
 static bool
 read_target(struct harvest_db *h, const char *target)
 {
-    sqlite3_stmt *bind = h->db.statements[SQL_BIND];
-    sqlite3_stmt *s = h->db.statements[SQL_TARGET];
-    bool row, is_good;
+    struct slice url, position;
+    struct db_rows rows;
 
-    db_bind_text(bind, 1, slice_of(target));
-    if (!run_statement(h, SQL_BIND) || db_step(&h->db, s, &row, NULL, &h->why))
+    if (!DO(h,
+            "INSERT INTO target SELECT ?1, '', 1, 0"
+            " WHERE NOT EXISTS (SELECT 1 FROM target)",
+            target))
         return false;
-    is_good =
-        db_column(s, 0).size && db_text(s, 1, h->target, sizeof(h->target));
-    h->is_new = sqlite3_column_int(s, 2) != 0;
-    h->adopter = sqlite3_column_int64(s, 3);
-    h->has_strays = sqlite3_column_int(s, 4) != 0;
-    if (!is_good)
-        fail_damaged(h);
-    else if (!slice_is(db_column(s, 0), target))
-        is_good = !db_fail(&h->db, STATUS_INVALID, &h->why,
-                           "it is that of another set: %.*s",
-                           SLICE_ARG(db_column(s, 0)));
-    db_reset(s);
-    return is_good;
+    rows = DB_SELECT(&h->db, NULL, h->why,
+                     "SELECT url, position, is_new, adopter,"
+                     " EXISTS (SELECT 1 FROM resource WHERE part = 0)"
+                     " FROM target");
+    if (DB_NEXT(&rows, &url, &position, &h->is_new, &h->adopter,
+                &h->has_strays)) {
+        if (!url.size || !slice_copy(h->target, sizeof(h->target), position))
+            rows.rc = fail_damaged(h);
+        else if (!slice_is(url, target))
+            rows.rc =
+                db_fail(&h->db, STATUS_INVALID, h->why,
+                        "it is that of another set: %.*s", SLICE_ARG(url));
+    }
+    return !db_rows_end(&rows);
 }
 
 /* Copies the file, if there is one, into a temporary one. */
@@ -273,9 +162,9 @@ copy_state(struct harvest_db *h, const char *path)
     if (asprintf(&h->copy, "%s/tidings-harvest-%ld-%llx", temporary_directory(),
                  (long)getpid(), (unsigned long long)clock_now_us()) < 0) {
         h->copy = NULL;
-        return !problem_memory(&h->why);
+        return !problem_memory(h->why);
     }
-    return !db_copy(path, h->copy, &h->why);
+    return !db_copy(path, h->copy, h->why);
 }
 
 struct harvest_db *
@@ -288,15 +177,18 @@ harvest_db_open(const char *path, const char *target, bool is_dry,
         problem_memory(why);
         return NULL;
     }
+    h->why = why;
+    buf_init(&h->loc, SIZE_MAX / 2);
+    buf_init(&h->hash, SIZE_MAX / 2);
+    buf_init(&h->entry, SIZE_MAX / 2);
     if ((!is_dry || copy_state(h, path)) &&
         !db_open_kind(&h->db, &kind,
                       !is_dry   ? path
                       : h->copy ? h->copy
                                 : "",
-                      &h->why) &&
+                      h->why) &&
         read_target(h, target))
         return h;
-    *why = h->why;
     harvest_db_close(h);
     return NULL;
 }
@@ -310,54 +202,24 @@ harvest_db_close(struct harvest_db *h)
     if (h->copy)
         (void)!db_unlink(h->copy, NULL);
     free(h->copy);
-    free(h->text);
+    buf_fini(&h->loc);
+    buf_fini(&h->hash);
+    buf_fini(&h->entry);
     free(h);
-}
-
-const char *
-harvest_db_copied(const struct harvest_db *h)
-{
-    return h->copy;
-}
-
-const char *
-harvest_db_trouble(const struct harvest_db *h)
-{
-    return h->why.text;
 }
 
 /* The set */
 
-const char *
-harvest_db_target(const struct harvest_db *h)
-{
-    return h->target;
-}
-
-bool
-harvest_db_is_new(const struct harvest_db *h)
-{
-    return h->is_new;
-}
-
-int64_t
-harvest_db_adopter(const struct harvest_db *h)
-{
-    return h->adopter;
-}
-
 static bool
-write_target(struct harvest_db *h, int which, const char *position)
+write_target(struct harvest_db *h, const char *position)
 {
-    db_bind_text(h->db.statements[which], 1, slice_of(position));
-    return run_statement(h, which);
+    return DO(h, "UPDATE target SET position = ?1", position);
 }
 
 bool
 harvest_db_note_target(struct harvest_db *h, const char *position)
 {
-    if (strcmp(position, h->target) != 0 &&
-        !write_target(h, SQL_NOTE_TARGET, position))
+    if (strcmp(position, h->target) != 0 && !write_target(h, position))
         return false;
     snprintf(h->target, sizeof(h->target), "%s", position);
     return true;
@@ -367,7 +229,8 @@ bool
 harvest_db_end_adoption(struct harvest_db *h, const char *position)
 {
     if (!begin_rows(h) ||
-        !commit_rows(h, write_target(h, SQL_ADOPTED, position)))
+        !commit_rows(
+            h, DO(h, "UPDATE target SET position = ?1, is_new = 0", position)))
         return false;
     snprintf(h->target, sizeof(h->target), "%s", position);
     h->is_new = false;
@@ -383,7 +246,7 @@ harvest_db_forget(struct harvest_db *h)
                                  "UPDATE part SET position = '', compared = 0,"
                                  " complete = 0, doubt = '';"
                                  "UPDATE target SET position = '', is_new = 0;",
-                                 &h->why)))
+                                 h->why)))
         return false;
     h->target[0] = '\0';
     h->is_new = h->has_strays = false;
@@ -396,40 +259,34 @@ bool
 harvest_db_part(struct harvest_db *h, const char *source, const char *url,
                 struct harvest_part *part)
 {
-    sqlite3_stmt *bind = h->db.statements[SQL_NEW_PART];
-    sqlite3_stmt *s = h->db.statements[SQL_PART];
-    bool row, is_good;
+    struct slice position, doubt;
+    struct db_rows rows;
 
-    db_bind_text(bind, 1, slice_of(source));
-    db_bind_text(bind, 2, slice_of(url));
-    db_bind_text(s, 1, slice_of(url));
-    if (!run_statement(h, SQL_NEW_PART))
+    if (!DO(h,
+            "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, ''"
+            " WHERE NOT EXISTS (SELECT 1 FROM part WHERE url = ?2)",
+            source, url))
         return false;
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
-    if (is_good) {
-        part->id = sqlite3_column_int64(s, 0);
-        part->compared_us = sqlite3_column_int64(s, 2);
-        part->complete_us = sqlite3_column_int64(s, 3);
-        is_good =
-            (row && db_text(s, 1, part->position, sizeof(part->position)) &&
-             db_text(s, 4, part->doubt, sizeof(part->doubt))) ||
-            fail_damaged(h);
-    }
-    db_reset(s);
-    return is_good;
+    rows = DB_SELECT(&h->db, NULL, h->why,
+                     "SELECT id, position, compared, complete, doubt FROM part"
+                     " WHERE url = ?1",
+                     url);
+    if (DB_NEXT(&rows, &part->id, &position, &part->compared_us,
+                &part->complete_us, &doubt) &&
+        (!slice_copy(part->position, sizeof(part->position), position) ||
+         !slice_copy(part->doubt, sizeof(part->doubt), doubt)))
+        rows.rc = fail_damaged(h);
+    return !db_rows_end(&rows);
 }
 
 static bool
 write_part(struct harvest_db *h, const struct harvest_part *part)
 {
-    sqlite3_stmt *s = h->db.statements[SQL_NOTE_PART];
-
-    sqlite3_bind_int64(s, 1, part->id);
-    db_bind_text(s, 2, slice_of(part->position));
-    sqlite3_bind_int64(s, 3, part->compared_us);
-    sqlite3_bind_int64(s, 4, part->complete_us);
-    db_bind_text(s, 5, slice_of(part->doubt));
-    return run_statement(h, SQL_NOTE_PART);
+    return DO(h,
+              "UPDATE part SET position = ?2, compared = ?3, complete = ?4,"
+              " doubt = ?5 WHERE id = ?1",
+              part->id, slice_of(part->position), part->compared_us,
+              part->complete_us, slice_of(part->doubt));
 }
 
 bool
@@ -443,62 +300,38 @@ harvest_db_sources(struct harvest_db *h,
                    void (*on_source)(struct slice source, void *user),
                    void *user)
 {
-    sqlite3_stmt *s = h->db.statements[SQL_SOURCES];
-    bool row = false, is_good;
+    struct db_rows rows =
+        DB_SELECT(&h->db, NULL, h->why, "SELECT DISTINCT source FROM part");
+    struct slice source;
 
-    while ((is_good = !db_step(&h->db, s, &row, NULL, &h->why)) && row)
-        on_source(db_column(s, 0), user);
-    db_reset(s);
-    return is_good;
+    while (DB_NEXT(&rows, &source))
+        on_source(source, user);
+    return !db_rows_end(&rows);
 }
 
 /* Resources */
 
-/* True if the row at hand and the version agree on lastmod, hash and length, as
- * far as both have them. *is_proven: they have one of these in common, or
- * neither has any. */
+/* True if both versions agree on lastmod, hash and length, as far as both have
+ * them. *is_proven: they have one of these in common, or neither has any. */
 static bool
-is_like(sqlite3_stmt *s, const struct harvest_version *now, bool *is_proven)
+is_like(const struct harvest_version *had, const struct harvest_version *now,
+        bool *is_proven)
 {
-    bool had_lastmod = sqlite3_column_type(s, 1) != SQLITE_NULL;
-    bool had_length = sqlite3_column_type(s, 3) != SQLITE_NULL;
-    struct slice hash = db_column(s, 2);
+    bool had_lastmod = had->lastmod_us != DATETIME_NONE;
+    bool had_length = had->length != LENGTH_NONE;
     bool has_lastmod = now->lastmod_us != DATETIME_NONE;
     bool has_length = now->length != LENGTH_NONE;
     bool has_common = false;
-    bool is_good = (!had_lastmod || !has_lastmod ||
-                    sqlite3_column_int64(s, 1) == now->lastmod_us) &&
-                   (!had_length || !has_length ||
-                    (uint64_t)sqlite3_column_int64(s, 3) == now->length) &&
-                   hashes_agree(hash, now->hash, &has_common);
+    bool is_good =
+        (!had_lastmod || !has_lastmod || had->lastmod_us == now->lastmod_us) &&
+        (!had_length || !has_length || had->length == now->length) &&
+        hashes_agree(had->hash, now->hash, &has_common);
 
     *is_proven = has_common || (had_lastmod && has_lastmod) ||
                  (had_length && has_length) ||
-                 (!had_lastmod && !had_length && !hash.size && !has_lastmod &&
-                  !has_length && !now->hash.size);
+                 (!had_lastmod && !had_length && !had->hash.size &&
+                  !has_lastmod && !has_length && !now->hash.size);
     return is_good;
-}
-
-static void
-read_known(sqlite3_stmt *s, int64_t part, const struct harvest_version *version,
-           struct harvest_known *known)
-{
-    bool is_gone = sqlite3_column_int(s, 5) != 0;
-    bool is_proven;
-    bool is_alike = is_like(s, version, &is_proven) && !is_gone &&
-                    sqlite3_column_int(s, 6) == 0;
-
-    if (sqlite3_column_int64(s, 0) == part) {
-        known->is_there = !is_gone;
-        known->is_like = is_alike;
-        known->is_same = is_alike && is_proven;
-        if (sqlite3_column_type(s, 4) != SQLITE_NULL)
-            known->changed_us = sqlite3_column_int64(s, 4);
-    } else if (!is_gone) {
-        known->is_stray |= sqlite3_column_int64(s, 0) == 0;
-        known->is_elsewhere |= sqlite3_column_int64(s, 0) != 0;
-        known->is_same_there |= is_alike && is_proven;
-    }
 }
 
 bool
@@ -506,26 +339,35 @@ harvest_db_look(struct harvest_db *h, int64_t part, struct slice loc,
                 const struct harvest_version *version,
                 struct harvest_known *known)
 {
-    sqlite3_stmt *s = h->db.statements[SQL_LOOK];
-    bool row = false, is_good;
+    struct db_rows rows =
+        DB_SELECT(&h->db, NULL, h->why,
+                  "SELECT part, " VERSION ","
+                  " coalesce(changed, -9223372036854775808), is_gone, is_due"
+                  " FROM resource WHERE loc = ?1",
+                  loc);
+    struct harvest_version had;
+    int64_t its, changed_us;
+    bool is_gone, is_due;
 
     *known = (struct harvest_known){.changed_us = DATETIME_NONE};
-    db_bind_text(s, 1, loc);
-    while ((is_good = !db_step(&h->db, s, &row, NULL, &h->why)) && row)
-        read_known(s, part, version, known);
-    db_reset(s);
-    return is_good;
-}
+    while (DB_NEXT(&rows, &its, &had.lastmod_us, &had.hash, &had.length,
+                   &changed_us, &is_gone, &is_due)) {
+        bool is_proven;
+        bool is_alike =
+            is_like(&had, version, &is_proven) && !is_gone && !is_due;
 
-/* Runs a statement about a loc of the part. */
-static bool
-run_of_loc(struct harvest_db *h, int which, int64_t part, struct slice loc)
-{
-    sqlite3_stmt *s = h->db.statements[which];
-
-    db_bind_text(s, 1, loc);
-    sqlite3_bind_int64(s, 2, part);
-    return begin_rows(h) && run_statement(h, which);
+        if (its == part) {
+            known->is_there = !is_gone;
+            known->is_like = is_alike;
+            known->is_same = is_alike && is_proven;
+            known->changed_us = changed_us;
+        } else if (!is_gone) {
+            known->is_stray |= its == 0;
+            known->is_elsewhere |= its != 0;
+            known->is_same_there |= is_alike && is_proven;
+        }
+    }
+    return !db_rows_end(&rows);
 }
 
 static bool
@@ -533,14 +375,18 @@ write_row(struct harvest_db *h, int64_t part, struct slice loc,
           const struct harvest_version *version, int64_t changed_us,
           bool is_gone)
 {
-    sqlite3_stmt *s = h->db.statements[SQL_KEEP];
+    return DO(h,
+              "INSERT OR REPLACE INTO resource"
+              " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0)",
+              loc, part, known_time(version->lastmod_us), version->hash,
+              known_length(version->length), known_time(changed_us), is_gone);
+}
 
-    db_bind_text(s, 1, loc);
-    sqlite3_bind_int64(s, 2, part);
-    bind_version(s, 3, version);
-    bind_number(s, 6, changed_us, DATETIME_NONE);
-    sqlite3_bind_int(s, 7, is_gone);
-    return run_statement(h, SQL_KEEP);
+static bool
+remove_row(struct harvest_db *h, int64_t part, struct slice loc)
+{
+    return DO(h, "DELETE FROM resource WHERE loc = ?1 AND part = ?2", loc,
+              part);
 }
 
 bool
@@ -551,21 +397,22 @@ harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
         return false;
     if (part == 0)
         h->has_strays = true;
-    else if (h->has_strays && !run_of_loc(h, SQL_REMOVE, 0, loc))
+    else if (h->has_strays && !remove_row(h, 0, loc))
         return false;
     return write_row(h, part, loc, version, changed_us, false);
 }
+
+static const struct harvest_version none = {
+    DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
 
 bool
 harvest_db_remove(struct harvest_db *h, int64_t part, struct slice loc,
                   int64_t changed_us)
 {
-    const struct harvest_version none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
-
-    if (!begin_rows(h) || (h->has_strays && !run_of_loc(h, SQL_REMOVE, 0, loc)))
+    if (!begin_rows(h) || (h->has_strays && !remove_row(h, 0, loc)))
         return false;
     return changed_us == DATETIME_NONE
-               ? run_of_loc(h, SQL_REMOVE, part, loc)
+               ? remove_row(h, part, loc)
                : write_row(h, part, loc, &none, changed_us, true);
 }
 
@@ -573,13 +420,14 @@ bool
 harvest_db_disturb(struct harvest_db *h, struct slice loc,
                    const struct harvest_version *version)
 {
-    const struct harvest_version none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
-    sqlite3_stmt *s = h->db.statements[SQL_DISTURB];
+    bool is_gone = !version;
 
-    db_bind_text(s, 1, loc);
-    bind_version(s, 2, version ? version : &none);
-    sqlite3_bind_int(s, 5, !version);
-    return begin_rows(h) && run_statement(h, SQL_DISTURB);
+    if (is_gone)
+        version = &none;
+    return begin_rows(h) &&
+           DO(h, "INSERT OR REPLACE INTO disturbed VALUES (?1, ?2, ?3, ?4, ?5)",
+              loc, known_time(version->lastmod_us), version->hash,
+              known_length(version->length), is_gone);
 }
 
 bool
@@ -594,241 +442,197 @@ harvest_db_end_disturbance(struct harvest_db *h)
         " AND d.hash <> resource.hash));"
         "DELETE FROM disturbed;";
 
-    return begin_rows(h) && commit_rows(h, !db_exec(&h->db, mark, &h->why));
+    return begin_rows(h) && commit_rows(h, !db_exec(&h->db, mark, h->why));
 }
 
 bool
 harvest_db_is_due(struct harvest_db *h, int64_t part, bool *is_due)
 {
-    int64_t number = 0;
-    bool is_good = ask_number(h, SQL_IS_DUE, part, &number);
-
-    *is_due = number != 0;
-    return is_good;
+    return FIND(h,
+                "SELECT EXISTS (SELECT 1 FROM resource"
+                " WHERE is_due AND part = ?1)",
+                DB_VALUES(part), DB_INTO(is_due));
 }
 
 bool
 harvest_db_count(struct harvest_db *h, int64_t part, uint64_t *n)
 {
-    int64_t number = 0;
-    bool is_good = (part == 0 && !h->has_strays) ||
-                   ask_number(h, SQL_COUNT, part, &number);
-
-    *n = (uint64_t)number;
-    return is_good;
+    *n = 0;
+    return (part == 0 && !h->has_strays) ||
+           FIND(h,
+                "SELECT count(*) FROM resource WHERE part = ?1"
+                " AND NOT is_gone",
+                DB_VALUES(part), DB_INTO(n));
 }
 
 /* Lists */
 
-/* Runs a statement about the part, and a time. */
 static bool
-run_of_part(struct harvest_db *h, int which, int64_t part, int64_t time_us)
+forget_seen(struct harvest_db *h, int64_t part)
 {
-    sqlite3_stmt *s = h->db.statements[which];
-
-    sqlite3_bind_int64(s, 1, part);
-    if (sqlite3_bind_parameter_count(s) > 1)
-        bind_number(s, 2, time_us, DATETIME_NONE);
-    return run_statement(h, which);
+    return DO(h, "DELETE FROM seen WHERE part = ?1", part);
 }
 
 bool
 harvest_db_begin_list(struct harvest_db *h, int64_t part)
 {
-    return begin_rows(h) && run_of_part(h, SQL_UNSEE, part, 0) &&
-           run_of_part(h, SQL_UNDEFER, part, 0);
+    return begin_rows(h) && forget_seen(h, part) &&
+           DO(h, "DELETE FROM deferred WHERE part = ?1", part);
 }
 
 bool
 harvest_db_list(struct harvest_db *h, int64_t part, struct slice loc)
 {
-    return run_of_loc(h, SQL_SEE, part, loc);
+    return begin_rows(h) &&
+           DO(h, "INSERT OR IGNORE INTO seen VALUES (?1, ?2)", loc, part);
 }
 
 bool
 harvest_db_unlist(struct harvest_db *h, int64_t part, struct slice loc)
 {
-    return run_of_loc(h, SQL_UNLIST, part, loc);
+    return begin_rows(h) &&
+           DO(h, "DELETE FROM seen WHERE loc = ?1 AND part = ?2", loc, part);
 }
 
 bool
 harvest_db_defer(struct harvest_db *h, int64_t part, struct slice loc,
                  const struct harvest_version *version, struct slice entry)
 {
-    sqlite3_stmt *s = h->db.statements[SQL_DEFER];
-
-    db_bind_text(s, 1, loc);
-    sqlite3_bind_int64(s, 2, part);
-    bind_version(s, 3, version);
-    db_bind_text(s, 6, entry);
-    return begin_rows(h) && run_statement(h, SQL_DEFER);
+    return begin_rows(h) &&
+           DO(h,
+              "INSERT OR REPLACE INTO deferred VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+              loc, part, known_time(version->lastmod_us), version->hash,
+              known_length(version->length), entry);
 }
 
 bool
 harvest_db_held(struct harvest_db *h, int64_t part, uint64_t *n, uint64_t *n_of)
 {
-    int64_t number = 0;
-    bool is_good = ask_number(h, SQL_HELD, part, &number);
-
-    *n = (uint64_t)number;
     *n_of = 0;
-    return is_good && (number == 0 || harvest_db_count(h, part, n_of));
+    return FIND(h, "SELECT count(*) FROM resource WHERE part = ?1 AND is_held",
+                DB_VALUES(part), DB_INTO(n)) &&
+           (*n == 0 || harvest_db_count(h, part, n_of));
 }
+
+#define IS_AFTER "coalesce(changed > ?2, 0)"
 
 bool
 harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
                     uint64_t *n, uint64_t *n_of)
 {
-    return begin_rows(h) && run_of_part(h, SQL_UNHOLD, part, 0) &&
-           run_of_part(h, SQL_HOLD, part, as_of_us) &&
-           run_of_part(h, SQL_FORGET_GONE, part, as_of_us) &&
-           run_of_part(h, SQL_UNSEE, part, 0) &&
-           harvest_db_held(h, part, n, n_of);
-}
-
-/* Copies lent texts into memory of the state. */
-static bool
-hand_out(struct harvest_db *h, struct slice *const *texts, size_t n)
-{
-    size_t size = 1;
-
-    for (size_t i = 0; i < n; i++)
-        size += texts[i]->size;
-    free(h->text);
-    h->text = malloc(size);
-    if (!h->text)
-        return !problem_memory(&h->why);
-    size = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (texts[i]->size)
-            memcpy(h->text + size, texts[i]->data, texts[i]->size);
-        texts[i]->data = h->text + size;
-        size += texts[i]->size;
-    }
-    return true;
+    return begin_rows(h) &&
+           DO(h, "UPDATE resource SET is_held = 0 WHERE part = ?1 AND is_held",
+              part) &&
+           DO(h,
+              "UPDATE resource SET is_held = 1"
+              " WHERE part = ?1 AND NOT is_gone AND NOT " IS_AFTER
+              " AND NOT EXISTS (SELECT 1 FROM seen s"
+              " WHERE s.loc = resource.loc AND s.part = ?1)",
+              part, known_time(as_of_us)) &&
+           DO(h,
+              "DELETE FROM resource WHERE part = ?1 AND is_gone"
+              " AND NOT " IS_AFTER,
+              part, known_time(as_of_us)) &&
+           forget_seen(h, part) && harvest_db_held(h, part, n, n_of);
 }
 
 bool
 harvest_db_next_gone(struct harvest_db *h, int64_t part, struct slice *loc)
 {
-    sqlite3_stmt *s = h->db.statements[SQL_NEXT_GONE];
-    bool row, is_good;
+    bool is_good;
 
-    *loc = (struct slice){NULL, 0};
-    sqlite3_bind_int64(s, 1, part);
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
-    if (is_good && row) {
-        *loc = db_column(s, 0);
-        is_good = hand_out(h, &loc, 1);
-    }
-    db_reset(s);
-    return is_good;
-}
-
-static bool
-take_deferred(struct harvest_db *h, sqlite3_stmt *s,
-              struct harvest_deferred *next)
-{
-    struct slice *texts[] = {&next->loc, &next->version.hash, &next->entry};
-
-    next->loc = db_column(s, 0);
-    next->version.hash = db_column(s, 2);
-    next->entry = db_column(s, 4);
-    next->version.lastmod_us = sqlite3_column_type(s, 1) == SQLITE_NULL
-                                   ? DATETIME_NONE
-                                   : sqlite3_column_int64(s, 1);
-    next->version.length = sqlite3_column_type(s, 3) == SQLITE_NULL
-                               ? LENGTH_NONE
-                               : (uint64_t)sqlite3_column_int64(s, 3);
-    return hand_out(h, texts, 3);
+    buf_clear(&h->loc);
+    is_good = FIND(h,
+                   "SELECT loc FROM resource WHERE part = ?1 AND is_held"
+                   " LIMIT 1",
+                   DB_VALUES(part), DB_INTO(&h->loc));
+    *loc = buf_slice(&h->loc);
+    return is_good && (!h->loc.failed || !problem_memory(h->why));
 }
 
 bool
 harvest_db_next_deferred(struct harvest_db *h, int64_t part,
                          struct harvest_deferred *next)
 {
-    sqlite3_stmt *s = h->db.statements[SQL_NEXT_DEFERRED];
-    bool row, is_good;
+    bool is_good;
 
     *next = (struct harvest_deferred){.loc = {NULL, 0}};
-    sqlite3_bind_int64(s, 1, part);
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
-    if (is_good && row)
-        is_good = take_deferred(h, s, next);
-    db_reset(s);
+    buf_clear(&h->loc);
+    buf_clear(&h->hash);
+    buf_clear(&h->entry);
+    is_good = FIND(h,
+                   "SELECT loc, entry, " VERSION " FROM deferred"
+                   " WHERE part = ?1 ORDER BY loc LIMIT 1",
+                   DB_VALUES(part),
+                   DB_INTO(&h->loc, &h->entry, &next->version.lastmod_us,
+                           &h->hash, &next->version.length));
+    next->loc = buf_slice(&h->loc);
+    next->entry = buf_slice(&h->entry);
+    next->version.hash = buf_slice(&h->hash);
+    if (h->loc.failed || h->entry.failed || h->hash.failed)
+        return !problem_memory(h->why);
     return is_good &&
            (!next->loc.size ||
-            (begin_rows(h) && run_of_part(h, SQL_DROP_DEFERRED, part, 0)));
+            (begin_rows(h) &&
+             DO(h, "DELETE FROM deferred WHERE part = ?1 AND loc = ?2", part,
+                next->loc)));
 }
 
 /* Posts */
 
 bool
 harvest_db_seal(struct harvest_db *h, struct harvest_part *part,
-                const char *body, size_t size, size_t n, const char *position)
+                struct slice body, size_t n, const char *position)
 {
-    sqlite3_stmt *s = h->db.statements[SQL_SEAL];
     struct harvest_part next = *part;
     char key[HARVEST_KEY_SIZE];
 
     if (!random_hex(key, sizeof(key)))
-        return !problem(&h->why, STATUS_IO, "no random numbers");
+        return !problem(h->why, STATUS_IO, "no random numbers");
     if (!begin_rows(h))
         return false;
-    db_bind_text(s, 1, slice_of(key));
-    db_bind_text(s, 2, slice_of(part->position));
-    sqlite3_bind_int64(s, 3, clock_now_us() / 1000000);
-    sqlite3_bind_int64(s, 4, (sqlite3_int64)n);
-    db_bind_bytes(s, 5, (struct slice){body, size});
     if (position)
         snprintf(next.position, sizeof(next.position), "%s", position);
-    if (!commit_rows(h, run_statement(h, SQL_SEAL) && write_part(h, &next)))
+    if (!commit_rows(h, DO(h, "INSERT INTO post VALUES (?1, ?2, ?3, ?4, ?5)",
+                           slice_of(key), slice_of(part->position),
+                           clock_now_us() / 1000000, n, db_blob(body)) &&
+                            write_part(h, &next)))
         return false;
     *part = next;
     return true;
-}
-
-/* Copies the sealed post of the current row. */
-static bool
-take_post(struct harvest_db *h, sqlite3_stmt *s, struct harvest_post *post)
-{
-    struct slice body = db_column(s, 4);
-
-    post->made_s = sqlite3_column_int64(s, 2);
-    post->n = (size_t)sqlite3_column_int64(s, 3);
-    post->size = body.size;
-    /* An entry has at least one byte. */
-    if (!db_text(s, 0, post->key, sizeof(post->key)) ||
-        !db_text(s, 1, post->before, sizeof(post->before)) || post->n == 0 ||
-        post->n > post->size)
-        return fail_damaged(h);
-    post->body = slice_dup(body);
-    return post->body || !problem_memory(&h->why);
 }
 
 bool
 harvest_db_unfinished(struct harvest_db *h, struct harvest_post *post,
                       bool *is_there)
 {
-    sqlite3_stmt *s = h->db.statements[SQL_POST];
-    bool row, is_good;
+    struct db_rows rows = DB_SELECT(
+        &h->db, NULL, h->why, "SELECT key, position, made, n, body FROM post");
+    struct slice key, before, body;
+    uint64_t n;
 
     post->body = NULL;
-    is_good = !db_step(&h->db, s, &row, NULL, &h->why);
-    if (is_good && row)
-        is_good = take_post(h, s, post);
+    if (DB_NEXT(&rows, &key, &before, &post->made_s, &n, &body)) {
+        post->n = (size_t)n;
+        post->size = body.size;
+        /* An entry has at least one byte. */
+        if (!slice_copy(post->key, sizeof(post->key), key) ||
+            !slice_copy(post->before, sizeof(post->before), before) || n == 0 ||
+            n > body.size)
+            rows.rc = fail_damaged(h);
+        else if (!(post->body = slice_dup(body)))
+            rows.rc = problem_memory(h->why);
+    }
     *is_there = post->body;
-    db_reset(s);
-    return is_good;
+    return !db_rows_end(&rows);
 }
 
 bool
 harvest_db_posted(struct harvest_db *h, const char *target)
 {
     if (!begin_rows(h) ||
-        !commit_rows(h,
-                     run_statement(h, SQL_POST_GONE) &&
-                         (!target || write_target(h, SQL_NOTE_TARGET, target))))
+        !commit_rows(h, DO(h, "DELETE FROM post") &&
+                            (!target || write_target(h, target))))
         return false;
     if (target)
         snprintf(h->target, sizeof(h->target), "%s", target);

@@ -37,6 +37,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/db.h"
+#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 
@@ -44,32 +46,34 @@
 #define HARVEST_KEY_SIZE      33
 #define HARVEST_TEXT_SIZE     512
 
-struct harvest_db;
+/* For others only to read. */
+struct harvest_db {
+    struct db db;
+    char target[HARVEST_POSITION_SIZE]; /* the set's position after the last
+                                           post; "": there was none */
+    bool is_new; /* the resources that the set has were not read yet (part 0, or
+                    part 1 where `tidings relay` owned the set) */
+    bool has_strays;             /* part 0 has resources */
+    int64_t adopter;             /* part 0 or 1 */
+    struct buf loc, hash, entry; /* the last ones handed out */
+    char *copy; /* of a dry run: the path of what it works on; NULL: none */
+    struct problem *why; /* lent */
+};
 
 /* Opens the file, or makes it, for the set `target`. `is_dry`: works on a copy,
  * which is removed at the end. NULL: `why` says why: it is another set's, in
- * use, or not a state. */
+ * use, or not a state. `why` is lent until the end. */
 struct harvest_db *harvest_db_open(const char *path, const char *target,
                                    bool is_dry, struct problem *why);
 void harvest_db_close(struct harvest_db *db); /* NULL is allowed */
 
-/* The path of the copy that a dry run works on; NULL: there is none. */
-const char *harvest_db_copied(const struct harvest_db *db);
-
-/* All functions below return false if the file failed; harvest_db_trouble says
- * why then. */
-const char *harvest_db_trouble(const struct harvest_db *db);
+/* All functions below return false if the file failed; the `why` of
+ * harvest_db_open says why then. */
 
 /* The set */
 
-/* The set's position after the last post; "": there was none. */
-const char *harvest_db_target(const struct harvest_db *db);
 bool harvest_db_note_target(struct harvest_db *db, const char *position);
 
-/* True until the resources that the set has were read once (part 0, or part 1
- * where `tidings relay` owned the set). */
-bool harvest_db_is_new(const struct harvest_db *db);
-int64_t harvest_db_adopter(const struct harvest_db *db); /* 0 or 1 */
 bool harvest_db_end_adoption(struct harvest_db *db, const char *position);
 
 /* Forgets what the sources have, and their positions: the set is another one.
@@ -192,8 +196,7 @@ struct harvest_post {
 /* Makes a post of n entries durable, gives it its key, and moves the part to
  * `position` (NULL: it stays), with all rows that changed before. */
 bool harvest_db_seal(struct harvest_db *db, struct harvest_part *part,
-                     const char *body, size_t size, size_t n,
-                     const char *position);
+                     struct slice body, size_t n, const char *position);
 
 /* The sealed post without an answer; *is_there false: there is none. */
 bool harvest_db_unfinished(struct harvest_db *db, struct harvest_post *post,

@@ -32,13 +32,9 @@ without_quotes(struct slice text)
 static bool
 has_word(struct slice text, const char *word)
 {
-    size_t size = strlen(word);
-
-    for (size_t i = 0; size > 0 && i + size <= text.size; i++)
-        if (!memcmp(text.data + i, word, size) &&
-            (i == 0 || text.data[i - 1] == ' ') &&
-            (i + size == text.size || text.data[i + size] == ' '))
-            return true;
+    while (text.size > 0)
+        if (slice_is(slice_take(&text, ' '), word))
+            return word[0];
     return false;
 }
 
@@ -64,38 +60,31 @@ path_of(struct slice entry)
 /* Writing */
 
 static void
-put_piece(FILE *to, struct slice p)
-{
-    if (p.size)
-        fwrite(p.data, 1, p.size, to);
-}
-
-static void
-put_text_member(FILE *to, const char *name, struct slice value)
+put_text_member(struct buf *to, const char *name, struct slice value)
 {
     if (!value.size)
         return;
-    fprintf(to, ",\"%s\":", name);
-    put_piece(to, value);
+    buf_add_format(to, ",\"%s\":", name);
+    buf_add_slice(to, value);
 }
 
 /* Writes a time that may be a date alone as links need it, complete. */
 static void
-put_time_member(FILE *to, const char *name, struct slice value)
+put_time_member(struct buf *to, const char *name, struct slice value)
 {
     char text[DATETIME_SIZE];
     int64_t us;
 
     if (!datetime_read_any(without_quotes(value), &us))
-        fprintf(to, ",\"%s\":\"%.*s\"", name,
-                (int)datetime_write_short(text, us), text);
+        buf_add_format(to, ",\"%s\":\"%.*s\"", name,
+                       (int)datetime_write_short(text, us), text);
 }
 
 /* Writes the link to the original, which the entry describes (R-434). */
 static void
-put_via(FILE *to, const char *before, struct slice entry, bool is_deleted)
+put_via(struct buf *to, const char *before, struct slice entry, bool is_deleted)
 {
-    fprintf(to, "%s{\"rel\":\"via\"", before);
+    buf_add_format(to, "%s{\"rel\":\"via\"", before);
     put_text_member(to, "href", find_member(entry, "loc"));
     if (!is_deleted) {
         put_time_member(to, "modified", find_member(entry, "lastmod"));
@@ -103,11 +92,11 @@ put_via(FILE *to, const char *before, struct slice entry, bool is_deleted)
         put_text_member(to, "length", find_member(entry, "length"));
         put_text_member(to, "type", find_member(entry, "type"));
     }
-    fputc('}', to);
+    BUF_ADD(to, "}");
 }
 
 static void
-put_links(FILE *to, struct slice entry, bool is_deleted,
+put_links(struct buf *to, struct slice entry, bool is_deleted,
           const struct harvest_rules *rules)
 {
     struct slice links = find_member(entry, "links"), link;
@@ -121,8 +110,8 @@ put_links(FILE *to, struct slice entry, bool is_deleted,
         if (!rules->keeps_links &&
             (slice_is(rel, "collection") || slice_is(rel, "canonical")))
             continue;
-        fputs(before, to);
-        put_piece(to, link);
+        buf_add_text(to, before);
+        buf_add_slice(to, link);
         before = ",";
     }
     if (!has_via) {
@@ -130,11 +119,11 @@ put_links(FILE *to, struct slice entry, bool is_deleted,
         before = ",";
     }
     if (!strcmp(before, ","))
-        fputc(']', to);
+        BUF_ADD(to, "]");
 }
 
 static void
-put_attributes(FILE *to, struct slice attributes, struct slice path,
+put_attributes(struct buf *to, struct slice attributes, struct slice path,
                const struct harvest_rules *rules)
 {
     const char *before = ",\"attributes\":[";
@@ -142,20 +131,20 @@ put_attributes(FILE *to, struct slice attributes, struct slice path,
 
     while (json_slices_element(&attributes, &attribute))
         if (!is_path(attribute)) {
-            fputs(before, to);
-            put_piece(to, attribute);
+            buf_add_text(to, before);
+            buf_add_slice(to, attribute);
             before = ",";
         }
     if (path.size || rules->source[0]) {
-        fprintf(to, "%s{\"ns\":" PATH_NS ",\"name\":\"path\",\"value\":\"",
-                before);
-        put_piece(to, path);
-        fprintf(to, "%s%s\"}", path.size && rules->source[0] ? " " : "",
-                rules->source);
+        buf_add_format(
+            to, "%s{\"ns\":" PATH_NS ",\"name\":\"path\",\"value\":\"", before);
+        buf_add_slice(to, path);
+        buf_add_format(to, "%s%s\"}", path.size && rules->source[0] ? " " : "",
+                       rules->source);
         before = ",";
     }
     if (!strcmp(before, ","))
-        fputc(']', to);
+        BUF_ADD(to, "]");
 }
 
 static bool
@@ -176,7 +165,7 @@ static const char *const represented[] = {"hash", "length", "type", "encoding",
                                           NULL};
 
 enum harvest_verdict
-harvest_entry(FILE *to, const char *before, struct slice entry,
+harvest_entry(struct buf *to, const char *before, struct slice entry,
               const struct harvest_rules *rules)
 {
     struct slice rest = entry, name, value;
@@ -192,21 +181,21 @@ harvest_entry(FILE *to, const char *before, struct slice entry,
         return HARVEST_ODD;
     if (has_word(path, rules->target))
         return HARVEST_RING;
-    fputs(before, to);
+    buf_add_text(to, before);
     while (json_slices_next(&rest, &name, &value)) {
         if (is_one_of(name, own) ||
             (is_deleted && is_one_of(name, represented)) ||
             (rules->change && slice_is(name, "change")))
             continue;
-        fprintf(to, "%s\"%.*s\":", between, SLICE_ARG(name));
-        put_piece(to, value);
+        buf_add_format(to, "%s\"%.*s\":", between, SLICE_ARG(name));
+        buf_add_slice(to, value);
         between = ",";
     }
     if (rules->change)
-        fprintf(to, ",\"change\":\"%s\"", rules->change);
+        buf_add_format(to, ",\"change\":\"%s\"", rules->change);
     put_links(to, entry, is_deleted, rules);
     put_attributes(to, find_member(entry, "attributes"), path, rules);
-    fputc('}', to);
+    BUF_ADD(to, "}");
     return HARVEST_WRITTEN;
 }
 

@@ -25,9 +25,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include "client/harvest/harvest_db.h"
+#include "proto/buf.h"
 #include "proto/slice.h"
 
 struct harvest_rules {
@@ -45,7 +45,7 @@ enum harvest_verdict {
 
 /* Writes `before` and the entry, a JSON object, which need not be terminated;
  * or nothing. */
-enum harvest_verdict harvest_entry(FILE *to, const char *before,
+enum harvest_verdict harvest_entry(struct buf *to, const char *before,
                                    struct slice entry,
                                    const struct harvest_rules *rules);
 

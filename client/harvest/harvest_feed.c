@@ -1,6 +1,7 @@
 #include "client/harvest/harvest_feed.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,45 +17,44 @@
 #define BYTES_MAX   ((size_t)4 << 20)
 
 static bool
-fail_state(const struct harvest_feed *f)
-{
-    return harvest_target_fail_state(f->plan->target);
-}
-
-static bool
 fail_memory(const struct harvest_feed *f)
 {
-    harvest_target_say(f->plan->target, NO_MEMORY);
-    return harvest_target_fail(f->plan->target, HARVEST_FAILED);
+    harvest_target_say(f->target, NO_MEMORY);
+    return harvest_target_fail(f->target, HARVEST_FAILED);
 }
 
 /* The outbox */
+
+void
+harvest_outbox_init(struct harvest_outbox *o)
+{
+    *o = (struct harvest_outbox){.n = 0};
+    buf_init(&o->body, SIZE_MAX / 2);
+}
 
 /* Seals the changes that wait, and moves their part to the position behind
  * them. Without changes, stores the part. */
 static bool
 seal_changes(struct harvest_feed *f)
 {
-    struct harvest_target *t = f->plan->target;
+    struct harvest_target *t = f->target;
     struct harvest_outbox *o = f->outbox;
     const char *position = f->has_position ? f->position : NULL;
     bool is_good = true;
 
+    BUF_ADD(&o->body, "]\n");
     if (o->n > 0) {
-        fputs("]\n", o->to);
-        is_good = (!fflush(o->to) || fail_memory(f)) &&
-                  (harvest_db_seal(t->db, &f->part, o->body, o->size, o->n,
-                                   position) ||
-                   fail_state(f)) &&
+        is_good = (!o->body.failed || fail_memory(f)) &&
+                  harvest_db_seal(t->db, &f->part, buf_slice(&o->body), o->n,
+                                  position) &&
                   harvest_target_post(t);
     } else if (position) {
         snprintf(f->part.position, sizeof(f->part.position), "%s", position);
-        is_good = harvest_db_note_part(t->db, &f->part) || fail_state(f);
+        is_good = harvest_db_note_part(t->db, &f->part);
     }
-    if (o->to)
-        fclose(o->to);
-    free(o->body);
-    *o = (struct harvest_outbox){.feed = f};
+    buf_fini(&o->body);
+    harvest_outbox_init(o);
+    o->feed = f;
     f->has_position = false;
     return is_good;
 }
@@ -78,25 +78,15 @@ take_outbox(struct harvest_feed *f)
 }
 
 static bool
-open_outbox(struct harvest_feed *f)
-{
-    struct harvest_outbox *o = f->outbox;
-
-    if (!o->to)
-        o->to = open_memstream(&o->body, &o->size);
-    return o->to || fail_memory(f);
-}
-
-static bool
 is_full(const struct harvest_outbox *o)
 {
-    return o->n >= ENTRIES_MAX || (o->to && ftell(o->to) >= (long)BYTES_MAX);
+    return o->n >= ENTRIES_MAX || o->body.size >= BYTES_MAX;
 }
 
 static void
 count_change(struct harvest_feed *f, const char *change, struct slice loc)
 {
-    const struct harvest_plan *plan = f->plan;
+    const struct harvest_options *how = f->target->options;
 
     if (!strcmp(change, "deleted"))
         f->counts.deleted++;
@@ -104,8 +94,8 @@ count_change(struct harvest_feed *f, const char *change, struct slice loc)
         f->counts.added++;
     else
         f->counts.changed++;
-    if (plan->on_change)
-        plan->on_change(change, loc, plan->user);
+    if (how->on_change)
+        how->on_change(change, loc, how->user);
 }
 
 /* Adds an entry. `change`: its kind; `is_own`: the entry says it. *is_ring: it
@@ -114,17 +104,15 @@ static bool
 add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
           const char *change, bool is_own, bool *is_ring)
 {
-    struct harvest_target *t = f->plan->target;
-    const struct harvest_rules rules = {
-        f->epoch, t->epoch, f->plan->keeps_links, is_own ? NULL : change};
+    struct harvest_target *t = f->target;
+    const struct harvest_rules rules = {f->epoch, t->epoch,
+                                        f->target->options->keeps_links,
+                                        is_own ? NULL : change};
     enum harvest_verdict verdict = HARVEST_ODD;
 
-    *is_ring = false;
-    if (!open_outbox(f))
-        return false;
     if (text.size)
-        verdict = harvest_entry(f->outbox->to, f->outbox->n ? ",\n" : "[", text,
-                                &rules);
+        verdict = harvest_entry(&f->outbox->body, f->outbox->n ? ",\n" : "[",
+                                text, &rules);
     if (verdict == HARVEST_ODD) {
         harvest_target_say(t, "%s: the entry of %.*s cannot be read", f->url,
                            SLICE_ARG(loc));
@@ -135,7 +123,7 @@ add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
         f->outbox->n++;
         count_change(f, change, loc);
     }
-    return !ferror(f->outbox->to) || fail_memory(f);
+    return !f->outbox->body.failed || fail_memory(f);
 }
 
 /* Adds the deletion of a loc. */
@@ -157,12 +145,6 @@ add_deletion(struct harvest_feed *f, struct slice loc)
 }
 
 /* Changes */
-
-static struct slice
-text_of(const struct td_change *c)
-{
-    return (struct slice){c->text, c->text ? c->text_size : 0};
-}
 
 /* When it happened, by the source's clock; else by ours. */
 static int64_t
@@ -196,14 +178,14 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
 
     if (!is_known && !f->has_log)
         suspect(f, loc);
-    else if (!known->is_elsewhere && !add_entry(f, loc, text_of(c), "deleted",
-                                                c->change != NULL, &is_ring))
+    else if (!known->is_elsewhere &&
+             !add_entry(f, loc, harvest_text_of(c), "deleted",
+                        c->change != NULL, &is_ring))
         return false;
     return is_ring ||
-           harvest_db_remove(f->plan->target->db, f->part.id, loc,
+           harvest_db_remove(f->target->db, f->part.id, loc,
                              f->has_log || f->has_only_list ? DATETIME_NONE
-                                                            : time_of(c)) ||
-           fail_state(f);
+                                                            : time_of(c));
 }
 
 /* Posts what the set does not have in this version. */
@@ -221,16 +203,14 @@ apply_resource(struct harvest_feed *f, struct slice loc,
         !add_entry(f, loc, text, is_known ? "updated" : "created", false,
                    &is_ring))
         return false;
-    return is_ring ||
-           harvest_db_keep(f->plan->target->db, f->part.id, loc, version,
-                           DATETIME_NONE) ||
-           fail_state(f);
+    return is_ring || harvest_db_keep(f->target->db, f->part.id, loc, version,
+                                      DATETIME_NONE);
 }
 
 static bool
 apply_change(struct harvest_feed *f, const struct td_change *c)
 {
-    struct harvest_db *db = f->plan->target->db;
+    struct harvest_db *db = f->target->db;
     struct harvest_version version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     bool is_deleted = c->change && !strcmp(c->change, "deleted");
@@ -238,21 +218,20 @@ apply_change(struct harvest_feed *f, const struct td_change *c)
     bool is_ring;
 
     if (!harvest_db_look(db, f->part.id, loc, &version, &known))
-        return fail_state(f);
+        return false;
     if (f->is_replay && !(is_deleted ? harvest_db_unlist(db, f->part.id, loc)
                                      : harvest_db_list(db, f->part.id, loc)))
-        return fail_state(f);
+        return false;
     if (is_deleted)
         return f->is_replay || apply_deletion(f, c, &known);
     if (f->has_only_list || f->is_replay)
-        return apply_resource(f, loc, &version, text_of(c), &known);
-    if (!add_entry(f, loc, text_of(c), c->change ? c->change : "updated",
-                   c->change != NULL, &is_ring))
+        return apply_resource(f, loc, &version, harvest_text_of(c), &known);
+    if (!add_entry(f, loc, harvest_text_of(c),
+                   c->change ? c->change : "updated", c->change != NULL,
+                   &is_ring))
         return false;
-    return is_ring ||
-           harvest_db_keep(db, f->part.id, loc, &version,
-                           f->has_log ? DATETIME_NONE : time_of(c)) ||
-           fail_state(f);
+    return is_ring || harvest_db_keep(db, f->part.id, loc, &version,
+                                      f->has_log ? DATETIME_NONE : time_of(c));
 }
 
 /* The position after the entry before `i`, or the message's. */
@@ -283,10 +262,10 @@ learn_source(struct harvest_feed *f, const struct td_message *message)
     f->epoch[0] = '\0';
     if (f->has_log)
         harvest_epoch_of(f->epoch, sizeof(f->epoch), position);
-    if (!f->epoch[0] || strcmp(f->epoch, f->plan->target->epoch) != 0)
+    if (!f->epoch[0] || strcmp(f->epoch, f->target->epoch) != 0)
         return true;
-    harvest_target_say(f->plan->target, "the two sets are one");
-    return harvest_target_fail(f->plan->target, HARVEST_USAGE);
+    harvest_target_say(f->target, "the two sets are one");
+    return harvest_target_fail(f->target, HARVEST_USAGE);
 }
 
 /* A heartbeat ends a reading: what waits is posted. So is what was pushed. */
@@ -328,32 +307,31 @@ begin_list(struct harvest_feed *f, const struct td_message *message)
     f->listing_us = clock_now_us();
     if (f->part.position[0] && message->reason &&
         !(f->is_comparison && f->is_routine))
-        harvest_target_say(f->plan->target,
+        harvest_target_say(f->target,
                            "%s: %s; comparing all resources with the set's",
                            f->url, message->reason);
-    return harvest_db_begin_list(f->plan->target->db, f->part.id) ||
-           fail_state(f);
+    return harvest_db_begin_list(f->target->db, f->part.id);
 }
 
 static bool
 list_resource(struct harvest_feed *f, const struct td_change *c)
 {
-    struct harvest_db *db = f->plan->target->db;
+    struct harvest_db *db = f->target->db;
     struct harvest_version version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     struct harvest_known known;
 
     if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
         !harvest_db_list(db, f->part.id, loc))
-        return fail_state(f);
+        return false;
     /* A list may say less of a resource than its changes did. */
     if (known.is_same || (f->is_comparison && known.is_like))
         return true;
     /* It may have changed after the list was made. */
     if (f->is_comparison && known.changed_us != DATETIME_NONE)
-        return harvest_db_defer(db, f->part.id, loc, &version, text_of(c)) ||
-               fail_state(f);
-    return apply_resource(f, loc, &version, text_of(c), &known);
+        return harvest_db_defer(db, f->part.id, loc, &version,
+                                harvest_text_of(c));
+    return apply_resource(f, loc, &version, harvest_text_of(c), &known);
 }
 
 static bool
@@ -369,17 +347,17 @@ list_resources(struct harvest_feed *f, const struct td_message *message)
 static bool
 apply_deferred(struct harvest_feed *f, int64_t as_of_us)
 {
-    struct harvest_db *db = f->plan->target->db;
+    struct harvest_db *db = f->target->db;
     struct harvest_deferred next;
     struct harvest_known known;
 
     for (;;) {
         if (!harvest_db_next_deferred(db, f->part.id, &next))
-            return fail_state(f);
+            return false;
         if (!next.loc.size)
             return true;
         if (!harvest_db_look(db, f->part.id, next.loc, &next.version, &known))
-            return fail_state(f);
+            return false;
         if (known.changed_us <= as_of_us &&
             !apply_resource(f, next.loc, &next.version, next.entry, &known))
             return false;
@@ -393,21 +371,21 @@ static bool
 delete_held(struct harvest_feed *f, int64_t part)
 {
     const struct harvest_version none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
-    struct harvest_db *db = f->plan->target->db;
+    struct harvest_db *db = f->target->db;
     struct harvest_known known;
     struct slice loc;
 
     for (;;) {
         if (!harvest_db_next_gone(db, part, &loc))
-            return fail_state(f);
+            return false;
         if (!loc.size)
             return true;
         if (!harvest_db_look(db, part, loc, &none, &known))
-            return fail_state(f);
+            return false;
         if (!known.is_elsewhere && !add_deletion(f, loc))
             return false;
         if (!harvest_db_remove(db, part, loc, DATETIME_NONE))
-            return fail_state(f);
+            return false;
         if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
             return false;
     }
@@ -417,13 +395,13 @@ delete_held(struct harvest_feed *f, int64_t part)
 static bool
 apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 {
-    const struct harvest_plan *plan = f->plan;
+    const struct harvest_options *how = f->target->options;
 
     f->counts.held_back = 0;
     if (n == 0)
         return true;
-    if (!listing_is_too_much(n, n_of, plan->max_delete) ||
-        n <= plan->accept_deletions)
+    if (!listing_is_too_much(n, n_of, how->max_delete) ||
+        n <= how->accept_deletions)
         return delete_held(f, f->part.id);
     f->counts.held_back = n;
     f->counts.held_of = n_of;
@@ -438,10 +416,10 @@ settle_list(struct harvest_feed *f, int64_t as_of_us)
 
     if (!apply_deferred(f, as_of_us))
         return false;
-    if (!harvest_db_end_list(f->plan->target->db, f->part.id,
+    if (!harvest_db_end_list(f->target->db, f->part.id,
                              f->is_comparison ? as_of_us : DATETIME_NONE, &n,
                              &n_of))
-        return fail_state(f);
+        return false;
     if (!apply_deletions(f, n, n_of))
         return false;
     f->part.compared_us = clock_now_us();
@@ -511,8 +489,8 @@ harvest_feed_held(struct harvest_feed *f)
 {
     uint64_t n, n_of;
 
-    if (!harvest_db_held(f->plan->target->db, f->part.id, &n, &n_of))
-        return fail_state(f);
+    if (!harvest_db_held(f->target->db, f->part.id, &n, &n_of))
+        return false;
     return take_outbox(f) && apply_deletions(f, n, n_of) &&
            harvest_feed_flush(f->outbox);
 }
@@ -520,12 +498,12 @@ harvest_feed_held(struct harvest_feed *f)
 bool
 harvest_feed_strays(struct harvest_feed *f, uint64_t *n)
 {
-    struct harvest_db *db = f->plan->target->db;
+    struct harvest_db *db = f->target->db;
     uint64_t n_of;
 
     if (!harvest_db_count(db, 0, n))
-        return fail_state(f);
-    if (*n == 0 || *n > f->plan->accept_deletions)
+        return false;
+    if (*n == 0 || *n > f->target->options->accept_deletions)
         return true;
     *n = 0;
     if (!take_outbox(f))
@@ -533,6 +511,6 @@ harvest_feed_strays(struct harvest_feed *f, uint64_t *n)
     /* An empty list: it lacks all of them. */
     if (!harvest_db_begin_list(db, 0) ||
         !harvest_db_end_list(db, 0, DATETIME_NONE, &n_of, &n_of))
-        return fail_state(f);
+        return false;
     return delete_held(f, 0) && harvest_feed_flush(f->outbox);
 }

@@ -19,45 +19,19 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
-#include "client/harvest/harvest_db.h"
 #include "client/harvest/harvest_target.h"
-#include "client/tidings.h"
-
-struct harvest_feed;
-
-/* What all feeds of a harvest have in common. */
-struct harvest_plan {
-    struct harvest_target *target;
-    bool keeps_links;          /* also collection and canonical */
-    int max_delete;            /* percent; negative: no limit */
-    uint64_t accept_deletions; /* beyond it; 0: none */
-    /* Called for each change that is posted; NULL is allowed. */
-    void (*on_change)(const char *change, struct slice loc, void *user);
-    void *user;
-};
+#include "proto/buf.h"
 
 /* Changes that wait for their post, of one feed at a time. */
 struct harvest_outbox {
-    FILE *to;
-    char *body;
-    size_t size;
+    struct buf body;
     size_t n;
     struct harvest_feed *feed; /* of the changes */
 };
 
-/* The numbers of a look. */
-struct harvest_counts {
-    uint64_t added, changed, deleted;
-    uint64_t held_back, held_of;
-    uint64_t left_out, mended;
-    char left_out_text[HARVEST_TEXT_SIZE];
-    char mended_text[HARVEST_TEXT_SIZE];
-};
-
 struct harvest_feed {
-    const struct harvest_plan *plan;
+    struct harvest_target *target;
     struct harvest_outbox *outbox;
     const char *url;
     struct harvest_part part;
@@ -84,15 +58,18 @@ bool harvest_feed_message(struct harvest_feed *feed,
  * read. */
 bool harvest_feed_end_replay(struct harvest_feed *feed);
 
+/* Empties an outbox that has no memory. */
+void harvest_outbox_init(struct harvest_outbox *outbox);
+
 /* Seals and posts what waits in the outbox, of whatever feed. */
 bool harvest_feed_flush(struct harvest_outbox *outbox);
 
-/* Deletes what was held back before, if the plan accepts it now; and counts
+/* Deletes what was held back before, if the options accept it now; and counts
  * what stays. */
 bool harvest_feed_held(struct harvest_feed *feed);
 
 /* Deletes resources that the set had before this harvest, and that no source
- * has, if the plan accepts so many; *n stay. */
+ * has, if the options accept so many; *n stay. */
 bool harvest_feed_strays(struct harvest_feed *feed, uint64_t *n);
 
 #endif

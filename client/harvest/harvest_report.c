@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "client/harvest/harvest.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/json.h"
 
@@ -15,80 +14,27 @@
 /* Between two reports that differ in their times alone. */
 #define QUIET_MS 60000
 
-struct harvest_reported {
-    int64_t part;
-    int64_t complete_us;
-    const char *kind;
-    char not_complete[HARVEST_TEXT_SIZE];
-    struct harvest_counts counts;
-};
-
 void
-harvest_report_init(struct harvest_report *r, const char *source,
-                    unsigned every_s)
+harvest_report_add(struct harvest_look *sum, const struct harvest_look *look)
 {
-    *r = (struct harvest_report){.source = source, .every_s = every_s};
-}
+    const struct harvest_counts *its = &look->counts;
 
-static struct harvest_reported *
-look_of(struct harvest_report *r, int64_t part)
-{
-    struct harvest_reported *looks;
-
-    for (size_t i = 0; i < r->n_looks; i++)
-        if (r->looks[i].part == part)
-            return &r->looks[i];
-    looks = realloc(r->looks, (r->n_looks + 1) * sizeof(*looks));
-    if (!looks)
-        return NULL;
-    r->looks = looks;
-    return &looks[r->n_looks++];
-}
-
-void
-harvest_report_look(struct harvest_report *r, int64_t part,
-                    const struct harvest_look *look)
-{
-    struct harvest_reported *its = look_of(r, part);
-
-    if (!its)
-        return;
-    *its = (struct harvest_reported){.part = part,
-                                     .complete_us = look->complete_us,
-                                     .kind = look->kind,
-                                     .counts = *look->counts};
-    if (look->not_complete)
-        snprintf(its->not_complete, sizeof(its->not_complete), "%s",
-                 look->not_complete);
-}
-
-/* All looks as one. */
-static struct harvest_reported
-sum_up(const struct harvest_report *r)
-{
-    struct harvest_reported sum = {.complete_us = INT64_MAX};
-
-    for (size_t i = 0; i < r->n_looks; i++) {
-        const struct harvest_reported *its = &r->looks[i];
-
-        if (!sum.kind)
-            sum.kind = its->kind;
-        if (its->complete_us < sum.complete_us)
-            sum.complete_us = its->complete_us;
-        if (its->not_complete[0] && !sum.not_complete[0])
-            memcpy(sum.not_complete, its->not_complete,
-                   sizeof(sum.not_complete));
-        if (its->counts.left_out && !sum.counts.left_out)
-            memcpy(sum.counts.left_out_text, its->counts.left_out_text,
-                   sizeof(sum.counts.left_out_text));
-        sum.counts.added += its->counts.added;
-        sum.counts.changed += its->counts.changed;
-        sum.counts.deleted += its->counts.deleted;
-        sum.counts.held_back += its->counts.held_back;
-        sum.counts.left_out += its->counts.left_out;
-        sum.counts.mended += its->counts.mended;
-    }
-    return sum;
+    if (!sum->kind)
+        sum->kind = look->kind;
+    if (look->complete_us < sum->complete_us)
+        sum->complete_us = look->complete_us;
+    if (!sum->not_complete[0])
+        memcpy(sum->not_complete, look->not_complete,
+               sizeof(sum->not_complete));
+    if (!sum->counts.left_out)
+        memcpy(sum->counts.left_out_text, its->left_out_text,
+               sizeof(its->left_out_text));
+    sum->counts.added += its->added;
+    sum->counts.changed += its->changed;
+    sum->counts.deleted += its->deleted;
+    sum->counts.held_back += its->held_back;
+    sum->counts.left_out += its->left_out;
+    sum->counts.mended += its->mended;
 }
 
 /* "name":"text", or null. */
@@ -113,11 +59,11 @@ add_time(struct buf *to, const char *name, int64_t us)
 
 /* Writes all but the times. */
 static void
-write_report(struct buf *to, const struct harvest_report *r,
-             const struct harvest_reported *sum)
+write_report(struct buf *to, const struct harvest_options *how,
+             const struct harvest_look *sum)
 {
     BUF_ADD(to, "{\"source\":");
-    json_text(to, slice_of(r->source));
+    json_text(to, slice_of(sum->url));
     json_text_member(to, "kind",
                      slice_of(sum->kind ? sum->kind : "resourcesync"));
     add_text(to, "not_complete", sum->not_complete);
@@ -128,43 +74,32 @@ write_report(struct buf *to, const struct harvest_report *r,
     json_number_member(to, "left_out", sum->counts.left_out);
     add_text(to, "left_out_example", sum->counts.left_out_text);
     json_number_member(to, "mended", sum->counts.mended);
-    if (r->every_s)
-        json_number_member(to, "every_s", r->every_s);
+    if (!how->is_once && how->every_ms >= 1000)
+        json_number_member(to, "every_s", how->every_ms / 1000);
 }
 
 bool
-harvest_report_put(struct harvest_report *r, struct harvest_target *target)
+harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
 {
-    struct harvest_reported sum = sum_up(r);
     bool is_good = true;
     struct buf text;
 
     buf_init(&text, REPORT_MAX);
-    write_report(&text, r, &sum);
+    write_report(&text, t->options, sum);
     BUF_ADD(&text, "\0");
-    if (text.failed)
+    if (text.failed || (t->reported && !strcmp(t->reported, text.data) &&
+                        clock_steady_ms() - t->reported_ms < QUIET_MS))
         goto out;
-    if (r->sent && !strcmp(r->sent, text.data) &&
-        clock_steady_ms() - r->sent_ms < QUIET_MS)
-        goto out;
-    free(r->sent);
-    r->sent = strdup(text.data);
-    r->sent_ms = clock_steady_ms();
+    free(t->reported);
+    t->reported = strdup(text.data);
+    t->reported_ms = clock_steady_ms();
     text.size--;
-    add_time(&text, "complete_as_of", sum.complete_us);
+    add_time(&text, "complete_as_of", sum->complete_us);
     add_time(&text, "last_look", clock_now_us());
     BUF_ADD(&text, "}");
     if (!text.failed)
-        is_good = harvest_target_tell(target, buf_slice(&text));
-
+        is_good = harvest_target_tell(t, buf_slice(&text));
 out:
     buf_fini(&text);
     return is_good;
-}
-
-void
-harvest_report_fini(struct harvest_report *r)
-{
-    free(r->looks);
-    free(r->sent);
 }

@@ -14,34 +14,15 @@
 #ifndef CLIENT_HARVEST_HARVEST_REPORT_H
 #define CLIENT_HARVEST_HARVEST_REPORT_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "client/harvest/harvest_target.h"
 
-struct harvest_look;
-
-struct harvest_report {
-    const char *source;
-    unsigned every_s;
-    struct harvest_reported *looks; /* the last one of each part */
-    size_t n_looks;
-    char *sent; /* without times; NULL: nothing */
-    int64_t sent_ms;
-};
-
-void harvest_report_init(struct harvest_report *report, const char *source,
-                         unsigned every_s);
-
-/* Takes the last look at a part. */
-void harvest_report_look(struct harvest_report *report, int64_t part,
-                         const struct harvest_look *look);
+/* Adds a look to the sum of all, whose complete_us is INT64_MAX at first. */
+void harvest_report_add(struct harvest_look *sum,
+                        const struct harvest_look *look);
 
 /* Puts the report, unless nothing but the times has changed within a minute.
  * False: td_stop. */
-bool harvest_report_put(struct harvest_report *report,
-                        struct harvest_target *target);
-
-void harvest_report_fini(struct harvest_report *report);
+bool harvest_report_put(struct harvest_target *target,
+                        const struct harvest_look *sum);
 
 #endif

@@ -31,7 +31,7 @@ harvest_target_say(const struct harvest_target *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    t->say(text, t->user);
+    t->options->say(text, t->options->user);
 }
 
 bool
@@ -39,13 +39,6 @@ harvest_target_fail(struct harvest_target *t, enum harvest_end end)
 {
     t->end = end;
     return false;
-}
-
-bool
-harvest_target_fail_state(struct harvest_target *t)
-{
-    harvest_target_say(t, "%s", harvest_db_trouble(t->db));
-    return harvest_target_fail(t, HARVEST_FAILED);
 }
 
 /* Ends the harvest after a call that failed for good. */
@@ -96,8 +89,8 @@ harvest_version_of(const struct td_change *c)
     return version;
 }
 
-static struct slice
-text_of(const struct td_change *c)
+struct slice
+harvest_text_of(const struct td_change *c)
 {
     return (struct slice){c->text, c->text ? c->text_size : 0};
 }
@@ -126,12 +119,11 @@ seq_of(const char *position)
 static bool
 note_posted(struct harvest_target *t, const struct td_receipt *receipt)
 {
-    const char *noted = harvest_db_target(t->db);
+    const char *noted = t->db->target;
     bool is_next = receipt->first == seq_of(noted) + 1;
 
     harvest_epoch_of(t->epoch, sizeof(t->epoch), receipt->position);
-    return harvest_db_posted(t->db, is_next ? receipt->position : NULL) ||
-           harvest_target_fail_state(t);
+    return harvest_db_posted(t->db, is_next ? receipt->position : NULL);
 }
 
 /* Says the change that the broker refused, if the answer names it. */
@@ -201,7 +193,7 @@ on_sought(const struct td_message *message, void *user)
     for (size_t i = 0; i < message->n_changes; i++) {
         const struct td_change *c = &message->changes[i];
 
-        if (post_search_next(s->search, text_of(c))) {
+        if (post_search_next(s->search, harvest_text_of(c))) {
             snprintf(s->position, sizeof(s->position), "%.*s-%" PRIu64,
                      (int)strcspn(message->position, "-"), message->position,
                      c->seq);
@@ -217,7 +209,7 @@ on_sought(const struct td_message *message, void *user)
 static bool
 look_for(struct harvest_target *t, const struct harvest_post *post)
 {
-    const char *noted = harvest_db_target(t->db);
+    const char *noted = t->db->target;
     struct sought s = {.search = post_search_new(post)};
     struct td_follow_options how = {
         .after = noted[0] ? noted : "0",
@@ -258,13 +250,12 @@ harvest_target_post(struct harvest_target *t)
     int64_t age_s;
 
     if (!harvest_db_unfinished(t->db, &post, &is_there))
-        return harvest_target_fail_state(t);
+        return false;
     if (!is_there)
         return true;
     age_s = clock_now_us() / 1000000 - post.made_s;
-    if (t->is_dry)
-        is_good =
-            harvest_db_posted(t->db, NULL) || harvest_target_fail_state(t);
+    if (t->options->is_dry)
+        is_good = harvest_db_posted(t->db, NULL);
     else if (age_s >= 0 && age_s < KEY_LIFE_S)
         is_good = deliver_post(t, &post);
     else
@@ -311,7 +302,7 @@ ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
 static bool
 check_identity(struct harvest_target *t, const char *position, bool *is_other)
 {
-    const char *noted = harvest_db_target(t->db);
+    const char *noted = t->db->target;
     size_t size = strcspn(noted, "-");
 
     *is_other =
@@ -322,7 +313,7 @@ check_identity(struct harvest_target *t, const char *position, bool *is_other)
     harvest_target_say(t, "%s; everything is published anew",
                        position[0] ? "the set was made anew"
                                    : "the set was removed");
-    return harvest_db_forget(t->db) || harvest_target_fail_state(t);
+    return harvest_db_forget(t->db);
 }
 
 /* What the set has */
@@ -345,10 +336,8 @@ read_change(struct reading *r, const struct td_change *c)
     if (!r->is_adoption)
         return harvest_db_disturb(db, loc, is_gone ? NULL : &version);
     if (is_gone)
-        return harvest_db_remove(db, harvest_db_adopter(db), loc,
-                                 DATETIME_NONE);
-    return harvest_db_keep(db, harvest_db_adopter(db), loc, &version,
-                           DATETIME_NONE);
+        return harvest_db_remove(db, db->adopter, loc, DATETIME_NONE);
+    return harvest_db_keep(db, db->adopter, loc, &version, DATETIME_NONE);
 }
 
 static int
@@ -383,7 +372,7 @@ read_set(struct harvest_target *t, const char *after, struct reading *r)
             return true;
         harvest_db_undo(t->db);
         if (r->has_failed)
-            return harvest_target_fail_state(t);
+            return false;
         if (rc != TD_UNREACHABLE)
             return fail_call(t, rc);
         if (!wait_a_while(t, &pause_ms))
@@ -399,8 +388,7 @@ adopt_resources(struct harvest_target *t, const char *position)
     snprintf(r.position, sizeof(r.position), "%s", position);
     if (position[0] && seq_of(position) > 0 && !read_set(t, NULL, &r))
         return false;
-    return harvest_db_end_adoption(t->db, r.position) ||
-           harvest_target_fail_state(t);
+    return harvest_db_end_adoption(t->db, r.position);
 }
 
 bool
@@ -411,7 +399,7 @@ harvest_target_begin(struct harvest_target *t, bool *is_other)
     if (!ask_position(t, position) || !check_identity(t, position, is_other) ||
         !harvest_target_post(t))
         return false;
-    if (!harvest_db_is_new(t->db))
+    if (!t->db->is_new)
         return true;
     /* A post that was sealed before may have moved it. */
     return ask_position(t, position) && adopt_resources(t, position);
@@ -420,11 +408,11 @@ harvest_target_begin(struct harvest_target *t, bool *is_other)
 bool
 harvest_target_look(struct harvest_target *t, bool *is_other)
 {
-    const char *noted = harvest_db_target(t->db);
+    const char *noted = t->db->target;
     struct reading r = {.target = t};
     char position[TD_POSITION_SIZE];
 
-    if (t->is_dry) {
+    if (t->options->is_dry) {
         *is_other = false;
         return true;
     }
@@ -434,10 +422,9 @@ harvest_target_look(struct harvest_target *t, bool *is_other)
         return true;
     if (!read_set(t, noted[0] ? noted : "0", &r))
         return false;
-    return (harvest_db_end_disturbance(t->db) &&
-            harvest_db_note_target(t->db,
-                                   r.position[0] ? r.position : position)) ||
-           harvest_target_fail_state(t);
+    return (
+        harvest_db_end_disturbance(t->db) &&
+        harvest_db_note_target(t->db, r.position[0] ? r.position : position));
 }
 
 /* The report */
@@ -456,7 +443,7 @@ harvest_target_tell(struct harvest_target *t, struct slice json)
     struct fetch_answer answer;
     enum status rc;
 
-    if (t->is_dry || t->is_untold)
+    if (t->options->is_dry || t->is_untold)
         return true;
     snprintf(url, sizeof(url), "%s/harvest", t->url);
     client_begin(t->client);

@@ -14,9 +14,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
-#include "client/harvest/harvest_db.h"
-#include "client/tidings.h"
-#include "proto/buf.h"
+#include "client/harvest/harvest_options.h"
 #include "proto/slice.h"
 
 /* How a harvest ends. */
@@ -30,16 +28,17 @@ enum harvest_end {
 };
 
 struct harvest_target {
-    struct td_client *client;
+    const struct harvest_options *options;
+    struct td_client *client; /* of the options, as is `url` */
     const char *url;
     struct harvest_db *db;
-    bool is_dry;                  /* posts nothing */
+    struct problem why;           /* of the state */
     char epoch[TD_POSITION_SIZE]; /* of its log; "": there is no set yet */
     enum harvest_end end;         /* why a function returned false */
     bool is_untold;               /* the broker has no route for reports */
-    char trouble[256];            /* the last failed report; "": none */
-    void (*say)(const char *text, void *user);
-    void *user;
+    char *reported; /* the last report, without times; NULL: none */
+    int64_t reported_ms;
+    char trouble[256]; /* the last report that failed; "": none */
 };
 
 /* Says a line. */
@@ -48,10 +47,9 @@ void harvest_target_say(const struct harvest_target *t, const char *format, ...)
 
 /* Ends the harvest: returns false. */
 bool harvest_target_fail(struct harvest_target *t, enum harvest_end end);
-bool harvest_target_fail_state(struct harvest_target *t);
 
 /* The functions below return false if the harvest has to end: t->end says how,
- * and the reason was said. */
+ * and the reason was said; or the state failed, as t->why says. */
 
 /* Learns the set, finishes the post of an earlier process, and reads the
  * resources that the set had before this state. *is_other: the set is another
@@ -71,6 +69,9 @@ bool harvest_target_tell(struct harvest_target *t, struct slice json);
 
 /* "EPOCH-SEQ" */
 void harvest_epoch_of(char *to, size_t size, const char *position);
+
+/* The text of a change; empty: it has none. */
+struct slice harvest_text_of(const struct td_change *c);
 
 /* The version that a change describes. */
 struct harvest_version harvest_version_of(const struct td_change *c);

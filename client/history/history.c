@@ -78,13 +78,16 @@ static void
 on_timer(void *user)
 {
     struct history *h = user;
+    struct read_list read;
 
     /* Paused and resumed within a document: that goes on by itself. */
     if (h->is_paused || h->page || h->download || !history_is_due(h))
         return;
     if (h->retry.has_failed) {
         h->retry.has_failed = false;
-        history_rewind(h);
+        list_entries_rewind(&h->list.kept, &h->retry.before, &h->list.past);
+        history_parts_cut(&h->found, h->retry.n_found);
+        history_parts_cut(&h->older.documents, h->retry.n_older);
         history_load(h, h->document);
         return;
     }
@@ -92,8 +95,9 @@ on_timer(void *user)
     case HISTORY_TOP:
         h->origin = (struct history_origin){
             .place = h->now,
-            .has_lists =
-                h->now.has_list && read_lists_find(h->plan.lists, h->now.list),
+            .has_lists = h->now.has_list &&
+                         read_lists_find(h->plan.lists, h->now.list, &read),
+            .n_again = h->now.has_list || h->now.mark ? 0 : h->now.n_at,
         };
         if (h->plan.offered->change_list) {
             history_load(h, DOCUMENT_TOP);
@@ -128,15 +132,12 @@ history_start(struct td_client *client, const struct history_plan *plan,
     h->on_end = on_end;
     h->retry.pause_ms = PAUSE_FIRST;
     h->user = user;
-    h->moment.when_us = DATETIME_NONE;
-    if (plan->lists)
-        read_lists_drop(plan->lists);
     list_entries_init(&h->list.kept);
     history_clear_root(h);
     h->list.head.from_us = h->list.head.until_us = DATETIME_NONE;
     h->scratch = SCRATCH_NONE;
     h->timer = timer_new(client->loop, on_timer, h);
-    if (!h->timer) {
+    if (!h->timer || (plan->lists && read_lists_drop(plan->lists))) {
         history_free(h);
         return NULL;
     }

@@ -4,8 +4,7 @@
  *
  * By seqs a list either continues the last one or is broken. Without seqs
  * list_entries.c has found the entries that were read before; where it cannot,
- * the times decide: entries before the place are skipped, and as many at the
- * time of the place as the place says.
+ * the times decide: entries before the place are skipped.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,46 +15,6 @@
 
 /* Entries handed over in one turn of the loop. */
 #define TURN 1000
-
-/* Entries of one moment that are compared with each other. */
-#define MET_MAX 10000
-
-/*
- * The same entry may stand in two lists or pages: if a list has two addresses,
- * or moves on while it is read. An entry of the same resource and moment from
- * another part or page is neither handed over again nor counted.
- */
-static bool
-was_met_elsewhere(struct history *h, const struct list_entries_entry *k)
-{
-    struct met met = {k->mark, h->i, k->page};
-    struct history_moment *m = &h->moment;
-
-    if (!k->has_time)
-        return false;
-    if (m->n_met == 0)
-        m->is_mixed = false;
-    else if (m->met[0].part != met.part || m->met[0].page != met.page)
-        m->is_mixed = true;
-    for (size_t i = 0; m->is_mixed && i < m->n_met; i++)
-        if (m->met[i].mark == met.mark &&
-            (m->met[i].part != met.part || m->met[i].page != met.page))
-            return true;
-    if (!m->met)
-        m->met = malloc(MET_MAX * sizeof(*m->met));
-    if (m->met && m->n_met < MET_MAX)
-        m->met[m->n_met++] = met;
-    return false;
-}
-
-static void
-enter_moment(struct history *h, int64_t when_us)
-{
-    if (h->moment.when_us == when_us)
-        return;
-    h->moment.when_us = when_us;
-    h->moment.n = h->moment.n_met = 0;
-}
 
 /* R-410: true if the entry has no time, and may have happened after the place,
  * before which nothing of this list is known. */
@@ -69,46 +28,29 @@ may_be_later(const struct history *h, const struct list_entries_entry *k)
            !k->has_time && k->bound_us >= place->time_us;
 }
 
-/* True if the entry is new by the order of its list, and no repeat of one in
- * another list. The time of the place is the latest of all entries up to it. */
+/* True if the entry is no news because it stood in the list before, too: a list
+ * may have two addresses, or move on while it is read. */
 static bool
-passes_by_order(struct history *h, const struct list_entries_entry *k)
+is_repeat(const struct history *h, const struct list_entries_entry *k)
 {
     const struct list_past *past = &h->list.past;
-    bool is_of_other = !past->mark && past->known.slots &&
-                       !(h->list.kept.found == LIST_CONTINUED && past->n);
 
-    enter_moment(h, k->when_us);
-    if ((k->has_time && is_of_other && mark_set_has(&past->known, k->mark)) ||
-        was_met_elsewhere(h, k))
-        return false;
-    if (k->when_us == h->now.time_us) {
-        h->now.n_at++;
-    } else if (k->when_us > h->now.time_us || !h->list.kept.is_in_order) {
-        h->now.time_us = k->when_us;
-        h->now.n_at = 1;
-    }
-    return true;
+    return k->has_time && !past->mark &&
+           !(h->list.kept.found == LIST_CONTINUED && past->n) &&
+           mark_set_has(&past->known, k->mark);
 }
 
 /* True if the entry is new by its time. */
 static bool
 passes_by_time(struct history *h, const struct list_entries_entry *k)
 {
-    if (source_position_is_moment(&h->origin.place))
-        return (k->when_us >= h->origin.place.time_us || may_be_later(h, k)) &&
-               passes_by_order(h, k);
-    if (k->when_us < h->now.time_us)
-        return may_be_later(h, k);
-    if (k->when_us > h->now.time_us) {
-        h->now.time_us = k->when_us;
-        h->now.n_at = 0;
-    }
-    enter_moment(h, k->when_us);
-    if (was_met_elsewhere(h, k) || ++h->moment.n <= h->now.n_at)
+    struct history_origin *o = &h->origin;
+
+    if (k->when_us == o->place.time_us && o->n_again > 0) {
+        o->n_again--;
         return false;
-    h->now.n_at = h->moment.n;
-    return true;
+    }
+    return k->when_us >= o->place.time_us || may_be_later(h, k);
 }
 
 /* Returns the sum of the marks before the entry `i`, which grows from call to
@@ -121,10 +63,17 @@ sum_before(struct history *h, size_t i)
     return h->list.sum;
 }
 
-/* Moves the place behind a new entry. */
+/* Moves the place behind a new entry. Its time is the latest of all entries up
+ * to it. */
 static void
 move_place(struct history *h, const struct list_entries_entry *k)
 {
+    if (k->when_us == h->now.time_us) {
+        h->now.n_at++;
+    } else if (k->when_us > h->now.time_us || !h->list.kept.is_in_order) {
+        h->now.time_us = k->when_us;
+        h->now.n_at = 1;
+    }
     if (h->list.is_behind)
         return;
     h->now.has_list = true;
@@ -143,8 +92,8 @@ move_place(struct history *h, const struct list_entries_entry *k)
 static bool
 passes(struct history *h, const struct list_entries_entry *k)
 {
-    if (k->is_known ||
-        !(h->list.is_by_time ? passes_by_time : passes_by_order)(h, k))
+    if (k->is_known || is_repeat(h, k) ||
+        (h->list.is_by_time && !passes_by_time(h, k)))
         return false;
     move_place(h, k);
     return true;
@@ -159,21 +108,18 @@ passes(struct history *h, const struct list_entries_entry *k)
 static bool
 begin_by_time(struct history *h)
 {
+    const struct source_position *place = &h->origin.place;
     const struct history_part *part = &h->parts.all[h->i];
-    bool is_window = !source_position_is_old(&h->origin.place) &&
-                     h->list.head.from_us == DATETIME_NONE &&
-                     part->from_us == h->now.time_us &&
-                     h->list.kept.first_us == h->now.time_us;
+    bool is_window = h->list.head.from_us == DATETIME_NONE &&
+                     part->from_us == place->time_us &&
+                     h->list.kept.first_us == place->time_us;
 
-    if (!h->now.mark || h->has_told || h->now.is_within ||
+    if (!is_window || !place->has_list || !place->mark || place->is_within ||
+        h->has_told ||
         h->i + 1 < h->parts.n) /* another list may have the last entry */
         return true;
-    if (is_window)
-        return history_fail(h, STATUS_GONE,
-                            "%s no longer has the last reported change",
-                            part->url);
-    h->now.n_at = 0;
-    return true;
+    return history_fail(h, STATUS_GONE,
+                        "%s no longer has the last reported change", part->url);
 }
 
 static bool
@@ -241,11 +187,6 @@ begin_list(struct history *h)
                          (kept->found == LIST_LOST && !h->list.is_whole);
     if (kept->found == LIST_CONTINUED && h->list.past.n && !h->list.is_behind)
         is_own = true; /* at another address, perhaps */
-    if (is_own && h->now.is_within) {
-        h->list.is_by_time = true;
-        h->now.time_us = h->origin.place.time_us;
-        h->now.n_at = h->origin.place.n_at;
-    }
     h->list.begun = h->now;
     for (size_t i = 0; i < kept->n; i++)
         if (!kept->entries[i].is_known && kept->entries[i].i < first)
@@ -253,9 +194,14 @@ begin_list(struct history *h)
     h->list.begun.n_read = first;
     h->list.begun.sum = sum_before(h, first);
     h->origin.is_passed |= is_own;
-    if (!kept->is_in_order && !h->list.is_by_time) {
+    if (!kept->is_in_order) {
         h->now.time_us = DATETIME_NONE; /* it is that of the last one now */
         h->now.n_at = 0;
+    }
+    if (is_own && h->now.is_within) {
+        h->list.is_by_time = true;
+        h->now.time_us = h->origin.place.time_us;
+        h->origin.n_again = h->now.n_at = h->origin.place.n_at;
     }
     return !h->list.is_by_time || begin_by_time(h);
 }
@@ -271,14 +217,16 @@ end_list(struct history *h)
                              .n = kept->n_marks,
                              .sum = marks_sum(kept->marks, kept->n_marks)};
     const uint64_t *marks = h->list.is_behind ? NULL : kept->marks;
+    struct problem why;
 
     h->parts.all[h->i].is_read = true;
     mark_set_fini(&h->list.last);
     if (h->i + 1 < h->parts.n &&
         !mark_set_init(&h->list.last, kept->marks, kept->n_marks))
-        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
-    if (h->plan.lists && !read_lists_note(h->plan.lists, &list, marks))
-        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+        return history_overflows(h, STATUS_MEMORY);
+    problem_clear(&why);
+    if (h->plan.lists && read_lists_note(h->plan.lists, &list, marks, &why))
+        return history_end(h, &why);
     if (h->list.begun.time_us > h->now.time_us) { /* late entries */
         h->now.time_us = h->list.begun.time_us;
         h->now.n_at = h->list.begun.n_at;
@@ -375,8 +323,7 @@ next_part(struct history *h)
     if (!closes_list(h))
         return;
     if (is_numbered(h) && h->list.next && h->i + 1 == h->parts.n)
-        rc = history_parts_add(&h->parts, slice_of(h->list.next), DATETIME_NONE,
-                               DATETIME_NONE);
+        rc = history_parts_add(&h->parts, slice_of(h->list.next), NULL);
     if (rc) {
         history_overflows(h, rc);
         return;

@@ -74,30 +74,9 @@ row_of(const struct document_entry *e)
     return hash;
 }
 
-/* Adds a package, or its manifest if that has an address of its own. */
-static enum status
-take_package(struct history *h, const struct document_entry *e)
-{
-    size_t n = h->found.n;
-    struct slice url = e->change.loc;
-    bool is_package = true;
-    enum status rc;
-
-    for (size_t i = 0; i < e->change.n_links && is_package; i++)
-        if (slice_is(e->change.links[i].rel, "contents")) {
-            url = e->change.links[i].href;
-            is_package = false;
-        }
-    rc = history_parts_add(&h->found, url, e->from_us, e->until_us);
-    if (!rc && h->found.n > n) {
-        h->found.all[n].is_package = is_package;
-        h->found.all[n].row = row_of(e);
-    }
-    return rc;
-}
-
-/* Adds an entry of an archive, index or dump: a list, a package, or another
- * document of the same kind. */
+/* Adds an entry of an archive, index or dump: a list, a package, or its
+ * manifest if that has an address of its own, or another document of the same
+ * kind. */
 static enum status
 take_part(struct history *h, const struct document_entry *e,
           const struct document_head *head)
@@ -107,34 +86,22 @@ take_part(struct history *h, const struct document_entry *e,
     bool leads_on = slice_is(e->capability, "changelist-archive") ||
                     slice_is(e->capability, "changedump") ||
                     c == CAP_CHANGEDUMP_ARCHIVE;
-    size_t n = h->found.n;
-    enum status rc;
+    struct history_part part = {.from_us = e->from_us,
+                                .until_us = e->until_us,
+                                .is_package = c == CAP_CHANGEDUMP,
+                                .row = row_of(e)};
+    struct slice url = e->change.loc;
 
     if (h->document == DOCUMENT_OLDER && head->is_index)
         leads_on |= c == CAP_CHANGELIST_ARCHIVE || c == CAP_CHANGEDUMP;
     if (leads_on)
-        return history_parts_add(&h->older.documents, e->change.loc,
-                                 DATETIME_NONE, DATETIME_NONE);
-    if (c == CAP_CHANGEDUMP)
-        return take_package(h, e);
-    rc = history_parts_add(&h->found, e->change.loc, e->from_us, e->until_us);
-    if (!rc && h->found.n > n)
-        h->found.all[n].row = row_of(e);
-    return rc;
-}
-
-/* The marks of the place's list, if they are kept and sum up to the place. */
-static bool
-use_known_marks(struct history *h)
-{
-    const struct source_position *place = &h->origin.place;
-    const uint64_t *marks;
-    size_t n = read_lists_marks(h->plan.lists, place->list, &marks);
-
-    if (!n || n < place->n_read || !place->n_read ||
-        marks_sum(marks, (size_t)place->n_read) != place->sum)
-        return true;
-    return mark_set_init(&h->list.past.known, marks, (size_t)place->n_read);
+        return history_parts_add(&h->older.documents, url, NULL);
+    for (size_t i = 0; i < e->change.n_links && part.is_package; i++)
+        if (slice_is(e->change.links[i].rel, "contents")) {
+            url = e->change.links[i].href;
+            part.is_package = false;
+        }
+    return history_parts_add(&h->found, url, &part);
 }
 
 static enum status
@@ -142,12 +109,14 @@ on_entry(const struct document_entry *e, const struct document_head *head,
          void *user)
 {
     struct history *h = user;
+    const struct source_position *place = &h->origin.place;
 
     /* The archive turns out to be a list. */
     if (h->document == DOCUMENT_OLDER && e->has_kind && !head->is_index) {
         const char *url = h->older.documents.all[h->older.i - 1].url;
-        enum status rc = history_parts_add(&h->found, slice_of(url),
-                                           head->from_us, head->until_us);
+        const struct history_part part = {.from_us = head->from_us,
+                                          .until_us = head->until_us};
+        enum status rc = history_parts_add(&h->found, slice_of(url), &part);
 
         return rc ? rc : STATUS_STOPPED;
     }
@@ -168,7 +137,9 @@ on_entry(const struct document_entry *e, const struct document_head *head,
             h->root.first_us = e->when_us;
         return STATUS_OK;
     }
-    if (h->list.wants_known && !use_known_marks(h))
+    if (h->list.wants_known &&
+        !read_lists_known(h->plan.lists, place->list, place->n_read, place->sum,
+                          &h->list.past.known))
         return STATUS_MEMORY;
     h->list.wants_known = false;
     return list_entries_add(&h->list.kept, e, &h->list.past);
@@ -284,7 +255,7 @@ load_package(struct history *h, const char *url)
         .file = HISTORY_PACKAGE,
         .length = LENGTH_NONE,
         .max_bytes = h->client->room.limits.max_total_bytes,
-        .begins = "PK",
+        .is_package = true,
     };
     struct problem why = {.text = ""};
 
@@ -292,7 +263,7 @@ load_package(struct history *h, const char *url)
         return history_fail(h, STATUS_IO, "%s", why.text);
     request.dir_fd = h->scratch.fd;
     h->download = download_start(h->client, &request, on_downloaded, h);
-    return h->download || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return h->download || history_overflows(h, STATUS_MEMORY);
 }
 
 static void
@@ -353,7 +324,7 @@ expect_list(struct history *h, const char *url)
     const struct history_origin *o = &h->origin;
     struct list_past *past = &h->list.past;
     uint64_t list = history_hash(FNV1A_BEGIN, slice_of(url));
-    const struct read_list *read = read_lists_find(h->plan.lists, list);
+    struct read_list read;
 
     mark_set_fini(&past->known);
     *past = (struct list_past){.after = h->now, .has_all = h->now.is_end};
@@ -372,14 +343,14 @@ expect_list(struct history *h, const char *url)
         past->mark = h->now.mark;
     } else if (o->is_passed || (o->has_part && h->i > o->part)) {
         past->is_by_order = h->list.is_whole = true;
-    } else if (!o->has_lists || !read) {
+    } else if (!o->has_lists || !read_lists_find(h->plan.lists, list, &read)) {
         expect_place(past, &h->now);
         past->is_other = true;
         h->list.is_whole = o->has_lists;
-    } else if (!read->is_skipped) {
+    } else if (!read.is_skipped) {
         past->is_by_order = true;
-        past->n = read->n;
-        past->sum = read->sum;
+        past->n = read.n;
+        past->sum = read.sum;
         mark_set_fini(&past->known);
         return;
     } else {
@@ -410,7 +381,9 @@ history_load(struct history *h, enum history_document document)
         clear_list(h);
         expect_list(h, url_of(h));
     }
-    history_mark(h);
+    h->retry.before = h->list.kept;
+    h->retry.n_found = h->found.n;
+    h->retry.n_older = h->older.documents.n;
     request = (struct document_fetch_request){.url = url_of(h),
                                               .etag = etag_of(h, document),
                                               .silence_s = h->plan.silence_s};
@@ -419,7 +392,7 @@ history_load(struct history *h, enum history_document document)
         return load_package(h, request.url);
     h->page =
         document_fetch_start(h->client, &request, &history_events, on_page, h);
-    return h->page || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return h->page || history_overflows(h, STATUS_MEMORY);
 }
 
 /* The documents that have come */
@@ -447,7 +420,7 @@ note_next(struct history *h, const struct document_fetch_answer *answer)
         is_good = h->root.next != NULL;
     }
     buf_fini(&url);
-    return is_good || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return is_good || history_overflows(h, STATUS_MEMORY);
 }
 
 /* The first page of the list, or of the index at the top. */
@@ -455,15 +428,6 @@ static const char *
 first_page(const struct history *h)
 {
     return h->parts.n ? h->parts.all[h->i].url : h->plan.offered->change_list;
-}
-
-static bool
-fail_reading(struct history *h, enum status rc)
-{
-    if (rc == STATUS_MEMORY)
-        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
-    return history_fail(h, STATUS_MALFORMED, "%s: more than %d pages",
-                        first_page(h), PAGES_MAX);
 }
 
 /* Loads the next page, if the document has one. True: it has begun, or the
@@ -476,11 +440,12 @@ reads_next_page(struct history *h)
 
     if (!h->root.next || !strcmp(h->root.next, first_page(h)))
         return false;
-    rc = history_parts_add(&h->list.pages, slice_of(h->root.next), 0, 0);
-    if (rc || h->list.pages.n > PAGES_MAX) {
-        fail_reading(h, rc);
-        return true;
-    }
+    rc = history_parts_add(&h->list.pages, slice_of(h->root.next), NULL);
+    if (rc || h->list.pages.n > PAGES_MAX)
+        return !(rc == STATUS_MEMORY ? history_overflows(h, rc)
+                                     : history_fail(h, STATUS_MALFORMED,
+                                                    "%s: more than %d pages",
+                                                    first_page(h), PAGES_MAX));
     if (h->list.pages.n == n)
         return false; /* a circle of pages */
     h->list.kept.page++;
@@ -641,9 +606,9 @@ end_top(struct history *h, const struct document_fetch_answer *answer)
     }
     h->is_top_closed = answer->head->until_us != DATETIME_NONE;
     rc = history_parts_add(&h->parts, slice_of(h->plan.offered->change_list),
-                           DATETIME_NONE, DATETIME_NONE);
+                           NULL);
     if (rc)
-        history_fail(h, STATUS_MEMORY, NO_MEMORY);
+        history_overflows(h, STATUS_MEMORY);
     else
         end_list(h, answer);
 }

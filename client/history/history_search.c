@@ -26,26 +26,6 @@ read_from(struct history *h, size_t i)
     timer_start(h->timer, 0);
 }
 
-static void
-read_older(struct history *h)
-{
-    h->older.i++;
-    history_load(h, DOCUMENT_OLDER);
-}
-
-/* Adds `url` to the documents that name older lists. False: NULL or known. */
-static bool
-is_older(struct history *h, const char *url)
-{
-    size_t n = h->older.documents.n;
-    enum status rc = STATUS_OK;
-
-    if (url)
-        rc = history_parts_add(&h->older.documents, slice_of(url),
-                               DATETIME_NONE, DATETIME_NONE);
-    return !rc && h->older.documents.n > n;
-}
-
 /* All known parts begin after the place. */
 static void
 tell_gone(struct history *h)
@@ -81,23 +61,29 @@ tell_gone(struct history *h)
 static void
 look_further(struct history *h)
 {
+    const char *const older[] = {
+        h->older.index, h->plan.offered->change_list_archive, h->older.archives,
+        h->plan.offered->change_dump, h->plan.offered->change_dump_archive};
     struct history_part *first = h->parts.n ? &h->parts.all[0] : NULL;
+    struct history_part before = {.from_us = DATETIME_NONE};
     enum status rc;
 
+    for (size_t i = 0; i < sizeof(older) / sizeof(older[0]); i++)
+        if (older[i] && h->older.i == h->older.documents.n &&
+            history_parts_add(&h->older.documents, slice_of(older[i]), NULL) ==
+                STATUS_MEMORY) {
+            history_overflows(h, STATUS_MEMORY);
+            return;
+        }
     if (h->older.i < h->older.documents.n) {
-        read_older(h);
-    } else if (is_older(h, h->older.index) ||
-               is_older(h, h->plan.offered->change_list_archive) ||
-               is_older(h, h->older.archives) ||
-               is_older(h, h->plan.offered->change_dump) ||
-               is_older(h, h->plan.offered->change_dump_archive)) {
-        read_older(h);
+        h->older.i++;
+        history_load(h, DOCUMENT_OLDER);
     } else if (first && !first->is_probed) {
         h->i = 0;
         history_load(h, DOCUMENT_PROBE);
     } else if (first && first->prev) {
-        rc = history_parts_add(&h->found, slice_of(first->prev), DATETIME_NONE,
-                               first->from_us);
+        before.until_us = first->from_us;
+        rc = history_parts_add(&h->found, slice_of(first->prev), &before);
         if (rc) {
             history_overflows(h, rc);
             return;
@@ -200,14 +186,13 @@ choose_older(struct history *h)
     for (size_t k = 0, n_lists = 0;
          k < n && k < AGAIN_TRIES && n_lists < AGAIN_LISTS; k++) {
         size_t i = (first + k) % n;
-        const struct read_list *read =
-            read_lists_find(h->plan.lists, history_url(h, i));
+        struct read_list read;
 
-        if (!read || read->is_skipped || read->n > left ||
-            h->parts.all[i].is_package)
+        if (!read_lists_find(h->plan.lists, history_url(h, i), &read) ||
+            read.is_skipped || read.n > left || h->parts.all[i].is_package)
             continue;
         h->parts.all[i].is_again = true;
-        left -= read->n;
+        left -= read.n;
         n_lists++;
         if (i < h->search.first)
             h->search.first = i;

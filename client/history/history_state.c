@@ -47,8 +47,6 @@ history_forget(struct history *h)
     h->search = (struct history_search){.has_looked = false};
     h->list.is_loaded = h->has_told = h->older.has_parts = h->is_top_closed =
         false;
-    h->moment =
-        (struct history_moment){.when_us = DATETIME_NONE, .met = h->moment.met};
     h->list.etag[0] = '\0';
 }
 
@@ -82,7 +80,6 @@ history_free(struct history *h)
     mark_set_fini(&h->list.past.known);
     mark_set_fini(&h->list.last);
     forget_documents(h);
-    free(h->moment.met);
     free(h);
 }
 
@@ -165,10 +162,10 @@ history_url(const struct history *h, size_t i)
 bool
 history_was_read(const struct history *h, size_t i)
 {
-    const struct read_list *read =
-        read_lists_find(h->plan.lists, history_url(h, i));
+    struct read_list read;
 
-    return read && read->row == h->parts.all[i].row;
+    return read_lists_find(h->plan.lists, history_url(h, i), &read) &&
+           read.row == h->parts.all[i].row;
 }
 
 bool
@@ -192,34 +189,37 @@ history_doubt(struct history *h, const char *format, ...)
 
 /* Notes the lists that are older than the place: a later history does not take
  * them for new ones. */
-static bool
-note_older_parts(struct history *h)
+static enum status
+note_older_parts(struct history *h, struct problem *why)
 {
-    for (size_t i = 0; h->plan.lists && h->now.is_time && i < h->parts.n; i++) {
+    struct read_list known;
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; h->plan.lists && h->now.is_time && i < h->parts.n && !rc;
+         i++) {
         struct read_list list = {.url = history_url(h, i),
                                  .row = h->parts.all[i].row,
                                  .is_skipped = true};
 
-        if (!read_lists_find(h->plan.lists, list.url) &&
-            list.url != h->now.list && !h->parts.all[i].is_read &&
-            !read_lists_note(h->plan.lists, &list, NULL))
-            return false;
+        if (list.url != h->now.list && !h->parts.all[i].is_read &&
+            !read_lists_find(h->plan.lists, list.url, &known))
+            rc = read_lists_note(h->plan.lists, &list, NULL, why);
     }
-    return true;
+    return rc;
 }
 
 bool
 history_end_well(struct history *h)
 {
-    struct problem why = {.text = ""};
+    struct problem why;
 
-    if (!note_older_parts(h))
-        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    problem_clear(&why);
+    if (note_older_parts(h, &why))
+        return history_end(h, &why);
     if (h->plan.etag && h->list.etag[0])
         memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
     if (h->plan.is_closed)
         *h->plan.is_closed = h->is_top_closed;
-    problem_clear(&why);
     return history_end(h, &why);
 }
 
@@ -285,23 +285,6 @@ history_again(struct history *h)
 }
 
 /* Another attempt */
-
-void
-history_mark(struct history *h)
-{
-    h->retry.before = (struct history_mark){.kept = h->list.kept,
-                                            .n_found = h->found.n,
-                                            .n_older = h->older.documents.n};
-}
-
-/* Drops what a broken document had added: it will be read again. */
-void
-history_rewind(struct history *h)
-{
-    list_entries_rewind(&h->list.kept, &h->retry.before.kept, &h->list.past);
-    history_parts_cut(&h->found, h->retry.before.n_found);
-    history_parts_cut(&h->older.documents, h->retry.before.n_older);
-}
 
 bool
 history_waits(struct history *h, const struct problem *why)

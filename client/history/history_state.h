@@ -65,21 +65,6 @@ struct history_root {
 
 #define HISTORY_PACKAGE "history.zip"
 
-/* Identifies an entry among those of its moment. */
-struct met {
-    uint64_t mark;
-    size_t part, page;
-};
-
-/* The entries met that have one very time. */
-struct history_moment {
-    int64_t when_us;
-    uint64_t n;
-    struct met *met; /* the first of them */
-    size_t n_met;
-    bool is_mixed; /* from several parts or pages */
-};
-
 /* The search for the part to begin with. */
 struct history_search {
     bool has_looked;    /* whether the newest list is unchanged */
@@ -105,8 +90,9 @@ struct history_origin {
     bool has_lists; /* plan.lists knows the lists of this place */
     bool has_part;  /* `part` is the list of the place */
     size_t part;
-    size_t n_parts; /* of those looked at */
-    bool is_passed; /* that list was read: later ones are new */
+    size_t n_parts;   /* of those looked at */
+    bool is_passed;   /* that list was read: later ones are new */
+    uint64_t n_again; /* entries of the time of the place, handed over before */
 };
 
 /* The list read last, with all its pages. */
@@ -130,19 +116,14 @@ struct history_list {
     bool is_loaded; /* `kept` are those of the last part */
 };
 
-/* The state before the document being read, for history_rewind. */
-struct history_mark {
-    struct list_entries kept;
-    size_t n_found, n_older;
-};
-
 /* Further attempts and looks */
 struct history_retry {
-    int64_t due_ms;  /* the end of the pause; 0: no pause */
-    bool has_failed; /* then the document is loaded again */
-    struct history_mark before;
-    unsigned pause_ms; /* of the next attempt */
-    unsigned n_looks;  /* at lists that moved on, without anything new */
+    int64_t due_ms;             /* the end of the pause; 0: no pause */
+    bool has_failed;            /* then the document is loaded again ... */
+    struct list_entries before; /* ... with the entries before it ... */
+    size_t n_found, n_older;    /* ... and the parts */
+    unsigned pause_ms;          /* of the next attempt */
+    unsigned n_looks; /* at lists that moved on, without anything new */
     unsigned look_pause_ms;
 };
 
@@ -159,7 +140,6 @@ struct history {
     enum history_state state;
     struct source_position now; /* the place reached */
     struct history_origin origin;
-    struct history_moment moment;
     bool has_told; /* an entry was handed over since HISTORY_TOP */
 
     struct history_parts parts;
@@ -217,10 +197,6 @@ bool history_is_recognised(const struct history *h);
 /* Notes that entries may be missing. */
 void history_doubt(struct history *h, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* Saves the state before a document is read; restores it when that failed. */
-void history_mark(struct history *h);
-void history_rewind(struct history *h);
 
 /* Handles a document that the server cannot send for now. True: it is asked for
  * again after a pause, or the history is gone. */

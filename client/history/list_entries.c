@@ -175,6 +175,15 @@ list_entries_rewind(struct list_entries *kept,
 /* Order */
 
 static int
+compare_places(const void *a, const void *b)
+{
+    const struct list_entries_entry *x = a;
+    const struct list_entries_entry *y = b;
+
+    return x->i < y->i ? -1 : x->i > y->i;
+}
+
+static int
 compare_entries(const void *a, const void *b)
 {
     const struct list_entries_entry *x = a;
@@ -182,7 +191,7 @@ compare_entries(const void *a, const void *b)
 
     if (x->when_us != y->when_us)
         return x->when_us < y->when_us ? -1 : 1;
-    return x->i < y->i ? -1 : x->i > y->i; /* qsort is not stable */
+    return compare_places(a, b); /* qsort is not stable */
 }
 
 static void
@@ -217,14 +226,10 @@ turn_round(struct list_entries *kept)
 {
     size_t n = kept->n_marks;
 
-    for (size_t i = 0; i < kept->n / 2; i++) {
-        struct list_entries_entry other = kept->entries[i];
-
-        kept->entries[i] = kept->entries[kept->n - 1 - i];
-        kept->entries[kept->n - 1 - i] = other;
-    }
     for (size_t i = 0; i < kept->n; i++)
         kept->entries[i].i = n - 1 - kept->entries[i].i;
+    if (kept->n > 0)
+        qsort(kept->entries, kept->n, sizeof(*kept->entries), compare_places);
     for (size_t i = 0; i < n / 2; i++) {
         uint64_t other = kept->marks[i];
 
@@ -359,6 +364,37 @@ find_past(struct list_entries *kept, const struct list_past *past)
     return finds_last(kept, past) ? LIST_SLID : LIST_LOST;
 }
 
+static int
+compare_marks(const void *a, const void *b)
+{
+    const struct list_entries_entry *x = a;
+    const struct list_entries_entry *y = b;
+
+    if (x->mark != y->mark)
+        return x->mark < y->mark ? -1 : 1;
+    return compare_places(a, b);
+}
+
+/* Sets is_known where an entry with a time stands in an earlier page, too: the
+ * list has moved on while it was read. */
+static void
+know_repeats(struct list_entries *kept)
+{
+    const struct list_entries_entry *first = kept->entries;
+
+    if (kept->page == 0 || kept->n == 0)
+        return;
+    qsort(kept->entries, kept->n, sizeof(*kept->entries), compare_marks);
+    for (size_t i = 0; i < kept->n; i++) {
+        struct list_entries_entry *k = &kept->entries[i];
+
+        if (k->mark != first->mark)
+            first = k;
+        k->is_known |= k->has_time && k->page != first->page;
+    }
+    qsort(kept->entries, kept->n, sizeof(*kept->entries), compare_places);
+}
+
 /* Sorts the entries, unless the new ones are the last of the list and in
  * order. */
 static void
@@ -394,5 +430,6 @@ list_entries_finish(struct list_entries *kept, int64_t from_us,
     kept->found = find_past(kept, past);
     if (kept->found == LIST_BY_TIME && is_newest_first(kept))
         turn_round(kept);
+    know_repeats(kept);
     put_in_order(kept);
 }

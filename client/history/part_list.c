@@ -1,21 +1,9 @@
 #include "client/history/part_list.h"
 
-#include <search.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/datetime.h"
-
-static int
-compare_urls(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
-static void
-keep_node(void *url)
-{
-    (void)url;
-}
 
 static void
 free_part(struct history_part *part)
@@ -27,7 +15,7 @@ free_part(struct history_part *part)
 void
 history_parts_fini(struct history_parts *parts)
 {
-    tdestroy(parts->urls, keep_node);
+    text_set_fini(&parts->urls);
     for (size_t i = 0; i < parts->n; i++)
         free_part(&parts->all[i]);
     if (parts->all)
@@ -79,19 +67,14 @@ static enum status
 take_part(struct history_parts *parts, struct history_part part, bool is_before)
 {
     enum status rc = STATUS_TOO_LARGE;
-    char **found;
+    bool is_new;
 
     if (is_full(parts, part.url))
         goto out;
     rc = grow_parts(parts, is_before, !is_before);
-    if (rc)
-        goto out;
-    found = tsearch(part.url, &parts->urls, compare_urls);
-    if (!found) {
-        rc = STATUS_MEMORY;
-        goto out;
-    }
-    if (*found != part.url)
+    if (!rc)
+        rc = text_set_add(&parts->urls, slice_of(part.url), &is_new);
+    if (rc || !is_new)
         goto out;
     if (is_before) {
         parts->before--;
@@ -111,18 +94,15 @@ out:
 
 enum status
 history_parts_add(struct history_parts *parts, struct slice url,
-                  int64_t from_us, int64_t until_us)
+                  const struct history_part *like)
 {
-    struct history_part part = {
-        .url = slice_dup(url),
-        .from_us = from_us,
-        .until_us = until_us,
-        .begin_us = DATETIME_NONE,
-    };
+    static const struct history_part unknown = {.from_us = DATETIME_NONE,
+                                                .until_us = DATETIME_NONE};
+    struct history_part part = like ? *like : unknown;
 
-    if (!part.url)
-        return STATUS_MEMORY;
-    return take_part(parts, part, false);
+    part.url = slice_dup(url);
+    part.begin_us = DATETIME_NONE;
+    return part.url ? take_part(parts, part, false) : STATUS_MEMORY;
 }
 
 void
@@ -133,13 +113,13 @@ history_parts_cut(struct history_parts *parts, size_t n)
 
         parts->behind++;
         parts->bytes -= bytes_of(last->url);
-        tdelete(last->url, &parts->urls, compare_urls);
+        text_set_remove(&parts->urls, slice_of(last->url));
         free_part(last);
     }
 }
 
 static int
-compare_known_urls(const void *a, const void *b)
+compare_times(const void *a, const void *b)
 {
     const struct history_part *x = a;
     const struct history_part *y = b;
@@ -164,7 +144,7 @@ history_parts_sort(struct history_parts *parts)
         if (parts->all[i].until_us == DATETIME_NONE)
             parts->all[i].until_us = INT64_MAX;
     if (!rises)
-        qsort(parts->all, parts->n, sizeof(*parts->all), compare_known_urls);
+        qsort(parts->all, parts->n, sizeof(*parts->all), compare_times);
     for (size_t i = 0; i < parts->n; i++)
         if (parts->all[i].until_us == INT64_MAX)
             parts->all[i].until_us = DATETIME_NONE;
@@ -186,8 +166,6 @@ history_parts_prepend(struct history_parts *parts, struct history_parts *older,
         else
             rc = take_part(parts, *last, true);
     }
-    tdestroy(older->urls, keep_node); /* its URLs are freed: it compares none */
-    older->urls = NULL;
     history_parts_fini(older);
     *n = parts->n - n_known;
     return rc;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text_set.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -39,15 +40,16 @@ struct history_parts {
     size_t n;
     size_t before, behind; /* free places on each side */
     size_t bytes;
-    void *urls;
+    struct text_set urls;
 };
 
 void history_parts_fini(struct history_parts *parts); /* all zero is empty */
 
-/* Adds one at the end unless it is known. STATUS_TOO_LARGE, STATUS_MEMORY. */
+/* Adds a copy of `like` with that URL at the end, unless the URL is known.
+ * NULL: nothing else is known of it. STATUS_TOO_LARGE, STATUS_MEMORY. */
 MUST_CHECK enum status history_parts_add(struct history_parts *parts,
-                                         struct slice url, int64_t from_us,
-                                         int64_t until_us);
+                                         struct slice url,
+                                         const struct history_part *like);
 
 /* Removes the parts after the first `n`. */
 void history_parts_cut(struct history_parts *parts, size_t n);

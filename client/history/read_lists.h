@@ -19,9 +19,9 @@
 #define CLIENT_HISTORY_READ_LISTS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
+#include "client/history/mark_set.h"
 #include "proto/problem.h"
 
 struct read_lists;
@@ -39,20 +39,24 @@ struct read_lists *read_lists_open(const char *path, const char *source,
                                    struct problem *why);
 void read_lists_close(struct read_lists *lists); /* NULL is allowed */
 
-/* Returns what was committed, or NULL. `lists` may be NULL. */
-const struct read_list *read_lists_find(const struct read_lists *lists,
-                                        uint64_t url);
+/* Finds the list `url` among the committed ones. False: it is not there, or
+ * cannot be read, or `lists` is NULL. */
+bool read_lists_find(struct read_lists *lists, uint64_t url,
+                     struct read_list *list);
 
-/* Lends the marks of the list `url` in the order in which they were read. 0:
- * none are kept. */
-size_t read_lists_marks(const struct read_lists *lists, uint64_t url,
-                        const uint64_t **marks);
+/* Sets *known to the marks of the first `n` entries of the list `url`, if the
+ * kept ones have that sum; else leaves it. `lists` may be NULL. False: no
+ * memory. */
+bool read_lists_known(struct read_lists *lists, uint64_t url, uint64_t n,
+                      uint64_t sum, struct mark_set *known);
 
-/* Notes a list. The marks of the last one with marks are kept, `list->n` of
- * them. False: no memory. */
-bool read_lists_note(struct read_lists *lists, const struct read_list *list,
-                     const uint64_t *marks);
-void read_lists_drop(struct read_lists *lists);
+/* Notes a list. `marks`: of its entries, list->n of them, which replace those
+ * of the list before; or NULL. */
+MUST_CHECK enum status read_lists_note(struct read_lists *lists,
+                                       const struct read_list *list,
+                                       const uint64_t *marks,
+                                       struct problem *why);
+MUST_CHECK enum status read_lists_drop(struct read_lists *lists);
 MUST_CHECK enum status read_lists_commit(struct read_lists *lists,
                                          struct problem *why);
 

@@ -13,10 +13,7 @@
 #include <unistd.h>
 
 #include "client/lib/curl_loop.h"
-#include "client/lib/headers.h"
 #include "client/lib/host_places.h"
-#include "client/lib/own_certificates.h"
-#include "client/lib/tokens.h"
 
 static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
 
@@ -221,11 +218,8 @@ td_open(void)
         client->web = curl_loop_new(client);
         client->places = host_places_new(client->loop);
     }
-    client->headers = headers_new();
-    client->tokens = tokens_new();
     client->reach = address_policy_new();
-    if (!client->web || !client->places || !client->headers ||
-        !client->tokens || !client->reach) {
+    if (!client->web || !client->places || !client->reach) {
         td_close(client);
         return NULL;
     }
@@ -242,9 +236,7 @@ td_close(struct td_client *client)
     curl_loop_free(client->web);
     host_places_free(client->places);
     handle_loop_free(client->loop);
-    headers_free(client->headers);
-    tokens_free(client->tokens);
-    own_certificates_free(client->certificates);
+    servers_fini(&client->servers);
     text_set_fini(&client->found);
     address_policy_free(client->reach);
     if (client->stop_fd >= 0)
@@ -255,13 +247,9 @@ td_close(struct td_client *client)
 enum td_status
 td_header(struct td_client *client, const char *url, const char *header)
 {
-    struct problem why = {""};
-    enum status rc = headers_add(client->headers, url, header, &why);
-
     client_begin(client);
-    if (rc)
-        client_told(client, &why);
-    return client_end(client, rc);
+    return client_end(client, servers_add_header(&client->servers, url, header,
+                                                 &client->problem));
 }
 
 /* Over http a proxy would read the token; over https it only carries bytes. */
@@ -283,15 +271,13 @@ static enum td_status
 set_token(struct td_client *client, const char *url, const char *text,
           const char *path)
 {
-    struct problem why = {""};
-    enum status rc = check_proxy(url, &why);
-
-    if (!rc)
-        rc = tokens_set(client->tokens, url, text, path, &why);
+    enum status rc;
 
     client_begin(client);
-    if (rc)
-        client_told(client, &why);
+    rc = check_proxy(url, &client->problem);
+    if (!rc)
+        rc = servers_set_token(&client->servers, url, text, path,
+                               &client->problem);
     return client_end(client, rc);
 }
 
@@ -313,14 +299,10 @@ enum td_status
 td_client_set_certificate(struct td_client *client, const char *url,
                           const char *cert, const char *key)
 {
-    struct problem why = {""};
-    enum status rc =
-        own_certificates_set(&client->certificates, url, cert, key, &why);
-
     client_begin(client);
-    if (rc)
-        client_told(client, &why);
-    return client_end(client, rc);
+    return client_end(client,
+                      servers_set_certificate(&client->servers, url, cert, key,
+                                              &client->problem));
 }
 
 void

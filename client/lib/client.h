@@ -9,14 +9,12 @@
 
 #include "base/text_set.h"
 #include "client/lib/handle_loop.h"
+#include "client/lib/servers.h"
 #include "client/lib/source_limits.h"
 #include "client/tidings.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/list_report.h"
 
-struct headers;
-struct tokens;
-struct own_certificate;
 struct address_policy;
 struct curl_loop;
 struct host_places;
@@ -28,10 +26,7 @@ struct td_client {
     struct handle_loop *loop;
     struct curl_loop *web; /* fetch.c's: connections, exchanges under way */
     struct host_places *places; /* of those exchanges at their hosts */
-    struct headers *headers;    /* headers.c's: td_header */
-    struct tokens *tokens;      /* tokens.c's: td_client_set_token */
-    struct own_certificate
-        *certificates; /* own_certificates.c's: td_client_set_certificate */
+    struct servers servers;     /* what each gets alone */
     struct address_policy
         *reach; /* address_policy.c's: addresses that sources may name */
 

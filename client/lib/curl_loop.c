@@ -16,10 +16,6 @@
 #include <sys/socket.h>
 
 #include "base/openssl.h"
-#include "base/token_file.h"
-#include "client/lib/headers.h"
-#include "client/lib/own_certificates.h"
-#include "client/lib/tokens.h"
 #include "proto/http/network_address.h"
 
 /* Connections that are kept open for the next request. */
@@ -236,30 +232,17 @@ curl_loop_header(struct curl_slist **headers, const char *line)
     return longer != NULL;
 }
 
-static bool
-add_header(const char *line, void *user)
-{
-    return curl_loop_header(user, line);
-}
-
 /* Proxies */
 
-static const char *
-read_env(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value && value[0] ? value : NULL;
-}
-
+/* The first of the variables that is set and not empty; NULL: none. */
 static const char *
 first_env(const char *const *names)
 {
     const char *value = NULL;
 
-    while (!value && *names)
-        value = read_env(*names++);
-    return value;
+    for (; *names && (!value || !value[0]); names++)
+        value = getenv(*names);
+    return value && value[0] ? value : NULL;
 }
 
 /* True if `host` is `name` or ends with a dot and it: "www.example.org". */
@@ -419,11 +402,8 @@ set_addresses(struct td_client *client, struct curl_loop_transfer *transfer)
 static const char *
 ca_file(void)
 {
-    const char *file = getenv("CURL_CA_BUNDLE");
-
-    if (!file || !file[0])
-        file = getenv("SSL_CERT_FILE");
-    return file && file[0] ? file : NULL;
+    return first_env(
+        (const char *const[]){"CURL_CA_BUNDLE", "SSL_CERT_FILE", NULL});
 }
 
 /* CURLOPT_SSL_CTX_FUNCTION. */
@@ -439,17 +419,15 @@ raise_level(CURL *easy, void *ssl_ctx, void *user)
  * permits more. A libcurl with another library for TLS keeps to the versions
  * alone. */
 static void
-set_tls(struct td_client *client, CURL *easy, const char *url)
+set_tls(CURL *easy, const struct server *own)
 {
-    const struct own_certificate *own =
-        own_certificates_find(client->certificates, url);
     const struct curl_tlssessioninfo *tls = NULL;
 
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (!curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &tls) && tls &&
         tls->backend == CURLSSLBACKEND_OPENSSL)
         curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, raise_level);
-    if (own) {
+    if (own && own->cert) {
         curl_easy_setopt(easy, CURLOPT_SSLCERT, own->cert);
         curl_easy_setopt(easy, CURLOPT_SSLKEY, own->key);
         /* Else OpenSSL would ask on the terminal. */
@@ -475,23 +453,20 @@ has_authorization(const struct curl_slist *lines)
 /* A line of the program's own stays. libcurl sends no line of the request to
  * the proxy of a tunnel; without a tunnel the proxy would read the token. */
 static bool
-add_token(struct td_client *client, struct curl_loop_transfer *transfer)
+add_token(const struct server *server, struct curl_loop_transfer *transfer)
 {
     static const char before[] = "Authorization: Bearer ";
     char line[sizeof(before) + TOKEN_MAX];
-    const char *token;
     bool is_good;
 
     transfer->token_version = 0;
-    if (has_authorization(transfer->headers) ||
+    if (!server || !server->token_version ||
+        has_authorization(transfer->headers) ||
         (transfer->check.is_proxied &&
          strncasecmp(transfer->url, "https:", 6) != 0))
         return true;
-    token =
-        tokens_find(client->tokens, transfer->url, &transfer->token_version);
-    if (!token)
-        return true;
-    snprintf(line, sizeof(line), "%s%s", before, token);
+    transfer->token_version = server->token_version;
+    snprintf(line, sizeof(line), "%s%s", before, server->token.text);
     is_good = curl_loop_header(&transfer->headers, line);
     explicit_bzero(line, sizeof(line));
     return is_good;
@@ -502,6 +477,7 @@ curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
                   const struct curl_slist *lines)
 {
     CURL *easy = transfer->easy;
+    const struct server *server = servers_find(&client->servers, transfer->url);
 
     if (!easy)
         easy = transfer->easy = curl_easy_init();
@@ -517,14 +493,15 @@ curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    set_tls(client, easy, transfer->url);
+    set_tls(easy, server);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     set_addresses(client, transfer);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);
     for (; lines; lines = lines->next)
         if (!curl_loop_header(&transfer->headers, lines->data))
             return false;
-    return headers_each(client->headers, transfer->url, add_header,
-                        &transfer->headers) &&
-           add_token(client, transfer);
+    for (size_t i = 0; server && i < server->n_lines; i++)
+        if (!curl_loop_header(&transfer->headers, server->lines[i]))
+            return false;
+    return add_token(server, transfer);
 }

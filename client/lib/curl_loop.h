@@ -39,7 +39,7 @@ struct curl_loop_transfer {
     /* Made by curl_loop_prepare */
     CURL *easy;
     struct curl_slist *headers; /* of the request, td_header, a token */
-    unsigned token_version;     /* tokens.h; 0: no token */
+    unsigned token_version;     /* servers.h; 0: no token */
     char error[CURL_ERROR_SIZE];
     bool is_under_way;
     struct list lost; /* in curl_loop->lost */

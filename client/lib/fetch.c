@@ -18,7 +18,6 @@
 #include "base/gunzip.h"
 #include "client/lib/curl_loop.h"
 #include "client/lib/json_fields.h"
-#include "client/lib/tokens.h"
 #include "proto/uri.h"
 
 /* Seconds until a connection must stand, and of silence in the middle of an
@@ -43,30 +42,23 @@
 /* Longest kept value of a header. */
 #define VALUE_MAX 16384
 
-enum value {
-    V_TYPE,
-    V_ETAG,
-    V_LAST_MODIFIED,
-    V_DATE,
-    V_RANGE,
-    V_LOCATION,
-    V_CODING,
-    V_LINK,
-    V_REPLAYED,
-    N_VALUES
+/* The header lines that are kept, and where the answer has them. */
+static const struct {
+    const char *name;
+    size_t member; /* of struct fetch_answer */
+} values[] = {
+    {"Content-Type", offsetof(struct fetch_answer, type)},
+    {"ETag", offsetof(struct fetch_answer, etag)},
+    {"Last-Modified", offsetof(struct fetch_answer, last_modified)},
+    {"Date", offsetof(struct fetch_answer, date)},
+    {"Content-Range", offsetof(struct fetch_answer, content_range)},
+    {"Location", offsetof(struct fetch_answer, location)},
+    {"Content-Encoding", offsetof(struct fetch_answer, coding)},
+    {"Idempotent-Replayed", offsetof(struct fetch_answer, replayed)},
+    {"Link", offsetof(struct fetch_answer, link)},
 };
 
-static const char *const value_names[N_VALUES] = {
-    [V_TYPE] = "Content-Type",
-    [V_ETAG] = "ETag",
-    [V_LAST_MODIFIED] = "Last-Modified",
-    [V_DATE] = "Date",
-    [V_RANGE] = "Content-Range",
-    [V_LOCATION] = "Location",
-    [V_CODING] = "Content-Encoding",
-    [V_LINK] = "Link",
-    [V_REPLAYED] = "Idempotent-Replayed",
-};
+#define N_VALUES (sizeof(values) / sizeof(values[0]))
 
 struct fetch {
     struct td_client *client;
@@ -104,7 +96,7 @@ struct fetch {
     bool is_starved;    /* no memory for a value of the head */
     bool is_refused;    /* by on_body */
     bool is_left;       /* a redirect with too long a body */
-    bool was_renewed;   /* tokens_renew was asked for this hop ... */
+    bool was_renewed;   /* servers_renew_token was asked for this hop ... */
     bool has_new_token; /* ... and has another token than the refused one */
     bool is_paused;     /* by our user */
     bool is_web_paused; /* libcurl waits */
@@ -122,21 +114,22 @@ clear_values(struct fetch *f)
         buf_clear(&f->values[i]);
 }
 
-static const char *
-answer_value(struct fetch *f, enum value which)
+/* Sets the texts of the answer: the kept values, or "". */
+static void
+fill_values(struct fetch_answer *answer, const struct buf *kept)
 {
-    const struct buf *b = &f->values[which];
-
-    return b->failed || b->size == 0 ? "" : b->data;
+    for (size_t i = 0; i < N_VALUES; i++)
+        *(const char **)((char *)answer + values[i].member) =
+            !kept || kept[i].failed || !kept[i].size ? "" : kept[i].data;
 }
 
-/* Keeps a value, terminated; drops one that is too long. */
+/* Keeps a value, terminated; drops one that is too long. Joins Link lines. */
 static void
-take_value(struct fetch *f, enum value which, struct slice text)
+take_value(struct fetch *f, size_t which, struct slice text)
 {
     struct buf *b = &f->values[which];
 
-    if (which != V_LINK)
+    if (which != N_VALUES - 1)
         buf_clear(b);
     if (b->size)
         BUF_ADD(b, ", ");
@@ -148,16 +141,6 @@ take_value(struct fetch *f, enum value which, struct slice text)
         f->is_starved = true;
 }
 
-static struct slice
-trim_blanks(struct slice s)
-{
-    while (s.size && (s.data[0] == ' ' || s.data[0] == '\t'))
-        s = (struct slice){s.data + 1, s.size - 1};
-    while (s.size && (unsigned char)s.data[s.size - 1] <= ' ')
-        s.size--;
-    return s;
-}
-
 /* Reads a line of the head. libcurl takes a cut-off head for a whole one, of an
  * answer without a body: only the empty line proves the end. A 101 answers none
  * of our requests, and libcurl would wait for ever. Lines behind the empty one
@@ -166,11 +149,11 @@ static size_t
 on_header(char *line, size_t one, size_t size, void *user)
 {
     struct fetch *f = user;
-    struct slice all = {line, size};
-    const char *colon = memchr(line, ':', size);
+    struct slice text = {line, size};
+    struct slice name;
 
     (void)one;
-    if (slice_starts(all, "HTTP/")) {
+    if (slice_starts(text, "HTTP/")) {
         f->has_head = false;
         clear_values(f); /* a 100 may have been before */
         return size > 12 && !memcmp(line + 8, " 101", 4) ? 0 : size;
@@ -178,17 +161,13 @@ on_header(char *line, size_t one, size_t size, void *user)
     if (f->has_head)
         return size;
     f->has_head = size > 0 && (line[0] == '\r' || line[0] == '\n');
-    for (size_t i = 0; colon && i < N_VALUES; i++) {
-        struct slice name = {line, (size_t)(colon - line)};
-        struct slice text = trim_blanks(
-            (struct slice){colon + 1, size - (size_t)(colon + 1 - line)});
-
-        if (name.size != strlen(value_names[i]) ||
-            strncasecmp(name.data, value_names[i], name.size) ||
-            memchr(text.data, '\0', text.size))
-            continue;
-        take_value(f, (enum value)i, text);
-    }
+    name = slice_take(&text, ':');
+    while (text.size && (unsigned char)text.data[text.size - 1] <= ' ')
+        text.size--;
+    slice_skip_blanks(&text);
+    for (size_t i = 0; i < N_VALUES && !memchr(line, '\0', size); i++)
+        if (slice_is_word(name, values[i].name))
+            take_value(f, i, text);
     return f->is_starved ? 0 : size;
 }
 
@@ -198,15 +177,10 @@ fill_texts(struct fetch *f)
     struct fetch_answer *a = &f->answer;
 
     a->url = f->url;
-    a->type = answer_value(f, V_TYPE);
-    a->etag = answer_value(f, V_ETAG);
-    a->last_modified = answer_value(f, V_LAST_MODIFIED);
-    a->date = answer_value(f, V_DATE);
-    a->content_range = answer_value(f, V_RANGE);
-    a->location = answer_value(f, V_LOCATION);
-    a->link = answer_value(f, V_LINK);
-    a->is_replayed = !strcmp(answer_value(f, V_REPLAYED), "true");
-    a->note = a->status == 401 ? tokens_note(f->client->tokens, f->url) : NULL;
+    fill_values(a, f->values);
+    a->is_replayed = !strcmp(a->replayed, "true");
+    a->note = a->status == 401 ? servers_token_note(&f->client->servers, f->url)
+                               : NULL;
 }
 
 /* Fills in all but the body. */
@@ -226,11 +200,10 @@ fill_answer(struct fetch *f)
     number = -1;
     curl_easy_getinfo(f->transfer.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T,
                       &number);
-    a->coding = answer_value(f, V_CODING);
+    fill_texts(f);
     a->length = number < 0 || (a->coding[0] && !f->keeps_coding)
                     ? UINT64_MAX
                     : (uint64_t)number;
-    fill_texts(f);
 }
 
 static size_t
@@ -424,8 +397,8 @@ is_to_repeat(struct fetch *f)
 {
     if (f->answer.status == 401 && !f->was_renewed) {
         f->was_renewed = true;
-        f->has_new_token =
-            tokens_renew(f->client->tokens, f->url, f->transfer.token_version);
+        f->has_new_token = servers_renew_token(&f->client->servers, f->url,
+                                               f->transfer.token_version);
     }
     return f->has_new_token;
 }
@@ -867,10 +840,8 @@ on_waited(struct fetch_answer *answer, const struct problem *why, void *user)
 
     *w->answer = *answer;
     buf_init(&answer->body, 0);
-    w->answer->url = w->answer->type = w->answer->etag = "";
-    w->answer->last_modified = w->answer->location = w->answer->link = "";
-    w->answer->date = w->answer->content_range = w->answer->coding = "";
-    w->answer->note = answer->note; /* the client lends it */
+    w->answer->url = "";
+    fill_values(w->answer, NULL);
     w->why = *why;
     w->is_over = true;
 }

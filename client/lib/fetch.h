@@ -14,8 +14,9 @@
  * (R-408); another one, or one that breaks off, is a failure of an answer of
  * 2xx. A request may ask for the coded bytes.
  *
- * If a server refuses a token with 401 and tokens.h has another one by now, the
- * exchange begins once more with that: the caller sees the second answer alone.
+ * If a server refuses a token with 401 and servers.h has another one by now,
+ * the exchange begins once more with that: the caller sees the second answer
+ * alone.
  */
 #ifndef CLIENT_LIB_FETCH_H
 #define CLIENT_LIB_FETCH_H
@@ -63,11 +64,12 @@ struct fetch_answer {
     const char *date;
     const char *content_range; /* of a 206 */
     const char *location;
-    const char *coding; /* Content-Encoding */
-    const char *link;   /* all Link lines, joined by ", " */
-    bool is_replayed;   /* Idempotent-Replayed: an earlier post was kept */
-    const char *note;   /* of a 401: tokens_note; or NULL */
-    struct buf body;    /* empty if on_body took it */
+    const char *coding;   /* Content-Encoding */
+    const char *link;     /* all Link lines, joined by ", " */
+    const char *replayed; /* Idempotent-Replayed */
+    bool is_replayed;     /* it is "true": an earlier post was kept */
+    const char *note;     /* of a 401: servers_token_note; or NULL */
+    struct buf body;      /* empty if on_body took it */
 };
 
 /* Some of the body of an answer of whatever status; false ends the exchange:

@@ -1,25 +1,52 @@
 /*
- * json_fields.c - reads the members of a small JSON object.
+ * json_fields.c - reads the members of JSON objects.
  */
 #include "client/lib/json_fields.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "proto/number.h"
 #include "proto/resourcesync/json_parse.h"
 
-struct answer {
+#define PATH_MAX_BYTES 256
+
+/* The path of the present value; and who wants it: the fields of the outer
+ * object, or on_member all. */
+struct reading {
     struct json_fields_member *members;
     size_t n_members;
+    td_member_fn *on_member;
+    void *user;
+    char path[PATH_MAX_BYTES];
     size_t depth;
-    struct json_fields_member *next; /* of the next value; NULL: not wanted */
+    size_t sizes[JSON_DEPTH_MAX + 1]; /* of the path, by depth */
+    bool is_array[JSON_DEPTH_MAX + 1];
+    unsigned index[JSON_DEPTH_MAX + 1];
 };
 
-static struct json_fields_member *
-member_of(const struct answer *a, struct slice name)
+static void
+name_member(struct reading *r, struct slice name)
 {
-    for (size_t i = 0; i < a->n_members; i++)
-        if (slice_is(name, a->members[i].name))
-            return &a->members[i];
-    return NULL;
+    size_t size = r->sizes[r->depth];
+
+    if (!r->on_member && r->depth > 1) /* no field is there */
+        return;
+    snprintf(r->path + size, sizeof(r->path) - size, "%s%.*s",
+             size > 0 ? "." : "", SLICE_ARG(name));
+}
+
+/* Names a value in an array by its number. */
+static void
+begin_value(struct reading *r)
+{
+    char number[16];
+
+    if (!r->on_member || !r->is_array[r->depth])
+        return;
+    snprintf(number, sizeof(number), "%u", r->index[r->depth]++);
+    name_member(r, slice_of(number));
 }
 
 /* Copies as many whole characters as there is room for. */
@@ -28,8 +55,6 @@ take_text(struct json_fields_member *member, struct slice text)
 {
     size_t size = text.size;
 
-    if (!member->text)
-        return;
     if (size >= member->size) {
         size = member->size - 1;
         while (size && ((unsigned char)text.data[size] & 0xc0) == 0x80)
@@ -41,38 +66,60 @@ take_text(struct json_fields_member *member, struct slice text)
     member->is_there = true;
 }
 
+static void
+take_field(struct reading *r, enum json_event event, struct slice text)
+{
+    for (size_t i = 0; r->depth == 1 && i < r->n_members; i++) {
+        struct json_fields_member *member = &r->members[i];
+
+        if (strcmp(member->name, r->path) != 0)
+            continue;
+        if (event == JSON_STRING && member->text)
+            take_text(member, text);
+        else if (event == JSON_NUMBER && member->number)
+            member->is_there = number_read(text, member->number);
+        return;
+    }
+}
+
 static enum status
 on_event(void *user, enum json_event event, struct slice text,
          struct problem *why)
 {
-    struct answer *a = user;
-    struct json_fields_member *member = a->next;
+    struct reading *r = user;
+    char *value;
 
     (void)why;
-    a->next = NULL;
     switch (event) {
-    case JSON_OBJECT:
-    case JSON_ARRAY:
-        a->depth++;
-        break;
+    case JSON_KEY:
+        name_member(r, text);
+        return STATUS_OK;
     case JSON_OBJECT_END:
     case JSON_ARRAY_END:
-        a->depth--;
-        break;
-    case JSON_KEY:
-        a->next = a->depth == 1 ? member_of(a, text) : NULL;
-        break;
+        r->depth--;
+        return STATUS_OK;
+    case JSON_OBJECT:
+    case JSON_ARRAY:
+        begin_value(r);
+        r->depth++;
+        r->sizes[r->depth] = strlen(r->path);
+        r->is_array[r->depth] = event == JSON_ARRAY;
+        r->index[r->depth] = 0;
+        return STATUS_OK;
     case JSON_STRING:
-        if (member)
-            take_text(member, text);
-        break;
     case JSON_NUMBER:
-        if (member && member->number)
-            member->is_there = number_read(text, member->number);
-        break;
     case JSON_OTHER:
         break;
     }
+    begin_value(r);
+    take_field(r, event, text);
+    if (!r->on_member)
+        return STATUS_OK;
+    value = slice_dup(text);
+    if (!value)
+        return STATUS_MEMORY;
+    r->on_member(r->path, value, r->user);
+    free(value);
     return STATUS_OK;
 }
 
@@ -80,7 +127,16 @@ enum status
 json_fields_read(struct slice body, struct json_fields_member *members,
                  size_t n_members)
 {
-    struct answer a = {.members = members, .n_members = n_members};
+    struct reading r = {.members = members, .n_members = n_members};
 
-    return json_parse_text(body, on_event, &a, NULL);
+    return json_parse_text(body, on_event, &r, NULL);
+}
+
+enum status
+json_members_read(struct slice text, td_member_fn *on_member, void *user,
+                  struct problem *why)
+{
+    struct reading r = {.on_member = on_member, .user = user};
+
+    return json_parse_text(text, on_event, &r, why);
 }

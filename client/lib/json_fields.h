@@ -1,6 +1,11 @@
 /*
- * json_fields.h - reads the members of a small JSON object: a receipt, a
- * problem.
+ * json_fields.h - reads the wanted members of a small JSON object, such as a
+ * receipt or a problem, or all values of a JSON text, each with its path.
+ *
+ *     {"lists":{"open":2},"links":[{"rel":"self"}]}
+ *
+ *     lists.open   2
+ *     links.0.rel  self
  */
 #ifndef CLIENT_LIB_JSON_FIELDS_H
 #define CLIENT_LIB_JSON_FIELDS_H
@@ -9,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/tidings.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -26,5 +33,12 @@ struct json_fields_member {
 enum status json_fields_read(struct slice body,
                              struct json_fields_member *members,
                              size_t n_members);
+
+/* Calls `on_member` for each string (decoded), number, true, false and null, in
+ * order. Cuts paths to 255 bytes. STATUS_MALFORMED: not JSON; some values may
+ * have been handed over. STATUS_MEMORY. */
+MUST_CHECK enum status json_members_read(struct slice text,
+                                         td_member_fn *on_member, void *user,
+                                         struct problem *why);
 
 #endif

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
 #include "proto/resourcesync/digest.h"
@@ -66,65 +66,6 @@ static const char scratch[] =
 #define SUM_LEFT_OUT "SELECT coalesce(sum(left_out), 0) FROM read"
 #define NOT_SEEN     "loc NOT IN (SELECT loc FROM seen)"
 
-enum sql {
-    SQL_BIND,
-    SQL_LISTING,
-    SQL_STAND,
-    SQL_NUMBER,
-    SQL_BEGIN_DOCUMENT,
-    SQL_END_DOCUMENT,
-    SQL_SAME_DOCUMENT,
-    SQL_KNOWN,
-    SQL_LOOK,
-    SQL_SEE,
-    SQL_CHANGED,
-    SQL_DELETED,
-    SQL_CHANGE,
-    SQL_READ,
-    N_SQL
-};
-
-static const char *const texts[N_SQL] = {
-    [SQL_BIND] = "INSERT INTO listing SELECT ?1, ?2, 0, 0, 0, 0, 0, 0"
-                 " WHERE NOT EXISTS (SELECT 1 FROM listing)",
-    [SQL_LISTING] = "SELECT source, epoch, oldest, last, is_read FROM listing",
-    [SQL_STAND] = "UPDATE listing SET oldest = ?1, before = ?2, last = ?3,"
-                  " is_read = 1, when_us = ?4, epoch = ?5, left_out = ?6",
-    [SQL_NUMBER] = "SELECT coalesce((SELECT id FROM read WHERE url = ?1),"
-                   " (SELECT id FROM document WHERE url = ?1),"
-                   " 1 + max((SELECT coalesce(max(id), 0) FROM read),"
-                   " (SELECT coalesce(max(id), 0) FROM document)))",
-    /* Resources of an attempt that broke off stay until the next reading. */
-    [SQL_BEGIN_DOCUMENT] = "INSERT INTO read VALUES"
-                           " (?1, ?2, '', '', '', 0, 0, 0, 0)"
-                           " ON CONFLICT DO UPDATE SET etag = '',"
-                           " modified = '', digest = '', is_same = 0,"
-                           " is_reread = is_reread OR EXISTS"
-                           " (SELECT 1 FROM seen WHERE document = ?1)",
-    [SQL_END_DOCUMENT] = "UPDATE read SET etag = ?2, modified = ?3,"
-                         " digest = ?4, left_out = ?5, must_read = ?6"
-                         " WHERE id = ?1",
-    [SQL_SAME_DOCUMENT] = "UPDATE read SET is_same = 1, etag = d.etag,"
-                          " modified = d.modified, digest = d.digest"
-                          " FROM document d"
-                          " WHERE read.id = ?1 AND d.id = ?1",
-    [SQL_KNOWN] = "SELECT etag, modified, digest, must_read FROM document"
-                  " WHERE url = ?1",
-    [SQL_LOOK] = "SELECT lastmod, hash, length FROM resource WHERE loc = ?1",
-    [SQL_SEE] = "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
-                " fragment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-                " ON CONFLICT (loc) DO UPDATE SET"
-                " document = excluded.document, lastmod = excluded.lastmod,"
-                " hash = excluded.hash, length = excluded.length,"
-                " hole = excluded.hole, fragment = excluded.fragment",
-    [SQL_CHANGED] = "SELECT hole, fragment FROM seen"
-                    " WHERE fragment IS NOT NULL ORDER BY n",
-    [SQL_DELETED] = "SELECT loc FROM resource WHERE " NOT_SEEN " ORDER BY loc",
-    [SQL_CHANGE] = "INSERT INTO change VALUES (?1, ?2, ?3, ?4)",
-    [SQL_READ] = "SELECT seq, when_us, hole, fragment FROM change"
-                 " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-};
-
 /* No WAL: the end of a transaction would copy it into the file, where nobody
  * looks at the free bytes of the disk. */
 static const struct db_kind listing_kind = {
@@ -134,8 +75,6 @@ static const struct db_kind listing_kind = {
     .steps = steps,
     .n_steps = sizeof(steps) / sizeof(steps[0]),
     .opening = scratch,
-    .sql = texts,
-    .n_sql = N_SQL,
 };
 
 struct listing {
@@ -187,38 +126,12 @@ begin_transaction(struct listing *l)
     return end_step(l, db_begin(&l->db, &l->why));
 }
 
-static sqlite3_stmt *
-kept_statement(struct listing *l, enum sql which)
-{
-    return l->db.statements[which];
-}
-
-/* Runs a statement without rows. */
-static bool
-run_statement(struct listing *l, sqlite3_stmt *s)
-{
-    enum status rc = db_run(&l->db, s, NULL, &l->why);
-
-    sqlite3_clear_bindings(s);
-    return end_step(l, rc);
-}
-
-/* Goes to the next row. False: it failed. */
-static bool
-step_to_row(struct listing *l, sqlite3_stmt *s, bool *row)
-{
-    return end_step(l, db_step(&l->db, s, row, NULL, &l->why));
-}
-
 /* The number that a query comes to. */
 static bool
 ask_number(struct listing *l, const char *text, uint64_t *number)
 {
-    int64_t n = 0;
-    bool is_good = end_step(l, db_number(&l->db, text, &n, &l->why));
-
-    *number = (uint64_t)n;
-    return is_good;
+    return end_step(l, db_find(&l->db, NULL, &l->why, NULL, text, DB_VALUES(),
+                               DB_INTO(number)));
 }
 
 /* Opening */
@@ -234,47 +147,34 @@ make_epoch(struct listing *l)
 static bool
 bind_source(struct listing *l, const char *source)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_BIND);
-
-    if (!make_epoch(l))
-        return false;
-    db_bind_text(s, 1, slice_of(source));
-    db_bind_text(s, 2, slice_of(l->extent.epoch));
-    return run_statement(l, s);
+    return make_epoch(l) &&
+           end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
+                             " WHERE NOT EXISTS (SELECT 1 FROM listing)",
+                             source, l->extent.epoch));
 }
 
+/* Reads how far the history reaches; `source`: which has to be that of the
+ * file; NULL: whatever it is. */
 static bool
-read_source(struct listing *l, const char *source)
+read_extent(struct listing *l, const char *source)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_LISTING);
+    struct listing_extent *e = &l->extent;
     struct slice its;
-    bool row;
-    bool is_good = step_to_row(l, s, &row);
+    struct db_rows rows = DB_SELECT(
+        &l->db, NULL, &l->why,
+        "SELECT source, epoch, oldest, last, is_read,"
+        " (SELECT count(*) FROM resource),"
+        " (SELECT count(*) FROM resource WHERE document = 0) FROM listing");
 
-    if (is_good) {
-        its = db_column(s, 0);
-        db_text(s, 1, l->extent.epoch, sizeof(l->extent.epoch));
-        l->extent.oldest = (uint64_t)sqlite3_column_int64(s, 2);
-        l->extent.last = (uint64_t)sqlite3_column_int64(s, 3);
-        l->extent.is_read = sqlite3_column_int64(s, 4) != 0;
-        is_good =
-            epoch_is_valid(slice_of(l->extent.epoch)) && slice_is(its, source);
-        if (!is_good)
-            db_fail(&l->db, STATUS_INVALID, &l->why,
-                    "the file is the last list of another source: %.*s",
-                    SLICE_ARG(its));
-    }
-    db_reset(s);
-    return is_good;
-}
-
-static bool
-count_resources(struct listing *l)
-{
-    return ask_number(l, "SELECT count(*) FROM resource",
-                      &l->extent.n_resources) &&
-           ask_number(l, "SELECT count(*) FROM resource WHERE document = 0",
-                      &l->extent.n_held);
+    if (DB_NEXT(&rows, &its, &e->epoch, &e->oldest, &e->last, &e->is_read,
+                &e->n_resources, &e->n_held) &&
+        (!epoch_is_valid(slice_of(e->epoch)) ||
+         (source && !slice_is(its, source))))
+        rows.rc = db_fail(&l->db, STATUS_INVALID, &l->why,
+                          "the file is the last list of another source: %.*s",
+                          SLICE_ARG(its));
+    return end_step(l, db_rows_end(&rows));
 }
 
 /* The limits of the handle */
@@ -343,8 +243,7 @@ listing_open(const char *path, const char *source, struct source_limits *room,
         problem_memory(&l->why);
     else if (end_step(l, db_open_kind(&l->db, &listing_kind, path ? path : "",
                                       &l->why)) &&
-             bind_source(l, source) && read_source(l, source) &&
-             count_resources(l)) {
+             bind_source(l, source) && read_extent(l, source)) {
         l->room = room;
         l->stop_fd = stop_fd;
         db_interrupt(&l->db, is_ending, l);
@@ -380,58 +279,49 @@ listing_extent(const struct listing *l)
 
 /* Reading */
 
+static bool
+drop_reading(struct listing *l)
+{
+    return run_text(l, "DELETE FROM seen; DELETE FROM read;");
+}
+
 bool
 listing_begin(struct listing *l)
 {
     problem_clear(&l->why);
     problem_clear(&l->limit);
     l->unlooked = LOOK_BYTES; /* the first resource looks */
-    return run_text(l, "DELETE FROM seen; DELETE FROM read;");
+    return drop_reading(l);
 }
 
-/* Numbers the document; one of the last reading keeps its number, so that the
- * rows of its resources stay. */
-static bool
-number_document(struct listing *l, const char *url)
-{
-    sqlite3_stmt *s = kept_statement(l, SQL_NUMBER);
-    bool row;
-    bool is_good;
-
-    db_bind_text(s, 1, slice_of(url));
-    is_good = step_to_row(l, s, &row);
-    if (is_good)
-        l->document = sqlite3_column_int64(s, 0);
-    db_reset(s);
-    return is_good;
-}
-
+/* A document of the last reading keeps its number, so that the rows of its
+ * resources stay. Resources of an attempt that broke off stay until the next
+ * reading. */
 bool
 listing_document(struct listing *l, const char *url,
                  struct listing_version *known)
 {
-    sqlite3_stmt *begin = kept_statement(l, SQL_BEGIN_DOCUMENT);
-    sqlite3_stmt *s = kept_statement(l, SQL_KNOWN);
-    bool is_good;
-    bool row;
+    enum status rc =
+        DB_DO(&l->db, NULL, &l->why,
+              "INSERT INTO read SELECT"
+              " coalesce((SELECT id FROM document WHERE url = ?1),"
+              "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
+              "  (SELECT coalesce(max(id), 0) FROM document))),"
+              " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
+              " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
+              " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
+              " (SELECT 1 FROM seen WHERE document = read.id)",
+              url);
 
-    *known = (struct listing_version){.etag = ""};
-    if (!number_document(l, url))
-        return false;
-    sqlite3_bind_int64(begin, 1, l->document);
-    db_bind_text(begin, 2, slice_of(url));
-    if (!run_statement(l, begin))
-        return false;
-    db_bind_text(s, 1, slice_of(url));
-    is_good = step_to_row(l, s, &row);
-    if (is_good && row) {
-        db_text(s, 0, known->etag, sizeof(known->etag));
-        db_text(s, 1, known->modified, sizeof(known->modified));
-        db_text(s, 2, known->digest, sizeof(known->digest));
-        known->must_read = sqlite3_column_int(s, 3) != 0;
-    }
-    db_reset(s);
-    return is_good;
+    if (!rc)
+        rc = db_find(&l->db, NULL, &l->why, NULL,
+                     "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
+                     " FROM read r LEFT JOIN document d USING (url)"
+                     " WHERE r.url = ?",
+                     DB_VALUES(url),
+                     DB_INTO(&l->document, &known->etag, &known->modified,
+                             &known->digest, &known->must_read));
+    return end_step(l, rc);
 }
 
 bool
@@ -439,47 +329,42 @@ listing_document_end(struct listing *l, const struct listing_version *version,
                      uint64_t n_left_out)
 {
     static const struct listing_version unknown = {.etag = ""};
-    sqlite3_stmt *s = kept_statement(l, SQL_END_DOCUMENT);
 
     version = version ? version : &unknown;
-    sqlite3_bind_int64(s, 1, l->document);
-    db_bind_text(s, 2, slice_of(version->etag));
-    db_bind_text(s, 3, slice_of(version->modified));
-    db_bind_text(s, 4, slice_of(version->digest));
-    sqlite3_bind_int64(s, 5, (sqlite3_int64)n_left_out);
-    sqlite3_bind_int(s, 6, version->must_read);
-    return run_statement(l, s);
+    return end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "UPDATE read SET etag = ?, modified = ?,"
+                             " digest = ?, left_out = ?, must_read = ?"
+                             " WHERE id = ?",
+                             version->etag, version->modified, version->digest,
+                             n_left_out, version->must_read, l->document));
 }
 
 bool
 listing_document_same(struct listing *l)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_SAME_DOCUMENT);
-
-    sqlite3_bind_int64(s, 1, l->document);
-    return run_statement(l, s);
+    return end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "UPDATE read SET is_same = 1, etag = d.etag,"
+                             " modified = d.modified, digest = d.digest"
+                             " FROM document d"
+                             " WHERE read.id = ?1 AND d.id = ?1",
+                             l->document));
 }
 
-/* True if the row at hand and the list agree on lastmod, hash and length, as
- * far as both have them. Without one that both have: true if neither has any.
- */
+/* True if both versions agree on lastmod, hash and length, as far as both have
+ * them. Without one that both have: true if neither has any. */
 static bool
-is_same(sqlite3_stmt *s, const struct change *now)
+is_same(int64_t lastmod_us, struct slice hash, uint64_t length,
+        const struct change *now)
 {
-    bool had_lastmod = sqlite3_column_type(s, 0) != SQLITE_NULL;
-    bool had_length = sqlite3_column_type(s, 2) != SQLITE_NULL;
-    struct slice hash = db_column(s, 1);
+    bool had_lastmod = lastmod_us != DATETIME_NONE;
+    bool had_length = length != LENGTH_NONE;
     bool has_lastmod = now->lastmod_us != DATETIME_NONE;
     bool has_length = now->length != LENGTH_NONE;
     bool has_common;
 
-    if (had_lastmod && has_lastmod &&
-        sqlite3_column_int64(s, 0) != now->lastmod_us)
-        return false;
-    if (had_length && has_length &&
-        (uint64_t)sqlite3_column_int64(s, 2) != now->length)
-        return false;
-    if (!hashes_agree(hash, now->hash, &has_common))
+    if ((had_lastmod && has_lastmod && lastmod_us != now->lastmod_us) ||
+        (had_length && has_length && length != now->length) ||
+        !hashes_agree(hash, now->hash, &has_common))
         return false;
     return has_common || (had_lastmod && has_lastmod) ||
            (had_length && has_length) ||
@@ -492,14 +377,18 @@ static bool
 look_up(struct listing *l, const struct change *now, bool *is_known,
         bool *is_it)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_LOOK);
-    bool is_good;
+    int64_t lastmod_us;
+    struct slice hash;
+    uint64_t length;
+    struct db_rows rows =
+        DB_SELECT(&l->db, NULL, &l->why,
+                  "SELECT coalesce(lastmod, ?2), hash, coalesce(length, ?3)"
+                  " FROM resource WHERE loc = ?1",
+                  now->loc, DATETIME_NONE, LENGTH_NONE);
 
-    db_bind_text(s, 1, now->loc);
-    is_good = step_to_row(l, s, is_known);
-    *is_it = *is_known && is_same(s, now);
-    db_reset(s);
-    return is_good;
+    *is_known = DB_NEXT(&rows, &lastmod_us, &hash, &length);
+    *is_it = *is_known && is_same(lastmod_us, hash, length, now);
+    return end_step(l, db_rows_end(&rows));
 }
 
 /* Writes the entry into `line`; of an entry that is too long, loc, lastmod,
@@ -527,33 +416,43 @@ write_fragment(struct listing *l, const struct document_entry *entry,
     return !fragment_write(&l->line, &bare, f, NULL) || fail_memory(l);
 }
 
+/* A value, or NULL. */
+static struct db_value
+value_if(bool has, struct db_value value)
+{
+    return has ? value : db_value_chars(NULL);
+}
+
 bool
 listing_add(struct listing *l, const struct document_entry *entry)
 {
     const struct change *now = &entry->change;
-    sqlite3_stmt *s = kept_statement(l, SQL_SEE);
-    struct fragment f;
+    struct fragment f = {.size = 0};
+    enum status rc;
     bool is_known;
     bool is_it;
 
     if (!look_up(l, now, &is_known, &is_it))
         return false;
-    db_bind_text(s, 1, now->loc);
-    sqlite3_bind_int64(s, 2, l->document);
-    if (now->lastmod_us != DATETIME_NONE)
-        sqlite3_bind_int64(s, 3, now->lastmod_us);
-    db_bind_text(s, 4, now->hash);
-    if (now->length != LENGTH_NONE)
-        sqlite3_bind_int64(s, 5, (sqlite3_int64)now->length);
     buf_clear(&l->line);
-    if (!is_it) {
-        if (!write_fragment(l, entry,
-                            is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
-            return false;
-        sqlite3_bind_int64(s, 6, f.hole);
-        db_bind_bytes(s, 7, (struct slice){l->line.data, f.size});
-    }
-    return run_statement(l, s) && has_room_for(l, now->loc.size + l->line.size);
+    if (!is_it && !write_fragment(
+                      l, entry, is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
+        return false;
+    rc = DB_DO(&l->db, NULL, &l->why,
+               "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
+               " fragment) VALUES (?, ?, ?, ?, ?, ?, ?)"
+               " ON CONFLICT (loc) DO UPDATE SET"
+               " document = excluded.document, lastmod = excluded.lastmod,"
+               " hash = excluded.hash, length = excluded.length,"
+               " hole = excluded.hole, fragment = excluded.fragment",
+               now->loc, l->document,
+               value_if(now->lastmod_us != DATETIME_NONE,
+                        db_value_number(now->lastmod_us)),
+               now->hash,
+               value_if(now->length != LENGTH_NONE,
+                        db_value_number((int64_t)now->length)),
+               f.hole, value_if(!is_it, db_bytes(l->line.data, f.size)));
+    return end_step(l, rc) && has_room_for(l, now->loc.size + l->line.size);
 }
 
 /* The end of a reading */
@@ -598,119 +497,85 @@ static const char replace[] =
     " iif(is_reread, '', modified), iif(is_reread, '', digest), must_read"
     " FROM read;";
 
-/* Writes where the history stands, deletes differences up to `oldest`, and
- * commits. */
+/* Writes where the history stands, deletes differences that are too old, and
+ * commits. `counts`: the rows that this reading has left out are those that a
+ * later one may leave out, too. */
 static bool
-commit_reading(struct listing *l, uint64_t oldest, uint64_t before,
-               uint64_t last, int64_t when_us, uint64_t left_out)
+commit_reading(struct listing *l, int64_t now_us, bool counts)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_STAND);
+    /* The differences of the reading before are kept once more. */
+    enum status rc =
+        DB_DO(&l->db, NULL, &l->why,
+              "UPDATE listing SET oldest = iif(top > last, before, oldest),"
+              " before = iif(top > last, last, before),"
+              " last = max(top, last), is_read = 1,"
+              " when_us = max(?, when_us),"
+              " left_out = iif(?, (" SUM_LEFT_OUT "), left_out)"
+              " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
+              now_us, counts);
 
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)oldest);
-    sqlite3_bind_int64(s, 2, (sqlite3_int64)before);
-    sqlite3_bind_int64(s, 3, (sqlite3_int64)last);
-    sqlite3_bind_int64(s, 4, when_us);
-    db_bind_text(s, 5, slice_of(l->extent.epoch));
-    sqlite3_bind_int64(s, 6, (sqlite3_int64)left_out);
-    if (!run_statement(l, s) ||
-        !run_text(l, "DELETE FROM change"
-                     " WHERE seq <= (SELECT oldest FROM listing)"
-                     " OR seq > (SELECT last FROM listing)") ||
-        !end_step(l, db_end(&l->db, STATUS_OK, &l->why)) || !count_resources(l))
-        return false;
-    l->extent.oldest = oldest;
-    l->extent.last = last;
-    l->extent.is_read = true;
-    return run_text(l, "DELETE FROM seen; DELETE FROM read;");
-}
-
-/* True if no document with resources has changed, and none is missing. */
-static bool
-is_unchanged(struct listing *l, bool *is)
-{
-    uint64_t n;
-
-    if (!ask_number(l,
-                    "SELECT (SELECT count(*) FROM seen)"
-                    " + (SELECT count(*) FROM resource WHERE document NOT IN"
-                    "  (SELECT id FROM read WHERE is_same))",
-                    &n))
-        return false;
-    *is = n == 0 && l->extent.is_read;
-    return true;
+    return end_step(l, rc) &&
+           run_text(l, "DELETE FROM change"
+                       " WHERE seq <= (SELECT oldest FROM listing)") &&
+           end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
+           read_extent(l, NULL) && drop_reading(l);
 }
 
 bool
 listing_take(struct listing *l)
 {
-    uint64_t last = l->extent.last + l->extent.is_read;
-    uint64_t left_out;
-
-    return see_unchanged(l) && ask_number(l, SUM_LEFT_OUT, &left_out) &&
-           begin_transaction(l) && run_text(l, forget_unseen) &&
-           run_text(l, replace) &&
-           commit_reading(l, last, last, last, clock_now_us(), left_out);
+    return see_unchanged(l) && begin_transaction(l) &&
+           run_text(l, forget_unseen) && run_text(l, replace) &&
+           run_text(l, "UPDATE listing SET oldest = last + is_read,"
+                       " before = last + is_read, last = last + is_read") &&
+           commit_reading(l, clock_now_us(), true);
 }
 
-/* A difference gets its number. */
+/* The created and updated resources become differences, in the order of the
+ * list. */
 static bool
-write_change(struct listing *l, uint64_t seq, int64_t when_us,
-             const struct fragment *f, const void *bytes)
+write_changed(struct listing *l, int64_t now_us)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_CHANGE);
-
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)seq);
-    sqlite3_bind_int64(s, 2, when_us);
-    sqlite3_bind_int64(s, 3, f->hole);
-    db_bind_bytes(s, 4, (struct slice){bytes, f->size});
-    return run_statement(l, s);
+    return end_step(l,
+                    DB_DO(&l->db, NULL, &l->why,
+                          "INSERT INTO change"
+                          " SELECT last + row_number() OVER (ORDER BY n),"
+                          " max(?, when_us), hole, fragment FROM seen, listing"
+                          " WHERE fragment IS NOT NULL",
+                          now_us));
 }
 
-/* Numbers the created and updated resources, in the order of the list. */
-static bool
-write_changed(struct listing *l, uint64_t *seq, int64_t when_us)
+/* A deleted resource becomes a difference. */
+static enum status
+write_deletion(struct listing *l, struct slice loc, int64_t now_us)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_CHANGED);
-    bool is_good;
-    bool row;
+    struct fragment f;
+    struct change gone;
 
-    while ((is_good = step_to_row(l, s, &row)) && row) {
-        struct slice bytes = db_column(s, 1);
-        struct fragment f = {.hole = (uint32_t)sqlite3_column_int64(s, 0),
-                             .size = (uint32_t)bytes.size};
-
-        is_good = write_change(l, ++*seq, when_us, &f, bytes.data);
-        if (!is_good)
-            break;
-    }
-    db_reset(s);
-    return is_good;
+    change_init(&gone);
+    gone.kind = CHANGE_DELETED;
+    gone.loc = loc;
+    buf_clear(&l->line);
+    if (fragment_write(&l->line, &gone, &f, NULL))
+        return problem_memory(&l->why);
+    return DB_DO(&l->db, NULL, &l->why,
+                 "INSERT INTO change SELECT"
+                 " 1 + max(last, (SELECT coalesce(max(seq), 0) FROM change)),"
+                 " max(?, when_us), ?, ? FROM listing",
+                 now_us, f.hole, db_bytes(l->line.data, f.size));
 }
 
-/* Numbers the deleted resources. */
 static bool
-write_deleted(struct listing *l, uint64_t *seq, int64_t when_us)
+write_deleted(struct listing *l, int64_t now_us)
 {
-    sqlite3_stmt *s = kept_statement(l, SQL_DELETED);
-    bool is_good;
-    bool row;
+    struct db_rows rows =
+        DB_SELECT(&l->db, NULL, &l->why,
+                  "SELECT loc FROM resource WHERE " NOT_SEEN " ORDER BY loc");
+    struct slice loc;
 
-    while ((is_good = step_to_row(l, s, &row)) && row) {
-        struct fragment f;
-        struct change gone;
-
-        change_init(&gone);
-        gone.kind = CHANGE_DELETED;
-        gone.loc = db_column(s, 0);
-        buf_clear(&l->line);
-        is_good =
-            (!fragment_write(&l->line, &gone, &f, NULL) || fail_memory(l)) &&
-            write_change(l, ++*seq, when_us, &f, l->line.data);
-        if (!is_good)
-            break;
-    }
-    db_reset(s);
-    return is_good;
+    while (DB_NEXT(&rows, &loc))
+        rows.rc = write_deletion(l, loc, now_us);
+    return end_step(l, db_rows_end(&rows));
 }
 
 bool
@@ -720,84 +585,64 @@ listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent)
            (double)n * 100 > (double)n_of * (double)max_percent;
 }
 
-/* Decides whether the reading deletes what it lacks. `*left_out`: set to the
- * rows that the last reading whose deletions counted has left out. */
+/* Decides whether the reading deletes what it lacks. */
 static bool
 judge_deletions(struct listing *l, const struct listing_guard *guard,
-                bool *is_held, uint64_t *left_out)
+                bool *is_held)
 {
     uint64_t n;
-    uint64_t n_left_out;
+    uint64_t leaves_out_more;
 
     if (!ask_number(l, "SELECT count(*) FROM resource WHERE " NOT_SEEN, &n) ||
-        !ask_number(l, SUM_LEFT_OUT, &n_left_out) ||
-        !ask_number(l, "SELECT left_out FROM listing", left_out))
+        !ask_number(l, "SELECT (" SUM_LEFT_OUT ") > left_out FROM listing",
+                    &leaves_out_more))
         return false;
     *is_held =
         n > 0 && n > guard->accepts &&
-        (guard->is_doubtful || n_left_out > *left_out ||
+        (guard->is_doubtful || leaves_out_more ||
          listing_is_too_much(n, l->extent.n_resources, guard->max_percent));
-    if (!*is_held && !guard->is_doubtful)
-        *left_out = n_left_out;
-    return true;
-}
-
-/* Sets the time of the differences: now, but not before earlier ones. */
-static bool
-find_time(struct listing *l, int64_t *when_us)
-{
-    uint64_t last = 0;
-
-    *when_us = clock_now_us();
-    if (!ask_number(l, "SELECT when_us FROM listing", &last))
-        return false;
-    if ((int64_t)last > *when_us)
-        *when_us = (int64_t)last;
     return true;
 }
 
 bool
 listing_compare(struct listing *l, const struct listing_guard *guard)
 {
-    uint64_t oldest = l->extent.oldest;
-    uint64_t before = l->extent.last;
-    uint64_t seq = before;
-    uint64_t left_out;
-    int64_t when_us;
+    int64_t now_us = clock_now_us();
+    uint64_t is_unchanged;
     bool is_held;
-    bool is;
 
-    if (!is_unchanged(l, &is))
+    /* No document with resources has changed, and none is missing. */
+    if (!ask_number(l,
+                    "SELECT is_read AND NOT EXISTS (SELECT 1 FROM seen)"
+                    " AND NOT EXISTS (SELECT 1 FROM resource WHERE document"
+                    "  NOT IN (SELECT id FROM read WHERE is_same))"
+                    " FROM listing",
+                    &is_unchanged))
         return false;
-    if (is)
+    if (is_unchanged)
         return true;
-    if (!see_unchanged(l) || !judge_deletions(l, guard, &is_held, &left_out) ||
-        !find_time(l, &when_us) || !begin_transaction(l) ||
-        !write_changed(l, &seq, when_us) ||
-        (!is_held && !write_deleted(l, &seq, when_us)) ||
-        !run_text(l, is_held ? hold_unseen : forget_unseen) ||
-        !run_text(l, replace))
-        return false;
-    /* Those that the reading before found are kept once more. */
-    if (seq > before && !ask_number(l, "SELECT before FROM listing", &oldest))
-        return false;
-    if (seq == before && !ask_number(l, "SELECT before FROM listing", &before))
-        return false;
-    return commit_reading(l, oldest, before, seq, when_us, left_out);
+    return see_unchanged(l) && judge_deletions(l, guard, &is_held) &&
+           begin_transaction(l) && write_changed(l, now_us) &&
+           (is_held || write_deleted(l, now_us)) &&
+           run_text(l, is_held ? hold_unseen : forget_unseen) &&
+           run_text(l, replace) &&
+           commit_reading(l, now_us, !is_held && !guard->is_doubtful);
 }
 
 bool
 listing_clear(struct listing *l)
 {
-    l->extent.oldest = l->extent.last = l->extent.n_resources = 0;
-    l->extent.is_read = false;
     if (!make_epoch(l) || !begin_transaction(l) ||
         !run_text(l, "DELETE FROM resource; DELETE FROM document;"
-                     "DELETE FROM seen; DELETE FROM read;") ||
-        !commit_reading(l, 0, 0, 0, 0, 0))
+                     "DELETE FROM change;"))
         return false;
-    l->extent.is_read = false;
-    return run_text(l, "UPDATE listing SET is_read = 0");
+    return end_step(l, DB_DO(&l->db, NULL, &l->why,
+                             "UPDATE listing SET epoch = ?, oldest = 0,"
+                             " before = 0, last = 0, is_read = 0, when_us = 0,"
+                             " left_out = 0",
+                             l->extent.epoch)) &&
+           end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
+           read_extent(l, NULL) && drop_reading(l);
 }
 
 /* Differences */
@@ -817,26 +662,22 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
     return h->on_change(entry, h->user) ? STATUS_OK : STATUS_STOPPED;
 }
 
-/* Feeds the row at hand to the reader, as an entry of a Change List. */
-static bool
-feed_row(struct listing *l, struct document *document, sqlite3_stmt *s,
-         enum status *rc)
+/* Feeds a difference to the reader, as an entry of a Change List. */
+static enum status
+feed_change(struct listing *l, struct document *document, uint64_t seq,
+            int64_t when_us, uint32_t hole, struct slice bytes)
 {
-    struct slice bytes = db_column(s, 3);
-    struct fragment f = {.hole = (uint32_t)sqlite3_column_int64(s, 2),
-                         .size = (uint32_t)bytes.size,
-                         .datetime_us = DATETIME_NONE};
+    const struct fragment f = {.hole = hole,
+                               .size = (uint32_t)bytes.size,
+                               .datetime_us = DATETIME_NONE};
     size_t size;
 
     buf_clear(&l->line);
-    if (!bytes.data || f.hole > f.size ||
-        !buf_room(&l->line, (size_t)f.size + FRAGMENT_STAMP_MAX))
-        return fail_memory(l);
-    size =
-        fragment_stamp(l->line.data, bytes.data, &f, sqlite3_column_int64(s, 1),
-                       (uint64_t)sqlite3_column_int64(s, 0));
-    *rc = document_feed(document, (struct slice){l->line.data, size}, NULL);
-    return true;
+    if (!bytes.data || hole > f.size ||
+        !buf_room(&l->line, bytes.size + FRAGMENT_STAMP_MAX))
+        return STATUS_MEMORY;
+    size = fragment_stamp(l->line.data, bytes.data, &f, when_us, seq);
+    return document_feed(document, (struct slice){l->line.data, size}, NULL);
 }
 
 bool
@@ -846,36 +687,36 @@ listing_changes(struct listing *l, uint64_t after, unsigned n_most,
     static const struct document_events events = {.on_entry = on_entry};
     struct handing handing = {on_change, user};
     struct document *document = document_new("", &events, &handing);
-    sqlite3_stmt *s = kept_statement(l, SQL_READ);
-    enum status rc;
-    bool is_good = true;
-    bool row = true;
+    struct db_rows rows =
+        DB_SELECT(&l->db, NULL, &l->why,
+                  "SELECT seq, when_us, hole, fragment FROM change"
+                  " WHERE seq > ? ORDER BY seq LIMIT ?",
+                  after, n_most);
+    struct slice bytes;
+    uint64_t seq;
+    int64_t when_us;
+    uint32_t hole;
+    enum status rc = STATUS_MEMORY;
+    bool is_good;
 
-    if (!document)
-        return fail_memory(l);
-    rc =
-        document_feed(document,
-                      SLICE("<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS
-                            "\" xmlns:td=\"" NS_TIDINGS "\">"),
-                      NULL);
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)after);
-    sqlite3_bind_int64(s, 2, n_most);
-    while (is_good && !rc && row) {
-        is_good = step_to_row(l, s, &row);
-        if (is_good && row)
-            is_good = feed_row(l, document, s, &rc);
-    }
-    db_reset(s);
+    if (document)
+        rc = document_feed(document,
+                           SLICE("<urlset xmlns=\"" NS_SITEMAP
+                                 "\" xmlns:rs=\"" NS_RS
+                                 "\" xmlns:td=\"" NS_TIDINGS "\">"),
+                           NULL);
+    while (!rc && DB_NEXT(&rows, &seq, &when_us, &hole, &bytes))
+        rc = feed_change(l, document, seq, when_us, hole, bytes);
+    is_good = end_step(l, db_rows_end(&rows));
     if (is_good && !rc)
         rc = document_feed(document, SLICE("</urlset>"), NULL);
     if (is_good && !rc)
         rc = document_end(document, NULL);
-    if (is_good && rc == STATUS_MEMORY) {
-        is_good = fail_memory(l);
-    } else if (is_good && rc && rc != STATUS_STOPPED) {
-        db_fail(&l->db, STATUS_IO, &l->why, "the file is damaged");
-        is_good = false;
-    }
     document_free(document);
-    return is_good;
+    if (!is_good || !rc || rc == STATUS_STOPPED)
+        return is_good;
+    if (rc == STATUS_MEMORY)
+        return fail_memory(l);
+    db_fail(&l->db, STATUS_IO, &l->why, "the file is damaged");
+    return false;
 }

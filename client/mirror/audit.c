@@ -20,8 +20,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/db.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/host_places.h"
+#include "client/listing/listing.h"
 #include "client/mirror/mirror.h"
 #include "client/mirror/sync_run.h"
 #include "proto/datetime.h"
@@ -53,20 +56,6 @@ struct audit {
     struct problem why;
 };
 
-static bool
-fail_db(struct audit *a, const struct mirror_db *db)
-{
-    problem(&a->why, STATUS_IO, "%s", mirror_db_trouble(db));
-    return false;
-}
-
-static bool
-no_memory(struct audit *a)
-{
-    problem_memory(&a->why);
-    return false;
-}
-
 /* While it asks the source, the audit only reports trouble, what the lists have
  * wrong, and how much of a list was read: the other events are not about the
  * mirror. */
@@ -86,13 +75,11 @@ on_asking(const struct td_sync_event *event, void *user)
 static void
 remove_old(const struct mirror_dir *dir)
 {
-    static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
     char path[PATH_MAX];
 
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (snprintf(path, sizeof(path), "%s/" AUDIT_NAME "%s",
-                     mirror_dir_state(dir), ends[i]) < (int)sizeof(path))
-            unlink(path);
+    if (snprintf(path, sizeof(path), "%s/" AUDIT_NAME, mirror_dir_state(dir)) <
+        (int)sizeof(path))
+        (void)!db_unlink(path, NULL);
 }
 
 /* Copies the resources of a set from `from` to `to`, as one baseline: `to`
@@ -111,25 +98,21 @@ report_again(struct audit *a, struct mirror_db *from, struct mirror_db *to,
     uint64_t n;
     bool is_found;
 
-    if (!mirror_db_set(from, url, &from_set, position))
-        return fail_db(a, from);
-    if (!mirror_db_baseline_begin(to, to_set))
-        return fail_db(a, to);
-    for (;;) {
+    if (!mirror_db_set(from, url, &from_set, position) ||
+        !mirror_db_baseline_begin(to, to_set))
+        return false;
+    do {
         if (!mirror_db_next_description(from, from_set, id, &id, &description,
-                                        &is_found))
-            return fail_db(a, from);
-        if (!is_found)
-            break;
-        if (!mirror_db_describe(to, to_set, &description, &ignored))
-            return fail_db(a, to);
-    }
-    return (mirror_db_baseline_end(to, to_set, &end, &n) &&
-            mirror_db_set_position(to, to_set, position)) ||
-           fail_db(a, to);
+                                        &is_found) ||
+            (is_found &&
+             !mirror_db_describe(to, to_set, &description, &ignored)))
+            return false;
+    } while (is_found);
+    return mirror_db_baseline_end(to, to_set, &end, &n) &&
+           mirror_db_set_position(to, to_set, position);
 }
 
-/* Calls `fn` for each set of a database. */
+/* Calls `fn` for each set of a database. It must not end a transaction. */
 static bool
 each_set(struct audit *a, struct mirror_db *db,
          bool (*fn)(struct audit *a, const char *url, int64_t set))
@@ -138,22 +121,12 @@ each_set(struct audit *a, struct mirror_db *db,
     const char *url;
     bool is_found;
 
-    for (;;) {
-        char *copy;
-        bool is_good;
-
-        if (!mirror_db_next_set(db, set, &set, &url, &is_found))
-            return fail_db(a, db);
-        if (!is_found)
-            return true;
-        copy = strdup(url);
-        if (!copy)
-            return no_memory(a);
-        is_good = fn(a, copy, set);
-        free(copy);
-        if (!is_good)
+    do {
+        if (!mirror_db_next_set(db, set, &set, &url, &is_found) ||
+            (is_found && !fn(a, url, set)))
             return false;
-    }
+    } while (is_found);
+    return true;
 }
 
 /* Sets `*is` if `url` is a set of the mirror. */
@@ -166,7 +139,7 @@ is_mine(struct audit *a, const char *url, bool *is)
 
     for (*is = false; is_found && !*is;) {
         if (!mirror_db_next_set(a->mine.db, set, &set, &mine, &is_found))
-            return fail_db(a, a->mine.db);
+            return false;
         *is = is_found && !strcmp(mine, url);
     }
     return true;
@@ -182,9 +155,8 @@ tell_own(struct audit *a, const char *url, int64_t theirs)
     int64_t ignored;
     bool is;
 
-    if (!mirror_db_set(a->theirs.db, url, &ignored, position))
-        return fail_db(a, a->theirs.db);
-    if (!is_mine(a, url, &is))
+    if (!mirror_db_set(a->theirs.db, url, &ignored, position) ||
+        !is_mine(a, url, &is))
         return false;
     if (position[0] || !is)
         return true;
@@ -207,14 +179,9 @@ ask_source(struct audit *a, const char *url)
         return !a->why.rc;
     gone = a->why;
     problem_clear(&a->why);
-    if (!mirror_db_begin(a->theirs.db))
-        return fail_db(a, a->theirs.db);
-    if (!each_set(a, a->theirs.db, tell_own)) {
-        mirror_db_rollback(a->theirs.db);
+    if (!mirror_db_begin(a->theirs.db) ||
+        !each_set(a, a->theirs.db, tell_own) || !mirror_db_commit(a->theirs.db))
         return false;
-    }
-    if (!mirror_db_commit(a->theirs.db))
-        return fail_db(a, a->theirs.db);
     if (sync_run_source(&a->theirs, url, true, &a->why) == STATUS_GONE)
         a->why = gone;
     return !a->why.rc;
@@ -228,7 +195,7 @@ check_source(struct audit *a, const char *url)
     const char *source;
 
     if (!mirror_db_source(a->mine.db, 1, &source))
-        return fail_db(a, a->mine.db);
+        return false;
     if (source[0]) {
         problem(&a->why, STATUS_INVALID,
                 "the mirror is one of several sources, which are audited "
@@ -236,7 +203,7 @@ check_source(struct audit *a, const char *url)
         return false;
     }
     if (!mirror_db_source(a->mine.db, 0, &source))
-        return fail_db(a, a->mine.db);
+        return false;
     if (strcmp(source, url) != 0)
         problem(&a->why, STATUS_INVALID,
                 "the mirror is of %.800s, not of %.800s", source, url);
@@ -248,30 +215,21 @@ static bool
 ask_sources(struct audit *a, const char *url)
 {
     const char *source;
-    char *copy;
-    bool is_good;
 
-    if (!mirror_db_source(a->mine.db, 0, &source))
-        return fail_db(a, a->mine.db);
-    if (!source[0]) {
-        problem(&a->why, STATUS_IO,
-                "the mirror was never filled; tidings sync "
-                "does that");
-        return false;
-    }
-    if (url)
-        return check_source(a, url) && ask_source(a, url);
     for (unsigned n = 0;; n++) {
         if (!mirror_db_source(a->mine.db, n, &source))
-            return fail_db(a, a->mine.db);
-        if (!source[0])
+            return false;
+        if (!source[0] && n > 0)
             return true;
-        copy = strdup(source);
-        if (!copy)
-            return no_memory(a);
-        is_good = ask_source(a, copy);
-        free(copy);
-        if (!is_good)
+        if (!source[0]) {
+            problem(&a->why, STATUS_IO,
+                    "the mirror was never filled; tidings sync "
+                    "does that");
+            return false;
+        }
+        if (url)
+            return check_source(a, url) && ask_source(a, url);
+        if (!ask_source(a, source))
             return false;
     }
 }
@@ -282,21 +240,15 @@ note_position(struct audit *a)
 {
     struct mirror_db *db = a->theirs.db;
     const char *url;
-    char copy[4096];
     int64_t set = 0;
     bool is_found;
 
-    if (!mirror_db_next_set(db, 0, &set, &url, &is_found))
-        return fail_db(a, db);
-    if (!is_found)
-        return true;
-    snprintf(copy, sizeof(copy), "%s", url);
-    return mirror_db_set(db, copy, &set, a->result.position) || fail_db(a, db);
+    return mirror_db_next_set(db, 0, &set, &url, &is_found) &&
+           (!is_found || mirror_db_set(db, url, &set, a->result.position));
 }
 
 /*
- * The comparison walks both databases in order of loc, as a merge does. A
- * database lends a loc only until its next call: the walk compares copies.
+ * The comparison walks both databases in order of loc, as a merge does.
  *
  *     database of the mirror --+
  *                              +-- by loc --> findings
@@ -323,10 +275,9 @@ static bool
 judge_set(struct audit *a, const char *url, int64_t theirs)
 {
     struct mirror_db_certainty c;
-    char as_of[DATETIME_SIZE + 1];
 
     if (!mirror_db_certainty(a->theirs.db, theirs, &c))
-        return fail_db(a, a->theirs.db);
+        return false;
     if (c.n_left_out) {
         a->result.n_left_out += c.n_left_out;
         if (a->options->on_finding)
@@ -343,9 +294,22 @@ judge_set(struct audit *a, const char *url, int64_t theirs)
                                             "it has"});
         return true;
     }
+    return true;
+}
+
+/* Reports that the mirror has been compared with the whole set. */
+static bool
+report_complete(struct audit *a, const char *url, int64_t theirs)
+{
+    struct mirror_db_certainty c;
+    char as_of[DATETIME_SIZE + 1];
+
+    if (!mirror_db_certainty(a->theirs.db, theirs, &c))
+        return false;
     as_of[datetime_write_short(as_of, c.complete_us)] = '\0';
-    mirror_tell(&a->mine, TD_SYNC_COMPLETE,
-                &(struct td_sync_event){.set = url, .as_of = as_of});
+    if (!c.doubt[0] && c.complete_us)
+        mirror_tell(&a->mine, TD_SYNC_COMPLETE,
+                    &(struct td_sync_event){.set = url, .as_of = as_of});
     return true;
 }
 
@@ -363,19 +327,6 @@ report_finding(struct audit *a, enum td_finding finding, const char *loc,
         a->options->on_finding(finding, loc, path, why, a->options->user);
 }
 
-/* The SHA-256 in a list of digests */
-static struct slice
-sha256_of(struct slice hash)
-{
-    struct slice algorithm;
-    struct slice digits;
-
-    while (hash_next(&hash, &algorithm, &digits))
-        if (slice_is(algorithm, "sha-256"))
-            return digits;
-    return (struct slice){NULL, 0};
-}
-
 /* NULL if the file is as the mirror wrote it; else says why not. `text` has
  * TEXT_SIZE bytes. If a->why is set, the comparison was stopped. */
 static const char *
@@ -384,7 +335,8 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
               char *text)
 {
     char digest[MIRROR_DIR_DIGEST_SIZE];
-    struct slice had = sha256_of(mine->have_hash);
+    char had[MIRROR_DIR_DIGEST_SIZE] = "";
+    struct digest sha256;
 
     if (found == MIRROR_DIR_OTHER)
         return "something else is in its place";
@@ -407,9 +359,10 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
         snprintf(text, TEXT_SIZE, "it cannot be read: %s", strerror(errno));
         return text;
     }
-    if (had.size > 0 && !slice_is_word(had, digest + 8)) {
-        snprintf(text, TEXT_SIZE, "its %s, not sha-256:%.*s", digest,
-                 SLICE_ARG(had));
+    if (hash_find_sha256(mine->have_hash, &sha256))
+        digest_write(had, &sha256);
+    if (had[0] && strcmp(had, digest) != 0) {
+        snprintf(text, TEXT_SIZE, "its %s, not %s", digest, had);
         return text;
     }
     return NULL;
@@ -424,22 +377,26 @@ staleness_of(struct audit *a, const struct mirror_db_resource *mine,
     bool has_common;
 
     *by = &a->result.n_by_digest;
-    if (!hashes_agree(theirs->hash, mine->have_hash, &has_common))
+    if (!hashes_agree(theirs->wanted.hash, mine->have_hash, &has_common))
         return "its digest is another one at the source";
-    if (theirs->length != LENGTH_NONE && theirs->length != mine->have_mark.size)
+    if (theirs->wanted.length != LENGTH_NONE &&
+        theirs->wanted.length != mine->have_mark.size)
         return "its length is another one at the source";
     if (has_common)
         return NULL;
-    if (theirs->lastmod_us != DATETIME_NONE &&
+    if (theirs->wanted.lastmod_us != DATETIME_NONE &&
         (mine->have_lastmod_us != DATETIME_NONE
-             ? theirs->lastmod_us != mine->have_lastmod_us
-             : theirs->lastmod_us > mine->when_us)) /* of its last change */
+             ? theirs->wanted.lastmod_us != mine->have_lastmod_us
+             : theirs->wanted.lastmod_us >
+                   mine->wanted.when_us)) /* of its last change */
         return "it was modified at the source";
-    if (mine->todo == MIRROR_DB_FETCH || theirs->when_us > mine->when_us)
+    if (mine->todo == MIRROR_DB_FETCH ||
+        theirs->wanted.when_us > mine->wanted.when_us)
         return "it was changed at the source";
-    if (theirs->length != LENGTH_NONE)
+    if (theirs->wanted.length != LENGTH_NONE)
         *by = &a->result.n_by_length;
-    else if (theirs->lastmod_us != DATETIME_NONE && !mine->have_second_us)
+    else if (theirs->wanted.lastmod_us != DATETIME_NONE &&
+             !mine->have_second_us)
         *by = &a->result.n_by_time;
     else /* or it may have changed again in the same second */
         *by = &a->result.n_unchecked;
@@ -451,7 +408,7 @@ static bool
 report_missing(struct audit *a, const struct mirror_db_resource *mine)
 {
     buf_add(&a->lost, &mine->id, sizeof(mine->id));
-    return !a->lost.failed || no_memory(a);
+    return !a->lost.failed || mirror_fail_memory(&a->mine);
 }
 
 static bool
@@ -519,37 +476,25 @@ compare_databases(struct audit *a)
 {
     struct mirror_db_resource mine;
     struct mirror_db_resource theirs;
-    char at[LOC_SIZE] = "";
-    struct slice after = {at, 0};
+    bool has_mine = true;
+    bool has_theirs = true;
+    int order = 0;
 
-    for (;;) {
-        bool has_mine;
-        bool has_theirs;
-        int order;
-
-        if (!go_on(a))
+    for (bool is_first = true;; is_first = false) {
+        if (!go_on(a) ||
+            (has_mine && order <= 0 &&
+             !mirror_db_walk(a->mine.db, is_first, &mine, &has_mine)) ||
+            (has_theirs && order >= 0 &&
+             !mirror_db_walk(a->theirs.db, is_first, &theirs, &has_theirs)))
             return false;
-        if (!mirror_db_walk(a->mine.db, after, &mine, &has_mine))
-            return fail_db(a, a->mine.db);
-        if (!mirror_db_walk(a->theirs.db, after, &theirs, &has_theirs))
-            return fail_db(a, a->theirs.db);
         if (!has_mine && !has_theirs)
             return true;
         order = !has_mine     ? 1
                 : !has_theirs ? -1
                               : slice_compare(mine.loc, theirs.loc);
-        has_mine = order <= 0;
-        has_theirs = order >= 0;
-        after.size = (has_mine ? mine.loc : theirs.loc).size;
-        if (after.size >= sizeof(at)) {
-            problem(&a->why, STATUS_MALFORMED, "a URI of %zu bytes",
-                    after.size);
-            return false;
-        }
-        memcpy(at, (has_mine ? mine.loc : theirs.loc).data, after.size);
         /* A file that no set wants waits for its removal. */
-        if (!compare_one(a, has_mine ? &mine : NULL,
-                         has_theirs && theirs.is_wanted ? &theirs : NULL))
+        if (!compare_one(a, order <= 0 ? &mine : NULL,
+                         order >= 0 && theirs.is_wanted ? &theirs : NULL))
             return false;
     }
 }
@@ -559,16 +504,11 @@ static bool
 on_file(const char *path, enum mirror_dir_found what, void *user)
 {
     struct audit *a = user;
-    struct mirror_db_resource mine;
     bool is_found;
 
     (void)what;
-    if (!go_on(a))
+    if (!go_on(a) || !mirror_db_has_path(a->mine.db, path, &is_found))
         return false;
-    if (strlen(path) > RESOURCE_PATH_MAX)
-        is_found = false;
-    else if (!mirror_db_find_path(a->mine.db, path, &mine, &is_found))
-        return fail_db(a, a->mine.db);
     /* The path of a resource without a noted file: that resource has its own
      * finding, and its download will take or move the file. */
     if (is_found)
@@ -576,7 +516,7 @@ on_file(const char *path, enum mirror_dir_found what, void *user)
     report_finding(a, TD_EXTRA, NULL, path,
                    "no resource of the mirror is there");
     buf_add(&a->strays, path, strlen(path) + 1);
-    return !a->strays.failed || no_memory(a);
+    return !a->strays.failed || mirror_fail_memory(&a->mine);
 }
 
 /* Reports the findings. Only reads, and runs the loop meanwhile. False: the
@@ -590,7 +530,7 @@ compare(struct audit *a)
         return false;
     if (mirror_dir_walk(a->mine.dir, on_file, a))
         return go_on(a);
-    if (!a->why.rc)
+    if (!a->why.rc && !a->mine.why.rc)
         problem(&a->why, STATUS_IO, "cannot read the mirror: %s",
                 strerror(errno));
     return false;
@@ -605,8 +545,7 @@ add_set(struct audit *a, const char *url, int64_t theirs)
     int64_t mine;
 
     (void)theirs;
-    return mirror_db_set(a->mine.db, url, &mine, position) ||
-           fail_db(a, a->mine.db);
+    return mirror_db_set(a->mine.db, url, &mine, position);
 }
 
 /* The mirror is as certain of a set as the source was. */
@@ -619,12 +558,14 @@ copy_certainty(struct audit *a, const char *url, int64_t mine)
 
     if (!mirror_db_set(a->theirs.db, url, &theirs, position) ||
         !mirror_db_certainty(a->theirs.db, theirs, &c))
-        return fail_db(a, a->theirs.db);
+        return false;
     c.n_left_out_before = c.n_left_out;
     c.n_held_of = mirror_db_counts(a->mine.db)->n_resources;
-    return (mirror_db_count_held(a->mine.db, mine, &c.n_held) &&
-            mirror_db_set_certainty(a->mine.db, mine, &c)) ||
-           fail_db(a, a->mine.db);
+    if (!mirror_db_count_held(a->mine.db, mine, &c.n_held))
+        return false;
+    if (c.n_held && !c.doubt_us)
+        c.doubt_us = clock_now_us();
+    return mirror_db_set_certainty(a->mine.db, mine, &c);
 }
 
 /* Copies a set of the mirror; one that the source lacks becomes empty. */
@@ -642,17 +583,17 @@ rewrite_database(struct audit *a)
     const char *at = a->lost.data;
 
     if (!mirror_db_begin(a->mine.db))
-        return fail_db(a, a->mine.db);
+        return false;
     for (size_t i = 0; i < a->lost.size; i += sizeof(int64_t)) {
         int64_t id;
 
         memcpy(&id, at + i, sizeof(id));
         if (!mirror_db_note_loss(a->mine.db, id))
-            return fail_db(a, a->mine.db);
+            return false;
     }
     return each_set(a, a->theirs.db, add_set) &&
            each_set(a, a->mine.db, retell_mine) &&
-           (mirror_db_commit(a->mine.db) || fail_db(a, a->mine.db));
+           (mirror_db_commit(a->mine.db));
 }
 
 static uint64_t
@@ -671,15 +612,14 @@ repair_files(struct audit *a)
 
     a->is_held = a->n_removed > a->repairing.accept_deletions &&
                  (a->is_doubtful || a->result.n_left_out ||
-                  mirror_is_too_much(&a->mine, a->n_removed, counts->n_have));
+                  listing_is_too_much(a->n_removed, counts->n_have,
+                                      a->repairing.max_delete_percent));
     if (a->is_held)
         mirror_tell(&a->mine, TD_SYNC_HELD,
                     &(struct td_sync_event){.n_held = a->n_removed,
                                             .n_of = counts->n_have});
-    if (!rewrite_database(a)) {
-        mirror_db_rollback(a->mine.db);
+    if (!rewrite_database(a))
         return false;
-    }
     for (size_t i = 0; i < a->strays.size; i += strlen(path + i) + 1)
         if (mirror_dir_set_aside(a->mine.dir, path + i, NULL, &a->why))
             return false;
@@ -700,6 +640,8 @@ compare_and_repair(struct audit *a)
         is_good = repair_files(a);
     else if (is_good && n == 0)
         is_good = each_set(a, a->mine.db, copy_certainty);
+    if (is_good && !a->is_held)
+        is_good = each_set(a, a->theirs.db, report_complete);
     if (is_good && n > a->result.n_repaired)
         problem(&a->why, STATUS_DIFFERENT,
                 "the mirror is not as its source: %" PRIu64
@@ -722,18 +664,13 @@ open_all(struct audit *a, const char *dir)
 {
     if (!mirror_init(&a->theirs, a->client, &a->following) ||
         !mirror_init(&a->mine, a->client, &a->repairing))
-        return no_memory(a);
+        return mirror_fail_memory(&a->mine);
     a->mine.dir = mirror_dir_open(dir, false, &a->why);
-    if (!a->mine.dir)
-        return false;
-    a->mine.db =
-        mirror_db_open(mirror_dir_state(a->mine.dir), "mirror.db", &a->why);
-    if (!a->mine.db)
+    if (!a->mine.dir ||
+        !mirror_open_db(&a->mine, a->mine.dir, "mirror.db", &a->why))
         return false;
     remove_old(a->mine.dir);
-    a->theirs.db =
-        mirror_db_open(mirror_dir_state(a->mine.dir), AUDIT_NAME, &a->why);
-    return a->theirs.db != NULL;
+    return mirror_open_db(&a->theirs, a->mine.dir, AUDIT_NAME, &a->why);
 }
 
 enum td_status
@@ -771,6 +708,8 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     buf_fini(&a.strays);
     if (result)
         *result = a.result;
+    if (!a.why.rc)
+        a.why = a.mine.why.rc ? a.mine.why : a.theirs.why;
     if (a.why.rc)
         client_told(client, &a.why);
     return client_end(client, a.why.rc);

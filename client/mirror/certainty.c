@@ -15,15 +15,14 @@ certainty_open(struct certainty *c, struct mirror *m, const char *url,
                int64_t set)
 {
     *c = (struct certainty){.m = m, .url = url, .set = set};
-    return mirror_db_certainty(m->db, set, &c->now) || mirror_fail_db(m);
+    return mirror_db_certainty(m->db, set, &c->now);
 }
 
 static bool
 keep_certainty(struct certainty *c)
 {
     return mirror_write(c->m) &&
-           (mirror_db_set_certainty(c->m->db, c->set, &c->now) ||
-            mirror_fail_db(c->m));
+           mirror_db_set_certainty(c->m->db, c->set, &c->now);
 }
 
 void
@@ -36,7 +35,7 @@ bool
 certainty_doubt(struct certainty *c, const char *why)
 {
     c->is_doubted = true;
-    if (!c->now.doubt[0])
+    if (!c->now.doubt_us)
         c->now.doubt_us = clock_now_us();
     snprintf(c->now.doubt, sizeof(c->now.doubt), "%s", why);
     mirror_tell(c->m, TD_SYNC_DOUBT,
@@ -77,8 +76,9 @@ certainty_end(struct certainty *c, int64_t as_of_us, const char *by,
     c->now.compared_us = clock_now_us();
     if (is_applied)
         c->now.n_left_out_before = c->now.n_left_out;
-    if (!c->is_doubted) {
+    if (!c->is_doubted)
         c->now.doubt[0] = '\0';
+    if (!c->is_doubted && is_applied) {
         c->now.doubt_us = 0;
         c->now.complete_us = as_of_us;
         snprintf(c->now.complete_by, sizeof(c->now.complete_by), "%s", by);
@@ -95,6 +95,10 @@ certainty_hold(struct certainty *c, uint64_t n, uint64_t n_of)
 {
     c->now.n_held = n;
     c->now.n_held_of = n_of;
+    if (!n && !c->now.doubt[0])
+        c->now.doubt_us = 0;
+    else if (!c->now.doubt_us)
+        c->now.doubt_us = clock_now_us();
     mirror_tell(
         c->m, TD_SYNC_HELD,
         &(struct td_sync_event){.set = c->url, .n_held = n, .n_of = n_of});
@@ -105,16 +109,15 @@ bool
 certainty_note_caught_up(struct mirror *m, int64_t set, bool is_proven)
 {
     struct mirror_db_certainty now;
-    int64_t now_us = clock_now_us();
 
-    if (!mirror_db_note_caught_up(m->db, set, now_us) ||
+    if (!mirror_db_note_caught_up(m->db, set, clock_now_us()) ||
         !mirror_db_certainty(m->db, set, &now))
-        return mirror_fail_db(m);
-    if (!is_proven || now.doubt[0])
+        return false;
+    if (!is_proven || now.doubt[0] || now.n_held)
         return true;
-    now.complete_us = now_us;
+    now.complete_us = clock_now_us();
     now.complete_by[0] = '\0';
-    return mirror_db_set_certainty(m->db, set, &now) || mirror_fail_db(m);
+    return mirror_db_set_certainty(m->db, set, &now);
 }
 
 enum status
@@ -128,8 +131,10 @@ certainty_judge(struct mirror *m, struct problem *why)
 
     while (!why->rc && is_found) {
         if (!mirror_db_next_set(m->db, set, &set, &url, &is_found) ||
-            (is_found && !mirror_db_certainty(m->db, set, &now)))
-            return problem(why, STATUS_IO, "%s", mirror_db_trouble(m->db));
+            (is_found && !mirror_db_certainty(m->db, set, &now))) {
+            *why = m->why;
+            return why->rc;
+        }
         if (is_found && now.doubt[0])
             problem(why, STATUS_DIFFERENT,
                     "the mirror is not known to be complete: %s", now.doubt);

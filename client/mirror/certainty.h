@@ -3,7 +3,8 @@
  * that is not known (R-430 to R-432).
  *
  *     baseline, comparison, whole list --+--> no doubt: complete as of its time
- *                                        +--> a doubt in it: not complete
+ *                                        +--> a doubt in it, or deletions
+ *                                             held back: not complete
  *     a history that proves itself ----------> complete when caught up
  *
  * Each change is in the database with the next commit (mirror_write), and an
@@ -40,8 +41,8 @@ bool certainty_report(struct certainty *c, const struct td_report *report);
  * not deleted. */
 bool certainty_is_weak(const struct certainty *c);
 
-/* The reading ends: the set was as the mirror has it now at `as_of_us`,
- * according to the list `by`. `is_applied`: its deletions counted. */
+/* The reading ends: if its deletions counted (`is_applied`), the set was as the
+ * mirror has it now at `as_of_us`, according to the list `by`. */
 bool certainty_end(struct certainty *c, int64_t as_of_us, const char *by,
                    bool is_applied);
 

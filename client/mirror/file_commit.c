@@ -21,73 +21,28 @@
 #include "client/mirror/mirror.h"
 #include "proto/resourcesync/digest.h"
 
-static int
-compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The size without the last name and the slash before it. */
-static size_t
-size_above(const char *path, size_t size)
-{
-    while (size > 0 && path[size - 1] != '/')
-        size--;
-    return size > 0 ? size - 1 : 0;
-}
-
-static bool
-add_directory(struct directory_list *d, const char *path, size_t size)
-{
-    char **all = ONE_MORE(d->all, &d->capacity, d->n);
-
-    if (!all)
-        return false;
-    d->all = all;
-    all[d->n] = strndup(path, size);
-    return all[d->n++];
-}
-
-/* Neighbours share their directories: compares with the last one. */
-static bool
-is_that_of_the_last(const struct directory_list *d, const char *path,
-                    size_t size)
-{
-    return d->n > 0 && strlen(d->all[d->last]) == size &&
-           !memcmp(d->all[d->last], path, size);
-}
-
 bool
 directory_list_add(struct directory_list *d, const char *path)
 {
-    size_t size = size_above(path, strlen(path));
-    size_t first = d->n;
+    size_t size = strlen(path);
+    bool is_new;
 
-    if (is_that_of_the_last(d, path, size))
-        return true;
-    for (; size > 0; size = size_above(path, size))
-        if (!add_directory(d, path, size))
+    do {
+        struct slice above;
+        char **all = ONE_MORE(d->all, &d->capacity, d->n);
+
+        while (size > 0 && path[size - 1] != '/')
+            size--;
+        size -= size > 0; /* the slash */
+        above = (struct slice){path, size};
+        if (all)
+            d->all = all;
+        if (!all || text_set_add(&d->known, above, &is_new))
             return false;
-    if (!add_directory(d, "", 0))
-        return false;
-    d->last = first;
+        if (is_new && !(d->all[d->n++] = slice_dup(above)))
+            return false;
+    } while (is_new && size > 0); /* those above a known one are known */
     return true;
-}
-
-void
-directory_list_sort(struct directory_list *d)
-{
-    size_t n = 0;
-
-    if (d->n > 0)
-        qsort(d->all, d->n, sizeof(*d->all), compare_paths);
-    for (size_t i = 0; i < d->n; i++)
-        if (n > 0 && !strcmp(d->all[n - 1], d->all[i]))
-            free(d->all[i]);
-        else
-            d->all[n++] = d->all[i];
-    d->n = n;
-    d->last = 0;
 }
 
 void
@@ -96,6 +51,7 @@ directory_list_clear(struct directory_list *d)
     for (size_t i = 0; i < d->n; i++)
         free(d->all[i]);
     free(d->all);
+    text_set_fini(&d->known);
     *d = (struct directory_list){NULL};
 }
 
@@ -182,24 +138,13 @@ file_commit_name(char to[DOWNLOAD_NAME_MAX], int64_t id, int64_t version)
     snprintf(to, DOWNLOAD_NAME_MAX, "%" PRId64 "-%" PRId64, id, version);
 }
 
-static bool
-has_sha256(struct slice hash)
-{
-    struct slice algorithm;
-    struct slice digits;
-
-    while (hash_next(&hash, &algorithm, &digits))
-        if (slice_is(algorithm, "sha-256"))
-            return true;
-    return false;
-}
-
 static struct item *
 add_item(struct items *items, enum item_kind kind,
          const struct mirror_db_resource *r)
 {
     struct item *all = ONE_MORE(items->all, &items->capacity, items->n);
     struct item *item;
+    struct digest digest;
 
     if (!all)
         return NULL;
@@ -208,11 +153,13 @@ add_item(struct items *items, enum item_kind kind,
     *item = (struct item){.kind = kind,
                           .id = r->id,
                           .version = r->version,
-                          .lastmod_us = r->lastmod_us,
+                          .lastmod_us = r->wanted.lastmod_us,
                           .second_us = r->have_second_us,
-                          .needs_digest = kind != GONE && !has_sha256(r->hash),
+                          .needs_digest =
+                              kind != GONE &&
+                              !hash_find_sha256(r->wanted.hash, &digest),
                           .path = strdup(r->path),
-                          .hash = slice_dup(r->hash)};
+                          .hash = slice_dup(r->wanted.hash)};
     items->n++;
     return item->path && item->hash ? item : NULL;
 }
@@ -348,13 +295,12 @@ clear_item(struct file_commit *g, struct item *item)
     bool is_found;
 
     if (!mirror_db_get(m->db, item->id, &r, &is_found))
-        return mirror_fail_db(m);
+        return false;
     if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != item->version)
         item->is_dropped = true;
     if (item->is_dropped || item->kind == THERE || !r.is_there)
         return true;
-    return mirror_write(m) &&
-           (mirror_db_doubt(m->db, item->id) || mirror_fail_db(m));
+    return mirror_write(m) && mirror_db_doubt(m->db, item->id);
 }
 
 static bool
@@ -392,7 +338,7 @@ remove_some(struct file_commit *g)
     for (int n = 0; n < REMOVALS && mirror_db_counts(m->db)->n_remove > 0;
          n++) {
         if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r, &is_found))
-            return mirror_fail_db(m);
+            return false;
         if (!is_found)
             return true;
         if (mirror_dir_remove(m->dir, r.path, &why))
@@ -413,7 +359,6 @@ list_directories(struct file_commit *g)
         if (!g->items.all[i].is_dropped &&
             !directory_list_add(&g->directories, g->items.all[i].path))
             return false;
-    directory_list_sort(&g->directories);
     return true;
 }
 
@@ -431,7 +376,7 @@ note_item(struct file_commit *g, const struct item *item)
     bool is_found;
 
     if (!mirror_db_get(m->db, item->id, &r, &is_found))
-        return mirror_fail_db(m);
+        return false;
     if (!is_found)
         return true;
     /* The next call of the database takes back what it lent. */
@@ -441,21 +386,19 @@ note_item(struct file_commit *g, const struct item *item)
         is_good = mirror_db_note_loss(m->db, item->id);
     } else {
         buf_init(&hash, HASH_MAX);
-        buf_add_text(&hash, item->hash);
-        buf_add_text(&hash, item->hash[0] && item->digest[0] ? " " : "");
-        buf_add_text(&hash, item->digest);
+        buf_add_format(&hash, "%s%s%s", item->hash,
+                       item->hash[0] && item->digest[0] ? " " : "",
+                       item->digest);
         event.bytes = item->mark.size;
-        if (hash.failed) {
-            buf_fini(&hash);
-            return mirror_fail_memory(m);
-        }
-        is_good = mirror_db_note_file(m->db, item->id, item->version,
-                                      buf_slice(&hash), item->lastmod_us,
-                                      item->second_us, &item->mark);
+        is_good = hash.failed
+                      ? mirror_fail_memory(m)
+                      : mirror_db_note_file(m->db, item->id, item->version,
+                                            buf_slice(&hash), item->lastmod_us,
+                                            item->second_us, &item->mark);
         buf_fini(&hash);
     }
     if (!is_good)
-        return mirror_fail_db(m);
+        return false;
     m->n_done++;
     if (item->kind != THERE)
         mirror_tell(m, item->kind == GONE ? TD_SYNC_DELETED : TD_SYNC_WRITTEN,

@@ -40,6 +40,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text_set.h"
 #include "client/dumps/download.h"
 #include "client/mirror/mirror_db.h"
 
@@ -86,15 +87,12 @@ bool file_commit_finish(struct file_commit *group);
 struct directory_list {
     char **all; /* paths in the mirror, without a slash at the end */
     size_t n, capacity;
-    size_t last; /* first directory of the last file; its own comes first */
+    struct text_set known;
 };
 
 /* Adds all directories above the file at `path`. False: no memory; earlier ones
  * stay in the list. */
 bool directory_list_add(struct directory_list *d, const char *path);
-
-/* Sorts them and drops repeats: each is there once, parents first. */
-void directory_list_sort(struct directory_list *d);
 
 void directory_list_clear(struct directory_list *d);
 

@@ -16,7 +16,6 @@
 #include "base/file.h"
 #include "client/downloads/downloads.h"
 #include "client/dumps/download.h"
-#include "client/dumps/resume_note.h"
 #include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"
 #include "proto/datetime.h"
@@ -203,10 +202,11 @@ end_flight(struct file_sync *w, struct flight *flight)
 static bool
 is_right_file(const struct mirror_db_resource *r, int dir_fd, const char *name)
 {
-    struct digest_check *digests = digest_check_new(r->hash, r->length);
+    struct digest_check *digests =
+        digest_check_new(r->wanted.hash, r->wanted.length);
     struct problem why = {""};
     bool is = digests && digest_check_has_any(digests) &&
-              !digests_file(digests, dir_fd, name, UINT64_MAX, &why);
+              !digests_file(digests, dir_fd, name, NULL, NULL, &why);
 
     digest_check_free(digests);
     return is;
@@ -267,7 +267,7 @@ leave_resource(struct file_sync *w, const struct mirror_db_resource *r,
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
     w->has_strays = true; /* its partial file, for the next run */
     if (!mirror_db_give_up(m->db, r->id))
-        return mirror_fail_db(m);
+        return false;
     mirror_tell(
         m, TD_SYNC_LEFT,
         &(struct td_sync_event){.loc = loc, .path = r->path, .why = why});
@@ -292,14 +292,15 @@ static void
 note_second(struct mirror_db_resource *r, int64_t date_s)
 {
     int64_t now_us = clock_now_us();
-    int64_t told_us =
-        r->lastmod_us != DATETIME_NONE ? r->lastmod_us : r->when_us;
+    int64_t told_us = r->wanted.lastmod_us != DATETIME_NONE
+                          ? r->wanted.lastmod_us
+                          : r->wanted.when_us;
     int64_t date_us = date_s >= 0 ? date_s * SECOND_US : now_us;
     bool is_one_clock = now_us - date_us >= 0 && now_us - date_us < SECOND_US;
 
     r->have_second_us = 0;
-    if (!r->hash.size && told_us != DATETIME_NONE && told_us % SECOND_US == 0 &&
-        told_us + SECOND_US > date_us)
+    if (!r->wanted.hash.size && told_us != DATETIME_NONE &&
+        told_us % SECOND_US == 0 && told_us + SECOND_US > date_us)
         r->have_second_us =
             told_us + SECOND_US + (is_one_clock ? 0 : now_us - date_us);
 }
@@ -323,10 +324,8 @@ on_done(const struct downloads_result *result, void *user)
     }
     if (m->is_over || !mirror_write(m))
         return;
-    if (!mirror_db_get(m->db, (int64_t)result->id, &r, &is_found)) {
-        mirror_fail_db(m);
+    if (!mirror_db_get(m->db, (int64_t)result->id, &r, &is_found))
         return;
-    }
     if (is_found && r.todo == MIRROR_DB_FETCH && r.version == version &&
         !result->why.rc) {
         note_second(&r, result->date_s);
@@ -370,10 +369,11 @@ file_sync_take(struct file_sync *w, const struct mirror_db_resource *r,
         return mirror_fail(m, &why);
     }
     if (!r->is_expected && !mirror_db_expect(m->db, r->id))
-        return mirror_fail_db(m);
+        return false;
     flight->has_come =
         note_come(w, flight,
-                  file && r->length != LENGTH_NONE ? r->length : 0) &&
+                  file && r->wanted.length != LENGTH_NONE ? r->wanted.length
+                                                          : 0) &&
         file_commit_add(w->group, r, !file);
     file_sync_poke(w);
     return flight->has_come;
@@ -411,7 +411,7 @@ drop_overtaken(struct file_sync *w)
         if (!flight->id || flight->has_come)
             continue;
         if (!mirror_db_get(m->db, flight->id, &r, &is_found))
-            return mirror_fail_db(m);
+            return false;
         if (is_found && r.todo == MIRROR_DB_FETCH &&
             r.version == flight->version)
             continue;
@@ -431,7 +431,7 @@ is_too_long(const struct file_sync *w, const struct mirror_db_resource *r)
 {
     uint64_t most = w->m->client->room.limits.max_file_bytes;
 
-    return most && r->length > most;
+    return most && r->wanted.length > most;
 }
 
 /* Gives a resource to the downloads. *is_taken false: not now. */
@@ -440,20 +440,20 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
           bool *is_taken)
 {
     struct downloads_link links[DOWNLOADS_LOOKED_AT_MAX];
-    struct slice rest = r->links;
+    struct slice rest = r->wanted.links;
     char name[DOWNLOAD_NAME_MAX];
     struct want want = {.id = (uint64_t)r->id,
                         .loc = r->loc,
-                        .hash = r->hash,
-                        .length = r->length,
-                        .encoding = r->encoding,
+                        .hash = r->wanted.hash,
+                        .length = r->wanted.length,
+                        .encoding = r->wanted.encoding,
                         .duplicates = links,
                         .file = name};
     enum status rc;
     struct problem why = {.text = ""};
 
-    if (r->length != LENGTH_NONE && !is_too_long(w, r) &&
-        source_limits_check_total(&w->m->client->room, r->length, &why))
+    if (r->wanted.length != LENGTH_NONE && !is_too_long(w, r) &&
+        source_limits_check_total(&w->m->client->room, r->wanted.length, &why))
         return fail_full(w, &why);
     while (!w->m->options->has_no_mirrors &&
            want.n_duplicates < DOWNLOADS_LOOKED_AT_MAX &&
@@ -495,7 +495,7 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
         bool is_taken = false;
 
         if (!mirror_db_next(m->db, MIRROR_DB_FETCH, w->from, &r, &is_found))
-            return mirror_fail_db(m);
+            return false;
         if (!is_found) {
             w->has_more = began != 0; /* the next turn begins anew */
             w->from = 0;
@@ -517,7 +517,7 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
         if (is_there)
             continue;
         if (!r.is_expected && !mirror_db_expect(m->db, r.id))
-            return mirror_fail_db(m);
+            return false;
         ids[(*n_ids)++] = r.id;
     }
     w->enough = is_full || *n_ids == room ? (w->n_flights + *n_ids) * 3 / 4
@@ -543,7 +543,7 @@ fetch_some(struct file_sync *w)
         bool is_found;
 
         if (!mirror_db_get(m->db, ids[i], &r, &is_found))
-            return mirror_fail_db(m);
+            return false;
         if (is_found && r.todo == MIRROR_DB_FETCH &&
             !fetch_one(w, &r, &is_taken))
             return false;
@@ -577,7 +577,7 @@ take_whole(struct file_sync *w, const struct mirror_db_resource *r,
 
     file_commit_name(whole, r->id, r->version);
     if (strcmp(name, whole) != 0 || w->n_flights >= DOWNLOADS_ROOM ||
-        !r->is_expected || resume_note_is_there(fd, name) ||
+        !r->is_expected || download_has_note(fd, name) ||
         !is_right_file(r, fd, name))
         return;
     flight = begin_flight(w, r);
@@ -632,8 +632,6 @@ remove_leftovers(struct file_sync *w, bool takes)
         }
     }
     closedir(dir);
-    if (!is_good)
-        mirror_fail_db(w->m);
     return is_good;
 }
 

@@ -34,13 +34,6 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
         to->max_delete_percent = LISTING_PERCENT_DEFAULT;
 }
 
-bool
-mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of)
-{
-    /* In one hour more files may come and go than the mirror had. */
-    return listing_is_too_much(n, n_of, m->options->max_delete_percent);
-}
-
 /* The end */
 
 bool
@@ -53,23 +46,35 @@ mirror_fail(struct mirror *m, const struct problem *why)
 }
 
 bool
-mirror_fail_db(struct mirror *m)
-{
-    struct problem why = {.text = ""};
-
-    mirror_db_rollback(m->db);
-    m->has_writes = false;
-    problem(&why, STATUS_IO, "%s", mirror_db_trouble(m->db));
-    return mirror_fail(m, &why);
-}
-
-bool
 mirror_fail_memory(struct mirror *m)
 {
     struct problem why = {.text = ""};
 
     problem_memory(&why);
     return mirror_fail(m, &why);
+}
+
+/* The database cannot be read or written. */
+static void
+fail_db(const struct problem *trouble, void *user)
+{
+    struct mirror *m = user;
+    struct problem why = {.text = ""};
+
+    mirror_db_rollback(m->db);
+    m->has_writes = false;
+    problem(&why, STATUS_IO, "%s", trouble->text);
+    mirror_fail(m, &why);
+}
+
+bool
+mirror_open_db(struct mirror *m, const struct mirror_dir *home,
+               const char *name, struct problem *why)
+{
+    m->db = mirror_db_open(mirror_dir_state(home), name, why);
+    if (m->db)
+        mirror_db_on_failure(m->db, fail_db, m);
+    return m->db != NULL;
 }
 
 static bool
@@ -89,23 +94,15 @@ mirror_may_write(struct mirror *m)
 }
 
 bool
-mirror_has_room(struct mirror *m)
+mirror_write(struct mirror *m)
 {
     struct problem why = {.text = ""};
 
-    return look_for_room(m, &why) || mirror_fail(m, &why);
-}
-
-bool
-mirror_write(struct mirror *m)
-{
     if (m->has_writes)
         return true;
-    if (!mirror_has_room(m))
-        return false;
+    if (!look_for_room(m, &why))
+        return mirror_fail(m, &why);
     m->has_writes = mirror_db_begin(m->db);
-    if (!m->has_writes)
-        mirror_fail_db(m);
     return m->has_writes;
 }
 
@@ -115,7 +112,7 @@ mirror_settle(struct mirror *m)
     if (!m->has_writes)
         return true;
     if (!mirror_db_commit(m->db))
-        return mirror_fail_db(m);
+        return false;
     m->has_writes = false;
     return true;
 }

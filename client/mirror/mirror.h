@@ -57,14 +57,14 @@ bool mirror_init(struct mirror *m, struct td_client *client,
 /* The directory, the database and the work are the caller's. */
 void mirror_fini(struct mirror *m);
 
+/* Opens the database `name` of a mirror's state; its failures end the run.
+ * False: `why` says why. */
+bool mirror_open_db(struct mirror *m, const struct mirror_dir *home,
+                    const char *name, struct problem *why);
+
 /* Ends the run; the first call sets the reason. Always false. */
 bool mirror_fail(struct mirror *m, const struct problem *why);
-bool mirror_fail_db(struct mirror *m);
 bool mirror_fail_memory(struct mirror *m);
-
-/* True if there is room for the state and for files on their way. False:
- * mirror_fail was called. */
-bool mirror_has_room(struct mirror *m);
 
 /* True if mirror_write would find room; calls no mirror_fail. */
 bool mirror_may_write(struct mirror *m);
@@ -76,9 +76,5 @@ bool mirror_settle(struct mirror *m);
 /* Calls on_event, if there is one. `with`: the details, or NULL. */
 void mirror_tell(struct mirror *m, enum td_sync_what what,
                  const struct td_sync_event *with);
-
-/* True if a removal of `n` of `n_of` files is too much; fewer than 100 never
- * are. */
-bool mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of);
 
 #endif

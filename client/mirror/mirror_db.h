@@ -42,8 +42,8 @@
  *
  * Transactions are the caller's: mirror_db_begin, then writing, then
  * mirror_db_commit or mirror_db_rollback. Every function that returns false has
- * set a sentence (mirror_db_trouble); after it, only mirror_db_rollback and
- * mirror_db_close make sense. One thread.
+ * called on_failure; after it, only mirror_db_rollback and mirror_db_close make
+ * sense. One thread.
  */
 #ifndef CLIENT_MIRROR_MIRROR_DB_H
 #define CLIENT_MIRROR_MIRROR_DB_H
@@ -52,7 +52,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/db.h"
 #include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
 #include "client/tidings.h"
@@ -71,7 +70,11 @@ struct mirror_db *mirror_db_open(const char *dir, const char *name,
 /* Undoes what was not committed. NULL is allowed. */
 void mirror_db_close(struct mirror_db *db);
 
-const char *mirror_db_trouble(const struct mirror_db *db);
+/* Calls `on_failure` whenever a function is about to return false. It may call
+ * mirror_db_rollback. */
+typedef void mirror_db_failure_fn(const struct problem *trouble, void *user);
+void mirror_db_on_failure(struct mirror_db *db,
+                          mirror_db_failure_fn *on_failure, void *user);
 
 bool mirror_db_begin(struct mirror_db *db);
 bool mirror_db_commit(struct mirror_db *db);
@@ -103,14 +106,15 @@ extern const struct mirror_db_count {
 bool mirror_db_add_source(struct mirror_db *db, const char *url);
 
 /* The n-th source, from 0, in the order in which they were added; "" behind the
- * last. Lent until the next call. */
+ * last. Lent until the next call of this or the end of a transaction. */
 bool mirror_db_source(struct mirror_db *db, unsigned n, const char **url);
 
 /* Finds the set `url`, or makes it. `position`: "" if there is none yet. */
 bool mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
                    char position[TD_POSITION_SIZE]);
 
-/* The next set by number; 0: the first. `url` is lent until the next call. */
+/* The next set by number; 0: the first. `url` is lent until the next call of
+ * this, or the end of a transaction. */
 bool mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
                         const char **url, bool *is_found);
 
@@ -128,7 +132,7 @@ struct mirror_db_certainty {
     char complete_by[1024]; /* the list that says so; "": the history does */
     int64_t compared_us; /* when it was compared with a list last; 0: never */
     char doubt[600];     /* why that is not known now; "": it is known */
-    int64_t doubt_us;    /* since when */
+    int64_t doubt_us;    /* since when, or since deletions are held back */
     uint64_t n_held;     /* deletions held back ... */
     uint64_t n_held_of;  /* ... of so many resources */
     uint64_t n_left_out; /* rows of its lists ... */
@@ -138,13 +142,14 @@ struct mirror_db_certainty {
     uint64_t n_mended;
 };
 
-/* Its columns in the table `sets`, and how they are read. */
+/* Its columns in the table `sets`, and their places (base/db_rows.h). */
 #define MIRROR_DB_CERTAINTY                                                   \
     "complete_us, complete_by, compared_us, doubt, doubt_us, held, held_of, " \
-    "left_out, "                                                              \
-    "left_out_text, left_out_before, mended"
-void mirror_db_read_certainty(sqlite3_stmt *s, int first,
-                              struct mirror_db_certainty *certainty);
+    "left_out, left_out_text, left_out_before, mended"
+#define MIRROR_DB_INTO_CERTAINTY(c)                                       \
+    &(c)->complete_us, &(c)->complete_by, &(c)->compared_us, &(c)->doubt, \
+        &(c)->doubt_us, &(c)->n_held, &(c)->n_held_of, &(c)->n_left_out,  \
+        &(c)->left_out, &(c)->n_left_out_before, &(c)->n_mended
 
 bool mirror_db_certainty(struct mirror_db *db, int64_t set,
                          struct mirror_db_certainty *certainty);
@@ -176,7 +181,7 @@ bool mirror_db_describe(struct mirror_db *db, int64_t set,
                         int64_t *id);
 
 /* The next resource of `set` by id, as the set described it. Lent until the
- * next call. */
+ * next call of this, or the end of a transaction. */
 bool mirror_db_next_description(struct mirror_db *db, int64_t set,
                                 int64_t after_id, int64_t *id,
                                 struct mirror_db_description *description,
@@ -218,7 +223,7 @@ enum mirror_db_todo { MIRROR_DB_NOTHING, MIRROR_DB_FETCH, MIRROR_DB_REMOVE };
 
 struct mirror_db_resource {
     int64_t id;
-    struct slice loc; /* terminated */
+    struct slice loc;
     char path[RESOURCE_PATH_MAX + 1];
     enum mirror_db_todo todo;
     uint64_t bytes; /* as counted in bytes_wanted */
@@ -228,13 +233,7 @@ struct mirror_db_resource {
 
     bool is_wanted;
     int64_t version; /* of the last description; higher is later */
-    int64_t when_us;
-    int64_t lastmod_us;
-    struct slice hash;
-    uint64_t length;
-    struct slice type;
-    struct slice encoding;
-    struct slice links;
+    struct mirror_db_description wanted; /* without its loc */
 
     bool is_there;
     int64_t have_version;
@@ -245,22 +244,24 @@ struct mirror_db_resource {
     struct mirror_dir_mark have_mark;
 };
 
-/* `*resource` points into the database until the next call of any of these. Not
- * found: *is_found is false. */
+/* `*resource` points into the database until the next call of the same function
+ * (of mirror_db_get: of any that takes an id), or the end of the transaction.
+ * Not found: *is_found is false. */
 bool mirror_db_get(struct mirror_db *db, int64_t id,
                    struct mirror_db_resource *resource, bool *is_found);
 bool mirror_db_find(struct mirror_db *db, struct slice loc,
                     struct mirror_db_resource *resource, bool *is_found);
-bool mirror_db_find_path(struct mirror_db *db, const char *path,
-                         struct mirror_db_resource *resource, bool *is_found);
+/* True in `*has` if a resource belongs at `path`. */
+bool mirror_db_has_path(struct mirror_db *db, const char *path, bool *has);
 
 /* The next resource by id with this `todo`, without those given up. */
 bool mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo,
                     int64_t after_id, struct mirror_db_resource *resource,
                     bool *is_found);
 
-/* The next resource by loc, in byte order; empty: the first. */
-bool mirror_db_walk(struct mirror_db *db, struct slice after_loc,
+/* The next resource by loc, in byte order. `is_first`: begins the walk; the end
+ * of a transaction, and the last resource, end it. */
+bool mirror_db_walk(struct mirror_db *db, bool is_first,
                     struct mirror_db_resource *resource, bool *is_found);
 
 /* Notes that a file that may appear at its path is ours. */

@@ -14,18 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <openssl/evp.h>
-
 #include "base/file.h"
 #include "client/mirror/resource_path.h"
 #include "proto/datetime.h"
+#include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
 
 #define FOUND_MAX 1000000
 
 #define MIRROR_DIR_STATE_UPPER ".TIDINGS"
-
-#define READ_BYTES 65536
 
 /* Our own paths are below these limits; a deeper tree counts as one object. */
 #define WALK_DEPTH_MAX 500
@@ -342,40 +339,28 @@ mirror_dir_look(const struct mirror_dir *home, const char *path,
 /* Reading */
 
 bool
-mirror_dir_digest_file(int dir_fd, const char *name, mirror_dir_go_on_fn *go_on,
+mirror_dir_digest_file(int dir_fd, const char *name, digests_go_on_fn *go_on,
                        void *user, char to[MIRROR_DIR_DIGEST_SIZE])
 {
-    unsigned char bytes[READ_BYTES];
+    struct digest_check *check =
+        digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    struct problem why = {.text = ""};
     struct digest digest;
-    bool is_good = false;
-    ssize_t n = -1;
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    int fd = openat(dir_fd, name,
-                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    bool is_good = check && !digest_check_want_sha256(check) &&
+                   !digests_file(check, dir_fd, name, go_on, user, &why);
 
-    if (fd < 0 || !context || !EVP_DigestInit_ex(context, EVP_sha256(), NULL))
-        goto out;
-    while ((n = read(fd, bytes, sizeof(bytes)))) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 || !EVP_DigestUpdate(context, bytes, (size_t)n) ||
-            (go_on && !go_on(user)))
-            goto out;
-    }
-    is_good = EVP_DigestFinal_ex(context, digest.bytes, NULL);
     if (is_good) {
+        digest_check_sha256(check, &digest);
         digest_write(to, &digest);
         to[DIGEST_TEXT_SIZE] = '\0';
     }
-out:
-    EVP_MD_CTX_free(context);
-    file_close(&fd);
+    digest_check_free(check);
     return is_good;
 }
 
 bool
 mirror_dir_digest(const struct mirror_dir *home, const char *path,
-                  mirror_dir_go_on_fn *go_on, void *user,
+                  digests_go_on_fn *go_on, void *user,
                   char to[MIRROR_DIR_DIGEST_SIZE])
 {
     const char *name;

@@ -33,6 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/dumps/download.h"
 #include "proto/problem.h"
 
 #define MIRROR_DIR_STATE ".tidings"
@@ -87,14 +88,13 @@ int mirror_dir_directory(const struct mirror_dir *home, const char *path,
  * says why; or `go_on`, called at each piece unless it is NULL, returned
  * false. */
 #define MIRROR_DIR_DIGEST_SIZE 73
-typedef bool mirror_dir_go_on_fn(void *user);
 bool mirror_dir_digest(const struct mirror_dir *home, const char *path,
-                       mirror_dir_go_on_fn *go_on, void *user,
+                       digests_go_on_fn *go_on, void *user,
                        char to[MIRROR_DIR_DIGEST_SIZE]);
 
 /* The same of the file `name` of `dir_fd`. */
 bool mirror_dir_digest_file(int dir_fd, const char *name,
-                            mirror_dir_go_on_fn *go_on, void *user,
+                            digests_go_on_fn *go_on, void *user,
                             char to[MIRROR_DIR_DIGEST_SIZE]);
 
 /* Calls `fn` for everything in DIR but directories and the state. False: a

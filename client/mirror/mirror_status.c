@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "client/mirror/mirror_dir.h"
 
 /* The head of a WAL changes whenever SQLite begins it anew. */
@@ -94,71 +95,70 @@ find_process(const char *path, struct mirror_status *status)
 static enum status
 read_counts(struct db *db, struct mirror_db_counts *counts, struct problem *why)
 {
-    sqlite3_stmt *s = NULL;
-    bool row = false;
-    enum status rc =
-        db_prepare(db, &s, "SELECT value FROM state WHERE name = ?1", why);
+    struct db_rows rows =
+        DB_SELECT(db, NULL, why, "SELECT name, value FROM state");
+    struct slice name;
+    uint64_t value;
 
-    for (const struct mirror_db_count *c = mirror_db_count_rows; !rc && c->name;
-         c++) {
-        db_bind_text(s, 1, slice_of(c->name));
-        rc = db_step(db, s, &row, NULL, why);
-        if (!rc && row)
-            *(uint64_t *)((char *)counts + c->offset) =
-                (uint64_t)sqlite3_column_int64(s, 0);
-        db_reset(s);
+    while (DB_NEXT(&rows, &name, &value))
+        for (const struct mirror_db_count *c = mirror_db_count_rows; c->name;
+             c++)
+            if (slice_is(name, c->name))
+                *(uint64_t *)((char *)counts + c->offset) = value;
+    return db_rows_end(&rows);
+}
+
+static enum status
+read_sources(struct db *db, struct mirror_status *status, struct problem *why)
+{
+    struct db_rows rows =
+        DB_SELECT(db, NULL, why, "SELECT url FROM sources ORDER BY n");
+    struct slice url;
+
+    while (DB_NEXT(&rows, &url)) {
+        char **grown = realloc(status->sources, (status->n_sources + 1) *
+                                                    sizeof(*status->sources));
+
+        if (grown)
+            status->sources = grown;
+        if (!grown || !(grown[status->n_sources] = slice_dup(url)))
+            rows.rc = problem_memory(why);
+        else
+            status->n_sources++;
     }
-    sqlite3_finalize(s);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 static enum status
-add_source(struct mirror_status *status, sqlite3_stmt *s)
+read_sets(struct db *db, struct mirror_status *status, struct problem *why)
 {
-    char **grown = realloc(status->sources, (status->n_sources + 1) *
-                                                sizeof(status->sources[0]));
+    struct db_rows rows =
+        DB_SELECT(db, NULL, why,
+                  "SELECT url, position, caught_up, " MIRROR_DB_CERTAINTY
+                  " FROM sets ORDER BY id");
+    struct mirror_status_set set;
+    struct mirror_db_certainty *c = &set.certainty;
+    struct slice url;
 
-    if (!grown)
-        return STATUS_MEMORY;
-    status->sources = grown;
-    grown[status->n_sources] = slice_dup(db_column(s, 0));
-    return grown[status->n_sources++] ? STATUS_OK : STATUS_MEMORY;
-}
+    while (DB_NEXT(&rows, &url, &set.position, &set.caught_up_us,
+                   MIRROR_DB_INTO_CERTAINTY(c))) {
+        struct mirror_status_set *grown =
+            realloc(status->sets, (status->n_sets + 1) * sizeof(*grown));
 
-static enum status
-add_set(struct mirror_status *status, sqlite3_stmt *s)
-{
-    struct mirror_status_set *grown =
-        realloc(status->sets, (status->n_sets + 1) * sizeof(status->sets[0]));
-    struct mirror_status_set *set;
-
-    if (!grown)
-        return STATUS_MEMORY;
-    status->sets = grown;
-    set = &grown[status->n_sets++];
-    set->url = slice_dup(db_column(s, 0));
-    db_text(s, 1, set->position, sizeof(set->position));
-    set->caught_up_us = sqlite3_column_int64(s, 2);
-    mirror_db_read_certainty(s, 3, &set->certainty);
-    return set->url ? STATUS_OK : STATUS_MEMORY;
-}
-
-static enum status
-read_rows(struct db *db, const char *sql,
-          enum status (*add)(struct mirror_status *status, sqlite3_stmt *s),
-          struct mirror_status *status, struct problem *why)
-{
-    sqlite3_stmt *s = NULL;
-    bool row = true;
-    enum status rc = db_prepare(db, &s, sql, why);
-
-    while (!rc && row) {
-        rc = db_step(db, s, &row, NULL, why);
-        if (!rc && row && add(status, s))
-            rc = problem_memory(why);
+        if (c->n_held && !c->doubt[0])
+            snprintf(c->doubt, sizeof(c->doubt),
+                     "%" PRIu64 " deletions are held back", c->n_held);
+        set.url = slice_dup(url);
+        if (grown)
+            status->sets = grown;
+        if (grown && set.url) {
+            grown[status->n_sets++] = set;
+        } else {
+            free(set.url);
+            rows.rc = problem_memory(why);
+        }
     }
-    sqlite3_finalize(s);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 static enum status
@@ -190,13 +190,9 @@ read_database(struct mirror_status *status, const char *path,
     if (!rc)
         rc = read_counts(&db, &status->counts, why);
     if (!rc)
-        rc = read_rows(&db, "SELECT url FROM sources ORDER BY n", add_source,
-                       status, why);
+        rc = read_sources(&db, status, why);
     if (!rc)
-        rc = read_rows(&db,
-                       "SELECT url, position, caught_up, " MIRROR_DB_CERTAINTY
-                       " FROM sets ORDER BY id",
-                       add_set, status, why);
+        rc = read_sets(&db, status, why);
     db_close(&db);
     return rc;
 }

@@ -21,7 +21,8 @@ struct mirror_status_set {
     char *url;
     char position[TD_POSITION_SIZE]; /* "": none yet */
     int64_t caught_up_us; /* when the mirror last equalled it; 0: never */
-    struct mirror_db_certainty certainty;
+    struct mirror_db_certainty certainty; /* doubt: also that deletions are held
+                                             back */
 };
 
 struct mirror_status {

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
+#include "client/listing/listing.h"
 #include "client/mirror/certainty.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
@@ -171,9 +172,10 @@ take_file(struct set_sync *f, const struct td_change *c, int64_t id)
     if (!file_sync_make_room(m->work))
         return false;
     if (!mirror_db_get(m->db, id, &r, &is_found))
-        return mirror_fail_db(m);
-    if (!is_found || r.todo != MIRROR_DB_FETCH || r.length != c->length ||
-        !slice_equal(r.hash, buf_slice(&f->hash)) ||
+        return false;
+    if (!is_found || r.todo != MIRROR_DB_FETCH ||
+        r.wanted.length != c->length ||
+        !slice_equal(r.wanted.hash, buf_slice(&f->hash)) ||
         (max_file && c->length != LENGTH_NONE && c->length > max_file))
         return true;
     if (!mirror_write(m) ||
@@ -200,9 +202,9 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     if (!telling_of(f, c, is_baseline, &t))
         return mirror_fail_memory(m);
     if (is_baseline && f->is_comparison)
-        return mirror_db_compare(m->db, f->set, &t) || mirror_fail_db(m);
+        return mirror_db_compare(m->db, f->set, &t);
     if (!mirror_db_describe(m->db, f->set, &t, &id))
-        return mirror_fail_db(m);
+        return false;
     if (t.is_deleted && !id && t.when_us > f->certainty.now.complete_us)
         snprintf(f->unknown, sizeof(f->unknown), "%s", c->loc);
     if (source_limits_check_resources(
@@ -215,9 +217,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
 static bool
 reach_position(struct set_sync *f, const char *position)
 {
-    if (!position)
-        return true;
-    return mirror_db_set_position(f->m->db, f->set, position);
+    return !position || mirror_db_set_position(f->m->db, f->set, position);
 }
 
 /* Tells how many deletions are held back now, by the follower and by the
@@ -230,7 +230,7 @@ report_held(struct set_sync *f, bool is_again)
     uint64_t n;
 
     if (!mirror_db_count_held(db, f->set, &n))
-        return mirror_fail_db(f->m);
+        return false;
     if (f->n_listed_held && f->n_listed > n_of)
         n_of = f->n_listed; /* new ones follow */
     n += f->n_listed_held;
@@ -243,7 +243,7 @@ static bool
 may_delete(const struct set_sync *f, uint64_t n, uint64_t n_of)
 {
     return n <= f->m->options->accept_deletions ||
-           !mirror_is_too_much(f->m, n, n_of);
+           !listing_is_too_much(n, n_of, f->m->options->max_delete_percent);
 }
 
 /* Each returns false where the feed, or all, is to end. */
@@ -264,7 +264,7 @@ static bool
 begin_again(struct set_sync *f)
 {
     mirror_db_rollback(f->m->db);
-    return mirror_db_begin(f->m->db) || mirror_fail_db(f->m);
+    return mirror_db_begin(f->m->db);
 }
 
 static bool
@@ -278,7 +278,7 @@ on_changes(struct set_sync *f, const struct td_message *message)
     if (!apply_changes(f, message))
         return false;
     if (!mirror_db_removals(db, &n, &n_of))
-        return mirror_fail_db(f->m);
+        return false;
     if (!may_delete(f, n, n_of)) {
         f->is_held = true;
         is_good = begin_again(f) && apply_changes(f, message);
@@ -286,7 +286,7 @@ on_changes(struct set_sync *f, const struct td_message *message)
         if (!is_good)
             return false;
     }
-    return reach_position(f, message->position) || mirror_fail_db(f->m);
+    return reach_position(f, message->position);
 }
 
 /* The time at which the list of a baseline was true. */
@@ -317,18 +317,16 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
     uint64_t n;
 
     if (!mirror_db_baseline_end(db, f->set, &end, &n))
-        return mirror_fail_db(f->m);
+        return false;
     end.is_held =
         !may_delete(f, n, n_of) || (certainty_is_weak(&f->certainty) &&
                                     n > f->m->options->accept_deletions);
     if (end.is_held &&
-        (!begin_again(f) || (!mirror_db_baseline_end(db, f->set, &end, &n) &&
-                             !mirror_fail_db(f->m))))
+        (!begin_again(f) || !mirror_db_baseline_end(db, f->set, &end, &n)))
         return false;
     f->is_comparison = false;
-    if (!reach_position(f, message->position))
-        return mirror_fail_db(f->m);
-    return certainty_end(&f->certainty, as_of_us, by ? by : "", !end.is_held);
+    return reach_position(f, message->position) &&
+           certainty_end(&f->certainty, as_of_us, by ? by : "", !end.is_held);
 }
 
 static bool
@@ -339,9 +337,7 @@ apply_message(struct set_sync *f, const struct td_message *message)
         f->is_comparison = message->is_comparison;
         f->begun_us = clock_now_us();
         certainty_begin(&f->certainty);
-        if (mirror_db_baseline_begin(f->m->db, f->set))
-            return true;
-        return mirror_fail_db(f->m);
+        return mirror_db_baseline_begin(f->m->db, f->set);
     case TD_BASELINE:
         for (size_t i = 0; i < message->n_changes; i++)
             if (!report_change(f, &message->changes[i], true))
@@ -392,7 +388,7 @@ take_files(struct set_sync *f, const struct td_message *message)
         if (!telling_of(f, c, false, &t))
             return mirror_fail_memory(m);
         if (!mirror_db_find(m->db, t.loc, &r, &is_found))
-            return mirror_fail_db(m);
+            return false;
         if (is_found && !take_file(f, c, r.id))
             return false;
     }
@@ -404,8 +400,7 @@ static bool
 renew_files(struct mirror *m)
 {
     return !m->dir ||
-           (mirror_write(m) &&
-            (mirror_db_renew(m->db, clock_now_us()) || mirror_fail_db(m)));
+           (mirror_write(m) && mirror_db_renew(m->db, clock_now_us()));
 }
 
 /* Asks for a comparison with the source's list (R-430), where only times say
@@ -684,10 +679,9 @@ settle_held(struct set_sync *f)
     uint64_t n;
 
     if (!mirror_db_count_held(db, f->set, &n))
-        return mirror_fail_db(f->m);
+        return false;
     if (n && (n <= o->accept_deletions || !has_limit) &&
-        !(mirror_write(f->m) &&
-          (mirror_db_delete_held(db, f->set) || mirror_fail_db(f->m))))
+        !(mirror_write(f->m) && mirror_db_delete_held(db, f->set)))
         return false;
     /* The follower tells of those of its list when it has read that. */
     f->n_listed_held =
@@ -717,11 +711,8 @@ set_sync_open(struct followed *followed, bool until_caught_up,
     buf_init(&f->links, TEXT_MAX);
     if (!f->url || !f->quiet)
         goto fail;
-    if (!mirror_db_set(m->db, url, &f->set, f->position)) {
-        problem(why, STATUS_IO, "%s", mirror_db_trouble(m->db));
-        goto fail;
-    }
-    if (!certainty_open(&f->certainty, m, f->url, f->set) || !settle_held(f)) {
+    if (!mirror_db_set(m->db, url, &f->set, f->position) ||
+        !certainty_open(&f->certainty, m, f->url, f->set) || !settle_held(f)) {
         *why = m->why;
         goto fail;
     }
@@ -963,7 +954,7 @@ on_found(void *user)
     struct mirror *m = run->m;
 
     if (!mirror_db_add_source(m->db, run->url) || !tell_of_lost_sets(run))
-        return mirror_fail_db(m);
+        return false;
     if (m->work)
         file_sync_hold(m->work, true);
     return true;
@@ -988,7 +979,7 @@ init_run(struct run *run)
     static const struct shared_stream_events shared = {on_joined,
                                                        on_shared_trouble};
     struct mirror *m = run->m;
-    const struct follow_options options = {
+    const struct td_follow_options how = {
         .form = TD_JSON, .transports = TD_WEBSOCKET | TD_EVENTS};
     const struct source_sets_plan plan = {
         .url = run->url,
@@ -998,7 +989,7 @@ init_run(struct run *run)
     };
 
     run->begun_ms = clock_steady_ms();
-    run->shared = shared_stream_new(m->client, &options, &shared, run);
+    run->shared = shared_stream_new(m->client, &how, "", &shared, run);
     if (run->shared)
         run->tour = source_sets_start(m->client, &plan, &events, run);
     if (m->dir && run->tour)
@@ -1145,8 +1136,7 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     m.dir = mirror_dir_open(dir, true, &why);
     if (!m.dir)
         goto out;
-    m.db = mirror_db_open(mirror_dir_state(m.dir), "mirror.db", &why);
-    if (!m.db)
+    if (!mirror_open_db(&m, m.dir, "mirror.db", &why))
         goto out;
     if (!renew_files(&m)) {
         why = m.why;

@@ -41,6 +41,19 @@ post_key_line(char line[POST_KEY_LINE], struct slice key)
     line[size] = '\0';
 }
 
+/* Reads the members of an answer. False: one of the first `n_needed` is
+ * missing, or it is not JSON. */
+static bool
+read_answer(struct slice body, struct json_fields_member *members, size_t n,
+            size_t n_needed)
+{
+    bool is_good = !json_fields_read(body, members, n);
+
+    for (size_t i = 0; i < n_needed; i++)
+        is_good = is_good && members[i].is_there;
+    return is_good;
+}
+
 bool
 post_receipt(struct slice body, struct td_receipt *receipt)
 {
@@ -54,13 +67,9 @@ post_receipt(struct slice body, struct td_receipt *receipt)
          .text = receipt->datetime,
          .size = sizeof(receipt->datetime)},
     };
-    size_t n_members = sizeof(members) / sizeof(members[0]);
-    bool is_good = !json_fields_read(body, members, n_members);
 
     receipt->is_repeat = 0;
-    for (size_t i = 0; i < n_members; i++)
-        is_good = is_good && members[i].is_there;
-    return is_good;
+    return read_answer(body, members, 4, 4);
 }
 
 uint64_t
@@ -100,15 +109,10 @@ read_receipt(struct slice body, struct td_full_receipt *receipt)
          .text = receipt->position,
          .size = sizeof(receipt->position)},
     };
-    size_t n = sizeof(members) / sizeof(members[0]);
-    bool is_good;
 
     memset(receipt, 0, sizeof(*receipt));
-    is_good = !json_fields_read(body, members, n);
     /* A position may be null, and older brokers hold nothing back. */
-    for (size_t i = 0; i + 3 < n; i++)
-        is_good = is_good && members[i].is_there;
-    return is_good;
+    return read_answer(body, members, 8, 5);
 }
 
 static enum status

@@ -101,8 +101,8 @@ wait_for(struct td_publisher *p, int state, unsigned ms)
 static bool
 is_enough(const struct td_publisher *p)
 {
-    return spool_changes(p->spool) >= p->batch_changes ||
-           spool_bytes(p->spool) >= p->options.batch_bytes;
+    return p->spool->n_changes >= p->batch_changes ||
+           p->spool->n_bytes >= p->options.batch_bytes;
 }
 
 /* Ends a callback; `is_freed`: of its function. False: the publisher was freed.
@@ -186,7 +186,7 @@ static void
 go_on(struct td_publisher *p)
 {
     p->pause_ms = PAUSE_FIRST;
-    if (spool_changes(p->spool) == 0)
+    if (p->spool->n_changes == 0)
         rest_after_post(p);
     else
         wait_for(p, LINGERING, is_enough(p) ? 0 : p->options.linger_ms);
@@ -236,7 +236,7 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
     } else if (is_here) {
         forget_post(p);
         p->pause_ms = PAUSE_FIRST;
-        if (spool_changes(p->spool) == 0)
+        if (p->spool->n_changes == 0)
             rest_after_post(p);
         else
             wait_for(p, LINGERING, 0);
@@ -412,7 +412,7 @@ td_publisher_open(struct td_client *client, const char *set_url,
             client_told(client, &why);
     }
     p->options.spool = NULL; /* the caller's */
-    if (!rc && spool_changes(p->spool) > 0 && wake_publisher(p, 0))
+    if (!rc && p->spool->n_changes > 0 && wake_publisher(p, 0))
         rc = problem_memory(&client->problem);
     if (rc) {
         free_publisher(p);
@@ -422,30 +422,14 @@ td_publisher_open(struct td_client *client, const char *set_url,
     return client_end(client, STATUS_OK);
 }
 
-static enum status
-on_json(void *user, enum json_event event, struct slice text,
-        struct problem *why)
-{
-    (void)user;
-    (void)event;
-    (void)text;
-    (void)why;
-    return STATUS_OK;
-}
-
 /* Strips a byte order mark and space around it: a document may have them, an
  * entry of a post may not. */
 static struct slice
 without_newline(struct slice change)
 {
-    if (change.size >= 3 && !memcmp(change.data, "\xef\xbb\xbf", 3))
-        change = (struct slice){change.data + 3, change.size - 3};
-    while (change.size > 0 && memchr(" \t\r\n", change.data[0], 4))
-        change = (struct slice){change.data + 1, change.size - 1};
-    while (change.size > 0 &&
-           memchr(" \t\r\n", change.data[change.size - 1], 4))
-        change.size--;
-    return change;
+    if (slice_starts(change, "\xef\xbb\xbf"))
+        slice_skip(&change, 3);
+    return slice_without_spaces(change);
 }
 
 /* Checks that the change is one object: else it could break the post. */
@@ -457,7 +441,7 @@ check_change(struct td_publisher *p, struct slice change)
 
     if (change.size <= p->options.batch_bytes)
         rc = change.size > 0 && change.data[0] == '{'
-                 ? json_parse_text(change, on_json, NULL, &why)
+                 ? json_parse_text(change, NULL, NULL, &why)
                  : problem(&why, rc, "it is no JSON object");
     if (rc == STATUS_MEMORY)
         return problem_memory(&p->client->problem);
@@ -483,7 +467,7 @@ add_changes(struct td_publisher *p, const struct td_change_text *changes,
         return rc;
     if (!spool_add(p->spool, texts, n, note, &why))
         return STATUS_OK;
-    if (spool_changes(p->spool) == 0)
+    if (p->spool->n_changes == 0)
         rest_after_post(p);
     return client_told(p->client, &why);
 }
@@ -502,7 +486,7 @@ td_publisher_add_all(struct td_publisher *publisher,
     rc = texts ? add_changes(publisher, changes, texts, n, note)
                : problem_memory(&client->problem);
     if (!rc && number)
-        *number = spool_added(publisher->spool);
+        *number = publisher->spool->last;
     if (!rc && publisher->state == LINGERING && is_enough(publisher))
         wait_for(publisher, LINGERING, 0);
     if (texts != &one)
@@ -522,27 +506,27 @@ td_publisher_add(struct td_publisher *publisher, const char *change,
 const char *
 td_publisher_note(const struct td_publisher *publisher)
 {
-    return spool_note(publisher->spool);
+    return publisher->spool->note;
 }
 
 uint64_t
 td_publisher_waiting(const struct td_publisher *publisher, uint64_t *bytes)
 {
     if (bytes)
-        *bytes = spool_bytes(publisher->spool);
-    return spool_changes(publisher->spool);
+        *bytes = publisher->spool->n_bytes;
+    return publisher->spool->n_changes;
 }
 
 uint64_t
 td_publisher_added(const struct td_publisher *publisher)
 {
-    return spool_added(publisher->spool);
+    return publisher->spool->last;
 }
 
 uint64_t
 td_publisher_durable(const struct td_publisher *publisher)
 {
-    return spool_durable(publisher->spool);
+    return publisher->spool->durable;
 }
 
 enum td_status

@@ -354,40 +354,49 @@ is_stopped(const struct td_client *client)
     return poll(&stop, 1, 0) > 0;
 }
 
+/* Reads all of the file. Failures that are not of its bytes are in g->why. */
+static enum status
+feed_file(struct gather *g, FILE *f, struct gunzip *gunzip, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    char bytes[65536];
+    size_t n;
+
+    while (!g->why.rc && !rc && !is_stopped(g->client) &&
+           (n = fread(bytes, 1, sizeof(bytes), f)) > 0)
+        rc = gunzip_all(gunzip, (struct slice){bytes, n}, why);
+    if (g->why.rc || rc)
+        return rc;
+    if (is_stopped(g->client))
+        return problem(&g->why, STATUS_STOPPED, "%s", "");
+    if (ferror(f))
+        return problem(&g->why, STATUS_IO, "cannot read %.600s: %s", g->name,
+                       strerror(errno));
+    rc = gunzip_end(gunzip, why);
+    if (g->why.rc || rc)
+        return rc;
+    if (g->lines)
+        return input_reader_end(g->lines, why);
+    return g->document ? document_end(g->document, why)
+                       : problem(why, STATUS_MALFORMED, "it is empty");
+}
+
 static enum status
 read_file(struct gather *g, const char *path)
 {
     FILE *f = fopen(path, "re");
     struct gunzip *gunzip = gunzip_new(UNPACKED_MAX, true, on_bytes, g);
     struct problem why = {.text = ""};
-    char bytes[65536];
-    size_t n;
-    enum status rc = STATUS_OK;
 
     g->name = path;
-    problem_clear(&why);
     if (!f)
         problem(&g->why, STATUS_IO, "cannot read %.600s: %s", path,
                 strerror(errno));
     else if (!gunzip)
         problem_memory(&g->why);
-    while (!g->why.rc && !rc && !is_stopped(g->client) &&
-           (n = fread(bytes, 1, sizeof(bytes), f)) > 0)
-        rc = gunzip_all(gunzip, (struct slice){bytes, n}, &why);
-    if (!g->why.rc && !rc && is_stopped(g->client))
-        problem(&g->why, STATUS_STOPPED, "%s", "");
-    else if (!g->why.rc && !rc && ferror(f))
-        problem(&g->why, STATUS_IO, "cannot read %.600s: %s", path,
-                strerror(errno));
-    if (!g->why.rc && !rc)
-        rc = gunzip_end(gunzip, &why);
-    if (!g->why.rc && !rc && g->lines)
-        rc = input_reader_end(g->lines, &why);
-    else if (!g->why.rc && !rc && g->document)
-        rc = document_end(g->document, &why);
-    else if (!g->why.rc && !rc)
-        rc = problem(&why, STATUS_MALFORMED, "it is empty");
-    place_fault(g, rc, &why);
+    else
+        place_fault(g, feed_file(g, f, gunzip, &why), &why);
+
     if (g->document && !g->why.rc &&
         !check_capability(g, document_head(g->document))) {
         const struct list_report *report = &document_head(g->document)->report;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/random.h"
 
 static const char *const steps[] = {
@@ -15,42 +15,6 @@ static const char *const steps[] = {
     "ALTER TABLE bound ADD COLUMN note TEXT NOT NULL DEFAULT '';",
 };
 
-enum {
-    SQL_BIND_SET,
-    SQL_BOUND,
-    SQL_ADD,
-    SQL_NOTE,
-    SQL_OLDEST,
-    SQL_UPTO,
-    SQL_POST,
-    SQL_SEAL,
-    SQL_UNSEAL,
-    SQL_POSTED,
-    SQL_DURABLE,
-    SQL_NTH,
-    SQL_DROP,
-    N_SQL
-};
-
-static const char *const sql[N_SQL] = {
-    [SQL_BIND_SET] = "INSERT INTO bound(set_url, durable) SELECT ?1, 0"
-                     " WHERE NOT EXISTS (SELECT 1 FROM bound)",
-    [SQL_BOUND] = "SELECT set_url, durable, note FROM bound",
-    [SQL_ADD] = "INSERT INTO change VALUES (?1, ?2)",
-    [SQL_NOTE] = "UPDATE bound SET note = ?1",
-    [SQL_OLDEST] = "SELECT number, length(body) FROM change ORDER BY number",
-    [SQL_UPTO] = "SELECT number, body FROM change WHERE number <= ?1"
-                 " ORDER BY number",
-    [SQL_POST] = "SELECT key, last FROM post",
-    [SQL_SEAL] = "INSERT INTO post VALUES (?1, ?2)",
-    [SQL_UNSEAL] = "DELETE FROM post",
-    [SQL_POSTED] = "DELETE FROM change WHERE number <= ?1",
-    [SQL_DURABLE] = "UPDATE bound SET durable = ?1",
-    [SQL_NTH] = "SELECT number, body FROM change WHERE number <= ?1"
-                " ORDER BY number LIMIT 1 OFFSET ?2",
-    [SQL_DROP] = "DELETE FROM change WHERE number = ?1",
-};
-
 /* synchronous=FULL: an added change survives a power failure. */
 static const struct db_kind kind = {
     .name = "the spool",
@@ -58,31 +22,10 @@ static const struct db_kind kind = {
     .application_id = 1415861104, /* "TdSp" */
     .steps = steps,
     .n_steps = 2,
-    .sql = sql,
-    .n_sql = N_SQL,
 };
 
-struct spool {
-    struct db db;
-    uint64_t max_bytes;
-    uint64_t last; /* number of the last added change */
-    uint64_t durable;
-    uint64_t n_bytes;
-    size_t n_changes;
-    char note[SPOOL_NOTE_SIZE];
-};
-
-/* Runs a statement without rows; `number` is its only parameter, if it has one.
- */
-static enum status
-run_with(struct spool *spool, int which, uint64_t number, struct problem *why)
-{
-    sqlite3_stmt *s = spool->db.statements[which];
-
-    if (sqlite3_bind_parameter_count(s) > 0)
-        sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
-    return db_run(&spool->db, s, NULL, why);
-}
+/* Runs a statement. */
+#define DO(spool, why, ...) DB_DO(&(spool)->db, NULL, why, __VA_ARGS__)
 
 /* Opening */
 
@@ -90,49 +33,41 @@ run_with(struct spool *spool, int which, uint64_t number, struct problem *why)
 static enum status
 bind_set(struct spool *spool, const char *set_url, struct problem *why)
 {
-    sqlite3_stmt *bind = spool->db.statements[SQL_BIND_SET];
-    sqlite3_stmt *s = spool->db.statements[SQL_BOUND];
-    struct slice its_set;
-    enum status rc;
-    bool row;
+    enum status rc = DO(spool, why,
+                        "INSERT INTO bound(set_url, durable) SELECT ?1, 0"
+                        " WHERE NOT EXISTS (SELECT 1 FROM bound)",
+                        set_url);
+    struct slice its_set, note;
+    struct db_rows rows;
 
-    db_bind_text(bind, 1, slice_of(set_url));
-    rc = db_run(&spool->db, bind, NULL, why);
-    if (!rc)
-        rc = db_step(&spool->db, s, &row, NULL, why);
-    its_set = db_column(s, 0);
-    if (!rc && its_set.size == 0)
-        rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
-    if (!rc && !slice_is(its_set, set_url))
-        rc = db_fail(&spool->db, STATUS_IO, why, "it is for another set: %.*s",
-                     SLICE_ARG(its_set));
-    if (!rc && !db_text(s, 2, spool->note, sizeof(spool->note)))
-        rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
-    if (!rc)
-        spool->durable = (uint64_t)sqlite3_column_int64(s, 1);
-    db_reset(s);
-    return rc;
+    if (rc)
+        return rc;
+    rows = DB_SELECT(&spool->db, NULL, why,
+                     "SELECT set_url, durable, note FROM bound");
+    if (!DB_NEXT(&rows, &its_set, &spool->durable, &note))
+        return db_rows_end(&rows);
+    if (its_set.size == 0 ||
+        !slice_copy(spool->note, sizeof(spool->note), note))
+        rows.rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
+    else if (!slice_is(its_set, set_url))
+        rows.rc = db_fail(&spool->db, STATUS_IO, why,
+                          "it is for another set: %.*s", SLICE_ARG(its_set));
+    return db_rows_end(&rows);
 }
 
 /* Numbers go on after the last one, even if that was dropped. */
 static enum status
 count_changes(struct spool *spool, struct problem *why)
 {
-    int64_t n = 0, n_bytes = 0, last = 0;
+    uint64_t n = 0;
     enum status rc =
-        db_number(&spool->db, "SELECT count(*) FROM change", &n, why);
+        db_find(&spool->db, NULL, why, NULL,
+                "SELECT count(*), coalesce(sum(length(body)), 0),"
+                " (SELECT coalesce(max(seq), 0) FROM sqlite_sequence)"
+                " FROM change",
+                DB_VALUES(), DB_INTO(&n, &spool->n_bytes, &spool->last));
 
-    if (!rc)
-        rc = db_number(&spool->db,
-                       "SELECT coalesce(sum(length(body)), 0) FROM change",
-                       &n_bytes, why);
-    if (!rc)
-        rc = db_number(&spool->db,
-                       "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
-                       &last, why);
     spool->n_changes = (size_t)n;
-    spool->n_bytes = (uint64_t)n_bytes;
-    spool->last = (uint64_t)last;
     return rc;
 }
 
@@ -172,29 +107,6 @@ spool_close(struct spool *spool)
 
 /* Adding */
 
-static enum status
-insert_change(struct spool *spool, struct slice change, uint64_t number,
-              struct problem *why)
-{
-    sqlite3_stmt *s = spool->db.statements[SQL_ADD];
-
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
-    db_bind_bytes(s, 2, change);
-    return db_run(&spool->db, s, NULL, why);
-}
-
-static enum status
-update_note(struct spool *spool, const char *note, struct problem *why)
-{
-    sqlite3_stmt *s = spool->db.statements[SQL_NOTE];
-
-    if (strlen(note) >= SPOOL_NOTE_SIZE)
-        return problem(why, STATUS_INVALID, "a note has less than %d bytes",
-                       SPOOL_NOTE_SIZE);
-    db_bind_text(s, 1, slice_of(note));
-    return db_run(&spool->db, s, NULL, why);
-}
-
 enum status
 spool_add(struct spool *spool, const struct slice *changes, size_t n,
           const char *note, struct problem *why)
@@ -214,9 +126,13 @@ spool_add(struct spool *spool, const struct slice *changes, size_t n,
     if (rc)
         return rc;
     for (size_t i = 0; i < n && !rc; i++)
-        rc = insert_change(spool, changes[i], spool->last + 1 + i, why);
+        rc = DO(spool, why, "INSERT INTO change VALUES (?1, ?2)",
+                spool->last + 1 + i, db_blob(changes[i]));
     if (!rc && note)
-        rc = update_note(spool, note, why);
+        rc = strlen(note) < SPOOL_NOTE_SIZE
+                 ? DO(spool, why, "UPDATE bound SET note = ?1", note)
+                 : problem(why, STATUS_INVALID, "a note has less than %d bytes",
+                           SPOOL_NOTE_SIZE);
     rc = db_end(&spool->db, rc, why);
     if (rc)
         return rc;
@@ -226,36 +142,6 @@ spool_add(struct spool *spool, const struct slice *changes, size_t n,
     if (note)
         snprintf(spool->note, sizeof(spool->note), "%s", note);
     return STATUS_OK;
-}
-
-const char *
-spool_note(const struct spool *spool)
-{
-    return spool->note;
-}
-
-uint64_t
-spool_added(const struct spool *spool)
-{
-    return spool->last;
-}
-
-uint64_t
-spool_durable(const struct spool *spool)
-{
-    return spool->durable;
-}
-
-size_t
-spool_changes(const struct spool *spool)
-{
-    return spool->n_changes;
-}
-
-uint64_t
-spool_bytes(const struct spool *spool)
-{
-    return spool->n_bytes;
 }
 
 /* Posts */
@@ -271,17 +157,15 @@ static enum status
 read_sealed(struct spool *spool, struct spool_post *post, bool *is_there,
             struct problem *why)
 {
-    sqlite3_stmt *s = spool->db.statements[SQL_POST];
-    enum status rc = db_step(&spool->db, s, is_there, NULL, why);
+    struct slice key = {NULL, 0};
+    struct db_rows rows =
+        DB_SELECT(&spool->db, NULL, why, "SELECT key, last FROM post");
 
-    if (!rc && *is_there &&
-        (!db_text(s, 0, post->key, sizeof(post->key)) ||
-         strlen(post->key) != POST_KEY_SIZE - 1))
-        rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
-    if (*is_there)
-        post->last = (uint64_t)sqlite3_column_int64(s, 1);
-    db_reset(s);
-    return rc;
+    *is_there = DB_NEXT(&rows, &key, &post->last);
+    if (*is_there && (key.size != POST_KEY_SIZE - 1 ||
+                      !slice_copy(post->key, sizeof(post->key), key)))
+        rows.rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
+    return db_rows_end(&rows);
 }
 
 /* Chooses the last change of a new post. */
@@ -289,59 +173,53 @@ static enum status
 choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,
             uint64_t *last, struct problem *why)
 {
-    sqlite3_stmt *s = spool->db.statements[SQL_OLDEST];
-    uint64_t bytes = 0;
-    size_t n = 0;
-    enum status rc;
-    bool row;
+    struct db_rows rows =
+        DB_SELECT(&spool->db, NULL, why,
+                  "SELECT number, length(body) FROM change ORDER BY number");
+    uint64_t bytes = 0, number, size;
 
-    while (!(rc = db_step(&spool->db, s, &row, NULL, why)) && row) {
-        bytes += (uint64_t)sqlite3_column_int64(s, 1) + 2;
+    for (size_t n = 0; DB_NEXT(&rows, &number, &size); n++) {
+        bytes += size + 2;
         if (n > 0 && (n >= max_changes || bytes > max_bytes))
             break;
-        *last = (uint64_t)sqlite3_column_int64(s, 0);
-        n++;
+        *last = number;
     }
-    db_reset(s);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 static enum status
 seal_post(struct spool *spool, size_t max_changes, size_t max_bytes,
           struct spool_post *post, struct problem *why)
 {
-    sqlite3_stmt *s = spool->db.statements[SQL_SEAL];
     enum status rc =
         choose_last(spool, max_changes, max_bytes, &post->last, why);
 
     if (!rc && !random_hex(post->key, sizeof(post->key)))
         rc = problem_memory(why);
-    if (rc)
-        return rc;
-    db_bind_text(s, 1, slice_of(post->key));
-    sqlite3_bind_int64(s, 2, (sqlite3_int64)post->last);
-    return db_run(&spool->db, s, NULL, why);
+    return rc ? rc
+              : DO(spool, why, "INSERT INTO post VALUES (?1, ?2)",
+                   slice_of(post->key), post->last);
 }
 
 /* Its body is a function of what is sealed: the same bytes each time. */
 static enum status
 read_body(struct spool *spool, struct spool_post *post, struct problem *why)
 {
-    sqlite3_stmt *s = spool->db.statements[SQL_UPTO];
-    enum status rc;
-    bool row;
+    struct db_rows rows =
+        DB_SELECT(&spool->db, NULL, why,
+                  "SELECT body FROM change WHERE number <= ?1 ORDER BY number",
+                  post->last);
+    struct slice change;
 
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)post->last);
-    while (!(rc = db_step(&spool->db, s, &row, NULL, why)) && row) {
-        struct slice change = db_column(s, 1);
-
+    while (DB_NEXT(&rows, &change)) {
         buf_add_text(&post->body, post->n++ == 0 ? "[" : ",\n");
-        buf_add(&post->body, change.data, change.size);
+        buf_add_slice(&post->body, change);
         post->n_bytes += change.size;
     }
-    db_reset(s);
     BUF_ADD(&post->body, "]\n");
-    return !rc && post->body.failed ? problem_memory(why) : rc;
+    if (!rows.rc && post->body.failed)
+        rows.rc = problem_memory(why);
+    return db_rows_end(&rows);
 }
 
 enum status
@@ -369,11 +247,11 @@ spool_posted(struct spool *spool, const struct spool_post *post,
 
     if (rc)
         return rc;
-    rc = run_with(spool, SQL_POSTED, post->last, why);
+    rc = DO(spool, why, "DELETE FROM change WHERE number <= ?1", post->last);
     if (!rc)
-        rc = run_with(spool, SQL_DURABLE, post->last, why);
+        rc = DO(spool, why, "UPDATE bound SET durable = ?1", post->last);
     if (!rc)
-        rc = run_with(spool, SQL_UNSEAL, 0, why);
+        rc = spool_unseal(spool, why);
     rc = db_end(&spool->db, rc, why);
     if (rc)
         return rc;
@@ -387,25 +265,22 @@ enum status
 spool_change(struct spool *spool, const struct spool_post *post, uint64_t n,
              struct spool_entry *entry, struct problem *why)
 {
-    sqlite3_stmt *s = spool->db.statements[SQL_NTH];
-    enum status rc;
-    bool row;
+    struct db_rows rows =
+        DB_SELECT(&spool->db, NULL, why,
+                  "SELECT number, body FROM change WHERE number <= ?1"
+                  " ORDER BY number LIMIT 1 OFFSET ?2",
+                  post->last, n - 1);
+    struct slice body;
 
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)post->last);
-    sqlite3_bind_int64(s, 2, (sqlite3_int64)(n - 1));
-    rc = db_step(&spool->db, s, &row, NULL, why);
-    if (!rc && !row)
-        rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
-    if (!rc) {
-        struct slice body = db_column(s, 1);
-
+    if (DB_NEXT(&rows, &entry->number, &body)) {
         entry->size = body.size;
-        entry->number = (uint64_t)sqlite3_column_int64(s, 0);
         entry->text = slice_dup(body);
-        rc = entry->text ? STATUS_OK : problem_memory(why);
+        if (!entry->text)
+            rows.rc = problem_memory(why);
+    } else if (!rows.rc) {
+        rows.rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
     }
-    db_reset(s);
-    return rc;
+    return db_rows_end(&rows);
 }
 
 enum status
@@ -416,9 +291,9 @@ spool_drop(struct spool *spool, const struct spool_entry *entry,
 
     if (rc)
         return rc;
-    rc = run_with(spool, SQL_DROP, entry->number, why);
+    rc = DO(spool, why, "DELETE FROM change WHERE number = ?1", entry->number);
     if (!rc)
-        rc = run_with(spool, SQL_UNSEAL, 0, why);
+        rc = spool_unseal(spool, why);
     rc = db_end(&spool->db, rc, why);
     if (rc)
         return rc;
@@ -430,5 +305,5 @@ spool_drop(struct spool *spool, const struct spool_entry *entry,
 enum status
 spool_unseal(struct spool *spool, struct problem *why)
 {
-    return run_with(spool, SQL_UNSEAL, 0, why);
+    return DO(spool, why, "DELETE FROM post");
 }

@@ -24,11 +24,24 @@
 #ifndef CLIENT_PUBLISH_SPOOL_H
 #define CLIENT_PUBLISH_SPOOL_H
 
+#include "base/db.h"
 #include "client/publish/publish.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 
-struct spool;
+/* Longest note, with its NUL. */
+#define SPOOL_NOTE_SIZE 1024
+
+/* For others only to read. */
+struct spool {
+    struct db db;
+    uint64_t max_bytes;
+    uint64_t last;              /* number of the last added change; 0: none */
+    uint64_t durable;           /* number of the last posted change; 0: none */
+    size_t n_changes;           /* that wait, the post under way included */
+    uint64_t n_bytes;           /* theirs */
+    char note[SPOOL_NOTE_SIZE]; /* the last one; "" at first */
+};
 
 /* Opens the file `path`, or makes it; NULL: in memory. It holds at most
  * `max_bytes` of changes, for the set `set_url` and no other. STATUS_IO: it is
@@ -38,27 +51,11 @@ enum status spool_open(struct spool **spool, const char *path,
                        struct problem *why);
 void spool_close(struct spool *spool); /* NULL is allowed */
 
-/* Longest note, with its NUL. */
-#define SPOOL_NOTE_SIZE 1024
-
 /* Adds `n` changes, and replaces the note (NULL: keeps it), in one transaction.
  * STATUS_UNREACHABLE: they have no room; STATUS_INVALID: the note is too long;
  * STATUS_IO. Nothing was added then. */
 enum status spool_add(struct spool *spool, const struct slice *changes,
                       size_t n, const char *note, struct problem *why);
-
-/* The last note; "" at first. Lent until the next spool_add. */
-const char *spool_note(const struct spool *spool);
-
-/* The number of the last added change; 0: none. */
-uint64_t spool_added(const struct spool *spool);
-
-/* The number of the last posted change; 0: none. */
-uint64_t spool_durable(const struct spool *spool);
-
-/* Waiting changes and their bytes, the post under way included. */
-size_t spool_changes(const struct spool *spool);
-uint64_t spool_bytes(const struct spool *spool);
 
 /* A post: a JSON array of changes. */
 struct spool_post {

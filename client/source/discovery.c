@@ -12,12 +12,17 @@
  *     no set so far: ROBOTS --> SITEMAP --> UP ------------> on_set
  *           and then GUESS (/sitemap.xml) ---> UP ---------> on_set
  */
+#include "client/source/discovery.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "base/text_set.h"
 #include "client/lib/pause.h"
-#include "client/source/discovery_queue.h"
+#include "client/source/capabilities.h"
+#include "client/source/document_fetch.h"
 #include "proto/http/html_links.h"
 #include "proto/http/link_header.h"
 #include "proto/resourcesync/page_links.h"
@@ -37,6 +42,300 @@
 
 /* Most bytes of what was tried in vain. */
 #define TRIED_MAX 700
+
+/* The kind of page that the discovery expects. */
+enum role {
+    ROLE_ANY,
+    ROLE_UP, /* the target of a list's link "up" */
+    ROLE_WELL_KNOWN,
+    ROLE_DESCRIPTION,
+    ROLE_CAPABILITIES,
+    ROLE_SET, /* JSON */
+    ROLE_ROBOTS,
+    ROLE_SITEMAP, /* named by a robots.txt */
+    ROLE_GUESS    /* /sitemap.xml, or what a page calls its Sitemap */
+};
+
+/* The kind of page that it is. */
+enum kind { KIND_UNKNOWN, KIND_DESCRIPTION, KIND_CAPABILITIES, KIND_LIST };
+
+struct page_request {
+    struct page_request *next;
+    enum role role;
+    unsigned depth; /* pages between the URL and this one */
+    unsigned n_attempts;
+    int64_t due_ms; /* waits until then */
+    bool is_hosts;  /* found at the well-known address, not by the URL */
+    bool goes_up;   /* reads its Source Description, too */
+    struct offered offered; /* values from earlier pages */
+    char url[];
+};
+
+/* The page that is read now. */
+struct discovery_page {
+    struct document_fetch *fetch;
+    enum kind kind;
+    size_t n_led;   /* pages that it led to */
+    bool has_parts; /* it names Capability Lists */
+    struct offered offered;
+    char *set; /* links of the root */
+    char *up;
+    char *index;
+    char *archives;
+};
+
+struct discovery {
+    struct td_client *client;
+    discovery_set_fn *on_set;
+    discovery_end_fn *on_end;
+    void *user;
+    const struct discovery_watch *watch;
+    char *url;
+    const char *path;    /* of the URL: what follows its host */
+    unsigned silence_s;  /* of a page; 0: document_fetch.h's default */
+    struct timer *timer; /* the next request */
+    unsigned pause_ms;   /* before the next retry */
+    bool *is_freed;      /* set if a callback frees this */
+
+    struct page_request *jobs;
+    struct page_request **tail;
+    struct text_set seen;     /* URLs */
+    struct text_set reported; /* URLs of sets that on_set received or the caller
+                             knows */
+    size_t n_pages;
+    size_t n_sets;         /* passed to on_set, or known */
+    size_t n_known;        /* links to documents already seen */
+    size_t n_passed;       /* sets not below the URL's path */
+    bool takes_all;        /* takes these, too */
+    char *robots;          /* the host's robots.txt; NULL: not asked for */
+    bool has_sitemap;      /* robots.txt names a Sitemap of no set */
+    bool has_guessed;      /* the host's /sitemap.xml was asked for */
+    struct buf tried;      /* pages that led to nothing, and what came */
+    struct problem unread; /* the page at the URL is no page for people, and no
+                              document that can be read */
+    bool has_source;      /* a Source Description or a list of sets was read: it
+                             names all sets */
+    char *date;           /* of the first page that has one */
+    struct problem first; /* the first refusal */
+    struct problem missed; /* why the first missed document is missed */
+    bool has_page;         /* a page was read at the URL */
+    enum status rc;        /* failure in the middle of a page */
+    const char *broken;    /* the reason, if rc is STATUS_MALFORMED */
+
+    struct discovery_page page;
+    struct page_request *job; /* of the page */
+};
+
+/*
+ * The pages that the discovery still has to read, and the sets that it has
+ * found. It reads no page twice, so circles end; and no page is farther than
+ * DEPTH_MAX others from the URL, so chains end.
+ */
+
+/* A set has two pages at most; the other pages lead to sets. */
+#define PAGES_MAX (2 * DISCOVERY_SETS_MAX + 5000)
+
+/* The longest useful way has nine pages: page, Capability List, up to a part,
+ * its index, index in an index, part, list of lists, Capability List, set. */
+#define DEPTH_MAX 16
+
+static void
+page_request_free(struct page_request *job)
+{
+    if (job)
+        offered_fini(&job->offered);
+    free(job);
+}
+
+/* Ends with TD_BROKEN because of `text` (static). */
+static void
+discover_break(struct discovery *d, const char *text)
+{
+    if (d->rc)
+        return;
+    d->rc = STATUS_MALFORMED;
+    d->broken = text;
+}
+
+/* Makes a job for a page. NULL: the page is or was queued (*is_known, unless
+ * that is NULL), or no memory or too many pages (d->rc). */
+static struct page_request *
+discover_job(struct discovery *d, enum role role, struct slice url,
+             bool *is_known)
+{
+    const char *fragment =
+        url.size > 0 ? memchr(url.data, '#', url.size) : NULL;
+    struct page_request *job;
+    bool is_new;
+
+    if (is_known)
+        *is_known = false;
+    if (fragment)
+        url.size = (size_t)(fragment - url.data);
+    if (!slice_starts(url, "http://") && !slice_starts(url, "https://"))
+        return NULL;
+    if (text_set_add(&d->seen, url, &is_new)) {
+        d->rc = STATUS_MEMORY;
+        return NULL;
+    }
+    if (!is_new) {
+        if (is_known)
+            *is_known = true;
+        return NULL;
+    }
+    if (d->n_pages++ == PAGES_MAX) {
+        discover_break(d, "more documents than any source has");
+        return NULL;
+    }
+    if (d->job && d->job->depth == DEPTH_MAX) {
+        discover_break(d, "its documents lead from one to the next, and to "
+                          "no end");
+        return NULL;
+    }
+    job = calloc(1, sizeof(*job) + url.size + 1);
+    if (!job) {
+        d->rc = STATUS_MEMORY;
+        return NULL;
+    }
+    job->role = role;
+    job->depth = d->job ? d->job->depth + 1 : 0;
+    memcpy(job->url, url.data, url.size);
+    return job;
+}
+
+static void
+discover_later(struct discovery *d, struct page_request *job)
+{
+    if (!job)
+        return;
+    *d->tail = job;
+    d->tail = &job->next;
+    d->page.n_led++;
+}
+
+/* Queues a page, unless it is or was queued. */
+static void
+discover_add(struct discovery *d, enum role role, struct slice url)
+{
+    discover_later(d, discover_job(d, role, url, NULL));
+}
+
+static void
+discover_next(struct discovery *d, struct page_request *job)
+{
+    job->next = d->jobs;
+    if (!d->jobs)
+        d->tail = &job->next;
+    d->jobs = job;
+}
+
+/* Takes the next page from the queue; NULL: it is empty. */
+static struct page_request *
+discover_pop(struct discovery *d)
+{
+    struct page_request *job = d->jobs;
+
+    if (!job)
+        return NULL;
+    d->jobs = job->next;
+    if (!d->jobs)
+        d->tail = &d->jobs;
+    job->next = NULL;
+    return job;
+}
+
+/* Sets */
+
+/* Calls on_set. False: the discovery was freed. */
+static bool
+call_back(struct discovery *d, struct offered *offered,
+          const struct problem *missed)
+{
+    bool is_freed = false;
+
+    d->is_freed = &is_freed;
+    d->on_set(offered, missed, d->user);
+    if (is_freed)
+        return false;
+    d->is_freed = NULL;
+    return true;
+}
+
+/* True if on_set received that URL before, or the caller knows it. Else notes
+ * it. */
+static bool
+is_reported(struct discovery *d, const char *url)
+{
+    bool is_new;
+
+    if (text_set_add(&d->reported, slice_of(url), &is_new)) {
+        d->rc = STATUS_MEMORY;
+        return false;
+    }
+    return !is_new;
+}
+
+/* True if the caller knows the set: it counts as found. */
+static bool
+discover_knows(struct discovery *d, struct slice url)
+{
+    char *known;
+    bool is;
+
+    if (!d->watch || !d->watch->is_known)
+        return false;
+    known = slice_dup(url);
+    if (!known) {
+        d->rc = STATUS_MEMORY;
+        return false;
+    }
+    is = d->watch->is_known(known, d->user);
+    if (is && !is_reported(d, known))
+        d->n_sets++;
+    free(known);
+    return is;
+}
+
+/* Passes the set to on_set, unless on_set received it before, and empties
+ * `offered`. False: freed. */
+static bool
+discover_report(struct discovery *d, struct offered *offered)
+{
+    struct offered set = *offered;
+    bool is_here = true;
+
+    *offered = (struct offered){.url = NULL};
+    if (set.url && !is_reported(d, set.url)) {
+        if (d->date && !set.date && !(set.date = strdup(d->date)))
+            d->rc = STATUS_MEMORY;
+        if (d->n_sets++ >= DISCOVERY_SETS_MAX)
+            discover_break(d, "more sets than any source has");
+        else
+            is_here = call_back(d, &set, NULL);
+    }
+    offered_fini(&set);
+    return is_here;
+}
+
+/* Reports the current page to on_set as unreadable. False: freed. */
+static bool
+discover_miss(struct discovery *d, const struct problem *why)
+{
+    struct offered missed = {.url = NULL};
+    bool is_here;
+
+    if (!d->missed.rc)
+        d->missed = *why;
+    /* on_set may move the URL out, and the job keeps its own. */
+    missed.url = strdup(d->job->url);
+    if (!missed.url) {
+        d->rc = STATUS_MEMORY;
+        return true;
+    }
+    is_here = call_back(d, &missed, why);
+    offered_fini(&missed);
+    return is_here;
+}
 
 /* Notes */
 
@@ -136,16 +435,15 @@ lead_to(struct discovery *d, enum role role, struct slice loc)
 static bool
 is_meant(struct discovery *d, struct slice loc)
 {
-    const char *path = strchr(strstr(d->url, "://") + 3, '/');
-    size_t size = path ? strcspn(path, "?#") : 0;
+    size_t size = strcspn(d->path, "?#");
     char below[URI_CHARACTERS_MAX + 2];
 
-    while (size > 0 && path[size - 1] == '/')
+    while (size > 0 && d->path[size - 1] == '/')
         size--;
     if (!d->job->is_hosts || d->takes_all || size == 0 ||
         size > URI_CHARACTERS_MAX)
         return true;
-    snprintf(below, sizeof(below), "%.*s/", (int)size, path);
+    snprintf(below, sizeof(below), "%.*s/", (int)size, d->path);
     if (memmem(loc.data, loc.size, below, size + 1))
         return true;
     d->n_passed++;
@@ -410,52 +708,31 @@ note_tried(struct discovery *d, const char *url, const char *what)
         d->rc = STATUS_MEMORY;
 }
 
-/* Queues the host's well-known address (R-041). */
-static void
-ask_host(struct discovery *d)
-{
-    const char *host = strstr(d->url, "://") + 3;
-    struct page_request *job = NULL;
-    struct buf url;
-
-    buf_init(&url, 4 * URI_CHARACTERS_MAX);
-    buf_add(&url, d->url, (size_t)(host - d->url) + strcspn(host, "/?#"));
-    BUF_ADD(&url, WELL_KNOWN);
-    if (!url.failed)
-        job = discover_job(d, ROLE_WELL_KNOWN, buf_slice(&url), NULL);
-    if (job)
-        job->is_hosts = true;
-    discover_later(d, job);
-    buf_fini(&url);
-}
-
 static bool
-is_root(const char *url)
+is_root(const struct discovery *d)
 {
-    const char *path = strchr(strstr(url, "://") + 3, '/');
-
-    return !path || strspn(path, "/") == strcspn(path, "?#");
+    return strspn(d->path, "/") == strcspn(d->path, "?#");
 }
 
 /* Queues an address of the host. False: it is or was queued. */
 static bool
-ask_at_host(struct discovery *d, enum role role, const char *path, char **kept)
+ask_at_host(struct discovery *d, enum role role, const char *path)
 {
-    size_t size = (size_t)(strstr(d->url, "://") + 3 - d->url);
-    struct page_request *job = NULL;
+    struct page_request *job;
     char *url;
 
-    size += strcspn(d->url + size, "/?#");
-    if (asprintf(&url, "%.*s%s", (int)size, d->url, path) < 0) {
+    if (asprintf(&url, "%.*s%s", (int)(d->path - d->url), d->url, path) < 0) {
         d->rc = STATUS_MEMORY;
         return false;
     }
     job = discover_job(d, role, slice_of(url), NULL);
-    if (job)
+    if (job) {
         job->depth = 1;
+        job->is_hosts = role == ROLE_WELL_KNOWN;
+    }
     discover_later(d, job);
-    if (kept)
-        *kept = url;
+    if (role == ROLE_ROBOTS)
+        d->robots = url;
     else
         free(url);
     return job != NULL;
@@ -467,13 +744,13 @@ static bool
 ask_sitemaps(struct discovery *d)
 {
     if (d->n_sets > 0 || d->missed.rc || d->n_passed > 0 || d->n_pages == 0 ||
-        d->has_guessed || (!d->has_page && !is_root(d->url)))
+        d->has_guessed || (!d->has_page && !is_root(d)))
         return false;
-    if (!d->robots && ask_at_host(d, ROLE_ROBOTS, "/robots.txt", &d->robots))
+    if (!d->robots && ask_at_host(d, ROLE_ROBOTS, "/robots.txt"))
         return true;
     d->has_guessed = true;
     return !d->has_sitemap && !d->rc &&
-           ask_at_host(d, ROLE_GUESS, "/sitemap.xml", NULL);
+           ask_at_host(d, ROLE_GUESS, "/sitemap.xml");
 }
 
 /* Passes the robots.txt to on_set as a Resource List, if one of its Sitemaps is
@@ -556,8 +833,8 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
     if (d->page.n_led > 1)
         for (struct page_request *job = d->jobs; job; job = job->next)
             job->goes_up = true;
-    if (d->page.n_led == 0 || is_root(d->url))
-        ask_host(d);
+    if (d->page.n_led == 0 || is_root(d))
+        ask_at_host(d, ROLE_WELL_KNOWN, WELL_KNOWN);
     return true;
 }
 
@@ -627,7 +904,7 @@ end_refused(struct discovery *d, const struct problem *why)
     if (!d->first.rc)
         d->first = *why;
     if (d->job->role == ROLE_ANY)
-        ask_host(d);
+        ask_at_host(d, ROLE_WELL_KNOWN, WELL_KNOWN);
     return true;
 }
 
@@ -742,7 +1019,7 @@ takes_all_now(struct discovery *d)
         return false;
     d->takes_all = true;
     text_set_fini(&d->seen);
-    ask_host(d);
+    ask_at_host(d, ROLE_WELL_KNOWN, WELL_KNOWN);
     return true;
 }
 
@@ -889,6 +1166,12 @@ discovery_start(struct td_client *client, const char *url,
     d->tail = &d->jobs;
     buf_init(&d->tried, 2 * TRIED_MAX);
     d->url = strdup(url);
+    if (d->url) {
+        const char *host = strstr(d->url, "://");
+
+        host = host ? host + 3 : d->url;
+        d->path = host + strcspn(host, "/?#");
+    }
     d->timer = timer_new(client->loop, on_timer, d);
     if (d->url)
         discover_add(d, ROLE_ANY, slice_of(url));

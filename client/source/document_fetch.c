@@ -28,8 +28,7 @@ struct document_fetch {
     struct problem unread;
     struct problem why;
     struct buf text;
-    char *moved;     /* the final URL; NULL: no body has come */
-    char *values[4]; /* type, ETag, Link, Date */
+    bool has_body; /* of a 200 */
 };
 
 static enum status
@@ -59,25 +58,6 @@ keep_text(struct buf *to, struct slice bytes)
     buf_add(to, bytes.data, bytes.size < left ? bytes.size : left);
 }
 
-/* Keeps values of the answer, which are gone if the reader ends the fetch. */
-static void
-keep_values(struct document_fetch *p, const struct fetch_answer *answer)
-{
-    const char *const values[] = {answer->type, answer->etag, answer->link,
-                                  answer->date};
-
-    if (p->moved)
-        return;
-    p->moved = strdup(answer->url);
-    for (size_t i = 0; i < 4; i++) {
-        p->values[i] = strdup(values[i]);
-        if (!p->values[i])
-            no_memory(p);
-    }
-    if (!p->moved)
-        no_memory(p);
-}
-
 static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
@@ -88,7 +68,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         keep_text(&p->text, bytes);
         return p->text.size < p->text.max && !p->text.failed;
     }
-    keep_values(p, answer);
+    p->has_body = true;
     if (p->takes_text)
         keep_text(&p->text, bytes);
     feed_document(p, answer->url, bytes);
@@ -105,9 +85,6 @@ free_page(struct document_fetch *p)
 {
     document_free(p->document);
     buf_fini(&p->text);
-    for (size_t i = 0; i < 4; i++)
-        free(p->values[i]);
-    free(p->moved);
     free(p->url);
     free(p);
 }
@@ -207,15 +184,10 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
     problem_clear(&why);
     why.http_status = because->http_status;
     why.retry_after_s = because->retry_after_s;
-    if (is_enough && p->moved && p->rc != STATUS_MEMORY) {
-        told = (struct document_fetch_answer){.url = p->moved,
-                                              .type = p->values[0],
-                                              .etag = p->values[1],
-                                              .date = p->values[3],
-                                              .link = p->values[2]};
-        finish_document(p, &told, &why);
-    } else if (is_enough && p->rc == STATUS_MEMORY) {
+    if (is_enough && p->rc == STATUS_MEMORY) {
         problem_memory(&why);
+    } else if (is_enough && p->has_body) {
+        finish_document(p, &told, &why);
     } else if (is_enough) {
         answer->status = because->http_status;
         end_refused(p, answer, &why);

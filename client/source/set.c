@@ -7,7 +7,7 @@
 
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
-#include "client/lib/json_members.h"
+#include "client/lib/json_fields.h"
 #include "client/lib/set_url.h"
 #include "client/source/discovery.h"
 

@@ -141,5 +141,5 @@ source_position_is_old(const struct source_position *place)
 bool
 source_position_is_moment(const struct source_position *place)
 {
-    return place->is_time && !place->has_list && !place->mark && !place->n_at;
+    return place->is_time && !place->has_list;
 }

@@ -53,11 +53,11 @@ MUST_CHECK enum status source_position_read(struct slice text,
 void source_position_write(char to[TD_POSITION_SIZE],
                            const struct source_position *place);
 
-/* True for a time alone, as of a baseline. */
+/* True for a time without a list, as of a baseline: no entry of that time was
+ * read. */
 bool source_position_is_moment(const struct source_position *place);
 
-/* True for a place of an earlier version, which tells entries of one time apart
- * by their number. */
+/* True for a place of an earlier version. */
 bool source_position_is_old(const struct source_position *place);
 
 #endif

@@ -14,6 +14,7 @@
 #define POLL_MS 60000
 
 struct stop {
+    char *url;
     bool is_visit;
     bool has_ended; /* it is closed soon */
     enum status rc;
@@ -40,7 +41,8 @@ struct source_sets {
     bool is_over;
     struct visit_schedule *rounds;
     struct stop *stops;    /* by the numbers of `rounds` */
-    struct text_set lists; /* URLs of their Capability Lists */
+    struct text_set urls;  /* theirs */
+    struct text_set lists; /* those of their Capability Lists */
     struct missed *missed;
     size_t n_missed;
     struct problem why; /* the first failure */
@@ -156,7 +158,7 @@ source_sets_ended(struct source_sets *t, size_t set, const struct problem *why)
     stop->has_ended = true;
     stop->rc = why->rc;
     if (why->rc)
-        note_failure(t, visit_schedule_url(t->rounds, set), why);
+        note_failure(t, stop->url, why);
     source_sets_turn(t);
 }
 
@@ -176,15 +178,19 @@ add_set(struct source_sets *t, struct offered *offered)
     size_t n = visit_schedule_count(t->rounds);
     struct stop *stops = realloc(t->stops, (n + 1) * sizeof(*stops));
     const char *list = offered->capability_list;
+    struct stop stop = {.url = strdup(offered->url)};
     bool is_new;
 
-    if (!stops)
+    if (stops)
+        t->stops = stops;
+    if (!stops || !stop.url ||
+        text_set_add(&t->urls, slice_of(stop.url), &is_new) ||
+        !visit_schedule_add(t->rounds)) {
+        free(stop.url);
         return false;
-    t->stops = stops;
-    stops[n] = (struct stop){.rc = STATUS_OK};
-    if (!visit_schedule_add(t->rounds, offered->url))
-        return false;
-    stops[n].offered = *offered;
+    }
+    stop.offered = *offered;
+    stops[n] = stop;
     *offered = (struct offered){.url = NULL};
     return !list || !text_set_add(&t->lists, slice_of(list), &is_new);
 }
@@ -262,7 +268,7 @@ static void
 look_later(struct source_sets *t)
 {
     bool is_set = visit_schedule_count(t->rounds) == 1 && t->n_missed == 0 &&
-                  !strcmp(visit_schedule_url(t->rounds, 0), t->plan.url);
+                  !strcmp(t->stops[0].url, t->plan.url);
 
     if (!t->plan.is_once && !is_set)
         timer_start(t->again, t->plan.poll_ms);
@@ -343,15 +349,13 @@ source_sets_count(const struct source_sets *t)
 const char *
 source_sets_url(const struct source_sets *t, size_t set)
 {
-    return visit_schedule_url(t->rounds, set);
+    return t->stops[set].url;
 }
 
 bool
 source_sets_has(const struct source_sets *t, const char *url)
 {
-    size_t set;
-
-    return visit_schedule_find(t->rounds, url, &set);
+    return text_set_has(&t->urls, slice_of(url));
 }
 
 bool
@@ -405,9 +409,12 @@ source_sets_free(struct source_sets *t)
     discovery_free(t->discovery);
     timer_free(t->again);
     timer_free(t->turn);
-    for (size_t i = 0; t->rounds && i < visit_schedule_count(t->rounds); i++)
+    for (size_t i = 0; t->rounds && i < visit_schedule_count(t->rounds); i++) {
+        free(t->stops[i].url);
         offered_fini(&t->stops[i].offered);
+    }
     visit_schedule_free(t->rounds);
+    text_set_fini(&t->urls);
     text_set_fini(&t->lists);
     for (size_t i = 0; i < t->n_missed; i++)
         free(t->missed[i].url);

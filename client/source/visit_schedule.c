@@ -1,16 +1,12 @@
 #include "client/source/visit_schedule.h"
 
-#include <search.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 
 enum round_state { WAITING, STREAMING, SHARING, VISITED, OVER };
 
 struct round {
-    char *url; /* first: the tree compares it */
-    size_t number;
     enum round_state state;
     bool was_opened;
     int64_t due_ms; /* WAITING: until then */
@@ -19,20 +15,10 @@ struct round {
 struct visit_schedule {
     bool is_once;
     unsigned pause_ms;
-    struct round **all;
+    struct round *all; /* by the numbers of the sets */
     size_t n, capacity;
-    void *by_url; /* a tree */
     size_t n_streams, n_shared, n_visits, n_over, n_opened;
 };
-
-static int
-compare_visits(const void *a, const void *b)
-{
-    const struct round *one = a;
-    const struct round *other = b;
-
-    return strcmp(one->url, other->url);
-}
 
 struct visit_schedule *
 visit_schedule_new(bool is_once, unsigned pause_ms)
@@ -46,51 +32,23 @@ visit_schedule_new(bool is_once, unsigned pause_ms)
     return r;
 }
 
-static void
-free_round(struct round *round)
-{
-    if (round)
-        free(round->url);
-    free(round);
-}
-
-static void
-keep_node(void *round)
-{
-    (void)round;
-}
-
 void
 visit_schedule_free(struct visit_schedule *r)
 {
-    if (!r)
-        return;
-    tdestroy(r->by_url, keep_node);
-    for (size_t i = 0; i < r->n; i++)
-        free_round(r->all[i]);
-    free(r->all);
+    if (r)
+        free(r->all);
     free(r);
 }
 
 bool
-visit_schedule_add(struct visit_schedule *r, const char *url)
+visit_schedule_add(struct visit_schedule *r)
 {
-    struct round *round = calloc(1, sizeof(*round));
-    struct round **all;
+    struct round *all = ONE_MORE(r->all, &r->capacity, r->n);
 
-    if (!round)
+    if (!all)
         return false;
-    round->url = strdup(url);
-    round->number = r->n;
-    round->due_ms = INT64_MIN;
-    all = ONE_MORE(r->all, &r->capacity, r->n);
-    if (all)
-        r->all = all;
-    if (!round->url || !all || !tsearch(round, &r->by_url, compare_visits)) {
-        free_round(round);
-        return false;
-    }
-    r->all[r->n++] = round;
+    r->all = all;
+    all[r->n++] = (struct round){.due_ms = INT64_MIN};
     return true;
 }
 
@@ -98,24 +56,6 @@ size_t
 visit_schedule_count(const struct visit_schedule *r)
 {
     return r->n;
-}
-
-bool
-visit_schedule_find(const struct visit_schedule *r, const char *url,
-                    size_t *set)
-{
-    struct round wanted = {.url = (char *)url};
-    struct round **found = tfind(&wanted, &r->by_url, compare_visits);
-
-    if (found)
-        *set = (*found)->number;
-    return found != NULL;
-}
-
-const char *
-visit_schedule_url(const struct visit_schedule *r, size_t set)
-{
-    return r->all[set]->url;
 }
 
 /* Returns the set that has waited longest; NULL: none waits. */
@@ -127,9 +67,9 @@ first_waiting(const struct visit_schedule *r)
     if (r->n_streams + r->n_shared + r->n_visits + r->n_over == r->n)
         return NULL;
     for (size_t i = 0; i < r->n; i++)
-        if (r->all[i]->state == WAITING &&
-            (!first || r->all[i]->due_ms < first->due_ms))
-            first = r->all[i];
+        if (r->all[i].state == WAITING &&
+            (!first || r->all[i].due_ms < first->due_ms))
+            first = &r->all[i];
     return first;
 }
 
@@ -156,7 +96,7 @@ visit_schedule_next(struct visit_schedule *r, int64_t now_ms, size_t *set,
     r->n_streams += !*is_visit;
     r->n_opened += !round->was_opened;
     round->was_opened = true;
-    *set = round->number;
+    *set = (size_t)(round - r->all);
     return true;
 }
 
@@ -173,18 +113,12 @@ close_set(struct visit_schedule *r, struct round *round, enum round_state state)
 void
 visit_schedule_share(struct visit_schedule *r, size_t set, bool is_sharing)
 {
-    struct round *round = r->all[set];
+    struct round *round = &r->all[set];
 
     if (round->state != (is_sharing ? STREAMING : SHARING))
         return;
-    round->state = is_sharing ? SHARING : STREAMING;
-    if (is_sharing) {
-        r->n_streams--;
-        r->n_shared++;
-    } else {
-        r->n_shared--;
-        r->n_streams++;
-    }
+    close_set(r, round, is_sharing ? SHARING : STREAMING);
+    ++*(is_sharing ? &r->n_shared : &r->n_streams);
 }
 
 bool
@@ -193,17 +127,17 @@ visit_schedule_surplus(struct visit_schedule *r, size_t *set)
     if (r->n_streams <= VISIT_SCHEDULE_STREAMS)
         return false;
     *set = r->n - 1;
-    while (r->all[*set]->state != STREAMING)
+    while (r->all[*set].state != STREAMING)
         --*set;
-    close_set(r, r->all[*set], WAITING);
-    r->all[*set]->due_ms = INT64_MIN;
+    close_set(r, &r->all[*set], WAITING);
+    r->all[*set].due_ms = INT64_MIN;
     return true;
 }
 
 void
 visit_schedule_rest(struct visit_schedule *r, size_t set, int64_t now_ms)
 {
-    struct round *round = r->all[set];
+    struct round *round = &r->all[set];
 
     close_set(r, round, r->is_once ? OVER : WAITING);
     round->due_ms = now_ms + r->pause_ms;
@@ -212,7 +146,7 @@ visit_schedule_rest(struct visit_schedule *r, size_t set, int64_t now_ms)
 void
 visit_schedule_end(struct visit_schedule *r, size_t set)
 {
-    close_set(r, r->all[set], OVER);
+    close_set(r, &r->all[set], OVER);
 }
 
 int64_t

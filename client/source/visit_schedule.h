@@ -42,17 +42,10 @@ struct visit_schedule *visit_schedule_new(bool is_once, unsigned pause_ms);
 void visit_schedule_free(struct visit_schedule *rounds); /* NULL is allowed */
 
 /* Adds a waiting set; its number is the next one, from 0. False: no memory. */
-bool visit_schedule_add(struct visit_schedule *rounds, const char *url);
+bool visit_schedule_add(struct visit_schedule *rounds);
 
 /* The number of sets. */
 size_t visit_schedule_count(const struct visit_schedule *rounds);
-
-/* Finds a set by its URL. False: there is none. */
-bool visit_schedule_find(const struct visit_schedule *rounds, const char *url,
-                         size_t *set);
-
-/* The set's URL, lent until visit_schedule_free. */
-const char *visit_schedule_url(const struct visit_schedule *rounds, size_t set);
 
 /* Takes the next set to be opened at `now_ms`. `*is_visit`: until it has caught
  * up. False: none now. */

@@ -45,14 +45,6 @@ struct files {
 
 /* Reading a file, gzip or not */
 
-struct document_stream {
-    struct verify *v;
-    const char *path;
-    struct problem why;    /* the fault in its bytes */
-    uint64_t at;           /* seq before the fault */
-    struct digest content; /* of all its bytes, in pieces */
-};
-
 /* Reports that this machine cannot read the file: STATUS_IO. */
 static enum status
 cannot_read(struct verify *v, const char *path)
@@ -83,23 +75,24 @@ next_piece(gzFile gz, char *piece, struct slice *bytes, struct problem *why)
                    code == Z_BUF_ERROR ? "it ends too soon" : text);
 }
 
-/* Feeds the file to the list, to its end or until its root is known. */
+/* Feeds the file to the list, to its end or until its root is known. `content`:
+ * the digest of the bytes that were read; NULL: not wanted. */
 static enum status
-feed_file(struct document_stream *r, struct list_proof *proof,
-          bool is_head_enough)
+feed_file(const char *path, struct list_proof *proof, bool is_head_enough,
+          struct digest *content, struct problem *why)
 {
-    gzFile gz = gzopen(r->path, "rbe");
+    gzFile gz = gzopen(path, "rbe");
     char *piece = malloc(PIECE);
     enum status rc = !gz ? STATUS_IO : piece ? STATUS_OK : STATUS_MEMORY;
     struct slice bytes = {"", 1};
 
-    memset(&r->content, 0, sizeof(r->content));
     while (!rc && bytes.size > 0) {
-        rc = next_piece(gz, piece, &bytes, &r->why);
+        rc = next_piece(gz, piece, &bytes, why);
         if (rc || bytes.size == 0)
             break;
-        digest_add(&r->content, bytes);
-        rc = list_proof_feed(proof, bytes, &r->why);
+        if (content)
+            digest_add(content, bytes);
+        rc = list_proof_feed(proof, bytes, why);
         if (is_head_enough && list_proof_head(proof))
             break;
     }
@@ -145,7 +138,7 @@ static enum status
 look_at(struct verify *v, struct files *files, const char *path)
 {
     static const struct list_chain nothing = {.epoch = ""};
-    struct document_stream r = {.v = v, .path = path};
+    struct problem why = {.text = ""};
     struct file file = {.number = number_of(path)};
     struct list_proof *proof = list_proof_new(&nothing, path, NULL, NULL);
     const struct list_head *head;
@@ -153,7 +146,7 @@ look_at(struct verify *v, struct files *files, const char *path)
     bool is_wanted;
 
     if (proof)
-        rc = feed_file(&r, proof, true);
+        rc = feed_file(path, proof, true, NULL, &why);
     if (rc == STATUS_IO || rc == STATUS_MEMORY) {
         list_proof_free(proof);
         return rc == STATUS_IO ? cannot_read(v, path)
@@ -166,7 +159,7 @@ look_at(struct verify *v, struct files *files, const char *path)
         file.last = head->covers.last;
         file.is_closed = head->covers.until_us != DATETIME_NONE;
     } else if (file.number > 0 && !list_proof_is_another(proof)) {
-        file.damage = strdup(r.why.text[0] ? r.why.text : "it ends too soon");
+        file.damage = strdup(why.text[0] ? why.text : "it ends too soon");
     }
     is_wanted = head || (file.number > 0 && !list_proof_is_another(proof));
     list_proof_free(proof);
@@ -326,27 +319,28 @@ check_sets(struct verify *v, const struct files *files)
 
 /* Checks a file after `chain`, and moves that on. */
 static enum status
-check_file(struct document_stream *r, struct list_chain *chain,
-           const struct list_chain *told, const char *told_where)
+check_file(struct verify *v, const char *path, struct list_chain *chain,
+           const struct list_chain *told, const char *told_where,
+           struct digest *content)
 {
-    struct verify *v = r->v;
-    struct list_proof *proof = list_proof_new(chain, r->path, NULL, NULL);
+    struct list_proof *proof = list_proof_new(chain, path, NULL, NULL);
+    struct problem why = {.text = ""};
     enum status rc = STATUS_MEMORY;
+    uint64_t at;
 
-    r->why.text[0] = '\0';
-    if (proof && told_where && told->last > chain->last)
+    if (proof && told && told->last > chain->last)
         list_proof_expect(proof, told->last, &told->digest, told_where);
     if (proof)
-        rc = feed_file(r, proof, false);
+        rc = feed_file(path, proof, false, content, &why);
     if (!rc)
-        rc = list_proof_end(proof, chain, &r->why);
-    r->at = proof ? list_proof_reached(proof) : 0;
+        rc = list_proof_end(proof, chain, &why);
+    at = proof ? list_proof_reached(proof) : 0;
     list_proof_free(proof);
     if (rc == STATUS_IO)
-        return cannot_read(v, r->path);
+        return cannot_read(v, path);
     if (rc == STATUS_MEMORY)
         return problem_memory(&v->client->problem);
-    return rc ? verify_breaks(v, r->path, r->at, &r->why) : STATUS_OK;
+    return rc ? verify_breaks(v, path, at, &why) : STATUS_OK;
 }
 
 /* Checks that another copy of the list, perhaps an earlier one, agrees. */
@@ -354,21 +348,19 @@ static enum status
 check_copy(struct verify *v, const struct file *copy, const struct file *list)
 {
     struct list_chain told = v->chain, chain = v->chain;
-    struct document_stream first = {.v = v, .path = copy->path};
-    struct document_stream second = {.v = v, .path = list->path};
-    enum status rc = check_file(&first, &told, NULL, NULL);
+    struct digest first = {{0}}, second = {{0}};
+    struct problem why = {.text = ""};
+    enum status rc = check_file(v, copy->path, &told, NULL, NULL, &first);
 
     if (!rc)
-        rc = check_file(&second, &chain, &told, copy->path);
+        rc = check_file(v, list->path, &chain, &told, copy->path, &second);
     if (rc || !copy->is_closed)
         return rc;
-    if (copy->last == list->last &&
-        !memcmp(&first.content, &second.content, sizeof(first.content)))
+    if (copy->last == list->last && digest_is_equal(&first, &second))
         return STATUS_OK;
-    problem_set(&second.why,
-                "a closed list is there twice, with other bytes: %.400s",
+    problem_set(&why, "a closed list is there twice, with other bytes: %.400s",
                 copy->path);
-    return verify_breaks(v, list->path, v->chain.last, &second.why);
+    return verify_breaks(v, list->path, v->chain.last, &why);
 }
 
 /* Counts the copies of one list, from `i` on. */
@@ -388,13 +380,12 @@ static enum status
 check_copies(struct verify *v, const struct file *copies, size_t n)
 {
     const struct file *list = &copies[n - 1];
-    struct document_stream r = {.v = v, .path = list->path};
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; i + 1 < n && !rc; i++)
         rc = check_copy(v, &copies[i], list);
     if (!rc)
-        rc = check_file(&r, &v->chain, NULL, NULL);
+        rc = check_file(v, list->path, &v->chain, NULL, NULL, NULL);
     if (!rc)
         verify_holds(v, list->path);
     return rc;

@@ -3,21 +3,11 @@
  */
 #include "client/watch/file_uri.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 #include <string.h>
 
-static bool
-is_alphanumeric(unsigned char c)
-{
-    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
-}
-
-/* RFC 3986, section 2.3; independent of the locale. */
-static bool
-is_unreserved(unsigned char c)
-{
-    return is_alphanumeric(c) || c == '-' || c == '.' || c == '_' || c == '~';
-}
+#include "proto/uri.h"
 
 const char *
 file_uri_fault(const char *base)
@@ -30,7 +20,7 @@ file_uri_fault(const char *base)
         host = base + 8;
     else
         return "is no absolute URI with http or https";
-    if (*host != '[' && !is_alphanumeric((unsigned char)*host))
+    if (*host != '[' && !isalnum((unsigned char)*host))
         return "has no host";
     for (const char *p = base; *p; p++)
         if ((unsigned char)*p <= ' ' || (unsigned char)*p >= 0x7f ||
@@ -48,27 +38,19 @@ file_uri_fault(const char *base)
 bool
 file_uri_write(char to[FILE_URI_MAX + 1], const char *base, const char *path)
 {
-    static const char digits[] = "0123456789ABCDEF";
-    size_t n = strlen(base);
+    struct buf uri;
+    char encoded[3];
 
-    if (n > FILE_URI_MAX)
-        return false;
-    memcpy(to, base, n);
-    for (const unsigned char *p = (const unsigned char *)path; *p; p++) {
-        bool stays = is_unreserved(*p) || *p == '/';
-
-        if (n + (stays ? 1 : 3) > FILE_URI_MAX)
-            return false;
-        if (stays) {
-            to[n++] = (char)*p;
-        } else {
-            to[n++] = '%';
-            to[n++] = digits[*p >> 4];
-            to[n++] = digits[*p & 15];
-        }
-    }
-    to[n] = '\0';
-    return n >= FILE_URI_MIN;
+    buf_init_fixed(&uri, to, FILE_URI_MAX);
+    buf_add_text(&uri, base);
+    for (; *path; path++)
+        if (*path == '/')
+            BUF_ADD(&uri, "/");
+        else
+            buf_add(&uri, encoded,
+                    uri_encode((struct slice){path, 1}, encoded));
+    to[uri.size] = '\0';
+    return !uri.failed && uri.size >= FILE_URI_MIN;
 }
 
 bool

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <search.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "base/array.h"
+#include "base/map.h"
 #include "client/watch/file_uri.h"
 
 /* IN_CREATE: folders, and files that appear without being written (links);
@@ -27,6 +26,7 @@
 #define FD_PATH "/proc/self/fd/%d"
 
 struct folder {
+    struct map_node of_wd, of_path;
     int wd;
     unsigned round;
     char path[];
@@ -35,35 +35,15 @@ struct folder {
 struct inotify {
     int fd;
     int root; /* watch of the directory itself */
-    unsigned n;
     unsigned round;
-    void *by_wd; /* tsearch: of all */
-    void *by_path;
+    struct map by_wd; /* of all; the number is its own hash */
+    struct map by_path;
     inotify_fn *on_news;
     void *user;
-    struct folder **found; /* watches that a walk has picked */
-    size_t n_found;
-    size_t room;
-    const char *prefix; /* for pick_below */
+
     /* Room for the largest event, and a good many. */
     char buffer[65536] __attribute__((aligned(8)));
 };
-
-static int
-by_wd(const void *a, const void *b)
-{
-    const struct folder *x = a;
-    const struct folder *y = b;
-
-    return (x->wd > y->wd) - (x->wd < y->wd);
-}
-
-static int
-by_path(const void *a, const void *b)
-{
-    return strcmp(((const struct folder *)a)->path,
-                  ((const struct folder *)b)->path);
-}
 
 /* "8192", or "?". */
 static void
@@ -110,24 +90,6 @@ inotify_open(inotify_fn *on_news, void *user, struct problem *why)
     return NULL;
 }
 
-static void
-keep_node(void *node)
-{
-    (void)node;
-}
-
-void
-inotify_close(struct inotify *watches)
-{
-    if (!watches)
-        return;
-    tdestroy(watches->by_path, keep_node);
-    tdestroy(watches->by_wd, free);
-    free(watches->found);
-    close(watches->fd);
-    free(watches);
-}
-
 int
 inotify_fd(const struct inotify *watches)
 {
@@ -137,7 +99,7 @@ inotify_fd(const struct inotify *watches)
 unsigned
 inotify_count(const struct inotify *watches)
 {
-    return watches->n;
+    return (unsigned)watches->by_wd.n;
 }
 
 /* Folders by watch and by path. Two folders never have the same path: the later
@@ -146,36 +108,31 @@ inotify_count(const struct inotify *watches)
 static struct folder *
 folder_of(const struct inotify *watches, int wd)
 {
-    struct folder wanted = {.wd = wd};
-    struct folder **found = tfind(&wanted, &watches->by_wd, by_wd);
+    struct map_node *node = map_find(&watches->by_wd, (uint64_t)wd);
 
-    return found ? *found : NULL;
+    return node ? map_entry(node, struct folder, of_wd) : NULL;
 }
 
 static struct folder *
-folder_at(const struct inotify *watches, const char *path)
+folder_at(struct inotify *watches, const char *path)
 {
-    size_t size = strlen(path);
-    struct folder *wanted = malloc(sizeof(*wanted) + size + 1);
-    struct folder **found;
+    struct map *map = &watches->by_path;
+    struct map_node *node = map_find(map, map_hash(map, slice_of(path)));
 
-    if (!wanted)
-        return NULL;
-    memcpy(wanted->path, path, size + 1);
-    found = tfind(wanted, &watches->by_path, by_path);
-    free(wanted);
-    return found ? *found : NULL;
+    for (; node; node = map_same(node)) {
+        struct folder *folder = map_entry(node, struct folder, of_path);
+
+        if (!strcmp(folder->path, path))
+            return folder;
+    }
+    return NULL;
 }
 
 static void
 forget_folder(struct inotify *watches, struct folder *folder)
 {
-    struct folder **at = tfind(folder, &watches->by_path, by_path);
-
-    if (at && *at == folder)
-        tdelete(folder, &watches->by_path, by_path);
-    tdelete(folder, &watches->by_wd, by_wd);
-    watches->n--;
+    map_remove(&watches->by_path, &folder->of_path);
+    map_remove(&watches->by_wd, &folder->of_wd);
     free(folder);
 }
 
@@ -186,32 +143,38 @@ end_watch(struct inotify *watches, struct folder *folder)
     forget_folder(watches, folder);
 }
 
+void
+inotify_close(struct inotify *watches)
+{
+    struct map_node *node, *after;
+
+    if (!watches)
+        return;
+    map_foreach (node, after, &watches->by_wd)
+        forget_folder(watches, map_entry(node, struct folder, of_wd));
+    map_fini(&watches->by_wd);
+    map_fini(&watches->by_path);
+    close(watches->fd);
+    free(watches);
+}
+
 static bool
 insert_folder(struct inotify *watches, int wd, const char *path)
 {
     size_t size = strlen(path);
     struct folder *folder = malloc(sizeof(*folder) + size + 1);
-    struct folder *other;
-    struct folder **at;
+    struct folder *other = folder_at(watches, path);
 
     if (!folder)
         return false;
+    if (other)
+        end_watch(watches, other);
     folder->wd = wd;
     folder->round = watches->round;
     memcpy(folder->path, path, size + 1);
-    if (!tsearch(folder, &watches->by_wd, by_wd)) {
-        free(folder);
-        return false;
-    }
-    watches->n++;
-    at = tsearch(folder, &watches->by_path, by_path);
-    if (!at)
-        return false;
-    other = *at;
-    if (other != folder) {
-        *at = folder; /* an equal path: the tree's order stays */
-        end_watch(watches, other);
-    }
+    map_add(&watches->by_wd, &folder->of_wd, (uint64_t)wd);
+    map_add(&watches->by_path, &folder->of_path,
+            map_hash(&watches->by_path, slice_of(path)));
     return true;
 }
 
@@ -232,7 +195,7 @@ inotify_add(struct inotify *watches, int fd, const char *path,
                 "%u folders are watched, and no more can be: "
                 "fs.inotify.max_user_watches (%s) is reached; raise it "
                 "with sysctl, or leave folders out with --exclude",
-                watches->n, limit);
+                inotify_count(watches), limit);
         return false;
     }
     if (wd < 0) {
@@ -256,57 +219,25 @@ inotify_add(struct inotify *watches, int fd, const char *path,
 }
 
 bool
-inotify_has(const struct inotify *watches, const char *path)
+inotify_has(struct inotify *watches, const char *path)
 {
     return folder_at(watches, path) != NULL;
 }
 
-/* Walks over all watches */
-
+/* Ends the watches of a folder and of those below it. */
 static void
-pick_folder(struct inotify *watches, struct folder *folder)
+end_below(struct inotify *watches, const char *path)
 {
-    struct folder **found =
-        ONE_MORE(watches->found, &watches->room, watches->n_found);
+    struct map_node *node, *after;
+    size_t size = strlen(path);
 
-    if (!found)
-        return; /* a watch too many only costs looks */
-    watches->found = found;
-    found[watches->n_found++] = folder;
-}
+    map_foreach (node, after, &watches->by_wd) {
+        struct folder *folder = map_entry(node, struct folder, of_wd);
 
-static void
-pick_below(const void *node, VISIT which, void *user)
-{
-    struct inotify *watches = user;
-    struct folder *folder = *(struct folder *const *)node;
-    size_t size = strlen(watches->prefix);
-
-    if ((which == postorder || which == leaf) &&
-        !strncmp(folder->path, watches->prefix, size) &&
-        (folder->path[size] == '/' || !folder->path[size]))
-        pick_folder(watches, folder);
-}
-
-static void
-pick_old(const void *node, VISIT which, void *user)
-{
-    struct inotify *watches = user;
-    struct folder *folder = *(struct folder *const *)node;
-
-    if ((which == postorder || which == leaf) &&
-        folder->round != watches->round)
-        pick_folder(watches, folder);
-}
-
-static void
-end_picked(struct inotify *watches,
-           void (*pick_fn)(const void *node, VISIT which, void *user))
-{
-    watches->n_found = 0;
-    twalk_r(watches->by_wd, pick_fn, watches);
-    for (size_t i = 0; i < watches->n_found; i++)
-        end_watch(watches, watches->found[i]);
+        if (!strncmp(folder->path, path, size) &&
+            (folder->path[size] == '/' || !folder->path[size]))
+            end_watch(watches, folder);
+    }
 }
 
 void
@@ -318,7 +249,14 @@ inotify_begin_round(struct inotify *watches)
 void
 inotify_end_round(struct inotify *watches)
 {
-    end_picked(watches, pick_old);
+    struct map_node *node, *after;
+
+    map_foreach (node, after, &watches->by_wd) {
+        struct folder *folder = map_entry(node, struct folder, of_wd);
+
+        if (folder->round != watches->round)
+            end_watch(watches, folder);
+    }
 }
 
 /* Events */
@@ -334,10 +272,8 @@ report_event(struct inotify *watches, const struct folder *folder,
              folder->path[0] ? "/" : "", event->name);
     /* Ends the watches below a moved folder: earlier events were from before
      * the move; its new place gets new watches. */
-    if (is_folder && (event->mask & IN_MOVED_FROM)) {
-        watches->prefix = path;
-        end_picked(watches, pick_below);
-    }
+    if (is_folder && (event->mask & IN_MOVED_FROM))
+        end_below(watches, path);
     /* A watched folder has its own events; its times do not matter. */
     if (is_folder && (event->mask & IN_ATTRIB) && inotify_has(watches, path))
         return;

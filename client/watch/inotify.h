@@ -41,7 +41,7 @@ bool inotify_add(struct inotify *watches, int fd, const char *path,
                  struct problem *why);
 
 /* True if a folder is watched under this path. */
-bool inotify_has(const struct inotify *watches, const char *path);
+bool inotify_has(struct inotify *watches, const char *path);
 
 /* Call it before adding all folders again; inotify_end_round ends the watches
  * of those that were not added. */

@@ -3,78 +3,45 @@
  */
 #include "client/watch/path_queue.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that malloc and tsearch add to a path. */
+/* Bytes that malloc and the map add to a path. */
 #define OVERHEAD 96
 
 struct path_queue_path {
-    struct path_queue_path *next;
+    struct map_node node;
+    struct list link;
     char path[];
 };
-
-static int
-by_path(const void *a, const void *b)
-{
-    return strcmp(((const struct path_queue_path *)a)->path,
-                  ((const struct path_queue_path *)b)->path);
-}
 
 void
 path_queue_init(struct path_queue *dirty)
 {
-    *dirty = (struct path_queue){.by_path = NULL};
-    dirty->end = &dirty->first;
-}
-
-/* Unlinks the first one. */
-static struct path_queue_path *
-pop_path(struct path_queue *dirty)
-{
-    struct path_queue_path *p = dirty->first;
-
-    if (!p)
-        return NULL;
-    dirty->first = p->next;
-    if (!dirty->first)
-        dirty->end = &dirty->first;
-    dirty->bytes -= strlen(p->path) + OVERHEAD;
-    tdelete(p, &dirty->by_path, by_path);
-    return p;
-}
-
-void
-path_queue_clear(struct path_queue *dirty)
-{
-    struct path_queue_path *p;
-
-    while ((p = pop_path(dirty)))
-        free(p);
+    *dirty = (struct path_queue){.bytes = 0};
+    list_init(&dirty->paths);
 }
 
 bool
 path_queue_add(struct path_queue *dirty, const char *path)
 {
+    struct map *map = &dirty->by_path;
+    uint64_t hash = map_hash(map, slice_of(path));
+    struct map_node *node = map_find(map, hash);
     size_t size = strlen(path);
     struct path_queue_path *p;
-    struct path_queue_path **found;
 
     if (size > FILE_URI_PATH_MAX || dirty->bytes + size > PATH_QUEUE_BYTES_MAX)
         return false;
+    for (; node; node = map_same(node))
+        if (!strcmp(map_entry(node, struct path_queue_path, node)->path, path))
+            return true;
     p = malloc(sizeof(*p) + size + 1);
     if (!p)
         return false;
-    p->next = NULL;
     memcpy(p->path, path, size + 1);
-    found = tsearch(p, &dirty->by_path, by_path);
-    if (!found || *found != p) {
-        free(p);
-        return found != NULL;
-    }
-    *dirty->end = p;
-    dirty->end = &p->next;
+    map_add(map, &p->node, hash);
+    list_append(&dirty->paths, &p->link);
     dirty->bytes += size + OVERHEAD;
     return true;
 }
@@ -82,11 +49,26 @@ path_queue_add(struct path_queue *dirty, const char *path)
 bool
 path_queue_take(struct path_queue *dirty, char path[FILE_URI_PATH_MAX + 1])
 {
-    struct path_queue_path *p = pop_path(dirty);
+    struct list *first = list_first(&dirty->paths);
+    struct path_queue_path *p;
 
-    if (!p)
+    if (!first)
         return false;
+    p = list_entry(first, struct path_queue_path, link);
     strcpy(path, p->path);
+    list_remove(first);
+    map_remove(&dirty->by_path, &p->node);
+    dirty->bytes -= strlen(path) + OVERHEAD;
     free(p);
     return true;
+}
+
+void
+path_queue_clear(struct path_queue *dirty)
+{
+    char path[FILE_URI_PATH_MAX + 1];
+
+    while (path_queue_take(dirty, path))
+        continue;
+    map_fini(&dirty->by_path);
 }

@@ -11,17 +11,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/list.h"
+#include "base/map.h"
 #include "client/watch/file_uri.h"
 
 /* Bytes of paths, overhead included: some 100,000 paths. */
 #define PATH_QUEUE_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
-struct path_queue_path;
-
 struct path_queue {
-    void *by_path; /* tsearch */
-    struct path_queue_path *first;
-    struct path_queue_path **end; /* link for the next one */
+    struct map by_path;
+    struct list paths;
     size_t bytes;
 };
 

@@ -68,10 +68,7 @@ post_queue_add(struct post_queue *queue, const char *change, const char *path,
     put_entry(queue->to, change, loc, mark, type);
     queue->n_entries++;
     queue->n_deleted += !mark;
-    if (watch_db_add(queue->database, path, mark))
-        return true;
-    problem(queue->why, STATUS_IO, "%s", watch_db_trouble(queue->database));
-    return false;
+    return watch_db_add(queue->database, path, mark);
 }
 
 bool
@@ -115,28 +112,15 @@ post_queue_seal(struct post_queue *queue)
     bool is_good;
 
     fputs("]\n", queue->to);
-    is_good = !ferror(queue->to);
-    is_good = !fclose(queue->to) && is_good;
-    queue->to = NULL;
-    if (!is_good)
-        problem_memory(queue->why);
-    else if (!watch_db_seal(queue->database, queue->body, queue->size,
-                            queue->n_entries)) {
-        is_good = false;
-        problem(queue->why, STATUS_IO, "%s", watch_db_trouble(queue->database));
-    }
+    is_good = fflush(queue->to) || ferror(queue->to)
+                  ? !problem_memory(queue->why)
+                  : watch_db_seal(queue->database, queue->body, queue->size,
+                                  queue->n_entries);
     forget_post(queue);
     return is_good;
 }
 
 /* Posting */
-
-static enum post_queue_result
-fail_post(struct post_queue *queue)
-{
-    problem(queue->why, STATUS_IO, "%s", watch_db_trouble(queue->database));
-    return POST_QUEUE_FAILED;
-}
 
 /* The broker has the post on its disk; the database records that. */
 static enum post_queue_result
@@ -149,7 +133,7 @@ note_posted(struct post_queue *queue, const struct watch_db_post *post,
     snprintf(epoch, sizeof(epoch), "%.*s", (int)strcspn(receipt->position, "-"),
              receipt->position);
     if (!watch_db_posted(queue->database, epoch, &is_new_log))
-        return fail_post(queue);
+        return POST_QUEUE_FAILED;
     queue->on_posted(receipt, post->n_entries, queue->user);
     if (!is_new_log)
         return POST_QUEUE_DONE;
@@ -173,9 +157,8 @@ note_refused(struct post_queue *queue, const struct watch_db_post *post,
              enum td_status rc, unsigned status)
 {
     problem(queue->why, STATUS_IO, "%s", td_problem(queue->client));
-    if (rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content(status)))
-        return POST_QUEUE_FAILED;
-    if (!watch_db_drop(queue->database))
+    if ((rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content(status))) ||
+        !watch_db_drop(queue->database))
         return POST_QUEUE_FAILED;
     if (rc == TD_INVALID)
         return POST_QUEUE_USAGE;
@@ -250,7 +233,7 @@ post_queue_deliver(struct post_queue *queue)
     bool is_there;
 
     if (!watch_db_unfinished(queue->database, &post, &is_there))
-        return fail_post(queue);
+        return POST_QUEUE_FAILED;
     if (!is_there)
         return POST_QUEUE_DONE;
     result = send_post(queue, &post);

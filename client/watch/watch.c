@@ -225,7 +225,6 @@ directory_tree_look(struct directory_tree *tree, const char *path,
 
 struct watch {
     struct watch_options options;
-    struct td_client *client;
     int stop_fd; /* an eventfd, readable when the watch has to stop */
     atomic_bool is_stopped;
 
@@ -276,12 +275,6 @@ fail_watch(struct watch *w, const char *format, ...)
 }
 
 static bool
-fail_database(struct watch *w)
-{
-    return fail_watch(w, "%s", watch_db_trouble(w->database));
-}
-
-static bool
 end_gone(struct watch *w)
 {
     w->is_gone = true;
@@ -289,6 +282,13 @@ end_gone(struct watch *w)
 }
 
 /* Events */
+
+static bool
+is_excluded(const struct watch *w, const char *path)
+{
+    return file_uri_is_excluded(w->options.excludes, w->options.n_excludes,
+                                path);
+}
 
 static void
 on_news(enum inotify_news news, const char *path, void *user)
@@ -299,9 +299,8 @@ on_news(enum inotify_news news, const char *path, void *user)
         w->is_gone = true;
     else if (news == INOTIFY_LOST)
         w->needs_scan = true;
-    else if (!file_uri_is_excluded(w->options.excludes, w->options.n_excludes,
-                                   path) &&
-             !w->needs_scan && !path_queue_add(&w->dirty, path))
+    else if (!is_excluded(w, path) && !w->needs_scan &&
+             !path_queue_add(&w->dirty, path))
         w->needs_scan = true;
 }
 
@@ -350,20 +349,11 @@ should_stop(void *user)
 static bool
 deliver_posts(struct watch *w)
 {
-    switch (post_queue_deliver(&w->posts)) {
-    case POST_QUEUE_DONE:
-        return true;
-    case POST_QUEUE_AGAIN:
-        w->needs_scan = true;
-        return true;
-    case POST_QUEUE_USAGE:
-        w->is_usage = true;
-        return false;
-    case POST_QUEUE_STOPPED:
-    case POST_QUEUE_FAILED:
-        break;
-    }
-    return false;
+    enum post_queue_result result = post_queue_deliver(&w->posts);
+
+    w->needs_scan |= result == POST_QUEUE_AGAIN;
+    w->is_usage = result == POST_QUEUE_USAGE;
+    return result == POST_QUEUE_DONE || result == POST_QUEUE_AGAIN;
 }
 
 /* Posts the gathered changes. For deletions the directory must still be there:
@@ -372,7 +362,7 @@ static bool
 flush_changes(struct watch *w)
 {
     if (post_queue_is_empty(&w->posts))
-        return watch_db_save(w->database) || fail_database(w);
+        return watch_db_save(w->database);
     if (w->posts.n_deleted) {
         if (!read_events(w))
             return false;
@@ -394,13 +384,6 @@ go_on(struct watch *w)
 
 /* A file */
 
-static bool
-report_change(struct watch *w, const char *change, const char *path,
-              const char *loc, const struct file_stamp *mark, const char *type)
-{
-    return post_queue_add(&w->posts, change, path, loc, mark, type) && go_on(w);
-}
-
 /* Reports a deletion, unless the file was never posted. */
 static bool
 report_deleted(struct watch *w, const char *path)
@@ -410,9 +393,10 @@ report_deleted(struct watch *w, const char *path)
     bool is_known;
 
     if (!watch_db_file(w->database, path, &is_known, &mark))
-        return fail_database(w);
+        return false;
     return !is_known || !file_uri_write(loc, w->options.base_uri, path) ||
-           report_change(w, "deleted", path, loc, NULL, NULL);
+           (post_queue_add(&w->posts, "deleted", path, loc, NULL, NULL) &&
+            go_on(w));
 }
 
 static bool
@@ -425,8 +409,7 @@ report_content(struct watch *w, const char *path, const char *name,
     /* Only touched: the content is the same. */
     if (is_known && known->size == mark->size &&
         !memcmp(known->sha256, mark->sha256, sizeof(mark->sha256)))
-        return watch_db_note(w->database, path, mark) ? go_on(w)
-                                                      : fail_database(w);
+        return watch_db_note(w->database, path, mark) && go_on(w);
 
     if (!file_uri_write(loc, w->options.base_uri, path)) {
         warn_user(w,
@@ -435,9 +418,11 @@ report_content(struct watch *w, const char *path, const char *name,
                   path, FILE_URI_MIN, FILE_URI_MAX);
         return true;
     }
-    return report_change(
-        w, is_known ? "updated" : "created", path, loc, mark,
-        mediatypes_of(w->types, name, w->hash.head, w->hash.head_size));
+    return post_queue_add(&w->posts, is_known ? "updated" : "created", path,
+                          loc, mark,
+                          mediatypes_of(w->types, name, w->hash.head,
+                                        w->hash.head_size)) &&
+           go_on(w);
 }
 
 static bool
@@ -449,7 +434,7 @@ look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
 
     w->n_files++;
     if (!watch_db_file(w->database, path, &is_known, &known))
-        return fail_database(w);
+        return false;
     if (is_known && file_stamp_is_of(&known, st))
         return go_on(w);
 
@@ -475,17 +460,11 @@ look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
 
 /* Folders */
 
-static bool
-is_excluded(const struct watch *w, const char *path)
-{
-    return file_uri_is_excluded(w->options.excludes, w->options.n_excludes,
-                                path);
-}
-
 /* Sets `*is_absent` if surely no published file has that path. */
 static bool
 is_absent(struct watch *w, const char *path, bool *is_absent)
 {
+    enum directory_tree_result result;
     struct stat st;
     int dir_fd;
     const char *name;
@@ -493,19 +472,10 @@ is_absent(struct watch *w, const char *path, bool *is_absent)
     *is_absent = is_excluded(w, path);
     if (*is_absent)
         return true;
-    switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
-    case DIRECTORY_TREE_FOUND:
-        *is_absent = !S_ISREG(st.st_mode);
-        return true;
-    case DIRECTORY_TREE_ABSENT:
-        *is_absent = true;
-        return true;
-    case DIRECTORY_TREE_FAILED:
-        return true;
-    case DIRECTORY_TREE_GONE:
-        break;
-    }
-    return end_gone(w);
+    result = directory_tree_look(&w->tree, path, &st, &dir_fd, &name);
+    *is_absent = result == DIRECTORY_TREE_ABSENT ||
+                 (result == DIRECTORY_TREE_FOUND && !S_ISREG(st.st_mode));
+    return result != DIRECTORY_TREE_GONE || end_gone(w);
 }
 
 /* Reports the deletion of each posted file whose path begins with `prefix` and
@@ -519,7 +489,7 @@ sweep_deleted(struct watch *w, const char *prefix)
 
     for (;;) {
         if (!watch_db_next(w->database, prefix, path, &is_there))
-            return fail_database(w);
+            return false;
         if (!is_there)
             return true;
         if (!is_absent(w, path, &is_gone))
@@ -564,6 +534,7 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
              const char *entry, bool with_files)
 {
     char path[FILE_URI_PATH_MAX + NAME_MAX + 2];
+    enum directory_tree_result result;
     struct stat st;
     int dir_fd;
     const char *name;
@@ -576,22 +547,17 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
     }
     if (is_excluded(w, path))
         return true;
-    switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
-    case DIRECTORY_TREE_FOUND:
-        if (S_ISDIR(st.st_mode))
-            return push_folder(w, folders, path);
-        return !with_files || !S_ISREG(st.st_mode) ||
-               look_at_file(w, path, dir_fd, name, &st);
-    case DIRECTORY_TREE_FAILED:
-        if (with_files)
-            warn_user(w, "cannot look at \"%s\": %s", path, strerror(errno));
+    result = directory_tree_look(&w->tree, path, &st, &dir_fd, &name);
+    if (result == DIRECTORY_TREE_GONE)
+        return end_gone(w);
+    if (result == DIRECTORY_TREE_FAILED && with_files)
+        warn_user(w, "cannot look at \"%s\": %s", path, strerror(errno));
+    if (result != DIRECTORY_TREE_FOUND)
         return true;
-    case DIRECTORY_TREE_ABSENT:
-        return true;
-    case DIRECTORY_TREE_GONE:
-        break;
-    }
-    return end_gone(w);
+    if (S_ISDIR(st.st_mode))
+        return push_folder(w, folders, path);
+    return !with_files || !S_ISREG(st.st_mode) ||
+           look_at_file(w, path, dir_fd, name, &st);
 }
 
 /* Opens a folder, and watches it before its names are read: later files cause
@@ -599,20 +565,16 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
 static bool
 enter_folder(struct watch *w, const char *path, bool with_files, int *fd)
 {
+    enum directory_tree_result result;
     struct stat st;
 
-    switch (directory_tree_folder(&w->tree, path, fd)) {
-    case DIRECTORY_TREE_FOUND:
-        break;
-    case DIRECTORY_TREE_ABSENT:
-        return true;
-    case DIRECTORY_TREE_FAILED:
-        if (with_files)
-            warn_user(w, "cannot read \"%s\": %s", path, strerror(errno));
-        return true;
-    case DIRECTORY_TREE_GONE:
+    result = directory_tree_folder(&w->tree, path, fd);
+    if (result == DIRECTORY_TREE_GONE)
         return end_gone(w);
-    }
+    if (result == DIRECTORY_TREE_FAILED && with_files)
+        warn_user(w, "cannot read \"%s\": %s", path, strerror(errno));
+    if (result != DIRECTORY_TREE_FOUND)
+        return true;
     if (!fstat(*fd, &st) && st.st_dev == w->state.st_dev &&
         st.st_ino == w->state.st_ino) {
         file_close(fd); /* the state is never published */
@@ -696,29 +658,25 @@ scan_folders(struct watch *w, const char *path, bool with_files)
 static bool
 look_at_path(struct watch *w, const char *path)
 {
+    enum directory_tree_result result;
     struct stat st;
     int dir_fd;
     const char *name;
 
     directory_tree_rest(&w->tree);
-    switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
-    case DIRECTORY_TREE_FOUND:
-        if (S_ISDIR(st.st_mode))
-            return report_deleted(w, path) && scan_folders(w, path, true) &&
-                   sweep_below(w, path);
-        if (S_ISREG(st.st_mode))
-            return look_at_file(w, path, dir_fd, name, &st) &&
-                   sweep_below(w, path);
-        return report_deleted(w, path) && sweep_below(w, path);
-    case DIRECTORY_TREE_ABSENT:
-        return report_deleted(w, path) && sweep_below(w, path);
-    case DIRECTORY_TREE_FAILED:
+    result = directory_tree_look(&w->tree, path, &st, &dir_fd, &name);
+    if (result == DIRECTORY_TREE_GONE)
+        return end_gone(w);
+    if (result == DIRECTORY_TREE_FAILED) {
         warn_user(w, "cannot look at \"%s\": %s", path, strerror(errno));
         return true;
-    case DIRECTORY_TREE_GONE:
-        break;
     }
-    return end_gone(w);
+    if (result == DIRECTORY_TREE_FOUND && S_ISREG(st.st_mode))
+        return look_at_file(w, path, dir_fd, name, &st) && sweep_below(w, path);
+    return report_deleted(w, path) &&
+           (result == DIRECTORY_TREE_ABSENT || !S_ISDIR(st.st_mode) ||
+            scan_folders(w, path, true)) &&
+           sweep_below(w, path);
 }
 
 /* A mount point without its file system is an empty directory. Only checked at
@@ -731,7 +689,7 @@ may_be_empty(struct watch *w)
     if (w->n_files || w->options.allow_empty)
         return true;
     if (!watch_db_count(w->database, &n_posted))
-        return fail_database(w);
+        return false;
     if (!n_posted)
         return true;
     if (!directory_tree_is_there(&w->tree))
@@ -854,40 +812,10 @@ open_state(struct watch *w)
 }
 
 static bool
-add_headers(struct watch *w)
-{
-    for (size_t i = 0; i < w->options.n_headers; i++)
-        if (td_header(w->client, w->options.set_url, w->options.headers[i])) {
-            w->is_usage = true;
-            return fail_watch(w, "%s", td_problem(w->client));
-        }
-    return true;
-}
-
-static bool
-add_token(struct watch *w)
-{
-    const struct watch_options *how = &w->options;
-    enum td_status rc = TD_OK;
-
-    if (how->token_file)
-        rc = td_client_set_token_file(w->client, how->set_url, how->token_file);
-    else if (how->token)
-        rc = td_client_set_token(w->client, how->set_url, how->token);
-    if (!rc && how->cert && !strncasecmp(how->set_url, "https:", 6))
-        rc = td_client_set_certificate(w->client, how->set_url, how->cert,
-                                       how->key);
-    w->is_usage = rc == TD_INVALID;
-    return !rc || fail_watch(w, "%s", td_problem(w->client));
-}
-
-static bool
 open_all(struct watch *w)
 {
     const char *fault = file_uri_fault(w->options.base_uri);
 
-    if (!add_headers(w) || !add_token(w))
-        return false;
     if (fault) {
         w->is_usage = true;
         return fail_watch(w, "the base URI %s", fault);
@@ -930,14 +858,13 @@ watch_new(const struct watch_options *options)
     w->options = *options;
     w->tree = (struct directory_tree){.root = -1, .parent = -1};
     w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    w->client = td_open();
-    if (w->stop_fd < 0 || !w->client) {
+    if (w->stop_fd < 0) {
         watch_free(w);
         return NULL;
     }
     path_queue_init(&w->dirty);
     w->posts = (struct post_queue){
-        .client = w->client,
+        .client = options->client,
         .set_url = options->set_url,
         .n_entries_max = POST_QUEUE_ENTRIES_MAX,
         .will_retry = !options->is_once,
@@ -957,7 +884,6 @@ watch_free(struct watch *watch)
     if (!watch)
         return;
     file_close(&watch->stop_fd);
-    td_close(watch->client);
     free(watch);
 }
 
@@ -994,6 +920,6 @@ watch_stop(struct watch *watch)
     atomic_store(&watch->is_stopped, true);
     n = write(watch->stop_fd, &one, sizeof(one));
     (void)n;
-    td_stop(watch->client);
+    td_stop(watch->options.client);
     errno = saved;
 }

@@ -30,12 +30,7 @@ struct watch_options {
     const char *state;           /* a folder; made if it is missing */
     const char *const *excludes; /* globs: file_uri_is_excluded */
     size_t n_excludes;
-    const char *const *headers; /* "Name: value", for the set's server */
-    size_t n_headers;
-    const char *token;      /* the same: a bearer token, or NULL */
-    const char *token_file; /* or a file that has one */
-    const char *cert, *key; /* PEM files, td_client_set_certificate; NULL: none
-                             */
+    struct td_client *client; /* of the set's server */
     bool is_once;     /* compare, post, end; fails if the broker is away */
     bool allow_empty; /* may start with a directory without files, and post the
                          deletion of all posted ones */
@@ -56,7 +51,7 @@ enum watch_end {
 
 struct watch;
 
-/* NULL: no memory, or no descriptors. All options are borrowed. */
+/* NULL: no memory, or no descriptors. All options are lent until watch_free. */
 struct watch *watch_new(const struct watch_options *options);
 void watch_free(struct watch *watch);
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/file.h"
 #include "base/random.h"
 
@@ -29,54 +29,15 @@ static const char *const steps[] = {
     "CREATE TABLE bound (set_url TEXT, base_uri TEXT, epoch TEXT);",
 };
 
-enum {
-    SQL_FILE,
-    SQL_PENDING,
-    SQL_NEXT,
-    SQL_NEXT_PENDING,
-    SQL_NOTE,
-    SQL_ADD,
-    SQL_POST,
-    SQL_POST_OF,
-    SQL_POST_GONE,
-    SQL_BIND,
-    SQL_BOUND,
-    SQL_UNBIND,
-    SQL_EPOCH,
-    SQL_FORGET,
-    SQL_APPLY,
-    SQL_APPLY_DELETED,
-    SQL_PENDING_GONE,
-    N_SQL
-};
+static const char apply[] = "INSERT OR REPLACE INTO files SELECT * FROM pending"
+                            " WHERE sha256 IS NOT NULL;"
+                            "DELETE FROM files WHERE path IN"
+                            " (SELECT path FROM pending WHERE sha256 IS NULL);"
+                            "DELETE FROM pending; DELETE FROM post;";
 
-static const char *const sql[N_SQL] = {
-    [SQL_FILE] = "SELECT size, mtime, ctime, ino, sha256 FROM files"
-                 " WHERE path = ?1",
-    [SQL_PENDING] = "SELECT size, mtime, ctime, ino, sha256 FROM pending"
-                    " WHERE path = ?1",
-    [SQL_NEXT] = "SELECT path FROM files WHERE path > ?1 ORDER BY path LIMIT 1",
-    [SQL_NEXT_PENDING] = "SELECT path FROM pending WHERE path > ?1"
-                         " ORDER BY path LIMIT 1",
-    [SQL_NOTE] = "UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, ino = ?5"
-                 " WHERE path = ?1",
-    [SQL_ADD] = "INSERT OR REPLACE INTO pending VALUES (?1,?2,?3,?4,?5,?6)",
-    [SQL_POST] = "INSERT INTO post VALUES (?1, ?2, ?3)",
-    [SQL_POST_OF] = "SELECT key, body, n_entries FROM post",
-    [SQL_POST_GONE] = "DELETE FROM post",
-    [SQL_BIND] = "INSERT INTO bound SELECT ?1, ?2, ''"
-                 " WHERE NOT EXISTS (SELECT 1 FROM bound)",
-    [SQL_BOUND] = "SELECT set_url, base_uri, epoch FROM bound",
-    [SQL_UNBIND] = "DELETE FROM bound"
-                   " WHERE NOT EXISTS (SELECT 1 FROM files)",
-    [SQL_EPOCH] = "UPDATE bound SET epoch = ?1",
-    [SQL_FORGET] = "DELETE FROM files",
-    [SQL_APPLY] = "INSERT OR REPLACE INTO files SELECT * FROM pending"
-                  " WHERE sha256 IS NOT NULL",
-    [SQL_APPLY_DELETED] = "DELETE FROM files WHERE path IN"
-                          " (SELECT path FROM pending WHERE sha256 IS NULL)",
-    [SQL_PENDING_GONE] = "DELETE FROM pending",
-};
+static const char drop[] =
+    "DELETE FROM pending; DELETE FROM post;"
+    "DELETE FROM bound WHERE NOT EXISTS (SELECT 1 FROM files);";
 
 /* synchronous=FULL: a sealed post is on the disk before it is sent. */
 static const struct db_kind kind = {
@@ -84,8 +45,6 @@ static const struct db_kind kind = {
     .mode = DB_OWN,
     .steps = steps,
     .n_steps = 1,
-    .sql = sql,
-    .n_sql = N_SQL,
 };
 
 struct watch_db {
@@ -94,37 +53,11 @@ struct watch_db {
     bool has_pending; /* rows that are not sealed yet */
     char *set_url;
     char *base_uri;
-    struct problem why;
+    struct problem *why; /* lent */
 };
 
-/* Steps of the database */
-
-/* Runs a statement to its first row or its end. */
-static bool
-step_to_row(struct watch_db *state, int which, bool *has_row)
-{
-    sqlite3_stmt *s = state->db.statements[which];
-    enum status rc = db_step(&state->db, s, has_row, NULL, &state->why);
-
-    if (rc)
-        db_reset(s);
-    return !rc;
-}
-
-static bool
-run_statement(struct watch_db *state, int which)
-{
-    return !db_run(&state->db, state->db.statements[which], NULL, &state->why);
-}
-
-static void
-bind_mark(sqlite3_stmt *s, const struct file_stamp *mark)
-{
-    sqlite3_bind_int64(s, 2, mark->size);
-    sqlite3_bind_int64(s, 3, mark->mtime_ns);
-    sqlite3_bind_int64(s, 4, mark->ctime_ns);
-    sqlite3_bind_int64(s, 5, (sqlite3_int64)mark->ino);
-}
+/* Runs a statement. True: it has not failed. */
+#define DO(state, ...) (!DB_DO(&(state)->db, NULL, (state)->why, __VA_ARGS__))
 
 static bool
 is_writing(const struct watch_db *state)
@@ -135,13 +68,13 @@ is_writing(const struct watch_db *state)
 static bool
 begin_writing(struct watch_db *state)
 {
-    return is_writing(state) || !db_begin(&state->db, &state->why);
+    return is_writing(state) || !db_begin(&state->db, state->why);
 }
 
 static bool
 commit_writing(struct watch_db *state)
 {
-    if (is_writing(state) && db_end(&state->db, STATUS_OK, &state->why))
+    if (is_writing(state) && db_end(&state->db, STATUS_OK, state->why))
         return false;
     state->has_pending = false;
     return true;
@@ -154,22 +87,18 @@ commit_writing(struct watch_db *state)
 static bool
 is_ours(struct watch_db *state)
 {
-    sqlite3_stmt *s = state->db.statements[SQL_BOUND];
-    bool is_there;
-    bool is_same = true;
+    struct db_rows rows = DB_SELECT(&state->db, NULL, state->why,
+                                    "SELECT set_url, base_uri FROM bound");
+    struct slice set_url, base_uri;
 
-    if (!step_to_row(state, SQL_BOUND, &is_there))
-        return false;
-    if (is_there)
-        is_same = slice_is(db_column(s, 0), state->set_url) &&
-                  slice_is(db_column(s, 1), state->base_uri);
-    if (!is_same)
-        db_fail(&state->db, STATUS_IO, &state->why,
-                "it is of %.*s with base URI %.*s; choose another --state for "
-                "this one",
-                SLICE_ARG(db_column(s, 0)), SLICE_ARG(db_column(s, 1)));
-    db_reset(s);
-    return is_same;
+    if (DB_NEXT(&rows, &set_url, &base_uri) &&
+        !(slice_is(set_url, state->set_url) &&
+          slice_is(base_uri, state->base_uri)))
+        rows.rc = db_fail(&state->db, STATUS_IO, state->why,
+                          "it is of %.*s with base URI %.*s; choose another "
+                          "--state for this one",
+                          SLICE_ARG(set_url), SLICE_ARG(base_uri));
+    return !db_rows_end(&rows);
 }
 
 struct watch_db *
@@ -183,18 +112,18 @@ watch_db_open(const char *dir, const char *set_url, const char *base_uri,
         problem_memory(why);
         return NULL;
     }
+    state->why = why;
     state->lock = -1;
     state->set_url = strdup(set_url);
     state->base_uri = strdup(base_uri);
     snprintf(path, sizeof(path), "%s/watch.db", dir);
+
     if (!state->set_url || !state->base_uri)
-        problem_memory(&state->why);
-    else if (file_lock(dir, &state->lock, &state->why))
-        problem_prefix(&state->why, STATUS_IO, "the state of this watch: ");
-    else if (!db_open_kind(&state->db, &kind, path, &state->why) &&
-             is_ours(state))
+        problem_memory(why);
+    else if (file_lock(dir, &state->lock, why))
+        problem_prefix(why, STATUS_IO, "the state of this watch: ");
+    else if (!db_open_kind(&state->db, &kind, path, why) && is_ours(state))
         return state;
-    *why = state->why;
     watch_db_close(state);
     return NULL;
 }
@@ -219,96 +148,53 @@ watch_db_is_kept(const struct watch_db *state)
     return fstat(state->lock, &st) || st.st_nlink > 0;
 }
 
-const char *
-watch_db_trouble(const struct watch_db *state)
-{
-    return state->why.text;
-}
-
 /* Looking */
-
-/* Reads a row of either table; *is_known false: deleted. */
-static bool
-look_up(struct watch_db *state, int which, const char *path, bool *has_row,
-        bool *is_known, struct file_stamp *mark)
-{
-    sqlite3_stmt *s = state->db.statements[which];
-
-    db_bind_bytes(s, 1, slice_of(path));
-    if (!step_to_row(state, which, has_row))
-        return false;
-    *is_known = *has_row && sqlite3_column_bytes(s, 4) == FILE_DIGEST_SIZE;
-    if (*is_known) {
-        mark->size = sqlite3_column_int64(s, 0);
-        mark->mtime_ns = sqlite3_column_int64(s, 1);
-        mark->ctime_ns = sqlite3_column_int64(s, 2);
-        mark->ino = (uint64_t)sqlite3_column_int64(s, 3);
-        memcpy(mark->sha256, db_column(s, 4).data, FILE_DIGEST_SIZE);
-    }
-    db_reset(s);
-    return true;
-}
 
 bool
 watch_db_file(struct watch_db *state, const char *path, bool *is_known,
               struct file_stamp *mark)
 {
-    bool has_row = false;
+    struct db_rows rows = DB_SELECT(
+        &state->db, NULL, state->why,
+        "SELECT size, mtime, ctime, ino, sha256 FROM"
+        " (SELECT *, 0 AS age FROM pending WHERE path = ?1 UNION ALL"
+        " SELECT *, 1 FROM files WHERE path = ?1) ORDER BY age LIMIT 1",
+        db_blob(slice_of(path)));
+    struct slice sha256;
 
-    if (state->has_pending &&
-        !look_up(state, SQL_PENDING, path, &has_row, is_known, mark))
-        return false;
-    return has_row || look_up(state, SQL_FILE, path, &has_row, is_known, mark);
-}
-
-/* Sets `found` to the next path of one table, if that is less than the one in
- * `found`; "" is more than all. */
-static bool
-find_next(struct watch_db *state, int which, const char *after,
-          char found[FILE_URI_PATH_MAX + 1])
-{
-    sqlite3_stmt *s = state->db.statements[which];
-    char path[FILE_URI_PATH_MAX + 1];
-    bool is_there;
-
-    db_bind_bytes(s, 1, slice_of(after));
-    if (!step_to_row(state, which, &is_there))
-        return false;
-    /* strcmp orders bytes as SQLite orders a BLOB. */
-    if (is_there && db_text(s, 0, path, sizeof(path)) &&
-        (!found[0] || strcmp(path, found) < 0))
-        strcpy(found, path);
-    db_reset(s);
-    return true;
+    *is_known = DB_NEXT(&rows, &mark->size, &mark->mtime_ns, &mark->ctime_ns,
+                        &mark->ino, &sha256) &&
+                sha256.size == FILE_DIGEST_SIZE;
+    if (*is_known)
+        memcpy(mark->sha256, sha256.data, FILE_DIGEST_SIZE);
+    return !db_rows_end(&rows);
 }
 
 bool
 watch_db_next(struct watch_db *state, const char *prefix,
               char path[FILE_URI_PATH_MAX + 1], bool *is_there)
 {
-    char found[FILE_URI_PATH_MAX + 1] = "";
     /* The prefix itself is no file's path: it is empty or ends with "/". */
-    const char *after = path[0] ? path : prefix;
+    struct slice after = slice_of(path[0] ? path : prefix), found;
+    struct db_rows rows =
+        DB_SELECT(&state->db, NULL, state->why,
+                  "SELECT min(path) FROM"
+                  " (SELECT min(path) AS path FROM files WHERE path > ?1"
+                  " UNION ALL SELECT min(path) FROM pending WHERE path > ?1)",
+                  db_blob(after));
 
-    if (!find_next(state, SQL_NEXT, after, found) ||
-        (state->has_pending &&
-         !find_next(state, SQL_NEXT_PENDING, after, found)))
-        return false;
-    *is_there = found[0] && !strncmp(found, prefix, strlen(prefix));
-    if (*is_there)
-        strcpy(path, found);
-    return true;
+    *is_there = DB_NEXT(&rows, &found) && found.size &&
+                slice_starts(found, prefix) &&
+                slice_copy(path, FILE_URI_PATH_MAX + 1, found);
+    return !db_rows_end(&rows);
 }
 
 bool
 watch_db_count(struct watch_db *state, uint64_t *n_files)
 {
-    int64_t n;
-
-    if (db_number(&state->db, "SELECT count(*) FROM files", &n, &state->why))
-        return false;
-    *n_files = (uint64_t)n;
-    return true;
+    return !db_find(&state->db, NULL, state->why, NULL,
+                    "SELECT count(*) FROM files", DB_VALUES(),
+                    DB_INTO(n_files));
 }
 
 /* Writing */
@@ -317,13 +203,12 @@ bool
 watch_db_note(struct watch_db *state, const char *path,
               const struct file_stamp *mark)
 {
-    sqlite3_stmt *s = state->db.statements[SQL_NOTE];
-
-    if (!begin_writing(state))
-        return false;
-    db_bind_bytes(s, 1, slice_of(path));
-    bind_mark(s, mark);
-    return run_statement(state, SQL_NOTE);
+    return begin_writing(state) &&
+           DO(state,
+              "UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, ino = ?5"
+              " WHERE path = ?1",
+              db_blob(slice_of(path)), mark->size, mark->mtime_ns,
+              mark->ctime_ns, mark->ino);
 }
 
 bool
@@ -336,19 +221,16 @@ bool
 watch_db_add(struct watch_db *state, const char *path,
              const struct file_stamp *mark)
 {
-    sqlite3_stmt *s = state->db.statements[SQL_ADD];
-
     if (!begin_writing(state))
         return false;
     state->has_pending = true;
-    db_reset(s); /* a deleted file has no mark */
-    db_bind_bytes(s, 1, slice_of(path));
-    if (mark) {
-        bind_mark(s, mark);
-        db_bind_bytes(
-            s, 6, (struct slice){(const char *)mark->sha256, FILE_DIGEST_SIZE});
-    }
-    return run_statement(state, SQL_ADD);
+    if (!mark)
+        return DO(state, "INSERT OR REPLACE INTO pending(path) VALUES (?1)",
+                  db_blob(slice_of(path)));
+    return DO(
+        state, "INSERT OR REPLACE INTO pending VALUES (?1,?2,?3,?4,?5,?6)",
+        db_blob(slice_of(path)), mark->size, mark->mtime_ns, mark->ctime_ns,
+        mark->ino, db_bytes(mark->sha256, FILE_DIGEST_SIZE));
 }
 
 void
@@ -362,81 +244,65 @@ bool
 watch_db_seal(struct watch_db *state, const void *body, size_t size,
               size_t n_entries)
 {
-    sqlite3_stmt *post = state->db.statements[SQL_POST];
-    sqlite3_stmt *bound = state->db.statements[SQL_BIND];
     char key[WATCH_DB_KEY_SIZE];
 
-    if (!random_hex(key, sizeof(key))) {
-        problem(&state->why, STATUS_IO, "no random numbers: %s",
-                strerror(errno));
-        return false;
-    }
-    if (!begin_writing(state))
-        return false;
-    db_bind_text(post, 1, slice_of(key));
-    db_bind_bytes(post, 2, (struct slice){body, size});
-    sqlite3_bind_int64(post, 3, (sqlite3_int64)n_entries);
-    if (!run_statement(state, SQL_POST))
-        return false;
-    db_bind_text(bound, 1, slice_of(state->set_url));
-    db_bind_text(bound, 2, slice_of(state->base_uri));
-    return run_statement(state, SQL_BIND) && commit_writing(state);
+    if (!random_hex(key, sizeof(key)))
+        return !problem(state->why, STATUS_IO, "no random numbers: %s",
+                        strerror(errno));
+    return begin_writing(state) &&
+           DO(state, "INSERT INTO post VALUES (?1, ?2, ?3)", slice_of(key),
+              db_bytes(body, size), n_entries) &&
+           DO(state,
+              "INSERT INTO bound SELECT ?1, ?2, ''"
+              " WHERE NOT EXISTS (SELECT 1 FROM bound)",
+              state->set_url, state->base_uri) &&
+           commit_writing(state);
 }
 
 bool
 watch_db_unfinished(struct watch_db *state, struct watch_db_post *post,
                     bool *is_there)
 {
-    sqlite3_stmt *s = state->db.statements[SQL_POST_OF];
-    bool is_good = true;
+    struct db_rows rows = DB_SELECT(&state->db, NULL, state->why,
+                                    "SELECT key, n_entries, body FROM post");
+    struct slice key, body;
+    uint64_t n_entries;
 
-    if (!step_to_row(state, SQL_POST_OF, is_there))
-        return false;
+    *is_there = DB_NEXT(&rows, &key, &n_entries, &body);
     if (*is_there) {
-        struct slice body = db_column(s, 1);
-
-        db_text(s, 0, post->key, sizeof(post->key));
+        slice_copy(post->key, sizeof(post->key), key);
         post->size = body.size;
-        post->n_entries = (size_t)sqlite3_column_int64(s, 2);
+        post->n_entries = (size_t)n_entries;
         post->body = slice_dup(body);
-        is_good = post->body || !problem_memory(&state->why);
+        if (!post->body)
+            rows.rc = problem_memory(state->why);
     }
-    db_reset(s);
-    return is_good;
+    return !db_rows_end(&rows);
 }
 
-/* Sets `*is_other` if earlier posts went into another log. */
+/* Runs statements without parameters, and ends the transaction. */
 static bool
-is_other_log(struct watch_db *state, const char *epoch, bool *is_other)
+run_and_commit(struct watch_db *state, const char *statements)
 {
-    sqlite3_stmt *s = state->db.statements[SQL_BOUND];
-    struct slice its;
-
-    if (!step_to_row(state, SQL_BOUND, is_other))
-        return false;
-    its = db_column(s, 2);
-    *is_other = its.size > 0 && !slice_is(its, epoch);
-    db_reset(s);
-    return true;
+    return !db_exec(&state->db, statements, state->why) &&
+           commit_writing(state);
 }
 
 bool
 watch_db_posted(struct watch_db *state, const char *epoch, bool *is_new_log)
 {
-    if (!begin_writing(state) || !is_other_log(state, epoch, is_new_log) ||
-        (*is_new_log && !run_statement(state, SQL_FORGET)))
-        return false;
-    db_bind_text(state->db.statements[SQL_EPOCH], 1, slice_of(epoch));
-    return run_statement(state, SQL_EPOCH) && run_statement(state, SQL_APPLY) &&
-           run_statement(state, SQL_APPLY_DELETED) &&
-           run_statement(state, SQL_PENDING_GONE) &&
-           run_statement(state, SQL_POST_GONE) && commit_writing(state);
+    *is_new_log = false;
+    return begin_writing(state) &&
+           !db_find(&state->db, NULL, state->why, NULL,
+                    "SELECT epoch NOT IN ('', ?1) FROM bound", DB_VALUES(epoch),
+                    DB_INTO(is_new_log)) &&
+           (!*is_new_log || DO(state, "DELETE FROM files")) &&
+           DO(state, "UPDATE bound SET epoch = ?1", epoch) &&
+           run_and_commit(state, apply);
 }
 
 bool
 watch_db_drop(struct watch_db *state)
 {
-    return begin_writing(state) && run_statement(state, SQL_PENDING_GONE) &&
-           run_statement(state, SQL_POST_GONE) &&
-           run_statement(state, SQL_UNBIND) && commit_writing(state);
+    return begin_writing(state) && run_and_commit(state, drop);
 }

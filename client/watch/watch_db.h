@@ -44,7 +44,7 @@ struct watch_db;
 
 /* Opens the state in the existing folder `dir`, and checks that it was made for
  * `set_url` and `base_uri`. NULL: `why` says why; another process may use it.
- */
+ * `why` is lent until the end. */
 struct watch_db *watch_db_open(const char *dir, const char *set_url,
                                const char *base_uri, struct problem *why);
 
@@ -54,9 +54,8 @@ void watch_db_close(struct watch_db *state);
 /* True if its folder is still there. */
 bool watch_db_is_kept(const struct watch_db *state);
 
-/* All functions below return false if the database failed; watch_db_trouble
- * says why then. */
-const char *watch_db_trouble(const struct watch_db *state);
+/* All functions below return false if the database failed; the `why` of
+ * watch_db_open says why then. */
 
 /* The state of the file `path` in the last post, the one under way included.
  * `*is_known` false: it was never posted, or was deleted. */

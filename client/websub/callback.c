@@ -13,10 +13,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/options.h"
 #include "base/random.h"
 #include "client/websub/callback_server.h"
 #include "proto/http/websub.h"
-#include "proto/number.h"
 
 /* One more connection replaces the oldest that receives no body. */
 #define PEERS_MAX 512
@@ -109,31 +109,6 @@ on_connect(int events, void *user)
         pause_accepting(callback);
 }
 
-/* "HOST:PORT", "[::1]:PORT"; `host` without the brackets. */
-static bool
-split_listen(const char *listen, char host[256], const char **port)
-{
-    const char *colon = strrchr(listen, ':');
-    size_t size = colon ? (size_t)(colon - listen) : 0;
-    uint64_t number;
-
-    if (size == 0 || size >= 256 ||
-        !number_read(slice_of(colon + 1), &number) || number > 65535)
-        return false;
-    if (listen[0] == '[') {
-        if (size < 3 || listen[size - 1] != ']')
-            return false;
-        listen++;
-        size -= 2;
-    } else if (memchr(listen, ':', size)) {
-        return false;
-    }
-    memcpy(host, listen, size);
-    host[size] = '\0';
-    *port = colon + 1;
-    return true;
-}
-
 static int
 listen_to(const struct addrinfo *at, unsigned *real_port)
 {
@@ -164,21 +139,23 @@ listen_to(const struct addrinfo *at, unsigned *real_port)
 /* Listens at the first usable address of the host: a name may have one of IPv6
  * on a machine without it. */
 static int
-listen_at(const char *host, const char *port, unsigned *real_port)
+listen_at(const char *host, unsigned *port)
 {
     const struct addrinfo hints = {
         .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
         .ai_socktype = SOCK_STREAM,
     };
     struct addrinfo *found = NULL;
+    char service[16];
     int fd = -1;
 
-    if (getaddrinfo(host, port, &hints, &found)) {
+    snprintf(service, sizeof(service), "%u", *port);
+    if (getaddrinfo(host, service, &hints, &found)) {
         errno = EADDRNOTAVAIL;
         return -1;
     }
     for (struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
-        fd = listen_to(at, real_port);
+        fd = listen_to(at, port);
     freeaddrinfo(found);
     return fd;
 }
@@ -236,10 +213,9 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
 {
     struct td_callback *c = calloc(1, sizeof(*c));
     enum status rc = STATUS_INVALID;
-    unsigned real_port = 0;
+    unsigned port = 0;
     char own_url[300];
     char host[256];
-    const char *port;
     int fd;
 
     client_begin(client);
@@ -248,14 +224,14 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
         return client_end(client, problem_memory(&client->problem));
     c->client = client;
     c->fd = -1;
-    if (!split_listen(listen, host, &port)) {
+    if (option_listen(listen, host, sizeof(host), &port, NULL)) {
         client_fail(client, rc, "not HOST:PORT: \"%.80s\"", listen);
         goto out;
     }
     if (url && !set_url(c, url))
         goto out;
 
-    fd = listen_at(host, port, &real_port);
+    fd = listen_at(host, &port);
     if (fd < 0) {
         rc = client_fail(client, STATUS_IO, "cannot listen at %.80s: %s",
                          listen, strerror(errno));
@@ -267,7 +243,7 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
         goto out;
     }
     snprintf(own_url, sizeof(own_url), "http://%.*s:%u",
-             (int)(strrchr(listen, ':') - listen), listen, real_port);
+             (int)(strrchr(listen, ':') - listen), listen, port);
     if (!url && !set_url(c, own_url)) {
         rc = STATUS_INVALID;
         goto out;

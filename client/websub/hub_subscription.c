@@ -6,6 +6,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include <openssl/evp.h>
+
 #include "base/clock.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
@@ -187,11 +189,18 @@ on_left(struct hub_subscription *l)
     timer_start(l->tell, 0);
 }
 
+/* True if the subscription ends by itself, or the hub has heard nothing. */
+static bool
+is_given_up(const struct hub_subscription *l)
+{
+    return l->n_attempts >= LEAVE_ATTEMPTS || clock_steady_ms() >= l->end_ms;
+}
+
 static void
 leave_later(struct hub_subscription *l)
 {
     enter_state(l, STATE_LEAVING);
-    if (l->n_attempts >= LEAVE_ATTEMPTS || clock_steady_ms() >= l->end_ms)
+    if (is_given_up(l))
         on_left(l);
     else
         timer_start(l->wait, pause_take(&l->pause_ms, LEAVE_PAUSE_MAX));
@@ -218,26 +227,20 @@ static bool post_request(struct hub_subscription *l);
 bool
 hub_subscription_is_safe(const char *hub)
 {
-    struct slice host;
-    struct buf b;
-    bool is_safe = !strncasecmp(hub, "https:", 6);
+    struct buf host;
+    bool is_safe;
 
-    if (is_safe)
+    if (!strncasecmp(hub, "https:", 6))
         return true;
-    buf_init(&b, 1024);
-    websub_host(&b, slice_of(hub));
-    host = buf_slice(&b);
-    is_safe =
-        !b.failed && (slice_is(host, "localhost") || slice_is(host, "[::1]"));
+    buf_init(&host, 1024);
+    websub_host(&host, slice_of(hub));
+    BUF_ADD(&host, "\0");
     /* An address, not a name that begins like one. */
-    if (slice_starts(host, "127.")) {
-        is_safe = !b.failed;
-        for (size_t i = 0; i < host.size; i++)
-            if (host.data[i] != '.' &&
-                (host.data[i] < '0' || host.data[i] > '9'))
-                is_safe = false;
-    }
-    buf_fini(&b);
+    is_safe = !host.failed &&
+              (!strcmp(host.data, "localhost") || !strcmp(host.data, "[::1]") ||
+               (!strncmp(host.data, "127.", 4) &&
+                !host.data[strspn(host.data, "0123456789.")]));
+    buf_fini(&host);
     return is_safe;
 }
 
@@ -384,7 +387,7 @@ on_wait(void *user)
     struct problem why = {.text = ""};
 
     if (l->state == STATE_LEAVING) {
-        if (l->n_attempts >= LEAVE_ATTEMPTS || clock_steady_ms() >= l->end_ms)
+        if (is_given_up(l))
             on_left(l);
         else
             leave_hub(l);
@@ -528,24 +531,12 @@ on_arrival(struct arrival *arrival, struct reply *reply, void *user)
 static bool
 make_secret(struct hub_subscription *l)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                 "abcdefghijklmnopqrstuvwxyz0123456789+/";
-    unsigned char bytes[SECRET_BYTES + 1] = {0};
-    char *to = l->secret;
+    unsigned char bytes[SECRET_BYTES];
 
-    if (getrandom(bytes, SECRET_BYTES, 0) != SECRET_BYTES)
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
         return false;
-    to = stpcpy(to, "whsec_");
-    for (size_t i = 0; i < SECRET_BYTES; i += 3) {
-        unsigned word = (unsigned)bytes[i] << 16 | (unsigned)bytes[i + 1] << 8 |
-                        (i + 2 < SECRET_BYTES ? bytes[i + 2] : 0u);
-
-        for (int shift = 18; shift >= 0; shift -= 6)
-            *to++ = digits[word >> shift & 63];
-    }
-    if (SECRET_BYTES % 3)
-        memset(to - (3 - SECRET_BYTES % 3), '=', 3 - SECRET_BYTES % 3);
-    *to = '\0';
+    EVP_EncodeBlock((unsigned char *)stpcpy(l->secret, "whsec_"), bytes,
+                    sizeof(bytes));
     l->key.secret = l->secret;
     return true;
 }

@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "client/websub/callback_server.h"
 #include "proto/datetime.h"
 #include "proto/http/chunked.h"
@@ -399,14 +401,9 @@ find_route(const struct td_callback *callback, struct slice path)
     token = path.data + path.size - TOKEN_SIZE;
     if (token[-1] != '/')
         return NULL;
-    for (struct route *r = callback->routes; r; r = r->next) {
-        unsigned char difference = 0;
-
-        for (size_t i = 0; i < TOKEN_SIZE; i++)
-            difference |= (unsigned char)(r->token[i] ^ token[i]);
-        if (!difference)
+    for (struct route *r = callback->routes; r; r = r->next)
+        if (!CRYPTO_memcmp(r->token, token, TOKEN_SIZE))
             found = r;
-    }
     return found;
 }
 

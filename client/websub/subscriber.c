@@ -28,7 +28,6 @@
 #include <string.h>
 
 #include "client/lib/pause.h"
-#include "client/lib/tokens.h"
 #include "client/websub/delivery_queue.h"
 #include "client/websub/hub_subscription.h"
 #include "client/websub/topic_discovery.h"
@@ -192,7 +191,8 @@ static bool
 is_proof(const struct td_subscriber *s, const struct problem *why)
 {
     if (why->http_status == 401 &&
-        tokens_may_change(callback_client(s->callback)->tokens, s->topic_url))
+        servers_may_change_token(&callback_client(s->callback)->servers,
+                                 s->topic_url))
         return false;
     return s->is_doubted && why->http_status / 100 == 4 &&
            (why->rc == STATUS_REFUSED || why->rc == STATUS_GONE);

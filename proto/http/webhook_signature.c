@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 
+#include "proto/memory.h"
 #include "proto/number.h"
 
 #define WEBHOOK_PREFIX "whsec_"
@@ -115,7 +116,7 @@ webhook_key(struct slice secret, unsigned char key[WEBHOOK_KEY_MAX])
 struct signer *
 signer_new(enum signature_method method, struct slice secret)
 {
-    struct signer *signer = calloc(1, sizeof(*signer));
+    struct signer *signer = memory_new(1, sizeof(*signer));
     unsigned char key[WEBHOOK_KEY_MAX];
     size_t size;
 

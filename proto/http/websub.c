@@ -469,7 +469,7 @@ websub_comparable_dup(struct slice url)
 {
     struct websub_comparable c;
 
-    return strdup(websub_comparable(&c, url));
+    return slice_dup(slice_of(websub_comparable(&c, url)));
 }
 
 bool

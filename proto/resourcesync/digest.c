@@ -13,6 +13,7 @@
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/swar.h"
 
@@ -311,7 +312,7 @@ take_digest(struct digest_check *d, struct slice name, struct slice digits)
 struct digest_check *
 digest_check_new(struct slice hash, uint64_t length)
 {
-    struct digest_check *d = calloc(1, sizeof(*d));
+    struct digest_check *d = memory_new(1, sizeof(*d));
     struct slice name, digits;
 
     if (!d)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/memory.h"
 #include "proto/resourcesync/list_read.h"
 #include "proto/resourcesync/text_encoding.h"
 
@@ -167,7 +168,8 @@ struct document_reader *
 document_reader_new(const char *base, bool is_robots,
                     const struct document_events *events, void *user)
 {
-    struct document_reader *d = calloc(1, sizeof(*d));
+#include "proto/memory.h"
+    struct document_reader *d = memory_new(1, sizeof(*d));
     struct list_reader *list;
 
     if (!d)

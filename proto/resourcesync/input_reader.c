@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "proto/memory.h"
 #include "proto/resourcesync/vocab.h"
 
 static void
@@ -30,7 +31,7 @@ struct input_reader *
 input_reader_new(const struct format *format, enum input_use use,
                  size_t max_entries, change_fn *on_change, void *user)
 {
-    struct input_reader *reader = malloc(sizeof(*reader));
+    struct input_reader *reader = memory_room(sizeof(*reader));
 
     if (!reader)
         return NULL;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <yajl/yajl_parse.h>
 
+#include "proto/memory.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/scanning.h"
 #include "proto/utf8.h"
@@ -89,7 +90,8 @@ report_event(struct json_parse *json, enum json_event event, struct slice text)
 {
     json->since = 0;
     json->last = yajl_get_bytes_consumed(json->yajl);
-    json->rc = json->on_event(json->user, event, text, json->why);
+    if (json->on_event)
+        json->rc = json->on_event(json->user, event, text, json->why);
     return json->rc;
 }
 
@@ -247,7 +249,7 @@ take_block(void *user, size_t size)
                    sizeof(union block) * sizeof(union block);
     bool is_small = json->spare && whole <= SPARE_BYTES - json->n_spare;
     union block *block =
-        is_small ? (void *)(json->spare + json->n_spare) : malloc(whole);
+        is_small ? (void *)(json->spare + json->n_spare) : memory_room(whole);
 
     if (is_small)
         json->n_spare += whole;
@@ -281,7 +283,8 @@ resize_block(void *user, void *bytes, size_t size)
         return take_block(user, size);
     block--;
     if (!is_spare(user, block))
-        return enter_block(user, realloc(block, sizeof(*block) + size), size);
+        return enter_block(user, memory_grow(block, 1, sizeof(*block) + size),
+                           size);
     more = take_block(user, size);
     memcpy(more, bytes, block->in.size < size ? block->in.size : size);
     free_block(user, bytes);
@@ -338,7 +341,7 @@ run_yajl(struct json_parse *json)
 struct json_parse *
 json_parse_new(json_event_fn *on_event, void *user)
 {
-    struct json_parse *json = calloc(1, sizeof(*json));
+    struct json_parse *json = memory_new(1, sizeof(*json));
 
     if (!json)
         return NULL;

@@ -55,8 +55,8 @@ MUST_CHECK enum status json_parse_end(struct json_parse *json,
 /* The line it stands in, within an event, too; or stood in when it failed. */
 uint64_t json_parse_line(const struct json_parse *json);
 
-/* Parses a whole text, which has exactly one value. After a failure `why` has
- * its line. STATUS_MEMORY. */
+/* Parses a whole text, which has exactly one value. `on_event` NULL: only
+ * checks it. After a failure `why` has its line. STATUS_MEMORY. */
 MUST_CHECK enum status json_parse_text(struct slice text,
                                        json_event_fn *on_event, void *user,
                                        struct problem *why);

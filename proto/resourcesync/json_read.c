@@ -13,6 +13,7 @@
  */
 #include <stdlib.h>
 
+#include "proto/memory.h"
 #include "proto/resourcesync/entry_members.h"
 #include "proto/resourcesync/input_reader.h"
 #include "proto/resourcesync/json_parse.h"
@@ -743,7 +744,7 @@ begin_json(struct json_read *j)
 static void *
 json_open(struct input_reader *reader)
 {
-    struct json_read *j = calloc(1, sizeof(*j));
+    struct json_read *j = memory_new(1, sizeof(*j));
 
     if (!j)
         return NULL;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "proto/buf.h"
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/scanning.h"
@@ -61,7 +62,7 @@ struct list_proof *
 list_proof_new(const struct list_chain *chain, const char *where,
                const struct list_proof_events *events, void *user)
 {
-    struct list_proof *p = calloc(1, sizeof(*p));
+    struct list_proof *p = memory_new(1, sizeof(*p));
 
     if (!p)
         return NULL;

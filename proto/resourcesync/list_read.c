@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/uri.h"
 
@@ -1409,7 +1410,7 @@ urlset_close(void *state)
 static void *
 urlset_open(struct input_reader *reader)
 {
-    struct list_reader *r = calloc(1, sizeof(*r));
+    struct list_reader *r = memory_new(1, sizeof(*r));
 
     if (!r)
         return NULL;

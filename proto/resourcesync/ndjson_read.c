@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 
+#include "proto/memory.h"
 #include "proto/resourcesync/input_reader.h"
 #include "proto/resourcesync/json_scan.h"
 #include "proto/utf8.h"
@@ -107,7 +108,7 @@ begin_ndjson(struct ndjson *n)
 static void *
 ndjson_open(struct input_reader *reader)
 {
-    struct ndjson *n = calloc(1, sizeof(*n));
+    struct ndjson *n = memory_new(1, sizeof(*n));
 
     if (!n)
         return NULL;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "proto/memory.h"
+
 /* Bytes that tell UTF-16 from others. */
 #define FIRST_SIZE 4
 
@@ -82,7 +84,7 @@ static const struct known {
 struct text_encoding *
 text_encoding_new(text_encoding_fn *on_text, void *user)
 {
-    struct text_encoding *e = calloc(1, sizeof(*e));
+    struct text_encoding *e = memory_new(1, sizeof(*e));
 
     if (!e)
         return NULL;

@@ -250,15 +250,15 @@ def test_a_bridge_loses_no_message_either_way(
         assert heard() == said
 
 
-# Issue 22, 9: a relay by the command line reads and posts through the balancer.
-def test_a_relay_goes_on_at_another_broker(start_cluster, start, tmp_path):
+# Issue 22, 9: a harvest reads and posts through the balancer.
+def test_a_harvest_goes_on_at_another_broker(start_cluster, start, tmp_path):
     chosen = choices()
     cluster = start_cluster("--rotate-entries", 500)
     balancer = cluster.balancer
     balancer.point(cluster.members[0].port)
     storm = Storm(cluster, "news", chosen, publishers=2)
     urls = (f"{balancer.url}/sets/news", f"{balancer.url}/sets/copy")
-    relay = start("tidings", "relay", *urls, "--state", tmp_path / "state")
+    harvest = start("tidings", "harvest", *urls, "--state", tmp_path / "state")
     for n in range(TAKEOVERS):
         storm.wait_answers(chosen.randint(1, ANSWERS_MAX))
         former, later = (cluster.members[(n + i) % 3] for i in range(2))
@@ -272,4 +272,4 @@ def test_a_relay_goes_on_at_another_broker(start_cluster, start, tmp_path):
         copy = Set(member, "copy")
         wait_for(f"all changes at {member}", lambda: copy.last() >= history.last)
         assert copy.changelists().read().history.locs() == history.locs()
-    relay.stop()
+    harvest.stop()

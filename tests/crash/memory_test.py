@@ -1,7 +1,9 @@
-"""Memory that ends: each allocation of the program's own code fails in turn
-(faults.py), those of yajl and of libxml2 among them, while a Source posts, followers
-read, the broker calls subscribers, and commands run. What was acknowledged is there,
-once; nobody misses a change; no program crashes."""
+"""Memory that ends: allocations of the program's own code fail in turn (faults.py),
+those of yajl, libxml2 and OpenSSL among them, while a Source posts, followers read, the
+broker calls subscribers, and commands run. A broker without memory for a small block
+ends with a line that says so, and is started again here, as its supervisor would; if the
+block is large, it answers 503 and goes on. A command ends with 1. What was acknowledged
+is there, once; nobody misses a change."""
 
 import errno
 import gzip
@@ -15,11 +17,13 @@ import pytest
 from tidings_test import hub
 from tidings_test.broker import has_own_allocator
 from tidings_test.content import multipart
+from tidings_test.faults import SMALL, revive, settle
 from tidings_test.http import JSON, NDJSON, XML, ConnectionEnded
 from tidings_test.mqtt import QUICK, Reader, wait_half
 from tidings_test.sets import change, entries, example
 from tidings_test.soak import soak
 from tidings_test.stream import WebSocket
+from tidings_test.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(has_own_allocator(), reason="no allocation fails")
 
@@ -27,17 +31,20 @@ NONE_FAILS = 1 << 30  # allocations, more than there are
 TEXTS_BYTES = 8192  # a block of proto/arena.c
 
 
-def sweep(faults, act, step=1):
+def sweep(faults, broker, act, step, **which):
     """Call act() until no allocation fails in it, each time without another one: the
-    first, the second and so on, or each `step`-th; what the calls returned."""
-    results, met = [], True
+    first, and then each `step`-th; in tests/soak each. The broker is started again if it
+    ends. Return what the calls returned, and how often it was started."""
+    results, met, n_ends = [], True, 0
+    step = soak(step, 1)
     while met:
         after = step * len(results)
-        faults.arm(faults.MEMORY, "", errno.ENOMEM, after=after, once=True)
+        faults.arm(faults.MEMORY, "", errno.ENOMEM, after=after, once=True, **which)
         results.append(act())
         met = faults.disarm()
+        n_ends += settle(broker)
     assert len(results) > 1
-    return results
+    return results, n_ends
 
 
 # Posts
@@ -74,7 +81,7 @@ def test_a_post_without_memory_is_kept_whole_or_not_at_all(form, start_broker, f
             return None
         return news.receipt(answer)
 
-    posts = sweep(faults, post)
+    posts, _ = sweep(faults, broker, post, 7)
     receipts = [receipt for receipt in posts if receipt]
     assert all(r.last - r.first + 1 == size for r in receipts)
     lasts = [receipt.last for receipt in receipts]
@@ -89,10 +96,34 @@ def test_a_post_without_memory_is_kept_whole_or_not_at_all(form, start_broker, f
     assert news.changelists().read().history.last == history.last
 
 
+def test_a_broker_without_memory_for_a_small_block_ends(start_broker, faults):
+    broker = start_broker(env=faults.env)
+
+    def ask():
+        try:
+            assert broker.get("/sets").status in (200, 503)
+        except (ConnectionEnded, ConnectionError):
+            pass
+
+    _, n_ends = sweep(faults, broker, ask, 1)
+    assert n_ends > 0
+
+
+def test_a_post_without_memory_for_a_large_block_is_answered_503(start_broker, faults):
+    broker = start_broker(env=faults.env)
+    news = broker.set().create()
+    large = entries(3000)
+    answers, n_ends = sweep(
+        faults, broker, lambda: news.send(large).status, 1, least_bytes=SMALL
+    )
+    assert n_ends == 0 and 503 in answers and set(answers) == {200, 503}
+    assert news.changelists().read().history.last == 3000 * answers.count(200)
+
+
 # Followers
 
 # How a follower hears that it has to come again.
-END = re.compile("503|failed|has ended|1011")
+END = re.compile("503|failed|has ended|1011|without a close frame")
 
 
 def read_many(news, query):
@@ -137,7 +168,8 @@ FOLLOWERS = {
 def test_a_follower_without_memory_gets_all_or_hears_the_end(
     form, start_broker, faults
 ):
-    news = start_broker("--heartbeat", "0.1", env=faults.env).set()
+    broker = start_broker("--heartbeat", "0.1", env=faults.env)
+    news = broker.set()
     news.post(3)
 
     def follow():
@@ -150,7 +182,7 @@ def test_a_follower_without_memory_gets_all_or_hears_the_end(
             assert END.search(str(fault)), fault
             return None
 
-    followed = sweep(faults, follow)
+    followed, _ = sweep(faults, broker, follow, 11)
     assert None in followed and followed[-1]
     assert all(seqs in (True, [1, 2, 3]) for seqs in followed if seqs)
 
@@ -164,27 +196,32 @@ def post_one(news):
     try:
         assert news.send(change(A)).status in (200, 503)
     except refused:
-        pass
+        settle(news.broker)
     try:
         return news.last()
     except (AssertionError, *refused):  # the allocation was of this request
+        settle(news.broker)
         return news.last()
 
 
 def test_a_callback_gets_a_delivery_that_found_no_memory(
     start_broker, callbacks, faults
 ):
-    news = start_broker(*hub.QUICK, *hub.LOOPBACK, env=faults.env).set()
+    broker = start_broker(*hub.QUICK, *hub.LOOPBACK, env=faults.env)
+    news = broker.set()
     callback = callbacks.join(news.create())
     last = 0
+
+    def is_delivered():
+        revive(broker)
+        return (callback.last or 0) >= last
 
     def post():
         nonlocal last
         last = post_one(news)
-        if last:
-            callback.wait_last(last)
+        wait_for("the delivery", is_delivered)
 
-    sweep(faults, post, step=soak(3, 1))
+    sweep(faults, broker, post, 9)
     assert last > 0 and callback.holes == 0
 
 
@@ -196,13 +233,18 @@ def test_a_bridge_sends_a_message_that_found_no_memory(
     news = broker.set("news").create()
     wait_half(broker, "out", state="connected")
 
+    def is_published(last):
+        revive(broker)
+        while len(reader.messages) > reader.at:
+            reader.next()
+        return reader.history.last >= last
+
     def post():
         last = post_one(news)
-        if last:
-            reader.until(last)
+        wait_for("the message", lambda: is_published(last))
 
-    sweep(faults, post, step=soak(3, 1))
-    assert reader.history.last > 0
+    sweep(faults, broker, post, 9)
+    assert reader.history.last == news.last() > 0
 
 
 # Starts
@@ -224,6 +266,7 @@ def test_a_start_without_memory_serves_all_or_fails(start_broker, faults):
             return
         left = faults.left
         faults.disarm()
+        settle(broker)
         assert news.last() == 10
         broker.stop()
         return left

@@ -130,6 +130,7 @@ def test_holds_too_many_deletions_back(mirrored):
         spoil(mirrored, "/r/160.txt")
         held = mirrored.audit("--repair", *consent, status=1)
         assert "held back: 150 of 200 resources would be deleted" in held.errors()
+        assert "complete as of" not in held.errors()
         assert mirrored.file("/r/1.txt").exists()
         assert mirrored.text(mirrored.place("/r/160.txt")) == "text 160"
     mirrored.audit("--repair", "--accept-deletions", "150")

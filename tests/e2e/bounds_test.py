@@ -245,7 +245,8 @@ def test_a_list_without_an_end_fills_no_disk(endless, command, start):
 @pytest.mark.parametrize("given", ["--min-free -1", "--max-entries 1K"])
 def test_a_limit_that_makes_no_sense_is_bad_usage(run, words, given):
     done = run("tidings", *words.split(), *given.split(), status=2)
-    assert f"{given.split()[0]} is a number" in done.errors()
+    name, value = given.split()
+    assert f'{name}: "{value}" is not a number' in done.errors()
 
 
 @pytest.mark.parametrize("command", ["sync", "audit"])
@@ -253,4 +254,5 @@ def test_a_limit_that_makes_no_sense_is_bad_usage(run, words, given):
 def test_a_bound_that_makes_no_sense_is_bad_usage(run, command, given):
     arguments = ["http://127.0.0.1:1/", "m"]
     done = run("tidings", command, *arguments, *given.split(), status=2)
-    assert f"{given.split()[0]} is a number" in done.errors()
+    name, value = given.split()
+    assert f'{name}: "{value}" is not a number' in done.errors()

@@ -50,6 +50,21 @@ def test_a_change_is_no_part_of_the_command(news, follow):
     check_end(follow('echo "$TIDINGS_LOC"'), [loc])
 
 
+# in a catch-up the resource has only its newest version; the link says where the
+# version of each change is.
+def test_a_command_is_given_the_version_of_each_change(news, follow):
+    loc = "http://example.com/res1"
+    kept = [f"http://example.com/2026{month:02}01/res1" for month in (1, 2)]
+    for memento in kept:
+        links = [{"rel": "describedby", "href": "http://example.com/about"}]
+        links.append({"rel": "memento", "href": memento})
+        news.post_change(loc, "updated", links=links)
+    news.post_change(loc, "deleted")
+    version = 'echo "$TIDINGS_LOC ${TIDINGS_MEMENTO:-no version}"'
+    ends = [*kept, "no version"]
+    check_end(follow(version), [f"{loc} {end}" for end in ends])
+
+
 # The changes are larger than a pipe.
 def test_a_command_need_not_read(news, follow):
     news.post(3, size=200000)

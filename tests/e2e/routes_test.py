@@ -18,11 +18,13 @@ from tidings_test import callbacks as cb
 from tidings_test import hub
 from tidings_test.broker import ROOT, has_own_allocator
 from tidings_test.content import MULTIPART, multipart
+from tidings_test.faults import settle
 from tidings_test.feed import Feed
 from tidings_test.http import FORM, JSON, NDJSON, XML, ConnectionEnded, check_refused
 from tidings_test.openapi import DESCRIPTION, FILE, OPENAPI
 from tidings_test.routes import DOCUMENTS, PAGE, REFUSALS, ROUTES
 from tidings_test.sets import HARVEST, MERGE_PATCH, change
+from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
 LIMITS = ("--max-body=64K", "--max-resources-body=64K", "--max-content=64K")
@@ -145,6 +147,9 @@ class World:
         guarded.add_token("root", admin=True)
         guarded.add_token("everyone", subscribe=["none"])
         return guarded
+
+    def brokers_with_faults(self):
+        return [self.broker] + [self.guarded] * ("guarded" in vars(self))
 
     def active(self, topic):
         """The number of a subscription to the topic."""
@@ -796,10 +801,11 @@ def try_case(case, world, route):
         return 503
 
 
-# Each allocation that a request causes fails in turn, and nothing else. Then the
-# broker answers 503, which means "later", or hangs up; or it does what was asked. It
-# never says that the request is wrong, or that there is no such thing: a Source drops
-# a change that is refused like that. Then it does what was asked.
+# Allocations that a request causes fail in turn, and nothing else. Then the broker
+# answers 503, which means "later", or hangs up, perhaps since it ends; or it does what
+# was asked. It never says that the request is wrong, or that there is no such thing: a
+# Source drops a change that is refused like that. Then, or once it has started again, it
+# does what was asked.
 @pytest.mark.parametrize("name", ROUTES)
 def test_a_request_that_finds_no_memory_is_never_refused_for_good(
     name, callbacks, site, start_broker, faults
@@ -810,9 +816,10 @@ def test_a_request_that_finds_no_memory_is_never_refused_for_good(
     broker = start_broker(*options, env=faults.env)
     world = World(broker, callbacks, site, start_broker, faults)
     route = ROUTES[name]
-    for status, case in CASES[name].items():
+    step = soak(19, 1)
+    for first, (status, case) in enumerate(CASES[name].items()):
         allowed = {status, 503} | DONE.get(name, set())
-        met, n = True, 0
+        met, n = True, first % step
         while met:
             world.begin = lambda: faults.arm(
                 faults.MEMORY, "", errno.ENOMEM, after=n, once=True
@@ -820,5 +827,7 @@ def test_a_request_that_finds_no_memory_is_never_refused_for_good(
             got = try_case(case, world, route)
             met = faults.disarm()
             assert got in allowed, f"{status}: {got} without allocation {n}"
-            n += 1
+            for one in world.brokers_with_faults():
+                settle(one)
+            n += step
         assert broker.head("/healthz").status == 200

@@ -158,10 +158,14 @@ def test_holds_too_many_deletions_back(start_broker, site, tmp_path, run, start,
         assert "held back: 11 of 203 resources would be deleted" in held
         assert all(mirrored.file(f"/r/{n}.txt").exists() for n in range(100, 111))
     assert mirrored.file("/r/301.txt").exists()
-    assert "held back: 11 of 203" in run("tidings", "status", mirrored.directory).output()
+    held = run("tidings", "status", mirrored.directory).output()
+    assert "held back: 11 of 203" in held
+    assert "not known to be complete: 11 deletions are held back (since 20" in held
+    assert "\ncomplete as of" not in held
 
     mirrored.sync("--accept-deletions", "11")
-    assert "held back" not in run("tidings", "status", mirrored.directory).output()
+    settled = run("tidings", "status", mirrored.directory).output()
+    assert "held back" not in settled and "\ncomplete as of" in settled
     assert not mirrored.file("/r/100.txt").exists()
     mirrored.change_many(111, 300, None)
     mirrored.sync("--max-delete", "none")

@@ -324,6 +324,12 @@ realloc(void *bytes, size_t size)
     return ALLOCATE(size, realloc, bytes, size);
 }
 
+void *
+reallocarray(void *bytes, size_t n, size_t size)
+{
+    return ALLOCATE(n * size, realloc, bytes, n * size);
+}
+
 char *
 strdup(const char *text)
 {

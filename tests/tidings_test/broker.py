@@ -197,9 +197,9 @@ class Broker(http.Client):
     def wait_answer(self):
         """Wait until it answers a request: where it gives requests little time, a slow
         machine may need several."""
-        wait_for(f"an answer of {self}", self._is_answering)
+        wait_for(f"an answer of {self}", self.is_answering)
 
-    def _is_answering(self):
+    def is_answering(self):
         try:
             return self.get("/healthz").status == 200
         except (http.ConnectionEnded, OSError):

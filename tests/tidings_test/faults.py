@@ -15,6 +15,7 @@ import ctypes
 import mmap
 import os
 import pathlib
+import re
 
 from tidings_test.broker import BIN
 from tidings_test.waiting import wait_for
@@ -22,6 +23,37 @@ from tidings_test.waiting import wait_for
 LIBRARY = pathlib.Path(
     os.environ.get("TIDINGS_FAULTS_LIBRARY", BIN.parent / "tests/libfaults.so")
 )
+
+
+# What tidingsd says at last if there is no memory for a block of fewer bytes than SMALL:
+# it ends with 1 then.
+NO_MEMORY = re.compile(r"tidingsd: there is no memory for (\d+) bytes: it ends here")
+SMALL = 65536
+
+
+def revive(broker):
+    """Start the broker again if it has ended because there was no memory for a small
+    block; True if so. Else it has to run."""
+    if broker.is_running:
+        return False
+    assert broker.wait() == 1
+    line = NO_MEMORY.fullmatch(broker.process.errors().splitlines()[-1])
+    assert line and int(line[1]) < SMALL, broker.process.errors()
+    broker.disconnect()
+    broker.restart()
+    return True
+
+
+def settle(broker):
+    """Return when the broker answers, perhaps after a revive(); True if after one."""
+    n = [0]
+
+    def look():
+        n[0] += revive(broker)
+        return broker.is_answering()
+
+    wait_for(f"an answer of {broker}", look)
+    return n[0] > 0
 
 
 class Plan(ctypes.Structure):

@@ -236,7 +236,7 @@ TEST(verifies_the_examples_of_the_rfc)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct jwk_set *set = maker_set(rows[i].key);
         unsigned char signature[512];
-        uint8_t mark[JWK_MARK_SIZE];
+        struct digest mark;
         struct jwk_claimed claimed = {slice_of(rows[i].alg)};
         struct problem why = {""};
         size_t size;
@@ -247,11 +247,11 @@ TEST(verifies_the_examples_of_the_rfc)
                                    slice_of(rows[i].signature)));
         claimed.text = slice_of(text);
         claimed.signature = (struct slice){(const char *)signature, size};
-        if (jwk_set_verify(set, &claimed, mark, &why))
+        if (jwk_set_verify(set, &claimed, &mark, &why))
             fail_msg("%s: %s", rows[i].alg, why.text);
-        assert_true(jwk_set_has(set, mark));
+        assert_true(jwk_set_has(set, &mark));
         text[0]++;
-        assert_int_equal(jwk_set_verify(set, &claimed, mark, &why),
+        assert_int_equal(jwk_set_verify(set, &claimed, &mark, &why),
                          STATUS_REFUSED);
         free(text);
         jwk_set_unref(set);
@@ -271,18 +271,18 @@ TEST(marks_keys)
     char *signature =
         maker_signature("RS256", maker_key(MAKER_RSA), SLICE("text"));
     unsigned char bytes[512];
-    uint8_t mark[JWK_MARK_SIZE];
+    struct digest mark;
     struct jwk_claimed claimed = {SLICE("RS256"), SLICE("a"), SLICE("text")};
     size_t size;
 
     assert_true(
         jose_base64url(bytes, sizeof(bytes), &size, slice_of(signature)));
     claimed.signature = (struct slice){(const char *)bytes, size};
-    assert_int_equal(jwk_set_verify(set, &claimed, mark, NULL), STATUS_OK);
+    assert_int_equal(jwk_set_verify(set, &claimed, &mark, NULL), STATUS_OK);
     for (size_t i = 0; i < 4; i++) {
         struct jwk_set *later = maker_set(rows[i]);
 
-        assert_int_equal(jwk_set_has(later, mark), i == 0);
+        assert_int_equal(jwk_set_has(later, &mark), i == 0);
         jwk_set_unref(later);
     }
     jwk_set_unref(set);

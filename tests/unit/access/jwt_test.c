@@ -129,7 +129,7 @@ TEST(accepts_each_algorithm_of_its_key)
         if (verify(&jwt, token, &why))
             fail_msg("%s: %s", rows[i].header, why.text);
         assert_int_equal(jwt.ends_us, NOW_US + INT64_C(3600000000));
-        assert_true(jwk_set_has(terms.keys, jwt.key));
+        assert_true(jwk_set_has(terms.keys, &jwt.key));
         assert_int_equal(rights_include(&jwt.rights, RIGHTS_ALL, SLICE("news")),
                          false);
         free(token);

@@ -35,7 +35,8 @@ struct member {
 struct sharing {
     struct fake_broker *broker;
     struct td_client *client;
-    struct follow_options options;
+    struct td_follow_options how;
+    const char *filters;
     struct shared_stream *stream;
     struct member members[3];
     unsigned idle_ms;
@@ -125,7 +126,7 @@ make_stream(struct sharing *s)
     static const struct shared_stream_events events = {on_joined, on_trouble};
 
     shared_stream_free(s->stream);
-    s->stream = shared_stream_new(s->client, &s->options, &events, s);
+    s->stream = shared_stream_new(s->client, &s->how, s->filters, &events, s);
     assert_non_null(s->stream);
     for (size_t i = 0; i < 3; i++)
         s->members[i].part.stream = s->stream;
@@ -141,7 +142,8 @@ set_sharing(void **state)
     s->client = td_open();
     assert_non_null(s->client);
     s->idle_ms = 60000;
-    s->options.transports = TD_WEBSOCKET | TD_EVENTS;
+    s->how.transports = TD_WEBSOCKET | TD_EVENTS;
+    s->filters = "";
     for (size_t i = 0; i < 3; i++) {
         struct member *m = &s->members[i];
 
@@ -527,8 +529,8 @@ TEST(events_carry_all_sets)
 {
     struct sharing *s = *state;
 
-    s->options.transports = TD_EVENTS;
-    strcpy(s->options.filters, "&tag=x&tag=y");
+    s->how.transports = TD_EVENTS;
+    s->filters = "&tag=x&tag=y";
     make_stream(s);
     fake_plain(s->broker);
     fake_raw(s->broker, SLICE(EVENTS EVENT("changes", MESSAGE("b", "1")) EVENT(
@@ -574,11 +576,11 @@ TEST(only_sets_of_one_address_join)
     leave(&s->members[0]);
     assert_true(shared_stream_takes(s->stream, url, "a"));
 
-    s->options.form = TD_XML; /* which does not name its set */
+    s->how.form = TD_XML; /* which does not name its set */
     make_stream(s);
     assert_false(shared_stream_takes(s->stream, url, "a"));
-    s->options.form = TD_JSON;
-    s->options.transports = TD_LONG_POLL | TD_POLL;
+    s->how.form = TD_JSON;
+    s->how.transports = TD_LONG_POLL | TD_POLL;
     make_stream(s);
     assert_false(shared_stream_takes(s->stream, url, "a"));
 }

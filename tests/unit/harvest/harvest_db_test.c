@@ -26,9 +26,10 @@ static struct harvest_db *
 open_state(void **state)
 {
     struct tempdir *dir = *state;
+    static struct problem why;
     struct harvest_db *h;
-    struct problem why;
 
+    problem_clear(&why);
     snprintf(path, sizeof(path), "%s/state", dir->path);
     h = harvest_db_open(path, SET, false, &why);
     if (!h)
@@ -60,7 +61,7 @@ TEST(a_sealed_post_outlives_the_process)
     assert_true(harvest_db_unfinished(h, &post, &is_there));
     assert_false(is_there);
     assert_true(harvest_db_end_adoption(h, "t-7"));
-    assert_true(harvest_db_seal(h, &part, "[1,2]\n", 6, 2, "a-9"));
+    assert_true(harvest_db_seal(h, &part, SLICE("[1,2]\n"), 2, "a-9"));
     assert_true(harvest_db_unfinished(h, &post, &is_there));
     assert_true(is_there);
     harvest_db_close(h);
@@ -68,8 +69,8 @@ TEST(a_sealed_post_outlives_the_process)
     h = open_state(state);
     part = part_of(h, SOURCE);
     assert_string_equal(part.position, "a-9");
-    assert_string_equal(harvest_db_target(h), "t-7");
-    assert_false(harvest_db_is_new(h));
+    assert_string_equal(h->target, "t-7");
+    assert_false(h->is_new);
     assert_true(harvest_db_unfinished(h, &again, &is_there));
     assert_true(is_there);
     assert_string_equal(again.key, post.key);
@@ -85,7 +86,7 @@ TEST(a_sealed_post_outlives_the_process)
     harvest_db_close(h);
 
     h = open_state(state);
-    assert_string_equal(harvest_db_target(h), "t-12");
+    assert_string_equal(h->target, "t-12");
     assert_true(harvest_db_unfinished(h, &post, &is_there));
     assert_false(is_there);
     snprintf(part.doubt, sizeof(part.doubt), "a hole");
@@ -315,7 +316,7 @@ TEST(a_damaged_state_is_told)
     struct problem why;
     bool is_there = true;
 
-    assert_true(harvest_db_seal(h, &part, "[1,2]\n", 6, 2, "a-9"));
+    assert_true(harvest_db_seal(h, &part, SLICE("[1,2]\n"), 2, "a-9"));
     harvest_db_close(h);
     for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
         damage(damages[i]);
@@ -323,14 +324,14 @@ TEST(a_damaged_state_is_told)
         assert_false(harvest_db_unfinished(h, &post, &is_there));
         assert_false(is_there);
         assert_null(post.body);
-        assert_why(harvest_db_trouble(h), "the file is damaged");
+        assert_why(h->why->text, "the file is damaged");
         harvest_db_close(h);
         damage("UPDATE post SET n = 2, body = '[1,2]'");
     }
     damage("UPDATE part SET position = '" LONGER "'");
     h = open_state(state);
     assert_false(harvest_db_part(h, SOURCE, SOURCE, &part));
-    assert_why(harvest_db_trouble(h), "the file is damaged");
+    assert_why(h->why->text, "the file is damaged");
     harvest_db_close(h);
     damage("UPDATE target SET position = '" LONGER "'");
     assert_null(harvest_db_open(path, SET, false, &why));
@@ -348,7 +349,7 @@ TEST(what_is_not_noted_does_not_count)
     struct harvest_db *h = open_state(state);
     struct harvest_part part = part_of(h, SOURCE);
 
-    assert_true(harvest_db_seal(h, &part, "[1,2]\n", 6, 2, "a-9"));
+    assert_true(harvest_db_seal(h, &part, SLICE("[1,2]\n"), 2, "a-9"));
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
     nothing = (struct rlimit){0, all.rlim_max};
@@ -357,13 +358,13 @@ TEST(what_is_not_noted_does_not_count)
     assert_false(harvest_db_note_part(h, &part));
     assert_false(harvest_db_note_target(h, "t-1"));
     assert_false(harvest_db_posted(h, "t-2"));
-    assert_false(harvest_db_seal(h, &part, "[1]", 3, 1, "a-10"));
-    assert_non_null(strstr(harvest_db_trouble(h), path));
+    assert_false(harvest_db_seal(h, &part, SLICE("[1]"), 1, "a-10"));
+    assert_non_null(strstr(h->why->text, path));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
     assert_string_equal(part.position, "a-9");
-    assert_string_equal(harvest_db_target(h), "");
+    assert_string_equal(h->target, "");
     assert_true(harvest_db_posted(h, "t-2"));
-    assert_string_equal(harvest_db_target(h), "t-2");
+    assert_string_equal(h->target, "t-2");
     harvest_db_close(h);
 }
 
@@ -388,9 +389,9 @@ TEST(a_state_of_relay_goes_on)
     snprintf(path, sizeof(path), "%s/state", dir->path);
     damage(relay);
     h = open_state(state);
-    assert_true(harvest_db_is_new(h));
-    assert_int_equal(harvest_db_adopter(h), 1);
-    assert_string_equal(harvest_db_target(h), "t-5");
+    assert_true(h->is_new);
+    assert_int_equal(h->adopter, 1);
+    assert_string_equal(h->target, "t-5");
     assert_int_equal(part_of(h, SOURCE).id, 1);
     assert_string_equal(part_of(h, SOURCE).position, "a-9");
     assert_true(harvest_db_unfinished(h, &post, &is_there));

@@ -29,18 +29,18 @@ relay(const char *text, bool keeps_links)
 {
     const struct harvest_rules rules = {source, B, keeps_links, change};
     char *exact = malloc(strlen(text) + 1);
-    size_t size;
-    FILE *to;
     enum harvest_verdict verdict;
+    struct buf to;
 
     free(written);
-    to = open_memstream(&written, &size);
-    assert_non_null(to);
+    buf_init(&to, SIZE_MAX);
     assert_non_null(exact);
     memcpy(exact, text, strlen(text) + 1);
     verdict =
-        harvest_entry(to, "", (struct slice){exact, strlen(text)}, &rules);
-    fclose(to);
+        harvest_entry(&to, "", (struct slice){exact, strlen(text)}, &rules);
+    written = slice_dup(buf_slice(&to));
+    assert_non_null(written);
+    buf_fini(&to);
     free(exact);
     return verdict;
 }

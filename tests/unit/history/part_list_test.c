@@ -13,8 +13,7 @@
 static enum status
 add(struct history_parts *parts, const char *url)
 {
-    return history_parts_add(parts, slice_of(url), DATETIME_NONE,
-                             DATETIME_NONE);
+    return history_parts_add(parts, slice_of(url), NULL);
 }
 
 /* For any URLs of an index, even of their full length. */

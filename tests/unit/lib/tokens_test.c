@@ -1,13 +1,12 @@
 /*
  * tokens_test.c - the token that one server gets, and its renewal.
  */
-#include "client/lib/tokens.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/lib/servers.h"
 #include "client/tidings.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -229,12 +228,14 @@ TEST(a_token_that_another_request_has_read_is_new_as_well)
     unsigned version;
 
     td_client_set_token_file(s.client, url, token_file("old"));
-    assert_string_equal(tokens_find(s.client->tokens, url, &version), "old");
+    assert_string_equal(servers_token(&s.client->servers, url, &version),
+                        "old");
     token_file("new");
-    assert_true(tokens_renew(s.client->tokens, url, version));
-    assert_true(tokens_renew(s.client->tokens, url, version));
-    assert_string_equal(tokens_find(s.client->tokens, url, &version), "new");
-    assert_false(tokens_renew(s.client->tokens, url, version));
+    assert_true(servers_renew_token(&s.client->servers, url, version));
+    assert_true(servers_renew_token(&s.client->servers, url, version));
+    assert_string_equal(servers_token(&s.client->servers, url, &version),
+                        "new");
+    assert_false(servers_renew_token(&s.client->servers, url, version));
 }
 
 /* A file that is spoilt, or lets others read, does not take the token away; the
@@ -246,16 +247,20 @@ TEST(a_spoilt_file_leaves_the_former_token)
     unsigned version;
 
     td_client_set_token_file(s.client, url, path);
-    tokens_find(s.client->tokens, url, &version);
+    servers_token(&s.client->servers, url, &version);
     token_file("s3cr3t\ns3cr3t\n");
-    assert_false(tokens_renew(s.client->tokens, url, version));
-    assert_string_equal(tokens_find(s.client->tokens, url, &version), "old");
-    assert_non_null(strstr(tokens_note(s.client->tokens, url), "has more"));
+    assert_false(servers_renew_token(&s.client->servers, url, version));
+    assert_string_equal(servers_token(&s.client->servers, url, &version),
+                        "old");
+    assert_non_null(
+        strstr(servers_token_note(&s.client->servers, url), "has more"));
     assert_false(chmod(path, 0644));
-    assert_false(tokens_renew(s.client->tokens, url, version));
-    assert_non_null(strstr(tokens_note(s.client->tokens, url), "chmod 600"));
+    assert_false(servers_renew_token(&s.client->servers, url, version));
+    assert_non_null(
+        strstr(servers_token_note(&s.client->servers, url), "chmod 600"));
     assert_int_equal(td_client_set_token_file(s.client, url, path), TD_IO);
-    assert_string_equal(tokens_find(s.client->tokens, url, &version), "old");
+    assert_string_equal(servers_token(&s.client->servers, url, &version),
+                        "old");
 }
 
 /* What a user asks first: which token, and was one sent? */
@@ -266,15 +271,15 @@ TEST(a_401_says_what_it_has_to_do_with_tokens)
     const char *url = site_link(s.site, "/a");
     char expected[700];
 
-    assert_string_equal(tokens_note(s.client->tokens, url), "");
+    assert_string_equal(servers_token_note(&s.client->servers, url), "");
     td_client_set_token_file(s.client, url, token_file("abc"));
-    answer.note = tokens_note(s.client->tokens, site_url(s.other));
+    answer.note = servers_token_note(&s.client->servers, site_url(s.other));
     fetch_refused(&why, &answer);
     snprintf(expected, sizeof(expected),
              "401: the server refused; no token was sent: it is for %s alone",
              site_url(s.site));
     assert_string_equal(why.text, expected);
-    answer.note = tokens_note(s.client->tokens, url);
+    answer.note = servers_token_note(&s.client->servers, url);
     fetch_refused(&why, &answer);
     snprintf(expected, sizeof(expected),
              "401: the server refused; the token of %s/token was sent",

@@ -7,6 +7,12 @@
 #include "client/mirror/file_commit.h"
 #include "tests/test.h"
 
+static int
+compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 TEST(each_directory_above_a_file_is_listed_once)
 {
     static const struct {
@@ -26,12 +32,13 @@ TEST(each_directory_above_a_file_is_listed_once)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct directory_list d = {NULL, 0, 0};
+        struct directory_list d = {NULL};
         char told[400] = "";
 
         for (size_t k = 0; rows[i].files[k]; k++)
             assert_true(directory_list_add(&d, rows[i].files[k]));
-        directory_list_sort(&d);
+        if (d.n > 0)
+            qsort(d.all, d.n, sizeof(*d.all), compare_paths);
         for (size_t k = 0; k < d.n; k++)
             strcat(strcat(told, d.all[k]), "|");
         if (strcmp(told, rows[i].expected))

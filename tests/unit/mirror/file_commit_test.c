@@ -61,8 +61,7 @@ set_stage(void **state)
     assert_true(mirror_init(&s.m, td_open(), &s.options));
     s.m.dir = mirror_dir_open(dir, true, &s.why);
     assert_non_null(s.m.dir);
-    s.m.db = mirror_db_open(mirror_dir_state(s.m.dir), "mirror.db", &s.why);
-    assert_non_null(s.m.db);
+    assert_true(mirror_open_db(&s.m, s.m.dir, "mirror.db", &s.why));
     s.group = file_commit_new(&s.m, on_out, NULL);
     assert_non_null(s.group);
     assert_true(
@@ -366,8 +365,7 @@ TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
     assert_int_equal(s.n_out, 1);
     file_commit_free(s.group);
     mirror_db_close(s.m.db);
-    s.m.db = mirror_db_open(mirror_dir_state(s.m.dir), "mirror.db", &s.why);
-    assert_non_null(s.m.db);
+    assert_true(mirror_open_db(&s.m, s.m.dir, "mirror.db", &s.why));
     s.group = file_commit_new(&s.m, on_out, NULL);
     assert_non_null(s.group);
 

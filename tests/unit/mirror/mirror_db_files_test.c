@@ -2,6 +2,8 @@
  * mirror_db_files_test.c - the resources of the mirror, by baselines and
  * several sets.
  */
+#include <sqlite3.h>
+
 #include "client/mirror/mirror_db.h"
 #include "tests/test.h"
 #include "tests/unit/mirror/mirror_db_stage.h"
@@ -106,7 +108,7 @@ TEST(has_what_any_of_its_sets_has)
     assert_int_equal(tell(OTHER, 1, ONE, 1000, false), id);
     assert_true(mirror_db_commit(db));
     look(id, &r);
-    assert_true(slice_is(r.hash, TWO));
+    assert_true(slice_is(r.wanted.hash, TWO));
     have(id);
 
     /* One set deletes it: the other set's word counts. */
@@ -115,7 +117,7 @@ TEST(has_what_any_of_its_sets_has)
     assert_true(mirror_db_commit(db));
     look(id, &r);
     assert_true(r.is_wanted);
-    assert_true(slice_is(r.hash, ONE));
+    assert_true(slice_is(r.wanted.hash, ONE));
     assert_int_equal(r.todo, MIRROR_DB_FETCH);
 
     /* A baseline of the first one does not have it either. */

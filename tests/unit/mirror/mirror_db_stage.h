@@ -170,10 +170,11 @@ have(int64_t id)
     char hash[100];
 
     look(id, &r);
-    snprintf(hash, sizeof(hash), "%.*s", SLICE_ARG(r.hash));
+    snprintf(hash, sizeof(hash), "%.*s", SLICE_ARG(r.wanted.hash));
     assert_true(mirror_db_begin(db));
     assert_true(mirror_db_note_file(db, id, r.version, slice_of(hash),
-                                    r.lastmod_us, r.have_second_us, &mark));
+                                    r.wanted.lastmod_us, r.have_second_us,
+                                    &mark));
     assert_true(mirror_db_commit(db));
 }
 

@@ -1,6 +1,7 @@
 /*
  * mirror_test.c - what the parts of a mirror at work share.
  */
+#include "client/listing/listing.h"
 #include "client/mirror/mirror.h"
 
 #include <stdio.h>
@@ -16,10 +17,9 @@ is_too_much(int percent, uint64_t n, uint64_t n_of)
 {
     struct td_sync_options wish = {.max_delete_percent = percent};
     struct td_sync_options filled;
-    struct mirror m = {.options = &filled};
 
     mirror_defaults(&filled, &wish);
-    return mirror_is_too_much(&m, n, n_of);
+    return listing_is_too_much(n, n_of, filled.max_delete_percent);
 }
 
 /* More resources may be deleted in an hour than existed at its beginning: 100

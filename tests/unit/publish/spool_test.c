@@ -61,7 +61,7 @@ add(struct stage *s, const char *change, uint64_t number)
     struct slice text = slice_of(change);
 
     assert_int_equal(spool_add(s->spool, &text, 1, NULL, &s->why), STATUS_OK);
-    assert_int_equal(spool_added(s->spool), number);
+    assert_int_equal(s->spool->last, number);
 }
 
 /* The next post is this, and its key. */
@@ -92,9 +92,9 @@ TEST(changes_leave_in_their_order)
     assert_int_equal(s->post.n, 2);
     assert_int_equal(s->post.last, 2);
     assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
-    assert_int_equal(spool_durable(s->spool), 2);
-    assert_int_equal(spool_changes(s->spool), 1);
-    assert_int_equal(spool_bytes(s->spool), 7);
+    assert_int_equal(s->spool->durable, 2);
+    assert_int_equal(s->spool->n_changes, 1);
+    assert_int_equal(s->spool->n_bytes, 7);
     assert_post(s, 2, "[{\"c\":3}]\n", second);
     assert_string_not_equal(first, second);
     assert_int_equal(strlen(first), 32);
@@ -120,14 +120,14 @@ TEST(a_sealed_post_stays_the_same)
     assert_string_equal(first, again);
 
     open_spool(s);
-    assert_int_equal(spool_changes(s->spool), 2);
-    assert_int_equal(spool_bytes(s->spool), 14);
+    assert_int_equal(s->spool->n_changes, 2);
+    assert_int_equal(s->spool->n_bytes, 14);
     assert_post(s, 10, "[{\"a\":1}]\n", again);
     assert_string_equal(first, again);
     assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
 
     open_spool(s);
-    assert_int_equal(spool_durable(s->spool), 1);
+    assert_int_equal(s->spool->durable, 1);
     assert_post(s, 10, "[{\"b\":2}]\n", again);
     assert_string_not_equal(first, again);
     assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
@@ -153,7 +153,7 @@ TEST(a_refused_change_is_taken_out)
     assert_int_equal(entry.number, 2);
     assert_int_equal(spool_drop(s->spool, &entry, &s->why), STATUS_OK);
     free(entry.text);
-    assert_int_equal(spool_bytes(s->spool), 14);
+    assert_int_equal(s->spool->n_bytes, 14);
 
     assert_post(s, 10, "[{\"a\":1},\n{\"c\":3}]\n", second);
     assert_string_not_equal(first, second);
@@ -202,9 +202,9 @@ TEST(a_full_spool_takes_nothing)
                      STATUS_UNREACHABLE);
     assert_string_equal(s->why.text,
                         "1000 bytes of changes wait already, 1000 at most");
-    assert_string_equal(spool_note(s->spool), "");
-    assert_int_equal(spool_added(s->spool), 2);
-    assert_int_equal(spool_changes(s->spool), 2);
+    assert_string_equal(s->spool->note, "");
+    assert_int_equal(s->spool->last, 2);
+    assert_int_equal(s->spool->n_changes, 2);
 }
 
 /* A spool of before notes existed gets one, and keeps its changes. */
@@ -226,7 +226,7 @@ TEST(a_spool_without_a_note_gets_one)
                      SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     open_spool(s);
-    assert_string_equal(spool_note(s->spool), "");
+    assert_string_equal(s->spool->note, "");
     assert_post(s, 10, "[a]\n", key);
 }
 
@@ -240,21 +240,21 @@ TEST(a_note_belongs_to_the_changes_that_were_added)
     memset(note, 'n', sizeof(note));
     note[SPOOL_NOTE_SIZE] = '\0';
     open_spool(s);
-    assert_string_equal(spool_note(s->spool), "");
+    assert_string_equal(s->spool->note, "");
     assert_int_equal(spool_add(s->spool, changes, 2, "2 read", &s->why),
                      STATUS_OK);
     assert_int_equal(spool_add(s->spool, changes, 1, note, &s->why),
                      STATUS_INVALID);
-    assert_string_equal(spool_note(s->spool), "2 read");
+    assert_string_equal(s->spool->note, "2 read");
     open_spool(s);
-    assert_string_equal(spool_note(s->spool), "2 read");
-    assert_int_equal(spool_added(s->spool), 2);
+    assert_string_equal(s->spool->note, "2 read");
+    assert_int_equal(s->spool->last, 2);
     assert_post(s, 10, "[a,\nb]\n", key);
     assert_int_equal(spool_add(s->spool, NULL, 0, "3 read", &s->why),
                      STATUS_OK);
     add(s, "c", 3);
     open_spool(s);
-    assert_string_equal(spool_note(s->spool), "3 read");
+    assert_string_equal(s->spool->note, "3 read");
 }
 
 TEST(a_spool_is_one_set_s_and_one_process_s)
@@ -331,5 +331,5 @@ TEST(memory_is_a_spool_too)
     add(s, "{\"a\":1}", 1);
     assert_post(s, 10, "[{\"a\":1}]\n", key);
     assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
-    assert_int_equal(spool_changes(s->spool), 0);
+    assert_int_equal(s->spool->n_changes, 0);
 }

@@ -16,12 +16,9 @@ rounds_of(size_t n, bool is_once)
     struct visit_schedule *r = visit_schedule_new(is_once, PAUSE_MS);
 
     assert_non_null(r);
-    for (size_t i = 0; i < n; i++) {
-        char url[40];
-
-        snprintf(url, sizeof(url), "http://example.com/%zu", i);
-        assert_true(visit_schedule_add(r, url));
-    }
+    for (size_t i = 0; i < n; i++)
+        assert_true(visit_schedule_add(r));
+    assert_int_equal(visit_schedule_count(r), n);
     return r;
 }
 
@@ -167,18 +164,5 @@ TEST(a_set_that_shares_a_connection_makes_room)
     open_all(r, 0, &n_streams, &n_visits);
     assert_int_equal(n_streams, 0);
     assert_int_equal(n_visits, VISIT_SCHEDULE_VISITS);
-    visit_schedule_free(r);
-}
-
-TEST(a_set_is_found_by_its_url)
-{
-    struct visit_schedule *r = rounds_of(3, false);
-    size_t set = 7;
-
-    assert_true(visit_schedule_find(r, "http://example.com/2", &set));
-    assert_int_equal(set, 2);
-    assert_string_equal(visit_schedule_url(r, 2), "http://example.com/2");
-    assert_false(visit_schedule_find(r, "http://example.com/3", &set));
-    assert_int_equal(visit_schedule_count(r), 3);
     visit_schedule_free(r);
 }

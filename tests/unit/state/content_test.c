@@ -104,7 +104,8 @@ TEST(passes_over_what_is_due_at_once_one_by_one)
     memset(&rows, 0, sizeof(rows));
     snprintf(rows.dir, sizeof(rows.dir), "%s", w->dir);
     assert_int_equal(contentrows_open(&rows, &at, &is_ours, NULL), STATUS_OK);
-    q = rows.statements[C_NEXT_DUE];
+    assert_int_equal(db_keep(&rows.db, &q, contentrows_next_due, NULL),
+                     STATUS_OK);
     for (int64_t seq = 0; seq <= 1000; seq++) {
         sqlite3_bind_int64(q, 1, due_us);
         sqlite3_bind_int64(q, 2, seq);

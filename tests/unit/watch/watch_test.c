@@ -84,6 +84,7 @@ set_stage(void **state)
         .set_url = fake_broker_url(s->broker),
         .base_uri = "http://example.com/",
         .state = s->state,
+        .client = td_open(),
         .on_ready = on_ready,
         .on_posted = on_posted,
         .on_warning = on_warning,
@@ -98,6 +99,7 @@ clear_stage(void **state)
     struct stage *s = *state;
 
     watch_free(s->watch);
+    td_close(s->options.client);
     fake_broker_free(s->broker);
     close(s->files);
     tempdir_close(&s->home);

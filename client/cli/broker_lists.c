@@ -1,14 +1,48 @@
 /*
- * bridges.c - tidings bridges, tidings relays: what connects a broker with MQTT
- * brokers, and the topics of others that its hub distributes.
+ * broker_lists.c - tidings set list, bridges, relays: the sets of a broker,
+ * what connects it with MQTT brokers, and the topics of others that its hub
+ * distributes.
  */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
 #include "client/lib/json_slices.h"
+#include "proto/number.h"
 
 static const struct option options[] = {
     {"json", NULL, .help = "an object of the broker a line"},
 };
+
+static const char *const set_headings[] = {"SET",  "POSITION", "CHANGED",
+                                           "HOUR", "TITLE",    NULL};
+
+/* Adds up the entries of the last hour; "0" without any. */
+static void
+add_rate(struct table *table, struct slice set)
+{
+    struct slice minutes, one;
+    uint64_t sum = 0, number;
+    char text[24];
+
+    if (json_slices_member(set, "rate", &minutes))
+        while (json_slices_element(&minutes, &one))
+            if (number_read(one, &number))
+                sum += number;
+    snprintf(text, sizeof(text), "%" PRIu64, sum);
+    table_add_text(table, text);
+}
+
+static void
+add_set(struct table *table, struct slice set)
+{
+    table_add_member(table, set, "name");
+    table_add_member(table, set, "position");
+    table_add_time(table, set, "datetime");
+    add_rate(table, set);
+    table_add_member(table, set, "title");
+}
 
 static const char *const bridge_headings[] = {
     "BRIDGE", "WAY", "STATE", "SINCE", "MESSAGES", "LAG", "WHY", NULL};
@@ -51,37 +85,44 @@ add_relay(struct table *table, struct slice relay)
     table_add_member(table, relay, "topic");
 }
 
-static enum exit_code
-print_list(const struct arguments *arguments,
-           const struct broker_call_rows *rows)
-{
-    struct broker_call call;
-    enum exit_code code = broker_call_begin(
-        &call, arguments, arguments->operands[0], "/%s", rows->name);
+static const struct list {
+    const struct command *command;
+    const char *path;
+    struct broker_call_rows rows;
+} lists[] = {
+    {&set_list_command, "/sets?rate=yes", {"sets", set_headings, add_set}},
+    {&bridges_command, "/bridges", {"bridges", bridge_headings, add_bridge}},
+    {&relays_command, "/relays", {"relays", relay_headings, add_relay}},
+};
 
+static enum exit_code
+run_list(const struct arguments *arguments)
+{
+    const struct list *list = lists;
+    struct broker_call call;
+    enum exit_code code;
+
+    while (list->command != arguments->command)
+        list++;
+    code = broker_call_begin(&call, arguments, arguments->operands[0], "%s",
+                             list->path);
     if (!code)
-        code = broker_call_list(&call, rows, arguments->options[0] != NULL);
+        code =
+            broker_call_list(&call, &list->rows, arguments->options[0] != NULL);
     broker_call_end(&call);
     return code;
 }
 
-static enum exit_code
-run_bridges(const struct arguments *arguments)
-{
-    static const struct broker_call_rows rows = {"bridges", bridge_headings,
-                                                 add_bridge};
-
-    return print_list(arguments, &rows);
-}
-
-static enum exit_code
-run_relays(const struct arguments *arguments)
-{
-    static const struct broker_call_rows rows = {"relays", relay_headings,
-                                                 add_relay};
-
-    return print_list(arguments, &rows);
-}
+const struct command set_list_command = {
+    .name = "set list",
+    .operands = "BROKER-URL",
+    .help = "Lists the sets of a broker that the token may see.",
+    .more = "POSITION is that of the last change, CHANGED its time, and HOUR "
+            "the number of changes in the last 60 minutes.",
+    .examples = "tidings set list http://127.0.0.1:8787/\n",
+    .options = OPTIONS(options),
+    .run = run_list,
+};
 
 const struct command bridges_command = {
     .name = "bridges",
@@ -95,7 +136,7 @@ const struct command bridges_command = {
             "The token needs the right to observe.",
     .examples = "tidings bridges http://127.0.0.1:8787/\n",
     .options = OPTIONS(options),
-    .run = run_bridges,
+    .run = run_list,
 };
 
 const struct command relays_command = {
@@ -109,5 +150,5 @@ const struct command relays_command = {
         "subscriptions of a relay.",
     .examples = "tidings relays http://127.0.0.1:8787/\n",
     .options = OPTIONS(options),
-    .run = run_relays,
+    .run = run_list,
 };
