@@ -285,14 +285,15 @@ static atomic_uint n_heads;
 static void
 count_heads(void)
 {
-    struct list *node, *next;
+    const struct connection *c;
+    struct list *next;
 
     atomic_store(&n_heads, 0);
     for (unsigned i = 0; i < 2; i++) {
         struct service *s = server_service(served.server, i);
 
         if (pthread_equal(pthread_self(), s->thread.id))
-            list_foreach (node, next, &s->heads)
+            list_each (c, next, &s->heads, node)
                 atomic_fetch_add(&n_heads, 1);
     }
 }
