@@ -19,9 +19,6 @@
 /* The body of an answer that is no stream. */
 #define REFUSAL_MAX 65536
 
-/* fetch.h must not end a silent request before live_connection.c does. */
-#define SILENCE_S 1000000
-
 /* More than fetch.h hands over at once. */
 #define HELD_MAX (1024 * 1024)
 

@@ -152,7 +152,7 @@ follower_may_compare(const struct td_follower *f)
     if (!c->is_wanted)
         return f->how.compare_ms && place.is_time &&
                now_ms - c->interval_ms >= (int64_t)f->how.compare_ms;
-    return !c->has_compared || now_ms - c->compared_ms >= REBASE_LEAST_MS;
+    return now_ms - c->compared_ms >= REBASE_LEAST_MS;
 }
 
 bool

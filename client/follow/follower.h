@@ -180,10 +180,9 @@ struct follower_rebase {
     struct source_position refused; /* the last baseline whose changes the
                                        source had forgotten */
     bool has_refused;
-    bool is_rebased;  /* a baseline ended, and no change came since */
-    bool has_rebased; /* the last baseline ended at rebased_ms */
-    int64_t rebased_ms;
-    char reason[1024]; /* of TD_BASELINE_BEGIN */
+    bool is_rebased;    /* a baseline ended, and no change came since */
+    int64_t rebased_ms; /* when the last baseline ended */
+    char reason[1024];  /* of TD_BASELINE_BEGIN */
 };
 
 /*
@@ -195,9 +194,8 @@ struct follower_rebase {
  */
 struct follower_comparison {
     bool is_wanted;
-    bool is_under_way; /* FOLLOWER_REBASING is no baseline */
-    bool has_compared; /* the last one ended, or failed, at compared_ms */
-    int64_t compared_ms;
+    bool is_under_way;   /* FOLLOWER_REBASING is no baseline */
+    int64_t compared_ms; /* when the last one ended, or failed */
     int64_t interval_ms; /* compare_ms counts from there: the last comparison or
                             baseline, or the start */
     int64_t unknown_us;  /* a list that is older leaves a doubt */

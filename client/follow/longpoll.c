@@ -18,9 +18,6 @@
 /* The longest wait= that a broker accepts. */
 #define WAIT_TOLD_MOST 300
 
-/* fetch.h must not end a silent request before live_connection.c does. */
-#define SILENCE_S 1000000
-
 struct longpoll {
     struct live *live;
     struct fetch *fetch; /* NULL: it has ended */

@@ -67,7 +67,6 @@ static void
 note_comparison(struct td_follower *f)
 {
     f->comparison.is_wanted = f->comparison.is_under_way = false;
-    f->comparison.has_compared = true;
     f->comparison.compared_ms = f->comparison.interval_ms = clock_steady_ms();
 }
 
@@ -106,7 +105,6 @@ hand_over_end(struct td_follower *f)
     f->comparison.interval_ms = clock_steady_ms();
     f->rebase.is_wanted = false;
     f->rebase.is_rebased = true;
-    f->rebase.has_rebased = true;
     f->rebase.rebased_ms = clock_steady_ms();
     follower_set_place(f, &place);
     f->lists.etag[0] = '\0';
@@ -275,7 +273,7 @@ begin_baseline(struct td_follower *f)
         plan.scratch = NULL;
         return survey_read(f, &plan, on_entry, on_end) && false;
     }
-    if (f->rebase.has_rebased && now - f->rebase.rebased_ms < REBASE_LEAST_MS)
+    if (now - f->rebase.rebased_ms < REBASE_LEAST_MS)
         return wait_longer(
             f, (unsigned)(f->rebase.rebased_ms + REBASE_LEAST_MS - now));
     follower_enter(f, FOLLOWER_REBASING);

@@ -19,6 +19,10 @@
 
 struct fetch_answer;
 
+/* Seconds: fetch.h must not end a silent request before live_connection.c
+ * does. */
+#define SILENCE_S 1000000
+
 struct transport {
     enum td_transport name;
     size_t size;                      /* of live->own, at first zero */

@@ -38,10 +38,12 @@ on_link(const struct link *link, void *user)
         return keep_text(&h->root.next, link->href);
     if (slice_is(link->rel, "prev"))
         return keep_text(&h->root.prev, link->href);
+    if (h->document != DOCUMENT_TOP)
+        return STATUS_OK;
     if (slice_is(link->rel, "index"))
-        return keep_text(&h->root.index, link->href);
+        return keep_text(&h->older.index, link->href);
     if (slice_is(link->rel, "archives"))
-        return keep_text(&h->root.archives, link->href);
+        return keep_text(&h->older.archives, link->href);
     return STATUS_OK;
 }
 
@@ -568,19 +570,6 @@ end_list(struct history *h, const struct document_fetch_answer *answer)
     timer_start(h->timer, 0);
 }
 
-static void
-take_links(struct history *h)
-{
-    if (!h->older.index) {
-        h->older.index = h->root.index;
-        h->root.index = NULL;
-    }
-    if (!h->older.archives) {
-        h->older.archives = h->root.archives;
-        h->root.archives = NULL;
-    }
-}
-
 /* Takes all pages of the index: the last one may name the newest list. */
 static void
 end_index(struct history *h, const struct document_fetch_answer *answer)
@@ -599,7 +588,6 @@ end_top(struct history *h, const struct document_fetch_answer *answer)
     bool is_index =
         h->root.is_known ? h->root.is_index : answer->head->is_index;
 
-    take_links(h);
     if (is_index) {
         end_index(h, answer);
         return;

@@ -17,11 +17,8 @@
 void
 history_clear_root(struct history *h)
 {
-    char **const links[] = {&h->root.next, &h->root.prev, &h->root.index,
-                            &h->root.archives};
-
-    for (size_t i = 0; i < 4; i++)
-        free(*links[i]);
+    free(h->root.next);
+    free(h->root.prev);
     h->root = (struct history_root){.first_us = DATETIME_NONE};
 }
 

@@ -60,7 +60,7 @@ struct history_root {
     bool is_known; /* lists or changes */
     bool is_index;
     int64_t first_us; /* earliest time of its entries, in a probe */
-    char *next, *prev, *index, *archives;
+    char *next, *prev;
 };
 
 #define HISTORY_PACKAGE "history.zip"

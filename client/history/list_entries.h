@@ -59,8 +59,8 @@ struct list_entries_entry {
     uint64_t mark;
     size_t i; /* in `marks` */
     size_t page;
-    bool has_time;                /* of its own */
-    bool is_known;                /* it was read before */
+    bool has_time; /* of its own */
+    bool is_known; /* it was read before, or stands in an earlier page */
     struct document_entry *entry; /* a copy */
 };
 
