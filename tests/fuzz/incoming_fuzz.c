@@ -37,19 +37,19 @@ is_taken(struct slice post, const struct td_change *told)
     return is_taken;
 }
 
+/* The caller frees post->data. */
 static enum harvest_verdict
 harvest(struct slice *post, struct slice text, const struct harvest_rules *how)
 {
-    char *body = NULL;
-    FILE *to = open_memstream(&body, &post->size);
+    struct buf to;
     enum harvest_verdict verdict;
 
-    FUZZ_ASSERT(to);
-    verdict = harvest_entry(to, "[", text, how);
+    buf_init(&to, SIZE_MAX / 2);
+    verdict = harvest_entry(&to, "[", text, how);
     if (verdict == HARVEST_WRITTEN)
-        fputs("]\n", to);
-    FUZZ_ASSERT(!fclose(to));
-    post->data = body;
+        BUF_ADD(&to, "]\n");
+    FUZZ_ASSERT(!to.failed);
+    *post = buf_slice(&to);
     return verdict;
 }
 

@@ -73,7 +73,7 @@ verify(struct slice text)
         return false;
     }
     FUZZ_ASSERT(jwt.ends_us > NOW_US);
-    FUZZ_ASSERT(jwk_set_has(keys(), jwt.key));
+    FUZZ_ASSERT(jwk_set_has(keys(), &jwt.key));
     FUZZ_ASSERT(!strncmp(jwt.name, "jwt:", 4));
     for (const char *c = jwt.name; *c; c++)
         FUZZ_ASSERT(*c > ' ' && *c <= '~');

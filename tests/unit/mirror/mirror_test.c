@@ -1,11 +1,11 @@
 /*
  * mirror_test.c - what the parts of a mirror at work share.
  */
-#include "client/listing/listing.h"
 #include "client/mirror/mirror.h"
 
 #include <stdio.h>
 
+#include "client/listing/listing.h"
 #include "tests/clock.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
