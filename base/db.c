@@ -151,12 +151,11 @@ db_keep(struct db *db, sqlite3_stmt **statement, const char *sql,
     /* Texts lie close together: the multiplication spreads their addresses over
      * the low bits. */
     uint64_t hash = (uintptr_t)sql * UINT64_C(0x9E3779B97F4A7C15) >> 20;
-    struct map_node *node = map_find(&db->kept, hash);
     struct kept_statement *kept;
     enum status rc;
 
-    for (; node; node = map_same(node)) {
-        *statement = map_entry(node, struct kept_statement, node)->statement;
+    map_each_same (kept, &db->kept, hash, node) {
+        *statement = kept->statement;
         if (!strcmp(sqlite3_sql(*statement), sql))
             return STATUS_OK;
     }
@@ -179,12 +178,10 @@ db_keep(struct db *db, sqlite3_stmt **statement, const char *sql,
 static void
 forget_kept(struct db *db)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct kept_statement *kept;
 
-    map_foreach (node, after, &db->kept) {
-        struct kept_statement *kept =
-            map_entry(node, struct kept_statement, node);
-
+    map_each (kept, after, &db->kept, node) {
         sqlite3_finalize(kept->statement);
         free(kept);
     }

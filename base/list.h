@@ -60,6 +60,32 @@ list_first(const struct list *l)
     return l->next == l ? NULL : l->next;
 }
 
+/* Moves `node`, from whatever list it is in, to the end of `l`. */
+static inline void
+list_put(struct list *l, struct list *node)
+{
+    list_remove(node);
+    list_append(l, node);
+}
+
+/* The struct that has the first node at `offset`, or NULL. */
+static inline void *
+list_front(const struct list *l, size_t offset)
+{
+    return list_is_empty(l) ? NULL : (char *)l->next - offset;
+}
+
+/* The same, removed from the list. */
+static inline void *
+list_take(struct list *l, size_t offset)
+{
+    void *first = list_front(l, offset);
+
+    if (first)
+        list_remove(l->next);
+    return first;
+}
+
 /* Moves all nodes of `from` to the end of `to`. */
 static inline void
 list_move(struct list *to, struct list *from)
@@ -73,11 +99,6 @@ list_move(struct list *to, struct list *from)
     list_init(from);
 }
 
-/* Walks `l`; the present node may be removed, others may not. */
-#define list_foreach(node, after, l)                                \
-    for ((node) = (l)->next, (after) = (node)->next; (node) != (l); \
-         (node) = (after), (after) = (node)->next)
-
 /* Walks the structs of `l` whose member `member` is the node; the present one
  * may be removed or freed, others may not. `after` is a struct list *. */
 #define list_each(item, after, l, member)                            \
@@ -85,5 +106,14 @@ list_move(struct list *to, struct list *from)
          (after) != (l) &&                                           \
          ((item) = list_entry((after), __typeof__(*(item)), member), \
          (after) = (after)->next, true);)
+
+/* Meets the first struct again and again, until the body has removed all. */
+#define list_until_empty(item, l, member) \
+    while (((item) = list_front((l), offsetof(__typeof__(*(item)), member))))
+
+/* Takes one struct after the other off the front of `l`, until it is empty; the
+ * body may change the list in any way. */
+#define list_drain(item, l, member) \
+    while (((item) = list_take((l), offsetof(__typeof__(*(item)), member))))
 
 #endif

@@ -183,16 +183,14 @@ cover_first_alarm(struct loop *loop)
 static void
 run_tasks(struct loop *loop)
 {
-    struct list tasks, *node = NULL;
+    struct list tasks;
+    struct task *task;
 
     list_init(&tasks);
     pthread_mutex_lock(&loop->mutex);
     list_move(&tasks, &loop->mailbox);
     pthread_mutex_unlock(&loop->mutex);
-    while ((node = list_first(&tasks))) {
-        struct task *task = list_entry(node, struct task, node);
-
-        list_remove(node);
+    list_drain (task, &tasks, node) {
         task->run(task); /* which may free it */
     }
 }

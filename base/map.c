@@ -112,8 +112,10 @@ grow_buckets(struct map *map)
         return;
     more.mask = n - 1;
     more.only = NULL;
-    map_foreach (node, after, map)
+    for (node = map_next(map, NULL); node; node = after) {
+        after = map_next(map, node);
         put_node(&more, node);
+    }
     free(map->buckets);
     *map = more;
 }

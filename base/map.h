@@ -77,12 +77,28 @@ struct map_node *map_same(const struct map_node *node);
 /* Returns the node behind `node`, of all; NULL: the first. In any order. */
 struct map_node *map_next(const struct map *map, const struct map_node *node);
 
-/* Walks all nodes; the present one may be removed or freed, others may not,
- * and none may be added. */
-#define map_foreach(node, after, map)                         \
-    for ((node) = map_next((map), NULL);                      \
-         (node) && ((after) = map_next((map), (node)), true); \
-         (node) = (after))
+/* The struct that has `node` at `offset`, or NULL. */
+static inline void *
+map_struct(struct map_node *node, size_t offset)
+{
+    return node ? (char *)node - offset : NULL;
+}
+
+/* Walks the structs whose member `member` is a node; the present one may be
+ * removed or freed, others may not, and none may be added. `after` is a struct
+ * map_node *. */
+#define map_each(item, after, map, member)                                     \
+    for ((after) = map_next((map), NULL);                                      \
+         (after) && ((item) = map_entry((after), __typeof__(*(item)), member), \
+                    (after) = map_next((map), (after)), true);)
+
+/* Walks those with that hash, of which none may be removed before the walk
+ * ends. */
+#define map_each_same(item, map, hash, member)                       \
+    for ((item) = map_struct(map_find((map), (hash)),                \
+                             offsetof(__typeof__(*(item)), member)); \
+         (item); (item) = map_struct(map_same(&(item)->member),      \
+                                     offsetof(__typeof__(*(item)), member)))
 
 /* Frees the buckets. The map is empty again; nodes are the owner's. */
 void map_fini(struct map *map);

@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "proto/buf.h"
 #include "proto/memory.h"
+#include "proto/number.h"
 #include "proto/uri.h"
 
 static enum status
@@ -36,14 +37,13 @@ option_text(const char *text, char *to, size_t room, struct problem *why)
 static const char *
 read_port(const char *text, unsigned *port)
 {
-    size_t size = strspn(text, "0123456789");
+    struct slice digits = {text, strspn(text, "0123456789")};
+    uint64_t number;
 
-    if (size == 0 || size > 5)
+    if (digits.size > 5 || !number_read(digits, &number) || number > UINT16_MAX)
         return NULL;
-    *port = 0;
-    for (size_t i = 0; i < size; i++)
-        *port = *port * 10 + (unsigned)(text[i] - '0');
-    return *port <= UINT16_MAX ? text + size : NULL;
+    *port = (unsigned)number;
+    return text + digits.size;
 }
 
 /* True if a URL continues with HOST or HOST:PORT, HOST being a name or

@@ -13,11 +13,9 @@ struct text {
 static struct text *
 find_text(const struct text_set *set, struct slice text, uint64_t hash)
 {
-    struct map_node *node = map_find(&set->map, hash);
+    struct text *t;
 
-    for (; node; node = map_same(node)) {
-        struct text *t = map_entry(node, struct text, node);
-
+    map_each_same (t, &set->map, hash, node) {
         if (slice_equal(text, (struct slice){t->bytes, t->size}))
             return t;
     }
@@ -64,9 +62,10 @@ text_set_remove(struct text_set *set, struct slice text)
 void
 text_set_fini(struct text_set *set)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct text *text;
 
-    map_foreach (node, after, &set->map)
-        free(map_entry(node, struct text, node));
+    map_each (text, after, &set->map, node)
+        free(text);
     map_fini(&set->map);
 }

@@ -33,6 +33,22 @@ number_read(struct slice text, uint64_t *number)
     return true;
 }
 
+/* The same of any number of digits; a number that does not fit becomes
+ * UINT64_MAX. */
+static inline bool
+number_read_large(struct slice text, uint64_t *number)
+{
+    bool has_digits = text.size > 0;
+
+    for (size_t i = 0; i < text.size; i++)
+        has_digits &= text.data[i] >= '0' && text.data[i] <= '9';
+    while (text.size > 1 && text.data[0] == '0')
+        slice_skip(&text, 1);
+    if (has_digits && !number_read(text, number))
+        *number = UINT64_MAX;
+    return has_digits;
+}
+
 /* Writes at most NUMBER_SIZE_MAX digits, not terminated, and returns how
  * many. */
 static inline size_t

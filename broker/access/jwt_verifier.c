@@ -132,11 +132,9 @@ node_hash(struct jwt_verifier *v, const struct digest *hash)
 static struct principal *
 find_verified(struct jwt_verifier *v, const struct digest *hash, int64_t now_us)
 {
-    struct map_node *node = map_find(&v->tokens, node_hash(v, hash));
+    struct verified *token;
 
-    for (; node; node = map_same(node)) {
-        struct verified *token = map_entry(node, struct verified, node);
-
+    map_each_same (token, &v->tokens, node_hash(v, hash), node) {
         if (!digest_is_equal(&token->hash, hash))
             continue;
         if (principal_is_over(token->principal, now_us)) {

@@ -83,11 +83,9 @@ drop_ended(struct tickets *t)
 static void
 drop_old(struct tickets *t, int64_t now_us)
 {
-    struct list *node;
+    struct ticket_entry *e;
 
-    while ((node = list_first(&t->all))) {
-        struct ticket_entry *e = list_entry(node, struct ticket_entry, node);
-
+    list_until_empty (e, &t->all, node) {
         if (e->ends_us > now_us)
             return;
         drop_entry(t, e);
@@ -140,12 +138,10 @@ check_room(struct tickets *t, const struct principal *p, struct problem *why)
 static struct ticket_entry *
 find_entry(struct tickets *t, const struct digest *digest)
 {
-    struct map_node *node =
-        map_find(&t->by_digest, map_hash(&t->by_digest, digest_slice(digest)));
+    uint64_t hash = map_hash(&t->by_digest, digest_slice(digest));
+    struct ticket_entry *e;
 
-    for (; node; node = map_same(node)) {
-        struct ticket_entry *e = map_entry(node, struct ticket_entry, find);
-
+    map_each_same (e, &t->by_digest, hash, find) {
         if (!CRYPTO_memcmp(e->digest.bytes, digest->bytes, DIGEST_SIZE))
             return e;
     }

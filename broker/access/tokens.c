@@ -114,11 +114,9 @@ digest_secret(struct digest *d, const char salt[SALT_SIZE], struct slice secret)
 static struct token *
 find_id(struct tokens *t, struct slice id)
 {
-    struct map_node *node = map_find(&t->by_id, map_hash(&t->by_id, id));
+    struct token *token;
 
-    for (; node; node = map_same(node)) {
-        struct token *token = map_entry(node, struct token, find);
-
+    map_each_same (token, &t->by_id, map_hash(&t->by_id, id), find) {
         if (slice_is(id, token->id))
             return token;
     }
@@ -130,13 +128,10 @@ find_id(struct tokens *t, struct slice id)
 static struct token *
 find_certificate(struct tokens *t, struct slice certificate, int64_t now_us)
 {
-    struct map_node *node =
-        map_find(&t->by_certificate, map_hash(&t->by_certificate, certificate));
-    struct token *newest = NULL;
+    uint64_t hash = map_hash(&t->by_certificate, certificate);
+    struct token *token, *newest = NULL;
 
-    for (; node; node = map_same(node)) {
-        struct token *token = map_entry(node, struct token, find_certificate);
-
+    map_each_same (token, &t->by_certificate, hash, find_certificate) {
         if (slice_is(certificate, token->certificate) &&
             !principal_is_over(token->principal, now_us) &&
             (!newest || token->row > newest->row))
@@ -149,12 +144,9 @@ find_certificate(struct tokens *t, struct slice certificate, int64_t now_us)
 static struct token *
 find_name(struct tokens *t, struct slice name)
 {
-    struct map_node *node = map_find(&t->by_name, map_hash(&t->by_name, name));
-    struct token *newest = NULL;
+    struct token *token, *newest = NULL;
 
-    for (; node; node = map_same(node)) {
-        struct token *token = map_entry(node, struct token, named);
-
+    map_each_same (token, &t->by_name, map_hash(&t->by_name, name), named) {
         if (slice_is(name, token->principal->name) &&
             (!newest || token->row > newest->row))
             newest = token;
@@ -288,12 +280,10 @@ read_rows(struct tokens *t, struct list *now, struct problem *why)
 static void
 replace_all(struct tokens *t, struct list *now)
 {
-    struct list *node;
+    struct token *gone;
 
     pthread_rwlock_wrlock(&t->lock);
-    while ((node = list_first(&t->all))) {
-        struct token *gone = list_entry(node, struct token, node);
-
+    list_until_empty (gone, &t->all, node) {
         principal_end(gone->principal, 0);
         remove_token(t, gone);
     }
@@ -398,14 +388,14 @@ tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
 void
 tokens_close(struct tokens *t)
 {
-    struct list *node;
+    struct token *token;
 
     if (!t)
         return;
     if (t->db.handle)
         (void)!tokens_save_uses(t, true, NULL);
-    while ((node = list_first(&t->all)))
-        remove_token(t, list_entry(node, struct token, node));
+    list_until_empty (token, &t->all, node)
+        remove_token(t, token);
     map_fini(&t->by_id);
     map_fini(&t->by_name);
     map_fini(&t->by_certificate);
@@ -624,15 +614,12 @@ bool
 tokens_id_of(struct tokens *t, const struct principal *principal,
              char id[TOKEN_ID_SIZE + 1])
 {
-    struct map_node *node;
+    uint64_t hash = map_hash(&t->by_name, slice_of(principal->name));
+    const struct token *token;
 
     id[0] = '\0';
     pthread_rwlock_rdlock(&t->lock);
-    node =
-        map_find(&t->by_name, map_hash(&t->by_name, slice_of(principal->name)));
-    for (; node && !id[0]; node = map_same(node)) {
-        struct token *token = map_entry(node, struct token, named);
-
+    map_each_same (token, &t->by_name, hash, named) {
         if (token->principal == principal)
             memcpy(id, token->id, TOKEN_ID_SIZE + 1);
     }

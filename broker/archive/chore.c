@@ -14,20 +14,22 @@ chore_of(struct list *node)
 void
 chores_look(const struct list *chores)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct chore *chore;
 
-    list_foreach (node, next, chores)
-        chore_look(chore_of(node));
+    list_each (chore, next, chores, node)
+        chore_look(chore);
 }
 
 bool
 chores_step(const struct list *chores)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct chore *chore;
     bool is_more = false;
 
-    list_foreach (node, next, chores)
-        is_more |= chore_step(chore_of(node));
+    list_each (chore, next, chores, node)
+        is_more |= chore_step(chore);
     return is_more;
 }
 

@@ -27,11 +27,12 @@ claims_init(struct claims *c)
 void
 claims_fini(struct claims *c)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct content_claim *claim;
 
-    list_foreach (node, next, &c->all) {
-        list_remove(node);
-        claims_drop(list_entry(node, struct content_claim, node));
+    list_each (claim, next, &c->all, node) {
+        list_remove(&claim->node);
+        claims_drop(claim);
     }
     map_fini(&c->files);
     pthread_cond_destroy(&c->changed);
@@ -56,11 +57,9 @@ static struct claimed *
 find_file(const struct claims *c, const struct set *set,
           const struct digest *digest)
 {
-    struct map_node *node = map_find(&c->files, hash_of(digest));
+    struct claimed *file;
 
-    for (; node; node = map_same(node)) {
-        struct claimed *file = map_entry(node, struct claimed, node);
-
+    map_each_same (file, &c->files, hash_of(digest), node) {
         if (file->set == set && !memcmp(&file->digest, digest, sizeof(*digest)))
             return file;
     }
@@ -230,15 +229,13 @@ claims_ended(struct claims *c,
              bool (*may_end)(const struct content_claim *claim))
 {
     struct content_claim *found = NULL;
-    struct list *node, *next;
+    struct list *next;
+    struct content_claim *claim;
 
     pthread_mutex_lock(&c->mutex);
-    list_foreach (node, next, &c->all) {
-        struct content_claim *claim =
-            list_entry(node, struct content_claim, node);
-
+    list_each (claim, next, &c->all, node) {
         if (claim->has_ended && may_end(claim)) {
-            list_remove(node);
+            list_remove(&claim->node);
             found = claim;
             break;
         }
@@ -310,12 +307,13 @@ claims_gone(struct claims *c)
 bool
 claims_shut(struct claims *c, const struct set *set)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct content_claim *claim;
     bool is_free = true;
 
     pthread_mutex_lock(&c->mutex);
-    list_foreach (node, next, &c->all)
-        if (list_entry(node, struct content_claim, node)->set == set)
+    list_each (claim, next, &c->all, node)
+        if (claim->set == set)
             is_free = false;
     c->is_shut = is_free;
     pthread_mutex_unlock(&c->mutex);

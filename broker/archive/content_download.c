@@ -84,11 +84,10 @@ end_of_job(struct fetch *f)
 static void
 drop_waiting(struct fetch *f)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct fetch *other;
 
-    list_foreach (node, after, &f->fetcher->under_way) {
-        struct fetch *other = list_entry(node, struct fetch, at);
-
+    list_each (other, after, &f->fetcher->under_way, at) {
         if (other != f && other->host == f->host && !other->has_begun)
             leave_fetch(other);
     }
@@ -379,14 +378,12 @@ content_download_start(struct content_download *fetcher, struct fetch *f)
 struct fetch *
 content_download_next(struct content_download *fetcher)
 {
-    struct list *node;
+    struct fetch *f;
 
     pthread_mutex_lock(&fetcher->mutex);
-    node = list_first(&fetcher->over);
-    if (node)
-        list_remove(node);
+    f = list_take(&fetcher->over, offsetof(struct fetch, at));
     pthread_mutex_unlock(&fetcher->mutex);
-    return node ? list_entry(node, struct fetch, at) : NULL;
+    return f;
 }
 
 /* Life */
@@ -422,12 +419,10 @@ content_download_open(struct content_download **fetcher,
 static void
 free_all(struct list *fetches)
 {
-    struct list *node;
+    struct fetch *fetch;
 
-    while ((node = list_first(fetches))) {
-        list_remove(node);
-        fetch_free(list_entry(node, struct fetch, at));
-    }
+    list_drain (fetch, fetches, at)
+        fetch_free(fetch);
 }
 
 /* All started tasks have run: each fetch is under way, or over. */

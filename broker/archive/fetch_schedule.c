@@ -263,11 +263,10 @@ static bool
 is_under_way(const struct fetch_schedule *f, const struct set *set,
              uint64_t seq)
 {
-    struct list *node, *after;
+    struct list *after;
+    const struct fetch *fetch;
 
-    list_foreach (node, after, &f->under_way) {
-        const struct fetch *fetch = list_entry(node, struct fetch, node);
-
+    list_each (fetch, after, &f->under_way, node) {
         if (fetch->set == set && fetch->seq == seq)
             return true;
     }
@@ -277,11 +276,12 @@ is_under_way(const struct fetch_schedule *f, const struct set *set,
 static unsigned
 under_way_of(const struct fetch_schedule *f, const struct set *set)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct fetch *fetch;
     unsigned n = 0;
 
-    list_foreach (node, after, &f->under_way)
-        n += list_entry(node, struct fetch, node)->set == set;
+    list_each (fetch, after, &f->under_way, node)
+        n += fetch->set == set;
     return n;
 }
 
@@ -459,11 +459,11 @@ static void
 fetching_look(struct chore *chore)
 {
     struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
-    struct list *node, *after;
+    struct list *after;
+    struct fetch *fetch;
 
     f->turn.is_due = true;
-    list_foreach (node, after, &f->under_way) {
-        struct fetch *fetch = list_entry(node, struct fetch, node);
+    list_each (fetch, after, &f->under_way, node) {
         struct head head;
 
         if (!is_fetching(fetch->set) || !log_head(fetch->set->log, &head))

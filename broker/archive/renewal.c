@@ -45,15 +45,11 @@ renewal_order(struct renewal *r, struct renewal_order *order)
 static bool
 take_orders(struct renewal *r)
 {
-    struct list *node;
-    bool is_any = false;
+    bool is_any;
 
     pthread_mutex_lock(&r->orders.mutex);
-    while ((node = list_first(&r->orders.submitted))) {
-        list_remove(node);
-        list_append(&r->orders.waiting, node);
-        is_any = true;
-    }
+    is_any = !list_is_empty(&r->orders.submitted);
+    list_move(&r->orders.waiting, &r->orders.submitted);
     pthread_mutex_unlock(&r->orders.mutex);
     return is_any;
 }
@@ -84,14 +80,12 @@ static void
 answer_orders(struct renewal *r)
 {
     int64_t now_us = clock_steady_us();
-    struct list *node, *next;
+    struct list *next;
+    struct renewal_order *order;
     struct problem why = {""};
     struct head head;
 
-    list_foreach (node, next, &r->orders.waiting) {
-        struct renewal_order *order =
-            list_entry(node, struct renewal_order, node);
-
+    list_each (order, next, &r->orders.waiting, node) {
         if (!log_head(order->set->log, &head)) {
             problem_set(&why, "the set %s was removed", order->set->name);
             end_order(order, STATUS_GONE, &why);
@@ -111,12 +105,10 @@ refuse_orders(struct renewal *r, const struct set *set,
               enum generation_kind kind, enum status rc, uint64_t missing,
               const struct problem *why)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct renewal_order *order;
 
-    list_foreach (node, next, &r->orders.waiting) {
-        struct renewal_order *order =
-            list_entry(node, struct renewal_order, node);
-
+    list_each (order, next, &r->orders.waiting, node) {
         if (order->set != set || order->kind != kind)
             continue;
         order->missing = missing;
@@ -129,15 +121,15 @@ static void
 end_orders(struct renewal *r)
 {
     const struct problem why = {"the broker is ending"};
-    struct list *node, *next;
+    struct list *next;
+    struct renewal_order *order;
 
     pthread_mutex_lock(&r->orders.mutex);
     r->orders.is_ended = true;
     pthread_mutex_unlock(&r->orders.mutex);
     take_orders(r);
-    list_foreach (node, next, &r->orders.waiting)
-        end_order(list_entry(node, struct renewal_order, node), STATUS_STOPPED,
-                  &why);
+    list_each (order, next, &r->orders.waiting, node)
+        end_order(order, STATUS_STOPPED, &why);
 }
 
 /* Returns the order after `order`, or the first one for NULL; NULL at the

@@ -33,12 +33,12 @@ static size_t
 count_unneeded(const struct retaining *r, struct set *set,
                const struct list_info *lists, size_t n)
 {
-    struct list *node, *next;
+    struct list *next;
+    const struct chore *chore;
 
     if (set == registry_framework_set(r->registry))
         return n;
-    list_foreach (node, next, r->chores) {
-        const struct chore *chore = list_entry(node, struct chore, node);
+    list_each (chore, next, r->chores, node) {
         size_t most = n;
 
         if (!chore->needs || (chore->patience > 0 && n > chore->patience))

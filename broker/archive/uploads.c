@@ -50,10 +50,11 @@ drop_upload(struct uploads *u, struct upload *upload)
 static bool
 is_at_work(struct uploads *u, struct slice name)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct upload *upload;
 
-    list_foreach (node, after, &u->list)
-        if (slice_is(name, list_entry(node, struct upload, node)->name))
+    list_each (upload, after, &u->list, node)
+        if (slice_is(name, upload->name))
             return true;
     return false;
 }
@@ -123,14 +124,12 @@ uploads_hand_over(struct uploads *u, struct upload *upload,
 static struct upload *
 next_whole(struct uploads *u)
 {
-    struct list *node, *after;
-    struct upload *found = NULL;
+    struct list *after;
+    struct upload *upload, *found = NULL;
     int64_t now_us = clock_steady_us();
 
     pthread_mutex_lock(&u->mutex);
-    list_foreach (node, after, &u->list) {
-        struct upload *upload = list_entry(node, struct upload, node);
-
+    list_each (upload, after, &u->list, node) {
         if (!found && upload->is_whole && upload->not_before_us <= now_us)
             found = upload;
     }
@@ -258,16 +257,15 @@ static void
 uploads_end(struct chore *chore)
 {
     struct uploads *u = list_entry(chore, struct uploads, chore);
-    struct list *node, *after;
+    struct list *after;
+    struct upload *upload;
 
     reconciliation_close(u->taking);
     u->taking = NULL;
     u->taken = NULL;
     pthread_mutex_lock(&u->mutex);
     u->is_ending = true;
-    list_foreach (node, after, &u->list) {
-        struct upload *upload = list_entry(node, struct upload, node);
-
+    list_each (upload, after, &u->list, node) {
         if (!upload->is_whole)
             continue; /* its request ends it */
         if (upload->on_done)
@@ -314,9 +312,10 @@ uploads_init(struct uploads *u, struct registry *registry,
 void
 uploads_fini(struct uploads *u)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct upload *upload;
 
-    list_foreach (node, after, &u->list)
-        drop_upload(u, list_entry(node, struct upload, node));
+    list_each (upload, after, &u->list, node)
+        drop_upload(u, upload);
     pthread_mutex_destroy(&u->mutex);
 }

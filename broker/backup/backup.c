@@ -93,11 +93,9 @@ read_folder(const char *name)
 static struct known *
 find_known(struct map *map, const char *path)
 {
-    struct map_node *node = map_find(map, map_hash(map, slice_of(path)));
+    struct known *known;
 
-    for (; node; node = map_same(node)) {
-        struct known *known = map_entry(node, struct known, node);
-
+    map_each_same (known, map, map_hash(map, slice_of(path)), node) {
         if (!strcmp(known->path, path))
             return known;
     }
@@ -119,11 +117,12 @@ add_known(struct map *map, const struct manifest_file *file)
 static void
 free_known(struct map *map)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct known *known;
 
-    map_foreach (node, after, map) {
-        map_remove(map, node);
-        free(map_entry(node, struct known, node));
+    map_each (known, after, map, node) {
+        map_remove(map, &known->node);
+        free(known);
     }
     map_fini(map);
 }

@@ -354,12 +354,10 @@ write_file(struct fetch *f, struct archive *archive,
 static struct wanted *
 find_wanted(struct fetch *f, const char *name)
 {
-    struct map_node *node =
-        map_find(&f->wanted, map_hash(&f->wanted, slice_of(name)));
+    uint64_t hash = map_hash(&f->wanted, slice_of(name));
+    struct wanted *w;
 
-    for (; node; node = map_same(node)) {
-        struct wanted *w = map_entry(node, struct wanted, node);
-
+    map_each_same (w, &f->wanted, hash, node) {
         if (!strcmp(w->name, name))
             return w;
     }
@@ -386,11 +384,12 @@ add_wanted(const struct manifest_file *file, void *user, struct problem *why)
 static void
 free_wanted(struct fetch *f)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct wanted *wanted;
 
-    map_foreach (node, after, &f->wanted) {
-        map_remove(&f->wanted, node);
-        free(map_entry(node, struct wanted, node));
+    map_each (wanted, after, &f->wanted, node) {
+        map_remove(&f->wanted, &wanted->node);
+        free(wanted);
     }
     map_fini(&f->wanted);
 }

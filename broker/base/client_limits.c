@@ -114,13 +114,10 @@ clients_init(struct clients *c, unsigned share)
 void
 clients_fini(struct clients *c)
 {
-    struct list *node;
+    struct client *client;
 
-    while (!list_is_empty(&c->charged)) {
-        node = list_first(&c->charged);
-        list_remove(node);
-        client_unref(list_entry(node, struct client, charged));
-    }
+    list_drain (client, &c->charged, charged)
+        client_unref(client);
     pthread_mutex_destroy(&c->mutex);
 }
 
@@ -550,18 +547,18 @@ void
 clients_settle(struct clients *c)
 {
     int64_t now_us = clock_steady_us();
-    struct list *node, *next;
+    struct list *next;
+    struct client *client;
 
     pthread_mutex_lock(&c->mutex);
-    list_foreach (node, next, &c->charged) {
-        struct client *client = list_entry(node, struct client, charged);
+    list_each (client, next, &c->charged, charged) {
         int64_t owed = 0;
 
         for (int i = 0; i < CLIENT_RATES; i++)
             owed += owed_us(client, i, now_us);
         if (owed)
             continue;
-        list_remove(node);
+        list_remove(&client->charged);
         if (drop_reference(c, client))
             free(client);
     }

@@ -17,10 +17,11 @@ flight_window_init(struct flight_window *w, unsigned inflight)
 static void
 free_all(struct list *flights)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct flight *flight;
 
-    list_foreach (node, after, flights)
-        free(list_entry(node, struct flight, node));
+    list_each (flight, after, flights, node)
+        free(flight);
     list_init(flights);
 }
 
@@ -42,12 +43,10 @@ flight_window_has_room(const struct flight_window *w)
 static struct flight *
 take_unused(struct flight_window *w)
 {
-    struct list *node = list_first(&w->unused);
+    struct flight *flight =
+        list_take(&w->unused, offsetof(struct flight, node));
 
-    if (!node)
-        return memory_room(sizeof(struct flight));
-    list_remove(node);
-    return list_entry(node, struct flight, node);
+    return flight ? flight : memory_room(sizeof(*flight));
 }
 
 struct flight *
@@ -113,24 +112,20 @@ flight_window_release(struct flight_window *w, struct flight *flight)
     else if (!flight->is_done)
         land_flight(w, flight);
     w->held--;
-    list_remove(&flight->node);
-    list_append(&w->unused, &flight->node);
+    list_put(&w->unused, &flight->node);
 }
 
 void
 flight_window_orphan(struct flight_window *w, struct list *flights)
 {
-    struct list *node;
+    struct flight *flight;
 
-    while ((node = list_first(flights))) {
-        struct flight *flight = list_entry(node, struct flight, node);
-
+    list_until_empty (flight, flights, node) {
         flight->lane = NULL;
         if (flight->is_done) {
             flight_window_release(w, flight);
         } else {
-            list_remove(node);
-            list_append(&w->others, node);
+            list_put(&w->others, &flight->node);
         }
     }
 }

@@ -338,10 +338,11 @@ drop_message(struct inbox *r, struct inbox_message *h)
 void
 inbox_forget(struct inbox *r)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct inbox_message *message;
 
-    list_foreach (node, after, &r->messages)
-        drop_message(r, list_entry(node, struct inbox_message, node));
+    list_each (message, after, &r->messages, node)
+        drop_message(r, message);
 }
 
 /* Hands messages to the log, up to the first one that it cannot take now. */
@@ -395,15 +396,14 @@ pause_round(struct inbox *r, int64_t us)
 static size_t
 run_pass(struct inbox *r, struct problem *why)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct inbox_message *h;
     size_t n = 0;
 
     hand_over(r);
     wait_for_log(r);
     r->line.is_broken = false;
-    list_foreach (node, after, &r->messages) {
-        struct inbox_message *h = list_entry(node, struct inbox_message, node);
-
+    list_each (h, after, &r->messages, node) {
         if (h->ingest) {
             h->rc = ingest_post(h->ingest)->status;
             h->why = ingest_post(h->ingest)->why;
@@ -416,8 +416,8 @@ run_pass(struct inbox *r, struct problem *why)
         drop_message(r, h);
         n++;
     }
-    for (; node != &r->messages; node = node->next)
-        end_ingest(list_entry(node, struct inbox_message, node));
+    list_each (h, after, &r->messages, node)
+        end_ingest(h);
     return n;
 }
 

@@ -185,15 +185,13 @@ lane_pause(struct lane *lane)
     unsigned failures = lane->failures < PAUSES ? ++lane->failures : PAUSES;
 
     lane->resume_us = clock_steady_us() + backoff_pause(&backoff, failures, 0);
-    list_remove(&lane->queue);
-    list_append(&lane->out->queues.paused[failures - 1], &lane->queue);
+    list_put(&lane->out->queues.paused[failures - 1], &lane->queue);
 }
 
 void
 lane_leave(struct lane *lane)
 {
-    list_remove(&lane->queue);
-    list_append(&lane->out->queues.leaving, &lane->queue);
+    list_put(&lane->out->queues.leaving, &lane->queue);
 }
 
 /* Notes */
@@ -274,27 +272,26 @@ log_db_failure(struct outbound *out, enum status rc, const struct problem *why)
 static enum status
 write_rows(struct outbound *out, struct problem *why)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
     size_t n = 0;
     enum status rc;
 
-    list_foreach (node, after, &out->unkept.lanes) {
+    list_each (lane, after, &out->unkept.lanes, unkept) {
         struct lane_row *rows =
             ONE_MORE(out->unkept.rows, &out->unkept.capacity, n);
 
         if (!rows)
             return problem_memory(why);
         out->unkept.rows = rows;
-        rows[n++] = row_of(list_entry(node, struct lane, unkept));
+        rows[n++] = row_of(lane);
     }
     rc = mqtt_db_keep(out->db, out->config->name, out->unkept.rows, n,
                       out->unkept.must_be_firm, why);
     if (rc)
         return rc;
-    list_foreach (node, after, &out->unkept.lanes) {
-        list_entry(node, struct lane, unkept)->is_kept = true;
-        list_remove(node);
-    }
+    list_drain (lane, &out->unkept.lanes, unkept)
+        lane->is_kept = true;
     out->unkept.must_be_firm = false;
     return STATUS_OK;
 }
@@ -340,27 +337,29 @@ watch_log(struct lane *lane)
 void
 lane_list_watch(struct outbound *out)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
     out->news.is_watching = true;
     out->news.births.wake = on_births;
     log_watch(registry_framework(out->registry), &out->news.births);
     atomic_store(&out->news.has_births, true); /* for sets from before */
-    list_foreach (node, after, &out->lanes)
-        watch_log(list_entry(node, struct lane, node));
+    list_each (lane, after, &out->lanes, node)
+        watch_log(lane);
 }
 
 void
 lane_list_unwatch(struct outbound *out)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
     if (!out->news.is_watching)
         return;
     out->news.is_watching = false;
     log_unwatch(registry_framework(out->registry), &out->news.births);
-    list_foreach (node, after, &out->lanes)
-        watched_end(&list_entry(node, struct lane, node)->watched);
+    list_each (lane, after, &out->lanes, node)
+        watched_end(&lane->watched);
 }
 
 /* Where a lane begins */
@@ -630,10 +629,10 @@ forget_lane(struct lane *lane)
 void
 lane_list_forget(struct outbound *out)
 {
-    struct list *node;
+    struct lane *lane;
 
-    while ((node = list_first(&out->queues.leaving)))
-        forget_lane(list_entry(node, struct lane, queue));
+    list_until_empty (lane, &out->queues.leaving, queue)
+        forget_lane(lane);
 }
 
 /* Handles a lane that the look has not met. Looks its set up by name: it may be
@@ -711,9 +710,9 @@ lane_list_learn(struct outbound *out, struct problem *why)
 void
 lane_list_free(struct outbound *out)
 {
-    while (!list_is_empty(&out->lanes)) {
-        struct lane *lane = list_entry(out->lanes.next, struct lane, node);
+    struct lane *lane;
 
+    list_until_empty (lane, &out->lanes, node) {
         flight_window_orphan(&out->window, &lane->flights);
         remove_lane(lane);
     }

@@ -15,14 +15,12 @@ static void
 resume_lanes(struct outbound *out, int64_t now_us)
 {
     for (int i = 0; i < PAUSES; i++) {
-        struct list *node;
+        struct lane *lane;
 
-        while ((node = list_first(&out->queues.paused[i]))) {
-            struct lane *lane = list_entry(node, struct lane, queue);
-
+        list_until_empty (lane, &out->queues.paused[i], queue) {
             if (lane->resume_us > now_us)
                 break;
-            list_remove(node);
+            list_remove(&lane->queue);
             lane->resume_us = 0;
             lane_ready(lane);
         }
@@ -46,15 +44,16 @@ static void
 on_connected(void *user, bool has_session)
 {
     struct outbound *out = user;
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
     (void)has_session;
     out->farewell = (struct farewell){0}; /* that of a token's end */
     out->is_proven = false;
     out->window.max = mqtt_window(out->mqtt);
     out->takes_retained = mqtt_takes_retained(out->mqtt);
-    list_foreach (node, after, &out->lanes)
-        lane_ready(list_entry(node, struct lane, node));
+    list_each (lane, after, &out->lanes, node)
+        lane_ready(lane);
     retained_connected(out);
 }
 
@@ -62,10 +61,11 @@ static void
 on_lost(void *user)
 {
     struct outbound *out = user;
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
-    list_foreach (node, after, &out->lanes)
-        lane_rewind(list_entry(node, struct lane, node));
+    list_each (lane, after, &out->lanes, node)
+        lane_rewind(lane);
     flight_window_clear(&out->window);
     atomic_store_explicit(&out->counts.in_flight, 0, memory_order_relaxed);
 }
@@ -386,13 +386,14 @@ void
 outbound_report(struct outbound *out, const struct principal *reader,
                 struct outbound_report *report)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
     *report = (struct outbound_report){.sets = 0};
     outbound_state(out, &report->mqtt);
     pthread_mutex_lock(&out->mutex);
-    list_foreach (node, after, &out->lanes)
-        measure_lane(report, list_entry(node, struct lane, node), reader);
+    list_each (lane, after, &out->lanes, node)
+        measure_lane(report, lane, reader);
     pthread_mutex_unlock(&out->mutex);
     report->in_flight = load_count(&out->counts.in_flight);
     report->published = load_count(&out->counts.published);

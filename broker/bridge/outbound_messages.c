@@ -42,11 +42,9 @@ advance_lane(struct lane *lane)
 {
     struct outbound *out = lane->out;
     uint64_t upto = 0;
-    struct list *node;
+    struct flight *flight;
 
-    while ((node = list_first(&lane->flights))) {
-        struct flight *flight = list_entry(node, struct flight, node);
-
+    list_until_empty (flight, &lane->flights, node) {
         if (!flight->is_done)
             break;
         if (flight->upto)

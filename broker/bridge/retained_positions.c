@@ -137,7 +137,8 @@ send_status(struct outbound *out, const char *text, bool is_last)
 void
 retained_connected(struct outbound *out)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct lane *lane;
 
     out->turns_of_positions = MESSAGES_BETWEEN;
     if (out->takes_retained)
@@ -147,8 +148,8 @@ retained_connected(struct outbound *out)
              "the MQTT broker takes no retained messages: the bridge publishes "
              "neither status nor positions",
              diag_text("bridge", out->config->name));
-    list_foreach (node, after, &out->lanes)
-        lane_note_position(list_entry(node, struct lane, node));
+    list_each (lane, after, &out->lanes, node)
+        lane_note_position(lane);
 }
 
 /* T(seq) at the lane's cursor; DATETIME_NONE: no longer known. */
@@ -232,12 +233,9 @@ send_position(struct lane *lane, struct problem *why)
 static void
 send_none(struct outbound *out)
 {
-    struct list *node;
+    struct lane *lane;
 
-    while ((node = list_first(&out->queues.due))) {
-        struct lane *lane = list_entry(node, struct lane, position.node);
-
-        list_remove(node);
+    list_drain (lane, &out->queues.due, position.node) {
         lane->position.is_due = false;
         end_clearing(lane);
     }
@@ -271,14 +269,12 @@ send_next(struct outbound *out, int64_t now_us)
 static void
 wake_rested(struct outbound *out, int64_t now_us)
 {
-    struct list *node;
+    struct lane *lane;
 
-    while ((node = list_first(&out->queues.resting))) {
-        struct lane *lane = list_entry(node, struct lane, position.node);
-
+    list_until_empty (lane, &out->queues.resting, position.node) {
         if (lane->position.rested_us > now_us)
             return;
-        list_remove(node);
+        list_remove(&lane->position.node);
         lane->position.is_resting = false;
         if (lane->position.is_due)
             lane_note_position(lane);

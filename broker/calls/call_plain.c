@@ -133,9 +133,7 @@ close_plain(struct plain *p)
 static struct plain *
 oldest_kept(const struct caller *c)
 {
-    struct list *first = list_first(&c->plain.kept);
-
-    return first ? list_entry(first, struct plain, age) : NULL;
+    return list_front(&c->plain.kept, offsetof(struct plain, age));
 }
 
 static void

@@ -76,11 +76,9 @@ write_key(struct buf *key, const char *url)
 static struct host *
 find_host(struct call_queue *q, struct slice key, uint64_t hash)
 {
-    struct map_node *node = map_find(&q->hosts, hash);
+    struct host *host;
 
-    for (; node; node = map_same(node)) {
-        struct host *host = map_entry(node, struct host, node);
-
+    map_each_same (host, &q->hosts, hash, node) {
         if (slice_is(key, host->key))
             return host;
     }
@@ -237,8 +235,7 @@ call_queue_take(struct call_queue *q)
     host = list_entry(list_first(&q->rings[kind]), struct host, turns[kind]);
     call = list_entry(list_first(&host->waiting[kind]), struct call, own.node);
     list_remove(&host->turns[kind]);
-    list_remove(&call->own.node);
-    list_append(&q->held, &call->own.node);
+    list_put(&q->held, &call->own.node);
     call->own.state = CALL_HELD;
     q->n_waiting--;
     q->n_held++;
@@ -275,12 +272,11 @@ call_queue_leave_host(struct call_queue *q, struct host *host)
 void
 call_queue_clear(struct call_queue *q)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct host *host;
     struct list *call;
 
-    map_foreach (node, after, &q->hosts) {
-        struct host *host = map_entry(node, struct host, node);
-
+    map_each (host, after, &q->hosts, node) {
         host->n_held++; /* keeps it until its last call is out */
         while ((call = first_waiting(host)))
             call_queue_remove(q, list_entry(call, struct call, own.node));

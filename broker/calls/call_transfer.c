@@ -49,8 +49,7 @@ call_fail(struct call *call, enum call_failure failure, const char *format, ...)
 void
 call_transfer_set_to_report(struct call_transfer *t)
 {
-    list_remove(&t->node);
-    list_append(&t->caller->transport.to_report, &t->node);
+    list_put(&t->caller->transport.to_report, &t->node);
 }
 
 /*

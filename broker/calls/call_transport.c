@@ -124,12 +124,10 @@ put_back_transfer(struct caller *caller, struct call_transfer *t)
 static struct call_transfer *
 take_spare(struct caller *caller)
 {
-    struct list *node = list_first(&caller->transport.spare);
+    struct call_transfer *t = list_take(&caller->transport.spare,
+                                        offsetof(struct call_transfer, node));
 
-    if (!node)
-        return call_transfer_new(caller);
-    list_remove(node);
-    return list_entry(node, struct call_transfer, node);
+    return t ? t : call_transfer_new(caller);
 }
 
 static void on_stall(struct alarm *alarm);
@@ -294,14 +292,12 @@ hand_over_piece(struct caller *caller, struct call_transfer *t)
 static void
 report_transfers(struct caller *caller)
 {
-    struct list to_report, *node;
+    struct list to_report;
+    struct call_transfer *t;
 
     list_init(&to_report);
     list_move(&to_report, &caller->transport.to_report);
-    while ((node = list_first(&to_report))) {
-        struct call_transfer *t = list_entry(node, struct call_transfer, node);
-
-        list_remove(node);
+    list_drain (t, &to_report, node) {
         if (call_transfer_has_piece(t))
             hand_over_piece(caller, t);
         else if (t->is_over)
@@ -313,16 +309,15 @@ report_transfers(struct caller *caller)
 static void
 finish_transfers(struct caller *caller)
 {
-    struct list touched, *node;
+    struct list touched;
+    struct shard *shard;
 
     list_init(&touched);
     list_move(&touched, &caller->transport.touched);
-    while ((node = list_first(&touched))) {
-        struct shard *shard = list_entry(node, struct shard, touched);
+    list_drain (shard, &touched, touched) {
         CURLMsg *msg = NULL;
         int n_left = 0;
 
-        list_remove(node);
         while ((msg = curl_multi_info_read(shard->multi, &n_left))) {
             CURLcode result = msg->data.result;
             char *transfer = NULL;
@@ -345,15 +340,14 @@ call_transport_report(struct caller *caller)
 void
 call_transport_drive(struct caller *caller)
 {
-    struct list due, *node;
+    struct list due;
+    struct shard *shard;
 
     list_init(&due);
     list_move(&due, &caller->transport.due);
-    while ((node = list_first(&due))) {
-        struct shard *shard = list_entry(node, struct shard, due);
+    list_drain (shard, &due, due) {
         int running = 0;
 
-        list_remove(node);
         curl_multi_socket_action(shard->multi, CURL_SOCKET_TIMEOUT, 0,
                                  &running);
         shard_touch(shard);
@@ -406,12 +400,10 @@ void
 call_transport_fini(struct caller *caller)
 {
     struct call_transport *g = &caller->transport;
-    struct list *node;
+    struct call_transfer *transfer;
 
-    while ((node = list_first(&g->spare))) {
-        list_remove(node);
-        call_transfer_free(list_entry(node, struct call_transfer, node));
-    }
+    list_drain (transfer, &g->spare, node)
+        call_transfer_free(transfer);
     for (unsigned i = 0; i < g->n_shards; i++) {
         if (g->shards[i].multi)
             curl_multi_cleanup(g->shards[i].multi); /* closes its connections */

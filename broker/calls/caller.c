@@ -69,14 +69,12 @@ prepare_calls(struct caller *c)
 static void
 report_failed(struct caller *c)
 {
-    struct list failed, *node;
+    struct list failed;
+    struct call *call;
 
     list_init(&failed);
     list_move(&failed, &c->failed);
-    while ((node = list_first(&failed))) {
-        struct call *call = list_entry(node, struct call, own.node);
-
-        list_remove(node);
+    list_drain (call, &failed, own.node) {
         call->own.state = CALL_IDLE;
         call->done(call); /* which may free it */
     }
@@ -160,10 +158,10 @@ caller_cancel(struct caller *caller, struct call *call)
 static void
 cancel_all(struct caller *c, struct list *calls)
 {
-    struct list *node;
+    struct call *call;
 
-    while ((node = list_first(calls)))
-        caller_cancel(c, list_entry(node, struct call, own.node));
+    list_until_empty (call, calls, own.node)
+        caller_cancel(c, call);
 }
 
 /* Turns of the loop */

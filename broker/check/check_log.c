@@ -58,12 +58,10 @@ static struct unrowed *
 find_unrowed(struct state_check *s, const struct resource_key *key,
              uint64_t *hash)
 {
-    struct map_node *node;
+    struct unrowed *u;
 
     memcpy(hash, key->bytes, sizeof(*hash));
-    for (node = map_find(&s->unrowed, *hash); node; node = map_same(node)) {
-        struct unrowed *u = map_entry(node, struct unrowed, node);
-
+    map_each_same (u, &s->unrowed, *hash, node) {
         if (!memcmp(&u->key, key, sizeof(*key)))
             return u;
     }
@@ -255,13 +253,12 @@ open_state(struct state_check *s, struct log_walk *w)
 static void
 end_state(struct state_check *s, const struct log_walk *w)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct unrowed *u;
     uint64_t n = s->n_matched;
     bool is_compared = s->is_compared && !w->is_broken && !s->has_failed;
 
-    map_foreach (node, after, &s->unrowed) {
-        struct unrowed *u = map_entry(node, struct unrowed, node);
-
+    map_each (u, after, &s->unrowed, node) {
         if (is_compared)
             find_resource(s, u->seq, "has no row");
         free(u);

@@ -7,6 +7,7 @@
 #include "base/path_pattern.h"
 #include "broker/documents/document_page.h"
 #include "broker/documents/web_files.h"
+#include "proto/number.h"
 
 #define JS "text/javascript; charset=utf-8"
 
@@ -16,7 +17,7 @@
 static const struct row {
     const char *path;
     document_open_fn *open;
-    const char *content_type;
+    const char *content_type; /* NULL: application/xml, with a page */
     document_links_fn *links; /* or NULL */
     bool has_plain;
     enum generation_kind kind;
@@ -44,59 +45,53 @@ static const struct row {
      .is_public = true, .file = &web_tidings_d_ts},
     {"/openapi.json", web_file_open, "application/json", .is_public = true,
      .file = &doc_openapi_json},
-    {"/.well-known/resourcesync", source_description_open, "application/xml"},
-    {"/descriptions/{list}-{last}.xml", source_description_part_open,
-     "application/xml"},
-    {"/sets/{set}/capabilitylist.xml", capabilitylist_open, "application/xml"},
-    {"/sets/{set}/changelist.xml", changelist_current_open, "application/xml"},
-    {"/sets/{set}/changes/latest.xml", changelist_latest_open,
-     "application/xml"},
-    {"/sets/{set}/changes/{list}.xml", changelist_open, "application/xml"},
-    {"/sets/{set}/changelist-archive.xml", changelist_archive_open,
-     "application/xml"},
+    {"/.well-known/resourcesync", source_description_open},
+    {"/descriptions/{list}-{last}.xml", source_description_part_open},
+    {"/sets/{set}/capabilitylist.xml", capabilitylist_open},
+    {"/sets/{set}/changelist.xml", changelist_current_open},
+    {"/sets/{set}/changes/latest.xml", changelist_latest_open},
+    {"/sets/{set}/changes/{list}.xml", changelist_open},
+    {"/sets/{set}/changelist-archive.xml", changelist_archive_open},
     {"/sets/{set}/changelist-archive/{list}-{last}.xml",
-     changelist_archive_part_open, "application/xml"},
+     changelist_archive_part_open},
     {"/sets/{set}/resourcelist.xml", resourcelist_current_open,
-     "application/xml", NULL, true},
+     .has_plain = true},
     {"/sets/{set}/resourcelist/{list}.xml", resourcelist_generation_open,
-     "application/xml", NULL, true},
+     .has_plain = true},
     {"/sets/{set}/resourcelist/{list}/{last}.xml", resourcelist_generation_open,
-     "application/xml", NULL, true},
+     .has_plain = true},
     {"/sets/{set}/resourcelist-archive.xml", generation_archive_open,
-     "application/xml", NULL, false, GENERATION_RESOURCELIST},
+     .kind = GENERATION_RESOURCELIST},
     {"/sets/{set}/resourcelist-archive/{list}-{last}.xml",
-     generation_archive_part_open, "application/xml", NULL, false,
-     GENERATION_RESOURCELIST},
-    {"/sets/{set}/resourcedump.xml", dumps_current_open, "application/xml",
-     NULL, false, GENERATION_RESOURCEDUMP},
+     generation_archive_part_open, .kind = GENERATION_RESOURCELIST},
+    {"/sets/{set}/resourcedump.xml", dumps_current_open,
+     .kind = GENERATION_RESOURCEDUMP},
     {"/sets/{set}/resourcedump/{list}.xml", dumps_generation_open,
-     "application/xml", NULL, false, GENERATION_RESOURCEDUMP},
+     .kind = GENERATION_RESOURCEDUMP},
     {"/sets/{set}/resourcedump/{list}/{last}.zip", dumps_package_open,
-     "application/zip", NULL, false, GENERATION_RESOURCEDUMP},
+     "application/zip", .kind = GENERATION_RESOURCEDUMP},
     {"/sets/{set}/resourcedump/{list}/{last}-manifest.xml", dumps_manifest_open,
-     "application/xml", NULL, false, GENERATION_RESOURCEDUMP},
+     .kind = GENERATION_RESOURCEDUMP},
     {"/sets/{set}/resourcedump-archive.xml", generation_archive_open,
-     "application/xml", NULL, false, GENERATION_RESOURCEDUMP},
+     .kind = GENERATION_RESOURCEDUMP},
     {"/sets/{set}/resourcedump-archive/{list}-{last}.xml",
-     generation_archive_part_open, "application/xml", NULL, false,
-     GENERATION_RESOURCEDUMP},
-    {"/sets/{set}/changedump.xml", dumps_current_open, "application/xml", NULL,
-     false, GENERATION_CHANGEDUMP},
+     generation_archive_part_open, .kind = GENERATION_RESOURCEDUMP},
+    {"/sets/{set}/changedump.xml", dumps_current_open,
+     .kind = GENERATION_CHANGEDUMP},
     {"/sets/{set}/changedump/{list}.xml", dumps_generation_open,
-     "application/xml", NULL, false, GENERATION_CHANGEDUMP},
+     .kind = GENERATION_CHANGEDUMP},
     {"/sets/{set}/changedump/{list}/{last}.zip", dumps_package_open,
-     "application/zip", NULL, false, GENERATION_CHANGEDUMP},
+     "application/zip", .kind = GENERATION_CHANGEDUMP},
     {"/sets/{set}/changedump/{list}/{last}-manifest.xml", dumps_manifest_open,
-     "application/xml", NULL, false, GENERATION_CHANGEDUMP},
+     .kind = GENERATION_CHANGEDUMP},
     {"/sets/{set}/changedump-archive.xml", generation_archive_open,
-     "application/xml", NULL, false, GENERATION_CHANGEDUMP},
+     .kind = GENERATION_CHANGEDUMP},
     {"/sets/{set}/changedump-archive/{list}-{last}.xml",
-     generation_archive_part_open, "application/xml", NULL, false,
-     GENERATION_CHANGEDUMP},
-    {"/sets/{set}/notifications", notifications_changes_open, "application/xml",
-     notifications_changes_links},
+     generation_archive_part_open, .kind = GENERATION_CHANGEDUMP},
+    {"/sets/{set}/notifications", notifications_changes_open,
+     .links = notifications_changes_links},
     {"/sets/{set}/framework-notifications", notifications_framework_open,
-     "application/xml", notifications_framework_links},
+     .links = notifications_framework_links},
 };
 
 /* A number and the end of a path. */
@@ -104,19 +99,12 @@ static const struct row {
 
 /* Reads the digits that name a list in its path: twelve, or more if necessary.
  * Any other form would be a second address of the same document. */
-static enum status
-number_of(struct slice digits, uint64_t *number)
+static bool
+read_list_number(struct slice digits, uint64_t *number)
 {
-    *number = 0;
-    if (digits.size < 12 || digits.size > 19 ||
-        (digits.size > 12 && digits.data[0] == '0'))
-        return STATUS_NOT_FOUND;
-    for (size_t i = 0; i < digits.size; i++) {
-        if (digits.data[i] < '0' || digits.data[i] > '9')
-            return STATUS_NOT_FOUND;
-        *number = *number * 10 + (uint64_t)(digits.data[i] - '0');
-    }
-    return *number > 0 ? STATUS_OK : STATUS_NOT_FOUND;
+    return digits.size >= 12 && digits.size <= 19 &&
+           (digits.size == 12 || digits.data[0] != '0') &&
+           number_read(digits, number) && *number > 0;
 }
 
 static void
@@ -127,9 +115,10 @@ describe_row(const struct row *row, struct document_found *found)
     *found = (struct document_found){
         .path = row->path,
         .open = row->open,
-        .content_type = row->content_type,
+        .content_type =
+            row->content_type ? row->content_type : "application/xml",
         .links = row->links,
-        .has_page = !strcmp(row->content_type, "application/xml"),
+        .has_page = !row->content_type,
         .has_plain = row->has_plain,
         .is_range = strstr(row->path, "}-{"),
         .end = end ? end + sizeof("/{last}") - 1 : NULL,
@@ -152,9 +141,11 @@ row_matches(const struct row *row, struct slice path,
     describe_row(row, found);
     if (found->has_set)
         found->set = *hole++;
-    if (strstr(row->path, "{list}") && number_of(*hole++, &found->number))
+    if (strstr(row->path, "{list}") &&
+        !read_list_number(*hole++, &found->number))
         return false;
-    return !strstr(row->path, "{last}") || !number_of(*hole, &found->last);
+    return !strstr(row->path, "{last}") ||
+           read_list_number(*hole, &found->last);
 }
 
 const char *

@@ -15,7 +15,6 @@ answers_find_set(struct http *http, struct request *rq, struct slice name,
 {
     bool was_removed;
     struct set *set = registry_look(http->registry, name, head, &was_removed);
-    struct problem why = {""};
 
     if (set &&
         (set_is_visible(set, principal) ||
@@ -24,11 +23,10 @@ answers_find_set(struct http *http, struct request *rq, struct slice name,
                          rights & (RIGHT_PUBLISH | RIGHT_MANAGE), name))))
         return set;
     was_removed = !set && was_removed && principal_sees(principal, name, true);
-    problem_set(&why,
-                was_removed ? "the set \"%s\" was removed"
-                            : "there is no set \"%s\"",
-                problem_quote(name).text);
-    request_answer_problem(rq, was_removed ? 410 : 404, &why, NULL, NULL);
+    request_refuse(rq, was_removed ? 410 : 404,
+                   was_removed ? "the set \"%s\" was removed"
+                               : "there is no set \"%s\"",
+                   problem_quote(name).text);
     return NULL;
 }
 
@@ -53,7 +51,7 @@ answers_may_publish(const struct http *http, struct problem *why)
 void
 answers_failure(struct request *rq, enum status rc, const struct problem *why)
 {
-    request_answer_problem(rq, response_status_of(rc), why, NULL, NULL);
+    request_answer_problem(rq, response_status_of(rc), why);
 }
 
 bool

@@ -181,7 +181,7 @@ authorization_refuse(struct request *rq, const struct principal *principal,
     BUF_ADD(&members, ",\"right\":");
     json_text(&members, buf_slice(&words));
     BUF_ADD(&members, "\0");
-    request_answer_problem(rq, 403, &why, NULL, members.data);
+    request_answer_problem_with(rq, 403, &why, NULL, members.data);
     buf_fini(&members);
     buf_fini(&words);
 }

@@ -19,7 +19,7 @@ may_have_all(struct http *http, struct request *rq)
 
     if (!tokens_are_open(http->tokens) || http_is_local(http))
         return true;
-    request_answer_problem(rq, 403, &why, NULL, NULL);
+    request_answer_problem(rq, 403, &why);
     return false;
 }
 

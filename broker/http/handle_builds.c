@@ -77,8 +77,6 @@ static void
 close_list(struct request *rq)
 {
     struct closing *c = memory_new(1, sizeof(*c));
-    struct problem why = {"the broker is ending"};
-    enum status rc;
 
     c->set = request_user(rq);
     c->ticket = request_ticket(rq);
@@ -86,10 +84,9 @@ close_list(struct request *rq)
     c->post.kind = POST_CLOSE;
     c->post.set = c->set->log;
     c->post.done = on_closed;
-    rc = log_submit(registry_log(c->set->registry), &c->post);
-    if (rc) {
+    if (log_submit(registry_log(c->set->registry), &c->post)) {
         free(c);
-        answers_failure(rq, rc, &why);
+        request_refuse(rq, 503, "the broker is ending");
     }
 }
 
@@ -200,7 +197,6 @@ static void
 order_build(struct request *rq)
 {
     struct building *b = request_user(rq);
-    struct problem why = {""};
     struct head head;
 
     log_head(b->order.set->log, &head);
@@ -210,8 +206,7 @@ order_build(struct request *rq)
     request_set_user(rq, NULL); /* the archive owns it now */
     if (archiver_order(b->archiver, &b->order)) {
         free(b);
-        problem_set(&why, "the broker is ending");
-        answers_failure(rq, STATUS_STOPPED, &why);
+        request_refuse(rq, 503, "the broker is ending");
     }
 }
 

@@ -79,27 +79,22 @@ refuse_request(struct request *rq, struct hub_request *h, unsigned status,
 {
     request_set_user(rq, NULL);
     holding_end(&h->holding);
-    request_answer_problem(rq, status, why, NULL, NULL);
+    request_answer_problem(rq, status, why);
     free_request(h);
 }
 
 /* Makes a command about the set or relay, and the subscription, of the path.
- * `max`: bytes of text that the command will hold. NULL: the request was
- * answered. */
+ * `max`: bytes of text that the command will hold, less than MEMORY_SMALL.
+ * NULL: the request was answered. */
 static struct hub_request *
 new_request(struct http *http, struct request *rq,
             const struct route_target *target, enum command_kind kind,
             size_t max)
 {
     struct command *command = command_new(kind, max);
-    struct problem why = PROBLEM_MEMORY;
-    struct hub_request *h;
+    struct hub_request *h = memory_new(1, sizeof(*h));
+    struct problem why = {""};
 
-    if (!command) {
-        request_answer_problem(rq, 503, &why, NULL, NULL);
-        return NULL;
-    }
-    h = memory_new(1, sizeof(*h));
     h->http = http;
     h->command = command;
     command->principal = principal_ref(target->principal);
@@ -138,7 +133,7 @@ answer_command(struct request *rq, struct hub_request *h)
                         answers_cache_control(h->is_private));
         r.body = body_of_buf(&command->text);
         if (!r.body) {
-            request_answer_problem(rq, 503, &why, NULL, NULL);
+            request_answer_problem(rq, 503, &why);
             return;
         }
     }
@@ -160,7 +155,7 @@ on_answered(struct task *task)
         command->principal->is_everyone)
         authorization_refuse(rq, command->principal, 0, SLICE(""));
     else if (rq && (command->status || command->http >= 400))
-        request_answer_problem(rq, command->http, &command->why, NULL, NULL);
+        request_answer_problem(rq, command->http, &command->why);
     else if (rq)
         answer_command(rq, h);
     free_request(h);
@@ -383,7 +378,7 @@ receive_notification(struct http *http, struct request *rq,
     enum status rc;
 
     if (answers_may_publish(http, &why)) {
-        request_answer_problem(rq, 403, &why, NULL, NULL);
+        request_answer_problem(rq, 403, &why);
         return;
     }
     h = new_request(http, rq, target, COMMAND_NOTIFY,
@@ -407,19 +402,17 @@ handle_hub_notification(struct http *http, struct request *rq,
                         const struct route_target *target)
 {
     struct slice type = {NULL, 0}, links = {NULL, 0};
-    struct problem why = {""};
 
     request_header(rq, "content-type", &type);
     if (type.size > 0 && request_header(rq, "link", &links)) {
         receive_notification(http, rq, target, type, links);
         return;
     }
-    problem_set(&why,
-                "subscriptions come as %s, notifications with their own "
-                "Content-Type and Link headers rel=\"self\" and "
-                "rel=\"hub\"; the Content-Type is \"%s\"",
-                FORM_TYPE, problem_quote(type).text);
-    request_answer_problem(rq, 415, &why, NULL, NULL);
+    request_refuse(rq, 415,
+                   "subscriptions come as %s, notifications with their own "
+                   "Content-Type and Link headers rel=\"self\" and "
+                   "rel=\"hub\"; the Content-Type is \"%s\"",
+                   FORM_TYPE, problem_quote(type).text);
 }
 
 /* Subscriptions */

@@ -88,8 +88,8 @@ answer_gone(struct request *rq, const struct reading *r, const struct set *set,
 
     buf_init(&members, 4096);
     positions_members(set, head, &members);
-    request_answer_problem(rq, response_status_of(STATUS_GONE), &r->why, NULL,
-                           members.data);
+    request_answer_problem_with(rq, response_status_of(STATUS_GONE), &r->why,
+                                NULL, members.data);
     buf_fini(&members);
 }
 
@@ -225,7 +225,6 @@ choose_form(struct request *rq, struct reading *r)
 {
     const char *names[N_TYPES];
     struct slice accept = {NULL, 0};
-    struct problem why = {""};
     int chosen;
 
     if (answers_prefer_page(rq)) {
@@ -242,11 +241,10 @@ choose_form(struct request *rq, struct reading *r)
         r->wish.form = memory_types[chosen].form;
         return true;
     }
-    problem_set(&why,
-                "changes are served as application/json or application/xml, "
-                "not as \"%s\"",
-                problem_quote(accept).text);
-    request_answer_problem(rq, 406, &why, NULL, NULL);
+    request_refuse(rq, 406,
+                   "changes are served as application/json or application/xml, "
+                   "not as \"%s\"",
+                   problem_quote(accept).text);
     return false;
 }
 

@@ -436,7 +436,7 @@ on_end(struct request *rq)
     if (!may_put(p, &wish, &why)) {
         request_set_user(rq, NULL);
         putting_free(p);
-        request_answer_problem(rq, 403, &why, NULL, NULL);
+        request_answer_problem(rq, 403, &why);
         return;
     }
     p->task.run = on_answered;
@@ -611,14 +611,12 @@ handle_harvest_get(struct http *http, struct request *rq,
                    const struct route_target *target)
 {
     struct harvest *harvest = registry_harvest(target->set);
-    struct problem why = {""};
     struct buf text;
 
     (void)http;
     if (!harvest) {
-        problem_set(&why, "no harvester has reported on the set %s",
-                    target->set->name);
-        answers_failure(rq, STATUS_NOT_FOUND, &why);
+        request_refuse(rq, 404, "no harvester has reported on the set %s",
+                       target->set->name);
         return;
     }
     buf_init(&text, HARVEST_TEXT_MAX + 1);

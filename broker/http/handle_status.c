@@ -87,8 +87,8 @@ answer_unready(struct request *rq, const struct problem *reasons, size_t n)
         json_text(&members, slice_of(reasons[i].text));
     }
     buf_add(&members, "]", 2); /* terminated */
-    request_answer_problem(rq, 503, &why, NULL,
-                           members.failed ? NULL : members.data);
+    request_answer_problem_with(rq, 503, &why, NULL,
+                                members.failed ? NULL : members.data);
     buf_fini(&members);
 }
 

@@ -125,13 +125,11 @@ choose_transport(struct http *http, struct request *rq, bool is_of_many,
 static bool
 check_kind(struct request *rq)
 {
-    struct problem why = {""};
-
     if (request_is_upgrade(rq) || is_for_events(rq))
         return true;
-    problem_set(&why, "a stream is a WebSocket (ask with Upgrade) or an "
-                      "event stream (Accept: text/event-stream)");
-    request_answer_problem(rq, 426, &why, NULL, NULL);
+    request_refuse(rq, 426,
+                   "a stream is a WebSocket (ask with Upgrade) or an "
+                   "event stream (Accept: text/event-stream)");
     return false;
 }
 

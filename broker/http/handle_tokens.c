@@ -71,8 +71,7 @@ answer(struct request *rq, struct token_request *t)
     struct response r;
 
     if (t->status) {
-        request_answer_problem(rq, response_status_of(t->status), &t->why, NULL,
-                               NULL);
+        request_answer_problem(rq, response_status_of(t->status), &t->why);
         return;
     }
     response_init(&r,
@@ -152,12 +151,10 @@ new_request(struct http *http, struct request *rq,
             const struct route_target *target, enum token_act act)
 {
     struct token_request *t;
-    struct problem why = {""};
 
     if (target->name.size > TOKEN_NAME_MAX) {
-        problem_set(&why, "there is no token \"%s\"",
-                    problem_quote(target->name).text);
-        request_answer_problem(rq, 404, &why, NULL, NULL);
+        request_refuse(rq, 404, "there is no token \"%s\"",
+                       problem_quote(target->name).text);
         return NULL;
     }
     t = memory_new(1, sizeof(*t));
@@ -219,15 +216,14 @@ void
 handle_token_rotate(struct http *http, struct request *rq,
                     const struct route_target *target)
 {
-    struct problem why = {""};
     struct slice grace;
     uint64_t seconds = 0;
 
     if (request_parameter(rq, "grace", &grace) &&
         (!number_read(grace, &seconds) || seconds > GRACE_MAX)) {
-        problem_set(&why, "grace: \"%s\" is not a number of seconds up to %d",
-                    problem_quote(grace).text, GRACE_MAX);
-        request_answer_problem(rq, 400, &why, NULL, NULL);
+        request_refuse(rq, 400,
+                       "grace: \"%s\" is not a number of seconds up to %d",
+                       problem_quote(grace).text, GRACE_MAX);
         return;
     }
     receive(http, rq, target, TOKEN_ROTATE, (int64_t)seconds * 1000000);
@@ -278,7 +274,7 @@ may_sign_in(struct http *http, struct request *rq)
     struct slice token;
 
     if (session_is_foreign(http, rq))
-        request_answer_problem(rq, 403, &why, NULL, NULL);
+        request_answer_problem(rq, 403, &why);
     else if (!tokens_are_open(http->tokens) &&
              !request_header(rq, "authorization", &token))
         authorization_require(rq);

@@ -175,13 +175,12 @@ http_on_request(struct request *rq, void *user)
             handle_health_get(NULL, rq, NULL);
             return;
         }
-        problem_set(&why, "the broker is starting");
         if (!request_answer_events_later(rq))
-            request_answer_problem(rq, 503, &why, NULL, NULL);
+            request_refuse(rq, 503, "the broker is starting");
         return;
     }
     if (!may_come_in(http, rq, &why)) {
-        request_answer_problem(rq, 403, &why, NULL, NULL);
+        request_answer_problem(rq, 403, &why);
         return;
     }
     add_as_of(http, rq);
@@ -191,21 +190,19 @@ http_on_request(struct request *rq, void *user)
         (found.allow[0] || slice_is(request_path(rq), "*"))) {
         routes_answer_options(http, rq, &found);
     } else if (!found.allow[0]) {
-        problem_set(&why, "there is nothing at \"%s\"",
-                    problem_quote(request_path(rq)).text);
-        request_answer_problem(rq, 404, &why, NULL, NULL);
+        request_refuse(rq, 404, "there is nothing at \"%s\"",
+                       problem_quote(request_path(rq)).text);
     } else if (!found.route) {
         problem_set(&why, "this address answers to %s", found.allow);
-        request_answer_problem(rq, 405, &why, found.allow, NULL);
+        request_answer_problem_with(rq, 405, &why, found.allow, NULL);
     } else if (request_is_upgrade(rq) && !found.route->is_stream) {
-        problem_set(&why, "no WebSocket begins here");
-        request_answer_problem(rq, 400, &why, NULL, NULL);
+        request_refuse(rq, 400, "no WebSocket begins here");
     } else {
         principal = authorization_find(http, rq);
         if (principal)
             request_set_name(rq, principal->name);
         if (principal && !may_be_called(http, rq, principal, &why)) {
-            request_answer_problem(rq, 403, &why, NULL, NULL);
+            request_answer_problem(rq, 403, &why);
             principal_unref(principal);
             return;
         }

@@ -48,8 +48,6 @@ postponement_begin(struct postponement *p, struct http *http,
 void
 postponement_refuse(struct request *rq)
 {
-    struct problem why = {POSITION_LATER};
-
     if (!request_answer_events_later(rq))
-        request_answer_problem(rq, 503, &why, NULL, NULL);
+        request_refuse(rq, 503, POSITION_LATER);
 }

@@ -74,7 +74,7 @@ refuse_request(struct request *rq, const struct route *route, unsigned status,
 {
     if (route->rejected)
         metrics_add_label(route->rejected, metrics_code(status), 1);
-    request_answer_problem(rq, status, why, accept, NULL);
+    request_answer_problem_with(rq, status, why, accept, NULL);
 }
 
 /* The Content-Type without its parameters; empty: none. */

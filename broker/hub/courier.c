@@ -61,14 +61,12 @@ wake(struct courier *c)
 static struct errand *
 take_first(struct courier *c, struct list *of)
 {
-    struct list *node;
+    struct errand *e;
 
     pthread_mutex_lock(&c->mutex);
-    node = list_first(of);
-    if (node)
-        list_remove(node);
+    e = list_take(of, offsetof(struct errand, node));
     pthread_mutex_unlock(&c->mutex);
-    return node ? list_entry(node, struct errand, node) : NULL;
+    return e;
 }
 
 /* This broker's */
@@ -173,14 +171,12 @@ on_answer(uint64_t id, struct slice bytes, void *user)
 static void
 give_up(struct courier *c)
 {
-    struct list *node;
+    struct errand *e;
 
-    while ((node = list_first(&c->ordered))) {
-        struct errand *e = list_entry(node, struct errand, node);
-
+    list_until_empty (e, &c->ordered, node) {
         if (clock_steady_us() < e->over_us)
             return;
-        list_remove(node);
+        list_remove(&e->node);
         fail_sent(e, STATUS_UNREACHABLE,
                   "no broker of the cluster owns the hub at the moment");
     }
@@ -256,17 +252,16 @@ on_order(uint64_t id, struct slice bytes, void *user)
 static void
 run_early(struct courier *c)
 {
-    struct list *node;
+    struct errand *e;
 
-    while ((node = list_first(&c->early))) {
-        struct errand *e = list_entry(node, struct errand, node);
+    list_until_empty (e, &c->early, node) {
         bool is_early = e->n > c->options.place(c->options.user);
         struct problem why = {"the owner of the hub is changing"};
         enum status rc = STATUS_BUSY;
 
         if (is_early && clock_steady_us() < e->over_us)
             return;
-        list_remove(node);
+        list_remove(&e->node);
         if (is_early)
             problem_set(&why, "the owner of the hub is behind this broker");
         else
@@ -377,7 +372,6 @@ void
 courier_stop(struct courier *c)
 {
     struct errand *e;
-    struct list *node;
 
     pthread_mutex_lock(&c->mutex);
     c->is_stopping = true;
@@ -386,14 +380,10 @@ courier_stop(struct courier *c)
     thread_stop(&c->thread);
     while ((e = take_first(c, &c->sent)))
         fail_sent(e, STATUS_STOPPED, "the broker is ending");
-    while ((node = list_first(&c->ordered))) {
-        list_remove(node);
-        fail_sent(list_entry(node, struct errand, node), STATUS_STOPPED,
-                  "the broker is ending");
-    }
-    while ((node = list_first(&c->early))) {
-        list_remove(node);
-        refuse_order(list_entry(node, struct errand, node), STATUS_STOPPED,
+    list_drain (e, &c->ordered, node)
+        fail_sent(e, STATUS_STOPPED, "the broker is ending");
+    list_drain (e, &c->early, node) {
+        refuse_order(e, STATUS_STOPPED,
                      &(struct problem){"the broker is ending"});
     }
     answer_ended(c);

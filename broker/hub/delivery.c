@@ -64,8 +64,7 @@ end_delivery(struct delivery *d)
     reader_release(&s->reader);
     attempt_free(d->attempt);
     d->attempt = NULL;
-    list_remove(&d->node);
-    list_append(&all->ended, &d->node);
+    list_put(&all->ended, &d->node);
     s->delivery = NULL;
 }
 
@@ -74,14 +73,12 @@ end_delivery(struct delivery *d)
 static void
 free_ended(struct deliveries *all)
 {
+    struct delivery *d;
+
     metrics_set(METRIC_HUB_BODY_BYTES,
                 (int64_t)all->hub->readers.messages.held_bytes);
-    while (!list_is_empty(&all->ended)) {
-        struct delivery *d = list_entry(all->ended.next, struct delivery, node);
-
-        list_remove(&d->node);
+    list_drain (d, &all->ended, node)
         free(d);
-    }
 }
 
 /* The cursor */
@@ -97,8 +94,7 @@ static void
 move_cursor(struct subscription *s, uint64_t after)
 {
     reader_move(&s->reader, after);
-    list_remove(&s->moved);
-    list_append(&s->hub->moved, &s->moved);
+    list_put(&s->hub->moved, &s->moved);
     forget_failures(s);
 }
 
@@ -595,14 +591,11 @@ void
 deliveries_turn(struct hub *hub)
 {
     struct deliveries *all = hub->deliveries;
+    struct delivery *d;
 
     free_ended(all);
-    while (!list_is_empty(&all->fixed)) {
-        struct delivery *d = list_entry(all->fixed.next, struct delivery, node);
-
-        list_remove(&d->node);
+    list_drain (d, &all->fixed, node)
         tell_caller(hub->caller, d, make_attempt(d));
-    }
 }
 
 /* Writes ranges once more, in the transaction of the turn in which the alarm
@@ -611,15 +604,12 @@ static void
 write_ranges(struct alarm *alarm)
 {
     struct deliveries *all = list_entry(alarm, struct deliveries, again);
+    struct delivery *d;
 
     all->is_again_set = false;
-    while (!list_is_empty(&all->unkept)) {
-        struct delivery *d =
-            list_entry(all->unkept.next, struct delivery, node);
-
+    list_drain (d, &all->unkept, node) {
         hub_db_put_range(all->hub->db, d->s->id, d->s->reader.after,
                          d->s->reader.upto);
-        list_remove(&d->node);
         list_append(&all->fixed, &d->node);
     }
 }

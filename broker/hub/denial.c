@@ -112,12 +112,11 @@ void
 denials_turn(struct hub *hub)
 {
     struct denials *all = hub->denials;
-    struct list *node;
+    struct denial *denial;
 
-    while ((node = list_first(&all->fresh))) {
-        list_remove(node);
-        list_append(&all->begun, node);
-        send_denial(list_entry(node, struct denial, node));
+    list_drain (denial, &all->fresh, node) {
+        list_append(&all->begun, &denial->node);
+        send_denial(denial);
     }
 }
 
@@ -134,15 +133,13 @@ denials_new(void)
 void
 denials_free(struct denials *all)
 {
-    struct list *node;
+    struct denial *d;
 
     if (!all)
         return;
-    while ((node = list_first(&all->fresh)))
-        free_denial(list_entry(node, struct denial, node)); /* never begun */
-    while ((node = list_first(&all->begun))) {
-        struct denial *d = list_entry(node, struct denial, node);
-
+    list_until_empty (d, &all->fresh, node)
+        free_denial(d); /* never begun */
+    list_until_empty (d, &all->begun, node) {
         caller_cancel(d->hub->caller, &d->call);
         caller_clear_alarm(d->hub->caller, &d->alarm);
         free_denial(d);

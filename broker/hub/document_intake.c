@@ -132,18 +132,17 @@ finish_if_done(struct intake *in)
 static void
 take_landed(struct foreign_sources *f)
 {
-    struct list landed, *node;
+    struct list landed;
+    struct intake *in;
 
     list_init(&landed);
     pthread_mutex_lock(&f->mutex);
     f->is_posted = false;
     list_move(&landed, &f->committed);
     pthread_mutex_unlock(&f->mutex);
-    while ((node = list_first(&landed))) {
-        struct intake *in = list_entry(node, struct intake, landed);
+    list_drain (in, &landed, landed) {
         const struct post *post = ingest_post(in->ingest);
 
-        list_remove(node);
         in->status = post->status;
         in->why = post->why;
         in->has_landed = true;
@@ -286,8 +285,7 @@ on_read(struct job *job)
                                 in->body, &in->digest, &in->why);
         if (!in->status && !in->command) { /* else nothing would begin the next
                                             one */
-            list_remove(&s->fetched_node);
-            list_append(&s->foreign->fetched, &s->fetched_node);
+            list_put(&s->foreign->fetched, &s->fetched_node);
         }
     }
     finish_if_done(in);
@@ -438,12 +436,9 @@ void
 intakes_free(struct foreign_source *s)
 {
     struct problem why = {"the broker is ending"};
-    struct list *node;
+    struct intake *in;
 
-    while ((node = list_first(&s->intakes))) {
-        struct intake *in = list_entry(node, struct intake, node);
-
-        list_remove(node);
+    list_drain (in, &s->intakes, node) {
         if (in->command)
             command_answer_now(in->command, STATUS_STOPPED, &why);
         intake_free(in);

@@ -116,15 +116,12 @@ static struct foreign_source *
 find_source(struct foreign_sources *foreign, struct slice url,
             const struct intake_target *target)
 {
-    struct foreign_source *found = NULL;
+    struct foreign_source *s, *found = NULL;
     struct websub_comparable topic;
-    struct map_node *node;
     struct slice text = slice_of(websub_comparable(&topic, url));
+    uint64_t hash = map_hash(&foreign->sources, text);
 
-    node = map_find(&foreign->sources, map_hash(&foreign->sources, text));
-    for (; node && !found; node = map_same(node)) {
-        struct foreign_source *s = map_entry(node, struct foreign_source, node);
-
+    map_each_same (s, &foreign->sources, hash, node) {
         if (!strcmp(topic.text, s->comparable))
             found = s;
     }
@@ -254,15 +251,14 @@ static void
 on_head(struct call *call)
 {
     struct foreign_source *s = list_entry(call, struct foreign_source, head);
-    struct list commands, *node;
+    struct list commands;
+    struct command *command;
 
     /* Commands that come from now on ask anew. */
     list_init(&commands);
     list_move(&commands, &s->asking);
-    while ((node = list_first(&commands))) {
-        list_remove(node);
-        answer_waiting(s, list_entry(node, struct command, task.node));
-    }
+    list_drain (command, &commands, task.node)
+        answer_waiting(s, command);
     s->is_asking = false;
     if (!list_is_empty(&s->asking)) {
         s->is_asking = true;
@@ -411,8 +407,7 @@ begin_waiting(struct foreign_sources *f)
 static void
 queue_fetch(struct foreign_source *s)
 {
-    list_remove(&s->fetch_node);
-    list_append(&s->foreign->to_fetch, &s->fetch_node);
+    list_put(&s->foreign->to_fetch, &s->fetch_node);
     begin_waiting(s->foreign);
 }
 
@@ -596,13 +591,9 @@ static void
 on_turn_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct foreign_sources *f = list_entry(hook, struct foreign_sources, hook);
-    struct list *node;
+    struct foreign_source *s;
 
-    while ((node = list_first(&f->fetched))) {
-        struct foreign_source *s =
-            list_entry(node, struct foreign_source, fetched_node);
-
-        list_remove(node);
+    list_drain (s, &f->fetched, fetched_node) {
         if (!is_kept && !s->is_fetching && !try_again(s))
             diag(DIAG_WARNING, "hub",
                  "%s is not fetched: the broker cannot store the document",
@@ -682,17 +673,14 @@ static void
 free_sources(struct foreign_sources *foreign)
 {
     struct problem why = {"the broker is ending"};
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct foreign_source *s;
 
-    map_foreach (node, after, &foreign->sources) {
-        struct foreign_source *s = map_entry(node, struct foreign_source, node);
-        struct list *waiting;
+    map_each (s, after, &foreign->sources, node) {
+        struct command *command;
 
-        while ((waiting = list_first(&s->asking))) {
-            list_remove(waiting);
-            command_answer_now(list_entry(waiting, struct command, task.node),
-                               STATUS_STOPPED, &why);
-        }
+        list_drain (command, &s->asking, task.node)
+            command_answer_now(command, STATUS_STOPPED, &why);
         intakes_free(s);
         source_free(s);
     }

@@ -89,15 +89,15 @@ framework_close(struct hub *hub)
 static uint64_t
 find_beginning(const struct hub *hub, uint64_t head)
 {
-    struct list *next, *at, *behind;
+    struct list *next, *behind;
+    struct subscription *subscription;
     const struct topic *topic;
 
     list_each (topic, next, &hub->topics, node) {
         if (topic->kind != TOPIC_FRAMEWORK)
             continue;
-        list_foreach (at, behind, &topic->subscriptions) {
-            uint64_t start = reader_start(
-                &list_entry(at, struct subscription, of_topic)->reader);
+        list_each (subscription, behind, &topic->subscriptions, of_topic) {
+            uint64_t start = reader_start(&subscription->reader);
 
             if (start < head)
                 head = start;

@@ -89,12 +89,9 @@ write_again(enum hub_db_row row, uint64_t id, void *user)
 static void
 answer_commands(struct hub *hub, const struct problem *why)
 {
-    struct list *node;
+    struct command *command;
 
-    while ((node = list_first(&hub->answers))) {
-        struct command *command = list_entry(node, struct command, task.node);
-
-        list_remove(node);
+    list_drain (command, &hub->answers, task.node) {
         if (why) {
             buf_clear(&command->text);
             command->http = 503;
@@ -111,14 +108,10 @@ answer_commands(struct hub *hub, const struct problem *why)
 static void
 answer_reports(struct hub *hub)
 {
-    struct list *node;
+    struct command *command;
 
-    while ((node = list_first(&hub->reports))) {
-        struct command *command = list_entry(node, struct command, task.node);
-
-        list_remove(node);
+    list_drain (command, &hub->reports, task.node)
         command->done(command);
-    }
 }
 
 static void
@@ -277,13 +270,10 @@ on_wake(struct caller *caller, void *user)
 static void
 keep_cursors(struct hub *hub)
 {
-    struct list *node;
+    struct subscription *subscription;
 
-    while ((node = list_first(&hub->moved))) {
-        list_remove(node);
-        hub_db_put_cursor(hub->db,
-                          list_entry(node, struct subscription, moved));
-    }
+    list_drain (subscription, &hub->moved, moved)
+        hub_db_put_cursor(hub->db, subscription);
 }
 
 /* Ends the subscriptions and requests whose owner has ended. True if more than

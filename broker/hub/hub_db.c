@@ -723,7 +723,8 @@ hub_db_is_begun(const struct hub_db *h)
 static void
 end_turn(struct hub_db *h, bool is_kept)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct hub_db_hook *hook;
 
     for (size_t i = 0; !is_kept && i < h->written.n; i++)
         if (!add_row(&h->behind, h->written.all[i]))
@@ -733,11 +734,8 @@ end_turn(struct hub_db *h, bool is_kept)
     if (h->owned)
         owned_db_end(h->owned, is_kept);
     h->is_open = h->has_failed = false;
-    list_foreach (node, after, &h->hooks) {
-        struct hub_db_hook *hook = list_entry(node, struct hub_db_hook, node);
-
+    list_each (hook, after, &h->hooks, node)
         hook->ended(hook, is_kept);
-    }
 }
 
 void

@@ -19,11 +19,9 @@ struct name_count {
 static struct name_count *
 find_count(struct map *counts, struct slice name, uint64_t hash)
 {
-    struct map_node *node = map_find(counts, hash);
+    struct name_count *count;
 
-    for (; node; node = map_same(node)) {
-        struct name_count *count = map_entry(node, struct name_count, node);
-
+    map_each_same (count, counts, hash, node) {
         if (slice_equal((struct slice){count->name, count->size}, name))
             return count;
     }

@@ -150,8 +150,7 @@ hide_relay(struct relaying *all, struct relay *relay)
     relay->state = RELAY_GONE;
     upstream_release(relay->claim);
     relay->claim = NULL;
-    list_remove(&relay->node);
-    list_append(&all->gone, &relay->node);
+    list_put(&all->gone, &relay->node);
     hub_topics_changed(all->hub);
     caller_set_alarm(all->hub->caller, &all->alarm, clock_steady_us());
 }
@@ -194,12 +193,9 @@ static void
 on_turn_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct relaying *all = list_entry(hook, struct relaying, hook);
-    struct list *node;
+    struct relay *relay;
 
-    while ((node = list_first(&all->changed))) {
-        struct relay *relay = list_entry(node, struct relay, changed);
-
-        list_remove(node);
+    list_drain (relay, &all->changed, changed) {
         if (is_kept)
             keep_changes(all, relay);
         else
@@ -211,8 +207,7 @@ on_turn_ended(struct hub_db_hook *hook, bool is_kept)
 static void
 note_change(struct relay *relay)
 {
-    list_remove(&relay->changed);
-    list_append(&relay->hub->relaying->changed, &relay->changed);
+    list_put(&relay->hub->relaying->changed, &relay->changed);
 }
 
 enum status
@@ -237,12 +232,10 @@ relay_load(struct hub *hub, struct problem *why)
 static void
 free_relays(struct list *relays)
 {
-    struct list *node;
+    struct relay *relay;
 
-    while ((node = list_first(relays))) {
-        list_remove(node);
-        relay_free(list_entry(node, struct relay, node));
-    }
+    list_drain (relay, relays, node)
+        relay_free(relay);
 }
 
 void

@@ -107,14 +107,14 @@ more_of(uint64_t a, uint64_t b)
 static uint64_t
 lag_of_topic(const struct topic *topic)
 {
-    struct list *node, *behind;
+    struct list *behind;
+    struct subscription *subscription;
     uint64_t most = 0, head = 0;
 
     if (list_is_empty(&topic->busy) || !topic_head(topic, &head))
         return 0;
-    list_foreach (node, behind, &topic->busy)
-        most = more_of(
-            most, lag_of(list_entry(node, struct subscription, busy), head));
+    list_each (subscription, behind, &topic->busy, busy)
+        most = more_of(most, lag_of(subscription, head));
     return most;
 }
 

@@ -27,11 +27,9 @@ hash_of(enum topic_kind kind, const struct set *set)
 struct topic *
 topic_look(struct hub *hub, enum topic_kind kind, const struct set *set)
 {
-    struct map_node *node = map_find(&hub->topics_of_sets, hash_of(kind, set));
+    struct topic *topic;
 
-    for (; node; node = map_same(node)) {
-        struct topic *topic = map_entry(node, struct topic, of_set);
-
+    map_each_same (topic, &hub->topics_of_sets, hash_of(kind, set), of_set) {
         if (topic->kind == kind && topic->set == set)
             return topic;
     }

@@ -369,22 +369,17 @@ void
 verification_turn(struct hub *hub)
 {
     struct verifications *all = hub->verifications;
-    struct list *node;
+    struct verification *r;
 
     /* From the newest on: an older request of the same pair may be fresh,
      * too. */
     while (!list_is_empty(&all->fresh)) {
-        struct verification *r =
-            list_entry(all->fresh.prev, struct verification, turn);
-
+        r = list_entry(all->fresh.prev, struct verification, turn);
         list_remove(&r->turn);
         list_prepend(&all->due, &r->turn);
         replace_older(r);
     }
-    while ((node = list_first(&all->due))) {
-        struct verification *r = list_entry(node, struct verification, turn);
-
-        list_remove(node);
+    list_drain (r, &all->due, turn) {
         if (r->terms.is_simple && hub->config->hub_trust_simple) {
             r->asked_us = clock_now_us();
             confirm_request(r);
@@ -397,10 +392,10 @@ verification_turn(struct hub *hub)
 void
 verification_lost(struct hub *hub)
 {
-    struct list *node;
+    struct verification *verification;
 
-    while ((node = list_first(&hub->verifications->fresh)))
-        forget_verification(list_entry(node, struct verification, turn));
+    list_until_empty (verification, &hub->verifications->fresh, turn)
+        forget_verification(verification);
 }
 
 /* From a command, or from hub.db */

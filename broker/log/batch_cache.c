@@ -83,10 +83,12 @@ drop_batch(struct batch_cache *cache, struct kept *kept)
 void
 batch_cache_free(struct batch_cache *cache)
 {
+    struct kept *kept;
+
     if (!cache)
         return;
-    while (!list_is_empty(&cache->kept))
-        drop_batch(cache, list_entry(cache->kept.next, struct kept, node));
+    list_until_empty (kept, &cache->kept, node)
+        drop_batch(cache, kept);
     pthread_cond_destroy(&cache->landed);
     pthread_mutex_destroy(&cache->mutex);
     free(cache);
@@ -96,11 +98,10 @@ batch_cache_free(struct batch_cache *cache)
 static struct batch *
 find_batch(struct batch_cache *cache, const struct log_set *set, uint64_t after)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct kept *kept;
 
-    list_foreach (node, next, bucket_of(cache, set)) {
-        struct kept *kept = list_entry(node, struct kept, bucket_node);
-
+    list_each (kept, next, bucket_of(cache, set), bucket_node) {
         if (kept->set == set && kept->batch->first <= after + 1 &&
             after < kept->batch->last) {
             list_remove(&kept->node);

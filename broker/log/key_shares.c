@@ -30,12 +30,11 @@ share_of(struct key_shares *s, struct client *client)
 void
 key_shares_fini(struct key_shares *s)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct key_share *share;
 
-    map_foreach (node, after, &s->by_client) {
-        struct key_share *share = map_entry(node, struct key_share, node);
-
-        map_remove(&s->by_client, node);
+    map_each (share, after, &s->by_client, node) {
+        map_remove(&s->by_client, &share->node);
         clients_give(clients_of(share->client), share->client, CLIENT_KEYS,
                      share->n);
         client_unref(share->client);

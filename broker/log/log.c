@@ -487,12 +487,12 @@ static struct log_set *
 set_of_id(struct log *log, uint32_t id)
 {
     struct map_node *found = map_find(&log->by_id, id);
-    struct list *node, *after;
+    struct list *after;
+    struct log_set *set;
 
     if (!found) {
         pthread_mutex_lock(&log->mutex);
-        list_foreach (node, after, &log->sets) {
-            struct log_set *set = list_entry(node, struct log_set, node);
+        list_each (set, after, &log->sets, node) {
             uint64_t number = log_set_number(set);
 
             if (number && !set->by_id.hash)
@@ -701,14 +701,13 @@ unlink_trash(const char *dir, const struct engine_trash *trash, bool is_alone,
 static bool
 has_set(struct log *log, const char *name)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct log_set *set;
     struct head head;
     bool has = false;
 
     pthread_mutex_lock(&log->mutex);
-    list_foreach (node, after, &log->sets) {
-        struct log_set *set = list_entry(node, struct log_set, node);
-
+    list_each (set, after, &log->sets, node) {
         if (!strcmp(set->name, name) && log_head(set, &head)) {
             has = true;
             break;
@@ -962,15 +961,14 @@ log_stop(struct log *log)
 void
 log_close(struct log *log)
 {
+    struct log_set *set;
+
     if (!log)
         return;
     log_thread_stop(&log->log_thread);
     log_thread_fini(&log->log_thread);
     batch_cache_free(log->cache);
-    while (!list_is_empty(&log->sets)) {
-        struct log_set *set = list_entry(log->sets.next, struct log_set, node);
-
-        list_remove(&set->node);
+    list_drain (set, &log->sets, node) {
         tail_fini(&set->tail);
         free(set->made);
         free(set);

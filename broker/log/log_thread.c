@@ -248,7 +248,8 @@ conclude_round(struct log_thread *t, enum status rc,
     bool has_ended = t->sequencer.acts.n_of[ACT_LIST_END] > 0;
     size_t n_births = t->sequencer.acts.n_of[ACT_BIRTH];
     uint64_t before = t->place.n;
-    struct list *node, *after;
+    struct list *after;
+    struct log_set *set;
 
     if (rc == STATUS_CONFLICT) {
         problem_set(why, "the round begins anew, with the turn");
@@ -269,9 +270,7 @@ conclude_round(struct log_thread *t, enum status rc,
         end_turn(t);
     if (rc)
         sequencer_revert(&t->sequencer);
-    list_foreach (node, after, &t->sequencer.touched) {
-        struct log_set *set = list_entry(node, struct log_set, touched);
-
+    list_each (set, after, &t->sequencer.touched, touched) {
         if (!t->announcement || set != t->announcement->set)
             publish_set(t, set);
     }
@@ -419,10 +418,11 @@ is_local(const struct post *post)
 static bool
 has_shared_posts(struct log_thread *t)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct post *post;
 
-    list_foreach (node, after, &t->waiting)
-        if (!is_local(list_entry(node, struct post, node)))
+    list_each (post, after, &t->waiting, node)
+        if (!is_local(post))
             return true;
     return false;
 }
@@ -470,9 +470,9 @@ begin_turn(struct log_thread *t, struct problem *why)
 static void
 follow_waiting(struct log_thread *t)
 {
-    while (!list_is_empty(&t->waiting)) {
-        struct post *post = list_entry(t->waiting.next, struct post, node);
+    struct post *post;
 
+    list_until_empty (post, &t->waiting, node) {
         if (post->kind != POST_RECORD)
             return;
         list_remove(&post->node);
@@ -515,15 +515,13 @@ has_waiting_posts(struct log_thread *t)
 static void
 hold_changes(struct log_thread *t)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct post *post;
 
-    list_foreach (node, after, &t->waiting) {
-        const struct post *post = list_entry(node, struct post, node);
-
+    list_each (post, after, &t->waiting, node) {
         if ((post->kind != POST_CHANGES && !post->line) || post->is_never_held)
             continue;
-        list_remove(node);
-        list_append(&t->held, node);
+        list_put(&t->held, &post->node);
     }
 }
 
@@ -694,7 +692,8 @@ is_known_record(const struct log_thread *t, const struct post *post)
 static void
 commit_round(struct log_thread *t, bool *is_more)
 {
-    struct list round, *node, *after;
+    struct list round;
+    struct post *post;
     struct problem why = {""}, unturned = {""};
     enum status rc = STATUS_OK;
     uint64_t room, taken = 0;
@@ -708,8 +707,7 @@ commit_round(struct log_thread *t, bool *is_more)
         take_queue(t); /* posts that came while it waited for the turn */
     room = look_for_room(t);
     while (!rc && bytes < ROUND_BYTES && !list_is_empty(&t->waiting)) {
-        struct post *post = list_entry(t->waiting.next, struct post, node);
-
+        post = list_entry(t->waiting.next, struct post, node);
         if (is_known_record(t, post)) {
             list_remove(&post->node);
             post->status = STATUS_OK;
@@ -759,10 +757,7 @@ commit_round(struct log_thread *t, bool *is_more)
     if (!rc)
         count_round(t, n_posts, n_entries);
     loop_hold_wakes();
-    list_foreach (node, after, &round) {
-        struct post *post = list_entry(node, struct post, node);
-
-        list_remove(node);
+    list_drain (post, &round, node) {
         if (rc) { /* else what it was judged to be */
             post->status = rc;
             post->why = why;

@@ -495,10 +495,11 @@ sequencer_follow(struct sequencer *s, struct log_set *set,
 void
 sequencer_finish(struct sequencer *s)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct log_set *set;
 
-    list_foreach (node, after, &s->touched)
-        finish_batch(list_entry(node, struct log_set, touched));
+    list_each (set, after, &s->touched, touched)
+        finish_batch(set);
 }
 
 static void
@@ -517,8 +518,9 @@ revert_set(struct log_set *set)
 void
 sequencer_revert(struct sequencer *s)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct log_set *set;
 
-    list_foreach (node, after, &s->touched)
-        revert_set(list_entry(node, struct log_set, touched));
+    list_each (set, after, &s->touched, touched)
+        revert_set(set);
 }

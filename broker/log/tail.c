@@ -123,17 +123,15 @@ void
 tail_publish(struct tails *all, struct tail *t, struct batch **batches,
              size_t n, const struct head *head)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct watch *watch;
 
     pthread_mutex_lock(&t->mutex);
     t->head = *head;
     for (size_t i = 0; i < n; i++)
         add_batch(all, t, batches[i]);
-    list_foreach (node, after, &t->watches) {
-        struct watch *watch = list_entry(node, struct watch, node);
-
+    list_each (watch, after, &t->watches, node)
         watch->wake(watch);
-    }
     pthread_mutex_unlock(&t->mutex);
     drop_beyond_max(all);
 }

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "proto/datetime.h"
+#include "proto/http/accept_header.h"
+#include "proto/number.h"
 
 /* Takes an element off a list, without the white space around it. */
 static struct slice
@@ -30,25 +32,6 @@ conditional_read(struct request *rq)
 
 #define NOT_LISTED (-1)
 
-/* "1", "0.8", "0.125" in thousandths; -1: not a weight. */
-static int
-weight_of(struct slice text)
-{
-    int value = 0, scale = 1000;
-
-    if (!text.size || text.size > 5 || text.data[0] < '0' ||
-        text.data[0] > '1' || (text.size > 1 && text.data[1] != '.'))
-        return -1;
-    value = (text.data[0] - '0') * scale;
-    for (size_t i = 2; i < text.size; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return -1;
-        scale /= 10;
-        value += (text.data[i] - '0') * scale;
-    }
-    return value > 1000 ? -1 : value;
-}
-
 /* The weight of an element such as "gzip;q=0.5"; *coding is "gzip". A malformed
  * element counts as absent. */
 static int
@@ -62,7 +45,7 @@ read_coding(struct slice element, struct slice *coding)
         struct slice name = take_tag(&parameter, '=');
 
         if (slice_is_word(name, "q"))
-            weight = weight_of(slice_trimmed(parameter));
+            weight = accept_weight(slice_trimmed(parameter));
     }
     return weight < 0 ? NOT_LISTED : weight;
 }
@@ -198,24 +181,6 @@ struct range {
     uint64_t first, size;
 };
 
-/* Reads a number; one that is too large becomes the maximum. false: no
- * number. */
-static bool
-read_number(struct slice digits, uint64_t *n)
-{
-    *n = 0;
-    if (!digits.size)
-        return false;
-    for (size_t i = 0; i < digits.size; i++) {
-        unsigned digit = (unsigned)(digits.data[i] - '0');
-
-        if (digits.data[i] < '0' || digits.data[i] > '9')
-            return false;
-        *n = *n > (UINT64_MAX - digit) / 10 ? UINT64_MAX : *n * 10 + digit;
-    }
-    return true;
-}
-
 /* Reads "bytes=100-199", "bytes=100-", "bytes=-100". Several ranges, and
  * malformed ones, are RANGE_NONE: then all is sent. */
 static struct range
@@ -232,7 +197,7 @@ read_range(struct slice text, uint64_t size)
     from = take_tag(&text, '-');
     text = slice_trimmed(text);
     if (!from.size) {
-        if (!read_number(text, &last))
+        if (!number_read_large(text, &last))
             return none;
         if (last == 0 || size == 0)
             return outside;
@@ -240,10 +205,10 @@ read_range(struct slice text, uint64_t size)
             last = size;
         return (struct range){RANGE_BYTES, size - last, last};
     }
-    if (!read_number(from, &first))
+    if (!number_read_large(from, &first))
         return none;
     last = UINT64_MAX;
-    if (text.size && (!read_number(text, &last) || last < first))
+    if (text.size && (!number_read_large(text, &last) || last < first))
         return none;
     if (first >= size)
         return outside;

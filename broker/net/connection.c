@@ -111,8 +111,7 @@ connection_set_busy(struct connection *c, bool is_busy)
 static void
 set_list(struct connection *c, struct list *list)
 {
-    list_remove(&c->node);
-    list_append(list, &c->node);
+    list_put(list, &c->node);
 }
 
 /* Counts the connection for its client as one of `kind`, once. */
@@ -250,8 +249,7 @@ on_readable(struct connection *c)
 void
 connection_set_ready(struct connection *c)
 {
-    list_remove(&c->ready);
-    list_append(&c->service->ready, &c->ready);
+    list_put(&c->service->ready, &c->ready);
 }
 
 void
@@ -527,13 +525,13 @@ connection_end_clients(struct connection *c)
 static struct connection *
 find_displaceable(struct service *s)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct connection *c;
     struct connection *found = NULL;
     uint64_t most = 0;
     unsigned looks = 0;
 
-    list_foreach (node, next, &s->heads) {
-        struct connection *c = list_entry(node, struct connection, node);
+    list_each (c, next, &s->heads, node) {
         uint64_t n = client_held(c->client, CLIENT_CONNECTIONS);
 
         if ((!found || n > most) && !is_operators(c) &&

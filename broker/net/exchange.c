@@ -45,12 +45,9 @@ on_gone(struct connection *c)
 static bool
 refuse_request(struct request *rq, unsigned status, const char *text)
 {
-    struct problem why = {"", 0, 0};
-
     rq->is_closing = true;
     rq->in.is_open_ended = true;
-    problem_set(&why, "%s", text);
-    request_answer_problem(rq, status, &why, NULL, NULL);
+    request_refuse(rq, status, "%s", text);
     return true;
 }
 
@@ -98,7 +95,7 @@ refuse_client(struct request *rq)
     if (!connection_count_proxied(rq->connection, forwarded, x_forwarded_for,
                                   &why))
         return false;
-    request_answer_problem(rq, 429, &why, NULL, NULL);
+    request_answer_problem(rq, 429, &why);
     return true;
 }
 
@@ -131,7 +128,7 @@ refuse_here(struct request *rq)
         return false;
     rq->is_closing = true;
     if (!request_answer_events_later(rq))
-        request_answer_problem(rq, 503, &stopping, NULL, NULL);
+        request_answer_problem(rq, 503, &stopping);
     return true;
 }
 
@@ -298,7 +295,7 @@ break_off(struct request *rq, enum status rc, const struct problem *why)
         return;
     }
     abandon_request(rq);
-    request_answer_problem(rq, response_status_of(rc), why, NULL, NULL);
+    request_answer_problem(rq, response_status_of(rc), why);
 }
 
 static void

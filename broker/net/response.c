@@ -572,14 +572,33 @@ begin_refusal(struct response *r, unsigned status, const char *allow)
 }
 
 void
-request_answer_problem(struct request *rq, unsigned status,
-                       const struct problem *why, const char *allow,
-                       const char *members)
+request_answer_problem_with(struct request *rq, unsigned status,
+                            const struct problem *why, const char *allow,
+                            const char *members)
 {
     struct response r;
 
     begin_refusal(&r, status, allow);
     response_answer_problem(rq, &r, why, members);
+}
+
+void
+request_answer_problem(struct request *rq, unsigned status,
+                       const struct problem *why)
+{
+    request_answer_problem_with(rq, status, why, NULL, NULL);
+}
+
+void
+request_refuse(struct request *rq, unsigned status, const char *format, ...)
+{
+    struct problem why = {""};
+    va_list arguments;
+
+    va_start(arguments, format);
+    problem_vset(&why, STATUS_INVALID, format, arguments);
+    va_end(arguments);
+    request_answer_problem(rq, status, &why);
 }
 
 bool

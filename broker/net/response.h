@@ -62,9 +62,17 @@ unsigned response_status_of(enum status status);
  * the last brace (",\"earliest\":\"...\""), or NULL. No cache keeps the answer.
  * After request_refuse_in_text it is a line of text/plain; a client that
  * prefers pages gets one (server_options.write_problem). */
+void request_answer_problem_with(struct request *rq, unsigned status,
+                                 const struct problem *why, const char *allow,
+                                 const char *members);
+
+/* The same with nothing beside the problem. */
 void request_answer_problem(struct request *rq, unsigned status,
-                            const struct problem *why, const char *allow,
-                            const char *members);
+                            const struct problem *why);
+
+/* The same with this sentence as the detail. */
+void request_refuse(struct request *rq, unsigned status, const char *format,
+                    ...) __attribute__((format(printf, 3, 4)));
 
 /* For a server that is starting or stopping. An EventSource, which never asks
  * again after another status than 200, gets an event stream that ends at once:

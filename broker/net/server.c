@@ -38,15 +38,13 @@ cut_connections(struct service *s)
     struct list *lists[] = {&s->heads, &s->timed, &s->untimed};
 
     for (size_t i = 0; i < 3; i++) {
-        struct list all, *node = NULL;
+        struct list all;
+        struct connection *c;
 
         list_init(&all);
         list_move(&all, lists[i]);
-        while ((node = list_first(&all))) {
-            struct connection *c = list_entry(node, struct connection, node);
-
-            list_remove(node);
-            list_append(lists[i], node);
+        list_drain (c, &all, node) {
+            list_append(lists[i], &c->node);
             connection_kill(c);
         }
     }
@@ -93,12 +91,10 @@ static bool
 on_turn(void *user)
 {
     struct service *s = user;
-    struct list *node = NULL;
+    struct connection *connection;
 
-    while ((node = list_first(&s->ready))) {
-        list_remove(node);
-        connection_proceed(list_entry(node, struct connection, ready));
-    }
+    list_drain (connection, &s->ready, ready)
+        connection_proceed(connection);
     if (s->server->options.on_turn)
         s->server->options.on_turn(s, s->server->options.user);
     if (s->is_ending)
@@ -113,14 +109,14 @@ on_turn(void *user)
 static void
 check_connections(struct list *list, int64_t now_us)
 {
-    struct list batch, *node = NULL;
+    struct list batch;
+    struct connection *connection;
 
     list_init(&batch);
     list_move(&batch, list);
-    while ((node = list_first(&batch))) {
-        list_remove(node);
-        list_append(list, node);
-        connection_check(list_entry(node, struct connection, node), now_us);
+    list_drain (connection, &batch, node) {
+        list_append(list, &connection->node);
+        connection_check(connection, now_us);
     }
 }
 

@@ -155,7 +155,7 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
     struct stream *stream;
 
     if (connection_count_stream(c, &why)) {
-        request_answer_problem(rq, 429, &why, NULL, NULL);
+        request_answer_problem(rq, 429, &why);
         handlers->on_gone(NULL, user);
         return NULL;
     }

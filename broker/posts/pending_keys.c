@@ -30,12 +30,9 @@ static struct pending_keys_post *
 find_post(const struct pending_keys *r, const struct pending_keys_post *post,
           uint64_t hash)
 {
-    struct map_node *node = map_find(&r->posts, hash);
+    struct pending_keys_post *p;
 
-    for (; node; node = map_same(node)) {
-        struct pending_keys_post *p =
-            map_entry(node, struct pending_keys_post, node);
-
+    map_each_same (p, &r->posts, hash, node) {
         if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set) &&
             slice_equal(p->owner, post->owner))
             return p;

@@ -42,29 +42,19 @@ copy_waits_wake(struct copy_waits *waits)
         service_wake(service);
 }
 
-static void
-resume_first(struct copy_waits *waits, bool is_certain)
-{
-    struct copy_wait *wait =
-        list_entry(waits->all.next, struct copy_wait, node);
-
-    list_remove(&wait->node);
-    wait->resume(wait, is_certain);
-}
-
 void
 copy_waits_go_on(struct copy_waits *waits)
 {
     int64_t now_us = clock_steady_us();
+    struct copy_wait *wait;
 
-    while (!list_is_empty(&waits->all)) {
-        const struct copy_wait *first =
-            list_entry(waits->all.next, struct copy_wait, node);
-        bool is_certain = log_is_certain(waits->log, first->since_us);
+    list_until_empty (wait, &waits->all, node) {
+        bool is_certain = log_is_certain(waits->log, wait->since_us);
 
-        if (!is_certain && now_us - first->since_us < COPY_WAIT_US)
+        if (!is_certain && now_us - wait->since_us < COPY_WAIT_US)
             return;
-        resume_first(waits, is_certain);
+        list_remove(&wait->node);
+        wait->resume(wait, is_certain);
     }
     atomic_store_explicit(&waits->service, NULL, memory_order_release);
 }
@@ -72,7 +62,9 @@ copy_waits_go_on(struct copy_waits *waits)
 void
 copy_waits_end(struct copy_waits *waits)
 {
+    struct copy_wait *wait;
+
     waits->is_ending = true;
-    while (!list_is_empty(&waits->all))
-        resume_first(waits, false);
+    list_drain (wait, &waits->all, node)
+        wait->resume(wait, false);
 }

@@ -17,8 +17,7 @@ static void
 set_due(struct poll *poll)
 {
     reader_release(&poll->reader);
-    list_remove(&poll->timed);
-    list_append(&poll->polls->due, &poll->timed);
+    list_put(&poll->polls->due, &poll->timed);
 }
 
 /* News: the set was removed, or it has more, unless the request is ahead. */
@@ -97,10 +96,10 @@ look_at_time(struct polls *polls)
         from = now - POLLS_SLOTS;
     for (; from < now; from++) {
         struct list *slot = &polls->slots[from % POLLS_SLOTS];
-        struct list *node;
+        struct poll *poll;
 
-        while ((node = list_first(slot)))
-            set_due(list_entry(node, struct poll, timed));
+        list_until_empty (poll, slot, timed)
+            set_due(poll);
     }
     polls->slot = now;
 }

@@ -32,8 +32,7 @@ members_init(struct members *m, struct registry *registry,
 static void
 set_turn(struct member *member, struct list *list)
 {
-    list_remove(&member->turn);
-    list_append(list, &member->turn);
+    list_put(list, &member->turn);
 }
 
 static void
@@ -95,15 +94,14 @@ members_remove(struct member *member)
 void
 members_clear(struct members *m)
 {
-    struct map_node *node, *next;
+    struct map_node *next;
+    struct member *member;
 
     if (m->current && m->current->is_leaving)
         free_member(m->current);
     m->current = NULL;
-    map_foreach (node, next, &m->by_name) {
-        struct member *member = map_entry(node, struct member, node);
-
-        map_remove(&m->by_name, node);
+    map_each (member, next, &m->by_name, node) {
+        map_remove(&m->by_name, &member->node);
         free_member(member);
     }
     m->n_patterns = 0;
@@ -123,11 +121,9 @@ members_fini(struct members *m)
 static struct member *
 find_member(struct members *m, struct slice name)
 {
-    struct map_node *node = map_find(&m->by_name, map_hash(&m->by_name, name));
+    struct member *member;
 
-    for (; node; node = map_same(node)) {
-        struct member *member = map_entry(node, struct member, node);
-
+    map_each_same (member, &m->by_name, map_hash(&m->by_name, name), node) {
         if (slice_is(name, member->name))
             return member;
     }
@@ -376,13 +372,12 @@ static void
 unfollow_pattern(struct members *m, const char *text)
 {
     struct follow_item *pattern = find_pattern(m, text);
-    struct map_node *node, *next;
+    struct map_node *next;
+    struct member *member;
 
     if (pattern)
         *pattern = m->patterns[--m->n_patterns];
-    map_foreach (node, next, &m->by_name) {
-        struct member *member = map_entry(node, struct member, node);
-
+    map_each (member, next, &m->by_name, node) {
         if (rights_match(slice_of(text), slice_of(member->name)))
             leave_map(member);
     }
@@ -530,8 +525,7 @@ load_member(struct members *m, struct member *member)
 {
     enum reader_state state;
 
-    list_remove(&member->turn);
-    list_append(&m->loading, &member->turn);
+    list_put(&m->loading, &member->turn);
     member->is_loading = true;
     m->n_loading++;
     state = reader_next(&member->reader);
@@ -545,9 +539,7 @@ load_member(struct members *m, struct member *member)
 static struct member *
 first_of(const struct list *list)
 {
-    struct list *node = list_first(list);
-
-    return node ? list_entry(node, struct member, turn) : NULL;
+    return list_front(list, offsetof(struct member, turn));
 }
 
 struct member *
@@ -632,11 +624,11 @@ bool
 members_positions(const struct members *m, struct resume_entry *entries,
                   size_t room, size_t *n)
 {
-    struct map_node *node, *next;
+    struct map_node *next;
+    const struct member *member;
 
     *n = 0;
-    map_foreach (node, next, &m->by_name) {
-        const struct member *member = map_entry(node, struct member, node);
+    map_each (member, next, &m->by_name, node) {
         const struct reader *r = &member->reader;
 
         if (member->end)

@@ -164,8 +164,9 @@ places_heartbeat(struct reader *r)
 void
 places_new_tick(struct places *places)
 {
-    struct map_node *node, *next;
+    struct map_node *next;
+    struct place *place;
 
-    map_foreach (node, next, &places->all)
-        drop_heartbeats(map_entry(node, struct place, node));
+    map_each (place, next, &places->all, node)
+        drop_heartbeats(place);
 }

@@ -262,8 +262,7 @@ static void
 note_sent(struct subscriber *s, int64_t now_us)
 {
     s->last_sent_us = now_us;
-    list_remove(&s->idle_node);
-    list_append(&thread_of(s)->idle, &s->idle_node);
+    list_put(&thread_of(s)->idle, &s->idle_node);
 }
 
 /* Counts a message that the socket has taken to its last byte. Commits from
@@ -405,8 +404,7 @@ send_end(struct many *many, struct member *member)
 static void
 owe_text(struct many *many)
 {
-    list_remove(&many->owing);
-    list_append(&many->thread->owing, &many->owing);
+    list_put(&many->thread->owing, &many->owing);
 }
 
 /* Room for more sets than fit in a text. */
@@ -645,7 +643,8 @@ push_on_wake(struct push *push, struct service *service)
 {
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us(), cost_us;
-    struct list *node, *next;
+    struct list *next;
+    struct many *many;
     struct place *p;
 
     if (now_us < t->gather_until_us) {
@@ -660,8 +659,8 @@ push_on_wake(struct push *push, struct service *service)
         watched_channel_wake(&p->channel, UINT_MAX);
         places_leave(p);
     }
-    list_foreach (node, next, &t->owing)
-        send_owed_text(list_entry(node, struct many, owing));
+    list_each (many, next, &t->owing, owing)
+        send_owed_text(many);
     cost_us = clock_steady_us() - now_us;
     if (cost_us >= GATHER_FROM_US)
         t->gather_until_us =
@@ -1188,9 +1187,8 @@ say_farewell(struct task *task)
     struct subscriber *s;
 
     t->is_ending = true;
-    list_each (s, next, &t->idle, idle_node) {
+    list_each (s, next, &t->idle, idle_node)
         close_behind_message(s, CLOSE_GOING_AWAY);
-    }
     polls_end(&t->polls, t->places.service);
     copy_waits_end(&t->copy_waits);
 }

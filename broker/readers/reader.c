@@ -252,13 +252,10 @@ static void
 on_loaded(struct shared_messages *messages, struct shared_message *message,
           enum status status, struct list *waiters)
 {
-    struct list *node;
+    struct reader *r;
 
     (void)messages;
-    while ((node = list_first(waiters))) {
-        struct reader *r = list_entry(node, struct reader, node);
-
-        list_remove(node);
+    list_drain (r, waiters, node) {
         if ((message ? take_loaded(r, message) : fail_reader(r, status)) !=
             READER_LATER)
             r->on_ready(r);

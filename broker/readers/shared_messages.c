@@ -65,11 +65,10 @@ shared_wish_equals(const struct shared_wish *a, const struct shared_wish *b)
 static struct load *
 find_load(const struct list *loads, const struct shared_wish *wish)
 {
-    struct list *node, *next;
+    struct list *next;
+    struct load *l;
 
-    list_foreach (node, next, loads) {
-        struct load *l = list_entry(node, struct load, node);
-
+    list_each (l, next, loads, node) {
         if (shared_wish_equals(&l->message->wish, wish))
             return l;
     }
@@ -135,14 +134,12 @@ shared_messages_find(struct shared_messages *messages,
 {
     struct list *all = bucket_of(messages, &wish->channel, filter_id(wish),
                                  shared_wish_start(wish)),
-                *node, *next;
+                *next;
+    struct shared_message *message;
 
     if (wish->is_heartbeat)
         return NULL;
-    list_foreach (node, next, all) { /* the newest first */
-        struct shared_message *message =
-            list_entry(node, struct shared_message, node);
-
+    list_each (message, next, all, node) { /* the newest first */
         if (shared_message_serves(message, wish) &&
             (wish->upto != UINT64_MAX || message->is_full ||
              message->last >= least)) {
@@ -317,11 +314,10 @@ static struct load *
 next_load(struct shared_messages *messages)
 {
     for (int is_suspect = 0; is_suspect < 2; is_suspect++) {
-        struct list *node, *next;
+        struct list *next;
+        struct load *l;
 
-        list_foreach (node, next, &messages->queued[is_suspect]) {
-            struct load *l = list_entry(node, struct load, node);
-
+        list_each (l, next, &messages->queued[is_suspect], node) {
             if (list_is_empty(&l->waiters))
                 load_free(l);
             else if (shared_messages_have_room(messages, NULL, is_suspect))
@@ -345,8 +341,7 @@ shared_messages_go_on(struct shared_messages *messages)
     while (messages->n_running < SHARED_MESSAGES_LOADS &&
            (l = next_load(messages))) {
         l->is_suspect = false;
-        list_remove(&l->node);
-        list_append(&messages->running, &l->node);
+        list_put(&messages->running, &l->node);
         messages->n_running++;
         messages->calls->work(messages, &l->job);
     }
@@ -402,8 +397,7 @@ shared_messages_load(struct shared_messages *messages,
         l = load_new(messages, wish, is_suspect);
     if (l->is_suspect && !is_suspect) {
         l->is_suspect = false; /* a healthy one waits for it, too */
-        list_remove(&l->node);
-        list_append(&messages->queued[false], &l->node);
+        list_put(&messages->queued[false], &l->node);
     }
     list_append(&l->waiters, waiter);
     shared_messages_go_on(messages);

@@ -53,12 +53,7 @@ watcher_take(struct watcher *watcher)
 struct watched_log *
 watcher_next(struct watcher *watcher)
 {
-    struct list *node = list_first(&watcher->taken);
-
-    if (!node)
-        return NULL;
-    list_remove(node);
-    return list_entry(node, struct watched_log, node);
+    return list_take(&watcher->taken, offsetof(struct watched_log, node));
 }
 
 void

@@ -34,12 +34,10 @@ upstreams_fini(struct upstreams *u)
 static struct upstream *
 find_topic(struct upstreams *u, const char *topic)
 {
-    struct map_node *node =
-        map_find(&u->topics, map_hash(&u->topics, slice_of(topic)));
+    uint64_t hash = map_hash(&u->topics, slice_of(topic));
+    struct upstream *at;
 
-    for (; node; node = map_same(node)) {
-        struct upstream *at = map_entry(node, struct upstream, node);
-
+    map_each_same (at, &u->topics, hash, node) {
         if (!strcmp(at->topic, topic))
             return at;
     }

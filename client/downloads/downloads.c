@@ -250,14 +250,14 @@ downloads_watch(struct downloads *d, downloads_again_fn *on_again)
 void
 downloads_free(struct downloads *downloads)
 {
-    struct list *node;
+    struct download_job *job;
 
     if (!downloads)
         return;
     if (downloads->is_freed)
         *downloads->is_freed = true;
-    while ((node = list_first(&downloads->all)))
-        download_job_free(list_entry(node, struct download_job, node));
+    list_until_empty (job, &downloads->all, node)
+        download_job_free(job);
     host_queues_free(downloads->hosts);
     timer_free(downloads->turn);
     free(downloads);
@@ -338,12 +338,9 @@ queue_job(struct download_job *job)
 static void
 leave_host(struct host *host, const struct problem *why)
 {
-    struct list *node;
+    struct download_job *job;
 
-    while ((node = list_first(&host->waiting))) {
-        struct download_job *job =
-            list_entry(node, struct download_job, queued.node);
-
+    list_until_empty (job, &host->waiting, queued.node) {
         host_queues_remove(&job->queued);
         leave_link(job, why);
         queue_job(job);
@@ -493,10 +490,9 @@ static bool
 report_ended(struct downloads *d)
 {
     bool is_freed = false;
-    struct list *node;
+    struct download_job *job;
 
-    while ((node = list_first(&d->over))) {
-        struct download_job *job = list_entry(node, struct download_job, over);
+    list_until_empty (job, &d->over, over) {
         struct downloads_result result = {
             .id = job->id,
             .why = job->why,
@@ -585,10 +581,9 @@ bool
 downloads_drop(struct downloads *downloads, uint64_t id)
 {
     struct download_job *job = NULL;
-    struct list *node, *after;
+    struct list *after;
 
-    list_foreach (node, after, &downloads->all) {
-        job = list_entry(node, struct download_job, node);
+    list_each (job, after, &downloads->all, node) {
         if (job->id == id)
             break;
     }
@@ -618,12 +613,10 @@ downloads_bytes(const struct downloads *downloads)
 {
     uint64_t sum = downloads->n_came;
 
-    struct list *node, *after;
+    struct list *after;
+    const struct download_job *job;
 
-    list_foreach (node, after, &downloads->all) {
-        const struct download_job *job =
-            list_entry(node, struct download_job, node);
-
+    list_each (job, after, &downloads->all, node) {
         if (job->download)
             sum += download_came(job->download);
     }

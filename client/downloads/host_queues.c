@@ -132,13 +132,12 @@ host_queues_remove(struct queued_job *job)
 static struct queued_job *
 take_job(struct host *host, int64_t now_ms)
 {
-    struct list *node, *after;
+    struct list *after;
+    struct queued_job *job;
 
     if (host->n_running >= host->n_places || host->until_ms > now_ms)
         return NULL;
-    list_foreach (node, after, &host->waiting) {
-        struct queued_job *job = list_entry(node, struct queued_job, node);
-
+    list_each (job, after, &host->waiting, node) {
         if (job->due_ms > now_ms)
             continue;
         host_queues_remove(job);
@@ -171,13 +170,12 @@ host_queues_wait_ms(const struct host_queues *hosts, int64_t now_ms)
 
     for (size_t i = 0; i < hosts->n; i++) {
         const struct host *host = hosts->all[i];
-        struct list *node, *after;
+        const struct queued_job *job;
+        struct list *after;
 
         if (host->n_running >= host->n_places)
             continue; /* a job must end first */
-        list_foreach (node, after, &host->waiting) {
-            const struct queued_job *job =
-                list_entry(node, struct queued_job, node);
+        list_each (job, after, &host->waiting, node) {
             int64_t due =
                 job->due_ms > host->until_ms ? job->due_ms : host->until_ms;
             int64_t wait = due > now_ms ? due - now_ms : 0;

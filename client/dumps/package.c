@@ -322,13 +322,11 @@ add_entry(struct package *package, struct archive_entry *entry,
 static struct member *
 find_member(struct package *package, struct slice path)
 {
-    struct map_node *node;
+    struct member *m;
 
     slice_take_char(&path, '/'); /* some manifests have none */
-    node = map_find(&package->by_path, map_hash(&package->by_path, path));
-    for (; node; node = map_same(node)) {
-        struct member *m = map_entry(node, struct member, node);
-
+    map_each_same (m, &package->by_path, map_hash(&package->by_path, path),
+                   node) {
         if (slice_equal(path,
                         (struct slice){m->path.data + 1, m->path.size - 1}))
             return m;

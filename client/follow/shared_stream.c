@@ -117,11 +117,9 @@ static void connect_stream(struct shared_stream *s);
 static struct shared_set *
 find_set(struct shared_stream *s, struct slice name)
 {
-    struct map_node *node = map_find(&s->by_name, map_hash(&s->by_name, name));
+    struct shared_set *set;
 
-    for (; node; node = map_same(node)) {
-        struct shared_set *set = map_entry(node, struct shared_set, node);
-
+    map_each_same (set, &s->by_name, map_hash(&s->by_name, name), node) {
         if (slice_is(name, set->name))
             return set;
     }

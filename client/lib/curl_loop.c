@@ -57,20 +57,16 @@ static void
 on_finish(void *user)
 {
     struct curl_loop *web = user;
+    struct curl_loop_transfer *transfer;
     CURLMsg *message;
-    struct list *node;
     int left;
 
-    while ((node = list_first(&web->lost))) {
-        struct curl_loop_transfer *transfer =
-            list_entry(node, struct curl_loop_transfer, lost);
-
+    list_until_empty (transfer, &web->lost, lost) {
         curl_loop_remove(web, transfer);
         transfer->on_done(CURLE_OUT_OF_MEMORY, transfer->user);
     }
     while ((message = curl_multi_info_read(web->multi, &left))) {
         CURLcode result = message->data.result;
-        struct curl_loop_transfer *transfer = NULL;
 
         if (message->msg != CURLMSG_DONE)
             continue;

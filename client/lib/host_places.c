@@ -60,12 +60,12 @@ forget_host(struct places_host *host)
 void
 host_places_free(struct host_places *places)
 {
-    struct list *node;
+    struct places_host *host;
 
     if (!places)
         return;
-    while ((node = list_first(&places->hosts)))
-        forget_host(list_entry(node, struct places_host, node));
+    list_until_empty (host, &places->hosts, node)
+        forget_host(host);
     timer_free(places->turn);
     free(places);
 }
@@ -84,13 +84,12 @@ host_of(struct host_places *places, const char *url, bool is_to_be_known)
     int64_t now_ms = clock_steady_ms();
     char *name = host_name_of(slice_of(url));
     struct places_host *found = NULL;
-    struct list *node, *after;
+    struct list *after;
+    struct places_host *host;
 
     if (!name)
         return NULL;
-    list_foreach (node, after, &places->hosts) {
-        struct places_host *host = list_entry(node, struct places_host, node);
-
+    list_each (host, after, &places->hosts, node) {
         if (!strcmp(host->name, name))
             found = host;
         else if (!host->n_known && host->until_ms <= now_ms)
@@ -156,11 +155,10 @@ next_place(const struct host_places *places, struct places_host *host,
            int64_t now_ms, int64_t *least_ms)
 {
     for (int kind = 1; kind >= 0; kind--) {
-        struct list *node, *after;
+        struct list *after;
+        struct host_place *place;
 
-        list_foreach (node, after, &host->waiting[kind]) {
-            struct host_place *place =
-                list_entry(node, struct host_place, node);
+        list_each (place, after, &host->waiting[kind], node) {
             int64_t ms = wait_ms(places, host, place, now_ms);
 
             if (!ms)
@@ -180,12 +178,11 @@ on_turn(void *user)
     struct host_places *places = user;
     int64_t now_ms = clock_steady_ms();
     int64_t least_ms = -1;
-    struct list *node, *after;
+    struct list *after;
+    struct places_host *host;
 
-    list_foreach (node, after, &places->hosts) {
-        struct host_place *place =
-            next_place(places, list_entry(node, struct places_host, node),
-                       now_ms, &least_ms);
+    list_each (host, after, &places->hosts, node) {
+        struct host_place *place = next_place(places, host, now_ms, &least_ms);
 
         if (!place)
             continue;

@@ -232,9 +232,7 @@ discover_next(struct discovery *d, struct page_request *job)
 static struct page_request *
 next_job(const struct discovery *d)
 {
-    struct list *node = list_first(&d->jobs);
-
-    return node ? list_entry(node, struct page_request, node) : NULL;
+    return list_front(&d->jobs, offsetof(struct page_request, node));
 }
 
 /* Sets */
@@ -806,7 +804,8 @@ static bool
 end_other(struct discovery *d, const struct document_fetch_answer *answer)
 {
     struct problem why = {.text = ""};
-    struct list *node, *after;
+    struct list *after;
+    struct page_request *request;
 
     if (d->job->depth > 0) {
         problem_clear(&why);
@@ -825,8 +824,8 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
         !d->rc)
         d->rc = STATUS_MEMORY;
     if (d->page.n_led > 1)
-        list_foreach (node, after, &d->jobs)
-            list_entry(node, struct page_request, node)->goes_up = true;
+        list_each (request, after, &d->jobs, node)
+            request->goes_up = true;
     if (d->page.n_led == 0 || is_root(d))
         ask_at_host(d, ROLE_WELL_KNOWN, WELL_KNOWN);
     return true;

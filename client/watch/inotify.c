@@ -117,11 +117,9 @@ static struct folder *
 folder_at(struct inotify *watches, const char *path)
 {
     struct map *map = &watches->by_path;
-    struct map_node *node = map_find(map, map_hash(map, slice_of(path)));
+    struct folder *folder;
 
-    for (; node; node = map_same(node)) {
-        struct folder *folder = map_entry(node, struct folder, of_path);
-
+    map_each_same (folder, map, map_hash(map, slice_of(path)), of_path) {
         if (!strcmp(folder->path, path))
             return folder;
     }
@@ -146,12 +144,13 @@ end_watch(struct inotify *watches, struct folder *folder)
 void
 inotify_close(struct inotify *watches)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct folder *folder;
 
     if (!watches)
         return;
-    map_foreach (node, after, &watches->by_wd)
-        forget_folder(watches, map_entry(node, struct folder, of_wd));
+    map_each (folder, after, &watches->by_wd, of_wd)
+        forget_folder(watches, folder);
     map_fini(&watches->by_wd);
     map_fini(&watches->by_path);
     close(watches->fd);
@@ -228,12 +227,11 @@ inotify_has(struct inotify *watches, const char *path)
 static void
 end_below(struct inotify *watches, const char *path)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct folder *folder;
     size_t size = strlen(path);
 
-    map_foreach (node, after, &watches->by_wd) {
-        struct folder *folder = map_entry(node, struct folder, of_wd);
-
+    map_each (folder, after, &watches->by_wd, of_wd) {
         if (!strncmp(folder->path, path, size) &&
             (folder->path[size] == '/' || !folder->path[size]))
             end_watch(watches, folder);
@@ -249,11 +247,10 @@ inotify_begin_round(struct inotify *watches)
 void
 inotify_end_round(struct inotify *watches)
 {
-    struct map_node *node, *after;
+    struct map_node *after;
+    struct folder *folder;
 
-    map_foreach (node, after, &watches->by_wd) {
-        struct folder *folder = map_entry(node, struct folder, of_wd);
-
+    map_each (folder, after, &watches->by_wd, of_wd) {
         if (folder->round != watches->round)
             end_watch(watches, folder);
     }

@@ -27,14 +27,13 @@ path_queue_add(struct path_queue *dirty, const char *path)
 {
     struct map *map = &dirty->by_path;
     uint64_t hash = map_hash(map, slice_of(path));
-    struct map_node *node = map_find(map, hash);
     size_t size = strlen(path);
     struct path_queue_path *p;
 
     if (size > FILE_URI_PATH_MAX || dirty->bytes + size > PATH_QUEUE_BYTES_MAX)
         return false;
-    for (; node; node = map_same(node))
-        if (!strcmp(map_entry(node, struct path_queue_path, node)->path, path))
+    map_each_same (p, map, hash, node)
+        if (!strcmp(p->path, path))
             return true;
     p = malloc(sizeof(*p) + size + 1);
     if (!p)
@@ -49,14 +48,12 @@ path_queue_add(struct path_queue *dirty, const char *path)
 bool
 path_queue_take(struct path_queue *dirty, char path[FILE_URI_PATH_MAX + 1])
 {
-    struct list *first = list_first(&dirty->paths);
-    struct path_queue_path *p;
+    struct path_queue_path *p =
+        list_take(&dirty->paths, offsetof(struct path_queue_path, link));
 
-    if (!first)
+    if (!p)
         return false;
-    p = list_entry(first, struct path_queue_path, link);
     strcpy(path, p->path);
-    list_remove(first);
     map_remove(&dirty->by_path, &p->node);
     dirty->bytes -= strlen(path) + OVERHEAD;
     free(p);

@@ -21,35 +21,39 @@ take_part(struct slice *rest, char separator)
     return slice_trimmed(part);
 }
 
-/* "0", "0.5", "1.000" in thousandths; other text counts as 1. */
-static int
-read_weight(struct slice text)
+int
+accept_weight(struct slice text)
 {
     int weight = 0, unit = 100;
 
     if (text.size == 0 || text.size > 5 ||
         (text.data[0] != '0' && text.data[0] != '1') ||
         (text.size > 1 && text.data[1] != '.'))
-        return 1000;
+        return -1;
     weight = (text.data[0] - '0') * 1000;
     for (size_t i = 2; i < text.size; i++, unit /= 10) {
         if (text.data[i] < '0' || text.data[i] > '9')
-            return 1000;
+            return -1;
         weight += (text.data[i] - '0') * unit;
     }
-    return weight > 1000 ? 1000 : weight;
+    return weight > 1000 ? -1 : weight;
 }
 
 static int
 weight_of(struct slice parameters)
 {
+    int weight = -1; /* a malformed one counts as 1 */
+
     while (parameters.size > 0) {
         struct slice one = take_part(&parameters, ';');
 
-        if (one.size > 2 && !strncasecmp(one.data, "q=", 2))
-            return read_weight((struct slice){one.data + 2, one.size - 2});
+        if (one.size > 2 && !strncasecmp(one.data, "q=", 2)) {
+            slice_skip(&one, 2);
+            weight = accept_weight(one);
+            break;
+        }
     }
-    return 1000;
+    return weight < 0 ? 1000 : weight;
 }
 
 /* How closely a range names an offer: 3 exactly, 2 its type, 1 all; 0 not. */

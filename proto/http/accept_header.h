@@ -26,4 +26,7 @@ bool accept_names(struct slice header, const char *type);
  * programs that it names a lower one. */
 bool accept_prefers_page(struct slice header);
 
+/* The weight "0", "0.5" or "1.000" in thousandths; -1: it is none. */
+int accept_weight(struct slice text);
+
 #endif

@@ -99,14 +99,11 @@ static enum status
 take_parameter(struct slice *rest, struct multipart_type *type, char *boundary,
                size_t room, struct problem *why)
 {
-    const char *equals = memchr(rest->data, '=', rest->size);
-    struct slice name = {rest->data,
-                         equals ? (size_t)(equals - rest->data) : rest->size};
+    struct slice name = slice_trimmed(slice_take_until(rest, "="));
     char ignored[1024];
     char *to = ignored;
     size_t size = sizeof(ignored);
 
-    name = slice_trimmed(name);
     if (slice_is_word(name, "boundary")) {
         to = boundary;
         size = room;
@@ -117,7 +114,7 @@ take_parameter(struct slice *rest, struct multipart_type *type, char *boundary,
         to = type->start;
         size = sizeof(type->start);
     }
-    if (!equals || !token_is(name))
+    if (!slice_take_char(rest, '=') || !token_is(name))
         return problem(why, STATUS_MALFORMED,
                        "Content-Type: a parameter is NAME=VALUE, not \"%s\"",
                        problem_quote(name).text);
@@ -125,8 +122,6 @@ take_parameter(struct slice *rest, struct multipart_type *type, char *boundary,
         return problem(why, STATUS_MALFORMED,
                        "Content-Type: \"%s\" is there twice",
                        problem_quote(name).text);
-    rest->size -= (size_t)(equals + 1 - rest->data);
-    rest->data = equals + 1;
     if (!take_value(rest, to, size))
         return problem(why, STATUS_MALFORMED,
                        "Content-Type: the value of \"%s\" is none, or has "

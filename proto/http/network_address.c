@@ -4,6 +4,8 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "proto/number.h"
+
 #define BITS      128
 #define BITS_IPV4 32
 
@@ -137,16 +139,13 @@ has_more_bits(const struct network *network)
 static bool
 read_length(struct slice text, unsigned most, unsigned *length)
 {
-    *length = 0;
-    if (text.size == 0 || text.size > 3 ||
+    uint64_t n;
+
+    if (!number_read(text, &n) || n > most ||
         (text.size > 1 && text.data[0] == '0'))
         return false;
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-        *length = 10 * *length + (unsigned)(text.data[i] - '0');
-    }
-    return *length <= most;
+    *length = (unsigned)n;
+    return true;
 }
 
 static enum status

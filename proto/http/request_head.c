@@ -123,7 +123,6 @@ static bool
 take_authority(struct reading *r, struct slice *target)
 {
     struct slice rest = *target;
-    size_t size = 0;
 
     if (starts_with_word(rest, SLICE("http://")))
         rest = slice_from(rest, 7);
@@ -132,11 +131,9 @@ take_authority(struct reading *r, struct slice *target)
     else
         return false;
     r->head->is_https = rest.data == target->data + 8;
-    while (size < rest.size && rest.data[size] != '/' && rest.data[size] != '?')
-        size++;
-    r->authority = (struct slice){rest.data, size};
-    *target = slice_from(rest, size);
-    return size > 0;
+    r->authority = slice_take_until(&rest, "/?");
+    *target = rest;
+    return r->authority.size > 0;
 }
 
 static enum status

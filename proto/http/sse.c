@@ -10,6 +10,7 @@
  */
 #include "proto/http/sse.h"
 
+#include "proto/number.h"
 #include "proto/utf8.h"
 
 enum {
@@ -121,20 +122,11 @@ take_part(struct sse *s, struct slice part, struct problem *why)
 static void
 take_retry(struct sse *s)
 {
-    unsigned ms = 0;
+    struct slice digits = {s->value.text, s->value.size};
+    uint64_t ms;
 
-    if (s->value.size == 0)
-        return;
-    for (size_t i = 0; i < s->value.size; i++) {
-        char c = s->value.text[i];
-
-        if (c < '0' || c > '9')
-            return;
-        ms = ms * 10 + (unsigned)(c - '0');
-        if (ms > SSE_RETRY_MAX)
-            ms = SSE_RETRY_MAX;
-    }
-    s->retry_ms = ms;
+    if (number_read_large(digits, &ms))
+        s->retry_ms = ms < SSE_RETRY_MAX ? (unsigned)ms : SSE_RETRY_MAX;
 }
 
 /* The end of a line. Returns whether it was that of an event. */

@@ -76,25 +76,11 @@ read_lease(const struct urlencoded_data *form, uint64_t *lease_s,
 {
     struct slice value;
     enum status rc = read_parameter(form, "hub.lease_seconds", &value, why);
-    struct slice digits = value;
 
     if (rc)
         return rc;
-    if (value.size == 0)
+    if (value.size == 0 || (number_read_large(value, lease_s) && *lease_s > 0))
         return STATUS_OK;
-    for (size_t i = 0; i < value.size; i++)
-        if (value.data[i] < '0' || value.data[i] > '9')
-            goto refused;
-    while (digits.size > 0 && digits.data[0] == '0') {
-        slice_skip(&digits, 1);
-    }
-    if (digits.size == 0)
-        goto refused;
-    if (!number_read(digits, lease_s))
-        *lease_s = UINT64_MAX;
-    return STATUS_OK;
-
-refused:
     return problem_quoting(
         why, STATUS_MALFORMED,
         "hub.lease_seconds: not a positive number of seconds", value);
@@ -235,12 +221,9 @@ url_of(struct slice url)
     struct url u = {.is_https = slice_take(&url, ':').size == 5};
     size_t host = 0;
 
-    u.authority = (struct slice){url.data + 2, 0};
-    while (u.authority.size < url.size - 2 &&
-           !memchr("/?#", u.authority.data[u.authority.size], 3))
-        u.authority.size++;
-    u.rest = (struct slice){u.authority.data + u.authority.size,
-                            url.size - 2 - u.authority.size};
+    slice_skip(&url, 2);
+    u.rest = url;
+    u.authority = slice_take_until(&u.rest, "/?#");
 
     if (u.authority.size > 0 && u.authority.data[0] == '[')
         while (host < u.authority.size && u.authority.data[host] != ']')

@@ -372,16 +372,13 @@ take_value(struct slice *rest, struct value *value)
 static unsigned
 read_bits(const struct value *value)
 {
-    unsigned bits = 0;
+    struct slice digits = {value->text, value->size};
+    uint64_t bits;
 
-    if (value->size > 2 || value->text[0] == '0')
-        return 0;
-    for (size_t i = 0; i < value->size; i++) {
-        if (value->text[i] < '0' || value->text[i] > '9')
-            return 0;
-        bits = bits * 10 + (unsigned)(value->text[i] - '0');
-    }
-    return bits >= BITS_MIN && bits <= BITS_MAX ? bits : 0;
+    return number_read(digits, &bits) && value->text[0] != '0' &&
+                   bits >= BITS_MIN && bits <= BITS_MAX
+               ? (unsigned)bits
+               : 0;
 }
 
 /* Returns true if the parameter may have that value; size 0: none. */

@@ -65,11 +65,12 @@ answer_with_a_problem(struct request *rq, void *user)
 
     (void)user;
     if (slice_is(request_path(rq), "/busy"))
-        request_answer_problem(rq, 503, &why, NULL, ",\"earliest\":\"e-1\"");
+        request_answer_problem_with(rq, 503, &why, NULL,
+                                    ",\"earliest\":\"e-1\"");
     else if (slice_is(request_path(rq), "/method"))
-        request_answer_problem(rq, 405, NULL, "GET, PUT", NULL);
+        request_answer_problem_with(rq, 405, NULL, "GET, PUT", NULL);
     else
-        request_answer_problem(rq, 422, &why, NULL, NULL);
+        request_answer_problem(rq, 422, &why);
 }
 
 /* A server with another handler. */

@@ -382,7 +382,7 @@ served_on_data(struct request *rq, struct slice bytes)
 
     if (slice_is(request_path(rq), "/refuse-data")) {
         served_free(rq);
-        request_answer_problem(rq, 413, NULL, NULL, NULL);
+        request_answer_problem(rq, 413, NULL);
         return;
     }
     buf_add_slice(&kept->body, bytes);
@@ -421,8 +421,7 @@ served_answer_broken(struct task *task)
 
     if (rq) {
         atomic_fetch_sub(&served.n_open, 1);
-        request_answer_problem(rq, response_status_of(kept->broken), NULL, NULL,
-                               NULL);
+        request_answer_problem(rq, response_status_of(kept->broken), NULL);
     }
     buf_fini(&kept->body);
     free(kept);
@@ -532,7 +531,7 @@ served_stream(struct request *rq)
         if (slice_starts(list, spoken[i]))
             terms.subprotocol = spoken[i];
     if (has_list && !terms.subprotocol)
-        request_answer_problem(rq, 400, NULL, NULL, NULL);
+        request_answer_problem(rq, 400, NULL);
     else
         request_accept_stream(rq, &terms, served.stream_handlers,
                               request_service(rq));
@@ -569,7 +568,7 @@ served_on_request(struct request *rq, void *user)
         return;
     }
     if (method == METHOD_PATCH) {
-        request_answer_problem(rq, 405, NULL, "GET, POST", NULL);
+        request_answer_problem_with(rq, 405, NULL, "GET, POST", NULL);
         return;
     }
     if (slice_is(path, "/long") &&
@@ -578,7 +577,7 @@ served_on_request(struct request *rq, void *user)
         return;
     }
     if (slice_is(path, "/refuse")) {
-        request_answer_problem(rq, 413, NULL, NULL, NULL);
+        request_answer_problem(rq, 413, NULL);
         return;
     }
     if (slice_is(path, "/head")) {

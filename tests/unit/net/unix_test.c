@@ -285,14 +285,13 @@ static atomic_uint n_heads;
 static void
 count_heads(void)
 {
-    struct list *node, *next;
-
     atomic_store(&n_heads, 0);
     for (unsigned i = 0; i < 2; i++) {
         struct service *s = server_service(served.server, i);
 
         if (pthread_equal(pthread_self(), s->thread.id))
-            list_foreach (node, next, &s->heads)
+            for (const struct list *node = s->heads.next; node != &s->heads;
+                 node = node->next)
                 atomic_fetch_add(&n_heads, 1);
     }
 }
