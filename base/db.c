@@ -1,5 +1,3 @@
-#include "base/db.h"
-
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/db_rows.h"
 #include "proto/memory.h"
 
 /* How long a reader or the writer waits for a lock that SQLite holds only for
@@ -202,20 +201,6 @@ db_step(struct db *db, sqlite3_stmt *statement, bool *row, const char *what,
                                  why);
 }
 
-enum status
-db_run(struct db *db, sqlite3_stmt *statement, const char *what,
-       struct problem *why)
-{
-    bool row;
-    enum status rc = db_step(db, statement, &row, what, why);
-
-    if (!rc && row)
-        rc = db_fail(db, STATUS_IO, why, "cannot %s: a row came back",
-                     what ? what : "write");
-    sqlite3_reset(statement); /* repeats the error of the step */
-    return rc;
-}
-
 struct slice
 db_column(sqlite3_stmt *statement, int column)
 {
@@ -238,42 +223,15 @@ db_text(sqlite3_stmt *statement, int column, char *to, size_t size)
     return fits;
 }
 
-void
-db_bind_text(sqlite3_stmt *statement, int n, struct slice text)
-{
-    sqlite3_bind_text64(statement, n, text.size ? text.data : "", text.size,
-                        SQLITE_STATIC, SQLITE_UTF8);
-}
-
-void
-db_bind_bytes(sqlite3_stmt *statement, int n, struct slice bytes)
-{
-    sqlite3_bind_blob64(statement, n, bytes.size ? bytes.data : "", bytes.size,
-                        SQLITE_STATIC);
-}
-
-void
-db_reset(sqlite3_stmt *statement)
-{
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
-}
-
 enum status
 db_number(struct db *db, const char *sql, int64_t *number, struct problem *why)
 {
-    sqlite3_stmt *statement = NULL;
-    bool row = false;
-    enum status rc = db_prepare(db, &statement, sql, why);
+    bool is_there;
+    enum status rc =
+        db_find(db, NULL, why, &is_there, sql, DB_VALUES(), DB_INTO(number));
 
-    if (!rc)
-        rc = db_step(db, statement, &row, NULL, why);
-    if (!rc && !row)
-        rc = db_fail(db, STATUS_IO, why, "a row is missing");
-    if (!rc)
-        *number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return rc;
+    return rc || is_there ? rc
+                          : db_fail(db, STATUS_IO, why, "a row is missing");
 }
 
 /*
@@ -312,16 +270,11 @@ static const char *const settings[] = {
 static enum status
 check_wal(struct db *db, const char *path, struct problem *why)
 {
-    sqlite3_stmt *statement = NULL;
     char mode[16] = "";
-    bool row = false;
-    enum status rc = db_prepare(db, &statement, "PRAGMA journal_mode", why);
+    enum status rc =
+        db_find(db, "ask the journal mode", why, NULL, "PRAGMA journal_mode",
+                DB_VALUES(), DB_INTO(&mode));
 
-    if (!rc)
-        rc = db_step(db, statement, &row, "ask the journal mode", why);
-    if (!rc && row)
-        db_text(statement, 0, mode, sizeof(mode));
-    sqlite3_finalize(statement);
     if (!rc && strcmp(mode, "wal") != 0)
         rc = problem(why, STATUS_IO, "%s: its journal mode is %s, not wal",
                      path, mode);
@@ -428,31 +381,6 @@ db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
     return rc;
 }
 
-/* Kept behind the statements of a kind. */
-enum { BEGIN, COMMIT, N_TRANSACTION };
-
-static const char *const transaction[N_TRANSACTION] = {
-    [BEGIN] = "BEGIN IMMEDIATE",
-    [COMMIT] = "COMMIT",
-};
-
-static enum status
-prepare_all(struct db *db, struct problem *why)
-{
-    int n = db->kind->n_sql;
-    enum status rc = STATUS_OK;
-
-    db->statements =
-        memory_new((size_t)n + N_TRANSACTION, sizeof(*db->statements));
-    if (!db->statements)
-        return problem_memory(why);
-    for (int i = 0; !rc && i < n; i++)
-        rc = db_prepare(db, &db->statements[i], db->kind->sql[i], why);
-    for (int i = 0; !rc && i < N_TRANSACTION; i++)
-        rc = db_prepare(db, &db->statements[n + i], transaction[i], why);
-    return rc;
-}
-
 enum status
 db_open_kind(struct db *db, const struct db_kind *kind, const char *path,
              struct problem *why)
@@ -465,8 +393,6 @@ db_open_kind(struct db *db, const struct db_kind *kind, const char *path,
         rc = db_exec(db, kind->opening, why);
     if (!rc && kind->n_steps > 0)
         rc = db_migrate(db, kind->steps, kind->n_steps, why);
-    if (!rc)
-        rc = prepare_all(db, why);
     if (rc)
         db_close(db);
     return rc;
@@ -475,10 +401,6 @@ db_open_kind(struct db *db, const struct db_kind *kind, const char *path,
 void
 db_close(struct db *db)
 {
-    for (int i = 0; db->statements && i < db->kind->n_sql + N_TRANSACTION; i++)
-        sqlite3_finalize(db->statements[i]);
-    free(db->statements);
-    db->statements = NULL;
     forget_kept(db);
     /* A statement that was not finalised keeps the file open, but does no other
      * harm: the second version of close never fails. */
@@ -532,23 +454,20 @@ static enum status
 check_copy(const char *path, struct problem *why)
 {
     struct problem reason = {""};
-    sqlite3_stmt *q = NULL;
+    char verdict[1000] = "";
     struct db db;
-    bool row = false;
     enum status rc = db_open(&db, path, DB_LOOK, &reason);
 
     if (!rc)
-        rc = db_prepare(&db, &q, "PRAGMA quick_check(1)", &reason);
-    if (!rc)
-        rc = db_step(&db, q, &row, "read it", &reason);
-    if (!rc && !slice_is(db_column(q, 0), "ok"))
+        rc = db_find(&db, "read it", &reason, NULL, "PRAGMA quick_check(1)",
+                     DB_VALUES(), DB_INTO(&verdict));
+    if (!rc && strcmp(verdict, "ok") != 0)
         rc = problem(why, STATUS_GONE, "it is damaged: %s",
-                     problem_quote(db_column(q, 0)).text);
+                     problem_quote(slice_of(verdict)).text);
     else if (rc && db.is_damaged)
         rc = problem(why, STATUS_GONE, "it is damaged: %s", reason.text);
     else if (rc)
         problem(why, rc, "cannot check %s: %s", path, reason.text);
-    sqlite3_finalize(q);
     db_close(&db);
     return rc;
 }
@@ -741,16 +660,16 @@ db_look_version(const char *path, int64_t *version, struct problem *why)
     return rc;
 }
 
-/* Runs BEGIN or COMMIT, of which a kind keeps a statement. */
+/* Runs BEGIN or COMMIT. */
 static enum status
-run_transaction(struct db *db, int which, struct problem *why)
+run_transaction(struct db *db, const char *sql, struct problem *why)
 {
     sqlite3_stmt *s;
+    enum status rc = db_keep(db, &s, sql, why);
     int result;
 
-    if (!db->statements)
-        return db_exec(db, transaction[which], why);
-    s = db->statements[db->kind->n_sql + which];
+    if (rc)
+        return rc;
     sqlite3_step(s);
     result = sqlite3_reset(s);
     return result ? access_problem(db, result, false, why) : STATUS_OK;
@@ -759,7 +678,7 @@ run_transaction(struct db *db, int which, struct problem *why)
 enum status
 db_begin(struct db *db, struct problem *why)
 {
-    return run_transaction(db, BEGIN, why);
+    return run_transaction(db, "BEGIN IMMEDIATE", why);
 }
 
 enum status
@@ -787,7 +706,7 @@ enum status
 db_end(struct db *db, enum status rc, struct problem *why)
 {
     if (!rc)
-        rc = run_transaction(db, COMMIT, why);
+        rc = run_transaction(db, "COMMIT", why);
     if (rc)
         db_rollback(db);
     db->is_doubtful |= rc == STATUS_IO;

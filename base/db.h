@@ -48,15 +48,11 @@ struct db_kind {
     int n_steps;
     const char *opening; /* runs each time, before the steps: settings of the
                             connection, temporary tables; NULL: none */
-    const char *const
-        *sql; /* texts of the kept statements, in the order of an enum */
-    int n_sql;
 };
 
 struct db {
     sqlite3 *handle;            /* NULL: not open */
     const struct db_kind *kind; /* of db_open_kind, else NULL */
-    sqlite3_stmt **statements;  /* kind->n_sql of them; db_close frees them */
     struct map kept;            /* statements of db_keep, by their texts */
     bool is_damaged;  /* since db_open SQLite has reported that the file is no
                          database, or damaged; stays set after db_close */
@@ -70,8 +66,8 @@ struct db {
 MUST_CHECK enum status db_open(struct db *db, const char *path,
                                enum db_mode mode, struct problem *why);
 
-/* Opens a file of that kind: makes it or checks its application_id, migrates it
- * and prepares the kept statements. `path` is SQLite's: ":memory:" is a
+/* Opens a file of that kind: makes it or checks its application_id, and
+ * migrates it. `path` is SQLite's: ":memory:" is a
  * database in memory, "" a temporary file without a name. `kind` is lent.
  * STATUS_BUSY: another process has it; STATUS_INVALID: it is another program's
  * file, or newer than `n_steps`. After a failure it is closed. */
@@ -175,20 +171,9 @@ MUST_CHECK enum status db_step(struct db *db, sqlite3_stmt *statement,
                                bool *row, const char *what,
                                struct problem *why);
 
-/* Steps to the end, expecting no row, and resets. */
-MUST_CHECK enum status db_run(struct db *db, sqlite3_stmt *statement,
-                              const char *what, struct problem *why);
-
-/* Resets a kept statement, and forgets the bound parameters. */
-void db_reset(sqlite3_stmt *statement);
-
 /* Runs a query without parameters. `*number`: the first column of its row. */
 MUST_CHECK enum status db_number(struct db *db, const char *sql,
                                  int64_t *number, struct problem *why);
-
-/* Bind lent bytes. An empty slice is '', not NULL. */
-void db_bind_text(sqlite3_stmt *statement, int n, struct slice text);
-void db_bind_bytes(sqlite3_stmt *statement, int n, struct slice bytes);
 
 /* Lends a column of the current row until the next step or reset. */
 struct slice db_column(sqlite3_stmt *statement, int column);

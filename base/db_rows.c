@@ -2,6 +2,13 @@
 
 #include <string.h>
 
+/* An empty slice is '', not NULL. */
+static const char *
+data_of(struct slice bytes)
+{
+    return bytes.size ? bytes.data : "";
+}
+
 static void
 bind_values(sqlite3_stmt *statement, const struct db_value *values)
 {
@@ -11,9 +18,11 @@ bind_values(sqlite3_stmt *statement, const struct db_value *values)
         else if (values->type == SQLITE_FLOAT)
             sqlite3_bind_double(statement, n, values->real);
         else if (values->type == SQLITE_TEXT)
-            db_bind_text(statement, n, values->bytes);
+            sqlite3_bind_text64(statement, n, data_of(values->bytes),
+                                values->bytes.size, SQLITE_STATIC, SQLITE_UTF8);
         else if (values->type == SQLITE_BLOB)
-            db_bind_bytes(statement, n, values->bytes);
+            sqlite3_bind_blob64(statement, n, data_of(values->bytes),
+                                values->bytes.size, SQLITE_STATIC);
 }
 
 static void
@@ -78,8 +87,10 @@ db_next(struct db_rows *rows, const struct db_target *into)
 enum status
 db_rows_end(struct db_rows *rows)
 {
-    if (rows->statement)
-        db_reset(rows->statement);
+    if (rows->statement) {
+        sqlite3_reset(rows->statement);
+        sqlite3_clear_bindings(rows->statement);
+    }
     return rows->rc;
 }
 

@@ -836,24 +836,18 @@ end_change(struct tokens *t)
     pthread_mutex_unlock(&t->changing);
 }
 
-/* Ends the transaction of begin_writing. The stream gets the rows first. If the
- * commit here fails, this broker reads them back from the stream: no broker
- * lacks a token that another one has. */
+/* Ends the transaction of begin_writing. If the commit fails when the stream
+ * has the rows, this broker reads them back from there: no broker lacks a token
+ * that another one has. */
 static enum status
 end_writing(struct tokens *t, enum status rc, struct problem *why)
 {
-    struct problem inner = {""};
+    enum status end = owned_db_end(&t->db, t->owned, rc, why);
 
-    if (!rc && t->owned) {
-        rc = owned_db_append(t->owned, &inner);
-        if (rc)
-            rc = problem(why, STATUS_BUSY,
-                         "nobody knows whether this was done: %s", inner.text);
-    }
-    rc = db_end(&t->db, rc, why);
-    if (t->owned)
-        owned_db_end(t->owned, rc == STATUS_OK);
-    return rc;
+    return end && !rc && t->owned
+               ? problem_prefix(why, STATUS_BUSY,
+                                "nobody knows whether this was done: ")
+               : end;
 }
 
 /* Begins a transaction; after begin_change and the checks of the change. */
@@ -864,13 +858,7 @@ begin_writing(struct tokens *t, struct problem *why)
 
     if (!t->db.handle)
         rc = load(t, why);
-    if (!rc)
-        rc =
-            t->owned ? db_begin_firm(&t->db, true, why) : db_begin(&t->db, why);
-    if (rc || !t->owned)
-        return rc;
-    rc = owned_db_begin(t->owned, why);
-    return rc ? end_writing(t, rc, why) : rc;
+    return rc ? rc : owned_db_begin(&t->db, t->owned, true, why);
 }
 
 /* Ends the change that made a token (NULL: not yet): it is found from now on,

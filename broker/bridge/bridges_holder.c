@@ -20,9 +20,7 @@ struct bridges_holder {
     struct bridges *bridges; /* NULL: this broker does not own */
 
     /* Of a cluster with bridges; else NULL. */
-    struct streams *of_keeper, *of_bridges;
     struct ownership *ownership;
-    struct ownership_right right;
 };
 
 static struct bridges *
@@ -39,21 +37,26 @@ exchange_bridges(struct bridges_holder *h, struct bridges *bridges)
 
 /* Owning: on the owner thread */
 
+static uint64_t
+place_of_copy(void *user)
+{
+    const struct bridges_holder *h = user;
+    struct journal_place place;
+
+    log_place(registry_log(h->registry), &place);
+    return place.n;
+}
+
 static enum status
-begin_bridges(const struct lease *lease, void *user, struct problem *why)
+begin_bridges(const struct ownership_right *right, void *user,
+              struct problem *why)
 {
     struct bridges_holder *h = user;
-    struct journal_place place;
     struct bridges *bridges = NULL;
     enum status rc;
 
-    log_place(registry_log(h->registry), &place);
-    rc = ownership_check_copy(h->of_bridges, place.n, why);
-    if (rc)
-        return rc;
-    h->right = (struct ownership_right){h->of_bridges, lease, h->ownership};
     pthread_mutex_lock(&h->changing);
-    rc = bridges_open_owned(&bridges, h->options.posts, &h->right, why);
+    rc = bridges_open_owned(&bridges, h->options.posts, right, why);
     if (!rc)
         exchange_bridges(h, bridges);
     pthread_mutex_unlock(&h->changing);
@@ -71,12 +74,11 @@ end_bridges(void *user)
 }
 
 static enum status
-follow_bridges(void *user, struct problem *why)
+follow_bridges(struct streams *of_bridges, void *user, struct problem *why)
 {
     struct bridges_holder *h = user;
 
-    return mqtt_db_follow(registry_config(h->registry)->data, h->of_bridges,
-                          why);
+    return mqtt_db_follow(registry_config(h->registry)->data, of_bridges, why);
 }
 
 /* Begins to ask for the lease, once there is a bridge. */
@@ -85,6 +87,7 @@ join_cluster(struct bridges_holder *h, struct problem *why)
 {
     struct ownership_options owning = {
         .name = BRIDGES_LEASE,
+        .place = place_of_copy,
         .begin = begin_bridges,
         .end = end_bridges,
         .follow = follow_bridges,
@@ -93,11 +96,8 @@ join_cluster(struct bridges_holder *h, struct problem *why)
 
     if (h->ownership || registry_bridging(h->registry)->n == 0)
         return STATUS_OK;
-    if (!h->of_keeper)
-        h->of_keeper = h->options.open_streams(h->options.user);
-    if (!h->of_bridges)
-        h->of_bridges = h->options.open_streams(h->options.user);
-    owning.streams = h->of_keeper;
+    owning.of_keeper = h->options.open_streams(h->options.user);
+    owning.of_work = h->options.open_streams(h->options.user);
     return ownership_open(&h->ownership, &owning, why);
 }
 
@@ -175,13 +175,6 @@ bridges_holder_stop(struct bridges_holder *h)
     bridges_stop(h->bridges); /* of a broker that is alone */
 }
 
-static void
-close_streams(struct streams *streams)
-{
-    if (streams)
-        streams->ops->close(streams);
-}
-
 void
 bridges_holder_close(struct bridges_holder *h)
 {
@@ -190,8 +183,6 @@ bridges_holder_close(struct bridges_holder *h)
     bridges_holder_stop(h);
     ownership_close(h->ownership);
     bridges_close(h->bridges);
-    close_streams(h->of_keeper);
-    close_streams(h->of_bridges);
     pthread_mutex_destroy(&h->changing);
     pthread_rwlock_destroy(&h->lock);
     free(h);

@@ -162,42 +162,16 @@ mqtt_db_close(struct mqtt_db *m)
     free(m);
 }
 
-static enum status
-begin_transaction(struct mqtt_db *m, bool is_firm, struct problem *why)
-{
-    enum status rc = db_begin_firm(&m->db, is_firm, why);
-
-    if (rc || !m->owned)
-        return rc;
-    rc = owned_db_begin(m->owned, why);
-    if (rc) {
-        db_rollback(&m->db);
-        owned_db_end(m->owned, false);
-    }
-    return rc;
-}
-
-/* Commits if `rc` is STATUS_OK; else rolls back. */
-static enum status
-end_transaction(struct mqtt_db *m, enum status rc, struct problem *why)
-{
-    if (!rc && m->owned)
-        rc = owned_db_append(m->owned, why);
-    rc = db_end(&m->db, rc, why);
-    if (m->owned)
-        owned_db_end(m->owned, rc == STATUS_OK);
-    return rc;
-}
-
 /* Runs one statement in a transaction. */
 static enum status
 write_one(struct mqtt_db *m, bool is_firm, struct problem *why, const char *sql,
           const struct db_value *values)
 {
-    enum status rc = begin_transaction(m, is_firm, why);
+    enum status rc = owned_db_begin(&m->db, m->owned, is_firm, why);
 
     return rc ? rc
-              : end_transaction(m, db_do(&m->db, NULL, why, sql, values), why);
+              : owned_db_end(&m->db, m->owned,
+                             db_do(&m->db, NULL, why, sql, values), why);
 }
 
 /* Bridges */
@@ -400,11 +374,11 @@ mqtt_db_keep(struct mqtt_db *m, const char *bridge, const struct lane_row *rows,
     if (n == 0)
         return STATUS_OK;
     pthread_mutex_lock(&m->mutex);
-    rc = begin_transaction(m, is_firm, why);
+    rc = owned_db_begin(&m->db, m->owned, is_firm, why);
     if (!rc) {
         for (size_t i = 0; !rc && i < n; i++)
             rc = keep_lane(m, bridge, &rows[i], why);
-        rc = end_transaction(m, rc, why);
+        rc = owned_db_end(&m->db, m->owned, rc, why);
     }
     pthread_mutex_unlock(&m->mutex);
     return rc;

@@ -501,6 +501,23 @@ check_stream(struct owned_db *o, struct problem *why)
     return STATUS_OK;
 }
 
+/* After COMMIT, or the rollback. */
+static void
+end_rows(struct owned_db *o, bool is_kept)
+{
+    if (o->session)
+        sqlite3session_delete(o->session);
+    o->session = NULL;
+    if (is_kept) {
+        o->n_kept = o->n;
+        o->is_doubtful = false;
+    } else {
+        o->is_doubtful |= o->n != o->n_kept; /* the stream has more than this */
+        o->n = o->n_kept;
+        o->id_kept = 0; /* perhaps not: it is written again */
+    }
+}
+
 /* A transaction. */
 static enum status
 read_stream(struct owned_db *o, struct problem *why)
@@ -512,7 +529,7 @@ read_stream(struct owned_db *o, struct problem *why)
         return rc;
     rc = read_to_end(o, &end, why);
     end = db_end(o->db, rc == STATUS_GONE ? rc : end, &inner);
-    owned_db_end(o, end == STATUS_OK);
+    end_rows(o, end == STATUS_OK);
     o->is_doubtful = rc || end;
     return end && !rc ? problem(why, end, "%s", inner.text) : rc;
 }
@@ -755,7 +772,7 @@ owned_db_own(struct owned_db *o, const struct lease *lease, struct problem *why)
     if (rc)
         return rc;
     rc = db_end(o->db, send_all(o, why), why);
-    owned_db_end(o, rc == STATUS_OK);
+    end_rows(o, rc == STATUS_OK);
     return rc;
 }
 
@@ -771,8 +788,9 @@ owned_db_has_followed(const struct owned_db *o)
     return o->id_kept != 0;
 }
 
-enum status
-owned_db_begin(struct owned_db *o, struct problem *why)
+/* Notes from now on which rows the statements change. */
+static enum status
+begin_rows(struct owned_db *o, struct problem *why)
 {
     enum status end = STATUS_OK;
     enum status rc = o->is_doubtful ? read_to_end(o, &end, why) : STATUS_OK;
@@ -786,8 +804,9 @@ owned_db_begin(struct owned_db *o, struct problem *why)
     return rc;
 }
 
-enum status
-owned_db_append(struct owned_db *o, struct problem *why)
+/* Sends these rows. */
+static enum status
+append_rows(struct owned_db *o, struct problem *why)
 {
     struct outgoing out = {NULL, 0, 0, {0}};
     enum status rc;
@@ -800,18 +819,26 @@ owned_db_append(struct owned_db *o, struct problem *why)
     return rc;
 }
 
-void
-owned_db_end(struct owned_db *o, bool is_kept)
+enum status
+owned_db_begin(struct db *db, struct owned_db *o, bool is_firm,
+               struct problem *why)
 {
-    if (o->session)
-        sqlite3session_delete(o->session);
-    o->session = NULL;
-    if (is_kept) {
-        o->n_kept = o->n;
-        o->is_doubtful = false;
-    } else {
-        o->is_doubtful |= o->n != o->n_kept; /* the stream has more than this */
-        o->n = o->n_kept;
-        o->id_kept = 0; /* perhaps not: it is written again */
-    }
+    enum status rc = db_begin_firm(db, is_firm, why);
+
+    if (rc || !o)
+        return rc;
+    rc = begin_rows(o, why);
+    return rc ? owned_db_end(db, o, rc, why) : rc;
+}
+
+enum status
+owned_db_end(struct db *db, struct owned_db *o, enum status rc,
+             struct problem *why)
+{
+    if (!rc && o)
+        rc = append_rows(o, why);
+    rc = db_end(db, rc, why);
+    if (o)
+        end_rows(o, rc == STATUS_OK);
+    return rc;
 }

@@ -4,10 +4,9 @@
  * The owner writes its database as it would alone. Each transaction goes to the
  * stream first, with the rows that it changed:
  *
- *     BEGIN     owned_db_begin    notes which rows the statements change
+ *     owned_db_begin    BEGIN; notes which rows the statements change
  *     ...
- *               owned_db_append   sends these rows; writes the stream's number
- *     COMMIT    owned_db_end
+ *     owned_db_end      sends these rows; writes the stream's number; COMMIT
  *
  * Other brokers read the stream into the same tables (owned_db_read). The
  * number of the last row is kept in the same transaction as the rows, in the
@@ -69,13 +68,13 @@ bool owned_db_is_empty(const struct owned_db *o);
  * a restart. */
 bool owned_db_has_followed(const struct owned_db *o);
 
-/* In a transaction that has begun, as its first and as its last step. Any
- * failure must roll the transaction back. STATUS_REFUSED: this broker is no
- * longer the owner. */
-MUST_CHECK enum status owned_db_begin(struct owned_db *o, struct problem *why);
-MUST_CHECK enum status owned_db_append(struct owned_db *o, struct problem *why);
-
-/* After COMMIT, or the rollback. */
-void owned_db_end(struct owned_db *o, bool is_kept);
+/* Begins a transaction as db_begin_firm, and ends it as db_end: it is kept when
+ * the stream has its rows. `o` NULL: of a broker that is alone. After a failure
+ * no transaction is open. STATUS_REFUSED: this broker is no longer the owner.
+ */
+MUST_CHECK enum status owned_db_begin(struct db *db, struct owned_db *o,
+                                      bool is_firm, struct problem *why);
+MUST_CHECK enum status owned_db_end(struct db *db, struct owned_db *o,
+                                    enum status rc, struct problem *why);
 
 #endif

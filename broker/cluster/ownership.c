@@ -28,8 +28,9 @@ struct ownership {
     _Atomic(int64_t) until_us; /* steady clock */
 
     /* The owner thread's. */
-    struct lease working; /* term 0: the work has not begun */
-    bool is_failing;      /* and it was said */
+    struct lease working;         /* term 0: the work has not begun */
+    struct ownership_right right; /* of `working` */
+    bool is_failing;              /* and it was said */
 };
 
 bool
@@ -53,7 +54,7 @@ renew_lease(struct ownership *o)
      * has been ended. */
     if (!ownership_is_held(o))
         o->lease.term = 0;
-    rc = o->options.streams->ops->hold(o->options.streams, &o->lease, &why);
+    rc = o->options.of_keeper->ops->hold(o->options.of_keeper, &o->lease, &why);
     if (rc == STATUS_CONFLICT)
         o->lease.term = 0;
     if (rc)
@@ -107,6 +108,21 @@ report(struct ownership *o, enum status rc, const struct problem *why)
     o->is_failing = rc && rc != STATUS_BUSY; /* BUSY: it is behind */
 }
 
+/* STATUS_BUSY: not yet. */
+static enum status
+check_copy(struct ownership *o, struct problem *why)
+{
+    struct streams *streams = o->options.of_work;
+    uint64_t n = o->options.place(o->options.user), last;
+    enum status rc = streams->ops->records(streams, &last, why);
+
+    if (rc || n >= last)
+        return rc;
+    return problem(why, STATUS_BUSY,
+                   "this broker's copy is %" PRIu64 " records behind",
+                   last - n);
+}
+
 static void
 begin_work(struct ownership *o)
 {
@@ -115,7 +131,9 @@ begin_work(struct ownership *o)
 
     o->working = (struct lease){
         o->options.name, atomic_load_explicit(&o->term, memory_order_relaxed)};
-    rc = o->options.begin(&o->working, o->options.user, &why);
+    rc = check_copy(o, &why);
+    if (!rc)
+        rc = o->options.begin(&o->right, o->options.user, &why);
     report(o, rc, &why);
     if (rc) {
         o->working.term = 0;
@@ -154,22 +172,11 @@ run_owner(struct thread *t)
         if (is_held && o->working.term == 0)
             begin_work(o);
         else if (!is_held)
-            report(o, o->options.follow(o->options.user, &why), &why);
+            report(o,
+                   o->options.follow(o->options.of_work, o->options.user, &why),
+                   &why);
     }
     end_work(o);
-}
-
-enum status
-ownership_check_copy(struct streams *streams, uint64_t n, struct problem *why)
-{
-    uint64_t last;
-    enum status rc = streams->ops->records(streams, &last, why);
-
-    if (rc || n >= last)
-        return rc;
-    return problem(why, STATUS_BUSY,
-                   "this broker's copy is %" PRIu64 " records behind",
-                   last - n);
 }
 
 /* From the start to the end */
@@ -183,6 +190,7 @@ ownership_open(struct ownership **ownership,
 
     o->options = *options;
     o->lease.name = options->name;
+    o->right = (struct ownership_right){options->of_work, &o->working, o};
     pthread_mutex_init(&o->mutex, NULL);
     *ownership = o; /* `begin` may come at once */
     rc = thread_start(&o->owner, "owner", run_owner, o, why);
@@ -207,7 +215,7 @@ ownership_stop(struct ownership *o)
     thread_stop(&o->owner); /* the lease is renewed until the work has ended */
     thread_stop(&o->keeper);
     if (was_running && o->lease.term > 0)
-        o->options.streams->ops->leave(o->options.streams, &o->lease);
+        o->options.of_keeper->ops->leave(o->options.of_keeper, &o->lease);
     atomic_store_explicit(&o->until_us, 0, memory_order_release);
 }
 
@@ -217,6 +225,8 @@ ownership_close(struct ownership *o)
     if (!o)
         return;
     ownership_stop(o);
+    o->options.of_keeper->ops->close(o->options.of_keeper);
+    o->options.of_work->ops->close(o->options.of_work);
     pthread_mutex_destroy(&o->mutex);
     free(o);
 }

@@ -40,17 +40,23 @@ struct ownership_right {
 };
 
 struct ownership_options {
-    struct streams *streams; /* lent; for the keeper thread alone */
-    const char *name;        /* of the lease */
+    /* For the keeper thread, and for the owner thread: the ownership closes
+     * them, also if it cannot be opened. */
+    struct streams *of_keeper, *of_work;
+    const char *name; /* of the lease */
 
-    /* All on the owner thread. `begin` begins the work under a lease, which is
-     * lent until `end` has returned; after a failure it is called again. `end`
-     * ends it. `follow` is called every few seconds while another broker owns:
-     * the work reads what that one has done. */
-    enum status (*begin)(const struct lease *lease, void *user,
+    /* All on the owner thread. `place` is the number of the last record that
+     * this broker has: the work begins when its copy has all that a former
+     * owner could know. `begin` begins it by a right that is lent until `end`
+     * has returned; after a failure it is called again. `end` ends it. `follow`
+     * is called every few seconds while another broker owns: the work reads
+     * what that one has done. */
+    uint64_t (*place)(void *user);
+    enum status (*begin)(const struct ownership_right *right, void *user,
                          struct problem *why);
     void (*end)(void *user);
-    enum status (*follow)(void *user, struct problem *why);
+    enum status (*follow)(struct streams *of_work, void *user,
+                          struct problem *why);
     void *user;
 };
 
@@ -69,16 +75,11 @@ ownership_allows(const struct ownership_right *right)
     return !right->ownership || ownership_is_held(right->ownership);
 }
 
-/* Checks that a copy, which is at record `n`, has all that a former owner could
- * know. STATUS_BUSY: not yet. For `begin`. */
-MUST_CHECK enum status ownership_check_copy(struct streams *streams, uint64_t n,
-                                            struct problem *why);
-
 /* Ends the work, gives the lease back, and ends the threads. A second call does
  * nothing. */
 void ownership_stop(struct ownership *o);
 
-/* Calls ownership_stop, and frees. NULL is allowed. */
+/* Calls ownership_stop, and closes the streams. NULL is allowed. */
 void ownership_close(struct ownership *o);
 
 #endif

@@ -395,6 +395,7 @@ courier_close(struct courier *c)
     if (!c)
         return;
     courier_stop(c);
+    c->options.streams->ops->close(c->options.streams);
     if (c->wake_fd >= 0)
         close(c->wake_fd);
     pthread_mutex_destroy(&c->mutex);

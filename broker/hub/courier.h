@@ -27,7 +27,8 @@
 struct courier;
 
 struct courier_options {
-    struct streams *streams; /* lent, for the courier alone */
+    struct streams *streams; /* for the courier, which closes them, also if it
+                                cannot be opened */
     struct tokens *tokens;   /* lent; NULL: nobody asks for rights */
 
     /* Runs a command of another broker at the hub of this one, as hub_submit

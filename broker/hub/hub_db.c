@@ -433,14 +433,12 @@ begin_transaction(struct hub_db *h, bool is_firm)
 
     if (h->is_open || h->has_failed)
         return;
-    rc = db_begin_firm(&h->db, is_firm, &why);
+    rc = owned_db_begin(&h->db, h->owned, is_firm, &why);
     if (rc) {
         hub_db_fail(h, &why);
         return;
     }
     h->is_open = true;
-    if (h->owned && owned_db_begin(h->owned, &why))
-        hub_db_fail(h, &why);
     for (size_t i = 0; i < h->n_ranges; i++)
         write_range(h, ranges[i].id, ranges[i].after, ranges[i].last);
     h->n_ranges = 0;
@@ -731,8 +729,6 @@ end_turn(struct hub_db *h, bool is_kept)
             h->is_behind_by_more = true;
     h->written.n = 0;
     h->n_ranges = 0;
-    if (h->owned)
-        owned_db_end(h->owned, is_kept);
     h->is_open = h->has_failed = false;
     list_each (hook, after, &h->hooks, node)
         hook->ended(hook, is_kept);
@@ -741,7 +737,7 @@ end_turn(struct hub_db *h, bool is_kept)
 void
 hub_db_rollback(struct hub_db *h)
 {
-    db_rollback(&h->db);
+    (void)!owned_db_end(&h->db, h->owned, STATUS_BUSY, NULL);
     end_turn(h, false);
 }
 
@@ -755,10 +751,8 @@ hub_db_commit(struct hub_db *h, struct problem *why)
         return STATUS_OK;
     if (!h->is_open)
         begin_transaction(h, false); /* only ranges were written */
-    if (!h->has_failed && h->owned)
-        rc = owned_db_append(h->owned, &inner);
-    if (!rc && !h->has_failed)
-        rc = db_end(&h->db, STATUS_OK, &inner);
+    if (!h->has_failed)
+        rc = owned_db_end(&h->db, h->owned, STATUS_OK, &inner);
     if (rc)
         hub_db_fail(h, &inner);
     if (h->has_failed) {

@@ -15,7 +15,6 @@ struct hub_holder {
     struct hub *hub;       /* NULL: this broker does not own */
 
     /* Of a cluster; else NULL */
-    struct streams *of_keeper, *of_hub, *of_courier;
     struct ownership *ownership;
     struct courier *courier; /* likewise of one that only reads */
 };
@@ -46,21 +45,18 @@ place_of_copy(void *user)
 }
 
 static enum status
-begin_hub(const struct lease *lease, void *user, struct problem *why)
+begin_hub(const struct ownership_right *right, void *user, struct problem *why)
 {
     struct hub_holder *h = user;
-    struct ownership_right right = {h->of_hub, lease, h->ownership};
     struct hub *hub;
-    enum status rc = ownership_check_copy(h->of_hub, place_of_copy(h), why);
+    enum status rc = hub_open_owned(&hub, h->options.posts, h->options.tokens,
+                                    h->options.allowed, right, why);
 
-    if (!rc)
-        rc = hub_open_owned(&hub, h->options.posts, h->options.tokens,
-                            h->options.allowed, &right, why);
     if (rc)
         return rc;
     exchange_hub(h, hub);
     hub_sets_changed(hub); /* sets may have changed meanwhile */
-    courier_own(h->courier, lease->term);
+    courier_own(h->courier, right->lease->term);
     return STATUS_OK;
 }
 
@@ -74,12 +70,12 @@ end_hub(void *user)
 }
 
 static enum status
-follow_hub(void *user, struct problem *why)
+follow_hub(struct streams *of_hub, void *user, struct problem *why)
 {
     struct hub_holder *h = user;
 
     return hub_db_follow(registry_config(h->options.posts->registry)->data,
-                         h->of_hub, why);
+                         of_hub, why);
 }
 
 /* A command of another broker; on the courier. */
@@ -117,6 +113,7 @@ join_cluster(struct hub_holder *h, struct problem *why)
 {
     struct ownership_options owning = {
         .name = HUB_LEASE,
+        .place = place_of_copy,
         .begin = begin_hub,
         .end = end_hub,
         .follow = follow_hub,
@@ -130,19 +127,15 @@ join_cluster(struct hub_holder *h, struct problem *why)
     };
     enum status rc = make_db(h, why);
 
+    if (!rc && !h->options.is_reader) {
+        carrying.streams = h->options.open_streams(h->options.user);
+        rc = courier_open(&h->courier, &carrying, why);
+    }
     if (rc)
         return rc;
-    h->of_keeper = h->options.open_streams(h->options.user);
-    h->of_hub = h->options.open_streams(h->options.user);
-    if (!h->options.is_reader)
-        h->of_courier = h->options.open_streams(h->options.user);
-    owning.streams = h->of_keeper;
-    carrying.streams = h->of_courier;
-    if (!h->options.is_reader)
-        rc = courier_open(&h->courier, &carrying, why);
-    if (!rc)
-        rc = ownership_open(&h->ownership, &owning, why);
-    return rc;
+    owning.of_keeper = h->options.open_streams(h->options.user);
+    owning.of_work = h->options.open_streams(h->options.user);
+    return ownership_open(&h->ownership, &owning, why);
 }
 
 enum status
@@ -205,13 +198,6 @@ hub_holder_stop(struct hub_holder *h)
         hub_stop(h->hub);
 }
 
-static void
-close_streams(struct streams *streams)
-{
-    if (streams)
-        streams->ops->close(streams);
-}
-
 void
 hub_holder_close(struct hub_holder *h)
 {
@@ -220,9 +206,6 @@ hub_holder_close(struct hub_holder *h)
     hub_holder_stop(h);
     ownership_close(h->ownership);
     courier_close(h->courier);
-    close_streams(h->of_keeper);
-    close_streams(h->of_hub);
-    close_streams(h->of_courier);
     hub_close(h->hub);
     pthread_rwlock_destroy(&h->lock);
     free(h);

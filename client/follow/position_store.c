@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/db.h"
+#include "base/db_rows.h"
 #include "base/file.h"
 #include "client/lib/client.h"
 #include "client/source/source_position.h"
@@ -103,19 +103,13 @@ run_statement(struct sqlite3 *handle, const char *sql, const char *first,
               const char *second, char *to)
 {
     struct db db = {.handle = handle}; /* the program's: its settings stay */
-    sqlite3_stmt *statement = NULL;
-    bool row = false;
-    enum status rc = db_prepare(&db, &statement, sql, NULL);
+    struct db_target column[] = {{DB_CHARS, to, TD_POSITION_SIZE},
+                                 {.to = NULL}};
+    enum status rc =
+        db_find(&db, NULL, NULL, NULL, sql, DB_VALUES(first, second), column);
 
-    if (!rc && first)
-        db_bind_text(statement, 1, slice_of(first));
-    if (!rc && second)
-        db_bind_text(statement, 2, slice_of(second));
-    if (!rc)
-        rc = db_step(&db, statement, &row, NULL, NULL);
-    if (row && to)
-        db_text(statement, 0, to, TD_POSITION_SIZE);
-    sqlite3_finalize(statement);
+    db.handle = NULL; /* stays open */
+    db_close(&db);
     return rc ? TD_IO : TD_OK;
 }
 

@@ -1,11 +1,10 @@
-#include "base/db.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/db_rows.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
@@ -374,15 +373,9 @@ TEST(a_newer_file_is_refused)
 
 /* Kinds */
 
-static const char *const kept[] = {
-    "INSERT INTO t VALUES (?1, ?2)",
-    "SELECT n, name FROM t JOIN now USING (n)",
-};
-
 #define KIND                                                                \
     .name = "the test", .application_id = 77, .steps = steps, .n_steps = 2, \
-    .opening = "CREATE TEMP TABLE now AS SELECT 1 AS n", .sql = kept,       \
-    .n_sql = 2
+    .opening = "CREATE TEMP TABLE now AS SELECT 1 AS n"
 
 static const struct db_kind own = {.mode = DB_OWN, KIND};
 static const struct db_kind rollback = {.mode = DB_OWN_ROLLBACK, KIND};
@@ -438,8 +431,9 @@ TEST(a_kind_is_made_opened_again_and_has_its_settings)
                              rows[i].synchronous);
             assert_int_equal(ask(&db, "PRAGMA application_id"), 77);
             assert_int_equal(ask(&db, "PRAGMA user_version"), 2);
-            db_bind_text(db.statements[0], 2, slice_of("two"));
-            assert_int_equal(db_run(&db, db.statements[0], NULL, NULL),
+            assert_int_equal(DB_DO(&db, NULL, NULL,
+                                   "INSERT INTO t VALUES (?, ?)", (char *)NULL,
+                                   "two"),
                              STATUS_OK);
             assert_int_equal(ask(&db, "SELECT count(*) FROM t"), n + 1);
             db_close(&db);
@@ -582,29 +576,25 @@ TEST(a_commit_is_kept_as_firmly_as_it_has_to)
 
 TEST(a_text_is_copied_whole_or_not_at_all)
 {
+    char empty[4] = "old", whole[4] = "old", long_one[4] = "old",
+         none[4] = "old";
     struct db db;
-    sqlite3_stmt *s;
-    char text[4] = "old";
-    bool row;
+    bool is_null;
 
     assert_int_equal(db_open_kind(&db, &scratch, "", NULL), STATUS_OK);
-    s = prepare(&db, "SELECT '', 'abc', 'abcd', NULL, ?1 IS NULL");
-    db_bind_bytes(s, 1, (struct slice){NULL, 0});
-
-    assert_int_equal(db_step(&db, s, &row, NULL, NULL), STATUS_OK);
-    assert_true(db_text(s, 0, text, sizeof(text)));
-    assert_string_equal(text, "");
-    assert_true(db_text(s, 1, text, sizeof(text)));
-    assert_string_equal(text, "abc");
-    assert_false(db_text(s, 2, text, sizeof(text)));
-    assert_string_equal(text, "");
-    assert_false(db_text(s, 3, text, sizeof(text)));
-    assert_int_equal(sqlite3_column_int(s, 4), 0);
-
-    db_reset(s); /* forgets what was bound */
-    assert_int_equal(db_step(&db, s, &row, NULL, NULL), STATUS_OK);
-    assert_int_equal(sqlite3_column_int(s, 4), 1);
-    sqlite3_finalize(s);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            db_find(&db, NULL, NULL, NULL,
+                    "SELECT '', 'abc', 'abcd', NULL, ?1 IS NULL",
+                    i == 0 ? DB_VALUES(db_bytes(NULL, 0)) : DB_VALUES(),
+                    DB_INTO(&empty, &whole, &long_one, &none, &is_null)),
+            STATUS_OK);
+        assert_string_equal(empty, "");
+        assert_string_equal(whole, "abc");
+        assert_string_equal(long_one, "");
+        assert_string_equal(none, "");
+        assert_int_equal(is_null, i == 1); /* forgets what was bound */
+    }
     db_close(&db);
 }
 
@@ -615,18 +605,15 @@ FIXTURE(setup, teardown);
 TEST(a_statement_is_prepared_once_and_run_often)
 {
     struct db *db = *state;
-    sqlite3_stmt *insert;
 
     run(db, "CREATE TABLE t (b BLOB)");
-    insert = prepare(db, "INSERT INTO t VALUES (?)");
 
-    for (int i = 0; i < 3; i++) {
-        sqlite3_bind_blob(insert, 1, "a\0b", 3, SQLITE_STATIC);
-        assert_int_equal(db_run(db, insert, "insert", NULL), STATUS_OK);
-    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(DB_DO(db, "insert", NULL, "INSERT INTO t VALUES (?)",
+                               db_bytes("a\0b", 3)),
+                         STATUS_OK);
 
     assert_int_equal(ask(db, "SELECT count(*) FROM t WHERE b = x'610062'"), 3);
-    sqlite3_finalize(insert);
 }
 
 TEST(columns_are_lent_as_slices)
@@ -652,36 +639,18 @@ TEST(columns_are_lent_as_slices)
 
 TEST(a_refused_row_says_why_and_the_statement_goes_on)
 {
+    static const char insert[] = "INSERT INTO t VALUES (?)";
     struct problem why = {.text = ""};
     struct db *db = *state;
-    sqlite3_stmt *insert;
 
     run(db, "CREATE TABLE t (n UNIQUE)");
-    insert = prepare(db, "INSERT INTO t VALUES (?)");
-    sqlite3_bind_int(insert, 1, 7);
-    assert_int_equal(db_run(db, insert, "insert", NULL), STATUS_OK);
+    assert_int_equal(DB_DO(db, "insert", NULL, insert, 7), STATUS_OK);
 
-    assert_int_equal(db_run(db, insert, "insert", &why), STATUS_IO);
+    assert_int_equal(DB_DO(db, "insert", &why, insert, 7), STATUS_IO);
     assert_string_equal(why.text,
                         "cannot insert: UNIQUE constraint failed: t.n");
 
-    sqlite3_bind_int(insert, 1, 8);
-    assert_int_equal(db_run(db, insert, "insert", NULL), STATUS_OK);
-    sqlite3_finalize(insert);
-}
-
-TEST(a_row_where_none_is_expected_is_an_error)
-{
-    struct problem why = {.text = ""};
-    struct db *db = *state;
-    sqlite3_stmt *statement;
-
-    statement = prepare(db, "SELECT 1");
-
-    assert_int_equal(db_run(db, statement, "count", &why), STATUS_IO);
-
-    assert_string_equal(why.text, "cannot count: a row came back");
-    sqlite3_finalize(statement);
+    assert_int_equal(DB_DO(db, "insert", NULL, insert, 8), STATUS_OK);
 }
 
 /* A full disk may get room again, so the client is asked to post again. */

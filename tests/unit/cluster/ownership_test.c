@@ -27,8 +27,15 @@ struct pair {
     struct broker a, b;
 };
 
+static uint64_t
+place(void *user)
+{
+    (void)user;
+    return 0;
+}
+
 static enum status
-begin(const struct lease *lease, void *user, struct problem *why)
+begin(const struct ownership_right *right, void *user, struct problem *why)
 {
     struct broker *b = user;
     enum status rc = STATUS_OK;
@@ -37,7 +44,7 @@ begin(const struct lease *lease, void *user, struct problem *why)
     if (b->fails)
         rc = problem(why, STATUS_UNREACHABLE, "it fails");
     else
-        b->term = lease->term;
+        b->term = right->lease->term;
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->mutex);
     return rc;
@@ -55,8 +62,9 @@ end(void *user)
 }
 
 static enum status
-follow(void *user, struct problem *why)
+follow(struct streams *of_work, void *user, struct problem *why)
 {
+    (void)of_work;
     (void)user;
     (void)why;
     return STATUS_OK;
@@ -75,9 +83,12 @@ await_term(struct broker *b, uint64_t term)
 static void
 broker_open(struct pair *p, struct broker *b, const char *name)
 {
+    struct streams *seat = streams_seat_take(&b->seat, &p->all, name);
     struct ownership_options options = {
-        .streams = streams_seat_take(&b->seat, &p->all, name),
+        .of_keeper = seat,
+        .of_work = seat,
         .name = "owner",
+        .place = place,
         .begin = begin,
         .end = end,
         .follow = follow,
