@@ -435,6 +435,21 @@ fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
                : run_broker(config, argc, argv);
 }
 
+/* Ends without memory for `size` bytes. As after kill -9, what is durable is
+ * durable: no handler of exit() may ask for memory again. */
+static void
+end_without_memory(size_t size)
+{
+    char line[128];
+    int length = snprintf(line, sizeof(line),
+                          "tidingsd: there is no memory for %zu bytes: it ends "
+                          "here\n",
+                          size);
+
+    (void)!write(STDERR_FILENO, line, (size_t)length);
+    _exit(EXIT_FAILED);
+}
+
 /* Blocks of OpenSSL: without memory SHA256() would leave a digest unset, and
  * none of its callers could trust it. */
 
@@ -472,7 +487,7 @@ main(int argc, char **argv)
     enum status rc;
     int result;
 
-    memory_end_without_small("tidingsd");
+    memory_end_without_small(end_without_memory);
     CRYPTO_set_mem_functions(take_block, resize_block, free_block);
     command_table_begin();
     hide_memory(true);

@@ -1,50 +1,37 @@
 #include "proto/memory.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-static const char *ending_program;
+static void (*end_without)(size_t size); /* NULL: nothing ends */
 
 void
-memory_end_without_small(const char *program)
+memory_end_without_small(void (*end)(size_t size))
 {
-    ending_program = program;
+    end_without = end;
 }
 
-/* Ends the process if `block` is a small one that could not be had; else
- * returns it. _exit(), as after kill -9: what is durable is durable, and no
- * handler of exit() may ask for memory again. */
-static void *
-had(void *block, size_t size)
+void *
+memory_got(void *block, size_t size)
 {
-    char line[128];
-    int length;
-
-    if (block || !ending_program || size >= MEMORY_SMALL)
-        return block;
-    length = snprintf(line, sizeof(line),
-                      "%s: there is no memory for %zu bytes: it ends here\n",
-                      ending_program, size);
-    if (write(STDERR_FILENO, line, (size_t)length) < 0)
-        _exit(EXIT_FAILURE); /* nobody can be told */
-    _exit(EXIT_FAILURE);
+    if (!block && end_without && size > 0 && size < MEMORY_SMALL)
+        end_without(size);
+    return block;
 }
 
 void *
 memory_new(size_t n, size_t size)
 {
-    return had(calloc(n, size), n * size);
+    return memory_got(calloc(n, size), n * size);
 }
 
 void *
 memory_room(size_t size)
 {
-    return had(malloc(size), size);
+    return memory_got(malloc(size), size);
 }
 
 void *
 memory_grow(void *block, size_t n, size_t size)
 {
-    return had(reallocarray(block, n, size), n * size);
+    return memory_got(reallocarray(block, n, size), n * size);
 }

@@ -22,10 +22,12 @@
 /* Bytes. A block that is smaller is small. */
 #define MEMORY_SMALL 65536
 
-/* From now on the process ends when there is no memory for a small block, with
- * one line on standard error that begins with `program` (lent for ever). Before
- * the first thread. */
-void memory_end_without_small(const char *program);
+/* From now on `end` is called, and does not return, when there is no memory for
+ * a small block. Before the first thread. */
+void memory_end_without_small(void (*end)(size_t size));
+
+/* For the allocator of a library: `block`, which it got for `size` bytes. */
+void *memory_got(void *block, size_t size);
 
 /* `n` times `size` bytes of zeros. */
 void *memory_new(size_t n, size_t size);

@@ -14,9 +14,14 @@
  * declare a part immutable to caches: it names lists under the present public
  * URL (R-264), and a list may be dropped.
  */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "broker/documents/listing.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
+#include "proto/memory.h"
 
 static struct parts
 parts_now(const struct document_wish *wish)
@@ -75,6 +80,13 @@ changelist_archive_part_open(const struct document_wish *wish,
 
 /* The index */
 
+struct index {
+    struct pieces pieces;
+    struct document_wish document;
+    struct parts parts;
+    uint64_t first, last; /* numbers of the lists still to be named */
+};
+
 static enum status
 read_list(const struct document_wish *wish, uint64_t number,
           struct list_info *info)
@@ -86,23 +98,23 @@ read_list(const struct document_wish *wish, uint64_t number,
     return rc || (n == 1 && info->number == number) ? rc : STATUS_IO;
 }
 
-/* Writes the part with list `*next`: `from` is that of its first list, `until`
- * that of its last, if it is full. Moves *next behind it. */
+/* Writes the part with list `x->first`: `from` is that of its first list,
+ * `until` that of its last, if it is full. */
 static enum status
-write_part(struct buf *text, const struct document_wish *wish,
-           const struct parts *parts, uint64_t *next)
+write_part(struct buf *text, const struct index *x, uint64_t *next)
 {
-    uint64_t begin = parts_begin(parts, *next);
-    uint64_t end = begin + parts->size - 1;
+    const struct document_wish *wish = &x->document;
+    uint64_t begin = parts_begin(&x->parts, x->first);
+    uint64_t end = begin + x->parts.size - 1;
     struct list_info first, last;
-    bool is_full = end < wish->head.list;
+    bool is_full = end <= x->last;
     struct link_text loc = link_to_archive(registry_public_url(wish->registry),
                                            wish->set->name, begin, end);
     struct document_entry entry = {
         .loc = link_slice(&loc),
         .until_us = DATETIME_NONE,
     };
-    enum status rc = read_list(wish, *next, &first);
+    enum status rc = read_list(wish, x->first, &first);
 
     if (!rc && is_full)
         rc = read_list(wish, end, &last);
@@ -119,27 +131,90 @@ write_part(struct buf *text, const struct document_wish *wish,
 }
 
 static enum status
+fill_index(struct pieces *pieces)
+{
+    struct index *x = (struct index *)(void *)pieces;
+    enum status rc = STATUS_OK;
+
+    for (int i = 0; !rc && i < PIECES_STEP && x->first <= x->last; i++)
+        rc = write_part(&pieces->text, x, &x->first);
+    return rc;
+}
+
+/* Measures the whole, and makes its tag, from the first entry of each form. All
+ * full parts have entries of the same size: numbers, times and digests have a
+ * fixed width. */
+static enum status
+measure_index(struct index *x, struct digest *tag)
+{
+    struct buf *text = &x->pieces.text;
+    size_t header = text->size;
+    uint64_t n_full = x->last / x->parts.size - (x->first - 1) / x->parts.size;
+    struct index end = *x;
+    char lists[128];
+    enum status rc = STATUS_OK;
+    uint64_t next;
+    int n;
+
+    x->pieces.body.size =
+        header + document_footer_of(DOCUMENT_SITEMAPINDEX).size;
+    digest_start(tag, buf_slice(text));
+    if (n_full > 0) {
+        rc = write_part(text, x, &next);
+        x->pieces.body.size += n_full * (text->size - header);
+        text->size = header;
+    }
+    if (!rc && x->last % x->parts.size != 0) {
+        end.first = x->last / x->parts.size * x->parts.size + 1;
+        if (end.first < x->first)
+            end.first = x->first;
+        rc = write_part(text, &end, &next);
+        x->pieces.body.size += text->size - header;
+        digest_add(tag,
+                   (struct slice){text->data + header, text->size - header});
+        text->size = header;
+    }
+
+    /* Its lists are of this history (listing.c explains why that is enough). */
+    n = snprintf(lists, sizeof(lists), "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,
+                 TIDINGS_VERSION, x->document.head.epoch, x->first, x->last,
+                 x->parts.size);
+    digest_add(tag, (struct slice){lists, (size_t)n});
+    digest_add(tag,
+               (struct slice){(const char *)x->document.head.list_before.bytes,
+                              DIGEST_SIZE});
+    return rc;
+}
+
+static enum status
 open_index(const struct document_wish *wish, struct document *document,
            struct problem *why)
 {
-    struct parts parts = parts_now(wish);
-    struct buf text;
-    enum status rc = STATUS_OK;
+    struct index *x;
+    struct digest tag;
 
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    buf_init(&text, DOCUMENT_BYTES_MAX);
-    document_begin(&text, wish, DOCUMENT_SITEMAPINDEX, CAP_CHANGELIST_ARCHIVE,
-                   DATETIME_NONE, "last",
+    x = memory_new(1, sizeof(*x));
+    pieces_init(&x->pieces, DOCUMENT_SITEMAPINDEX, fill_index, NULL, true);
+    x->document = *wish;
+    x->parts = parts_now(wish);
+    x->first = wish->head.first_list;
+    x->last = wish->head.list - 1;
+    document_begin(&x->pieces.text, wish, DOCUMENT_SITEMAPINDEX,
+                   CAP_CHANGELIST_ARCHIVE, DATETIME_NONE, "last",
                    link_to(registry_public_url(wish->registry), LINK_LATEST,
                            wish->set->name, NULL, 0));
-    for (uint64_t next = wish->head.first_list; !rc && next < wish->head.list;)
-        rc = write_part(&text, wish, &parts, &next);
-    document_footer(&text, DOCUMENT_SITEMAPINDEX);
-    rc = rc ? problem(why, STATUS_IO, "the lists cannot be read")
-            : document_of_text(document, &text, why);
-    buf_fini(&text);
-    return rc;
+    if (measure_index(x, &tag) || x->pieces.text.failed) {
+        x->pieces.body.free(&x->pieces.body);
+        return problem(why, STATUS_IO, "the lists cannot be read");
+    }
+    *document = (struct document){
+        .body = &x->pieces.body,
+        .tag = tag,
+        .modified_us = DATETIME_NONE,
+    };
+    return STATUS_OK;
 }
 
 enum status

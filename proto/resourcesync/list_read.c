@@ -393,9 +393,7 @@ fold_word(struct list_reader *r, struct slice text)
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
 
-        c = (char)(c == ','               ? '.'
-                   : c >= 'A' && c <= 'Z' ? c | 0x20
-                                          : c);
+        c = (char)(c == ',' ? '.' : c >= 'A' && c <= 'Z' ? c | 0x20 : c);
         buf_add(&r->raw, &c, 1);
     }
     starve(r, r->raw.is_starved);

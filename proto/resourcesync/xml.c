@@ -10,6 +10,7 @@
 #include <libxml/uri.h>
 #include <libxml/xmlerror.h>
 
+#include "proto/memory.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/xml_scan.h"
 #include "proto/utf8.h"
@@ -77,7 +78,7 @@ static void *
 note(void *bytes, size_t size)
 {
     is_starved |= !bytes && size > 0;
-    return bytes;
+    return memory_got(bytes, size);
 }
 
 static void *
@@ -95,7 +96,7 @@ resize(void *bytes, size_t size)
 static char *
 duplicate(const char *text)
 {
-    return note(before.strdup(text), 1);
+    return note(before.strdup(text), strlen(text) + 1);
 }
 
 static void
@@ -315,7 +316,7 @@ struct xml *
 xml_new(const struct xml_events *events, void *user, const char *const *words,
         xml_name *names, size_t n)
 {
-    struct xml *xml = calloc(1, sizeof(*xml));
+    struct xml *xml = memory_new(1, sizeof(*xml));
 
     pthread_once(&once, init_library);
     if (!xml)
