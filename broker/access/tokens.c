@@ -199,7 +199,7 @@ remove_token(struct tokens *t, struct token *token)
 
 /* Loading */
 
-/* Makes a token of `row`, whose other columns these are. */
+/* Makes a token of `row` and the columns that have no member there. */
 static enum status
 make_of_row(const struct token *row, struct slice name, struct slice salt,
             const struct rights *rights, int64_t ends_us, struct token **made,

@@ -60,8 +60,8 @@ void posts_fini(struct posts *posts); /* after all posts; repeatable */
 void parser_pool_init(struct parser_pool *pool);
 void parser_pool_fini(struct parser_pool *pool);
 
-/* Returns a parser of that format, ready for a post; the caller gives it back.
- */
+/* Returns a parser of that format, ready for a post, to be given back. Never
+ * NULL: proto/memory.h. */
 struct input_reader *parser_pool_take(struct parser_pool *pool,
                                       const struct format *format,
                                       change_fn *on_change, void *user);

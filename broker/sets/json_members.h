@@ -1,8 +1,8 @@
 /*
  * json_members.h - reads a JSON object whose members are the rows of a table.
  *
- * Each member comes at most once. An unknown one is refused with the name that
- * may be meant.
+ * Each member comes at most once. The reader refuses an unknown one, and
+ * suggests the nearest name.
  */
 #ifndef BROKER_SETS_JSON_MEMBERS_H
 #define BROKER_SETS_JSON_MEMBERS_H

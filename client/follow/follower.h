@@ -372,8 +372,9 @@ void push_message(struct td_follower *f, const char *bytes, size_t size);
  * callbacks runs, the memory of the message is freed when that returns. */
 void follower_free(struct td_follower *f);
 
-/* To be called after a callback, before which is_calling was set. If the
- * callback has closed the follower, frees its memory and returns false. */
+/* A function that calls the program sets is_calling before, and calls this
+ * after it. If the callback has closed the follower, frees its memory and
+ * returns false. */
 bool follower_is_here(struct td_follower *f);
 
 void follower_enter(struct td_follower *f, enum follower_state state);

@@ -1,5 +1,5 @@
 /*
- * harvest_options.h - what a harvest is asked for, and what it tells.
+ * harvest_options.h - the settings of a harvest, and its reports.
  */
 #ifndef CLIENT_HARVEST_HARVEST_OPTIONS_H
 #define CLIENT_HARVEST_HARVEST_OPTIONS_H
@@ -50,7 +50,8 @@ struct harvest_options {
     bool skips_bad;            /* rows that were left out are no failure */
     void (*say)(const char *text, void *user);
     void (*on_look)(const struct harvest_look *look, void *user);
-    /* For each change that is posted; NULL is allowed. */
+    /* The harvest calls it with each change that it posts; NULL: nobody asks.
+     */
     void (*on_change)(const char *change, struct slice loc, void *user);
     void *user;
 };

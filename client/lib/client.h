@@ -26,7 +26,7 @@ struct td_client {
     struct handle_loop *loop;
     struct curl_loop *web; /* fetch.c's: connections, exchanges under way */
     struct host_places *places; /* of those exchanges at their hosts */
-    struct servers servers;     /* what each gets alone */
+    struct servers servers;     /* tokens, headers and certificates of each */
     struct address_policy
         *reach; /* address_policy.c's: addresses that sources may name */
 

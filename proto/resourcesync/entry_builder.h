@@ -20,8 +20,9 @@ struct entry {
     struct change change;
     bool has_kind;
     bool is_of_message;  /* its M_SEQ and M_SOURCE_DATETIME count */
-    bool is_lent;        /* text is not copied: whoever reads it keeps it until
-                            the entry was handed over; entry_clear forgets it */
+    bool is_lent;        /* the entry copies no text: its reader keeps the text
+                            until it has handed the entry over; entry_clear
+                            sets this back */
     size_t n_attributes; /* used of `attributes`, by all elements */
     struct arena arena;
     struct buf hash; /* the list being normalised */
