@@ -96,6 +96,9 @@ struct td_message {
                           NULL: the source does not say */
     size_t n_changes;  /* 0: a heartbeat, or nothing passed the filters */
     const struct td_change *changes;
+    int is_caught_up; /* TD_CHANGES, not 0: the source had nothing behind
+                         `position` when it was asked last: when it was sought,
+                         or at this heartbeat */
 };
 
 enum td_form { TD_JSON, TD_XML };

@@ -30,21 +30,29 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 
-/* True if everything up to the start's head was handed over. Where the source
- * did not state its head, a heartbeat shows it; except the first one of a
- * connection, which is at the connection's beginning, not at the head. */
+/* True if everything up to the head was handed over that the source stated when
+ * it was sought. Where it did not, a heartbeat shows it; except the first one
+ * of a connection, which is at the connection's beginning, not at the head. */
 static bool
 is_caught_up(const struct td_follower *f, const struct td_message *message)
 {
     const struct position *at = &f->place.order.at;
+    bool is_heartbeat = message->after == message->last && !message->n_changes;
 
-    if (!f->how.until_caught_up || message->kind != TD_CHANGES ||
-        !f->place.order.is_placed)
+    if (message->kind != TD_CHANGES || !f->place.order.is_placed)
         return false;
     if (f->place.has_goal && !strcmp(at->epoch, f->place.goal.epoch))
         return at->seq >= f->place.goal.seq;
-    return (f->state == FOLLOWER_LIVE && message->after == message->last) &&
+    return f->state == FOLLOWER_LIVE && is_heartbeat &&
            (f->connection.transport == TD_LONG_POLL || f->attempts.n_heard > 1);
+}
+
+/* The lists of a source without seqs were read when their heartbeat comes. */
+static bool
+has_read_lists(const struct td_follower *f, const struct td_message *message)
+{
+    return message->kind == TD_CHANGES && !message->n_changes &&
+           (f->state == FOLLOWER_POLLING || f->state == FOLLOWER_SURVEYING);
 }
 
 /* True if the message brings something new. A repeated baseline does not until
@@ -89,10 +97,14 @@ bool
 deliver(struct td_follower *f, struct td_message *message)
 {
     bool is_new = is_news(f, message);
+    bool is_at_head = is_caught_up(f, message);
     int rc;
 
     message->set = f->offered.name ? f->offered.name : f->offered.url;
     message->set_url = f->offered.url;
+    message->is_caught_up = is_at_head || has_read_lists(f, message);
+    if (is_at_head && !f->how.until_caught_up)
+        f->place.has_goal = false; /* there may be more by now */
     if (message->position || !message->is_comparison)
         snprintf(f->place.position, sizeof(f->place.position), "%s",
                  message->position ? message->position : "");
@@ -109,12 +121,12 @@ deliver(struct td_follower *f, struct td_message *message)
         return follower_fail(f, STATUS_STOPPED, "%s", "");
     if (is_new)
         f->attempts.new_ms = clock_steady_ms();
-    if (is_caught_up(f, message))
+    if (is_at_head && f->how.until_caught_up)
         return follower_may_compare(f) ? follower_rest(f, 0)
                                        : follower_fail(f, STATUS_OK, "%s", "");
     if (f->state == FOLLOWER_LIVE && follower_may_compare(f))
         timer_start(f->timer, 0);
-    if (f->place.has_goal && !is_patient(f, message))
+    if (f->how.until_caught_up && f->place.has_goal && !is_patient(f, message))
         return false;
     follower_hold(f);
     return true;

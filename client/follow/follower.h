@@ -95,7 +95,8 @@ struct follower_place {
     bool has_moment;
     struct source_position moment;
     char position[TD_POSITION_SIZE]; /* of the last message; "" */
-    bool has_goal;                   /* until_caught_up: ends there */
+    bool has_goal;                   /* the head when the source was sought;
+                                        until_caught_up: ends there */
     struct position goal;
 };
 

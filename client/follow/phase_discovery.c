@@ -29,13 +29,14 @@ carried_by(const struct td_follower *f)
     return open & f->how.transports;
 }
 
-/* until_caught_up: the goal is the present head. */
+/* The goal is the present head; until_caught_up: the first one that was found.
+ */
 static void
 set_goal(struct td_follower *f)
 {
     struct position head;
 
-    if (!f->how.until_caught_up || f->place.has_goal || !f->offered.position ||
+    if ((f->how.until_caught_up && f->place.has_goal) || !f->offered.position ||
         position_read(slice_of(f->offered.position), &head))
         return;
     f->place.has_goal = true;

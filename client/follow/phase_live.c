@@ -238,7 +238,8 @@ begin_live(struct td_follower *f)
 {
     unsigned transport = choose_transport(f);
 
-    if (f->place.has_goal && f->place.order.at.seq == f->place.goal.seq &&
+    if (f->how.until_caught_up && f->place.has_goal &&
+        f->place.order.at.seq == f->place.goal.seq &&
         !strcmp(f->place.order.at.epoch, f->place.goal.epoch))
         return follower_fail(f, STATUS_OK, "%s", "");
     if (catch_up_pays(f))
@@ -353,6 +354,7 @@ handle_end(struct td_follower *f)
     }
     f->connection.has_end = false;
     f->search.is_fresh = false;
+    f->place.has_goal &= f->how.until_caught_up; /* it is an old one now */
     switch (end->how) {
     case LIVE_AGAIN:
         return connect_again(f);

@@ -192,12 +192,11 @@ on_message(const struct td_message *message, void *user)
 {
     struct reader *r = user;
     struct harvest *h = r->harvest;
-    bool is_end = message->kind == TD_CHANGES && message->n_changes == 0;
 
     if (h->is_over)
         return 1;
     if (!harvest_feed_message(&r->feed, message) ||
-        (is_end && !h->options->is_once && !end_look(r))) {
+        (message->is_caught_up && !h->options->is_once && !end_look(r))) {
         end_with_target(h);
         return 1;
     }

@@ -91,7 +91,6 @@ struct set_sync {
     bool is_behind;
     bool has_arrived; /* changes are new ones, not history */
     int64_t behind_since_ms;
-    bool is_heard;   /* the last message was a heartbeat */
     bool is_current; /* the source has nothing behind the position */
     struct certainty certainty;
     bool is_comparison;     /* the baseline that is under way */
@@ -465,21 +464,7 @@ static void
 set_out(struct set_sync *f)
 {
     f->has_arrived = false;
-    f->is_heard = false;
     f->behind_since_ms = clock_steady_ms();
-}
-
-/* A connection begins with a heartbeat anywhere in the history. The set is
- * current if a second one follows without changes between, or after a quiet
- * while. */
-static void
-note_heartbeat(struct set_sync *f)
-{
-    f->has_arrived = true;
-    f->is_current = f->is_current || f->is_heard;
-    if (!f->is_heard)
-        timer_start(f->quiet, QUIET_MS);
-    f->is_heard = true;
 }
 
 static void
@@ -487,10 +472,9 @@ note_where(struct set_sync *f, const struct td_message *message)
 {
     bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
 
-    if (!is_heartbeat)
-        f->is_current = f->is_heard = false;
+    f->is_current = message->is_caught_up || (f->is_current && is_heartbeat);
     if (is_heartbeat)
-        note_heartbeat(f);
+        f->has_arrived = true;
     else if (message->kind != TD_CHANGES)
         set_out(f);
     else if (clock_steady_ms() - f->behind_since_ms > BEHIND_MOST_MS)
@@ -542,7 +526,6 @@ on_quiet(void *user)
 
     f->is_behind = false;
     f->has_arrived = true;
-    f->is_current = f->is_current || f->is_heard;
     report_news(f);
 }
 

@@ -230,6 +230,18 @@ def test_a_source_that_is_away_is_read_again(source, target, start, site, tmp_pa
     harvest.stop()
 
 
+# a set of another broker is complete once its log was read: not at the first
+# message of the stream, a heartbeat at its beginning, and without a second one.
+@pytest.mark.broker("--heartbeat", "3600")
+def test_a_log_is_complete_when_it_was_read(start_broker, target, start, tmp_path):
+    source = start_broker("--heartbeat", "3600").set()
+    source.post(3)
+    command = ("tidings", "harvest", source.url, target.url, "--every", "10m")
+    harvest = start(*command, "--state", tmp_path / "state")
+    assert "3 added" in harvest.out.find(lambda line: "complete as of" in line)
+    harvest.stop()
+
+
 # An address that leads nowhere ends it at once.
 def test_a_wrong_address_ends_it(site, target, run, tmp_path):
     state = ("--state", tmp_path / "state", "--every", "10m")

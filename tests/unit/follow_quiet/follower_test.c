@@ -319,6 +319,38 @@ TEST(catches_up_with_a_head_that_was_not_told)
     play(s, "start E-1; say 1-1; say 1-3; is going; say 3-3; ended ok");
 }
 
+/* R-431: a follower that goes on says where it has caught up: at the head that
+ * the source stated when it was sought. Behind that, a heartbeat says so, but
+ * not the one that each connection begins with. */
+TEST(says_when_it_has_caught_up)
+{
+    struct stage *s = *state;
+
+    s->options.transports = TD_WEBSOCKET;
+    s->offer.position = LENT(EPOCH "-4");
+    play(s, "start 0; say 0-0; caught_up -; say 0-3; caught_up -;"
+            "say 3-5; caught_up E-5; say 5-6; caught_up E-5;"
+            "say 6-6; caught_up E-6; lost by the way; say 6-6; say 6-7;"
+            "caught_up E-6; say 7-7; caught_up E-7");
+}
+
+TEST(says_when_it_has_caught_up_with_a_head_that_was_not_told)
+{
+    struct stage *s = *state;
+
+    s->options.transports = TD_WEBSOCKET;
+    play(s, "start E-1; say 1-1; say 1-3; caught_up -; say 3-3; caught_up E-3");
+}
+
+/* A poll that is empty asked for what is behind its place. */
+TEST(an_empty_poll_has_caught_up)
+{
+    struct stage *s = *state;
+
+    s->options.transports = TD_LONG_POLL;
+    play(s, "start E-1; say 1-3; caught_up -; again; say 3-3; caught_up E-3");
+}
+
 /* Beside each other */
 
 TEST(two_followers_share_a_handle)

@@ -45,7 +45,7 @@ TEST(asks_again_after_the_place_it_reached)
                         "\"change\":\"created\","
                         "\"datetime\":\"1970-01-01T00:00:06.000000Z\"}");
     play(s, "position @1970-01-01T00:00:08.000000Z+0; after 8+0;"
-            "done 8+0; told a b h h");
+            "caught_up @1970-01-01T00:00:08.000000Z+0; done 8+0; told a b h h");
 }
 
 /* Many are handed over some at a time, each with its place. */

@@ -101,6 +101,8 @@ on_message(const struct td_message *message, void *user)
         tell_change(s, &message->changes[i], message->kind == TD_CHANGES);
     snprintf(s->position, sizeof(s->position), "%s",
              message->position ? message->position : "-");
+    if (message->is_caught_up)
+        memcpy(s->caught_up, s->position, sizeof(s->caught_up));
     if (s->follower && (message->position || !message->is_comparison))
         assert_string_equal(td_follower_position(s->follower),
                             message->position ? message->position : "");
@@ -169,6 +171,7 @@ set_stage(void **state)
     s->options.on_trouble = on_trouble;
     s->options.on_end = on_end;
     s->options.on_doubt = on_doubt;
+    strcpy(s->caught_up, "-");
     s->offer = (struct offered){.url = LENT(SET_URL),
                                 .name = LENT("news"),
                                 .stream = LENT(SET_URL "/stream"),
@@ -515,6 +518,8 @@ expect(struct stage *s, const char *verb, char *rest)
         script_expect(s->told, words);
     else if (IS("position"))
         script_expect(s->position, rest);
+    else if (IS("caught_up"))
+        script_expect(s->caught_up, rest);
     else if (IS("troubles"))
         script_expect_number(s->troubles, script_number(&rest));
     else if (IS("trouble"))

@@ -27,8 +27,9 @@ struct stage {
      * heartbeat; "B " "r:a " "E ": a baseline; "C " "D ": a comparison; "? ": a
      * doubt. */
     char told[1024];
-    char after[TD_POSITION_SIZE];    /* where a script begins */
-    char position[TD_POSITION_SIZE]; /* of the last message; "-": none */
+    char after[TD_POSITION_SIZE];     /* where a script begins */
+    char position[TD_POSITION_SIZE];  /* of the last message; "-": none */
+    char caught_up[TD_POSITION_SIZE]; /* the last that was; "-": none */
     char reason[512];
     char last_text[512];
     char last_file[512];
@@ -87,7 +88,8 @@ void assert_ended(struct stage *s, enum status rc, const char *why);
  * closes_at WORD | stops_at WORD
  *
  *     told WORDS | position POSITION | troubles N | trouble TEXT |
- *     troubled PART | reason PART | doubted PART | as_of TIME
+ *     troubled PART | reason PART | doubted PART | as_of TIME |
+ *     caught_up POSITION                 the last that was; -: none
  *     url PATH | by TRANSPORT | lives N  of the newest connection
  *     asks PATH | after PLACE            the page or list that is asked for
  *     is STATE | not STATE | await STATE live, page, lists, rebasing, seeking,
