@@ -204,10 +204,15 @@ read_number(const struct option *o, const char *text, uint64_t *number,
         [OPTION_PERCENT] = {0, "a number, or none"},
     };
 
+    bool may_be_none = o->type == OPTION_LIMIT || o->type == OPTION_PERCENT;
     char limits[OPTION_LIMITS_SIZE];
     char *to;
     const char *end = read_decimal(text, numbers[o->type].decimals, number);
 
+    if (may_be_none && !strcmp(text, "none")) {
+        *number = o->type == OPTION_LIMIT ? 0 : UINT64_MAX; /* as an int: -1 */
+        return STATUS_OK;
+    }
     if (end && !strcmp(o->argument, "BYTES"))
         end = read_suffix(end, suffixes, 1024, number);
     else if (end && o->type == OPTION_PAUSE)
@@ -224,13 +229,16 @@ read_number(const struct option *o, const char *text, uint64_t *number,
                    limits, to + 4);
 }
 
-/* Writes 250000 microseconds in units of 1,000,000: "0.25". */
+/* Writes a number in the unit of its type: 250000 microseconds as "0.25". */
 static void
-write_decimal(struct buf *to, uint64_t us, uint64_t unit)
+write_decimal(struct buf *to, enum option_type type, uint64_t number)
 {
-    uint64_t rest = us % unit;
+    uint64_t unit = type == OPTION_SECONDS ? 1000000
+                    : type == OPTION_MILLISECONDS || type == OPTION_PAUSE ? 1000
+                                                                          : 1;
+    uint64_t rest = number % unit;
 
-    buf_add_number(to, us / unit);
+    buf_add_number(to, number / unit);
     if (rest > 0)
         BUF_ADD(to, ".");
     for (; rest > 0; rest = rest * 10 % unit)
@@ -247,10 +255,7 @@ write_limit(enum option_type type, uint64_t number, struct buf *to)
         number /= 1024;
         n++;
     }
-    write_decimal(to, number,
-                  type == OPTION_SECONDS ? 1000000
-                  : type == OPTION_MILLISECONDS || type == OPTION_PAUSE ? 1000
-                                                                        : 1);
+    write_decimal(to, type, number);
     if (n > 0)
         buf_add(to, suffixes + n - 1, 1);
 }
@@ -349,7 +354,7 @@ option_read(const struct option *o, const char *text, void *values,
             struct problem *why)
 {
     void *value = (char *)values + o->offset;
-    uint64_t number = UINT64_MAX; /* as an int: -1 */
+    uint64_t number;
     enum status rc;
     unsigned word;
 
@@ -370,22 +375,14 @@ option_read(const struct option *o, const char *text, void *values,
     case OPTION_BYTES:
     case OPTION_SECONDS:
     case OPTION_MILLISECONDS:
+    case OPTION_LIMIT:
         return read_number(o, text, value, why);
     case OPTION_PAUSE:
     case OPTION_NUMBER:
+    case OPTION_PERCENT:
         rc = read_number(o, text, &number, why);
         if (!rc)
             *(unsigned *)value = (unsigned)number;
-        return rc;
-    case OPTION_LIMIT:
-        *(uint64_t *)value = 0;
-        return strcmp(text, "none") ? read_number(o, text, value, why)
-                                    : STATUS_OK;
-    case OPTION_PERCENT:
-        rc = strcmp(text, "none") ? read_number(o, text, &number, why)
-                                  : STATUS_OK;
-        if (!rc)
-            *(int *)value = (int)number;
         return rc;
     case OPTION_SWITCH:
         *(int *)value = 1;
@@ -460,7 +457,9 @@ option_write(const struct option *o, const void *values, struct buf *to)
         break;
     case OPTION_COUNT:
     case OPTION_BYTES:
-        buf_add_number(to, *(const uint64_t *)value);
+    case OPTION_SECONDS:
+    case OPTION_MILLISECONDS:
+        write_decimal(to, o->type, *(const uint64_t *)value);
         break;
     case OPTION_KEEP:
         word = option_keep_word(*(const uint64_t *)value);
@@ -468,12 +467,6 @@ option_write(const struct option *o, const void *values, struct buf *to)
             buf_add_text(to, word);
         else
             buf_add_number(to, *(const uint64_t *)value);
-        break;
-    case OPTION_SECONDS:
-        write_decimal(to, *(const uint64_t *)value, 1000000);
-        break;
-    case OPTION_MILLISECONDS:
-        write_decimal(to, *(const uint64_t *)value, 1000);
         break;
     case OPTION_FLAG:
         buf_add_text(to, *(const bool *)value ? "yes" : "no");

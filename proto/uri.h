@@ -23,11 +23,13 @@
 MUST_CHECK enum status uri_check(struct slice text, const char *what,
                                  struct problem *why);
 
-/* True if it is an address of a web server, and no path of a file. */
+/* True if it is an address of a web server, and no path of a file. NULL is
+ * none. */
 static inline bool
 uri_is_web(const char *text)
 {
-    return !strncmp(text, "http://", 7) || !strncmp(text, "https://", 8);
+    return text && (!strncasecmp(text, "http://", 7) ||
+                    !strncasecmp(text, "https://", 8));
 }
 
 /* a URI of at least URI_CHARACTERS_MIN characters. */

@@ -104,10 +104,8 @@ run_audit(const struct arguments *arguments)
         say("complete as of %s", m->as_of);
     if (m->is_deaf)
         return cannot_write(m->error);
-    if (rc == TD_STOPPED) {
-        say("stopped before all was compared");
-        return EXIT_FAILED;
-    }
+    if (rc == TD_STOPPED)
+        return failed("stopped before all was compared");
     if (rc == TD_DIFFERENT && m->skips_bad && !m->is_doubtful &&
         result.n_missing + result.n_stale + result.n_extra + result.n_corrupt ==
             result.n_repaired)

@@ -12,26 +12,27 @@
 #include "client/lib/fetch.h"
 #include "client/lib/json_slices.h"
 #include "proto/resourcesync/json_parse.h"
+#include "proto/uri.h"
 
 /* A page of a thousand objects has about 1 MB. */
 #define ANSWER_MAX (32 * 1024 * 1024)
 
 #define NEXT_MAX 4096
 
-enum exit_code
+void
 broker_call_begin(struct broker_call *call, const struct arguments *arguments,
                   const char *url, const char *path, ...)
 {
     size_t size = strlen(url);
-    enum exit_code code = EXIT_FAILED;
     char *end = NULL;
     va_list rest;
 
     *call = (struct broker_call){.client = NULL};
-    buf_init(&call->json, 0);
-    if (!is_web_url(url) || strpbrk(url, "?#"))
-        return bad_usage("not the URL of a broker, set or relay: \"%s\"",
-                         problem_quote(slice_of(url)).text);
+    if (!uri_is_web(url) || strpbrk(url, "?#")) {
+        call->code = bad_usage("not the URL of a broker, set or relay: \"%s\"",
+                               problem_quote(slice_of(url)).text);
+        return;
+    }
     while (url[size - 1] == '/')
         size--;
     va_start(rest, path);
@@ -41,20 +42,19 @@ broker_call_begin(struct broker_call *call, const struct arguments *arguments,
     if (!end || asprintf(&call->url, "%.*s%s", (int)size, url, end) < 0)
         call->url = NULL;
     free(end);
-    if (!call->url) {
-        say(NO_MEMORY);
-        return EXIT_FAILED;
-    }
-    call->client = open_client(arguments, url, &code);
-    return call->client ? EXIT_GOOD : code;
+    if (call->url)
+        call->client = open_client(arguments, url, &call->code);
+    else
+        call->code = failed(NO_MEMORY);
 }
 
-void
+enum exit_code
 broker_call_end(struct broker_call *call)
 {
     td_close(call->client);
     free(call->url);
     buf_fini(&call->json);
+    return call->code;
 }
 
 /* Accepts an answer of 2xx with JSON, or without a body. */
@@ -76,7 +76,7 @@ check_answer(struct td_client *client, const char *url,
               : STATUS_OK;
 }
 
-enum exit_code
+void
 broker_call_send(struct broker_call *call, const char *method)
 {
     static const char *const headers[] = {"Accept: application/json", NULL};
@@ -88,8 +88,11 @@ broker_call_send(struct broker_call *call, const char *method)
         .body = strcmp(method, "POST") ? NULL : &nothing,
         .max_bytes = ANSWER_MAX};
     struct fetch_answer answer;
+    enum td_status end;
     enum status rc;
 
+    if (call->code)
+        return;
     client_begin(call->client);
     rc = fetch_run(call->client, &request, &answer);
     if (!rc)
@@ -99,11 +102,9 @@ broker_call_send(struct broker_call *call, const char *method)
     call->json = answer.body;
     buf_init(&answer.body, 0);
     fetch_answer_fini(&answer);
-    if (rc != STATUS_STOPPED)
-        return exit_of(call->client, client_end(call->client, rc));
-    client_end(call->client, rc);
-    say("stopped");
-    return EXIT_FAILED;
+    end = client_end(call->client, rc);
+    call->code =
+        end == TD_STOPPED ? failed("stopped") : exit_of(call->client, end);
 }
 
 /* The address of the next page; NULL: there is none, or no memory. `next` is a
@@ -126,74 +127,69 @@ next_url(const struct broker_call *call)
 }
 
 /* Reads one page, prints it, and sets call->url to the next one's. `table`:
- * NULL prints JSON. */
-static enum exit_code
+ * NULL prints JSON. False: it was the last one, or the call has failed. */
+static bool
 print_page(struct broker_call *call, const struct broker_call_rows *rows,
-           struct table *table, bool *has_next)
+           struct table *table)
 {
-    enum exit_code code = broker_call_send(call, "GET");
     struct slice list, object;
     size_t n = 0;
     char *next;
 
-    *has_next = false;
-    if (code)
-        return code;
+    broker_call_send(call, "GET");
+    if (call->code)
+        return false;
     if (!json_slices_member(buf_slice(&call->json), rows->name, &list)) {
-        say("the answer has no \"%s\": %s", rows->name,
-            problem_quote(slice_of(call->url)).text);
-        return EXIT_FAILED;
+        call->code = failed("the answer has no \"%s\": %s", rows->name,
+                            problem_quote(slice_of(call->url)).text);
+        return false;
     }
     for (; json_slices_element(&list, &object); n++)
         if (table)
             rows->add(table, object);
         else
             plain_json_line(object);
-    if (ferror(stdout))
-        return cannot_write(0);
-    next = next_url(call);
-    if (next && (!n || !strcmp(next, call->url))) {
-        say("a page is empty and has a next one, or is its own next one: %s",
-            problem_quote(slice_of(next)).text);
-        free(next);
-        return EXIT_FAILED;
+    if (ferror(stdout)) {
+        call->code = cannot_write(0);
+        return false;
     }
-    *has_next = next != NULL;
+    next = next_url(call);
+    if (next && (!n || !strcmp(next, call->url)))
+        call->code = failed("a page is empty and has a next one, or is its own "
+                            "next one: %s",
+                            problem_quote(slice_of(next)).text);
     if (next) {
         free(call->url);
         call->url = next;
     }
-    return EXIT_GOOD;
+    return next && !call->code;
 }
 
-enum exit_code
+void
 broker_call_list(struct broker_call *call, const struct broker_call_rows *rows,
                  bool is_json)
 {
     struct table table = {.n_rows = 0};
-    bool has_next = true, has_begun = false;
-    enum exit_code code = EXIT_GOOD;
+    bool has_begun = false;
 
     if (!is_json)
         table_begin(&table, rows->headings);
-    while (!code && has_next) {
-        code = print_page(call, rows, is_json ? NULL : &table, &has_next);
-        has_begun = has_begun || !code;
-    }
+    while (print_page(call, rows, is_json ? NULL : &table))
+        has_begun = true;
+    has_begun |= !call->code;
     if (!is_json && !table_end(&table))
-        code = EXIT_FAILED;
-    if (code && has_begun)
+        call->code = EXIT_FAILED;
+    if (call->code && has_begun)
         say("the list is not complete");
-    else if (!code && !is_json && !table.n_rows)
+    else if (!call->code && !is_json && !table.n_rows)
         say("no %s", rows->name);
-    return code;
 }
 
-enum exit_code
-broker_call_show(const struct broker_call *call, bool is_json)
+void
+broker_call_show(struct broker_call *call, bool is_json)
 {
-    if (!is_json)
-        return plain_json_show(buf_slice(&call->json));
-    plain_json_line(buf_slice(&call->json));
-    return EXIT_GOOD;
+    if (!call->code && is_json)
+        plain_json_line(buf_slice(&call->json));
+    else if (!call->code)
+        call->code = plain_json_show(buf_slice(&call->json));
 }

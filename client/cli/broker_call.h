@@ -23,23 +23,26 @@
 
 struct broker_call {
     struct td_client *client;
-    char *url;       /* whole */
-    unsigned status; /* of the last answer */
-    struct buf json; /* of the last answer: one valid value, or empty */
+    char *url;           /* whole */
+    unsigned status;     /* of the last answer */
+    struct buf json;     /* of the last answer: one valid value, or empty */
+    enum exit_code code; /* not EXIT_GOOD: the first failure; it was printed,
+                            and the functions below do nothing */
 };
 
 /* Opens a handle, for requests to `url`, a broker's, a set's or a relay's, with
- * `path` behind it. Not EXIT_GOOD: it has said why. Give `*call` to
- * broker_call_end in any case. */
-enum exit_code broker_call_begin(struct broker_call *call,
-                                 const struct arguments *arguments,
-                                 const char *url, const char *path, ...)
+ * `path` behind it. */
+void broker_call_begin(struct broker_call *call,
+                       const struct arguments *arguments, const char *url,
+                       const char *path, ...)
     __attribute__((format(printf, 4, 5)));
-void broker_call_end(struct broker_call *call);
 
-/* Sends a request without a body: GET, POST or DELETE. Not EXIT_GOOD: the
- * answer is no 2xx with JSON or without a body; it has said why. */
-enum exit_code broker_call_send(struct broker_call *call, const char *method);
+/* Frees it, and returns its code. */
+enum exit_code broker_call_end(struct broker_call *call);
+
+/* Sends a request without a body: GET, POST or DELETE. It fails if the answer
+ * is no 2xx with JSON or without a body. */
+void broker_call_send(struct broker_call *call, const char *method);
 
 /* How a list is printed for people: a row of a table for each object. */
 struct broker_call_rows {
@@ -48,15 +51,13 @@ struct broker_call_rows {
     void (*add)(struct table *table, struct slice object);
 };
 
-/* Prints a list, all pages: as a table or, `is_json`, an object a line. Not
- * EXIT_GOOD: it has said why, and that the list is not complete if it has
- * printed a part. */
-enum exit_code broker_call_list(struct broker_call *call,
-                                const struct broker_call_rows *rows,
-                                bool is_json);
+/* Prints a list, all pages: as a table or, `is_json`, an object a line. After a
+ * failure it says that the list is not complete if it has printed a part. */
+void broker_call_list(struct broker_call *call,
+                      const struct broker_call_rows *rows, bool is_json);
 
 /* Prints the last answer: all values in lines NAME VALUE or, `is_json`, the
- * object in a line. Not EXIT_GOOD: no memory. */
-enum exit_code broker_call_show(const struct broker_call *call, bool is_json);
+ * object in a line. */
+void broker_call_show(struct broker_call *call, bool is_json);
 
 #endif

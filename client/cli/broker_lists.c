@@ -100,17 +100,13 @@ run_list(const struct arguments *arguments)
 {
     const struct list *list = lists;
     struct broker_call call;
-    enum exit_code code;
 
     while (list->command != arguments->command)
         list++;
-    code = broker_call_begin(&call, arguments, arguments->operands[0], "%s",
-                             list->path);
-    if (!code)
-        code =
-            broker_call_list(&call, &list->rows, arguments->options[0] != NULL);
-    broker_call_end(&call);
-    return code;
+    broker_call_begin(&call, arguments, arguments->operands[0], "%s",
+                      list->path);
+    broker_call_list(&call, &list->rows, arguments->options[0] != NULL);
+    return broker_call_end(&call);
 }
 
 const struct command set_list_command = {

@@ -17,6 +17,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/settings.h"
 #include "proto/resourcesync/json.h"
+#include "proto/uri.h"
 
 /* A signal handler has no argument for them. Set before the handler is. */
 static void (*stop_command)(void *user);
@@ -80,7 +81,7 @@ signals_ignore_pipe(void)
     sigaction(SIGPIPE, &ignore, NULL);
 }
 
-void
+static void
 vsay(const char *format, va_list args)
 {
     progress_clear();
@@ -119,12 +120,23 @@ bad_usage(const char *format, ...)
 }
 
 enum exit_code
+failed(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsay(format, args);
+    va_end(args);
+    return EXIT_FAILED;
+}
+
+enum exit_code
 cannot_write(int error)
 {
-    if (error != EPIPE)
-        say("cannot write to standard output%s%s", error ? ": " : "",
-            error ? strerror(error) : "");
-    return EXIT_FAILED;
+    return error == EPIPE
+               ? EXIT_FAILED
+               : failed("cannot write to standard output%s%s",
+                        error ? ": " : "", error ? strerror(error) : "");
 }
 
 void
@@ -149,6 +161,25 @@ put_json_string(FILE *to, const char *text)
     for (; *text; text++)
         fwrite(c, 1, (size_t)(json_put_char(c, *text) - c), to);
     fputc('"', to);
+}
+
+void
+print_name(int width, const char *name)
+{
+    int size = (int)strlen(name);
+
+    print_plain(name);
+    printf("%*s", size < width ? width - size : 1, "");
+}
+
+void
+print_pair(int width, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    print_name(width, name);
+    print_plain(value);
+    putchar('\n');
 }
 
 /* Writes a value of type `type` of put_members. */
@@ -221,14 +252,20 @@ print_receipt(const struct td_receipt *receipt)
 }
 
 enum exit_code
-exit_of(const struct td_client *client, enum td_status rc)
+exit_for(enum td_status rc, const char *what, const char *why)
 {
     if (rc == TD_OK || rc == TD_STOPPED)
         return EXIT_GOOD;
-    say("%s", td_problem(client));
+    say("%s%s%s", what, what[0] ? ": " : "", why);
     if (rc == TD_GONE)
         return EXIT_GONE;
     return rc == TD_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+enum exit_code
+exit_of(const struct td_client *client, enum td_status rc)
+{
+    return exit_for(rc, "", td_problem(client));
 }
 
 /* The sets of a source. */
@@ -265,14 +302,10 @@ find_sets(struct td_client *client, const char *url, struct found_sets *sets)
 {
     enum td_status rc = td_sets(client, url, on_set, sets);
 
-    if (sets->has_failed) {
-        say(NO_MEMORY);
-        return EXIT_FAILED;
-    }
-    if (rc == TD_STOPPED) {
-        say("stopped before all sets of %s were found", url);
-        return EXIT_FAILED;
-    }
+    if (sets->has_failed)
+        return failed(NO_MEMORY);
+    if (rc == TD_STOPPED)
+        return failed("stopped before all sets of %s were found", url);
     if (rc && sets->is_partial && sets->n > 0) {
         say("%s", td_problem(client));
         return EXIT_GOOD;
@@ -294,8 +327,7 @@ for_each_set(struct td_client *client, const char *url,
         enum exit_code its;
 
         if (signals_came()) {
-            say("stopped before %s", sets.urls[i]);
-            result = EXIT_FAILED;
+            result = failed("stopped before %s", sets.urls[i]);
             break;
         }
         its = one(sets.urls[i], user);
@@ -317,13 +349,6 @@ is_given(const struct arguments *arguments, const struct given *given,
     return given->row < own->n && !strcmp(own->rows[given->row].name, name);
 }
 
-bool
-is_web_url(const char *url)
-{
-    return url && (!strncasecmp(url, "http://", 7) ||
-                   !strncasecmp(url, "https://", 8));
-}
-
 enum exit_code
 give_token(struct td_client *client, const char *url,
            const struct chosen_token *token)
@@ -334,10 +359,7 @@ give_token(struct td_client *client, const char *url,
         rc = td_client_set_token_file(client, url, token->path);
     else if (token->text)
         rc = td_client_set_token(client, url, token->text);
-    if (!rc)
-        return EXIT_GOOD;
-    say("%s: %s", token->from, td_problem(client));
-    return rc == TD_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    return exit_for(rc, token->from, td_problem(client));
 }
 
 struct td_client *
@@ -350,24 +372,21 @@ open_client(const struct arguments *arguments, const char *url,
     enum td_status rc = TD_OK;
 
     if (!client) {
-        say("no memory or descriptors left");
-        *code = EXIT_FAILED;
+        *code = failed("no memory or descriptors left");
         return NULL;
     }
-    if (settings->allows_private)
+    if (settings->line.allows_private || settings->file.allows_private)
         td_allow_private(client);
     for (size_t i = 0; !rc && i < settings->n_headers; i++)
         rc = td_header(client, url, settings->headers[i]);
     *code = exit_of(client, rc);
     if (url)
         access = settings_access(arguments, url);
-    if (!rc && is_web_url(url)) /* a directory has no server */
+    if (!rc && uri_is_web(url)) /* a directory has no server */
         *code = give_token(client, url, &access.token);
     if (!*code && access.cert && !strncasecmp(url, "https:", 6)) {
         rc = td_client_set_certificate(client, url, access.cert, access.key);
-        if (rc)
-            say("--cert: %s", td_problem(client));
-        *code = rc == TD_INVALID ? EXIT_USAGE : rc ? EXIT_FAILED : EXIT_GOOD;
+        *code = exit_for(rc, "--cert", td_problem(client));
     }
     if (*code) {
         td_close(client);

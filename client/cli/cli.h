@@ -4,7 +4,6 @@
 #ifndef CLIENT_CLI_CLI_H
 #define CLIENT_CLI_CLI_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,41 +12,26 @@
 #include "client/tidings.h"
 #include "proto/problem.h"
 
-extern const struct command publish_command;
-extern const struct command follow_command;
-extern const struct command set_list_command;
-extern const struct command set_create_command;
-extern const struct command set_change_command;
-extern const struct command set_show_command;
-extern const struct command set_delete_command;
-extern const struct command set_rotate_command;
-extern const struct command set_build_command;
-extern const struct command subscriptions_list_command;
-extern const struct command subscriptions_show_command;
-extern const struct command subscriptions_redeliver_command;
-extern const struct command subscriptions_end_command;
-extern const struct command bridges_command;
-extern const struct command relays_command;
-extern const struct command tail_command;
-extern const struct command watch_command;
-extern const struct command get_command;
-extern const struct command status_command;
-extern const struct command sync_command;
-extern const struct command audit_command;
-extern const struct command harvest_command;
-extern const struct command verify_command;
+extern const struct command publish_command, follow_command, set_list_command,
+    set_create_command, set_change_command, set_show_command,
+    set_delete_command, set_rotate_command, set_build_command,
+    subscriptions_list_command, subscriptions_show_command,
+    subscriptions_redeliver_command, subscriptions_end_command, bridges_command,
+    relays_command, tail_command, watch_command, get_command, status_command,
+    sync_command, audit_command, harvest_command, verify_command;
 
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-void vsay(const char *format, va_list args)
-    __attribute__((format(printf, 1, 0)));
 
 /* The on_trouble of a call that goes on: prints the reason and the pause. */
 void say_trouble(const char *why, unsigned pause_ms, void *user);
 
 /* The same as `say` for a wrong command line; returns EXIT_USAGE. */
 enum exit_code bad_usage(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* The same for a failure; returns EXIT_FAILED. */
+enum exit_code failed(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
 /* Prints that standard output could not be written, by `error` of errno.h (0:
@@ -76,15 +60,18 @@ void print_values(bool is_json, const char *members, ...);
  * NULL is no text. */
 void print_plain(const char *text);
 
+/* Prints a name, and blanks up to column `width`, one at least. */
+void print_name(int width, const char *name);
+
+/* Prints a line: such a name and its value. NULL: nothing. */
+void print_pair(int width, const char *name, const char *value);
+
 /* "first=1 last=3 position=... datetime=..." on standard output, one line. */
 void print_receipt(const struct td_receipt *receipt);
 
 /* True if this argument is of the command's own option `name`. */
 bool is_given(const struct arguments *arguments, const struct given *given,
               const char *name);
-
-/* True if `url` begins with http:// or https://. */
-bool is_web_url(const char *url);
 
 /* A token, and where it comes from; all NULL: none. */
 struct chosen_token {
@@ -104,8 +91,11 @@ enum exit_code give_token(struct td_client *client, const char *url,
 struct td_client *open_client(const struct arguments *arguments,
                               const char *url, enum exit_code *code);
 
-/* The exit code after a call that returned `rc`; prints the reason if that is
- * not good. */
+/* The exit code for `rc`; prints "WHAT: WHY", or `why` if `what` is "", if that
+ * is not good. */
+enum exit_code exit_for(enum td_status rc, const char *what, const char *why);
+
+/* The same after a call of the handle, whose problem is the reason. */
 enum exit_code exit_of(const struct td_client *client, enum td_status rc);
 
 /*

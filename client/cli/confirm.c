@@ -28,6 +28,5 @@ confirm(const char *done, const char *question, ...)
     fflush(stderr);
     if (fgets(answer, sizeof(answer), stdin) && !strcmp(answer, "yes\n"))
         return EXIT_GOOD;
-    say("nothing was %s", done);
-    return EXIT_FAILED;
+    return failed("nothing was %s", done);
 }

@@ -177,10 +177,8 @@ static enum exit_code
 take_repeated(const struct arguments *arguments, struct follow_args *args)
 {
     args->filters = calloc(arguments->n_given + 1, sizeof(*args->filters));
-    if (!args->filters) {
-        say(NO_MEMORY);
-        return EXIT_FAILED;
-    }
+    if (!args->filters)
+        return failed(NO_MEMORY);
     args->how.filters = args->filters;
     for (size_t i = 0; i < arguments->n_given; i++)
         if (!take_given(arguments, &arguments->given[i], args))
@@ -303,8 +301,7 @@ run_command(struct follow *f, const struct td_message *message,
     bool is_good;
 
     if (change && !to) {
-        say(NO_MEMORY);
-        f->code = EXIT_FAILED;
+        f->code = failed(NO_MEMORY);
         return false;
     }
     if (change) {
@@ -378,7 +375,6 @@ on_held(uint64_t n, uint64_t n_of, void *user)
 {
     struct follow *f = user;
 
-    progress_clear();
     mirror_output_held(n, n_of);
     f->is_held = n > 0;
 }
@@ -388,9 +384,8 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct follow *f = user;
 
-    progress_clear();
     if (f->args.is_verbose)
-        say("%s; again in %.1f s", why, pause_ms / 1000.0);
+        say_trouble(why, pause_ms, NULL);
     else if (!f->is_away && pause_ms >= AWAY_MS)
         say("%s; it is tried again", why);
     f->is_away |= pause_ms >= AWAY_MS;
@@ -400,7 +395,6 @@ static void
 on_doubt(const char *why, void *user)
 {
     (void)user;
-    progress_clear();
     say("not known to be complete: %s", why);
 }
 
@@ -409,7 +403,6 @@ on_report(const struct td_report *report, void *user)
 {
     struct follow *f = user;
 
-    progress_clear();
     mirror_output_report(report);
     f->has_left_out |= report->n_left_out > 0;
 }
@@ -474,7 +467,6 @@ on_missed(const char *url, const char *why, void *user)
 {
     struct follow *f = user;
 
-    progress_clear();
     f->n_sets += f->n_sets == 1; /* there is more than that one */
     if (strstr(why, url))
         say("%s", why);
@@ -499,12 +491,7 @@ await_end(const struct follow *f)
 
     if (rc && rc != TD_STOPPED)
         return exit_of(followed, rc);
-    if (f->ended == TD_OK || f->ended == TD_STOPPED)
-        return EXIT_GOOD;
-    say("%s", f->why);
-    return f->ended == TD_GONE      ? EXIT_GONE
-           : f->ended == TD_INVALID ? EXIT_USAGE
-                                    : EXIT_FAILED;
+    return exit_for(f->ended, "", f->why);
 }
 
 /* Follows one set by the deliveries of a hub. */

@@ -8,10 +8,8 @@
 
 #include "client/cli/cli.h"
 
-enum { OPTION_JSON };
-
 static const struct option options[] = {
-    [OPTION_JSON] = {"json", NULL, .help = "as a JSON object"},
+    {"json", NULL, .help = "as a JSON object"},
 };
 
 struct get {
@@ -27,47 +25,36 @@ struct get {
 
 /* For people: KEY VALUE. */
 
+#define KEY_WIDTH 23
+
 static void
-print_line(const char *key, const char *value)
+print_part(const char *before, const char *text)
 {
-    if (!value)
-        return;
-    printf("%-22s ", key);
-    print_plain(value);
-    putchar('\n');
+    if (text)
+        fputs(before, stdout);
+    print_plain(text);
 }
 
 static void
 print_item(const struct td_item *item)
 {
-    char key[80];
-
-    snprintf(key, sizeof(key), "%s", item->rel);
-    for (char *p = key; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = '?';
-    printf("%-22s %s", key, item->href);
-    if (item->type)
-        fputs("  ", stdout);
-    print_plain(item->type);
-    if (item->from)
-        fputs("  from ", stdout);
-    print_plain(item->from);
-    if (item->until)
-        fputs("  until ", stdout);
-    print_plain(item->until);
+    print_name(KEY_WIDTH, item->rel);
+    print_part("", item->href);
+    print_part("  ", item->type);
+    print_part("  from ", item->from);
+    print_part("  until ", item->until);
     putchar('\n');
 }
 
 static void
 print_text(const struct td_offer *offer, const char *position)
 {
-    print_line("set", offer->set_url);
-    print_line("title", offer->title);
-    print_line("position", position);
-    print_line("earliest", offer->earliest);
-    print_line("digest", offer->digest);
-    print_line("from", offer->from);
+    print_pair(KEY_WIDTH, "set", offer->set_url);
+    print_pair(KEY_WIDTH, "title", offer->title);
+    print_pair(KEY_WIDTH, "position", position);
+    print_pair(KEY_WIDTH, "earliest", offer->earliest);
+    print_pair(KEY_WIDTH, "digest", offer->digest);
+    print_pair(KEY_WIDTH, "from", offer->from);
     if (offer->n_lists)
         printf("%-22s %" PRIu64 "\n", "lists", offer->n_lists);
     for (size_t i = 0; i < offer->n_items; i++)
@@ -208,7 +195,7 @@ static enum exit_code
 run_get(const struct arguments *arguments)
 {
     struct get get = {.arguments = arguments,
-                      .is_json = arguments->options[OPTION_JSON] != NULL,
+                      .is_json = arguments->options[0] != NULL,
                       .url = arguments->operands[0]};
     enum exit_code code;
 

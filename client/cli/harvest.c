@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct harvest_values {
 
 #define ROW_OF struct harvest_values
 #include "base/option_rows.h"
+#include "proto/uri.h"
 
 static const struct option options[] = {
     {"once", NULL, FLAG(how.is_once), NULL,
@@ -134,8 +136,8 @@ say_rows(const char *url, const char *what, uint64_t n, const char *text,
          char said[HARVEST_TEXT_SIZE])
 {
     if (n && strncmp(said, text, HARVEST_TEXT_SIZE) != 0)
-        say("%s: %s: %llu row%s: %s", url, what, (unsigned long long)n,
-            n == 1 ? "" : "s", text);
+        say("%s: %s: %" PRIu64 " row%s: %s", url, what, n, n == 1 ? "" : "s",
+            text);
     snprintf(said, HARVEST_TEXT_SIZE, "%s", n ? text : "");
 }
 
@@ -148,17 +150,18 @@ print_look(const struct harvest_values *o, const struct harvest_look *look,
     const struct harvest_counts *c = &look->counts;
 
     print_plain(look->url);
-    printf(": %s, %s%s: %llu added, %llu changed, %llu deleted",
+    printf(": %s, %s%s: %" PRIu64 " added, %" PRIu64 " changed, %" PRIu64
+           " deleted",
            name_of(look->kind),
            look->not_complete[0] ? "not known to be complete"
            : as_of[0]            ? "complete as of "
                                  : "not complete yet",
-           look->not_complete[0] ? "" : as_of, (unsigned long long)c->added,
-           (unsigned long long)c->changed, (unsigned long long)c->deleted);
+           look->not_complete[0] ? "" : as_of, c->added, c->changed,
+           c->deleted);
     if (c->held_back)
-        printf(", %llu held back", (unsigned long long)c->held_back);
+        printf(", %" PRIu64 " held back", c->held_back);
     if (c->left_out)
-        printf(", %llu left out", (unsigned long long)c->left_out);
+        printf(", %" PRIu64 " left out", c->left_out);
     puts(o->how.is_dry ? " (nothing was posted)" : "");
 }
 
@@ -183,10 +186,10 @@ on_look(const struct harvest_look *look, void *user)
     if (look->not_complete[0])
         say("%s: not known to be complete: %s", look->url, look->not_complete);
     if (c->held_back)
-        say("%s: held back: %llu of %llu deletions, more than --max-delete "
-            "allows; --accept-deletions %llu deletes them",
-            look->url, (unsigned long long)c->held_back,
-            (unsigned long long)c->held_of, (unsigned long long)c->held_back);
+        say("%s: held back: %" PRIu64 " of %" PRIu64
+            " deletions, more than --max-delete "
+            "allows; --accept-deletions %" PRIu64 " deletes them",
+            look->url, c->held_back, c->held_of, c->held_back);
 }
 
 /*
@@ -225,25 +228,23 @@ write_name(char to[NAME_MAX_URL + 1], const char *url)
     to[n] = '\0';
 }
 
-static bool
+static enum exit_code
 make_directories(char *path)
 {
     for (char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
         *end = '\0';
-        if (mkdir(path, 0700) && errno != EEXIST) {
-            say("cannot make %s: %s; --state names another file", path,
-                strerror(errno));
-            return false;
-        }
+        if (mkdir(path, 0700) && errno != EEXIST)
+            return bad_usage("cannot make %s: %s; --state names another file",
+                             path, strerror(errno));
         *end = '/';
     }
-    return true;
+    return EXIT_GOOD;
 }
 
 /* Writes the path. `given`: of --state, or NULL. `makes`: makes the directory
- * of the default path, and says where a new state is. False: it has said why.
+ * of the default path, and says where a new state is.
  */
-static bool
+static enum exit_code
 write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
                  char *const *sources, size_t n, bool makes)
 {
@@ -257,14 +258,11 @@ write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
         hash = hash_text(hash, sources[i]);
     write_name(of_set, set);
     write_name(of_source, sources[0]);
-    if (given && !given[0]) {
-        say("--state is empty");
-        return false;
-    }
-    if (!given && is_relative && (!home || home[0] != '/')) {
-        say("no home directory for the state: --state names its file");
-        return false;
-    }
+    if (given && !given[0])
+        return bad_usage("--state is empty");
+    if (!given && is_relative && (!home || home[0] != '/'))
+        return bad_usage(
+            "no home directory for the state: --state names its file");
     if (given)
         size = snprintf(path, STATE_PATH_MAX, "%s", given);
     else
@@ -272,12 +270,10 @@ write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
                         is_relative ? home : base,
                         is_relative ? "/.local/state" : "", of_set, of_source,
                         (unsigned)(hash ^ hash >> 32));
-    if (size >= STATE_PATH_MAX) {
-        say("the name of the state is too long");
-        return false;
-    }
+    if (size >= STATE_PATH_MAX)
+        return bad_usage("the name of the state is too long");
     if (given || !makes)
-        return true;
+        return EXIT_GOOD;
     if (access(path, F_OK))
         say("the state of this harvest is in %s", path);
     return make_directories(path);
@@ -299,8 +295,7 @@ open_target(const struct arguments *arguments, enum exit_code *code)
     enum td_status rc = TD_OK;
 
     if (!client) {
-        say("no memory or descriptors left");
-        *code = EXIT_FAILED;
+        *code = failed("no memory or descriptors left");
         return NULL;
     }
     for (size_t i = 0; !rc && i < arguments->n_given; i++)
@@ -325,32 +320,27 @@ open_target(const struct arguments *arguments, enum exit_code *code)
     return client;
 }
 
-static bool
+static enum exit_code
 check_sources(const struct arguments *arguments)
 {
     char **urls = arguments->operands;
     int n = arguments->n_operands - 1;
 
-    if (n > SOURCES_MAX) {
-        say("a harvest has up to %d sources", SOURCES_MAX);
-        return false;
-    }
+    if (n > SOURCES_MAX)
+        return bad_usage("a harvest has up to %d sources", SOURCES_MAX);
     for (int i = 0; i < n; i++) {
-        if (!is_web_url(urls[i])) {
-            say("a source is a URL, http(s)://...: \"%s\"%s", urls[i],
-                access(urls[i], R_OK)
-                    ? ""
-                    : "; tidings publish --full publishes a file");
-            return false;
-        }
+        if (!uri_is_web(urls[i]))
+            return bad_usage("a source is a URL, http(s)://...: \"%s\"%s",
+                             urls[i],
+                             access(urls[i], R_OK)
+                                 ? ""
+                                 : "; tidings publish --full publishes a file");
         for (int k = i + 1; k <= n; k++)
-            if (!strcmp(urls[i], urls[k])) {
-                say(k == n ? "the two sets are one"
-                           : "a source is there twice");
-                return false;
-            }
+            if (!strcmp(urls[i], urls[k]))
+                return bad_usage(k == n ? "the two sets are one"
+                                        : "a source is there twice");
     }
-    return true;
+    return EXIT_GOOD;
 }
 
 static enum exit_code
@@ -362,10 +352,9 @@ code_of(enum harvest_end end, bool is_once)
         [HARVEST_GONE] = EXIT_GONE,      [HARVEST_USAGE] = EXIT_USAGE,
     };
 
-    if (end == HARVEST_STOPPED && is_once) {
-        say("stopped before the end; the next run continues from here");
-        return EXIT_FAILED;
-    }
+    if (end == HARVEST_STOPPED && is_once)
+        return failed(
+            "stopped before the end; the next run continues from here");
     return codes[end];
 }
 
@@ -377,12 +366,10 @@ run_harvest(const struct arguments *arguments)
     size_t n = (size_t)arguments->n_operands - 1;
     struct harvest_source *sources = calloc(n, sizeof(*sources));
     char state[STATE_PATH_MAX];
-    enum exit_code code = EXIT_USAGE;
+    enum exit_code code;
 
-    if (!sources) {
-        say(NO_MEMORY);
-        return EXIT_FAILED;
-    }
+    if (!sources)
+        return failed(NO_MEMORY);
     how->set_url = arguments->operands[n];
     how->sources = sources;
     how->n_sources = n;
@@ -392,11 +379,12 @@ run_harvest(const struct arguments *arguments)
     how->on_look = on_look;
     how->on_change = values->is_verbose ? print_change : NULL;
     how->user = values;
-    if (!check_sources(arguments) ||
-        !write_state_path(state, values->state, how->set_url,
-                          arguments->operands, n, !how->is_dry))
-        goto out;
-    how->target = open_target(arguments, &code);
+    code = check_sources(arguments);
+    if (!code)
+        code = write_state_path(state, values->state, how->set_url,
+                                arguments->operands, n, !how->is_dry);
+    if (!code)
+        how->target = open_target(arguments, &code);
     for (size_t i = 0; how->target && i < n; i++) {
         sources[i].url = arguments->operands[i];
         sources[i].client = open_client(arguments, sources[i].url, &code);

@@ -47,7 +47,6 @@ input_check_open(struct input_check *check, const char *type)
     buf_init(&check->changes, CHANGES_MAX);
     check->reader = input_reader_new(
         format, INPUT_POST, format_entries_max(format), on_change, check);
-    check->is_new = true;
     return check->reader != NULL;
 }
 
@@ -67,9 +66,7 @@ input_check_read(struct input_check *check, struct slice document)
     uint64_t n_faults = check->n_faults;
     enum status rc;
 
-    if (!check->is_new)
-        input_reader_reset(check->reader, on_change, check);
-    check->is_new = false;
+    input_reader_reset(check->reader, on_change, check);
     buf_clear(&check->changes);
     input_reader_report_faults(check->reader, on_entry_fault, check);
     if (check->ignores_unknown)

@@ -29,7 +29,6 @@ struct input_check {
 
     struct input_reader *reader;
     struct buf fragment;
-    bool is_new; /* the reader has read nothing */
 };
 
 /* Opens a check of documents of that media type. The caller has set the first

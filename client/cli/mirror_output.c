@@ -150,8 +150,7 @@ mirror_output_report(const struct td_report *report)
 enum exit_code
 mirror_output_left_out(void)
 {
-    say("rows of the list were left out; --skip-bad takes that");
-    return EXIT_FAILED;
+    return failed("rows of the list were left out; --skip-bad takes that");
 }
 
 static void

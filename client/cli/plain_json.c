@@ -45,17 +45,12 @@ plain_json_line(struct slice json)
 }
 
 /* A path has at most 255 bytes, names of settings have fewer than this. */
-#define NAME_WIDTH 27
+#define NAME_WIDTH 28
 
 void
 plain_json_pair(const char *name, const char *value)
 {
-    size_t size = strlen(name);
-
-    print_plain(name);
-    printf("%*s ", size < NAME_WIDTH ? NAME_WIDTH - (int)size : 0, "");
-    print_plain(value);
-    putchar('\n');
+    print_pair(NAME_WIDTH, name, value);
 }
 
 static void
@@ -68,8 +63,7 @@ print_member(const char *path, const char *value, void *user)
 enum exit_code
 plain_json_show(struct slice json)
 {
-    if (!json_members_read(json, print_member, NULL, NULL))
-        return EXIT_GOOD;
-    say(NO_MEMORY); /* it is valid */
-    return EXIT_FAILED;
+    return json_members_read(json, print_member, NULL, NULL)
+               ? failed(NO_MEMORY) /* it is valid */
+               : EXIT_GOOD;
 }

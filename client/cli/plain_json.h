@@ -20,7 +20,7 @@ void plain_json_text(struct slice object, const char *name, char *to,
 /* Prints JSON as one line. */
 void plain_json_line(struct slice json);
 
-/* Prints a line: NAME VALUE. */
+/* Prints a line: NAME VALUE, as `plain_json_show` does. */
 void plain_json_pair(const char *name, const char *value);
 
 /* Prints all values in such lines, "lists.open 2". Not EXIT_GOOD: no memory. */

@@ -1,5 +1,6 @@
 #include "client/cli/progress.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,13 +124,11 @@ write_amounts(char *to, size_t size, const struct progress_figures *f)
         return;
     }
     if (f->failed)
-        snprintf(failed, sizeof(failed), "  %llu failed",
-                 (unsigned long long)f->failed);
+        snprintf(failed, sizeof(failed), "  %" PRIu64 " failed", f->failed);
     if (f->has_bytes)
         bytes_text((double)f->bytes, bytes);
-    snprintf(to, size, "%llu of %llu %s%s%s%s", (unsigned long long)f->done,
-             (unsigned long long)f->all, f->unit, failed,
-             f->has_bytes ? "  " : "", bytes);
+    snprintf(to, size, "%" PRIu64 " of %" PRIu64 " %s%s%s%s", f->done, f->all,
+             f->unit, failed, f->has_bytes ? "  " : "", bytes);
 }
 
 /* Writes the line, no longer than `columns`; `to` has room for LINE_MAX_. */
@@ -144,8 +143,8 @@ write_line(char *to, size_t columns, const struct progress_figures *f,
     int size;
 
     if (f->label && f->unit)
-        size = snprintf(to, LINE_MAX_, "%s: %llu %s", f->label,
-                        (unsigned long long)f->done, f->unit);
+        size = snprintf(to, LINE_MAX_, "%s: %" PRIu64 " %s", f->label, f->done,
+                        f->unit);
     else if (f->label)
         size = snprintf(to, LINE_MAX_, "%s", f->label);
     else {

@@ -60,6 +60,7 @@ struct publish_values {
 
 #define ROW_OF struct publish_values
 #include "base/option_rows.h"
+#include "proto/uri.h"
 
 static const struct option options[] = {
     [OPTION_TYPE] =
@@ -366,10 +367,8 @@ post_parts(const struct arguments *arguments, FILE *parts, const char *boundary)
                            : MAP_FAILED;
     enum exit_code code;
 
-    if (bytes == MAP_FAILED) {
-        say("cannot read the input: %s", strerror(errno));
-        return EXIT_FAILED;
-    }
+    if (bytes == MAP_FAILED)
+        return failed("cannot read the input: %s", strerror(errno));
     snprintf(type, sizeof(type), "multipart/related; boundary=%s; type=\"%s\"",
              boundary, json_type);
     code = post_text(arguments, type, bytes, (size_t)size, NULL);
@@ -557,7 +556,6 @@ on_full_report(const struct td_report *report, void *user)
     struct full_report *full = user;
     FILE *f;
 
-    progress_clear();
     mirror_output_report(report);
     if (!report->n_left_out)
         return;
@@ -566,10 +564,9 @@ on_full_report(const struct td_report *report, void *user)
         return;
     }
     f = fopen(full->skip_bad, "ae");
-    if (!f || fprintf(f, "%s\n", report->left_out) < 0 || fflush(f)) {
-        say("cannot write %s: %s", full->skip_bad, strerror(errno));
-        full->code = EXIT_FAILED;
-    }
+    if (!f || fprintf(f, "%s\n", report->left_out) < 0 || fflush(f))
+        full->code =
+            failed("cannot write %s: %s", full->skip_bad, strerror(errno));
     if (f)
         fclose(f);
 }
@@ -643,7 +640,7 @@ run_publish(const struct arguments *arguments)
     enum exit_code code = EXIT_FAILED;
 
     progress_begin(!arguments->options[OPTION_NO_PROGRESS]);
-    if (is_web_url(arguments->options[OPTION_FULL]))
+    if (uri_is_web(arguments->options[OPTION_FULL]))
         return bad_usage("--full publishes a file, once; tidings harvest URL "
                          "SET-URL keeps a set equal to a list on the web");
     if (arguments->options[OPTION_FULL])

@@ -405,21 +405,16 @@ open_input(struct follow *f)
     if (f->plan->rejects) {
         f->rejects = open(f->plan->rejects,
                           O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-        if (f->rejects < 0) {
-            say("cannot write %s: %s", f->plan->rejects, strerror(errno));
-            return EXIT_FAILED;
-        }
+        if (f->rejects < 0)
+            return failed("cannot write %s: %s", f->plan->rejects,
+                          strerror(errno));
     }
-    if (!input_check_open(&f->check, "application/x-ndjson")) {
-        say(NO_MEMORY);
-        return EXIT_FAILED;
-    }
-    if (line_input_open(&f->input, f->plan->input,
-                        td_publisher_note(f->publisher), &why)) {
-        say("%s", why.text);
-        return EXIT_FAILED;
-    }
-    return EXIT_GOOD;
+    if (!input_check_open(&f->check, "application/x-ndjson"))
+        return failed(NO_MEMORY);
+    return line_input_open(&f->input, f->plan->input,
+                           td_publisher_note(f->publisher), &why)
+               ? failed("%s", why.text)
+               : EXIT_GOOD;
 }
 
 enum exit_code

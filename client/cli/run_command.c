@@ -46,6 +46,14 @@ is_variable(const char *assignment)
     return false;
 }
 
+static void
+environment_free(char **environment)
+{
+    for (size_t i = 0; environment && i < N_VARIABLES; i++)
+        free(environment[i]);
+    free(environment);
+}
+
 /* Our own environment, with the variables in front; NULL: no memory. Not by
  * setenv, which never frees old values. */
 static char **
@@ -59,32 +67,22 @@ environment_new(const struct execution *e)
     all = calloc(N_VARIABLES + n + 1, sizeof(*all));
     if (!all)
         return NULL;
-    n = 0;
     for (size_t i = 0; i < N_VARIABLES; i++) {
         const char *value;
 
         memcpy(&value, (const char *)e + variables[i].at, sizeof(value));
-        if (asprintf(&all[n], "%s=%s", variables[i].name, value ? value : "") <
+        if (asprintf(&all[i], "%s=%s", variables[i].name, value ? value : "") <
             0) {
-            while (n > 0)
-                free(all[--n]);
-            free(all);
+            all[i] = NULL;
+            environment_free(all);
             return NULL;
         }
-        n++;
     }
+    n = N_VARIABLES;
     for (size_t i = 0; environ[i]; i++)
         if (!is_variable(environ[i]))
             all[n++] = environ[i];
     return all;
-}
-
-static void
-environment_free(char **environment)
-{
-    for (size_t i = 0; environment && i < N_VARIABLES; i++)
-        free(environment[i]);
-    free(environment);
 }
 
 /* Starts the shell with `input` as its standard input; -1: errno says why. We
@@ -104,20 +102,14 @@ start_command(const char *command, int input, char **environment)
     sigaddset(&own, SIGPIPE);
     sigaddset(&own, SIGINT);
     sigaddset(&own, SIGTERM);
-    if (posix_spawn_file_actions_init(&actions))
-        return -1;
-    if (posix_spawnattr_init(&attributes)) {
-        posix_spawn_file_actions_destroy(&actions);
-        return -1;
-    }
+    /* glibc: none of these fails. */
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &own);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     rc = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-    if (!rc)
-        rc = posix_spawnattr_setsigmask(&attributes, &none);
-    if (!rc)
-        rc = posix_spawnattr_setsigdefault(&attributes, &own);
-    if (!rc)
-        rc = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK |
-                                                       POSIX_SPAWN_SETSIGDEF);
     if (!rc)
         rc = posix_spawn(&pid, "/bin/sh", &actions, &attributes,
                          (char *const *)argv, environment);

@@ -9,62 +9,49 @@
 #include "client/cli/confirm.h"
 #include "client/cli/plain_json.h"
 
-enum {
-    OPTION_TITLE,
-    OPTION_DESCRIPTION,
-    OPTION_ROTATE_ENTRIES,
-    OPTION_ROTATE_BYTES,
-    OPTION_ROTATE_AGE,
-    OPTION_RETAIN_LISTS,
-    OPTION_RETAIN_AGE,
-    OPTION_RESOURCE_LIST_EVERY,
-    OPTION_RESOURCE_DUMP_EVERY,
-    OPTION_RESOURCE_LIST_KEEP,
-    OPTION_RESOURCE_DUMP_KEEP,
-    OPTION_CONTENT,
-    OPTION_PRIVATE,
-    OPTION_UPSTREAM_TOPIC,
-    OPTION_HUB,
-    SETTINGS,
+/* The names of the settings, in the order of the options. */
+static const char *const members[] = {"title",
+                                      "description",
+                                      "rotateEntries",
+                                      "rotateBytes",
+                                      "rotateAge",
+                                      "retainLists",
+                                      "retainAge",
+                                      "resourceListEvery",
+                                      "resourceDumpEvery",
+                                      "resourceListKeep",
+                                      "resourceDumpKeep",
+                                      "content",
+                                      "private",
+                                      "upstreamTopic",
+                                      "hubs"};
 
-    /* Of set change alone. */
-    OPTION_RESET = SETTINGS,
-    OPTION_DISCARD
-};
+#define SETTINGS (sizeof(members) / sizeof(members[0]))
+
+/* Of set change alone. */
+enum { OPTION_RESET = SETTINGS, OPTION_DISCARD };
 
 static const struct option options[] = {
-    [OPTION_TITLE] = {"title", "TEXT", .help = "title of the set, for people"},
-    [OPTION_DESCRIPTION] = {"description", "URL",
-                            .help = "where it is described"},
-    [OPTION_ROTATE_ENTRIES] = {"rotate-entries", "N",
-                               .help = "entries of a Change List"},
-    [OPTION_ROTATE_BYTES] = {"rotate-bytes", "N",
-                             .help = "bytes of a Change List"},
-    [OPTION_ROTATE_AGE] = {"rotate-age", "SECONDS",
-                           .help = "age of a Change List; 0 is never"},
-    [OPTION_RETAIN_LISTS] = {"retain-lists", "N",
-                             .help = "closed lists that stay; 0 is all"},
-    [OPTION_RETAIN_AGE] = {"retain-age", "SECONDS",
-                           .help = "how long they stay; 0 is for ever"},
-    [OPTION_RESOURCE_LIST_EVERY] =
-        {"resource-list-every", "SECONDS",
-         .help = "age of a Resource List; 0 is on demand"},
-    [OPTION_RESOURCE_DUMP_EVERY] =
-        {"resource-dump-every", "SECONDS",
-         .help = "age of a Resource Dump; 0 is on demand"},
-    [OPTION_RESOURCE_LIST_KEEP] = {"resource-list-keep", "daily|none|N",
-                                   .help = "which ones stay in the archive"},
-    [OPTION_RESOURCE_DUMP_KEEP] = {"resource-dump-keep", "daily|none|N",
-                                   .help = "likewise, of Resource Dumps"},
-    [OPTION_CONTENT] = {"content", "none|fetch|inline",
-                        .help =
-                            "whether the broker stores the bytes of resources"},
-    [OPTION_PRIVATE] = {"private", NULL,
-                        .help = "only for tokens that may read the set"},
-    [OPTION_UPSTREAM_TOPIC] = {"upstream-topic", "URL",
-                               .help = "take the changes of this WebSub topic"},
-    [OPTION_HUB] = {"hub", "URL", .help = "send changes to this hub, too",
-                    .may_repeat = true},
+    {"title", "TEXT", .help = "title of the set, for people"},
+    {"description", "URL", .help = "where it is described"},
+    {"rotate-entries", "N", .help = "entries of a Change List"},
+    {"rotate-bytes", "N", .help = "bytes of a Change List"},
+    {"rotate-age", "SECONDS", .help = "age of a Change List; 0 is never"},
+    {"retain-lists", "N", .help = "closed lists that stay; 0 is all"},
+    {"retain-age", "SECONDS", .help = "how long they stay; 0 is for ever"},
+    {"resource-list-every", "SECONDS",
+     .help = "age of a Resource List; 0 is on demand"},
+    {"resource-dump-every", "SECONDS",
+     .help = "age of a Resource Dump; 0 is on demand"},
+    {"resource-list-keep", "daily|none|N",
+     .help = "which ones stay in the archive"},
+    {"resource-dump-keep", "daily|none|N",
+     .help = "likewise, of Resource Dumps"},
+    {"content", "none|fetch|inline",
+     .help = "whether the broker stores the bytes of resources"},
+    {"private", NULL, .help = "only for tokens that may read the set"},
+    {"upstream-topic", "URL", .help = "take the changes of this WebSub topic"},
+    {"hub", "URL", .help = "send changes to this hub, too", .may_repeat = true},
     [OPTION_RESET] = {"reset", "OPTION",
                       .help = "the broker's default again, or none",
                       .may_repeat = true},
@@ -83,59 +70,35 @@ static const struct option delete_options[] = {
     {"yes", NULL, .help = "do not ask"},
 };
 
-/* The names of the settings, in the order of the options. */
-static const char *const members[] = {"title",
-                                      "description",
-                                      "rotateEntries",
-                                      "rotateBytes",
-                                      "rotateAge",
-                                      "retainLists",
-                                      "retainAge",
-                                      "resourceListEvery",
-                                      "resourceDumpEvery",
-                                      "resourceListKeep",
-                                      "resourceDumpKeep",
-                                      "content",
-                                      "private",
-                                      "upstreamTopic",
-                                      "hubs"};
-
 /* Digits, at most one point within them: the broker judges all else. */
-static int
+static bool
 is_number(const char *text)
 {
     size_t whole = strspn(text, "0123456789");
     const char *rest = text + whole;
 
     if (whole == 0 || (whole > 1 && *text == '0'))
-        return 0;
+        return false;
     if (*rest == '.')
         return rest[1] && rest[1 + strspn(rest + 1, "0123456789")] == '\0';
     return *rest == '\0';
 }
 
-static int
-is_number_option(int option)
+static bool
+is_number_option(const struct option *o)
 {
-    return option >= OPTION_ROTATE_ENTRIES &&
-           option <= OPTION_RESOURCE_DUMP_EVERY;
+    return o->argument &&
+           (!strcmp(o->argument, "N") || !strcmp(o->argument, "SECONDS"));
 }
 
-static int
-is_keep_option(int option)
-{
-    return option == OPTION_RESOURCE_LIST_KEEP ||
-           option == OPTION_RESOURCE_DUMP_KEEP;
-}
-
-/* Writes all hubs: ["http://a.example/hub","http://b.example/hub"]. */
+/* Writes all values of a setting: ["http://a.example/hub","..."]. */
 static void
-put_hubs(FILE *to, const struct arguments *arguments)
+put_values(FILE *to, const struct arguments *arguments, size_t setting)
 {
     const char *before = "[";
 
     for (size_t i = 0; i < arguments->n_given; i++) {
-        if (arguments->given[i].row != OPTION_HUB)
+        if (arguments->given[i].row != setting)
             continue;
         fputs(before, to);
         put_json_string(to, arguments->given[i].value);
@@ -145,43 +108,30 @@ put_hubs(FILE *to, const struct arguments *arguments)
 }
 
 /* The setting with that option's name; SETTINGS: none. */
-static int
+static size_t
 setting_named(const char *name)
 {
-    int i = OPTION_TITLE;
-
-    while (i < SETTINGS && strcmp(name, options[i].name))
-        i++;
-    return i;
-}
-
-/* The name that the option `given` resets; NULL: it is not --reset. */
-static const char *
-reset_by(const struct arguments *arguments, const struct given *given)
-{
-    return arguments->command->options != &creation &&
-                   given->row == OPTION_RESET
-               ? given->value
-               : NULL;
+    return options_index(&creation, slice_of(name));
 }
 
 /* Finds mistakes that the broker could not see. */
 static enum exit_code
 check_settings(const struct arguments *arguments)
 {
-    for (int i = OPTION_TITLE; i <= OPTION_HUB; i++)
-        if (is_number_option(i) && arguments->options[i] &&
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (is_number_option(&options[i]) && arguments->options[i] &&
             !is_number(arguments->options[i]))
             return bad_usage("--%s is a number", options[i].name);
     for (size_t i = 0; i < arguments->n_given; i++) {
-        const char *name = reset_by(arguments, &arguments->given[i]);
+        const char *name = arguments->given[i].value;
+        size_t setting = setting_named(name);
 
-        if (!name)
+        if (!is_given(arguments, &arguments->given[i], "reset"))
             continue;
-        if (setting_named(name) == SETTINGS)
+        if (setting == SETTINGS)
             return bad_usage("--reset %s: there is no such option of a set",
                              name);
-        if (arguments->options[setting_named(name)])
+        if (arguments->options[setting])
             return bad_usage("--%s and --reset %s contradict each other", name,
                              name);
     }
@@ -190,30 +140,30 @@ check_settings(const struct arguments *arguments)
 
 /* Writes the value of the setting `i`. */
 static void
-put_value(FILE *to, const struct arguments *arguments, int i)
+put_value(FILE *to, const struct arguments *arguments, size_t i)
 {
     const char *given = arguments->options[i];
+    const struct option *o = &options[i];
 
-    if (i == OPTION_HUB)
-        put_hubs(to, arguments);
-    else if (i == OPTION_PRIVATE)
+    if (o->may_repeat)
+        put_values(to, arguments, i);
+    else if (!o->argument)
         fputs("true", to);
-    else if (is_number_option(i) || (is_keep_option(i) && is_number(given)))
+    else if (is_number_option(o) ||
+             (slice_ends(slice_of(o->argument), "|N") && is_number(given)))
         fputs(given, to);
     else
         put_json_string(to, given);
 }
 
-static int
-is_reset(const struct arguments *arguments, int i)
+static bool
+is_reset(const struct arguments *arguments, size_t i)
 {
-    for (size_t k = 0; k < arguments->n_given; k++) {
-        const char *name = reset_by(arguments, &arguments->given[k]);
-
-        if (name && setting_named(name) == i)
-            return 1;
-    }
-    return 0;
+    for (size_t k = 0; k < arguments->n_given; k++)
+        if (is_given(arguments, &arguments->given[k], "reset") &&
+            setting_named(arguments->given[k].value) == i)
+            return true;
+    return false;
 }
 
 /* {"title":"Demo","rotateEntries":1000,"rotateAge":null} */
@@ -226,7 +176,7 @@ settings_of(const struct arguments *arguments, size_t *size)
 
     if (!to)
         return NULL;
-    for (int i = OPTION_TITLE; i <= OPTION_HUB; i++) {
+    for (size_t i = 0; i < SETTINGS; i++) {
         if (!arguments->options[i] && !is_reset(arguments, i))
             continue;
         fprintf(to, "%s\"%s\":", before, members[i]);
@@ -267,10 +217,8 @@ run_create_or_change(const struct arguments *arguments)
     char *settings = NULL;
     enum exit_code code = check_settings(arguments);
 
-    if (!code && !(settings = settings_of(arguments, &size))) {
-        say(NO_MEMORY);
-        code = EXIT_FAILED;
-    }
+    if (!code && !(settings = settings_of(arguments, &size)))
+        code = failed(NO_MEMORY);
     if (!code && !is_new && !strcmp(settings, "{}"))
         code = bad_usage("set change needs a setting, or --reset");
     if (!code)

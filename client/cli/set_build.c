@@ -21,17 +21,18 @@ static const struct option options[] = {
 };
 
 /* Prints the URL that the answer has as `name`; "": there is none. */
-static enum exit_code
-print_result(const struct broker_call *call, const char *name, bool is_json)
+static void
+print_result(struct broker_call *call, const char *name, bool is_json)
 {
     char url[URL_MAX];
 
-    if (is_json)
-        return broker_call_show(call, true);
+    if (is_json || call->code) {
+        broker_call_show(call, true);
+        return;
+    }
     plain_json_text(buf_slice(&call->json), name, url, sizeof(url));
     print_plain(url);
     putchar('\n');
-    return EXIT_GOOD;
 }
 
 static enum exit_code
@@ -40,36 +41,29 @@ run_rotate(const struct arguments *arguments)
     bool is_json = arguments->options[0] != NULL;
     struct broker_call call;
     char number[32];
-    enum exit_code code =
-        broker_call_begin(&call, arguments, arguments->operands[0], "/rotate");
 
-    if (!code)
-        code = broker_call_send(&call, "POST");
+    broker_call_begin(&call, arguments, arguments->operands[0], "/rotate");
+    broker_call_send(&call, "POST");
     plain_json_text(buf_slice(&call.json), "closed", number, sizeof(number));
-    if (!code && !number[0] && !is_json)
+    if (!call.code && !number[0] && !is_json)
         say("the open Change List is empty and stays open");
-    else if (!code)
-        code = print_result(&call, "list", is_json);
-    broker_call_end(&call);
-    return code;
+    else
+        print_result(&call, "list", is_json);
+    return broker_call_end(&call);
 }
 
 /* Asks until the document is ready. */
-static enum exit_code
+static void
 build(struct broker_call *call)
 {
-    enum exit_code code = broker_call_send(call, "POST");
-
-    if (!code && call->status == 202)
+    broker_call_send(call, "POST");
+    if (!call->code && call->status == 202)
         say("not ready yet; waiting");
-    while (!code && call->status == 202) {
-        if (client_wait(call->client, PAUSE_MS)) {
-            say("stopped");
-            return EXIT_FAILED;
-        }
-        code = broker_call_send(call, "POST");
-    }
-    return code;
+    while (!call->code && call->status == 202)
+        if (client_wait(call->client, PAUSE_MS))
+            call->code = failed("stopped");
+        else
+            broker_call_send(call, "POST");
 }
 
 static enum exit_code
@@ -78,22 +72,18 @@ run_build(const struct arguments *arguments)
     const char *what = arguments->operands[0];
     bool is_dump = !strcmp(what, "resourcedump");
     struct broker_call call;
-    enum exit_code code;
 
     if (!is_dump && strcmp(what, "resourcelist"))
         return bad_usage("set build builds a resourcelist or a resourcedump");
-    code = broker_call_begin(&call, arguments, arguments->operands[1], "/%s",
-                             what);
-    if (!code) {
+    broker_call_begin(&call, arguments, arguments->operands[1], "/%s", what);
+    if (call.client) {
         signals_stop_client(call.client);
-        code = build(&call);
+        build(&call);
         signals_end();
     }
-    if (!code)
-        code = print_result(&call, is_dump ? "dump" : "list",
-                            arguments->options[0] != NULL);
-    broker_call_end(&call);
-    return code;
+    print_result(&call, is_dump ? "dump" : "list",
+                 arguments->options[0] != NULL);
+    return broker_call_end(&call);
 }
 
 const struct command set_rotate_command = {

@@ -127,7 +127,7 @@ complete_path(char *path, size_t room, const char *file, struct problem *why)
 }
 
 /* The path of the file that a user has without naming it; "": none. */
-static void
+static const char *
 find_file(char *path, size_t size)
 {
     const char *base = variable("XDG_CONFIG_HOME"), *home = variable("HOME");
@@ -139,6 +139,7 @@ find_file(char *path, size_t size)
         n = snprintf(path, size, "%s/.config/tidings/client.ini", home);
     if (n <= 0 || (size_t)n >= size)
         *path = '\0';
+    return path;
 }
 
 static enum status
@@ -154,22 +155,18 @@ read_file(const struct arguments *arguments, struct server_options *to,
     const char *path = given ? given : variable(rows[SHARED_CONFIG].variable);
     enum status rc;
 
-    if (!path) {
-        find_file(found, sizeof(found));
-        if (!found[0])
-            return STATUS_OK;
-    }
-    rc = option_file_read(&file, path ? path : found, why);
-    if (rc == STATUS_NOT_FOUND && !path)
+    if (!path)
+        path = find_file(found, sizeof(found));
+    rc = option_file_read(&file, path, why);
+    if (rc == STATUS_NOT_FOUND && path == found)
         return STATUS_OK;
     for (size_t i = 0; !rc && i < sizeof(paths) / sizeof(paths[0]); i++)
-        rc =
-            complete_path(paths[i], sizeof(to->cert), path ? path : found, why);
+        rc = complete_path(paths[i], sizeof(to->cert), path, why);
     if (!rc && (to->token_file[0] || to->cert[0]) && !to->url[0])
         return problem(why, STATUS_INVALID,
                        "%s: token-file and cert need a url, the broker that "
                        "they are for",
-                       path ? path : found);
+                       path);
     return rc == STATUS_NOT_FOUND ? STATUS_INVALID : rc;
 }
 
@@ -415,8 +412,6 @@ settings_prepare(struct arguments *arguments)
     if (rc)
         return command_fail(arguments, rc, &why);
     choose_authorities(settings);
-    settings->allows_private =
-        settings->line.allows_private || settings->file.allows_private;
     settings->url = CHOSEN(settings, url);
     rc = complete_operands(arguments, &why);
     return rc ? command_fail(arguments, rc, &why) : EXIT_GOOD;

@@ -42,7 +42,6 @@ struct settings {
 
     const char **headers; /* of --header */
     size_t n_headers;
-    bool allows_private;
 
     char *token_text; /* of TIDINGS_TOKEN */
     char **completed; /* operands that are allocated; NULL behind the last */

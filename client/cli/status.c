@@ -22,6 +22,7 @@
 #include "client/mirror/mirror_status.h"
 #include "proto/datetime.h"
 #include "proto/number.h"
+#include "proto/uri.h"
 
 enum { OPTION_PLOT, OPTION_JSON };
 
@@ -29,6 +30,9 @@ static const struct option options[] = {
     [OPTION_PLOT] = {"plot", NULL, .help = "also draw the last hour"},
     [OPTION_JSON] = {"json", NULL, .help = "as a JSON object"},
 };
+
+/* Of the name of a fact. */
+#define FACT_WIDTH 27
 
 #define MINUTES 60
 #define ROWS    6
@@ -143,15 +147,18 @@ print_disk(struct slice json)
                free_bytes / 1000000, total / 1000000);
 }
 
-static enum exit_code
-print_status(struct slice json, bool has_plot)
+static void
+print_status(struct broker_call *call, bool has_plot)
 {
+    struct slice json = buf_slice(&call->json);
     struct minutes entries, lags;
 
+    if (call->code)
+        return;
     if (!read_minutes(json, "entries", &entries) ||
         !read_minutes(json, "lags", &lags)) {
-        say("the answer is not the status of a broker");
-        return EXIT_FAILED;
+        call->code = failed("the answer is not the status of a broker");
+        return;
     }
     print_number(json, "sets", "sets");
     print_disk(json);
@@ -163,7 +170,6 @@ print_status(struct slice json, bool has_plot)
            lags.most);
     if (has_plot)
         plot(&lags);
-    return EXIT_GOOD;
 }
 
 /* True for SET-URL: then its status is at SET-URL/rate. */
@@ -181,29 +187,18 @@ ask_status(const struct arguments *arguments)
 {
     const char *url = arguments->operands[0];
     struct broker_call call;
-    enum exit_code code = broker_call_begin(
-        &call, arguments, url, is_set_url(url) ? "/rate" : "/status");
 
-    if (!code)
-        code = broker_call_send(&call, "GET");
-    if (!code && arguments->options[OPTION_JSON])
-        code = broker_call_show(&call, true);
-    else if (!code)
-        code = print_status(buf_slice(&call.json),
-                            arguments->options[OPTION_PLOT] != NULL);
-    broker_call_end(&call);
-    return code;
+    broker_call_begin(&call, arguments, url,
+                      is_set_url(url) ? "/rate" : "/status");
+    broker_call_send(&call, "GET");
+    if (arguments->options[OPTION_JSON])
+        broker_call_show(&call, true);
+    else
+        print_status(&call, arguments->options[OPTION_PLOT] != NULL);
+    return broker_call_end(&call);
 }
 
 /* Mirrors */
-
-static void
-print_fact(const char *label, const char *text)
-{
-    printf("%-26s ", label);
-    print_plain(text);
-    putchar('\n');
-}
 
 static const char *
 time_text(int64_t us, char to[DATETIME_SIZE + 1])
@@ -299,7 +294,7 @@ print_mirror(const struct mirror_status *mirror)
     char bytes[BYTES_TEXT_SIZE];
 
     for (size_t i = 0; i < mirror->n_sources; i++)
-        print_fact("mirror of", mirror->sources[i]);
+        print_pair(FACT_WIDTH, "mirror of", mirror->sources[i]);
     printf("%-26s %" PRIu64 ", %s\n", "files", c->n_have,
            bytes_text((double)c->bytes_have, bytes));
     printf("%-26s %" PRIu64 " to fetch (%s), %" PRIu64 " to remove\n",
@@ -310,7 +305,8 @@ print_mirror(const struct mirror_status *mirror)
     if (mirror->is_at_work && mirror->process)
         printf("%-26s process %ld\n", "at work", mirror->process);
     else
-        print_fact("at work", mirror->is_at_work ? "a process" : "nobody");
+        print_pair(FACT_WIDTH, "at work",
+                   mirror->is_at_work ? "a process" : "nobody");
     print_sets(mirror);
     print_certainties(mirror);
 }
@@ -390,7 +386,7 @@ show_mirror(const struct arguments *arguments)
 static enum exit_code
 run_status(const struct arguments *arguments)
 {
-    return is_web_url(arguments->operands[0]) ? ask_status(arguments)
+    return uri_is_web(arguments->operands[0]) ? ask_status(arguments)
                                               : show_mirror(arguments);
 }
 

@@ -19,33 +19,33 @@
 /* Begins a request below URL/subscriptions. The first operand is the URL, the
  * second, if the command has one, the number of a subscription. `name` and
  * `value`: a parameter; `value` NULL: none. */
-static enum exit_code
+static void
 begin_call(struct broker_call *call, const struct arguments *arguments,
            const char *action, const char *name, const char *value)
 {
     const char *id = arguments->n_operands > 1 ? arguments->operands[1] : "";
-    enum exit_code code;
     struct buf query;
 
-    *call = (struct broker_call){.client = NULL};
-    if (strspn(id, "0123456789") != strlen(id) || strlen(id) > 20)
-        return bad_usage("the ID of a subscription is a number, as "
-                         "subscriptions list prints it");
+    if (strspn(id, "0123456789") != strlen(id) || strlen(id) > 20) {
+        *call = (struct broker_call){
+            .code = bad_usage("the ID of a subscription is a number, as "
+                              "subscriptions list prints it")};
+        return;
+    }
     buf_init(&query, FORM_MAX);
     if (value) {
         BUF_ADD(&query, "?");
         urlencoded_add(&query, name, slice_of(value));
     }
-    if (query.failed) {
-        buf_fini(&query);
-        return bad_usage("--%s is too long", name);
-    }
-    code = broker_call_begin(call, arguments, arguments->operands[0],
-                             "/subscriptions%s%s%s%.*s", id[0] ? "/" : "", id,
-                             action, (int)query.size,
-                             query.size ? query.data : "");
+    if (query.failed)
+        *call =
+            (struct broker_call){.code = bad_usage("--%s is too long", name)};
+    else
+        broker_call_begin(call, arguments, arguments->operands[0],
+                          "/subscriptions%s%s%s%.*s", id[0] ? "/" : "", id,
+                          action, (int)query.size,
+                          query.size ? query.data : "");
     buf_fini(&query);
-    return code;
 }
 
 enum { LIST_CALLBACK, LIST_JSON };
@@ -96,14 +96,11 @@ static enum exit_code
 run_list(const struct arguments *arguments)
 {
     struct broker_call call;
-    enum exit_code code = begin_call(&call, arguments, "", "callback",
-                                     arguments->options[LIST_CALLBACK]);
 
-    if (!code)
-        code = broker_call_list(&call, &rows,
-                                arguments->options[LIST_JSON] != NULL);
-    broker_call_end(&call);
-    return code;
+    begin_call(&call, arguments, "", "callback",
+               arguments->options[LIST_CALLBACK]);
+    broker_call_list(&call, &rows, arguments->options[LIST_JSON] != NULL);
+    return broker_call_end(&call);
 }
 
 static const struct option show_options[] = {
@@ -114,14 +111,11 @@ static enum exit_code
 run_show(const struct arguments *arguments)
 {
     struct broker_call call;
-    enum exit_code code = begin_call(&call, arguments, "", NULL, NULL);
 
-    if (!code)
-        code = broker_call_send(&call, "GET");
-    if (!code)
-        code = broker_call_show(&call, arguments->options[0] != NULL);
-    broker_call_end(&call);
-    return code;
+    begin_call(&call, arguments, "", NULL, NULL);
+    broker_call_send(&call, "GET");
+    broker_call_show(&call, arguments->options[0] != NULL);
+    return broker_call_end(&call);
 }
 
 static const struct option redeliver_options[] = {
@@ -133,15 +127,12 @@ static enum exit_code
 run_redeliver(const struct arguments *arguments)
 {
     struct broker_call call;
-    enum exit_code code = begin_call(&call, arguments, "/redeliver", "after",
-                                     arguments->options[0]);
 
-    if (!code)
-        code = broker_call_send(&call, "POST");
-    if (!code)
+    begin_call(&call, arguments, "/redeliver", "after", arguments->options[0]);
+    broker_call_send(&call, "POST");
+    if (!call.code)
         puts("moved");
-    broker_call_end(&call);
-    return code;
+    return broker_call_end(&call);
 }
 
 static const struct option end_options[] = {
@@ -149,36 +140,34 @@ static const struct option end_options[] = {
 };
 
 /* Asks whether to end the subscription, with its callback. */
-static enum exit_code
+static void
 confirm_end(struct broker_call *call)
 {
     char callback[TEXT_MAX];
-    enum exit_code code = confirm_can_ask("subscriptions end cannot be undone");
 
-    if (!code)
-        code = broker_call_send(call, "GET");
-    if (code)
-        return code;
+    if (!call->code)
+        call->code = confirm_can_ask("subscriptions end cannot be undone");
+    broker_call_send(call, "GET");
+    if (call->code)
+        return;
     plain_json_text(buf_slice(&call->json), "callback", callback,
                     sizeof(callback));
-    return confirm("ended", "End %s, whose callback is %s", call->url,
-                   problem_quote(slice_of(callback)).text);
+    call->code = confirm("ended", "End %s, whose callback is %s", call->url,
+                         problem_quote(slice_of(callback)).text);
 }
 
 static enum exit_code
 run_end(const struct arguments *arguments)
 {
     struct broker_call call;
-    enum exit_code code = begin_call(&call, arguments, "", NULL, NULL);
 
-    if (!code && !arguments->options[0])
-        code = confirm_end(&call);
-    if (!code)
-        code = broker_call_send(&call, "DELETE");
-    if (!code)
+    begin_call(&call, arguments, "", NULL, NULL);
+    if (!arguments->options[0])
+        confirm_end(&call);
+    broker_call_send(&call, "DELETE");
+    if (!call.code)
         puts("ended");
-    broker_call_end(&call);
-    return code;
+    return broker_call_end(&call);
 }
 
 #define RELAY_TOO                                            \

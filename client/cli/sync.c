@@ -47,10 +47,9 @@ end_sync(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
                      m->position);
     if (m->is_deaf)
         return cannot_write(m->error);
-    if (rc == TD_STOPPED && until_caught_up) {
-        say("stopped before the end; the next run continues from here");
-        return EXIT_FAILED;
-    }
+    if (rc == TD_STOPPED && until_caught_up)
+        return failed(
+            "stopped before the end; the next run continues from here");
     if (rc == TD_OK && m->has_left_out && !m->skips_bad)
         return mirror_output_left_out();
     return exit_of(m->client, rc);

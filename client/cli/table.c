@@ -66,18 +66,14 @@ print_rows(struct table *table)
 }
 
 void
-table_add(struct table *table, struct slice text)
+table_add_text(struct table *table, const char *text)
 {
-    size_t column = table->n_columns ? table->n_cells % table->n_columns : 0;
+    size_t column = table->n_cells % table->n_columns;
     char *cell;
 
     if (table->has_failed)
         return;
-    if (!text.size)
-        text = SLICE("-");
-    if (text.size > CELL_MAX)
-        text.size = CELL_MAX;
-    cell = slice_dup(text);
+    cell = strndup(text[0] ? text : "-", CELL_MAX);
     if (!cell) {
         table->has_failed = true;
         return;
@@ -87,12 +83,6 @@ table_add(struct table *table, struct slice text)
     table->cells[table->n_cells++] = cell;
     if (table->n_cells == TABLE_ROWS * table->n_columns)
         print_rows(table);
-}
-
-void
-table_add_text(struct table *table, const char *text)
-{
-    table_add(table, slice_of(text));
 }
 
 void

@@ -35,7 +35,6 @@ void table_begin(struct table *table, const char *const *headings);
 
 /* Adds the next cell of the row; "" is "-". Prints the waiting rows if there
  * are TABLE_ROWS. */
-void table_add(struct table *table, struct slice text);
 void table_add_text(struct table *table, const char *text);
 
 /* Adds a member of a JSON object: a string decoded, a number as it stands. "-":

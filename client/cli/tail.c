@@ -46,26 +46,26 @@ read_seq(const char *position, uint64_t *seq)
 
 /* Sets `after` to the position before the last `n` changes, as far as the set
  * retains them, and *n to their number. */
-static enum exit_code
-read_start(const struct broker_call *call, uint64_t *n,
-           char after[TD_POSITION_SIZE])
+static void
+read_start(struct broker_call *call, uint64_t *n, char after[TD_POSITION_SIZE])
 {
     char earliest[TD_POSITION_SIZE], position[TD_POSITION_SIZE];
     struct slice set = buf_slice(&call->json);
     uint64_t oldest, last, start;
 
+    if (call->code)
+        return;
     plain_json_text(set, "position", position, sizeof(position));
     plain_json_text(set, "earliest", earliest, sizeof(earliest));
     if (!read_seq(position, &last) || !read_seq(earliest, &oldest) ||
         oldest > last) {
-        say("%s is not a set of a Tidings broker", call->url);
-        return EXIT_FAILED;
+        call->code = failed("%s is not a set of a Tidings broker", call->url);
+        return;
     }
     start = last - oldest > *n ? last - *n : oldest;
     *n = last - start;
     snprintf(after, TD_POSITION_SIZE, "%.*s-%" PRIu64,
              (int)(strrchr(position, '-') - position), position, start);
-    return EXIT_GOOD;
 }
 
 /* The same, of the set at `url`. */
@@ -74,14 +74,11 @@ find_start(const struct arguments *arguments, const char *url, uint64_t *n,
            char after[TD_POSITION_SIZE])
 {
     struct broker_call call;
-    enum exit_code code = broker_call_begin(&call, arguments, url, "%s", "");
 
-    if (!code)
-        code = broker_call_send(&call, "GET");
-    if (!code)
-        code = read_start(&call, n, after);
-    broker_call_end(&call);
-    return code;
+    broker_call_begin(&call, arguments, url, "%s", "");
+    broker_call_send(&call, "GET");
+    read_start(&call, n, after);
+    return broker_call_end(&call);
 }
 
 static enum exit_code

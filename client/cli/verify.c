@@ -24,6 +24,7 @@ struct verify {
 
 #define ROW_OF struct verify
 #include "base/option_rows.h"
+#include "proto/uri.h"
 
 static const struct option options[] = {
     {"json", NULL, FLAG(is_json), NULL, "as JSON objects, one a line"},
@@ -112,11 +113,10 @@ verify_one(const char *where, void *user)
     enum td_status rc = td_verify(v->client, where, on_list, v, &proof);
 
     progress_clear();
-    if (rc == TD_STOPPED) {
-        say("stopped: nothing more is proven than up to entry %" PRIu64,
-            proof.last);
-        return EXIT_FAILED;
-    }
+    if (rc == TD_STOPPED)
+        return failed("stopped: nothing more is proven than up to entry "
+                      "%" PRIu64,
+                      proof.last);
     if (rc != TD_OK && rc != TD_DIFFERENT)
         return exit_of(v->client, rc);
     if (v->is_json)
@@ -150,10 +150,8 @@ verify_data(struct verify *v, const char *where, const glob_t *sets)
         snprintf(path, sizeof(path), "%s/changes", sets->gl_pathv[i]);
         if (!is_there(path))
             continue;
-        if (signals_came()) {
-            say("stopped before %s", path);
-            return EXIT_FAILED;
-        }
+        if (signals_came())
+            return failed("stopped before %s", path);
         one = verify_one(path, v);
         if (one != EXIT_GOOD)
             code = one;
@@ -204,7 +202,7 @@ run_verify(const struct arguments *arguments)
         return code;
     signals_stop_client(v->client);
     progress_begin(!v->is_json && !v->has_no_progress);
-    if (is_web_url(arguments->operands[0]))
+    if (uri_is_web(arguments->operands[0]))
         code = for_each_set(v->client, arguments->operands[0], verify_one, v);
     else
         code = verify_directory(v, arguments->operands[0]);

@@ -62,23 +62,18 @@ static enum exit_code
 watch_directory(const struct watch_options *how)
 {
     struct watch *watched = watch_new(how);
-    enum watch_end end;
+    const struct problem *why;
 
-    if (!watched) {
-        say("no memory or descriptors left");
-        return EXIT_FAILED;
-    }
+    if (!watched)
+        return failed("no memory or descriptors left");
     signals_begin(stop_watch, watched);
     signals_ignore_pipe();
     signal(SIGIO, SIG_IGN); /* of a lease: file_digest.h */
-    end = watch_run(watched);
-    if (end != WATCH_GOOD)
-        say("%s", watch_trouble(watched));
-
     /* Keeps both until the process ends: a signal may still come. */
-    return end == WATCH_GOOD    ? EXIT_GOOD
-           : end == WATCH_USAGE ? EXIT_USAGE
-                                : EXIT_FAILED;
+    why = watch_run(watched);
+    if (why->rc == STATUS_INVALID)
+        return bad_usage("%s", why->text);
+    return why->rc ? failed("%s", why->text) : EXIT_GOOD;
 }
 
 static enum exit_code
@@ -102,10 +97,8 @@ run_watch(const struct arguments *arguments)
         how->state = state;
 
     excludes = calloc(arguments->n_given + 1, sizeof(excludes[0]));
-    if (!excludes) {
-        say(NO_MEMORY);
-        return EXIT_FAILED;
-    }
+    if (!excludes)
+        return failed(NO_MEMORY);
     for (size_t i = 0; i < arguments->n_given; i++)
         if (is_given(arguments, &arguments->given[i], "exclude"))
             excludes[how->n_excludes++] = arguments->given[i].value;

@@ -193,7 +193,6 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
 
     receipt = receipt ? receipt : &unwanted;
     options = options ? options : &defaults;
-    problem_clear(&why);
     memset(receipt, 0, sizeof(*receipt));
     client_begin(client);
     rc = set_url_read(client, set_url, url);

@@ -118,18 +118,6 @@ end_callback(struct td_publisher *p, const bool *is_freed)
 /* Calls back. False: the publisher was freed. */
 
 static bool
-tell_trouble(struct td_publisher *p, const char *why, unsigned ms)
-{
-    bool is_freed = false;
-
-    if (!p->options.on_trouble)
-        return true;
-    p->is_freed = &is_freed;
-    p->options.on_trouble(why, ms, p->options.user);
-    return end_callback(p, &is_freed);
-}
-
-static bool
 tell_durable(struct td_publisher *p, uint64_t number,
              const struct td_receipt *receipt)
 {
@@ -153,7 +141,8 @@ tell_refused(struct td_publisher *p, const struct spool_entry *entry,
     return end_callback(p, &is_freed);
 }
 
-/* Tries again later; `asked_ms`: the pause that the broker asked for. */
+/* Tries again later; `asked_ms`: the pause that the broker asked for. The
+ * publisher may be freed afterwards. */
 static void
 pause_for(struct td_publisher *p, const struct problem *why, uint64_t asked_ms)
 {
@@ -162,7 +151,8 @@ pause_for(struct td_publisher *p, const struct problem *why, uint64_t asked_ms)
     if (ms < asked_ms)
         ms = asked_ms < 3600000 ? (unsigned)asked_ms : 3600000;
     wait_for(p, PAUSING, ms);
-    tell_trouble(p, why->text, ms);
+    if (p->options.on_trouble)
+        p->options.on_trouble(why->text, ms, p->options.user);
 }
 
 /* Ends a flush, and tries again after the longest pause: somebody has to mend
@@ -181,15 +171,16 @@ forget_post(struct td_publisher *p)
     p->post.n = 0;
 }
 
-/* Begins the next post, if there is something to post. */
+/* Begins the next post after `linger_ms`, or sooner, if there is something to
+ * post. */
 static void
-go_on(struct td_publisher *p)
+go_on(struct td_publisher *p, unsigned linger_ms)
 {
     p->pause_ms = PAUSE_FIRST;
     if (p->spool->n_changes == 0)
         rest_after_post(p);
     else
-        wait_for(p, LINGERING, is_enough(p) ? 0 : p->options.linger_ms);
+        wait_for(p, LINGERING, is_enough(p) ? 0 : linger_ms);
 }
 
 /* Answers */
@@ -214,7 +205,7 @@ end_posted(struct td_publisher *p, struct slice answer)
     }
     forget_post(p);
     if (tell_durable(p, last, &receipt))
-        go_on(p);
+        go_on(p, p->options.linger_ms);
 }
 
 /* Drops entry `n` of the post, which the broker refused. Reports it before it
@@ -235,11 +226,7 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
         stand_still(p, &why);
     } else if (is_here) {
         forget_post(p);
-        p->pause_ms = PAUSE_FIRST;
-        if (p->spool->n_changes == 0)
-            rest_after_post(p);
-        else
-            wait_for(p, LINGERING, 0);
+        go_on(p, 0);
     }
     free(entry.text);
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/array.h"
 #include "base/file.h"
@@ -14,6 +13,7 @@
 #include "client/lib/temporary_file.h"
 #include "proto/resourcesync/input_formats.h"
 #include "proto/resourcesync/json.h"
+#include "proto/uri.h"
 
 /* Parts and pages of a file, at most: R-026. */
 #define PARTS_MAX DOCUMENT_ENTRIES_MAX
@@ -412,13 +412,6 @@ read_file(struct gather *g, const char *path)
     return g->why.rc;
 }
 
-static bool
-is_url(const char *from)
-{
-    return !strncasecmp(from, "http://", 7) ||
-           !strncasecmp(from, "https://", 8);
-}
-
 enum status
 gather(struct td_client *client, const char *from, int fd,
        struct gathered *gathered)
@@ -427,9 +420,8 @@ gather(struct td_client *client, const char *from, int fd,
     enum status rc;
 
     memset(gathered, 0, sizeof(*gathered));
-    problem_clear(&g.why);
     buf_init(&g.out, SIZE_MAX);
-    if (!is_url(from))
+    if (!uri_is_web(from))
         rc = read_file(&g, from);
     else if (!(rc = add_part(&g, slice_of(from))))
         rc = g.why.rc;

@@ -239,26 +239,37 @@ spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
     return rc ? rc : read_body(spool, post, why);
 }
 
-enum status
-spool_posted(struct spool *spool, const struct spool_post *post,
-             struct problem *why)
+/* Deletes the changes from `first` to `last`, `n` of `n_bytes`, and unseals the
+ * post, after which `durable` was posted last. */
+static enum status
+delete_changes(struct spool *spool, uint64_t first, uint64_t last, size_t n,
+               uint64_t n_bytes, uint64_t durable, struct problem *why)
 {
     enum status rc = db_begin(&spool->db, why);
 
     if (rc)
         return rc;
-    rc = DO(spool, why, "DELETE FROM change WHERE number <= ?1", post->last);
+    rc = DO(spool, why, "DELETE FROM change WHERE number BETWEEN ?1 AND ?2",
+            first, last);
     if (!rc)
-        rc = DO(spool, why, "UPDATE bound SET durable = ?1", post->last);
+        rc = DO(spool, why, "UPDATE bound SET durable = ?1", durable);
     if (!rc)
         rc = spool_unseal(spool, why);
     rc = db_end(&spool->db, rc, why);
     if (rc)
         return rc;
-    spool->durable = post->last;
-    spool->n_changes -= post->n;
-    spool->n_bytes -= post->n_bytes;
+    spool->durable = durable;
+    spool->n_changes -= n;
+    spool->n_bytes -= n_bytes;
     return STATUS_OK;
+}
+
+enum status
+spool_posted(struct spool *spool, const struct spool_post *post,
+             struct problem *why)
+{
+    return delete_changes(spool, 0, post->last, post->n, post->n_bytes,
+                          post->last, why);
 }
 
 enum status
@@ -287,19 +298,8 @@ enum status
 spool_drop(struct spool *spool, const struct spool_entry *entry,
            struct problem *why)
 {
-    enum status rc = db_begin(&spool->db, why);
-
-    if (rc)
-        return rc;
-    rc = DO(spool, why, "DELETE FROM change WHERE number = ?1", entry->number);
-    if (!rc)
-        rc = spool_unseal(spool, why);
-    rc = db_end(&spool->db, rc, why);
-    if (rc)
-        return rc;
-    spool->n_changes--;
-    spool->n_bytes -= entry->size;
-    return STATUS_OK;
+    return delete_changes(spool, entry->number, entry->number, 1, entry->size,
+                          spool->durable, why);
 }
 
 enum status

@@ -217,12 +217,6 @@ inotify_add(struct inotify *watches, int fd, const char *path,
     return false;
 }
 
-bool
-inotify_has(struct inotify *watches, const char *path)
-{
-    return folder_at(watches, path) != NULL;
-}
-
 /* Ends the watches of a folder and of those below it. */
 static void
 end_below(struct inotify *watches, const char *path)
@@ -272,7 +266,7 @@ report_event(struct inotify *watches, const struct folder *folder,
     if (is_folder && (event->mask & IN_MOVED_FROM))
         end_below(watches, path);
     /* A watched folder has its own events; its times do not matter. */
-    if (is_folder && (event->mask & IN_ATTRIB) && inotify_has(watches, path))
+    if (is_folder && (event->mask & IN_ATTRIB) && folder_at(watches, path))
         return;
     watches->on_news(INOTIFY_LOOK, path, watches->user);
 }

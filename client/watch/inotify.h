@@ -40,9 +40,6 @@ unsigned inotify_count(const struct inotify *watches);
 bool inotify_add(struct inotify *watches, int fd, const char *path,
                  struct problem *why);
 
-/* True if a folder is watched under this path. */
-bool inotify_has(struct inotify *watches, const char *path);
-
 /* Call it before adding all folders again; inotify_end_round ends the watches
  * of those that were not added. */
 void inotify_begin_round(struct inotify *watches);

@@ -123,7 +123,7 @@ post_queue_seal(struct post_queue *queue)
 /* Posting */
 
 /* The broker has the post on its disk; the database records that. */
-static enum post_queue_result
+static enum status
 note_posted(struct post_queue *queue, const struct watch_db_post *post,
             const struct td_receipt *receipt)
 {
@@ -133,13 +133,13 @@ note_posted(struct post_queue *queue, const struct watch_db_post *post,
     snprintf(epoch, sizeof(epoch), "%.*s", (int)strcspn(receipt->position, "-"),
              receipt->position);
     if (!watch_db_posted(queue->database, epoch, &is_new_log))
-        return POST_QUEUE_FAILED;
+        return queue->why->rc;
     queue->on_posted(receipt, post->n_entries, queue->user);
     if (!is_new_log)
-        return POST_QUEUE_DONE;
+        return STATUS_OK;
     queue->on_warning("the set was made anew; all files are posted again",
                       queue->user);
-    return POST_QUEUE_AGAIN;
+    return STATUS_AGAIN;
 }
 
 /* True for statuses that judge the post's content: the broker kept nothing, of
@@ -152,22 +152,19 @@ is_about_content(unsigned status)
     return status == 400 || status == 413 || status == 415 || status == 422;
 }
 
-static enum post_queue_result
+static enum status
 note_refused(struct post_queue *queue, const struct watch_db_post *post,
              enum td_status rc, unsigned status)
 {
-    problem(queue->why, STATUS_IO, "%s", td_problem(queue->client));
+    problem(queue->why, rc == TD_INVALID ? STATUS_INVALID : STATUS_IO, "%s",
+            td_problem(queue->client));
     if ((rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content(status))) ||
-        !watch_db_drop(queue->database))
-        return POST_QUEUE_FAILED;
-    if (rc == TD_INVALID)
-        return POST_QUEUE_USAGE;
-    if (status != 413 || post->n_entries < 2)
-        return POST_QUEUE_FAILED;
+        !watch_db_drop(queue->database) || status != 413 || post->n_entries < 2)
+        return queue->why->rc;
 
     problem_clear(queue->why);
     queue->n_entries_max = post->n_entries / 2;
-    return POST_QUEUE_AGAIN;
+    return STATUS_AGAIN;
 }
 
 /* 409: the broker still works on the first attempt of this post. */
@@ -189,7 +186,7 @@ pause_ms_after(unsigned failures, unsigned retry_after_s)
     return retry_after_s * 1000 > ms ? retry_after_s * 1000 : ms;
 }
 
-static enum post_queue_result
+static enum status
 send_post(struct post_queue *queue, const struct watch_db_post *post)
 {
     /* One attempt: this loop waits itself, and reads events meanwhile. */
@@ -209,34 +206,33 @@ send_post(struct post_queue *queue, const struct watch_db_post *post)
         if (rc == TD_OK)
             return note_posted(queue, post, &receipt);
         if (rc == TD_STOPPED)
-            return POST_QUEUE_STOPPED;
+            return STATUS_STOPPED;
         if (!is_passing(rc, status))
             return note_refused(queue, post, rc, status);
-        if (!queue->will_retry) {
-            problem(queue->why, STATUS_IO, "%s", td_problem(queue->client));
-            return POST_QUEUE_FAILED;
-        }
+        if (!queue->will_retry)
+            return problem(queue->why, STATUS_IO, "%s",
+                           td_problem(queue->client));
         ms = pause_ms_after(++failures, retry_after_s);
         snprintf(text, sizeof(text), "%s; again in %.1f s",
                  td_problem(queue->client), ms / 1000.0);
         queue->on_warning(text, queue->user);
         if (queue->wait(ms, queue->waiter))
-            return POST_QUEUE_STOPPED;
+            return STATUS_STOPPED;
     }
 }
 
-enum post_queue_result
+enum status
 post_queue_deliver(struct post_queue *queue)
 {
     struct watch_db_post post = {.body = NULL};
-    enum post_queue_result result;
+    enum status rc;
     bool is_there;
 
     if (!watch_db_unfinished(queue->database, &post, &is_there))
-        return POST_QUEUE_FAILED;
+        return queue->why->rc;
     if (!is_there)
-        return POST_QUEUE_DONE;
-    result = send_post(queue, &post);
+        return STATUS_OK;
+    rc = send_post(queue, &post);
     free(post.body);
-    return result;
+    return rc;
 }

@@ -43,15 +43,6 @@ struct post_queue {
     void *user;
 };
 
-enum post_queue_result {
-    POST_QUEUE_DONE,
-    POST_QUEUE_AGAIN, /* the broker kept nothing, or lost all: compare all files
-                     with the database again */
-    POST_QUEUE_STOPPED, /* the next start posts the sealed post */
-    POST_QUEUE_FAILED,  /* `why` says why */
-    POST_QUEUE_USAGE    /* the set's URL is not one */
-};
-
 /* Adds the state `mark` of the file `path`, called `loc`, to the post being
  * built. `change` is "created", "updated" or "deleted" (mark NULL); `type` its
  * media type, or NULL. False: `why` says why. */
@@ -71,7 +62,9 @@ void post_queue_undo(struct post_queue *queue);
 bool post_queue_seal(struct post_queue *queue);
 
 /* Posts the sealed post, if there is one; repeats while the broker is
- * unreachable. */
-enum post_queue_result post_queue_deliver(struct post_queue *queue);
+ * unreachable. STATUS_AGAIN: the broker kept nothing, or lost all: compare all
+ * files with the database again. STATUS_STOPPED: the next start posts it. Else
+ * `why` says why; STATUS_INVALID: the set's URL is not one. */
+enum status post_queue_deliver(struct post_queue *queue);
 
 #endif

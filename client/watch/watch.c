@@ -56,11 +56,11 @@ struct directory_tree {
     char parent_path[FILE_URI_PATH_MAX + 1];
 };
 
-enum directory_tree_result {
-    DIRECTORY_TREE_FOUND,
-    DIRECTORY_TREE_ABSENT, /* no such path, or through a link */
-    DIRECTORY_TREE_GONE,   /* the directory itself is not there */
-    DIRECTORY_TREE_FAILED  /* errno says why; the state is unknown */
+/* Where a path stands. */
+struct place {
+    int dir_fd; /* lent until the next look */
+    const char *name;
+    struct stat st;
 };
 
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK)
@@ -77,49 +77,50 @@ directory_tree_rest(struct directory_tree *tree)
     file_close(&tree->root);
 }
 
-/* False: there is no such directory; `why` says why. */
-static bool
-directory_tree_open(struct directory_tree *tree, const char *dir,
-                    struct problem *why)
+/* Returns `absent` if errno proves the absence; an error of the disk does not:
+ * STATUS_IO. */
+static enum status
+absence(enum status absent)
 {
-    struct stat st;
-
-    *tree = (struct directory_tree){.dir = dir, .root = -1, .parent = -1};
-    tree->root = open(dir, FOLDER);
-    if (tree->root < 0 || fstat(tree->root, &st)) {
-        problem(why, STATUS_IO, "cannot read %s: %s", dir, strerror(errno));
-        directory_tree_rest(tree);
-        return false;
-    }
-    tree->dev = st.st_dev;
-    tree->ino = st.st_ino;
-    return true;
+    return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? absent
+                                                                 : STATUS_IO;
 }
 
-/* True for errors that prove the absence; an error of the disk does not. */
-static bool
-means_absent(int error)
-{
-    return error == ENOENT || error == ENOTDIR || error == ELOOP;
-}
+/* The functions below return STATUS_OK; STATUS_NOT_FOUND: there is no such
+ * path, or it is through a link; STATUS_GONE: the directory itself is not
+ * there; STATUS_IO: errno says why, the state is unknown. */
 
 /* Opens the directory, unless it is open. */
-static enum directory_tree_result
+static enum status
 open_root(struct directory_tree *tree)
 {
     struct stat st;
 
     if (tree->root >= 0)
-        return DIRECTORY_TREE_FOUND;
+        return STATUS_OK;
     tree->root = open(tree->dir, FOLDER);
     if (tree->root < 0)
-        return means_absent(errno) ? DIRECTORY_TREE_GONE
-                                   : DIRECTORY_TREE_FAILED;
+        return absence(STATUS_GONE);
     if (!fstat(tree->root, &st) && st.st_dev == tree->dev &&
         st.st_ino == tree->ino)
-        return DIRECTORY_TREE_FOUND;
+        return STATUS_OK;
     file_close(&tree->root);
-    return DIRECTORY_TREE_GONE;
+    return STATUS_GONE;
+}
+
+/* Opens the directory for the first time. */
+static enum status
+directory_tree_open(struct directory_tree *tree, struct problem *why)
+{
+    struct stat st;
+
+    if (!stat(tree->dir, &st)) {
+        tree->dev = st.st_dev;
+        tree->ino = st.st_ino;
+        if (!open_root(tree))
+            return STATUS_OK;
+    }
+    return problem_errno(why, "cannot read", tree->dir);
 }
 
 /* True if the directory is there, and is the one of the start. */
@@ -127,21 +128,21 @@ static bool
 directory_tree_is_there(struct directory_tree *tree)
 {
     directory_tree_rest(tree);
-    return open_root(tree) == DIRECTORY_TREE_FOUND;
+    return !open_root(tree);
 }
 
 /* Opens the folder that the first `size` bytes of `path` name. */
-static enum directory_tree_result
+static enum status
 walk_path(struct directory_tree *tree, const char *path, size_t size, int *fd)
 {
-    enum directory_tree_result result = open_root(tree);
+    enum status rc = open_root(tree);
     char name[NAME_MAX + 1];
     size_t at = 0;
     int here;
 
     *fd = -1;
-    if (result != DIRECTORY_TREE_FOUND)
-        return result;
+    if (rc)
+        return rc;
     here = openat(tree->root, ".", PASSAGE);
     while (here >= 0 && at < size) {
         size_t n = strcspn(path + at, "/");
@@ -149,7 +150,7 @@ walk_path(struct directory_tree *tree, const char *path, size_t size, int *fd)
 
         if (n > NAME_MAX) {
             close(here);
-            return DIRECTORY_TREE_ABSENT;
+            return STATUS_NOT_FOUND;
         }
         memcpy(name, path + at, n);
         name[n] = '\0';
@@ -159,55 +160,49 @@ walk_path(struct directory_tree *tree, const char *path, size_t size, int *fd)
         at += n + 1;
     }
     *fd = here;
-    if (here >= 0)
-        return DIRECTORY_TREE_FOUND;
-    return means_absent(errno) ? DIRECTORY_TREE_ABSENT : DIRECTORY_TREE_FAILED;
+    return here >= 0 ? STATUS_OK : absence(STATUS_NOT_FOUND);
 }
 
 /* Opens the folder `path` ("" is the directory) for reading its entries. The
  * caller closes `*fd`. */
-static enum directory_tree_result
+static enum status
 directory_tree_folder(struct directory_tree *tree, const char *path, int *fd)
 {
     int passage;
-    enum directory_tree_result result =
-        walk_path(tree, path, strlen(path), &passage);
+    enum status rc = walk_path(tree, path, strlen(path), &passage);
 
     *fd = -1;
-    if (result != DIRECTORY_TREE_FOUND)
-        return result;
+    if (rc)
+        return rc;
     *fd = openat(passage, ".", FOLDER);
     if (*fd < 0)
-        result =
-            means_absent(errno) ? DIRECTORY_TREE_ABSENT : DIRECTORY_TREE_FAILED;
+        rc = absence(STATUS_NOT_FOUND);
     close(passage);
-    return result;
+    return rc;
 }
 
-/* Looks at `path`; `*dir_fd`, lent until the next call, and `*name` are where
- * it stands. */
-static enum directory_tree_result
+static enum status
 directory_tree_look(struct directory_tree *tree, const char *path,
-                    struct stat *st, int *dir_fd, const char **name)
+                    struct place *place)
 {
     const char *slash = strrchr(path, '/');
     size_t size = slash ? (size_t)(slash - path) : 0;
-    enum directory_tree_result result;
+    enum status rc;
 
-    *name = slash ? slash + 1 : path;
+    place->name = slash ? slash + 1 : path;
     if (tree->parent < 0 || strlen(tree->parent_path) != size ||
         memcmp(tree->parent_path, path, size)) {
         file_close(&tree->parent);
-        result = walk_path(tree, path, size, &tree->parent);
-        if (result != DIRECTORY_TREE_FOUND)
-            return result;
+        rc = walk_path(tree, path, size, &tree->parent);
+        if (rc)
+            return rc;
         memcpy(tree->parent_path, path, size);
         tree->parent_path[size] = '\0';
     }
-    *dir_fd = tree->parent;
-    if (!fstatat(tree->parent, *name, st, AT_SYMLINK_NOFOLLOW))
-        return DIRECTORY_TREE_FOUND;
-    return means_absent(errno) ? DIRECTORY_TREE_ABSENT : DIRECTORY_TREE_FAILED;
+    place->dir_fd = tree->parent;
+    return fstatat(tree->parent, place->name, &place->st, AT_SYMLINK_NOFOLLOW)
+               ? absence(STATUS_NOT_FOUND)
+               : STATUS_OK;
 }
 
 /* Several events may belong together (a file written and renamed, a folder
@@ -239,11 +234,9 @@ struct watch {
     struct post_queue posts;
 
     bool needs_scan;  /* events were lost: look at all files */
-    bool is_gone;     /* the directory */
-    bool is_usage;    /* the caller's mistake */
     uint64_t n_files; /* seen by this scan */
     unsigned n_looks;
-    struct problem why;
+    struct problem why; /* the watch ends; rc STATUS_OK: not yet */
 };
 
 /* Warnings */
@@ -260,8 +253,7 @@ warn_user(struct watch *w, const char *format, ...)
     w->options.on_warning(why.text, w->options.user);
 }
 
-/* Ends the watch, as the two below; returns false. watch_trouble returns the
- * first reason. */
+/* Ends the watch, as the one below; returns false. The first reason counts. */
 static bool __attribute__((format(printf, 2, 3)))
 fail_watch(struct watch *w, const char *format, ...)
 {
@@ -277,8 +269,10 @@ fail_watch(struct watch *w, const char *format, ...)
 static bool
 end_gone(struct watch *w)
 {
-    w->is_gone = true;
-    return false;
+    return fail_watch(w,
+                      "%s, or a file system in it, was removed, moved or "
+                      "unmounted; nothing of that is posted",
+                      w->options.dir);
 }
 
 /* Events */
@@ -296,7 +290,7 @@ on_news(enum inotify_news news, const char *path, void *user)
     struct watch *w = user;
 
     if (news == INOTIFY_GONE)
-        w->is_gone = true;
+        end_gone(w);
     else if (news == INOTIFY_LOST)
         w->needs_scan = true;
     else if (!is_excluded(w, path) && !w->needs_scan &&
@@ -310,7 +304,7 @@ read_events(struct watch *w)
 {
     if (w->watches && !inotify_read(w->watches, &w->why))
         return false;
-    return !w->is_gone && !atomic_load(&w->is_stopped);
+    return !w->why.rc && !atomic_load(&w->is_stopped);
 }
 
 /* Waits for events, `ms` at most; true if there are some. */
@@ -349,11 +343,10 @@ should_stop(void *user)
 static bool
 deliver_posts(struct watch *w)
 {
-    enum post_queue_result result = post_queue_deliver(&w->posts);
+    enum status rc = post_queue_deliver(&w->posts);
 
-    w->needs_scan |= result == POST_QUEUE_AGAIN;
-    w->is_usage = result == POST_QUEUE_USAGE;
-    return result == POST_QUEUE_DONE || result == POST_QUEUE_AGAIN;
+    w->needs_scan |= rc == STATUS_AGAIN;
+    return !rc || rc == STATUS_AGAIN;
 }
 
 /* Posts the gathered changes. For deletions the directory must still be there:
@@ -426,8 +419,7 @@ report_content(struct watch *w, const char *path, const char *name,
 }
 
 static bool
-look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
-             const struct stat *st)
+look_at_file(struct watch *w, const char *path, const struct place *place)
 {
     struct file_stamp known;
     bool is_known;
@@ -435,12 +427,13 @@ look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
     w->n_files++;
     if (!watch_db_file(w->database, path, &is_known, &known))
         return false;
-    if (is_known && file_stamp_is_of(&known, st))
+    if (is_known && file_stamp_is_of(&known, &place->st))
         return go_on(w);
 
-    switch (file_digest_read(w->digester, dir_fd, name, &w->hash)) {
+    switch (
+        file_digest_read(w->digester, place->dir_fd, place->name, &w->hash)) {
     case FILE_DIGEST_READ:
-        return report_content(w, path, name, is_known, &known);
+        return report_content(w, path, place->name, is_known, &known);
     case FILE_DIGEST_WRITTEN:
         /* An event follows its closing. */
         if (!w->watches)
@@ -460,22 +453,33 @@ look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
 
 /* Folders */
 
+/* Looks at a path; warns if it cannot, and `warns`. STATUS_GONE: the watch
+ * ends. */
+static enum status
+look_at(struct watch *w, const char *path, bool warns, struct place *place)
+{
+    enum status rc = directory_tree_look(&w->tree, path, place);
+
+    if (rc == STATUS_GONE)
+        end_gone(w);
+    if (rc == STATUS_IO && warns)
+        warn_user(w, "cannot look at \"%s\": %s", path, strerror(errno));
+    return rc;
+}
+
 /* Sets `*is_absent` if surely no published file has that path. */
 static bool
 is_absent(struct watch *w, const char *path, bool *is_absent)
 {
-    enum directory_tree_result result;
-    struct stat st;
-    int dir_fd;
-    const char *name;
+    struct place place;
+    enum status rc;
 
     *is_absent = is_excluded(w, path);
     if (*is_absent)
         return true;
-    result = directory_tree_look(&w->tree, path, &st, &dir_fd, &name);
-    *is_absent = result == DIRECTORY_TREE_ABSENT ||
-                 (result == DIRECTORY_TREE_FOUND && !S_ISREG(st.st_mode));
-    return result != DIRECTORY_TREE_GONE || end_gone(w);
+    rc = look_at(w, path, false, &place);
+    *is_absent = rc == STATUS_NOT_FOUND || (!rc && !S_ISREG(place.st.st_mode));
+    return rc != STATUS_GONE;
 }
 
 /* Reports the deletion of each posted file whose path begins with `prefix` and
@@ -534,10 +538,8 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
              const char *entry, bool with_files)
 {
     char path[FILE_URI_PATH_MAX + NAME_MAX + 2];
-    enum directory_tree_result result;
-    struct stat st;
-    int dir_fd;
-    const char *name;
+    struct place place;
+    enum status rc;
 
     snprintf(path, sizeof(path), "%s%s%s", folder, folder[0] ? "/" : "", entry);
     if (strlen(path) > FILE_URI_PATH_MAX) {
@@ -547,17 +549,13 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
     }
     if (is_excluded(w, path))
         return true;
-    result = directory_tree_look(&w->tree, path, &st, &dir_fd, &name);
-    if (result == DIRECTORY_TREE_GONE)
-        return end_gone(w);
-    if (result == DIRECTORY_TREE_FAILED && with_files)
-        warn_user(w, "cannot look at \"%s\": %s", path, strerror(errno));
-    if (result != DIRECTORY_TREE_FOUND)
-        return true;
-    if (S_ISDIR(st.st_mode))
+    rc = look_at(w, path, with_files, &place);
+    if (rc)
+        return rc != STATUS_GONE;
+    if (S_ISDIR(place.st.st_mode))
         return push_folder(w, folders, path);
-    return !with_files || !S_ISREG(st.st_mode) ||
-           look_at_file(w, path, dir_fd, name, &st);
+    return !with_files || !S_ISREG(place.st.st_mode) ||
+           look_at_file(w, path, &place);
 }
 
 /* Opens a folder, and watches it before its names are read: later files cause
@@ -565,15 +563,14 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
 static bool
 enter_folder(struct watch *w, const char *path, bool with_files, int *fd)
 {
-    enum directory_tree_result result;
+    enum status rc = directory_tree_folder(&w->tree, path, fd);
     struct stat st;
 
-    result = directory_tree_folder(&w->tree, path, fd);
-    if (result == DIRECTORY_TREE_GONE)
+    if (rc == STATUS_GONE)
         return end_gone(w);
-    if (result == DIRECTORY_TREE_FAILED && with_files)
+    if (rc == STATUS_IO && with_files)
         warn_user(w, "cannot read \"%s\": %s", path, strerror(errno));
-    if (result != DIRECTORY_TREE_FOUND)
+    if (rc)
         return true;
     if (!fstat(*fd, &st) && st.st_dev == w->state.st_dev &&
         st.st_ino == w->state.st_ino) {
@@ -658,24 +655,17 @@ scan_folders(struct watch *w, const char *path, bool with_files)
 static bool
 look_at_path(struct watch *w, const char *path)
 {
-    enum directory_tree_result result;
-    struct stat st;
-    int dir_fd;
-    const char *name;
+    struct place place;
+    enum status rc;
 
     directory_tree_rest(&w->tree);
-    result = directory_tree_look(&w->tree, path, &st, &dir_fd, &name);
-    if (result == DIRECTORY_TREE_GONE)
-        return end_gone(w);
-    if (result == DIRECTORY_TREE_FAILED) {
-        warn_user(w, "cannot look at \"%s\": %s", path, strerror(errno));
-        return true;
-    }
-    if (result == DIRECTORY_TREE_FOUND && S_ISREG(st.st_mode))
-        return look_at_file(w, path, dir_fd, name, &st) && sweep_below(w, path);
+    rc = look_at(w, path, true, &place);
+    if (rc && rc != STATUS_NOT_FOUND)
+        return rc != STATUS_GONE;
+    if (!rc && S_ISREG(place.st.st_mode))
+        return look_at_file(w, path, &place) && sweep_below(w, path);
     return report_deleted(w, path) &&
-           (result == DIRECTORY_TREE_ABSENT || !S_ISDIR(st.st_mode) ||
-            scan_folders(w, path, true)) &&
+           (rc || !S_ISDIR(place.st.st_mode) || scan_folders(w, path, true)) &&
            sweep_below(w, path);
 }
 
@@ -766,7 +756,7 @@ look_at_next(struct watch *w, bool *is_quiet)
     return flush_changes(w);
 }
 
-static bool
+static void
 run_watch(struct watch *w)
 {
     bool is_quiet = false;
@@ -774,21 +764,14 @@ run_watch(struct watch *w)
     if (w->watches) {
         /* Only watches all folders, so that later changes cause events. */
         if (!scan_folders(w, "", false))
-            return false;
+            return;
         w->options.on_ready(inotify_count(w->watches), w->options.user);
     }
     if (!deliver_posts(w) || !look_at_all(w, true))
-        return false;
-    for (;;) {
-        if (!look_at_next(w, &is_quiet))
-            return false;
-        if (!is_quiet || w->needs_scan)
-            continue;
-        if (!w->watches)
-            return true;
-        if (!wait_for_news(w))
-            return false;
-    }
+        return;
+    while (look_at_next(w, &is_quiet))
+        if (is_quiet && !w->needs_scan && (!w->watches || !wait_for_news(w)))
+            return;
 }
 
 /* Life */
@@ -802,10 +785,9 @@ open_state(struct watch *w)
         return fail_watch(w, "cannot make %s: %s", state, strerror(errno));
     if (stat(state, &w->state))
         return fail_watch(w, "cannot use %s: %s", state, strerror(errno));
-    if (w->state.st_dev == w->tree.dev && w->state.st_ino == w->tree.ino) {
-        w->is_usage = true;
-        return fail_watch(w, "the state is a folder of its own, not %s", state);
-    }
+    if (w->state.st_dev == w->tree.dev && w->state.st_ino == w->tree.ino)
+        return !problem(&w->why, STATUS_INVALID,
+                        "the state is a folder of its own, not %s", state);
     w->database =
         watch_db_open(state, w->options.set_url, w->options.base_uri, &w->why);
     return w->database != NULL;
@@ -816,12 +798,9 @@ open_all(struct watch *w)
 {
     const char *fault = file_uri_fault(w->options.base_uri);
 
-    if (fault) {
-        w->is_usage = true;
-        return fail_watch(w, "the base URI %s", fault);
-    }
-    if (!directory_tree_open(&w->tree, w->options.dir, &w->why) ||
-        !open_state(w))
+    if (fault)
+        return !problem(&w->why, STATUS_INVALID, "the base URI %s", fault);
+    if (directory_tree_open(&w->tree, &w->why) || !open_state(w))
         return false;
     if (!w->options.is_once) {
         w->watches = inotify_open(on_news, w, &w->why);
@@ -856,7 +835,7 @@ watch_new(const struct watch_options *options)
     if (!w)
         return NULL;
     w->options = *options;
-    w->tree = (struct directory_tree){.root = -1, .parent = -1};
+    w->tree = (struct directory_tree){options->dir, .root = -1, .parent = -1};
     w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->stop_fd < 0) {
         watch_free(w);
@@ -887,26 +866,13 @@ watch_free(struct watch *watch)
     free(watch);
 }
 
-enum watch_end
+const struct problem *
 watch_run(struct watch *watch)
 {
-    enum watch_end end = WATCH_GOOD;
-
-    if (open_all(watch) && !run_watch(watch) && watch->is_gone)
-        fail_watch(watch,
-                   "%s, or a file system in it, was removed, moved or "
-                   "unmounted; nothing of that is posted",
-                   watch->options.dir);
-    if (watch->why.rc)
-        end = watch->is_usage ? WATCH_USAGE : WATCH_FAILED;
+    if (open_all(watch))
+        run_watch(watch);
     close_all(watch);
-    return end;
-}
-
-const char *
-watch_trouble(const struct watch *watch)
-{
-    return watch->why.text;
+    return &watch->why;
 }
 
 /* A store, a write: a signal handler may interrupt any code. */

@@ -22,6 +22,7 @@
 #include <stddef.h>
 
 #include "client/tidings.h"
+#include "proto/problem.h"
 
 struct watch_options {
     const char *dir;
@@ -43,22 +44,16 @@ struct watch_options {
     void *user;
 };
 
-enum watch_end {
-    WATCH_GOOD,   /* stopped; or all is posted, with is_once */
-    WATCH_FAILED, /* watch_trouble says why */
-    WATCH_USAGE
-};
-
 struct watch;
 
 /* NULL: no memory, or no descriptors. All options are lent until watch_free. */
 struct watch *watch_new(const struct watch_options *options);
 void watch_free(struct watch *watch);
 
-/* Watches until it is stopped or cannot go on. */
-enum watch_end watch_run(struct watch *watch);
-
-const char *watch_trouble(const struct watch *watch);
+/* Watches until it is stopped or cannot go on. Returns the reason, lent:
+ * STATUS_OK if it was stopped, or all is posted, with is_once; STATUS_INVALID
+ * for a mistake of the options. */
+const struct problem *watch_run(struct watch *watch);
 
 /* From any thread or a signal handler: watch_run ends soon, and has recorded
  * all its posts. */

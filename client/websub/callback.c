@@ -15,7 +15,6 @@
 
 #include "base/options.h"
 #include "base/random.h"
-#include "client/websub/callback_server.h"
 #include "proto/http/websub.h"
 
 /* One more connection replaces the oldest that receives no body. */
@@ -42,30 +41,18 @@ route_new(struct td_callback *callback, size_t max_bytes, route_fn *fn,
     route->user = user;
     snprintf(route->url, sizeof(route->url), "%s/%s", callback->url, token);
     route->token = route->url + strlen(callback->url) + 1;
-    route->next = callback->routes;
-    callback->routes = route;
+    list_append(&callback->routes, &route->node);
     return route;
 }
 
 void
 route_free(struct route *route)
 {
-    struct route **at;
-
     if (!route)
         return;
     peers_forget(route->callback, route);
-    at = &route->callback->routes;
-    while (*at != route)
-        at = &(*at)->next;
-    *at = route->next;
+    list_remove(&route->node);
     free(route);
-}
-
-const char *
-route_url(const struct route *route)
-{
-    return route->url;
 }
 
 /* Listening */
@@ -160,24 +147,29 @@ listen_at(const char *host, unsigned *port)
     return fd;
 }
 
-/* Takes over `fd`. */
-static bool
-start_peer(struct td_callback *callback, int fd)
+static enum status
+start_listening(struct td_callback *callback, const char *listen,
+                const char *host, unsigned *port)
 {
-    struct handle_loop *loop = callback->client->loop;
+    struct td_client *client = callback->client;
+    struct handle_loop *loop = client->loop;
 
-    callback->fd = fd;
+    callback->fd = listen_at(host, port);
+    if (callback->fd < 0)
+        return client_fail(client, STATUS_IO, "cannot listen at %.80s: %s",
+                           listen, strerror(errno));
     callback->pause = timer_new(loop, on_pause, callback);
-    callback->descriptor = descriptor_new(loop, fd, on_connect, callback);
+    callback->descriptor =
+        descriptor_new(loop, callback->fd, on_connect, callback);
     if (!callback->pause || !callback->descriptor)
-        return false;
+        return client_fail(client, STATUS_MEMORY,
+                           "no memory, or no descriptors");
     descriptor_set(callback->descriptor, READY_READ);
-    return true;
+    return STATUS_OK;
 }
 
-/* Sets the URL for hubs; false: it is not one, the client's problem says why.
- */
-static bool
+/* Sets the URL for hubs. STATUS_INVALID: the client's problem says why. */
+static enum status
 set_url(struct td_callback *callback, const char *url)
 {
     struct problem why = {""};
@@ -185,20 +177,15 @@ set_url(struct td_callback *callback, const char *url)
 
     while (size > 0 && url[size - 1] == '/')
         size--;
-    if (websub_check_url(slice_of(url), "the callback's URL", &why)) {
-        client_fail(callback->client, STATUS_INVALID, "%s", why.text);
-        return false;
-    }
-    if (strchr(url, '?') || size >= sizeof(callback->url)) {
-        client_fail(callback->client, STATUS_INVALID,
-                    "the callback's URL: %s: \"%.80s\"",
-                    strchr(url, '?') ? "a query is not allowed" : "too long",
-                    url);
-        return false;
-    }
-    memcpy(callback->url, url, size);
-    callback->url[size] = '\0';
-    return true;
+    if (websub_check_url(slice_of(url), "the callback's URL", &why))
+        return client_fail(callback->client, STATUS_INVALID, "%s", why.text);
+    if (strchr(url, '?') || !slice_copy(callback->url, sizeof(callback->url),
+                                        (struct slice){url, size}))
+        return client_fail(
+            callback->client, STATUS_INVALID,
+            "the callback's URL: %s: \"%.80s\"",
+            strchr(url, '?') ? "a query is not allowed" : "too long", url);
+    return STATUS_OK;
 }
 
 static void
@@ -212,11 +199,10 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
                  struct td_callback **callback)
 {
     struct td_callback *c = calloc(1, sizeof(*c));
-    enum status rc = STATUS_INVALID;
+    enum status rc = STATUS_OK;
     unsigned port = 0;
     char own_url[300];
     char host[256];
-    int fd;
 
     client_begin(client);
     *callback = NULL;
@@ -224,39 +210,28 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
         return client_end(client, problem_memory(&client->problem));
     c->client = client;
     c->fd = -1;
-    if (option_listen(listen, host, sizeof(host), &port, NULL)) {
-        client_fail(client, rc, "not HOST:PORT: \"%.80s\"", listen);
-        goto out;
-    }
-    if (url && !set_url(c, url))
-        goto out;
-
-    fd = listen_at(host, &port);
-    if (fd < 0) {
-        rc = client_fail(client, STATUS_IO, "cannot listen at %.80s: %s",
-                         listen, strerror(errno));
-        goto out;
-    }
-    rc = STATUS_MEMORY;
-    if (!start_peer(c, fd)) {
-        client_fail(client, rc, "no memory, or no descriptors");
-        goto out;
-    }
-    snprintf(own_url, sizeof(own_url), "http://%.*s:%u",
-             (int)(strrchr(listen, ':') - listen), listen, port);
-    if (!url && !set_url(c, own_url)) {
-        rc = STATUS_INVALID;
-        goto out;
-    }
+    list_init(&c->routes);
+    list_init(&c->peers);
+    list_init(&c->tenants);
     c->running =
         (struct running){.close = close_it, .owner = c, .is_idle = true};
     client_runs(client, &c->running);
-    *callback = c;
-    rc = STATUS_OK;
-
-out:
+    if (option_listen(listen, host, sizeof(host), &port, NULL))
+        rc = client_fail(client, STATUS_INVALID, "not HOST:PORT: \"%.80s\"",
+                         listen);
+    else if (url)
+        rc = set_url(c, url);
+    if (!rc)
+        rc = start_listening(c, listen, host, &port);
+    if (!rc && !url) {
+        snprintf(own_url, sizeof(own_url), "http://%.*s:%u",
+                 (int)(strrchr(listen, ':') - listen), listen, port);
+        rc = set_url(c, own_url);
+    }
     if (rc)
         td_callback_close(c);
+    else
+        *callback = c;
     return client_end(client, rc);
 }
 
@@ -269,13 +244,14 @@ td_callback_url(const struct td_callback *callback)
 void
 td_callback_close(struct td_callback *callback)
 {
+    struct tenant *tenant;
+
     if (!callback)
         return;
     client_leaves(callback->client, &callback->running);
-    while (callback->tenants)
-        callback->tenants->close(callback->tenants->owner);
-    while (callback->peers)
-        peer_close(callback->peers);
+    list_until_empty (tenant, &callback->tenants, node)
+        tenant->close(tenant->owner);
+    peers_close(callback);
     descriptor_free(callback->descriptor);
     timer_free(callback->pause);
     if (callback->fd >= 0)
@@ -286,20 +262,15 @@ td_callback_close(struct td_callback *callback)
 void
 callback_stay(struct td_callback *callback, struct tenant *tenant)
 {
-    tenant->next = callback->tenants;
-    callback->tenants = tenant;
+    list_append(&callback->tenants, &tenant->node);
     callback->is_empty = false;
 }
 
 void
 callback_leave(struct td_callback *callback, struct tenant *tenant)
 {
-    struct tenant **at = &callback->tenants;
-
-    while (*at != tenant)
-        at = &(*at)->next;
-    *at = tenant->next;
-    callback->is_empty = !callback->tenants;
+    list_remove(&tenant->node);
+    callback->is_empty = list_is_empty(&callback->tenants);
 }
 
 static void
@@ -316,7 +287,7 @@ td_callback_settle(struct td_callback *callback, unsigned wait_ms)
     enum status rc;
 
     client_begin(client);
-    callback->is_empty = !callback->tenants;
+    callback->is_empty = list_is_empty(&callback->tenants);
     if (callback->is_empty)
         return client_end(client, STATUS_OK);
     timer = timer_new(client->loop, on_late, &callback->is_empty);
@@ -327,14 +298,8 @@ td_callback_settle(struct td_callback *callback, unsigned wait_ms)
     timer_free(timer);
     if (rc == STATUS_INVALID)
         client_fail(client, rc, "called from a callback of the same handle");
-    else if (!rc && callback->tenants)
+    else if (!rc && !list_is_empty(&callback->tenants))
         rc = client_fail(client, STATUS_UNREACHABLE,
                          "a hub was not heard; its lease will run out");
     return client_end(client, rc);
-}
-
-struct td_client *
-callback_client(const struct td_callback *callback)
-{
-    return callback->client;
 }

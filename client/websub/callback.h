@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/list.h"
 #include "client/lib/client.h"
 #include "proto/buf.h"
 #include "proto/slice.h"
@@ -49,7 +50,35 @@ struct reply {
 /* Must not free its route, nor close the server. */
 typedef void route_fn(struct arrival *arrival, struct reply *reply, void *user);
 
-struct route;
+#define TOKEN_BYTES 20 /* 160 bits */
+#define TOKEN_SIZE  (2 * TOKEN_BYTES)
+
+/* For others only to read. */
+struct route {
+    struct td_callback *callback;
+    struct list node;
+    size_t max_bytes; /* of one body */
+    size_t n_bodies;  /* bytes of memory of its bodies under way */
+    route_fn *fn;
+    void *user;
+    char url[ROUTE_URL_SIZE]; /* "https://me.example/hooks/0123456789abc..." */
+    const char *token;        /* into url: its last segment */
+};
+
+struct td_callback {
+    struct td_client *client;
+    struct running running;
+    int fd; /* listens; -1: not yet */
+    struct descriptor *descriptor;
+    struct timer *pause; /* until it accepts again */
+    struct list routes;
+    struct list peers; /* the oldest first */
+    unsigned n_peers;
+    size_t n_bodies; /* bytes of memory of all bodies under way */
+    struct list tenants;
+    bool is_empty; /* no tenants */
+    char url[ROUTE_URL_SIZE - TOKEN_SIZE - 1];
+};
 
 /* `max_bytes`: of a body; longer ones get 413. NULL: no memory, or no random
  * bytes. */
@@ -57,13 +86,10 @@ struct route *route_new(struct td_callback *callback, size_t max_bytes,
                         route_fn *fn, void *user);
 void route_free(struct route *route); /* NULL is allowed */
 
-/* "https://me.example/hooks/0123456789abcdef..." */
-const char *route_url(const struct route *route);
-
 /* An object that may outlive its owner at a callback, which closes it at the
  * latest when it closes itself. */
 struct tenant {
-    struct tenant *next;
+    struct list node;
     void (*close)(void *owner); /* frees it, and calls callback_leave before */
     void *owner;
 };
@@ -71,6 +97,21 @@ struct tenant {
 void callback_stay(struct td_callback *callback, struct tenant *tenant);
 void callback_leave(struct td_callback *callback, struct tenant *tenant);
 
-struct td_client *callback_client(const struct td_callback *callback);
+/* One connection (peer.c). */
+struct peer;
+
+/* Takes over `fd`, an accepted socket; closes it if there is no memory. */
+void peer_new(struct td_callback *callback, int fd);
+
+void peer_close(struct peer *peer);
+
+/* Closes the oldest connection that receives no body, to make room for another
+ * one. False: all of them receive bodies. */
+bool peer_evict(struct td_callback *callback);
+
+void peers_close(struct td_callback *callback);
+
+/* Drops the bodies under way to `route`, which is about to be freed. */
+void peers_forget(struct td_callback *callback, const struct route *route);
 
 #endif

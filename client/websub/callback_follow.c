@@ -140,7 +140,7 @@ td_callback_follow(struct td_callback *callback, const char *url,
                    td_message_fn *on_message, void *user,
                    struct td_follower **follower)
 {
-    struct td_client *client = callback_client(callback);
+    struct td_client *client = callback->client;
     struct td_follow_options all = {.after = NULL};
     struct follow *w = calloc(1, sizeof(*w));
     enum td_status rc;

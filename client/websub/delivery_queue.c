@@ -5,6 +5,8 @@
 
 #include <openssl/crypto.h>
 
+#include "base/array.h"
+#include "base/list.h"
 #include "proto/http/webhook_signature.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
@@ -14,9 +16,8 @@
 
 /* Deliveries to remember: the ring begins small, and grows as long as all of
  * its entries are young enough for a repeat. */
-#define REMEMBERED_FIRST 256
-#define REMEMBERED_MAX   16384
-#define REMEMBERED_S     (2 * TOLERANCE_S)
+#define REMEMBERED_MAX 16384
+#define REMEMBERED_S   (2 * TOLERANCE_S)
 
 struct remembered {
     struct digest id, body;
@@ -27,7 +28,7 @@ struct remembered {
 };
 
 struct delivery {
-    struct delivery *next;
+    struct list node;
     char *topic, *type, *id;
     struct buf body;
 };
@@ -36,8 +37,8 @@ struct delivery_queue {
     struct td_subscriber_options options;
     struct td_subscriber_counts counts;
     struct timer *hand_over;
-    struct delivery *first, **end; /* queue */
-    bool *is_freed;                /* set for the function that calls back */
+    struct list queue;
+    bool *is_freed; /* set for the function that calls back */
 
     struct remembered *ring;
     size_t ring_size, n_remembered;
@@ -47,8 +48,6 @@ struct delivery_queue {
 static void
 delivery_free(struct delivery *delivery)
 {
-    if (!delivery)
-        return;
     buf_fini(&delivery->body);
     free(delivery->topic);
     free(delivery->type);
@@ -78,33 +77,22 @@ is_known(struct delivery_queue *d, const struct remembered *new,
     return false;
 }
 
-static bool
-grow_ring(struct delivery_queue *d)
-{
-    size_t size = d->ring_size ? 2 * d->ring_size : REMEMBERED_FIRST;
-    struct remembered *ring;
-
-    if (size > REMEMBERED_MAX)
-        return false;
-    ring = realloc(d->ring, size * sizeof(*ring));
-    if (!ring)
-        return false;
-    /* The full ring had its oldest entry at d->at, which now is in the middle.
-     * Order only matters for overwriting: it need not be mended. */
-    d->ring = ring;
-    d->ring_size = size;
-    d->at = d->n_remembered;
-    return true;
-}
-
 static void
 remember_delivery(struct delivery_queue *d, const struct remembered *new)
 {
     bool is_full = d->n_remembered == d->ring_size;
+    struct remembered *ring = NULL;
 
-    if (is_full &&
+    if (is_full && d->ring_size < REMEMBERED_MAX &&
         (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S))
-        is_full = !grow_ring(d);
+        ring = ONE_MORE(d->ring, &d->ring_size, d->n_remembered);
+    if (ring) {
+        /* The full ring had its oldest entry at d->at, which now is in the
+         * middle. Order only matters for overwriting: it need not be mended. */
+        d->ring = ring;
+        d->at = d->n_remembered;
+        is_full = false;
+    }
     if (d->ring_size == 0)
         return; /* no memory: it will not know a repeat */
     d->ring[d->at] = *new;
@@ -180,11 +168,12 @@ static void
 on_hand_over(void *user)
 {
     struct delivery_queue *d = user;
+    struct delivery *delivery;
     bool is_freed = false;
 
     d->is_freed = &is_freed;
-    while (!is_freed && d->first) {
-        struct delivery *delivery = d->first;
+    while (!is_freed &&
+           (delivery = list_take(&d->queue, offsetof(struct delivery, node)))) {
         struct td_delivery told = {
             .topic = delivery->topic,
             .type = delivery->type,
@@ -193,9 +182,6 @@ on_hand_over(void *user)
             .id = delivery->id,
         };
 
-        d->first = delivery->next;
-        if (!d->first)
-            d->end = &d->first;
         d->counts.delivered++;
         d->options.on_delivery(&told, d->options.user);
         delivery_free(delivery);
@@ -250,8 +236,7 @@ delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
         return;
     }
     remember_delivery(d, &new);
-    *d->end = delivery;
-    d->end = &delivery->next;
+    list_append(&d->queue, &delivery->node);
     timer_start(d->hand_over, 0);
 }
 
@@ -270,7 +255,7 @@ delivery_queue_new(struct handle_loop *loop,
     if (!d)
         return NULL;
     d->options = *options;
-    d->end = &d->first;
+    list_init(&d->queue);
     d->hand_over = timer_new(loop, on_hand_over, d);
     if (!d->hand_over) {
         free(d);
@@ -282,17 +267,15 @@ delivery_queue_new(struct handle_loop *loop,
 void
 delivery_queue_free(struct delivery_queue *d)
 {
+    struct delivery *delivery;
+
     if (!d)
         return;
     if (d->is_freed)
         *d->is_freed = true;
     timer_free(d->hand_over);
-    while (d->first) {
-        struct delivery *next = d->first->next;
-
-        delivery_free(d->first);
-        d->first = next;
-    }
+    list_drain (delivery, &d->queue, node)
+        delivery_free(delivery);
     free(d->ring);
     free(d);
 }

@@ -126,10 +126,8 @@ report_event(struct hub_subscription *l, enum hub_subscription_event event,
 static void
 fail_subscription(struct hub_subscription *l, const struct problem *why)
 {
-    struct problem copy = *why;
-
     enter_state(l, STATE_OVER);
-    report_event(l, HUB_SUBSCRIPTION_FAILED, &copy);
+    report_event(l, HUB_SUBSCRIPTION_FAILED, why);
 }
 
 static void
@@ -339,7 +337,7 @@ post_request(struct hub_subscription *l)
     buf_clear(&r->body);
     urlencoded_add(&r->body, "hub.mode", slice_of(websub_mode_name(r->mode)));
     urlencoded_add(&r->body, "hub.topic", slice_of(l->topic));
-    urlencoded_add(&r->body, "hub.callback", slice_of(route_url(l->route)));
+    urlencoded_add(&r->body, "hub.callback", slice_of(l->route->url));
     if (is_asking && l->plan.lease_s > 0)
         urlencoded_add(
             &r->body, "hub.lease_seconds",
@@ -350,8 +348,8 @@ post_request(struct hub_subscription *l)
         urlencoded_add(&r->body, "hub.secret", slice_of(l->key.secret));
     sent = buf_slice(&r->body);
     if (!r->body.failed)
-        r->fetch = fetch_start(callback_client(l->plan.callback), &request,
-                               NULL, on_answer, l);
+        r->fetch =
+            fetch_start(l->plan.callback->client, &request, NULL, on_answer, l);
     return r->fetch != NULL;
 }
 
@@ -392,7 +390,6 @@ on_wait(void *user)
             leave_hub(l);
         return;
     }
-    problem_clear(&why);
     problem(&why, STATUS_UNREACHABLE,
             "the hub %s accepted the request, but has not verified it", l->hub);
     fail_subscription(l, &why);
@@ -541,9 +538,10 @@ make_secret(struct hub_subscription *l)
 }
 
 struct hub_subscription *
-hub_subscription_new(const struct hub_subscription_plan *plan)
+hub_subscription_new(const struct hub_subscription_plan *plan, const char *hub,
+                     const char *topic)
 {
-    struct td_client *client = callback_client(plan->callback);
+    struct td_client *client = plan->callback->client;
     struct hub_subscription *l = calloc(1, sizeof(*l));
 
     if (!l)
@@ -551,10 +549,8 @@ hub_subscription_new(const struct hub_subscription_plan *plan)
     l->plan = *plan;
     l->key.number = plan->number;
     l->pause_ms = PAUSE_FIRST;
-    l->hub = strdup(plan->hub);
-    l->topic = strdup(plan->topic);
-    l->plan.hub = l->hub;
-    l->plan.topic = l->topic;
+    l->hub = strdup(hub);
+    l->topic = strdup(topic);
     l->route = route_new(plan->callback, plan->max_bytes, on_arrival, l);
     l->wait = timer_new(client->loop, on_wait, l);
     l->tell = timer_new(client->loop, on_tell, l);

@@ -57,8 +57,7 @@ typedef void hub_subscription_fn(struct hub_subscription *lease,
 struct hub_subscription_plan {
     struct td_callback *callback;
     struct delivery_queue *deliveries; /* takes its deliveries */
-    const char *hub, *topic;
-    uint64_t lease_s;   /* requested; 0: the hub's default */
+    uint64_t lease_s;                  /* requested; 0: the hub's default */
     bool has_no_secret; /* else one, of its own, where it is safe (W-030) */
     size_t max_bytes;   /* of a delivery */
     unsigned number;    /* of the subscriber's leases */
@@ -66,9 +65,10 @@ struct hub_subscription_plan {
     void *user;
 };
 
-/* Sends the request. NULL: no memory. */
+/* Sends the request to `hub`. NULL: no memory. */
 struct hub_subscription *
-hub_subscription_new(const struct hub_subscription_plan *plan);
+hub_subscription_new(const struct hub_subscription_plan *plan, const char *hub,
+                     const char *topic);
 
 /* Frees it without a request to the hub. NULL is allowed. */
 void hub_subscription_free(struct hub_subscription *lease);

@@ -29,7 +29,7 @@
 
 #include <openssl/crypto.h>
 
-#include "client/websub/callback_server.h"
+#include "client/websub/callback.h"
 #include "proto/datetime.h"
 #include "proto/http/chunked.h"
 #include "proto/http/request_head.h"
@@ -61,7 +61,7 @@
 enum phase { PHASE_HEAD, PHASE_BODY, PHASE_LINGER };
 
 struct peer {
-    struct peer *next, **at;
+    struct list node;
     struct td_callback *callback;
     int fd;
     struct descriptor *descriptor;
@@ -110,9 +110,7 @@ void
 peer_close(struct peer *c)
 {
     drop_body(c);
-    *c->at = c->next;
-    if (c->next)
-        c->next->at = c->at;
+    list_remove(&c->node);
     c->callback->n_peers--;
     descriptor_free(c->descriptor);
     timer_free(c->timer);
@@ -124,20 +122,33 @@ peer_close(struct peer *c)
 bool
 peer_evict(struct td_callback *callback)
 {
-    struct peer *oldest = NULL;
+    struct list *after;
+    struct peer *c;
 
-    for (struct peer *c = callback->peers; c; c = c->next)
-        if (c->phase != PHASE_BODY)
-            oldest = c;
-    if (oldest)
-        peer_close(oldest);
-    return oldest;
+    list_each (c, after, &callback->peers, node)
+        if (c->phase != PHASE_BODY) {
+            peer_close(c);
+            return true;
+        }
+    return false;
+}
+
+void
+peers_close(struct td_callback *callback)
+{
+    struct peer *c;
+
+    list_until_empty (c, &callback->peers, node)
+        peer_close(c);
 }
 
 void
 peers_forget(struct td_callback *callback, const struct route *route)
 {
-    for (struct peer *c = callback->peers; c; c = c->next)
+    struct list *after;
+    struct peer *c;
+
+    list_each (c, after, &callback->peers, node)
         if (c->route == route)
             drop_body(c);
 }
@@ -363,7 +374,8 @@ is_known_method(struct slice method)
 static struct route *
 find_route(const struct td_callback *callback, struct slice path)
 {
-    struct route *found = NULL;
+    struct route *r, *found = NULL;
+    struct list *after;
     const char *token;
 
     if (path.size <= TOKEN_SIZE)
@@ -371,7 +383,7 @@ find_route(const struct td_callback *callback, struct slice path)
     token = path.data + path.size - TOKEN_SIZE;
     if (token[-1] != '/')
         return NULL;
-    for (struct route *r = callback->routes; r; r = r->next)
+    list_each (r, after, &callback->routes, node)
         if (!CRYPTO_memcmp(r->token, token, TOKEN_SIZE))
             found = r;
     return found;
@@ -587,11 +599,7 @@ peer_new(struct td_callback *callback, int fd)
     c->fd = fd;
     c->descriptor = descriptor_new(loop, fd, on_ready, c);
     c->timer = timer_new(loop, on_timer, c);
-    c->next = callback->peers;
-    c->at = &callback->peers;
-    if (c->next)
-        c->next->at = &c->next;
-    callback->peers = c;
+    list_append(&callback->peers, &c->node);
     callback->n_peers++;
     buf_init(&c->out, ANSWER_MAX);
     if (!c->descriptor || !c->timer) {

@@ -77,6 +77,8 @@ struct td_subscriber {
     bool *is_freed; /* set for the function that calls back */
 };
 
+static const struct problem no_memory = PROBLEM_MEMORY;
+
 static void seek_topic(void *user);
 
 /* Reports a state. False: the callee freed the subscriber. */
@@ -191,8 +193,7 @@ static bool
 is_proof(const struct td_subscriber *s, const struct problem *why)
 {
     if (why->http_status == 401 &&
-        servers_may_change_token(&callback_client(s->callback)->servers,
-                                 s->topic_url))
+        servers_may_change_token(&s->client->servers, s->topic_url))
         return false;
     return s->is_doubted && why->http_status / 100 == 4 &&
            (why->rc == STATUS_REFUSED || why->rc == STATUS_GONE);
@@ -322,10 +323,9 @@ ask_hub(struct td_subscriber *s, const struct topic *topic)
 {
     /* The next one after each failure. */
     const char *hub = topic->hubs[s->n_failed % topic->n_hubs];
-    struct hub_subscription_plan plan = {
+    const struct hub_subscription_plan plan = {
         .callback = s->callback,
         .deliveries = s->deliveries,
-        .topic = topic->self,
         .lease_s = s->options.lease_s,
         .has_no_secret = s->options.has_no_secret,
         .max_bytes = s->options.max_bytes,
@@ -333,26 +333,21 @@ ask_hub(struct td_subscriber *s, const struct topic *topic)
         .on_event = on_lease,
         .user = s,
     };
-    struct problem why = {.rc = STATUS_OK};
 
     free(s->hub);
     s->hub = strdup(hub);
-    plan.hub = s->moved_from && !strcmp(s->moved_from, hub) && s->n_failed == 0
-                   ? s->moved_to
-                   : hub;
+    if (s->moved_from && !strcmp(s->moved_from, hub) && s->n_failed == 0)
+        hub = s->moved_to;
     enter_state(s, STATE_ASKING);
-    s->next = s->hub ? hub_subscription_new(&plan) : NULL;
-    if (!s->next) {
-        problem_memory(&why);
-        retry_later(s, &why);
-    }
+    s->next = s->hub ? hub_subscription_new(&plan, hub, topic->self) : NULL;
+    if (!s->next)
+        retry_later(s, &no_memory);
 }
 
 static void
-on_found(const struct problem *why, struct topic *found, void *user)
+on_found(const struct problem *why, const struct topic *topic, void *user)
 {
     struct td_subscriber *s = user;
-    struct topic topic = *found;
 
     s->search = NULL;
     if (is_proof(s, why)) {
@@ -363,24 +358,20 @@ on_found(const struct problem *why, struct topic *found, void *user)
         retry_later(s, why);
         return;
     }
-    *found = (struct topic){.self = NULL};
-    if (report_state(s, TD_DISCOVERED, topic.self) && s->state == STATE_SEEKING)
-        ask_hub(s, &topic);
-    topic_fini(&topic);
+    if (report_state(s, TD_DISCOVERED, topic->self) &&
+        s->state == STATE_SEEKING)
+        ask_hub(s, topic);
 }
 
 static void
 seek_topic(void *user)
 {
     struct td_subscriber *s = user;
-    struct problem why = {.rc = STATUS_OK};
 
     enter_state(s, STATE_SEEKING);
     s->search = topic_find(s->client, s->topic_url, on_found, s);
-    if (!s->search) {
-        problem_memory(&why);
-        retry_later(s, &why);
-    }
+    if (!s->search)
+        retry_later(s, &no_memory);
 }
 
 /* Runs the next step, which depends on the state. */
@@ -410,7 +401,7 @@ subscriber_new(struct td_callback *callback, const char *topic_url,
                const struct td_subscriber_options *options,
                struct td_subscriber **subscriber)
 {
-    struct td_client *client = callback_client(callback);
+    struct td_client *client = callback->client;
     struct problem why = {""};
     struct td_subscriber *s;
 
@@ -447,7 +438,7 @@ td_subscriber_open(struct td_callback *callback, const char *topic_url,
                    const struct td_subscriber_options *options,
                    struct td_subscriber **subscriber)
 {
-    struct td_client *client = callback_client(callback);
+    struct td_client *client = callback->client;
     enum status rc = client_add_source(client, topic_url);
     struct td_subscriber *s;
 

@@ -31,15 +31,6 @@ struct topic_search {
     struct buf body;
 };
 
-void
-topic_fini(struct topic *topic)
-{
-    free(topic->self);
-    for (size_t i = 0; i < topic->n_hubs; i++)
-        free(topic->hubs[i]);
-    *topic = (struct topic){.self = NULL};
-}
-
 /* Copies a usable URL; NULL: it is not one, or there is no memory. */
 static char *
 is_usable(struct topic_search *search, struct slice url)
@@ -209,7 +200,6 @@ on_late(void *user)
     struct topic_search *search = user;
     struct problem why = {.text = ""};
 
-    problem_clear(&why);
     problem(&why, STATUS_UNREACHABLE,
             "the topic's page does not come to an "
             "end");
@@ -256,7 +246,9 @@ topic_search_free(struct topic_search *search)
         return;
     fetch_free(search->fetch);
     timer_free(search->late);
-    topic_fini(&search->topic);
+    free(search->topic.self);
+    for (size_t i = 0; i < search->topic.n_hubs; i++)
+        free(search->topic.hubs[i]);
     buf_fini(&search->body);
     free(search->url);
     free(search->type);

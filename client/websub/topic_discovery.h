@@ -22,12 +22,10 @@ struct topic {
     size_t n_hubs;              /* at least one */
 };
 
-void topic_fini(struct topic *topic);
-
-/* The end. why->rc: STATUS_OK: the callee may take the texts of `topic` (and
- * clear them there). STATUS_REFUSED (also: it names no hub, or not itself),
- * STATUS_GONE, STATUS_UNREACHABLE, STATUS_MALFORMED, STATUS_MEMORY. */
-typedef void topic_end_fn(const struct problem *why, struct topic *topic,
+/* The end; `topic` is lent. why->rc: STATUS_OK, STATUS_REFUSED (also: it names
+ * no hub, or not itself), STATUS_GONE, STATUS_UNREACHABLE, STATUS_MALFORMED,
+ * STATUS_MEMORY. */
+typedef void topic_end_fn(const struct problem *why, const struct topic *topic,
                           void *user);
 
 struct topic_search;

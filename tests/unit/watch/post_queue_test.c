@@ -189,7 +189,7 @@ TEST(writes_entries_as_the_broker_reads_them)
     assert_true(
         post_queue_add(&s->queue, "deleted", "gone", BASE "gone", NULL, NULL));
     seal(s, 1);
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_OK);
 
     assert_string_equal(
         body(s, 0),
@@ -255,7 +255,7 @@ TEST(repeats_the_same_post_until_it_is_answered)
     accept_a_post(s);
     fake_broker_start(s->broker);
     seal(s, 2);
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_OK);
 
     assert_int_equal(s->n_waits, n + 1);
     assert_int_equal(s->n_posted, 2);
@@ -283,9 +283,9 @@ TEST(repeats_the_same_post_after_a_crash)
     fake_broker_start(s->broker);
     s->will_stop = true;
     seal(s, 2);
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_STOPPED);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_STOPPED);
     begin_again(s);
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_OK);
 
     for (size_t i = 0; i < 2; i++)
         keys[i] = header(s, i, "Idempotency-Key: ");
@@ -293,7 +293,7 @@ TEST(repeats_the_same_post_after_a_crash)
     assert_string_equal(body(s, 0), body(s, 1));
     for (size_t i = 0; i < 2; i++)
         free(keys[i]);
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_OK);
     assert_int_equal(s->n_posted, 2);
 }
 
@@ -308,7 +308,7 @@ TEST(waits_longer_each_time)
     accept_a_post(s);
     fake_broker_start(s->broker);
     seal(s, 1);
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_OK);
     assert_int_equal(s->n_waits, 9);
     most = s->waited_ms;
     assert_in_range(most, 30000, 60000);
@@ -324,7 +324,7 @@ TEST(waits_as_long_as_it_is_asked_to)
     accept_a_post(s);
     fake_broker_start(s->broker);
     seal(s, 1);
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_OK);
     assert_int_equal(s->waited_ms, 1234000);
 }
 
@@ -342,7 +342,7 @@ TEST(ends_where_the_content_is_refused)
         char words[40];
 
         seal(s, 1);
-        assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_FAILED);
+        assert_int_equal(post_queue_deliver(&s->queue), STATUS_IO);
         snprintf(words, sizeof(words), "%u: no, because", content[i]);
         assert_string_equal(s->why.text, words);
         assert_false(has_post(s));
@@ -363,11 +363,11 @@ TEST(keeps_the_post_where_only_we_are_refused)
     fake_broker_start(s->broker);
     seal(s, 2);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_FAILED);
+        assert_int_equal(post_queue_deliver(&s->queue), STATUS_IO);
         assert_true(has_post(s));
         begin_again(s);
     }
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_OK);
     assert_int_equal(s->n_posted, 2);
 }
 
@@ -379,7 +379,7 @@ TEST(halves_a_post_that_is_too_large)
     refuse_a_post(s, 413);
     fake_broker_start(s->broker);
     seal(s, 10);
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_AGAIN);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_AGAIN);
     assert_false(has_post(s));
     assert_int_equal(s->queue.n_entries_max, 5);
     assert_string_equal(s->why.text, "");
@@ -394,7 +394,7 @@ TEST(does_not_wait_where_it_should_not)
     fake_nothing(s->broker);
     fake_broker_start(s->broker);
     seal(s, 1);
-    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_FAILED);
+    assert_int_equal(post_queue_deliver(&s->queue), STATUS_IO);
     assert_int_equal(s->n_waits, 0);
     assert_true(has_post(s));
 }

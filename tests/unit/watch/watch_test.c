@@ -33,7 +33,7 @@ struct stage {
     struct watch_options options;
     struct watch *watch;
     pthread_t thread;
-    enum watch_end end;
+    const struct problem *why;
     atomic_uint n_warnings, n_posts;
     atomic_size_t n_entries; /* of all posts */
 };
@@ -122,7 +122,7 @@ run(void *user)
 {
     struct stage *s = user;
 
-    s->end = watch_run(s->watch);
+    s->why = watch_run(s->watch);
     return NULL;
 }
 
@@ -135,11 +135,11 @@ start(struct stage *s)
 }
 
 static void
-join(struct stage *s, enum watch_end end)
+join(struct stage *s, enum status rc)
 {
     assert_int_equal(pthread_join(s->thread, NULL), 0);
-    if (s->end != end)
-        fail_msg("%d: %s", s->end, watch_trouble(s->watch));
+    if (s->why->rc != rc)
+        fail_msg("%d: %s", s->why->rc, s->why->text);
 }
 
 /* Waits until the broker has taken `n_posts`, and the watch waits for inotify.
@@ -166,8 +166,8 @@ TEST(ends_when_a_folder_above_was_moved)
     await_rest(s, 1);
     assert_int_equal(renameat(s->home.fd, "above", s->home.fd, "moved"), 0);
     clock_pass_us(LOOK_ROUND_US);
-    join(s, WATCH_FAILED);
-    assert_non_null(strstr(watch_trouble(s->watch), "was removed, moved or"));
+    join(s, STATUS_IO);
+    assert_non_null(strstr(s->why->text, "was removed, moved or"));
     assert_int_equal(s->n_entries, 1);
 }
 
@@ -192,7 +192,7 @@ TEST(hears_while_the_broker_is_away)
     assert_non_null(strstr(fake_request(s->broker, 1), "/a.txt\""));
     assert_non_null(strstr(fake_request(s->broker, 2), "/b.txt\""));
     watch_stop(s->watch);
-    join(s, WATCH_GOOD);
+    join(s, STATUS_OK);
     assert_int_equal(s->n_entries, 2);
 }
 
@@ -207,7 +207,7 @@ TEST(can_be_stopped_while_the_broker_is_away)
     AWAIT(atomic_load(&s->n_warnings) == 1);
     clock_await_us(PAUSE_FIRST_US);
     watch_stop(s->watch);
-    join(s, WATCH_GOOD);
+    join(s, STATUS_OK);
     assert_int_equal(s->n_posts, 0);
 }
 
@@ -227,12 +227,12 @@ TEST(posts_many_files_in_parts)
     accept_posts(s, 2);
     fake_broker_start(s->broker);
     start(s);
-    join(s, WATCH_FAILED);
+    join(s, STATUS_IO);
     assert_int_equal(s->n_posts, 0);
     watch_free(s->watch);
 
     start(s);
-    join(s, WATCH_GOOD);
+    join(s, STATUS_OK);
     assert_int_equal(s->n_posts, 2);
     assert_int_equal(s->n_entries, POST_QUEUE_ENTRIES_MAX + 1);
 }

@@ -61,8 +61,8 @@ begin(void **state)
     assert_non_null(s->route);
     url = td_callback_url(s->callback);
     assert_int_equal(sscanf(url, "http://127.0.0.1:%u", &s->port), 1);
-    assert_memory_equal(route_url(s->route), url, strlen(url));
-    strcpy(s->path, route_url(s->route) + strlen(url));
+    assert_memory_equal(s->route->url, url, strlen(url));
+    strcpy(s->path, s->route->url + strlen(url));
     s->turner = turner_begin(s->client);
     *state = s;
     return 0;
@@ -301,7 +301,7 @@ TEST(routes_cannot_be_guessed)
     assert_int_equal(strspn(s->path + 1, "0123456789abcdef"), 40);
     turner_hold(s->turner);
     other = route_new(s->callback, 1, on_arrival, s);
-    assert_string_not_equal(route_url(other), route_url(s->route));
+    assert_string_not_equal(other->url, s->route->url);
     route_free(other);
     turner_let(s->turner);
 }
@@ -492,8 +492,8 @@ TEST(bodies_are_bounded)
     usual = route_new(s->callback, SHARE, on_arrival, s);
     large = route_new(s->callback, ALL, on_arrival, s);
     turner_let(s->turner);
-    strcpy(a, route_url(usual) + skip);
-    strcpy(b, route_url(large) + skip);
+    strcpy(a, usual->url + skip);
+    strcpy(b, large->url + skip);
 
     w = begin_body(s, a, SHARE);
     assert_non_null(w);
@@ -835,7 +835,7 @@ TEST(it_is_reached_by_the_url_that_is_given)
                      TD_OK);
     assert_string_equal(td_callback_url(callback), "https://me.example/hooks");
     route = route_new(callback, 1, on_arrival, NULL);
-    assert_memory_equal(route_url(route), "https://me.example/hooks/", 25);
+    assert_memory_equal(route->url, "https://me.example/hooks/", 25);
     route_free(route);
     if (!td_callback_open(client, "[::1]:0", NULL, &six)) /* if there is IPv6 */
         assert_memory_equal(td_callback_url(six), "http://[::1]:", 13);

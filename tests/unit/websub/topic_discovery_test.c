@@ -47,7 +47,7 @@ end(void **state)
 }
 
 static void
-on_found(const struct problem *why, struct topic *topic, void *user)
+on_found(const struct problem *why, const struct topic *topic, void *user)
 {
     struct stage *s = user;
 
