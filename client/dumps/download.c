@@ -511,6 +511,7 @@ send_request(struct download *d)
         .url = d->url,
         .headers = headers,
         .redirects = REDIRECTS,
+        .skips_refusals = true,
         .silence_s = d->request.silence_s,
         .kind = HOST_PLACE_FILE,
     };
