@@ -308,7 +308,6 @@ live_start(struct td_client *client, const struct live_request *request,
     live->timer = timer_new(client->loop, on_timer, live);
     live->own = calloc(1, live->transport->size);
     live->again = timer_new(client->loop, live->transport->go_on, live->own);
-    problem_clear(&live->end.why);
     if (!live->url || !live->timer || !live->own || !live->again ||
         !live->transport->start(live)) {
         release_connection(live);
