@@ -165,15 +165,12 @@ static struct page_request *
 discover_job(struct discovery *d, enum role role, struct slice url,
              bool *is_known)
 {
-    const char *fragment =
-        url.size > 0 ? memchr(url.data, '#', url.size) : NULL;
     struct page_request *job;
     bool is_new;
 
     if (is_known)
         *is_known = false;
-    if (fragment)
-        url.size = (size_t)(fragment - url.data);
+    url = slice_take(&url, '#');
     if (!slice_starts(url, "http://") && !slice_starts(url, "https://"))
         return NULL;
     if (text_set_add(&d->seen, url, &is_new)) {
