@@ -143,10 +143,9 @@ closed_list_read(struct closed_list *list, const char *url, struct slice body,
 struct slice
 closed_list_fragment(struct slice *rest)
 {
-    const char *end = memchr(rest->data, '\n', rest->size);
-    size_t size = end ? (size_t)(end - rest->data) + 1 : rest->size;
-    struct slice fragment = {rest->data, size};
+    size_t left = rest->size;
+    struct slice fragment = slice_take(rest, '\n');
 
-    slice_skip(rest, size);
+    fragment.size = left - rest->size;
     return fragment;
 }
