@@ -504,8 +504,7 @@ fail_write(struct package *package, const struct member *m, struct problem *why)
     char name[PACKAGE_NAME_SIZE];
 
     file_name(name, package, m);
-    return problem(why, STATUS_IO, "cannot write %s: %s", name,
-                   strerror(errno));
+    return problem_errno(why, "cannot write", name);
 }
 
 /* Finishes the member being unpacked: it is bad because of `text`, or right. */

@@ -27,20 +27,13 @@ struct document_fetch {
     struct buf text;
 };
 
-static enum status
-no_memory(struct document_fetch *p)
-{
-    p->rc = STATUS_MEMORY;
-    return p->rc;
-}
-
 static void
 feed_document(struct document_fetch *p, const char *url, struct slice bytes)
 {
     if (!p->document && !p->rc) {
         p->document = document_new_moved(p->url, url, &p->events, p->user);
         if (!p->document)
-            no_memory(p);
+            p->rc = STATUS_MEMORY;
     }
     if (!p->rc)
         p->rc = document_feed(p->document, bytes, &p->why);
@@ -58,7 +51,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         buf_add(&p->text, bytes.data, bytes.size < left ? bytes.size : left);
     feed_document(p, answer->url, bytes);
     if (p->text.failed)
-        no_memory(p);
+        p->rc = STATUS_MEMORY;
     if (!p->rc)
         return true;
     return p->rc == STATUS_MALFORMED && p->takes_text &&
