@@ -24,6 +24,15 @@
 /* No time at all. */
 #define DATETIME_NONE INT64_MIN
 
+/* Returns the earlier of two times, as far as they are known. */
+static inline int64_t
+datetime_earlier(int64_t a, int64_t b)
+{
+    if (a == DATETIME_NONE || b == DATETIME_NONE)
+        return a == DATETIME_NONE ? b : a;
+    return a < b ? a : b;
+}
+
 /* Writes exactly DATETIME_SIZE bytes, six decimals, not terminated. `us` is
  * between the years 0000 and 9999. */
 void datetime_write(char *to, int64_t us);

@@ -37,7 +37,7 @@ struct baseline_place {
     struct position seq; /* the oldest */
     int64_t time_us;     /* the oldest `at`; or DATETIME_NONE */
     bool is_time_open;   /* a list has none, nor a document above it */
-    int64_t lastmod_us;  /* the newest; or DATETIME_NONE */
+    int64_t lastmod_us;  /* the newest; DATETIME_NONE, less than all: none */
     int64_t
         made_us; /* the oldest answer (document_stream.h); or DATETIME_NONE */
     int64_t began_us; /* by our own clock */
@@ -58,22 +58,6 @@ baseline_place_init(struct baseline_place *place)
     };
 }
 
-/* Returns the older of two times, as far as they are known. */
-static int64_t
-older_time(int64_t a, int64_t b)
-{
-    if (a == DATETIME_NONE || b == DATETIME_NONE)
-        return a == DATETIME_NONE ? b : a;
-    return a < b ? a : b;
-}
-
-/* An `at` of a part, or DATETIME_NONE. */
-static void
-baseline_place_time(struct baseline_place *place, int64_t at_us)
-{
-    place->time_us = older_time(place->time_us, at_us);
-}
-
 /* Adds the head of a complete document. `has_resources`: it is no index.
  * `has_time`, `has_seq`: a document above it has one. */
 static void
@@ -83,7 +67,7 @@ baseline_place_head(struct baseline_place *place,
 {
     const char *epoch = head->td.epoch;
 
-    baseline_place_time(place, head->at_us);
+    place->time_us = datetime_earlier(place->time_us, head->at_us);
     if (has_resources && head->at_us == DATETIME_NONE && !has_time)
         place->is_time_open = true;
     if (!epoch[0]) {
@@ -101,14 +85,6 @@ baseline_place_head(struct baseline_place *place,
     }
 }
 
-static void
-baseline_place_entry(struct baseline_place *place, int64_t lastmod_us)
-{
-    if (lastmod_us != DATETIME_NONE &&
-        (place->lastmod_us == DATETIME_NONE || lastmod_us > place->lastmod_us))
-        place->lastmod_us = lastmod_us;
-}
-
 /* True if the documents alone state it. */
 static bool
 is_told(const struct baseline_place *place)
@@ -124,7 +100,7 @@ by_clock(const struct baseline_place *place)
     int64_t clock =
         place->made_us != DATETIME_NONE ? place->made_us : place->began_us;
 
-    return older_time(place->time_us, clock);
+    return datetime_earlier(place->time_us, clock);
 }
 
 static struct source_position
@@ -136,7 +112,7 @@ baseline_place_of(const struct baseline_place *place)
         .is_time = true,
         .time_us = is_told(place)
                        ? place->time_us
-                       : older_time(by_clock(place), place->lastmod_us),
+                       : datetime_earlier(by_clock(place), place->lastmod_us),
     };
 }
 
@@ -151,8 +127,8 @@ baseline_place_guess(const struct baseline_place *place,
            place->lastmod_us < guess->time_us;
 }
 
-/* Attempts to read a document, and the longest pause between two, unless the
- * server asks for longer. */
+/* Attempts to get a document or a package, and the longest pause between two,
+ * unless the server asks for longer. */
 #define ATTEMPTS      5
 #define PAUSE_MOST_MS 30000
 
@@ -237,14 +213,27 @@ fail_baseline(struct baseline *b, enum status rc, const char *text)
     timer_start(b->turn, 0);
 }
 
+static void
+fail_because(struct baseline *b, const struct problem *why)
+{
+    if (b->why.rc)
+        return;
+    b->why = *why;
+    timer_start(b->turn, 0);
+}
+
+static void
+fail_without_memory(struct baseline *b)
+{
+    fail_because(b, &(struct problem)PROBLEM_MEMORY);
+}
+
 /* False: the listing cannot be written; the baseline ends. */
 static bool
 has_listed(struct baseline *b, bool is_good)
 {
-    if (!is_good && !b->why.rc) {
-        b->why = *listing_failure(b->plan.listing);
-        timer_start(b->turn, 0);
-    }
+    if (!is_good)
+        fail_because(b, listing_failure(b->plan.listing));
     return is_good;
 }
 
@@ -262,21 +251,16 @@ static void
 add_part(struct baseline *b, const struct part *like, struct slice url,
          struct slice hash)
 {
+    bool is_new = false;
+    enum status rc = baseline_parts_add(&b->parts, like, url, hash, &is_new);
+
     b->n_led++;
-    switch (baseline_parts_add(&b->parts, like, url, hash)) {
-    case PARTS_KNOWN:
-        b->n_known++;
-        break;
-    case PARTS_ADDED:
-        b->has_list |= like->is_package;
-        break;
-    case PARTS_TOO_MANY:
+    b->n_known += !rc && !is_new;
+    b->has_list |= is_new && like->is_package;
+    if (rc == STATUS_MEMORY)
+        fail_without_memory(b);
+    else if (rc)
         fail_baseline(b, STATUS_MALFORMED, "there are too many parts");
-        break;
-    case PARTS_MEMORY:
-        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
-        break;
-    }
 }
 
 /* Documents */
@@ -296,7 +280,7 @@ digest_row(struct baseline *b, struct slice text)
 {
     if (digest_check_add(b->rows, text, NULL) ||
         digest_check_add(b->rows, SLICE("\n"), NULL))
-        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+        fail_without_memory(b);
 }
 
 /* Adds what tells versions of a resource apart. */
@@ -360,7 +344,7 @@ add_child(struct baseline *b, const struct document_entry *entry,
     like.has_time |=
         head->at_us != DATETIME_NONE || entry->at_us != DATETIME_NONE;
     like.has_seq |= head->td.epoch[0] != '\0';
-    baseline_place_time(&b->place, entry->at_us);
+    b->place.time_us = datetime_earlier(b->place.time_us, entry->at_us);
     if (like.depth > PARTS_DEPTH_MAX)
         fail_document(b, "an index leads to an index, again and again");
     else if (is_package && b->scratch.fd < 0)
@@ -386,7 +370,8 @@ hand_over_entry(struct baseline *b, const struct document_entry *entry,
         timer_start(b->turn, 0);
     if (b->why.rc)
         return;
-    baseline_place_entry(&b->place, entry->change.lastmod_us);
+    if (entry->change.lastmod_us > b->place.lastmod_us)
+        b->place.lastmod_us = entry->change.lastmod_us;
     if (b->plan.listing && !has_listed(b, listing_add(b->plan.listing, entry)))
         return;
     if (!b->on_entry)
@@ -459,7 +444,7 @@ waits_for_retry(struct baseline *b, const struct problem *why)
         return false;
     ms = pause_asked(&b->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
     timer_start(b->turn, ms);
-    if (b->plan.on_wait)
+    if (b->plan.on_wait && !b->now.is_package)
         b->plan.on_wait(&told, ms, b->user); /* last: may free `b` */
     return true;
 }
@@ -508,7 +493,7 @@ keep_document(struct baseline *b, const struct document_stream_end *end)
         baseline_parts_keep_etag(&b->parts, part,
                                  end->is_same ? b->known.etag
                                               : end->version.etag)) {
-        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+        fail_without_memory(b);
         return false;
     }
     digest_check_sha256(b->rows, &part->rows);
@@ -545,8 +530,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
     if (b->why.rc || waits_for_retry(b, why) || does_without(b, why))
         return;
     if (why->rc) {
-        b->why = *why;
-        timer_start(b->turn, 0);
+        fail_because(b, why);
         return;
     }
     if (b->is_checking) {
@@ -562,7 +546,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
         return;
     if (!end->is_same) {
         note_report(b, head);
-        b->place.made_us = older_time(b->place.made_us, end->made_us);
+        b->place.made_us = datetime_earlier(b->place.made_us, end->made_us);
         baseline_place_head(&b->place, head, what_of(b, head) == RESOURCES,
                             b->now.has_time, b->now.has_seq);
     }
@@ -597,12 +581,10 @@ on_dumped(const struct problem *why, void *user)
     struct baseline *b = user;
 
     b->dump = NULL;
-    if (!why->rc) {
+    if (!why->rc)
         end_part(b);
-        return;
-    }
-    b->why = *why;
-    timer_start(b->turn, 0);
+    else if (!waits_for_retry(b, why))
+        fail_because(b, why);
 }
 
 /* The way through */
@@ -706,7 +688,7 @@ judge_check(struct baseline *b, const struct document_stream_end *end)
     struct digest rows;
 
     if (digest_check_end(b->rows, NULL)) {
-        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+        fail_without_memory(b);
         return;
     }
     digest_check_sha256(b->rows, &rows);
@@ -742,7 +724,7 @@ static void
 start_document(struct baseline *b, const struct listing_version *known)
 {
     if (digest_check_reset(b->rows))
-        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+        fail_without_memory(b);
     else
         b->reading =
             document_stream_start(b->client, b->now.url, known, &calls, b);
@@ -768,7 +750,6 @@ start_next(struct baseline *b)
     struct dump_request request = {
         .url = b->now.url,
         .dir_fd = b->scratch.fd,
-        .patience_s = b->plan.patience_s,
         .hash = slice_of(b->now.hash),
         .length = b->now.length,
     };
@@ -808,8 +789,7 @@ on_turn(void *user)
         b->now = *part;
         start_next(b);
     } else if (b->lost.rc && !b->has_list) {
-        b->why = b->lost;
-        timer_start(b->turn, 0);
+        fail_because(b, &b->lost);
         return;
     } else if (b->n_known > 0 && !b->has_list) {
         fail_baseline(b, STATUS_MALFORMED,
@@ -824,7 +804,7 @@ on_turn(void *user)
         return;
     }
     if (!b->dump && !b->reading)
-        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
+        fail_without_memory(b);
     else if (b->is_paused)
         baseline_pause(b);
 }
@@ -867,7 +847,6 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     b->user = user;
     b->scratch = SCRATCH_NONE;
     baseline_place_init(&b->place);
-    problem_clear(&b->why);
     b->turn = timer_new(client->loop, on_turn, b);
     b->rows = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
     if (!b->turn || !b->rows || digest_check_want_sha256(b->rows)) {

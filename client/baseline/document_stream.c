@@ -27,9 +27,6 @@
 #define HELD_MOST (64 * 1024)
 #define HELD_MAX  (1024 * 1024)
 
-/* Most bytes of the text of a refusal. */
-#define REFUSAL_MAX 16384
-
 /* Bytes fed at once: in gzip they may be a thousand times as many. */
 #define STEP_SIZE 2048
 
@@ -251,11 +248,8 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct document_stream *r = user;
 
-    if (answer->status != 200) { /* the reason of a refusal */
-        if (r->held.size + bytes.size <= REFUSAL_MAX)
-            buf_add_slice(&r->held, bytes);
-        return r->held.size + bytes.size <= REFUSAL_MAX;
-    }
+    if (answer->status != 200)
+        return false;
     take_head(r, answer);
     if (digest_check_add(r->digest, bytes, NULL))
         r->held.failed = true;
@@ -290,7 +284,6 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
             problem_prefix(&r->why, why->rc, "%.300s: ", r->url);
         return;
     }
-    answer->status = why->http_status;
     if (answer->status == 200) {
         take_head(r, answer);
         if (!r->document || r->held.failed)
@@ -304,9 +297,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
         r->is_read = true;
         return;
     }
-    answer->body = r->held;
     fetch_refused(&r->why, answer);
-    buf_init(&answer->body, 0);
     problem_prefix(&r->why, answer->status < 400 ? STATUS_MALFORMED : r->why.rc,
                    "%.300s: ", r->url);
 }
@@ -433,7 +424,6 @@ document_stream_start(struct td_client *client, const char *url,
     r->digest = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
     entry_queue_init(&r->entries);
     buf_init(&r->held, HELD_MAX);
-    problem_clear(&r->why);
     r->url = strdup(url);
     r->turn = timer_new(client->loop, on_turn, r);
     if (r->url && r->turn && r->digest && !digest_check_want_sha256(r->digest))

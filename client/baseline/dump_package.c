@@ -3,7 +3,7 @@
  *
  *     FETCHING --> EXPECTING --> HANDING --> ENDING
  *        ^  |      (manifest)    (manifest, members)
- *        +--+ again, after a pause
+ *        +--+ another package than announced: again, once
  */
 #include "client/baseline/dump_package.h"
 
@@ -15,12 +15,7 @@
 #include "client/dumps/download.h"
 #include "client/dumps/package.h"
 #include "client/dumps/scratch_dir.h"
-#include "client/lib/pause.h"
-
-/* Attempts to fetch a package, and the longest pause between two, unless the
- * server asks for longer. */
-#define ATTEMPTS      5
-#define PAUSE_MOST_MS 30000
+#include "proto/fnv1a.h"
 
 /* Most entries in one turn of the loop, for the sake of its other users. */
 #define TURN_ENTRIES 100
@@ -43,10 +38,7 @@ struct dump {
     enum dump_state state;
     struct timer *turn;
     struct download *download;
-    unsigned n_attempts;
-    unsigned pause_ms;
-    unsigned patience_s;
-    bool was_other;
+    bool was_other; /* than announced */
     struct package *package;
     struct document *document; /* of the manifest */
     struct entry_queue entries;
@@ -75,13 +67,14 @@ dump_free(struct dump *d)
     free(d);
 }
 
-/* Ends the dump; the text of the failure gets the package's address. */
+/* Ends the dump with `why`, whose text gets the package's address. */
 static void
-fail_package(struct dump *d, const struct problem *why)
+fail_package(struct dump *d)
 {
-    d->why = *why;
-    if (why->rc != STATUS_MEMORY && why->rc != STATUS_IO)
-        problem_prefix(&d->why, why->rc, "the package %.300s: ", d->url);
+    enum status rc = d->why.rc;
+
+    if (rc != STATUS_MEMORY && rc != STATUS_IO)
+        problem_prefix(&d->why, rc, "the package %.300s: ", d->url);
     d->state = ENDING;
     timer_start(d->turn, 0);
 }
@@ -89,48 +82,29 @@ fail_package(struct dump *d, const struct problem *why)
 static void
 fail_memory(struct dump *d)
 {
-    struct problem why = {.text = ""};
-
-    problem_memory(&why);
-    fail_package(d, &why);
+    problem_memory(&d->why);
+    fail_package(d);
 }
 
 /* Fetching */
-
-/* True: starts another attempt later. */
-static bool
-waits_for_retry(struct dump *d, const struct problem *why, bool is_other)
-{
-    if (is_other && !d->was_other) {
-        d->was_other = true;
-        timer_start(d->turn, 0);
-        return true;
-    }
-    if (why->rc != STATUS_UNREACHABLE || ++d->n_attempts == ATTEMPTS ||
-        (d->patience_s && why->retry_after_s > d->patience_s))
-        return false;
-    timer_start(d->turn,
-                pause_asked(&d->pause_ms, PAUSE_MOST_MS, why->retry_after_s));
-    return true;
-}
 
 static void
 on_downloaded(const struct problem *why, const struct download_answer *answer,
               void *user)
 {
     struct dump *d = user;
-    struct problem failed = {.text = ""};
 
     d->download = NULL;
-    if (!why->rc) {
-        if (package_open(&d->package, d->dir_fd, d->file, &failed)) {
-            fail_package(d, &failed);
-            return;
-        }
+    d->why = *why;
+    if (answer->is_other && !d->was_other) {
+        d->was_other = true;
+        timer_start(d->turn, 0);
+    } else if (why->rc ||
+               package_open(&d->package, d->dir_fd, d->file, &d->why)) {
+        fail_package(d);
+    } else {
         d->state = EXPECTING;
         timer_start(d->turn, 0);
-    } else if (!waits_for_retry(d, why, answer->is_other)) {
-        fail_package(d, why);
     }
 }
 
@@ -188,7 +162,6 @@ read_piece(struct dump *d, bool *is_over)
         [EXPECTING] = {.on_entry = expect_member},
         [HANDING] = {.on_entry = keep_entry},
     };
-    struct problem why = {.text = ""};
     struct slice piece;
     enum status rc;
 
@@ -198,20 +171,21 @@ read_piece(struct dump *d, bool *is_over)
         fail_memory(d);
         return false;
     }
-    if (package_manifest(d->package, &piece, &why)) {
-        fail_package(d, &why);
+    if (package_manifest(d->package, &piece, &d->why)) {
+        fail_package(d);
         return false;
     }
     *is_over = piece.size == 0;
-    rc = *is_over ? document_end(d->document, &why)
-                  : document_feed(d->document, piece, &why);
+    rc = *is_over ? document_end(d->document, &d->why)
+                  : document_feed(d->document, piece, &d->why);
     if (!rc)
         return true;
     if (rc == STATUS_MEMORY)
-        problem_memory(&why);
+        problem_memory(&d->why);
     else
-        problem_prefix(&why, STATUS_MALFORMED, "manifest.xml cannot be read: ");
-    fail_package(d, &why);
+        problem_prefix(&d->why, STATUS_MALFORMED,
+                       "manifest.xml cannot be read: ");
+    fail_package(d);
     return false;
 }
 
@@ -221,7 +195,6 @@ static void
 expect_some(struct dump *d)
 {
     const struct document_head *head;
-    struct problem why = {.text = ""};
     bool is_over = false;
 
     if (!read_piece(d, &is_over) || !is_over)
@@ -230,9 +203,9 @@ expect_some(struct dump *d)
     if (head->is_index || (head->has_capability &&
                            head->capability != CAP_RESOURCEDUMP_MANIFEST &&
                            head->capability != CAP_RESOURCELIST)) {
-        problem(&why, STATUS_MALFORMED,
+        problem(&d->why, STATUS_MALFORMED,
                 "manifest.xml is none of a Resource Dump");
-        fail_package(d, &why);
+        fail_package(d);
         return;
     }
     d->on_head(head, d->user);
@@ -266,14 +239,12 @@ hand_over(struct dump *d, const char *file)
 static bool
 begin_entry(struct dump *d, struct document_entry *copy)
 {
-    struct problem why = {.text = ""};
-
     if (copy->has_kind && copy->change.kind == CHANGE_DELETED) {
         free(copy);
         return true;
     }
     d->current = copy;
-    if (copy->path.size == 0 || package_find(d->package, copy->path, &why))
+    if (copy->path.size == 0 || package_find(d->package, copy->path, NULL))
         return hand_over(d, NULL);
     return true;
 }
@@ -283,17 +254,16 @@ static bool
 take_some(struct dump *d)
 {
     char name[PACKAGE_NAME_SIZE];
-    struct problem why = {.text = ""};
     bool is_over = false;
     enum status rc = source_limits_look(&d->client->room, d->dir_fd,
-                                        PACKAGE_STEP_BYTES, &why);
+                                        PACKAGE_STEP_BYTES, &d->why);
 
     if (!rc)
-        rc = package_take(d->package, &is_over, name, &why);
+        rc = package_take(d->package, &is_over, name, &d->why);
     if (is_over)
         return hand_over(d, rc ? NULL : name);
     if (rc)
-        fail_package(d, &why);
+        fail_package(d);
     return true;
 }
 
@@ -371,12 +341,8 @@ on_turn(void *user)
 static void
 name_file(struct dump *d)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-
-    for (const char *c = d->url; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
     snprintf(d->file, sizeof(d->file), SCRATCH_PACKAGE "%016llx",
-             (unsigned long long)hash);
+             (unsigned long long)fnv1a(FNV1A_BEGIN, slice_of(d->url)));
 }
 
 struct dump *
@@ -395,8 +361,6 @@ dump_start(struct td_client *client, const struct dump_request *request,
     d->user = user;
     d->dir_fd = request->dir_fd;
     d->length = request->length;
-    d->patience_s = request->patience_s;
-    d->pause_ms = PAUSE_FIRST;
     entry_queue_init(&d->entries);
     d->url = strdup(request->url);
     d->hash = slice_dup(request->hash);
@@ -420,6 +384,6 @@ void
 dump_resume(struct dump *dump)
 {
     dump->is_paused = false;
-    if (dump->state != FETCHING) /* FETCHING may be in a pause of its own */
+    if (!dump->download)
         timer_start(dump->turn, 0);
 }

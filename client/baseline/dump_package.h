@@ -36,10 +36,9 @@ typedef void dump_end_fn(const struct problem *why, void *user);
 
 struct dump_request {
     const char *url;
-    int dir_fd;          /* the scratch directory; must stay open */
-    struct slice hash;   /* of the package; empty: unknown */
-    uint64_t length;     /* or LENGTH_NONE */
-    unsigned patience_s; /* as in baseline_plan */
+    int dir_fd;        /* the scratch directory; must stay open */
+    struct slice hash; /* of the package; empty: unknown */
+    uint64_t length;   /* or LENGTH_NONE */
 };
 
 /* NULL: no memory. It frees itself after on_end. */

@@ -27,33 +27,32 @@ baseline_parts_fini(struct parts *parts)
     *parts = (struct parts){.all = NULL};
 }
 
-enum parts_added
+enum status
 baseline_parts_add(struct parts *parts, const struct part *like,
-                   struct slice url, struct slice hash)
+                   struct slice url, struct slice hash, bool *is_new)
 {
     struct part *all = ONE_MORE(parts->all, &parts->capacity, parts->n);
     struct part part = *like;
-    bool is_new;
 
     if (!all)
-        return PARTS_MEMORY;
+        return STATUS_MEMORY;
     parts->all = all;
-    if (text_set_add(&parts->seen, url, &is_new))
-        return PARTS_MEMORY;
-    if (!is_new)
-        return PARTS_KNOWN;
+    if (text_set_add(&parts->seen, url, is_new))
+        return STATUS_MEMORY;
+    if (!*is_new)
+        return STATUS_OK;
     parts->n_bytes += sizeof(part) + url.size + hash.size;
     if (parts->n_bytes > PARTS_BYTES_MAX)
-        return PARTS_TOO_MANY;
+        return STATUS_TOO_LARGE;
     part.url = slice_dup(url);
     part.hash = slice_dup(hash);
     part.etag = NULL;
     if (!part.url || !part.hash) {
         free_part(&part);
-        return PARTS_MEMORY;
+        return STATUS_MEMORY;
     }
     all[parts->n++] = part;
-    return PARTS_ADDED;
+    return STATUS_OK;
 }
 
 struct part *

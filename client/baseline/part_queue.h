@@ -44,14 +44,14 @@ struct parts {
     struct text_set seen; /* all URLs */
 };
 
-enum parts_added { PARTS_ADDED, PARTS_KNOWN, PARTS_TOO_MANY, PARTS_MEMORY };
-
 void baseline_parts_fini(struct parts *parts);
 
-/* Adds a copy of `like` with that URL and digest at the end. */
-enum parts_added baseline_parts_add(struct parts *parts,
-                                    const struct part *like, struct slice url,
-                                    struct slice hash);
+/* Adds a copy of `like` with that URL and digest at the end, unless the URL is
+ * known (!*is_new). STATUS_TOO_LARGE, STATUS_MEMORY */
+MUST_CHECK enum status baseline_parts_add(struct parts *parts,
+                                          const struct part *like,
+                                          struct slice url, struct slice hash,
+                                          bool *is_new);
 
 /* The next part, lent until baseline_parts_fini; NULL: none is left. */
 struct part *baseline_parts_first(struct parts *parts);

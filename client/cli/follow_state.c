@@ -10,6 +10,7 @@
 
 #include "base/db_rows.h"
 #include "client/cli/cli.h"
+#include "proto/fnv1a.h"
 
 /* The beginning of a file of SQLite. */
 static const char magic[] = "SQLite format 3";
@@ -166,17 +167,6 @@ become_db(struct follow_state *state, size_t n_sets)
     return open_db(state, state->path);
 }
 
-/* FNV-1a: the same name in each process. */
-static uint64_t
-mark_of(const char *url)
-{
-    uint64_t mark = 14695981039346656037u;
-
-    for (; *url; url++)
-        mark = (mark ^ (unsigned char)*url) * 1099511628211u;
-    return mark;
-}
-
 bool
 follow_state_start(struct follow_state *state, struct td_start *start)
 {
@@ -206,7 +196,7 @@ follow_state_start(struct follow_state *state, struct td_start *start)
     else
         n = snprintf(start->listing, sizeof(start->listing),
                      "%s.list-%016" PRIx64, state->path,
-                     mark_of(start->set_url));
+                     fnv1a(FNV1A_BEGIN, slice_of(start->set_url)));
     return n < (int)sizeof(start->listing) ||
            fail_keeping(state, strerror(ENAMETOOLONG));
 }

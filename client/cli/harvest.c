@@ -16,6 +16,7 @@
 #include "client/cli/mirror_output.h"
 #include "client/cli/settings.h"
 #include "proto/datetime.h"
+#include "proto/fnv1a.h"
 
 #define SOURCES_MAX 100
 
@@ -205,16 +206,6 @@ on_look(const struct harvest_look *look, void *user)
 /* Characters of a URL in the name of the file. */
 #define NAME_MAX_URL 60
 
-/* FNV-1a */
-static uint64_t
-hash_text(uint64_t hash, const char *text)
-{
-    do
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    while (*text++);
-    return hash;
-}
-
 /* "example.org_sitemap.xml" */
 static void
 write_name(char to[NAME_MAX_URL + 1], const char *url)
@@ -250,12 +241,12 @@ write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
 {
     const char *home = getenv("HOME"), *base = getenv("XDG_STATE_HOME");
     bool is_relative = !base || base[0] != '/';
-    uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), set);
+    uint64_t hash = fnv1a_text(FNV1A_BEGIN, set);
     char of_set[NAME_MAX_URL + 1], of_source[NAME_MAX_URL + 1];
     int size;
 
     for (size_t i = 0; i < n; i++)
-        hash = hash_text(hash, sources[i]);
+        hash = fnv1a_text(hash, sources[i]);
     write_name(of_set, set);
     write_name(of_source, sources[0]);
     if (given && !given[0])

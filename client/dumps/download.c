@@ -256,8 +256,7 @@ end_download(struct download *d, const char *url)
 static bool
 fail_io(struct download *d)
 {
-    problem(&d->why, STATUS_IO, "cannot write %s: %s", d->file,
-            strerror(errno));
+    problem_errno(&d->why, "cannot write", d->file);
     return false;
 }
 
@@ -511,6 +510,7 @@ send_request(struct download *d)
         .url = d->url,
         .headers = headers,
         .redirects = REDIRECTS,
+        .skips_refusals = true,
         .silence_s = d->request.silence_s,
         .kind = HOST_PLACE_FILE,
     };

@@ -155,8 +155,8 @@ enum member_state {
 };
 
 struct member {
-    struct map_node node; /* by its path, without the slash */
-    struct slice path;    /* with a leading slash */
+    struct map_node node; /* by its path */
+    struct slice path;    /* without the leading slash */
     struct slice hash;    /* from the manifest */
     const char *why;
     uint64_t length;  /* from the manifest, or LENGTH_NONE */
@@ -223,19 +223,21 @@ fail_reading(const struct package *package, enum status rc, struct problem *why)
                : rc;
 }
 
-/* Takes room for a name or digest. STATUS_MALFORMED: all of them together are
- * too long. */
+/* Copies a name or digest. STATUS_MALFORMED: all of them together are too
+ * long. */
 static enum status
-take_text(struct package *package, size_t size, char **text,
-          struct problem *why)
+keep_text(struct package *package, struct slice *text, struct problem *why)
 {
-    *text = arena_take(&package->texts, size);
-    if (*text)
-        return STATUS_OK;
-    return size > TEXTS_MAX - package->texts.used
-               ? problem(why, STATUS_MALFORMED,
-                         "the names in the package are too long")
-               : problem_memory(why);
+    char *copy = arena_take(&package->texts, text->size);
+
+    if (!copy)
+        return text->size > TEXTS_MAX - package->texts.used
+                   ? problem(why, STATUS_MALFORMED,
+                             "the names in the package are too long")
+                   : problem_memory(why);
+    memcpy(copy, text->data, text->size);
+    text->data = copy;
+    return STATUS_OK;
 }
 
 static bool
@@ -269,7 +271,6 @@ add_member(struct package *package, struct slice name, uint32_t ordinal,
 {
     struct member *all;
     enum status rc;
-    char *path;
 
     if (package->n_members == PACKAGE_MEMBERS_MAX)
         return problem(why, STATUS_MALFORMED,
@@ -279,13 +280,11 @@ add_member(struct package *package, struct slice name, uint32_t ordinal,
     if (!all)
         return problem_memory(why);
     package->members = all;
-    rc = take_text(package, name.size + 1, &path, why);
+    rc = keep_text(package, &name, why);
     if (rc)
         return rc;
-    path[0] = '/';
-    memcpy(path + 1, name.data, name.size);
     package->members[package->n_members++] = (struct member){
-        .path = {path, name.size + 1},
+        .path = name,
         .length = LENGTH_NONE,
         .ordinal = ordinal,
     };
@@ -327,8 +326,7 @@ find_member(struct package *package, struct slice path)
     slice_take_char(&path, '/'); /* some manifests have none */
     map_each_same (m, &package->by_path, map_hash(&package->by_path, path),
                    node) {
-        if (slice_equal(path,
-                        (struct slice){m->path.data + 1, m->path.size - 1}))
+        if (slice_equal(path, m->path))
             return m;
     }
     return NULL;
@@ -340,13 +338,13 @@ index_members(struct package *package, struct problem *why)
 {
     for (size_t i = 0; i < package->n_members; i++) {
         struct member *m = &package->members[i];
-        struct slice name = {m->path.data + 1, m->path.size - 1};
 
         if (find_member(package, m->path))
             return problem(why, STATUS_MALFORMED,
-                           "the package has two members \"%s\"",
+                           "the package has two members \"/%s\"",
                            problem_quote(m->path).text);
-        map_add(&package->by_path, &m->node, map_hash(&package->by_path, name));
+        map_add(&package->by_path, &m->node,
+                map_hash(&package->by_path, m->path));
     }
     return STATUS_OK;
 }
@@ -484,18 +482,15 @@ package_expect(struct package *package, struct slice path, uint64_t length,
                struct slice hash, struct problem *why)
 {
     struct member *m = find_member(package, path);
-    char *text = NULL;
+    enum status rc = STATUS_OK;
 
     if (!m || m->state != MEMBER_UNKNOWN)
         return STATUS_OK;
-    if (hash.size > 0) {
-        enum status rc = take_text(package, hash.size, &text, why);
-
-        if (rc)
-            return rc;
-        memcpy(text, hash.data, hash.size);
-    }
-    m->hash = (struct slice){text, hash.size};
+    if (hash.size > 0)
+        rc = keep_text(package, &hash, why);
+    if (rc)
+        return rc;
+    m->hash = hash;
     m->length = length;
     m->state = MEMBER_EXPECTED;
     return STATUS_OK;
@@ -509,8 +504,7 @@ fail_write(struct package *package, const struct member *m, struct problem *why)
     char name[PACKAGE_NAME_SIZE];
 
     file_name(name, package, m);
-    return problem(why, STATUS_IO, "cannot write %s: %s", name,
-                   strerror(errno));
+    return problem_errno(why, "cannot write", name);
 }
 
 /* Finishes the member being unpacked: it is bad because of `text`, or right. */
@@ -537,12 +531,10 @@ close_partial(struct package *package, const char *text, struct problem *why)
     unlinkat(package->dir_fd, name, 0);
     m->state = MEMBER_BAD;
     if (text) {
-        struct slice copy = {text, strlen(text) + 1};
-        char *kept = arena_take(&package->texts, copy.size);
+        struct slice kept = {text, strlen(text) + 1};
 
-        if (kept)
-            memcpy(kept, copy.data, copy.size);
-        m->why = kept ? kept : "differs from the manifest";
+        m->why = keep_text(package, &kept, NULL) ? "differs from the manifest"
+                                                 : kept.data;
     }
     return rc;
 }
@@ -630,7 +622,7 @@ unpack_some(struct package *package, char *chunk, size_t *n_bytes,
 static enum status
 fail_member(const struct member *m, const char *why_bad, struct problem *why)
 {
-    return problem(why, STATUS_MALFORMED, "\"%s\" in the package %s",
+    return problem(why, STATUS_MALFORMED, "\"/%s\" in the package %s",
                    problem_quote(m->path).text, why_bad);
 }
 

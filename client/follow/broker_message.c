@@ -59,15 +59,13 @@ cut_xml(struct broker_message *in, struct slice text)
     size_t given = 0;
 
     while (text.size) {
-        const char *end = memchr(text.data, '\n', text.size);
-        size_t size = end ? (size_t)(end - text.data) : text.size;
+        size_t left = text.size;
+        struct slice line = slice_take(&text, '\n');
 
         /* A last line without newline is no entry: the footer comes last. */
-        if (end && slice_starts((struct slice){text.data, size}, "<url>") &&
-            !give_text(in, &given, (struct slice){text.data, size}))
+        if (line.size < left && slice_starts(line, "<url>") &&
+            !give_text(in, &given, line))
             return false;
-        size += end != NULL;
-        text = (struct slice){text.data + size, text.size - size};
     }
     return given == in->n_changes;
 }

@@ -247,6 +247,20 @@ write_json(struct buf *line, const struct change *change, bool is_change)
     return buf_slice(line);
 }
 
+/* Adds a change with its text. NULL: no memory. */
+static struct td_change *
+add_with_text(struct changes *changes, const struct change *change,
+              struct slice text)
+{
+    struct td_change *told = changes_add(changes, change);
+
+    if (!told)
+        return NULL;
+    told->text = add_text(changes, text);
+    told->text_size = text.size;
+    return told;
+}
+
 /* An entry too long for a text is handed over without one, whatever the filter,
  * so that none is missed. */
 enum status
@@ -271,13 +285,11 @@ change_batch_add(struct change_batch *batch, const struct filter *filter,
                    : write_json(&batch->line, &change, is_change);
     }
 
-    told = changes_add(&batch->changes, &change);
+    told = add_with_text(&batch->changes, &change, text);
     if (!told)
         return STATUS_MEMORY;
     if (!is_change)
         told->change = NULL;
-    told->text = add_text(&batch->changes, text);
-    told->text_size = text.size;
     if (file)
         told->file = add_text(&batch->changes, slice_of(file));
     return is_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
@@ -325,7 +337,6 @@ change_batch_add_fragment(struct change_batch *batch,
 {
     struct slice text = {fragment.data, fragment.size - 1};
     struct fragment_view view;
-    struct td_change *told;
     enum status rc = fragment_read(entry, fragment);
 
     if (rc)
@@ -338,16 +349,12 @@ change_batch_add_fragment(struct change_batch *batch,
             return rc;
     }
     if (batch->form == TD_JSON) {
-        buf_clear(&batch->line);
-        json_change(&batch->line, &entry->change);
+        text = write_json(&batch->line, &entry->change, true);
         if (batch->line.failed)
             return STATUS_MEMORY;
-        text = buf_slice(&batch->line);
     }
-    told = changes_add(&batch->changes, &entry->change);
-    if (!told)
-        return STATUS_MEMORY;
-    told->text = add_text(&batch->changes, text);
-    told->text_size = text.size;
-    return is_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
+    return !add_with_text(&batch->changes, &entry->change, text) ||
+                   is_failed(&batch->changes)
+               ? STATUS_MEMORY
+               : STATUS_OK;
 }

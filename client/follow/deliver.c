@@ -221,19 +221,11 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
         f->connection.idle_ms = live_idle_ms((uint64_t)heartbeat_us / 1000);
     verdict = message_sequence_judge(&f->place.order, &f->delivery.message,
                                      &first, &why);
-    switch (verdict) {
-    case VERDICT_NEW:
+    if (verdict == VERDICT_NEW)
         return deliver_new(f, first);
-    case VERDICT_REPEAT:
-        return true;
-    case VERDICT_GAP:
+    if (verdict == VERDICT_GAP)
         return keep_message(f, bytes, size);
-    case VERDICT_GONE:
-    case VERDICT_OTHER:
-    case VERDICT_BROKEN:
-        break;
-    }
-    return refuse_message(f, verdict, &why);
+    return verdict == VERDICT_REPEAT || refuse_message(f, verdict, &why);
 }
 
 bool

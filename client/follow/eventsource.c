@@ -16,9 +16,6 @@
 #include "client/lib/fetch.h"
 #include "proto/http/sse.h"
 
-/* The body of an answer that is no stream. */
-#define REFUSAL_MAX 65536
-
 /* More than fetch.h hands over at once. */
 #define HELD_MAX (1024 * 1024)
 
@@ -27,8 +24,7 @@ struct eventsource {
     struct fetch *fetch; /* NULL: it has ended */
     struct sse sse;
     bool is_stream;
-    struct buf held; /* bytes not read because of the pause; the body, if it is
-                        no stream */
+    struct buf held; /* bytes not read because of the pause */
 };
 
 static bool
@@ -106,15 +102,11 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 
     if (e->live->is_ending)
         return true;
-    if (!is_stream(answer)) {
-        /* A body that is too long is dropped; the status remains. */
-        buf_add_slice(&e->held, bytes);
-        return !e->held.failed;
-    }
+    if (!is_stream(answer))
+        return false;
     if (!e->is_stream)
         live_heard(e->live); /* the stream has begun */
     e->is_stream = true;
-    e->held.max = HELD_MAX;
     n_data = sse_data_size(&e->sse);
     if (!read_events(e, &bytes))
         return true;
@@ -129,7 +121,6 @@ static void
 on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct eventsource *e = user;
-    struct fetch_answer refusal = *answer;
 
     e->fetch = NULL;
     if (why->rc == STATUS_MEMORY) {
@@ -140,12 +131,7 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
                                                     : "cannot connect",
                     why->text[0] ? ": " : "", why->text);
     } else {
-        if (why->rc)
-            refusal.status = why->http_status;
-        if (e->held.failed)
-            buf_clear(&e->held);
-        refusal.body = e->held;
-        live_finish_refused(e->live, &refusal);
+        live_finish_refused(e->live, answer);
     }
 }
 
@@ -165,7 +151,7 @@ start_eventsource(struct live *live)
 
     e->live = live;
     sse_init(&e->sse, LIVE_MESSAGE_MAX);
-    buf_init(&e->held, REFUSAL_MAX);
+    buf_init(&e->held, HELD_MAX);
     if (live->form == TD_XML) {
         live_finish(live, LIVE_UNFIT, "events carry JSON alone");
         return true;

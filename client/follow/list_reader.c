@@ -30,7 +30,7 @@ struct coming_list {
     struct fetch *fetch;
     struct buf body;
     struct job job;
-    struct closed_list_known known;
+    struct coverage known;
     struct closed_list list;
     struct problem why;
 };
@@ -69,8 +69,8 @@ struct list_reader {
     bool is_paused;
     atomic_bool is_dropped; /* read by workers: they need no order with it */
 
-    struct position at; /* the place reached */
-    struct closed_list_known known;
+    struct position at;    /* the place reached */
+    struct coverage known; /* where it began: `last`, and the digest if any */
     struct document_fetch *archive;
     struct history_parts archives; /* documents that name lists */
     size_t i_archive;              /* the one being read */
@@ -115,14 +115,7 @@ list_reader_free(struct list_reader *r)
 static void
 end_reader(struct list_reader *r, const struct problem *why)
 {
-    struct problem told = *why;
-    bool is_freed = false;
-
-    r->is_freed = &is_freed;
-    r->on_end(&told, r->user);
-    if (is_freed)
-        return;
-    r->is_freed = NULL;
+    r->on_end(why, r->user);
     list_reader_free(r);
 }
 
@@ -157,10 +150,7 @@ end_by_form(struct list_reader *r, const struct coming_list *list,
 static void
 end_without_memory(struct list_reader *r)
 {
-    struct problem why = {.text = ""};
-
-    problem_memory(&why);
-    end_reader(r, &why);
+    end_reader(r, &(struct problem)PROBLEM_MEMORY);
 }
 
 /* Lists */
@@ -215,7 +205,7 @@ on_fetched(struct fetch_answer *answer, const struct problem *why, void *user)
 /* Asks for the list `i`, which has to agree with `known`. False: no memory. */
 static bool
 ask_list(struct list_reader *r, struct coming_list *list, size_t i,
-         const struct closed_list_known *known)
+         const struct coverage *known)
 {
     const char *headers[] = {"Accept: application/xml", "Accept-Encoding: gzip",
                              NULL};
@@ -384,12 +374,9 @@ ask_ahead(struct list_reader *r)
 {
     const struct coming_list *list = &r->lists[r->current];
     struct coming_list *next = &r->lists[1 - r->current];
-    const struct closed_list_known known = {.has_digest = true,
-                                            .seq = list->list.covers.last,
-                                            .digest = list->list.covers.digest};
 
     return next->state != LIST_NONE || list->i + 1 == r->parts.n ||
-           ask_list(r, next, list->i + 1, &known);
+           ask_list(r, next, list->i + 1, &list->list.covers);
 }
 
 /* The current list was handed over; its memory is used for another one. */
@@ -510,7 +497,7 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
     r->on_end = on_end;
     r->user = user;
     r->at = plan->after;
-    r->known.seq = plan->after.seq;
+    r->known.last = plan->after.seq;
     if (plan->digest) {
         r->known.has_digest = true;
         r->known.digest = *plan->digest;

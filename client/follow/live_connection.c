@@ -56,26 +56,12 @@ report_end(struct live *live)
     on_end(&end, user);
 }
 
-static enum status
-status_of(enum live_how how)
-{
-    switch (how) {
-    case LIVE_AGAIN:
-    case LIVE_ENOUGH:
-        return STATUS_OK;
-    case LIVE_REFUSED:
-        return STATUS_REFUSED;
-    case LIVE_UNFIT:
-    case LIVE_CLOSED:
-    case LIVE_LOST:
-        return STATUS_UNREACHABLE;
-    case LIVE_BROKEN:
-        return STATUS_MALFORMED;
-    case LIVE_MEMORY:
-        break;
-    }
-    return STATUS_MEMORY;
-}
+static const enum status statuses[] = {
+    [LIVE_AGAIN] = STATUS_OK,           [LIVE_ENOUGH] = STATUS_OK,
+    [LIVE_REFUSED] = STATUS_REFUSED,    [LIVE_UNFIT] = STATUS_UNREACHABLE,
+    [LIVE_CLOSED] = STATUS_UNREACHABLE, [LIVE_LOST] = STATUS_UNREACHABLE,
+    [LIVE_BROKEN] = STATUS_MALFORMED,   [LIVE_MEMORY] = STATUS_MEMORY,
+};
 
 static void
 end_later(struct live *live)
@@ -93,7 +79,7 @@ live_finish(struct live *live, enum live_how how, const char *format, ...)
         return;
     live->end.how = how;
     va_start(args, format);
-    problem_vset(&live->end.why, status_of(how), format, args);
+    problem_vset(&live->end.why, statuses[how], format, args);
     va_end(args);
     end_later(live);
 }
@@ -308,7 +294,6 @@ live_start(struct td_client *client, const struct live_request *request,
     live->timer = timer_new(client->loop, on_timer, live);
     live->own = calloc(1, live->transport->size);
     live->again = timer_new(client->loop, live->transport->go_on, live->own);
-    problem_clear(&live->end.why);
     if (!live->url || !live->timer || !live->own || !live->again ||
         !live->transport->start(live)) {
         release_connection(live);

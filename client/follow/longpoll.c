@@ -65,7 +65,6 @@ static void
 on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct longpoll *l = user;
-    struct fetch_answer refusal = *answer;
 
     l->fetch = NULL;
     if (l->is_too_long) {
@@ -81,8 +80,7 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 
                     why->text);
     } else if (!is_message(l->live, answer)) {
-        refusal.body = l->body;
-        live_finish_refused(l->live, &refusal);
+        live_finish_refused(l->live, answer);
     } else {
         l->is_whole = true;
         deliver_page(l);

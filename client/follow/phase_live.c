@@ -325,7 +325,6 @@ connect_again(struct td_follower *f)
     unsigned ms = 0;
 
     if (!f->connection.is_news) { /* old answers repeat for ever */
-        problem_clear(&why);
         problem(&why, STATUS_UNREACHABLE, "the server has nothing new");
         if (!follower_is_patient(f, &why, &ms))
             return false;

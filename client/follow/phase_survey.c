@@ -76,7 +76,6 @@ is_unknown(struct td_follower *f, const char *format)
 
     follower_place(f, &place);
     source_position_write(position, &place);
-    problem_clear(&why);
     problem(&why, STATUS_GONE, format, position);
     return follower_gone(f, &why);
 }

@@ -14,6 +14,15 @@
 #include "client/lib/client.h"
 #include "client/source/source_position.h"
 
+static bool
+is_position(const char *text)
+{
+    struct source_position place;
+
+    return strlen(text) < TD_POSITION_SIZE &&
+           !source_position_read(slice_of(text), &place);
+}
+
 /* Files */
 
 enum td_status
@@ -21,7 +30,6 @@ td_position_read(struct td_client *client, const char *path,
                  char position[TD_POSITION_SIZE])
 {
     char line[TD_POSITION_SIZE + 1];
-    struct source_position place;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
 
@@ -37,8 +45,7 @@ td_position_read(struct td_client *client, const char *path,
     while (size && (line[size - 1] == '\n' || line[size - 1] == '\r'))
         size--;
     line[size] = '\0';
-    if (size >= TD_POSITION_SIZE ||
-        source_position_read(slice_of(line), &place))
+    if (size >= TD_POSITION_SIZE || !is_position(line))
         return client_end(client, client_fail(client, STATUS_INVALID,
                                               "%s holds no position", path));
     memcpy(position, line, (size_t)size + 1);
@@ -63,14 +70,12 @@ td_position_write(struct td_client *client, const char *path,
                   const char *position)
 {
     const char *slash = strrchr(path, '/');
-    struct source_position place;
     struct file_new file = {.fd = -1};
     enum status rc = STATUS_IO;
     int directory;
 
     client_begin(client);
-    if (strlen(position) >= TD_POSITION_SIZE ||
-        source_position_read(slice_of(position), &place))
+    if (!is_position(position))
         return client_end(client,
                           client_fail(client, STATUS_INVALID,
                                       "not a position: \"%.80s\"", position));
@@ -116,10 +121,7 @@ run_statement(struct sqlite3 *handle, const char *sql, const char *first,
 enum td_status
 td_position_save(struct sqlite3 *db, const char *name, const char *position)
 {
-    struct source_position place;
-
-    if (strlen(position) >= TD_POSITION_SIZE ||
-        source_position_read(slice_of(position), &place))
+    if (!is_position(position))
         return TD_INVALID;
     if (run_statement(db,
                       "CREATE TABLE IF NOT EXISTS td_position("
@@ -137,7 +139,6 @@ td_position_load(struct sqlite3 *db, const char *name,
                  char position[TD_POSITION_SIZE])
 {
     char table[TD_POSITION_SIZE] = "";
-    struct source_position place;
 
     position[0] = '\0';
     if (run_statement(db,
@@ -150,7 +151,7 @@ td_position_load(struct sqlite3 *db, const char *name,
     if (run_statement(db, "SELECT position FROM td_position WHERE name = ?1",
                       name, NULL, position))
         return TD_IO;
-    if (position[0] && source_position_read(slice_of(position), &place))
+    if (position[0] && !is_position(position))
         return TD_INVALID;
     return TD_OK;
 }

@@ -82,20 +82,18 @@ on_read(void *to, size_t size, void *user)
 {
     struct websocket *w = user;
     size_t left = w->answer.size - w->n_read;
-    ssize_t n;
 
-    if (left > 0) {
-        n = (ssize_t)(size < left ? size : left);
-        memcpy(to, w->answer.data + w->n_read, (size_t)n);
-        w->n_read += (size_t)n;
-        if (w->n_read == w->answer.size) {
-            buf_fini(&w->answer);
-            w->n_read = 0;
-        }
-    } else {
-        n = receive_bytes(w, to, size);
+    if (left == 0)
+        return receive_bytes(w, to, size);
+    if (size > left)
+        size = left;
+    memcpy(to, w->answer.data + w->n_read, size);
+    w->n_read += size;
+    if (size == left) {
+        buf_fini(&w->answer);
+        w->n_read = 0;
     }
-    return n;
+    return (ssize_t)size;
 }
 
 static ssize_t

@@ -216,7 +216,6 @@ frames_new(frames_read_fn *read, frames_write_fn *write, void *user)
     f->user = user;
     f->open = SIZE_MAX;
     buf_init(&f->inbox, INBOX_MAX);
-    problem_clear(&f->end.why);
     return f;
 }
 

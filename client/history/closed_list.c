@@ -115,8 +115,8 @@ on_entry(const struct list_entry *entry, void *user, struct problem *why)
 
 enum status
 closed_list_read(struct closed_list *list, const char *url, struct slice body,
-                 const struct closed_list_known *known,
-                 const atomic_bool *is_dropped, struct problem *why)
+                 const struct coverage *known, const atomic_bool *is_dropped,
+                 struct problem *why)
 {
     static const struct list_proof_events events = {on_head, on_entry};
     struct reading r = {.list = list, .is_dropped = is_dropped};
@@ -132,7 +132,7 @@ closed_list_read(struct closed_list *list, const char *url, struct slice body,
     if (!proof)
         return problem_memory(why);
     if (known->has_digest)
-        list_proof_expect(proof, known->seq, &known->digest, "the follower");
+        list_proof_expect(proof, known->last, &known->digest, "the follower");
     rc = list_proof_feed(proof, buf_slice(&list->text), why);
     if (!rc)
         rc = list_proof_end(proof, &chain, why);
@@ -143,10 +143,9 @@ closed_list_read(struct closed_list *list, const char *url, struct slice body,
 struct slice
 closed_list_fragment(struct slice *rest)
 {
-    const char *end = memchr(rest->data, '\n', rest->size);
-    size_t size = end ? (size_t)(end - rest->data) + 1 : rest->size;
-    struct slice fragment = {rest->data, size};
+    size_t left = rest->size;
+    struct slice fragment = slice_take(rest, '\n');
 
-    slice_skip(rest, size);
+    fragment.size = left - rest->size;
     return fragment;
 }

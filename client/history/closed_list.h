@@ -43,19 +43,13 @@ struct closed_list {
     size_t n_pieces, capacity;
 };
 
-/* What the caller knows of the log: the digest at one of its entries. */
-struct closed_list_known {
-    bool has_digest;
-    uint64_t seq;
-    struct digest digest;
-};
-
 void closed_list_init(struct closed_list *list);
 void closed_list_fini(struct closed_list *list);
 
 /* Unpacks and proves the list that came from `url` as `body`, gzip or plain;
- * replaces what `list` held, and uses its memory again. `known`: compared if
- * the list has that entry or begins after it. When *is_dropped becomes true the
+ * replaces what `list` held, and uses its memory again. `known`: the digest at
+ * an entry of the log, `last`, if known (has_digest); compared if the list has
+ * that entry or begins after it. When *is_dropped becomes true the
  * work ends soon.
  *
  * STATUS_MALFORMED: it contradicts itself; STATUS_DIFFERENT: it is of another
@@ -63,7 +57,7 @@ void closed_list_fini(struct closed_list *list);
  * than CLOSED_LIST_MAX; STATUS_MEMORY; STATUS_STOPPED. `why` says more. */
 MUST_CHECK enum status closed_list_read(struct closed_list *list,
                                         const char *url, struct slice body,
-                                        const struct closed_list_known *known,
+                                        const struct coverage *known,
                                         const atomic_bool *is_dropped,
                                         struct problem *why);
 

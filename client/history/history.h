@@ -88,6 +88,7 @@ struct history *history_start(struct td_client *client,
                               history_end_fn *on_end, void *user);
 void history_pause(struct history *history);
 void history_resume(struct history *history);
-void history_free(struct history *history); /* NULL is allowed */
+void history_free(struct history *history); /* NULL is allowed; not after
+                                               on_end */
 
 #endif

@@ -217,14 +217,13 @@ end_list(struct history *h)
                              .n = kept->n_marks,
                              .sum = marks_sum(kept->marks, kept->n_marks)};
     const uint64_t *marks = h->list.is_behind ? NULL : kept->marks;
-    struct problem why;
+    struct problem why = {.text = ""};
 
     h->parts.all[h->i].is_read = true;
     mark_set_fini(&h->list.last);
     if (h->i + 1 < h->parts.n &&
         !mark_set_init(&h->list.last, kept->marks, kept->n_marks))
         return history_overflows(h, STATUS_MEMORY);
-    problem_clear(&why);
     if (h->plan.lists && read_lists_note(h->plan.lists, &list, marks, &why))
         return history_end(h, &why);
     if (h->list.begun.time_us > h->now.time_us) { /* late entries */

@@ -67,13 +67,10 @@ row_of(const struct document_entry *e)
     const int64_t times[] = {e->from_us, e->until_us, e->change.lastmod_us,
                              e->change.datetime_us};
     const uint64_t length = e->change.length;
-    uint64_t hash = history_hash(FNV1A_BEGIN, e->change.hash);
+    uint64_t hash = fnv1a(FNV1A_BEGIN, e->change.hash);
 
-    hash =
-        history_hash(hash, (struct slice){(const char *)times, sizeof(times)});
-    hash = history_hash(hash,
-                        (struct slice){(const char *)&length, sizeof(length)});
-    return hash;
+    hash = fnv1a(hash, (struct slice){(const char *)times, sizeof(times)});
+    return fnv1a(hash, (struct slice){(const char *)&length, sizeof(length)});
 }
 
 /* Adds an entry of an archive, index or dump: a list, a package, or its
@@ -134,9 +131,7 @@ on_entry(const struct document_entry *e, const struct document_head *head,
     if (h->document == DOCUMENT_PROBE) {
         if (head->from_us != DATETIME_NONE || head->has_td_range)
             return STATUS_STOPPED; /* the root says where it begins */
-        if (e->when_us != DATETIME_NONE && (h->root.first_us == DATETIME_NONE ||
-                                            e->when_us < h->root.first_us))
-            h->root.first_us = e->when_us;
+        h->root.first_us = datetime_earlier(h->root.first_us, e->when_us);
         return STATUS_OK;
     }
     if (h->list.wants_known &&
@@ -172,15 +167,13 @@ read_manifest(struct history *h, const char *url, struct document *document,
         package_open(&h->package, h->scratch.fd, HISTORY_PACKAGE, why);
     enum status rc = STATUS_OK;
 
-    while (!failed && !rc) {
-        failed = package_manifest(h->package, &piece, why);
-        if (!failed && piece.size == 0)
-            break;
+    do {
         if (!failed)
-            rc = document_feed(document, piece, why);
-    }
-    if (!failed && !rc)
-        rc = document_end(document, why);
+            failed = package_manifest(h->package, &piece, why);
+        if (!failed)
+            rc = piece.size > 0 ? document_feed(document, piece, why)
+                                : document_end(document, why);
+    } while (!failed && !rc && piece.size > 0);
     if (failed)
         return problem_prefix(why, failed, "%.300s: ", url);
     if (rc == STATUS_MEMORY)
@@ -325,7 +318,7 @@ expect_list(struct history *h, const char *url)
 {
     const struct history_origin *o = &h->origin;
     struct list_past *past = &h->list.past;
-    uint64_t list = history_hash(FNV1A_BEGIN, slice_of(url));
+    uint64_t list = fnv1a(FNV1A_BEGIN, slice_of(url));
     struct read_list read;
 
     mark_set_fini(&past->known);

@@ -83,13 +83,7 @@ history_free(struct history *h)
 bool
 history_end(struct history *h, const struct problem *why)
 {
-    bool is_freed = false;
-
-    h->is_freed = &is_freed;
     h->on_end(why, &h->now, h->user);
-    if (is_freed)
-        return false;
-    h->is_freed = NULL;
     history_free(h);
     return false;
 }
@@ -115,13 +109,6 @@ history_overflows(struct history *h, enum status rc)
                               "more Change Lists than are kept");
 }
 
-/* With the terminator, which separates two URLs. */
-static uint64_t
-add_url(uint64_t hash, const char *url)
-{
-    return history_hash(hash, (struct slice){url, strlen(url) + 1});
-}
-
 void
 history_tag(char to[256], const struct history *h, const char *etag)
 {
@@ -129,10 +116,10 @@ history_tag(char to[256], const struct history *h, const char *etag)
     uint64_t hash = FNV1A_BEGIN;
 
     /* While no part is known, the document at the top may be the list. */
-    hash = add_url(hash,
-                   n ? h->parts.all[n - 1].url : h->plan.offered->change_list);
+    hash = fnv1a_text(hash, n ? h->parts.all[n - 1].url
+                              : h->plan.offered->change_list);
     if (n > 1)
-        hash = add_url(hash, h->parts.all[n - 2].url);
+        hash = fnv1a_text(hash, h->parts.all[n - 2].url);
     if (strlen(etag) + 18 > 256)
         to[0] = '\0';
     else
@@ -153,7 +140,7 @@ history_last_etag(const struct history *h)
 uint64_t
 history_url(const struct history *h, size_t i)
 {
-    return history_hash(FNV1A_BEGIN, slice_of(h->parts.all[i].url));
+    return fnv1a(FNV1A_BEGIN, slice_of(h->parts.all[i].url));
 }
 
 bool
@@ -208,9 +195,8 @@ note_older_parts(struct history *h, struct problem *why)
 bool
 history_end_well(struct history *h)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
-    problem_clear(&why);
     if (note_older_parts(h, &why))
         return history_end(h, &why);
     if (h->plan.etag && h->list.etag[0])

@@ -18,6 +18,7 @@
 #include "client/history/list_entries.h"
 #include "client/history/part_list.h"
 #include "client/source/document_fetch.h"
+#include "proto/fnv1a.h"
 
 /*
  *   TOP --> SEARCH --> READ --> TELL --> READ ... --> END
@@ -41,19 +42,6 @@ enum history_document {
     DOCUMENT_PART,
     DOCUMENT_PAGE /* the next page of a part */
 };
-
-/* FNV-1a: continues `hash`, FNV1A_BEGIN at first, with the bytes of a text.
- * Kept positions and ETags have it: it never changes. */
-#define FNV1A_BEGIN 0xcbf29ce484222325
-#define FNV1A_PRIME 0x100000001b3
-
-static inline uint64_t
-history_hash(uint64_t hash, struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        hash = (hash ^ (unsigned char)text.data[i]) * FNV1A_PRIME;
-    return hash;
-}
 
 /* The root of a document, and whether it names lists or changes. */
 struct history_root {

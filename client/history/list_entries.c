@@ -129,9 +129,7 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
                                        .i = kept->n_marks};
 
     kept->n_seen++;
-    if (e->when_us != DATETIME_NONE &&
-        (kept->first_us == DATETIME_NONE || e->when_us < kept->first_us))
-        kept->first_us = e->when_us;
+    kept->first_us = datetime_earlier(kept->first_us, e->when_us);
     bound_entries(kept, datetime);
     entry.has_time = datetime != DATETIME_NONE;
     if (entry.has_time)
@@ -333,29 +331,34 @@ is_any_known(const struct list_entries *kept, const struct list_past *past)
     return past->known.slots && kept->n_marks - kept->n + n_kept_known > 0;
 }
 
+/* Sets is_known for the first `n` entries of the list. */
+static void
+know_first(struct list_entries *kept, uint64_t n)
+{
+    for (size_t i = 0; i < kept->n; i++)
+        kept->entries[i].is_known = kept->entries[i].i < n;
+}
+
 static enum list_found
 find_past(struct list_entries *kept, const struct list_past *past)
 {
     if (!past->is_by_order)
         return LIST_BY_TIME;
     if (kept->n_marks >= past->n && kept->sum_past == past->sum) {
-        for (size_t i = 0; i < kept->n; i++)
-            kept->entries[i].is_known = kept->entries[i].i < past->n;
+        know_first(kept, past->n);
         if (past->n == 0 ? is_newest_first(kept) : ends_in_front(kept, past))
             turn_round(kept);
         return LIST_CONTINUED;
     }
     if (kept->n_marks >= past->n && grows_in_front(kept, past)) {
         turn_round(kept);
-        for (size_t i = 0; i < kept->n; i++)
-            kept->entries[i].is_known = kept->entries[i].i < past->n;
+        know_first(kept, past->n);
         return LIST_CONTINUED;
     }
     if (is_newest_first(kept))
         turn_round(kept);
     if (past->is_other) {
-        for (size_t i = 0; i < kept->n; i++)
-            kept->entries[i].is_known = false;
+        know_first(kept, 0);
         return LIST_LOST;
     }
     if (is_any_known(kept, past) ||

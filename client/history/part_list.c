@@ -23,18 +23,18 @@ history_parts_fini(struct history_parts *parts)
     *parts = (struct history_parts){.n = 0};
 }
 
-/* Makes room for at least `before` and `behind` more parts, and for as many as
+/* Makes room for a part before or behind the others, and for as many more as
  * there are, so that each is moved only a few times. */
 static enum status
-grow_parts(struct history_parts *parts, size_t before, size_t behind)
+grow_parts(struct history_parts *parts, bool is_before)
 {
     size_t more = parts->n > 64 ? parts->n : 64;
+    size_t before = parts->before + (is_before ? more : 0);
+    size_t behind = parts->behind + (is_before ? 0 : more);
     struct history_part *all;
 
-    if (parts->before >= before && parts->behind >= behind)
+    if (is_before ? parts->before : parts->behind)
         return STATUS_OK;
-    before = parts->before >= before ? parts->before : before + more;
-    behind = parts->behind >= behind ? parts->behind : behind + more;
     all = malloc((before + parts->n + behind) * sizeof(*all));
     if (!all)
         return STATUS_MEMORY;
@@ -71,7 +71,7 @@ take_part(struct history_parts *parts, struct history_part part, bool is_before)
 
     if (is_full(parts, part.url))
         goto out;
-    rc = grow_parts(parts, is_before, !is_before);
+    rc = grow_parts(parts, is_before);
     if (!rc)
         rc = text_set_add(&parts->urls, slice_of(part.url), &is_new);
     if (rc || !is_new)

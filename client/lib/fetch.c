@@ -32,8 +32,8 @@
  * KB at once. */
 #define PENDING_MOST (128 * 1024)
 
-/* Most bytes of a redirect's body to skip, to keep the connection; the body may
- * have no end. */
+/* Most bytes of a redirect's body to skip, to keep the connection, and most
+ * bytes of a refusal that are kept; a body may have no end. */
 #define PASSED_OVER_MOST (64 * 1024)
 
 /* Most bytes of one step of codings; only coded twice they may be so many. */
@@ -78,6 +78,7 @@ struct fetch {
     bool has_body;
     bool takes_gzip;
     bool keeps_coding;
+    bool skips_refusals;
     unsigned redirects; /* left */
     unsigned silence_s;
     size_t max_bytes;
@@ -95,7 +96,7 @@ struct fetch {
     bool is_too_long;
     bool is_starved;    /* no memory for a value of the head */
     bool is_refused;    /* by on_body */
-    bool is_left;       /* a redirect with too long a body */
+    bool is_left;       /* a redirect or a refusal with too long a body */
     bool was_renewed;   /* servers_renew_token was asked for this hop ... */
     bool has_new_token; /* ... and has another token than the refused one */
     bool is_paused;     /* by our user */
@@ -523,6 +524,11 @@ hand_over(struct fetch *f)
         /* only the beginning of a member */
     } else if (!f->on_body) {
         buf_add_slice(&f->answer.body, bytes);
+    } else if (f->answer.status / 100 != 2) {
+        f->is_left = f->skips_refusals ||
+                     f->answer.body.size + bytes.size > PASSED_OVER_MOST;
+        if (!f->is_left)
+            buf_add_slice(&f->answer.body, bytes);
     } else {
         bool is_refused;
 
@@ -595,7 +601,7 @@ judge_answer(struct fetch *f, struct problem *why)
 static void
 end_fetch(struct fetch *f, const struct problem *why)
 {
-    if (why->rc)
+    if (why->rc && why->rc != STATUS_STOPPED)
         f->answer.status = 0;
     timer_stop(f->hand_over);
     f->on_end(&f->answer, why, f->user);
@@ -723,6 +729,7 @@ copy_request(struct fetch *f, const struct fetch_request *request)
         f->body = *request->body;
     f->takes_gzip = request->takes_gzip;
     f->keeps_coding = request->keeps_coding;
+    f->skips_refusals = request->skips_refusals;
     f->transfer.is_own = request->is_own;
     f->redirects = request->redirects;
     f->silence_s = request->silence_s;

@@ -43,6 +43,7 @@ struct fetch_request {
                                    method and body for 307 and 308 alone */
     bool takes_gzip;            /* asks for gzip */
     bool keeps_coding;          /* the body stays coded */
+    bool skips_refusals;        /* reads no body but one of 2xx to its end */
     bool is_own; /* the program has named this URL, no document has: its address
                     is not judged (address_policy.h) before it redirects */
     unsigned silence_s;        /* silence that ends the exchange; 0: 120 */
@@ -72,8 +73,9 @@ struct fetch_answer {
     struct buf body;      /* empty if on_body took it */
 };
 
-/* Some of the body of an answer of whatever status; false ends the exchange:
- * on_end is called with STATUS_STOPPED. */
+/* Some of the body of an answer of 2xx; false ends the exchange: on_end is
+ * called with STATUS_STOPPED. The beginning of any other body is in
+ * answer->body at the end. */
 typedef bool fetch_body_fn(const struct fetch_answer *answer,
                            struct slice bytes, void *user);
 

@@ -9,26 +9,48 @@
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
-/* All members, in the order of the struct. */
-#define MEMBERS(o)                                                       \
-    {                                                                    \
-        &(o)->url, &(o)->name, &(o)->title, &(o)->capability_list,       \
-            &(o)->resource_list, &(o)->resource_dump, &(o)->change_list, \
-            &(o)->change_dump, &(o)->resource_list_archive,              \
-            &(o)->resource_dump_archive, &(o)->change_list_archive,      \
-            &(o)->change_dump_archive, &(o)->topic, &(o)->memory,        \
-            &(o)->stream, &(o)->events, &(o)->streams, &(o)->position,   \
-            &(o)->earliest, &(o)->date                                   \
-    }
+#define AT(member) offsetof(struct offered, member)
+
+/* All texts, with the relations of the links that they come from. */
+static const struct {
+    const char *rel; /* "": no link */
+    size_t at;
+} texts[] = {
+    {"", AT(url)},
+    {"", AT(name)},
+    {"", AT(title)},
+    {"capabilitylist", AT(capability_list)},
+    {"resourcelist", AT(resource_list)},
+    {"resourcedump", AT(resource_dump)},
+    {"changelist", AT(change_list)},
+    {"changedump", AT(change_dump)},
+    {"resourcelist-archive", AT(resource_list_archive)},
+    {"resourcedump-archive", AT(resource_dump_archive)},
+    {"changelist-archive", AT(change_list_archive)},
+    {"changedump-archive", AT(change_dump_archive)},
+    {"change-notification", AT(topic)},
+    {"changelist-notification", AT(topic)}, /* I-06 */
+    {"urn:tidings:1:memory", AT(memory)},
+    {"urn:tidings:1:stream", AT(stream)},
+    {"urn:tidings:1:events", AT(events)},
+    {"urn:tidings:1:streams", AT(streams)},
+    {"", AT(position)},
+    {"", AT(earliest)},
+    {"", AT(date)},
+};
+
+static char **
+member_at(struct offered *o, size_t i)
+{
+    return (char **)(void *)((char *)o + texts[i].at);
+}
 
 void
 offered_fini(struct offered *o)
 {
-    char **const members[] = MEMBERS(o);
-
-    for (size_t i = 0; i < N(members); i++) {
-        free(*members[i]);
-        *members[i] = NULL;
+    for (size_t i = 0; i < N(texts); i++) {
+        free(*member_at(o, i));
+        *member_at(o, i) = NULL; /* two rows have the topic */
     }
     o->kind = NULL;
 }
@@ -36,13 +58,10 @@ offered_fini(struct offered *o)
 void
 offered_merge(struct offered *o, struct offered *other)
 {
-    char **const to[] = MEMBERS(o);
-    char **const from[] = MEMBERS(other);
-
-    for (size_t i = 0; i < N(to); i++)
-        if (!*to[i]) {
-            *to[i] = *from[i];
-            *from[i] = NULL;
+    for (size_t i = 0; i < N(texts); i++)
+        if (!*member_at(o, i)) {
+            *member_at(o, i) = *member_at(other, i);
+            *member_at(other, i) = NULL;
         }
     if (!o->kind)
         o->kind = other->kind;
@@ -59,33 +78,13 @@ offered_is_something(const struct offered *o)
            o->events;
 }
 
+/* Returns the member that a link with `rel` is for; NULL: none. */
 static char **
 member_of(struct offered *o, struct slice rel)
 {
-    const struct {
-        const char *rel;
-        char **member;
-    } rows[] = {
-        {"capabilitylist", &o->capability_list},
-        {"resourcelist", &o->resource_list},
-        {"resourcedump", &o->resource_dump},
-        {"changelist", &o->change_list},
-        {"changedump", &o->change_dump},
-        {"resourcelist-archive", &o->resource_list_archive},
-        {"resourcedump-archive", &o->resource_dump_archive},
-        {"changelist-archive", &o->change_list_archive},
-        {"changedump-archive", &o->change_dump_archive},
-        {"change-notification", &o->topic},
-        {"changelist-notification", &o->topic}, /* I-06 */
-        {"urn:tidings:1:memory", &o->memory},
-        {"urn:tidings:1:stream", &o->stream},
-        {"urn:tidings:1:events", &o->events},
-        {"urn:tidings:1:streams", &o->streams},
-    };
-
-    for (size_t i = 0; i < N(rows); i++)
-        if (slice_is(rel, rows[i].rel))
-            return rows[i].member;
+    for (size_t i = 0; i < N(texts); i++)
+        if (rel.size > 0 && slice_is(rel, texts[i].rel))
+            return member_at(o, i);
     return NULL;
 }
 
@@ -93,11 +92,8 @@ bool
 offered_take(struct offered *o, struct slice rel, struct slice href)
 {
     char **member = member_of(o, rel);
-    const char *fragment =
-        href.size > 0 ? memchr(href.data, '#', href.size) : NULL;
 
-    if (fragment) /* never sent, and it would swallow a query */
-        href.size = (size_t)(fragment - href.data);
+    href = slice_take(&href, '#'); /* never sent, and would swallow a query */
     if (!member || *member ||
         (!slice_starts(href, "http://") && !slice_starts(href, "https://")) ||
         uri_check(href, "href", NULL))

@@ -165,15 +165,12 @@ static struct page_request *
 discover_job(struct discovery *d, enum role role, struct slice url,
              bool *is_known)
 {
-    const char *fragment =
-        url.size > 0 ? memchr(url.data, '#', url.size) : NULL;
     struct page_request *job;
     bool is_new;
 
     if (is_known)
         *is_known = false;
-    if (fragment)
-        url.size = (size_t)(fragment - url.data);
+    url = slice_take(&url, '#');
     if (!slice_starts(url, "http://") && !slice_starts(url, "https://"))
         return NULL;
     if (text_set_add(&d->seen, url, &is_new)) {
@@ -222,10 +219,13 @@ discover_add(struct discovery *d, enum role role, struct slice url)
     discover_later(d, discover_job(d, role, url, NULL));
 }
 
-static void
+/* Reads the page next; it gets the values found so far. */
+static bool
 discover_next(struct discovery *d, struct page_request *job)
 {
+    offered_merge(&job->offered, &d->job->offered);
     list_prepend(&d->jobs, &job->node);
+    return true;
 }
 
 /* The next page in the queue; NULL: it is empty. */
@@ -521,11 +521,8 @@ end_capabilities(struct discovery *d)
     offered_merge(&job->offered, &d->page.offered);
     if (d->page.set && !job->offered.position && !d->rc) {
         next = discover_job(d, ROLE_SET, slice_of(d->page.set), NULL);
-        if (next) {
-            offered_merge(&next->offered, &job->offered);
-            discover_next(d, next);
-            return true;
-        }
+        if (next)
+            return discover_next(d, next);
     }
     if (!job->offered.url)
         keep_text(d, &job->offered.url,
@@ -535,30 +532,32 @@ end_capabilities(struct discovery *d)
     return discover_report(d, &job->offered);
 }
 
+/* Offers the document `url`, which is part of no set. */
+static void
+offer_document(struct discovery *d, enum capability capability, const char *url)
+{
+    struct slice rel = slice_of(capability_name(capability));
+
+    report_item(d, rel, slice_of(url), (struct slice){NULL, 0}, NULL);
+    take_link(d, rel, slice_of(url));
+}
+
 /* Offers a document that is part of no set: the document itself, or its index.
  */
 static void
 offer_alone(struct discovery *d, const struct document_head *head)
 {
-    static const char *const archives[] = {
-        [CAP_RESOURCELIST] = "resourcelist-archive",
-        [CAP_RESOURCEDUMP] = "resourcedump-archive",
-        [CAP_CHANGELIST] = "changelist-archive",
-        [CAP_CHANGEDUMP] = "changedump-archive",
-        [CAP_CHANGEDUMP_MANIFEST] = NULL,
-    };
     enum capability capability =
         head->has_capability ? head->capability : CAP_RESOURCELIST;
-    const char *url = d->page.index ? d->page.index : d->job->url;
+    char archive[64];
 
     offered_fini(&d->page.offered);
-    report_item(d, slice_of(capability_name(capability)), slice_of(url),
-                (struct slice){NULL, 0}, NULL);
-    take_link(d, slice_of(capability_name(capability)), slice_of(url));
-    if (d->page.archives && capability <= CAP_CHANGEDUMP_MANIFEST &&
-        archives[capability])
-        take_link(d, slice_of(archives[capability]),
-                  slice_of(d->page.archives));
+    offer_document(d, capability, d->page.index ? d->page.index : d->job->url);
+    if (d->page.archives) {
+        snprintf(archive, sizeof(archive), "%s-archive",
+                 capability_name(capability));
+        take_link(d, slice_of(archive), slice_of(d->page.archives));
+    }
     keep_text(d, &d->page.offered.url, slice_of(d->job->url));
     d->page.offered.kind = document_kind_name(head->kind);
 }
@@ -577,9 +576,9 @@ end_list(struct discovery *d, const struct document_head *head)
     if (job->role != ROLE_UP)
         offer_alone(d, head);
     offered_merge(&job->offered, &d->page.offered);
-    if ((job->role == ROLE_ANY || job->role == ROLE_UP ||
-         job->role == ROLE_SITEMAP || job->role == ROLE_GUESS) &&
-        d->page.up && d->page.kind == KIND_LIST)
+    if (job->role != ROLE_WELL_KNOWN && job->role != ROLE_DESCRIPTION &&
+        job->role != ROLE_CAPABILITIES && d->page.up &&
+        d->page.kind == KIND_LIST)
         next = discover_job(d, ROLE_UP, slice_of(d->page.up), &is_known);
     if (is_known && !d->robots)
         discover_break(d, "its links \"up\" lead in a circle");
@@ -588,9 +587,7 @@ end_list(struct discovery *d, const struct document_head *head)
     if (!next)
         return !offered_is_something(&job->offered) ||
                discover_report(d, &job->offered);
-    offered_merge(&next->offered, &job->offered);
-    discover_next(d, next);
-    return true;
+    return discover_next(d, next);
 }
 
 static bool
@@ -669,11 +666,7 @@ end_set(struct discovery *d, struct slice json)
     if (job->role == ROLE_ANY && job->offered.capability_list)
         next = discover_job(d, ROLE_CAPABILITIES,
                             slice_of(job->offered.capability_list), NULL);
-    if (!next)
-        return discover_report(d, &job->offered);
-    offered_merge(&next->offered, &job->offered);
-    discover_next(d, next);
-    return true;
+    return next ? discover_next(d, next) : discover_report(d, &job->offered);
 }
 
 static void
@@ -749,17 +742,11 @@ ask_sitemaps(struct discovery *d)
 static bool
 report_robots(struct discovery *d)
 {
-    struct offered offered = {.url = NULL};
-
     if (!d->has_sitemap)
         return true;
-    keep_text(d, &offered.url, slice_of(d->robots));
-    if (!offered_take(&offered, slice_of(capability_name(CAP_RESOURCELIST)),
-                      slice_of(d->robots)))
-        d->rc = STATUS_MEMORY;
-    report_item(d, slice_of(capability_name(CAP_RESOURCELIST)),
-                slice_of(d->robots), (struct slice){NULL, 0}, NULL);
-    return discover_report(d, &offered);
+    keep_text(d, &d->page.offered.url, slice_of(d->robots));
+    offer_document(d, CAP_RESOURCELIST, d->robots);
+    return discover_report(d, &d->page.offered);
 }
 
 static void
@@ -808,7 +795,6 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
     struct page_request *request;
 
     if (d->job->depth > 0) {
-        problem_clear(&why);
         problem(&why, STATUS_MALFORMED, "%.300s is no document of ResourceSync",
                 d->job->url);
         return discover_miss(d, &why);
@@ -943,13 +929,7 @@ discovery_free(struct discovery *d)
 static void
 end_discovery(struct discovery *d, const struct problem *why)
 {
-    bool is_freed = false;
-
-    d->is_freed = &is_freed;
     d->on_end(why, d->user);
-    if (is_freed)
-        return;
-    d->is_freed = NULL;
     discovery_free(d);
 }
 
@@ -958,7 +938,6 @@ end_because(struct discovery *d, enum status rc, const char *text)
 {
     struct problem why = {.text = ""};
 
-    problem_clear(&why);
     if (rc)
         problem(&why, rc, "%.800s: %s", d->url, text);
     end_discovery(d, &why);
@@ -1021,16 +1000,11 @@ takes_all_now(struct discovery *d)
 static bool
 goes_on(struct discovery *d)
 {
-    switch (d->rc) {
-    case STATUS_OK:
-        return true;
-    case STATUS_MEMORY:
-        end_because(d, STATUS_MEMORY, NO_MEMORY);
-        return false;
-    default:
-        end_because(d, d->rc, d->broken);
-        return false;
-    }
+    enum status rc = d->rc; /* the end frees `d` */
+
+    if (rc)
+        end_because(d, rc, rc == STATUS_MEMORY ? NO_MEMORY : d->broken);
+    return !rc;
 }
 
 /* Queues the current page once more, at the end. False: no attempt is left. */

@@ -7,9 +7,6 @@
 
 #define REDIRECTS_MAX 10
 
-/* Most bytes of the text of a refusal. */
-#define REFUSAL_MAX 16384
-
 #define ACCEPT_XML "Accept: application/xml, text/xml;q=0.9, */*;q=0.5"
 
 /* The longest URL that messages quote in full. */
@@ -28,15 +25,7 @@ struct document_fetch {
     struct problem unread;
     struct problem why;
     struct buf text;
-    bool has_body; /* of a 200 */
 };
-
-static enum status
-no_memory(struct document_fetch *p)
-{
-    p->rc = STATUS_MEMORY;
-    return p->rc;
-}
 
 static void
 feed_document(struct document_fetch *p, const char *url, struct slice bytes)
@@ -44,36 +33,25 @@ feed_document(struct document_fetch *p, const char *url, struct slice bytes)
     if (!p->document && !p->rc) {
         p->document = document_new_moved(p->url, url, &p->events, p->user);
         if (!p->document)
-            no_memory(p);
+            p->rc = STATUS_MEMORY;
     }
     if (!p->rc)
         p->rc = document_feed(p->document, bytes, &p->why);
-}
-
-static void
-keep_text(struct buf *to, struct slice bytes)
-{
-    size_t left = to->max - to->size;
-
-    buf_add(to, bytes.data, bytes.size < left ? bytes.size : left);
 }
 
 static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct document_fetch *p = user;
+    size_t left = p->text.max - p->text.size;
 
-    if (answer->status != 200) {
-        p->text.max = REFUSAL_MAX;
-        keep_text(&p->text, bytes);
-        return p->text.size < p->text.max && !p->text.failed;
-    }
-    p->has_body = true;
+    if (answer->status != 200)
+        return false;
     if (p->takes_text)
-        keep_text(&p->text, bytes);
+        buf_add(&p->text, bytes.data, bytes.size < left ? bytes.size : left);
     feed_document(p, answer->url, bytes);
     if (p->text.failed)
-        no_memory(p);
+        p->rc = STATUS_MEMORY;
     if (!p->rc)
         return true;
     return p->rc == STATUS_MALFORMED && p->takes_text &&
@@ -97,32 +75,23 @@ quote_url(const struct document_fetch *p, char to[URL_QUOTED_MAX + 4])
     return to;
 }
 
-/* Reports a failed exchange, with the URL. */
+/* Puts the URL before the reason. */
 static void
-end_failed(struct document_fetch *p, const struct problem *because,
-           struct problem *why)
+end_failed(struct document_fetch *p, struct problem *why)
 {
     char url[URL_QUOTED_MAX + 4];
 
-    *why = *because;
-    if (because->rc != STATUS_MEMORY)
-        problem_prefix(why, because->rc, "%s: ", quote_url(p, url));
+    if (why->rc != STATUS_MEMORY)
+        problem_prefix(why, why->rc, "%s: ", quote_url(p, url));
 }
 
 static void
-end_refused(struct document_fetch *p, struct fetch_answer *answer,
+end_refused(struct document_fetch *p, const struct fetch_answer *answer,
             struct problem *why)
 {
-    struct problem refusal = {.text = ""};
-    struct buf body = answer->body;
-
-    problem_clear(&refusal);
-    answer->body = p->text;
-    fetch_refused(&refusal, answer);
-    answer->body = body;
-    if (refusal.rc == STATUS_GONE)
-        refusal.rc = STATUS_REFUSED;
-    end_failed(p, &refusal, why);
+    if (fetch_refused(why, answer) == STATUS_GONE)
+        why->rc = STATUS_REFUSED;
+    end_failed(p, why);
 }
 
 static void
@@ -178,28 +147,18 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
                                          .etag = answer->etag,
                                          .date = answer->date,
                                          .link = answer->link};
-    bool is_enough = because->rc == STATUS_STOPPED;
-    struct problem why = {.text = ""};
+    struct problem why = *because;
 
-    problem_clear(&why);
-    why.http_status = because->http_status;
-    why.retry_after_s = because->retry_after_s;
-    if (is_enough && p->rc == STATUS_MEMORY) {
-        problem_memory(&why);
-    } else if (is_enough && p->has_body) {
+    if (why.rc == STATUS_STOPPED) /* enough has come */
+        why.rc = STATUS_OK;
+    if (why.rc)
+        end_failed(p, &why);
+    else if (answer->status == 200)
         finish_document(p, &told, &why);
-    } else if (is_enough) {
-        answer->status = because->http_status;
-        end_refused(p, answer, &why);
-    } else if (because->rc) {
-        end_failed(p, because, &why);
-    } else if (answer->status == 304 && p->has_etag) {
+    else if (answer->status == 304 && p->has_etag)
         told.is_unchanged = true;
-    } else if (answer->status != 200) {
+    else
         end_refused(p, answer, &why);
-    } else {
-        finish_document(p, &told, &why);
-    }
     p->on_end(&told, &why, p->user);
     free_page(p);
 }

@@ -59,22 +59,16 @@ read_time(struct slice text, int64_t *time_us)
 static enum status
 read_timed(struct slice text, struct source_position *place)
 {
-    struct slice count = {text.data, text.size};
-    struct slice list = {NULL, 0};
-    const char *slash = memchr(text.data, '/', text.size);
-    struct slice time, number;
+    struct slice list = text;
+    struct slice count = slice_take(&list, '/');
+    size_t size = count.size;
+    struct slice time = slice_take(&count, '+');
+    struct slice number;
 
     place->is_time = true;
-    if (slash) {
-        count.size = (size_t)(slash - text.data);
-        list.data = slash + 1;
-        list.size = text.size - count.size - 1;
-        if (read_list(list, place))
-            return STATUS_MALFORMED;
-    }
-    text = count;
-    time = slice_take(&count, '+');
-    if (time.size < text.size) {
+    if (size < text.size && read_list(list, place))
+        return STATUS_MALFORMED;
+    if (time.size < size) {
         number = slice_take(&count, '~');
         if (!number_read(number, &place->n_at) ||
             (count.size > 0 && read_mark(count, &place->mark)))

@@ -58,11 +58,7 @@ end_sets(struct source_sets *t, const struct problem *why)
 static void
 end_memory(struct source_sets *t)
 {
-    struct problem why = {.text = ""};
-
-    problem_clear(&why);
-    problem_memory(&why);
-    end_sets(t, &why);
+    end_sets(t, &(struct problem)PROBLEM_MEMORY);
 }
 
 /* Turns */
@@ -420,7 +416,6 @@ source_sets_start(struct td_client *client, const struct source_sets_plan *plan,
     t->user = user;
     t->pause_ms = PAUSE_FIRST;
     t->begun_ms = clock_steady_ms();
-    problem_clear(&t->why);
     t->rounds = visit_schedule_new(plan->is_once, t->plan.poll_ms);
     t->again = timer_new(client->loop, on_again, t);
     t->turn = timer_new(client->loop, on_turn, t);

@@ -6,6 +6,8 @@
 
 enum round_state { WAITING, STREAMING, SHARING, VISITED, OVER };
 
+#define N_STATES (OVER + 1)
+
 struct round {
     enum round_state state;
     bool was_opened;
@@ -17,7 +19,8 @@ struct visit_schedule {
     unsigned pause_ms;
     struct round *all; /* by the numbers of the sets */
     size_t n, capacity;
-    size_t n_streams, n_shared, n_visits, n_over, n_opened;
+    size_t n_in[N_STATES]; /* sets by their states */
+    size_t n_opened;
 };
 
 struct visit_schedule *
@@ -49,6 +52,7 @@ visit_schedule_add(struct visit_schedule *r)
         return false;
     r->all = all;
     all[r->n++] = (struct round){.due_ms = INT64_MIN};
+    r->n_in[WAITING]++;
     return true;
 }
 
@@ -64,9 +68,7 @@ first_waiting(const struct visit_schedule *r)
 {
     struct round *first = NULL;
 
-    if (r->n_streams + r->n_shared + r->n_visits + r->n_over == r->n)
-        return NULL;
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; r->n_in[WAITING] > 0 && i < r->n; i++)
         if (r->all[i].state == WAITING &&
             (!first || r->all[i].due_ms < first->due_ms))
             first = &r->all[i];
@@ -76,38 +78,38 @@ first_waiting(const struct visit_schedule *r)
 static bool
 has_stream(const struct visit_schedule *r)
 {
-    return !r->is_once && r->n_streams < VISIT_SCHEDULE_STREAMS;
+    return !r->is_once && r->n_in[STREAMING] < VISIT_SCHEDULE_STREAMS;
+}
+
+/* True if another set can be opened. */
+static bool
+has_place(const struct visit_schedule *r)
+{
+    return has_stream(r) || r->n_in[VISITED] < VISIT_SCHEDULE_VISITS;
+}
+
+static void
+enter(struct visit_schedule *r, struct round *round, enum round_state state)
+{
+    r->n_in[round->state]--;
+    r->n_in[state]++;
+    round->state = state;
 }
 
 bool
 visit_schedule_next(struct visit_schedule *r, int64_t now_ms, size_t *set,
                     bool *is_visit)
 {
-    struct round *round;
+    struct round *round = has_place(r) ? first_waiting(r) : NULL;
 
-    if (!has_stream(r) && r->n_visits == VISIT_SCHEDULE_VISITS)
-        return false;
-    round = first_waiting(r);
-    if (!round || (round->due_ms > now_ms && !has_stream(r)))
-        return false;
     *is_visit = !has_stream(r);
-    round->state = *is_visit ? VISITED : STREAMING;
-    r->n_visits += *is_visit;
-    r->n_streams += !*is_visit;
+    if (!round || (round->due_ms > now_ms && *is_visit))
+        return false;
+    enter(r, round, *is_visit ? VISITED : STREAMING);
     r->n_opened += !round->was_opened;
     round->was_opened = true;
     *set = (size_t)(round - r->all);
     return true;
-}
-
-static void
-close_set(struct visit_schedule *r, struct round *round, enum round_state state)
-{
-    r->n_streams -= round->state == STREAMING;
-    r->n_shared -= round->state == SHARING;
-    r->n_visits -= round->state == VISITED;
-    r->n_over += state == OVER && round->state != OVER;
-    round->state = state;
 }
 
 void
@@ -115,21 +117,19 @@ visit_schedule_share(struct visit_schedule *r, size_t set, bool is_sharing)
 {
     struct round *round = &r->all[set];
 
-    if (round->state != (is_sharing ? STREAMING : SHARING))
-        return;
-    close_set(r, round, is_sharing ? SHARING : STREAMING);
-    ++*(is_sharing ? &r->n_shared : &r->n_streams);
+    if (round->state == (is_sharing ? STREAMING : SHARING))
+        enter(r, round, is_sharing ? SHARING : STREAMING);
 }
 
 bool
 visit_schedule_surplus(struct visit_schedule *r, size_t *set)
 {
-    if (r->n_streams <= VISIT_SCHEDULE_STREAMS)
+    if (r->n_in[STREAMING] <= VISIT_SCHEDULE_STREAMS)
         return false;
     *set = r->n - 1;
     while (r->all[*set].state != STREAMING)
         --*set;
-    close_set(r, &r->all[*set], WAITING);
+    enter(r, &r->all[*set], WAITING);
     r->all[*set].due_ms = INT64_MIN;
     return true;
 }
@@ -139,22 +139,22 @@ visit_schedule_rest(struct visit_schedule *r, size_t set, int64_t now_ms)
 {
     struct round *round = &r->all[set];
 
-    close_set(r, round, r->is_once ? OVER : WAITING);
+    enter(r, round, r->is_once ? OVER : WAITING);
     round->due_ms = now_ms + r->pause_ms;
 }
 
 void
 visit_schedule_end(struct visit_schedule *r, size_t set)
 {
-    close_set(r, &r->all[set], OVER);
+    enter(r, &r->all[set], OVER);
 }
 
 int64_t
 visit_schedule_wait_ms(const struct visit_schedule *r, int64_t now_ms)
 {
-    const struct round *round = first_waiting(r);
+    const struct round *round = has_place(r) ? first_waiting(r) : NULL;
 
-    if (!round || (!has_stream(r) && r->n_visits == VISIT_SCHEDULE_VISITS))
+    if (!round)
         return -1;
     return round->due_ms > now_ms ? round->due_ms - now_ms : 0;
 }
@@ -162,7 +162,7 @@ visit_schedule_wait_ms(const struct visit_schedule *r, int64_t now_ms)
 bool
 visit_schedule_are_over(const struct visit_schedule *r)
 {
-    return r->n_over == r->n;
+    return r->n_in[OVER] == r->n;
 }
 
 bool

@@ -226,6 +226,7 @@ attempt_get(struct td_client *client, struct get *get)
         .url = get->url,
         .headers = headers,
         .max_bytes = DOCUMENT_BYTES_MAX,
+        .skips_refusals = true,
         .redirects = REDIRECTS,
         .takes_gzip = true,
     };

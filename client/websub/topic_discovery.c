@@ -136,8 +136,6 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     struct topic_search *search = user;
 
     look_at_answer(search, answer);
-    if (answer->status / 100 != 2)
-        return false; /* the rest of a refusal does not matter */
     if (search->is_over || search->is_memory)
         return false;
     if (bytes.size > TOPIC_BYTES_MAX - search->body.size)
@@ -217,6 +215,7 @@ topic_find(struct td_client *client, const char *url, topic_end_fn *on_found,
         .url = url,
         .headers = headers,
         .redirects = REDIRECTS_MAX,
+        .skips_refusals = true,
         .takes_gzip = true,
         .silence_s = 60,
     };
