@@ -203,7 +203,7 @@ check_name(struct http *http, struct request *rq, const struct route *route,
                              route->rights, &target->head);
         return target->set != NULL;
     case OF_NEW_SET:
-        is_good = !alter_check_name(target->name, &why);
+        is_good = !name_check("set", target->name, &why);
         break;
     case OF_RELAY:
         is_good = !name_check("relay", target->name, &why);
