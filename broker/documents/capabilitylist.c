@@ -38,7 +38,7 @@ add_capability(struct buf *text, struct link_text loc,
  * if that is under an index; to the page for people (R-061, R-062); and to
  * every channel, so that clients find push and pull together (R-347, R-353). */
 static void
-write_root(struct buf *text, const char *url, const struct set *set)
+write_root(struct buf *text, const struct set *set)
 {
     struct link_text up = source_description_link(set);
     struct link_text about = registry_described_by(set);
@@ -59,7 +59,7 @@ write_root(struct buf *text, const char *url, const struct set *set)
     for (size_t i = 0; i < CHANNELS_MAX && links_channels[i].rel; i++) {
         const struct channel_link *c = &links_channels[i];
 
-        targets[i] = link_to(url, c->kind, set->name, NULL, 0);
+        targets[i] = set_link(set, c->kind);
         links[head.n_links++] = (struct document_link){
             c->rel, link_slice(&targets[i]), NULL, c->type};
     }
@@ -99,30 +99,23 @@ enum status
 capabilitylist_open(const struct document_wish *wish, struct document *document,
                     struct problem *why)
 {
-    const char *url = registry_public_url(wish->registry);
-    const char *set = wish->set->name;
     struct hubs hubs;
     struct buf text;
-    enum status rc;
 
     set_links_hubs(wish->set, &hubs);
     buf_init(&text, DOCUMENT_BYTES_MAX);
-    write_root(&text, url, wish->set);
+    write_root(&text, wish->set);
     for (int kind = 0; kind < GENERATION_KINDS; kind++)
         add_generations(&text, wish, (enum generation_kind)kind);
-    add_capability(&text, link_to(url, LINK_CHANGELIST, set, NULL, 0),
-                   CAP_CHANGELIST, NULL);
+    add_capability(&text, set_link(wish->set, LINK_CHANGELIST), CAP_CHANGELIST,
+                   NULL);
     if (wish->head.list > wish->head.first_list)
-        add_capability(&text,
-                       link_to(url, LINK_CHANGELIST_ARCHIVE, set, NULL, 0),
+        add_capability(&text, set_link(wish->set, LINK_CHANGELIST_ARCHIVE),
                        CAP_CHANGELIST_ARCHIVE, NULL);
-    add_capability(&text, link_to(url, LINK_NOTIFICATIONS, set, NULL, 0),
+    add_capability(&text, set_link(wish->set, LINK_NOTIFICATIONS),
                    CAP_CHANGE_NOTIFICATION, &hubs);
-    add_capability(&text,
-                   link_to(url, LINK_FRAMEWORK_NOTIFICATIONS, set, NULL, 0),
+    add_capability(&text, set_link(wish->set, LINK_FRAMEWORK_NOTIFICATIONS),
                    CAP_FRAMEWORK_NOTIFICATION, &hubs);
     document_footer(&text, DOCUMENT_URLSET);
-    rc = document_of_text(document, &text, why);
-    buf_fini(&text);
-    return rc;
+    return document_of_text(document, &text, STATUS_OK, why);
 }

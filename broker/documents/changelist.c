@@ -110,8 +110,7 @@ find_place(struct list_body *l, bool may_block)
 static struct slice
 rest_of(struct list_body *l, struct slice part)
 {
-    part.data += l->skip;
-    part.size -= (size_t)l->skip;
+    slice_skip(&part, (size_t)l->skip);
     l->skip = 0;
     return part;
 }
@@ -351,9 +350,7 @@ enum status
 changelist_current_open(const struct document_wish *wish,
                         struct document *document, struct problem *why)
 {
-    struct link_text archive =
-        link_to(registry_public_url(wish->registry), LINK_CHANGELIST_ARCHIVE,
-                wish->set->name, NULL, 0);
+    struct link_text archive = set_link(wish->set, LINK_CHANGELIST_ARCHIVE);
     uint64_t closed = registry_config(wish->registry)->index_lists;
     uint64_t oldest = wish->head.first_list;
     bool has_archive = wish->head.list > oldest; /* changelist_archive.c */

@@ -33,8 +33,7 @@ parts_now(const struct document_wish *wish)
 static struct link_text
 link_to_whole(const struct document_wish *wish)
 {
-    return link_to(registry_public_url(wish->registry), LINK_CHANGELIST_ARCHIVE,
-                   wish->set->name, NULL, 0);
+    return set_link(wish->set, LINK_CHANGELIST_ARCHIVE);
 }
 
 /* Opens the existing lists from `first` to `last`. */
@@ -69,10 +68,7 @@ enum status
 changelist_archive_part_open(const struct document_wish *wish,
                              struct document *document, struct problem *why)
 {
-    uint64_t size = wish->last - wish->number + 1;
-
-    if (wish->last < wish->number || size > DOCUMENT_ENTRIES_MAX ||
-        (wish->number - 1) % size != 0)
+    if (!parts_are_at(wish->number, wish->last, DOCUMENT_ENTRIES_MAX))
         return problem(why, STATUS_NOT_FOUND,
                        "the archive has no part with these lists");
     return open_lists(wish, wish->number, wish->last, document, why);
@@ -203,8 +199,7 @@ open_index(const struct document_wish *wish, struct document *document,
     x->last = wish->head.list - 1;
     document_begin(&x->pieces.text, wish, DOCUMENT_SITEMAPINDEX,
                    CAP_CHANGELIST_ARCHIVE, DATETIME_NONE, "last",
-                   link_to(registry_public_url(wish->registry), LINK_LATEST,
-                           wish->set->name, NULL, 0));
+                   set_link(wish->set, LINK_LATEST));
     if (measure_index(x, &tag) || x->pieces.text.failed) {
         x->pieces.body.free(&x->pieces.body);
         return problem(why, STATUS_IO, "the lists cannot be read");

@@ -15,18 +15,23 @@ document_close(struct document *document)
 }
 
 enum status
-document_of_text(struct document *document, struct buf *text,
+document_of_text(struct document *document, struct buf *text, enum status rc,
                  struct problem *why)
 {
     struct digest tag;
 
-    digest_start(&tag, buf_slice(text));
-    *document = (struct document){
-        .body = body_of_buf(text),
-        .tag = tag,
-        .modified_us = DATETIME_NONE,
-    };
-    return document->body ? STATUS_OK : problem_memory(why);
+    if (!rc) {
+        digest_start(&tag, buf_slice(text));
+        *document = (struct document){
+            .body = body_of_buf(text),
+            .tag = tag,
+            .modified_us = DATETIME_NONE,
+        };
+        if (!document->body)
+            rc = problem_memory(why);
+    }
+    buf_fini(text);
+    return rc;
 }
 
 void
@@ -34,9 +39,7 @@ document_begin(struct buf *text, const struct document_wish *wish,
                enum document_root root, enum capability capability,
                int64_t from_us, const char *rel, struct link_text href)
 {
-    struct link_text up =
-        link_to(registry_public_url(wish->registry), LINK_CAPABILITYLIST,
-                wish->set->name, NULL, 0);
+    struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
     const struct document_link links[] = {
         {"up", link_slice(&up), NULL},
         {rel, link_slice(&href), NULL},

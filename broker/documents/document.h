@@ -82,10 +82,11 @@ struct document {
 /* Frees the bodies that nobody reads. */
 void document_close(struct document *document);
 
-/* Makes a document of the bytes in `text`, and empties it. Its tag is their
- * digest. */
+/* Makes a document of the bytes in `text`, which it frees. Their digest is its
+ * tag. If they could not be written (`rc`), it makes none, and returns that. */
 MUST_CHECK enum status document_of_text(struct document *document,
-                                        struct buf *text, struct problem *why);
+                                        struct buf *text, enum status rc,
+                                        struct problem *why);
 
 /* Opens a document, which the caller then owns. STATUS_AGAIN: call again with
  * LOG_DISK; STATUS_NOT_FOUND. */

@@ -216,15 +216,13 @@ make_page(const struct document_found *found, const struct document_wish *wish,
     lines_init(&lines, xml.body);
     buf_init(&text, PAGE_BYTES_MAX);
     rc = document_page_write(&text, &page, &lines, why);
-    if (!rc)
-        rc = document_of_text(document, &text, why);
+    rc = document_of_text(document, &text, rc, why);
     if (!rc) {
         document->is_private = xml.is_private;
         memcpy(document->covered_by, xml.covered_by, sizeof(xml.covered_by));
     }
     document_close(&xml);
     lines_fini(&lines);
-    buf_fini(&text);
     return rc;
 }
 

@@ -82,7 +82,6 @@ write_index(const struct document_wish *wish, const struct run *run,
             struct document *document, struct problem *why)
 {
     struct buf text;
-    enum status rc;
 
     buf_init(&text, DOCUMENT_BYTES_MAX);
     document_begin(&text, wish, DOCUMENT_SITEMAPINDEX,
@@ -92,9 +91,7 @@ write_index(const struct document_wish *wish, const struct run *run,
     buf_add_slice(&text, buf_slice(&run->entries));
     text.failed = text.failed || run->entries.failed;
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
-    rc = document_of_text(document, &text, why);
-    buf_fini(&text);
-    return rc;
+    return document_of_text(document, &text, STATUS_OK, why);
 }
 
 static enum status

@@ -112,20 +112,14 @@ open_generations(const struct document_wish *wish, uint64_t first,
     document_footer(&text, DOCUMENT_URLSET);
     if (!rc && n == 0)
         rc = problem(why, STATUS_NOT_FOUND, "the broker keeps none of these");
-    if (!rc)
-        rc = document_of_text(document, &text, why);
-    buf_fini(&text);
-    return rc;
+    return document_of_text(document, &text, rc, why);
 }
 
 enum status
 generation_archive_part_open(const struct document_wish *wish,
                              struct document *document, struct problem *why)
 {
-    uint64_t size = wish->last - wish->number + 1;
-
-    if (wish->last < wish->number || size > DOCUMENT_ENTRIES_MAX ||
-        (wish->number - 1) % size != 0)
+    if (!parts_are_at(wish->number, wish->last, DOCUMENT_ENTRIES_MAX))
         return problem(why, STATUS_NOT_FOUND,
                        "the archive has no part with these numbers");
     if (wish->head.generations[wish->kind].n_archived == 0 ||
@@ -176,10 +170,7 @@ open_index(const struct document_wish *wish, struct document *document,
     write_header(&text, wish, DOCUMENT_SITEMAPINDEX, false);
     rc = write_parts(&text, wish, why);
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
-    if (!rc)
-        rc = document_of_text(document, &text, why);
-    buf_fini(&text);
-    return rc;
+    return document_of_text(document, &text, rc, why);
 }
 
 enum status

@@ -56,8 +56,7 @@ static bool
 add_set(struct set *set, const struct head *head, void *user)
 {
     struct page *p = user;
-    struct link_text list =
-        link_to(p->url, LINK_CAPABILITYLIST, set->name, NULL, 0);
+    struct link_text list = set_link(set, LINK_CAPABILITYLIST);
     struct link_text about = registry_described_by(set);
     char time[DATETIME_SIZE + 1] = "";
     struct settings settings;
@@ -85,8 +84,7 @@ add_set(struct set *set, const struct head *head, void *user)
         add_href(&p->rows, "<a href=\"",
                  link_to_current(p->url, set->name, GENERATION_RESOURCELIST),
                  "\">resources</a> ");
-    add_href(&p->rows, "<a href=\"",
-             link_to(p->url, LINK_CHANGELIST, set->name, NULL, 0),
+    add_href(&p->rows, "<a href=\"", set_link(set, LINK_CHANGELIST),
              "\">changes</a>");
     add_href(&p->rows, " <a href=\"", about, "\">about</a>");
     BUF_ADD(&p->rows, "</td></tr>\n");
@@ -176,10 +174,9 @@ landing_open(const struct document_wish *wish, struct document *document,
     write_sets(&text, &p);
     write_usage(&text, p.url);
     text.failed = text.failed || p.links.failed || p.rows.failed;
-    rc = document_of_text(document, &text, why);
+    rc = document_of_text(document, &text, STATUS_OK, why);
     if (!rc)
         memcpy(document->covered_by, covered_by, sizeof(covered_by));
-    buf_fini(&text);
     buf_fini(&p.links);
     buf_fini(&p.rows);
     return rc;
@@ -217,14 +214,11 @@ robots_open(const struct document_wish *wish, struct document *document,
             struct problem *why)
 {
     struct robots r = {.url = registry_public_url(wish->registry)};
-    enum status rc;
 
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     buf_init(&r.text, ROBOTS_BYTES);
     BUF_ADD(&r.text, "User-agent: *\nDisallow:\n");
     registry_each(wish->registry, add_sitemap, &r);
-    rc = document_of_text(document, &r.text, why);
-    buf_fini(&r.text);
-    return rc;
+    return document_of_text(document, &r.text, STATUS_OK, why);
 }

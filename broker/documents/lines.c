@@ -37,8 +37,7 @@ lines_next(struct lines *l, struct slice *line)
             return STATUS_IO;
     }
     *line = (struct slice){l->piece.data, (size_t)(end + 1 - l->piece.data)};
-    l->piece.data += line->size;
-    l->piece.size -= line->size;
+    slice_skip(&l->piece, line->size);
     if (l->line.size > 0) {
         buf_add_slice(&l->line, *line);
         *line = buf_slice(&l->line);

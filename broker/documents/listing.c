@@ -19,10 +19,8 @@ write_header(struct buf *text, const struct listing_wish *wish,
              int64_t first_from_us)
 {
     const struct document_wish *d = wish->document;
-    struct link_text up = link_to(registry_public_url(d->registry),
-                                  LINK_CAPABILITYLIST, d->set->name, NULL, 0);
-    struct link_text latest = link_to(registry_public_url(d->registry),
-                                      LINK_LATEST, d->set->name, NULL, 0);
+    struct link_text up = set_link(d->set, LINK_CAPABILITYLIST);
+    struct link_text latest = set_link(d->set, LINK_LATEST);
     struct document_link links[4] = {{"up", link_slice(&up), NULL}};
     struct document_head head = {
         .root = wish->root,

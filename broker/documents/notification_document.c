@@ -30,10 +30,7 @@ open_topic(const struct document_wish *wish, bool is_framework,
         return STATUS_AGAIN; /* even in memory it may take long */
     buf_init(&text, DOCUMENT_BYTES_MAX);
     rc = latest_message_write(&text, &message, why);
-    if (!rc)
-        rc = document_of_text(document, &text, why);
-    buf_fini(&text);
-    return rc;
+    return document_of_text(document, &text, rc, why);
 }
 
 enum status
@@ -53,8 +50,7 @@ notifications_framework_open(const struct document_wish *wish,
 static void
 add_links(struct buf *to, const struct document_wish *wish, enum link_kind kind)
 {
-    struct link_text self = link_to(registry_public_url(wish->registry), kind,
-                                    wish->set->name, NULL, 0);
+    struct link_text self = set_link(wish->set, kind);
     struct hubs hubs;
 
     set_links_hubs(wish->set, &hubs);

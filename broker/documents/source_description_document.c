@@ -49,7 +49,6 @@ pick_set(struct set *set, const struct head *head, void *user)
 
 struct description {
     struct pieces pieces;
-    const char *public_url;
     struct picked picked;
     size_t next;
     uint64_t left;       /* bytes of the entries still to come */
@@ -58,10 +57,9 @@ struct description {
 };
 
 static void
-write_set(struct buf *text, const char *public_url, const struct set *set)
+write_set(struct buf *text, const struct set *set)
 {
-    struct link_text loc =
-        link_to(public_url, LINK_CAPABILITYLIST, set->name, NULL, 0);
+    struct link_text loc = set_link(set, LINK_CAPABILITYLIST);
     struct link_text about = registry_described_by(set);
     const struct document_link describedby = {"describedby", link_slice(&about),
                                               NULL};
@@ -86,7 +84,7 @@ add_entry(struct description *d, const struct set *set, struct digest *all)
     size_t before = text->size;
     struct slice entry;
 
-    write_set(text, d->public_url, set);
+    write_set(text, set);
     entry = (struct slice){text->data + before, text->size - before};
     digest_add(all, entry);
     return entry;
@@ -128,10 +126,8 @@ static void
 write_head(struct buf *text, enum document_root root,
            const struct document_wish *wish, const struct link_text *index)
 {
-    struct link_text about = link_to(registry_public_url(wish->registry),
-                                     LINK_LANDING, NULL, NULL, 0);
-    struct link_text stream = link_to(registry_public_url(wish->registry),
-                                      LINK_STREAMS, NULL, NULL, 0);
+    struct link_text about = registry_link(wish->registry, LINK_LANDING);
+    struct link_text stream = registry_link(wish->registry, LINK_STREAMS);
     struct document_link links[3] = {
         {"describedby", link_slice(&about), NULL},
         {LINK_STREAM_OF_MANY, link_slice(&stream), NULL}};
@@ -172,7 +168,6 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
     text = &d->pieces.text;
     pieces_init(&d->pieces, DOCUMENT_URLSET, fill_description, free_description,
                 false);
-    d->public_url = registry_public_url(wish->registry);
     d->picked = (struct picked){
         .principal = wish->principal, .from = from, .upto = upto};
     registry_each(wish->registry, pick_set, &d->picked);
@@ -256,10 +251,9 @@ open_index(const struct document_wish *wish, const struct parts *parts,
         write_parts(&text, wish, parts, &picked);
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
     text.failed = text.failed || picked.failed;
-    rc = document_of_text(document, &text, why);
+    rc = document_of_text(document, &text, STATUS_OK, why);
     if (!rc)
         document->is_private = picked.has_private;
-    buf_fini(&text);
     free(picked.sets);
     return rc;
 }
@@ -284,12 +278,9 @@ enum status
 source_description_part_open(const struct document_wish *wish,
                              struct document *document, struct problem *why)
 {
-    uint64_t size = wish->last - wish->number + 1;
-    struct link_text index = link_to(registry_public_url(wish->registry),
-                                     LINK_DESCRIPTION, NULL, NULL, 0);
+    struct link_text index = registry_link(wish->registry, LINK_DESCRIPTION);
 
-    if (wish->last < wish->number || size > DESCRIPTION_SETS_MAX ||
-        (wish->number - 1) % size != 0)
+    if (!parts_are_at(wish->number, wish->last, DESCRIPTION_SETS_MAX))
         return no_part(why);
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/clock.h"
 #include "broker/access/jwt.h"
@@ -34,7 +33,7 @@ bearer_of(struct slice value)
 {
     struct slice scheme = slice_take(&value, ' ');
 
-    if (scheme.size != 6 || strncasecmp(scheme.data, "bearer", 6) != 0)
+    if (!slice_is_word(scheme, "bearer"))
         return (struct slice){NULL, 0};
     return slice_trimmed(value);
 }
@@ -84,9 +83,10 @@ bearer_of_upgrade(struct request *rq)
         return (struct slice){NULL, 0};
     while (offer.size) {
         one = slice_trimmed(slice_take(&offer, ','));
-        if (slice_starts(one, "bearer."))
-            return (struct slice){one.data + strlen("bearer."),
-                                  one.size - strlen("bearer.")};
+        if (slice_starts(one, "bearer.")) {
+            slice_skip(&one, strlen("bearer."));
+            return one;
+        }
     }
     return (struct slice){NULL, 0};
 }

@@ -221,9 +221,9 @@ static const struct request_handlers build_handlers = {
     .on_gone = on_gone,
 };
 
-static void
-post_build(struct http *http, struct request *rq,
-           const struct route_target *target, enum generation_kind kind)
+void
+handle_build_post(struct http *http, struct request *rq,
+                  const struct route_target *target)
 {
     struct building *b = memory_new(1, sizeof(*b));
 
@@ -231,22 +231,8 @@ post_build(struct http *http, struct request *rq,
     b->ticket = request_ticket(rq);
     b->task.run = answer_build;
     b->order.set = target->set;
-    b->order.kind = kind;
+    b->order.kind = (enum generation_kind)target->act;
     b->order.done = on_done;
     request_set_user(rq, b);
     request_receive(rq, &build_handlers, target->body_max);
-}
-
-void
-handle_resourcelist_post(struct http *http, struct request *rq,
-                         const struct route_target *target)
-{
-    post_build(http, rq, target, GENERATION_RESOURCELIST);
-}
-
-void
-handle_resourcedump_post(struct http *http, struct request *rq,
-                         const struct route_target *target)
-{
-    post_build(http, rq, target, GENERATION_RESOURCEDUMP);
 }

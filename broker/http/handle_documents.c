@@ -77,9 +77,7 @@ add_validators(struct response *r, const struct document *document,
 static void
 add_links(struct response *r, const struct opening *o)
 {
-    struct link_text list =
-        link_to(registry_public_url(o->wish.registry), LINK_CAPABILITYLIST,
-                o->wish.set->name, NULL, 0);
+    struct link_text list = set_link(o->wish.set, LINK_CAPABILITYLIST);
     struct buf text;
 
     buf_init(&text, RESPONSE_HEADERS_MAX);

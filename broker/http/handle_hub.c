@@ -249,17 +249,6 @@ receive_body(struct request *rq, struct hub_request *h, uint64_t max)
     request_receive(rq, &handlers, max);
 }
 
-/* Hands over a command that the path alone describes. */
-static void
-receive_command(struct http *http, struct request *rq,
-                const struct route_target *target, enum command_kind kind)
-{
-    struct hub_request *h = new_request(http, rq, target, kind, 0);
-
-    if (h)
-        receive_body(rq, h, target->body_max);
-}
-
 /* Moves the body into the command, which it is for. */
 static void
 submit_body(struct request *rq, struct hub_request *h)
@@ -290,32 +279,19 @@ submit_form(struct request *rq, struct hub_request *h)
         submit_request(rq, h);
 }
 
-static void
-receive_form(struct http *http, struct request *rq,
-             const struct route_target *target, bool is_simple)
+/* Posted to the hub, or to a set. */
+void
+handle_hub_form(struct http *http, struct request *rq,
+                const struct route_target *target)
 {
     struct hub_request *h = new_request(http, rq, target, COMMAND_SUBSCRIBE,
                                         KEPT(target->body_max));
 
     if (!h)
         return;
-    h->command->is_simple = is_simple;
+    h->command->is_simple = target->set != NULL;
     h->on_body = submit_form;
     receive_body(rq, h, target->body_max);
-}
-
-void
-handle_hub_form(struct http *http, struct request *rq,
-                const struct route_target *target)
-{
-    receive_form(http, rq, target, false);
-}
-
-void
-handle_subscribe_post(struct http *http, struct request *rq,
-                      const struct route_target *target)
-{
-    receive_form(http, rq, target, true);
 }
 
 /* Notifications */
@@ -415,6 +391,18 @@ handle_hub_notification(struct http *http, struct request *rq,
                    FORM_TYPE, problem_quote(type).text);
 }
 
+/* Hands over a command that the path alone describes. */
+void
+handle_command(struct http *http, struct request *rq,
+               const struct route_target *target)
+{
+    struct hub_request *h =
+        new_request(http, rq, target, (enum command_kind)target->act, 0);
+
+    if (h)
+        receive_body(rq, h, target->body_max);
+}
+
 /* Subscriptions */
 
 void
@@ -446,20 +434,6 @@ handle_subscriptions_get(struct http *http, struct request *rq,
 }
 
 void
-handle_subscription_get(struct http *http, struct request *rq,
-                        const struct route_target *target)
-{
-    receive_command(http, rq, target, COMMAND_SHOW);
-}
-
-void
-handle_subscription_delete(struct http *http, struct request *rq,
-                           const struct route_target *target)
-{
-    receive_command(http, rq, target, COMMAND_END);
-}
-
-void
 handle_redeliver_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
@@ -484,20 +458,6 @@ handle_redeliver_post(struct http *http, struct request *rq,
 /* Relays */
 
 void
-handle_relays_get(struct http *http, struct request *rq,
-                  const struct route_target *target)
-{
-    receive_command(http, rq, target, COMMAND_RELAY_LIST);
-}
-
-void
-handle_relay_get(struct http *http, struct request *rq,
-                 const struct route_target *target)
-{
-    receive_command(http, rq, target, COMMAND_RELAY_SHOW);
-}
-
-void
 handle_relay_put(struct http *http, struct request *rq,
                  const struct route_target *target)
 {
@@ -507,11 +467,4 @@ handle_relay_put(struct http *http, struct request *rq,
         return;
     h->on_body = submit_body;
     receive_body(rq, h, target->body_max);
-}
-
-void
-handle_relay_delete(struct http *http, struct request *rq,
-                    const struct route_target *target)
-{
-    receive_command(http, rq, target, COMMAND_RELAY_REMOVE);
 }

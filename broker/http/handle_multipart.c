@@ -63,8 +63,6 @@ struct multipart_request {
 static void
 free_multipart_request(struct multipart_request *c)
 {
-    if (!c)
-        return;
     multipart_post_discard(c->post);
     holding_end(&c->holding);
     buf_fini(&c->arrived);
@@ -131,7 +129,7 @@ on_answered(struct task *task)
 {
     struct multipart_request *c =
         list_entry(task, struct multipart_request, task);
-    struct request *rq = c->ticket.service ? ticket_request(c->ticket) : NULL;
+    struct request *rq = ticket_request(c->ticket);
 
     if (rq)
         request_set_user(rq, NULL);

@@ -95,8 +95,7 @@ static void
 add_entry(struct buf *to, const struct set *set, const struct head *head,
           bool has_rate)
 {
-    struct link_text self = link_to(registry_public_url(set->registry),
-                                    LINK_SET, set->name, NULL, 0);
+    struct link_text self = set_link(set, LINK_SET);
     struct settings settings;
 
     registry_settings(set, &settings);
@@ -124,8 +123,7 @@ static void
 add_link(struct buf *to, const struct set *set, const char *rel,
          enum link_kind kind, const char *type)
 {
-    struct link_text link =
-        link_to(registry_public_url(set->registry), kind, set->name, NULL, 0);
+    struct link_text link = set_link(set, kind);
 
     add_href(to, rel, link_slice(&link), type);
 }
@@ -286,6 +284,7 @@ struct putting {
     struct http *http;
     enum alter_mode mode;
     bool may_discard;
+    bool is_quiet; /* a report of a harvester, or a DELETE: answers 204 */
     char name[SET_NAME_MAX + 1];
     struct buf body;
     struct alteration *alteration;
@@ -305,8 +304,7 @@ static void
 answer_set(struct request *rq, unsigned status, const struct set *set,
            const struct head *head)
 {
-    struct link_text self = link_to(registry_public_url(set->registry),
-                                    LINK_SET, set->name, NULL, 0);
+    struct link_text self = set_link(set, LINK_SET);
     enum method method = request_method(rq);
     bool is_get = method == METHOD_GET || method == METHOD_HEAD;
     struct problem why = {""};
@@ -367,14 +365,18 @@ on_answered(struct task *task)
     struct putting *p = list_entry(task, struct putting, task);
     const struct post *post = &p->alteration->post;
     struct request *rq = ticket_request(p->ticket);
+    struct response r;
     struct head head;
 
     if (rq) {
         request_set_user(rq, NULL);
-        if (post->status == STATUS_CONFLICT) {
+        if (post->status == STATUS_CONFLICT && !p->is_quiet) {
             answer_conflict(rq, p->alteration);
         } else if (post->status) {
             answers_failure(rq, post->status, &post->why);
+        } else if (p->is_quiet) {
+            response_init(&r, 204, NULL);
+            request_answer(rq, &r);
         } else {
             log_head(p->alteration->set->log, &head);
             answer_set(rq, post->is_birth ? 201 : 200, p->alteration->set,
@@ -430,19 +432,22 @@ on_end(struct request *rq)
     struct putting *p = request_user(rq);
     struct alter_wish wish = {p->mode, p->may_discard, slice_of(p->name),
                               buf_slice(&p->body), request_client(rq)};
+    struct registry *registry = p->http->registry;
+    struct harvest *harvest = NULL;
     struct problem why = {""};
-    enum status rc;
+    enum status rc = STATUS_OK;
 
-    if (!may_put(p, &wish, &why)) {
-        request_set_user(rq, NULL);
-        putting_free(p);
-        request_answer_problem(rq, 403, &why);
-        return;
+    if (p->is_quiet)
+        rc = harvest_read(&harvest, wish.body, &why);
+    else if (!may_put(p, &wish, &why))
+        rc = STATUS_FORBIDDEN;
+    if (!rc) {
+        p->ticket = request_ticket(rq);
+        request_set_user(rq, NULL); /* the log owns it now */
+        rc = p->is_quiet ? alter_harvest(registry, wish.name, wish.client,
+                                         harvest, on_altered, p, &why)
+                         : alter_settings(registry, &wish, on_altered, p, &why);
     }
-    p->task.run = on_answered;
-    p->ticket = request_ticket(rq);
-    request_set_user(rq, NULL); /* the log owns it now */
-    rc = alter_settings(p->http->registry, &wish, on_altered, p, &why);
     if (rc)
         refuse_change(rq, p, rc, &why);
 }
@@ -453,58 +458,9 @@ on_gone(struct request *rq)
     putting_free(request_user(rq));
 }
 
-static const struct request_handlers settings_handlers = {
+static const struct request_handlers handlers = {
     .on_data = on_data,
     .on_end = on_end,
-    .on_gone = on_gone,
-};
-
-/* The report of a harvester */
-
-/* 204 when it, or its end, or that of the set, is on disk. */
-static void
-on_quiet(struct task *task)
-{
-    struct putting *p = list_entry(task, struct putting, task);
-    const struct post *post = &p->alteration->post;
-    struct request *rq = ticket_request(p->ticket);
-    struct response r;
-
-    if (rq)
-        request_set_user(rq, NULL);
-    if (rq && post->status) {
-        answers_failure(rq, post->status, &post->why);
-    } else if (rq) {
-        response_init(&r, 204, NULL);
-        request_answer(rq, &r);
-    }
-    putting_free(p);
-}
-
-static void
-on_harvest_end(struct request *rq)
-{
-    struct putting *p = request_user(rq);
-    struct harvest *harvest = NULL;
-    struct problem why = {""};
-    enum status rc = harvest_read(&harvest, buf_slice(&p->body), &why);
-
-    if (rc) {
-        refuse_change(rq, p, rc, &why);
-        return;
-    }
-    p->task.run = on_quiet;
-    p->ticket = request_ticket(rq);
-    request_set_user(rq, NULL); /* the log owns it now */
-    rc = alter_harvest(p->http->registry, slice_of(p->name), request_client(rq),
-                       harvest, on_altered, p, &why);
-    if (rc)
-        refuse_change(rq, p, rc, &why);
-}
-
-static const struct request_handlers harvest_handlers = {
-    .on_data = on_data,
-    .on_end = on_harvest_end,
     .on_gone = on_gone,
 };
 
@@ -527,8 +483,7 @@ read_yes(struct request *rq, const char *name, bool *is_yes,
 
 static void
 receive_body(struct http *http, struct request *rq,
-             const struct route_target *target, enum alter_mode mode,
-             const struct request_handlers *handlers)
+             const struct route_target *target, enum alter_mode mode)
 {
     struct problem why = {""};
     struct putting *p;
@@ -540,13 +495,15 @@ receive_body(struct http *http, struct request *rq,
         return;
     }
     p = memory_new(1, sizeof(*p));
+    p->task.run = on_answered;
     p->http = http;
     p->mode = mode;
+    p->is_quiet = target->act == ACT_HARVEST;
     p->may_discard = may_discard;
     memcpy(p->name, target->name.data, target->name.size);
     buf_init(&p->body, (size_t)target->body_max);
     request_set_user(rq, p);
-    request_receive(rq, handlers, target->body_max);
+    request_receive(rq, &handlers, target->body_max);
 }
 
 void
@@ -560,29 +517,30 @@ handle_set_put(struct http *http, struct request *rq,
     if (rc)
         answers_failure(rq, rc, &why);
     else
-        receive_body(http, rq, target, is_new ? ALTER_CREATE : ALTER_REPLACE,
-                     &settings_handlers);
+        receive_body(http, rq, target, is_new ? ALTER_CREATE : ALTER_REPLACE);
 }
 
+/* PATCH of the set, or PUT of the report of its harvester. */
 void
-handle_set_patch(struct http *http, struct request *rq,
-                 const struct route_target *target)
+handle_set_change(struct http *http, struct request *rq,
+                  const struct route_target *target)
 {
-    receive_body(http, rq, target, ALTER_CHANGE, &settings_handlers);
+    receive_body(http, rq, target, ALTER_CHANGE);
 }
 
 /* DELETE of the set, or of the report of its harvester. */
-static void
-end_something(struct http *http, struct request *rq,
-              const struct route_target *target, bool is_harvest)
+void
+handle_set_end(struct http *http, struct request *rq,
+               const struct route_target *target)
 {
     struct putting *p = memory_new(1, sizeof(*p));
     struct problem why = {""};
     enum status rc;
 
-    p->task.run = on_quiet;
+    p->task.run = on_answered;
+    p->is_quiet = true;
     p->ticket = request_ticket(rq);
-    rc = is_harvest
+    rc = target->act == ACT_HARVEST
              ? alter_harvest(http->registry, target->name, request_client(rq),
                              NULL, on_altered, p, &why)
              : alter_remove(target->set, on_altered, p, &why);
@@ -590,20 +548,6 @@ end_something(struct http *http, struct request *rq,
         putting_free(p);
         answers_failure(rq, rc, &why);
     }
-}
-
-void
-handle_set_delete(struct http *http, struct request *rq,
-                  const struct route_target *target)
-{
-    end_something(http, rq, target, false);
-}
-
-void
-handle_harvest_put(struct http *http, struct request *rq,
-                   const struct route_target *target)
-{
-    receive_body(http, rq, target, ALTER_CHANGE, &harvest_handlers);
 }
 
 void
@@ -625,13 +569,6 @@ handle_harvest_get(struct http *http, struct request *rq,
     harvest_unref(harvest);
     answers_buf(rq, 200, "application/json",
                 answers_cache_control(set_is_private(target->set)), &text);
-}
-
-void
-handle_harvest_delete(struct http *http, struct request *rq,
-                      const struct route_target *target)
-{
-    end_something(http, rq, target, true);
 }
 
 /* GET /sets: {"sets":[{"name":"demo",...}],"next":"http://...?after=demo"}
@@ -726,8 +663,7 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
            struct page *page, const struct sets_wish *wish,
            const struct principal *principal)
 {
-    struct link_text stream = link_to(registry_public_url(http->registry),
-                                      LINK_STREAMS, NULL, NULL, 0);
+    struct link_text stream = registry_link(http->registry, LINK_STREAMS);
     struct buf next;
 
     if (!wish->is_page)

@@ -5,15 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "broker/http/answers.h"
-#include "broker/http/authorization.h"
 #include "broker/http/postponement.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/eventsource.h"
-#include "broker/push/members.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/positions.h"
 #include "proto/http/accept_header.h"
@@ -33,12 +30,10 @@ static enum status
 read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
           struct problem *why)
 {
-    struct slice id = {NULL, 0};
+    struct slice id = query_last_event_id(rq);
     struct query query;
     enum status rc = query_read(rq, head, &query, why);
 
-    if (!request_is_upgrade(rq))
-        request_header(rq, "last-event-id", &id);
     if (id.size > 0 && (!rc || rc == STATUS_GONE)) {
         rc = positions_judge(head, id, &query.after, why);
         query.has_after = true;
@@ -61,16 +56,6 @@ is_for_events(struct request *rq)
 
     return !request_is_upgrade(rq) && request_header(rq, "accept", &accept) &&
            accept_names(accept, "text/event-stream");
-}
-
-/* True if the client has got `event: gone`. See eventsource.h. */
-static bool
-has_got_gone(struct request *rq)
-{
-    struct slice id;
-
-    return request_header(rq, "last-event-id", &id) &&
-           slice_is(id, EVENTSOURCE_GONE_ID);
 }
 
 /* A WebSocket's subprotocol; `terms` are those of its answer. */
@@ -155,8 +140,9 @@ handle_stream_get(struct http *http, struct request *rq,
 
     if (!check_kind(rq))
         return;
-    if (!request_is_upgrade(rq) && has_got_gone(rq)) {
-        /* For this client only: from a cache it would stop all others. */
+    if (slice_is(query_last_event_id(rq), EVENTSOURCE_GONE_ID)) {
+        /* It has got `event: gone`, see eventsource.h. For this client only:
+         * from a cache it would stop all others. */
         response_init(&r, 204, NULL);
         response_header(&r, "Cache-Control", "no-store");
         request_answer(rq, &r);
@@ -177,8 +163,6 @@ handle_stream_get(struct http *http, struct request *rq,
 /* A body that names sets. */
 struct following {
     struct postponement postponement; /* it names positions ahead */
-    struct http *http;
-    struct principal *principal; /* a reference */
     struct buf last_id;
     struct buf body;
     struct holding held; /* the memory of the body */
@@ -190,20 +174,8 @@ free_following(struct following *f)
     buf_fini(&f->last_id);
     buf_fini(&f->body);
     holding_end(&f->held);
-    principal_unref(f->principal);
+    principal_unref(f->postponement.principal);
     free(f);
-}
-
-/* Last-Event-ID, of a client that connects again; during on_request. Empty:
- * none. */
-static struct slice
-last_event_id(struct request *rq)
-{
-    struct slice id = {NULL, 0};
-
-    if (!request_is_upgrade(rq))
-        request_header(rq, "last-event-id", &id);
-    return id;
 }
 
 /* Adds to what a body has added to `follow`. Last-Event-ID wins. */
@@ -256,7 +228,8 @@ handle_many_get(struct http *http, struct request *rq,
                 const struct route_target *target)
 {
     if (check_kind(rq))
-        start_many(http, rq, target->principal, last_event_id(rq), SLICE(""));
+        start_many(http, rq, target->principal, query_last_event_id(rq),
+                   SLICE(""));
 }
 
 static void
@@ -288,58 +261,28 @@ on_data(struct request *rq, struct slice bytes)
 }
 
 static void
-start_following(struct following *f, struct request *rq)
-{
-    start_many(f->http, rq, f->principal, buf_slice(&f->last_id),
-               buf_slice(&f->body));
-    free_following(f);
-}
-
-static void
-go_on(struct postponement *p, struct request *rq, bool is_certain)
+start_following(struct postponement *p, struct request *rq)
 {
     struct following *f = list_entry(p, struct following, postponement);
 
-    if (rq && principal_is_over(f->principal, clock_now_us())) {
-        authorization_refuse(rq, f->principal, 0, SLICE(""));
-    } else if (rq && is_certain) {
-        start_following(f, rq);
-        return;
-    } else if (rq) {
-        postponement_refuse(rq);
-    }
+    if (rq)
+        start_many(p->http, rq, p->principal, buf_slice(&f->last_id),
+                   buf_slice(&f->body));
     free_following(f);
-}
-
-/* True if the body, or Last-Event-ID, names a position that this copy may
- * lack. */
-static bool
-is_ahead(const struct following *f, struct request *rq)
-{
-    struct follow_request follow = {.n = 0};
-    bool is;
-
-    if (!log_is_shared(registry_log(f->http->registry)))
-        return false;
-    is = (!f->body.size ||
-          !follow_request_json(&follow, buf_slice(&f->body), NULL)) &&
-         !follow_request_query(&follow, request_query(rq), NULL);
-    if (is && f->last_id.size)
-        follow_request_resume(&follow, buf_slice(&f->last_id));
-    is = is && members_are_ahead(f->http->registry, &follow);
-    follow_request_fini(&follow);
-    return is;
 }
 
 static void
 on_end(struct request *rq)
 {
     struct following *f = request_user(rq);
+    struct postponement *p = &f->postponement;
 
     request_set_user(rq, NULL);
-    f->postponement.go_on = go_on;
-    if (!is_ahead(f, rq) || !postponement_begin(&f->postponement, f->http, rq))
-        start_following(f, rq);
+    if (!log_is_shared(registry_log(p->http->registry)) ||
+        !postponement_is_ahead(p->http, rq, buf_slice(&f->last_id),
+                               buf_slice(&f->body)) ||
+        !postponement_begin(p, rq))
+        start_following(p, rq);
 }
 
 void
@@ -357,10 +300,11 @@ handle_many_post(struct http *http, struct request *rq,
     if (!check_kind(rq))
         return;
     f = memory_new(1, sizeof(*f));
-    f->http = http;
-    f->principal = principal_ref(target->principal);
+    f->postponement.http = http;
+    f->postponement.principal = principal_ref(target->principal);
+    f->postponement.go_on = start_following;
     buf_init(&f->last_id, REQUEST_FIELD_MAX);
-    buf_add_slice(&f->last_id, last_event_id(rq));
+    buf_add_slice(&f->last_id, query_last_event_id(rq));
     buf_init(&f->body, target->body_max);
     holding_init(&f->held, registry_clients(http->registry), request_client(rq),
                  CLIENT_POSTS);

@@ -185,31 +185,10 @@ receive(struct http *http, struct request *rq,
 }
 
 void
-handle_tokens_get(struct http *http, struct request *rq,
-                  const struct route_target *target)
+handle_token(struct http *http, struct request *rq,
+             const struct route_target *target)
 {
-    receive(http, rq, target, TOKEN_LIST, 0);
-}
-
-void
-handle_tokens_post(struct http *http, struct request *rq,
-                   const struct route_target *target)
-{
-    receive(http, rq, target, TOKEN_ADD, 0);
-}
-
-void
-handle_token_get(struct http *http, struct request *rq,
-                 const struct route_target *target)
-{
-    receive(http, rq, target, TOKEN_SHOW, 0);
-}
-
-void
-handle_token_delete(struct http *http, struct request *rq,
-                    const struct route_target *target)
-{
-    receive(http, rq, target, TOKEN_REVOKE, 0);
+    receive(http, rq, target, (enum token_act)target->act, 0);
 }
 
 void

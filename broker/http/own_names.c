@@ -2,22 +2,17 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 /* The host and port of a URL: the text between "://" and the next slash. */
 static struct slice
 authority_of(struct slice url)
 {
-    for (size_t i = 0; i + 2 < url.size; i++) {
-        if (memcmp(url.data + i, "://", 3))
-            continue;
-        url.data += i + 3;
-        url.size -= i + 3;
-        for (i = 0; i < url.size && url.data[i] != '/'; i++)
-            ;
-        return (struct slice){url.data, i};
-    }
-    return (struct slice){NULL, 0};
+    const char *at = url.size ? memmem(url.data, url.size, "://", 3) : NULL;
+
+    if (!at)
+        return (struct slice){NULL, 0};
+    slice_skip(&url, (size_t)(at - url.data) + 3);
+    return slice_take(&url, '/');
 }
 
 struct slice
@@ -70,8 +65,7 @@ own_names_have_host(const struct http *http, struct slice authority)
     struct slice host = own_names_host_of(authority);
 
     for (unsigned i = 0; i < http->n_hosts; i++)
-        if (host.size == strlen(http->hosts[i]) &&
-            !strncasecmp(host.data, http->hosts[i], host.size))
+        if (slice_is_word(host, http->hosts[i]))
             return true;
     return false;
 }

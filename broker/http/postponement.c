@@ -1,7 +1,25 @@
 #include "broker/http/postponement.h"
 
+#include "base/clock.h"
+#include "broker/http/authorization.h"
 #include "broker/net/response.h"
+#include "broker/push/members.h"
 #include "broker/push/subscribers.h"
+
+bool
+postponement_is_ahead(struct http *http, struct request *rq,
+                      struct slice last_id, struct slice json)
+{
+    struct follow_request follow = {.n = 0};
+    bool is = (!json.size || !follow_request_json(&follow, json, NULL)) &&
+              !follow_request_query(&follow, request_query(rq), NULL);
+
+    if (is && last_id.size)
+        follow_request_resume(&follow, last_id);
+    is = is && members_are_ahead(http->registry, &follow);
+    follow_request_fini(&follow);
+    return is;
+}
 
 static void
 on_gone(struct request *rq)
@@ -9,7 +27,7 @@ on_gone(struct request *rq)
     struct postponement *p = request_user(rq);
 
     copy_waits_cancel(&p->wait);
-    p->go_on(p, NULL, false);
+    p->go_on(p, NULL);
 }
 
 static void
@@ -17,7 +35,14 @@ go_on(struct request *rq, void *user)
 {
     struct postponement *p = user;
 
-    p->go_on(p, rq, p->is_certain);
+    if (principal_is_over(p->principal, clock_now_us())) {
+        authorization_refuse(rq, p->principal, 0, SLICE(""));
+        rq = NULL;
+    } else if (!p->is_certain) {
+        postponement_refuse(rq);
+        rq = NULL;
+    }
+    p->go_on(p, rq);
 }
 
 static void
@@ -31,14 +56,13 @@ resume_request(struct copy_wait *wait, bool is_certain)
 }
 
 bool
-postponement_begin(struct postponement *p, struct http *http,
-                   struct request *rq)
+postponement_begin(struct postponement *p, struct request *rq)
 {
     static const struct request_handlers handlers = {.on_gone = on_gone};
 
     p->rq = rq;
     p->wait.resume = resume_request;
-    if (!push_await_copy(http->push, request_service(rq), &p->wait))
+    if (!push_await_copy(p->http->push, request_service(rq), &p->wait))
         return false;
     request_set_user(rq, p);
     request_defer(rq, &handlers);

@@ -7,8 +7,9 @@
  *       | yes
  *       v
  *     postponement_begin --> [certain]       --> go_on: the handler, or 410
- *                        --> [time is over]  --> go_on: 503
- *                        --> [the client has gone] --> go_on without a request
+ *                        --> [time is over]  --> 503, go_on without a request
+ *                        --> [its principal, or the client, has gone]
+ *                                            --> likewise
  *
  * A service thread's.
  */
@@ -25,18 +26,26 @@
 struct postponement {
     struct copy_wait wait;
     struct request *rq;
+    bool is_certain;
+
+    /* Set by the owner. */
+    struct http *http;
+    struct principal *principal; /* the owner's reference */
 
     /* Called once, within on_request again (request_again), and owns the
-     * postponement again. `rq` NULL: the client has gone. !is_certain: answer
-     * with postponement_refuse. */
-    void (*go_on)(struct postponement *p, struct request *rq, bool is_certain);
-    bool is_certain;
+     * postponement again. `rq` NULL: the client has gone, or has its answer. */
+    void (*go_on)(struct postponement *p, struct request *rq);
 };
+
+/* True if a request for many sets names a position that this copy may lack: in
+ * its query, its Last-Event-ID or the JSON of its body, of which each may be
+ * empty. */
+bool postponement_is_ahead(struct http *http, struct request *rq,
+                           struct slice last_id, struct slice json);
 
 /* Postpones the request, within on_request or on_end; it has no other user.
  * False: the broker is ending. */
-MUST_CHECK bool postponement_begin(struct postponement *p, struct http *http,
-                                   struct request *rq);
+MUST_CHECK bool postponement_begin(struct postponement *p, struct request *rq);
 
 /* Answers 503; an EventSource gets an empty stream, after which it comes again.
  * Within on_request. */

@@ -43,3 +43,13 @@ query_read(struct request *rq, const struct head *head, struct query *q,
     free(room);
     return rc;
 }
+
+struct slice
+query_last_event_id(struct request *rq)
+{
+    struct slice id = {NULL, 0};
+
+    if (!request_is_upgrade(rq))
+        request_header(rq, "last-event-id", &id);
+    return id;
+}

@@ -34,4 +34,8 @@ struct query {
 MUST_CHECK enum status query_read(struct request *rq, const struct head *head,
                                   struct query *query, struct problem *why);
 
+/* Last-Event-ID, of an event stream that connects again; during on_request.
+ * Empty: none. */
+struct slice query_last_event_id(struct request *rq);
+
 #endif

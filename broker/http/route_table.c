@@ -85,9 +85,9 @@ const struct route route_table[] = {
                         "be deleted (`discards`) without `discard=yes`, or "
                         "unreadable settings replaced"},
                   {422, BAD_SETTING}}},
-    {METHOD_PATCH, "/sets/{set}", handle_set_patch, OF_SET,
-     .does = "Changes some settings of a set", .rights = RIGHT_MANAGE,
-     .parameters = "discard",
+    {METHOD_PATCH, "/sets/{set}", handle_set_change, OF_SET,
+     .act = ACT_SETTINGS, .does = "Changes some settings of a set",
+     .rights = RIGHT_MANAGE, .parameters = "discard",
      .bodies = {{MERGE_PATCH ", " JSON, .bytes = SETTINGS_BYTES_MAX}},
      .statuses = {{200, JSON},
                   {400, BAD_JSON},
@@ -96,7 +96,7 @@ const struct route route_table[] = {
                         "`discard=yes`; or the set has unreadable settings"},
                   {410, GONE},
                   {422, BAD_SETTING}}},
-    {METHOD_DELETE, "/sets/{set}", handle_set_delete, OF_SET,
+    {METHOD_DELETE, "/sets/{set}", handle_set_end, OF_SET, .act = ACT_REMOVAL,
      .does = "Removes a set", .rights = RIGHT_MANAGE,
      .statuses = {{204, ""}, {410, GONE}}},
 
@@ -172,28 +172,30 @@ const struct route route_table[] = {
      .does = "Reads the report of the harvester of a set",
      .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE,
      .statuses = {{200, JSON}, {404, "no harvester has reported"}}},
-    {METHOD_PUT, "/sets/{set}/harvest", handle_harvest_put, OF_NEW_SET,
+    {METHOD_PUT, "/sets/{set}/harvest", handle_set_change, OF_NEW_SET,
+     .act = ACT_HARVEST,
      .does = "Reports how a set stands to the source that it is harvested from",
      .rights = RIGHT_PUBLISH, .bodies = {{JSON, .bytes = HARVEST_BYTES_MAX}},
      .statuses = {{204, ""},
                   {400, "the JSON is malformed"},
                   {422,
                    "a member that is missing, unknown or of another type"}}},
-    {METHOD_DELETE, "/sets/{set}/harvest", handle_harvest_delete, OF_SET,
-     .does = "Forgets the report of the harvester of a set",
+    {METHOD_DELETE, "/sets/{set}/harvest", handle_set_end, OF_SET,
+     .act = ACT_HARVEST, .does = "Forgets the report of the harvester of a set",
      .rights = RIGHT_PUBLISH | RIGHT_MANAGE,
      .statuses = {{204, ""}, {410, GONE}}},
     {METHOD_POST, "/sets/{set}/rotate", handle_rotate_post, OF_SET,
      .does = "Closes the open Change List", .rights = RIGHT_MANAGE,
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON}, {410, GONE}}},
-    {METHOD_POST, "/sets/{set}/resourcelist", handle_resourcelist_post, OF_SET,
-     .does = "Builds a Resource List now", .rights = RIGHT_MANAGE,
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{200, JSON}, {202, JSON}, {410, LOST}}},
-    {METHOD_POST, "/sets/{set}/resourcedump", handle_resourcedump_post, OF_SET,
-     .is_single = true, .does = "Builds a Resource Dump now",
+    {METHOD_POST, "/sets/{set}/resourcelist", handle_build_post, OF_SET,
+     .act = GENERATION_RESOURCELIST, .does = "Builds a Resource List now",
      .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{200, JSON}, {202, JSON}, {410, LOST}}},
+    {METHOD_POST, "/sets/{set}/resourcedump", handle_build_post, OF_SET,
+     .act = GENERATION_RESOURCEDUMP, .is_single = true,
+     .does = "Builds a Resource Dump now", .rights = RIGHT_MANAGE,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON},
                   {202, JSON},
                   {409, "content of some resources is not there (`missing`)"},
@@ -226,7 +228,7 @@ const struct route route_table[] = {
           {429, FLOOD},
           {502, "the Source of the topic does not answer well"},
           {504, "the Source of the topic does not answer in time"}}},
-    {METHOD_POST, "/sets/{set}/subscribe", handle_subscribe_post, OF_SET,
+    {METHOD_POST, "/sets/{set}/subscribe", handle_hub_form, OF_SET,
      .does = "Subscribes a callback to a set", .rights = RIGHT_SUBSCRIBE,
      .bodies = {{FORM, .bytes = FORM_MAX}},
      .statuses = {{202, ""},
@@ -238,13 +240,13 @@ const struct route route_table[] = {
      .does = "Lists the subscriptions of a set",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback",
      .statuses = {{200, JSON}, {400, BAD_QUERY}}},
-    {METHOD_GET, "/sets/{set}/subscriptions/{id}", handle_subscription_get,
-     OF_SET, .does = "Describes a subscription",
+    {METHOD_GET, "/sets/{set}/subscriptions/{id}", handle_command, OF_SET,
+     .act = COMMAND_SHOW, .does = "Describes a subscription",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
      .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
-    {METHOD_DELETE, "/sets/{set}/subscriptions/{id}",
-     handle_subscription_delete, OF_SET, .does = "Ends a subscription",
-     .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {404, NOT_KNOWN}}},
+    {METHOD_DELETE, "/sets/{set}/subscriptions/{id}", handle_command, OF_SET,
+     .act = COMMAND_END, .does = "Ends a subscription", .rights = RIGHT_MANAGE,
+     .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/sets/{set}/subscriptions/{id}/redeliver",
      handle_redeliver_post, OF_SET,
      .does = "Delivers the changes behind a position again",
@@ -256,11 +258,12 @@ const struct route route_table[] = {
                   {410, POSITION_GONE},
                   {422, NOT_ACTIVE}}},
 
-    {METHOD_GET, "/relays", handle_relays_get, .does = "Lists the relays",
-     .rights = RIGHT_OBSERVE, .statuses = {{200, JSON}}},
-    {METHOD_GET, "/relays/{relay}", handle_relay_get, OF_RELAY,
-     .does = "Describes a relay", .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
+    {METHOD_GET, "/relays", handle_command, .act = COMMAND_RELAY_LIST,
+     .does = "Lists the relays", .rights = RIGHT_OBSERVE,
      .statuses = {{200, JSON}}},
+    {METHOD_GET, "/relays/{relay}", handle_command, OF_RELAY,
+     .act = COMMAND_RELAY_SHOW, .does = "Describes a relay",
+     .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .statuses = {{200, JSON}}},
     {METHOD_PUT, "/relays/{relay}", handle_relay_put, OF_RELAY,
      .does = "Creates a relay, or changes the name of its hub",
      .rights = RIGHT_MANAGE, .is_publisher = true,
@@ -272,19 +275,20 @@ const struct route route_table[] = {
                   {409, "the relay has another topic, or another relay or set "
                         "has the topic"},
                   {422, "a topic or hub that the broker cannot take"}}},
-    {METHOD_DELETE, "/relays/{relay}", handle_relay_delete, OF_RELAY,
-     .does = "Removes a relay", .rights = RIGHT_MANAGE, .is_publisher = true,
+    {METHOD_DELETE, "/relays/{relay}", handle_command, OF_RELAY,
+     .act = COMMAND_RELAY_REMOVE, .does = "Removes a relay",
+     .rights = RIGHT_MANAGE, .is_publisher = true,
      .statuses = {{204, ""}, {403, OPEN}, {409, "the relay is being removed"}}},
     {METHOD_GET, "/relays/{relay}/subscriptions", handle_subscriptions_get,
      OF_RELAY, .does = "Lists the subscriptions of a relay",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback",
      .statuses = {{200, JSON}, {400, BAD_QUERY}}},
-    {METHOD_GET, "/relays/{relay}/subscriptions/{id}", handle_subscription_get,
-     OF_RELAY, .does = "Describes a subscription",
+    {METHOD_GET, "/relays/{relay}/subscriptions/{id}", handle_command, OF_RELAY,
+     .act = COMMAND_SHOW, .does = "Describes a subscription",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
      .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
-    {METHOD_DELETE, "/relays/{relay}/subscriptions/{id}",
-     handle_subscription_delete, OF_RELAY, .does = "Ends a subscription",
+    {METHOD_DELETE, "/relays/{relay}/subscriptions/{id}", handle_command,
+     OF_RELAY, .act = COMMAND_END, .does = "Ends a subscription",
      .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/relays/{relay}/subscriptions/{id}/redeliver",
      handle_redeliver_post, OF_RELAY,
@@ -300,20 +304,22 @@ const struct route route_table[] = {
     {METHOD_GET, "/bridges", handle_bridges_get,
      .does = "Describes the bridges", .rights = RIGHT_OBSERVE,
      .statuses = {{200, JSON}}},
-    {METHOD_GET, "/tokens", handle_tokens_get, .does = "Lists the tokens",
-     .rights = RIGHT_ADMIN, .statuses = {{200, JSON}}},
-    {METHOD_POST, "/tokens", handle_tokens_post, .does = "Makes a token",
-     .rights = RIGHT_ADMIN, .bodies = {{JSON, .bytes = TOKEN_JSON_MAX}},
+    {METHOD_GET, "/tokens", handle_token, .act = TOKEN_LIST,
+     .does = "Lists the tokens", .rights = RIGHT_ADMIN,
+     .statuses = {{200, JSON}}},
+    {METHOD_POST, "/tokens", handle_token, .act = TOKEN_ADD,
+     .does = "Makes a token", .rights = RIGHT_ADMIN,
+     .bodies = {{JSON, .bytes = TOKEN_JSON_MAX}},
      .statuses = {{201, JSON},
                   {400, "the JSON is malformed"},
                   {409, "the name exists, or there are too many tokens"},
                   {422, "a name, pattern or end that a token cannot have"}}},
     {METHOD_GET, "/tokens/self", handle_token_self,
      .does = "Describes the token of the request", .statuses = {{200, JSON}}},
-    {METHOD_GET, "/tokens/{token}", handle_token_get,
+    {METHOD_GET, "/tokens/{token}", handle_token, .act = TOKEN_SHOW,
      .does = "Describes a token", .rights = RIGHT_ADMIN,
      .statuses = {{200, JSON}, {404, NO_TOKEN}}},
-    {METHOD_DELETE, "/tokens/{token}", handle_token_delete,
+    {METHOD_DELETE, "/tokens/{token}", handle_token, .act = TOKEN_REVOKE,
      .does = "Revokes a token", .rights = RIGHT_ADMIN,
      .statuses = {{204, ""}, {404, NO_TOKEN}}},
     {METHOD_POST, "/tokens/{token}/rotate", handle_token_rotate,
@@ -472,8 +478,8 @@ route_method(enum method method)
     return method == METHOD_GET ? "GET, HEAD" : method_name(method);
 }
 
-static const char *
-own_status(const struct route *route, unsigned status)
+const char *
+route_reason(const struct route *route, unsigned status)
 {
     for (size_t i = 0; i < ROUTE_STATUSES && route->statuses[i].status; i++)
         if (route->statuses[i].status == status)
@@ -516,7 +522,7 @@ bool
 route_may_answer(const struct route *route, unsigned status)
 {
     return status == 429 || status == 500 || status == 503 ||
-           (status == 501 && route->is_single) || own_status(route, status) ||
+           (status == 501 && route->is_single) || route_reason(route, status) ||
            follows_from_row(route, status);
 }
 
@@ -529,17 +535,11 @@ route_refusal(size_t i, struct route_refusal *refusal)
     return true;
 }
 
-const char *
-route_reason(const struct route *route, unsigned status)
-{
-    return own_status(route, status);
-}
-
 bool
 route_refuses(const struct route *route, unsigned status)
 {
     return status >= 400 &&
-           (own_status(route, status) || follows_from_row(route, status));
+           (route_reason(route, status) || follows_from_row(route, status));
 }
 
 uint64_t
@@ -609,7 +609,7 @@ print_refusals(FILE *to, const struct route *route)
     const char *between = "";
 
     for (unsigned status = 400; status < 600; status++) {
-        const char *when = own_status(route, status);
+        const char *when = route_reason(route, status);
 
         /* The column of rights says when these come. */
         if (!when && (status == 401 || status == 403 ||

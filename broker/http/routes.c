@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/path_pattern.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
@@ -12,9 +11,9 @@
 #include "broker/http/authorization.h"
 #include "broker/http/cors.h"
 #include "broker/http/postponement.h"
+#include "broker/http/query.h"
 #include "broker/http/route_table.h"
 #include "broker/net/response.h"
-#include "broker/push/members.h"
 #include "broker/sets/alteration.h"
 #include "broker/sets/positions.h"
 #include "proto/memory.h"
@@ -67,13 +66,19 @@ routes_find(enum method method, struct slice path, struct route_found *found)
 
 /* Refusing by the row */
 
+static void
+count_rejected(const struct route *route, unsigned status)
+{
+    if (route->rejected)
+        metrics_add_label(route->rejected, metrics_code(status), 1);
+}
+
 /* `accept` names the codings that the route accepts. */
 static void
 refuse_request(struct request *rq, const struct route *route, unsigned status,
                const struct problem *why, const char *accept)
 {
-    if (route->rejected)
-        metrics_add_label(route->rejected, metrics_code(status), 1);
+    count_rejected(route, status);
     request_answer_problem_with(rq, status, why, accept, NULL);
 }
 
@@ -131,8 +136,7 @@ refuse_type(struct request *rq, const struct route *route)
                 has_two ? ", " : "", has_two ? body[1].types : "",
                 type.size ? "not as \"" : "and has no Content-Type",
                 problem_quote(type).text, type.size ? "\"" : "");
-    if (route->rejected)
-        metrics_add_label(route->rejected, metrics_code(415), 1);
+    count_rejected(route, 415);
     response_init(&r, 415, NULL);
     /* RFC 9110 section 15.5.16, RFC 5789 section 3.1 */
     response_header(
@@ -203,7 +207,7 @@ check_name(struct http *http, struct request *rq, const struct route *route,
                              route->rights, &target->head);
         return target->set != NULL;
     case OF_NEW_SET:
-        is_good = !alter_check_name(target->name, &why);
+        is_good = !name_check("set", target->name, &why);
         break;
     case OF_RELAY:
         is_good = !name_check("relay", target->name, &why);
@@ -295,8 +299,7 @@ check_rates(struct http *http, struct request *rq, const struct route *route)
     struct client_charge charge;
 
     if (clients_check_rates(clients, request_client(rq), &charge, &why)) {
-        if (route->rejected)
-            metrics_add_label(route->rejected, metrics_code(429), 1);
+        count_rejected(route, 429);
         refuse_rate(rq, &charge, &why);
         return false;
     }
@@ -330,32 +333,21 @@ static bool
 names_position_ahead(struct http *http, struct request *rq,
                      const struct route_found *found)
 {
-    struct follow_request follow = {.n = 0};
-    struct slice id = {NULL, 0}, after;
-    bool is;
+    struct slice id = query_last_event_id(rq), after;
 
     if (!log_is_shared(registry_log(http->registry)))
         return false;
-    if (!request_is_upgrade(rq))
-        request_header(rq, "last-event-id", &id);
     if (found->route->of == OF_SET)
         return is_ahead(http, found->name, id) ||
                (request_parameter(rq, "after", &after) &&
                 is_ahead(http, found->name, after));
-    is = !follow_request_query(&follow, request_query(rq), NULL);
-    if (is && id.size)
-        follow_request_resume(&follow, id);
-    is = is && members_are_ahead(http->registry, &follow);
-    follow_request_fini(&follow);
-    return is;
+    return postponement_is_ahead(http, rq, id, SLICE(""));
 }
 
 /* A request that waits for the copy. */
 struct waiting_request {
     struct postponement postponement;
-    struct http *http;
-    struct principal *principal; /* a reference */
-    struct route_found found;    /* lends from the request */
+    struct route_found found; /* lends from the request */
 };
 
 static void run_route(struct http *http, struct request *rq,
@@ -363,18 +355,14 @@ static void run_route(struct http *http, struct request *rq,
                       struct principal *principal);
 
 static void
-go_on(struct postponement *p, struct request *rq, bool is_certain)
+go_on(struct postponement *p, struct request *rq)
 {
     struct waiting_request *w =
         list_entry(p, struct waiting_request, postponement);
 
-    if (rq && principal_is_over(w->principal, clock_now_us()))
-        authorization_refuse(rq, w->principal, 0, SLICE(""));
-    else if (rq && is_certain)
-        run_route(w->http, rq, &w->found, w->principal);
-    else if (rq)
-        postponement_refuse(rq);
-    principal_unref(w->principal);
+    if (rq)
+        run_route(p->http, rq, &w->found, p->principal);
+    principal_unref(p->principal);
     free(w);
 }
 
@@ -386,16 +374,15 @@ postpone(struct http *http, struct request *rq, const struct route_found *found,
     struct waiting_request *w = memory_new(1, sizeof(*w));
 
     *w = (struct waiting_request){
-        .postponement = {.go_on = go_on},
-        .http = http,
-        .principal = principal_ref(principal),
+        .postponement = {.http = http,
+                         .principal = principal_ref(principal),
+                         .go_on = go_on},
         .found = *found,
     };
-    if (postponement_begin(&w->postponement, http, rq))
+    if (postponement_begin(&w->postponement, rq))
         return;
-    principal_unref(w->principal);
-    free(w);
     postponement_refuse(rq);
+    go_on(&w->postponement, NULL);
 }
 
 void
@@ -417,8 +404,10 @@ run_route(struct http *http, struct request *rq,
 {
     const struct route *route = found->route;
     const struct route_body *body = NULL;
-    struct route_target target = {
-        .name = found->name, .id = found->id, .principal = principal};
+    struct route_target target = {.name = found->name,
+                                  .id = found->id,
+                                  .act = route->act,
+                                  .principal = principal};
     struct problem why = {""};
 
     if (route->is_single && registry_config(http->registry)->cluster[0]) {

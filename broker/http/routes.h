@@ -21,6 +21,8 @@ struct route_target {
     struct set *set;   /* of OF_SET, with its head; else NULL */
     struct head head;
     uint64_t body_max; /* bytes, for request_receive */
+    int act;           /* of a handler of several routes: enum act_kind,
+                          command_kind, generation_kind or token_act */
     struct principal
         *principal; /* of the request; lent until the handler returns */
 };
@@ -34,8 +36,7 @@ handler_fn handle_memory_get;
 handler_fn handle_documents_get;
 handler_fn handle_resources_put;
 handler_fn handle_rotate_post;
-handler_fn handle_resourcelist_post;
-handler_fn handle_resourcedump_post;
+handler_fn handle_build_post;
 handler_fn handle_stream_get;
 handler_fn handle_many_get;
 handler_fn handle_many_post;
@@ -48,33 +49,23 @@ handler_fn handle_set_rate_get;
 handler_fn handle_sets_get;
 handler_fn handle_set_get;
 handler_fn handle_set_put;
-handler_fn handle_set_patch;
-handler_fn handle_set_delete;
+handler_fn handle_set_change;
+handler_fn handle_set_end;
 handler_fn handle_harvest_get;
-handler_fn handle_harvest_put;
-handler_fn handle_harvest_delete;
 handler_fn handle_hub_form;
 handler_fn handle_hub_notification;
-handler_fn handle_subscribe_post;
 handler_fn handle_subscriptions_get;
-handler_fn handle_subscription_get;
-handler_fn handle_subscription_delete;
 handler_fn handle_redeliver_post;
 handler_fn handle_bridges_get;
-handler_fn handle_relays_get;
-handler_fn handle_relay_get;
+handler_fn handle_command;
 handler_fn handle_relay_put;
-handler_fn handle_relay_delete;
 handler_fn handle_session_delete;
 handler_fn handle_session_post;
 handler_fn handle_tickets_post;
 handler_fn handle_backup_get;
 handler_fn handle_backup_post;
-handler_fn handle_tokens_get;
-handler_fn handle_tokens_post;
+handler_fn handle_token;
 handler_fn handle_token_self;
-handler_fn handle_token_get;
-handler_fn handle_token_delete;
 handler_fn handle_token_rotate;
 
 /* The result of looking up a path and a method. */

@@ -19,8 +19,7 @@ void
 set_pages_one(struct request *rq, struct response *r, const struct set *set,
               struct buf *description)
 {
-    struct link_text list = link_to(registry_public_url(set->registry),
-                                    LINK_CAPABILITYLIST, set->name, NULL, 0);
+    struct link_text list = set_link(set, LINK_CAPABILITYLIST);
     const struct page_head head = {
         .title = set->name,
         .set = set->name,
@@ -45,7 +44,7 @@ static void
 add_lists(struct buf *to, const struct set *set, const struct head *head)
 {
     const char *url = registry_public_url(set->registry);
-    struct link_text list = link_to(url, LINK_CHANGELIST, set->name, NULL, 0);
+    struct link_text list = set_link(set, LINK_CHANGELIST);
 
     page_link(to, SLICE(""), link_slice(&list), SLICE("changes"));
     if (head->generations[GENERATION_RESOURCELIST].current.number == 0)
@@ -58,8 +57,7 @@ void
 set_pages_add_row(struct buf *to, const struct set *set,
                   const struct head *head)
 {
-    struct link_text self = link_to(registry_public_url(set->registry),
-                                    LINK_SET, set->name, NULL, 0);
+    struct link_text self = set_link(set, LINK_SET);
     char time[DATETIME_SIZE];
     struct settings settings;
 

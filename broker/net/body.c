@@ -246,8 +246,7 @@ part_next(struct body *body, bool may_block, struct slice *piece)
             piece->size = 0;
         }
     } while (p->before > 0 && piece->size == 0);
-    piece->data += p->before;
-    piece->size -= (size_t)p->before;
+    slice_skip(piece, (size_t)p->before);
     p->before = 0;
     if (piece->size > p->left)
         piece->size = (size_t)p->left;

@@ -97,23 +97,18 @@ next_tag(struct slice *list, struct slice *tag, bool *is_weak)
 {
     const char *end;
 
-    while (list->size && (slice_is_blank(*list->data) || *list->data == ',')) {
-        list->data++;
-        list->size--;
-    }
+    while (list->size && (slice_is_blank(*list->data) || *list->data == ','))
+        slice_skip(list, 1);
     *is_weak = list->size > 1 && !memcmp(list->data, "W/", 2);
-    if (*is_weak) {
-        list->data += 2;
-        list->size -= 2;
-    }
+    if (*is_weak)
+        slice_skip(list, 2);
     if (list->size < 2 || *list->data != '"')
         return false;
     end = memchr(list->data + 1, '"', list->size - 1);
     if (!end)
         return false;
     *tag = (struct slice){list->data, (size_t)(end + 1 - list->data)};
-    list->data += tag->size;
-    list->size -= tag->size;
+    slice_skip(list, tag->size);
     return true;
 }
 

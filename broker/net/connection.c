@@ -108,13 +108,6 @@ connection_set_busy(struct connection *c, bool is_busy)
     c->is_busy = is_busy;
 }
 
-static void
-set_list(struct connection *c, struct list *list)
-{
-    list_put(list, &c->node);
-}
-
-/* Counts the connection for its client as one of `kind`, once. */
 /* Who a request or a stream counts for: its owner; before that is known, or
  * without one, the client. */
 static struct client *
@@ -123,6 +116,7 @@ client_for(const struct connection *c, enum client_kind kind)
     return kind == CLIENT_STREAMS && c->owner ? c->owner : c->client;
 }
 
+/* Counts the connection for its client as one of `kind`, once. */
 static enum status
 begin_count(struct connection *c, bool *is_counted, enum client_kind kind,
             struct problem *why)
@@ -158,9 +152,10 @@ connection_enter(struct connection *c, const struct phase *phase,
 {
     struct service *s = c->service;
 
-    set_list(c, phase->is_head      ? &s->heads
-                : phase->is_untimed ? &s->untimed
-                                    : &s->timed);
+    list_put(phase->is_head      ? &s->heads
+             : phase->is_untimed ? &s->untimed
+                                 : &s->timed,
+             &c->node);
     if (!phase->is_head)
         end_half(c);
     c->phase = phase;
@@ -207,8 +202,7 @@ feed_bytes(struct connection *c, struct slice bytes)
 
         if (!n)
             break;
-        bytes.data += n;
-        bytes.size -= n;
+        slice_skip(&bytes, n);
     }
     c->is_inside = false;
     if (connection_is_gone(c))
@@ -291,7 +285,7 @@ watch_room(struct connection *c)
 {
     if (!c->socket.is_writing && c->phase->is_untimed) {
         connection_excuse(c);
-        set_list(c, &c->service->timed);
+        list_put(&c->service->timed, &c->node);
     }
     socket_set_writing(&c->socket, true);
 }
@@ -301,7 +295,7 @@ static void
 end_wait(struct connection *c)
 {
     if (c->phase->is_untimed)
-        set_list(c, &c->service->untimed);
+        list_put(&c->service->untimed, &c->node);
     socket_set_writing(&c->socket, false);
 }
 

@@ -186,8 +186,7 @@ addresses_find(struct addresses *a, const char *host, unsigned *port,
             break;
     }
     errno = error;
-    problem_errno(why, "cannot listen on", where);
-    return STATUS_IO;
+    return problem_errno(why, "cannot listen on", where);
 }
 
 /* Accepting */

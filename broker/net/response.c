@@ -333,8 +333,7 @@ write_some(struct connection *c)
         return send_from_file(c);
     if (!connection_write(c, out->piece.data, n))
         return false;
-    out->piece.data += n;
-    out->piece.size -= n;
+    slice_skip(&out->piece, n);
     out->left -= n;
     return true;
 }

@@ -32,21 +32,23 @@
  * one would find no connection busy, and cut them all without a farewell.
  */
 
+/* Checks each connection of a list, or cuts it. That may call a handler, which
+ * may change any connection. So this walks a list of its own, from which
+ * changed connections disappear. */
 static void
-cut_connections(struct service *s)
+check_connections(struct list *list, int64_t now_us, bool is_cut)
 {
-    struct list *lists[] = {&s->heads, &s->timed, &s->untimed};
+    struct list batch;
+    struct connection *connection;
 
-    for (size_t i = 0; i < 3; i++) {
-        struct list all;
-        struct connection *c;
-
-        list_init(&all);
-        list_move(&all, lists[i]);
-        list_drain (c, &all, node) {
-            list_append(lists[i], &c->node);
-            connection_kill(c);
-        }
+    list_init(&batch);
+    list_move(&batch, list);
+    list_drain (connection, &batch, node) {
+        list_append(list, &connection->node);
+        if (is_cut)
+            connection_kill(connection);
+        else
+            connection_check(connection, now_us);
     }
 }
 
@@ -79,7 +81,9 @@ end_if_possible(struct service *s)
 {
     if (!s->is_cut && (!s->n_busy || clock_steady_us() >= s->cut_at_us)) {
         s->is_cut = true;
-        cut_connections(s);
+        check_connections(&s->heads, 0, true);
+        check_connections(&s->timed, 0, true);
+        check_connections(&s->untimed, 0, true);
     }
     if (s->is_cut && !has_connections(s))
         loop_end(s->loop);
@@ -104,22 +108,6 @@ on_turn(void *user)
 
 /* Once a second */
 
-/* A check may call a handler, which may change any connection. So this walks a
- * list of its own, from which changed connections disappear. */
-static void
-check_connections(struct list *list, int64_t now_us)
-{
-    struct list batch;
-    struct connection *connection;
-
-    list_init(&batch);
-    list_move(&batch, list);
-    list_drain (connection, &batch, node) {
-        list_append(list, &connection->node);
-        connection_check(connection, now_us);
-    }
-}
-
 static void
 on_second(struct alarm *alarm)
 {
@@ -127,8 +115,8 @@ on_second(struct alarm *alarm)
     int64_t now_us = clock_steady_us();
 
     thread_show_life(&s->thread);
-    check_connections(&s->heads, now_us);
-    check_connections(&s->timed, now_us);
+    check_connections(&s->heads, now_us, false);
+    check_connections(&s->timed, now_us, false);
     listeners_resume(s);
     loop_set_alarm(s->loop, alarm, now_us + SECOND_US);
 }

@@ -72,7 +72,7 @@ check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
 static bool
 answer_some(struct content_check *c)
 {
-    struct list list;
+    struct list list, *node;
     bool is_any;
 
     list_init(&list);
@@ -80,13 +80,10 @@ answer_some(struct content_check *c)
     list_move(&list, &c->list);
     pthread_mutex_unlock(&c->mutex);
     is_any = !list_is_empty(&list);
-    while (!list_is_empty(&list)) {
-        struct list *node = list_first(&list);
+    while ((node = list_take(&list, 0))) {
         struct problem why = {""};
-        enum status rc;
+        enum status rc = check_post(c, ingest_of(node), &why);
 
-        list_remove(node);
-        rc = check_post(c, ingest_of(node), &why);
         ingest_check_end(ingest_of(node), rc, &why);
     }
     log_wake(registry_log(c->posts->registry));

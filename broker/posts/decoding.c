@@ -1,8 +1,5 @@
 #include "broker/posts/decoding.h"
 
-#include <string.h>
-#include <strings.h>
-
 void
 decoding_init(struct decoding *in, struct input_reader *reader)
 {
@@ -25,20 +22,13 @@ on_inflated(struct slice bytes, void *user, struct problem *why)
     return input_reader_feed(in->reader, bytes, why);
 }
 
-static bool
-is_coding(struct slice coding, const char *name)
-{
-    return coding.size == strlen(name) &&
-           !strncasecmp(coding.data, name, coding.size);
-}
-
 enum status
 decoding_decode(struct decoding *in, struct slice coding, uint64_t max_bytes,
                 struct problem *why)
 {
-    if (is_coding(coding, "identity"))
+    if (slice_is_word(coding, "identity"))
         return STATUS_OK;
-    if (!is_coding(coding, "gzip") && !is_coding(coding, "x-gzip"))
+    if (!slice_is_word(coding, "gzip") && !slice_is_word(coding, "x-gzip"))
         return problem(why, STATUS_UNSUPPORTED,
                        "a post is read as it is, or in %s; not in \"%s\"",
                        DECODING_OFFERED, problem_quote(coding).text);

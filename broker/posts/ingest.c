@@ -226,7 +226,7 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
     struct ingest *in;
     enum status rc;
 
-    rc = alter_check_name(set_name, why);
+    rc = name_check("set", set_name, why);
     if (rc)
         return rc;
     format = format_of(content_type);

@@ -128,19 +128,11 @@ add_to_list(struct multipart_entries *list, const struct change *change,
 }
 
 static int
-compare_locs(struct slice a, struct slice b)
-{
-    int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
-
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
-static int
 compare_entries(const void *p, const void *q)
 {
     const struct multipart_entry *a = *(struct multipart_entry *const *)p;
     const struct multipart_entry *b = *(struct multipart_entry *const *)q;
-    int order = compare_locs(a->loc, b->loc);
+    int order = slice_compare(a->loc, b->loc);
 
     return order ? order : (a->entry > b->entry) - (a->entry < b->entry);
 }
@@ -170,7 +162,7 @@ take_entry(struct multipart_entries *list, struct slice loc)
     while (from < to) {
         size_t middle = from + (to - from) / 2;
 
-        if (compare_locs(list->by_loc[middle]->loc, loc) < 0)
+        if (slice_compare(list->by_loc[middle]->loc, loc) < 0)
             from = middle + 1;
         else
             to = middle;
@@ -181,14 +173,6 @@ take_entry(struct multipart_entries *list, struct slice loc)
     if (at >= list->n || !slice_equal(list->by_loc[at]->loc, loc))
         return NULL;
     return list->by_loc[at];
-}
-
-static enum status
-set_type(struct multipart_entries *list, struct multipart_entry *e,
-         struct slice type, struct problem *why)
-{
-    return copy_text(&list->arena, type, &e->type) ? STATUS_OK
-                                                   : problem_memory(why);
 }
 
 static enum status
@@ -326,9 +310,9 @@ begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
                        "part %" PRIu64 ": Content-Type is no media type: "
                        "\"%s\"",
                        part->number, problem_quote(part->type).text);
-    rc = set_type(&c->list, e, part->type, why);
-    if (!rc)
-        rc = reserve_memory(c, why);
+    rc = copy_text(&c->list.arena, part->type, &e->type)
+             ? reserve_memory(c, why)
+             : problem_memory(why);
     if (rc)
         return rc;
     e->part = part->number;
@@ -401,7 +385,7 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     struct multipart_sink to = sink;
     struct multipart_type type;
     struct multipart_post *c;
-    enum status rc = alter_check_name(plan->set_name, why);
+    enum status rc = name_check("set", plan->set_name, why);
 
     if (!rc)
         rc = multipart_read_type(plan->content_type, &type, why);

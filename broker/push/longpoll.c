@@ -33,9 +33,8 @@ static void
 resume_poll(struct poll *poll, struct request *rq)
 {
     poll->polls->n--;
-    reader_release(&poll->reader);
     list_remove(&poll->timed);
-    places_leave(places_of_reader(&poll->reader));
+    places_leave(&poll->reader);
     if (rq)
         request_set_user(rq, NULL);
     poll->resume(poll, rq);
@@ -58,9 +57,8 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
 
     if (polls->is_ending)
         return false;
-    reader_init(&poll->reader,
-                &places_enter(places, service, wish->set)->channel, wish->after,
-                on_news);
+    places_enter(places, service, wish->set, &poll->reader, wish->after,
+                 on_news);
     poll->polls = polls;
     poll->request = rq;
     poll->principal = wish->principal;
@@ -108,17 +106,15 @@ void
 polls_go_on(struct polls *polls, struct service *service)
 {
     int64_t end_us = clock_steady_us() + POLLS_TURN_US;
-    struct list *node;
+    struct poll *poll;
+    int n = 0;
 
     if (!polls->n)
         return;
     look_at_time(polls);
-    for (int i = 0; i < POLLS_AT_ONCE && (node = list_first(&polls->due));
-         i++) {
-        struct poll *poll = list_entry(node, struct poll, timed);
-
+    list_until_empty (poll, &polls->due, timed) {
         resume_poll(poll, poll->request);
-        if (clock_steady_us() >= end_us)
+        if (++n == POLLS_AT_ONCE || clock_steady_us() >= end_us)
             break;
     }
     if (!list_is_empty(&polls->due))

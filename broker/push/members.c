@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "broker/sets/positions.h"
-#include "broker/sets/rates.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 
@@ -30,18 +29,6 @@ members_init(struct members *m, struct registry *registry,
 }
 
 static void
-set_turn(struct member *member, struct list *list)
-{
-    list_put(list, &member->turn);
-}
-
-static void
-give_place(const struct members *m)
-{
-    clients_give(registry_clients(m->registry), m->client, CLIENT_FOLLOWED, 1);
-}
-
-static void
 end_load(struct member *member)
 {
     if (member->is_loading)
@@ -61,20 +48,15 @@ free_member(struct member *member)
     if (m->current == member)
         m->current = NULL;
     if (member->set) {
-        struct place *place = places_of_reader(&member->reader);
-
-        reader_release(&member->reader);
-        atomic_fetch_sub_explicit(&member->set->subscribers[m->kind], 1,
-                                  memory_order_relaxed);
-        places_leave(place);
+        places_count(&member->reader, -1);
+        places_leave(&member->reader);
     }
-    give_place(m);
+    clients_give(registry_clients(m->registry), m->client, CLIENT_FOLLOWED, 1);
     free(member);
 }
 
-/* Takes it from the map. A message that was begun is sent to its end. */
-static void
-leave_map(struct member *member)
+void
+members_remove(struct member *member)
 {
     struct members *m = member->members;
 
@@ -83,12 +65,6 @@ leave_map(struct member *member)
         member->is_leaving = true;
     else
         free_member(member);
-}
-
-void
-members_remove(struct member *member)
-{
-    leave_map(member);
 }
 
 void
@@ -142,31 +118,35 @@ on_ready(struct reader *reader)
     if (m->current != member) {
         if (reader->message && m->is_busy(m))
             reader_release(reader);
-        set_turn(member, &m->ready);
+        list_put(&m->ready, &member->turn);
     }
     m->on_ready(m, member);
 }
 
-/* Makes a member that is ready; `set` NULL: unknown. */
-static struct member *
-new_member(struct members *m, struct slice name, struct set *set,
-           uint64_t after)
+/* Makes a member that is ready, and counts for the client; `set` NULL: unknown.
+ */
+static enum status
+add_member(struct members *m, struct slice name, struct set *set,
+           uint64_t after, struct member **added, struct problem *why)
 {
     size_t size = sizeof(struct member) + (set ? 0 : name.size + 1);
-    struct member *member = memory_new(1, size);
+    struct member *member;
+    enum status rc = clients_take(registry_clients(m->registry), m->client,
+                                  CLIENT_FOLLOWED, 1, why);
 
+    if (rc)
+        return rc;
+    *added = member = memory_new(1, size);
     member->members = m;
     list_init(&member->turn);
     if (set) {
         member->set = set;
         member->name = set->name;
-        reader_init(&member->reader,
-                    &places_enter(m->places, m->service, set)->channel, after,
-                    on_ready);
+        places_enter(m->places, m->service, set, &member->reader, after,
+                     on_ready);
         member->reader.kind = (uint8_t)m->kind;
         member->reader.filter = m->filter;
-        atomic_fetch_add_explicit(&set->subscribers[m->kind], 1,
-                                  memory_order_relaxed);
+        places_count(&member->reader, 1);
     } else {
         memcpy(member + 1, name.data, name.size);
         member->name = (const char *)(member + 1);
@@ -174,20 +154,7 @@ new_member(struct members *m, struct slice name, struct set *set,
     }
     map_add(&m->by_name, &member->node, map_hash(&m->by_name, name));
     list_append(&m->ready, &member->turn);
-    return member;
-}
-
-/* The same, counted for the client. */
-static enum status
-add_member(struct members *m, struct slice name, struct set *set,
-           uint64_t after, struct member **member, struct problem *why)
-{
-    enum status rc = clients_take(registry_clients(m->registry), m->client,
-                                  CLIENT_FOLLOWED, 1, why);
-
-    if (!rc)
-        *member = new_member(m, name, set, after);
-    return rc;
+    return STATUS_OK;
 }
 
 /* True if the set exists for the principal. */
@@ -264,7 +231,7 @@ follow_set(struct members *m, const struct start *start, struct slice name,
     enum status rc;
 
     if (member)
-        leave_map(member);
+        members_remove(member);
     if (set)
         is_there = decide_start(start, set, head, &after, &is_since);
     rc = add_member(m, name, set, after, &member, why);
@@ -379,7 +346,7 @@ unfollow_pattern(struct members *m, const char *text)
         *pattern = m->patterns[--m->n_patterns];
     map_each (member, next, &m->by_name, node) {
         if (rights_match(slice_of(text), slice_of(member->name)))
-            leave_map(member);
+            members_remove(member);
     }
 }
 
@@ -400,7 +367,7 @@ follow_items(struct members *m, const struct follow_request *request,
         else if (item->is_pattern)
             unfollow_pattern(m, item->name);
         else if ((member = find_member(m, slice_of(item->name))))
-            leave_map(member);
+            members_remove(member);
     }
     return rc;
 }
@@ -486,14 +453,6 @@ members_are_ahead(struct registry *registry,
 
 /* Turns */
 
-static void
-set_end(struct member *member, enum reader_state state)
-{
-    member->end = state == READER_GONE      ? MEMBER_GONE
-                  : state == READER_REMOVED ? MEMBER_REMOVED
-                                            : MEMBER_FAILED;
-}
-
 /* True if the member has something to send. */
 static bool
 decide(struct members *m, struct member *member, enum reader_state state)
@@ -510,11 +469,15 @@ decide(struct members *m, struct member *member, enum reader_state state)
     case READER_LATER:
         return false;
     case READER_GONE:
+        member->end = MEMBER_GONE;
+        break;
     case READER_REMOVED:
+        member->end = MEMBER_REMOVED;
+        break;
     case READER_FAILED:
+        member->end = MEMBER_FAILED;
         break;
     }
-    set_end(member, state);
     return true;
 }
 
@@ -536,25 +499,21 @@ load_member(struct members *m, struct member *member)
     return decide(m, member, state);
 }
 
-static struct member *
-first_of(const struct list *list)
-{
-    return list_front(list, offsetof(struct member, turn));
-}
-
 struct member *
 members_next(struct members *m)
 {
     struct member *member;
 
-    while ((member = first_of(&m->ready))) {
-        list_remove(&member->turn);
+    list_drain (member, &m->ready, turn) {
         if (member->end || decide(m, member, reader_try(&member->reader)))
             return member;
     }
-    while (m->n_loading < MEMBERS_LOADS && (member = first_of(&m->cold)))
+    list_until_empty (member, &m->cold, turn) {
+        if (m->n_loading == MEMBERS_LOADS)
+            break;
         if (load_member(m, member))
             return member;
+    }
     return NULL;
 }
 
@@ -583,19 +542,29 @@ members_sent(struct members *m)
 /* Room for the members that name the positions which can be served. */
 #define MEMBERS_TEXT_MAX 4096
 
+void
+members_gone(const struct set *set, char reason[MEMBERS_REASON_SIZE],
+             struct buf *members)
+{
+    char earliest[POSITION_MAX];
+    struct head head;
+
+    log_head(set->log, &head);
+    positions_earliest(&head, earliest);
+    snprintf(reason, MEMBERS_REASON_SIZE, "position gone; earliest %s",
+             earliest);
+    buf_init(members, MEMBERS_TEXT_MAX);
+    positions_members(set, &head, members);
+}
+
 static void
 write_gone(struct buf *to, const struct member *member)
 {
-    char earliest[POSITION_MAX], detail[100];
+    char detail[MEMBERS_REASON_SIZE];
     struct buf text;
-    struct head head;
 
-    log_head(member->set->log, &head);
-    positions_earliest(&head, earliest);
-    snprintf(detail, sizeof(detail), "position gone; earliest %s", earliest);
+    members_gone(member->set, detail, &text);
     json_text_member(to, "detail", slice_of(detail));
-    buf_init(&text, MEMBERS_TEXT_MAX);
-    positions_members(member->set, &head, &text);
     buf_add_text(to, text.data);
     buf_fini(&text);
 }
@@ -647,31 +616,21 @@ members_positions(const struct members *m, struct resume_entry *entries,
 /* Lags */
 
 static void
-add_lags(const struct list *list, uint64_t *sum, uint64_t *max)
+add_lags(const struct list *list, struct lag *lag)
 {
-    const struct list *node;
+    struct list *next;
+    struct member *member;
 
-    for (node = list->next; node != list; node = node->next) {
-        const struct member *member = list_entry(node, struct member, turn);
-        const struct reader *r = &member->reader;
-        uint64_t lag;
-
-        if (!member->set || places_of_reader(r)->last <= reader_start(r))
-            continue;
-        lag = places_of_reader(r)->last - r->after;
-        rates_note_lag(registry_rates(member->set->registry), member->set,
-                       r->kind, lag);
-        *sum += lag;
-        if (lag > *max)
-            *max = lag;
+    list_each (member, next, list, turn) {
+        if (member->set)
+            places_add_lag(&member->reader, lag);
     }
 }
 
 void
-members_lag(const struct members *m, uint64_t *sum, uint64_t *max)
+members_add_lags(const struct members *m, struct lag *lag)
 {
-    *sum = *max = 0;
-    add_lags(&m->ready, sum, max);
-    add_lags(&m->cold, sum, max);
-    add_lags(&m->loading, sum, max);
+    add_lags(&m->ready, lag);
+    add_lags(&m->cold, lag);
+    add_lags(&m->loading, lag);
 }

@@ -148,10 +148,17 @@ bool members_are_waiting(const struct members *members);
  * rests. */
 void members_sent(struct members *members);
 
+#define MEMBERS_REASON_SIZE 124
+
+/* Says that a position of the set is gone, and initializes `members` with the
+ * positions that can be served, as JSON members, terminated. */
+void members_gone(const struct set *set, char reason[MEMBERS_REASON_SIZE],
+                  struct buf *members);
+
 /* Appends the object that says why the stream ends for this set. */
 void members_write_end(struct buf *to, const struct member *member);
 
-/* Forgets a member. */
+/* Forgets a member. A message that was begun is sent to its end. */
 void members_remove(struct member *member);
 
 /* Fills in the positions of all members but those with an end, for a resume
@@ -161,7 +168,7 @@ MUST_CHECK bool members_positions(const struct members *members,
                                   struct resume_entry *entries, size_t room,
                                   size_t *n);
 
-/* Adds up, and notes, the lags of the members that have not everything. */
-void members_lag(const struct members *members, uint64_t *sum, uint64_t *max);
+/* Calls places_add_lag for the members that have not everything. */
+void members_add_lags(const struct members *members, struct lag *lag);
 
 #endif

@@ -1,8 +1,10 @@
 #include "broker/push/places.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/sets/rates.h"
 #include "proto/memory.h"
 
 /* Messages */
@@ -81,8 +83,10 @@ find_place(const struct places *places, const struct set *set)
     return node ? map_entry(node, struct place, node) : NULL;
 }
 
-struct place *
-places_enter(struct places *places, struct service *service, struct set *set)
+void
+places_enter(struct places *places, struct service *service, struct set *set,
+             struct reader *reader, uint64_t after,
+             void (*on_ready)(struct reader *))
 {
     struct place *p = find_place(places, set);
 
@@ -99,7 +103,7 @@ places_enter(struct places *places, struct service *service, struct set *set)
         look_at_head(p);
     }
     p->n_readers++;
-    return p;
+    reader_init(reader, &p->channel, after, on_ready);
 }
 
 static void
@@ -113,8 +117,8 @@ drop_heartbeats(struct place *p)
     }
 }
 
-void
-places_leave(struct place *p)
+static void
+leave_place(struct place *p)
 {
     if (--p->n_readers > 0)
         return;
@@ -124,18 +128,54 @@ places_leave(struct place *p)
     free(p);
 }
 
-struct place *
-places_next(struct places *places)
+void
+places_leave(struct reader *reader)
 {
-    struct watched_log *watched = watcher_next(&places->readers.watcher);
-    struct place *p;
+    reader_release(reader);
+    leave_place(places_of_reader(reader));
+}
 
-    if (!watched)
-        return NULL;
-    p = list_entry(watched, struct place, channel.watched);
-    watched_clear(watched); /* before the look */
-    look_at_head(p);
-    return p;
+void
+places_count(const struct reader *reader, int n)
+{
+    atomic_fetch_add_explicit(
+        &places_of_reader(reader)->set->subscribers[reader->kind], (unsigned)n,
+        memory_order_relaxed);
+}
+
+void
+places_add_lag(const struct reader *r, struct lag *to)
+{
+    const struct place *p = places_of_reader(r);
+    uint64_t lag = p->last - r->after;
+
+    if (p->last <= reader_start(r))
+        return;
+    rates_note_lag(registry_rates(p->set->registry), p->set, r->kind, lag);
+    to->sum += lag;
+    if (lag > to->max)
+        to->max = lag;
+}
+
+void
+places_wake(struct places *places,
+            void (*on_removed)(const struct place *place))
+{
+    struct watcher *watcher = &places->readers.watcher;
+    struct watched_log *watched;
+
+    watcher_take(watcher);
+    while ((watched = watcher_next(watcher))) {
+        struct place *p = list_entry(watched, struct place, channel.watched);
+
+        watched_clear(watched); /* before the look */
+        look_at_head(p);
+        p->n_readers++; /* keeps it while readers leave it */
+        if (p->is_removed)
+            on_removed(p);
+        watched_channel_wake(&p->channel, UINT_MAX);
+        leave_place(p);
+    }
 }
 
 /* Heartbeats */

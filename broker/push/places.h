@@ -45,12 +45,27 @@ void places_init(struct places *places);
 /* All readers have left. */
 void places_fini(struct places *places);
 
-/* Finds or makes the place of a set, and counts one more reader. */
-struct place *places_enter(struct places *places, struct service *service,
-                           struct set *set);
+/* Begins a reader that has read up to `after`, at the place of the set; see
+ * reader_init. */
+void places_enter(struct places *places, struct service *service,
+                  struct set *set, struct reader *reader, uint64_t after,
+                  void (*on_ready)(struct reader *));
 
-/* Counts one reader less; the last one closes the place. */
-void places_leave(struct place *place);
+/* Ends the reader. The last one closes the place. */
+void places_leave(struct reader *reader);
+
+/* Counts `n` more subscribers of the reader's kind, for the description of its
+ * set. */
+void places_count(const struct reader *reader, int n);
+
+/* How far readers are behind their logs, in entries. */
+struct lag {
+    uint64_t sum, max;
+};
+
+/* Adds the lag of a reader, unless it has everything, and notes it for the
+ * rates of its set. */
+void places_add_lag(const struct reader *reader, struct lag *to);
 
 /* The place that it reads. */
 static inline struct place *
@@ -59,10 +74,11 @@ places_of_reader(const struct reader *reader)
     return list_entry(reader->channel, struct place, channel);
 }
 
-/* After watcher_take: returns the marked places one by one, after a look at
- * their heads, and NULL at the end. Places marked meanwhile wait for the next
- * wake: one busy set cannot hold the thread. */
-struct place *places_next(struct places *places);
+/* Wakes the readers at the marked places, after a look at their heads; before
+ * that, calls `on_removed` for a place whose set was removed. Places marked
+ * meanwhile wait for the next wake: one busy set cannot hold the thread. */
+void places_wake(struct places *places,
+                 void (*on_removed)(const struct place *place));
 
 /* The heartbeat of a reader at the head: one for each set, transport and tick.
  * NULL: it cannot be made from memory, or there is no memory. */

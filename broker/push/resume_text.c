@@ -4,6 +4,7 @@
 
 #include <zlib.h>
 
+#include "broker/access/jose_text.h"
 #include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/position.h"
@@ -50,12 +51,12 @@ add_head(struct buf *to, const char *log, const struct resume_text *text)
 }
 
 /* RFC 4648 section 5, without padding. */
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrs"
-                             "tuvwxyz0123456789-_";
-
 static void
 add_base64url(struct buf *to, struct slice bytes)
 {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrs"
+                                 "tuvwxyz0123456789-_";
+
     for (size_t i = 0; i < bytes.size; i += 3) {
         uint32_t group = 0;
         size_t n = bytes.size - i < 3 ? bytes.size - i : 3;
@@ -68,13 +69,21 @@ add_base64url(struct buf *to, struct slice bytes)
 }
 
 static void
-add_crc(struct buf *to)
+add_crc(struct buf *to, struct slice of)
 {
     uint32_t crc =
-        (uint32_t)crc32(0, (const unsigned char *)to->data, (unsigned)to->size);
+        (uint32_t)crc32(0, (const unsigned char *)of.data, (unsigned)of.size);
 
     for (int shift = 24; shift >= 0; shift -= 8)
         buf_add(to, &(char){(char)(crc >> shift)}, 1);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    const struct resume_entry *x = a, *y = b;
+
+    return x->number < y->number ? -1 : x->number > y->number;
 }
 
 bool
@@ -86,6 +95,7 @@ resume_text_write(struct buf *to, const char *log,
     bool is_written;
 
     buf_init(&bytes, BYTES_MAX);
+    qsort(text->entries, text->n, sizeof(*text->entries), compare);
     add_head(&bytes, log, text);
     for (size_t i = 0; i < text->n && !bytes.failed; i++) {
         const struct resume_entry *e = &text->entries[i];
@@ -96,7 +106,7 @@ resume_text_write(struct buf *to, const char *log,
         before = e->number;
     }
     if (!bytes.failed)
-        add_crc(&bytes);
+        add_crc(&bytes, buf_slice(&bytes));
     is_written = !bytes.failed;
     if (is_written)
         add_base64url(to, buf_slice(&bytes));
@@ -105,26 +115,6 @@ resume_text_write(struct buf *to, const char *log,
 }
 
 /* Reading */
-
-/* False: another character, or a size that no text has. `to` has room for three
- * bytes of each four characters. */
-static bool
-read_base64url(char *to, size_t *size, struct slice text)
-{
-    uint32_t group = 0;
-
-    *size = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        const char *digit = strchr(digits, text.data[i]);
-
-        if (!digit || !*digit)
-            return false;
-        group = group << 6 | (uint32_t)(digit - digits);
-        if (i % 4 > 0)
-            to[(*size)++] = (char)(group >> (6 - 2 * (i % 4)));
-    }
-    return text.size % 4 != 1;
-}
 
 static enum status
 refuse(struct problem *why)
@@ -172,18 +162,15 @@ take_head(struct slice *bytes, const char *log, struct resume_text *text)
 static bool
 is_whole(struct slice bytes)
 {
-    struct buf copy;
-    bool is_equal;
+    char room[CRC_SIZE];
+    struct buf crc;
 
     if (bytes.size <= CRC_SIZE)
         return false;
-    buf_init(&copy, BYTES_MAX);
-    buf_add(&copy, bytes.data, bytes.size - CRC_SIZE);
-    add_crc(&copy);
-    is_equal = !memcmp(copy.data + bytes.size - CRC_SIZE,
-                       bytes.data + bytes.size - CRC_SIZE, CRC_SIZE);
-    buf_fini(&copy);
-    return is_equal;
+    bytes.size -= CRC_SIZE;
+    buf_init_fixed(&crc, room, CRC_SIZE);
+    add_crc(&crc, bytes);
+    return !memcmp(room, bytes.data + bytes.size, CRC_SIZE);
 }
 
 enum status
@@ -196,7 +183,8 @@ resume_text_read(struct resume_text *text, const char *log, struct slice from,
 
     *text = (struct resume_text){.n = 0};
     if (from.size > RESUME_TEXT_MAX ||
-        !read_base64url(room, &bytes.size, from) || !is_whole(bytes))
+        !jose_base64url(room, sizeof(room), &bytes.size, from) ||
+        !is_whole(bytes))
         return refuse(why);
     bytes.size -= CRC_SIZE;
     if (!take_head(&bytes, log, text))
@@ -208,18 +196,10 @@ resume_text_read(struct resume_text *text, const char *log, struct slice from,
     return bytes.size > 0 ? refuse(why) : STATUS_OK;
 }
 
-static int
-compare(const void *key, const void *element)
-{
-    uint64_t number = *(const uint64_t *)key;
-    const struct resume_entry *e = element;
-
-    return number < e->number ? -1 : number > e->number;
-}
-
 const struct resume_entry *
 resume_text_find(const struct resume_text *text, uint64_t number)
 {
-    return bsearch(&number, text->entries, text->n, sizeof(*text->entries),
-                   compare);
+    const struct resume_entry key = {.number = number};
+
+    return bsearch(&key, text->entries, text->n, sizeof(key), compare);
 }

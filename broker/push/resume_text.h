@@ -43,24 +43,25 @@
 #define RESUME_TEXT_MAX 7168
 
 struct resume_entry {
-    uint64_t number; /* of the set; ascending */
+    uint64_t number; /* of the set */
     uint64_t seq;    /* all entries up to this one were sent, or did not pass
                         the filter */
     uint8_t mark;    /* resume_mark */
 };
 
 struct resume_text {
-    int64_t made_us; /* wall clock */
-    uint64_t newest; /* sets with larger numbers are new */
-    struct resume_entry *entries;
+    int64_t made_us;              /* wall clock */
+    uint64_t newest;              /* sets with larger numbers are new */
+    struct resume_entry *entries; /* as read or written: by their numbers */
     size_t n;
 };
 
 /* A byte of an epoch. */
 uint8_t resume_mark(const char *epoch);
 
-/* Appends the text, of at most RESUME_TEXT_MAX bytes; `log`: the epoch of the
- * framework log. False: it would be longer; then nothing was appended. */
+/* Sorts the entries, and appends the text, of at most RESUME_TEXT_MAX bytes;
+ * `log`: the epoch of the framework log. False: it would be longer; then
+ * nothing was appended. */
 MUST_CHECK bool resume_text_write(struct buf *to, const char *log,
                                   const struct resume_text *text);
 

@@ -1,7 +1,5 @@
 #include "broker/push/subscribers.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +10,6 @@
 #include "broker/push/inflater.h"
 #include "broker/push/members.h"
 #include "broker/push/places.h"
-#include "broker/sets/positions.h"
-#include "broker/sets/rates.h"
 #include "proto/datetime.h"
 #include "proto/memory.h"
 #include "proto/number.h"
@@ -29,9 +25,6 @@
 /* Bytes of messages per thread. Above it a subscriber that cannot send releases
  * its message, and has it made again later. */
 #define MESSAGES_BUDGET ((size_t)16 << 20)
-
-/* Most bytes of the members that name the positions which can be served. */
-#define MEMBERS_MAX 4096
 
 /* A thread looks at all of its subscribers at the first tick after this time
  * (some 20 ns each: 10,000 are 0.2 ms), rather than update sums of lags at
@@ -77,12 +70,8 @@ struct many {
     bool is_due;     /* a text is to be sent before other members */
 };
 
-/* The subscribers' lags behind their logs, in entries. */
-struct lag {
-    uint64_t sum, max;
-};
-
-/* Those of a transport, as of the last look: only figures, so relaxed. */
+/* The lags of a transport's subscribers, as of the last look: only figures, so
+ * relaxed. */
 struct shown_lag {
     _Atomic(uint64_t) sum, max;
 };
@@ -143,14 +132,6 @@ static void
 count_subscriber(const struct subscriber *s, int n)
 {
     metrics_add_label(METRIC_SUBSCRIBERS, s->kind, n);
-}
-
-/* Counts those of one set for its description. */
-static void
-count_of_set(struct set *set, unsigned kind, int n)
-{
-    atomic_fetch_add_explicit(&set->subscribers[kind], (unsigned)n,
-                              memory_order_relaxed);
 }
 
 /* Closing */
@@ -221,15 +202,10 @@ close_behind_message(struct subscriber *s, unsigned code)
 static void
 close_gone(struct subscriber *s)
 {
-    char earliest[POSITION_MAX], reason[124];
+    char reason[MEMBERS_REASON_SIZE];
     struct buf members;
-    struct head head;
 
-    log_head(place_of(s)->set->log, &head);
-    positions_earliest(&head, earliest);
-    snprintf(reason, sizeof(reason), "position gone; earliest %s", earliest);
-    buf_init(&members, MEMBERS_MAX);
-    positions_members(place_of(s)->set, &head, &members);
+    members_gone(place_of(s)->set, reason, &members);
     close_now(s, CLOSE_POSITION_GONE, reason, members.data);
     buf_fini(&members);
 }
@@ -410,14 +386,6 @@ owe_text(struct many *many)
 /* Room for more sets than fit in a text. */
 #define TEXT_SETS_MAX 2400
 
-static int
-compare_entries(const void *a, const void *b)
-{
-    const struct resume_entry *x = a, *y = b;
-
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
 /* Appends the text for all that was sent; false: there is none now. Between two
  * messages only. */
 static bool
@@ -434,10 +402,8 @@ write_text(const struct many *many, struct buf *to)
     bool is_written = false;
 
     if (log_head(registry_framework(m->registry), &framework) &&
-        members_positions(m, text.entries, room, &text.n)) {
-        qsort(text.entries, text.n, sizeof(*text.entries), compare_entries);
+        members_positions(m, text.entries, room, &text.n))
         is_written = resume_text_write(to, framework.epoch, &text);
-    }
     free(text.entries);
     return is_written;
 }
@@ -451,35 +417,40 @@ is_busy(const struct members *members)
            many->subscriber.is_closing;
 }
 
-/* The text was sent, or there is none; see send_text. */
-static void
-settle_text(struct many *many)
+/* Sends the text behind the members of `json`, which it ends, as an event of
+ * that name or alone (NULL). False: there is no text, so only an event was
+ * sent. */
+static bool
+send_with_text(struct many *many, const char *event, struct buf *json)
 {
+    struct buf id;
+    bool has_text;
+
+    buf_init(&id, RESUME_TEXT_MAX);
+    has_text = write_text(many, &id);
     list_remove(&many->owing);
     many->is_due = false;
     many->resumed_us = clock_steady_us();
+    if (has_text) {
+        buf_add_text(json, event ? ",\"resume\":" : "{\"resume\":");
+        json_text(json, buf_slice(&id));
+    }
+    BUF_ADD(json, "}");
+    if (event || has_text)
+        send_note(many, event, buf_slice(json), buf_slice(&id));
+    buf_fini(&id);
+    buf_fini(json);
+    return has_text;
 }
 
 /* Sends the text alone. False: there is none. */
 static bool
 send_text(struct many *many)
 {
-    struct buf id, json;
-    bool is_sent;
+    struct buf json;
 
-    buf_init(&id, RESUME_TEXT_MAX);
     buf_init(&json, END_MAX);
-    is_sent = write_text(many, &id);
-    settle_text(many);
-    if (is_sent) {
-        BUF_ADD(&json, "{\"resume\":");
-        json_text(&json, buf_slice(&id));
-        BUF_ADD(&json, "}");
-        send_note(many, NULL, buf_slice(&json), buf_slice(&id));
-    }
-    buf_fini(&id);
-    buf_fini(&json);
-    return is_sent;
+    return send_with_text(many, NULL, &json);
 }
 
 /* After everything was sent. */
@@ -524,25 +495,15 @@ send_heartbeat_of_many(struct many *many)
     int64_t heartbeat_us =
         registry_config(many->members.registry)->heartbeat_us;
     char now[DATETIME_SIZE], seconds[SECONDS_SIZE_MAX];
-    struct buf id, json;
-    bool has_text;
+    struct buf json;
 
-    buf_init(&id, RESUME_TEXT_MAX);
     buf_init(&json, END_MAX);
-    has_text = write_text(many, &id);
-    settle_text(many);
     datetime_write(now, clock_now_us());
     BUF_ADD(&json, "{\"now\":");
     json_text(&json, (struct slice){now, DATETIME_SIZE});
     BUF_ADD(&json, ",\"heartbeat\":");
     buf_add(&json, seconds, seconds_write(seconds, heartbeat_us));
-    if (has_text)
-        json_text_member(&json, "resume", buf_slice(&id));
-    BUF_ADD(&json, "}");
-    send_note(many, "heartbeat", buf_slice(&json),
-              has_text ? buf_slice(&id) : SLICE(""));
-    buf_fini(&id);
-    buf_fini(&json);
+    send_with_text(many, "heartbeat", &json);
 }
 
 /* Sending a message */
@@ -627,8 +588,9 @@ on_member_ready(struct members *members, struct member *member)
  * is rare, so it may look at all subscribers of the thread. (Members find out
  * when they ask for their next message.) */
 static void
-serve_removal(struct push_thread *t, const struct place *p)
+serve_removal(const struct place *p)
 {
+    struct push_thread *t = list_entry(p->places, struct push_thread, places);
     struct list *next;
     struct subscriber *s;
 
@@ -645,20 +607,12 @@ push_on_wake(struct push *push, struct service *service)
     int64_t now_us = clock_steady_us(), cost_us;
     struct list *next;
     struct many *many;
-    struct place *p;
 
     if (now_us < t->gather_until_us) {
         service_wake_later(service, t->gather_until_us - now_us);
         return;
     }
-    watcher_take(&t->places.readers.watcher);
-    while ((p = places_next(&t->places))) {
-        p->n_readers++; /* keeps it while members leave it */
-        if (p->is_removed)
-            serve_removal(t, p);
-        watched_channel_wake(&p->channel, UINT_MAX);
-        places_leave(p);
-    }
+    places_wake(&t->places, serve_removal);
     list_each (many, next, &t->owing, owing)
         send_owed_text(many);
     cost_us = clock_steady_us() - now_us;
@@ -702,30 +656,6 @@ send_heartbeat(struct subscriber *s)
     advance_subscriber(s);
 }
 
-static void
-add_lag(struct lag *to, uint64_t sum, uint64_t max)
-{
-    to->sum += sum;
-    if (max > to->max)
-        to->max = max;
-}
-
-/* Also notes it for the rates of the sets. */
-static struct lag
-lag_of(const struct subscriber *s)
-{
-    struct lag lag = {0, 0};
-
-    if (s->is_many) {
-        members_lag(&many_of(s)->members, &lag.sum, &lag.max);
-    } else if (reader_start(s->reader) < place_of(s)->last) {
-        lag.sum = lag.max = place_of(s)->last - s->reader->after;
-        rates_note_lag(registry_rates(place_of(s)->set->registry),
-                       place_of(s)->set, s->kind, lag.sum);
-    }
-    return lag;
-}
-
 /* Adds up the lags, and closes subscribers whose principal has ended. */
 static void
 look_at_all(struct push_thread *t)
@@ -736,9 +666,10 @@ look_at_all(struct push_thread *t)
     struct subscriber *s;
 
     list_each (s, next, &t->idle, idle_node) {
-        struct lag lag = lag_of(s);
-
-        add_lag(&lags[s->kind], lag.sum, lag.max);
+        if (s->is_many)
+            members_add_lags(&many_of(s)->members, &lags[s->kind]);
+        else
+            places_add_lag(s->reader, &lags[s->kind]);
         if (principal_is_over(s->principal, now_us))
             close_denied(s);
     }
@@ -754,17 +685,19 @@ void
 push_measure(struct push *push)
 {
     for (size_t i = 0; i < transports_count(); i++) {
-        struct lag found = {0, 0};
+        uint64_t sum = 0, max = 0;
 
         for (unsigned n = 0; n < push->n_threads; n++) {
             struct shown_lag *shown = &push->threads[n].lags[i];
+            uint64_t lag =
+                atomic_load_explicit(&shown->max, memory_order_relaxed);
 
-            add_lag(&found,
-                    atomic_load_explicit(&shown->sum, memory_order_relaxed),
-                    atomic_load_explicit(&shown->max, memory_order_relaxed));
+            sum += atomic_load_explicit(&shown->sum, memory_order_relaxed);
+            if (lag > max)
+                max = lag;
         }
-        metrics_set_label(METRIC_LAG, i, (int64_t)found.sum);
-        metrics_set_label(METRIC_LAG_MAX, i, (int64_t)found.max);
+        metrics_set_label(METRIC_LAG, i, (int64_t)sum);
+        metrics_set_label(METRIC_LAG_MAX, i, (int64_t)max);
     }
 }
 
@@ -840,6 +773,7 @@ push_on_tick(struct push *push, struct service *service)
     int64_t interval_us = registry_config(push->registry)->heartbeat_us;
     struct list *next;
     struct many *many;
+    struct subscriber *s;
 
     if (now_us - t->looked_us >= LOOK_US) {
         t->looked_us = now_us;
@@ -848,10 +782,7 @@ push_on_tick(struct push *push, struct service *service)
     }
     copy_waits_go_on(&t->copy_waits);
     places_new_tick(&t->places);
-    while (!list_is_empty(&t->idle)) {
-        struct subscriber *s =
-            list_entry(t->idle.next, struct subscriber, idle_node);
-
+    list_until_empty (s, &t->idle, idle_node) {
         if (now_us - s->last_sent_us < interval_us)
             break;
         note_sent(s, now_us); /* also if it cannot be sent to: asked again
@@ -931,14 +862,12 @@ static void
 on_gone(struct stream *stream, void *user)
 {
     struct subscriber *s = user;
-    struct place *place = place_of(s);
 
     (void)stream;
     forget_subscriber(s);
-    reader_release(s->reader);
+    places_count(s->reader, -1);
+    places_leave(s->reader);
     filters_leave(s->reader->filter);
-    count_of_set(place->set, s->kind, -1);
-    places_leave(place);
     free(s);
 }
 
@@ -954,13 +883,13 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     struct service *service = request_service(rq);
     struct push_thread *t = &push->threads[service_number(service)];
     struct subscriber *s = memory_new(1, sizeof(*s));
-    struct place *place = places_enter(&t->places, service, wish->set);
 
     list_init(&s->idle_node);
     s->principal = principal_ref(wish->principal);
     s->reader = &s->own;
     s->kind = (uint8_t)transports_number(wish->transport);
-    reader_init(s->reader, &place->channel, wish->after, on_ready);
+    places_enter(&t->places, service, wish->set, s->reader, wish->after,
+                 on_ready);
     s->reader->kind = s->kind;
     s->reader->filter = wish->filter;
     s->reader->wants_heartbeat = true;
@@ -968,7 +897,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
         s->reader->since_us = wish->since_us;
     s->is_gone = wish->is_gone;
     count_subscriber(s, 1);
-    count_of_set(wish->set, s->kind, 1);
+    places_count(s->reader, 1);
     wish->transport->accept(rq, &wish->terms, &stream_handlers, s);
 }
 

@@ -9,13 +9,15 @@
  * of XML apart and put them together again. */
 static const struct transport transports[] = {
     {"websocket-json", "resourcesync.json", MESSAGE_JSON, false, false, false,
-     websocket_accept, websocket_wrap, websocket_close, websocket_note},
+     request_accept_stream, websocket_wrap, websocket_close, websocket_note},
     {"websocket-xml", "resourcesync.xml", MESSAGE_XML, false, false, false,
-     websocket_accept, websocket_wrap, websocket_close, websocket_note},
+     request_accept_stream, websocket_wrap, websocket_close, websocket_note},
     {"websocket-json-deflate", "resourcesync.json", MESSAGE_JSON, true, false,
-     false, websocket_accept, websocket_wrap, websocket_close, websocket_note},
+     false, request_accept_stream, websocket_wrap, websocket_close,
+     websocket_note},
     {"websocket-xml-deflate", "resourcesync.xml", MESSAGE_XML, true, false,
-     false, websocket_accept, websocket_wrap, websocket_close, websocket_note},
+     false, request_accept_stream, websocket_wrap, websocket_close,
+     websocket_note},
     {"eventsource", NULL, MESSAGE_JSON, false, false, false, eventsource_accept,
      eventsource_wrap, eventsource_close, eventsource_note},
     {"eventsource-1.0", NULL, MESSAGE_JSON, false, true, false,
@@ -54,19 +56,9 @@ transports_of_number(size_t number)
 static struct slice
 next_name(struct slice *list)
 {
-    struct slice name;
-    size_t n = 0;
-
-    while (list->size > 0 && strchr(" \t,", *list->data)) {
-        list->data++;
-        list->size--;
-    }
-    while (n < list->size && !strchr(" \t,", list->data[n]))
-        n++;
-    name = (struct slice){list->data, n};
-    list->data += n;
-    list->size -= n;
-    return name;
+    while (list->size > 0 && strchr(" \t,", *list->data))
+        slice_skip(list, 1);
+    return slice_take_until(list, " \t,");
 }
 
 const struct transport *

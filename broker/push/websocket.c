@@ -8,13 +8,6 @@
  * payload of a full frame is STREAM_FRAME_MAX without a header of 4 bytes. */
 #define PAYLOAD_MAX (STREAM_FRAME_MAX - 4)
 
-void
-websocket_accept(struct request *rq, const struct stream_terms *terms,
-                 const struct stream_handlers *handlers, void *user)
-{
-    request_accept_stream(rq, terms, handlers, user);
-}
-
 static size_t
 write_header(char *to, size_t payload, bool is_first, bool is_last)
 {

@@ -13,7 +13,6 @@
 
 /* See struct transport; a close frame may stand between the frames of a
  * message. */
-accept_fn websocket_accept;
 wrap_fn websocket_wrap;
 close_fn websocket_close;
 note_fn websocket_note;

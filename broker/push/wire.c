@@ -34,8 +34,7 @@ wire_add(struct wire *w, struct slice bytes)
         size_t size = bytes.size < w->room ? bytes.size : w->room;
 
         buf_add(w->to, bytes.data, size);
-        bytes.data += size;
-        bytes.size -= size;
+        slice_skip(&bytes, size);
         w->left -= size;
         w->room -= size;
         if (w->room == 0) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "broker/readers/selection.h"
 #include "broker/sets/framework_events.h"
@@ -53,17 +54,12 @@ static enum status
 add_part(struct assembly *a, const struct message_part *part)
 {
     struct message *m = a->message;
+    struct message_part *parts = ONE_MORE(m->parts, &a->capacity, m->n_parts);
 
-    if (m->n_parts == a->capacity) {
-        size_t n = a->capacity ? a->capacity * 4 : 16;
-        struct message_part *parts = realloc(m->parts, n * sizeof(*parts));
-
-        if (!parts)
-            return STATUS_MEMORY;
-        m->parts = parts;
-        a->capacity = n;
-    }
-    m->parts[m->n_parts++] = *part;
+    if (!parts)
+        return STATUS_MEMORY;
+    m->parts = parts;
+    parts[m->n_parts++] = *part;
     return STATUS_OK;
 }
 
@@ -251,9 +247,7 @@ add_header(struct buf *to, const struct message_wish *wish,
     if (wish->form == MESSAGE_JSON) {
         json_message_begin(to, c, buf_slice(&page.next));
     } else {
-        struct link_text up =
-            link_to(registry_public_url(wish->set->registry),
-                    LINK_CAPABILITYLIST, wish->set->name, NULL, 0);
+        struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
         struct document_link links[] = {{"up", link_slice(&up), NULL},
                                         {"self", buf_slice(&page.self), NULL},
                                         {"next", buf_slice(&page.next), NULL}};

@@ -237,12 +237,6 @@ name_check(const char *of, struct slice name, struct problem *why)
 }
 
 enum status
-alter_check_name(struct slice name, struct problem *why)
-{
-    return name_check("set", name, why);
-}
-
-enum status
 alter_read(struct registry *registry, const struct alter_wish *wish,
            struct settings *settings, struct problem *why)
 {
@@ -289,23 +283,42 @@ submit_by_name(struct alteration *a, struct problem *why)
         if (!a->set)
             return problem(why, STATUS_NOT_FOUND, "there is no set %s",
                            a->name);
-        a->post.set = a->set->log;
-        return submit_alteration(a, why);
+    } else {
+        rc = registry_make(a->registry, slice_of(a->name), a->client, &a->set,
+                           why);
+        if (rc)
+            return rc;
+        /* The removed one again: there was no memory to bury it (registry.c).
+         */
+        if (a->set == before)
+            return registry_full(why);
     }
-    rc = registry_make(a->registry, slice_of(a->name), a->client, &a->set, why);
-    if (rc)
-        return rc;
-    /* The removed one again: there was no memory to bury it (registry.c). */
-    if (a->set == before)
-        return registry_full(why);
     a->post.set = a->set->log;
     return submit_alteration(a, why);
 }
 
-/* Log thread. Commits are answered in their order, so the settings committed
- * last are published last. */
+/* Puts into effect what is committed. Commits are answered in their order, so
+ * the settings committed last are published last. */
 static void
-on_settings(struct post *post)
+publish(struct alteration *a)
+{
+    if (a->act.kind == ACT_HARVEST) {
+        registry_set_harvest(a->set, a->harvest);
+        a->harvest = NULL;
+        return;
+    }
+    if (a->act.kind == ACT_REMOVAL) {
+        registry_set_removed(a->set);
+    } else {
+        registry_set_settings(a->set, a->settings);
+        a->settings = NULL;
+    }
+    registry_notify_changed(a->registry);
+}
+
+/* Log thread. */
+static void
+on_answered(struct post *post)
 {
     struct alteration *a = list_entry(post, struct alteration, post);
 
@@ -317,12 +330,26 @@ on_settings(struct post *post)
     }
     if (post->status && a->has_marked)
         set_mark_private(a->set, false);
-    if (!post->status) {
-        registry_set_settings(a->set, a->settings);
-        a->settings = NULL;
-        registry_notify_changed(a->registry);
-    }
+    if (!post->status)
+        publish(a);
     a->on_done(a, a->user);
+}
+
+/* An alteration by an act of this kind; ACT_SETTINGS: by prepare_settings. */
+static struct alteration *
+alteration_new(struct registry *registry, enum act_kind kind,
+               void (*on_done)(struct alteration *, void *), void *user)
+{
+    struct alteration *a = memory_new(1, sizeof(*a));
+
+    a->registry = registry;
+    a->on_done = on_done;
+    a->user = user;
+    a->act.kind = kind;
+    a->post.kind = POST_ACT;
+    a->post.act = &a->act;
+    a->post.done = on_answered;
+    return a;
 }
 
 /* Checks the peers against other sets and our own URL. The claim on the topic
@@ -470,20 +497,17 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
                struct problem *why)
 {
     struct alteration *a;
-    enum status rc = alter_check_name(wish->name, why);
+    enum status rc = name_check("set", wish->name, why);
 
     if (rc)
         return rc;
-    a = memory_new(1, sizeof(*a));
+    a = alteration_new(registry, ACT_SETTINGS, on_done, user);
     a->settings = memory_new(1, sizeof(*a->settings));
     buf_init(&a->text, SETTINGS_BYTES_MAX);
     memcpy(a->name, wish->name.data, wish->name.size);
-    a->registry = registry;
     a->mode = wish->mode;
     a->may_discard = wish->may_discard;
     a->client = client_ref(wish->client);
-    a->on_done = on_done;
-    a->user = user;
     rc = alter_read(registry, wish, a->settings, why);
     if (!rc)
         rc = check_peers(a, why);
@@ -495,7 +519,6 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
     }
     a->post.kind = POST_SETTINGS;
     a->post.prepare = prepare_settings;
-    a->post.done = on_settings;
     rc = submit_by_name(a, why);
 
 out:
@@ -553,45 +576,19 @@ alter_make(struct registry *registry, struct slice name, struct client *client,
     return w.rc == STATUS_CONFLICT ? STATUS_OK : w.rc;
 }
 
-static void
-on_harvest(struct post *post)
-{
-    struct alteration *a = list_entry(post, struct alteration, post);
-
-    /* The set was removed while this waited: make it again. */
-    if (post->status == STATUS_GONE && a->harvest) {
-        post->status = submit_by_name(a, &post->why);
-        if (!post->status)
-            return;
-    }
-    if (!post->status) {
-        registry_set_harvest(a->set, a->harvest);
-        a->harvest = NULL;
-    }
-    a->on_done(a, a->user);
-}
-
 enum status
 alter_harvest(struct registry *registry, struct slice name,
               struct client *client, struct harvest *harvest,
               void (*on_done)(struct alteration *, void *), void *user,
               struct problem *why)
 {
-    struct alteration *a = memory_new(1, sizeof(*a));
-    enum status rc;
+    struct alteration *a = alteration_new(registry, ACT_HARVEST, on_done, user);
+    enum status rc = name_check("set", name, why);
 
-    a->registry = registry;
     a->client = client_ref(client);
     a->harvest = harvest;
     a->mode = harvest ? ALTER_REPLACE : ALTER_CHANGE;
-    a->act.kind = ACT_HARVEST;
     a->act.harvest.text = harvest ? harvest->text : SLICE("");
-    a->on_done = on_done;
-    a->user = user;
-    a->post.kind = POST_ACT;
-    a->post.act = &a->act;
-    a->post.done = on_harvest;
-    rc = alter_check_name(name, why);
     if (!rc) {
         memcpy(a->name, name.data, name.size);
         rc = submit_by_name(a, why);
@@ -601,35 +598,18 @@ alter_harvest(struct registry *registry, struct slice name,
     return rc;
 }
 
-static void
-on_removal(struct post *post)
-{
-    struct alteration *a = list_entry(post, struct alteration, post);
-
-    if (!post->status) {
-        registry_set_removed(a->set);
-        registry_notify_changed(a->registry);
-    }
-    a->on_done(a, a->user);
-}
-
 enum status
 alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
              void *user, struct problem *why)
 {
-    struct alteration *a = memory_new(1, sizeof(*a));
+    struct alteration *a =
+        alteration_new(set->registry, ACT_REMOVAL, on_done, user);
     enum status rc;
 
-    a->registry = set->registry;
+    a->mode = ALTER_CHANGE;
     a->set = set;
-    a->on_done = on_done;
-    a->user = user;
-    a->post.kind = POST_ACT;
-    a->act.kind = ACT_REMOVAL;
-    a->post.act = &a->act;
     a->post.set = set->log;
     a->post.grace_us = registry_config(set->registry)->remove_grace_us;
-    a->post.done = on_removal;
     rc = submit_alteration(a, why);
     if (rc)
         alter_free(a);

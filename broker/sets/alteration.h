@@ -130,10 +130,8 @@ bool discards_any(const struct discards *discards);
 /* Appends a JSON object: {"lists":3,"entries":150,...}. */
 void discards_write(struct buf *to, const struct discards *discards);
 
-/* Fails with a name that no set can have. */
-MUST_CHECK enum status alter_check_name(struct slice name, struct problem *why);
-
-/* The same for something else that has a name like a set: `of` is "relay". */
+/* Fails with a name that no set can have. `of`: what it names, "set" or
+ * "relay". */
 MUST_CHECK enum status name_check(const char *of, struct slice name,
                                   struct problem *why);
 

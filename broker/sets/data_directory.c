@@ -70,8 +70,7 @@ set_dir_mode(int fd, mode_t permissions, struct problem *why)
 
     if (!fstat(fd, &st) && !fchmod(fd, (st.st_mode & 07000) | permissions))
         return STATUS_OK;
-    problem_errno(why, "cannot set the mode of", "a directory");
-    return STATUS_IO;
+    return problem_errno(why, "cannot set the mode of", "a directory");
 }
 
 static enum status settle_entries(int fd, unsigned depth, bool has_lists,
@@ -88,10 +87,8 @@ settle_dir(int above_fd, const char *name, unsigned depth, bool has_lists,
         openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     enum status rc;
 
-    if (fd < 0) {
-        problem_errno(why, "cannot open", name);
-        return STATUS_IO;
-    }
+    if (fd < 0)
+        return problem_errno(why, "cannot open", name);
     has_lists |= depth == FOLDER_DEPTH && is_of_lists(name);
     rc = settle_entries(fd, depth, has_lists, passing, why);
     if (!rc)
@@ -127,8 +124,7 @@ settle_entry(int fd, const char *name, unsigned depth, bool has_lists,
 failed:
     if (errno == ENOENT)
         return STATUS_OK;
-    problem_errno(why, "cannot set the mode of", name);
-    return STATUS_IO;
+    return problem_errno(why, "cannot set the mode of", name);
 }
 
 /* Sets the modes of all entries of `fd`, which is `depth` below the data
@@ -181,8 +177,7 @@ data_directory_set_readers(const char *dir, enum list_readers readers)
     enum status rc = STATUS_OK;
 
     if (fd < 0 || fstat(fd, &st)) {
-        problem_errno(&why, "cannot open", dir);
-        rc = STATUS_IO;
+        rc = problem_errno(&why, "cannot open", dir);
     } else if ((st.st_mode & 0777) != (S_IRWXU | passing)) {
         rc = settle_all(fd, passing, &why);
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "broker/base/diag.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
@@ -44,9 +45,9 @@ channel_filter(struct filter_class *class, const char *name,
 /* Events that are announced together, as a post. */
 struct announcement {
     struct post post;
-    struct set **about; /* of each fragment; NULL: the Source */
-    size_t capacity;    /* of both arrays */
-    enum status status; /* of the first event that could not be added */
+    struct set **about;      /* of each fragment; NULL: the Source */
+    size_t room, about_room; /* of the fragments, and of these */
+    enum status status;      /* of the first event that could not be added */
 };
 
 static void
@@ -68,20 +69,14 @@ announcement_fini(struct announcement *a)
 static bool
 make_room(struct announcement *a)
 {
-    size_t larger = a->capacity ? a->capacity * 2 : 16;
-    struct fragment *fragments;
-    struct set **about;
+    size_t n = a->post.n_fragments;
+    struct fragment *fragments = ONE_MORE(a->post.fragments, &a->room, n);
+    struct set **about = ONE_MORE(a->about, &a->about_room, n);
 
-    if (a->post.n_fragments < a->capacity)
-        return true;
-    fragments = memory_grow(a->post.fragments, larger, sizeof(*fragments));
     if (fragments)
         a->post.fragments = fragments;
-    about = memory_grow(a->about, larger, sizeof(struct set *));
     if (about)
         a->about = about;
-    if (fragments && about)
-        a->capacity = larger;
     return fragments && about;
 }
 
@@ -241,8 +236,7 @@ add_document(const struct subject *s, enum change_kind change,
 static void
 add_capability_list(const struct subject *s, enum change_kind change)
 {
-    struct link_text loc =
-        link_to(s->url, LINK_CAPABILITYLIST, s->set->name, NULL, 0);
+    struct link_text loc = set_link(s->set, LINK_CAPABILITYLIST);
 
     add_document(s, change, CAP_CAPABILITYLIST, &loc, NULL);
 }
@@ -263,8 +257,7 @@ add_list(const struct subject *s, enum change_kind change, uint64_t number)
 {
     struct link_text loc =
         link_to(s->url, LINK_LIST, s->set->name, NULL, number);
-    struct link_text index =
-        link_to(s->url, LINK_CHANGELIST, s->set->name, NULL, 0);
+    struct link_text index = set_link(s->set, LINK_CHANGELIST);
 
     add_document(s, change, CAP_CHANGELIST, &loc, &index);
 }
@@ -272,8 +265,7 @@ add_list(const struct subject *s, enum change_kind change, uint64_t number)
 static void
 add_archive(const struct subject *s, enum change_kind change)
 {
-    struct link_text loc =
-        link_to(s->url, LINK_CHANGELIST_ARCHIVE, s->set->name, NULL, 0);
+    struct link_text loc = set_link(s->set, LINK_CHANGELIST_ARCHIVE);
 
     add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, NULL);
 }
@@ -285,8 +277,7 @@ add_part(const struct subject *s, enum change_kind change,
 {
     struct link_text loc =
         link_to_archive(s->url, s->set->name, begin, begin + parts->size - 1);
-    struct link_text index =
-        link_to(s->url, LINK_CHANGELIST_ARCHIVE, s->set->name, NULL, 0);
+    struct link_text index = set_link(s->set, LINK_CHANGELIST_ARCHIVE);
 
     add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, &index);
 }
@@ -460,29 +451,20 @@ add_list_parts(const struct subject *s, const struct generation *g)
 }
 
 /* A Change Dump is a document of its own behind those that there are; the first
- * is at the fixed address, which is that of an index from the second on. */
+ * is at the fixed address, which is that of an index from the second on. A
+ * Resource Dump never changes, nor does what is at its own address: each one is
+ * a document that begins, and the fixed address leads to the latest (R-323). */
 static void
-add_change_dump(const struct subject *s, const struct generation *g,
-                bool is_first)
+add_dump(const struct subject *s, const struct generation *g, bool is_first)
 {
     struct link_text current = link_to_current(s->url, s->set->name, g->kind);
-    struct link_text loc =
+    struct link_text own =
         link_to_generation(s->url, s->set->name, g->kind, g->number);
+    bool is_change_dump = g->kind == GENERATION_CHANGEDUMP;
 
-    add_document(s, CHANGE_CREATED, CAP_CHANGEDUMP, is_first ? &current : &loc,
-                 is_first ? NULL : &current);
-}
-
-/* A Resource Dump never changes, nor does what is at its own address: each one
- * is a document that begins, and the fixed address leads to the latest
- * (R-323). */
-static void
-add_resource_dump(const struct subject *s, const struct generation *g)
-{
-    struct link_text loc =
-        link_to_generation(s->url, s->set->name, g->kind, g->number);
-
-    add_document(s, CHANGE_CREATED, CAP_RESOURCEDUMP, &loc, NULL);
+    add_document(s, CHANGE_CREATED, links_kinds[g->kind].capability,
+                 is_change_dump && is_first ? &current : &own,
+                 is_change_dump && !is_first ? &current : NULL);
 }
 
 /* A list or dump was built. The first of its kind brings itself, or the
@@ -494,11 +476,9 @@ add_generation(const struct subject *s, const struct act *act)
     bool is_first = act->generation.is_first;
     struct link_text current = link_to_current(s->url, s->set->name, g->kind);
 
-    if (g->kind == GENERATION_CHANGEDUMP)
-        add_change_dump(s, g, is_first);
-    else if (g->kind == GENERATION_RESOURCEDUMP)
-        add_resource_dump(s, g);
-    else if (g->kind == GENERATION_RESOURCELIST && g->parts > 1)
+    if (g->kind != GENERATION_RESOURCELIST)
+        add_dump(s, g, is_first);
+    else if (g->parts > 1)
         add_list_parts(s, g);
     else
         add_document(s, is_first ? CHANGE_CREATED : CHANGE_UPDATED,

@@ -52,4 +52,13 @@ parts_begin(const struct parts *parts, uint64_t number)
     return (number - 1) / parts->size * parts->size + 1;
 }
 
+/* True if `first` to `last` may be a part: one of this size, at most `max`,
+ * begins there. */
+static inline bool
+parts_are_at(uint64_t first, uint64_t last, uint64_t max)
+{
+    return last >= first && last - first < max &&
+           (first - 1) % (last - first + 1) == 0;
+}
+
 #endif

@@ -58,8 +58,7 @@ void
 positions_members(const struct set *set, const struct head *head,
                   struct buf *to)
 {
-    struct link_text restart = link_to(registry_public_url(set->registry),
-                                       LINK_CAPABILITYLIST, set->name, NULL, 0);
+    struct link_text restart = set_link(set, LINK_CAPABILITYLIST);
     char earliest[POSITION_MAX], last[POSITION_MAX];
 
     positions_earliest(head, earliest);

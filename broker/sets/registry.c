@@ -196,9 +196,7 @@ registry_described_by(const struct set *set)
         link.size = (size_t)snprintf(link.text, sizeof(link.text), "%s",
                                      set->settings->description);
     pthread_mutex_unlock(&r->settings_mutex);
-    return link.size > 0
-               ? link
-               : link_to(r->options.public_url, LINK_SET, set->name, NULL, 0);
+    return link.size > 0 ? link : set_link(set, LINK_SET);
 }
 
 /* Peers */
@@ -393,8 +391,9 @@ insert_set(struct registry *r, struct set *set)
     return set;
 }
 
-/* Remembers that the set of that name was removed; likewise. */
-static enum status
+/* Remembers that the set of that name was removed; likewise. NULL: no memory
+ * for a larger table. */
+static struct tombstone *
 bury_set(struct registry *r, const char *name, uint64_t list)
 {
     struct tombstone *t = table_find(&r->tombstones, slice_of(name));
@@ -404,11 +403,11 @@ bury_set(struct registry *r, const char *name, uint64_t list)
         snprintf(t->name, sizeof(t->name), "%s", name);
         if (table_add(&r->tombstones, t->name, t)) {
             free(t);
-            return STATUS_MEMORY;
+            return NULL;
         }
     }
     t->list = list;
-    return STATUS_OK;
+    return t;
 }
 
 static enum status
@@ -416,16 +415,14 @@ on_removed(const char *name, uint64_t list, struct slice creator, void *user)
 {
     struct registry *r = user;
     struct client *client = client_of_stored(&r->clients, creator);
-    struct tombstone *t;
-    enum status rc = bury_set(r, name, list);
+    struct tombstone *t = bury_set(r, name, list);
 
     r->n_made++;
-    t = rc ? NULL : table_find(&r->tombstones, slice_of(name));
     if (t)
         holding_restore(&t->name_place, &r->clients, client, CLIENT_SET_NAMES,
                         1);
     client_unref(client);
-    return rc;
+    return t ? STATUS_OK : STATUS_MEMORY;
 }
 
 /* Makes the set of the framework log. For any options, it ends its lists by
@@ -792,6 +789,19 @@ registry_public_url(const struct registry *r)
     return r->options.public_url;
 }
 
+struct link_text
+registry_link(const struct registry *r, enum link_kind kind)
+{
+    return link_to(r->options.public_url, kind, NULL, NULL, 0);
+}
+
+struct link_text
+set_link(const struct set *set, enum link_kind kind)
+{
+    return link_to(registry_public_url(set->registry), kind, set->name, NULL,
+                   0);
+}
+
 void
 set_dir(const struct set *set, char dir[SET_DIR_MAX])
 {
@@ -966,7 +976,7 @@ registry_set_removed(struct set *set)
     pthread_rwlock_wrlock(&r->lock);
     /* Without memory for a larger table of tombstones the set stays where it
      * is: it does not exist, but its name is not free before the next start. */
-    if (!bury_set(r, set->name, head.list + 1)) {
+    if (bury_set(r, set->name, head.list + 1)) {
         table_remove(&r->sets, set->name);
         if (set_is_private(set))
             atomic_fetch_sub(&r->n_private, 1);

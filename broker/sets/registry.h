@@ -161,6 +161,11 @@ struct log_set *registry_framework(struct registry *registry);
 struct set *registry_framework_set(struct registry *registry);
 
 const struct config *registry_config(const struct registry *registry);
+/* The links to a document of the whole Source, and of a set: link_to. */
+struct link_text registry_link(const struct registry *registry,
+                               enum link_kind kind);
+struct link_text set_link(const struct set *set, enum link_kind kind);
+
 const char *registry_public_url(const struct registry *registry);
 
 /* The current bridges: those of the configuration, until a reload names others;

@@ -11,8 +11,7 @@ set_links_hubs(const struct set *set, struct hubs *hubs)
 {
     struct peers *peers = registry_peers(set);
 
-    hubs->urls[0] =
-        link_to(registry_public_url(set->registry), LINK_HUB, NULL, NULL, 0);
+    hubs->urls[0] = registry_link(set->registry, LINK_HUB);
     hubs->n = 1;
     for (unsigned i = 0; peers && i < peers->n_hubs; i++) {
         struct link_text *url = &hubs->urls[hubs->n++];

@@ -197,15 +197,10 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
             return take_text(r, text, why);
         break;
     case ROW_NUMBER:
-        if (event == JSON_NUMBER)
-            return take_option(r, text, why);
-        break;
     case ROW_KEEP:
-        if (event == JSON_NUMBER || event == JSON_STRING)
-            return take_option(r, text, why);
-        break;
     case ROW_CHOICE:
-        if (event == JSON_STRING)
+        if ((event == JSON_NUMBER && r->row->kind != ROW_CHOICE) ||
+            (event == JSON_STRING && r->row->kind != ROW_NUMBER))
             return take_option(r, text, why);
         break;
     case ROW_FLAG:

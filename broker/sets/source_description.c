@@ -42,8 +42,7 @@ source_description_link(const struct set *set)
 
     if (parts.has_index && number > 0)
         return source_description_part(set->registry, &parts, number);
-    return link_to(registry_public_url(set->registry), LINK_DESCRIPTION, NULL,
-                   NULL, 0);
+    return registry_link(set->registry, LINK_DESCRIPTION);
 }
 
 /* Changes */
@@ -187,8 +186,7 @@ static void
 announce_parts(struct source_changes *c, struct registry *registry,
                bool are_new, source_announce_fn *announce, void *user)
 {
-    struct link_text index =
-        link_to(registry_public_url(registry), LINK_DESCRIPTION, NULL, NULL, 0);
+    struct link_text index = registry_link(registry, LINK_DESCRIPTION);
 
     qsort(c->all, c->n, sizeof(*c->all), by_number);
     for (size_t i = 0, next; i < c->n; i = next) {
@@ -223,8 +221,7 @@ enum status
 source_changes_announce(struct source_changes *c, struct registry *registry,
                         source_announce_fn *announce, void *user)
 {
-    struct link_text loc =
-        link_to(registry_public_url(registry), LINK_DESCRIPTION, NULL, NULL, 0);
+    struct link_text loc = registry_link(registry, LINK_DESCRIPTION);
     bool are_new;
 
     if (c->n == 0)

@@ -18,6 +18,7 @@ TEST(finds_the_handler_of_a_method_and_path)
         const char *path;
         handler_fn *handler;
         const char *name, *id;
+        int act;
     } rows[] = {
         {METHOD_GET, "/healthz", handle_health_get, "", ""},
         {METHOD_GET, "/bridges", handle_bridges_get, "", ""},
@@ -31,8 +32,9 @@ TEST(finds_the_handler_of_a_method_and_path)
         {METHOD_GET, "/sets", handle_sets_get, "", ""},
         {METHOD_GET, "/sets/demo", handle_set_get, "demo", ""},
         {METHOD_PUT, "/sets/demo", handle_set_put, "demo", ""},
-        {METHOD_PATCH, "/sets/demo", handle_set_patch, "demo", ""},
-        {METHOD_DELETE, "/sets/demo", handle_set_delete, "demo", ""},
+        {METHOD_PATCH, "/sets/demo", handle_set_change, "demo", "",
+         ACT_SETTINGS},
+        {METHOD_DELETE, "/sets/demo", handle_set_end, "demo", "", ACT_REMOVAL},
         {METHOD_PUT, "/sets/changes", handle_set_put, "changes", ""},
         /* Documents */
         {METHOD_GET, "/.well-known/resourcesync", handle_documents_get, "", ""},
@@ -47,26 +49,27 @@ TEST(finds_the_handler_of_a_method_and_path)
          ""},
         /* The hub, its subscriptions, and relays */
         {METHOD_POST, "/hub", handle_hub_form, "", ""},
-        {METHOD_POST, "/sets/demo/subscribe", handle_subscribe_post, "demo",
-         ""},
-        {METHOD_GET, "/relays", handle_relays_get, "", ""},
-        {METHOD_GET, "/relays/feed", handle_relay_get, "feed", ""},
+        {METHOD_POST, "/sets/demo/subscribe", handle_hub_form, "demo", ""},
+        {METHOD_GET, "/relays", handle_command, "", "", COMMAND_RELAY_LIST},
+        {METHOD_GET, "/relays/feed", handle_command, "feed", "",
+         COMMAND_RELAY_SHOW},
         {METHOD_PUT, "/relays/feed", handle_relay_put, "feed", ""},
-        {METHOD_DELETE, "/relays/feed", handle_relay_delete, "feed", ""},
+        {METHOD_DELETE, "/relays/feed", handle_command, "feed", "",
+         COMMAND_RELAY_REMOVE},
         {METHOD_GET, "/sets/a/subscriptions", handle_subscriptions_get, "a",
          ""},
-        {METHOD_HEAD, "/sets/a/subscriptions/17", handle_subscription_get, "a",
-         "17"},
-        {METHOD_DELETE, "/sets/a/subscriptions/17", handle_subscription_delete,
-         "a", "17"},
+        {METHOD_HEAD, "/sets/a/subscriptions/17", handle_command, "a", "17",
+         COMMAND_SHOW},
+        {METHOD_DELETE, "/sets/a/subscriptions/17", handle_command, "a", "17",
+         COMMAND_END},
         {METHOD_POST, "/sets/a/subscriptions/17/redeliver",
          handle_redeliver_post, "a", "17"},
         {METHOD_GET, "/relays/a/subscriptions", handle_subscriptions_get, "a",
          ""},
-        {METHOD_HEAD, "/relays/a/subscriptions/17", handle_subscription_get,
-         "a", "17"},
-        {METHOD_DELETE, "/relays/a/subscriptions/17",
-         handle_subscription_delete, "a", "17"},
+        {METHOD_HEAD, "/relays/a/subscriptions/17", handle_command, "a", "17",
+         COMMAND_SHOW},
+        {METHOD_DELETE, "/relays/a/subscriptions/17", handle_command, "a", "17",
+         COMMAND_END},
         {METHOD_POST, "/relays/a/subscriptions/17/redeliver",
          handle_redeliver_post, "a", "17"},
     };
@@ -76,6 +79,7 @@ TEST(finds_the_handler_of_a_method_and_path)
 
         routes_find(rows[i].method, slice_of(rows[i].path), &found);
         if (!found.route || found.route->handler != rows[i].handler ||
+            found.route->act != rows[i].act ||
             !slice_is(found.name, rows[i].name) ||
             !slice_is(found.id, rows[i].id) || !found.allow[0])
             fail_msg("row %zu, %s", i, rows[i].path);

@@ -93,15 +93,17 @@ on_request(struct request *rq, void *user)
 }
 
 static void
+on_removed(const struct place *place)
+{
+    (void)place;
+}
+
+static void
 on_wake(struct service *service, void *user)
 {
-    struct place *p;
-
     (void)user;
     world.n_in_turn = 0;
-    watcher_take(&world.places.readers.watcher);
-    while ((p = places_next(&world.places)))
-        watched_channel_wake(&p->channel, UINT_MAX);
+    places_wake(&world.places, on_removed);
     polls_go_on(&world.polls, service);
 }
 
