@@ -359,21 +359,16 @@ verify_rsa(EVP_MD_CTX *ctx, EVP_PKEY *key, bool is_pss,
 }
 
 /* Writes r and s, 32 bytes each, in the form that OpenSSL reads (DER). Returns
- * its size; at most 0: no memory. */
+ * its size. */
 static int
 encode_ecdsa(const unsigned char *halves, unsigned char *to)
 {
     ECDSA_SIG *sig = ECDSA_SIG_new();
-    BIGNUM *r = BN_bin2bn(halves, EC_SIZE, NULL);
-    BIGNUM *s = BN_bin2bn(halves + EC_SIZE, EC_SIZE, NULL);
-    int size = 0;
+    int size;
 
-    if (sig && r && s && ECDSA_SIG_set0(sig, r, s) == 1) {
-        r = s = NULL; /* of `sig` now */
-        size = i2d_ECDSA_SIG(sig, &to);
-    }
-    BN_free(r);
-    BN_free(s);
+    ECDSA_SIG_set0(sig, BN_bin2bn(halves, EC_SIZE, NULL),
+                   BN_bin2bn(halves + EC_SIZE, EC_SIZE, NULL));
+    size = i2d_ECDSA_SIG(sig, &to);
     ECDSA_SIG_free(sig);
     return size;
 }
@@ -399,13 +394,13 @@ verify_with(const struct jwk *jwk, unsigned alg,
             const struct jwk_claimed *claimed)
 {
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool is_good = false;
+    bool is_good;
 
-    if (ctx && alg == HS256)
+    if (alg == HS256)
         is_good = verify_hmac(ctx, jwk->key, claimed);
-    else if (ctx && alg == ES256)
+    else if (alg == ES256)
         is_good = verify_ecdsa(ctx, jwk->key, claimed);
-    else if (ctx)
+    else
         is_good = verify_rsa(ctx, jwk->key, alg == PS256, claimed);
     EVP_MD_CTX_free(ctx);
     ERR_clear_error();
