@@ -19,7 +19,6 @@
  * deadline is one of the whole call.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
