@@ -130,8 +130,7 @@ set_in(struct hub *hub, struct slice *rest)
                           ? registry_find(hub->registry, name, NULL)
                           : NULL;
 
-    rest->data += name.size;
-    rest->size -= name.size;
+    slice_skip(rest, name.size);
     return set;
 }
 
