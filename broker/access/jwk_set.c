@@ -50,15 +50,15 @@ struct jwk_set {
 
 /* Reading */
 
-/* Returns the bits of the algorithms that a key of this type may have; `name`
- * without data: all of them. */
+/* Returns the bits of the algorithms of that name (without data: any) that a
+ * key of this type (likewise) may have. */
 static unsigned
 algorithms_of(struct slice kty, struct slice name)
 {
     unsigned found = 0;
 
     for (size_t i = 0; i < N_ALGORITHMS; i++)
-        if (slice_is(kty, algorithms[i].kty) &&
+        if ((!kty.data || slice_is(kty, algorithms[i].kty)) &&
             (!name.data || slice_is(name, algorithms[i].name)))
             found |= algorithms[i].alg;
     return found;
@@ -407,20 +407,12 @@ verify_with(const struct jwk *jwk, unsigned alg,
     return is_good;
 }
 
-static unsigned
-algorithm_of(struct slice name)
-{
-    for (size_t i = 0; i < N_ALGORITHMS; i++)
-        if (slice_is(name, algorithms[i].name))
-            return algorithms[i].alg;
-    return 0;
-}
-
 enum status
 jwk_set_verify(const struct jwk_set *set, const struct jwk_claimed *claimed,
                struct digest *mark, struct problem *why)
 {
-    unsigned alg = algorithm_of(claimed->alg), n_tried = 0;
+    unsigned alg = algorithms_of((struct slice){NULL, 0}, claimed->alg);
+    unsigned n_tried = 0;
     bool has_name = false;
 
     if (!alg)

@@ -2,8 +2,8 @@
  * copied_file.h - copies of single files, with their digests.
  *
  * A copy keeps the time of its original: a file whose size and time are those
- * of an earlier copy is not copied again (copied_file_is_same). That is right for
- * files that never change, which get their name when they are complete.
+ * of an earlier copy is not copied again (copied_file_is_same). That is right
+ * for files that never change, which get their name when they are complete.
  */
 #ifndef BROKER_BACKUP_COPIED_FILE_H
 #define BROKER_BACKUP_COPIED_FILE_H

@@ -30,14 +30,9 @@ guess_type(struct slice payload)
 {
     static const char bom[] = "\xef\xbb\xbf";
 
-    if (slice_starts(payload, bom)) {
-        slice_skip(&payload, 3);
-    }
-    while (payload.size > 0 &&
-           (slice_is_blank(payload.data[0]) || payload.data[0] == '\r' ||
-            payload.data[0] == '\n')) {
-        slice_skip(&payload, 1);
-    }
+    if (slice_starts(payload, bom))
+        slice_skip(&payload, strlen(bom));
+    payload = slice_without_spaces(payload);
     if (slice_starts(payload, "<"))
         return SLICE("application/xml");
     if (slice_starts(payload, "{") || slice_starts(payload, "["))

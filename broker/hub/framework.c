@@ -194,14 +194,8 @@ mark_for_entry(struct hub *hub, const struct batch *b, uint64_t seq)
     struct slice fragment = batch_slice(b, seq - 1, seq), type, tags;
 
     fragment_labels(fragment, stamp, &type, &tags);
-    while (tags.size > 0) {
-        const char *space = memchr(tags.data, ' ', tags.size);
-        struct slice tag = {tags.data,
-                            space ? (size_t)(space - tags.data) : tags.size};
-
-        mark_tagged(hub, tag, seq);
-        slice_skip(&tags, tag.size + (space != NULL));
-    }
+    while (tags.size > 0)
+        mark_tagged(hub, slice_take(&tags, ' '), seq);
 }
 
 static void
