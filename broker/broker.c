@@ -172,12 +172,11 @@ static enum status
 check_networks(const char *option, read_networks_fn *read, const char *text,
                struct problem *why)
 {
-    struct problem inner = {""};
     struct networks networks;
 
-    if (read(slice_of(text), &networks, &inner))
-        return problem(why, STATUS_INVALID, "--%s: %s", option, inner.text);
-    return STATUS_OK;
+    return read(slice_of(text), &networks, why)
+               ? problem_prefix(why, STATUS_INVALID, "--%s: ", option)
+               : STATUS_OK;
 }
 
 static struct provider_options
@@ -223,11 +222,10 @@ static enum status
 read_origins(const struct config *config, struct origins *origins,
              struct problem *why)
 {
-    struct problem inner = {""};
     enum status rc =
-        origins_read(slice_of(config->allow_origins), origins, &inner);
+        origins_read(slice_of(config->allow_origins), origins, why);
 
-    return rc ? problem(why, rc, "--allow-origins: %s", inner.text) : rc;
+    return rc ? problem_prefix(why, rc, "--allow-origins: ") : rc;
 }
 
 enum status
@@ -283,12 +281,11 @@ broker_check(const struct config *config, struct problem *why)
 static enum status
 check_peer_tokens(const struct config *config, struct problem *why)
 {
-    struct problem inner = {""};
     enum status rc = config->peer_tokens[0]
-                         ? peer_tokens_check(config->peer_tokens, &inner)
+                         ? peer_tokens_check(config->peer_tokens, why)
                          : STATUS_OK;
 
-    return rc ? problem(why, rc, "--peer-tokens: %s", inner.text) : STATUS_OK;
+    return rc ? problem_prefix(why, rc, "--peer-tokens: ") : rc;
 }
 
 enum status
@@ -319,11 +316,10 @@ static enum status
 check_proxy_socket(const struct config *config, struct problem *why)
 {
     struct unix_socket socket = proxy_socket(config);
-    struct problem inner = {""};
     enum status rc =
-        config->listen_unix[0] ? server_check_unix(&socket, &inner) : STATUS_OK;
+        config->listen_unix[0] ? server_check_unix(&socket, why) : STATUS_OK;
 
-    return rc ? problem(why, rc, "--listen-unix: %s", inner.text) : STATUS_OK;
+    return rc ? problem_prefix(why, rc, "--listen-unix: ") : rc;
 }
 
 /* Sets the unix sockets of the server. */
@@ -347,26 +343,23 @@ broker_check_surroundings(const struct config *config, struct problem *why)
         .port = config->listen_port,
         .threads = (unsigned)config->threads,
     };
-    struct problem inner = {""};
-    enum status rc = server_check(&net, &inner);
+    enum status rc = server_check(&net, why);
 
     if (rc)
-        return problem(why, rc, "--listen: %s", inner.text);
+        return problem_prefix(why, rc, "--listen: ");
     rc = check_proxy_socket(config, why);
     if (rc)
         return rc;
-    rc = log_check(config->data, &inner);
+    rc = log_check(config->data, why);
     if (!rc)
-        rc = databases_check_versions(config->data, &inner);
+        rc = databases_check_versions(config->data, why);
     if (!rc)
-        rc = store_check(config->data, &inner);
+        rc = store_check(config->data, why);
     if (!rc)
-        rc = hub_check(config->data, &inner);
+        rc = hub_check(config->data, why);
     if (!rc)
-        rc = bridges_check_data(config, &inner);
-    if (rc)
-        return problem(why, rc, "--data: %s", inner.text);
-    return STATUS_OK;
+        rc = bridges_check_data(config, why);
+    return rc ? problem_prefix(why, rc, "--data: ") : STATUS_OK;
 }
 
 /* Callbacks from below */

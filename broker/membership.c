@@ -24,27 +24,16 @@ struct membership {
     struct journal *journal;
 };
 
-/* What a cluster cannot do yet: options */
-
-static bool
-has_content(const struct config *config)
+/* The option of what a cluster cannot do yet; NULL: none is given. */
+static const char *
+single_option(const struct config *config)
 {
-    return config->content != CONTENT_NONE;
+    if (config->content != CONTENT_NONE)
+        return "content (--content)";
+    return config->resource_dump_every_us > 0
+               ? "Resource Dumps (--resource-dump-every)"
+               : NULL;
 }
-
-static bool
-has_resource_dumps(const struct config *config)
-{
-    return config->resource_dump_every_us > 0;
-}
-
-static const struct {
-    const char *option;
-    bool (*is_given)(const struct config *config);
-} single_options[] = {
-    {"content (--content)", has_content},
-    {"Resource Dumps (--resource-dump-every)", has_resource_dumps},
-};
 
 static bool
 is_name(const char *name)
@@ -58,10 +47,10 @@ is_name(const char *name)
 enum status
 membership_check(const struct config *config, struct problem *why)
 {
-    struct problem inner = {""};
+    const char *single = single_option(config);
 
-    if (pg_check_address(config->cluster, &inner))
-        return problem(why, STATUS_INVALID, "--cluster: %s", inner.text);
+    if (pg_check_address(config->cluster, why))
+        return problem_prefix(why, STATUS_INVALID, "--cluster: ");
     if (!is_name(config->cluster_name))
         return problem(why, STATUS_INVALID,
                        "--cluster-name: \"%s\" is not 1 to %d of a-z A-Z 0-9 "
@@ -72,12 +61,9 @@ membership_check(const struct config *config, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "--cluster needs --public-url: all brokers of a cluster "
                        "have the same");
-    for (size_t i = 0; i < sizeof(single_options) / sizeof(single_options[0]);
-         i++)
-        if (single_options[i].is_given(config))
-            return problem(why, STATUS_INVALID,
-                           "--cluster: a cluster cannot have %s yet",
-                           single_options[i].option);
+    if (single)
+        return problem(why, STATUS_INVALID,
+                       "--cluster: a cluster cannot have %s yet", single);
     return STATUS_OK;
 }
 

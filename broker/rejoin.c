@@ -104,14 +104,6 @@ note_missing(const char *text, void *user)
          diag_text("file", text));
 }
 
-static bool
-is_stopped(void *user)
-{
-    const struct rejoin *r = user;
-
-    return r->is_stopped(r->user);
-}
-
 /* Fetches the backup into REJOIN_NEW, and checks that the journal continues it.
  */
 static enum status
@@ -123,8 +115,8 @@ fetch(struct rejoin *r, struct journal_place *place, struct problem *why)
         .ca_file = r->config->ca_file,
         .path = r->path,
         .on_missing = note_missing,
-        .is_stopped = is_stopped,
-        .user = r,
+        .is_stopped = r->is_stopped,
+        .user = r->user,
         .authorization = peer_tokens_header,
         .peer_tokens = r->config->peer_tokens,
     };
@@ -240,17 +232,6 @@ move_new(struct rejoin *r, struct problem *why)
 }
 
 static enum status
-mark(struct rejoin *r, struct problem *why)
-{
-    struct file_new file;
-    enum status rc = file_begin(&file, r->fd, STORE_RESTORING, why);
-
-    if (!rc)
-        rc = file_finish(&file, why);
-    return rc ? rc : file_sync_dir(r->fd, why);
-}
-
-static enum status
 replace(struct rejoin *r, struct problem *why)
 {
     enum status rc = move_old(r, why);
@@ -303,7 +284,7 @@ rejoin(struct rejoin *r, struct problem *why)
         warn(reason.text);
         return STATUS_OK;
     }
-    rc = mark(r, why);
+    rc = new_data_mark(r->fd, why);
     return rc ? rc : replace(r, why);
 }
 

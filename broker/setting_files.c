@@ -79,18 +79,25 @@ use_identity(struct setting_files *f, const struct config *config,
 
 /* --ca-file */
 
+/* `file` "": none. */
+static enum status
+read_certificates(const char *file, void **content, struct problem *why)
+{
+    struct stack_st_X509 *all = NULL;
+    enum status rc =
+        *file
+            ? certificates_read(&all, file, "certificates of authorities", why)
+            : STATUS_OK;
+
+    *content = all;
+    return rc;
+}
+
 static enum status
 read_authorities(const struct config *config, void **content,
                  struct problem *why)
 {
-    struct stack_st_X509 *all = NULL;
-    enum status rc = STATUS_OK;
-
-    if (config->ca_file[0])
-        rc = certificates_read(&all, config->ca_file,
-                               "certificates of authorities", why);
-    *content = all;
-    return rc;
+    return read_certificates(config->ca_file, content, why);
 }
 
 static void
@@ -115,14 +122,7 @@ static enum status
 read_client_authorities(const struct config *config, void **content,
                         struct problem *why)
 {
-    struct stack_st_X509 *all = NULL;
-    enum status rc = STATUS_OK;
-
-    if (config->tls_client_ca[0])
-        rc = certificates_read(&all, config->tls_client_ca,
-                               "certificates of authorities", why);
-    *content = all;
-    return rc;
+    return read_certificates(config->tls_client_ca, content, why);
 }
 
 static void

@@ -46,7 +46,6 @@ provider_options_check(const struct provider_options *options,
                           : !*options->issuer   ? "issuer"
                           : !*options->audience ? "audience"
                                                 : NULL;
-    struct problem inner = {""};
 
     if (!*options->keys && !*options->issuer && !*options->audience)
         return STATUS_OK;
@@ -56,8 +55,8 @@ provider_options_check(const struct provider_options *options,
                        "--jwt-keys has signed it, --jwt-issuer has issued it, "
                        "and it is for --jwt-audience",
                        missing);
-    if (is_url(options->keys) && jwk_fetch_check_url(options->keys, &inner))
-        return problem(why, STATUS_INVALID, "--jwt-keys: %s", inner.text);
+    if (is_url(options->keys) && jwk_fetch_check_url(options->keys, why))
+        return problem_prefix(why, STATUS_INVALID, "--jwt-keys: ");
     return STATUS_OK;
 }
 

@@ -19,7 +19,6 @@
 #ifndef BROKER_ACCESS_JWK_FETCH_H
 #define BROKER_ACCESS_JWK_FETCH_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/access/jwk_set.h"

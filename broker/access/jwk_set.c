@@ -50,15 +50,15 @@ struct jwk_set {
 
 /* Reading */
 
-/* Returns the bits of the algorithms that a key of this type may have; `name`
- * without data: all of them. */
+/* Returns the bits of the algorithms of that name (without data: any) that a
+ * key of this type (likewise) may have. */
 static unsigned
 algorithms_of(struct slice kty, struct slice name)
 {
     unsigned found = 0;
 
     for (size_t i = 0; i < N_ALGORITHMS; i++)
-        if (slice_is(kty, algorithms[i].kty) &&
+        if ((!kty.data || slice_is(kty, algorithms[i].kty)) &&
             (!name.data || slice_is(name, algorithms[i].name)))
             found |= algorithms[i].alg;
     return found;
@@ -359,21 +359,16 @@ verify_rsa(EVP_MD_CTX *ctx, EVP_PKEY *key, bool is_pss,
 }
 
 /* Writes r and s, 32 bytes each, in the form that OpenSSL reads (DER). Returns
- * its size; at most 0: no memory. */
+ * its size. */
 static int
 encode_ecdsa(const unsigned char *halves, unsigned char *to)
 {
     ECDSA_SIG *sig = ECDSA_SIG_new();
-    BIGNUM *r = BN_bin2bn(halves, EC_SIZE, NULL);
-    BIGNUM *s = BN_bin2bn(halves + EC_SIZE, EC_SIZE, NULL);
-    int size = 0;
+    int size;
 
-    if (sig && r && s && ECDSA_SIG_set0(sig, r, s) == 1) {
-        r = s = NULL; /* of `sig` now */
-        size = i2d_ECDSA_SIG(sig, &to);
-    }
-    BN_free(r);
-    BN_free(s);
+    ECDSA_SIG_set0(sig, BN_bin2bn(halves, EC_SIZE, NULL),
+                   BN_bin2bn(halves + EC_SIZE, EC_SIZE, NULL));
+    size = i2d_ECDSA_SIG(sig, &to);
     ECDSA_SIG_free(sig);
     return size;
 }
@@ -399,33 +394,25 @@ verify_with(const struct jwk *jwk, unsigned alg,
             const struct jwk_claimed *claimed)
 {
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool is_good = false;
+    bool is_good;
 
-    if (ctx && alg == HS256)
+    if (alg == HS256)
         is_good = verify_hmac(ctx, jwk->key, claimed);
-    else if (ctx && alg == ES256)
+    else if (alg == ES256)
         is_good = verify_ecdsa(ctx, jwk->key, claimed);
-    else if (ctx)
+    else
         is_good = verify_rsa(ctx, jwk->key, alg == PS256, claimed);
     EVP_MD_CTX_free(ctx);
     ERR_clear_error();
     return is_good;
 }
 
-static unsigned
-algorithm_of(struct slice name)
-{
-    for (size_t i = 0; i < N_ALGORITHMS; i++)
-        if (slice_is(name, algorithms[i].name))
-            return algorithms[i].alg;
-    return 0;
-}
-
 enum status
 jwk_set_verify(const struct jwk_set *set, const struct jwk_claimed *claimed,
                struct digest *mark, struct problem *why)
 {
-    unsigned alg = algorithm_of(claimed->alg), n_tried = 0;
+    unsigned alg = algorithms_of((struct slice){NULL, 0}, claimed->alg);
+    unsigned n_tried = 0;
     bool has_name = false;
 
     if (!alg)

@@ -30,7 +30,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"

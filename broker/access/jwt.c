@@ -9,6 +9,7 @@
 
 #include "broker/access/jose_text.h"
 #include "broker/access/jwt_rights.h"
+#include "proto/number.h"
 
 #define SECOND      ((int64_t)1000000)
 #define LIFE_MAX_US ((int64_t)3660 * 86400 * SECOND)
@@ -139,8 +140,7 @@ add_hash(char *to, size_t n_bytes, struct slice text)
     struct digest hash;
 
     digest_sha256(&hash, text);
-    for (size_t i = 0; i < n_bytes; i++)
-        snprintf(to + 2 * i, 3, "%02x", hash.bytes[i]);
+    *hex_write(to, hash.bytes, n_bytes) = '\0';
 }
 
 /* True if the name has the subject itself. Else it has a hash, behind a sign

@@ -59,10 +59,12 @@ forget(struct jwt_verifier *v, struct verified *token)
 void
 jwt_verifier_free(struct jwt_verifier *v)
 {
+    struct verified *token;
+
     if (!v)
         return;
-    while (!list_is_empty(&v->used))
-        forget(v, list_entry(list_first(&v->used), struct verified, used));
+    list_until_empty (token, &v->used, used)
+        forget(v, token);
     map_fini(&v->tokens);
     pthread_mutex_destroy(&v->mutex);
     jwk_set_unref(v->keys);

@@ -18,9 +18,7 @@
 
 #include "broker/access/jwk_set.h"
 #include "broker/access/principal.h"
-#include "proto/problem.h"
 #include "proto/slice.h"
-#include "proto/status.h"
 
 /* Tokens that are remembered while no request, stream or subscription uses
  * them. */

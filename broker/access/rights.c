@@ -36,15 +36,21 @@ rights_word(enum right right)
     return "no right";
 }
 
+enum right
+rights_named(const char *word)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (!strcmp(word, rows[i].word))
+            return rows[i].right;
+    return 0;
+}
+
 /* Reading */
 
 static bool
 is_pattern(struct slice text)
 {
-    if (text.size && *text.data == '!') {
-        text.data++;
-        text.size--;
-    }
+    (void)slice_take_char(&text, '!');
     for (size_t i = 0; i < text.size; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789._-*", text.data[i]) ||
             !text.data[i])
@@ -62,19 +68,9 @@ rights_is_pattern(struct slice text)
 static struct slice
 next_pattern(struct slice *rest)
 {
-    struct slice one;
-    size_t n = 0;
-
-    while (rest->size && strchr(" ,\t", *rest->data) && *rest->data) {
-        rest->data++;
-        rest->size--;
-    }
-    while (n < rest->size && !(strchr(" ,\t", rest->data[n]) && rest->data[n]))
-        n++;
-    one = (struct slice){rest->data, n};
-    rest->data += n;
-    rest->size -= n;
-    return one;
+    while (rest->size && memchr(" ,\t", *rest->data, 3))
+        slice_skip(rest, 1);
+    return slice_take_until(rest, " ,\t");
 }
 
 enum status
@@ -139,12 +135,8 @@ list_includes(const char *patterns, struct slice name)
     bool is_included = false;
 
     while ((one = next_pattern(&rest)).size) {
-        bool is_denial = *one.data == '!';
+        bool is_denial = slice_take_char(&one, '!');
 
-        if (is_denial) {
-            one.data++;
-            one.size--;
-        }
         if (name.size && !rights_match(one, name))
             continue;
         if (is_denial && name.size)

@@ -50,6 +50,9 @@ char *rights_patterns(struct rights *rights, enum right right);
 /* "publish" */
 const char *rights_word(enum right right);
 
+/* The right of that word; 0: none. */
+enum right rights_named(const char *word);
+
 /* Adds patterns of `text`, with commas or blanks between, to the list of the
  * right. STATUS_INVALID: one has other characters than a name, a star and "!"
  * before it; or the list becomes too long. */

@@ -122,11 +122,12 @@ check_room(struct tickets *t, const struct principal *p, struct problem *why)
             oldest = e;
         n++;
     }
-    if (oldest && n >= t->kind->each && t->kind->replaces) {
+    if (oldest && n >= t->kind->each) {
+        if (!t->kind->replaces)
+            return problem(why, STATUS_LIMITED,
+                           "this token has %u %s, the most", t->kind->each,
+                           t->kind->plural);
         drop_entry(t, oldest);
-    } else if (oldest && n >= t->kind->each) {
-        return problem(why, STATUS_LIMITED, "this token has %u %s, the most",
-                       t->kind->each, t->kind->plural);
     }
     return t->by_digest.n < t->kind->all
                ? STATUS_OK

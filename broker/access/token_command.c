@@ -169,15 +169,6 @@ static const struct member {
 
 #define N_MEMBERS (sizeof(members) / sizeof(members[0]))
 
-static enum right
-right_of(const char *word)
-{
-    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1)
-        if (!strcmp(word, rights_word((enum right)bit)))
-            return (enum right)bit;
-    return 0;
-}
-
 static enum status
 take_member(struct reading *r, struct slice name, struct problem *why)
 {
@@ -218,16 +209,15 @@ take_text(struct reading *r, struct slice text, struct problem *why)
         return take_time(r, text, &view->created_us, why);
     if (!strcmp(r->member, "used"))
         return take_time(r, text, &view->used_us, why);
-    /* The name of a JSON Web Token's holder may be longer. */
-    if (r->is_answer && !strcmp(r->member, "name") &&
-        text.size >= sizeof(view->terms.name))
-        text.size = sizeof(view->terms.name) - 1;
-    if (!strcmp(r->member, "name") && text.size < sizeof(view->terms.name)) {
+    if (!strcmp(r->member, "name")) {
+        if (text.size > TOKEN_NAME_MAX && !r->is_answer)
+            return problem(why, STATUS_INVALID,
+                           "name: has more than %d characters", TOKEN_NAME_MAX);
+        /* The name of a JSON Web Token's holder may be longer. */
+        if (text.size > TOKEN_NAME_MAX)
+            text.size = TOKEN_NAME_MAX;
         memcpy(view->terms.name, text.data, text.size);
         view->terms.name[text.size] = '\0';
-    } else if (!strcmp(r->member, "name")) {
-        return problem(why, STATUS_INVALID, "name: has more than %d characters",
-                       TOKEN_NAME_MAX);
     } else if (!strcmp(r->member, "id") && text.size < sizeof(view->id)) {
         memcpy(view->id, text.data, text.size);
     } else if (!strcmp(r->member, "certificate")) {
@@ -242,7 +232,7 @@ static enum status
 take_value(struct reading *r, enum json_event event, struct slice text,
            struct problem *why)
 {
-    enum right right = right_of(r->member);
+    enum right right = rights_named(r->member);
     bool is_list = (right & RIGHTS_OF_SETS) != 0;
     bool is_true = slice_is(text, "true");
 

@@ -61,12 +61,11 @@ token_follower_open(struct token_follower **follower, struct tokens *tokens,
     f->tickets = tickets;
     follow(f);
     rc = thread_start(&f->thread, "tokens", run, f, why);
-    if (rc) {
+    if (rc)
         free(f);
-        return rc;
-    }
-    *follower = f;
-    return STATUS_OK;
+    else
+        *follower = f;
+    return rc;
 }
 
 void

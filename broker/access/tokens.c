@@ -176,14 +176,6 @@ free_token(struct token *token)
     free(token);
 }
 
-/* The same for one that is in the list. */
-static void
-append_token(struct tokens *t, struct token *token)
-{
-    list_append(&t->all, &token->node);
-    insert_token(t, token);
-}
-
 static void
 remove_token(struct tokens *t, struct token *token)
 {
@@ -200,10 +192,9 @@ remove_token(struct tokens *t, struct token *token)
 /* Loading */
 
 /* Makes a token of `row` and the columns that have no member there. */
-static enum status
+static struct token *
 make_of_row(const struct token *row, struct slice name, struct slice salt,
-            const struct rights *rights, int64_t ends_us, struct token **made,
-            struct problem *why)
+            const struct rights *rights, int64_t ends_us)
 {
     struct token *token = memory_room(sizeof(*token));
 
@@ -211,13 +202,8 @@ make_of_row(const struct token *row, struct slice name, struct slice salt,
     if (token->id[0])
         memcpy(token->salt, salt.data, SALT_SIZE);
     token->principal = principal_new(name, rights, ends_us);
-    if (!token->principal) {
-        free_token(token);
-        return problem_memory(why);
-    }
     atomic_store(&token->principal->used_us, token->saved_us);
-    *made = token;
-    return STATUS_OK;
+    return token;
 }
 
 /* The token that a row was read into before. NULL: there is none. */
@@ -266,8 +252,7 @@ read_rows(struct tokens *t, struct list *now, struct problem *why)
             rows.rc = db_fail(&t->db, STATUS_IO, why, "row %lld is damaged",
                               (long long)row.row);
         } else {
-            rows.rc =
-                make_of_row(&row, name, salt, &rights, ends_us, &token, why);
+            token = make_of_row(&row, name, salt, &rights, ends_us);
         }
         if (!rows.rc)
             list_append(now, &token->node);
@@ -280,19 +265,17 @@ read_rows(struct tokens *t, struct list *now, struct problem *why)
 static void
 replace_all(struct tokens *t, struct list *now)
 {
-    struct token *gone;
+    struct list *after;
+    struct token *token;
 
     pthread_rwlock_wrlock(&t->lock);
-    list_until_empty (gone, &t->all, node) {
-        principal_end(gone->principal, 0);
-        remove_token(t, gone);
+    list_until_empty (token, &t->all, node) {
+        principal_end(token->principal, 0);
+        remove_token(t, token);
     }
-    for (struct list *i = now->next; i != now; i = i->next) {
-        struct token *token = list_entry(i, struct token, node);
-
+    list_each (token, after, now, node)
         if (!token->is_findable)
             insert_token(t, token);
-    }
     pthread_rwlock_unlock(&t->lock);
     list_move(&t->all, now);
 }
@@ -301,19 +284,14 @@ replace_all(struct tokens *t, struct list *now)
 static void
 keep_all(struct tokens *t, struct list *now)
 {
-    struct list *next;
+    struct token *token;
 
     list_move(now, &t->all);
-    for (struct list *i = now->next; i != now; i = next) {
-        struct token *token = list_entry(i, struct token, node);
-
-        next = i->next;
+    list_drain (token, now, node)
         if (token->is_findable)
-            continue;
-        list_remove(i);
-        free_token(token);
-    }
-    list_move(&t->all, now);
+            list_append(&t->all, &token->node);
+        else
+            free_token(token);
 }
 
 /* True if a token was made here, or another broker's was read. */
@@ -373,16 +351,13 @@ tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
     t->open = principal_new(SLICE(""), &all, INT64_MAX);
     t->nobody = principal_new(SLICE(PRINCIPAL_EVERYONE), &none, INT64_MAX);
     t->operator= principal_new(SLICE(PRINCIPAL_OPERATOR), &all, INT64_MAX);
-    if (!t->open || !t->operator|| !t->nobody)
-        rc = problem_memory(why);
-    if (!rc && !access(t->path, F_OK))
+    if (!access(t->path, F_OK))
         rc = load(t, why);
-    if (rc) {
+    if (rc)
         tokens_close(t);
-        return rc;
-    }
-    *tokens = t;
-    return STATUS_OK;
+    else
+        *tokens = t;
+    return rc;
 }
 
 void
@@ -769,22 +744,17 @@ make_token(const struct token_terms *terms, struct token **made,
     struct token *token = memory_new(1, sizeof(*token));
     enum status rc = STATUS_OK;
 
-    *made = NULL;
-    text[0] = '\0';
     token->created_us = clock_now_us();
     memcpy(token->certificate, terms->certificate, sizeof(token->certificate));
     token->principal =
         principal_new(slice_of(terms->name), &terms->rights, terms->ends_us);
-    if (!token->principal)
-        rc = problem_memory(why);
-    if (!rc && !token->principal->is_everyone)
+    if (!token->principal->is_everyone)
         rc = make_secret(token, text, why);
-    if (rc) {
+    if (rc)
         free_token(token);
-        return rc;
-    }
-    *made = token;
-    return STATUS_OK;
+    else
+        *made = token;
+    return rc;
 }
 
 static enum status
@@ -815,7 +785,6 @@ store_token(struct tokens *t, struct token *token,
 static enum status
 begin_change(struct tokens *t, struct problem *why)
 {
-    struct problem inner = {""};
     enum status rc;
 
     pthread_mutex_lock(&t->changing);
@@ -823,9 +792,8 @@ begin_change(struct tokens *t, struct problem *why)
         return STATUS_OK;
     if (t->refusal)
         return problem(why, STATUS_FORBIDDEN, "%s", t->refusal);
-    rc = own_stream(t, &inner);
-    return rc ? problem(why, STATUS_BUSY, "tokens cannot change now: %s",
-                        inner.text)
+    rc = own_stream(t, why);
+    return rc ? problem_prefix(why, STATUS_BUSY, "tokens cannot change now: ")
               : rc;
 }
 
@@ -869,7 +837,8 @@ end_making(struct tokens *t, struct token *token, char text[TOKEN_TEXT_SIZE],
 {
     if (!rc) {
         pthread_rwlock_wrlock(&t->lock);
-        append_token(t, token);
+        list_append(&t->all, &token->node);
+        insert_token(t, token);
         principal_end(t->open, 0);
         pthread_rwlock_unlock(&t->lock);
     } else if (token) {
@@ -926,13 +895,11 @@ missing_token(struct slice name, struct problem *why)
 static void
 end_tokens(struct tokens *t, struct slice name, int64_t at_us, bool is_removed)
 {
-    struct list *next;
+    struct list *after;
+    struct token *token;
 
     pthread_rwlock_wrlock(&t->lock);
-    for (struct list *i = t->all.next; i != &t->all; i = next) {
-        struct token *token = list_entry(i, struct token, node);
-
-        next = i->next;
+    list_each (token, after, &t->all, node) {
         if (!slice_is(name, token->principal->name))
             continue;
         principal_end(token->principal, at_us);
@@ -1031,11 +998,15 @@ tokens_each(struct tokens *t, token_view_fn *fn, void *user)
 {
     enum status rc = STATUS_OK;
     struct token_view view;
+    struct token *token;
+    struct list *after;
 
     pthread_mutex_lock(&t->changing);
-    for (struct list *i = t->all.next; !rc && i != &t->all; i = i->next) {
-        view_token(list_entry(i, struct token, node), &view);
+    list_each (token, after, &t->all, node) {
+        view_token(token, &view);
         rc = fn(&view, user);
+        if (rc)
+            break;
     }
     pthread_mutex_unlock(&t->changing);
     return rc;
@@ -1052,8 +1023,11 @@ has_news(const struct token *token, int64_t step_us)
 static bool
 is_saving_due(const struct tokens *t, int64_t step_us)
 {
-    for (struct list *i = t->all.next; i != &t->all; i = i->next)
-        if (has_news(list_entry(i, struct token, node), step_us))
+    const struct token *token;
+    struct list *after;
+
+    list_each (token, after, &t->all, node)
+        if (has_news(token, step_us))
             return true;
     return false;
 }
@@ -1063,14 +1037,14 @@ static enum status
 write_uses(struct tokens *t, struct problem *why)
 {
     enum status rc = db_begin(&t->db, why);
+    struct token *token;
+    struct list *after;
 
     if (rc)
         return rc;
-    for (struct list *i = t->all.next; !rc && i != &t->all; i = i->next) {
-        struct token *token = list_entry(i, struct token, node);
-
+    list_each (token, after, &t->all, node) {
         token->saving_us = token->saved_us;
-        if (!has_news(token, USE_STEP_US))
+        if (rc || !has_news(token, USE_STEP_US))
             continue;
         token->saving_us = atomic_load(&token->principal->used_us);
         rc = DB_DO(&t->db, "note the use of tokens", why,
@@ -1084,16 +1058,16 @@ enum status
 tokens_save_uses(struct tokens *t, bool is_end, struct problem *why)
 {
     enum status rc = STATUS_OK;
+    struct token *token;
+    struct list *after;
 
     pthread_mutex_lock(&t->changing);
     if (t->db.handle &&
         is_saving_due(t, is_end ? USE_STEP_US : USE_PERIOD_US)) {
         rc = write_uses(t, why);
-        for (struct list *i = t->all.next; !rc && i != &t->all; i = i->next) {
-            struct token *token = list_entry(i, struct token, node);
-
-            token->saved_us = token->saving_us;
-        }
+        list_each (token, after, &t->all, node)
+            if (!rc)
+                token->saved_us = token->saving_us;
     }
     pthread_mutex_unlock(&t->changing);
     return rc;

@@ -3,11 +3,8 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <curl/curl.h>
 
 #include "base/token_file.h"
 #include "broker/backup/published_list.h"
@@ -36,6 +33,25 @@ struct download {
     struct token token; /* text "": none */
 };
 
+void
+download_prepare(CURL *curl, const char *url, const struct token *token,
+                 char *reason)
+{
+    curl_easy_reset(curl);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (token->text[0]) {
+        curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+        curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, token->text);
+    }
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, SLOW_SECONDS);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
+    *reason = '\0';
+}
+
 static size_t
 take_bytes(char *bytes, size_t size, size_t n, void *user)
 {
@@ -50,25 +66,14 @@ static enum status
 get_document(struct download *d, const char *path, struct buf *to,
              struct problem *why)
 {
-    char url[4096], reason[CURL_ERROR_SIZE] = "";
+    char url[4096], reason[CURL_ERROR_SIZE];
     long status = 0;
     CURLcode rc;
 
     snprintf(url, sizeof(url), "%s%s", d->base, path);
     buf_clear(to);
-    curl_easy_reset(d->curl);
-    curl_easy_setopt(d->curl, CURLOPT_URL, url);
-    curl_easy_setopt(d->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    download_prepare(d->curl, url, &d->token, reason);
     curl_easy_setopt(d->curl, CURLOPT_ACCEPT_ENCODING, "gzip");
-    if (d->token.text[0]) {
-        curl_easy_setopt(d->curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl_easy_setopt(d->curl, CURLOPT_XOAUTH2_BEARER, d->token.text);
-    }
-    curl_easy_setopt(d->curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-    curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES);
-    curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_TIME, SLOW_SECONDS);
-    curl_easy_setopt(d->curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(d->curl, CURLOPT_ERRORBUFFER, reason);
     curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(d->curl, CURLOPT_WRITEDATA, to);
     rc = curl_easy_perform(d->curl);

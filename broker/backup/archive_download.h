@@ -11,6 +11,8 @@
 
 #include <stdbool.h>
 
+#include <curl/curl.h>
+
 #include "base/token_file.h"
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -22,6 +24,11 @@
  * both name the URL. */
 MUST_CHECK enum status archive_download(const char *url, const char *token_file,
                                         const char *dir, struct problem *why);
+
+/* Prepares a request of `curl` to a broker. All arguments are lent; `reason`
+ * has CURL_ERROR_SIZE bytes. */
+void download_prepare(CURL *curl, const char *url, const struct token *token,
+                      char *reason);
 
 /* True if a token may go to `url`: by https, or to this machine. */
 bool download_is_safe(const char *url);

@@ -56,24 +56,11 @@ name_source(const struct backup *b, const char *path, char to[PATH_MAX])
     snprintf(to, PATH_MAX, "%s/%s", b->options->data, path);
 }
 
-/* "000001/sets/..." */
-static void
-name_in_backup(unsigned folder, const char *path, char to[PATH_MAX])
-{
-    char name[MANIFEST_FOLDER_SIZE];
-
-    manifest_folder(name, folder);
-    snprintf(to, PATH_MAX, "%s/%s", name, path);
-}
-
 static void
 name_copy(const struct backup *b, unsigned folder, const char *path,
           char to[PATH_MAX])
 {
-    char name[MANIFEST_FOLDER_SIZE];
-
-    manifest_folder(name, folder);
-    snprintf(to, PATH_MAX, "%s/%s/%s", b->options->dir, name, path);
+    snprintf(to, PATH_MAX, "%s/" MANIFEST_FILE, b->options->dir, folder, path);
 }
 
 /* The number of a folder of a backup; 0: it is none. */
@@ -208,7 +195,7 @@ prepare_copy(struct backup *b, const char *path, char to[PATH_MAX],
 {
     char name[PATH_MAX];
 
-    name_in_backup(b->folder, path, name);
+    snprintf(name, sizeof(name), MANIFEST_FILE, b->folder, path);
     name_copy(b, b->folder, path, to);
     return copied_file_make_dirs(b->options->dir, name, why);
 }
@@ -250,6 +237,19 @@ copy_file(struct backup *b, const char *path, const struct digest *hash,
     return add_file(b, path, &digest, b->folder, why);
 }
 
+/* Ends the copy of a file with `rc` and `reason`; STATUS_GONE: the backup lacks
+ * the file. */
+static enum status
+end_copy(struct backup *b, const char *path, enum status rc,
+         const struct problem *reason, struct problem *why)
+{
+    if (rc == STATUS_GONE)
+        return miss(b, path, reason->text, why);
+    if (rc && why)
+        *why = *reason;
+    return rc;
+}
+
 static enum status
 take_file(struct backup *b, const char *path, const struct digest *hash,
           struct problem *why)
@@ -259,11 +259,7 @@ take_file(struct backup *b, const char *path, const struct digest *hash,
 
     if (!rc)
         rc = copy_file(b, path, hash, &reason);
-    if (rc == STATUS_GONE)
-        return miss(b, path, reason.text, why);
-    if (rc && why)
-        *why = reason;
-    return rc;
+    return end_copy(b, path, rc, &reason, why);
 }
 
 static enum status
@@ -311,12 +307,7 @@ take_database(struct backup *b, const char *path, struct problem *why)
     if (!rc)
         rc = is_odd(path) ? problem(&reason, STATUS_GONE, "its name is too odd")
                           : copy_database(b, path, &reason);
-
-    if (rc == STATUS_GONE)
-        return miss(b, path, reason.text, why);
-    if (rc && why)
-        *why = reason;
-    return rc;
+    return end_copy(b, path, rc, &reason, why);
 }
 
 /* Folders of the data directory */

@@ -28,12 +28,6 @@
 #include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
-#define CONNECT_SECONDS 30L
-
-/* A broker that sends fewer bytes a second for so long is given up. */
-#define SLOW_BYTES   100L
-#define SLOW_SECONDS 60L
-
 /* Between two questions whether the backup is there. */
 #define FIRST_PAUSE_MS 50
 #define PAUSE_MS       1000
@@ -106,9 +100,8 @@ add_authorities(CURL *curl, void *ssl_ctx, void *user)
 {
     (void)curl;
     (void)user;
-    return authorities_add_to(SSL_CTX_get_cert_store(ssl_ctx))
-               ? CURLE_OK
-               : CURLE_OUT_OF_MEMORY;
+    authorities_add_to(SSL_CTX_get_cert_store(ssl_ctx));
+    return CURLE_OK;
 }
 
 static bool
@@ -123,27 +116,15 @@ begin_request(struct fetch *f, bool is_post, struct problem *why)
 {
     CURL *c = f->curl;
 
-    curl_easy_reset(c);
-    curl_easy_setopt(c, CURLOPT_URL, f->url);
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    download_prepare(c, f->url, &f->token, f->reason);
     if (is_post) {
         curl_easy_setopt(c, CURLOPT_POST, 1L);
         curl_easy_setopt(c, CURLOPT_POSTFIELDS, "");
     }
-    if (f->token.text[0]) {
-        curl_easy_setopt(c, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, f->token.text);
-    }
     curl_easy_setopt(c, CURLOPT_HTTPHEADER, f->authorization);
     curl_easy_setopt(c, CURLOPT_SSL_CTX_FUNCTION, add_authorities);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, SLOW_SECONDS);
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, f->reason);
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, f);
-    f->reason[0] = '\0';
     f->is_over = f->is_paused = false;
     f->result = CURLE_OK;
     f->n_taken = 0;
@@ -323,8 +304,7 @@ write_file(struct fetch *f, struct archive *archive,
            struct archive_entry *entry, const char *path, struct digest *digest,
            struct problem *why)
 {
-    struct digest_check *digests =
-        digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    struct digest_check *digests = copied_file_digests();
     const struct timespec times[2] = {
         {.tv_nsec = UTIME_OMIT},
         {archive_entry_mtime(entry), archive_entry_mtime_nsec(entry)}};
@@ -333,8 +313,6 @@ write_file(struct fetch *f, struct archive *archive,
 
     if (to < 0)
         rc = problem_errno(why, "cannot write", path);
-    else if (digest_check_want_sha256(digests))
-        rc = problem_memory(why);
     if (!rc)
         rc = write_bytes(f, archive, to, path, digests, why);
     if (!rc)
@@ -369,12 +347,10 @@ add_wanted(const struct manifest_file *file, void *user, struct problem *why)
 {
     struct fetch *f = user;
     size_t size = MANIFEST_FOLDER_SIZE + strlen(file->path) + 1;
-    char folder[MANIFEST_FOLDER_SIZE];
     struct wanted *w = memory_new(1, sizeof(*w) + size);
 
     (void)why;
-    manifest_folder(folder, file->folder);
-    snprintf(w->name, size, "%s/%s", folder, file->path);
+    snprintf(w->name, size, MANIFEST_FILE, file->folder, file->path);
     w->digest = file->digest;
     map_add(&f->wanted, &w->node, map_hash(&f->wanted, slice_of(w->name)));
     f->n_wanted++;

@@ -1,6 +1,5 @@
 #include "broker/backup/backup_offer.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -8,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -84,10 +81,8 @@ add_file(const struct manifest_file *file, void *user, struct problem *why)
 {
     struct backup_offer *o = user;
     char path[MANIFEST_FOLDER_SIZE + MANIFEST_PATH_MAX + 1];
-    char folder[MANIFEST_FOLDER_SIZE];
 
-    manifest_folder(folder, file->folder);
-    snprintf(path, sizeof(path), "%s/%s", folder, file->path);
+    snprintf(path, sizeof(path), MANIFEST_FILE, file->folder, file->path);
     return tar_list_add(&o->list, path, why);
 }
 
@@ -110,9 +105,7 @@ make(struct backup_offer *o, struct backup_report *did, struct problem *why)
         rc = backup_make(&options, did, why);
     if (!rc)
         rc = tar_list_add(&o->list, MANIFEST_NAME, why);
-    if (!rc)
-        rc = manifest_read(o->dir, &reader, why);
-    return rc;
+    return rc ? rc : manifest_read(o->dir, &reader, why);
 }
 
 /* A failure waits for the client that asks. */
@@ -196,12 +189,11 @@ backup_offer_open(struct backup_offer **offer, const char *data,
         rc = problem(why, STATUS_INVALID, "%s is too long a name", data);
     else
         rc = clear(o, why);
-    if (rc) {
+    if (rc)
         backup_offer_close(o);
-        return rc;
-    }
-    *offer = o;
-    return STATUS_OK;
+    else
+        *offer = o;
+    return rc;
 }
 
 void

@@ -2,8 +2,8 @@
  * copied_file.h - copies of single files, with their digests.
  *
  * A copy keeps the time of its original: a file whose size and time are those
- * of an earlier copy is not copied again (file_is_copied). That is right for
- * files that never change, which get their name when they are complete.
+ * of an earlier copy is not copied again (copied_file_is_same). That is right
+ * for files that never change, which get their name when they are complete.
  */
 #ifndef BROKER_BACKUP_COPIED_FILE_H
 #define BROKER_BACKUP_COPIED_FILE_H
@@ -14,6 +14,9 @@
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/status.h"
+
+/* Takes the SHA-256 of bytes. */
+struct digest_check *copied_file_digests(void);
 
 /* Makes the directories above the file `path`, below the existing `base`. */
 MUST_CHECK enum status copied_file_make_dirs(const char *base, const char *path,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/backup/copied_file.h"
 #include "proto/buf.h"
 
 #define HEAD    "# tidings backup 1\n"
@@ -16,12 +17,6 @@
 
 /* A line of a file: HEX, two spaces, its name. */
 #define PREFIX_SIZE (HEX_SIZE + 2)
-
-void
-manifest_folder(char to[MANIFEST_FOLDER_SIZE], unsigned folder)
-{
-    snprintf(to, MANIFEST_FOLDER_SIZE, "%06u", folder);
-}
 
 /* Writing */
 
@@ -43,14 +38,9 @@ manifest_begin(struct manifest_writer *w, int dir_fd, struct problem *why)
     struct buf text;
     enum status rc;
 
-    *w = (struct manifest_writer){
-        .file.fd = -1,
-        .digests = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE),
-    };
-    if (digest_check_want_sha256(w->digests))
-        rc = problem_memory(why);
-    else
-        rc = file_begin(&w->file, dir_fd, MANIFEST_NAME, why);
+    *w = (struct manifest_writer){.file.fd = -1,
+                                  .digests = copied_file_digests()};
+    rc = file_begin(&w->file, dir_fd, MANIFEST_NAME, why);
     if (!rc) {
         buf_init(&text, sizeof(HEAD));
         BUF_ADD(&text, HEAD);
@@ -65,13 +55,11 @@ enum status
 manifest_add(struct manifest_writer *w, const struct manifest_file *file,
              struct problem *why)
 {
-    char folder[MANIFEST_FOLDER_SIZE];
     struct buf text;
 
-    manifest_folder(folder, file->folder);
     buf_init(&text, PREFIX_SIZE + MANIFEST_FOLDER_SIZE + MANIFEST_PATH_MAX + 2);
     buf_add_hex(&text, file->digest.bytes, DIGEST_SIZE);
-    buf_add_format(&text, "  %s/%s\n", folder, file->path);
+    buf_add_format(&text, "  " MANIFEST_FILE "\n", file->folder, file->path);
     return add_text(w, &text, why);
 }
 
@@ -198,13 +186,10 @@ check_line(struct lines *l, struct digest_check *digests, bool *is_end,
 static enum status
 check_lines(struct lines *l, struct problem *why)
 {
-    struct digest_check *digests =
-        digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    struct digest_check *digests = copied_file_digests();
     bool is_end = false;
     enum status rc = STATUS_OK;
 
-    if (digest_check_want_sha256(digests))
-        rc = problem_memory(why);
     while (!rc && !(rc = next_line(l, why))) {
         if (is_end)
             rc = fail_line(l, why, "follows the end");

@@ -28,9 +28,12 @@
 /* Longest path of a file in a data directory that a manifest has. */
 #define MANIFEST_PATH_MAX 1024
 
-/* "000001", and a NUL. */
+/* For printf: the name of a file in a backup, from its folder and its path
+ * ("000001/sets/..."). */
+#define MANIFEST_FILE "%06u/%s"
+
+/* Room for the folder and the slash in it, and a NUL. */
 #define MANIFEST_FOLDER_SIZE 16
-void manifest_folder(char to[MANIFEST_FOLDER_SIZE], unsigned folder);
 
 struct manifest_file {
     struct digest digest;

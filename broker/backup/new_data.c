@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,16 +37,15 @@ check_empty(const char *data, struct problem *why)
     return rc;
 }
 
-/* Writes the file that keeps brokers out. */
-static enum status
-mark_data(struct new_data *data, struct problem *why)
+enum status
+new_data_mark(int dir_fd, struct problem *why)
 {
     struct file_new file;
-    enum status rc = file_begin(&file, data->fd, STORE_RESTORING, why);
+    enum status rc = file_begin(&file, dir_fd, STORE_RESTORING, why);
 
     if (!rc)
         rc = file_finish(&file, why);
-    return rc ? rc : file_sync_dir(data->fd, why);
+    return rc ? rc : file_sync_dir(dir_fd, why);
 }
 
 enum status
@@ -68,7 +66,7 @@ new_data_begin(struct new_data *data, const char *path, struct problem *why)
     /* Its mode decides those of the files in it (sets/data_directory.h). */
     if (fchmod(data->fd, S_IRWXU))
         return problem_errno(why, "cannot set the mode of", path);
-    return mark_data(data, why);
+    return new_data_mark(data->fd, why);
 }
 
 enum status

@@ -10,7 +10,6 @@
 #define BROKER_BACKUP_PUBLISHED_LIST_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "broker/log/head.h"
 #include "proto/buf.h"

@@ -51,11 +51,10 @@ published_resources_look(const char *path, struct published_resources *list,
 static struct slice
 next_line(struct slice *rest)
 {
-    const char *end = memchr(rest->data, '\n', rest->size);
-    struct slice line = {rest->data,
-                         end ? (size_t)(end + 1 - rest->data) : rest->size};
+    struct slice line = *rest;
 
-    slice_skip(rest, line.size);
+    (void)slice_take(rest, '\n');
+    line.size -= rest->size;
     return line;
 }
 
@@ -78,14 +77,11 @@ published_resources_count(const char *path, uint64_t *n, struct problem *why)
 static bool
 read_seq(struct slice entry, uint64_t *seq)
 {
-    static const char end[] = "</url>\n";
     struct slice md = published_element(entry, "<rs:md");
 
     return slice_starts(entry, "<url><loc>") &&
            published_between(entry, "<loc>", "</loc>").size > 0 &&
-           entry.size > sizeof(end) &&
-           !memcmp(entry.data + entry.size - (sizeof(end) - 1), end,
-                   sizeof(end) - 1) &&
+           slice_ends(entry, "</url>\n") &&
            number_read(document_value(md, " td:seq=\""), seq);
 }
 

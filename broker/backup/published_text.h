@@ -5,7 +5,6 @@
 #ifndef BROKER_BACKUP_PUBLISHED_TEXT_H
 #define BROKER_BACKUP_PUBLISHED_TEXT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "proto/buf.h"

@@ -2,7 +2,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "broker/backup/copied_file.h"
 #include "broker/backup/manifest.h"
@@ -31,7 +30,7 @@ static enum status
 restore_file(const struct manifest_file *file, void *user, struct problem *why)
 {
     struct restore *r = user;
-    char from[PATH_MAX], to[PATH_MAX], folder[MANIFEST_FOLDER_SIZE];
+    char from[PATH_MAX], to[PATH_MAX];
     struct problem reason = {""};
     struct digest digest;
     uint64_t size = 0;
@@ -39,9 +38,8 @@ restore_file(const struct manifest_file *file, void *user, struct problem *why)
 
     if (rc)
         return rc;
-    manifest_folder(folder, file->folder);
-    snprintf(from, sizeof(from), "%s/%s/%s", r->options->dir, folder,
-             file->path);
+    snprintf(from, sizeof(from), "%s/" MANIFEST_FILE, r->options->dir,
+             file->folder, file->path);
     snprintf(to, sizeof(to), "%s/%s", r->options->data, file->path);
     rc = copied_file_make(from, to, false, &digest, &size, &reason);
     if (rc == STATUS_GONE) {

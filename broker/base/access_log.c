@@ -203,8 +203,7 @@ write_whole(struct access_log *log, struct slice bytes)
             continue;
         if (n <= 0)
             return false;
-        bytes.data += n;
-        bytes.size -= (size_t)n;
+        slice_skip(&bytes, n);
         log->is_torn = bytes.data[-1] != '\n';
     }
     return true;

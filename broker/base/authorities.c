@@ -41,14 +41,11 @@ authorities_number(void)
     return n;
 }
 
-bool
+void
 authorities_add_to(struct x509_store_st *store)
 {
-    bool is_added = true;
-
     pthread_mutex_lock(&mutex);
-    for (int i = 0; present && i < sk_X509_num(present) && is_added; i++)
-        is_added = X509_STORE_add_cert(store, sk_X509_value(present, i)) == 1;
+    for (int i = 0; present && i < sk_X509_num(present); i++)
+        X509_STORE_add_cert(store, sk_X509_value(present, i));
     pthread_mutex_unlock(&mutex);
-    return is_added;
 }

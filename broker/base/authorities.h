@@ -21,7 +21,7 @@ bool authorities_replace(struct stack_st_X509 *all);
  * stale. */
 unsigned authorities_number(void);
 
-/* Adds them to a store. False: no memory. */
-bool authorities_add_to(struct x509_store_st *store);
+/* Adds them to a store. */
+void authorities_add_to(struct x509_store_st *store);
 
 #endif

@@ -23,7 +23,6 @@
 
 #include "broker/base/log_line.h"
 #include "proto/slice.h"
-#include "proto/status.h"
 
 #define DIAG_LINE_MAX LOG_LINE_MAX
 

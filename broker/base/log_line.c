@@ -111,8 +111,7 @@ add_quoted(struct log_line *line, struct slice text)
             return;
         }
         add_bytes(line, c, strlen(c));
-        text.data += n;
-        text.size -= n;
+        slice_skip(&text, n);
     }
     ADD(line, "\"");
 }

@@ -32,9 +32,8 @@
     (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | \
      IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 
-/* Distinguishes one content of a file from another. */
+/* Distinguishes one content of a file from another. All zero: there is none. */
 struct mark {
-    bool is_there;
     dev_t device;
     ino_t inode;
     off_t size;
@@ -257,9 +256,8 @@ mark_of(const char *path)
     struct stat info;
 
     if (!path || !path[0] || stat(path, &info))
-        return (struct mark){.is_there = false};
+        return (struct mark){.size = 0};
     return (struct mark){
-        .is_there = true,
         .device = info.st_dev,
         .inode = info.st_ino,
         .size = info.st_size,
@@ -277,8 +275,6 @@ is_same_time(struct timespec a, struct timespec b)
 static bool
 is_same(const struct mark *a, const struct mark *b)
 {
-    if (!a->is_there || !b->is_there)
-        return a->is_there == b->is_there;
     return a->device == b->device && a->inode == b->inode &&
            a->size == b->size && is_same_time(a->written, b->written) &&
            is_same_time(a->changed, b->changed);

@@ -26,7 +26,6 @@
 #ifndef BROKER_BASE_WATCHED_FILES_H
 #define BROKER_BASE_WATCHED_FILES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "proto/problem.h"

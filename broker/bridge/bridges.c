@@ -95,13 +95,12 @@ close_some(const struct bridge *some, size_t n)
 static enum status
 open_db(struct bridges *b, struct problem *why)
 {
-    struct problem inner = {""};
     enum status rc =
-        mqtt_db_open(&b->db, registry_config(b->registry)->data, &inner);
+        mqtt_db_open(&b->db, registry_config(b->registry)->data, why);
 
     if (!rc && b->right)
-        rc = mqtt_db_own(b->db, b->right, &inner);
-    return rc ? problem(why, rc, "mqtt.db: %s", inner.text) : STATUS_OK;
+        rc = mqtt_db_own(b->db, b->right, why);
+    return rc ? problem_prefix(why, rc, "mqtt.db: ") : STATUS_OK;
 }
 
 /* Opens the out part first, so that it fixes where each set begins before the
@@ -110,19 +109,18 @@ static enum status
 open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
 {
     const struct bridge_config *config = bridge->config;
-    struct problem inner = {""};
     enum status rc = STATUS_OK;
 
     if (config->out[0])
-        rc = outbound_open(&bridge->out, b->registry, b->db, config, &inner);
+        rc = outbound_open(&bridge->out, b->registry, b->db, config, why);
     if (!rc && config->n_inputs > 0)
-        rc = inbound_open(&bridge->in, b->posts, b->db, config, &inner);
+        rc = inbound_open(&bridge->in, b->posts, b->db, config, why);
     if (!rc)
         return STATUS_OK;
     outbound_stop(bridge->out);
     outbound_close(bridge->out);
     bridge->out = NULL;
-    return problem(why, rc, "bridge %s: %s", config->name, inner.text);
+    return problem_prefix(why, rc, "bridge %s: ", config->name);
 }
 
 /* Finds the open bridge of an equal section; NULL: none. */
@@ -230,14 +228,11 @@ bridges_reload(struct bridges *b, const struct bridging *next,
 enum status
 bridges_check_data(const struct config *config, struct problem *why)
 {
-    struct problem inner = {""};
     enum status rc = STATUS_OK;
 
     if (config->n_bridges > 0)
-        rc = mqtt_db_check(config->data, &inner);
-    if (rc)
-        return problem(why, rc, "%s/mqtt.db: %s", config->data, inner.text);
-    return STATUS_OK;
+        rc = owned_file_check(&mqtt_db_file, config->data, why);
+    return rc ? problem_prefix(why, rc, "%s/mqtt.db: ", config->data) : rc;
 }
 
 enum status
@@ -247,11 +242,10 @@ bridges_check_files(const struct config *config, struct problem *why)
 
     for (size_t i = 0; !rc && i < config->n_bridges; i++) {
         const struct bridge_config *bridge = &config->bridges[i];
-        struct problem inner = {""};
 
-        rc = mqtt_check_files(bridge, &inner);
+        rc = mqtt_check_files(bridge, why);
         if (rc)
-            problem_set(why, "%s: %s", bridge_place(bridge).text, inner.text);
+            problem_prefix(why, rc, "%s: ", bridge_place(bridge).text);
     }
     return rc;
 }

@@ -62,8 +62,6 @@
 #ifndef BROKER_BRIDGE_BRIDGES_H
 #define BROKER_BRIDGE_BRIDGES_H
 
-#include <stddef.h>
-
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"

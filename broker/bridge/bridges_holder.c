@@ -78,7 +78,8 @@ follow_bridges(struct streams *of_bridges, void *user, struct problem *why)
 {
     struct bridges_holder *h = user;
 
-    return mqtt_db_follow(registry_config(h->registry)->data, of_bridges, why);
+    return owned_file_follow(&mqtt_db_file, registry_config(h->registry)->data,
+                             of_bridges, why);
 }
 
 /* Begins to ask for the lease, once there is a bridge. */
@@ -117,12 +118,11 @@ bridges_holder_open(struct bridges_holder **holder,
     pthread_rwlock_init(&h->lock, NULL);
     rc = options->open_streams ? join_cluster(h, why)
                                : bridges_open(&h->bridges, options->posts, why);
-    if (rc) {
+    if (rc)
         bridges_holder_close(h);
-        return rc;
-    }
-    *holder = h;
-    return STATUS_OK;
+    else
+        *holder = h;
+    return rc;
 }
 
 enum status

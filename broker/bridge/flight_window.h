@@ -23,7 +23,6 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "proto/status.h"
 
 /* The most bytes of payloads in flight, not counting the last one. */
 #define FLIGHT_WINDOW_BYTES ((size_t)16 << 20)

@@ -30,16 +30,9 @@ guess_type(struct slice payload)
 {
     static const char bom[] = "\xef\xbb\xbf";
 
-    if (slice_starts(payload, bom)) {
-        payload.data += 3;
-        payload.size -= 3;
-    }
-    while (payload.size > 0 &&
-           (slice_is_blank(payload.data[0]) || payload.data[0] == '\r' ||
-            payload.data[0] == '\n')) {
-        payload.data++;
-        payload.size--;
-    }
+    if (slice_starts(payload, bom))
+        slice_skip(&payload, strlen(bom));
+    payload = slice_without_spaces(payload);
     if (slice_starts(payload, "<"))
         return SLICE("application/xml");
     if (slice_starts(payload, "{") || slice_starts(payload, "["))
@@ -227,9 +220,7 @@ begin_ingest(struct inbox *r, struct inbox_message *h)
         rc = ingest_set_key(h->ingest, &h->key, &h->why);
     if (!rc)
         rc = ingest_feed(h->ingest, h->payload, &h->why);
-    if (!rc)
-        rc = ingest_end(h->ingest, on_done, r, &h->why);
-    return rc;
+    return rc ? rc : ingest_end(h->ingest, on_done, r, &h->why);
 }
 
 /* True if no other post is there, so a new one has all the room. */
@@ -273,19 +264,12 @@ inbox_init(struct inbox *r, struct posts *posts, struct bridge_rights *rights,
 {
     *r = (struct inbox){.posts = posts, .rights = rights};
     list_init(&r->messages);
-    errno = pthread_mutex_init(&r->mutex, NULL);
-    if (errno)
-        goto fail;
     errno = thread_init_changed(&r->changed);
-    if (errno)
-        goto fail_mutex;
-    return STATUS_OK;
-
-fail_mutex:
-    pthread_mutex_destroy(&r->mutex);
-fail:
-    problem_errno(why, "cannot make", "the inbox of a bridge");
-    return STATUS_IO;
+    if (!errno) {
+        pthread_mutex_init(&r->mutex, NULL);
+        return STATUS_OK;
+    }
+    return problem_errno(why, "cannot make", "the inbox of a bridge");
 }
 
 void

@@ -29,11 +29,10 @@
 #include "base/clock.h"
 #include "base/db_rows.h"
 #include "base/random.h"
-#include "broker/base/diag.h"
-#include "broker/cluster/owned_db.h"
 #include "broker/cluster/ownership.h"
 #include "proto/buf.h"
 #include "proto/memory.h"
+#include "proto/number.h"
 
 static const char *const steps[] = {
     "CREATE TABLE bridges("
@@ -54,8 +53,8 @@ const struct db_kind mqtt_db_kind = {
     .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
 };
 
-/* The most bytes of one difference. */
-#define DIFFERENCE_MAX 10
+const struct owned_file mqtt_db_file = {"mqtt.db", "bridge", "bridges",
+                                        &mqtt_db_kind};
 
 struct mqtt_db {
     pthread_mutex_t mutex; /* protects all below */
@@ -69,54 +68,28 @@ struct mqtt_db {
 
 /* Opening and closing */
 
-static void
-name_database(char *path, size_t size, const char *dir)
-{
-    snprintf(path, size, "%s/mqtt.db", dir);
-}
-
-enum status
-mqtt_db_check(const char *dir, struct problem *why)
-{
-    char path[4200];
-
-    name_database(path, sizeof(path), dir);
-    return db_check(path, mqtt_db_kind.n_steps, why);
-}
-
 enum status
 mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
 {
     struct mqtt_db *m = memory_new(1, sizeof(*m));
-    char path[4200];
     enum status rc;
 
     pthread_mutex_init(&m->mutex, NULL);
     buf_init(&m->ends, SIZE_MAX);
-    name_database(path, sizeof(path), dir);
-    rc = db_check(path, mqtt_db_kind.n_steps, why);
-    if (!rc)
-        rc = db_open_kind(&m->db, &mqtt_db_kind, path, why);
-    if (!rc && m->db.is_exposed)
-        DIAG(DIAG_WARNING, "bridge", "other users may open a database",
-             diag_text("file", path));
-    if (rc) {
+    rc = owned_file_open(&mqtt_db_file, &m->db, dir, why);
+    if (rc)
         mqtt_db_close(m);
-        return rc;
-    }
-    *db = m;
-    return STATUS_OK;
+    else
+        *db = m;
+    return rc;
 }
-
-/* The stream of the cluster. */
-#define STREAM "bridges"
 
 enum status
 mqtt_db_own(struct mqtt_db *m, const struct ownership_right *right,
             struct problem *why)
 {
-    enum status rc =
-        owned_db_open(&m->owned, &m->db, right->streams, STREAM, why);
+    enum status rc = owned_db_open(&m->owned, &m->db, right->streams,
+                                   mqtt_db_file.stream, why);
 
     m->right = *right;
     return rc ? rc : owned_db_own(m->owned, right->lease, why);
@@ -126,21 +99,6 @@ bool
 mqtt_db_may_publish(const struct mqtt_db *m)
 {
     return ownership_allows(&m->right);
-}
-
-enum status
-mqtt_db_follow(const char *dir, struct streams *streams, struct problem *why)
-{
-    struct mqtt_db *m;
-    enum status rc = mqtt_db_open(&m, dir, why);
-
-    if (rc)
-        return rc;
-    rc = owned_db_open(&m->owned, &m->db, streams, STREAM, why);
-    if (!rc)
-        rc = owned_db_read(m->owned, why);
-    mqtt_db_close(m);
-    return rc;
 }
 
 bool
@@ -176,42 +134,36 @@ write_one(struct mqtt_db *m, bool is_firm, struct problem *why, const char *sql,
 
 /* Bridges */
 
-/* Copies a text that must have that size. */
+/* Checks a text that must have that size. */
 static enum status
-copy_text(char *to, size_t size, struct slice text, struct problem *why)
+check_text(const char *text, size_t size, struct problem *why)
 {
-    if (text.size != size)
-        return problem(why, STATUS_IO, "mqtt.db is damaged: \"%s\"",
-                       problem_quote(text).text);
-    memcpy(to, text.data, size);
-    to[size] = '\0';
-    return STATUS_OK;
+    return strlen(text) == size
+               ? STATUS_OK
+               : problem(why, STATUS_IO, "mqtt.db is damaged: \"%s\"",
+                         problem_quote(slice_of(text)).text);
 }
 
 static enum status
 find_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
             bool *is_there, struct problem *why)
 {
-    struct db_rows rows =
-        DB_SELECT(&m->db, NULL, why,
-                  "SELECT identity, since FROM bridges WHERE name=?", name);
-    struct slice identity;
+    enum status rc =
+        db_find(&m->db, NULL, why, is_there,
+                "SELECT identity, since FROM bridges WHERE name=?",
+                DB_VALUES(name), DB_INTO(&row->identity, &row->since_us));
 
-    *is_there = DB_NEXT(&rows, &identity, &row->since_us);
-    if (*is_there)
-        rows.rc =
-            copy_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, identity, why);
-    return db_rows_end(&rows);
+    return rc || !*is_there
+               ? rc
+               : check_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, why);
 }
 
 static enum status
 make_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
             struct problem *why)
 {
-    if (!random_hex(row->identity, sizeof(row->identity))) {
-        problem_errno(why, "no random number for", name);
-        return STATUS_IO;
-    }
+    if (!random_hex(row->identity, sizeof(row->identity)))
+        return problem_errno(why, "no random number for", name);
     row->since_us = clock_now_us();
     return write_one(m, true, why,
                      "INSERT INTO bridges(name, identity, since) VALUES(?,?,?)",
@@ -235,51 +187,26 @@ mqtt_db_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
 
 /* Lanes */
 
-static void
-write_difference(struct buf *to, uint64_t difference)
-{
-    uint8_t bytes[DIFFERENCE_MAX];
-    size_t n = 0;
-
-    while (difference > 0x7f) {
-        bytes[n++] = (uint8_t)(0x80 | (difference & 0x7f));
-        difference >>= 7;
-    }
-    bytes[n++] = (uint8_t)difference;
-    buf_add(to, bytes, n);
-}
-
-/* Reads one difference. false: it is malformed, or 0, or over 64 bits. */
+/* Takes one difference off the front of `from`, and moves *end by it. False: it
+ * is malformed, or 0, or too large. */
 static bool
-take_difference(struct slice *from, uint64_t *difference)
+take_end(struct slice *from, uint64_t *end)
 {
-    *difference = 0;
-    for (unsigned i = 0; i < DIFFERENCE_MAX && i < from->size; i++) {
-        uint8_t byte = (uint8_t)from->data[i];
+    uint64_t difference;
 
-        if (i == DIFFERENCE_MAX - 1 && byte > 1)
-            return false;
-        *difference |= (uint64_t)(byte & 0x7f) << (7 * i);
-        if (byte < 0x80) {
-            from->data += i + 1;
-            from->size -= i + 1;
-            return *difference > 0;
-        }
-    }
-    return false;
+    if (!leb128_take(from, &difference) || difference == 0 ||
+        difference > INT64_MAX - *end)
+        return false;
+    *end += difference;
+    return true;
 }
 
 bool
 mqtt_db_last_end(uint64_t *end, struct slice ends)
 {
-    uint64_t difference;
-
-    while (ends.size > 0) {
-        if (!take_difference(&ends, &difference) ||
-            difference > INT64_MAX - *end)
+    while (ends.size > 0)
+        if (!take_end(&ends, end))
             return false;
-        *end += difference;
-    }
     return true;
 }
 
@@ -288,7 +215,7 @@ static enum status
 read_ends(struct mqtt_db *m, struct slice blob, struct lane_row *row,
           struct problem *why)
 {
-    uint64_t at = row->acked, difference;
+    uint64_t at = row->acked;
 
     row->n_ends = 0;
     while (blob.size > 0) {
@@ -297,21 +224,21 @@ read_ends(struct mqtt_db *m, struct slice blob, struct lane_row *row,
         if (!read)
             return problem_memory(why);
         m->read = read;
-        if (!take_difference(&blob, &difference) || difference > INT64_MAX - at)
+        if (!take_end(&blob, &at))
             return problem(why, STATUS_IO,
                            "mqtt.db is damaged: the messages of set %.*s",
                            SLICE_ARG(row->set));
-        read[row->n_ends++] = at += difference;
+        read[row->n_ends++] = at;
     }
     row->ends = m->read;
     return STATUS_OK;
 }
 
 static enum status
-read_lane(struct mqtt_db *m, struct lane_row *row, struct slice epoch,
-          struct slice ends, struct problem *why)
+read_lane(struct mqtt_db *m, struct lane_row *row, struct slice ends,
+          struct problem *why)
 {
-    enum status rc = copy_text(row->epoch, EPOCH_SIZE, epoch, why);
+    enum status rc = check_text(row->epoch, EPOCH_SIZE, why);
 
     if (!rc && row->acked > INT64_MAX)
         rc =
@@ -325,7 +252,7 @@ mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
               enum status (*fn)(const struct lane_row *row, void *user),
               void *user, struct problem *why)
 {
-    struct slice epoch, ends;
+    struct slice ends;
     struct lane_row row;
     struct db_rows rows;
     enum status rc;
@@ -335,8 +262,8 @@ mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
                      "SELECT name, epoch, acked, ends FROM lanes"
                      " WHERE bridge=? ORDER BY name",
                      bridge);
-    while (DB_NEXT(&rows, &row.set, &epoch, &row.acked, &ends)) {
-        rows.rc = read_lane(m, &row, epoch, ends, why);
+    while (DB_NEXT(&rows, &row.set, &row.epoch, &row.acked, &ends)) {
+        rows.rc = read_lane(m, &row, ends, why);
         if (!rows.rc)
             rows.rc = fn(&row, user);
     }
@@ -350,10 +277,11 @@ keep_lane(struct mqtt_db *m, const char *bridge, const struct lane_row *row,
           struct problem *why)
 {
     uint64_t at = row->acked;
+    char bytes[LEB128_SIZE_MAX];
 
     buf_clear(&m->ends);
     for (size_t i = 0; i < row->n_ends; i++) {
-        write_difference(&m->ends, row->ends[i] - at);
+        buf_add(&m->ends, bytes, leb128_write(bytes, row->ends[i] - at));
         at = row->ends[i];
     }
     if (m->ends.failed)

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/db.h"
+#include "broker/cluster/owned_db.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/position.h"
 #include "proto/slice.h"
@@ -34,10 +35,10 @@
 
 struct mqtt_db;
 struct ownership_right; /* broker/cluster/ownership.h */
-struct streams;         /* broker/cluster/streams.h */
 
-/* Its tables. */
+/* Its tables, and its place in the data directory and the cluster. */
 extern const struct db_kind mqtt_db_kind;
+extern const struct owned_file mqtt_db_file;
 
 MUST_CHECK enum status mqtt_db_open(struct mqtt_db **db, const char *dir,
                                     struct problem *why);
@@ -48,11 +49,6 @@ MUST_CHECK enum status mqtt_db_own(struct mqtt_db *db,
                                    const struct ownership_right *right,
                                    struct problem *why);
 
-/* While another broker owns the bridges: reads the stream into DIR/mqtt.db,
- * which is not open. */
-MUST_CHECK enum status mqtt_db_follow(const char *dir, struct streams *streams,
-                                      struct problem *why);
-
 /* True unless another broker may own the bridges. Any thread. */
 bool mqtt_db_may_publish(const struct mqtt_db *db);
 
@@ -61,9 +57,6 @@ bool mqtt_db_may_publish(const struct mqtt_db *db);
 bool mqtt_db_is_owned(const struct mqtt_db *db);
 
 void mqtt_db_close(struct mqtt_db *db); /* NULL is allowed */
-
-/* Checks that mqtt_db_open can use `dir`. Writes nothing. */
-MUST_CHECK enum status mqtt_db_check(const char *dir, struct problem *why);
 
 /* Hexadecimal, and a NUL. */
 #define BRIDGE_IDENTITY_SIZE 9

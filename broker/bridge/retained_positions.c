@@ -13,7 +13,6 @@
  * retained one would be wrong until the set changes again. They never have QoS
  * 2: a repeated position does no harm.
  */
-#include <string.h>
 
 #include "broker/base/diag.h"
 #include "broker/bridge/outbound_state.h"

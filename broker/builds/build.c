@@ -406,12 +406,11 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
              GENERATION_PIECE_BYTES + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
     plan_parts(b, at);
     rc = generation_begin(&b->writer, set, &b->generation, why);
-    if (rc) {
+    if (rc)
         free(b);
-        return rc;
-    }
-    *build = b;
-    return STATUS_OK;
+    else
+        *build = b;
+    return rc;
 }
 
 void

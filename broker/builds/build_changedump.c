@@ -88,12 +88,11 @@ build_changedump_begin(struct changedump **dump, struct set *set,
         .is_archived = true,
     };
     rc = generation_begin(&d->writer, set, &d->generation, why);
-    if (rc) {
+    if (rc)
         dump_free(d);
-        return rc;
-    }
-    *dump = d;
-    return STATUS_OK;
+    else
+        *dump = d;
+    return rc;
 }
 
 /* Entries */

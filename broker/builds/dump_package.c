@@ -190,10 +190,8 @@ open_manifest(struct dump_package *p, struct problem *why)
 
     generation_name(name, GENERATION_MANIFEST, p->part);
     fd = openat(generation_dir(p->writer), name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        problem_errno(why, "cannot read", name);
-        return STATUS_IO;
-    }
+    if (fd < 0)
+        return problem_errno(why, "cannot read", name);
     rc = zfile_body(fd, &p->manifest, why);
     if (rc)
         close(fd);
@@ -218,9 +216,8 @@ dump_package_close(struct dump_package *p, struct problem *why)
     if (!rc)
         rc = zip_writer_begin(&p->package, generation_dir(p->writer), name,
                               p->time_us, why);
-    if (!rc)
-        rc = zip_writer_begin_manifest(p->package, p->manifest_bytes, why);
-    return rc;
+    return rc ? rc
+              : zip_writer_begin_manifest(p->package, p->manifest_bytes, why);
 }
 
 static enum status
@@ -262,9 +259,7 @@ begin_member(struct dump_package *p, struct problem *why)
         return problem(why, STATUS_INVALID, "the content %.*s is not there",
                        DIGEST_TEXT_SIZE, text);
     }
-    if (!rc)
-        rc = zip_writer_take(p->package, member, fd, why);
-    return rc;
+    return rc ? rc : zip_writer_take(p->package, member, fd, why);
 }
 
 static enum status

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -50,13 +49,6 @@ generation_name(char to[GENERATION_NAME_SIZE], enum generation_file file,
     snprintf(to, GENERATION_NAME_SIZE, "%012" PRIu64 "%s", part, ends[file]);
 }
 
-static enum status
-fail_file(struct problem *why, const char *what, const char *name)
-{
-    problem_errno(why, what, name);
-    return STATUS_IO;
-}
-
 /* Removes a generation's folder with its files, if it exists. */
 static enum status
 clear_folder(int folder_fd, const char *name, struct problem *why)
@@ -79,9 +71,8 @@ clear_older(int folder_fd, uint64_t first, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (!dir) {
-        if (fd >= 0)
-            close(fd);
-        return fail_file(why, "cannot open", "a folder of generations");
+        file_close(&fd);
+        return problem_errno(why, "cannot open", "a folder of generations");
     }
     while (!rc && (entry = readdir(dir)))
         if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
@@ -96,10 +87,8 @@ static void
 writer_free(struct generation_writer *w)
 {
     zfile_abandon(w->zfile);
-    if (w->dir_fd >= 0)
-        close(w->dir_fd);
-    if (w->folder_fd >= 0)
-        close(w->folder_fd);
+    file_close(&w->dir_fd);
+    file_close(&w->folder_fd);
     free(w);
 }
 
@@ -136,7 +125,7 @@ generation_begin(struct generation_writer **writer, struct set *set,
         w->dir_fd =
             openat(w->folder_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (w->dir_fd < 0)
-            rc = fail_file(why, "cannot open", name);
+            rc = problem_errno(why, "cannot open", name);
     }
     if (rc) {
         writer_free(w);
@@ -230,7 +219,7 @@ name_folder(const struct generation_writer *w, struct problem *why)
     name_of(begun, w->generation.number);
     strcat(begun, NEW);
     return renameat(w->folder_fd, begun, w->folder_fd, name)
-               ? fail_file(why, "cannot rename", begun)
+               ? problem_errno(why, "cannot rename", begun)
                : STATUS_OK;
 }
 
@@ -403,7 +392,7 @@ generation_open(const struct set *set, const struct generation_place *place,
         return STATUS_OK;
     if (errno == ENOENT)
         return problem(why, STATUS_NOT_FOUND, "there is no such document");
-    return fail_file(why, "cannot read", path);
+    return problem_errno(why, "cannot read", path);
 }
 
 /* Sweeping */
@@ -419,8 +408,9 @@ open_folder(struct registry *registry, const struct due_generation *due,
              registry_config(registry)->data, due->name,
              links_kinds[due->kind].folder);
     *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd >= 0 || errno == ENOENT ? STATUS_OK
-                                       : fail_file(why, "cannot open", path);
+    return *fd >= 0 || errno == ENOENT
+               ? STATUS_OK
+               : problem_errno(why, "cannot open", path);
 }
 
 /* Removes the folders if they are empty. Those of a set that was made again are

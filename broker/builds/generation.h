@@ -40,7 +40,6 @@
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
 #include "proto/status.h"
 
 struct generation_writer;

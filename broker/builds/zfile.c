@@ -218,8 +218,7 @@ write_header(struct zfile_writer *w, const struct zfile *zfile,
     if (pwrite(w->file.fd, h.bytes, sizeof(h.bytes), 0) ==
         (ssize_t)sizeof(h.bytes))
         return STATUS_OK;
-    problem_errno(why, "cannot write", w->file.name);
-    return STATUS_IO;
+    return problem_errno(why, "cannot write", w->file.name);
 }
 
 enum status

@@ -229,8 +229,7 @@ check_member(const struct zip_writer *p, bool is_done, struct problem *why)
 static void
 close_source(struct zip_writer *p)
 {
-    if (p->source_fd >= 0)
-        close(p->source_fd);
+    file_close(&p->source_fd);
     p->source_fd = -1;
 }
 
@@ -287,12 +286,11 @@ zip_writer_begin(struct zip_writer **package, int dir_fd, const char *name,
                 !archive_write_set_bytes_in_last_block(p->archive, 1) &&
                 !archive_write_open(p->archive, p, NULL, on_write, NULL),
             why);
-    if (rc) {
+    if (rc)
         zip_writer_abandon(p);
-        return rc;
-    }
-    *package = p;
-    return STATUS_OK;
+    else
+        *package = p;
+    return rc;
 }
 
 /* Checks that the current member has all its bytes. */
@@ -379,10 +377,8 @@ copy_piece(struct zip_writer *p, struct problem *why)
     do
         n = read(p->source_fd, p->piece, wanted);
     while (n < 0 && errno == EINTR);
-    if (n < 0) {
-        problem_errno(why, "cannot read the content for", p->member);
-        return STATUS_IO;
-    }
+    if (n < 0)
+        return problem_errno(why, "cannot read the content for", p->member);
     if (n == 0)
         return problem(why, STATUS_INVALID,
                        "the content for %s ends %" PRIu64 " bytes too early",

@@ -19,7 +19,6 @@
  * deadline is one of the whole call.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,7 +257,7 @@ add_host(struct buf *to, const char *key)
 {
     struct slice host = slice_of(key);
 
-    if (host.size > 3 && !memcmp(host.data + host.size - 3, ":80", 3))
+    if (slice_ends(host, ":80"))
         host.size -= 3;
     buf_add_slice(to, host);
 }

@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
 #include "proto/memory.h"
@@ -40,6 +41,7 @@ shard_touch(struct shard *shard)
 
 /* A descriptor that libcurl watches. */
 struct watch {
+    struct map_node node; /* in call_transport.watches; its hash is `fd` */
     uv_poll_t poll;
     struct call_transport *transport;
     struct shard *shard;
@@ -52,30 +54,11 @@ struct watch {
     bool has_poll;
 };
 
-static struct watch **
-watch_at(struct call_transport *g, int fd)
-{
-    size_t n = g->n_watches ? g->n_watches : 256;
-    struct watch **watches;
-
-    if ((size_t)fd < g->n_watches)
-        return &g->watches[fd];
-    while (n <= (size_t)fd)
-        n *= 2;
-    watches = memory_grow(g->watches, n, sizeof(struct watch *));
-    if (!watches)
-        return NULL;
-    memset(watches + g->n_watches, 0,
-           (n - g->n_watches) * sizeof(struct watch *));
-    g->watches = watches;
-    g->n_watches = n;
-    return &watches[fd];
-}
-
 static struct watch *
 watch_of(const struct call_transport *g, int fd)
 {
-    return fd >= 0 && (size_t)fd < g->n_watches ? g->watches[fd] : NULL;
+    return map_struct(map_find(&g->watches, (uint64_t)fd),
+                      offsetof(struct watch, node));
 }
 
 static void
@@ -91,13 +74,12 @@ watch_free(struct watch *w)
     int duplicate = w->watched != w->fd ? w->watched : -1;
 
     w->transport->n_open -= w->is_ours;
-    w->transport->watches[w->fd] = NULL;
+    map_remove(&w->transport->watches, &w->node);
     if (w->has_poll)
         uv_close((uv_handle_t *)&w->poll, on_poll_closed);
     else
         free(w);
-    if (duplicate >= 0)
-        close(duplicate);
+    file_close(&duplicate);
 }
 
 /* If libcurl has closed a descriptor itself, its watch still exists when the
@@ -105,16 +87,14 @@ watch_free(struct watch *w)
 static struct watch *
 watch_new(struct call_transport *g, int fd)
 {
-    struct watch **at = watch_at(g, fd), *w;
+    struct watch *former = watch_of(g, fd);
+    struct watch *w = memory_new(1, sizeof(*w));
 
-    if (!at)
-        return NULL;
-    w = memory_new(1, sizeof(*w));
-    if (*at)
-        watch_free(*at);
+    if (former)
+        watch_free(former);
     w->transport = g;
     w->fd = w->watched = fd;
-    *at = w;
+    map_add(&g->watches, &w->node, (uint64_t)fd);
     return w;
 }
 
@@ -128,9 +108,12 @@ set_ours(struct watch *w)
 void
 call_sockets_fini(struct call_transport *g)
 {
-    for (size_t i = 0; i < g->n_watches; i++)
-        if (g->watches[i])
-            watch_free(g->watches[i]);
+    struct map_node *after;
+    struct watch *w;
+
+    map_each (w, after, &g->watches, node)
+        watch_free(w);
+    map_fini(&g->watches);
 }
 
 static void on_event(uv_poll_t *poll, int status, int events);
@@ -169,8 +152,6 @@ end_duplicate(struct watch *w)
     int fd = w->fd, wanted = w->wanted;
 
     w = watch_new(g, fd); /* frees `w` */
-    if (!w)
-        return; /* no memory: as in begin_watching */
     set_ours(w);
     begin_watching(w, shard, wanted);
 }
@@ -221,8 +202,6 @@ call_sockets_watch(CURL *easy, curl_socket_t fd, int what, void *user,
     }
     if (!w)
         w = watch_new(g, fd);
-    if (!w)
-        return 0; /* no memory: as in begin_watching */
     begin_watching(w, shard,
                    (what & CURL_POLL_IN ? UV_READABLE : 0) |
                        (what & CURL_POLL_OUT ? UV_WRITABLE : 0));
@@ -239,30 +218,22 @@ open_watched(struct shard *shard, const struct curl_sockaddr *address)
                     address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
                     address->protocol);
     int duplicate = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    struct watch *w = NULL;
+    struct watch *w;
     int wanted = 0;
 
-    if (duplicate < 0)
-        goto fail;
+    if (duplicate < 0) {
+        file_close(&fd); /* errno stays */
+        return -1;
+    }
     w = watch_of(g, fd); /* of the call's last address */
     if (w && w->shard == shard)
         wanted = w->wanted;
     w = watch_new(g, fd);
-    if (!w) {
-        errno = ENOMEM;
-        goto fail;
-    }
     w->watched = duplicate;
     set_ours(w);
     if (wanted)
         begin_watching(w, shard, wanted);
     return fd;
-fail:
-    if (duplicate >= 0)
-        close(duplicate);
-    if (fd >= 0)
-        close(fd);
-    return -1;
 }
 
 bool

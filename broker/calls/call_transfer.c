@@ -79,17 +79,12 @@ read_authorities(const char *path)
 {
     X509_STORE *authorities = X509_STORE_new();
 
-    if (!authorities)
-        return NULL;
     if (X509_STORE_load_locations(authorities, path, NULL) != 1)
         DIAG(DIAG_WARNING, "net",
              "no certificates of authorities: only those of --ca-file can be "
              "called by HTTPS",
              diag_text("file", path));
-    if (!authorities_add_to(authorities)) {
-        X509_STORE_free(authorities);
-        authorities = NULL;
-    }
+    authorities_add_to(authorities);
     ERR_clear_error();
     return authorities;
 }
@@ -110,8 +105,6 @@ set_authorities(CURL *easy, void *ssl_ctx, void *user)
     trust->number = number;
     if (!trust->authorities)
         trust->authorities = read_authorities(trust->path);
-    if (!trust->authorities)
-        return CURLE_OUT_OF_MEMORY;
     if (!openssl_raise_level(ssl_ctx))
         return CURLE_SSL_CONNECT_ERROR;
     SSL_CTX_set1_cert_store(ssl_ctx, trust->authorities);

@@ -11,14 +11,10 @@
  * (call_sockets.c).
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -416,7 +412,6 @@ call_transport_free(struct caller *caller)
 {
     struct call_transport *g = &caller->transport;
 
-    free(g->watches);
     call_trust_fini(&g->trust);
     if (g->has_curl)
         curl_global_cleanup();

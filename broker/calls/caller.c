@@ -296,12 +296,11 @@ caller_open(struct caller **caller, const struct caller_options *options,
                           "cannot make an event loop: no memory or descriptors "
                           "left");
     }
-    if (rc) {
+    if (rc)
         free_caller(c);
-        return rc;
-    }
-    *caller = c;
-    return STATUS_OK;
+    else
+        *caller = c;
+    return rc;
 }
 
 void

@@ -103,9 +103,8 @@ struct call_transport {
     struct list to_report; /* transfers with a piece to hand over, or at their
                             end */
     struct call_transfer
-        *handed;            /* its `take` runs; NULL: it was cancelled there */
-    struct watch **watches; /* by descriptor */
-    size_t n_watches;
+        *handed;        /* its `take` runs; NULL: it was cancelled there */
+    struct map watches; /* by descriptor */
 };
 
 /* Headers of ours, in every call. */

@@ -23,6 +23,7 @@
 
 #include "base/array.h"
 #include "base/db_rows.h"
+#include "broker/base/diag.h"
 #include "proto/buf.h"
 #include "proto/memory.h"
 
@@ -195,12 +196,11 @@ owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
         rc = add_tables(o, why);
     o->n_kept = o->n;
     o->id_kept = o->id;
-    if (rc) {
+    if (rc)
         owned_db_close(o);
-        return rc;
-    }
-    *owned = o;
-    return STATUS_OK;
+    else
+        *owned = o;
+    return rc;
 }
 
 void
@@ -213,6 +213,60 @@ owned_db_close(struct owned_db *o)
     for (size_t i = 0; i < o->n_tables; i++)
         table_fini(&o->tables[i]);
     free(o);
+}
+
+/* Files */
+
+/* Of the data directory, and a name. */
+#define PATH_SIZE 4200
+
+static enum status
+check_file(const struct owned_file *file, const char *dir, char path[PATH_SIZE],
+           struct problem *why)
+{
+    snprintf(path, PATH_SIZE, "%s/%s", dir, file->name);
+    return db_check(path, file->kind->n_steps, why);
+}
+
+enum status
+owned_file_check(const struct owned_file *file, const char *dir,
+                 struct problem *why)
+{
+    char path[PATH_SIZE];
+
+    return check_file(file, dir, path, why);
+}
+
+enum status
+owned_file_open(const struct owned_file *file, struct db *db, const char *dir,
+                struct problem *why)
+{
+    char path[PATH_SIZE];
+    enum status rc = check_file(file, dir, path, why);
+
+    if (!rc)
+        rc = db_open_kind(db, file->kind, path, why);
+    if (!rc && db->is_exposed)
+        DIAG(DIAG_WARNING, file->part, "other users may open a database",
+             diag_text("file", path));
+    return rc;
+}
+
+enum status
+owned_file_follow(const struct owned_file *file, const char *dir,
+                  struct streams *streams, struct problem *why)
+{
+    struct owned_db *o = NULL;
+    struct db db = {NULL};
+    enum status rc = owned_file_open(file, &db, dir, why);
+
+    if (!rc)
+        rc = owned_db_open(&o, &db, streams, file->stream, why);
+    if (!rc)
+        rc = owned_db_read(o, why);
+    owned_db_close(o);
+    db_close(&db);
+    return rc;
 }
 
 /* Rows as bytes */
@@ -252,8 +306,7 @@ take_bytes(struct slice *from, size_t size)
 
     if (from->size < size)
         return NULL;
-    from->data += size;
-    from->size -= size;
+    slice_skip(from, size);
     return at;
 }
 
@@ -568,9 +621,19 @@ begin_row(struct outgoing *out, const struct table *t, bool is_deleted)
     if (!all)
         return false;
     out->all = all;
-    all[out->n++] = (struct stream_row){.is_deleted = is_deleted};
+    /* Where it begins, until end_key. */
+    all[out->n++] = (struct stream_row){.key.size = out->bytes.size,
+                                        .is_deleted = is_deleted};
     buf_add(&out->bytes, t->name, strlen(t->name) + 1);
     return true;
+}
+
+static void
+end_key(struct outgoing *out)
+{
+    struct slice *key = &out->all[out->n - 1].key;
+
+    key->size = out->bytes.size - key->size;
 }
 
 /* Points the rows to their bytes. */
@@ -605,7 +668,7 @@ add_changed(struct owned_db *o, struct outgoing *out,
 {
     const char *name;
     int n, op, indirect;
-    size_t from = out->bytes.size, key;
+    size_t key;
     row_values values;
     struct db_rows rows;
     struct table *t;
@@ -629,7 +692,7 @@ add_changed(struct owned_db *o, struct outgoing *out,
             return problem_memory(why);
         add_value(&out->bytes, value);
     }
-    out->all[out->n - 1].key.size = out->bytes.size - from;
+    end_key(out);
     if (op == SQLITE_DELETE || out->bytes.failed)
         return STATUS_OK;
     take_values((struct slice){out->bytes.data + key, out->bytes.size - key},
@@ -646,7 +709,6 @@ add_last_id(struct owned_db *o, const struct table *t, struct outgoing *out,
             struct problem *why)
 {
     struct db_rows rows;
-    size_t from = out->bytes.size;
     char sql[600];
 
     if (!t->is_counted)
@@ -662,7 +724,7 @@ add_last_id(struct owned_db *o, const struct table *t, struct outgoing *out,
         rows.rc = problem_memory(why);
     else {
         buf_add(&out->bytes, &(char){SQLITE_NULL}, 1);
-        out->all[out->n - 1].key.size = out->bytes.size - from;
+        end_key(out);
         add_columns(out, rows.statement);
     }
     return db_rows_end(&rows);
@@ -726,8 +788,6 @@ add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
     struct db_rows rows = DB_SELECT(o->db, "read all rows", why, t->all.data);
 
     while (db_next(&rows, DB_INTO())) {
-        size_t from = out->bytes.size;
-
         if (!begin_row(out, t, false)) {
             rows.rc = problem_memory(why);
             break;
@@ -735,7 +795,7 @@ add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
         for (int i = 0; i < t->n_columns; i++)
             if (t->is_key[i])
                 add_value(&out->bytes, sqlite3_column_value(rows.statement, i));
-        out->all[out->n - 1].key.size = out->bytes.size - from;
+        end_key(out);
         add_columns(out, rows.statement);
     }
     return db_rows_end(&rows);

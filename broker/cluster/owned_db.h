@@ -30,7 +30,6 @@
 #define BROKER_CLUSTER_OWNED_DB_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/db.h"
 #include "broker/cluster/streams.h"
@@ -38,6 +37,28 @@
 #include "proto/status.h"
 
 struct owned_db;
+
+/* A database in the data directory; static and constant. */
+struct owned_file {
+    const char *name; /* "hub.db" */
+    const char *part; /* in diagnostics */
+    const char *stream;
+    const struct db_kind *kind;
+};
+
+/* Checks that owned_file_open can use `dir`. Writes nothing. */
+MUST_CHECK enum status owned_file_check(const struct owned_file *file,
+                                        const char *dir, struct problem *why);
+MUST_CHECK enum status owned_file_open(const struct owned_file *file,
+                                       struct db *db, const char *dir,
+                                       struct problem *why);
+
+/* While another broker owns it: reads the stream into the file of `dir`, which
+ * is not open. */
+MUST_CHECK enum status owned_file_follow(const struct owned_file *file,
+                                         const char *dir,
+                                         struct streams *streams,
+                                         struct problem *why);
 
 /* Prepares a database that is open, of no transaction. All arguments are lent;
  * `stream` is the name of its stream. */

@@ -15,8 +15,8 @@ struct values {
     bool is_incremental;
 };
 
-#define VALUE(member) \
-    offsetof(struct values, member), 0, 0, sizeof(((struct values *)0)->member)
+#define ROW_OF struct values
+#include "base/option_rows.h"
 
 static void
 print_missing(const char *text, void *user)
@@ -84,10 +84,9 @@ run_backup(const struct arguments *given)
 }
 
 static const struct option backup_rows[] = {
-    {"data", "DIR", OPTION_TEXT, VALUE(data), NULL, "./tidings-data",
+    {"data", "DIR", TEXT(data), "./tidings-data",
      "the data directory, also while a broker has it"},
-    {"incremental", NULL, OPTION_FLAG, offsetof(struct values, is_incremental),
-     0, 0, 0, NULL, NULL,
+    {"incremental", NULL, FLAG(is_incremental), NULL,
      "into a directory that has a backup: copies only the files that are new, "
      "and all databases; the former backup is replaced when this one is whole"},
 };
@@ -164,12 +163,12 @@ run_restore(const struct arguments *given)
 }
 
 static const struct option restore_rows[] = {
-    {"data", "NEW", OPTION_TEXT, VALUE(data), NULL, NULL,
-     "the new data directory: empty, or made", .is_required = true},
-    {"from-archive", "DIR|URL", OPTION_TEXT, VALUE(archive), NULL, NULL,
+    {"data", "NEW", TEXT(data), NULL, "the new data directory: empty, or made",
+     .is_required = true},
+    {"from-archive", "DIR|URL", TEXT(archive), NULL,
      "instead of a backup: published lists, as files anywhere in a "
      "directory, or of the broker, or the set, at that URL"},
-    {"token-file", "FILE", OPTION_TEXT, VALUE(token_file), NULL, NULL,
+    {"token-file", "FILE", TEXT(token_file), NULL,
      "a token that may read the sets of that broker"},
 };
 

@@ -35,18 +35,17 @@ struct values {
     bool is_unsafe;
 };
 
-#define VALUE(member) \
-    offsetof(struct values, member), 0, 0, sizeof(((struct values *)0)->member)
+#define ROW_OF struct values
+#include "base/option_rows.h"
 
 #define CLUSTER_ROW                                                       \
     {                                                                     \
-        "cluster", "CONNINFO", OPTION_TEXT, VALUE(cluster), NULL, NULL,   \
+        "cluster", "CONNINFO", TEXT(cluster), NULL,                       \
             "the PostgreSQL database of the cluster", .is_required = true \
     }
 #define UNSAFE_ROW                                                           \
     {                                                                        \
-        "cluster-unsafe", NULL, OPTION_FLAG,                                 \
-            offsetof(struct values, is_unsafe), 0, 0, 0, NULL, NULL,         \
+        "cluster-unsafe", NULL, FLAG(is_unsafe), NULL,                       \
             "take a PostgreSQL server that does not wait for a standby, or " \
             "for its disk"                                                   \
     }
@@ -128,15 +127,11 @@ copy_init(struct copy *copy)
 static enum status
 copy_read(struct copy *copy, const char *dir, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    enum status rc = store_open(&copy->engine, dir, &copy->forms, why);
 
     if (!rc)
-        rc = store_open(&copy->engine, dir, &copy->forms, why);
-    if (!rc)
         rc = copy->engine->ops->load(copy->engine, add_head, copy, why);
-    if (!rc)
-        rc = copy->engine->ops->place(copy->engine, &copy->place, why);
-    return rc;
+    return rc ? rc : copy->engine->ops->place(copy->engine, &copy->place, why);
 }
 
 /* Opens the directory as a broker would, so that none runs there. Always close
@@ -252,10 +247,10 @@ run_mend(const struct arguments *given)
 }
 
 static const struct option init_rows[] = {
-    {"data", "DIR", OPTION_TEXT, VALUE(data), NULL, "./tidings-data",
+    {"data", "DIR", TEXT(data), "./tidings-data",
      "the data directory of a broker that is stopped"},
     CLUSTER_ROW,
-    {"public-url", "URL", OPTION_URL, VALUE(public_url), NULL, NULL,
+    {"public-url", "URL", URL(public_url, ROOM(public_url)), NULL,
      "what clients put before the paths, at every broker", .is_required = true},
     UNSAFE_ROW,
 };
@@ -318,7 +313,6 @@ check_joined(const struct values *values, struct journal_place *place,
              struct problem *why)
 {
     const struct pg_options options = options_of(values);
-    struct problem inner = {""};
     struct copy copy;
     enum status rc;
 
@@ -331,10 +325,10 @@ check_joined(const struct values *values, struct journal_place *place,
     if (!journal_place_is_set(place))
         return problem(why, STATUS_DIFFERENT,
                        "the broker at %s belongs to no cluster", values->from);
-    rc = pg_cluster_check(&options, place, &inner);
-    return rc ? problem(why, rc,
-                        "the backup of %s does not fit the journal: %s",
-                        values->from, inner.text)
+    rc = pg_cluster_check(&options, place, why);
+    return rc ? problem_prefix(
+                    why, rc,
+                    "the backup of %s does not fit the journal: ", values->from)
               : rc;
 }
 
@@ -398,16 +392,16 @@ run_join(const struct arguments *given)
 }
 
 static const struct option join_rows[] = {
-    {"from", "URL", OPTION_URL, VALUE(from), NULL, NULL,
+    {"from", "URL", URL(from, ROOM(from)), NULL,
      "a broker of the cluster, which runs; best its own address, and not that "
      "of the balancer",
      .is_required = true},
-    {"token-file", "FILE", OPTION_TEXT, VALUE(token_file), NULL, NULL,
+    {"token-file", "FILE", TEXT(token_file), NULL,
      "the token of an administrator"},
-    {"ca-file", "FILE", OPTION_TEXT, VALUE(ca_file), NULL, NULL,
+    {"ca-file", "FILE", TEXT(ca_file), NULL,
      "certificates of authorities, PEM, that the broker may have beside the "
      "system's"},
-    {"data", "NEW", OPTION_TEXT, VALUE(data), NULL, "./tidings-data",
+    {"data", "NEW", TEXT(data), "./tidings-data",
      "the data directory of the new broker: empty, or made"},
     CLUSTER_ROW,
     UNSAFE_ROW,
@@ -566,10 +560,10 @@ run_leave(const struct arguments *given)
 }
 
 static const struct option leave_rows[] = {
-    {"data", "DIR", OPTION_TEXT, VALUE(data), NULL, NULL,
+    {"data", "DIR", TEXT(data), NULL,
      "the data directory of the broker; none if it is lost"},
     CLUSTER_ROW,
-    {"cluster-name", "NAME", OPTION_TEXT, VALUE(cluster_name), NULL, NULL,
+    {"cluster-name", "NAME", TEXT(cluster_name), NULL,
      "name of the broker; that of the machine if not given"},
     UNSAFE_ROW,
 };

@@ -36,10 +36,9 @@
 
 struct values {
     char data[4096];
-    char publish[PATTERNS_SIZE], subscribe[PATTERNS_SIZE];
-    char manage[PATTERNS_SIZE];
+    struct rights rights; /* as they were given */
     char certificate[TOKEN_CERTIFICATE_SIZE];
-    bool observe, admin, is_json;
+    bool is_json;
     int64_t span_us; /* of --expires or --grace; 0: not given */
     char jwt_keys[4096], jwt_issuer[512], jwt_audience[512];
     char public_url[4096];
@@ -97,17 +96,18 @@ read_certificate(const char *text, void *to, struct problem *why)
     }
 
 static const struct option add_rows[] = {
-    {"publish", "PATTERNS", TEXT(publish), NULL,
+    {"publish", "PATTERNS", TEXT(rights.publish), NULL,
      "may post to these sets: news, news-*, *, with commas between; a ! before "
      "a pattern denies, and wins"},
-    {"subscribe", "PATTERNS", TEXT(subscribe), NULL,
+    {"subscribe", "PATTERNS", TEXT(rights.subscribe), NULL,
      "may read these sets and subscribe to them"},
-    {"manage", "PATTERNS", TEXT(manage), NULL,
+    {"manage", "PATTERNS", TEXT(rights.manage), NULL,
      "may create, configure and remove these sets, and end their "
      "subscriptions"},
-    {"observe", NULL, FLAG(observe), NULL,
+    {"observe", NULL, FLAG(rights.observe), NULL,
      "may read metrics, bridges, relays and subscriptions"},
-    {"admin", NULL, FLAG(admin), NULL, "may do everything, also with tokens"},
+    {"admin", NULL, FLAG(rights.admin), NULL,
+     "may do everything, also with tokens"},
     {"expires", "TIME", OWN(read_span), NULL,
      "ends after so long: 90d, 12h; never if not given"},
     {"certificate", "SHA256", OWN(read_certificate), NULL,
@@ -309,10 +309,6 @@ find_jwt(const struct asked *a, struct principal **found, struct problem *why)
     if (rc)
         return rc;
     provider = identity_provider_new(a->public_url);
-    if (!provider) {
-        provider_settings_free(settings);
-        return problem_memory(why);
-    }
     identity_provider_use(provider, settings);
     identity_provider_await(provider);
     *found = identity_provider_find(provider, a->bearer, clock_now_us());
@@ -447,12 +443,13 @@ print_rights(FILE *to, const struct rights *rights)
         fprintf(to, "%s%s %s", before, rights_word((enum right)bit), patterns);
         before = "; ";
     }
-    fprintf(to, "%s%s", rights->observe ? before : "",
-            rights->observe ? "observe" : "");
-    if (rights->observe)
+    if (rights->observe) {
+        fprintf(to, "%sobserve", before);
         before = "; ";
-    fprintf(to, "%s%s\n", rights->admin ? before : "",
-            rights->admin ? "admin" : "");
+    }
+    if (rights->admin)
+        fprintf(to, "%sadmin", before);
+    fputc('\n', to);
 }
 
 static void
@@ -519,12 +516,12 @@ finish(const struct arguments *given, const struct token_command *command,
 static enum exit_code
 run_add(const struct arguments *given)
 {
-    const struct values *values = given->values;
+    struct values *values = given->values;
     struct token_terms terms = {.ends_us = INT64_MAX};
     struct token_command command = {.act = TOKEN_ADD};
     struct problem why = {""};
     struct buf json;
-    enum status rc;
+    enum status rc = STATUS_OK;
     enum exit_code result;
 
     snprintf(terms.name, sizeof(terms.name), "%s", given->operands[0]);
@@ -534,18 +531,14 @@ run_add(const struct arguments *given)
                                     "the name has more than %d characters",
                                     TOKEN_NAME_MAX),
                             &why);
-    rc = rights_add(&terms.rights, RIGHT_PUBLISH, slice_of(values->publish),
-                    &why);
-    if (!rc)
-        rc = rights_add(&terms.rights, RIGHT_SUBSCRIBE,
-                        slice_of(values->subscribe), &why);
-    if (!rc)
-        rc = rights_add(&terms.rights, RIGHT_MANAGE, slice_of(values->manage),
-                        &why);
+    for (unsigned bit = RIGHT_PUBLISH; !rc && bit <= RIGHT_MANAGE; bit <<= 1)
+        rc = rights_add(
+            &terms.rights, (enum right)bit,
+            slice_of(rights_patterns(&values->rights, (enum right)bit)), &why);
     if (rc)
         return command_fail(given, rc, &why);
-    terms.rights.observe = values->observe;
-    terms.rights.admin = values->admin;
+    terms.rights.observe = values->rights.observe;
+    terms.rights.admin = values->rights.admin;
     memcpy(terms.certificate, values->certificate, sizeof(terms.certificate));
     if (values->span_us)
         terms.ends_us = clock_now_us() + values->span_us;
@@ -626,11 +619,9 @@ read_token(const char *path, char *to, size_t size, struct problem *why)
 static enum status
 read_right(const char *word, enum right *right, struct problem *why)
 {
-    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1)
-        if (!strcmp(word, rights_word((enum right)bit))) {
-            *right = (enum right)bit;
-            return STATUS_OK;
-        }
+    *right = rights_named(word);
+    if (*right)
+        return STATUS_OK;
     return problem(why, STATUS_INVALID,
                    "\"%s\" is no right: publish, subscribe, manage, observe, "
                    "admin are",

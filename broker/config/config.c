@@ -341,15 +341,14 @@ set_defaults(struct config *config, struct problem *why)
 static enum status
 add_mqtt(struct config *config, struct problem *why)
 {
-    struct problem inner = {.text = ""};
     struct bridge_config *bridge;
     enum status rc;
 
     if (!config->mqtt[0])
         return STATUS_OK;
-    rc = bridging_add(&config->bridges, &config->n_bridges, &inner);
+    rc = bridging_add(&config->bridges, &config->n_bridges, why);
     if (rc)
-        return problem(why, rc, "--mqtt: %s", inner.text);
+        return problem_prefix(why, rc, "--mqtt: ");
     bridge = config->bridges;
     memmove(bridge + 1, bridge, (config->n_bridges - 1) * sizeof(*bridge));
     rc = bridge_init(bridge, SLICE("mqtt"), 0, why);
@@ -395,9 +394,8 @@ take_all(struct config *config, const struct arguments *given,
         build_only_lists(config);
     if (!rc)
         rc = add_mqtt(config, why);
-    if (!rc)
-        rc = bridging_check(config->bridges, config->n_bridges, file, why);
-    return rc;
+    return rc ? rc
+              : bridging_check(config->bridges, config->n_bridges, file, why);
 }
 
 enum status

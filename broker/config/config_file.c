@@ -15,18 +15,17 @@ static enum status
 end_section(struct option_file *file, unsigned *line, struct problem *why)
 {
     const struct bridge_config *bridge = bridge_of(file);
-    struct problem inner = {.text = ""};
     const char *key;
     unsigned of_key = 0;
-    enum status rc = bridge_check(bridge, &key, &inner);
+    enum status rc = bridge_check(bridge, &key, why);
 
     if (!rc)
         return rc;
     if (key)
         of_key = file->line_of[options_index(&bridge_options, slice_of(key))];
     *line = of_key > 0 ? of_key : bridge->line;
-    return problem(why, rc, "%s: %s%s%s", bridge_place(bridge).text,
-                   key ? key : "", key ? " " : "", inner.text);
+    return problem_prefix(why, rc, "%s: %s%s", bridge_place(bridge).text,
+                          key ? key : "", key ? " " : "");
 }
 
 /* Keeps the lines of the broker's options. */
@@ -44,7 +43,6 @@ begin_section(struct option_file *file, struct slice title, struct problem *why)
 {
     static const char form[] = "a bridge to an MQTT broker is [mqtt NAME]";
     struct config *config = file->user;
-    struct problem inner = {.text = ""};
     struct slice rest = title, word = slice_take(&rest, ' ');
     enum status rc;
 
@@ -62,12 +60,11 @@ begin_section(struct option_file *file, struct slice title, struct problem *why)
                            "%s: is there twice, first in line %u",
                            bridge_place(&config->bridges[i]).text,
                            config->bridges[i].line);
-    rc = bridging_add(&config->bridges, &config->n_bridges, &inner);
+    rc = bridging_add(&config->bridges, &config->n_bridges, why);
     if (!rc)
-        rc = bridge_init(bridge_of(file), rest, file->line, &inner);
+        rc = bridge_init(bridge_of(file), rest, file->line, why);
     if (rc)
-        return problem(why, rc, "[%s]: %s", problem_quote(title).text,
-                       inner.text);
+        return problem_prefix(why, rc, "[%s]: ", problem_quote(title).text);
     if (!file->is_in_section)
         keep_lines(config, file);
     file->options = &bridge_options;

@@ -44,9 +44,11 @@ attempt_form(const struct subscription *s)
     return digest ? digest : 1;
 }
 
-void
-attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
-           uint64_t after, uint64_t last)
+/* Writes the ID of the range (after, last] in the form s->range_form.
+ * Terminated. */
+static void
+write_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
+         uint64_t after, uint64_t last)
 {
     const uint64_t numbers[] = {s->id, after, last};
     char *end = stpcpy(to, s->topic->epoch);
@@ -189,7 +191,7 @@ attempt_make(const struct subscription *s, const struct shared_message *body)
     char id[DELIVERY_ID_SIZE];
 
     buf_init(&a->text, HEADERS_MAX);
-    attempt_id(id, s, body->wish.after, body->last);
+    write_id(id, s, body->wish.after, body->last);
     add_header(a, "Content-Type: ", body->type);
     add_links(a, s);
     add_header(a, "Tidings-Delivery: ", id);

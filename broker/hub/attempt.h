@@ -50,11 +50,6 @@ struct attempt {
  * else a digest of filter and links, to compare with an earlier form. */
 uint32_t attempt_form(const struct subscription *s);
 
-/* Writes the ID of the range (after, last] in the form s->range_form.
- * Terminated. */
-void attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
-                uint64_t after, uint64_t last);
-
 /* Makes the headers to send with the body. NULL: OpenSSL cannot sign it. */
 struct attempt *attempt_make(const struct subscription *s,
                              const struct shared_message *body);

@@ -10,8 +10,6 @@
 #ifndef BROKER_HUB_CALLBACK_TABLE_H
 #define BROKER_HUB_CALLBACK_TABLE_H
 
-#include <stdint.h>
-
 #include "base/map.h"
 #include "proto/slice.h"
 

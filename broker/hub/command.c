@@ -1,6 +1,5 @@
 #include "broker/hub/command.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <openssl/crypto.h>
@@ -185,9 +184,7 @@ command_read_simple(struct command *command, struct slice body,
         rc = problem(why, STATUS_MALFORMED, "callbackURI: is missing");
     if (!rc)
         rc = websub_check_url(command->request.callback, "callbackURI", why);
-    if (!rc)
-        rc = read_wishes(command, why);
-    return rc;
+    return rc ? rc : read_wishes(command, why);
 }
 
 void
@@ -203,12 +200,6 @@ command_answer_now(struct command *command, enum status status,
 }
 
 void
-command_answer(struct command *command)
-{
-    list_append(&command->hub->answers, &command->task.node);
-}
-
-void
 command_end(struct command *command, enum status status, unsigned http)
 {
     if (status) {
@@ -216,7 +207,7 @@ command_end(struct command *command, enum status status, unsigned http)
         return;
     }
     command->http = http;
-    command_answer(command);
+    list_append(&command->hub->answers, &command->task.node);
 }
 
 void

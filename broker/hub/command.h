@@ -120,12 +120,9 @@ MUST_CHECK enum status command_allow(const struct command *command,
                                      enum right right, struct slice name,
                                      struct problem *why);
 
-/* Answers the command when the commit of this turn succeeds; if it fails, with
- * 503 instead of the outcome. */
-void command_answer(struct command *command);
-
-/* Answers a refused command now, with command->why; else with `http`, as
- * command_answer does. */
+/* Answers a refused command now, with command->why; else with `http`, when the
+ * commit of this turn succeeds; if it fails, with 503 instead of the outcome.
+ */
 void command_end(struct command *command, enum status status, unsigned http);
 
 /* Answers 200 with the report in command->text at the end of the turn, whether

@@ -1,7 +1,6 @@
 #include "broker/hub/command_wire.h"
 
 #include <endian.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -53,8 +52,7 @@ take_field(struct fields *f)
         size = be32toh(size);
         if (size <= f->rest.size - sizeof(size)) {
             field = (struct slice){f->rest.data + sizeof(size), size};
-            f->rest.data += sizeof(size) + size;
-            f->rest.size -= sizeof(size) + size;
+            slice_skip(&f->rest, sizeof(size) + size);
             return field;
         }
     }
@@ -248,12 +246,11 @@ command_restore(struct command **command, struct slice bytes,
     if (!c)
         return problem_memory(why);
     rc = restore_fields(c, &f, tokens, why);
-    if (rc) {
+    if (rc)
         command_free(c);
-        return rc;
-    }
-    *command = c;
-    return STATUS_OK;
+    else
+        *command = c;
+    return rc;
 }
 
 /* Outcomes */

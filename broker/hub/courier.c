@@ -234,8 +234,7 @@ on_order(uint64_t id, struct slice bytes, void *user)
     if (bytes.size >= sizeof(e->n)) {
         memcpy(&e->n, bytes.data, sizeof(e->n));
         e->n = be64toh(e->n);
-        bytes.data += sizeof(e->n);
-        bytes.size -= sizeof(e->n);
+        slice_skip(&bytes, sizeof(e->n));
     }
     rc = command_restore(&e->command, bytes, c->options.tokens, &why);
     if (!rc) {
@@ -360,12 +359,11 @@ courier_open(struct courier **courier, const struct courier_options *options,
     rc = c->wake_fd < 0
              ? problem(why, STATUS_IO, "no descriptor is left")
              : thread_start(&c->thread, "courier", run_courier, c, why);
-    if (rc) {
+    if (rc)
         courier_close(c);
-        return rc;
-    }
-    *courier = c;
-    return STATUS_OK;
+    else
+        *courier = c;
+    return rc;
 }
 
 void

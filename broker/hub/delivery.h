@@ -33,8 +33,6 @@
 #ifndef BROKER_HUB_DELIVERY_H
 #define BROKER_HUB_DELIVERY_H
 
-#include <stdint.h>
-
 #include "broker/hub/subscription.h"
 
 struct hub;

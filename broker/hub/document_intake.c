@@ -6,7 +6,6 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/hub_state.h"
-#include "broker/net/response.h"
 #include "broker/posts/ingest.h"
 #include "proto/memory.h"
 

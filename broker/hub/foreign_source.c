@@ -611,7 +611,6 @@ judge_ping(const struct command *command, struct slice url,
 {
     struct hub *hub = command->hub;
     struct topic *topic;
-    struct problem inner = {""};
     enum status rc = websub_check_url(url, "hub.url", why);
 
     *target = (struct intake_target){.relay = NULL};
@@ -621,14 +620,14 @@ judge_ping(const struct command *command, struct slice url,
     if (!intake_target_is_none(target))
         return command_allow(command, RIGHT_PUBLISH, intake_target_name(target),
                              why);
-    rc = topic_find(hub, url, command->principal, &topic, &inner);
+    rc = topic_find(hub, url, command->principal, &topic, why);
     if (!rc) {
         rc = command_allow(command, RIGHT_PUBLISH, topic_name(topic), why);
         topic_release(topic);
         return rc;
     }
     if (rc != STATUS_INVALID && rc != STATUS_NOT_FOUND)
-        return problem(why, rc, "%s", inner.text);
+        return rc;
     say_not_registered(url, why);
     return STATUS_NOT_FOUND;
 }

@@ -49,11 +49,7 @@
 #include "broker/hub/hub_db.h"
 #include "broker/hub/relay.h"
 #include "broker/sets/registry.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct hub;
 

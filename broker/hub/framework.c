@@ -178,8 +178,7 @@ mark_tagged(struct hub *hub, struct slice tag, uint64_t seq)
     if (slice_is(tag, CHANNEL_TAG_SOURCE)) {
         mark_all(hub, seq);
     } else if (slice_starts(tag, CHANNEL_TAG_SET)) {
-        tag.data += sizeof(CHANNEL_TAG_SET) - 1;
-        tag.size -= sizeof(CHANNEL_TAG_SET) - 1;
+        slice_skip(&tag, sizeof(CHANNEL_TAG_SET) - 1);
         set = registry_find(hub->registry, tag, NULL);
         if (set)
             topic = topic_look(hub, TOPIC_FRAMEWORK, set);
@@ -195,15 +194,8 @@ mark_for_entry(struct hub *hub, const struct batch *b, uint64_t seq)
     struct slice fragment = batch_slice(b, seq - 1, seq), type, tags;
 
     fragment_labels(fragment, stamp, &type, &tags);
-    while (tags.size > 0) {
-        const char *space = memchr(tags.data, ' ', tags.size);
-        struct slice tag = {tags.data,
-                            space ? (size_t)(space - tags.data) : tags.size};
-
-        mark_tagged(hub, tag, seq);
-        tags.data += tag.size + (space != NULL);
-        tags.size -= tag.size + (space != NULL);
-    }
+    while (tags.size > 0)
+        mark_tagged(hub, slice_take(&tags, ' '), seq);
 }
 
 static void

@@ -27,9 +27,6 @@
 
 #include <stdint.h>
 
-#include "proto/problem.h"
-#include "proto/status.h"
-
 struct hub;
 
 /* framework_open makes hub->framework. framework_close ends the watch; no

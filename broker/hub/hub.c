@@ -629,10 +629,9 @@ on_request(struct hub_record *record, void *user, struct problem *why)
 enum status
 hub_check(const char *dir, struct problem *why)
 {
-    struct problem inner = {""};
-    enum status rc = hub_db_check(dir, &inner);
+    enum status rc = owned_file_check(&hub_db_file, dir, why);
 
-    return rc ? problem(why, rc, "%s/hub.db: %s", dir, inner.text) : STATUS_OK;
+    return rc ? problem_prefix(why, rc, "%s/hub.db: ", dir) : STATUS_OK;
 }
 
 static enum status
@@ -649,9 +648,7 @@ open_parts(struct hub *hub, struct problem *why)
     rc = relay_load(hub, why);
     if (!rc)
         rc = hub_db_each_subscription(hub->db, on_subscription, hub, why);
-    if (!rc)
-        rc = hub_db_each_request(hub->db, on_request, hub, why);
-    return rc;
+    return rc ? rc : hub_db_each_request(hub->db, on_request, hub, why);
 }
 
 /* Adds the name of the file to an error. An error in hub.db is no fault of the
@@ -659,13 +656,12 @@ open_parts(struct hub *hub, struct problem *why)
 static enum status
 read_hub_db(struct hub *hub, struct problem *why)
 {
-    struct problem inner = {""};
-    enum status rc = open_parts(hub, &inner);
+    enum status rc = open_parts(hub, why);
 
     if (!rc)
         return STATUS_OK;
-    return problem(why, rc == STATUS_INVALID ? STATUS_IO : rc, "%s/hub.db: %s",
-                   hub->config->data, inner.text);
+    return problem_prefix(why, rc == STATUS_INVALID ? STATUS_IO : rc,
+                          "%s/hub.db: ", hub->config->data);
 }
 
 static struct hub *

@@ -53,9 +53,6 @@
 #ifndef BROKER_HUB_HUB_H
 #define BROKER_HUB_HUB_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "broker/access/tokens.h"
 #include "broker/cluster/ownership.h"
 #include "broker/cluster/streams.h"

@@ -40,8 +40,6 @@
 
 #include "base/array.h"
 #include "base/db_rows.h"
-#include "broker/base/diag.h"
-#include "broker/cluster/owned_db.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/verification.h"
 #include "proto/memory.h"
@@ -120,6 +118,8 @@ const struct db_kind hub_db_kind = {
     .opening = "PRAGMA secure_delete=ON", /* overwrites freed secrets */
 };
 
+const struct owned_file hub_db_file = {"hub.db", "hub", "hub", &hub_db_kind};
+
 struct row {
     enum hub_db_row kind;
     uint64_t id;
@@ -156,21 +156,6 @@ struct hub_db {
 
 /* Opening and closing */
 
-static void
-name_database(char *path, size_t size, const char *dir)
-{
-    snprintf(path, size, "%s/hub.db", dir);
-}
-
-enum status
-hub_db_check(const char *dir, struct problem *why)
-{
-    char path[4200];
-
-    name_database(path, sizeof(path), dir);
-    return db_check(path, hub_db_kind.n_steps, why);
-}
-
 /* The greatest id that was ever kept. Greater ones may have been used, but no
  * answer has named them. */
 static enum status
@@ -189,54 +174,29 @@ enum status
 hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
 {
     struct hub_db *h = memory_new(1, sizeof(*h));
-    char path[4200];
     enum status rc;
 
     list_init(&h->hooks);
-    name_database(path, sizeof(path), dir);
-    rc = db_check(path, hub_db_kind.n_steps, why);
-    if (!rc)
-        rc = db_open_kind(&h->db, &hub_db_kind, path, why);
-    if (!rc && h->db.is_exposed)
-        DIAG(DIAG_WARNING, "hub", "other users may open a database",
-             diag_text("file", path));
+    rc = owned_file_open(&hub_db_file, &h->db, dir, why);
     if (!rc)
         rc = read_last_id(h, why);
-    if (rc) {
+    if (rc)
         hub_db_close(h);
-        return rc;
-    }
-    *db = h;
-    return STATUS_OK;
+    else
+        *db = h;
+    return rc;
 }
-
-/* The stream of the cluster. */
-#define STREAM "hub"
 
 enum status
 hub_db_own(struct hub_db *h, struct streams *streams, const struct lease *lease,
            struct problem *why)
 {
-    enum status rc = owned_db_open(&h->owned, &h->db, streams, STREAM, why);
+    enum status rc =
+        owned_db_open(&h->owned, &h->db, streams, hub_db_file.stream, why);
 
     if (!rc)
         rc = owned_db_own(h->owned, lease, why);
     return rc ? rc : read_last_id(h, why);
-}
-
-enum status
-hub_db_follow(const char *dir, struct streams *streams, struct problem *why)
-{
-    struct hub_db *h;
-    enum status rc = hub_db_open(&h, dir, why);
-
-    if (rc)
-        return rc;
-    rc = owned_db_open(&h->owned, &h->db, streams, STREAM, why);
-    if (!rc)
-        rc = owned_db_read(h->owned, why);
-    hub_db_close(h);
-    return rc;
 }
 
 void
@@ -294,8 +254,7 @@ make_terms(struct hub_record *record, const struct lent_terms *lent,
     if (lent->filter.size > 0)
         terms->filter = slice_dup(lent->filter);
     terms->is_local &= websub_is_loopback(record->callback);
-    if (owner_init(&terms->owner, lent->owner, lent->owner_ends_us))
-        return problem_memory(why);
+    owner_init(&terms->owner, lent->owner, lent->owner_ends_us);
     return STATUS_OK;
 }
 

@@ -30,6 +30,7 @@
 
 #include "base/db.h"
 #include "base/list.h"
+#include "broker/cluster/owned_db.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/topic.h"
 #include "proto/buf.h"
@@ -39,12 +40,11 @@
 #include "proto/status.h"
 
 struct hub_db;
-struct lease;        /* broker/cluster/streams.h */
-struct streams;      /* likewise */
 struct verification; /* verification.h */
 
-/* Its tables. */
+/* Its tables, and its place in the data directory and the cluster. */
 extern const struct db_kind hub_db_kind;
+extern const struct owned_file hub_db_file;
 
 MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
                                    struct problem *why);
@@ -55,15 +55,7 @@ MUST_CHECK enum status hub_db_own(struct hub_db *h, struct streams *streams,
                                   const struct lease *lease,
                                   struct problem *why);
 
-/* While another broker owns the hub: reads the stream into DIR/hub.db, which is
- * not open. */
-MUST_CHECK enum status hub_db_follow(const char *dir, struct streams *streams,
-                                     struct problem *why);
-
 void hub_db_close(struct hub_db *db); /* NULL is allowed */
-
-/* Checks that hub_db_open can use `dir`. Writes nothing. */
-MUST_CHECK enum status hub_db_check(const char *dir, struct problem *why);
 
 /* A row, read at the start. Lent, but the callee may take its terms and empty
  * them. */

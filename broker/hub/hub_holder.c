@@ -74,8 +74,9 @@ follow_hub(struct streams *of_hub, void *user, struct problem *why)
 {
     struct hub_holder *h = user;
 
-    return hub_db_follow(registry_config(h->options.posts->registry)->data,
-                         of_hub, why);
+    return owned_file_follow(&hub_db_file,
+                             registry_config(h->options.posts->registry)->data,
+                             of_hub, why);
 }
 
 /* A command of another broker; on the courier. */
@@ -151,12 +152,11 @@ hub_holder_open(struct hub_holder **holder,
              ? join_cluster(h, why)
              : hub_open(&h->hub, options->posts, options->tokens,
                         options->allowed, why);
-    if (rc) {
+    if (rc)
         hub_holder_close(h);
-        return rc;
-    }
-    *holder = h;
-    return STATUS_OK;
+    else
+        *holder = h;
+    return rc;
 }
 
 enum status

@@ -2,13 +2,12 @@
 
 #include <stdlib.h>
 
-enum status
+void
 owner_init(struct owner *owner, struct slice name, int64_t ends_us)
 {
     *owner = (struct owner){.ends_us = ends_us};
     if (name.size > 0)
         owner->name = slice_dup(name);
-    return name.size > 0 && !owner->name ? STATUS_MEMORY : STATUS_OK;
 }
 
 void

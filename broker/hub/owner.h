@@ -32,9 +32,7 @@ struct owner {
                                     subscribe until its end; NULL: none */
 };
 
-/* STATUS_MEMORY. */
-MUST_CHECK enum status owner_init(struct owner *owner, struct slice name,
-                                  int64_t ends_us);
+void owner_init(struct owner *owner, struct slice name, int64_t ends_us);
 void owner_fini(struct owner *owner);
 
 /* The name, terminated. */

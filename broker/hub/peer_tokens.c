@@ -45,7 +45,6 @@ read_lines(const char *path, const char *wanted, char **found,
            struct problem *why)
 {
     FILE *file = fopen(path, "re");
-    struct problem inner = {.text = ""};
     enum status rc = STATUS_OK;
     char *line = NULL;
     size_t size = 0;
@@ -60,11 +59,11 @@ read_lines(const char *path, const char *wanted, char **found,
         struct token token;
 
         n++;
-        rc = read_line(line, &url, &token_path, &inner);
+        rc = read_line(line, &url, &token_path, why);
         if (rc || !url)
             continue;
         if (!wanted) {
-            rc = token_file_read(token_path, true, &token, &inner);
+            rc = token_file_read(token_path, true, &token, why);
             explicit_bzero(token.text, sizeof(token.text));
             continue;
         }
@@ -73,7 +72,7 @@ read_lines(const char *path, const char *wanted, char **found,
             *found = slice_dup(slice_of(token_path));
     }
     if (rc)
-        problem(why, rc, "%s:%u: %s", path, n, inner.text);
+        problem_prefix(why, rc, "%s:%u: ", path, n);
     else if (ferror(file))
         rc = problem(why, STATUS_IO, "cannot read %s", path);
     free(line);

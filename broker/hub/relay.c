@@ -10,7 +10,6 @@
 #include "broker/base/metrics.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"
-#include "broker/net/response.h"
 #include "broker/sets/alteration.h"
 #include "broker/sets/json_members.h"
 #include "broker/sets/peers.h"

@@ -1,7 +1,6 @@
 #include "broker/hub/subscription_report.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "broker/base/metrics.h"
 #include "broker/hub/hub_state.h"

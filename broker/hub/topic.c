@@ -122,17 +122,10 @@ topic_release(struct topic *topic)
 static struct set *
 set_in(struct hub *hub, struct slice *rest)
 {
-    const char *slash =
-        rest->size > 0 ? memchr(rest->data, '/', rest->size) : NULL;
-    struct slice name = {rest->data,
-                         slash ? (size_t)(slash - rest->data) : rest->size};
-    struct set *set = set_name_is_valid(name)
-                          ? registry_find(hub->registry, name, NULL)
-                          : NULL;
+    struct slice name = slice_take_until(rest, "/");
 
-    rest->data += name.size;
-    rest->size -= name.size;
-    return set;
+    return set_name_is_valid(name) ? registry_find(hub->registry, name, NULL)
+                                   : NULL;
 }
 
 static enum status

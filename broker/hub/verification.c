@@ -479,11 +479,11 @@ make_terms(struct hub *hub, const struct command *command,
         command->is_local && websub_is_loopback(command->request.callback);
     if (filter.size > 0)
         terms->filter = slice_dup(filter);
-    if (by && owner_init(&terms->owner, slice_of(by->name),
-                         atomic_load(&by->ends_us)))
-        return problem_memory(why);
-    if (by)
+    if (by) {
+        owner_init(&terms->owner, slice_of(by->name),
+                   atomic_load(&by->ends_us));
         terms->owner.principal = principal_ref(command->principal);
+    }
     return STATUS_OK;
 }
 

@@ -53,6 +53,8 @@ static const char schema[] =
     "EXISTS (SELECT FROM pg_stat_activity" \
     " WHERE application_name = '" PG_SESSION "' || b.instance)"
 
+#define TABLES_EMPTY "PostgreSQL: the tables of the cluster are empty"
+
 /* So long after its end a broker's session may still be listed: the process of
  * PostgreSQL that served it notices later. */
 #define END_WAIT_US 1000000
@@ -169,7 +171,6 @@ static enum status
 on_end(size_t statement, const PGresult *rows, void *user, struct problem *why)
 {
     struct returning *r = user;
-    struct slice chain = {NULL, 0};
 
     if (statement == 2 && PQntuples(rows) > 0)
         return problem(why, STATUS_CONFLICT,
@@ -177,18 +178,14 @@ on_end(size_t statement, const PGresult *rows, void *user, struct problem *why)
                        SLICE_ARG(pg_get_bytes(rows, 0, 0)));
     if (statement == 2)
         return STATUS_OK;
-    if (PQntuples(rows) == 1)
-        chain = pg_get_bytes(rows, 0, 1);
-    if (chain.size != DIGEST_SIZE)
-        return problem(why, STATUS_REFUSED,
-                       "PostgreSQL: the tables of the cluster are empty");
+    if (PQntuples(rows) != 1 || !pg_get_digest(rows, 0, 1, &r->end.chain))
+        return problem(why, STATUS_REFUSED, TABLES_EMPTY);
     if (!slice_is(pg_get_bytes(rows, 0, 2), r->public_url))
         return problem(why, STATUS_CONFLICT,
                        "this database has another cluster, with the public "
                        "URL %.*s",
                        SLICE_ARG(pg_get_bytes(rows, 0, 2)));
     r->end.n = pg_get_number(rows, 0, 0);
-    memcpy(r->end.chain.bytes, chain.data, DIGEST_SIZE);
     return STATUS_OK;
 }
 
@@ -281,14 +278,9 @@ on_look(size_t statement, const PGresult *rows, void *user, struct problem *why)
     struct pg_cluster *c = look->cluster;
 
     if (statement == 0) {
-        struct slice chain = PQntuples(rows) == 1 ? pg_get_bytes(rows, 0, 1)
-                                                  : (struct slice){NULL, 0};
-
-        if (chain.size != DIGEST_SIZE)
-            return problem(why, STATUS_REFUSED,
-                           "PostgreSQL: the tables of the cluster are empty");
+        if (PQntuples(rows) != 1 || !pg_get_digest(rows, 0, 1, &c->end.chain))
+            return problem(why, STATUS_REFUSED, TABLES_EMPTY);
         c->end.n = pg_get_number(rows, 0, 0);
-        memcpy(c->end.chain.bytes, chain.data, DIGEST_SIZE);
         c->first = pg_get_number(rows, 0, 2);
         c->bytes = pg_get_number(rows, 0, 3);
         c->n_standbys = pg_get_number(rows, 0, 4);

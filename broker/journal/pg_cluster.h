@@ -7,7 +7,6 @@
 #define BROKER_JOURNAL_PG_CLUSTER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "broker/journal/pg_options.h"

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 
 /* The first version whose quorum, pipelines and views are as used here. */
 #define VERSION_MIN 150000
@@ -24,13 +24,9 @@ pg_init(struct pg_connection *c, const struct pg_options *options)
 enum status
 pg_make_instance(char instance[PG_INSTANCE_SIZE + 1], struct problem *why)
 {
-    unsigned char bytes[PG_INSTANCE_SIZE / 2];
-
-    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-        return problem(why, STATUS_IO, "the system has no random numbers");
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(instance + 2 * i, 3, "%02x", bytes[i]);
-    return STATUS_OK;
+    return random_hex(instance, PG_INSTANCE_SIZE + 1)
+               ? STATUS_OK
+               : problem(why, STATUS_IO, "the system has no random numbers");
 }
 
 /* Its own words may contain the address, and so a password. */
@@ -90,6 +86,17 @@ pg_get_bytes(const PGresult *rows, int row, int column)
 {
     return (struct slice){PQgetvalue(rows, row, column),
                           (size_t)PQgetlength(rows, row, column)};
+}
+
+bool
+pg_get_digest(const PGresult *rows, int row, int column, struct digest *digest)
+{
+    struct slice bytes = pg_get_bytes(rows, row, column);
+
+    if (bytes.size != DIGEST_SIZE)
+        return false;
+    memcpy(digest->bytes, bytes.data, DIGEST_SIZE);
+    return true;
 }
 
 /* Waiting */

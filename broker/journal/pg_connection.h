@@ -32,12 +32,12 @@
 
 #include "broker/journal/pg_options.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Most values of a statement, and statements of a run. */
-#define PG_VALUES_MAX     8
-#define PG_STATEMENTS_MAX 8
+/* Most values of a statement. */
+#define PG_VALUES_MAX 8
 
 /* Most statements that a connection prepares. */
 #define PG_PREPARED_MAX 16
@@ -129,5 +129,9 @@ void pg_close(struct pg_connection *c);
 struct slice pg_number(uint64_t number, char room[8]);
 uint64_t pg_get_number(const PGresult *rows, int row, int column);
 struct slice pg_get_bytes(const PGresult *rows, int row, int column);
+
+/* False: it is no digest. */
+bool pg_get_digest(const PGresult *rows, int row, int column,
+                   struct digest *digest);
 
 #endif

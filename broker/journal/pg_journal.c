@@ -159,18 +159,6 @@ say_different(struct problem *why, uint64_t n)
                    (unsigned long long)n);
 }
 
-/* The chain of a row. False: it is none. */
-static bool
-get_chain(const PGresult *rows, int row, int column, struct digest *chain)
-{
-    struct slice bytes = pg_get_bytes(rows, row, column);
-
-    if (bytes.size != DIGEST_SIZE)
-        return false;
-    memcpy(chain->bytes, bytes.data, DIGEST_SIZE);
-    return true;
-}
-
 /* The first row of READ_RECORDS: the last record that this copy has. Record 0
  * is where the cluster began. */
 static enum status
@@ -189,7 +177,7 @@ check_first(struct reading *r, const PGresult *rows, struct problem *why)
                        "more, where this broker is: make a new data directory "
                        "with tidingsd cluster join",
                        (unsigned long long)r->read.n);
-    if (!get_chain(rows, 0, 1, &chain) ||
+    if (!pg_get_digest(rows, 0, 1, &chain) ||
         !digest_is_equal(&chain, &r->read.chain))
         return say_different(why, r->read.n);
     return STATUS_OK;
@@ -203,7 +191,8 @@ take_records(struct reading *r, const PGresult *rows, struct problem *why)
     for (int i = 1; !rc && i < PQntuples(rows); i++) {
         struct journal_place place = {.n = pg_get_number(rows, i, 0)};
 
-        if (!get_chain(rows, i, 1, &place.chain) || place.n != r->read.n + 1)
+        if (!pg_get_digest(rows, i, 1, &place.chain) ||
+            place.n != r->read.n + 1)
             return say_different(why, r->read.n);
         rc = r->take(&place, pg_get_bytes(rows, i, 2), r->user, why);
         if (!rc)
@@ -241,7 +230,7 @@ on_turn(size_t statement, const PGresult *rows, void *user, struct problem *why)
 
     if (statement == 2)
         return take_records(r, rows, why);
-    if (PQntuples(rows) != 1 || !get_chain(rows, 0, 2, &r->chain))
+    if (PQntuples(rows) != 1 || !pg_get_digest(rows, 0, 2, &r->chain))
         return problem(why, STATUS_REFUSED, NAME_LOST);
     r->end = pg_get_number(rows, 0, 0);
     r->now_us = (int64_t)pg_get_number(rows, 0, 1);

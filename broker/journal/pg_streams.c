@@ -169,19 +169,27 @@ roll_back(struct pg_streams *s)
         pg_close(&s->c);
 }
 
-/* Leases */
+/* The one number of a result. */
+struct answered {
+    uint64_t *number;
+    enum status rc; /* without a row */
+    const char *why;
+};
 
 static enum status
-on_held(size_t statement, const PGresult *rows, void *user, struct problem *why)
+on_number(size_t statement, const PGresult *rows, void *user,
+          struct problem *why)
 {
-    struct lease *lease = user;
+    const struct answered *a = user;
 
     (void)statement;
     if (PQntuples(rows) != 1)
-        return problem(why, STATUS_CONFLICT, "another broker has it");
-    lease->term = pg_get_number(rows, 0, 0);
+        return problem(why, a->rc, "%s", a->why);
+    *a->number = pg_get_number(rows, 0, 0);
     return STATUS_OK;
 }
+
+/* Leases */
 
 /* A reader never asks for a lease, and so writes no row of a stream. */
 static enum status
@@ -194,10 +202,12 @@ pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
                                        slice_of(s->c.options.broker),
                                        pg_number(lease->term, term)},
                                       3};
+    struct answered held = {&lease->term, STATUS_CONFLICT,
+                            "another broker has it"};
 
     if (s->c.options.is_reader)
         return problem(why, STATUS_CONFLICT, "this broker only reads");
-    return run_again(s, &hold, 1, on_held, lease, why);
+    return run_again(s, &hold, 1, on_number, &held, why);
 }
 
 static void
@@ -218,19 +228,6 @@ pg_leave(struct streams *streams, struct lease *lease)
 }
 
 static enum status
-on_identity(size_t statement, const PGresult *rows, void *user,
-            struct problem *why)
-{
-    uint64_t *id = user;
-
-    (void)statement;
-    if (PQntuples(rows) != 1)
-        return problem(why, STATUS_BUSY, "no broker has owned the stream yet");
-    *id = pg_get_number(rows, 0, 0);
-    return STATUS_OK;
-}
-
-static enum status
 pg_identify(struct streams *streams, const char *stream, uint64_t *id,
             struct problem *why)
 {
@@ -242,8 +239,10 @@ pg_identify(struct streams *streams, const char *stream, uint64_t *id,
     };
     struct pg_streams *s = streams_of(streams);
     size_t skipped = s->c.options.is_reader ? 1 : 0;
+    struct answered identity = {id, STATUS_BUSY,
+                                "no broker has owned the stream yet"};
 
-    return run_again(s, statements + skipped, 2 - skipped, on_identity, id,
+    return run_again(s, statements + skipped, 2 - skipped, on_number, &identity,
                      why);
 }
 
@@ -325,18 +324,6 @@ pg_read(struct streams *streams, const char *stream, uint64_t *n,
 
 /* Orders */
 
-static enum status
-on_ordered(size_t statement, const PGresult *rows, void *user,
-           struct problem *why)
-{
-    uint64_t *id = user;
-
-    (void)why;
-    if (statement == 0)
-        *id = pg_get_number(rows, 0, 0);
-    return STATUS_OK;
-}
-
 /* Not repeated: it would be two orders. */
 static enum status
 pg_order(struct streams *streams, struct slice bytes, uint64_t *id,
@@ -347,10 +334,11 @@ pg_order(struct streams *streams, struct slice bytes, uint64_t *id,
         {ORDER, {slice_of(s->c.options.broker), bytes}, 2},
         {"NOTIFY tidings_orders"},
     };
+    struct answered ordered = {id, STATUS_UNREACHABLE, "the order has no id"};
     enum status rc = connect_streams(s, why);
 
     if (!rc)
-        rc = pg_run(&s->c, statements, 2, on_ordered, id, why);
+        rc = pg_run(&s->c, statements, 2, on_number, &ordered, why);
     return rc ? STATUS_UNREACHABLE : STATUS_OK;
 }
 
@@ -435,24 +423,13 @@ pg_wait(struct streams *streams, int fd, int64_t wait_us)
 }
 
 static enum status
-on_last(size_t statement, const PGresult *rows, void *user, struct problem *why)
-{
-    uint64_t *n = user;
-
-    (void)statement;
-    if (PQntuples(rows) != 1)
-        return problem(why, STATUS_UNREACHABLE, "there is no journal");
-    *n = pg_get_number(rows, 0, 0);
-    return STATUS_OK;
-}
-
-static enum status
 pg_records(struct streams *streams, uint64_t *n, struct problem *why)
 {
     static const struct pg_statement last = {
         "SELECT n FROM tidings_turn WHERE one = 1"};
+    struct answered end = {n, STATUS_UNREACHABLE, "there is no journal"};
 
-    return run_again(streams_of(streams), &last, 1, on_last, n, why);
+    return run_again(streams_of(streams), &last, 1, on_number, &end, why);
 }
 
 /* Appending */
@@ -517,21 +494,11 @@ begin_append(struct pg_streams *s, const char *stream,
          {slice_of(stream), pg_number(n, from), pg_number(n_rows, count)},
          3},
     };
-    bool was_kept = s->c.handle != NULL;
-    enum status rc = connect_streams(s, why);
+    enum status rc = run_again(s, statements, 4, on_begun, NULL, why);
 
-    if (!rc)
-        rc = pg_run(&s->c, statements, 4, on_begun, NULL, why);
-    if (rc == STATUS_IO && was_kept) {
-        rc = connect_streams(s, why);
-        if (!rc)
-            rc = pg_run(&s->c, statements, 4, on_begun, NULL, why);
-    }
     if (rc)
         roll_back(s);
-    if (rc == STATUS_GONE)
-        return STATUS_REFUSED;
-    return rc == STATUS_IO || rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
+    return rc == STATUS_GONE ? STATUS_REFUSED : rc;
 }
 
 static enum status

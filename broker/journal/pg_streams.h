@@ -20,8 +20,6 @@
 
 #include "broker/cluster/streams.h"
 #include "broker/journal/pg_options.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* Makes the streams, for one thread, without a connection yet. What `options`
  * points to is lent. */

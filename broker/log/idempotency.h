@@ -32,7 +32,6 @@
 #ifndef BROKER_LOG_IDEMPOTENCY_H
 #define BROKER_LOG_IDEMPOTENCY_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "broker/log/act.h"

@@ -377,8 +377,7 @@ list_file_open(int dir_fd, uint64_t number, int *fd, struct problem *why)
     *fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
     if (*fd >= 0)
         return STATUS_OK;
-    problem_errno(why, "cannot read", name);
-    return STATUS_IO;
+    return problem_errno(why, "cannot read", name);
 }
 
 enum status
@@ -420,7 +419,6 @@ out:
         b = NULL;
     }
     *batch = b;
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     return rc;
 }

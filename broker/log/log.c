@@ -262,16 +262,12 @@ log_folder(struct log *log, const struct log_set *set, const char *name,
     if (is_made)
         rc = file_make_dirs(path, why);
     *fd = rc ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (!rc && *fd < 0) {
-        problem_errno(why, "cannot open", path);
-        rc = STATUS_IO;
-    }
+    if (!rc && *fd < 0)
+        rc = problem_errno(why, "cannot open", path);
     if (!rc && is_made)
         rc = file_let_passers_read(*fd, why);
-    if (rc && *fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
+    if (rc)
+        file_close(fd);
     return rc;
 }
 
@@ -289,8 +285,7 @@ read_closed(struct log *log, struct log_set *set, uint64_t after,
         rc = log_folder(log, set, LOG_CHANGES, false, &file.dir_fd, why);
     if (!rc)
         rc = list_file_read(&file, after, &log->disk_forms, batch, why);
-    if (file.dir_fd >= 0)
-        close(file.dir_fd);
+    file_close(&file.dir_fd);
     buf_fini(&file.marks);
     return rc;
 }
@@ -554,8 +549,7 @@ out:
     /* Changes may have waited for this. */
     if (!*is_done || seen > 0)
         log_thread_look_again(&log->log_thread);
-    if (file.dir_fd >= 0)
-        close(file.dir_fd);
+    file_close(&file.dir_fd);
     buf_fini(&header);
     buf_fini(&file.marks);
     return rc;
@@ -589,8 +583,7 @@ unlink_name(int fd, const char *name, struct problem *why)
 {
     if (!unlinkat(fd, name, 0) || errno == ENOENT)
         return STATUS_OK;
-    problem_errno(why, "cannot remove", name);
-    return STATUS_IO;
+    return problem_errno(why, "cannot remove", name);
 }
 
 /* The file of a list, or what a crash left of one that was being written. */
@@ -612,8 +605,7 @@ open_dir(const char *path, int *fd, struct problem *why)
     *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd >= 0 || errno == ENOENT)
         return STATUS_OK;
-    problem_errno(why, "cannot open", path);
-    return STATUS_IO;
+    return problem_errno(why, "cannot open", path);
 }
 
 /* Some of the lists, up to *upto. */
@@ -921,12 +913,11 @@ log_open(struct log **result, const struct log_options *options,
         log->log_thread.backlog = &log->backlog;
         rc = log_thread_start(&log->log_thread, why);
     }
-    if (rc) {
+    if (rc)
         log_close(log);
-        return rc;
-    }
-    *result = log;
-    return STATUS_OK;
+    else
+        *result = log;
+    return rc;
 }
 
 enum status

@@ -22,10 +22,8 @@
 #include "base/list.h"
 #include "broker/log/batch.h"
 #include "broker/log/head.h"
-#include "proto/status.h"
 
 struct log_view;
-struct watch;
 
 struct tail {
     pthread_mutex_t mutex;

@@ -14,6 +14,7 @@
 #include <openssl/x509_vfy.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "broker/mqtt/mqtt_client.h"
 #include "proto/memory.h"
 
@@ -58,8 +59,7 @@ release_look_up(struct look_up *l)
     if (!l ||
         atomic_fetch_sub_explicit(&l->n_holders, 1, memory_order_acq_rel) > 1)
         return;
-    if (l->fd >= 0)
-        close(l->fd);
+    file_close(&l->fd);
     free(l);
 }
 
@@ -394,8 +394,7 @@ run_client(struct thread *t)
 static void
 free_mqtt(struct mqtt *mqtt)
 {
-    if (mqtt->wake_fd >= 0)
-        close(mqtt->wake_fd);
+    file_close(&mqtt->wake_fd);
     pthread_mutex_destroy(&mqtt->lock);
     free(mqtt);
 }
@@ -423,8 +422,8 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
     mqtt->gone_us = clock_steady_us();
     mqtt->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (mqtt->wake_fd < 0) {
-        problem_errno(why, "cannot make an eventfd for", options->client_id);
-        rc = STATUS_IO;
+        rc = problem_errno(why, "cannot make an eventfd for",
+                           options->client_id);
         goto fail;
     }
     error = mosquitto_lib_init();

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mqtt_protocol.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -161,10 +160,10 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
         rc = problem(why, STATUS_INVALID,
                      "cannot use the system's CA certificates: %s",
                      openssl_reason());
-    else if (!c->ca[0] && !authorities_add_to(SSL_CTX_get_cert_store(ctx)))
-        rc = problem_memory(why);
     else
         rc = load_certificate(ctx, c, why);
+    if (!c->ca[0])
+        authorities_add_to(SSL_CTX_get_cert_store(ctx));
     ERR_clear_error();
     if (rc)
         SSL_CTX_free(ctx);

@@ -111,12 +111,11 @@ content_open(struct content **content, const char *dir, const char *epoch,
                       : begin_anew(c, reason.text, why);
     }
     c->seq = c->state.at.seq;
-    if (rc) {
+    if (rc)
         content_close(c);
-        return rc;
-    }
-    *content = c;
-    return STATUS_OK;
+    else
+        *content = c;
+    return rc;
 }
 
 void

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,8 +39,7 @@ path_of(const struct arriving *a, char path[PATH_SIZE])
 static void
 forget_arriving(struct arriving *a)
 {
-    if (a->fd >= 0)
-        close(a->fd);
+    file_close(&a->fd);
     a->fd = -1;
     digest_check_free(a->digests);
     a->digests = NULL;
@@ -95,8 +93,7 @@ arriving_add(struct arriving *a, struct slice bytes, struct problem *why)
             continue;
         if (n < 0)
             return fail_file(why, "cannot write what arrives in", a->folder);
-        bytes.data += n;
-        bytes.size -= (size_t)n;
+        slice_skip(&bytes, n);
         a->length += (uint64_t)n;
     }
     return rc;
@@ -253,8 +250,7 @@ sync_dir(const char *path, struct problem *why)
 
     if (fd < 0 || fsync(fd))
         rc = fail_file(why, "cannot make durable", path);
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     return rc;
 }
 

@@ -17,7 +17,6 @@
 #ifndef BROKER_STATE_CONTENT_FILES_H
 #define BROKER_STATE_CONTENT_FILES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/problem.h"

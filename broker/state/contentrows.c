@@ -4,10 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/db_rows.h"
-#include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/state/content_files.h"
 #include "proto/memory.h"

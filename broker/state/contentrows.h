@@ -23,7 +23,6 @@
 
 #include "base/db.h"
 #include "broker/state/content.h"
-#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"

@@ -112,12 +112,11 @@ resource_diff_open(struct resource_diff **difference, const char *dir,
                              "PRAGMA up.cache_size=-8192", why);
     if (!rc)
         rc = read_about(d, why);
-    if (rc) {
+    if (rc)
         resource_diff_close(d);
-        return rc;
-    }
-    *difference = d;
-    return STATUS_OK;
+    else
+        *difference = d;
+    return rc;
 }
 
 void

@@ -512,10 +512,8 @@ sync_names(struct resources *r, struct problem *why)
     snprintf(path, sizeof(path), "%s", r->path);
     *strrchr(path, '/') = '\0';
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        problem_errno(why, "cannot open", path);
-        return STATUS_IO;
-    }
+    if (fd < 0)
+        return problem_errno(why, "cannot open", path);
     rc = file_sync_dir(fd, why);
     close(fd);
     return rc;
@@ -597,12 +595,11 @@ resources_open(struct resources **resources, const char *dir, const char *epoch,
         rc = is_other ? begin_file(r, 0, why) : begin_anew(r, reason.text, why);
     }
     forget_gathered(r);
-    if (rc) {
+    if (rc)
         resources_close(r);
-        return rc;
-    }
-    *resources = r;
-    return STATUS_OK;
+    else
+        *resources = r;
+    return rc;
 }
 
 void

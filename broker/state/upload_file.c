@@ -94,11 +94,9 @@ sync_path(const char *path, int flags, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (fd < 0 || fsync(fd)) {
-        problem_errno(why, "cannot make durable", path);
-        rc = STATUS_IO;
+        rc = problem_errno(why, "cannot make durable", path);
     }
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     return rc;
 }
 
@@ -110,10 +108,8 @@ rename_to(const char *dir, const char *name, enum stage from, enum stage to,
 
     path_of(old, dir, name, from);
     path_of(new, dir, name, to);
-    if (rename(old, new)) {
-        problem_errno(why, "cannot rename", old);
-        return STATUS_IO;
-    }
+    if (rename(old, new))
+        return problem_errno(why, "cannot rename", old);
     return sync_path(dir, O_DIRECTORY, why);
 }
 
@@ -164,10 +160,8 @@ upload_file_left(const char *dir, void (*fn)(const char *name, void *user),
 
     if (!d && errno == ENOENT)
         return STATUS_OK;
-    if (!d) {
-        problem_errno(why, "cannot open", dir);
-        return STATUS_IO;
-    }
+    if (!d)
+        return problem_errno(why, "cannot open", dir);
     while ((e = readdir(d))) {
         if (is_whole(e->d_name, name))
             fn(name, user);
@@ -222,12 +216,11 @@ upload_file_begin(struct upload_file **staging, const char *dir,
         path_of(path, dir, name, STAGE_NEW);
         rc = db_open_kind(&s->db, &upload_file_kind, path, why);
     }
-    if (rc) {
+    if (rc)
         upload_file_discard(s);
-        return rc;
-    }
-    *staging = s;
-    return STATUS_OK;
+    else
+        *staging = s;
+    return rc;
 }
 
 void

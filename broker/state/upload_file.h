@@ -28,7 +28,6 @@
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
 #include "proto/status.h"
 #include "proto/uri.h"
 

@@ -265,8 +265,7 @@ store_close(struct engine *engine)
     store_rows_fini(&s->rows);
     db_close(&s->db);
     segments_close(&s->segments);
-    if (s->dir_fd >= 0)
-        close(s->dir_fd);
+    file_close(&s->dir_fd);
     free(s);
 }
 
@@ -373,7 +372,6 @@ check_database(struct db *db, const char *dir, off_t size, struct problem *why)
 static enum status
 check_path(const char *dir, const char *path, struct problem *why)
 {
-    struct problem reason = {""};
     struct stat st = {0};
     struct db db = {NULL};
     enum status rc;
@@ -383,26 +381,21 @@ check_path(const char *dir, const char *path, struct problem *why)
                        "%s holds a part of a backup, whose restore was not "
                        "finished: restore it again, into an empty directory",
                        dir);
-    if (stat(path, &st) && errno != ENOENT) {
-        problem_errno(why, "cannot open", path);
-        return STATUS_IO;
-    }
+    if (stat(path, &st) && errno != ENOENT)
+        return problem_errno(why, "cannot open", path);
     if (S_ISDIR(st.st_mode)) {
         errno = EISDIR;
-        problem_errno(why, "cannot open", path);
-        return STATUS_IO;
+        return problem_errno(why, "cannot open", path);
     }
     if (st.st_size == 0)
         return check_beginning(dir, path, why);
 
-    rc = db_open(&db, path, DB_LOOK, &reason);
+    rc = db_open(&db, path, DB_LOOK, why);
     if (!rc)
-        rc = check_database(&db, dir, st.st_size, &reason);
+        rc = check_database(&db, dir, st.st_size, why);
     db_close(&db);
-    if (rc)
-        return problem(why, STATUS_IO, "%s cannot be used: %s", path,
-                       reason.text);
-    return STATUS_OK;
+    return rc ? problem_prefix(why, STATUS_IO, "%s cannot be used: ", path)
+              : STATUS_OK;
 }
 
 static void
@@ -439,9 +432,7 @@ open_database(struct store *s, const char *dir, struct problem *why)
         rc = store_rows_init(&s->rows, &s->db, &s->segments, why);
     if (!rc)
         rc = segments_find_spares(&s->segments, why);
-    if (!rc)
-        rc = checkpoint_start(&s->checkpoint, &s->db, s->path, why);
-    return rc;
+    return rc ? rc : checkpoint_start(&s->checkpoint, &s->db, s->path, why);
 }
 
 enum status
@@ -471,8 +462,7 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
     store_queries_init(&s->queries, s->path, &s->segments, forms);
 
     if (s->dir_fd < 0) {
-        problem_errno(why, "cannot open", dir);
-        rc = STATUS_IO;
+        rc = problem_errno(why, "cannot open", dir);
     } else {
         rc = open_database(s, dir, &reason);
         if (rc == STATUS_INVALID)
@@ -482,10 +472,9 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
         else if (rc) /* the reader needs the name of the file */
             problem_set(why, "%s: %s", s->path, reason.text);
     }
-    if (rc) {
+    if (rc)
         store_close(&s->queries.engine);
-        return rc;
-    }
-    *engine = &s->queries.engine;
-    return STATUS_OK;
+    else
+        *engine = &s->queries.engine;
+    return rc;
 }

@@ -174,12 +174,11 @@ read_entries(struct engine *engine, uint32_t set, uint64_t after,
         rc = problem(why, STATUS_IO,
                      "the stored entries %llu to %llu are damaged",
                      (unsigned long long)b->first, (unsigned long long)b->last);
-    if (rc) {
+    if (rc)
         batch_unref(b);
-        return rc;
-    }
-    *batch = b;
-    return STATUS_OK;
+    else
+        *batch = b;
+    return rc;
 }
 
 static enum status

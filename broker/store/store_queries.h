@@ -12,13 +12,8 @@
 #include <stdatomic.h>
 
 #include "base/db.h"
-#include "broker/log/batch.h"
 #include "broker/log/engine.h"
-#include "broker/log/head.h"
 #include "broker/store/segments.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* Connections kept for the next reader: as many as the worker pool has threads,
  * and more. */

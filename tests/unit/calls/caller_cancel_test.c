@@ -72,8 +72,9 @@ static unsigned n_stale; /* descriptors watched though closed */
 static void
 count_stale(const struct call_transport *g)
 {
-    for (size_t i = 0; i < g->n_watches; i++)
-        if (g->watches[i] && fcntl((int)i, F_GETFD) < 0 && errno == EBADF)
+    for (const struct map_node *w = map_next(&g->watches, NULL); w;
+         w = map_next(&g->watches, w))
+        if (fcntl((int)w->hash, F_GETFD) < 0 && errno == EBADF)
             n_stale++;
 }
 

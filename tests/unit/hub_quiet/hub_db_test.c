@@ -226,7 +226,8 @@ TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
                      STATUS_OK);
     hub_db_close(r);
 
-    assert_int_equal(hub_db_check(tempdir_path(state), &why), STATUS_IO);
+    assert_int_equal(owned_file_check(&hub_db_file, tempdir_path(state), &why),
+                     STATUS_IO);
     assert_int_equal(hub_db_open(&r, tempdir_path(state), &why), STATUS_IO);
     assert_non_null(strstr(why.text, "99"));
 }
