@@ -349,10 +349,7 @@ fetch_new(struct slice url, struct slice hash, uint64_t length)
     list_init(&f->at);
     f->task.run = on_start;
     buf_init(&f->piece, CALL_PIECE_MAX);
-    if (f->url && f->hash)
-        return f;
-    fetch_free(f);
-    return NULL;
+    return f;
 }
 
 void

@@ -116,7 +116,7 @@ struct content_download_options {
     void *user;
 };
 
-/* Copies of `url` and `hash`. NULL: no memory. */
+/* Copies `url` and `hash`. */
 struct fetch *fetch_new(struct slice url, struct slice hash, uint64_t length);
 
 /* Frees a fetch that is not started, or over, and its file. NULL is allowed. */

@@ -62,8 +62,7 @@ find_room(struct contents *c, uint64_t own)
                   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint64_t room = fd < 0 ? 0 : file_free_bytes(fd);
 
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     return room > taken ? room - taken : 0;
 }
 
@@ -154,13 +153,14 @@ note_none(struct set *set)
 static void
 mark_unsettled(struct set *set)
 {
+    struct content_notes *notes = &set->notes->content;
     struct head head = {.last = 0};
 
     log_head(set->log, &head);
-    set->notes->content.settled = head.last;
-    set->notes->content.sweep = 0;
-    set->notes->content.is_loose = true;
-    set->notes->content.earliest = 0;
+    notes->settled = head.last;
+    notes->sweep = 0;
+    notes->is_loose = true;
+    notes->earliest = 0;
 }
 
 void
@@ -398,8 +398,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!rc && fd >= 0)
         rc = file_clear(fd, CONTENT_FOLDER, &n_files, why);
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     claims_unshut(&c->claims);
     if (rc == STATUS_AGAIN)
         return STATUS_OK;
@@ -442,23 +441,24 @@ has_any(const struct set *set)
 static bool
 is_to_be_cleared(struct set *set)
 {
+    struct content_notes *notes = &set->notes->content;
     int64_t now_us = clock_steady_us();
     int64_t grace_us = registry_config(set->registry)->remove_grace_us;
 
     if (set_is_unread(set))
         return false;
-    if (set->notes->content.has == CONTENT_UNKNOWN)
-        set->notes->content.has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
-    if (set->notes->content.has == CONTENT_NOTHING)
+    if (notes->has == CONTENT_UNKNOWN)
+        notes->has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
+    if (notes->has == CONTENT_NOTHING)
         return false;
-    if (set->notes->content.off_us == 0) {
-        set->notes->content.off_us = now_us;
+    if (notes->off_us == 0) {
+        notes->off_us = now_us;
         DIAG(DIAG_WARNING, "archive",
              "a set keeps no content any more: its content will be deleted",
              diag_text("set", set->name),
              diag_number("in_seconds", (uint64_t)(grace_us / 1000000)));
     }
-    return now_us - set->notes->content.off_us >= grace_us;
+    return now_us - notes->off_us >= grace_us;
 }
 
 static bool

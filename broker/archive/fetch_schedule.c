@@ -320,15 +320,13 @@ give_up(struct set *set, struct content *content,
     return rc;
 }
 
-static enum status
+static void
 start_fetch(struct fetch_schedule *f, struct set *set,
             const struct content_missing *missing, struct slice url,
-            uint32_t host, struct problem *why)
+            uint32_t host)
 {
     struct fetch *fetch = fetch_new(url, missing->hash, missing->length);
 
-    if (!fetch)
-        return problem_memory(why);
     fetch->set = set;
     fetch->seq = missing->seq;
     fetch->tries = missing->tries;
@@ -339,7 +337,6 @@ start_fetch(struct fetch_schedule *f, struct set *set,
     f->n++;
     metrics_add(METRIC_FETCHES, 1);
     content_download_start(f->fetcher, fetch);
-    return STATUS_OK;
 }
 
 /* Starts the fetch of missing content, if its host accepts one now. */
@@ -373,7 +370,7 @@ consider_content(struct fetch_schedule *f, struct set *set,
     host = &f->hosts[number];
     host->is_full |= host->n >= AHEAD * config->fetch_host_connections;
     if (!host->is_full && clock_steady_us() >= host->rest_us)
-        rc = start_fetch(f, set, missing, buf_slice(&url), number, why);
+        start_fetch(f, set, missing, buf_slice(&url), number);
 
 out:
     buf_fini(&url);

@@ -132,18 +132,6 @@ end_orders(struct renewal *r)
         end_order(order, STATUS_STOPPED, &why);
 }
 
-/* Returns the order after `order`, or the first one for NULL; NULL at the
- * end. */
-static struct renewal_order *
-next_order(const struct renewal *r, const struct renewal_order *order)
-{
-    struct list *node = order ? order->node.next : r->orders.waiting.next;
-
-    return node == &r->orders.waiting
-               ? NULL
-               : list_entry(node, struct renewal_order, node);
-}
-
 /* Postpones a build and refuses its orders with the reason. */
 static void
 put_off(struct renewal *r, struct set *set, enum generation_kind kind,
@@ -213,10 +201,11 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
 static void
 want_build(struct set *set, enum generation_kind kind, uint64_t seq)
 {
-    if (!set->notes->builds[kind].is_due ||
-        set->notes->builds[kind].wanted < seq)
-        set->notes->builds[kind].wanted = seq;
-    set->notes->builds[kind].is_due = true;
+    struct build_notes *build = &set->notes->builds[kind];
+
+    if (!build->is_due || build->wanted < seq)
+        build->wanted = seq;
+    build->is_due = true;
 }
 
 /* True if the set archives its next list or dump, of the state at the time
@@ -381,9 +370,10 @@ can_begin(const struct renewal *r, struct set *set, const struct head *head)
 static struct set *
 next_ordered(struct renewal *r)
 {
-    struct renewal_order *order = NULL;
+    struct list *after;
+    struct renewal_order *order;
 
-    while ((order = next_order(r, order))) {
+    list_each (order, after, &r->orders.waiting, node) {
         struct head head;
 
         if (!log_head(order->set->log, &head))
@@ -435,7 +425,7 @@ let_go(struct renewal *r)
     r->behind = is_shared(r->set) ? r->set : NULL;
     r->set = NULL;
     state_fold_hold(r->folding, NULL);
-    if (r->behind || next_order(r, NULL))
+    if (r->behind || !list_is_empty(&r->orders.waiting))
         chore_look(&r->folding->chore);
 }
 

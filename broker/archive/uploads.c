@@ -283,8 +283,6 @@ on_left(const char *name, void *user)
     struct uploads *u = user;
     struct upload *upload = add_upload(u, slice_of(name));
 
-    if (!upload)
-        return; /* the next start finds it */
     upload->is_whole = true;
     DIAG(DIAG_INFO, "archive",
          "the broker continues with the resources that a source put",

@@ -1,9 +1,8 @@
 #include "broker/check/check.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -155,20 +154,6 @@ print_summary(const struct check *c)
                 c->n_findings == 1 ? "" : "s");
 }
 
-static enum status
-check_directory(const char *data, struct problem *why)
-{
-    struct stat st;
-
-    if (stat(data, &st) == 0) {
-        if (S_ISDIR(st.st_mode))
-            return STATUS_OK;
-        errno = ENOTDIR;
-    }
-    (void)problem_errno(why, "cannot open the data directory", data);
-    return STATUS_NOT_FOUND;
-}
-
 enum status
 check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
           struct problem *why)
@@ -178,14 +163,20 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
                              .segments = -1},
                       .to = to};
     int lock = -1;
-    enum status rc = check_directory(options->data, why);
+    enum status rc;
 
-    if (rc)
-        return rc;
+    c.in.dir = open(options->data, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (c.in.dir < 0) {
+        (void)problem_errno(why, "cannot open the data directory",
+                            options->data);
+        return STATUS_NOT_FOUND;
+    }
     rc = file_share_lock(options->data, &lock, why);
     c.in.is_live = rc == STATUS_BUSY;
-    if (rc && !c.in.is_live)
+    if (rc && !c.in.is_live) {
+        file_close(&c.in.dir);
         return rc;
+    }
     for (size_t part = 0; part < PARTS; part++)
         if (parts[part].run)
             run_part(&c, part, NULL);
@@ -194,6 +185,7 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
     print_summary(&c);
     *n_findings = c.n_findings;
     inspection_fini(&c.in);
+    file_close(&c.in.dir);
     file_unlock(lock);
     return c.is_short ? problem_memory(why) : STATUS_OK;
 }

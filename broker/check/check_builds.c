@@ -43,14 +43,13 @@ struct build_check {
 static int
 open_part(struct build_check *b, enum generation_file file, uint64_t part)
 {
-    char name[GENERATION_NAME_SIZE], whole[4096 + INSPECTION_PATH];
+    char name[GENERATION_NAME_SIZE];
     struct stat st;
     int fd;
 
     generation_name(name, file, part);
     snprintf(b->path, sizeof(b->path), "%.500s/%s", b->folder, name);
-    inspection_whole_path(b->in, b->path, whole, sizeof(whole));
-    fd = open(whole, O_RDONLY | O_CLOEXEC);
+    fd = openat(b->in->dir, b->path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && !fstat(fd, &st)) {
         b->bytes += (uint64_t)st.st_size;
         b->in->counts.files++;
@@ -314,18 +313,16 @@ check_list(struct build_check *b)
 static void
 check_build(struct build_check *b, const char *set)
 {
-    char name[64], whole[4096 + INSPECTION_PATH];
+    char name[64];
     struct stat st;
 
     snprintf(name, sizeof(name), "%s/%012" PRIu64,
              links_kinds[b->build.kind].folder, b->build.number);
     inspection_path(b->folder, set, name);
-    inspection_whole_path(b->in, b->folder, whole, sizeof(whole));
     b->in->counts.builds++;
-    if (stat(whole, &st)) {
-        if (b->may_be_missing)
-            return;
-        inspection_find(b->in, FINDING_BUILD, b->folder, "it is missing");
+    if (fstatat(b->in->dir, b->folder, &st, 0)) {
+        if (!b->may_be_missing)
+            inspection_find(b->in, FINDING_BUILD, b->folder, "it is missing");
         return;
     }
     b->is_whole = true;

@@ -48,6 +48,7 @@ static const struct inspection_query queries[] = {
      "SELECT printf('it has %d files in %d bytes, and counts %d in %d', n, sum,"
      " files, bytes) FROM state, (SELECT count(*) n, coalesce(sum(length), 0)"
      " sum FROM files WHERE n > 0) WHERE n <> files OR sum <> bytes"},
+    {.sql = NULL},
 };
 
 static void
@@ -125,8 +126,7 @@ check_content(struct inspection *in, const struct inspected_set *set)
         inspection_open(in, &databases[DATABASE_CONTENT], path, &db))
         return;
     if (inspection_is_sound(in, path, &db)) {
-        inspection_ask(in, path, &db, queries,
-                       sizeof(queries) / sizeof(queries[0]), 0);
+        inspection_ask(in, path, &db, queries);
         rows = DB_SELECT(&db, "read it", &why,
                          "SELECT digest, length FROM files WHERE n > 0");
         while (DB_NEXT(&rows, &bytes, &length)) {

@@ -89,6 +89,7 @@ static const struct inspection_query hub_queries[] = {
      "SELECT printf('the next subscription would get the number of"
      " subscription %d', max(id)) FROM subscriptions HAVING max(id) >"
      " coalesce((SELECT max(seq) FROM sqlite_sequence), 0)"},
+    {.sql = NULL},
 };
 
 static const struct inspection_query bridge_queries[] = {
@@ -116,6 +117,7 @@ static const struct inspection_query bridge_queries[] = {
      " and the log begins behind entry %d', l.bridge, l.name, acked, earliest)"
      " FROM lanes l JOIN logs g ON g.name = l.name AND g.epoch = l.epoch"
      " WHERE acked < earliest"},
+    {.sql = NULL},
 };
 
 /* Lends the logs to a database that is open; false: they are not known. */
@@ -169,8 +171,7 @@ check_hub(struct inspection *in)
     if (rc)
         return;
     if (inspection_is_sound(in, path, &db) && lend_logs(in, &db)) {
-        inspection_ask(in, path, &db, hub_queries,
-                       sizeof(hub_queries) / sizeof(hub_queries[0]), 0);
+        inspection_ask(in, path, &db, hub_queries);
         check_documents(in, path, &db);
     }
     db_close(&db);
@@ -215,8 +216,7 @@ check_bridges(struct inspection *in)
     if (inspection_open(in, &databases[DATABASE_MQTT], path, &db))
         return; /* missing: there never was a bridge */
     if (inspection_is_sound(in, path, &db) && lend_logs(in, &db)) {
-        inspection_ask(in, path, &db, bridge_queries,
-                       sizeof(bridge_queries) / sizeof(bridge_queries[0]), 0);
+        inspection_ask(in, path, &db, bridge_queries);
         check_lanes(in, path, &db);
     }
     db_close(&db);

@@ -154,6 +154,7 @@ static const struct inspection_query state_queries[] = {
     {FINDING_STATE, false,
      "SELECT printf('table state has %d rows', count(*)) FROM state"
      " HAVING count(*) > 1"},
+    {.sql = NULL},
 };
 
 /* Adds a claim about the fold up to an entry. Returns its seq; 0: it is no
@@ -242,8 +243,7 @@ open_state(struct state_check *s, struct log_walk *w)
     if (rc)
         return;
     if (inspection_is_sound(s->in, s->path, &s->db)) {
-        inspection_ask(s->in, s->path, &s->db, state_queries,
-                       sizeof(state_queries) / sizeof(state_queries[0]), 0);
+        inspection_ask(s->in, s->path, &s->db, state_queries);
         begin_state(s, w);
     }
 }

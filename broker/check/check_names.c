@@ -120,14 +120,6 @@ has_bytes(struct names *n, const char *hex)
 
 /* Names */
 
-static bool
-ends_with(const char *name, const char *end)
-{
-    size_t size = strlen(name), n = strlen(end);
-
-    return size > n && !strcmp(name + size - n, end);
-}
-
 /* True for `name`, a database, and the files that SQLite puts beside it; a kill
  * may leave the journal of a new one. */
 static bool
@@ -301,10 +293,12 @@ judge_bytes(struct names *n, struct entry *e)
 static enum judgement
 judge_staged(struct names *n, struct entry *e)
 {
-    if (ends_with(e->name, ".new") || ends_with(e->name, ".work"))
+    struct slice name = slice_of(e->name);
+
+    if (slice_ends(name, ".new") || slice_ends(name, ".work"))
         return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
-    return !e->is_dir && (ends_with(e->name, ".whole") ||
-                          ends_with(e->name, ".taken"))
+    return !e->is_dir &&
+                   (slice_ends(name, ".whole") || slice_ends(name, ".taken"))
                ? JUDGED_KNOWN
                : JUDGED_ORPHAN;
 }
@@ -421,7 +415,8 @@ check_entry(struct names *n, int fd, const char *above, const char *name,
     e.is_dir = S_ISDIR(st.st_mode);
     is_young = n->in->is_live && time(NULL) - st.st_mtime < YOUNG_S;
     judgement = judges[place](n, &e);
-    if (judgement != JUDGED_LEFT && !e.is_dir && ends_with(name, ".new"))
+    if (judgement != JUDGED_LEFT && !e.is_dir &&
+        slice_ends(slice_of(name), ".new"))
         judgement = place == PLACE_STAGED ? judgement : JUDGED_LEFT;
     if (place == PLACE_DATA && !strcmp(name, STORE_RESTORING)) {
         inspection_find(n->in, FINDING_RESTORE, path,
@@ -473,7 +468,7 @@ check_names(struct inspection *in)
     struct names n = {.in = in};
     struct stat st;
 
-    if (stat(in->data, &st)) {
+    if (fstat(in->dir, &st)) {
         inspection_find(in, FINDING_UNREAD, "", "%s", strerror(errno));
         return;
     }
@@ -485,6 +480,6 @@ check_names(struct inspection *in)
     /* The store's finding if it cannot be opened; all names count as known. */
     (void)!inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db",
                            &n.store);
-    walk_dir(&n, AT_FDCWD, in->data, "", PLACE_DATA);
+    walk_dir(&n, in->dir, ".", "", PLACE_DATA);
     db_close(&n.store);
 }

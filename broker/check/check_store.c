@@ -123,6 +123,7 @@ static const struct inspection_query queries[] = {
      "SELECT printf('%d of %d keys of a table are missing', id - n, id) FROM"
      " (SELECT count(*) n, max(id) id FROM keys_0 UNION ALL"
      " SELECT count(*), max(id) FROM keys_1) WHERE n <> id"},
+    {.sql = NULL},
 };
 
 void
@@ -138,7 +139,6 @@ check_store(struct inspection *in)
     if (rc)
         return;
     if (inspection_is_sound(in, database->name, &db))
-        inspection_ask(in, database->name, &db, queries,
-                       sizeof(queries) / sizeof(queries[0]), 0);
+        inspection_ask(in, database->name, &db, queries);
     db_close(&db);
 }

@@ -11,6 +11,7 @@ static const struct inspection_query queries[] = {
      "SELECT printf('the next token would get the row of token %s', name) FROM"
      " tokens WHERE row > coalesce((SELECT seq FROM sqlite_sequence WHERE"
      " name = 'tokens'), 0)"},
+    {.sql = NULL},
 };
 
 void
@@ -22,7 +23,6 @@ check_tokens(struct inspection *in)
     if (inspection_open(in, &databases[DATABASE_TOKENS], path, &db))
         return; /* missing: there never was a token */
     if (inspection_is_sound(in, path, &db))
-        inspection_ask(in, path, &db, queries,
-                       sizeof(queries) / sizeof(queries[0]), 0);
+        inspection_ask(in, path, &db, queries);
     db_close(&db);
 }

@@ -3,7 +3,6 @@
  */
 #include <dirent.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "broker/check/parts.h"
 
@@ -18,15 +17,8 @@ static const struct inspection_query queries[] = {
      "SELECT printf('it has %d resources and %d keys', rows, n) FROM"
      " (SELECT count(*) rows FROM staged), (SELECT count(*) n FROM keys)"
      " WHERE rows <> n"},
+    {.sql = NULL},
 };
-
-static bool
-is_complete(const char *name)
-{
-    const char *end = strrchr(name, '.');
-
-    return end && (!strcmp(end, ".whole") || !strcmp(end, ".taken"));
-}
 
 void
 check_uploads(struct inspection *in)
@@ -40,12 +32,12 @@ check_uploads(struct inspection *in)
     dir = opendir(whole);
     while (dir && (entry = readdir(dir))) {
         snprintf(path, sizeof(path), "uploads/%s", entry->d_name);
-        if (!is_complete(path) ||
+        if ((!slice_ends(slice_of(path), ".whole") &&
+             !slice_ends(slice_of(path), ".taken")) ||
             inspection_open(in, &databases[DATABASE_UPLOAD], path, &db))
             continue;
         if (inspection_is_sound(in, path, &db))
-            inspection_ask(in, path, &db, queries,
-                           sizeof(queries) / sizeof(queries[0]), 0);
+            inspection_ask(in, path, &db, queries);
         db_close(&db);
     }
     if (dir)

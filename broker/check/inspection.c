@@ -99,9 +99,9 @@ inspection_open(struct inspection *in, const struct database *database,
     enum status rc;
 
     *db = (struct db){NULL};
-    inspection_whole_path(in, path, whole, sizeof(whole));
-    if (stat(whole, &st) || st.st_size == 0)
+    if (fstatat(in->dir, path, &st, 0) || st.st_size == 0)
         return STATUS_NOT_FOUND;
+    inspection_whole_path(in, path, whole, sizeof(whole));
     rc = db_open(db, whole, mode_of(in, whole), &why);
     if (!rc && in->is_live)
         rc = db_exec(db, "BEGIN", &why);
@@ -127,19 +127,19 @@ inspection_end_rows(struct inspection *in, const char *path,
 
 void
 inspection_ask(struct inspection *in, const char *path, struct db *db,
-               const struct inspection_query *queries, size_t n, uint32_t set)
+               const struct inspection_query *queries)
 {
     struct slice sentence;
 
-    for (size_t i = 0; i < n; i++) {
+    for (; queries->sql; queries++) {
         struct problem why = {""};
         struct db_rows rows;
 
-        if (queries[i].is_deep && !in->is_deep)
+        if (queries->is_deep && !in->is_deep)
             continue;
-        rows = DB_SELECT(db, "read it", &why, queries[i].sql, set);
+        rows = DB_SELECT(db, "read it", &why, queries->sql);
         while (DB_NEXT(&rows, &sentence))
-            inspection_find(in, queries[i].kind, path, "%.*s",
+            inspection_find(in, queries->kind, path, "%.*s",
                             SLICE_ARG(sentence));
         inspection_end_rows(in, path, &rows);
     }
@@ -155,7 +155,6 @@ inspection_is_sound(struct inspection *in, const char *path, struct db *db)
                   in->is_deep ? "PRAGMA integrity_check(" FAULTS_MAX ")"
                               : "PRAGMA quick_check(" FAULTS_MAX ")");
     struct slice fault;
-    char whole[WHOLE_PATH];
     struct stat st;
 
     while (DB_NEXT(&rows, &fault))
@@ -163,8 +162,7 @@ inspection_is_sound(struct inspection *in, const char *path, struct db *db)
             inspection_find(in, FINDING_DATABASE, path, "it is damaged: %.*s",
                             SLICE_ARG(fault));
     inspection_end_rows(in, path, &rows);
-    inspection_whole_path(in, path, whole, sizeof(whole));
-    if (!stat(whole, &st))
+    if (!fstatat(in->dir, path, &st, 0))
         in->counts.bytes += (uint64_t)st.st_size;
     in->counts.files++;
     return in->findings.n == before && !in->findings.is_short;

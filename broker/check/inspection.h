@@ -40,6 +40,7 @@ struct inspection_counts {
 
 struct inspection {
     const char *data;
+    int dir; /* the same, opened as O_PATH */
     bool is_deep;
     bool is_live;
     int segments; /* the folder, while check_log reads it; -1: none */
@@ -69,17 +70,17 @@ bool inspection_is_sound(struct inspection *in, const char *path,
 void inspection_end_rows(struct inspection *in, const char *path,
                          struct db_rows *rows);
 
-/* A query that returns one sentence for each fault; ?1 is a set's id. */
+/* A query that returns one sentence for each fault. */
 struct inspection_query {
     enum finding_kind kind;
     bool is_deep; /* reads all rows of a database that may be large */
     const char *sql;
 };
 
-/* Runs the queries; each sentence is a finding about `path`. */
+/* Runs the queries, up to one without SQL; each sentence is a finding about
+ * `path`. */
 void inspection_ask(struct inspection *in, const char *path, struct db *db,
-                    const struct inspection_query *queries, size_t n,
-                    uint32_t set);
+                    const struct inspection_query *queries);
 
 /* Reads the sets of tidings.db. */
 MUST_CHECK enum status inspection_load(struct inspection *in, struct db *db);

@@ -175,13 +175,11 @@ read_list_file(struct list_reading *r, struct problem *why)
         .on_plain = on_bytes,
         .user = r,
     };
-    char whole[4096 + INSPECTION_PATH];
     bool are_places_right;
     int fd;
     enum status rc;
 
-    inspection_whole_path(r->walk->in, r->path, whole, sizeof(whole));
-    fd = open(whole, O_RDONLY | O_CLOEXEC);
+    fd = openat(r->walk->in->dir, r->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
         return problem(why, STATUS_NOT_FOUND, "it is missing");
     if (fd < 0)
@@ -199,6 +197,16 @@ read_list_file(struct list_reading *r, struct problem *why)
     return rc;
 }
 
+static void
+list_path(const struct log_walk *w, uint64_t number, char to[INSPECTION_PATH])
+{
+    char name[LIST_FILE_NAME_MAX], file[64];
+
+    list_file_name(name, number);
+    snprintf(file, sizeof(file), LOG_CHANGES "/%s", name);
+    inspection_path(to, w->set->name, file);
+}
+
 /* Reads the file of a list, from its first entry on. `is_needed`: it must be
  * there. */
 static void
@@ -208,16 +216,13 @@ walk_file(struct log_walk *w, const struct list_info *info, struct slice header,
     static const struct list_proof_events events = {on_head, on_entry};
     struct list_reading r = {
         .walk = w, .info = *info, .header = header, .marks = marks};
-    char name[LIST_FILE_NAME_MAX], folder[64];
     struct problem why = {""};
     enum status rc;
 
-    list_file_name(name, r.info.number);
-    snprintf(folder, sizeof(folder), LOG_CHANGES "/%s", name);
-    inspection_path(r.path, w->set->name, folder);
+    list_path(w, info->number, r.path);
     move_to(w, r.info.after, r.info.from_us, &r.info.before);
     r.proof = list_proof_new(&w->at, r.path, &events, &r);
-    rc = r.proof ? read_list_file(&r, &why) : problem_memory(&why);
+    rc = read_list_file(&r, &why);
     list_proof_free(r.proof);
     if (rc == STATUS_NOT_FOUND && !is_needed)
         return;
@@ -346,15 +351,11 @@ struct retained {
 static void
 add_size(const struct log_walk *w, uint64_t number, struct retained *retained)
 {
-    char path[INSPECTION_PATH], whole[4096 + INSPECTION_PATH];
-    char name[LIST_FILE_NAME_MAX], folder[64];
+    char path[INSPECTION_PATH];
     struct stat st;
 
-    list_file_name(name, number);
-    snprintf(folder, sizeof(folder), LOG_CHANGES "/%s", name);
-    inspection_path(path, w->set->name, folder);
-    inspection_whole_path(w->in, path, whole, sizeof(whole));
-    if (stat(whole, &st))
+    list_path(w, number, path);
+    if (fstatat(w->in->dir, path, &st, 0))
         retained->is_known = false;
     else
         retained->bytes += (uint64_t)st.st_size;

@@ -1,8 +1,5 @@
 #include "proto/resourcesync/entry_builder.h"
 
-#include "proto/number.h"
-#include "proto/resourcesync/digest.h"
-
 /* Three digests with their names. */
 #define HASH_MAX 160
 
@@ -44,8 +41,8 @@ entry_attributes(struct entry *entry, struct link *link)
                                             &change->n_attributes};
 }
 
-static enum status
-take_room(struct entry *entry, size_t size, char **to, struct problem *why)
+enum status
+entry_room(struct entry *entry, size_t size, char **to, struct problem *why)
 {
     *to = arena_take(&entry->arena, size);
     if (*to)
@@ -61,59 +58,13 @@ entry_copy(struct entry *entry, struct slice text, struct slice *copy,
            struct problem *why)
 {
     char *to;
-    enum status rc = take_room(entry, text.size, &to, why);
+    enum status rc = entry_room(entry, text.size, &to, why);
 
     if (rc)
         return rc;
     if (text.size > 0)
         memcpy(to, text.data, text.size);
     *copy = (struct slice){to, text.size};
-    return STATUS_OK;
-}
-
-enum status
-entry_kind(struct entry *entry, struct slice text, struct problem *why)
-{
-    entry->has_kind = true;
-    if (change_kind_of(text, &entry->change.kind))
-        return problem_quoting(why, STATUS_INVALID,
-                               "change: not created, updated or deleted", text);
-    return STATUS_OK;
-}
-
-enum status
-entry_hash(struct entry *entry, struct slice text, struct slice *hash,
-           struct problem *why)
-{
-    enum status rc;
-
-    buf_clear(&entry->hash);
-    rc = hash_normalise(&entry->hash, text, why);
-    if (rc)
-        return rc;
-    return entry_copy(entry, buf_slice(&entry->hash), hash, why);
-}
-
-enum status
-entry_tags(struct entry *entry, struct slice text, struct problem *why)
-{
-    size_t size = 0;
-    char *to;
-    enum status rc = take_room(entry, text.size, &to, why);
-
-    if (rc)
-        return rc;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-
-        if (!slice_is_space(c))
-            to[size++] = c;
-        else if (size > 0 && to[size - 1] != ' ')
-            to[size++] = ' ';
-    }
-    if (size > 0 && to[size - 1] == ' ')
-        size--;
-    entry->change.tags = (struct slice){to, size};
     return STATUS_OK;
 }
 
@@ -143,30 +94,6 @@ entry_attribute(struct entry *entry, struct entry_attributes to,
         *to.first = &entry->attributes[entry->n_attributes];
     entry->attributes[entry->n_attributes++] = *attribute;
     ++*to.count;
-    return STATUS_OK;
-}
-
-enum status
-entry_length(struct slice text, uint64_t *length, struct problem *why)
-{
-    uint64_t number;
-
-    if (!number_read(text, &number) || number > INT64_MAX)
-        return problem_quoting(why, STATUS_INVALID,
-                               "length: not a number of bytes", text);
-    *length = number;
-    return STATUS_OK;
-}
-
-enum status
-entry_pri(struct slice text, uint32_t *pri, struct problem *why)
-{
-    uint64_t number;
-
-    if (!number_read(text, &number) || number < 1 || number > 999999)
-        return problem_quoting(why, STATUS_INVALID, "pri: not from 1 to 999999",
-                               text);
-    *pri = (uint32_t)number;
     return STATUS_OK;
 }
 

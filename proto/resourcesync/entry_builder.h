@@ -44,18 +44,13 @@ void entry_init(struct entry *entry);
 void entry_fini(struct entry *entry);
 void entry_clear(struct entry *entry);
 
+/* Room for `size` bytes. STATUS_INVALID: the entry is too long. */
+MUST_CHECK enum status entry_room(struct entry *entry, size_t size, char **to,
+                                  struct problem *why);
+
 /* A copy of `text`, which may be empty. */
 MUST_CHECK enum status entry_copy(struct entry *entry, struct slice text,
                                   struct slice *copy, struct problem *why);
-
-MUST_CHECK enum status entry_kind(struct entry *entry, struct slice text,
-                                  struct problem *why);
-MUST_CHECK enum status entry_hash(struct entry *entry, struct slice text,
-                                  struct slice *hash, struct problem *why);
-
-/* White-space separated tags, as td:tags has them. */
-MUST_CHECK enum status entry_tags(struct entry *entry, struct slice text,
-                                  struct problem *why);
 
 /* A new link at the end. */
 MUST_CHECK enum status entry_link(struct entry *entry, struct link **link,
@@ -68,11 +63,7 @@ MUST_CHECK enum status entry_attribute(struct entry *entry,
                                        const struct attribute *attribute,
                                        struct problem *why);
 
-/* Values that need no memory. */
-MUST_CHECK enum status entry_length(struct slice text, uint64_t *length,
-                                    struct problem *why);
-MUST_CHECK enum status entry_pri(struct slice text, uint32_t *pri,
-                                 struct problem *why);
+/* Times: R-012. */
 MUST_CHECK enum status entry_time(const char *name, struct slice text,
                                   int64_t *us, struct problem *why);
 MUST_CHECK enum status entry_lastmod(struct slice text, struct change *change,

@@ -67,6 +67,56 @@ entry_member_of(struct slice name)
 
 #undef IS
 
+/* Copies tags, with one space between two. */
+static enum status
+set_tags(struct entry *entry, struct slice text, struct problem *why)
+{
+    size_t size = 0;
+    char *to;
+    enum status rc = entry_room(entry, text.size, &to, why);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+
+        if (!slice_is_space(c))
+            to[size++] = c;
+        else if (size > 0 && to[size - 1] != ' ')
+            to[size++] = ' ';
+    }
+    if (size > 0 && to[size - 1] == ' ')
+        size--;
+    entry->change.tags = (struct slice){to, size};
+    return STATUS_OK;
+}
+
+/* */
+static enum status
+set_length(uint64_t *length, struct slice text, struct problem *why)
+{
+    uint64_t number;
+
+    if (!number_read(text, &number) || number > INT64_MAX)
+        return problem_quoting(why, STATUS_INVALID,
+                               "length: not a number of bytes", text);
+    *length = number;
+    return STATUS_OK;
+}
+
+/* */
+static enum status
+set_pri(struct link *link, struct slice text, struct problem *why)
+{
+    uint64_t number;
+
+    if (!number_read(text, &number) || number < 1 || number > 999999)
+        return problem_quoting(why, STATUS_INVALID, "pri: not from 1 to 999999",
+                               text);
+    link->pri = (uint32_t)number;
+    return STATUS_OK;
+}
+
 enum status
 entry_set(struct entry *entry, struct link *link, enum entry_member member,
           const char *name, struct slice value, struct problem *why)
@@ -74,6 +124,7 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     struct change *change = &entry->change;
     struct slice *to;
     uint64_t seq;
+    enum status rc;
 
     switch (member) {
     case M_LOC:
@@ -98,7 +149,12 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
         to = link ? &link->encoding : &change->encoding;
         break;
     case M_CHANGE:
-        return entry_kind(entry, value, why);
+        entry->has_kind = true;
+        return change_kind_of(value, &change->kind)
+                   ? problem_quoting(why, STATUS_INVALID,
+                                     "change: not created, updated or deleted",
+                                     value)
+                   : STATUS_OK;
     case M_LASTMOD:
         return entry_lastmod(value, change, why);
     case M_DATETIME:
@@ -110,9 +166,9 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
                    ? entry_time(name, value, &change->source_us, why)
                    : STATUS_OK;
     case M_LENGTH:
-        return entry_length(value, link ? &link->length : &change->length, why);
+        return set_length(link ? &link->length : &change->length, value, why);
     case M_PRI:
-        return entry_pri(value, &link->pri, why);
+        return set_pri(link, value, why);
     case M_SEQ:
         if (!number_read(value, &seq))
             return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", name,
@@ -121,10 +177,13 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
             change->seq = seq;
         return STATUS_OK;
     case M_HASH:
-        return entry_hash(entry, value, link ? &link->hash : &change->hash,
-                          why);
+        buf_clear(&entry->hash);
+        rc = hash_normalise(&entry->hash, value, why);
+        return rc ? rc
+                  : entry_copy(entry, buf_slice(&entry->hash),
+                               link ? &link->hash : &change->hash, why);
     case M_TAGS:
-        return entry_tags(entry, value, why);
+        return set_tags(entry, value, why);
     default:
         return STATUS_INVALID;
     }

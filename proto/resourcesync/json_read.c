@@ -110,52 +110,6 @@ static const struct member {
     [M_CHANGES] = {"changes", IS_ARRAY, IN_MESSAGE},
 };
 
-/* The objects that take the values. */
-struct json_target {
-    struct input_reader *reader;
-    struct link *link;          /* the current one, or NULL */
-    struct attribute attribute; /* likewise */
-};
-
-static enum status
-json_message_value(struct json_target *target, enum entry_member member,
-                   struct slice text, struct problem *why)
-{
-    const struct input_reader *reader = target->reader;
-    const char *name = members[member].name;
-    bool is_interval = member == M_FROM || member == M_UNTIL;
-    int64_t us;
-
-    /* Posted again, it covers nothing of the set it is posted to; in between
-     * what times its entries are is as true as ever. */
-    if (!input_reader_is_for_messages(reader) && !is_interval)
-        return STATUS_OK;
-    /* The caller took earlier entries for the source's own. */
-    if (member == M_EPOCH && reader->takes_message && reader->n_entries > 0)
-        return problem(why, STATUS_INVALID,
-                       "epoch: behind the changes, not before them");
-    if (coverage_set(&target->reader->coverage, member, text))
-        return STATUS_OK;
-    if (is_interval || member == M_NOW)
-        return entry_time(name, text, &us, why);
-    return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", name,
-                   problem_quote(text).text);
-}
-
-static enum status
-json_attribute_value(struct json_target *target, enum entry_member member,
-                     struct slice text, struct problem *why)
-{
-    struct attribute *attribute = &target->attribute;
-    struct slice *to = member == M_NS     ? &attribute->ns
-                       : member == M_NAME ? &attribute->name
-                                          : &attribute->value;
-
-    if (text.size == 0 && member != M_VALUE)
-        return problem(why, STATUS_INVALID, "%s: empty", members[member].name);
-    return entry_copy(&target->reader->entry, text, to, why);
-}
-
 /* Objects and arrays */
 
 /*
@@ -192,7 +146,9 @@ struct level {
 enum scan_place { SCAN_BEGIN, SCAN_HEADER, SCAN_CHANGES, SCAN_OFF };
 
 struct json_read {
-    struct json_target target;
+    struct input_reader *reader;
+    struct link *link;          /* the current one, or NULL */
+    struct attribute attribute; /* likewise */
     struct json_parse *parse;
     bool is_entry; /* the document is one entry */
 
@@ -264,11 +220,11 @@ refuse_member(const char *name, enum place place, struct problem *why)
 static enum status
 begin_change(struct json_read *j, struct problem *why)
 {
-    enum status rc = input_reader_entry_begin(j->target.reader, why);
+    enum status rc = input_reader_entry_begin(j->reader, why);
 
     j->level->place = PLACE_CHANGE;
-    j->target.link = NULL;
-    return !rc && j->has_unknown && !j->target.reader->ignores_unknown
+    j->link = NULL;
+    return !rc && j->has_unknown && !j->reader->ignores_unknown
                ? refuse_member(j->unknown.text, PLACE_CHANGE, why)
                : rc;
 }
@@ -284,8 +240,7 @@ decide_member(struct json_read *j, struct slice name, struct problem *why)
         j->has_unknown = false;
         return STATUS_OK;
     }
-    if (!(j->target.reader->takes_message ||
-          j->target.reader->ignores_unknown) ||
+    if (!(j->reader->takes_message || j->reader->ignores_unknown) ||
         find_member(PLACE_CHANGE, name))
         return begin_change(j, why);
     if (!j->has_unknown)
@@ -298,7 +253,7 @@ decide_member(struct json_read *j, struct slice name, struct problem *why)
 static bool
 is_id(const struct json_read *j, struct slice name)
 {
-    return j->target.reader->takes_message && !j->is_entry &&
+    return j->reader->takes_message && !j->is_entry &&
            j->level == &j->levels[1] && slice_is(name, "id");
 }
 
@@ -307,10 +262,8 @@ is_id(const struct json_read *j, struct slice name)
 static bool
 may_skip(const struct json_read *j)
 {
-    return j->target.reader->ignores_unknown ||
-           j->target.reader->use == INPUT_MESSAGE ||
-           (j->target.reader->takes_message &&
-            j->level->place == PLACE_MESSAGE);
+    return j->reader->ignores_unknown || j->reader->use == INPUT_MESSAGE ||
+           (j->reader->takes_message && j->level->place == PLACE_MESSAGE);
 }
 
 static enum status
@@ -322,7 +275,7 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
     if (level->place == PLACE_HASH)
         return on_hash_key(j, name, why);
     if (is_id(j, name)) {
-        if (j->target.reader->id.size > 0)
+        if (j->reader->id.size > 0)
             return problem(why, STATUS_INVALID, "id: given twice");
         j->is_id = true;
         return STATUS_OK;
@@ -379,8 +332,8 @@ on_object(struct json_read *j, struct problem *why)
     case PLACE_TOP:
         j->entry_depth = j->depth;
         if (!j->is_entry) {
-            go_down(j, j->target.reader->use == INPUT_MESSAGE ? PLACE_MESSAGE
-                                                              : PLACE_OBJECT);
+            go_down(j, j->reader->use == INPUT_MESSAGE ? PLACE_MESSAGE
+                                                       : PLACE_OBJECT);
             return STATUS_OK;
         }
         /* fall through */
@@ -390,10 +343,10 @@ on_object(struct json_read *j, struct problem *why)
         return begin_change(j, why);
     case PLACE_LINKS:
         go_down(j, PLACE_LINK);
-        return entry_link(&j->target.reader->entry, &j->target.link, why);
+        return entry_link(&j->reader->entry, &j->link, why);
     case PLACE_ATTRIBUTES:
         go_down(j, PLACE_ATTRIBUTE);
-        j->target.attribute = (struct attribute){.ns = {NULL, 0}};
+        j->attribute = (struct attribute){.ns = {NULL, 0}};
         return STATUS_OK;
     case PLACE_CHANGE:
     case PLACE_LINK:
@@ -423,7 +376,7 @@ on_array(struct json_read *j, struct problem *why)
     switch (member) {
     case M_CHANGES:
         go_down(j, PLACE_CHANGES);
-        return input_reader_interval(j->target.reader, why);
+        return input_reader_interval(j->reader, why);
     case M_TAGS:
         buf_clear(&j->list);
         go_down(j, PLACE_TAGS);
@@ -441,18 +394,18 @@ on_array(struct json_read *j, struct problem *why)
 static enum status
 end_attribute(struct json_read *j, struct problem *why)
 {
-    struct entry *entry = &j->target.reader->entry;
+    struct entry *entry = &j->reader->entry;
 
-    if (slice_is(j->target.attribute.ns, NS_TIDINGS))
+    if (slice_is(j->attribute.ns, NS_TIDINGS))
         return STATUS_OK;
-    return entry_attribute(entry, entry_attributes(entry, j->target.link),
-                           &j->target.attribute, why);
+    return entry_attribute(entry, entry_attributes(entry, j->link),
+                           &j->attribute, why);
 }
 
 static enum status
 on_end(struct json_read *j, struct problem *why)
 {
-    struct entry *entry = &j->target.reader->entry;
+    struct entry *entry = &j->reader->entry;
     enum place place = j->level->place;
     enum status rc = STATUS_OK;
 
@@ -463,9 +416,9 @@ on_end(struct json_read *j, struct problem *why)
     j->level--;
     switch (place) {
     case PLACE_CHANGE:
-        return rc ? rc : input_reader_entry_end(j->target.reader, why);
+        return rc ? rc : input_reader_entry_end(j->reader, why);
     case PLACE_LINK:
-        j->target.link = NULL;
+        j->link = NULL;
         return STATUS_OK;
     case PLACE_ATTRIBUTE:
         return end_attribute(j, why);
@@ -474,12 +427,12 @@ on_end(struct json_read *j, struct problem *why)
             return problem_memory(why);
         if (j->list.failed)
             return problem(why, STATUS_INVALID, "hash: too many or too long");
-        return entry_set(entry, j->target.link, M_HASH, "hash",
-                         buf_slice(&j->list), why);
+        return entry_set(entry, j->link, M_HASH, "hash", buf_slice(&j->list),
+                         why);
     case PLACE_TAGS:
         return entry_copy(entry, buf_slice(&j->list), &entry->change.tags, why);
     case PLACE_MESSAGE:
-        return input_reader_interval(j->target.reader, why);
+        return input_reader_interval(j->reader, why);
     default:
         return STATUS_OK;
     }
@@ -514,6 +467,45 @@ add_digits(struct json_read *j, struct slice text, struct problem *why)
 }
 
 static enum status
+set_message_member(struct json_read *j, enum entry_member member,
+                   struct slice text, struct problem *why)
+{
+    struct input_reader *reader = j->reader;
+    const char *name = members[member].name;
+    bool is_interval = member == M_FROM || member == M_UNTIL;
+    int64_t us;
+
+    /* Posted again, it covers nothing of the set it is posted to; in between
+     * what times its entries are is as true as ever. */
+    if (!input_reader_is_for_messages(reader) && !is_interval)
+        return STATUS_OK;
+    /* The caller took earlier entries for the source's own. */
+    if (member == M_EPOCH && reader->takes_message && reader->n_entries > 0)
+        return problem(why, STATUS_INVALID,
+                       "epoch: behind the changes, not before them");
+    if (coverage_set(&reader->coverage, member, text))
+        return STATUS_OK;
+    if (is_interval || member == M_NOW)
+        return entry_time(name, text, &us, why);
+    return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", name,
+                   problem_quote(text).text);
+}
+
+static enum status
+set_attribute_member(struct json_read *j, enum entry_member member,
+                     struct slice text, struct problem *why)
+{
+    struct attribute *attribute = &j->attribute;
+    struct slice *to = member == M_NS     ? &attribute->ns
+                       : member == M_NAME ? &attribute->name
+                                          : &attribute->value;
+
+    if (text.size == 0 && member != M_VALUE)
+        return problem(why, STATUS_INVALID, "%s: empty", members[member].name);
+    return entry_copy(&j->reader->entry, text, to, why);
+}
+
+static enum status
 on_value(struct json_read *j, enum json_event event, struct slice text,
          struct problem *why)
 {
@@ -528,11 +520,11 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
     if (!(members[member].values & 1u << event))
         return wrong_value(j, event, why);
     if (j->level->place == PLACE_MESSAGE)
-        return json_message_value(&j->target, member, text, why);
+        return set_message_member(j, member, text, why);
     if (j->level->place == PLACE_ATTRIBUTE)
-        return json_attribute_value(&j->target, member, text, why);
-    return entry_set(&j->target.reader->entry, j->target.link, member,
-                     members[member].name, text, why);
+        return set_attribute_member(j, member, text, why);
+    return entry_set(&j->reader->entry, j->link, member, members[member].name,
+                     text, why);
 }
 
 /* Reads the document's name, which has to be a key: visible ASCII. */
@@ -540,7 +532,7 @@ static enum status
 on_id(struct json_read *j, enum json_event event, struct slice text,
       struct problem *why)
 {
-    struct key *id = &j->target.reader->id;
+    struct key *id = &j->reader->id;
 
     j->is_id = false;
     if (event != JSON_STRING && event != JSON_NUMBER)
@@ -598,7 +590,7 @@ skip_entry(struct json_read *j)
     j->is_faulty = j->depth >= j->entry_depth;
     j->is_skipping = false;
     j->skipped_depth = 0;
-    j->target.link = NULL;
+    j->link = NULL;
     while (j->level->place > PLACE_CHANGES)
         j->level--;
 }
@@ -621,7 +613,7 @@ on_event(void *user, enum json_event event, struct slice text,
         return STATUS_OK;
     }
     rc = take_event(j, event, text, why);
-    if (!rc || !input_reader_skip_entry(j->target.reader, rc, why))
+    if (!rc || !input_reader_skip_entry(j->reader, rc, why))
         return rc;
     skip_entry(j);
     return STATUS_OK;
@@ -633,7 +625,7 @@ on_event(void *user, enum json_event event, struct slice text,
 static enum status
 leave_scan(struct json_read *j, struct problem *why)
 {
-    struct slice held = {j->scan.held, j->scan.n_held};
+    struct slice held = {j->scan.held.bytes, j->scan.held.n};
     enum status rc = STATUS_OK;
 
     j->scan_place =
@@ -643,7 +635,7 @@ leave_scan(struct json_read *j, struct problem *why)
         rc = json_parse_feed(j->parse, SLICE("null"), why);
         j->is_replaying = false;
     }
-    json_scan_reset(&j->scan);
+    j->scan.held.n = 0;
     return rc ? rc : json_parse_feed(j->parse, held, why);
 }
 
@@ -651,7 +643,7 @@ leave_scan(struct json_read *j, struct problem *why)
 static enum token
 scan_entry(struct json_read *j, struct json_reading *r)
 {
-    struct input_reader *reader = j->target.reader;
+    struct input_reader *reader = j->reader;
 
     json_scan_spaces(r);
     if (j->has_scanned && r->at < r->end) {
@@ -666,17 +658,17 @@ scan_entry(struct json_read *j, struct json_reading *r)
 static enum status
 scan_next(struct json_read *j, struct slice *bytes, struct problem *why)
 {
-    struct input_reader *reader = j->target.reader;
-    struct slice input = json_scan_input(&j->scan, *bytes);
+    struct input_reader *reader = j->reader;
+    struct slice input = scanning_input(&j->scan.held, *bytes);
     struct json_reading r = {input.data, input.data + input.size, 0};
     enum token token = scan_entry(j, &r);
     enum status rc;
 
-    if (token == TOKEN_CUT && json_scan_hold(&j->scan, bytes))
+    if (token == TOKEN_CUT && scanning_hold(&j->scan.held, bytes))
         return STATUS_OK;
     if (token || !input_reader_is_good(reader))
         return leave_scan(j, why);
-    json_scan_take(&j->scan, bytes, (size_t)(r.at - input.data));
+    scanning_take(&j->scan.held, bytes, (size_t)(r.at - input.data));
     json_parse_pass(j->parse, r.n_lines);
     j->has_scanned = true;
     rc = input_reader_hand_over(reader, why);
@@ -734,11 +726,11 @@ begin_json(struct json_read *j)
     j->depth = 0;
     j->is_faulty = false;
     j->has_unknown = false;
-    j->target.link = NULL;
+    j->link = NULL;
     j->scan_place = scanning_is_on() && !j->is_entry ? SCAN_BEGIN : SCAN_OFF;
     j->has_scanned = false;
     j->is_replaying = false;
-    json_scan_reset(&j->scan);
+    j->scan.held.n = 0;
 }
 
 static void *
@@ -748,7 +740,7 @@ json_open(struct input_reader *reader)
 
     if (!j)
         return NULL;
-    j->target.reader = reader;
+    j->reader = reader;
     buf_init(&j->list, ENTRY_BYTES_MAX);
     begin_json(j);
     j->parse = json_parse_new(on_event, j);
@@ -782,8 +774,8 @@ json_feed(void *state, struct slice bytes, struct problem *why)
     struct json_read *j = state;
     enum status rc = STATUS_OK;
 
-    if (j->scan_place == SCAN_BEGIN && j->scan.n_held == 0 &&
-        (bytes.data[0] != '{' || j->target.reader->use == INPUT_MESSAGE))
+    if (j->scan_place == SCAN_BEGIN && j->scan.held.n == 0 &&
+        (bytes.data[0] != '{' || j->reader->use == INPUT_MESSAGE))
         j->scan_place = SCAN_HEADER;
     if (j->scan_place < SCAN_CHANGES && bytes.data[0] != '[' &&
         is_refused_early(bytes)) {
@@ -802,7 +794,7 @@ json_finish(void *state, struct problem *why)
     struct json_read *j = state;
     enum status rc = STATUS_OK;
 
-    if (j->scan_place == SCAN_CHANGES || j->scan.n_held > 0)
+    if (j->scan_place == SCAN_CHANGES || j->scan.held.n > 0)
         rc = leave_scan(j, why);
     return rc ? rc : json_parse_end(j->parse, why);
 }
@@ -820,7 +812,7 @@ json_held(const void *state)
 {
     const struct json_read *j = state;
 
-    return j->scan.n_held > 0 ? j->scan.n_held : json_parse_held(j->parse);
+    return j->scan.held.n > 0 ? j->scan.held.n : json_parse_held(j->parse);
 }
 
 const struct parser json_parser = {

@@ -2,12 +2,6 @@
 
 #include "proto/resourcesync/entry_members.h"
 
-void
-json_scan_reset(struct json_scan *scan)
-{
-    scan->n_held = 0;
-}
-
 /* Tokens */
 
 void
@@ -270,38 +264,4 @@ json_scan_change(struct json_scan *scan, struct json_reading *r,
     entry->is_lent = true;
     scan->n_lists = 0;
     return read_object(&s, NULL);
-}
-
-/* Pieces */
-
-struct slice
-json_scan_input(struct json_scan *scan, struct slice bytes)
-{
-    size_t n = sizeof(scan->held) - scan->n_held;
-
-    if (scan->n_held == 0)
-        return bytes;
-    if (n > bytes.size)
-        n = bytes.size;
-    memcpy(scan->held + scan->n_held, bytes.data, n);
-    return (struct slice){scan->held, scan->n_held + n};
-}
-
-void
-json_scan_take(struct json_scan *scan, struct slice *bytes, size_t size)
-{
-    slice_skip(bytes, size - scan->n_held);
-    scan->n_held = 0;
-}
-
-bool
-json_scan_hold(struct json_scan *scan, struct slice *bytes)
-{
-    if (bytes->size >= sizeof(scan->held) - scan->n_held)
-        return false;
-    if (scan->n_held == 0)
-        memcpy(scan->held, bytes->data, bytes->size);
-    scan->n_held += bytes->size; /* json_scan_input has copied them */
-    slice_skip(bytes, bytes->size);
-    return true;
 }

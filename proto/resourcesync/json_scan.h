@@ -21,9 +21,8 @@
 #include "proto/resourcesync/scanning.h"
 
 struct json_scan {
-    size_t n_held; /* the beginning of an object whose end has not come */
+    struct scan_held held; /* the beginning of an object */
     size_t n_lists;
-    char held[SCAN_TOKEN_MAX];
     char lists[SCAN_TOKEN_MAX]; /* hash and tags of the change, as in XML */
 };
 
@@ -34,8 +33,6 @@ struct json_reading {
     uint64_t n_lines; /* line feeds that were passed */
 };
 
-void json_scan_reset(struct json_scan *scan);
-
 /* Skips white space. */
 void json_scan_spaces(struct json_reading *r);
 
@@ -44,16 +41,5 @@ void json_scan_spaces(struct json_reading *r);
  * TOKEN_TAKEN: `r` and `entry` are undefined. */
 enum token json_scan_change(struct json_scan *scan, struct json_reading *r,
                             struct entry *entry);
-
-/* Returns the input to scan: `bytes`, or the held bytes with the first of these
- * behind them. Lent until the next call. */
-struct slice json_scan_input(struct json_scan *scan, struct slice bytes);
-
-/* Takes `size` bytes of that input, more than were held, off `*bytes`. */
-void json_scan_take(struct json_scan *scan, struct slice *bytes, size_t size);
-
-/* Holds that input, all of it, because it ends within a token. False: it is
- * too long. */
-bool json_scan_hold(struct json_scan *scan, struct slice *bytes);
 
 #endif

@@ -1360,7 +1360,8 @@ on_child(void *user, struct slice bytes, struct xml_known known, size_t *size,
         (input ? !r->has_md && input->use != INPUT_RESOURCES
                : r->head.is_index || r->root->kind != DOCUMENT_SITEMAP))
         return TOKEN_UNKNOWN;
-    token = urlset_scan_entry(&r->scan, bytes, r->entry, known, size, &n_lines);
+    token =
+        urlset_scan_entry(r->scanned, bytes, r->entry, known, size, &n_lines);
     if (token)
         return token;
     if (input ? !input_reader_is_good(input) : !is_plain_entry(r))

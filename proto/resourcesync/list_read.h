@@ -80,9 +80,9 @@ struct list_reader {
     struct entry *entry;
 
     /* Strict */
-    unsigned depth; /* elements that are open */
-    bool is_faulty; /* the rest of the entry is skipped */
-    struct urlset_scan scan;
+    unsigned depth;               /* elements that are open */
+    bool is_faulty;               /* the rest of the entry is skipped */
+    char scanned[SCAN_TOKEN_MAX]; /* texts of the scanned entry */
 
     /* Lenient */
     struct document_events events;

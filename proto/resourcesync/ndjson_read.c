@@ -102,7 +102,7 @@ begin_ndjson(struct ndjson *n)
     n->is_in_line = false;
     n->is_faulty = false;
     n->is_scanning = scanning_is_on() && n->reader->use != INPUT_MESSAGE;
-    json_scan_reset(&n->scan);
+    n->scan.held.n = 0;
 }
 
 static void *
@@ -177,19 +177,19 @@ scan_line(struct ndjson *n, struct json_reading *r)
 static enum status
 scan_next(struct ndjson *n, struct slice *bytes, struct problem *why)
 {
-    struct slice held = {n->scan.held, n->scan.n_held};
-    struct slice input = json_scan_input(&n->scan, *bytes);
+    struct slice held = {n->scan.held.bytes, n->scan.held.n};
+    struct slice input = scanning_input(&n->scan.held, *bytes);
     struct json_reading r = {input.data, input.data + input.size, 0};
     enum token token = scan_line(n, &r);
     enum status rc;
 
-    if (token == TOKEN_CUT && json_scan_hold(&n->scan, bytes))
+    if (token == TOKEN_CUT && scanning_hold(&n->scan.held, bytes))
         return STATUS_OK;
     if (token || !input_reader_is_good(n->reader)) {
-        json_scan_reset(&n->scan);
+        n->scan.held.n = 0;
         return read_line(n, held.size > 0 ? &held : bytes, why);
     }
-    json_scan_take(&n->scan, bytes, (size_t)(r.at - input.data));
+    scanning_take(&n->scan.held, bytes, (size_t)(r.at - input.data));
     rc = input_reader_hand_over(n->reader, why);
     if (rc && !skip_line(n, rc, why))
         return rc;
@@ -208,7 +208,7 @@ ndjson_feed(void *state, struct slice bytes, struct problem *why)
                        "not NDJSON: it begins with half a byte order mark");
     while (!rc && bytes.size > 0)
         rc = n->is_scanning && !n->is_in_line && !n->is_faulty &&
-                     (n->scan.n_held > 0 || bytes.data[0] == '{')
+                     (n->scan.held.n > 0 || bytes.data[0] == '{')
                  ? scan_next(n, &bytes, why)
                  : read_line(n, &bytes, why);
     return rc;
@@ -218,7 +218,7 @@ static enum status
 ndjson_finish(void *state, struct problem *why)
 {
     struct ndjson *n = state;
-    struct slice held = {n->scan.held, n->scan.n_held};
+    struct slice held = {n->scan.held.bytes, n->scan.held.n};
     enum status rc = held.size > 0 ? read_line(n, &held, why) : STATUS_OK;
 
     if (!rc)
@@ -239,8 +239,8 @@ ndjson_held(const void *state)
 {
     const struct ndjson *n = state;
 
-    if (n->scan.n_held > 0)
-        return n->scan.n_held;
+    if (n->scan.held.n > 0)
+        return n->scan.held.n;
     return n->is_in_line ? json_parser.held(n->json) : 0;
 }
 

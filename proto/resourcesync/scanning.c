@@ -29,3 +29,40 @@ scanning_is_text(struct slice text)
     }
     return true;
 }
+
+struct slice
+scanning_input(struct scan_held *held, struct slice bytes)
+{
+    size_t n = sizeof(held->bytes) - held->n;
+
+    if (held->n == 0)
+        return bytes;
+    if (n > bytes.size)
+        n = bytes.size;
+    memcpy(held->bytes + held->n, bytes.data, n);
+    return (struct slice){held->bytes, held->n + n};
+}
+
+void
+scanning_take(struct scan_held *held, struct slice *bytes, size_t size)
+{
+    if (size < held->n) {
+        held->n -= size;
+        memmove(held->bytes, held->bytes + size, held->n);
+    } else {
+        slice_skip(bytes, size - held->n);
+        held->n = 0;
+    }
+}
+
+bool
+scanning_hold(struct scan_held *held, struct slice *bytes)
+{
+    if (bytes->size >= sizeof(held->bytes) - held->n)
+        return false;
+    if (held->n == 0)
+        memcpy(held->bytes, bytes->data, bytes->size);
+    held->n += bytes->size; /* scanning_input has copied them */
+    slice_skip(bytes, bytes->size);
+    return true;
+}

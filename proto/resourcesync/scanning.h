@@ -33,6 +33,23 @@ bool scanning_is_on(void);
  * for control characters before. */
 bool scanning_is_text(struct slice text);
 
+/* The beginning of a token whose end has not come. */
+struct scan_held {
+    size_t n;
+    char bytes[SCAN_TOKEN_MAX];
+};
+
+/* Returns the input to scan: `bytes`, or the held bytes with the first of these
+ * behind them. Lent until the next call. */
+struct slice scanning_input(struct scan_held *held, struct slice bytes);
+
+/* Takes the first `size` bytes of that input off what is held and `*bytes`. */
+void scanning_take(struct scan_held *held, struct slice *bytes, size_t size);
+
+/* Holds that input, all of it, because it ends within a token. False: it is
+ * too long. */
+bool scanning_hold(struct scan_held *held, struct slice *bytes);
+
 /* The first byte from `at` that `find` marks (swar.h), or `end`. `find` must
  * not mark "x", which fills up the last bytes. */
 static inline const char *

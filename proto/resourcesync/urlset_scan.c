@@ -4,9 +4,9 @@
 #include "proto/resourcesync/xml_scan.h"
 
 struct reading {
-    struct urlset_scan *scan;
     const char *at;
     const char *end;
+    char *room; /* for values that have entities */
     uint64_t n_lines;
     struct entry *entry;
     struct xml_known known;
@@ -36,66 +36,6 @@ read_literal(struct reading *r, struct slice literal)
     return TOKEN_TAKEN;
 }
 
-/* True if there was some. */
-static inline bool
-skip_blanks(struct reading *r)
-{
-    const char *from = r->at;
-
-    for (; r->at < r->end; r->at++) {
-        if (*r->at == '\n')
-            r->n_lines++;
-        else if (*r->at != ' ' && *r->at != '\t' &&
-                 (*r->at != '\r' || r->end - r->at < 2 || r->at[1] != '\n'))
-            break;
-    }
-    return r->at > from;
-}
-
-/* Reads characters up to `stop`, which `find` marks. */
-static inline enum token
-read_characters(struct reading *r, uint64_t (*find)(uint64_t v), char stop,
-                struct slice *value)
-{
-    struct urlset_scan *scan = r->scan;
-    const char *from = r->at;
-    char *begin = scan->texts + scan->n_texts;
-    char *to = begin;
-    bool is_ascii = true, has_entity = false;
-
-    for (;;) {
-        r->at = scanning_skip(r->at, r->end, find);
-        if (r->at == r->end)
-            return TOKEN_CUT;
-        if (*r->at == stop)
-            break;
-        if (*r->at == '&') {
-            enum token token;
-
-            memcpy(to, from, (size_t)(r->at - from));
-            to += r->at - from;
-            token = scan_entity(&r->at, r->end, to++);
-            if (token)
-                return token;
-            from = r->at;
-            has_entity = true;
-        } else if ((unsigned char)*r->at >= 0x80) {
-            is_ascii = false;
-            r->at++;
-        } else {
-            return TOKEN_UNKNOWN;
-        }
-    }
-    *value = (struct slice){from, (size_t)(r->at - from)};
-    if (has_entity) {
-        memcpy(to, from, value->size);
-        to += value->size;
-        *value = (struct slice){begin, (size_t)(to - begin)};
-        scan->n_texts += value->size;
-    }
-    return is_ascii || scanning_is_text(*value) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
-}
-
 /* Sets a member that was not there before. */
 static enum token
 set_member(struct reading *r, struct link *link, uint64_t *seen,
@@ -117,7 +57,8 @@ read_element(struct reading *r, struct slice start, struct slice end,
     enum token token = read_literal(r, start);
 
     if (!token)
-        token = read_characters(r, find_in_text, '<', &text);
+        token =
+            scan_characters(&r->at, r->end, find_in_text, '<', &r->room, &text);
     if (!token)
         token = read_literal(r, end);
     return token ? token
@@ -157,7 +98,8 @@ read_attribute(struct reading *r, struct link *link, uint64_t *seen)
     name = (struct slice){from, (size_t)(r->at - from)};
     token = read_literal(r, SLICE("=\""));
     if (!token)
-        token = read_characters(r, scan_find_in_quotes, '"', &value);
+        token = scan_characters(&r->at, r->end, scan_find_in_quotes, '"',
+                                &r->room, &value);
     if (token)
         return token;
     r->at++;
@@ -177,7 +119,7 @@ static enum token
 read_attributes(struct reading *r, struct link *link, uint64_t *seen)
 {
     for (;;) {
-        bool is_apart = skip_blanks(r);
+        bool is_apart = scan_blanks(&r->at, r->end, &r->n_lines);
         enum token token;
 
         if (r->at == r->end)
@@ -219,7 +161,7 @@ read_children(struct reading *r)
     for (;;) {
         enum token token;
 
-        skip_blanks(r);
+        scan_blanks(&r->at, r->end, &r->n_lines);
         if (r->end - r->at < 3)
             return TOKEN_CUT;
         switch (r->at[1]) {
@@ -249,14 +191,14 @@ read_children(struct reading *r)
 }
 
 enum token
-urlset_scan_entry(struct urlset_scan *scan, struct slice text,
+urlset_scan_entry(char room[SCAN_TOKEN_MAX], struct slice text,
                   struct entry *entry, struct xml_known known, size_t *size,
                   uint64_t *n_lines)
 {
     struct reading r = {
-        .scan = scan,
         .at = text.data,
         .end = text.data + text.size,
+        .room = room,
         .entry = entry,
         .known = known,
     };
@@ -266,7 +208,6 @@ urlset_scan_entry(struct urlset_scan *scan, struct slice text,
         return token;
     entry_clear(entry);
     entry->is_lent = true;
-    scan->n_texts = 0;
     token = read_children(&r);
     *size = (size_t)(r.at - text.data);
     *n_lines = r.n_lines;

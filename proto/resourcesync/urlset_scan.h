@@ -19,16 +19,11 @@
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/xml.h"
 
-struct urlset_scan {
-    size_t n_texts;
-    char texts[SCAN_TOKEN_MAX]; /* values that have entities */
-};
-
 /* Reads the entry at the beginning of `text`, at most SCAN_TOKEN_MAX bytes,
  * into `entry`, without the checks of change_check; it lends from `text` and
- * from `scan`. TOKEN_TAKEN: it has `*size` bytes and `*n_lines` line feeds.
- * Otherwise `entry` is undefined. */
-enum token urlset_scan_entry(struct urlset_scan *scan, struct slice text,
+ * from `room`, which gets the values that have entities. TOKEN_TAKEN: it has
+ * `*size` bytes and `*n_lines` line feeds. Otherwise `entry` is undefined. */
+enum token urlset_scan_entry(char room[SCAN_TOKEN_MAX], struct slice text,
                              struct entry *entry, struct xml_known known,
                              size_t *size, uint64_t *n_lines);
 

@@ -485,7 +485,7 @@ leave_scan(struct xml *xml)
         scan_replay(scan, parse_replay, xml);
         xml->context->input->line = (int)scan->line;
     }
-    parse_all(xml, (struct slice){scan->held, scan->n_held});
+    parse_all(xml, (struct slice){scan->held.bytes, scan->held.n});
 }
 
 /* The library's handler for errors without a parser belongs to the thread, on
@@ -581,7 +581,7 @@ xml_held(const struct xml *xml)
     const xmlParserInput *input = xml->context->input;
 
     if (xml->is_scanning)
-        return xml->scan.n_held;
+        return xml->scan.held.n;
     if (xml->rc || !input || input->cur > input->end)
         return 0;
     return (size_t)(input->end - input->cur);

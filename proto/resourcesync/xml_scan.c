@@ -14,8 +14,8 @@ struct reading {
     const char *at;
     const char *end;
     uint64_t line;
-    size_t n_values; /* bytes in scan->values */
-    enum status rc;  /* of an event */
+    char *room;     /* of scan->values */
+    enum status rc; /* of an event */
     struct problem *why;
 };
 
@@ -70,7 +70,7 @@ scan_reset(struct xml_scan *scan)
     scan->place = SCAN_BEGIN;
     scan->n_prefixes = 0;
     scan->line = 1;
-    scan->n_held = 0;
+    scan->held.n = 0;
     scan->n_root = 0;
 }
 
@@ -106,13 +106,6 @@ find_in_apostrophes(uint64_t v)
 {
     return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '<') |
            swar_equal(v | SWAR_ONES * ('\'' ^ '&'), '\'' | '&');
-}
-
-static const char *
-skip_value(const char *at, const char *end, char quote)
-{
-    return quote == '"' ? scanning_skip(at, end, scan_find_in_quotes)
-                        : scanning_skip(at, end, find_in_apostrophes);
 }
 
 enum token
@@ -179,67 +172,11 @@ read_qname(struct reading *r, struct scan_qname *q)
                                                             : TOKEN_UNKNOWN;
 }
 
-/* White space between the parts of a tag. Carriage returns are left to
- * libxml2, which makes line feeds of them. */
-static bool
-skip_spaces(struct reading *r)
-{
-    const char *from = r->at;
-
-    for (; r->at < r->end; r->at++) {
-        if (*r->at == '\n')
-            r->line++;
-        else if (*r->at != ' ' && *r->at != '\t')
-            break;
-    }
-    return r->at > from;
-}
-
-/* Reads a value up to its quote, at the first byte that is not plain. */
-static enum token
-read_odd_value(struct reading *r, const char *from, char quote,
-               struct slice *value)
-{
-    char *values = r->scan->values;
-    char *to = values + r->n_values;
-    char *begin = to;
-    bool is_ascii = true;
-
-    for (;;) {
-        const char *stop = skip_value(r->at, r->end, quote);
-
-        memcpy(to, from, (size_t)(stop - from));
-        to += stop - from;
-        r->at = stop;
-        if (stop == r->end)
-            return TOKEN_CUT;
-        if (*stop == quote)
-            break;
-        from = stop;
-        if (*stop == '&') {
-            enum token token = scan_entity(&r->at, r->end, to);
-
-            if (token)
-                return token;
-            to++;
-            from = r->at;
-        } else if ((unsigned char)*stop >= 0x80) {
-            is_ascii = false;
-            r->at++;
-        } else {
-            return TOKEN_UNKNOWN;
-        }
-    }
-    *value = (struct slice){begin, (size_t)(to - begin)};
-    r->n_values += value->size;
-    return is_ascii || scanning_is_text(*value) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
-}
-
 /* Reads ="VALUE". */
 static enum token
 read_value(struct reading *r, struct slice *value)
 {
-    const char *from;
+    enum token token;
     char quote;
 
     if (r->end - r->at < 3)
@@ -248,20 +185,12 @@ read_value(struct reading *r, struct slice *value)
     if (r->at[0] != '=' || (quote != '"' && quote != '\''))
         return TOKEN_UNKNOWN;
     r->at += 2;
-    from = r->at;
-    r->at = skip_value(from, r->end, quote);
-    if (r->at == r->end)
-        return TOKEN_CUT;
-    if (*r->at == quote) {
-        *value = (struct slice){from, (size_t)(r->at - from)};
-    } else {
-        enum token token = read_odd_value(r, from, quote, value);
-
-        if (token)
-            return token;
-    }
-    r->at++;
-    return TOKEN_TAKEN;
+    token = scan_characters(&r->at, r->end,
+                            quote == '"' ? scan_find_in_quotes
+                                         : find_in_apostrophes,
+                            quote, &r->room, value);
+    r->at += !token;
+    return token;
 }
 
 /* Namespaces */
@@ -382,7 +311,7 @@ read_tag(struct reading *r, struct tag *tag)
     r->at++;
     token = read_qname(r, &tag->name);
     while (!token) {
-        bool is_apart = skip_spaces(r);
+        bool is_apart = scan_blanks(&r->at, r->end, &r->line);
 
         if (r->at == r->end)
             return TOKEN_CUT;
@@ -467,7 +396,7 @@ end_tag(struct reading *r)
     token = read_qname(r, &q);
     if (token)
         return token;
-    skip_spaces(r);
+    scan_blanks(&r->at, r->end, &r->line);
     if (r->at == r->end)
         return TOKEN_CUT;
     if (*r->at++ != '>' || !is_name(&scan->root_name, q.all))
@@ -482,10 +411,7 @@ end_tag(struct reading *r)
 static enum token
 read_blank(struct reading *r)
 {
-    do
-        skip_spaces(r);
-    while (r->end - r->at > 1 && r->at[0] == '\r' && r->at[1] == '\n' &&
-           r->at++);
+    scan_blanks(&r->at, r->end, &r->line);
     if (r->end - r->at < 2)
         return TOKEN_CUT;
     if (*r->at != '<' || (!is_name_start(r->at[1]) && r->at[1] != '/'))
@@ -539,7 +465,7 @@ read_beginning(struct reading *r)
     enum token token;
 
     if (scan->n_root > 0)
-        skip_spaces(r);
+        scan_blanks(&r->at, r->end, &r->line);
     if (r->end - r->at < 4)
         return TOKEN_CUT;
     /* libxml2 finds the encoding in the first four bytes, so the scanner looks
@@ -586,7 +512,7 @@ read_token(struct reading *r)
 {
     struct xml_scan *scan = r->scan;
 
-    r->n_values = 0;
+    r->room = scan->values;
     r->line = scan->line;
     if (scan->place == SCAN_BEGIN)
         return read_beginning(r);
@@ -607,51 +533,6 @@ read_token(struct reading *r)
     return is_name_start(r->at[1]) ? start_tag(r) : TOKEN_UNKNOWN;
 }
 
-static enum token
-scan_token(struct reading *r, struct slice bytes)
-{
-    bool is_long = bytes.size > SCAN_TOKEN_MAX;
-    enum token token;
-
-    r->at = bytes.data;
-    r->end = bytes.data + (is_long ? SCAN_TOKEN_MAX : bytes.size);
-    token = read_token(r);
-    return token == TOKEN_CUT && (is_long || bytes.size == SCAN_TOKEN_MAX)
-               ? TOKEN_UNKNOWN
-               : token;
-}
-
-/* Reads the token whose beginning is held, with what of `*bytes` it needs. */
-static enum token
-scan_held(struct reading *r, struct slice *bytes)
-{
-    struct xml_scan *scan = r->scan;
-    size_t n_before = scan->n_held;
-    size_t n = sizeof(scan->held) - n_before;
-    enum token token;
-
-    if (n > bytes->size)
-        n = bytes->size;
-    memcpy(scan->held + n_before, bytes->data, n);
-    token = scan_token(r, (struct slice){scan->held, n_before + n});
-    if (token == TOKEN_TAKEN) {
-        size_t n_taken = (size_t)(r->at - scan->held);
-
-        /* A text ends before the tag whose first byte was held with it. */
-        if (n_taken < n_before) {
-            scan->n_held -= n_taken;
-            memmove(scan->held, r->at, scan->n_held);
-        } else {
-            scan->n_held = 0;
-            slice_skip(bytes, n_taken - n_before);
-        }
-    } else if (token == TOKEN_CUT) {
-        scan->n_held += n;
-        slice_skip(bytes, n);
-    }
-    return token;
-}
-
 enum status
 scan_bytes(struct xml_scan *scan, struct slice *bytes, bool *is_known,
            struct problem *why)
@@ -660,18 +541,17 @@ scan_bytes(struct xml_scan *scan, struct slice *bytes, bool *is_known,
     enum token token = TOKEN_TAKEN;
 
     while (token == TOKEN_TAKEN && bytes->size > 0) {
-        if (scan->n_held > 0) {
-            token = scan_held(&r, bytes);
-            continue;
-        }
-        token = scan_token(&r, *bytes);
-        if (token == TOKEN_TAKEN) {
-            slice_skip(bytes, (size_t)(r.at - bytes->data));
-        } else if (token == TOKEN_CUT) {
-            memcpy(scan->held, bytes->data, bytes->size);
-            scan->n_held = bytes->size;
-            slice_skip(bytes, bytes->size);
-        }
+        struct slice input = scanning_input(&scan->held, *bytes);
+
+        r.at = input.data;
+        r.end = input.data +
+                (input.size < SCAN_TOKEN_MAX ? input.size : SCAN_TOKEN_MAX);
+        token = read_token(&r);
+        /* A text ends before the tag whose first byte is held with it. */
+        if (token == TOKEN_TAKEN)
+            scanning_take(&scan->held, bytes, (size_t)(r.at - input.data));
+        else if (token == TOKEN_CUT && !scanning_hold(&scan->held, bytes))
+            token = TOKEN_UNKNOWN;
     }
     *is_known = token != TOKEN_UNKNOWN;
     return token == TOKEN_REFUSED ? r.rc : STATUS_OK;
@@ -681,7 +561,7 @@ bool
 scan_is_whole(const struct xml_scan *scan)
 {
     return scan->place == SCAN_BEHIND &&
-           slice_without_spaces((struct slice){scan->held, scan->n_held})
+           slice_without_spaces((struct slice){scan->held.bytes, scan->held.n})
                    .size == 0;
 }
 

@@ -63,9 +63,8 @@ struct xml_scan {
     size_t n_prefixes;
     uint64_t line;
 
-    size_t n_held; /* the beginning of a token whose end has not come */
+    struct scan_held held;
     size_t n_root; /* all up to the end of the root's start tag */
-    char held[SCAN_TOKEN_MAX];
     char root[SCAN_ROOT_MAX];
     char values[SCAN_TOKEN_MAX]; /* of a tag's attributes with entities */
 };
@@ -108,5 +107,65 @@ scan_find_in_quotes(uint64_t v)
 
 /* Reads one of the five entities, at "&". */
 enum token scan_entity(const char **at, const char *end, char *character);
+
+/* Reads characters from `*at` up to `stop`, which `find` marks. A text that has
+ * entities goes to `*room`, which moves. */
+static inline enum token
+scan_characters(const char **at, const char *end, uint64_t (*find)(uint64_t v),
+                char stop, char **room, struct slice *text)
+{
+    const char *from = *at;
+    char *to = *room;
+    bool is_ascii = true, has_entity = false;
+
+    for (;;) {
+        *at = scanning_skip(*at, end, find);
+        if (*at == end)
+            return TOKEN_CUT;
+        if (**at == stop)
+            break;
+        if (**at == '&') {
+            enum token token;
+
+            memcpy(to, from, (size_t)(*at - from));
+            to += *at - from;
+            token = scan_entity(at, end, to++);
+            if (token)
+                return token;
+            from = *at;
+            has_entity = true;
+        } else if ((unsigned char)**at >= 0x80) {
+            is_ascii = false;
+            ++*at;
+        } else {
+            return TOKEN_UNKNOWN;
+        }
+    }
+    *text = (struct slice){from, (size_t)(*at - from)};
+    if (has_entity) {
+        memcpy(to, from, text->size);
+        to += text->size;
+        *text = (struct slice){*room, (size_t)(to - *room)};
+        *room = to;
+    }
+    return is_ascii || scanning_is_text(*text) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
+}
+
+/* Skips white space, and counts its line feeds. True if there was some. A
+ * carriage return alone is left to libxml2, which makes a line feed of it. */
+static inline bool
+scan_blanks(const char **at, const char *end, uint64_t *n_lines)
+{
+    const char *from = *at;
+
+    for (; *at < end; ++*at) {
+        if (**at == '\n')
+            ++*n_lines;
+        else if (**at != ' ' && **at != '\t' &&
+                 (**at != '\r' || end - *at < 2 || (*at)[1] != '\n'))
+            break;
+    }
+    return *at > from;
+}
 
 #endif
