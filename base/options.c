@@ -391,13 +391,11 @@ option_read(const struct option *o, const char *text, void *values,
         *(const char **)value = text;
         return STATUS_OK;
     case OPTION_EITHER:
-        rc = read_word(o, text, &word, why);
-        if (!rc)
-            *(bool *)value = word == 1;
-        return rc;
     case OPTION_CHOICE:
         rc = read_word(o, text, &word, why);
-        if (!rc)
+        if (!rc && o->type == OPTION_EITHER)
+            *(bool *)value = word == 1;
+        else if (!rc)
             *(unsigned *)value = (unsigned)o->min + word;
         return rc;
     case OPTION_OWN:

@@ -508,6 +508,20 @@ out:
     return code;
 }
 
+/* Prints "--OPTION WHY" if one of the options from `first` to `last` is given.
+ */
+static bool
+is_misplaced(const struct arguments *arguments, int first, int last,
+             const char *why)
+{
+    for (int i = first; i <= last; i++)
+        if (arguments->options[i]) {
+            say("--%s %s", options[i].name, why);
+            return true;
+        }
+    return false;
+}
+
 /* --full */
 
 /* Checks the options beside --full. */
@@ -621,9 +635,9 @@ follow_lines(const struct arguments *arguments)
         .is_verbose = given[OPTION_VERBOSE] != NULL,
     };
 
-    for (int i = OPTION_TYPE; i <= OPTION_DRY_RUN; i++)
-        if (given[i])
-            return bad_usage("--%s does not go with --follow", options[i].name);
+    if (is_misplaced(arguments, OPTION_TYPE, OPTION_DRY_RUN,
+                     "does not go with --follow"))
+        return EXIT_USAGE;
     if (!plan.state || !plan.state[0])
         return bad_usage("--follow needs --state FILE, for the spool");
     if (arguments->n_operands > 2)
@@ -645,22 +659,21 @@ run_publish(const struct arguments *arguments)
                          "SET-URL keeps a set equal to a list on the web");
     if (arguments->options[OPTION_FULL])
         return post_full(arguments);
-    for (int i = OPTION_MAX_DELETE; i < OPTION_NO_PROGRESS; i++)
-        if (arguments->options[i])
-            return bad_usage("--%s needs --full", options[i].name);
+    if (is_misplaced(arguments, OPTION_MAX_DELETE, OPTION_NO_PROGRESS - 1,
+                     "needs --full"))
+        return EXIT_USAGE;
     if (arguments->options[OPTION_FOLLOW])
         return follow_lines(arguments);
-    for (int i = OPTION_STATE; i <= OPTION_SPOOL; i++)
-        if (arguments->options[i])
-            return bad_usage("--%s needs --follow", options[i].name);
+    if (is_misplaced(arguments, OPTION_STATE, OPTION_SPOOL, "needs --follow"))
+        return EXIT_USAGE;
     if (arguments->options[OPTION_AGAIN] &&
         (arguments->n_operands < 2 || arguments->options[OPTION_CHANGE] ||
          arguments->options[OPTION_KEY]))
         return bad_usage("--again needs a FILE, and no --key");
     if (!arguments->options[OPTION_CHANGE]) {
-        for (int i = OPTION_LASTMOD; i <= OPTION_CONTENT; i++)
-            if (arguments->options[i])
-                return bad_usage("--%s needs --change", options[i].name);
+        if (is_misplaced(arguments, OPTION_LASTMOD, OPTION_CONTENT,
+                         "needs --change"))
+            return EXIT_USAGE;
         if (arguments->n_operands > 2)
             return bad_usage("one FILE at a time; for LOCs use --change");
         return post_file(arguments);
