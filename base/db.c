@@ -416,12 +416,10 @@ db_unlink(const char *path, struct problem *why)
     static const char *const suffixes[] = {"-wal", "-shm", ""};
     char name[4400];
 
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(suffixes); i++) {
         snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
-        if (unlink(name) && errno != ENOENT) {
-            problem_errno(why, "cannot remove", name);
-            return STATUS_IO;
-        }
+        if (unlink(name) && errno != ENOENT)
+            return problem_errno(why, "cannot remove", name);
     }
     return STATUS_OK;
 }
@@ -595,10 +593,8 @@ db_check(const char *path, int n_steps, struct problem *why)
     enum status rc;
 
     if (stat(path, &st)) {
-        if (errno == ENOENT)
-            return STATUS_OK;
-        problem_errno(why, "cannot open", path);
-        return STATUS_IO;
+        return errno == ENOENT ? STATUS_OK
+                               : problem_errno(why, "cannot open", path);
     }
     if (st.st_size == 0)
         return STATUS_OK;

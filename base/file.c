@@ -12,14 +12,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Returns STATUS_IO, with errno as the reason. */
-static enum status
-fail_errno(struct problem *why, const char *what, const char *name)
-{
-    problem_errno(why, what, name);
-    return STATUS_IO;
-}
-
 void
 file_close(int *fd)
 {
@@ -74,10 +66,10 @@ file_let_passers_read(int dir_fd, struct problem *why)
     mode_t mode;
 
     if (fstat(dir_fd, &st))
-        return fail_errno(why, "cannot look at", "the directory");
+        return problem_errno(why, "cannot look at", "the directory");
     mode = (st.st_mode & 07777) | (st.st_mode & MAY_PASS) << 2;
     if (mode != (st.st_mode & 07777) && fchmod(dir_fd, mode))
-        return fail_errno(why, "cannot set the mode of", "the directory");
+        return problem_errno(why, "cannot set the mode of", "the directory");
     return STATUS_OK;
 }
 
@@ -105,7 +97,7 @@ static int
 settle_in_parent(const char *path, bool is_new)
 {
     char parent[PATH_MAX];
-    int fd, rc, error;
+    int fd, rc;
 
     parent_of(path, parent);
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -114,9 +106,7 @@ settle_in_parent(const char *path, bool is_new)
     rc = is_new ? inherit_mode(fd, AT_FDCWD, path, MAY_PASS) : 0;
     if (!rc)
         rc = fsync(fd);
-    error = errno;
-    close(fd);
-    errno = error;
+    file_close(&fd);
     return rc;
 }
 
@@ -145,7 +135,7 @@ file_make_dir(int dir_fd, const char *name, struct problem *why)
 {
     if (mkdirat(dir_fd, name, 0700) ||
         inherit_mode(dir_fd, dir_fd, name, MAY_PASS | MAY_READ))
-        return fail_errno(why, "cannot create the directory", name);
+        return problem_errno(why, "cannot create the directory", name);
     return STATUS_OK;
 }
 
@@ -159,7 +149,7 @@ file_make_dirs(const char *dir, struct problem *why)
         size--;
     if (size == 0 || size >= sizeof(path)) {
         errno = size == 0 ? ENOENT : ENAMETOOLONG;
-        return fail_errno(why, "cannot create the directory", dir);
+        return problem_errno(why, "cannot create the directory", dir);
     }
 
     /* The path, cut at each of its slashes in turn, then whole. */
@@ -169,7 +159,7 @@ file_make_dirs(const char *dir, struct problem *why)
         memcpy(path, dir, i);
         path[i] = '\0';
         if (make_dir(path))
-            return fail_errno(why, "cannot create the directory", path);
+            return problem_errno(why, "cannot create the directory", path);
     }
     return STATUS_OK;
 }
@@ -212,7 +202,7 @@ file_check_dir(const char *dir, struct problem *why)
 
     if (strlen(dir) >= sizeof(path)) {
         errno = ENAMETOOLONG;
-        return fail_errno(why, "cannot create the directory", dir);
+        return problem_errno(why, "cannot create the directory", dir);
     }
     /* Up to the first existing folder: file_make_dirs would make the others in
      * it. */
@@ -223,10 +213,10 @@ file_check_dir(const char *dir, struct problem *why)
 
         errno = error;
         if (error != ENOENT || is_link)
-            return fail_errno(why, "cannot use the directory", path);
+            return problem_errno(why, "cannot use the directory", path);
         if (is_name_too_long(path)) { /* reported only if its folder exists */
             errno = ENAMETOOLONG;
-            return fail_errno(why, "cannot create the directory", path);
+            return problem_errno(why, "cannot create the directory", path);
         }
         parent_of(path, parent);
         memcpy(path, parent, sizeof(path));
@@ -235,7 +225,7 @@ file_check_dir(const char *dir, struct problem *why)
         errno = ENOTDIR;
     if (!S_ISDIR(found.st_mode) || access(path, R_OK | W_OK | X_OK) ||
         !takes_files(path))
-        return fail_errno(why, "cannot use the directory", path);
+        return problem_errno(why, "cannot use the directory", path);
     return STATUS_OK;
 }
 
@@ -264,7 +254,7 @@ clear_name(int dir_fd, const struct dirent *entry, size_t *n_files,
         return STATUS_AGAIN;
     --*n_files;
     if (unlinkat(dir_fd, entry->d_name, 0) && errno != ENOENT)
-        return fail_errno(why, "cannot remove", entry->d_name);
+        return problem_errno(why, "cannot remove", entry->d_name);
     return STATUS_OK;
 }
 
@@ -278,16 +268,15 @@ file_clear(int dir_fd, const char *name, size_t *n_files, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (!dir) {
-        if (fd >= 0)
-            close(fd);
+        file_close(&fd);
         return errno == ENOENT ? STATUS_OK
-                               : fail_errno(why, "cannot open", name);
+                               : problem_errno(why, "cannot open", name);
     }
     while (!rc && (entry = readdir(dir)))
         rc = clear_name(fd, entry, n_files, why);
     closedir(dir);
     if (!rc && unlinkat(dir_fd, name, AT_REMOVEDIR) && errno != ENOENT)
-        rc = fail_errno(why, "cannot remove", name);
+        rc = problem_errno(why, "cannot remove", name);
     return rc;
 }
 
@@ -295,7 +284,7 @@ enum status
 file_sync_dir(int dir_fd, struct problem *why)
 {
     if (fsync(dir_fd))
-        return fail_errno(why, "cannot sync", "the directory");
+        return problem_errno(why, "cannot sync", "the directory");
     return STATUS_OK;
 }
 
@@ -383,7 +372,8 @@ file_share_lock(const char *dir, int *lock, struct problem *why)
             file_close(lock);
         return rc;
     }
-    return errno == ENOENT ? STATUS_OK : fail_errno(why, "cannot lock", path);
+    return errno == ENOENT ? STATUS_OK
+                           : problem_errno(why, "cannot lock", path);
 }
 
 enum status
@@ -405,7 +395,7 @@ file_begin(struct file_new *f, int dir_fd, const char *name,
     *f = (struct file_new){.dir_fd = dir_fd, .fd = -1};
     if (strlen(name) >= sizeof(f->name)) {
         errno = ENAMETOOLONG;
-        return fail_errno(why, "cannot write", name);
+        return problem_errno(why, "cannot write", name);
     }
     snprintf(f->name, sizeof(f->name), "%s", name);
     snprintf(f->temp, sizeof(f->temp), "%s.new", name);
@@ -415,7 +405,7 @@ file_begin(struct file_new *f, int dir_fd, const char *name,
     f->fd = openat(dir_fd, f->temp,
                    O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (f->fd < 0)
-        return fail_errno(why, "cannot write", name);
+        return problem_errno(why, "cannot write", name);
     if (inherit_mode(dir_fd, dir_fd, f->temp, MAY_READ)) {
         problem_errno(why, "cannot set the mode of", name);
         file_abandon(f);
@@ -428,7 +418,7 @@ enum status
 file_append(struct file_new *f, struct slice bytes, struct problem *why)
 {
     if (file_write(f->fd, bytes))
-        return fail_errno(why, "cannot write", f->name);
+        return problem_errno(why, "cannot write", f->name);
     return STATUS_OK;
 }
 
@@ -442,8 +432,7 @@ file_finish(struct file_new *f, struct problem *why)
         file_abandon(f);
         return STATUS_IO;
     }
-    close(f->fd);
-    f->fd = -1;
+    file_close(&f->fd);
     return STATUS_OK;
 }
 
@@ -452,8 +441,7 @@ file_abandon(struct file_new *f)
 {
     if (f->fd < 0)
         return;
-    close(f->fd);
-    f->fd = -1;
+    file_close(&f->fd);
     unlinkat(f->dir_fd, f->temp, 0);
 }
 

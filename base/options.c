@@ -728,7 +728,7 @@ option_describe(const struct option *o, char *to, size_t size)
     int n = snprintf(to, size, "%s", o->help);
 
     option_limits(o, limits, sizeof(limits));
-    for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(notes); i++) {
         if (!notes[i].text || (i == 0 && !limits[0]) || (size_t)n >= size)
             continue;
         n += snprintf(to + n, size - (size_t)n, "%s%s%s", before,

@@ -32,7 +32,7 @@ create_thread(struct thread *t)
     int error;
 
     sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(own); i++)
         sigdelset(&blocked, own[i]);
 
     /* The new thread inherits the mask. */

@@ -412,7 +412,7 @@ read_loose_zone(const char *text, int *minutes)
     size_t size = strcspn(text, " ("); /* "+0000 (UTC)" */
     int h, m;
 
-    for (size_t i = 0; i < sizeof(zones) / sizeof(zones[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(zones); i++) {
         *minutes = zones[i].hours * 60;
         if (slice_is_word((struct slice){text, size}, zones[i].name))
             return true;

@@ -20,6 +20,9 @@ struct slice {
 /* The slice of a string literal. */
 #define SLICE(literal) ((struct slice){(literal), sizeof(literal) - 1})
 
+/* The number of elements of an array. */
+#define N_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
+
 /* For printf: printf("%.*s", SLICE_ARG(s)). */
 #define SLICE_ARG(s) (int)(s).size, (s).data
 
@@ -27,6 +30,20 @@ static inline struct slice
 slice_of(const char *text)
 {
     return (struct slice){text, text ? strlen(text) : 0};
+}
+
+/* The bytes from `begin` up to `end`. */
+static inline struct slice
+slice_between(const char *begin, const char *end)
+{
+    return (struct slice){begin, (size_t)(end - begin)};
+}
+
+/* All but the first `at` bytes; there are so many. */
+static inline struct slice
+slice_from(struct slice s, size_t at)
+{
+    return (struct slice){s.data + at, s.size - at};
 }
 
 static inline bool

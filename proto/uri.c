@@ -64,6 +64,18 @@ count_characters(struct slice text)
     return count;
 }
 
+/* The size of the scheme at the beginning of `text`. */
+static size_t
+scheme_size(struct slice text)
+{
+    size_t n = 0;
+
+    if (text.size > 0 && is_letter(text.data[0]))
+        while (n < text.size && kind_of[(unsigned char)text.data[n]] == SCHEME)
+            n++;
+    return n;
+}
+
 /* "//" and a host, where the scheme needs them. */
 static bool
 has_host(struct slice rest)
@@ -100,7 +112,7 @@ is_http(struct slice scheme)
 static enum status
 check_uri(struct slice text, const char *what, long least, struct problem *why)
 {
-    size_t scheme = 0;
+    size_t scheme;
     struct slice rest;
     long count;
 
@@ -119,11 +131,8 @@ check_uri(struct slice text, const char *what, long least, struct problem *why)
     if (count > URI_CHARACTERS_MAX)
         goto too_long;
 
-    while (scheme < text.size &&
-           kind_of[(unsigned char)text.data[scheme]] == SCHEME)
-        scheme++;
-    if (!is_letter(text.data[0]) || scheme + 1 >= text.size ||
-        text.data[scheme] != ':')
+    scheme = scheme_size(text);
+    if (scheme == 0 || scheme + 1 >= text.size || text.data[scheme] != ':')
         return problem(why, STATUS_INVALID, "%s: not an absolute URI: \"%s\"",
                        what, problem_quote(text).text);
 
@@ -213,7 +222,7 @@ uri_add_sendable(struct buf *to, struct slice reference)
 
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = (unsigned char)text.data[i];
-        struct slice rest = {text.data + i, text.size - i};
+        struct slice rest = slice_from(text, i);
 
         if (slice_is_space((char)c)) {
             size_t n = 0;
@@ -275,30 +284,17 @@ struct parts {
     struct slice scheme, authority, path, query, fragment;
 };
 
-static bool
-is_scheme(struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-
-        if (!is_letter(c) && (i == 0 || !((c >= '0' && c <= '9') || c == '+' ||
-                                          c == '-' || c == '.')))
-            return false;
-    }
-    return text.size > 0;
-}
-
 static struct parts
 parts_of(struct slice text)
 {
     struct parts p = {.has_scheme = false};
+    size_t scheme = scheme_size(text);
     struct slice rest = text;
 
-    p.scheme = slice_take_until(&rest, ":/?#");
-    p.has_scheme = is_scheme(p.scheme) && slice_take_char(&rest, ':');
-    if (!p.has_scheme) {
-        p.scheme = (struct slice){NULL, 0};
-        rest = text;
+    p.has_scheme = scheme > 0 && scheme < text.size && text.data[scheme] == ':';
+    if (p.has_scheme) {
+        p.scheme = (struct slice){text.data, scheme};
+        slice_skip(&rest, scheme + 1);
     }
     if (slice_starts(rest, "//")) {
         p.has_authority = true;

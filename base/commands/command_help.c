@@ -24,7 +24,7 @@ command_options(const struct program *program, const struct command *command,
     };
     size_t n = 0;
 
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(tables); i++)
         for (size_t k = 0; tables[i] && k < tables[i]->n; k++)
             if (n < OPTIONS_MAX)
                 rows[n++] = tables[i]->rows[k];

@@ -34,8 +34,7 @@ enum exit_code {
 #define COMMAND_OPERANDS_MAX 8
 
 /* The address of the `struct options` of an array. */
-#define OPTIONS(array) \
-    (&(const struct options){(array), sizeof(array) / sizeof((array)[0])})
+#define OPTIONS(array) (&(const struct options){(array), N_ELEMENTS(array)})
 
 struct command {
     const char *name; /* "sync", or with a second word: "set create" */

@@ -487,7 +487,7 @@ completion_print(const struct program *program, const char *shell, FILE *to)
     } shells[] = {
         {"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
 
-    for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(shells); i++)
         if (!strcmp(shell, shells[i].shell)) {
             shells[i].print(program, to);
             return true;

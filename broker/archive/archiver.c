@@ -111,7 +111,7 @@ list_chores(struct archiver *a)
         &a->disk_usage.chore,
     };
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(all); i++)
         list_append(&a->chores, &all[i]->node);
 }
 

@@ -19,8 +19,6 @@ static const struct {
     {NULL, check_log},    {NULL, check_builds},  {NULL, check_content},
 };
 
-#define PARTS (sizeof(parts) / sizeof(parts[0]))
-
 /* Beside a broker: how long after the first look the second one begins. */
 #define PAUSE_US 1000000
 
@@ -98,7 +96,7 @@ run_sets(struct check *c)
     if (!is_loaded)
         return;
     for (size_t i = 0; i < c->in.n_sets; i++)
-        for (size_t part = 0; part < PARTS; part++)
+        for (size_t part = 0; part < N_ELEMENTS(parts); part++)
             if (parts[part].run_set)
                 run_part(c, part, &c->in.sets[i]);
     for (size_t i = 0; i < c->in.n_sets; i++)
@@ -177,7 +175,7 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
         file_close(&c.in.dir);
         return rc;
     }
-    for (size_t part = 0; part < PARTS; part++)
+    for (size_t part = 0; part < N_ELEMENTS(parts); part++)
         if (parts[part].run)
             run_part(&c, part, NULL);
     run_sets(&c);

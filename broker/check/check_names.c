@@ -176,8 +176,7 @@ judge_data(struct names *n, struct entry *e)
         e->next = PLACE_NONE;
         return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
     }
-    for (size_t i = 0; e->is_dir && i < sizeof(folders) / sizeof(*folders);
-         i++) {
+    for (size_t i = 0; e->is_dir && i < N_ELEMENTS(folders); i++) {
         if (strcmp(e->name, folders[i].name) != 0)
             continue;
         e->next = folders[i].next;

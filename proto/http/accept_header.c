@@ -128,7 +128,7 @@ accept_prefers_page(struct slice header)
 
     if (!accept_names(header, "text/html"))
         return false;
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(others); i++) {
         bool is_named = accept_names(header, others[i]);
         const char *const offers[] = {is_named ? others[i] : "text/html",
                                       is_named ? "text/html" : others[i]};

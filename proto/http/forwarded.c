@@ -41,13 +41,12 @@ read_node(struct slice text, struct sockaddr_storage *address)
     struct slice host = text, rest;
 
     if (text.size > 0 && text.data[0] == '[') {
-        rest = (struct slice){text.data + 1, text.size - 1};
+        rest = slice_from(text, 1);
         if (!memchr(rest.data, ']', rest.size))
             return false;
         host = slice_take(&rest, ']');
         if (rest.size > 0 &&
-            (rest.data[0] != ':' ||
-             !is_port((struct slice){rest.data + 1, rest.size - 1})))
+            (rest.data[0] != ':' || !is_port(slice_from(rest, 1))))
             return false;
         return read_host(host, AF_INET6, address);
     }
@@ -77,8 +76,7 @@ read_x_forwarded_for(struct slice value, const struct networks *trusted,
 
         while (begin > 0 && value.data[begin - 1] != ',')
             begin--;
-        one = slice_trimmed(
-            (struct slice){value.data + begin, value.size - begin});
+        one = slice_trimmed(slice_from(value, begin));
         value.size = begin > 0 ? begin - 1 : 0;
         if (one.size == 0)
             continue;

@@ -80,27 +80,17 @@ is_word_at(struct slice rest, const char *word)
 static void
 add_character(struct buf *to, uint32_t c)
 {
+    static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
     char bytes[4];
     size_t size = 0;
+    int more; /* bytes behind the first */
 
     if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
         c = 0xfffd;
-    if (c < 0x80) {
-        bytes[size++] = (char)c;
-    } else {
-        if (c < 0x800) {
-            bytes[size++] = (char)(0xc0 | c >> 6);
-        } else {
-            if (c < 0x10000) {
-                bytes[size++] = (char)(0xe0 | c >> 12);
-            } else {
-                bytes[size++] = (char)(0xf0 | c >> 18);
-                bytes[size++] = (char)(0x80 | (c >> 12 & 0x3f));
-            }
-            bytes[size++] = (char)(0x80 | (c >> 6 & 0x3f));
-        }
-        bytes[size++] = (char)(0x80 | (c & 0x3f));
-    }
+    more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    bytes[size++] = (char)(first[more] | c >> 6 * more);
+    while (more-- > 0)
+        bytes[size++] = (char)(0x80 | (c >> 6 * more & 0x3f));
     buf_add(to, bytes, size);
 }
 
@@ -143,7 +133,7 @@ take_reference(struct slice *rest, struct buf *to)
 
     if (slice_starts(*rest, "&#"))
         return take_number(rest, to);
-    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(named); i++)
         if (slice_starts(*rest, named[i].name)) {
             buf_add_text(to, named[i].means);
             skip_bytes(rest, strlen(named[i].name));

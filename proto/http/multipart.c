@@ -226,7 +226,7 @@ read_header(struct multipart *m, struct slice line, struct multipart_part *part,
     if (name.size == line.size || !token_is(name) || has_control(value))
         return refuse_part(m, STATUS_MALFORMED, why, "this is no header", line);
     value = slice_trimmed(value);
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(known); i++) {
         if (!slice_is_word(name, known[i].name))
             continue;
         if (known[i].to->data)

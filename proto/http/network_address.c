@@ -287,7 +287,7 @@ reach_in(const struct reaching *all, size_t n, const unsigned char address[16],
 }
 
 #define REACH_IN(all, address, otherwise) \
-    reach_in((all), sizeof(all) / sizeof((all)[0]), (address), (otherwise))
+    reach_in((all), N_ELEMENTS(all), (address), (otherwise))
 
 static enum address_reach
 farther_reach(enum address_reach a, enum address_reach b)

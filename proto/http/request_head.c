@@ -93,7 +93,7 @@ span_of(struct slice text, unsigned char place)
     size_t i = 0;
 
     while (i < text.size) {
-        struct slice rest = {text.data + i, text.size - i};
+        struct slice rest = slice_from(text, i);
 
         if (places[(unsigned char)text.data[i]] & place)
             i++;
@@ -103,12 +103,6 @@ span_of(struct slice text, unsigned char place)
             break;
     }
     return i;
-}
-
-static inline struct slice
-slice_from(struct slice text, size_t at)
-{
-    return (struct slice){text.data + at, text.size - at};
 }
 
 static bool

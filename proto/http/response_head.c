@@ -116,7 +116,7 @@ response_head_next(struct slice *fields, struct head_field *field)
 
     if (!end)
         return false;
-    line = (struct slice){fields->data, (size_t)(end - fields->data)};
+    line = slice_between(fields->data, end);
     slice_skip(fields, line.size + HEAD_CRLF_SIZE);
     return !head_field_read(field, line, NULL);
 }
@@ -170,7 +170,7 @@ response_reason(unsigned status)
         {507, "Insufficient Storage"},
     };
 
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(reasons); i++)
         if (reasons[i].status == status)
             return reasons[i].reason;
     return "Unknown";

@@ -101,7 +101,7 @@ webhook_key(struct slice secret, unsigned char key[WEBHOOK_KEY_MAX])
 
     if (!slice_starts(secret, WEBHOOK_PREFIX))
         return 0;
-    text = (struct slice){secret.data + prefix, secret.size - prefix};
+    text = slice_from(secret, prefix);
     size = text.size / 4 * 3;
     if (size > WEBHOOK_KEY_MAX || !is_base64(text) ||
         EVP_DecodeBlock(key, (const unsigned char *)text.data, (int)text.size) <
@@ -200,8 +200,8 @@ signer_sign_webhook(const struct signer *signer, struct slice id,
 
     if (!signer->keyed_webhook)
         return STATUS_INVALID;
-    if (compute_mac(signer->keyed_webhook, parts,
-                    sizeof(parts) / sizeof(parts[0]), bytes, sizeof(bytes)))
+    if (compute_mac(signer->keyed_webhook, parts, N_ELEMENTS(parts), bytes,
+                    sizeof(bytes)))
         return STATUS_MEMORY;
     to = stpcpy(to, "v1,");
     EVP_EncodeBlock((unsigned char *)to, bytes, sizeof(bytes));

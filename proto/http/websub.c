@@ -46,7 +46,7 @@ read_mode(const struct urlencoded_data *form, enum websub_mode *mode,
         return rc;
     if (value.size == 0)
         return problem(why, STATUS_MALFORMED, "hub.mode: missing or empty");
-    for (size_t i = 0; i < sizeof(mode_names) / sizeof(mode_names[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(mode_names); i++)
         if (slice_is(value, mode_names[i])) {
             *mode = (enum websub_mode)i;
             return STATUS_OK;

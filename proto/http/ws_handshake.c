@@ -73,15 +73,6 @@ has_word(struct slice list, const char *word)
 }
 
 static void
-take_length(struct upgrade_answer *a, struct slice value)
-{
-    uint64_t n;
-
-    if (number_read(value, &n))
-        a->length = n;
-}
-
-static void
 take_retry_after(struct upgrade_answer *a, struct slice value)
 {
     uint64_t n;
@@ -116,7 +107,7 @@ take_header(struct upgrade_answer *a, struct said *said, struct slice line)
     else if (slice_is_word(name, "Content-Type"))
         a->type = value;
     else if (slice_is_word(name, "Content-Length"))
-        take_length(a, value);
+        (void)number_read(value, &a->length);
     else if (slice_is_word(name, "Transfer-Encoding"))
         a->is_chunked |= has_word(value, "chunked");
     else if (slice_is_word(name, "Retry-After"))

@@ -141,16 +141,15 @@ static enum status
 check_tags(struct slice tags, struct problem *why)
 {
     while (tags.size > 0) {
-        const char *space = memchr(tags.data, ' ', tags.size);
-        size_t size = space ? (size_t)(space - tags.data) : tags.size;
+        size_t size = tags.size;
+        struct slice tag = slice_take(&tags, ' ');
 
-        if (size == 0 || size > TAG_MAX)
+        if (tag.size == 0 || tag.size > TAG_MAX)
             return problem(why, STATUS_INVALID,
                            "tags: not of 1 to %d bytes: \"%s\"", TAG_MAX,
-                           problem_quote((struct slice){tags.data, size}).text);
-        if (space && size + 1 == tags.size)
+                           problem_quote(tag).text);
+        if (tags.size == 0 && tag.size < size)
             return problem(why, STATUS_INVALID, "tags: one is empty");
-        slice_skip(&tags, size + (space != NULL));
     }
     return STATUS_OK;
 }
@@ -159,20 +158,15 @@ check_tags(struct slice tags, struct problem *why)
 static enum status
 check_deleted(const struct change *change, struct problem *why)
 {
-    const char *which = NULL;
+    const char *which = change->hash.size > 0           ? "hash"
+                        : change->length != LENGTH_NONE ? "length"
+                        : change->type.size > 0         ? "type"
+                        : change->encoding.size > 0     ? "encoding"
+                                                        : NULL;
 
-    if (change->hash.size > 0)
-        which = "hash";
-    else if (change->length != LENGTH_NONE)
-        which = "length";
-    else if (change->type.size > 0)
-        which = "type";
-    else if (change->encoding.size > 0)
-        which = "encoding";
-    if (which)
-        return problem(why, STATUS_INVALID, "%s: a deleted resource has none",
-                       which);
-    return STATUS_OK;
+    return which ? problem(why, STATUS_INVALID,
+                           "%s: a deleted resource has none", which)
+                 : STATUS_OK;
 }
 
 enum status

@@ -60,7 +60,7 @@ check_type(struct slice value, struct problem *why)
     /* A star is a token's character: so it must be looked for. */
     if (!is_bad && memchr(value.data, '*', value.size)) {
         bool is_any = slice_is(value, "*/*");
-        struct slice type = {value.data, (size_t)(slash - value.data)};
+        struct slice type = slice_between(value.data, slash);
 
         is_bad = !is_any && (memchr(type.data, '*', type.size) ||
                              value.size != type.size + 2 || slash[1] != '*');

@@ -32,8 +32,6 @@ static const struct algorithm {
     {SLICE("sha1"), SLICE("sha-1"), 40},
 };
 
-#define N_ALGORITHMS (sizeof(algorithms) / sizeof(algorithms[0]))
-
 void
 digest_sha256(struct digest *d, struct slice text)
 {
@@ -134,7 +132,7 @@ digest_read(struct slice text, struct digest *d)
 static const struct algorithm *
 algorithm_of(struct slice spelling)
 {
-    for (size_t i = 0; i < N_ALGORITHMS; i++)
+    for (size_t i = 0; i < N_ELEMENTS(algorithms); i++)
         if (slice_equal(spelling, algorithms[i].spelling))
             return &algorithms[i];
     return NULL;
@@ -278,15 +276,13 @@ static const struct {
     {"sha-256", EVP_sha256},
 };
 
-#define N_CHECKED (sizeof(checked) / sizeof(checked[0]))
-
 struct told {
     EVP_MD_CTX *ctx;                      /* NULL: not computed */
     char digits[2 * EVP_MAX_MD_SIZE + 1]; /* "": the source sent none */
 };
 
 struct digest_check {
-    struct told told[N_CHECKED];
+    struct told told[N_ELEMENTS(checked)];
     uint64_t length; /* or LENGTH_NONE */
     uint64_t size;
     struct digest sha256; /* at the end, if it was computed */
@@ -295,7 +291,7 @@ struct digest_check {
 static bool
 take_digest(struct digest_check *d, struct slice name, struct slice digits)
 {
-    for (size_t i = 0; i < N_CHECKED; i++) {
+    for (size_t i = 0; i < N_ELEMENTS(checked); i++) {
         struct told *told = &d->told[i];
 
         if (!slice_is(name, checked[i].name) || told->ctx ||
@@ -335,7 +331,7 @@ digest_check_free(struct digest_check *digests)
 {
     if (!digests)
         return;
-    for (size_t i = 0; i < N_CHECKED; i++)
+    for (size_t i = 0; i < N_ELEMENTS(checked); i++)
         EVP_MD_CTX_free(digests->told[i].ctx);
     free(digests);
 }
@@ -344,7 +340,7 @@ enum status
 digest_check_reset(struct digest_check *digests)
 {
     digests->size = 0;
-    for (size_t i = 0; i < N_CHECKED; i++)
+    for (size_t i = 0; i < N_ELEMENTS(checked); i++)
         if (digests->told[i].ctx &&
             !EVP_DigestInit_ex(digests->told[i].ctx, checked[i].md(), NULL))
             return STATUS_MEMORY;
@@ -362,7 +358,7 @@ digest_check_add(struct digest_check *digests, struct slice bytes,
             "is longer than the %llu bytes that the source announced",
             (unsigned long long)digests->length);
     digests->size += bytes.size;
-    for (size_t i = 0; i < N_CHECKED; i++)
+    for (size_t i = 0; i < N_ELEMENTS(checked); i++)
         if (digests->told[i].ctx &&
             !EVP_DigestUpdate(digests->told[i].ctx, bytes.data, bytes.size))
             return problem_memory(why);
@@ -377,7 +373,7 @@ digest_check_end(struct digest_check *digests, struct problem *why)
                        "has %llu bytes, the source announced %llu",
                        (unsigned long long)digests->size,
                        (unsigned long long)digests->length);
-    for (size_t i = 0; i < N_CHECKED; i++) {
+    for (size_t i = 0; i < N_ELEMENTS(checked); i++) {
         const struct told *told = &digests->told[i];
         unsigned char bytes[EVP_MAX_MD_SIZE];
         char is[2 * EVP_MAX_MD_SIZE + 1] = "";
@@ -403,7 +399,7 @@ digest_check_end(struct digest_check *digests, struct problem *why)
 enum status
 digest_check_want_sha256(struct digest_check *digests)
 {
-    struct told *told = &digests->told[N_CHECKED - 1];
+    struct told *told = &digests->told[N_ELEMENTS(checked) - 1];
 
     if (!told->ctx)
         told->ctx = EVP_MD_CTX_new();
@@ -419,7 +415,7 @@ digest_check_sha256(const struct digest_check *digests, struct digest *sha256)
 bool
 digest_check_has_any(const struct digest_check *digests)
 {
-    for (size_t i = 0; i < N_CHECKED; i++)
+    for (size_t i = 0; i < N_ELEMENTS(checked); i++)
         if (digests->told[i].digits[0])
             return true;
     return false;

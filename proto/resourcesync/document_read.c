@@ -168,7 +168,6 @@ struct document_reader *
 document_reader_new(const char *base, bool is_robots,
                     const struct document_events *events, void *user)
 {
-#include "proto/memory.h"
     struct document_reader *d = memory_new(1, sizeof(*d));
     struct list_reader *list;
 

@@ -118,86 +118,76 @@ xml_unescape(struct buf *to, struct slice text)
     }
 }
 
+/* Adds an attribute, of which `start` is ` NAME="`. */
 static void
-add_time(struct buf *to, const char *name, int64_t us)
+add_attribute(struct buf *to, const char *start, struct slice value)
+{
+    buf_add_text(to, start);
+    xml_escape(to, value);
+    BUF_ADD(to, "\"");
+}
+
+static void
+add_time(struct buf *to, const char *start, int64_t us)
 {
     char text[DATETIME_SIZE];
 
     if (us == DATETIME_NONE)
         return;
     datetime_write(text, us);
-    buf_add_text(to, name);
-    buf_add(to, text, sizeof(text));
-    BUF_ADD(to, "\"");
+    add_attribute(to, start, (struct slice){text, sizeof(text)});
 }
 
 static void
-add_digest(struct buf *to, const struct digest *digest)
+add_digest(struct buf *to, const char *start, const struct digest *digest)
 {
     char text[DIGEST_TEXT_SIZE];
 
     digest_write(text, digest);
-    BUF_ADD(to, " td:digest=\"");
-    buf_add(to, text, sizeof(text));
-    BUF_ADD(to, "\"");
+    add_attribute(to, start, (struct slice){text, sizeof(text)});
 }
 
 static void
 add_coverage(struct buf *to, const struct coverage *coverage)
 {
-    if (coverage->epoch[0]) {
-        BUF_ADD(to, " td:epoch=\"");
-        buf_add_text(to, coverage->epoch);
-        BUF_ADD(to, "\"");
-    }
+    if (coverage->epoch[0])
+        add_attribute(to, " td:epoch=\"", slice_of(coverage->epoch));
     BUF_ADD(to, " td:after=\"");
     buf_add_number(to, coverage->after);
     BUF_ADD(to, "\" td:last=\"");
     buf_add_number(to, coverage->last);
     BUF_ADD(to, "\"");
     if (coverage->has_digest)
-        add_digest(to, &coverage->digest);
+        add_digest(to, " td:digest=\"", &coverage->digest);
     add_time(to, " td:now=\"", coverage->now_us);
     if (coverage->heartbeat_us > 0) {
         char seconds[SECONDS_SIZE_MAX];
+        size_t size = seconds_write(seconds, coverage->heartbeat_us);
 
-        BUF_ADD(to, " td:heartbeat=\"");
-        buf_add(to, seconds, seconds_write(seconds, coverage->heartbeat_us));
-        BUF_ADD(to, "\"");
+        add_attribute(to, " td:heartbeat=\"", (struct slice){seconds, size});
     }
 }
 
 static void
 add_link(struct buf *to, const struct document_link *link)
 {
-    BUF_ADD(to, "<rs:ln rel=\"");
-    xml_escape(to, slice_of(link->rel));
-    BUF_ADD(to, "\" href=\"");
-    xml_escape(to, link->href);
-    BUF_ADD(to, "\"");
-    if (link->type) {
-        BUF_ADD(to, " type=\"");
-        xml_escape(to, slice_of(link->type));
-        BUF_ADD(to, "\"");
-    }
+    add_attribute(to, "<rs:ln rel=\"", slice_of(link->rel));
+    add_attribute(to, " href=\"", link->href);
+    if (link->type)
+        add_attribute(to, " type=\"", slice_of(link->type));
     if (link->digest)
-        add_digest(to, link->digest);
+        add_digest(to, " td:digest=\"", link->digest);
     BUF_ADD(to, "/>");
 }
 
 static void
 add_bytes(struct buf *to, const struct document_bytes *bytes)
 {
-    char text[DIGEST_TEXT_SIZE];
-
-    digest_write(text, &bytes->sha256);
-    BUF_ADD(to, " hash=\"");
-    buf_add(to, text, sizeof(text));
-    BUF_ADD(to, "\" length=\"");
+    add_digest(to, " hash=\"", &bytes->sha256);
+    BUF_ADD(to, " length=\"");
     buf_add_number(to, bytes->length);
-    BUF_ADD(to, "\" type=\"");
-    xml_escape(to, slice_of(bytes->type));
     BUF_ADD(to, "\"");
+    add_attribute(to, " type=\"", slice_of(bytes->type));
 }
 
 /* Begins an rs:md. `capability`: NULL: none; at and completed: 0: none. */
@@ -206,11 +196,9 @@ begin_md(struct buf *to, const enum capability *capability, int64_t at_us,
          int64_t completed_us, int64_t from_us, int64_t until_us)
 {
     BUF_ADD(to, "<rs:md");
-    if (capability) {
-        BUF_ADD(to, " capability=\"");
-        buf_add_text(to, capability_name(*capability));
-        BUF_ADD(to, "\"");
-    }
+    if (capability)
+        add_attribute(to, " capability=\"",
+                      slice_of(capability_name(*capability)));
     if (at_us)
         add_time(to, " at=\"", at_us);
     if (completed_us)
@@ -268,7 +256,7 @@ document_entry(struct buf *to, enum document_root root,
         if (entry->bytes)
             add_bytes(to, entry->bytes);
         if (entry->digest)
-            add_digest(to, entry->digest);
+            add_digest(to, " td:digest=\"", entry->digest);
         BUF_ADD(to, "/>");
     }
     for (size_t i = 0; i < entry->n_links; i++)
@@ -287,6 +275,6 @@ document_value(struct slice text, const char *start)
     if (!at)
         return rest;
     at += strlen(start);
-    rest = (struct slice){at, (size_t)(text.data + text.size - at)};
+    rest = slice_between(at, text.data + text.size);
     return slice_take(&rest, '"');
 }

@@ -272,7 +272,7 @@ take_quoted(struct slice *rest, struct slice *value)
 
     if (!quote)
         return false;
-    *value = (struct slice){rest->data, (size_t)(quote - rest->data)};
+    *value = slice_between(rest->data, quote);
     slice_skip(rest, value->size + 1);
     return true;
 }
@@ -306,7 +306,7 @@ fragment_view(struct slice text, struct fragment_view *view)
     p = memchr(rest.data, '<', rest.size);
     if (!p)
         return STATUS_MALFORMED;
-    view->loc = (struct slice){rest.data, (size_t)(p - rest.data)};
+    view->loc = slice_between(rest.data, p);
     slice_skip(&rest, view->loc.size);
     if (!SKIP(&rest, LOC_END))
         return STATUS_MALFORMED;
@@ -361,8 +361,7 @@ fragment_kind(const char *fragment, uint32_t stamp)
 struct slice
 fragment_from_loc(struct slice fragment)
 {
-    return (struct slice){fragment.data + SIZE(OPEN),
-                          fragment.size - SIZE(OPEN)};
+    return slice_from(fragment, SIZE(OPEN));
 }
 
 struct slice
@@ -461,7 +460,7 @@ static enum status
 read_attribute(struct element *e, struct slice name, struct slice value)
 {
     bool is_ours = slice_starts(name, "td:");
-    struct slice plain = {name.data + 3 * is_ours, name.size - 3 * is_ours};
+    struct slice plain = slice_from(name, 3 * is_ours);
     enum entry_member member = entry_member_of(plain);
     uint64_t known =
         e->link ? is_ours ? 0 : ENTRY_LINK_MEMBERS
@@ -572,7 +571,7 @@ fragment_read(struct entry *entry, struct slice fragment)
 static struct slice
 attributes_of(struct slice fragment, uint32_t stamp)
 {
-    return (struct slice){fragment.data + stamp, fragment.size - stamp};
+    return slice_from(fragment, stamp);
 }
 
 void
@@ -627,27 +626,25 @@ add_elements(struct buf *to, const char *p, const char *end, struct slice start,
 void
 fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
 {
-    const char *end = fragment.data + fragment.size;
     /* In front of the stamp stands the change, all three as long; in it the
      * seq, which fragment_view has read, and behind that the source's time,
      * perhaps. */
-    const char *seq =
-        fragment.data + stamp + SIZE(STAMP_TIME) + DATETIME_SIZE + 1;
-    const char *digits = seq + SIZE(STAMP_SEQ) - 1;
-    const char *quote = memchr(digits, '"', (size_t)(end - digits));
-    struct slice rest = {quote + 1, (size_t)(end - quote) - 1};
+    struct slice rest =
+        slice_from(fragment, stamp + SIZE(STAMP_TIME) + DATETIME_SIZE + 1);
+    const char *seq = rest.data, *end = seq + rest.size, *elements;
+    struct slice value;
 
+    slice_skip(&rest, SIZE(STAMP_SEQ) - 1);
+    take_quoted(&rest, &value);
     buf_add(to, fragment.data, stamp - SIZE(" change=\"created\""));
-    buf_add(to, seq, (size_t)(rest.data - seq));
-    if (SKIP(&rest, STAMP_SOURCE)) {
-        quote = memchr(rest.data, '"', rest.size);
-        if (quote)
-            rest.data = quote + 1;
-    }
-    quote = memchr(rest.data, '<', (size_t)(end - rest.data));
-    buf_add(to, rest.data, (size_t)((quote ? quote : end) - rest.data));
-    if (quote)
-        add_elements(to, quote, end, LINK_OF(REL_PATCH), false);
+    buf_add_slice(to, slice_between(seq, rest.data));
+    if (SKIP(&rest, STAMP_SOURCE))
+        take_quoted(&rest, &value);
+    elements = memchr(rest.data, '<', rest.size);
+    if (!elements)
+        elements = end;
+    buf_add_slice(to, slice_between(rest.data, elements));
+    add_elements(to, elements, end, LINK_OF(REL_PATCH), false);
 }
 
 /* Where the attributes of the rs:md begin: their first space. "<" stands in
@@ -747,7 +744,7 @@ bool
 fragment_is_resource(struct slice fragment, uint32_t hole, struct slice entry)
 {
     size_t same = hole - SIZE(" change=\"created\"");
-    struct slice rest = {fragment.data + hole, fragment.size - hole};
+    struct slice rest = slice_from(fragment, hole);
     struct slice told = {fragment.data, same}, seq;
 
     skip_told(&told, &entry);
@@ -767,18 +764,16 @@ fragment_set_kind(char *fragment, uint32_t hole, enum change_kind kind)
 void
 fragment_write_deleted(struct buf *out, struct slice entry, struct fragment *f)
 {
-    struct slice loc = fragment_from_loc(entry);
-    const char *end = memchr(loc.data, '<', loc.size);
+    struct slice loc = fragment_loc(entry);
     size_t start = out->size;
 
-    loc.size = end ? (size_t)(end - loc.data) : loc.size;
     BUF_ADD(out, OPEN);
     buf_add_slice(out, loc);
     BUF_ADD(out, LOC_END MD_OPEN "deleted\"");
     f->hole = (uint32_t)(out->size - start);
     BUF_ADD(out, "/>");
-    if (end)
-        add_elements(out, end, entry.data + entry.size, LINK_OF("via"), true);
+    add_elements(out, loc.data + loc.size, entry.data + entry.size,
+                 LINK_OF("via"), true);
     BUF_ADD(out, CLOSE);
     f->size = (uint32_t)(out->size - start);
     f->datetime_us = DATETIME_NONE;

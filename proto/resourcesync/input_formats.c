@@ -14,8 +14,6 @@ static const struct format formats[] = {
     {"application/jsonl", &ndjson_parser},
 };
 
-#define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
-
 const char *
 formats_offered(void)
 {
@@ -42,7 +40,7 @@ format_of(struct slice content_type)
     while (content_type.size > 0)
         if (!is_readable_parameter(slice_take(&content_type, ';')))
             return NULL;
-    for (size_t i = 0; i < N_FORMATS; i++)
+    for (size_t i = 0; i < N_ELEMENTS(formats); i++)
         if (slice_is_word(type, formats[i].media_type))
             return &formats[i];
     return NULL;

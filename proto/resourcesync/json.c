@@ -119,9 +119,7 @@ add_time(struct buf *to, int64_t us)
     char text[DATETIME_SIZE];
 
     datetime_write(text, us);
-    BUF_ADD(to, "\"");
-    buf_add(to, text, sizeof(text));
-    BUF_ADD(to, "\"");
+    json_text(to, (struct slice){text, sizeof(text)});
 }
 
 /* Other people's times are no longer than they have to be. */
@@ -129,11 +127,8 @@ static void
 add_time_short(struct buf *to, int64_t us)
 {
     char text[DATETIME_SIZE];
-    size_t size = datetime_write_short(text, us);
 
-    BUF_ADD(to, "\"");
-    buf_add(to, text, size);
-    BUF_ADD(to, "\"");
+    json_text(to, (struct slice){text, datetime_write_short(text, us)});
 }
 
 static void
@@ -223,9 +218,8 @@ add_resource(struct buf *to, const struct change *change)
     if (change->lastmod_us != DATETIME_NONE) {
         char text[DATETIME_SIZE];
 
-        BUF_ADD(to, ",\"lastmod\":\"");
-        buf_add(to, text, change_write_lastmod(text, change));
-        BUF_ADD(to, "\"");
+        BUF_ADD(to, ",\"lastmod\":");
+        json_text(to, (struct slice){text, change_write_lastmod(text, change)});
     }
     add_hash(to, change->hash);
     add_length(to, change->length);
@@ -288,9 +282,8 @@ json_message_begin(struct buf *to, const struct coverage *coverage,
     ADD_TIME(to, "until", coverage->until_us, add_time);
     if (coverage->has_digest) {
         digest_write(digest, &coverage->digest);
-        BUF_ADD(to, ",\"digest\":\"");
-        buf_add(to, digest, sizeof(digest));
-        BUF_ADD(to, "\"");
+        BUF_ADD(to, ",\"digest\":");
+        json_text(to, (struct slice){digest, sizeof(digest)});
     }
     ADD_TIME(to, "now", coverage->now_us, add_time);
     if (coverage->heartbeat_us > 0) {

@@ -58,7 +58,7 @@ take_until(struct conversion *c, char stop, struct slice *value)
 
     if (!found)
         return false;
-    *value = (struct slice){c->p, (size_t)(found - c->p)};
+    *value = slice_between(c->p, found);
     c->p = found + 1;
     return value->size > 0;
 }

@@ -71,17 +71,11 @@ struct json_parse {
 static uint64_t
 count_lines(struct slice text)
 {
+    const char *p;
     uint64_t n = 0;
 
-    while (text.size > 0) {
-        const char *p = memchr(text.data, '\n', text.size);
-
-        if (!p)
-            break;
-        n++;
-        text.size -= (size_t)(p + 1 - text.data);
-        text.data = p + 1;
-    }
+    for (; text.size > 0 && (p = memchr(text.data, '\n', text.size)); n++)
+        text = slice_between(p + 1, text.data + text.size);
     return n;
 }
 

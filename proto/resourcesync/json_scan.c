@@ -70,7 +70,7 @@ read_string(struct json_reading *r, struct slice *text)
             return TOKEN_UNKNOWN;
         is_ascii = false;
     }
-    *text = (struct slice){from, (size_t)(r->at - from)};
+    *text = slice_between(from, r->at);
     r->at++;
     return is_ascii || scanning_is_text(*text) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
 }
@@ -85,7 +85,7 @@ read_digits(struct json_reading *r, struct slice *text)
         r->at++;
     if (r->at == r->end)
         return TOKEN_CUT;
-    *text = (struct slice){from, (size_t)(r->at - from)};
+    *text = slice_between(from, r->at);
     return text->size > 0 && (*from != '0' || text->size == 1) ? TOKEN_TAKEN
                                                                : TOKEN_UNKNOWN;
 }
@@ -94,20 +94,10 @@ read_digits(struct json_reading *r, struct slice *text)
 
 /* The change that is read. */
 struct scanned {
-    struct json_scan *scan;
     struct json_reading *r;
     struct entry *entry;
+    struct buf lists; /* in json_scan.lists */
 };
-
-static bool
-add_list(struct json_scan *scan, struct slice text)
-{
-    if (text.size > sizeof(scan->lists) - scan->n_lists)
-        return false;
-    memcpy(scan->lists + scan->n_lists, text.data, text.size);
-    scan->n_lists += text.size;
-    return true;
-}
 
 static inline uint64_t
 find_space_or_colon(uint64_t v)
@@ -127,8 +117,8 @@ is_word(struct slice text)
 static enum token
 read_hash(struct scanned *s, struct slice *list)
 {
-    struct json_scan *scan = s->scan;
-    size_t from = scan->n_lists;
+    struct buf *lists = &s->lists;
+    size_t from = lists->size;
     struct slice name, digits;
     bool is_end = false;
     enum token token = read_mark(s->r, '{');
@@ -139,15 +129,18 @@ read_hash(struct scanned *s, struct slice *list)
             token = read_mark(s->r, ':');
         if (!token)
             token = read_string(s->r, &digits);
-        if (!token && (!is_word(name) || !is_word(digits) ||
-                       (scan->n_lists > from && !add_list(scan, SLICE(" "))) ||
-                       !add_list(scan, name) || !add_list(scan, SLICE(":")) ||
-                       !add_list(scan, digits)))
+        if (!token && (!is_word(name) || !is_word(digits)))
             token = TOKEN_UNKNOWN;
-        if (!token)
-            token = read_next(s->r, '}', &is_end);
+        if (token)
+            break;
+        if (lists->size > from)
+            BUF_ADD(lists, " ");
+        buf_add_slice(lists, name);
+        BUF_ADD(lists, ":");
+        buf_add_slice(lists, digits);
+        token = read_next(s->r, '}', &is_end);
     }
-    *list = (struct slice){scan->lists + from, scan->n_lists - from};
+    *list = slice_from(buf_slice(lists), from);
     return token;
 }
 
@@ -155,23 +148,24 @@ read_hash(struct scanned *s, struct slice *list)
 static enum token
 read_tags(struct scanned *s)
 {
-    struct json_scan *scan = s->scan;
-    size_t from = scan->n_lists;
+    struct buf *lists = &s->lists;
+    size_t from = lists->size;
     struct slice tag;
     bool is_end = false;
     enum token token = read_mark(s->r, '[');
 
     while (!token && !is_end) {
         token = read_string(s->r, &tag);
-        if (!token && (tag.size == 0 || memchr(tag.data, ' ', tag.size) ||
-                       (scan->n_lists > from && !add_list(scan, SLICE(" "))) ||
-                       !add_list(scan, tag)))
+        if (!token && (tag.size == 0 || memchr(tag.data, ' ', tag.size)))
             token = TOKEN_UNKNOWN;
-        if (!token)
-            token = read_next(s->r, ']', &is_end);
+        if (token)
+            break;
+        if (lists->size > from)
+            BUF_ADD(lists, " ");
+        buf_add_slice(lists, tag);
+        token = read_next(s->r, ']', &is_end);
     }
-    s->entry->change.tags =
-        (struct slice){scan->lists + from, scan->n_lists - from};
+    s->entry->change.tags = slice_from(buf_slice(lists), from);
     return token;
 }
 
@@ -258,10 +252,12 @@ enum token
 json_scan_change(struct json_scan *scan, struct json_reading *r,
                  struct entry *entry)
 {
-    struct scanned s = {scan, r, entry};
+    struct scanned s = {.r = r, .entry = entry};
+    enum token token;
 
     entry_clear(entry);
     entry->is_lent = true;
-    scan->n_lists = 0;
-    return read_object(&s, NULL);
+    buf_init_fixed(&s.lists, scan->lists, sizeof(scan->lists));
+    token = read_object(&s, NULL);
+    return s.lists.failed ? TOKEN_UNKNOWN : token;
 }

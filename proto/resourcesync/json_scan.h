@@ -21,8 +21,7 @@
 #include "proto/resourcesync/scanning.h"
 
 struct json_scan {
-    struct scan_held held; /* the beginning of an object */
-    size_t n_lists;
+    struct scan_held held;      /* the beginning of an object */
     char lists[SCAN_TOKEN_MAX]; /* hash and tags of the change, as in XML */
 };
 

@@ -39,12 +39,14 @@ list_name(const char *where)
 {
     size_t end = uri_is_web(where) ? strcspn(where, "?#") : strlen(where);
     size_t begin = end;
+    struct slice name;
 
     while (begin > 0 && where[begin - 1] != '/')
         begin--;
-    if (end - begin > 3 && !memcmp(where + end - 3, ".gz", 3))
-        end -= 3;
-    return (struct slice){where + begin, end - begin};
+    name = slice_between(where + begin, where + end);
+    if (name.size > 3 && slice_ends(name, ".gz"))
+        name.size -= 3;
+    return name;
 }
 
 bool
@@ -54,8 +56,7 @@ list_name_is_numbered(struct slice name)
 
     while (n < name.size && name.data[n] >= '0' && name.data[n] <= '9')
         n++;
-    return n >= 12 &&
-           slice_is((struct slice){name.data + n, name.size - n}, ".xml");
+    return n >= 12 && slice_is(slice_from(name, n), ".xml");
 }
 
 struct list_proof *

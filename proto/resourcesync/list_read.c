@@ -21,8 +21,6 @@
 #include "proto/number.h"
 #include "proto/uri.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 /* Tables */
 
 /* What an element begins. */
@@ -83,7 +81,7 @@ static const struct list_element {
 /* The words of the parser: the names above, namespaces, and more names for the
  * scanner (xml_scan.h). The parser interns them, so that the reader compares
  * addresses. */
-enum word { W_SITEMAP = COUNT(elements), W_RS, W_TIDINGS, W_XML, W_MORE };
+enum word { W_SITEMAP = N_ELEMENTS(elements), W_RS, W_TIDINGS, W_XML, W_MORE };
 
 static const char *const more_words[] = {
     NS_SITEMAP, NS_RS,        NS_TIDINGS, NS_XML,  "rs",       "td",
@@ -191,7 +189,7 @@ look_up_space(struct list_reader *r, struct slice ns)
         slice_skip(&text, 4);
     while (text.size > 0 && text.data[text.size - 1] == '/')
         text.size--;
-    for (size_t i = 0; i < COUNT(spellings); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(spellings); i++) {
         const struct spelling *s = &spellings[i];
         size_t size = strlen(s->text);
 
@@ -1044,7 +1042,7 @@ refuse_element(struct list_reader *r, const struct xml_element *element,
 static const struct list_element *
 find_element(const struct list_reader *r, xml_name name, enum list_space space)
 {
-    for (size_t i = 0; i < COUNT(elements); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(elements); i++) {
         const struct list_element *row = &elements[i];
 
         if (name == r->names[i] && r->place == row->place &&
@@ -1380,11 +1378,11 @@ list_reader_init(struct list_reader *r)
     buf_init(&r->text, LIST_TEXT_MAX);
     buf_init(&r->url, LIST_TEXT_MAX);
     buf_init(&r->raw, LIST_TEXT_MAX);
-    for (size_t i = 0; i < COUNT(elements); i++)
+    for (size_t i = 0; i < N_ELEMENTS(elements); i++)
         r->words[i] = elements[i].name;
     memcpy(r->words + W_SITEMAP, more_words, sizeof(more_words));
-    r->xml =
-        xml_new(&events, r, r->words, r->names, W_SITEMAP + COUNT(more_words));
+    r->xml = xml_new(&events, r, r->words, r->names,
+                     W_SITEMAP + N_ELEMENTS(more_words));
     return r->xml ? STATUS_OK : STATUS_MEMORY;
 }
 

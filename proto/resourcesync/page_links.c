@@ -135,13 +135,9 @@ ends_with(struct slice text, const char *end)
 static struct slice
 without_white_space(struct slice text)
 {
-    if (slice_starts(text, "\xef\xbb\xbf")) {
+    if (slice_starts(text, "\xef\xbb\xbf"))
         slice_skip(&text, 3);
-    }
-    while (text.size > 0 && memchr(" \t\r\n", text.data[0], 4)) {
-        slice_skip(&text, 1);
-    }
-    return text;
+    return slice_without_spaces(text);
 }
 
 static enum kind

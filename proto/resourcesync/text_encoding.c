@@ -155,9 +155,8 @@ convert_piece(struct text_encoding *e, bool is_end, struct problem *why)
             in += size;
             n_in -= size;
         }
-        rc = e->is_wide
-                 ? take_text(e, (struct slice){text, (size_t)(out - text)}, why)
-                 : hand_on(e, (struct slice){text, (size_t)(out - text)}, why);
+        rc = e->is_wide ? take_text(e, slice_between(text, out), why)
+                        : hand_on(e, slice_between(text, out), why);
     }
     memmove(e->carry, in, n_in);
     e->n_carry = n_in;
@@ -211,7 +210,7 @@ converter_of(struct slice told, char name[NAME_MAX_SIZE])
 {
     if (!slice_copy(name, NAME_MAX_SIZE, told))
         return NULL;
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(known); i++) {
         bool is_it = known[i].as ? !strcasecmp(name, known[i].begin)
                                  : !strncasecmp(name, known[i].begin,
                                                 strlen(known[i].begin));

@@ -95,7 +95,7 @@ read_attribute(struct reading *r, struct link *link, uint64_t *seen)
     while (r->at < r->end &&
            ((*r->at >= 'a' && *r->at <= 'z') || *r->at == ':'))
         r->at++;
-    name = (struct slice){from, (size_t)(r->at - from)};
+    name = slice_between(from, r->at);
     token = read_literal(r, SLICE("=\""));
     if (!token)
         token = scan_characters(&r->at, r->end, scan_find_in_quotes, '"',

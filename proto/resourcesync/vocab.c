@@ -7,8 +7,6 @@
 #include "proto/uri.h"
 #include "proto/utf8.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static const char *const kinds[] = {
     [CHANGE_CREATED] = "created",
     [CHANGE_UPDATED] = "updated",
@@ -53,7 +51,7 @@ namespace_is_draft(struct slice ns)
         slice_skip(&ns, sizeof("http://") - 1);
     else if (slice_starts(ns, "https://"))
         slice_skip(&ns, sizeof("https://") - 1);
-    for (size_t i = 0; i < COUNT(drafts); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(drafts); i++) {
         struct slice rest = ns;
 
         if (!slice_starts(ns, drafts[i]))
@@ -69,7 +67,7 @@ enum status
 change_kind_of(struct slice name, enum change_kind *kind)
 {
     /* All three have seven letters: this is done for every entry. */
-    for (size_t i = 0; i < COUNT(kinds); i++)
+    for (size_t i = 0; i < N_ELEMENTS(kinds); i++)
         if (name.size == 7 && !memcmp(name.data, kinds[i], 7)) {
             *kind = (enum change_kind)i;
             return STATUS_OK;
@@ -103,7 +101,7 @@ change_kind_meant(struct slice word, enum change_kind *kind)
         {"removed", CHANGE_DELETED},
     };
 
-    for (size_t i = 0; i < COUNT(meant); i++)
+    for (size_t i = 0; i < N_ELEMENTS(meant); i++)
         if (slice_is_word(word, meant[i].word)) {
             *kind = meant[i].kind;
             return STATUS_OK;
@@ -120,7 +118,7 @@ capability_name(enum capability capability)
 enum status
 capability_of(struct slice name, enum capability *capability)
 {
-    for (size_t i = 0; i < COUNT(capabilities); i++)
+    for (size_t i = 0; i < N_ELEMENTS(capabilities); i++)
         if (slice_is(name, capabilities[i])) {
             *capability = (enum capability)i;
             return STATUS_OK;
@@ -135,7 +133,7 @@ capability_of(struct slice name, enum capability *capability)
 bool
 is_changefreq(struct slice text)
 {
-    for (size_t i = 0; i < COUNT(changefreqs); i++)
+    for (size_t i = 0; i < N_ELEMENTS(changefreqs); i++)
         if (slice_is(text, changefreqs[i]))
             return true;
     return false;
@@ -266,8 +264,9 @@ is_ncname(struct slice text)
         uint32_t c;
         size_t size = utf8_read(text.data, text.size, &c);
 
-        if (size == 0 || (!is_in(name_start, COUNT(name_start), c) &&
-                          (is_first || !is_in(name_more, COUNT(name_more), c))))
+        if (size == 0 ||
+            (!is_in(name_start, N_ELEMENTS(name_start), c) &&
+             (is_first || !is_in(name_more, N_ELEMENTS(name_more), c))))
             return false;
         slice_skip(&text, size);
         is_first = false;

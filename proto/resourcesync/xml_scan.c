@@ -122,7 +122,7 @@ scan_entity(const char **at, const char *end, char *character)
 
     size_t size = (size_t)(end - *at);
 
-    for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(entities); i++) {
         size_t n = strlen(entities[i].name);
 
         if (size >= n && !memcmp(*at, entities[i].name, n)) {
@@ -150,7 +150,7 @@ read_ncname(struct reading *r)
     if (r->at < r->end && is_name_start(*r->at))
         while (r->at < r->end && is_name_char(*r->at))
             r->at++;
-    return (struct slice){from, (size_t)(r->at - from)};
+    return slice_between(from, r->at);
 }
 
 static enum token
@@ -167,7 +167,7 @@ read_qname(struct reading *r, struct scan_qname *q)
     }
     if (r->at == r->end)
         return TOKEN_CUT;
-    q->all = (struct slice){from, (size_t)(r->at - from)};
+    q->all = slice_between(from, r->at);
     return q->name.size > 0 && q->all.size <= SCAN_NAME_MAX ? TOKEN_TAKEN
                                                             : TOKEN_UNKNOWN;
 }
@@ -433,10 +433,9 @@ read_declaration(struct reading *r)
         "<?xml version='1.0' encoding='utf-8'?>",
         "<?xml version=\"1.0\"?>",
     };
-    struct slice rest = {r->at, (size_t)(r->end - r->at)};
+    struct slice rest = slice_between(r->at, r->end);
 
-    for (size_t i = 0; i < sizeof(declarations) / sizeof(declarations[0]);
-         i++) {
+    for (size_t i = 0; i < N_ELEMENTS(declarations); i++) {
         if (slice_starts(rest, declarations[i])) {
             r->at += strlen(declarations[i]);
             return TOKEN_TAKEN;
@@ -495,7 +494,7 @@ static enum token
 read_child(struct reading *r)
 {
     struct xml_scan *scan = r->scan;
-    struct slice bytes = {r->at, (size_t)(r->end - r->at)};
+    struct slice bytes = slice_between(r->at, r->end);
     size_t size = 0;
     enum token token = scan->events->child(scan->user, bytes, scan->known,
                                            &size, &scan->line, &r->rc, r->why);
