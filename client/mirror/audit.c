@@ -96,18 +96,16 @@ report_again(struct audit *a, struct mirror_db *from, struct mirror_db *to,
     int64_t id = 0;
     int64_t ignored;
     uint64_t n;
-    bool is_found;
 
     if (!mirror_db_set(from, url, &from_set, position) ||
         !mirror_db_baseline_begin(to, to_set))
         return false;
     do {
-        if (!mirror_db_next_description(from, from_set, id, &id, &description,
-                                        &is_found) ||
-            (is_found &&
-             !mirror_db_describe(to, to_set, &description, &ignored)))
+        if (!mirror_db_next_description(from, from_set, id, &id,
+                                        &description) ||
+            (id && !mirror_db_describe(to, to_set, &description, &ignored)))
             return false;
-    } while (is_found);
+    } while (id);
     return mirror_db_baseline_end(to, to_set, &end, &n) &&
            mirror_db_set_position(to, to_set, position);
 }
@@ -119,13 +117,12 @@ each_set(struct audit *a, struct mirror_db *db,
 {
     int64_t set = 0;
     const char *url;
-    bool is_found;
 
     do {
-        if (!mirror_db_next_set(db, set, &set, &url, &is_found) ||
-            (is_found && !fn(a, url, set)))
+        if (!mirror_db_next_set(db, set, &set, &url) ||
+            (set && !fn(a, url, set)))
             return false;
-    } while (is_found);
+    } while (set);
     return true;
 }
 
@@ -135,13 +132,12 @@ is_mine(struct audit *a, const char *url, bool *is)
 {
     int64_t set = 0;
     const char *mine;
-    bool is_found = true;
 
-    for (*is = false; is_found && !*is;) {
-        if (!mirror_db_next_set(a->mine.db, set, &set, &mine, &is_found))
+    do {
+        if (!mirror_db_next_set(a->mine.db, set, &set, &mine))
             return false;
-        *is = is_found && !strcmp(mine, url);
-    }
+        *is = set && !strcmp(mine, url);
+    } while (set && !*is);
     return true;
 }
 
@@ -240,11 +236,10 @@ note_position(struct audit *a)
 {
     struct mirror_db *db = a->theirs.db;
     const char *url;
-    int64_t set = 0;
-    bool is_found;
+    int64_t set;
 
-    return mirror_db_next_set(db, 0, &set, &url, &is_found) &&
-           (!is_found || mirror_db_set(db, url, &set, a->result.position));
+    return mirror_db_next_set(db, 0, &set, &url) &&
+           (!set || mirror_db_set(db, url, &set, a->result.position));
 }
 
 /*
@@ -476,22 +471,18 @@ compare_databases(struct audit *a)
 {
     struct mirror_db_resource mine;
     struct mirror_db_resource theirs;
-    bool has_mine = true;
-    bool has_theirs = true;
     int order = 0;
 
     for (bool is_first = true;; is_first = false) {
         if (!go_on(a) ||
-            (has_mine && order <= 0 &&
-             !mirror_db_walk(a->mine.db, is_first, &mine, &has_mine)) ||
-            (has_theirs && order >= 0 &&
-             !mirror_db_walk(a->theirs.db, is_first, &theirs, &has_theirs)))
+            (order <= 0 && !mirror_db_walk(a->mine.db, is_first, &mine)) ||
+            (order >= 0 && !mirror_db_walk(a->theirs.db, is_first, &theirs)))
             return false;
-        if (!has_mine && !has_theirs)
+        if (!mine.id && !theirs.id)
             return true;
-        order = !has_mine     ? 1
-                : !has_theirs ? -1
-                              : slice_compare(mine.loc, theirs.loc);
+        order = !mine.id     ? 1
+                : !theirs.id ? -1
+                             : slice_compare(mine.loc, theirs.loc);
         /* A file that no set wants waits for its removal. */
         if (!compare_one(a, order <= 0 ? &mine : NULL,
                          order >= 0 && theirs.is_wanted ? &theirs : NULL))

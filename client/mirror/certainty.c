@@ -127,19 +127,18 @@ certainty_judge(struct mirror *m, struct problem *why)
     const char *url;
     int64_t set = 0;
     uint64_t n_held = 0;
-    bool is_found = true;
 
-    while (!why->rc && is_found) {
-        if (!mirror_db_next_set(m->db, set, &set, &url, &is_found) ||
-            (is_found && !mirror_db_certainty(m->db, set, &now))) {
+    do {
+        if (!mirror_db_next_set(m->db, set, &set, &url) ||
+            !mirror_db_certainty(m->db, set, &now)) {
             *why = m->why;
             return why->rc;
         }
-        if (is_found && now.doubt[0])
+        if (now.doubt[0])
             problem(why, STATUS_DIFFERENT,
                     "the mirror is not known to be complete: %s", now.doubt);
-        n_held += is_found ? now.n_held : 0;
-    }
+        n_held += now.n_held;
+    } while (!why->rc && set);
     if (!why->rc && n_held)
         problem(why, STATUS_DIFFERENT,
                 "%" PRIu64 " deletions are held back: if they are right, "

@@ -292,11 +292,10 @@ clear_item(struct file_commit *g, struct item *item)
 {
     struct mirror *m = g->m;
     struct mirror_db_resource r;
-    bool is_found;
 
-    if (!mirror_db_get(m->db, item->id, &r, &is_found))
+    if (!mirror_db_get(m->db, item->id, &r))
         return false;
-    if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != item->version)
+    if (r.todo != MIRROR_DB_FETCH || r.version != item->version)
         item->is_dropped = true;
     if (item->is_dropped || item->kind == THERE || !r.is_there)
         return true;
@@ -333,13 +332,12 @@ remove_some(struct file_commit *g)
     struct mirror *m = g->m;
     struct mirror_db_resource r = {.id = 0};
     struct problem why = {.text = ""};
-    bool is_found;
 
     for (int n = 0; n < REMOVALS && mirror_db_counts(m->db)->n_remove > 0;
          n++) {
-        if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r, &is_found))
+        if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r))
             return false;
-        if (!is_found)
+        if (!r.id)
             return true;
         if (mirror_dir_remove(m->dir, r.path, &why))
             return mirror_fail(m, &why);
@@ -373,11 +371,10 @@ note_item(struct file_commit *g, const struct item *item)
     struct buf hash;
     char loc[LOC_SIZE];
     bool is_good;
-    bool is_found;
 
-    if (!mirror_db_get(m->db, item->id, &r, &is_found))
+    if (!mirror_db_get(m->db, item->id, &r))
         return false;
-    if (!is_found)
+    if (!r.id)
         return true;
     /* The next call of the database takes back what it lent. */
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));

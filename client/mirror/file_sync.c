@@ -117,7 +117,6 @@ struct file_sync {
     struct timer *turn;
     bool is_due;  /* the timer runs */
     bool is_held; /* file_sync_hold */
-    bool is_idle; /* the last look found nothing to do */
     int64_t from; /* id behind which the next look begins */
     /* A look found enough work for these hosts. The next one waits until part
      * of that is done: n_flights is at most `enough`. */
@@ -313,7 +312,7 @@ on_done(const struct downloads_result *result, void *user)
     struct flight *flight = flight_of(w, (int64_t)result->id);
     int64_t version = flight ? flight->version : 0;
     struct mirror_db_resource r;
-    bool is_found;
+    bool is_wanted;
 
     file_sync_poke(w);
     if (!flight)
@@ -324,20 +323,20 @@ on_done(const struct downloads_result *result, void *user)
     }
     if (m->is_over || !mirror_write(m))
         return;
-    if (!mirror_db_get(m->db, (int64_t)result->id, &r, &is_found))
+    if (!mirror_db_get(m->db, (int64_t)result->id, &r))
         return;
-    if (is_found && r.todo == MIRROR_DB_FETCH && r.version == version &&
-        !result->why.rc) {
+    is_wanted = r.todo == MIRROR_DB_FETCH && r.version == version;
+    if (is_wanted && !result->why.rc) {
         note_second(&r, result->date_s);
         flight->has_come = note_come(w, flight, result->bytes) &&
                            file_commit_add(w->group, &r, false);
         return;
     }
     end_flight(w, flight);
-    if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != version)
-        download_forget(mirror_dir_incoming(m->dir), result->file);
-    else
+    if (is_wanted)
         leave_resource(w, &r, result->why.text);
+    else
+        download_forget(mirror_dir_incoming(m->dir), result->file);
 }
 
 static void
@@ -406,14 +405,12 @@ drop_overtaken(struct file_sync *w)
     for (size_t i = 0; i < FLIGHTS; i++) {
         struct flight *flight = &w->flights[i];
         struct mirror_db_resource r;
-        bool is_found;
 
         if (!flight->id || flight->has_come)
             continue;
-        if (!mirror_db_get(m->db, flight->id, &r, &is_found))
+        if (!mirror_db_get(m->db, flight->id, &r))
             return false;
-        if (is_found && r.todo == MIRROR_DB_FETCH &&
-            r.version == flight->version)
+        if (r.todo == MIRROR_DB_FETCH && r.version == flight->version)
             continue;
         downloads_drop(w->m->downloads, (uint64_t)flight->id);
         file_commit_name(name, flight->id, flight->version);
@@ -490,13 +487,12 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
          n < LOOKS && *n_ids < room && w->n_flights + *n_ids < DOWNLOADS_ROOM;
          n++) {
         struct mirror_db_resource r;
-        bool is_found;
         bool is_there = false;
         bool is_taken = false;
 
-        if (!mirror_db_next(m->db, MIRROR_DB_FETCH, w->from, &r, &is_found))
+        if (!mirror_db_next(m->db, MIRROR_DB_FETCH, w->from, &r))
             return false;
-        if (!is_found) {
+        if (!r.id) {
             w->has_more = began != 0; /* the next turn begins anew */
             w->from = 0;
             break;
@@ -540,12 +536,10 @@ fetch_some(struct file_sync *w)
         return false;
     for (size_t i = 0; i < n_ids; i++) {
         struct mirror_db_resource r;
-        bool is_found;
 
-        if (!mirror_db_get(m->db, ids[i], &r, &is_found))
+        if (!mirror_db_get(m->db, ids[i], &r))
             return false;
-        if (is_found && r.todo == MIRROR_DB_FETCH &&
-            !fetch_one(w, &r, &is_taken))
+        if (r.todo == MIRROR_DB_FETCH && !fetch_one(w, &r, &is_taken))
             return false;
         is_full = is_full || !is_taken;
     }
@@ -611,19 +605,18 @@ remove_leftovers(struct file_sync *w, bool takes)
     w->has_strays = w->has_changed = false;
     w->tidied_ms = clock_steady_ms();
     while (is_good && (entry = readdir(dir))) {
-        struct mirror_db_resource r;
+        struct mirror_db_resource r = {.id = 0};
         int64_t id = 0;
         int64_t version = 0;
-        bool is_found = false;
 
         if (entry->d_name[0] == '.')
             continue;
         if (sscanf(entry->d_name, "%" SCNd64 "-%" SCNd64, &id, &version) == 2) {
             if (is_in_flight(w, id, version))
                 continue;
-            is_good = mirror_db_get(w->m->db, id, &r, &is_found);
+            is_good = mirror_db_get(w->m->db, id, &r);
         }
-        if (is_found && r.todo == MIRROR_DB_FETCH && r.version == version) {
+        if (r.todo == MIRROR_DB_FETCH && r.version == version) {
             w->has_strays = true;
             if (takes)
                 take_whole(w, &r, entry->d_name);

@@ -144,8 +144,8 @@ struct mirror_db {
     struct mirror_db_counts counts;
     struct mirror_db_counts counts_before; /* of the open transaction */
     int64_t version_before;
-    int64_t hour_first, hour_last; /* with removals in this transaction */
-    bool has_hours;
+    int64_t hour_first, hour_last; /* with removals in this transaction; without
+                                      any the last is before the first */
     struct problem trouble;
     mirror_db_failure_fn *on_failure; /* NULL: nobody hears */
     void *user;
@@ -182,9 +182,10 @@ find_row(struct mirror_db *db, bool *is_there, const char *sql,
                                 values, into));
 }
 
-/* Lends the first row of a query, or, with `sql` NULL, its next one. */
+/* Lends the first row of a query, or, with `sql` NULL, its next one; without
+ * one the places keep what they have. */
 static bool
-lend_row(struct mirror_db *db, enum lent which, bool *is_there, const char *sql,
+lend_row(struct mirror_db *db, enum lent which, const char *sql,
          const struct db_value *values, const struct db_target *into)
 {
     struct db_rows *rows = &db->lent[which];
@@ -193,7 +194,7 @@ lend_row(struct mirror_db *db, enum lent which, bool *is_there, const char *sql,
         (void)!db_rows_end(rows);
         *rows = db_select(&db->base, NULL, &db->trouble, sql, values);
     }
-    *is_there = db_next(rows, into);
+    db_next(rows, into);
     return end_step(db, rows->rc);
 }
 
@@ -323,7 +324,8 @@ mirror_db_begin(struct mirror_db *db)
 {
     db->counts_before = db->counts;
     db->version_before = db->version;
-    db->has_hours = false;
+    db->hour_first = INT64_MAX;
+    db->hour_last = INT64_MIN;
     db->is_writing = end_step(db, db_begin(&db->base, &db->trouble));
     return db->is_writing;
 }
@@ -369,9 +371,8 @@ bool
 mirror_db_source(struct mirror_db *db, unsigned n, const char **url)
 {
     struct slice text = SLICE("");
-    bool has_row;
 
-    if (!lend_row(db, LENT_SOURCE, &has_row,
+    if (!lend_row(db, LENT_SOURCE,
                   "SELECT url || char(0) FROM sources ORDER BY n LIMIT 1"
                   " OFFSET ?",
                   DB_VALUES(n), DB_INTO(&text)))
@@ -404,11 +405,12 @@ mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
 
 bool
 mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
-                   const char **url, bool *is_found)
+                   const char **url)
 {
     struct slice text = SLICE("");
 
-    if (!lend_row(db, LENT_SET, is_found,
+    *set = 0;
+    if (!lend_row(db, LENT_SET,
                   "SELECT id, url || char(0) FROM sets WHERE id > ?"
                   " ORDER BY id LIMIT 1",
                   DB_VALUES(after), DB_INTO(set, &text)))
@@ -436,12 +438,12 @@ mirror_db_note_caught_up(struct mirror_db *db, int64_t set, int64_t when_us)
 /* Lends the row of a query that selects a RESOURCE. */
 static bool
 read_resource(struct mirror_db *db, enum lent which, const char *sql,
-              const struct db_value *values, struct mirror_db_resource *r,
-              bool *is_found)
+              const struct db_value *values, struct mirror_db_resource *r)
 {
-    int64_t left_run;
+    int64_t left_run = 0;
 
-    if (!lend_row(db, which, is_found, sql, values,
+    *r = (struct mirror_db_resource){.id = 0};
+    if (!lend_row(db, which, sql, values,
                   DB_INTO(&r->id, &r->loc, &r->path, &r->todo, &left_run,
                           &r->is_expected, &r->is_there, &r->have_version,
                           &r->have_hash, &r->have_lastmod_us,
@@ -449,8 +451,6 @@ read_resource(struct mirror_db *db, enum lent which, const char *sql,
                           &r->left_version, &r->have_second_us, &r->version,
                           INTO_DESCRIPTION(&r->wanted))))
         return false;
-    if (!*is_found)
-        return true;
     r->is_left = left_run == db->run;
     r->is_wanted = r->version > 0; /* the first one is 1 */
     if (!r->is_wanted)
@@ -462,30 +462,28 @@ read_resource(struct mirror_db *db, enum lent which, const char *sql,
 
 bool
 mirror_db_get(struct mirror_db *db, int64_t id,
-              struct mirror_db_resource *resource, bool *is_found)
+              struct mirror_db_resource *resource)
 {
     return read_resource(db, LENT_GET, RESOURCE "WHERE id = ?", DB_VALUES(id),
-                         resource, is_found);
+                         resource);
 }
 
 /* The same for a resource that must be there. */
 static bool
 get_known(struct mirror_db *db, int64_t id, struct mirror_db_resource *r)
 {
-    bool is_found;
-
-    return mirror_db_get(db, id, r, &is_found) &&
-           (is_found ||
+    return mirror_db_get(db, id, r) &&
+           (r->id ||
             end_step(db, problem(&db->trouble, STATUS_IO,
                                  "the resource %" PRId64 " is gone", id)));
 }
 
 bool
 mirror_db_find(struct mirror_db *db, struct slice loc,
-               struct mirror_db_resource *resource, bool *is_found)
+               struct mirror_db_resource *resource)
 {
     return read_resource(db, LENT_FIND, RESOURCE "WHERE loc = ?",
-                         DB_VALUES(db_blob(loc)), resource, is_found);
+                         DB_VALUES(db_blob(loc)), resource);
 }
 
 bool
@@ -497,22 +495,21 @@ mirror_db_has_path(struct mirror_db *db, const char *path, bool *has)
 
 bool
 mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo, int64_t after_id,
-               struct mirror_db_resource *resource, bool *is_found)
+               struct mirror_db_resource *resource)
 {
     return read_resource(db, LENT_NEXT,
                          RESOURCE "WHERE todo = ? AND todo <> 0 AND id > ?"
                                   " AND left_run <> ? ORDER BY id LIMIT 1",
-                         DB_VALUES(todo, after_id, db->run), resource,
-                         is_found);
+                         DB_VALUES(todo, after_id, db->run), resource);
 }
 
 bool
 mirror_db_walk(struct mirror_db *db, bool is_first,
-               struct mirror_db_resource *resource, bool *is_found)
+               struct mirror_db_resource *resource)
 {
     return read_resource(db, LENT_WALK,
                          is_first ? RESOURCE "ORDER BY loc" : NULL, DB_VALUES(),
-                         resource, is_found);
+                         resource);
 }
 
 /* True if the noted file is the wanted one. `trusts_times`: without digests,
@@ -542,11 +539,10 @@ is_right(const struct mirror_db_resource *resource, bool trusts_times)
 static bool
 count_removal(struct mirror_db *db, int64_t hour, int n)
 {
-    if (!db->has_hours || hour < db->hour_first)
+    if (hour < db->hour_first)
         db->hour_first = hour;
-    if (!db->has_hours || hour > db->hour_last)
+    if (hour > db->hour_last)
         db->hour_last = hour;
-    db->has_hours = true;
     return run_sql(db, "DELETE FROM hours WHERE hour < ?",
                    DB_VALUES(hour - HOURS_KEPT)) &&
            run_sql(db,
@@ -562,12 +558,12 @@ mirror_db_removals(struct mirror_db *db, uint64_t *n, uint64_t *n_of)
     int64_t first = db->hour_first, last = db->hour_last;
 
     *n = *n_of = 0;
-    return !db->has_hours ||
-           (find_row(db, NULL,
-                     "SELECT n, n_of, hour, hour FROM hours"
-                     " WHERE hour BETWEEN ? AND ? ORDER BY n DESC LIMIT 1",
-                     DB_VALUES(first, last),
-                     DB_INTO(n, n_of, &db->hour_first, &db->hour_last)));
+    return first > last ||
+           find_row(db, NULL,
+                    "SELECT n, n_of, hour, hour FROM hours"
+                    " WHERE hour BETWEEN ? AND ? ORDER BY n DESC LIMIT 1",
+                    DB_VALUES(first, last),
+                    DB_INTO(n, n_of, &db->hour_first, &db->hour_last));
 }
 
 /* Adds a resource with its work to the counts, or takes it (`n` -1) out. */
@@ -659,35 +655,21 @@ is_repeat(const struct mirror_db_description *was,
              (is->when_us != DATETIME_NONE && was->when_us == is->when_us)));
 }
 
-/* Lends the set's last description; `*version` 0: there is none. */
-static bool
-read_last(struct mirror_db *db, int64_t id, int64_t set,
-          struct mirror_db_description *was, int64_t *version)
-{
-    bool has_row;
-
-    *version = 0;
-    return lend_row(db, LENT_LAST, &has_row,
-                    "SELECT version, " DESCRIPTION
-                    " FROM members WHERE resource = ? AND set_id = ?",
-                    DB_VALUES(id, set),
-                    DB_INTO(version, INTO_DESCRIPTION(was)));
-}
-
-/* Finds a resource and the set's last description of it. */
+/* Finds a resource and the set's last description of it, which it lends;
+ * `*version` 0: there is none. */
 static bool
 find_last(struct mirror_db *db, int64_t set, struct slice loc,
           struct mirror_db_resource *r, struct mirror_db_description *was,
           int64_t *version)
 {
-    bool is_found;
-
     *version = 0;
-    if (!mirror_db_find(db, loc, r, &is_found))
-        return false;
-    if (!is_found)
-        r->id = 0;
-    return !is_found || read_last(db, r->id, set, was, version);
+    return mirror_db_find(db, loc, r) &&
+           (!r->id || lend_row(db, LENT_LAST,
+                               "SELECT version, " DESCRIPTION
+                               " FROM members WHERE resource = ?"
+                               " AND set_id = ?",
+                               DB_VALUES(r->id, set),
+                               DB_INTO(version, INTO_DESCRIPTION(was))));
 }
 
 /* Notes the deletion of a resource, or that it is there again. */
@@ -752,12 +734,12 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
 bool
 mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
                            int64_t *id,
-                           struct mirror_db_description *description,
-                           bool *is_found)
+                           struct mirror_db_description *description)
 {
     *description = (struct mirror_db_description){.is_baseline = true};
+    *id = 0;
     return lend_row(
-        db, LENT_DESCRIPTION, is_found,
+        db, LENT_DESCRIPTION,
         "SELECT resource, loc, " DESCRIPTION
         " FROM members JOIN resources ON id = resource"
         " WHERE resource > ? AND set_id = ?"
@@ -877,17 +859,16 @@ apply_compared(struct mirror_db *db, int64_t set, int64_t as_of_us)
 {
     const char *sql = "SELECT loc, " DESCRIPTION " FROM compared"
                       " WHERE set_id = ? ORDER BY loc";
-    bool has_row;
+    struct mirror_db_description t;
 
     do {
-        struct mirror_db_description t = {.is_baseline = true};
-
-        if (!lend_row(db, LENT_COMPARED, &has_row, sql, DB_VALUES(set),
+        t = (struct mirror_db_description){.is_baseline = true};
+        if (!lend_row(db, LENT_COMPARED, sql, DB_VALUES(set),
                       DB_INTO(&t.loc, INTO_DESCRIPTION(&t))) ||
-            (has_row && !apply_difference(db, set, as_of_us, &t)))
+            (t.loc.size && !apply_difference(db, set, as_of_us, &t)))
             return false;
         sql = NULL;
-    } while (has_row);
+    } while (t.loc.size);
     return run_sql(db,
                    "UPDATE members SET generation = " GENERATION
                    " WHERE set_id = ?1 AND generation > 0 AND when_us > ?2",
@@ -980,12 +961,9 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
                     const struct mirror_dir_mark *mark)
 {
     struct mirror_db_resource was;
-    bool is_found;
-    bool was_there;
 
-    if (!mirror_db_get(db, id, &was, &is_found))
+    if (!mirror_db_get(db, id, &was))
         return false;
-    was_there = is_found && was.is_there;
     if (!run_sql(db,
                  "UPDATE resources SET have = 1, expected = 1,"
                  " have_version = ?, have_hash = ?, have_lastmod = ?,"
@@ -993,9 +971,9 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
                  DB_VALUES(version, db_blob(hash), lastmod_us, mark->size,
                            mark->mtime_ns, second_us, id)))
         return false;
-    db->counts.n_have += !was_there;
+    db->counts.n_have += !was.is_there;
     db->counts.bytes_have += mark->size;
-    db->counts.bytes_have -= was_there ? was.have_mark.size : 0;
+    db->counts.bytes_have -= was.is_there ? was.have_mark.size : 0;
     return settle_resource(db, id, false, NO_HOUR);
 }
 

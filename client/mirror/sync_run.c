@@ -165,16 +165,14 @@ take_file(struct set_sync *f, const struct td_change *c, int64_t id)
     struct mirror *m = f->m;
     uint64_t max_file = m->client->room.limits.max_file_bytes;
     struct mirror_db_resource r;
-    bool is_found;
     bool is_there = false;
     bool is_taken;
 
     if (!file_sync_make_room(m->work))
         return false;
-    if (!mirror_db_get(m->db, id, &r, &is_found))
+    if (!mirror_db_get(m->db, id, &r))
         return false;
-    if (!is_found || r.todo != MIRROR_DB_FETCH ||
-        r.wanted.length != c->length ||
+    if (r.todo != MIRROR_DB_FETCH || r.wanted.length != c->length ||
         !slice_equal(r.wanted.hash, buf_slice(&f->hash)) ||
         (max_file && c->length != LENGTH_NONE && c->length > max_file))
         return true;
@@ -381,15 +379,12 @@ take_files(struct set_sync *f, const struct td_message *message)
         const struct td_change *c = &message->changes[i];
         struct mirror_db_description t;
         struct mirror_db_resource r;
-        bool is_found;
 
         if (!c->file || !c->loc)
             continue;
         if (!telling_of(f, c, false, &t))
             return mirror_fail_memory(m);
-        if (!mirror_db_find(m->db, t.loc, &r, &is_found))
-            return false;
-        if (is_found && !take_file(f, c, r.id))
+        if (!mirror_db_find(m->db, t.loc, &r) || !take_file(f, c, r.id))
             return false;
     }
     return true;
@@ -923,16 +918,15 @@ tell_of_lost_sets(struct run *run)
     char lost[3000];
     char text[3200];
     int64_t set = 0;
-    bool is_there;
 
     if (!mirror_db_source(m->db, 1, &url))
         return false;
     if (url[0] || source_sets_misses(run->tour))
         return true;
     for (;;) {
-        if (!mirror_db_next_set(m->db, set, &set, &url, &is_there))
+        if (!mirror_db_next_set(m->db, set, &set, &url))
             return false;
-        if (!is_there)
+        if (!set)
             return true;
         if (source_sets_has(run->tour, url))
             continue;
