@@ -629,8 +629,7 @@ add_resource(struct mirror_db *db, struct slice loc, int64_t *id)
 {
     char path[RESOURCE_PATH_MAX + 1];
 
-    if (!resource_path_write(path, loc))
-        return end_step(db, problem_memory(&db->trouble));
+    resource_path_write(path, loc);
     if (!run_sql(db,
                  "INSERT INTO resources VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, 0,"
                  " 0, x'', ?, 0, 0, 0)",
