@@ -191,7 +191,7 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
 /* Posts what the set does not have in this version. */
 static bool
 apply_resource(struct harvest_feed *f, struct slice loc,
-               const struct harvest_version *version, struct slice text,
+               const struct listing_resource *version, struct slice text,
                const struct harvest_known *known)
 {
     bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
@@ -211,7 +211,7 @@ static bool
 apply_change(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = f->target->db;
-    struct harvest_version version = harvest_version_of(c);
+    struct listing_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     bool is_deleted = c->change && !strcmp(c->change, "deleted");
     struct harvest_known known;
@@ -317,7 +317,7 @@ static bool
 list_resource(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = f->target->db;
-    struct harvest_version version = harvest_version_of(c);
+    struct listing_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     struct harvest_known known;
 
@@ -370,7 +370,8 @@ apply_deferred(struct harvest_feed *f, int64_t as_of_us)
 static bool
 delete_held(struct harvest_feed *f, int64_t part)
 {
-    const struct harvest_version none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
+    const struct listing_resource none = {
+        DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
     struct harvest_db *db = f->target->db;
     struct harvest_known known;
     struct slice loc;
@@ -397,12 +398,12 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 {
     const struct harvest_options *how = f->target->options;
 
+    const struct listing_guard guard = {how->max_delete, how->accept_deletions,
+                                        false};
+
     f->counts.held_back = 0;
-    if (n == 0)
-        return true;
-    if (!listing_is_too_much(n, n_of, how->max_delete) ||
-        n <= how->accept_deletions)
-        return delete_held(f, f->part.id);
+    if (!listing_holds_back(&guard, n, n_of))
+        return n == 0 || delete_held(f, f->part.id);
     f->counts.held_back = n;
     f->counts.held_of = n_of;
     return true;

@@ -75,11 +75,11 @@ harvest_epoch_of(char *to, size_t size, const char *position)
     snprintf(to, size, "%.*s", (int)strcspn(position, "-"), position);
 }
 
-struct harvest_version
+struct listing_resource
 harvest_version_of(const struct td_change *c)
 {
-    struct harvest_version version = {.lastmod_us = DATETIME_NONE,
-                                      .length = c->length};
+    struct listing_resource version = {.lastmod_us = DATETIME_NONE,
+                                       .length = c->length};
 
     if (c->hash)
         version.hash = slice_of(c->hash);
@@ -329,7 +329,7 @@ static bool
 read_change(struct reading *r, const struct td_change *c)
 {
     struct harvest_db *db = r->target->db;
-    struct harvest_version version = harvest_version_of(c);
+    struct listing_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     bool is_gone = c->change && !strcmp(c->change, "deleted");
 

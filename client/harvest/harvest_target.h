@@ -74,6 +74,6 @@ void harvest_epoch_of(char *to, size_t size, const char *position);
 struct slice harvest_text_of(const struct td_change *c);
 
 /* The version that a change describes. */
-struct harvest_version harvest_version_of(const struct td_change *c);
+struct listing_resource harvest_version_of(const struct td_change *c);
 
 #endif

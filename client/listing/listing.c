@@ -350,44 +350,41 @@ listing_document_same(struct listing *l)
                              l->document));
 }
 
-/* True if both versions agree on lastmod, hash and length, as far as both have
- * them. Without one that both have: true if neither has any. */
-static bool
-is_same(int64_t lastmod_us, struct slice hash, uint64_t length,
-        const struct change *now)
+bool
+listing_resources_agree(const struct listing_resource *had,
+                        const struct listing_resource *now, bool *is_proven)
 {
-    bool had_lastmod = lastmod_us != DATETIME_NONE;
-    bool had_length = length != LENGTH_NONE;
+    bool had_lastmod = had->lastmod_us != DATETIME_NONE;
+    bool had_length = had->length != LENGTH_NONE;
     bool has_lastmod = now->lastmod_us != DATETIME_NONE;
     bool has_length = now->length != LENGTH_NONE;
-    bool has_common;
+    bool has_common = false;
+    bool is_good =
+        (!had_lastmod || !has_lastmod || had->lastmod_us == now->lastmod_us) &&
+        (!had_length || !has_length || had->length == now->length) &&
+        hashes_agree(had->hash, now->hash, &has_common);
 
-    if ((had_lastmod && has_lastmod && lastmod_us != now->lastmod_us) ||
-        (had_length && has_length && length != now->length) ||
-        !hashes_agree(hash, now->hash, &has_common))
-        return false;
-    return has_common || (had_lastmod && has_lastmod) ||
-           (had_length && has_length) ||
-           (!had_lastmod && !had_length && !hash.size && !has_lastmod &&
-            !has_length && !now->hash.size);
+    *is_proven = has_common || (had_lastmod && has_lastmod) ||
+                 (had_length && has_length) ||
+                 (!had_lastmod && !had_length && !had->hash.size &&
+                  !has_lastmod && !has_length && !now->hash.size);
+    return is_good;
 }
 
 /* Looks the resource up in the last reading. */
 static bool
-look_up(struct listing *l, const struct change *now, bool *is_known,
-        bool *is_it)
+look_up(struct listing *l, struct slice loc, const struct listing_resource *now,
+        bool *is_known, bool *is_it)
 {
-    int64_t lastmod_us;
-    struct slice hash;
-    uint64_t length;
-    struct db_rows rows =
-        DB_SELECT(&l->db, NULL, &l->why,
-                  "SELECT coalesce(lastmod, ?2), hash, coalesce(length, ?3)"
-                  " FROM resource WHERE loc = ?1",
-                  now->loc, DATETIME_NONE, LENGTH_NONE);
+    struct listing_resource had;
+    bool is_proven;
+    struct db_rows rows = DB_SELECT(
+        &l->db, NULL, &l->why,
+        "SELECT " LISTING_RESOURCE_READ " FROM resource WHERE loc = ?", loc);
 
-    *is_known = DB_NEXT(&rows, &lastmod_us, &hash, &length);
-    *is_it = *is_known && is_same(lastmod_us, hash, length, now);
+    *is_known = DB_NEXT(&rows, LISTING_RESOURCE_INTO(&had));
+    *is_it = *is_known && listing_resources_agree(&had, now, &is_proven) &&
+             is_proven;
     return end_step(l, db_rows_end(&rows));
 }
 
@@ -416,23 +413,17 @@ write_fragment(struct listing *l, const struct document_entry *entry,
     return !fragment_write(&l->line, &bare, f, NULL) || fail_memory(l);
 }
 
-/* A value, or NULL. */
-static struct db_value
-value_if(bool has, struct db_value value)
-{
-    return has ? value : db_value_chars(NULL);
-}
-
 bool
 listing_add(struct listing *l, const struct document_entry *entry)
 {
-    const struct change *now = &entry->change;
+    const struct change *c = &entry->change;
+    const struct listing_resource now = {c->lastmod_us, c->hash, c->length};
     struct fragment f = {.size = 0};
     enum status rc;
     bool is_known;
     bool is_it;
 
-    if (!look_up(l, now, &is_known, &is_it))
+    if (!look_up(l, c->loc, &now, &is_known, &is_it))
         return false;
     buf_clear(&l->line);
     if (!is_it && !write_fragment(
@@ -440,19 +431,14 @@ listing_add(struct listing *l, const struct document_entry *entry)
         return false;
     rc = DB_DO(&l->db, NULL, &l->why,
                "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
-               " fragment) VALUES (?, ?, ?, ?, ?, ?, ?)"
+               " fragment) VALUES (?, ?, " LISTING_RESOURCE_WRITTEN ", ?, ?)"
                " ON CONFLICT (loc) DO UPDATE SET"
                " document = excluded.document, lastmod = excluded.lastmod,"
                " hash = excluded.hash, length = excluded.length,"
                " hole = excluded.hole, fragment = excluded.fragment",
-               now->loc, l->document,
-               value_if(now->lastmod_us != DATETIME_NONE,
-                        db_value_number(now->lastmod_us)),
-               now->hash,
-               value_if(now->length != LENGTH_NONE,
-                        db_value_number((int64_t)now->length)),
-               f.hole, value_if(!is_it, db_bytes(l->line.data, f.size)));
-    return end_step(l, rc) && has_room_for(l, now->loc.size + l->line.size);
+               c->loc, l->document, LISTING_RESOURCE_OF(&now), f.hole,
+               is_it ? db_value_chars(NULL) : db_bytes(l->line.data, f.size));
+    return end_step(l, rc) && has_room_for(l, c->loc.size + l->line.size);
 }
 
 /* The end of a reading */
@@ -585,11 +571,20 @@ listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent)
            (double)n * 100 > (double)n_of * (double)max_percent;
 }
 
+bool
+listing_holds_back(const struct listing_guard *guard, uint64_t n, uint64_t n_of)
+{
+    return n > guard->accepts &&
+           (guard->is_doubtful ||
+            listing_is_too_much(n, n_of, guard->max_percent));
+}
+
 /* Decides whether the reading deletes what it lacks. */
 static bool
 judge_deletions(struct listing *l, const struct listing_guard *guard,
                 bool *is_held)
 {
+    struct listing_guard all = *guard;
     uint64_t n;
     uint64_t leaves_out_more;
 
@@ -597,10 +592,8 @@ judge_deletions(struct listing *l, const struct listing_guard *guard,
         !ask_number(l, "SELECT (" SUM_LEFT_OUT ") > left_out FROM listing",
                     &leaves_out_more))
         return false;
-    *is_held =
-        n > 0 && n > guard->accepts &&
-        (guard->is_doubtful || leaves_out_more ||
-         listing_is_too_much(n, l->extent.n_resources, guard->max_percent));
+    all.is_doubtful |= leaves_out_more;
+    *is_held = listing_holds_back(&all, n, l->extent.n_resources);
     return true;
 }
 

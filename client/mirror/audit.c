@@ -24,7 +24,6 @@
 #include "base/db.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/host_places.h"
-#include "client/listing/listing.h"
 #include "client/mirror/mirror.h"
 #include "client/mirror/sync_run.h"
 #include "proto/datetime.h"
@@ -601,10 +600,8 @@ repair_files(struct audit *a)
     uint64_t n = n_findings(&a->result);
     uint64_t n_open;
 
-    a->is_held = a->n_removed > a->repairing.accept_deletions &&
-                 (a->is_doubtful || a->result.n_left_out ||
-                  listing_is_too_much(a->n_removed, counts->n_have,
-                                      a->repairing.max_delete_percent));
+    a->is_held = mirror_holds_back(&a->mine, a->n_removed, counts->n_have,
+                                   a->is_doubtful || a->result.n_left_out);
     if (a->is_held)
         mirror_tell(&a->mine, TD_SYNC_HELD,
                     &(struct td_sync_event){.n_held = a->n_removed,

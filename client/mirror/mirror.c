@@ -34,6 +34,17 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
         to->max_delete_percent = LISTING_PERCENT_DEFAULT;
 }
 
+bool
+mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
+                  bool is_doubtful)
+{
+    const struct listing_guard guard = {m->options->max_delete_percent,
+                                        m->options->accept_deletions,
+                                        is_doubtful};
+
+    return listing_holds_back(&guard, n, n_of);
+}
+
 /* The end */
 
 bool

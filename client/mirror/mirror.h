@@ -69,6 +69,11 @@ bool mirror_fail_memory(struct mirror *m);
 /* True if mirror_write would find room; calls no mirror_fail. */
 bool mirror_may_write(struct mirror *m);
 
+/* True if the options hold `n` deletions of `n_of` resources back.
+ * `is_doubtful`: the list without them may lack resources. */
+bool mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
+                       bool is_doubtful);
+
 /* False: it failed, and mirror_fail was called. */
 bool mirror_write(struct mirror *m);
 bool mirror_settle(struct mirror *m);

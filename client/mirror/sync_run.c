@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
-#include "client/listing/listing.h"
 #include "client/mirror/certainty.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
@@ -237,13 +236,6 @@ report_held(struct set_sync *f, bool is_again)
     return certainty_hold(&f->certainty, n, n_of);
 }
 
-static bool
-may_delete(const struct set_sync *f, uint64_t n, uint64_t n_of)
-{
-    return n <= f->m->options->accept_deletions ||
-           !listing_is_too_much(n, n_of, f->m->options->max_delete_percent);
-}
-
 /* Each returns false where the feed, or all, is to end. */
 
 static bool
@@ -277,7 +269,7 @@ on_changes(struct set_sync *f, const struct td_message *message)
         return false;
     if (!mirror_db_removals(db, &n, &n_of))
         return false;
-    if (!may_delete(f, n, n_of)) {
+    if (mirror_holds_back(f->m, n, n_of, false)) {
         f->is_held = true;
         is_good = begin_again(f) && apply_changes(f, message);
         f->is_held = false;
@@ -317,8 +309,7 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
     if (!mirror_db_baseline_end(db, f->set, &end, &n))
         return false;
     end.is_held =
-        !may_delete(f, n, n_of) || (certainty_is_weak(&f->certainty) &&
-                                    n > f->m->options->accept_deletions);
+        mirror_holds_back(f->m, n, n_of, certainty_is_weak(&f->certainty));
     if (end.is_held &&
         (!begin_again(f) || !mirror_db_baseline_end(db, f->set, &end, &n)))
         return false;
