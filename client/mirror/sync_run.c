@@ -23,6 +23,7 @@
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
+#include "proto/uri.h"
 
 /*
  * One set, followed into the database.
@@ -52,17 +53,6 @@
 /* Subtracted from our own clock, where a list does not say when it was true. */
 #define CLOCK_MARGIN_US (3600ll * 1000000)
 
-/* A set of the source. */
-struct followed {
-    struct run *run;
-    size_t number;         /* in run->tour */
-    struct set_sync *feed; /* NULL: not open */
-    int64_t set;           /* in the database; 0: not known yet */
-    bool is_current;       /* the source had nothing behind the position */
-    char position[TD_POSITION_SIZE];
-    char told[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
-};
-
 struct run {
     struct mirror *m;
     const char *url;
@@ -70,19 +60,25 @@ struct run {
     struct source_sets *tour;
     struct shared_stream *shared;
     int64_t begun_ms;
-    struct followed **sets; /* by their numbers in `tour` */
+    struct set_sync **sets; /* by their numbers in `tour` */
     size_t n_sets;
     struct problem why; /* of the tour */
 };
 
+/* A set of the source. */
 struct set_sync {
+    struct run *run;
     struct mirror *m;
-    struct followed *followed;
-    char *url;
+    size_t number;   /* in run->tour */
+    const char *url; /* the tour's */
+    int64_t set;     /* in the database; 0: not known yet */
+    char position[TD_POSITION_SIZE];
+    char told[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
+    bool is_current; /* the source has nothing behind the position */
+
+    /* While it is open. */
     char *scratch; /* NULL: no dumps */
     char *listing; /* NULL: a temporary one */
-    int64_t set;
-    char position[TD_POSITION_SIZE];
     struct td_follower *follower;
     struct timer *quiet;
     struct buf hash;
@@ -90,8 +86,7 @@ struct set_sync {
     bool is_behind;
     bool has_arrived; /* changes are new ones, not history */
     int64_t behind_since_ms;
-    bool is_heard;   /* the last message was a heartbeat */
-    bool is_current; /* the source has nothing behind the position */
+    bool is_heard; /* the last message was a heartbeat */
     struct certainty certainty;
     bool is_comparison;     /* the baseline that is under way */
     bool is_baselined;      /* no heartbeat came since the last baseline */
@@ -109,11 +104,9 @@ struct set_sync {
 static void
 report_news(const struct set_sync *f)
 {
-    struct run *run = f->followed->run;
-
-    if (run->m->work)
-        file_sync_poke(run->m->work);
-    source_sets_turn(run->tour);
+    if (f->m->work)
+        file_sync_poke(f->m->work);
+    source_sets_turn(f->run->tour);
 }
 
 static int64_t
@@ -597,7 +590,7 @@ on_set_end(const struct problem *why, void *user)
         mirror_fail(f->m, &f->why);
     if (!f->why.rc)
         mirror_tell(f->m, TD_SYNC_PROGRESS, NULL);
-    source_sets_ended(f->followed->run->tour, f->followed->number, &f->why);
+    source_sets_ended(f->run->tour, f->number, &f->why);
 }
 
 /* Life cycle */
@@ -606,7 +599,7 @@ static enum status
 follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
 {
     const struct td_sync_options *o = f->m->options;
-    const struct run *run = f->followed->run;
+    const struct run *run = f->run;
     bool is_one = source_sets_count(run->tour) == 1;
     struct td_follow_options how = {
         .after = f->position[0] ? f->position : NULL,
@@ -633,25 +626,25 @@ follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
                                        .on_end = on_set_end,
                                        .end_user = f,
                                        .shared = is_one ? NULL : run->shared,
-                                       .number = f->followed->number};
+                                       .number = f->number};
 
     return follower_new(f->m->client, &plan, &f->follower, why);
 }
 
-/* NULL is allowed */
+/* Harmless if it is not open. */
 static void
 set_sync_close(struct set_sync *f)
 {
-    if (!f)
-        return;
     td_follower_close(f->follower);
     timer_free(f->quiet);
     buf_fini(&f->hash);
     buf_fini(&f->links);
-    free(f->url);
     free(f->scratch);
     free(f->listing);
-    free(f);
+    f->follower = NULL;
+    f->quiet = NULL;
+    f->scratch = f->listing = NULL;
+    f->is_behind = false;
 }
 
 /* Deletes what is held back, if the caller accepts so many, or any number; else
@@ -675,29 +668,27 @@ settle_held(struct set_sync *f)
     return report_held(f, n > 0);
 }
 
-/* Follows the set from its position in the database. NULL: `why` says why. */
-static struct set_sync *
-set_sync_open(struct followed *followed, bool until_caught_up,
-              struct problem *why)
+/* Follows the set from its position in the database. False: `why` says why. */
+static bool
+set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
 {
-    struct mirror *m = followed->run->m;
-    const char *url = source_sets_url(followed->run->tour, followed->number);
-    struct set_sync *f = calloc(1, sizeof(*f));
+    struct mirror *m = f->run->m;
+    struct set_sync new = {.run = f->run,
+                           .m = m,
+                           .number = f->number,
+                           .url = source_sets_url(f->run->tour, f->number),
+                           .is_behind = true};
 
     problem_memory(why);
-    if (!f)
-        return NULL;
-    f->m = m;
-    f->followed = followed;
-    f->url = strdup(url);
+    memcpy(new.told, f->told, sizeof(new.told));
+    *f = new;
     f->quiet = timer_new(m->client->loop, on_quiet, f);
-    f->is_behind = true;
     set_out(f);
     buf_init(&f->hash, TEXT_MAX);
     buf_init(&f->links, TEXT_MAX);
-    if (!f->url || !f->quiet)
+    if (!f->quiet)
         goto fail;
-    if (!mirror_db_set(m->db, url, &f->set, f->position) ||
+    if (!mirror_db_set(m->db, f->url, &f->set, f->position) ||
         !certainty_open(&f->certainty, m, f->url, f->set) || !settle_held(f)) {
         *why = m->why;
         goto fail;
@@ -711,10 +702,10 @@ set_sync_open(struct followed *followed, bool until_caught_up,
         goto fail;
     timer_start(f->quiet, QUIET_MS);
     if (!follow_set(f, until_caught_up, why))
-        return f;
+        return true;
 fail:
     set_sync_close(f);
-    return NULL;
+    return false;
 }
 
 static void
@@ -725,20 +716,10 @@ end_run(struct run *run)
 
 /* Position and progress */
 
-static void
-note_position(struct followed *set)
-{
-    set->set = set->feed->set;
-    set->is_current = set->feed->is_current;
-    snprintf(set->position, sizeof(set->position), "%s", set->feed->position);
-}
-
 /* True if the set is current, at a position that no event has named yet. */
 static bool
-has_caught_up(struct followed *set)
+has_caught_up(const struct set_sync *set)
 {
-    if (set->feed)
-        note_position(set);
     return set->is_current && strcmp(set->position, set->told) != 0;
 }
 
@@ -750,7 +731,7 @@ note_caught_up(struct run *run)
     struct mirror *m = run->m;
 
     for (size_t i = 0; i < run->n_sets; i++) {
-        struct followed *set = run->sets[i];
+        struct set_sync *set = run->sets[i];
 
         if (!has_caught_up(set) || !mirror_may_write(m))
             continue;
@@ -768,15 +749,14 @@ tell_caught_up(struct run *run)
     if (!note_caught_up(run))
         return;
     for (size_t i = 0; i < run->n_sets; i++) {
-        struct followed *set = run->sets[i];
+        struct set_sync *set = run->sets[i];
 
         if (!has_caught_up(set))
             continue;
         memcpy(set->told, set->position, sizeof(set->told));
-        mirror_tell(
-            run->m, TD_SYNC_CAUGHT_UP,
-            &(struct td_sync_event){.set = source_sets_url(run->tour, i),
-                                    .position = set->position});
+        mirror_tell(run->m, TD_SYNC_CAUGHT_UP,
+                    &(struct td_sync_event){.set = set->url,
+                                            .position = set->position});
     }
 }
 
@@ -791,8 +771,7 @@ on_turn(void *user)
     if (m->is_over)
         return;
     for (size_t i = 0; i < run->n_sets; i++)
-        is_behind =
-            is_behind || (run->sets[i]->feed && run->sets[i]->feed->is_behind);
+        is_behind |= run->sets[i]->is_behind;
     if (source_sets_is_new(run->tour) &&
         clock_steady_ms() - run->begun_ms > HOLD_MOST_MS)
         is_behind = false;
@@ -820,16 +799,16 @@ on_idle(void *user)
 static bool
 make_room(struct run *run, size_t n)
 {
-    struct followed **sets;
+    struct set_sync **sets;
 
     if (n <= run->n_sets)
         return true;
-    sets = realloc(run->sets, n * sizeof(struct followed *));
+    sets = realloc(run->sets, n * sizeof(struct set_sync *));
     if (!sets)
         return false;
     run->sets = sets;
     for (; run->n_sets < n; run->n_sets++) {
-        struct followed *set = calloc(1, sizeof(*set));
+        struct set_sync *set = calloc(1, sizeof(*set));
 
         if (!set)
             return false;
@@ -850,19 +829,15 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
         problem_memory(why);
         return false;
     }
-    run->sets[number]->feed = set_sync_open(run->sets[number], is_visit, why);
-    return run->sets[number]->feed != NULL;
+    return set_sync_open(run->sets[number], is_visit, why);
 }
 
 static void
 on_close(size_t number, void *user)
 {
     struct run *run = user;
-    struct followed *set = run->sets[number];
 
-    note_position(set);
-    set_sync_close(set->feed);
-    set->feed = NULL;
+    set_sync_close(run->sets[number]);
 }
 
 /* The source */
@@ -986,7 +961,7 @@ static void
 fini_run(struct run *run)
 {
     for (size_t i = 0; i < run->n_sets; i++) {
-        set_sync_close(run->sets[i]->feed);
+        set_sync_close(run->sets[i]);
         free(run->sets[i]);
     }
     free(run->sets);
@@ -1066,17 +1041,6 @@ sync_run_work(struct mirror *m, struct problem *why)
 
 /* The public call */
 
-static enum status
-is_url(const char *url, struct problem *why)
-{
-    if (url && (!strncmp(url, "http://", 7) || !strncmp(url, "https://", 8)))
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   "\"%s\" is no URL of http or https: give that of a set "
-                   "or of a source",
-                   url ? url : "");
-}
-
 /* The result of a run that did not fail: STATUS_DIFFERENT if it gave any up,
  * holds deletions back, or does not know that the mirror is complete. */
 static enum status
@@ -1108,8 +1072,13 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     problem_clear(&why);
     mirror_defaults(&filled, options);
     host_places_set(client->places, filled.per_host);
-    if (is_url(url, &why))
+    if (!url || !uri_is_web(url)) {
+        problem(&why, STATUS_INVALID,
+                "\"%s\" is no URL of http or https: give that of a set "
+                "or of a source",
+                url ? url : "");
         goto out;
+    }
     if (!dir || !dir[0]) {
         problem(&why, STATUS_INVALID, "no directory for the mirror was given");
         goto out;
