@@ -454,8 +454,8 @@ harvest_target_tell(struct harvest_target *t, struct slice json)
     else if (!rc && answer.status == 404)
         rc = STATUS_OK; /* the same, or there is no set yet */
     else if (!rc && answer.status / 100 != 2)
-        rc = client_refused(t->client, &answer);
-    fetch_answer_fini(&answer);
+        rc = fetch_refused(&t->client->problem, &answer);
+    buf_fini(&answer.body);
     client_end(t->client, rc);
     if (rc == STATUS_STOPPED)
         return harvest_target_fail(t, HARVEST_STOPPED);
