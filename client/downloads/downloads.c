@@ -56,7 +56,6 @@ struct download_job {
 
     struct problem why; /* the failure of `loc`, then the result */
     char last[200];     /* the last failure of another link */
-    char *url;          /* the final URL */
     uint64_t bytes;
     int64_t date_s;
 };
@@ -74,7 +73,6 @@ download_job_free(struct download_job *job)
     }
     free(job->encoding);
     free(job->file);
-    free(job->url);
     free(job);
 }
 
@@ -408,10 +406,7 @@ end_job_well(struct download_job *job, const struct download_answer *answer)
 {
     job->bytes = answer->bytes;
     job->date_s = answer->date_s;
-    job->url = strdup(answer->url);
     problem_clear(&job->why);
-    if (!job->url)
-        problem_memory(&job->why);
     set_over(job);
 }
 
@@ -467,7 +462,6 @@ start_job(struct download_job *job)
         .is_of_mirror = true,
         .hash = slice_of(link->hash),
         .encoding = slice_of(job->encoding),
-        .silence_s = d->limits.silence_s,
         .is_anew = job->is_anew,
         .keeps_note = true,
     };
@@ -497,7 +491,6 @@ report_ended(struct downloads *d)
             .id = job->id,
             .why = job->why,
             .file = job->file,
-            .url = job->url ? job->url : job->links[job->loc].url,
             .bytes = job->bytes,
             .date_s = job->date_s,
             .n_attempts = job->n_attempts,
@@ -600,12 +593,6 @@ downloads_drop(struct downloads *downloads, uint64_t id)
     download_job_free(job);
     timer_start(downloads->turn, 0);
     return true;
-}
-
-size_t
-downloads_busy(const struct downloads *downloads)
-{
-    return downloads->n_jobs;
 }
 
 uint64_t
