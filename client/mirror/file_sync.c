@@ -19,6 +19,7 @@
 #include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"
 #include "proto/datetime.h"
+#include "proto/number.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
 
@@ -60,27 +61,18 @@ duplicate_links_write(struct buf *to, const struct td_change *change)
     }
 }
 
-static uint64_t
-number_of(struct slice text)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < text.size; i++)
-        n = n * 10 + (uint64_t)(text.data[i] - '0');
-    return n;
-}
-
 bool
 duplicate_links_next(struct slice *rest, struct downloads_link *link)
 {
     struct slice line = slice_take(rest, '\n');
-    struct slice length;
+    uint64_t pri = 0;
 
     if (line.size == 0)
         return false;
-    link->pri = (uint32_t)number_of(slice_take(&line, ' '));
-    length = slice_take(&line, ' ');
-    link->length = slice_is(length, "-") ? LENGTH_NONE : number_of(length);
+    number_read(slice_take(&line, ' '), &pri);
+    link->pri = (uint32_t)pri;
+    if (!number_read(slice_take(&line, ' '), &link->length))
+        link->length = LENGTH_NONE;
     link->href = slice_take(&line, ' ');
     link->hash = line;
     return true;
