@@ -83,6 +83,13 @@ is_full(const struct harvest_outbox *o)
     return o->n >= ENTRIES_MAX || o->body.size >= BYTES_MAX;
 }
 
+/* Posts what waits if that is enough. */
+static bool
+flush_full(struct harvest_feed *f)
+{
+    return !is_full(f->outbox) || harvest_feed_flush(f->outbox);
+}
+
 static void
 count_change(struct harvest_feed *f, const char *change, struct slice loc)
 {
@@ -274,7 +281,7 @@ apply_changes(struct harvest_feed *f, const struct td_message *message)
 {
     if (!message->position || !learn_source(f, message))
         return false;
-    if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
+    if (!flush_full(f))
         return false;
     for (size_t i = 0; i < message->n_changes; i++) {
         /* Entries without seqs have no position between them. */
@@ -341,7 +348,7 @@ list_resources(struct harvest_feed *f, const struct td_message *message)
     for (size_t i = 0; i < message->n_changes; i++)
         if (message->changes[i].loc && !list_resource(f, &message->changes[i]))
             return false;
-    return !is_full(f->outbox) || harvest_feed_flush(f->outbox);
+    return flush_full(f);
 }
 
 static bool
@@ -361,7 +368,7 @@ apply_deferred(struct harvest_feed *f, int64_t as_of_us)
         if (known.changed_us <= as_of_us &&
             !apply_resource(f, next.loc, &next.version, next.entry, &known))
             return false;
-        if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
+        if (!flush_full(f))
             return false;
     }
 }
@@ -387,7 +394,7 @@ delete_held(struct harvest_feed *f, int64_t part)
             return false;
         if (!harvest_db_remove(db, part, loc, DATETIME_NONE))
             return false;
-        if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
+        if (!flush_full(f))
             return false;
     }
 }

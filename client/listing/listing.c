@@ -114,6 +114,9 @@ fail_memory(struct listing *l)
     return false;
 }
 
+/* Runs a statement with its values. True: it has not failed. */
+#define RUN(l, ...) end_step((l), DB_DO(&(l)->db, NULL, &(l)->why, __VA_ARGS__))
+
 static bool
 run_text(struct listing *l, const char *text)
 {
@@ -148,10 +151,10 @@ static bool
 bind_source(struct listing *l, const char *source)
 {
     return make_epoch(l) &&
-           end_step(l, DB_DO(&l->db, NULL, &l->why,
-                             "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
-                             " WHERE NOT EXISTS (SELECT 1 FROM listing)",
-                             source, l->extent.epoch));
+           RUN(l,
+               "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
+               " WHERE NOT EXISTS (SELECT 1 FROM listing)",
+               source, l->extent.epoch);
 }
 
 /* Reads how far the history reaches; `source`: which has to be that of the
@@ -331,23 +334,23 @@ listing_document_end(struct listing *l, const struct listing_version *version,
     static const struct listing_version unknown = {.etag = ""};
 
     version = version ? version : &unknown;
-    return end_step(l, DB_DO(&l->db, NULL, &l->why,
-                             "UPDATE read SET etag = ?, modified = ?,"
-                             " digest = ?, left_out = ?, must_read = ?"
-                             " WHERE id = ?",
-                             version->etag, version->modified, version->digest,
-                             n_left_out, version->must_read, l->document));
+    return RUN(l,
+               "UPDATE read SET etag = ?, modified = ?,"
+               " digest = ?, left_out = ?, must_read = ?"
+               " WHERE id = ?",
+               version->etag, version->modified, version->digest, n_left_out,
+               version->must_read, l->document);
 }
 
 bool
 listing_document_same(struct listing *l)
 {
-    return end_step(l, DB_DO(&l->db, NULL, &l->why,
-                             "UPDATE read SET is_same = 1, etag = d.etag,"
-                             " modified = d.modified, digest = d.digest"
-                             " FROM document d"
-                             " WHERE read.id = ?1 AND d.id = ?1",
-                             l->document));
+    return RUN(l,
+               "UPDATE read SET is_same = 1, etag = d.etag,"
+               " modified = d.modified, digest = d.digest"
+               " FROM document d"
+               " WHERE read.id = ?1 AND d.id = ?1",
+               l->document);
 }
 
 bool
@@ -522,13 +525,12 @@ listing_take(struct listing *l)
 static bool
 write_changed(struct listing *l, int64_t now_us)
 {
-    return end_step(l,
-                    DB_DO(&l->db, NULL, &l->why,
-                          "INSERT INTO change"
-                          " SELECT last + row_number() OVER (ORDER BY n),"
-                          " max(?, when_us), hole, fragment FROM seen, listing"
-                          " WHERE fragment IS NOT NULL",
-                          now_us));
+    return RUN(l,
+               "INSERT INTO change"
+               " SELECT last + row_number() OVER (ORDER BY n),"
+               " max(?, when_us), hole, fragment FROM seen, listing"
+               " WHERE fragment IS NOT NULL",
+               now_us);
 }
 
 /* A deleted resource becomes a difference. */
@@ -629,11 +631,11 @@ listing_clear(struct listing *l)
         !run_text(l, "DELETE FROM resource; DELETE FROM document;"
                      "DELETE FROM change;"))
         return false;
-    return end_step(l, DB_DO(&l->db, NULL, &l->why,
-                             "UPDATE listing SET epoch = ?, oldest = 0,"
-                             " before = 0, last = 0, is_read = 0, when_us = 0,"
-                             " left_out = 0",
-                             l->extent.epoch)) &&
+    return RUN(l,
+               "UPDATE listing SET epoch = ?, oldest = 0,"
+               " before = 0, last = 0, is_read = 0, when_us = 0,"
+               " left_out = 0",
+               l->extent.epoch) &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
            read_extent(l, NULL) && drop_reading(l);
 }

@@ -166,12 +166,9 @@ end_step(struct mirror_db *db, enum status rc)
     return !rc;
 }
 
-/* Runs a statement without rows. */
-static bool
-run_sql(struct mirror_db *db, const char *sql, const struct db_value *values)
-{
-    return end_step(db, db_do(&db->base, NULL, &db->trouble, sql, values));
-}
+/* Runs a statement without rows. True: it has not failed. */
+#define RUN_SQL(db, ...) \
+    end_step((db), DB_DO(&(db)->base, NULL, &(db)->trouble, __VA_ARGS__))
 
 /* Reads the first row; without one the places keep what they have. */
 static bool
@@ -219,8 +216,8 @@ read_state(struct mirror_db *db, const char *name, int64_t *value)
 static bool
 write_state(struct mirror_db *db, const char *name, int64_t value)
 {
-    return run_sql(db, "INSERT OR REPLACE INTO state VALUES (?, ?)",
-                   DB_VALUES(name, value));
+    return RUN_SQL(db, "INSERT OR REPLACE INTO state VALUES (?, ?)", name,
+                   value);
 }
 
 static bool
@@ -363,8 +360,7 @@ mirror_db_rollback(struct mirror_db *db)
 bool
 mirror_db_add_source(struct mirror_db *db, const char *url)
 {
-    return run_sql(db, "INSERT OR IGNORE INTO sources (url) VALUES (?)",
-                   DB_VALUES(url));
+    return RUN_SQL(db, "INSERT OR IGNORE INTO sources (url) VALUES (?)", url);
 }
 
 bool
@@ -394,10 +390,10 @@ mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
     memcpy(position, at, sizeof(at));
     if (has_row)
         return true;
-    if (!run_sql(db,
+    if (!RUN_SQL(db,
                  "INSERT INTO sets (url, position, generation)"
                  " VALUES (?, '', 1)",
-                 DB_VALUES(url)))
+                 url))
         return false;
     *set = sqlite3_last_insert_rowid(db->base.handle);
     return true;
@@ -422,15 +418,15 @@ mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
 bool
 mirror_db_set_position(struct mirror_db *db, int64_t set, const char *position)
 {
-    return run_sql(db, "UPDATE sets SET position = ? WHERE id = ?",
-                   DB_VALUES(position, set));
+    return RUN_SQL(db, "UPDATE sets SET position = ? WHERE id = ?", position,
+                   set);
 }
 
 bool
 mirror_db_note_caught_up(struct mirror_db *db, int64_t set, int64_t when_us)
 {
-    return run_sql(db, "UPDATE sets SET caught_up = ? WHERE id = ?",
-                   DB_VALUES(when_us, set));
+    return RUN_SQL(db, "UPDATE sets SET caught_up = ? WHERE id = ?", when_us,
+                   set);
 }
 
 /* Resources */
@@ -466,16 +462,6 @@ mirror_db_get(struct mirror_db *db, int64_t id,
 {
     return read_resource(db, LENT_GET, RESOURCE "WHERE id = ?", DB_VALUES(id),
                          resource);
-}
-
-/* The same for a resource that must be there. */
-static bool
-get_known(struct mirror_db *db, int64_t id, struct mirror_db_resource *r)
-{
-    return mirror_db_get(db, id, r) &&
-           (r->id ||
-            end_step(db, problem(&db->trouble, STATUS_IO,
-                                 "the resource %" PRId64 " is gone", id)));
 }
 
 bool
@@ -543,13 +529,12 @@ count_removal(struct mirror_db *db, int64_t hour, int n)
         db->hour_first = hour;
     if (hour > db->hour_last)
         db->hour_last = hour;
-    return run_sql(db, "DELETE FROM hours WHERE hour < ?",
-                   DB_VALUES(hour - HOURS_KEPT)) &&
-           run_sql(db,
+    return RUN_SQL(db, "DELETE FROM hours WHERE hour < ?", hour - HOURS_KEPT) &&
+           RUN_SQL(db,
                    "INSERT INTO hours VALUES (?1, max(?2, 0), ?3)"
                    " ON CONFLICT (hour) DO UPDATE SET n = max(n + ?2, 0),"
                    " n_of = max(n_of, ?3)",
-                   DB_VALUES(hour, n, db->counts.n_have));
+                   hour, n, db->counts.n_have);
 }
 
 bool
@@ -589,7 +574,7 @@ settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
     uint64_t bytes = 0;
     bool is_left;
 
-    if (!get_known(db, id, &r))
+    if (!mirror_db_get(db, id, &r))
         return false;
     if (r.is_wanted && is_right(&r, trusts_times && r.todo != MIRROR_DB_FETCH))
         r.have_version = r.version;
@@ -613,13 +598,12 @@ settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
         return false;
     if (!r.is_wanted && todo == MIRROR_DB_NOTHING) {
         db->counts.n_resources--;
-        return run_sql(db, "DELETE FROM resources WHERE id = ?", DB_VALUES(id));
+        return RUN_SQL(db, "DELETE FROM resources WHERE id = ?", id);
     }
-    return run_sql(
-        db,
-        "UPDATE resources SET todo = ?, bytes = ?, left_run = ?,"
-        " have_version = ? WHERE id = ?",
-        DB_VALUES(todo, bytes, is_left ? db->run : 0, r.have_version, id));
+    return RUN_SQL(db,
+                   "UPDATE resources SET todo = ?, bytes = ?, left_run = ?,"
+                   " have_version = ? WHERE id = ?",
+                   todo, bytes, is_left ? db->run : 0, r.have_version, id);
 }
 
 /* Descriptions */
@@ -630,10 +614,10 @@ add_resource(struct mirror_db *db, struct slice loc, int64_t *id)
     char path[RESOURCE_PATH_MAX + 1];
 
     resource_path_write(path, loc);
-    if (!run_sql(db,
+    if (!RUN_SQL(db,
                  "INSERT INTO resources VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, 0,"
                  " 0, x'', ?, 0, 0, 0)",
-                 DB_VALUES(db_blob(loc), path, DATETIME_NONE)))
+                 db_blob(loc), path, DATETIME_NONE))
         return false;
     db->counts.n_resources++;
     *id = sqlite3_last_insert_rowid(db->base.handle);
@@ -679,19 +663,19 @@ note_deletion(struct mirror_db *db, int64_t set,
     if (!t->is_noted)
         return true;
     return t->is_deleted
-               ? run_sql(db,
+               ? RUN_SQL(db,
                          "INSERT OR REPLACE INTO deletions VALUES (?, ?, ?)",
-                         DB_VALUES(set, db_blob(t->loc), t->when_us))
-               : run_sql(db,
+                         set, db_blob(t->loc), t->when_us)
+               : RUN_SQL(db,
                          "DELETE FROM deletions WHERE set_id = ? AND loc = ?",
-                         DB_VALUES(set, db_blob(t->loc)));
+                         set, db_blob(t->loc));
 }
 
 static bool
 remove_member(struct mirror_db *db, int64_t id, int64_t set, int64_t hour)
 {
-    return run_sql(db, "DELETE FROM members WHERE resource = ? AND set_id = ?",
-                   DB_VALUES(id, set)) &&
+    return RUN_SQL(db, "DELETE FROM members WHERE resource = ? AND set_id = ?",
+                   id, set) &&
            settle_resource(db, id, true, hour);
 }
 
@@ -713,20 +697,20 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
     *id = r.id;
     if (description->is_deleted)
         return !r.id || (description->is_held
-                             ? run_sql(db,
+                             ? RUN_SQL(db,
                                        "UPDATE members SET generation = 0"
                                        " WHERE resource = ? AND set_id = ?",
-                                       DB_VALUES(r.id, set))
+                                       r.id, set)
                              : remove_member(db, r.id, set, hour));
     if (!r.id && !add_resource(db, description->loc, id))
         return false;
     if (!version || !is_repeat(&was, description) ||
         (r.is_left && !description->is_baseline))
         version = ++db->version;
-    return run_sql(db,
+    return RUN_SQL(db,
                    "INSERT OR REPLACE INTO members VALUES (?2, ?1, " GENERATION
                    ", ?, ?, ?, ?, ?, ?, ?, ?)",
-                   DB_VALUES(set, *id, version, OF_DESCRIPTION(description))) &&
+                   set, *id, version, OF_DESCRIPTION(description)) &&
            settle_resource(db, *id, description->is_baseline, hour);
 }
 
@@ -752,11 +736,10 @@ mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
 bool
 mirror_db_baseline_begin(struct mirror_db *db, int64_t set)
 {
-    return run_sql(db, "DELETE FROM compared WHERE set_id = ?",
-                   DB_VALUES(set)) &&
-           run_sql(db,
+    return RUN_SQL(db, "DELETE FROM compared WHERE set_id = ?", set) &&
+           RUN_SQL(db,
                    "UPDATE sets SET generation = generation + 1 WHERE id = ?",
-                   DB_VALUES(set));
+                   set);
 }
 
 /* Removes the members of the generations before `generation`, and before the
@@ -803,10 +786,10 @@ differs(const struct mirror_db_description *was,
 static bool
 keep_member(struct mirror_db *db, int64_t id, int64_t set)
 {
-    return run_sql(db,
+    return RUN_SQL(db,
                    "UPDATE members SET generation = " GENERATION
                    " WHERE set_id = ?1 AND resource = ?2",
-                   DB_VALUES(set, id));
+                   set, id);
 }
 
 bool
@@ -821,10 +804,10 @@ mirror_db_compare(struct mirror_db *db, int64_t set,
         return false;
     if (version && !differs(&was, t))
         return keep_member(db, r.id, set);
-    return run_sql(db,
+    return RUN_SQL(db,
                    "INSERT OR REPLACE INTO compared VALUES"
                    " (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                   DB_VALUES(db_blob(t->loc), set, OF_DESCRIPTION(t)));
+                   db_blob(t->loc), set, OF_DESCRIPTION(t));
 }
 
 /* Applies a difference, unless the resource has changed since that time. */
@@ -868,10 +851,10 @@ apply_compared(struct mirror_db *db, int64_t set, int64_t as_of_us)
             return false;
         sql = NULL;
     } while (t.loc.size);
-    return run_sql(db,
+    return RUN_SQL(db,
                    "UPDATE members SET generation = " GENERATION
                    " WHERE set_id = ?1 AND generation > 0 AND when_us > ?2",
-                   DB_VALUES(set, as_of_us));
+                   set, as_of_us);
 }
 
 bool
@@ -884,16 +867,16 @@ mirror_db_baseline_end(struct mirror_db *db, int64_t set,
     if (is_comparison && !apply_compared(db, set, end->as_of_us))
         return false;
     before = db->counts.n_remove;
-    if (!(end->is_held ? run_sql(db,
+    if (!(end->is_held ? RUN_SQL(db,
                                  "UPDATE members SET generation = 0 WHERE"
                                  " set_id = ?1 AND generation < " GENERATION,
-                                 DB_VALUES(set))
+                                 set)
                        : remove_members_before(db, set, INT64_MAX)))
         return false;
     *n_remove = db->counts.n_remove - before;
-    return run_sql(db,
+    return RUN_SQL(db,
                    "DELETE FROM deletions WHERE set_id = ? AND when_us <= ?",
-                   DB_VALUES(set, is_comparison ? end->as_of_us : INT64_MAX));
+                   set, is_comparison ? end->as_of_us : INT64_MAX);
 }
 
 bool
@@ -927,13 +910,12 @@ bool
 mirror_db_set_certainty(struct mirror_db *db, int64_t set,
                         const struct mirror_db_certainty *c)
 {
-    return run_sql(db,
+    return RUN_SQL(db,
                    "UPDATE sets SET (" MIRROR_DB_CERTAINTY
                    ") = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?",
-                   DB_VALUES(c->complete_us, c->complete_by, c->compared_us,
-                             c->doubt, c->doubt_us, c->n_held, c->n_held_of,
-                             c->n_left_out, c->left_out, c->n_left_out_before,
-                             c->n_mended, set));
+                   c->complete_us, c->complete_by, c->compared_us, c->doubt,
+                   c->doubt_us, c->n_held, c->n_held_of, c->n_left_out,
+                   c->left_out, c->n_left_out_before, c->n_mended, set);
 }
 
 /* Noting */
@@ -941,17 +923,16 @@ mirror_db_set_certainty(struct mirror_db *db, int64_t set,
 bool
 mirror_db_expect(struct mirror_db *db, int64_t id)
 {
-    return run_sql(db, "UPDATE resources SET expected = 1 WHERE id = ?",
-                   DB_VALUES(id));
+    return RUN_SQL(db, "UPDATE resources SET expected = 1 WHERE id = ?", id);
 }
 
 bool
 mirror_db_doubt(struct mirror_db *db, int64_t id)
 {
-    return run_sql(db,
+    return RUN_SQL(db,
                    "UPDATE resources SET have_version = 0, have_hash = x'',"
                    " have_lastmod = ? WHERE id = ?",
-                   DB_VALUES(DATETIME_NONE, id));
+                   DATETIME_NONE, id);
 }
 
 bool
@@ -963,12 +944,12 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
 
     if (!mirror_db_get(db, id, &was))
         return false;
-    if (!run_sql(db,
+    if (!RUN_SQL(db,
                  "UPDATE resources SET have = 1, expected = 1,"
                  " have_version = ?, have_hash = ?, have_lastmod = ?,"
                  " have_size = ?, have_mtime = ?, have_second = ? WHERE id = ?",
-                 DB_VALUES(version, db_blob(hash), lastmod_us, mark->size,
-                           mark->mtime_ns, second_us, id)))
+                 version, db_blob(hash), lastmod_us, mark->size, mark->mtime_ns,
+                 second_us, id))
         return false;
     db->counts.n_have += !was.is_there;
     db->counts.bytes_have += mark->size;
@@ -981,14 +962,14 @@ mirror_db_note_loss(struct mirror_db *db, int64_t id)
 {
     struct mirror_db_resource r;
 
-    if (!get_known(db, id, &r))
+    if (!mirror_db_get(db, id, &r))
         return false;
     /* If it is wanted, a file at its path was ours. */
-    if (!run_sql(db,
+    if (!RUN_SQL(db,
                  "UPDATE resources SET have = 0, expected = ?, have_second = 0,"
                  " have_version = 0, have_hash = x'', left_run = 0"
                  " WHERE id = ?",
-                 DB_VALUES(r.is_wanted, id)))
+                 r.is_wanted, id))
         return false;
     db->counts.n_have -= r.is_there;
     db->counts.bytes_have -= r.is_there ? r.have_mark.size : 0;
@@ -1011,10 +992,10 @@ mirror_db_renew(struct mirror_db *db, int64_t now_us)
             return false;
         if (!has_row)
             return true;
-        if (!run_sql(db,
+        if (!RUN_SQL(db,
                      "UPDATE resources SET have_second = 0, have_version = 0,"
                      " have_lastmod = ? WHERE id = ?",
-                     DB_VALUES(DATETIME_NONE, id)) ||
+                     DATETIME_NONE, id) ||
             !settle_resource(db, id, false, NO_HOUR))
             return false;
     }
@@ -1025,12 +1006,12 @@ mirror_db_give_up(struct mirror_db *db, int64_t id)
 {
     struct mirror_db_resource r;
 
-    if (!get_known(db, id, &r))
+    if (!mirror_db_get(db, id, &r))
         return false;
     if (r.todo != MIRROR_DB_FETCH || r.is_left)
         return true;
     db->counts.n_left++;
-    return run_sql(
+    return RUN_SQL(
         db, "UPDATE resources SET left_run = ?, left_version = ? WHERE id = ?",
-        DB_VALUES(db->run, r.version, id));
+        db->run, r.version, id);
 }
