@@ -286,7 +286,6 @@ judge_set(struct audit *a, const char *url, int64_t theirs)
                         .why = c.doubt[0] ? c.doubt
                                           : "the source has not said all that "
                                             "it has"});
-        return true;
     }
     return true;
 }
@@ -491,12 +490,11 @@ compare_databases(struct audit *a)
 
 /* Reports a file of DIR that is in no database. */
 static bool
-on_file(const char *path, enum mirror_dir_found what, void *user)
+on_file(const char *path, void *user)
 {
     struct audit *a = user;
     bool is_found;
 
-    (void)what;
     if (!go_on(a) || !mirror_db_has_path(a->mine.db, path, &is_found))
         return false;
     /* The path of a resource without a noted file: that resource has its own

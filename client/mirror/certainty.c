@@ -120,7 +120,7 @@ certainty_note_caught_up(struct mirror *m, int64_t set, bool is_proven)
     return mirror_db_set_certainty(m->db, set, &now);
 }
 
-enum status
+void
 certainty_judge(struct mirror *m, struct problem *why)
 {
     struct mirror_db_certainty now;
@@ -132,7 +132,7 @@ certainty_judge(struct mirror *m, struct problem *why)
         if (!mirror_db_next_set(m->db, set, &set, &url) ||
             !mirror_db_certainty(m->db, set, &now)) {
             *why = m->why;
-            return why->rc;
+            return;
         }
         if (now.doubt[0])
             problem(why, STATUS_DIFFERENT,
@@ -144,5 +144,4 @@ certainty_judge(struct mirror *m, struct problem *why)
                 "%" PRIu64 " deletions are held back: if they are right, "
                 "accept this number of them",
                 n_held);
-    return why->rc;
 }

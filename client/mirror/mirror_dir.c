@@ -393,13 +393,8 @@ walk_one(struct walk *walk, int fd, const char *name)
 
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT;
-    if (!S_ISDIR(st.st_mode))
-        return walk->fn(walk->path,
-                        S_ISREG(st.st_mode) ? MIRROR_DIR_FILE
-                                            : MIRROR_DIR_OTHER,
-                        walk->user);
-    if (walk->depth >= WALK_DEPTH_MAX)
-        return walk->fn(walk->path, MIRROR_DIR_OTHER, walk->user);
+    if (!S_ISDIR(st.st_mode) || walk->depth >= WALK_DEPTH_MAX)
+        return walk->fn(walk->path, walk->user);
     below = open_in(fd, name);
     return below >= 0 && walk_directory(walk, below);
 }
@@ -456,7 +451,7 @@ mirror_dir_walk(struct mirror_dir *home, mirror_dir_walk_fn *fn, void *user)
 
 /* Opens found/, and makes the next folder in it. */
 static int
-make_found(struct mirror_dir *home, unsigned *number)
+make_found(struct mirror_dir *home)
 {
     char name[16];
 
@@ -466,10 +461,8 @@ make_found(struct mirror_dir *home, unsigned *number)
         return -1;
     while (home->n_found < FOUND_MAX) {
         snprintf(name, sizeof(name), "%u", ++home->n_found);
-        if (!mkdirat(home->found_fd, name, 0777)) {
-            *number = home->n_found;
+        if (!mkdirat(home->found_fd, name, 0777))
             return open_in(home->found_fd, name);
-        }
         if (errno != EEXIST)
             return -1;
     }
@@ -483,15 +476,14 @@ move_aside(struct mirror_dir *home, int dir_fd, const char *name,
            char where[MIRROR_DIR_WHERE_SIZE], struct problem *why)
 {
     enum status rc = STATUS_OK;
-    unsigned number = 0;
-    int fd = make_found(home, &number);
+    int fd = make_found(home);
 
     if (fd < 0 || renameat(dir_fd, name, fd, name) || fsync(fd) ||
         fsync(home->found_fd) || fsync(dir_fd))
         rc = fail_at(why, "cannot move out of the mirror's way:", name);
     else if (where)
         snprintf(where, MIRROR_DIR_WHERE_SIZE, MIRROR_DIR_STATE "/found/%u/%s",
-                 number, name);
+                 home->n_found, name);
     file_close(&fd);
     return rc;
 }

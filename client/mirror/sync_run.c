@@ -1043,20 +1043,19 @@ sync_run_work(struct mirror *m, struct problem *why)
 
 /* The result of a run that did not fail: STATUS_DIFFERENT if it gave any up,
  * holds deletions back, or does not know that the mirror is complete. */
-static enum status
+static void
 judge_mirror(struct mirror *m, struct problem *why)
 {
     const struct mirror_db_counts *c = mirror_db_counts(m->db);
 
-    if (why->rc)
-        return why->rc;
-    if (!c->n_left)
-        return certainty_judge(m, why);
-    return problem(
-        why, STATUS_DIFFERENT,
-        "%" PRIu64
-        " resources could not be fetched; the next run tries them again",
-        c->n_left);
+    if (c->n_left)
+        problem(
+            why, STATUS_DIFFERENT,
+            "%" PRIu64
+            " resources could not be fetched; the next run tries them again",
+            c->n_left);
+    else
+        certainty_judge(m, why);
 }
 
 enum td_status
@@ -1066,44 +1065,31 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     struct td_sync_options filled;
     struct mirror m = {.client = client};
     struct problem why = {.text = ""};
-    enum status rc;
 
     client_begin(client);
     problem_clear(&why);
     mirror_defaults(&filled, options);
     host_places_set(client->places, filled.per_host);
-    if (!url || !uri_is_web(url)) {
+    if (!url || !uri_is_web(url))
         problem(&why, STATUS_INVALID,
                 "\"%s\" is no URL of http or https: give that of a set "
                 "or of a source",
                 url ? url : "");
-        goto out;
-    }
-    if (!dir || !dir[0]) {
+    else if (!dir || !dir[0])
         problem(&why, STATUS_INVALID, "no directory for the mirror was given");
-        goto out;
-    }
-    if (!mirror_init(&m, client, &filled)) {
+    else if (!mirror_init(&m, client, &filled))
         why = m.why;
-        goto out;
+    else if ((m.dir = mirror_dir_open(dir, true, &why)) &&
+             mirror_open_db(&m, m.dir, "mirror.db", &why)) {
+        if (!renew_files(&m))
+            why = m.why;
+        else if (!sync_run_source(&m, url, filled.until_caught_up, &why))
+            judge_mirror(&m, &why);
     }
-    m.dir = mirror_dir_open(dir, true, &why);
-    if (!m.dir)
-        goto out;
-    if (!mirror_open_db(&m, m.dir, "mirror.db", &why))
-        goto out;
-    if (!renew_files(&m)) {
-        why = m.why;
-        goto out;
-    }
-    sync_run_source(&m, url, filled.until_caught_up, &why);
-    judge_mirror(&m, &why);
-out:
     mirror_db_close(m.db);
     mirror_dir_close(m.dir);
     mirror_fini(&m);
-    rc = why.rc;
-    if (rc)
+    if (why.rc)
         client_told(client, &why);
-    return client_end(client, rc);
+    return client_end(client, why.rc);
 }
