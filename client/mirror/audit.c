@@ -159,8 +159,7 @@ tell_own(struct audit *a, const char *url, int64_t theirs)
              "%.4000s no longer lists all resources: the mirror is compared "
              "with the earlier list and the changes since",
              url);
-    mirror_tell(&a->mine, TD_SYNC_TROUBLE,
-                &(struct td_sync_event){.set = url, .why = text});
+    MIRROR_TELL(&a->mine, TD_SYNC_TROUBLE, .set = url, .why = text);
     return report_again(a, a->mine.db, a->theirs.db, url, theirs);
 }
 
@@ -280,12 +279,10 @@ judge_set(struct audit *a, const char *url, int64_t theirs)
     }
     if (c.doubt[0] || !c.complete_us) {
         a->is_doubtful = true;
-        mirror_tell(&a->mine, TD_SYNC_DOUBT,
-                    &(struct td_sync_event){
-                        .set = url,
-                        .why = c.doubt[0] ? c.doubt
-                                          : "the source has not said all that "
-                                            "it has"});
+        MIRROR_TELL(&a->mine, TD_SYNC_DOUBT, .set = url,
+                    .why = c.doubt[0] ? c.doubt
+                                      : "the source has not said all that "
+                                        "it has");
     }
     return true;
 }
@@ -301,8 +298,7 @@ report_complete(struct audit *a, const char *url, int64_t theirs)
         return false;
     as_of[datetime_write_short(as_of, c.complete_us)] = '\0';
     if (!c.doubt[0] && c.complete_us)
-        mirror_tell(&a->mine, TD_SYNC_COMPLETE,
-                    &(struct td_sync_event){.set = url, .as_of = as_of});
+        MIRROR_TELL(&a->mine, TD_SYNC_COMPLETE, .set = url, .as_of = as_of);
     return true;
 }
 
@@ -601,9 +597,8 @@ repair_files(struct audit *a)
     a->is_held = mirror_holds_back(&a->mine, a->n_removed, counts->n_have,
                                    a->is_doubtful || a->result.n_left_out);
     if (a->is_held)
-        mirror_tell(&a->mine, TD_SYNC_HELD,
-                    &(struct td_sync_event){.n_held = a->n_removed,
-                                            .n_of = counts->n_have});
+        MIRROR_TELL(&a->mine, TD_SYNC_HELD, .n_held = a->n_removed,
+                    .n_of = counts->n_have);
     if (!rewrite_database(a))
         return false;
     for (size_t i = 0; i < a->strays.size; i += strlen(path + i) + 1)

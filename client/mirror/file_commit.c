@@ -279,12 +279,6 @@ end_threads(struct file_commit *g)
 
 /* Names */
 
-static bool
-is_mark(const struct mirror_dir_mark *a, const struct mirror_dir_mark *b)
-{
-    return a->size == b->size && a->mtime_ns == b->mtime_ns;
-}
-
 /* Drops a file whose resource has a newer version; else deletes the note of the
  * file that it is about to replace. */
 static bool
@@ -315,7 +309,8 @@ name_item(struct file_commit *g, struct item *item)
         item->is_dropped =
             item->is_dropped ||
             mirror_dir_look(m->dir, item->path, &mark) != MIRROR_DIR_FILE ||
-            !is_mark(&mark, &item->mark);
+            mark.size != item->mark.size ||
+            mark.mtime_ns != item->mark.mtime_ns;
         return true;
     }
     if (!item->is_dropped &&

@@ -239,8 +239,7 @@ file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
         snprintf(text, sizeof(text),
                  "%s was in the way, not written by this mirror; it is now %s",
                  r->path, where);
-        mirror_tell(m, TD_SYNC_TROUBLE,
-                    &(struct td_sync_event){.path = r->path, .why = text});
+        MIRROR_TELL(m, TD_SYNC_TROUBLE, .path = r->path, .why = text);
     }
     return true;
 }
@@ -259,9 +258,7 @@ leave_resource(struct file_sync *w, const struct mirror_db_resource *r,
     w->has_strays = true; /* its partial file, for the next run */
     if (!mirror_db_give_up(m->db, r->id))
         return false;
-    mirror_tell(
-        m, TD_SYNC_LEFT,
-        &(struct td_sync_event){.loc = loc, .path = r->path, .why = why});
+    MIRROR_TELL(m, TD_SYNC_LEFT, .loc = loc, .path = r->path, .why = why);
     return true;
 }
 
@@ -272,8 +269,7 @@ on_again(struct slice loc, const struct problem *why, void *user)
     char text[4096];
 
     snprintf(text, sizeof(text), "%.*s", SLICE_ARG(loc));
-    mirror_tell(w->m, TD_SYNC_FAILED,
-                &(struct td_sync_event){.loc = text, .why = why->text});
+    MIRROR_TELL(w->m, TD_SYNC_FAILED, .loc = text, .why = why->text);
 }
 
 /* Sets have_second_us of a file that has come: R-415. The second is over by the

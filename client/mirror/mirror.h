@@ -82,4 +82,8 @@ bool mirror_settle(struct mirror *m);
 void mirror_tell(struct mirror *m, enum td_sync_what what,
                  const struct td_sync_event *with);
 
+/* The same with these details: MIRROR_TELL(m, TD_SYNC_DOUBT, .why = why). */
+#define MIRROR_TELL(m, what, ...) \
+    mirror_tell((m), (what), &(struct td_sync_event){__VA_ARGS__})
+
 #endif

@@ -9,7 +9,6 @@
  */
 #include "client/mirror/mirror_db.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>

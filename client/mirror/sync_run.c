@@ -482,13 +482,11 @@ note_where(struct set_sync *f, const struct td_message *message)
     if (message->is_comparison) /* its end has told TD_SYNC_COMPLETE */
         return;
     if (message->kind == TD_BASELINE_BEGIN)
-        mirror_tell(
-            f->m, TD_SYNC_BASELINE,
-            &(struct td_sync_event){.set = f->url, .why = message->reason});
+        MIRROR_TELL(f->m, TD_SYNC_BASELINE, .set = f->url,
+                    .why = message->reason);
     if (message->kind == TD_BASELINE_END)
-        mirror_tell(f->m, TD_SYNC_BASELINED,
-                    &(struct td_sync_event){.set = f->url,
-                                            .position = message->position});
+        MIRROR_TELL(f->m, TD_SYNC_BASELINED, .set = f->url,
+                    .position = message->position);
 }
 
 static int
@@ -530,9 +528,7 @@ on_listed(uint64_t n_resources, void *user)
 {
     struct set_sync *f = user;
 
-    mirror_tell(
-        f->m, TD_SYNC_PROGRESS,
-        &(struct td_sync_event){.set = f->url, .n_listed = n_resources});
+    MIRROR_TELL(f->m, TD_SYNC_PROGRESS, .set = f->url, .n_listed = n_resources);
 }
 
 static void
@@ -571,8 +567,7 @@ on_set_trouble(const char *why, unsigned pause_ms, void *user)
     f->is_behind = false;
     snprintf(text, sizeof(text), "%s; it is tried again", why);
     set_out(f);
-    mirror_tell(f->m, TD_SYNC_TROUBLE,
-                &(struct td_sync_event){.set = f->url, .why = text});
+    MIRROR_TELL(f->m, TD_SYNC_TROUBLE, .set = f->url, .why = text);
     report_news(f);
 }
 
@@ -754,9 +749,8 @@ tell_caught_up(struct run *run)
         if (!has_caught_up(set))
             continue;
         memcpy(set->told, set->position, sizeof(set->told));
-        mirror_tell(run->m, TD_SYNC_CAUGHT_UP,
-                    &(struct td_sync_event){.set = set->url,
-                                            .position = set->position});
+        MIRROR_TELL(run->m, TD_SYNC_CAUGHT_UP, .set = set->url,
+                    .position = set->position);
     }
 }
 
@@ -856,8 +850,7 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
     if ((url && is_one) || run->m->is_over)
         return;
     snprintf(text, sizeof(text), "%s%s", why, url ? "" : "; it is tried again");
-    mirror_tell(run->m, TD_SYNC_TROUBLE,
-                &(struct td_sync_event){.set = url, .why = text});
+    MIRROR_TELL(run->m, TD_SYNC_TROUBLE, .set = url, .why = text);
 }
 
 static void
@@ -901,8 +894,7 @@ tell_of_lost_sets(struct run *run)
                  "%s is not offered any more: what the mirror has of it stays; "
                  "tidings audit --repair removes it",
                  lost);
-        mirror_tell(m, TD_SYNC_TROUBLE,
-                    &(struct td_sync_event){.set = lost, .why = text});
+        MIRROR_TELL(m, TD_SYNC_TROUBLE, .set = lost, .why = text);
     }
 }
 
