@@ -268,7 +268,7 @@ learn_source(struct harvest_feed *f, const struct td_message *message)
         !f->has_log && position[0] != '@' && strchr(position, '-') != NULL;
     f->epoch[0] = '\0';
     if (f->has_log)
-        harvest_epoch_of(f->epoch, sizeof(f->epoch), position);
+        harvest_epoch_of(f->epoch, position);
     if (!f->epoch[0] || strcmp(f->epoch, f->target->epoch) != 0)
         return true;
     harvest_target_say(f->target, "the two sets are one");

@@ -68,7 +68,7 @@ bool harvest_target_look(struct harvest_target *t, bool *is_other);
 bool harvest_target_tell(struct harvest_target *t, struct slice json);
 
 /* "EPOCH-SEQ" */
-void harvest_epoch_of(char *to, size_t size, const char *position);
+void harvest_epoch_of(char to[TD_POSITION_SIZE], const char *position);
 
 /* The text of a change; empty: it has none. */
 struct slice harvest_text_of(const struct td_change *c);

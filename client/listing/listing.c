@@ -304,27 +304,25 @@ bool
 listing_document(struct listing *l, const char *url,
                  struct listing_version *known)
 {
-    enum status rc =
-        DB_DO(&l->db, NULL, &l->why,
-              "INSERT INTO read SELECT"
-              " coalesce((SELECT id FROM document WHERE url = ?1),"
-              "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
-              "  (SELECT coalesce(max(id), 0) FROM document))),"
-              " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
-              " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
-              " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
-              " (SELECT 1 FROM seen WHERE document = read.id)",
-              url);
-
-    if (!rc)
-        rc = db_find(&l->db, NULL, &l->why, NULL,
-                     "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
-                     " FROM read r LEFT JOIN document d USING (url)"
-                     " WHERE r.url = ?",
-                     DB_VALUES(url),
-                     DB_INTO(&l->document, &known->etag, &known->modified,
-                             &known->digest, &known->must_read));
-    return end_step(l, rc);
+    return RUN(l,
+               "INSERT INTO read SELECT"
+               " coalesce((SELECT id FROM document WHERE url = ?1),"
+               "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
+               "  (SELECT coalesce(max(id), 0) FROM document))),"
+               " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
+               " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
+               " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
+               " (SELECT 1 FROM seen WHERE document = read.id)",
+               url) &&
+           end_step(
+               l,
+               db_find(&l->db, NULL, &l->why, NULL,
+                       "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
+                       " FROM read r LEFT JOIN document d USING (url)"
+                       " WHERE r.url = ?",
+                       DB_VALUES(url),
+                       DB_INTO(&l->document, &known->etag, &known->modified,
+                               &known->digest, &known->must_read)));
 }
 
 bool
@@ -422,7 +420,6 @@ listing_add(struct listing *l, const struct document_entry *entry)
     const struct change *c = &entry->change;
     const struct listing_resource now = {c->lastmod_us, c->hash, c->length};
     struct fragment f = {.size = 0};
-    enum status rc;
     bool is_known;
     bool is_it;
 
@@ -432,7 +429,7 @@ listing_add(struct listing *l, const struct document_entry *entry)
     if (!is_it && !write_fragment(
                       l, entry, is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
         return false;
-    rc = DB_DO(&l->db, NULL, &l->why,
+    return RUN(l,
                "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
                " fragment) VALUES (?, ?, " LISTING_RESOURCE_WRITTEN ", ?, ?)"
                " ON CONFLICT (loc) DO UPDATE SET"
@@ -440,8 +437,8 @@ listing_add(struct listing *l, const struct document_entry *entry)
                " hash = excluded.hash, length = excluded.length,"
                " hole = excluded.hole, fragment = excluded.fragment",
                c->loc, l->document, LISTING_RESOURCE_OF(&now), f.hole,
-               is_it ? db_value_chars(NULL) : db_bytes(l->line.data, f.size));
-    return end_step(l, rc) && has_room_for(l, c->loc.size + l->line.size);
+               is_it ? db_value_chars(NULL) : db_bytes(l->line.data, f.size)) &&
+           has_room_for(l, c->loc.size + l->line.size);
 }
 
 /* The end of a reading */
@@ -493,17 +490,14 @@ static bool
 commit_reading(struct listing *l, int64_t now_us, bool counts)
 {
     /* The differences of the reading before are kept once more. */
-    enum status rc =
-        DB_DO(&l->db, NULL, &l->why,
-              "UPDATE listing SET oldest = iif(top > last, before, oldest),"
-              " before = iif(top > last, last, before),"
-              " last = max(top, last), is_read = 1,"
-              " when_us = max(?, when_us),"
-              " left_out = iif(?, (" SUM_LEFT_OUT "), left_out)"
-              " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
-              now_us, counts);
-
-    return end_step(l, rc) &&
+    return RUN(l,
+               "UPDATE listing SET oldest = iif(top > last, before, oldest),"
+               " before = iif(top > last, last, before),"
+               " last = max(top, last), is_read = 1,"
+               " when_us = max(?, when_us),"
+               " left_out = iif(?, (" SUM_LEFT_OUT "), left_out)"
+               " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
+               now_us, counts) &&
            run_text(l, "DELETE FROM change"
                        " WHERE seq <= (SELECT oldest FROM listing)") &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
