@@ -190,12 +190,11 @@ check_source(struct audit *a, const char *url)
 
     if (!mirror_db_source(a->mine.db, 1, &source))
         return false;
-    if (source[0]) {
-        problem(&a->why, STATUS_INVALID,
-                "the mirror is one of several sources, which are audited "
-                "together: give no URL");
-        return false;
-    }
+    if (source[0])
+        return !problem(
+            &a->why, STATUS_INVALID,
+            "the mirror is one of several sources, which are audited "
+            "together: give no URL");
     if (!mirror_db_source(a->mine.db, 0, &source))
         return false;
     if (strcmp(source, url) != 0)
@@ -215,12 +214,10 @@ ask_sources(struct audit *a, const char *url)
             return false;
         if (!source[0] && n > 0)
             return true;
-        if (!source[0]) {
-            problem(&a->why, STATUS_IO,
-                    "the mirror was never filled; tidings sync "
-                    "does that");
-            return false;
-        }
+        if (!source[0])
+            return !problem(&a->why, STATUS_IO,
+                            "the mirror was never filled; tidings sync "
+                            "does that");
         if (url)
             return check_source(a, url) && ask_source(a, url);
         if (!ask_source(a, source))

@@ -164,10 +164,7 @@ on_progress(void *user)
 
     timer_start(m->progress, PROGRESS_MS);
     count_event(m, &now);
-    if (now.n_wanted == m->last.n_wanted && now.n_done == m->last.n_done &&
-        now.n_failed == m->last.n_failed &&
-        now.bytes_done == m->last.bytes_done &&
-        now.bytes_wanted == m->last.bytes_wanted)
+    if (!memcmp(&now, &m->last, sizeof(now)))
         return;
     m->last = now;
     mirror_tell(m, TD_SYNC_PROGRESS, NULL);

@@ -129,41 +129,31 @@ static bool
 open_all(struct mirror_dir *home, const char *dir, bool is_new,
          struct problem *why)
 {
-    if (is_new && mkdir(dir, 0777) && errno != EEXIST) {
-        fail_at(why, "cannot make the directory", dir);
-        return false;
-    }
+    if (is_new && mkdir(dir, 0777) && errno != EEXIST)
+        return !fail_at(why, "cannot make the directory", dir);
     home->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (home->dir_fd < 0) {
-        fail_at(why, "cannot open the directory", dir);
-        return false;
-    }
+    if (home->dir_fd < 0)
+        return !fail_at(why, "cannot open the directory", dir);
     home->state_fd = is_new ? make_state_in(home->dir_fd, MIRROR_DIR_STATE)
                             : open_in(home->dir_fd, MIRROR_DIR_STATE);
-    if (home->state_fd < 0 && errno == ENOENT) {
-        problem(why, STATUS_IO,
-                "%s is no mirror: it has no " MIRROR_DIR_STATE
-                "; tidings sync makes one",
-                dir);
-        return false;
-    }
-    if (home->state_fd < 0) {
-        fail_at(why, "cannot use " MIRROR_DIR_STATE " of", dir);
-        return false;
-    }
-    if (is_blind_for_case(home)) {
-        problem(why, STATUS_IO,
-                "%s is on a file system that ignores the case of names: /A.txt "
-                "and /a.txt would be one file",
-                dir);
-        return false;
-    }
+    if (home->state_fd < 0 && errno == ENOENT)
+        return !problem(why, STATUS_IO,
+                        "%s is no mirror: it has no " MIRROR_DIR_STATE
+                        "; tidings sync makes one",
+                        dir);
+    if (home->state_fd < 0)
+        return !fail_at(why, "cannot use " MIRROR_DIR_STATE " of", dir);
+    if (is_blind_for_case(home))
+        return !problem(
+            why, STATUS_IO,
+            "%s is on a file system that ignores the case of names: /A.txt "
+            "and /a.txt would be one file",
+            dir);
     if (!take_lock(home, dir, why))
         return false;
     home->incoming_fd = make_state_in(home->state_fd, "incoming");
-    if (home->incoming_fd < 0)
-        fail_at(why, "cannot make " MIRROR_DIR_STATE "/incoming of", dir);
-    return home->incoming_fd >= 0;
+    return home->incoming_fd >= 0 ||
+           !fail_at(why, "cannot make " MIRROR_DIR_STATE "/incoming of", dir);
 }
 
 struct mirror_dir *

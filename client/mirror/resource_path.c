@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "proto/buf.h"
+#include "proto/number.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/uri.h"
 
@@ -149,16 +150,10 @@ add_file(struct path *path, struct slice segment)
 static bool
 is_port(struct slice port)
 {
-    unsigned long value = 0;
+    uint64_t value;
 
-    if (port.size == 0 || port.size > 5 || port.data[0] == '0')
-        return false;
-    for (size_t i = 0; i < port.size; i++) {
-        if (!is_digit(port.data[i]))
-            return false;
-        value = value * 10 + (unsigned long)(port.data[i] - '0');
-    }
-    return value <= 65535;
+    return port.size > 0 && port.data[0] != '0' && number_read(port, &value) &&
+           value <= 65535;
 }
 
 /* Adds a name, IPv4 or "[IPv6]". Escapes upper-case letters: the same host in
@@ -238,25 +233,12 @@ write_digest(struct path *path, size_t size, struct slice loc)
 static void
 add_rest(struct path *path, struct slice rest)
 {
-    size_t end = 0;
+    struct slice names = slice_take_until(&rest, "?#");
 
-    while (end < rest.size && rest.data[end] != '?' && rest.data[end] != '#')
-        end++;
-    slice_skip(&rest, 1); /* the slash behind the host */
-    end--;
-    for (;;) {
-        const char *slash = memchr(rest.data, '/', end);
-        size_t size = slash ? (size_t)(slash - rest.data) : 0;
-
-        if (!slash)
-            break;
-        add_directory(path, (struct slice){rest.data, size});
-        if (path->is_odd)
-            return;
-        slice_skip(&rest, size + 1);
-        end -= size + 1;
-    }
-    add_file(path, rest);
+    slice_skip(&names, 1); /* the slash behind the host */
+    while (!path->is_odd && memchr(names.data, '/', names.size))
+        add_directory(path, slice_take(&names, '/'));
+    add_file(path, (struct slice){names.data, names.size + rest.size});
 }
 
 void
