@@ -75,6 +75,9 @@ static const struct db_kind kind = {
 #define FIND(h, sql, values, into) \
     (!db_find(&(h)->db, NULL, (h)->why, NULL, sql, values, into))
 
+/* Begins a query. */
+#define ROWS(h, ...) DB_SELECT(&(h)->db, NULL, (h)->why, __VA_ARGS__)
+
 /* Begins the transaction that the next seal or note ends. */
 static bool
 begin_rows(struct harvest_db *h)
@@ -119,10 +122,9 @@ read_target(struct harvest_db *h, const char *target)
             " WHERE NOT EXISTS (SELECT 1 FROM target)",
             target))
         return false;
-    rows = DB_SELECT(&h->db, NULL, h->why,
-                     "SELECT url, position, is_new, adopter,"
-                     " EXISTS (SELECT 1 FROM resource WHERE part = 0)"
-                     " FROM target");
+    rows = ROWS(h, "SELECT url, position, is_new, adopter,"
+                   " EXISTS (SELECT 1 FROM resource WHERE part = 0)"
+                   " FROM target");
     if (DB_NEXT(&rows, &url, &position, &h->is_new, &h->adopter,
                 &h->has_strays)) {
         if (!url.size || !slice_copy(h->target, sizeof(h->target), position))
@@ -249,10 +251,10 @@ harvest_db_part(struct harvest_db *h, const char *source, const char *url,
             " WHERE NOT EXISTS (SELECT 1 FROM part WHERE url = ?2)",
             source, url))
         return false;
-    rows = DB_SELECT(&h->db, NULL, h->why,
-                     "SELECT id, position, compared, complete, doubt FROM part"
-                     " WHERE url = ?1",
-                     url);
+    rows = ROWS(h,
+                "SELECT id, position, compared, complete, doubt FROM part"
+                " WHERE url = ?1",
+                url);
     if (DB_NEXT(&rows, &part->id, &position, &part->compared_us,
                 &part->complete_us, &doubt) &&
         (!slice_copy(part->position, sizeof(part->position), position) ||
@@ -282,8 +284,7 @@ harvest_db_sources(struct harvest_db *h,
                    void (*on_source)(struct slice source, void *user),
                    void *user)
 {
-    struct db_rows rows =
-        DB_SELECT(&h->db, NULL, h->why, "SELECT DISTINCT source FROM part");
+    struct db_rows rows = ROWS(h, "SELECT DISTINCT source FROM part");
     struct slice source;
 
     while (DB_NEXT(&rows, &source))
@@ -299,11 +300,11 @@ harvest_db_look(struct harvest_db *h, int64_t part, struct slice loc,
                 struct harvest_known *known)
 {
     struct db_rows rows =
-        DB_SELECT(&h->db, NULL, h->why,
-                  "SELECT part, " LISTING_RESOURCE_READ ","
-                  " coalesce(changed, -9223372036854775808), is_gone, is_due"
-                  " FROM resource WHERE loc = ?1",
-                  loc);
+        ROWS(h,
+             "SELECT part, " LISTING_RESOURCE_READ ","
+             " coalesce(changed, -9223372036854775808), is_gone, is_due"
+             " FROM resource WHERE loc = ?1",
+             loc);
     struct listing_resource had;
     int64_t its, changed_us;
     bool is_gone, is_due;
@@ -564,8 +565,8 @@ bool
 harvest_db_unfinished(struct harvest_db *h, struct harvest_post *post,
                       bool *is_there)
 {
-    struct db_rows rows = DB_SELECT(
-        &h->db, NULL, h->why, "SELECT key, position, made, n, body FROM post");
+    struct db_rows rows =
+        ROWS(h, "SELECT key, position, made, n, body FROM post");
     struct slice key, before, body;
     uint64_t n;
 
