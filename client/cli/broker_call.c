@@ -65,7 +65,7 @@ check_answer(struct td_client *client, const char *url,
     enum status rc;
 
     if (answer->status / 100 != 2)
-        return client_refused(client, answer);
+        return fetch_refused(&client->problem, answer);
     if (!answer->body.size)
         return STATUS_OK;
     rc = json_parse_text(buf_slice(&answer->body), NULL, NULL, NULL);
@@ -100,8 +100,6 @@ broker_call_send(struct broker_call *call, const char *method)
     buf_fini(&call->json);
     call->status = answer.status;
     call->json = answer.body;
-    buf_init(&answer.body, 0);
-    fetch_answer_fini(&answer);
     end = client_end(call->client, rc);
     call->code =
         end == TD_STOPPED ? failed("stopped") : exit_of(call->client, end);

@@ -27,18 +27,11 @@ struct download_job_link {
     uint64_t length; /* or LENGTH_NONE */
 };
 
-enum download_job_state {
-    DOWNLOAD_JOB_WAITS,
-    DOWNLOAD_JOB_RUNS,
-    DOWNLOAD_JOB_OVER
-};
-
 struct download_job {
     struct queued_job queued;
     struct downloads *downloads;
     struct list node; /* among all */
     struct list over; /* among those for on_done */
-    enum download_job_state state;
 
     uint64_t id;
     char *file;
@@ -47,16 +40,14 @@ struct download_job {
     unsigned n_links;
     unsigned loc; /* the place of `loc` among them */
 
-    unsigned at;         /* the current link */
-    unsigned n_attempts; /* of all links */
-    bool is_anew;        /* asks past all caches */
-    bool was_other;      /* this link was asked past all caches */
-    uint64_t pause_ms;   /* the next pause, if its host is well */
-    struct download *download;
+    unsigned at;               /* the current link */
+    unsigned n_attempts;       /* of all links */
+    bool is_anew;              /* asks this link past all caches */
+    uint64_t pause_ms;         /* the next pause, if its host is well */
+    struct download *download; /* NULL: none runs */
 
     struct problem why; /* the failure of `loc`, then the result */
     char last[200];     /* the last failure of another link */
-    char *url;          /* the final URL */
     uint64_t bytes;
     int64_t date_s;
 };
@@ -74,7 +65,6 @@ download_job_free(struct download_job *job)
     }
     free(job->encoding);
     free(job->file);
-    free(job->url);
     free(job);
 }
 
@@ -266,7 +256,6 @@ downloads_free(struct downloads *downloads)
 static void
 set_over(struct download_job *job)
 {
-    job->state = DOWNLOAD_JOB_OVER;
     list_append(&job->downloads->over, &job->over);
     timer_start(job->downloads->turn, 0);
 }
@@ -297,7 +286,7 @@ leave_link(struct download_job *job, const struct problem *why)
     else
         snprintf(job->last, sizeof(job->last), "%.199s", why->text);
     job->at++;
-    job->is_anew = job->was_other = false;
+    job->is_anew = false;
     job->pause_ms = job->downloads->limits.pause_ms;
     job->queued.due_ms = 0;
 }
@@ -324,7 +313,6 @@ queue_job(struct download_job *job)
         } else if (host_queues_is_down(d->hosts, host, clock_steady_ms())) {
             problem(&why, STATUS_UNREACHABLE, "%s is down for now", host->name);
         } else {
-            job->state = DOWNLOAD_JOB_WAITS;
             host_queues_push(host, &job->queued, false);
             timer_start(d->turn, 0);
             return;
@@ -390,7 +378,6 @@ try_again(struct download_job *job, bool host_failed)
         job->pause_ms = 2 * job->pause_ms < PAUSE_MOST_MS ? 2 * job->pause_ms
                                                           : PAUSE_MOST_MS;
     }
-    job->state = DOWNLOAD_JOB_WAITS;
     host_queues_push(job->queued.host, &job->queued, true);
 }
 
@@ -408,10 +395,7 @@ end_job_well(struct download_job *job, const struct download_answer *answer)
 {
     job->bytes = answer->bytes;
     job->date_s = answer->date_s;
-    job->url = strdup(answer->url);
     problem_clear(&job->why);
-    if (!job->url)
-        problem_memory(&job->why);
     set_over(job);
 }
 
@@ -436,8 +420,8 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
         job->why = *why;
         set_over(job);
     } else if (why->rc == STATUS_MALFORMED && answer->is_other &&
-               !job->was_other) {
-        job->is_anew = job->was_other = true;
+               !job->is_anew) {
+        job->is_anew = true;
         tell_again(job, why);
         try_again(job, false);
     } else if (why->rc == STATUS_UNREACHABLE && may_try_again(job)) {
@@ -467,13 +451,11 @@ start_job(struct download_job *job)
         .is_of_mirror = true,
         .hash = slice_of(link->hash),
         .encoding = slice_of(job->encoding),
-        .silence_s = d->limits.silence_s,
         .is_anew = job->is_anew,
         .keeps_note = true,
     };
 
     job->n_attempts++;
-    job->state = DOWNLOAD_JOB_RUNS;
     job->download = download_start(d->client, &request, on_downloaded, job);
     if (job->download) {
         d->n_running++;
@@ -497,7 +479,6 @@ report_ended(struct downloads *d)
             .id = job->id,
             .why = job->why,
             .file = job->file,
-            .url = job->url ? job->url : job->links[job->loc].url,
             .bytes = job->bytes,
             .date_s = job->date_s,
             .n_attempts = job->n_attempts,
@@ -590,7 +571,7 @@ downloads_drop(struct downloads *downloads, uint64_t id)
     if (!job || job->id != id)
         return false;
     host_queues_remove(&job->queued);
-    if (job->state == DOWNLOAD_JOB_RUNS) {
+    if (job->download) {
         downloads->n_running--;
         downloads->n_came += download_came(job->download);
         host_queues_done(downloads->hosts, &job->queued, HOST_QUEUES_NOTHING, 0,
@@ -600,12 +581,6 @@ downloads_drop(struct downloads *downloads, uint64_t id)
     download_job_free(job);
     timer_start(downloads->turn, 0);
     return true;
-}
-
-size_t
-downloads_busy(const struct downloads *downloads)
-{
-    return downloads->n_jobs;
 }
 
 uint64_t

@@ -57,7 +57,6 @@ struct downloads_limits {
     unsigned attempts;  /* for a resource, all links together, but at least one
                            a link; 0: 5 */
     uint64_t max_bytes; /* of a resource; 0: no limit */
-    unsigned silence_s; /* of silence that end a download; 0: 120 */
     unsigned pause_ms;  /* the first pause of a host that fails; 0: 1,000 */
     unsigned patience_ms; /* a host that asks for a longer pause is down; 0: the
                              job waits, for an hour at most */
@@ -94,8 +93,7 @@ struct downloads_result {
      * of `loc`, and why.text counts the others. */
     struct problem why;
     const char *file;
-    const char *url; /* the final URL; lent */
-    uint64_t bytes;  /* of the file */
+    uint64_t bytes; /* of the file */
     int64_t date_s; /* of the server's clock at the answer; negative: unknown */
     unsigned n_attempts;
 };
@@ -137,9 +135,6 @@ enum status downloads_add(struct downloads *downloads, const struct want *want);
 /* Forgets a want without a callback. A partial file stays. False: no such want.
  */
 bool downloads_drop(struct downloads *downloads, uint64_t id);
-
-/* The number of wants that are not done. */
-size_t downloads_busy(const struct downloads *downloads);
 
 /* Bytes received by all downloads, failed ones included: for a rate. */
 uint64_t downloads_bytes(const struct downloads *downloads);

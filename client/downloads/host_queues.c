@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "client/lib/host_name.h"
 
 struct host_queues {
     struct host_queues_limits limits;
-    struct host **all;
-    size_t n, capacity;
-    size_t turn; /* the host to ask first the next time */
+    struct list all; /* struct host; the one to ask first is at the front */
+    size_t n;
 };
 
 struct host_queues *
@@ -21,14 +19,18 @@ host_queues_new(const struct host_queues_limits *limits)
 {
     struct host_queues *hosts = calloc(1, sizeof(*hosts));
 
-    if (hosts)
-        hosts->limits = *limits;
+    if (!hosts)
+        return NULL;
+    hosts->limits = *limits;
+    list_init(&hosts->all);
     return hosts;
 }
 
 static void
-free_host(struct host *host)
+free_host(struct host_queues *hosts, struct host *host)
 {
+    hosts->n--;
+    list_remove(&host->node);
     free(host->name);
     free(host);
 }
@@ -36,65 +38,43 @@ free_host(struct host *host)
 void
 host_queues_free(struct host_queues *hosts)
 {
+    struct host *host;
+
     if (!hosts)
         return;
-    for (size_t i = 0; i < hosts->n; i++)
-        free_host(hosts->all[i]);
-    free(hosts->all);
+    list_until_empty (host, &hosts->all, node)
+        free_host(hosts, host);
     free(hosts);
 }
 
-/* True if the host may be forgotten: no job, and no failure. */
-static bool
-is_idle(const struct host *host)
-{
-    return !host->n_waiting && !host->n_running && !host->n_failures;
-}
-
-/* Most hosts that are kept only because they failed. */
+/* Most hosts that are kept without jobs; and most that are kept only because
+ * they failed. */
+#define IDLE_MAX       64
 #define REMEMBERED_MAX 4096
 
-/* Forgets idle hosts before the table would grow. */
-static void
-forget_idle_hosts(struct host_queues *hosts)
+static bool
+is_forgotten(const struct host_queues *hosts, const struct host *host)
 {
-    bool is_crowded = hosts->n >= REMEMBERED_MAX;
-    size_t kept = 0;
-
-    if (hosts->n < hosts->capacity)
-        return;
-    for (size_t i = 0; i < hosts->n; i++) {
-        struct host *host = hosts->all[i];
-
-        if (is_idle(host) ||
-            (is_crowded && !host->n_waiting && !host->n_running))
-            free_host(host);
-        else
-            hosts->all[kept++] = host;
-    }
-    hosts->n = kept;
-    hosts->turn = 0;
+    return !host->n_waiting && !host->n_running &&
+           hosts->n > (host->n_failures ? REMEMBERED_MAX : IDLE_MAX);
 }
 
 struct host *
 host_queues_of(struct host_queues *hosts, struct slice url)
 {
     char *name = host_name_of(url);
-    struct host **all;
+    struct list *after;
     struct host *host;
 
     if (!name)
         return NULL;
-    for (size_t i = 0; i < hosts->n; i++)
-        if (!strcmp(hosts->all[i]->name, name)) {
+    list_each (host, after, &hosts->all, node)
+        if (!strcmp(host->name, name)) {
             free(name);
-            return hosts->all[i];
+            return host;
         }
     /* Forgets no host: the caller may hold one. */
-    all = ONE_MORE(hosts->all, &hosts->capacity, hosts->n);
-    if (all)
-        hosts->all = all;
-    host = all ? calloc(1, sizeof(*host)) : NULL;
+    host = calloc(1, sizeof(*host));
     if (!host) {
         free(name);
         return NULL;
@@ -103,7 +83,8 @@ host_queues_of(struct host_queues *hosts, struct slice url)
     list_init(&host->waiting);
     host->n_places = hosts->limits.per_host;
     host->pause_ms = hosts->limits.pause_ms;
-    hosts->all[hosts->n++] = host;
+    list_append(&hosts->all, &host->node);
+    hosts->n++;
     return host;
 }
 
@@ -150,15 +131,18 @@ take_job(struct host *host, int64_t now_ms)
 struct queued_job *
 host_queues_take(struct host_queues *hosts, int64_t now_ms)
 {
-    forget_idle_hosts(hosts);
-    for (size_t i = 0; i < hosts->n; i++) {
-        size_t who = (hosts->turn + i) % hosts->n;
-        struct queued_job *job = take_job(hosts->all[who], now_ms);
+    struct list *after;
+    struct host *host;
+
+    list_each (host, after, &hosts->all, node) {
+        struct queued_job *job = take_job(host, now_ms);
 
         if (job) {
-            hosts->turn = who + 1;
+            list_put(&hosts->all, &host->node);
             return job;
         }
+        if (is_forgotten(hosts, host))
+            free_host(hosts, host);
     }
     return NULL;
 }
@@ -167,12 +151,11 @@ int64_t
 host_queues_wait_ms(const struct host_queues *hosts, int64_t now_ms)
 {
     int64_t best = -1;
+    const struct host *host;
+    const struct queued_job *job;
+    struct list *next, *after;
 
-    for (size_t i = 0; i < hosts->n; i++) {
-        const struct host *host = hosts->all[i];
-        const struct queued_job *job;
-        struct list *after;
-
+    list_each (host, next, &hosts->all, node) {
         if (host->n_running >= host->n_places)
             continue; /* a job must end first */
         list_each (job, after, &host->waiting, node) {

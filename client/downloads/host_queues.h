@@ -44,6 +44,7 @@ struct queued_job {
 
 /* To be read alone. */
 struct host {
+    struct list node;    /* in host_queues->all */
     char *name;          /* "https://example.org:8443", in lower case */
     struct list waiting; /* struct queued_job */
     size_t n_waiting;

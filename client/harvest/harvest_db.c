@@ -75,6 +75,9 @@ static const struct db_kind kind = {
 #define FIND(h, sql, values, into) \
     (!db_find(&(h)->db, NULL, (h)->why, NULL, sql, values, into))
 
+/* Begins a query. */
+#define ROWS(h, ...) DB_SELECT(&(h)->db, NULL, (h)->why, __VA_ARGS__)
+
 /* Begins the transaction that the next seal or note ends. */
 static bool
 begin_rows(struct harvest_db *h)
@@ -103,26 +106,8 @@ fail_damaged(struct harvest_db *h)
     return db_fail(&h->db, STATUS_MALFORMED, h->why, "the file is damaged");
 }
 
-/* A time or a length, which may be unknown. */
-static struct db_value
-known_time(int64_t us)
-{
-    return (struct db_value){.type = us == DATETIME_NONE ? SQLITE_NULL
-                                                         : SQLITE_INTEGER,
-                             .number = us};
-}
-
-static struct db_value
-known_length(uint64_t length)
-{
-    return (struct db_value){.type = length == LENGTH_NONE ? SQLITE_NULL
-                                                           : SQLITE_INTEGER,
-                             .number = (int64_t)length};
-}
-
-/* The columns of a version, DATETIME_NONE and LENGTH_NONE in place of NULL. */
-#define VERSION \
-    "coalesce(lastmod, -9223372036854775808), hash, coalesce(length, -1)"
+/* A parameter with a time; NULL if that is DATETIME_NONE. */
+#define TIME(parameter) "nullif(" parameter ", -9223372036854775808)"
 
 /* Opening */
 
@@ -137,10 +122,9 @@ read_target(struct harvest_db *h, const char *target)
             " WHERE NOT EXISTS (SELECT 1 FROM target)",
             target))
         return false;
-    rows = DB_SELECT(&h->db, NULL, h->why,
-                     "SELECT url, position, is_new, adopter,"
-                     " EXISTS (SELECT 1 FROM resource WHERE part = 0)"
-                     " FROM target");
+    rows = ROWS(h, "SELECT url, position, is_new, adopter,"
+                   " EXISTS (SELECT 1 FROM resource WHERE part = 0)"
+                   " FROM target");
     if (DB_NEXT(&rows, &url, &position, &h->is_new, &h->adopter,
                 &h->has_strays)) {
         if (!url.size || !slice_copy(h->target, sizeof(h->target), position))
@@ -267,10 +251,10 @@ harvest_db_part(struct harvest_db *h, const char *source, const char *url,
             " WHERE NOT EXISTS (SELECT 1 FROM part WHERE url = ?2)",
             source, url))
         return false;
-    rows = DB_SELECT(&h->db, NULL, h->why,
-                     "SELECT id, position, compared, complete, doubt FROM part"
-                     " WHERE url = ?1",
-                     url);
+    rows = ROWS(h,
+                "SELECT id, position, compared, complete, doubt FROM part"
+                " WHERE url = ?1",
+                url);
     if (DB_NEXT(&rows, &part->id, &position, &part->compared_us,
                 &part->complete_us, &doubt) &&
         (!slice_copy(part->position, sizeof(part->position), position) ||
@@ -300,8 +284,7 @@ harvest_db_sources(struct harvest_db *h,
                    void (*on_source)(struct slice source, void *user),
                    void *user)
 {
-    struct db_rows rows =
-        DB_SELECT(&h->db, NULL, h->why, "SELECT DISTINCT source FROM part");
+    struct db_rows rows = ROWS(h, "SELECT DISTINCT source FROM part");
     struct slice source;
 
     while (DB_NEXT(&rows, &source))
@@ -311,50 +294,27 @@ harvest_db_sources(struct harvest_db *h,
 
 /* Resources */
 
-/* True if both versions agree on lastmod, hash and length, as far as both have
- * them. *is_proven: they have one of these in common, or neither has any. */
-static bool
-is_like(const struct harvest_version *had, const struct harvest_version *now,
-        bool *is_proven)
-{
-    bool had_lastmod = had->lastmod_us != DATETIME_NONE;
-    bool had_length = had->length != LENGTH_NONE;
-    bool has_lastmod = now->lastmod_us != DATETIME_NONE;
-    bool has_length = now->length != LENGTH_NONE;
-    bool has_common = false;
-    bool is_good =
-        (!had_lastmod || !has_lastmod || had->lastmod_us == now->lastmod_us) &&
-        (!had_length || !has_length || had->length == now->length) &&
-        hashes_agree(had->hash, now->hash, &has_common);
-
-    *is_proven = has_common || (had_lastmod && has_lastmod) ||
-                 (had_length && has_length) ||
-                 (!had_lastmod && !had_length && !had->hash.size &&
-                  !has_lastmod && !has_length && !now->hash.size);
-    return is_good;
-}
-
 bool
 harvest_db_look(struct harvest_db *h, int64_t part, struct slice loc,
-                const struct harvest_version *version,
+                const struct listing_resource *version,
                 struct harvest_known *known)
 {
     struct db_rows rows =
-        DB_SELECT(&h->db, NULL, h->why,
-                  "SELECT part, " VERSION ","
-                  " coalesce(changed, -9223372036854775808), is_gone, is_due"
-                  " FROM resource WHERE loc = ?1",
-                  loc);
-    struct harvest_version had;
+        ROWS(h,
+             "SELECT part, " LISTING_RESOURCE_READ ","
+             " coalesce(changed, -9223372036854775808), is_gone, is_due"
+             " FROM resource WHERE loc = ?1",
+             loc);
+    struct listing_resource had;
     int64_t its, changed_us;
     bool is_gone, is_due;
 
     *known = (struct harvest_known){.changed_us = DATETIME_NONE};
-    while (DB_NEXT(&rows, &its, &had.lastmod_us, &had.hash, &had.length,
-                   &changed_us, &is_gone, &is_due)) {
+    while (DB_NEXT(&rows, &its, LISTING_RESOURCE_INTO(&had), &changed_us,
+                   &is_gone, &is_due)) {
         bool is_proven;
-        bool is_alike =
-            is_like(&had, version, &is_proven) && !is_gone && !is_due;
+        bool is_alike = listing_resources_agree(&had, version, &is_proven) &&
+                        !is_gone && !is_due;
 
         if (its == part) {
             known->is_there = !is_gone;
@@ -372,14 +332,14 @@ harvest_db_look(struct harvest_db *h, int64_t part, struct slice loc,
 
 static bool
 write_row(struct harvest_db *h, int64_t part, struct slice loc,
-          const struct harvest_version *version, int64_t changed_us,
+          const struct listing_resource *version, int64_t changed_us,
           bool is_gone)
 {
     return DO(h,
               "INSERT OR REPLACE INTO resource"
-              " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0)",
-              loc, part, known_time(version->lastmod_us), version->hash,
-              known_length(version->length), known_time(changed_us), is_gone);
+              " VALUES (?, ?, " LISTING_RESOURCE_WRITTEN
+              ", " TIME("?") ", ?, 0, 0)",
+              loc, part, LISTING_RESOURCE_OF(version), changed_us, is_gone);
 }
 
 static bool
@@ -391,7 +351,7 @@ remove_row(struct harvest_db *h, int64_t part, struct slice loc)
 
 bool
 harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
-                const struct harvest_version *version, int64_t changed_us)
+                const struct listing_resource *version, int64_t changed_us)
 {
     if (!begin_rows(h))
         return false;
@@ -402,7 +362,7 @@ harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
     return write_row(h, part, loc, version, changed_us, false);
 }
 
-static const struct harvest_version none = {
+static const struct listing_resource none = {
     DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
 
 bool
@@ -418,16 +378,16 @@ harvest_db_remove(struct harvest_db *h, int64_t part, struct slice loc,
 
 bool
 harvest_db_disturb(struct harvest_db *h, struct slice loc,
-                   const struct harvest_version *version)
+                   const struct listing_resource *version)
 {
     bool is_gone = !version;
 
     if (is_gone)
         version = &none;
-    return begin_rows(h) &&
-           DO(h, "INSERT OR REPLACE INTO disturbed VALUES (?1, ?2, ?3, ?4, ?5)",
-              loc, known_time(version->lastmod_us), version->hash,
-              known_length(version->length), is_gone);
+    return begin_rows(h) && DO(h,
+                               "INSERT OR REPLACE INTO disturbed VALUES "
+                               "(?, " LISTING_RESOURCE_WRITTEN ", ?)",
+                               loc, LISTING_RESOURCE_OF(version), is_gone);
 }
 
 bool
@@ -496,13 +456,12 @@ harvest_db_unlist(struct harvest_db *h, int64_t part, struct slice loc)
 
 bool
 harvest_db_defer(struct harvest_db *h, int64_t part, struct slice loc,
-                 const struct harvest_version *version, struct slice entry)
+                 const struct listing_resource *version, struct slice entry)
 {
-    return begin_rows(h) &&
-           DO(h,
-              "INSERT OR REPLACE INTO deferred VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-              loc, part, known_time(version->lastmod_us), version->hash,
-              known_length(version->length), entry);
+    return begin_rows(h) && DO(h,
+                               "INSERT OR REPLACE INTO deferred VALUES (?, "
+                               "?, " LISTING_RESOURCE_WRITTEN ", ?)",
+                               loc, part, LISTING_RESOURCE_OF(version), entry);
 }
 
 bool
@@ -514,7 +473,7 @@ harvest_db_held(struct harvest_db *h, int64_t part, uint64_t *n, uint64_t *n_of)
            (*n == 0 || harvest_db_count(h, part, n_of));
 }
 
-#define IS_AFTER "coalesce(changed > ?2, 0)"
+#define IS_AFTER "coalesce(changed > " TIME("?2") ", 0)"
 
 bool
 harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
@@ -528,11 +487,11 @@ harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
               " WHERE part = ?1 AND NOT is_gone AND NOT " IS_AFTER
               " AND NOT EXISTS (SELECT 1 FROM seen s"
               " WHERE s.loc = resource.loc AND s.part = ?1)",
-              part, known_time(as_of_us)) &&
+              part, as_of_us) &&
            DO(h,
               "DELETE FROM resource WHERE part = ?1 AND is_gone"
               " AND NOT " IS_AFTER,
-              part, known_time(as_of_us)) &&
+              part, as_of_us) &&
            forget_seen(h, part) && harvest_db_held(h, part, n, n_of);
 }
 
@@ -561,7 +520,7 @@ harvest_db_next_deferred(struct harvest_db *h, int64_t part,
     buf_clear(&h->hash);
     buf_clear(&h->entry);
     is_good = FIND(h,
-                   "SELECT loc, entry, " VERSION " FROM deferred"
+                   "SELECT loc, entry, " LISTING_RESOURCE_READ " FROM deferred"
                    " WHERE part = ?1 ORDER BY loc LIMIT 1",
                    DB_VALUES(part),
                    DB_INTO(&h->loc, &h->entry, &next->version.lastmod_us,
@@ -606,8 +565,8 @@ bool
 harvest_db_unfinished(struct harvest_db *h, struct harvest_post *post,
                       bool *is_there)
 {
-    struct db_rows rows = DB_SELECT(
-        &h->db, NULL, h->why, "SELECT key, position, made, n, body FROM post");
+    struct db_rows rows =
+        ROWS(h, "SELECT key, position, made, n, body FROM post");
     struct slice key, before, body;
     uint64_t n;
 

@@ -212,13 +212,6 @@ harvest_is_same(struct slice of, struct slice text)
     return slice_equal(path_of(of), path_of(text));
 }
 
-bool
-harvest_loc(struct slice entry, struct slice *loc)
-{
-    *loc = find_member(entry, "loc");
-    return loc->size > 0;
-}
-
 /* Search */
 
 /* As in Knuth, Morris and Pratt: several entries may begin alike. */

@@ -53,9 +53,6 @@ enum harvest_verdict harvest_entry(struct buf *to, const char *before,
  * harvest_entry, `text` is the target's. */
 bool harvest_is_same(struct slice of, struct slice text);
 
-/* The loc of an entry, in quotes as it stands; false: it has none. */
-bool harvest_loc(struct slice entry, struct slice *loc);
-
 /*
  * Searches the target for a post: for all its entries, one behind the other.
  *

@@ -83,6 +83,13 @@ is_full(const struct harvest_outbox *o)
     return o->n >= ENTRIES_MAX || o->body.size >= BYTES_MAX;
 }
 
+/* Posts what waits if that is enough. */
+static bool
+flush_full(struct harvest_feed *f)
+{
+    return !is_full(f->outbox) || harvest_feed_flush(f->outbox);
+}
+
 static void
 count_change(struct harvest_feed *f, const char *change, struct slice loc)
 {
@@ -191,7 +198,7 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
 /* Posts what the set does not have in this version. */
 static bool
 apply_resource(struct harvest_feed *f, struct slice loc,
-               const struct harvest_version *version, struct slice text,
+               const struct listing_resource *version, struct slice text,
                const struct harvest_known *known)
 {
     bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
@@ -211,7 +218,7 @@ static bool
 apply_change(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = f->target->db;
-    struct harvest_version version = harvest_version_of(c);
+    struct listing_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     bool is_deleted = c->change && !strcmp(c->change, "deleted");
     struct harvest_known known;
@@ -261,7 +268,7 @@ learn_source(struct harvest_feed *f, const struct td_message *message)
         !f->has_log && position[0] != '@' && strchr(position, '-') != NULL;
     f->epoch[0] = '\0';
     if (f->has_log)
-        harvest_epoch_of(f->epoch, sizeof(f->epoch), position);
+        harvest_epoch_of(f->epoch, position);
     if (!f->epoch[0] || strcmp(f->epoch, f->target->epoch) != 0)
         return true;
     harvest_target_say(f->target, "the two sets are one");
@@ -274,7 +281,7 @@ apply_changes(struct harvest_feed *f, const struct td_message *message)
 {
     if (!message->position || !learn_source(f, message))
         return false;
-    if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
+    if (!flush_full(f))
         return false;
     for (size_t i = 0; i < message->n_changes; i++) {
         /* Entries without seqs have no position between them. */
@@ -317,7 +324,7 @@ static bool
 list_resource(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = f->target->db;
-    struct harvest_version version = harvest_version_of(c);
+    struct listing_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     struct harvest_known known;
 
@@ -341,7 +348,7 @@ list_resources(struct harvest_feed *f, const struct td_message *message)
     for (size_t i = 0; i < message->n_changes; i++)
         if (message->changes[i].loc && !list_resource(f, &message->changes[i]))
             return false;
-    return !is_full(f->outbox) || harvest_feed_flush(f->outbox);
+    return flush_full(f);
 }
 
 static bool
@@ -361,7 +368,7 @@ apply_deferred(struct harvest_feed *f, int64_t as_of_us)
         if (known.changed_us <= as_of_us &&
             !apply_resource(f, next.loc, &next.version, next.entry, &known))
             return false;
-        if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
+        if (!flush_full(f))
             return false;
     }
 }
@@ -370,7 +377,8 @@ apply_deferred(struct harvest_feed *f, int64_t as_of_us)
 static bool
 delete_held(struct harvest_feed *f, int64_t part)
 {
-    const struct harvest_version none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
+    const struct listing_resource none = {
+        DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
     struct harvest_db *db = f->target->db;
     struct harvest_known known;
     struct slice loc;
@@ -386,7 +394,7 @@ delete_held(struct harvest_feed *f, int64_t part)
             return false;
         if (!harvest_db_remove(db, part, loc, DATETIME_NONE))
             return false;
-        if (is_full(f->outbox) && !harvest_feed_flush(f->outbox))
+        if (!flush_full(f))
             return false;
     }
 }
@@ -397,12 +405,12 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 {
     const struct harvest_options *how = f->target->options;
 
+    const struct listing_guard guard = {how->max_delete, how->accept_deletions,
+                                        false};
+
     f->counts.held_back = 0;
-    if (n == 0)
-        return true;
-    if (!listing_is_too_much(n, n_of, how->max_delete) ||
-        n <= how->accept_deletions)
-        return delete_held(f, f->part.id);
+    if (!listing_holds_back(&guard, n, n_of))
+        return n == 0 || delete_held(f, f->part.id);
     f->counts.held_back = n;
     f->counts.held_of = n_of;
     return true;

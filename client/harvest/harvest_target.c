@@ -70,16 +70,17 @@ wait_a_while(struct harvest_target *t, unsigned *pause_ms)
 }
 
 void
-harvest_epoch_of(char *to, size_t size, const char *position)
+harvest_epoch_of(char to[TD_POSITION_SIZE], const char *position)
 {
-    snprintf(to, size, "%.*s", (int)strcspn(position, "-"), position);
+    snprintf(to, TD_POSITION_SIZE, "%.*s", (int)strcspn(position, "-"),
+             position);
 }
 
-struct harvest_version
+struct listing_resource
 harvest_version_of(const struct td_change *c)
 {
-    struct harvest_version version = {.lastmod_us = DATETIME_NONE,
-                                      .length = c->length};
+    struct listing_resource version = {.lastmod_us = DATETIME_NONE,
+                                       .length = c->length};
 
     if (c->hash)
         version.hash = slice_of(c->hash);
@@ -122,7 +123,7 @@ note_posted(struct harvest_target *t, const struct td_receipt *receipt)
     const char *noted = t->db->target;
     bool is_next = receipt->first == seq_of(noted) + 1;
 
-    harvest_epoch_of(t->epoch, sizeof(t->epoch), receipt->position);
+    harvest_epoch_of(t->epoch, receipt->position);
     return harvest_db_posted(t->db, is_next ? receipt->position : NULL);
 }
 
@@ -142,7 +143,7 @@ say_refused(struct harvest_target *t, const struct harvest_post *post)
     while (json_slices_element(&rest, &entry))
         if (++i >= n)
             break;
-    if (i == 0 || !harvest_loc(entry, &loc))
+    if (i == 0 || !json_slices_member(entry, "loc", &loc))
         return;
     harvest_target_say(
         t,
@@ -288,7 +289,7 @@ ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
         rc = td_set_get(t->client, t->url, on_member, position, NULL);
         if (rc == TD_OK || rc == TD_GONE ||
             (rc == TD_REFUSED && td_answered(t->client, NULL) == 404)) {
-            harvest_epoch_of(t->epoch, sizeof(t->epoch), position);
+            harvest_epoch_of(t->epoch, position);
             return true;
         }
         if (rc != TD_UNREACHABLE)
@@ -329,7 +330,7 @@ static bool
 read_change(struct reading *r, const struct td_change *c)
 {
     struct harvest_db *db = r->target->db;
-    struct harvest_version version = harvest_version_of(c);
+    struct listing_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     bool is_gone = c->change && !strcmp(c->change, "deleted");
 
@@ -454,8 +455,8 @@ harvest_target_tell(struct harvest_target *t, struct slice json)
     else if (!rc && answer.status == 404)
         rc = STATUS_OK; /* the same, or there is no set yet */
     else if (!rc && answer.status / 100 != 2)
-        rc = client_refused(t->client, &answer);
-    fetch_answer_fini(&answer);
+        rc = fetch_refused(&t->client->problem, &answer);
+    buf_fini(&answer.body);
     client_end(t->client, rc);
     if (rc == STATUS_STOPPED)
         return harvest_target_fail(t, HARVEST_STOPPED);

@@ -68,12 +68,12 @@ bool harvest_target_look(struct harvest_target *t, bool *is_other);
 bool harvest_target_tell(struct harvest_target *t, struct slice json);
 
 /* "EPOCH-SEQ" */
-void harvest_epoch_of(char *to, size_t size, const char *position);
+void harvest_epoch_of(char to[TD_POSITION_SIZE], const char *position);
 
 /* The text of a change; empty: it has none. */
 struct slice harvest_text_of(const struct td_change *c);
 
 /* The version that a change describes. */
-struct harvest_version harvest_version_of(const struct td_change *c);
+struct listing_resource harvest_version_of(const struct td_change *c);
 
 #endif

@@ -70,19 +70,13 @@ struct fetch {
     struct host_place place;            /* of this hop, at its host */
     struct timer *hand_over;
 
-    /* The request, copied */
-    char *url; /* of this hop */
+    struct fetch_request request; /* redirects: those that are left; url,
+                                     headers and body: below */
+    char *url;                    /* of this hop */
     char *method;
     struct curl_slist *given; /* headers of the request */
     struct slice body;
-    bool has_body;
-    bool takes_gzip;
-    bool keeps_coding;
-    bool skips_refusals;
-    unsigned redirects; /* left */
-    unsigned silence_s;
-    size_t max_bytes;
-    size_t n_bytes; /* of the body, so far */
+    size_t n_bytes; /* of the answer's body, so far */
 
     /* The answer */
     struct fetch_answer answer;
@@ -202,7 +196,7 @@ fill_answer(struct fetch *f)
     curl_easy_getinfo(f->transfer.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T,
                       &number);
     fill_texts(f);
-    a->length = number < 0 || (a->coding[0] && !f->keeps_coding)
+    a->length = number < 0 || (a->coding[0] && !f->request.keeps_coding)
                     ? UINT64_MAX
                     : (uint64_t)number;
 }
@@ -217,7 +211,7 @@ on_bytes(char *bytes, size_t one, size_t size, void *user)
         f->is_web_paused = true;
         return CURL_WRITEFUNC_PAUSE;
     }
-    f->is_too_long = size > f->max_bytes - f->n_bytes;
+    f->is_too_long = size > f->request.max_bytes - f->n_bytes;
     if (f->is_too_long)
         return 0;
     f->n_bytes += size;
@@ -251,8 +245,8 @@ on_half_plain(struct slice bytes, void *user, struct problem *why)
 static struct gunzip *
 new_gunzip(struct fetch *f, bool is_gzip, gunzip_fn *on_inflated)
 {
-    return is_gzip ? gunzip_new(f->max_bytes, false, on_inflated, f)
-                   : gunzip_new_deflate(f->max_bytes, on_inflated, f);
+    return is_gzip ? gunzip_new(f->request.max_bytes, false, on_inflated, f)
+                   : gunzip_new_deflate(f->request.max_bytes, on_inflated, f);
 }
 
 static enum status
@@ -261,7 +255,7 @@ open_coding(struct fetch *f)
     struct slice codings = slice_of(f->answer.coding);
 
     f->is_coding_known = true;
-    while (!f->keeps_coding && codings.size > 0) {
+    while (!f->request.keeps_coding && codings.size > 0) {
         struct slice coding = slice_trimmed(slice_take(&codings, ','));
         bool is_gzip =
             slice_is_word(coding, "gzip") || slice_is_word(coding, "x-gzip");
@@ -347,16 +341,17 @@ set_options(struct fetch *f)
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
-                     f->silence_s ? (long)f->silence_s : SILENCE_SECONDS);
+                     f->request.silence_s ? (long)f->request.silence_s
+                                          : SILENCE_SECONDS);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, f);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, f);
-    if (f->takes_gzip)
+    if (f->request.takes_gzip)
         curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
     /* libcurl does not notice where a coding breaks off. */
     curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
-    if (f->has_body) {
+    if (f->request.body) {
         /* On a kept connection that the server has just closed, libcurl sends
          * a request again; the server might then keep a post twice. */
         curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
@@ -367,7 +362,7 @@ set_options(struct fetch *f)
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
                          f->body.size ? f->body.data : "");
     }
-    if (f->has_body && f->client->on_progress) {
+    if (f->request.body && f->client->on_progress) {
         curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
         curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
         curl_easy_setopt(easy, CURLOPT_XFERINFODATA, f);
@@ -384,11 +379,12 @@ is_redirect(const struct fetch *f)
 {
     unsigned status = f->answer.status;
 
-    if (!f->redirects || !f->answer.location[0])
+    if (!f->request.redirects || !f->answer.location[0])
         return false;
     if (status == 307 || status == 308)
         return true;
-    return !f->has_body && (status == 301 || status == 302 || status == 303);
+    return !f->request.body &&
+           (status == 301 || status == 302 || status == 303);
 }
 
 /* True if the answer refuses a token that has been replaced meanwhile. Asks
@@ -463,7 +459,7 @@ begin_hop(struct fetch *f, struct problem *why)
     if (f->has_new_token) {
         f->has_new_token = false;
     } else if (take_location(f, why)) {
-        f->redirects--;
+        f->request.redirects--;
         f->transfer.is_own = false;
         f->was_renewed = false;
     } else {
@@ -525,7 +521,7 @@ hand_over(struct fetch *f)
     } else if (!f->on_body) {
         buf_add_slice(&f->answer.body, bytes);
     } else if (f->answer.status / 100 != 2) {
-        f->is_left = f->skips_refusals ||
+        f->is_left = f->request.skips_refusals ||
                      f->answer.body.size + bytes.size > PASSED_OVER_MOST;
         if (!f->is_left)
             buf_add_slice(&f->answer.body, bytes);
@@ -585,7 +581,7 @@ judge_answer(struct fetch *f, struct problem *why)
         problem(why, STATUS_STOPPED, "%s", "");
     else if (f->is_too_long)
         problem(why, STATUS_MALFORMED, "the answer is longer than %zu bytes",
-                f->max_bytes);
+                f->request.max_bytes);
     else if (f->is_starved || f->pending.failed || f->answer.body.failed ||
              f->result == CURLE_OUT_OF_MEMORY)
         problem_memory(why);
@@ -724,16 +720,14 @@ copy_request(struct fetch *f, const struct fetch_request *request)
 {
     f->url = sendable_url(request->url);
     f->method = request->method ? strdup(request->method) : NULL;
-    f->has_body = request->body != NULL;
-    if (f->has_body)
+    f->request = *request;
+    if (request->body) {
         f->body = *request->body;
-    f->takes_gzip = request->takes_gzip;
-    f->keeps_coding = request->keeps_coding;
-    f->skips_refusals = request->skips_refusals;
+        f->request.body = &f->body;
+    }
     f->transfer.is_own = request->is_own;
-    f->redirects = request->redirects;
-    f->silence_s = request->silence_s;
-    f->max_bytes = request->max_bytes ? request->max_bytes : SIZE_MAX;
+    if (!request->max_bytes)
+        f->request.max_bytes = SIZE_MAX;
     for (const char *const *line = request->headers; line && *line; line++)
         if (!curl_loop_header(&f->given, *line))
             return false;
@@ -875,16 +869,4 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
         return rc;
     }
     return client_told(client, &w.why);
-}
-
-void
-fetch_answer_fini(struct fetch_answer *answer)
-{
-    buf_fini(&answer->body);
-}
-
-enum status
-client_refused(struct td_client *client, const struct fetch_answer *answer)
-{
-    return fetch_refused(&client->problem, answer);
 }

@@ -115,15 +115,10 @@ enum status fetch_refused(struct problem *why,
 /* Blocking, for calls of the public interface */
 
 /* Runs the loop until there is an answer of a URL that the program has named
- * (is_own). The caller gives the answer to fetch_answer_fini in any case. A
- * failure sets the client's problem. The answer has no texts but its body. */
+ * (is_own). The caller gives its body to buf_fini in any case. A failure sets
+ * the client's problem. The answer has no texts but its body. */
 enum status fetch_run(struct td_client *client,
                       const struct fetch_request *request,
                       struct fetch_answer *answer);
-
-/* As fetch_refused, with the client's problem as `why`. */
-enum status client_refused(struct td_client *client,
-                           const struct fetch_answer *answer);
-void fetch_answer_fini(struct fetch_answer *answer);
 
 #endif

@@ -3,7 +3,7 @@
  */
 #include "client/lib/host_name.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -13,8 +13,7 @@ drop_port(struct slice *authority, const char *port)
 {
     size_t size = strlen(port);
 
-    if (authority->size > size &&
-        !memcmp(authority->data + authority->size - size, port, size))
+    if (authority->size > size && slice_ends(*authority, port))
         authority->size -= size;
 }
 
@@ -27,20 +26,16 @@ split_url(struct slice url, struct slice *scheme, struct slice *authority)
 
     for (size_t i = 0; i < 2; i++) {
         size_t size = strlen(schemes[i]);
-        size_t end = size;
 
         if (url.size <= size || strncasecmp(url.data, schemes[i], size) != 0)
             continue;
-        while (end < url.size && !strchr("/?#", url.data[end]))
-            end++;
         *scheme = (struct slice){url.data, size};
-        *authority = (struct slice){url.data + size, end - size};
+        slice_skip(&url, size);
+        *authority = slice_take_until(&url, "/?#");
         at = authority->size ? memrchr(authority->data, '@', authority->size)
                              : NULL;
-        if (at) {
-            authority->size -= (size_t)(at + 1 - authority->data);
-            authority->data = at + 1;
-        }
+        if (at)
+            slice_skip(authority, (size_t)(at + 1 - authority->data));
         drop_port(authority, i ? ":443" : ":80");
         return authority->size > 0;
     }
@@ -70,15 +65,11 @@ host_name_of(struct slice url)
     struct slice scheme, authority;
     char *name;
 
-    if (!split_url(url, &scheme, &authority))
+    if (!split_url(url, &scheme, &authority) ||
+        asprintf(&name, "%.*s%.*s", SLICE_ARG(scheme), SLICE_ARG(authority)) <
+            0)
         return NULL;
-    name = malloc(scheme.size + authority.size + 1);
-    if (!name)
-        return NULL;
-    for (size_t i = 0; i < scheme.size; i++)
-        name[i] = lower_letter(scheme.data[i]);
-    for (size_t i = 0; i < authority.size; i++)
-        name[scheme.size + i] = lower_letter(authority.data[i]);
-    name[scheme.size + authority.size] = '\0';
+    for (char *c = name; *c; c++)
+        *c = lower_letter(*c);
     return name;
 }

@@ -6,7 +6,7 @@
 static void
 skip_space(struct slice *rest)
 {
-    while (rest->size && strchr(" \t\r\n", rest->data[0]) && rest->data[0])
+    while (rest->size && slice_is_space(rest->data[0]))
         slice_skip(rest, 1);
 }
 

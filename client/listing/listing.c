@@ -114,6 +114,9 @@ fail_memory(struct listing *l)
     return false;
 }
 
+/* Runs a statement with its values. True: it has not failed. */
+#define RUN(l, ...) end_step((l), DB_DO(&(l)->db, NULL, &(l)->why, __VA_ARGS__))
+
 static bool
 run_text(struct listing *l, const char *text)
 {
@@ -148,10 +151,10 @@ static bool
 bind_source(struct listing *l, const char *source)
 {
     return make_epoch(l) &&
-           end_step(l, DB_DO(&l->db, NULL, &l->why,
-                             "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
-                             " WHERE NOT EXISTS (SELECT 1 FROM listing)",
-                             source, l->extent.epoch));
+           RUN(l,
+               "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
+               " WHERE NOT EXISTS (SELECT 1 FROM listing)",
+               source, l->extent.epoch);
 }
 
 /* Reads how far the history reaches; `source`: which has to be that of the
@@ -301,27 +304,25 @@ bool
 listing_document(struct listing *l, const char *url,
                  struct listing_version *known)
 {
-    enum status rc =
-        DB_DO(&l->db, NULL, &l->why,
-              "INSERT INTO read SELECT"
-              " coalesce((SELECT id FROM document WHERE url = ?1),"
-              "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
-              "  (SELECT coalesce(max(id), 0) FROM document))),"
-              " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
-              " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
-              " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
-              " (SELECT 1 FROM seen WHERE document = read.id)",
-              url);
-
-    if (!rc)
-        rc = db_find(&l->db, NULL, &l->why, NULL,
-                     "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
-                     " FROM read r LEFT JOIN document d USING (url)"
-                     " WHERE r.url = ?",
-                     DB_VALUES(url),
-                     DB_INTO(&l->document, &known->etag, &known->modified,
-                             &known->digest, &known->must_read));
-    return end_step(l, rc);
+    return RUN(l,
+               "INSERT INTO read SELECT"
+               " coalesce((SELECT id FROM document WHERE url = ?1),"
+               "  1 + max((SELECT coalesce(max(id), 0) FROM read),"
+               "  (SELECT coalesce(max(id), 0) FROM document))),"
+               " ?1, '', '', '', 0, 0, 0, 0 WHERE true"
+               " ON CONFLICT (url) DO UPDATE SET etag = '', modified = '',"
+               " digest = '', is_same = 0, is_reread = is_reread OR EXISTS"
+               " (SELECT 1 FROM seen WHERE document = read.id)",
+               url) &&
+           end_step(
+               l,
+               db_find(&l->db, NULL, &l->why, NULL,
+                       "SELECT r.id, d.etag, d.modified, d.digest, d.must_read"
+                       " FROM read r LEFT JOIN document d USING (url)"
+                       " WHERE r.url = ?",
+                       DB_VALUES(url),
+                       DB_INTO(&l->document, &known->etag, &known->modified,
+                               &known->digest, &known->must_read)));
 }
 
 bool
@@ -331,63 +332,60 @@ listing_document_end(struct listing *l, const struct listing_version *version,
     static const struct listing_version unknown = {.etag = ""};
 
     version = version ? version : &unknown;
-    return end_step(l, DB_DO(&l->db, NULL, &l->why,
-                             "UPDATE read SET etag = ?, modified = ?,"
-                             " digest = ?, left_out = ?, must_read = ?"
-                             " WHERE id = ?",
-                             version->etag, version->modified, version->digest,
-                             n_left_out, version->must_read, l->document));
+    return RUN(l,
+               "UPDATE read SET etag = ?, modified = ?,"
+               " digest = ?, left_out = ?, must_read = ?"
+               " WHERE id = ?",
+               version->etag, version->modified, version->digest, n_left_out,
+               version->must_read, l->document);
 }
 
 bool
 listing_document_same(struct listing *l)
 {
-    return end_step(l, DB_DO(&l->db, NULL, &l->why,
-                             "UPDATE read SET is_same = 1, etag = d.etag,"
-                             " modified = d.modified, digest = d.digest"
-                             " FROM document d"
-                             " WHERE read.id = ?1 AND d.id = ?1",
-                             l->document));
+    return RUN(l,
+               "UPDATE read SET is_same = 1, etag = d.etag,"
+               " modified = d.modified, digest = d.digest"
+               " FROM document d"
+               " WHERE read.id = ?1 AND d.id = ?1",
+               l->document);
 }
 
-/* True if both versions agree on lastmod, hash and length, as far as both have
- * them. Without one that both have: true if neither has any. */
-static bool
-is_same(int64_t lastmod_us, struct slice hash, uint64_t length,
-        const struct change *now)
+bool
+listing_resources_agree(const struct listing_resource *had,
+                        const struct listing_resource *now, bool *is_proven)
 {
-    bool had_lastmod = lastmod_us != DATETIME_NONE;
-    bool had_length = length != LENGTH_NONE;
+    bool had_lastmod = had->lastmod_us != DATETIME_NONE;
+    bool had_length = had->length != LENGTH_NONE;
     bool has_lastmod = now->lastmod_us != DATETIME_NONE;
     bool has_length = now->length != LENGTH_NONE;
-    bool has_common;
+    bool has_common = false;
+    bool is_good =
+        (!had_lastmod || !has_lastmod || had->lastmod_us == now->lastmod_us) &&
+        (!had_length || !has_length || had->length == now->length) &&
+        hashes_agree(had->hash, now->hash, &has_common);
 
-    if ((had_lastmod && has_lastmod && lastmod_us != now->lastmod_us) ||
-        (had_length && has_length && length != now->length) ||
-        !hashes_agree(hash, now->hash, &has_common))
-        return false;
-    return has_common || (had_lastmod && has_lastmod) ||
-           (had_length && has_length) ||
-           (!had_lastmod && !had_length && !hash.size && !has_lastmod &&
-            !has_length && !now->hash.size);
+    *is_proven = has_common || (had_lastmod && has_lastmod) ||
+                 (had_length && has_length) ||
+                 (!had_lastmod && !had_length && !had->hash.size &&
+                  !has_lastmod && !has_length && !now->hash.size);
+    return is_good;
 }
 
 /* Looks the resource up in the last reading. */
 static bool
-look_up(struct listing *l, const struct change *now, bool *is_known,
-        bool *is_it)
+look_up(struct listing *l, struct slice loc, const struct listing_resource *now,
+        bool *is_known, bool *is_it)
 {
-    int64_t lastmod_us;
-    struct slice hash;
-    uint64_t length;
-    struct db_rows rows =
-        DB_SELECT(&l->db, NULL, &l->why,
-                  "SELECT coalesce(lastmod, ?2), hash, coalesce(length, ?3)"
-                  " FROM resource WHERE loc = ?1",
-                  now->loc, DATETIME_NONE, LENGTH_NONE);
+    struct listing_resource had;
+    bool is_proven;
+    struct db_rows rows = DB_SELECT(
+        &l->db, NULL, &l->why,
+        "SELECT " LISTING_RESOURCE_READ " FROM resource WHERE loc = ?", loc);
 
-    *is_known = DB_NEXT(&rows, &lastmod_us, &hash, &length);
-    *is_it = *is_known && is_same(lastmod_us, hash, length, now);
+    *is_known = DB_NEXT(&rows, LISTING_RESOURCE_INTO(&had));
+    *is_it = *is_known && listing_resources_agree(&had, now, &is_proven) &&
+             is_proven;
     return end_step(l, db_rows_end(&rows));
 }
 
@@ -416,43 +414,31 @@ write_fragment(struct listing *l, const struct document_entry *entry,
     return !fragment_write(&l->line, &bare, f, NULL) || fail_memory(l);
 }
 
-/* A value, or NULL. */
-static struct db_value
-value_if(bool has, struct db_value value)
-{
-    return has ? value : db_value_chars(NULL);
-}
-
 bool
 listing_add(struct listing *l, const struct document_entry *entry)
 {
-    const struct change *now = &entry->change;
+    const struct change *c = &entry->change;
+    const struct listing_resource now = {c->lastmod_us, c->hash, c->length};
     struct fragment f = {.size = 0};
-    enum status rc;
     bool is_known;
     bool is_it;
 
-    if (!look_up(l, now, &is_known, &is_it))
+    if (!look_up(l, c->loc, &now, &is_known, &is_it))
         return false;
     buf_clear(&l->line);
     if (!is_it && !write_fragment(
                       l, entry, is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
         return false;
-    rc = DB_DO(&l->db, NULL, &l->why,
+    return RUN(l,
                "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
-               " fragment) VALUES (?, ?, ?, ?, ?, ?, ?)"
+               " fragment) VALUES (?, ?, " LISTING_RESOURCE_WRITTEN ", ?, ?)"
                " ON CONFLICT (loc) DO UPDATE SET"
                " document = excluded.document, lastmod = excluded.lastmod,"
                " hash = excluded.hash, length = excluded.length,"
                " hole = excluded.hole, fragment = excluded.fragment",
-               now->loc, l->document,
-               value_if(now->lastmod_us != DATETIME_NONE,
-                        db_value_number(now->lastmod_us)),
-               now->hash,
-               value_if(now->length != LENGTH_NONE,
-                        db_value_number((int64_t)now->length)),
-               f.hole, value_if(!is_it, db_bytes(l->line.data, f.size)));
-    return end_step(l, rc) && has_room_for(l, now->loc.size + l->line.size);
+               c->loc, l->document, LISTING_RESOURCE_OF(&now), f.hole,
+               is_it ? db_value_chars(NULL) : db_bytes(l->line.data, f.size)) &&
+           has_room_for(l, c->loc.size + l->line.size);
 }
 
 /* The end of a reading */
@@ -504,17 +490,14 @@ static bool
 commit_reading(struct listing *l, int64_t now_us, bool counts)
 {
     /* The differences of the reading before are kept once more. */
-    enum status rc =
-        DB_DO(&l->db, NULL, &l->why,
-              "UPDATE listing SET oldest = iif(top > last, before, oldest),"
-              " before = iif(top > last, last, before),"
-              " last = max(top, last), is_read = 1,"
-              " when_us = max(?, when_us),"
-              " left_out = iif(?, (" SUM_LEFT_OUT "), left_out)"
-              " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
-              now_us, counts);
-
-    return end_step(l, rc) &&
+    return RUN(l,
+               "UPDATE listing SET oldest = iif(top > last, before, oldest),"
+               " before = iif(top > last, last, before),"
+               " last = max(top, last), is_read = 1,"
+               " when_us = max(?, when_us),"
+               " left_out = iif(?, (" SUM_LEFT_OUT "), left_out)"
+               " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
+               now_us, counts) &&
            run_text(l, "DELETE FROM change"
                        " WHERE seq <= (SELECT oldest FROM listing)") &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
@@ -536,13 +519,12 @@ listing_take(struct listing *l)
 static bool
 write_changed(struct listing *l, int64_t now_us)
 {
-    return end_step(l,
-                    DB_DO(&l->db, NULL, &l->why,
-                          "INSERT INTO change"
-                          " SELECT last + row_number() OVER (ORDER BY n),"
-                          " max(?, when_us), hole, fragment FROM seen, listing"
-                          " WHERE fragment IS NOT NULL",
-                          now_us));
+    return RUN(l,
+               "INSERT INTO change"
+               " SELECT last + row_number() OVER (ORDER BY n),"
+               " max(?, when_us), hole, fragment FROM seen, listing"
+               " WHERE fragment IS NOT NULL",
+               now_us);
 }
 
 /* A deleted resource becomes a difference. */
@@ -585,11 +567,20 @@ listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent)
            (double)n * 100 > (double)n_of * (double)max_percent;
 }
 
+bool
+listing_holds_back(const struct listing_guard *guard, uint64_t n, uint64_t n_of)
+{
+    return n > guard->accepts &&
+           (guard->is_doubtful ||
+            listing_is_too_much(n, n_of, guard->max_percent));
+}
+
 /* Decides whether the reading deletes what it lacks. */
 static bool
 judge_deletions(struct listing *l, const struct listing_guard *guard,
                 bool *is_held)
 {
+    struct listing_guard all = *guard;
     uint64_t n;
     uint64_t leaves_out_more;
 
@@ -597,10 +588,8 @@ judge_deletions(struct listing *l, const struct listing_guard *guard,
         !ask_number(l, "SELECT (" SUM_LEFT_OUT ") > left_out FROM listing",
                     &leaves_out_more))
         return false;
-    *is_held =
-        n > 0 && n > guard->accepts &&
-        (guard->is_doubtful || leaves_out_more ||
-         listing_is_too_much(n, l->extent.n_resources, guard->max_percent));
+    all.is_doubtful |= leaves_out_more;
+    *is_held = listing_holds_back(&all, n, l->extent.n_resources);
     return true;
 }
 
@@ -636,11 +625,11 @@ listing_clear(struct listing *l)
         !run_text(l, "DELETE FROM resource; DELETE FROM document;"
                      "DELETE FROM change;"))
         return false;
-    return end_step(l, DB_DO(&l->db, NULL, &l->why,
-                             "UPDATE listing SET epoch = ?, oldest = 0,"
-                             " before = 0, last = 0, is_read = 0, when_us = 0,"
-                             " left_out = 0",
-                             l->extent.epoch)) &&
+    return RUN(l,
+               "UPDATE listing SET epoch = ?, oldest = 0,"
+               " before = 0, last = 0, is_read = 0, when_us = 0,"
+               " left_out = 0",
+               l->extent.epoch) &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
            read_extent(l, NULL) && drop_reading(l);
 }

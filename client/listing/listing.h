@@ -131,11 +131,37 @@ bool listing_compare(struct listing *listing,
 /* Forgets all: the next reading compares with nothing, in a new epoch. */
 bool listing_clear(struct listing *listing);
 
+/* True if the guard holds `n` deletions of `n_of` resources back. */
+bool listing_holds_back(const struct listing_guard *guard, uint64_t n,
+                        uint64_t n_of);
+
 /* Would the removal of `n` of `n_of` resources be too much? Fewer than 100
  * never are; `max_percent` below 0, or of 100 and more, allows all. */
 bool listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent);
 
 #define LISTING_PERCENT_DEFAULT 20
+
+/* A resource's version; DATETIME_NONE, "" and LENGTH_NONE are unknown. */
+struct listing_resource {
+    int64_t lastmod_us;
+    struct slice hash;
+    uint64_t length;
+};
+
+/* True if both versions agree on lastmod, hash and length, as far as both have
+ * them. *is_proven: they have one of these in common, or neither has any. */
+bool listing_resources_agree(const struct listing_resource *had,
+                             const struct listing_resource *now,
+                             bool *is_proven);
+
+/* The columns lastmod, hash and length, in which an unknown number is NULL:
+ * read, their places, written, their values (base/db_rows.h). */
+#define LISTING_RESOURCE_READ \
+    "coalesce(lastmod, -9223372036854775808), hash, coalesce(length, -1)"
+#define LISTING_RESOURCE_INTO(r) &(r)->lastmod_us, &(r)->hash, &(r)->length
+#define LISTING_RESOURCE_WRITTEN \
+    "nullif(?, -9223372036854775808), ?, nullif(?, -1)"
+#define LISTING_RESOURCE_OF(r) (r)->lastmod_us, (r)->hash, (r)->length
 
 /* Differences */
 

@@ -24,7 +24,6 @@
 #include "base/db.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/host_places.h"
-#include "client/listing/listing.h"
 #include "client/mirror/mirror.h"
 #include "client/mirror/sync_run.h"
 #include "proto/datetime.h"
@@ -96,18 +95,16 @@ report_again(struct audit *a, struct mirror_db *from, struct mirror_db *to,
     int64_t id = 0;
     int64_t ignored;
     uint64_t n;
-    bool is_found;
 
     if (!mirror_db_set(from, url, &from_set, position) ||
         !mirror_db_baseline_begin(to, to_set))
         return false;
     do {
-        if (!mirror_db_next_description(from, from_set, id, &id, &description,
-                                        &is_found) ||
-            (is_found &&
-             !mirror_db_describe(to, to_set, &description, &ignored)))
+        if (!mirror_db_next_description(from, from_set, id, &id,
+                                        &description) ||
+            (id && !mirror_db_describe(to, to_set, &description, &ignored)))
             return false;
-    } while (is_found);
+    } while (id);
     return mirror_db_baseline_end(to, to_set, &end, &n) &&
            mirror_db_set_position(to, to_set, position);
 }
@@ -119,13 +116,12 @@ each_set(struct audit *a, struct mirror_db *db,
 {
     int64_t set = 0;
     const char *url;
-    bool is_found;
 
     do {
-        if (!mirror_db_next_set(db, set, &set, &url, &is_found) ||
-            (is_found && !fn(a, url, set)))
+        if (!mirror_db_next_set(db, set, &set, &url) ||
+            (set && !fn(a, url, set)))
             return false;
-    } while (is_found);
+    } while (set);
     return true;
 }
 
@@ -135,13 +131,12 @@ is_mine(struct audit *a, const char *url, bool *is)
 {
     int64_t set = 0;
     const char *mine;
-    bool is_found = true;
 
-    for (*is = false; is_found && !*is;) {
-        if (!mirror_db_next_set(a->mine.db, set, &set, &mine, &is_found))
+    do {
+        if (!mirror_db_next_set(a->mine.db, set, &set, &mine))
             return false;
-        *is = is_found && !strcmp(mine, url);
-    }
+        *is = set && !strcmp(mine, url);
+    } while (set && !*is);
     return true;
 }
 
@@ -164,8 +159,7 @@ tell_own(struct audit *a, const char *url, int64_t theirs)
              "%.4000s no longer lists all resources: the mirror is compared "
              "with the earlier list and the changes since",
              url);
-    mirror_tell(&a->mine, TD_SYNC_TROUBLE,
-                &(struct td_sync_event){.set = url, .why = text});
+    MIRROR_TELL(&a->mine, TD_SYNC_TROUBLE, .set = url, .why = text);
     return report_again(a, a->mine.db, a->theirs.db, url, theirs);
 }
 
@@ -196,12 +190,11 @@ check_source(struct audit *a, const char *url)
 
     if (!mirror_db_source(a->mine.db, 1, &source))
         return false;
-    if (source[0]) {
-        problem(&a->why, STATUS_INVALID,
-                "the mirror is one of several sources, which are audited "
-                "together: give no URL");
-        return false;
-    }
+    if (source[0])
+        return !problem(
+            &a->why, STATUS_INVALID,
+            "the mirror is one of several sources, which are audited "
+            "together: give no URL");
     if (!mirror_db_source(a->mine.db, 0, &source))
         return false;
     if (strcmp(source, url) != 0)
@@ -221,12 +214,10 @@ ask_sources(struct audit *a, const char *url)
             return false;
         if (!source[0] && n > 0)
             return true;
-        if (!source[0]) {
-            problem(&a->why, STATUS_IO,
-                    "the mirror was never filled; tidings sync "
-                    "does that");
-            return false;
-        }
+        if (!source[0])
+            return !problem(&a->why, STATUS_IO,
+                            "the mirror was never filled; tidings sync "
+                            "does that");
         if (url)
             return check_source(a, url) && ask_source(a, url);
         if (!ask_source(a, source))
@@ -240,11 +231,10 @@ note_position(struct audit *a)
 {
     struct mirror_db *db = a->theirs.db;
     const char *url;
-    int64_t set = 0;
-    bool is_found;
+    int64_t set;
 
-    return mirror_db_next_set(db, 0, &set, &url, &is_found) &&
-           (!is_found || mirror_db_set(db, url, &set, a->result.position));
+    return mirror_db_next_set(db, 0, &set, &url) &&
+           (!set || mirror_db_set(db, url, &set, a->result.position));
 }
 
 /*
@@ -286,13 +276,10 @@ judge_set(struct audit *a, const char *url, int64_t theirs)
     }
     if (c.doubt[0] || !c.complete_us) {
         a->is_doubtful = true;
-        mirror_tell(&a->mine, TD_SYNC_DOUBT,
-                    &(struct td_sync_event){
-                        .set = url,
-                        .why = c.doubt[0] ? c.doubt
-                                          : "the source has not said all that "
-                                            "it has"});
-        return true;
+        MIRROR_TELL(&a->mine, TD_SYNC_DOUBT, .set = url,
+                    .why = c.doubt[0] ? c.doubt
+                                      : "the source has not said all that "
+                                        "it has");
     }
     return true;
 }
@@ -308,8 +295,7 @@ report_complete(struct audit *a, const char *url, int64_t theirs)
         return false;
     as_of[datetime_write_short(as_of, c.complete_us)] = '\0';
     if (!c.doubt[0] && c.complete_us)
-        mirror_tell(&a->mine, TD_SYNC_COMPLETE,
-                    &(struct td_sync_event){.set = url, .as_of = as_of});
+        MIRROR_TELL(&a->mine, TD_SYNC_COMPLETE, .set = url, .as_of = as_of);
     return true;
 }
 
@@ -476,22 +462,18 @@ compare_databases(struct audit *a)
 {
     struct mirror_db_resource mine;
     struct mirror_db_resource theirs;
-    bool has_mine = true;
-    bool has_theirs = true;
     int order = 0;
 
     for (bool is_first = true;; is_first = false) {
         if (!go_on(a) ||
-            (has_mine && order <= 0 &&
-             !mirror_db_walk(a->mine.db, is_first, &mine, &has_mine)) ||
-            (has_theirs && order >= 0 &&
-             !mirror_db_walk(a->theirs.db, is_first, &theirs, &has_theirs)))
+            (order <= 0 && !mirror_db_walk(a->mine.db, is_first, &mine)) ||
+            (order >= 0 && !mirror_db_walk(a->theirs.db, is_first, &theirs)))
             return false;
-        if (!has_mine && !has_theirs)
+        if (!mine.id && !theirs.id)
             return true;
-        order = !has_mine     ? 1
-                : !has_theirs ? -1
-                              : slice_compare(mine.loc, theirs.loc);
+        order = !mine.id     ? 1
+                : !theirs.id ? -1
+                             : slice_compare(mine.loc, theirs.loc);
         /* A file that no set wants waits for its removal. */
         if (!compare_one(a, order <= 0 ? &mine : NULL,
                          order >= 0 && theirs.is_wanted ? &theirs : NULL))
@@ -501,12 +483,11 @@ compare_databases(struct audit *a)
 
 /* Reports a file of DIR that is in no database. */
 static bool
-on_file(const char *path, enum mirror_dir_found what, void *user)
+on_file(const char *path, void *user)
 {
     struct audit *a = user;
     bool is_found;
 
-    (void)what;
     if (!go_on(a) || !mirror_db_has_path(a->mine.db, path, &is_found))
         return false;
     /* The path of a resource without a noted file: that resource has its own
@@ -610,14 +591,11 @@ repair_files(struct audit *a)
     uint64_t n = n_findings(&a->result);
     uint64_t n_open;
 
-    a->is_held = a->n_removed > a->repairing.accept_deletions &&
-                 (a->is_doubtful || a->result.n_left_out ||
-                  listing_is_too_much(a->n_removed, counts->n_have,
-                                      a->repairing.max_delete_percent));
+    a->is_held = mirror_holds_back(&a->mine, a->n_removed, counts->n_have,
+                                   a->is_doubtful || a->result.n_left_out);
     if (a->is_held)
-        mirror_tell(&a->mine, TD_SYNC_HELD,
-                    &(struct td_sync_event){.n_held = a->n_removed,
-                                            .n_of = counts->n_have});
+        MIRROR_TELL(&a->mine, TD_SYNC_HELD, .n_held = a->n_removed,
+                    .n_of = counts->n_have);
     if (!rewrite_database(a))
         return false;
     for (size_t i = 0; i < a->strays.size; i += strlen(path + i) + 1)

@@ -38,8 +38,7 @@ certainty_doubt(struct certainty *c, const char *why)
     if (!c->now.doubt_us)
         c->now.doubt_us = clock_now_us();
     snprintf(c->now.doubt, sizeof(c->now.doubt), "%s", why);
-    mirror_tell(c->m, TD_SYNC_DOUBT,
-                &(struct td_sync_event){.set = c->url, .why = why});
+    MIRROR_TELL(c->m, TD_SYNC_DOUBT, .set = c->url, .why = why);
     return keep_certainty(c);
 }
 
@@ -51,8 +50,7 @@ certainty_report(struct certainty *c, const struct td_report *report)
     c->now.n_mended = report->n_mended;
     snprintf(c->now.left_out, sizeof(c->now.left_out), "%s",
              report->left_out ? report->left_out : "");
-    mirror_tell(c->m, TD_SYNC_REPORT,
-                &(struct td_sync_event){.set = c->url, .report = report});
+    MIRROR_TELL(c->m, TD_SYNC_REPORT, .set = c->url, .report = report);
     return keep_certainty(c);
 }
 
@@ -83,8 +81,7 @@ certainty_end(struct certainty *c, int64_t as_of_us, const char *by,
         c->now.complete_us = as_of_us;
         snprintf(c->now.complete_by, sizeof(c->now.complete_by), "%s", by);
         as_of[datetime_write_short(as_of, as_of_us)] = '\0';
-        mirror_tell(c->m, TD_SYNC_COMPLETE,
-                    &(struct td_sync_event){.set = c->url, .as_of = as_of});
+        MIRROR_TELL(c->m, TD_SYNC_COMPLETE, .set = c->url, .as_of = as_of);
     }
     certainty_begin(c);
     return keep_certainty(c);
@@ -99,9 +96,7 @@ certainty_hold(struct certainty *c, uint64_t n, uint64_t n_of)
         c->now.doubt_us = 0;
     else if (!c->now.doubt_us)
         c->now.doubt_us = clock_now_us();
-    mirror_tell(
-        c->m, TD_SYNC_HELD,
-        &(struct td_sync_event){.set = c->url, .n_held = n, .n_of = n_of});
+    MIRROR_TELL(c->m, TD_SYNC_HELD, .set = c->url, .n_held = n, .n_of = n_of);
     return keep_certainty(c);
 }
 
@@ -120,30 +115,28 @@ certainty_note_caught_up(struct mirror *m, int64_t set, bool is_proven)
     return mirror_db_set_certainty(m->db, set, &now);
 }
 
-enum status
+void
 certainty_judge(struct mirror *m, struct problem *why)
 {
     struct mirror_db_certainty now;
     const char *url;
     int64_t set = 0;
     uint64_t n_held = 0;
-    bool is_found = true;
 
-    while (!why->rc && is_found) {
-        if (!mirror_db_next_set(m->db, set, &set, &url, &is_found) ||
-            (is_found && !mirror_db_certainty(m->db, set, &now))) {
+    do {
+        if (!mirror_db_next_set(m->db, set, &set, &url) ||
+            !mirror_db_certainty(m->db, set, &now)) {
             *why = m->why;
-            return why->rc;
+            return;
         }
-        if (is_found && now.doubt[0])
+        if (now.doubt[0])
             problem(why, STATUS_DIFFERENT,
                     "the mirror is not known to be complete: %s", now.doubt);
-        n_held += is_found ? now.n_held : 0;
-    }
+        n_held += now.n_held;
+    } while (!why->rc && set);
     if (!why->rc && n_held)
         problem(why, STATUS_DIFFERENT,
                 "%" PRIu64 " deletions are held back: if they are right, "
                 "accept this number of them",
                 n_held);
-    return why->rc;
 }

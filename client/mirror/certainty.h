@@ -54,6 +54,6 @@ bool certainty_note_caught_up(struct mirror *m, int64_t set, bool is_proven);
 
 /* All sets together: STATUS_DIFFERENT with a sentence if deletions are held
  * back, or a set is not known to be complete. STATUS_IO. */
-enum status certainty_judge(struct mirror *m, struct problem *why);
+void certainty_judge(struct mirror *m, struct problem *why);
 
 #endif

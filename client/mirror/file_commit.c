@@ -279,12 +279,6 @@ end_threads(struct file_commit *g)
 
 /* Names */
 
-static bool
-is_mark(const struct mirror_dir_mark *a, const struct mirror_dir_mark *b)
-{
-    return a->size == b->size && a->mtime_ns == b->mtime_ns;
-}
-
 /* Drops a file whose resource has a newer version; else deletes the note of the
  * file that it is about to replace. */
 static bool
@@ -292,11 +286,10 @@ clear_item(struct file_commit *g, struct item *item)
 {
     struct mirror *m = g->m;
     struct mirror_db_resource r;
-    bool is_found;
 
-    if (!mirror_db_get(m->db, item->id, &r, &is_found))
+    if (!mirror_db_get(m->db, item->id, &r))
         return false;
-    if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != item->version)
+    if (r.todo != MIRROR_DB_FETCH || r.version != item->version)
         item->is_dropped = true;
     if (item->is_dropped || item->kind == THERE || !r.is_there)
         return true;
@@ -316,7 +309,8 @@ name_item(struct file_commit *g, struct item *item)
         item->is_dropped =
             item->is_dropped ||
             mirror_dir_look(m->dir, item->path, &mark) != MIRROR_DIR_FILE ||
-            !is_mark(&mark, &item->mark);
+            mark.size != item->mark.size ||
+            mark.mtime_ns != item->mark.mtime_ns;
         return true;
     }
     if (!item->is_dropped &&
@@ -333,13 +327,12 @@ remove_some(struct file_commit *g)
     struct mirror *m = g->m;
     struct mirror_db_resource r = {.id = 0};
     struct problem why = {.text = ""};
-    bool is_found;
 
     for (int n = 0; n < REMOVALS && mirror_db_counts(m->db)->n_remove > 0;
          n++) {
-        if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r, &is_found))
+        if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r))
             return false;
-        if (!is_found)
+        if (!r.id)
             return true;
         if (mirror_dir_remove(m->dir, r.path, &why))
             return mirror_fail(m, &why);
@@ -373,11 +366,10 @@ note_item(struct file_commit *g, const struct item *item)
     struct buf hash;
     char loc[LOC_SIZE];
     bool is_good;
-    bool is_found;
 
-    if (!mirror_db_get(m->db, item->id, &r, &is_found))
+    if (!mirror_db_get(m->db, item->id, &r))
         return false;
-    if (!is_found)
+    if (!r.id)
         return true;
     /* The next call of the database takes back what it lent. */
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));

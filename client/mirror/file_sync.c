@@ -19,6 +19,7 @@
 #include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"
 #include "proto/datetime.h"
+#include "proto/number.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
 
@@ -60,27 +61,18 @@ duplicate_links_write(struct buf *to, const struct td_change *change)
     }
 }
 
-static uint64_t
-number_of(struct slice text)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < text.size; i++)
-        n = n * 10 + (uint64_t)(text.data[i] - '0');
-    return n;
-}
-
 bool
 duplicate_links_next(struct slice *rest, struct downloads_link *link)
 {
     struct slice line = slice_take(rest, '\n');
-    struct slice length;
+    uint64_t pri = 0;
 
     if (line.size == 0)
         return false;
-    link->pri = (uint32_t)number_of(slice_take(&line, ' '));
-    length = slice_take(&line, ' ');
-    link->length = slice_is(length, "-") ? LENGTH_NONE : number_of(length);
+    number_read(slice_take(&line, ' '), &pri);
+    link->pri = (uint32_t)pri;
+    if (!number_read(slice_take(&line, ' '), &link->length))
+        link->length = LENGTH_NONE;
     link->href = slice_take(&line, ' ');
     link->hash = line;
     return true;
@@ -117,7 +109,6 @@ struct file_sync {
     struct timer *turn;
     bool is_due;  /* the timer runs */
     bool is_held; /* file_sync_hold */
-    bool is_idle; /* the last look found nothing to do */
     int64_t from; /* id behind which the next look begins */
     /* A look found enough work for these hosts. The next one waits until part
      * of that is done: n_flights is at most `enough`. */
@@ -248,8 +239,7 @@ file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
         snprintf(text, sizeof(text),
                  "%s was in the way, not written by this mirror; it is now %s",
                  r->path, where);
-        mirror_tell(m, TD_SYNC_TROUBLE,
-                    &(struct td_sync_event){.path = r->path, .why = text});
+        MIRROR_TELL(m, TD_SYNC_TROUBLE, .path = r->path, .why = text);
     }
     return true;
 }
@@ -268,9 +258,7 @@ leave_resource(struct file_sync *w, const struct mirror_db_resource *r,
     w->has_strays = true; /* its partial file, for the next run */
     if (!mirror_db_give_up(m->db, r->id))
         return false;
-    mirror_tell(
-        m, TD_SYNC_LEFT,
-        &(struct td_sync_event){.loc = loc, .path = r->path, .why = why});
+    MIRROR_TELL(m, TD_SYNC_LEFT, .loc = loc, .path = r->path, .why = why);
     return true;
 }
 
@@ -281,8 +269,7 @@ on_again(struct slice loc, const struct problem *why, void *user)
     char text[4096];
 
     snprintf(text, sizeof(text), "%.*s", SLICE_ARG(loc));
-    mirror_tell(w->m, TD_SYNC_FAILED,
-                &(struct td_sync_event){.loc = text, .why = why->text});
+    MIRROR_TELL(w->m, TD_SYNC_FAILED, .loc = text, .why = why->text);
 }
 
 /* Sets have_second_us of a file that has come: R-415. The second is over by the
@@ -313,7 +300,7 @@ on_done(const struct downloads_result *result, void *user)
     struct flight *flight = flight_of(w, (int64_t)result->id);
     int64_t version = flight ? flight->version : 0;
     struct mirror_db_resource r;
-    bool is_found;
+    bool is_wanted;
 
     file_sync_poke(w);
     if (!flight)
@@ -324,20 +311,20 @@ on_done(const struct downloads_result *result, void *user)
     }
     if (m->is_over || !mirror_write(m))
         return;
-    if (!mirror_db_get(m->db, (int64_t)result->id, &r, &is_found))
+    if (!mirror_db_get(m->db, (int64_t)result->id, &r))
         return;
-    if (is_found && r.todo == MIRROR_DB_FETCH && r.version == version &&
-        !result->why.rc) {
+    is_wanted = r.todo == MIRROR_DB_FETCH && r.version == version;
+    if (is_wanted && !result->why.rc) {
         note_second(&r, result->date_s);
         flight->has_come = note_come(w, flight, result->bytes) &&
                            file_commit_add(w->group, &r, false);
         return;
     }
     end_flight(w, flight);
-    if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != version)
-        download_forget(mirror_dir_incoming(m->dir), result->file);
-    else
+    if (is_wanted)
         leave_resource(w, &r, result->why.text);
+    else
+        download_forget(mirror_dir_incoming(m->dir), result->file);
 }
 
 static void
@@ -406,14 +393,12 @@ drop_overtaken(struct file_sync *w)
     for (size_t i = 0; i < FLIGHTS; i++) {
         struct flight *flight = &w->flights[i];
         struct mirror_db_resource r;
-        bool is_found;
 
         if (!flight->id || flight->has_come)
             continue;
-        if (!mirror_db_get(m->db, flight->id, &r, &is_found))
+        if (!mirror_db_get(m->db, flight->id, &r))
             return false;
-        if (is_found && r.todo == MIRROR_DB_FETCH &&
-            r.version == flight->version)
+        if (r.todo == MIRROR_DB_FETCH && r.version == flight->version)
             continue;
         downloads_drop(w->m->downloads, (uint64_t)flight->id);
         file_commit_name(name, flight->id, flight->version);
@@ -490,13 +475,12 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
          n < LOOKS && *n_ids < room && w->n_flights + *n_ids < DOWNLOADS_ROOM;
          n++) {
         struct mirror_db_resource r;
-        bool is_found;
         bool is_there = false;
         bool is_taken = false;
 
-        if (!mirror_db_next(m->db, MIRROR_DB_FETCH, w->from, &r, &is_found))
+        if (!mirror_db_next(m->db, MIRROR_DB_FETCH, w->from, &r))
             return false;
-        if (!is_found) {
+        if (!r.id) {
             w->has_more = began != 0; /* the next turn begins anew */
             w->from = 0;
             break;
@@ -540,12 +524,10 @@ fetch_some(struct file_sync *w)
         return false;
     for (size_t i = 0; i < n_ids; i++) {
         struct mirror_db_resource r;
-        bool is_found;
 
-        if (!mirror_db_get(m->db, ids[i], &r, &is_found))
+        if (!mirror_db_get(m->db, ids[i], &r))
             return false;
-        if (is_found && r.todo == MIRROR_DB_FETCH &&
-            !fetch_one(w, &r, &is_taken))
+        if (r.todo == MIRROR_DB_FETCH && !fetch_one(w, &r, &is_taken))
             return false;
         is_full = is_full || !is_taken;
     }
@@ -611,19 +593,18 @@ remove_leftovers(struct file_sync *w, bool takes)
     w->has_strays = w->has_changed = false;
     w->tidied_ms = clock_steady_ms();
     while (is_good && (entry = readdir(dir))) {
-        struct mirror_db_resource r;
+        struct mirror_db_resource r = {.id = 0};
         int64_t id = 0;
         int64_t version = 0;
-        bool is_found = false;
 
         if (entry->d_name[0] == '.')
             continue;
         if (sscanf(entry->d_name, "%" SCNd64 "-%" SCNd64, &id, &version) == 2) {
             if (is_in_flight(w, id, version))
                 continue;
-            is_good = mirror_db_get(w->m->db, id, &r, &is_found);
+            is_good = mirror_db_get(w->m->db, id, &r);
         }
-        if (is_found && r.todo == MIRROR_DB_FETCH && r.version == version) {
+        if (r.todo == MIRROR_DB_FETCH && r.version == version) {
             w->has_strays = true;
             if (takes)
                 take_whole(w, &r, entry->d_name);

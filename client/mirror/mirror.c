@@ -34,6 +34,17 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
         to->max_delete_percent = LISTING_PERCENT_DEFAULT;
 }
 
+bool
+mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
+                  bool is_doubtful)
+{
+    const struct listing_guard guard = {m->options->max_delete_percent,
+                                        m->options->accept_deletions,
+                                        is_doubtful};
+
+    return listing_holds_back(&guard, n, n_of);
+}
+
 /* The end */
 
 bool
@@ -153,10 +164,7 @@ on_progress(void *user)
 
     timer_start(m->progress, PROGRESS_MS);
     count_event(m, &now);
-    if (now.n_wanted == m->last.n_wanted && now.n_done == m->last.n_done &&
-        now.n_failed == m->last.n_failed &&
-        now.bytes_done == m->last.bytes_done &&
-        now.bytes_wanted == m->last.bytes_wanted)
+    if (!memcmp(&now, &m->last, sizeof(now)))
         return;
     m->last = now;
     mirror_tell(m, TD_SYNC_PROGRESS, NULL);

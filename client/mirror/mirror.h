@@ -69,6 +69,11 @@ bool mirror_fail_memory(struct mirror *m);
 /* True if mirror_write would find room; calls no mirror_fail. */
 bool mirror_may_write(struct mirror *m);
 
+/* True if the options hold `n` deletions of `n_of` resources back.
+ * `is_doubtful`: the list without them may lack resources. */
+bool mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
+                       bool is_doubtful);
+
 /* False: it failed, and mirror_fail was called. */
 bool mirror_write(struct mirror *m);
 bool mirror_settle(struct mirror *m);
@@ -76,5 +81,9 @@ bool mirror_settle(struct mirror *m);
 /* Calls on_event, if there is one. `with`: the details, or NULL. */
 void mirror_tell(struct mirror *m, enum td_sync_what what,
                  const struct td_sync_event *with);
+
+/* The same with these details: MIRROR_TELL(m, TD_SYNC_DOUBT, .why = why). */
+#define MIRROR_TELL(m, what, ...) \
+    mirror_tell((m), (what), &(struct td_sync_event){__VA_ARGS__})
 
 #endif

@@ -9,7 +9,6 @@
  */
 #include "client/mirror/mirror_db.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -144,8 +143,8 @@ struct mirror_db {
     struct mirror_db_counts counts;
     struct mirror_db_counts counts_before; /* of the open transaction */
     int64_t version_before;
-    int64_t hour_first, hour_last; /* with removals in this transaction */
-    bool has_hours;
+    int64_t hour_first, hour_last; /* with removals in this transaction; without
+                                      any the last is before the first */
     struct problem trouble;
     mirror_db_failure_fn *on_failure; /* NULL: nobody hears */
     void *user;
@@ -166,12 +165,9 @@ end_step(struct mirror_db *db, enum status rc)
     return !rc;
 }
 
-/* Runs a statement without rows. */
-static bool
-run_sql(struct mirror_db *db, const char *sql, const struct db_value *values)
-{
-    return end_step(db, db_do(&db->base, NULL, &db->trouble, sql, values));
-}
+/* Runs a statement without rows. True: it has not failed. */
+#define RUN_SQL(db, ...) \
+    end_step((db), DB_DO(&(db)->base, NULL, &(db)->trouble, __VA_ARGS__))
 
 /* Reads the first row; without one the places keep what they have. */
 static bool
@@ -182,9 +178,10 @@ find_row(struct mirror_db *db, bool *is_there, const char *sql,
                                 values, into));
 }
 
-/* Lends the first row of a query, or, with `sql` NULL, its next one. */
+/* Lends the first row of a query, or, with `sql` NULL, its next one; without
+ * one the places keep what they have. */
 static bool
-lend_row(struct mirror_db *db, enum lent which, bool *is_there, const char *sql,
+lend_row(struct mirror_db *db, enum lent which, const char *sql,
          const struct db_value *values, const struct db_target *into)
 {
     struct db_rows *rows = &db->lent[which];
@@ -193,7 +190,7 @@ lend_row(struct mirror_db *db, enum lent which, bool *is_there, const char *sql,
         (void)!db_rows_end(rows);
         *rows = db_select(&db->base, NULL, &db->trouble, sql, values);
     }
-    *is_there = db_next(rows, into);
+    db_next(rows, into);
     return end_step(db, rows->rc);
 }
 
@@ -218,8 +215,8 @@ read_state(struct mirror_db *db, const char *name, int64_t *value)
 static bool
 write_state(struct mirror_db *db, const char *name, int64_t value)
 {
-    return run_sql(db, "INSERT OR REPLACE INTO state VALUES (?, ?)",
-                   DB_VALUES(name, value));
+    return RUN_SQL(db, "INSERT OR REPLACE INTO state VALUES (?, ?)", name,
+                   value);
 }
 
 static bool
@@ -323,7 +320,8 @@ mirror_db_begin(struct mirror_db *db)
 {
     db->counts_before = db->counts;
     db->version_before = db->version;
-    db->has_hours = false;
+    db->hour_first = INT64_MAX;
+    db->hour_last = INT64_MIN;
     db->is_writing = end_step(db, db_begin(&db->base, &db->trouble));
     return db->is_writing;
 }
@@ -361,17 +359,15 @@ mirror_db_rollback(struct mirror_db *db)
 bool
 mirror_db_add_source(struct mirror_db *db, const char *url)
 {
-    return run_sql(db, "INSERT OR IGNORE INTO sources (url) VALUES (?)",
-                   DB_VALUES(url));
+    return RUN_SQL(db, "INSERT OR IGNORE INTO sources (url) VALUES (?)", url);
 }
 
 bool
 mirror_db_source(struct mirror_db *db, unsigned n, const char **url)
 {
     struct slice text = SLICE("");
-    bool has_row;
 
-    if (!lend_row(db, LENT_SOURCE, &has_row,
+    if (!lend_row(db, LENT_SOURCE,
                   "SELECT url || char(0) FROM sources ORDER BY n LIMIT 1"
                   " OFFSET ?",
                   DB_VALUES(n), DB_INTO(&text)))
@@ -393,10 +389,10 @@ mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
     memcpy(position, at, sizeof(at));
     if (has_row)
         return true;
-    if (!run_sql(db,
+    if (!RUN_SQL(db,
                  "INSERT INTO sets (url, position, generation)"
                  " VALUES (?, '', 1)",
-                 DB_VALUES(url)))
+                 url))
         return false;
     *set = sqlite3_last_insert_rowid(db->base.handle);
     return true;
@@ -404,11 +400,12 @@ mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
 
 bool
 mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
-                   const char **url, bool *is_found)
+                   const char **url)
 {
     struct slice text = SLICE("");
 
-    if (!lend_row(db, LENT_SET, is_found,
+    *set = 0;
+    if (!lend_row(db, LENT_SET,
                   "SELECT id, url || char(0) FROM sets WHERE id > ?"
                   " ORDER BY id LIMIT 1",
                   DB_VALUES(after), DB_INTO(set, &text)))
@@ -420,15 +417,15 @@ mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
 bool
 mirror_db_set_position(struct mirror_db *db, int64_t set, const char *position)
 {
-    return run_sql(db, "UPDATE sets SET position = ? WHERE id = ?",
-                   DB_VALUES(position, set));
+    return RUN_SQL(db, "UPDATE sets SET position = ? WHERE id = ?", position,
+                   set);
 }
 
 bool
 mirror_db_note_caught_up(struct mirror_db *db, int64_t set, int64_t when_us)
 {
-    return run_sql(db, "UPDATE sets SET caught_up = ? WHERE id = ?",
-                   DB_VALUES(when_us, set));
+    return RUN_SQL(db, "UPDATE sets SET caught_up = ? WHERE id = ?", when_us,
+                   set);
 }
 
 /* Resources */
@@ -436,12 +433,12 @@ mirror_db_note_caught_up(struct mirror_db *db, int64_t set, int64_t when_us)
 /* Lends the row of a query that selects a RESOURCE. */
 static bool
 read_resource(struct mirror_db *db, enum lent which, const char *sql,
-              const struct db_value *values, struct mirror_db_resource *r,
-              bool *is_found)
+              const struct db_value *values, struct mirror_db_resource *r)
 {
-    int64_t left_run;
+    int64_t left_run = 0;
 
-    if (!lend_row(db, which, is_found, sql, values,
+    *r = (struct mirror_db_resource){.id = 0};
+    if (!lend_row(db, which, sql, values,
                   DB_INTO(&r->id, &r->loc, &r->path, &r->todo, &left_run,
                           &r->is_expected, &r->is_there, &r->have_version,
                           &r->have_hash, &r->have_lastmod_us,
@@ -449,8 +446,6 @@ read_resource(struct mirror_db *db, enum lent which, const char *sql,
                           &r->left_version, &r->have_second_us, &r->version,
                           INTO_DESCRIPTION(&r->wanted))))
         return false;
-    if (!*is_found)
-        return true;
     r->is_left = left_run == db->run;
     r->is_wanted = r->version > 0; /* the first one is 1 */
     if (!r->is_wanted)
@@ -462,30 +457,18 @@ read_resource(struct mirror_db *db, enum lent which, const char *sql,
 
 bool
 mirror_db_get(struct mirror_db *db, int64_t id,
-              struct mirror_db_resource *resource, bool *is_found)
+              struct mirror_db_resource *resource)
 {
     return read_resource(db, LENT_GET, RESOURCE "WHERE id = ?", DB_VALUES(id),
-                         resource, is_found);
-}
-
-/* The same for a resource that must be there. */
-static bool
-get_known(struct mirror_db *db, int64_t id, struct mirror_db_resource *r)
-{
-    bool is_found;
-
-    return mirror_db_get(db, id, r, &is_found) &&
-           (is_found ||
-            end_step(db, problem(&db->trouble, STATUS_IO,
-                                 "the resource %" PRId64 " is gone", id)));
+                         resource);
 }
 
 bool
 mirror_db_find(struct mirror_db *db, struct slice loc,
-               struct mirror_db_resource *resource, bool *is_found)
+               struct mirror_db_resource *resource)
 {
     return read_resource(db, LENT_FIND, RESOURCE "WHERE loc = ?",
-                         DB_VALUES(db_blob(loc)), resource, is_found);
+                         DB_VALUES(db_blob(loc)), resource);
 }
 
 bool
@@ -497,22 +480,21 @@ mirror_db_has_path(struct mirror_db *db, const char *path, bool *has)
 
 bool
 mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo, int64_t after_id,
-               struct mirror_db_resource *resource, bool *is_found)
+               struct mirror_db_resource *resource)
 {
     return read_resource(db, LENT_NEXT,
                          RESOURCE "WHERE todo = ? AND todo <> 0 AND id > ?"
                                   " AND left_run <> ? ORDER BY id LIMIT 1",
-                         DB_VALUES(todo, after_id, db->run), resource,
-                         is_found);
+                         DB_VALUES(todo, after_id, db->run), resource);
 }
 
 bool
 mirror_db_walk(struct mirror_db *db, bool is_first,
-               struct mirror_db_resource *resource, bool *is_found)
+               struct mirror_db_resource *resource)
 {
     return read_resource(db, LENT_WALK,
                          is_first ? RESOURCE "ORDER BY loc" : NULL, DB_VALUES(),
-                         resource, is_found);
+                         resource);
 }
 
 /* True if the noted file is the wanted one. `trusts_times`: without digests,
@@ -542,18 +524,16 @@ is_right(const struct mirror_db_resource *resource, bool trusts_times)
 static bool
 count_removal(struct mirror_db *db, int64_t hour, int n)
 {
-    if (!db->has_hours || hour < db->hour_first)
+    if (hour < db->hour_first)
         db->hour_first = hour;
-    if (!db->has_hours || hour > db->hour_last)
+    if (hour > db->hour_last)
         db->hour_last = hour;
-    db->has_hours = true;
-    return run_sql(db, "DELETE FROM hours WHERE hour < ?",
-                   DB_VALUES(hour - HOURS_KEPT)) &&
-           run_sql(db,
+    return RUN_SQL(db, "DELETE FROM hours WHERE hour < ?", hour - HOURS_KEPT) &&
+           RUN_SQL(db,
                    "INSERT INTO hours VALUES (?1, max(?2, 0), ?3)"
                    " ON CONFLICT (hour) DO UPDATE SET n = max(n + ?2, 0),"
                    " n_of = max(n_of, ?3)",
-                   DB_VALUES(hour, n, db->counts.n_have));
+                   hour, n, db->counts.n_have);
 }
 
 bool
@@ -562,12 +542,12 @@ mirror_db_removals(struct mirror_db *db, uint64_t *n, uint64_t *n_of)
     int64_t first = db->hour_first, last = db->hour_last;
 
     *n = *n_of = 0;
-    return !db->has_hours ||
-           (find_row(db, NULL,
-                     "SELECT n, n_of, hour, hour FROM hours"
-                     " WHERE hour BETWEEN ? AND ? ORDER BY n DESC LIMIT 1",
-                     DB_VALUES(first, last),
-                     DB_INTO(n, n_of, &db->hour_first, &db->hour_last)));
+    return first > last ||
+           find_row(db, NULL,
+                    "SELECT n, n_of, hour, hour FROM hours"
+                    " WHERE hour BETWEEN ? AND ? ORDER BY n DESC LIMIT 1",
+                    DB_VALUES(first, last),
+                    DB_INTO(n, n_of, &db->hour_first, &db->hour_last));
 }
 
 /* Adds a resource with its work to the counts, or takes it (`n` -1) out. */
@@ -593,7 +573,7 @@ settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
     uint64_t bytes = 0;
     bool is_left;
 
-    if (!get_known(db, id, &r))
+    if (!mirror_db_get(db, id, &r))
         return false;
     if (r.is_wanted && is_right(&r, trusts_times && r.todo != MIRROR_DB_FETCH))
         r.have_version = r.version;
@@ -617,13 +597,12 @@ settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
         return false;
     if (!r.is_wanted && todo == MIRROR_DB_NOTHING) {
         db->counts.n_resources--;
-        return run_sql(db, "DELETE FROM resources WHERE id = ?", DB_VALUES(id));
+        return RUN_SQL(db, "DELETE FROM resources WHERE id = ?", id);
     }
-    return run_sql(
-        db,
-        "UPDATE resources SET todo = ?, bytes = ?, left_run = ?,"
-        " have_version = ? WHERE id = ?",
-        DB_VALUES(todo, bytes, is_left ? db->run : 0, r.have_version, id));
+    return RUN_SQL(db,
+                   "UPDATE resources SET todo = ?, bytes = ?, left_run = ?,"
+                   " have_version = ? WHERE id = ?",
+                   todo, bytes, is_left ? db->run : 0, r.have_version, id);
 }
 
 /* Descriptions */
@@ -633,12 +612,11 @@ add_resource(struct mirror_db *db, struct slice loc, int64_t *id)
 {
     char path[RESOURCE_PATH_MAX + 1];
 
-    if (!resource_path_write(path, loc))
-        return end_step(db, problem_memory(&db->trouble));
-    if (!run_sql(db,
+    resource_path_write(path, loc);
+    if (!RUN_SQL(db,
                  "INSERT INTO resources VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, 0,"
                  " 0, x'', ?, 0, 0, 0)",
-                 DB_VALUES(db_blob(loc), path, DATETIME_NONE)))
+                 db_blob(loc), path, DATETIME_NONE))
         return false;
     db->counts.n_resources++;
     *id = sqlite3_last_insert_rowid(db->base.handle);
@@ -659,35 +637,21 @@ is_repeat(const struct mirror_db_description *was,
              (is->when_us != DATETIME_NONE && was->when_us == is->when_us)));
 }
 
-/* Lends the set's last description; `*version` 0: there is none. */
-static bool
-read_last(struct mirror_db *db, int64_t id, int64_t set,
-          struct mirror_db_description *was, int64_t *version)
-{
-    bool has_row;
-
-    *version = 0;
-    return lend_row(db, LENT_LAST, &has_row,
-                    "SELECT version, " DESCRIPTION
-                    " FROM members WHERE resource = ? AND set_id = ?",
-                    DB_VALUES(id, set),
-                    DB_INTO(version, INTO_DESCRIPTION(was)));
-}
-
-/* Finds a resource and the set's last description of it. */
+/* Finds a resource and the set's last description of it, which it lends;
+ * `*version` 0: there is none. */
 static bool
 find_last(struct mirror_db *db, int64_t set, struct slice loc,
           struct mirror_db_resource *r, struct mirror_db_description *was,
           int64_t *version)
 {
-    bool is_found;
-
     *version = 0;
-    if (!mirror_db_find(db, loc, r, &is_found))
-        return false;
-    if (!is_found)
-        r->id = 0;
-    return !is_found || read_last(db, r->id, set, was, version);
+    return mirror_db_find(db, loc, r) &&
+           (!r->id || lend_row(db, LENT_LAST,
+                               "SELECT version, " DESCRIPTION
+                               " FROM members WHERE resource = ?"
+                               " AND set_id = ?",
+                               DB_VALUES(r->id, set),
+                               DB_INTO(version, INTO_DESCRIPTION(was))));
 }
 
 /* Notes the deletion of a resource, or that it is there again. */
@@ -698,19 +662,19 @@ note_deletion(struct mirror_db *db, int64_t set,
     if (!t->is_noted)
         return true;
     return t->is_deleted
-               ? run_sql(db,
+               ? RUN_SQL(db,
                          "INSERT OR REPLACE INTO deletions VALUES (?, ?, ?)",
-                         DB_VALUES(set, db_blob(t->loc), t->when_us))
-               : run_sql(db,
+                         set, db_blob(t->loc), t->when_us)
+               : RUN_SQL(db,
                          "DELETE FROM deletions WHERE set_id = ? AND loc = ?",
-                         DB_VALUES(set, db_blob(t->loc)));
+                         set, db_blob(t->loc));
 }
 
 static bool
 remove_member(struct mirror_db *db, int64_t id, int64_t set, int64_t hour)
 {
-    return run_sql(db, "DELETE FROM members WHERE resource = ? AND set_id = ?",
-                   DB_VALUES(id, set)) &&
+    return RUN_SQL(db, "DELETE FROM members WHERE resource = ? AND set_id = ?",
+                   id, set) &&
            settle_resource(db, id, true, hour);
 }
 
@@ -732,32 +696,32 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
     *id = r.id;
     if (description->is_deleted)
         return !r.id || (description->is_held
-                             ? run_sql(db,
+                             ? RUN_SQL(db,
                                        "UPDATE members SET generation = 0"
                                        " WHERE resource = ? AND set_id = ?",
-                                       DB_VALUES(r.id, set))
+                                       r.id, set)
                              : remove_member(db, r.id, set, hour));
     if (!r.id && !add_resource(db, description->loc, id))
         return false;
     if (!version || !is_repeat(&was, description) ||
         (r.is_left && !description->is_baseline))
         version = ++db->version;
-    return run_sql(db,
+    return RUN_SQL(db,
                    "INSERT OR REPLACE INTO members VALUES (?2, ?1, " GENERATION
                    ", ?, ?, ?, ?, ?, ?, ?, ?)",
-                   DB_VALUES(set, *id, version, OF_DESCRIPTION(description))) &&
+                   set, *id, version, OF_DESCRIPTION(description)) &&
            settle_resource(db, *id, description->is_baseline, hour);
 }
 
 bool
 mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
                            int64_t *id,
-                           struct mirror_db_description *description,
-                           bool *is_found)
+                           struct mirror_db_description *description)
 {
     *description = (struct mirror_db_description){.is_baseline = true};
+    *id = 0;
     return lend_row(
-        db, LENT_DESCRIPTION, is_found,
+        db, LENT_DESCRIPTION,
         "SELECT resource, loc, " DESCRIPTION
         " FROM members JOIN resources ON id = resource"
         " WHERE resource > ? AND set_id = ?"
@@ -771,11 +735,10 @@ mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
 bool
 mirror_db_baseline_begin(struct mirror_db *db, int64_t set)
 {
-    return run_sql(db, "DELETE FROM compared WHERE set_id = ?",
-                   DB_VALUES(set)) &&
-           run_sql(db,
+    return RUN_SQL(db, "DELETE FROM compared WHERE set_id = ?", set) &&
+           RUN_SQL(db,
                    "UPDATE sets SET generation = generation + 1 WHERE id = ?",
-                   DB_VALUES(set));
+                   set);
 }
 
 /* Removes the members of the generations before `generation`, and before the
@@ -822,10 +785,10 @@ differs(const struct mirror_db_description *was,
 static bool
 keep_member(struct mirror_db *db, int64_t id, int64_t set)
 {
-    return run_sql(db,
+    return RUN_SQL(db,
                    "UPDATE members SET generation = " GENERATION
                    " WHERE set_id = ?1 AND resource = ?2",
-                   DB_VALUES(set, id));
+                   set, id);
 }
 
 bool
@@ -840,10 +803,10 @@ mirror_db_compare(struct mirror_db *db, int64_t set,
         return false;
     if (version && !differs(&was, t))
         return keep_member(db, r.id, set);
-    return run_sql(db,
+    return RUN_SQL(db,
                    "INSERT OR REPLACE INTO compared VALUES"
                    " (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                   DB_VALUES(db_blob(t->loc), set, OF_DESCRIPTION(t)));
+                   db_blob(t->loc), set, OF_DESCRIPTION(t));
 }
 
 /* Applies a difference, unless the resource has changed since that time. */
@@ -877,21 +840,20 @@ apply_compared(struct mirror_db *db, int64_t set, int64_t as_of_us)
 {
     const char *sql = "SELECT loc, " DESCRIPTION " FROM compared"
                       " WHERE set_id = ? ORDER BY loc";
-    bool has_row;
+    struct mirror_db_description t;
 
     do {
-        struct mirror_db_description t = {.is_baseline = true};
-
-        if (!lend_row(db, LENT_COMPARED, &has_row, sql, DB_VALUES(set),
+        t = (struct mirror_db_description){.is_baseline = true};
+        if (!lend_row(db, LENT_COMPARED, sql, DB_VALUES(set),
                       DB_INTO(&t.loc, INTO_DESCRIPTION(&t))) ||
-            (has_row && !apply_difference(db, set, as_of_us, &t)))
+            (t.loc.size && !apply_difference(db, set, as_of_us, &t)))
             return false;
         sql = NULL;
-    } while (has_row);
-    return run_sql(db,
+    } while (t.loc.size);
+    return RUN_SQL(db,
                    "UPDATE members SET generation = " GENERATION
                    " WHERE set_id = ?1 AND generation > 0 AND when_us > ?2",
-                   DB_VALUES(set, as_of_us));
+                   set, as_of_us);
 }
 
 bool
@@ -904,16 +866,16 @@ mirror_db_baseline_end(struct mirror_db *db, int64_t set,
     if (is_comparison && !apply_compared(db, set, end->as_of_us))
         return false;
     before = db->counts.n_remove;
-    if (!(end->is_held ? run_sql(db,
+    if (!(end->is_held ? RUN_SQL(db,
                                  "UPDATE members SET generation = 0 WHERE"
                                  " set_id = ?1 AND generation < " GENERATION,
-                                 DB_VALUES(set))
+                                 set)
                        : remove_members_before(db, set, INT64_MAX)))
         return false;
     *n_remove = db->counts.n_remove - before;
-    return run_sql(db,
+    return RUN_SQL(db,
                    "DELETE FROM deletions WHERE set_id = ? AND when_us <= ?",
-                   DB_VALUES(set, is_comparison ? end->as_of_us : INT64_MAX));
+                   set, is_comparison ? end->as_of_us : INT64_MAX);
 }
 
 bool
@@ -947,13 +909,12 @@ bool
 mirror_db_set_certainty(struct mirror_db *db, int64_t set,
                         const struct mirror_db_certainty *c)
 {
-    return run_sql(db,
+    return RUN_SQL(db,
                    "UPDATE sets SET (" MIRROR_DB_CERTAINTY
                    ") = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?",
-                   DB_VALUES(c->complete_us, c->complete_by, c->compared_us,
-                             c->doubt, c->doubt_us, c->n_held, c->n_held_of,
-                             c->n_left_out, c->left_out, c->n_left_out_before,
-                             c->n_mended, set));
+                   c->complete_us, c->complete_by, c->compared_us, c->doubt,
+                   c->doubt_us, c->n_held, c->n_held_of, c->n_left_out,
+                   c->left_out, c->n_left_out_before, c->n_mended, set);
 }
 
 /* Noting */
@@ -961,17 +922,16 @@ mirror_db_set_certainty(struct mirror_db *db, int64_t set,
 bool
 mirror_db_expect(struct mirror_db *db, int64_t id)
 {
-    return run_sql(db, "UPDATE resources SET expected = 1 WHERE id = ?",
-                   DB_VALUES(id));
+    return RUN_SQL(db, "UPDATE resources SET expected = 1 WHERE id = ?", id);
 }
 
 bool
 mirror_db_doubt(struct mirror_db *db, int64_t id)
 {
-    return run_sql(db,
+    return RUN_SQL(db,
                    "UPDATE resources SET have_version = 0, have_hash = x'',"
                    " have_lastmod = ? WHERE id = ?",
-                   DB_VALUES(DATETIME_NONE, id));
+                   DATETIME_NONE, id);
 }
 
 bool
@@ -980,22 +940,19 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
                     const struct mirror_dir_mark *mark)
 {
     struct mirror_db_resource was;
-    bool is_found;
-    bool was_there;
 
-    if (!mirror_db_get(db, id, &was, &is_found))
+    if (!mirror_db_get(db, id, &was))
         return false;
-    was_there = is_found && was.is_there;
-    if (!run_sql(db,
+    if (!RUN_SQL(db,
                  "UPDATE resources SET have = 1, expected = 1,"
                  " have_version = ?, have_hash = ?, have_lastmod = ?,"
                  " have_size = ?, have_mtime = ?, have_second = ? WHERE id = ?",
-                 DB_VALUES(version, db_blob(hash), lastmod_us, mark->size,
-                           mark->mtime_ns, second_us, id)))
+                 version, db_blob(hash), lastmod_us, mark->size, mark->mtime_ns,
+                 second_us, id))
         return false;
-    db->counts.n_have += !was_there;
+    db->counts.n_have += !was.is_there;
     db->counts.bytes_have += mark->size;
-    db->counts.bytes_have -= was_there ? was.have_mark.size : 0;
+    db->counts.bytes_have -= was.is_there ? was.have_mark.size : 0;
     return settle_resource(db, id, false, NO_HOUR);
 }
 
@@ -1004,14 +961,14 @@ mirror_db_note_loss(struct mirror_db *db, int64_t id)
 {
     struct mirror_db_resource r;
 
-    if (!get_known(db, id, &r))
+    if (!mirror_db_get(db, id, &r))
         return false;
     /* If it is wanted, a file at its path was ours. */
-    if (!run_sql(db,
+    if (!RUN_SQL(db,
                  "UPDATE resources SET have = 0, expected = ?, have_second = 0,"
                  " have_version = 0, have_hash = x'', left_run = 0"
                  " WHERE id = ?",
-                 DB_VALUES(r.is_wanted, id)))
+                 r.is_wanted, id))
         return false;
     db->counts.n_have -= r.is_there;
     db->counts.bytes_have -= r.is_there ? r.have_mark.size : 0;
@@ -1034,10 +991,10 @@ mirror_db_renew(struct mirror_db *db, int64_t now_us)
             return false;
         if (!has_row)
             return true;
-        if (!run_sql(db,
+        if (!RUN_SQL(db,
                      "UPDATE resources SET have_second = 0, have_version = 0,"
                      " have_lastmod = ? WHERE id = ?",
-                     DB_VALUES(DATETIME_NONE, id)) ||
+                     DATETIME_NONE, id) ||
             !settle_resource(db, id, false, NO_HOUR))
             return false;
     }
@@ -1048,12 +1005,12 @@ mirror_db_give_up(struct mirror_db *db, int64_t id)
 {
     struct mirror_db_resource r;
 
-    if (!get_known(db, id, &r))
+    if (!mirror_db_get(db, id, &r))
         return false;
     if (r.todo != MIRROR_DB_FETCH || r.is_left)
         return true;
     db->counts.n_left++;
-    return run_sql(
+    return RUN_SQL(
         db, "UPDATE resources SET left_run = ?, left_version = ? WHERE id = ?",
-        DB_VALUES(db->run, r.version, id));
+        db->run, r.version, id);
 }

@@ -113,10 +113,10 @@ bool mirror_db_source(struct mirror_db *db, unsigned n, const char **url);
 bool mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
                    char position[TD_POSITION_SIZE]);
 
-/* The next set by number; 0: the first. `url` is lent until the next call of
- * this, or the end of a transaction. */
+/* The next set by number; 0: the first, and *set is 0 behind the last. `url` is
+ * lent until the next call of this, or the end of a transaction. */
 bool mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
-                        const char **url, bool *is_found);
+                        const char **url);
 
 /* Sets the position of a set, behind the messages of this transaction. */
 bool mirror_db_set_position(struct mirror_db *db, int64_t set,
@@ -180,12 +180,11 @@ bool mirror_db_describe(struct mirror_db *db, int64_t set,
                         const struct mirror_db_description *description,
                         int64_t *id);
 
-/* The next resource of `set` by id, as the set described it. Lent until the
- * next call of this, or the end of a transaction. */
+/* The next resource of `set` by id, as the set described it; *id is 0 behind
+ * the last. Lent until the next call of this, or the end of a transaction. */
 bool mirror_db_next_description(struct mirror_db *db, int64_t set,
                                 int64_t after_id, int64_t *id,
-                                struct mirror_db_description *description,
-                                bool *is_found);
+                                struct mirror_db_description *description);
 
 /* Begins a baseline: until its end, `set` only has what is added. */
 bool mirror_db_baseline_begin(struct mirror_db *db, int64_t set);
@@ -246,23 +245,22 @@ struct mirror_db_resource {
 
 /* `*resource` points into the database until the next call of the same function
  * (of mirror_db_get: of any that takes an id), or the end of the transaction.
- * Not found: *is_found is false. */
+ * Not found: its id is 0, and nothing is to do. */
 bool mirror_db_get(struct mirror_db *db, int64_t id,
-                   struct mirror_db_resource *resource, bool *is_found);
+                   struct mirror_db_resource *resource);
 bool mirror_db_find(struct mirror_db *db, struct slice loc,
-                    struct mirror_db_resource *resource, bool *is_found);
+                    struct mirror_db_resource *resource);
 /* True in `*has` if a resource belongs at `path`. */
 bool mirror_db_has_path(struct mirror_db *db, const char *path, bool *has);
 
 /* The next resource by id with this `todo`, without those given up. */
 bool mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo,
-                    int64_t after_id, struct mirror_db_resource *resource,
-                    bool *is_found);
+                    int64_t after_id, struct mirror_db_resource *resource);
 
 /* The next resource by loc, in byte order. `is_first`: begins the walk; the end
  * of a transaction, and the last resource, end it. */
 bool mirror_db_walk(struct mirror_db *db, bool is_first,
-                    struct mirror_db_resource *resource, bool *is_found);
+                    struct mirror_db_resource *resource);
 
 /* Notes that a file that may appear at its path is ours. */
 bool mirror_db_expect(struct mirror_db *db, int64_t id);

@@ -129,41 +129,31 @@ static bool
 open_all(struct mirror_dir *home, const char *dir, bool is_new,
          struct problem *why)
 {
-    if (is_new && mkdir(dir, 0777) && errno != EEXIST) {
-        fail_at(why, "cannot make the directory", dir);
-        return false;
-    }
+    if (is_new && mkdir(dir, 0777) && errno != EEXIST)
+        return !fail_at(why, "cannot make the directory", dir);
     home->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (home->dir_fd < 0) {
-        fail_at(why, "cannot open the directory", dir);
-        return false;
-    }
+    if (home->dir_fd < 0)
+        return !fail_at(why, "cannot open the directory", dir);
     home->state_fd = is_new ? make_state_in(home->dir_fd, MIRROR_DIR_STATE)
                             : open_in(home->dir_fd, MIRROR_DIR_STATE);
-    if (home->state_fd < 0 && errno == ENOENT) {
-        problem(why, STATUS_IO,
-                "%s is no mirror: it has no " MIRROR_DIR_STATE
-                "; tidings sync makes one",
-                dir);
-        return false;
-    }
-    if (home->state_fd < 0) {
-        fail_at(why, "cannot use " MIRROR_DIR_STATE " of", dir);
-        return false;
-    }
-    if (is_blind_for_case(home)) {
-        problem(why, STATUS_IO,
-                "%s is on a file system that ignores the case of names: /A.txt "
-                "and /a.txt would be one file",
-                dir);
-        return false;
-    }
+    if (home->state_fd < 0 && errno == ENOENT)
+        return !problem(why, STATUS_IO,
+                        "%s is no mirror: it has no " MIRROR_DIR_STATE
+                        "; tidings sync makes one",
+                        dir);
+    if (home->state_fd < 0)
+        return !fail_at(why, "cannot use " MIRROR_DIR_STATE " of", dir);
+    if (is_blind_for_case(home))
+        return !problem(
+            why, STATUS_IO,
+            "%s is on a file system that ignores the case of names: /A.txt "
+            "and /a.txt would be one file",
+            dir);
     if (!take_lock(home, dir, why))
         return false;
     home->incoming_fd = make_state_in(home->state_fd, "incoming");
-    if (home->incoming_fd < 0)
-        fail_at(why, "cannot make " MIRROR_DIR_STATE "/incoming of", dir);
-    return home->incoming_fd >= 0;
+    return home->incoming_fd >= 0 ||
+           !fail_at(why, "cannot make " MIRROR_DIR_STATE "/incoming of", dir);
 }
 
 struct mirror_dir *
@@ -393,13 +383,8 @@ walk_one(struct walk *walk, int fd, const char *name)
 
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT;
-    if (!S_ISDIR(st.st_mode))
-        return walk->fn(walk->path,
-                        S_ISREG(st.st_mode) ? MIRROR_DIR_FILE
-                                            : MIRROR_DIR_OTHER,
-                        walk->user);
-    if (walk->depth >= WALK_DEPTH_MAX)
-        return walk->fn(walk->path, MIRROR_DIR_OTHER, walk->user);
+    if (!S_ISDIR(st.st_mode) || walk->depth >= WALK_DEPTH_MAX)
+        return walk->fn(walk->path, walk->user);
     below = open_in(fd, name);
     return below >= 0 && walk_directory(walk, below);
 }
@@ -456,7 +441,7 @@ mirror_dir_walk(struct mirror_dir *home, mirror_dir_walk_fn *fn, void *user)
 
 /* Opens found/, and makes the next folder in it. */
 static int
-make_found(struct mirror_dir *home, unsigned *number)
+make_found(struct mirror_dir *home)
 {
     char name[16];
 
@@ -466,10 +451,8 @@ make_found(struct mirror_dir *home, unsigned *number)
         return -1;
     while (home->n_found < FOUND_MAX) {
         snprintf(name, sizeof(name), "%u", ++home->n_found);
-        if (!mkdirat(home->found_fd, name, 0777)) {
-            *number = home->n_found;
+        if (!mkdirat(home->found_fd, name, 0777))
             return open_in(home->found_fd, name);
-        }
         if (errno != EEXIST)
             return -1;
     }
@@ -483,15 +466,14 @@ move_aside(struct mirror_dir *home, int dir_fd, const char *name,
            char where[MIRROR_DIR_WHERE_SIZE], struct problem *why)
 {
     enum status rc = STATUS_OK;
-    unsigned number = 0;
-    int fd = make_found(home, &number);
+    int fd = make_found(home);
 
     if (fd < 0 || renameat(dir_fd, name, fd, name) || fsync(fd) ||
         fsync(home->found_fd) || fsync(dir_fd))
         rc = fail_at(why, "cannot move out of the mirror's way:", name);
     else if (where)
         snprintf(where, MIRROR_DIR_WHERE_SIZE, MIRROR_DIR_STATE "/found/%u/%s",
-                 number, name);
+                 home->n_found, name);
     file_close(&fd);
     return rc;
 }

@@ -99,8 +99,7 @@ bool mirror_dir_digest_file(int dir_fd, const char *name,
 
 /* Calls `fn` for everything in DIR but directories and the state. False: a
  * directory cannot be read, errno says why; or `fn` returned false. */
-typedef bool mirror_dir_walk_fn(const char *path, enum mirror_dir_found what,
-                                void *user);
+typedef bool mirror_dir_walk_fn(const char *path, void *user);
 bool mirror_dir_walk(struct mirror_dir *home, mirror_dir_walk_fn *fn,
                      void *user);
 

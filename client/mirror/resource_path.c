@@ -3,19 +3,18 @@
  */
 #include "client/mirror/resource_path.h"
 
-#include <stdint.h>
 #include <stdio.h>
 
-#include <openssl/evp.h>
-
+#include "proto/buf.h"
+#include "proto/number.h"
+#include "proto/resourcesync/digest.h"
 #include "proto/uri.h"
 
 #define EXTENSION_MAX 8
 
-/* A path being built; `is_odd` is set when a name or the path is too long. */
+/* A path being built. */
 struct path {
-    char *to;
-    size_t size;
+    struct buf to;
     size_t name; /* where its last name begins */
     bool is_odd; /* only a digest will do */
 };
@@ -34,35 +33,28 @@ is_letter(char c)
 }
 
 static void
-add_text(struct path *path, const char *text, size_t size)
-{
-    if (path->size + size > RESOURCE_PATH_MAX ||
-        path->size - path->name + size > RESOURCE_PATH_NAME_MAX) {
-        path->is_odd = true;
-        return;
-    }
-    memcpy(path->to + path->size, text, size);
-    path->size += size;
-}
-
-static void
 add_escaped(struct path *path, char c)
 {
     char text[4];
 
     snprintf(text, sizeof(text), "%%%02X", (unsigned char)c);
-    add_text(path, text, 3);
+    buf_add(&path->to, text, 3);
+}
+
+/* Notes that the last name or the path is too long. */
+static void
+check_name(struct path *path)
+{
+    path->is_odd |=
+        path->to.failed || path->to.size - path->name > RESOURCE_PATH_NAME_MAX;
 }
 
 static void
 end_name(struct path *path)
 {
-    if (path->size >= RESOURCE_PATH_MAX) {
-        path->is_odd = true;
-        return;
-    }
-    path->to[path->size++] = '/';
-    path->name = path->size;
+    check_name(path);
+    BUF_ADD(&path->to, "/");
+    path->name = path->to.size;
 }
 
 /* Names */
@@ -95,13 +87,12 @@ add_segment(struct path *path, struct slice segment)
         struct slice rest = {segment.data + i, segment.size - i};
 
         if (is_kept_letter(c, i == 0)) {
-            add_text(path, &c, 1);
+            buf_add(&path->to, &c, 1);
         } else if (c <= ' ' || c >= 0x7f) { /* char may be signed: both */
             path->is_odd = true;
         } else if (c == '%' && uri_escape(rest) >= 0) {
-            add_text(path, looks_like_ours(rest) ? "%25" : "%",
-                     looks_like_ours(rest) ? 3 : 1);
-            add_text(path, rest.data + 1, 2);
+            buf_add_text(&path->to, looks_like_ours(rest) ? "%25" : "%");
+            buf_add(&path->to, rest.data + 1, 2);
             i += 2;
         } else {
             add_escaped(path, c);
@@ -113,8 +104,8 @@ add_segment(struct path *path, struct slice segment)
 static bool
 has_extension(const struct path *path)
 {
-    const char *name = path->to + path->name;
-    size_t size = path->size - path->name;
+    const char *name = path->to.data + path->name;
+    size_t size = path->to.size - path->name;
     size_t n = 0;
     bool has_letter = false;
 
@@ -131,11 +122,11 @@ static void
 add_directory(struct path *path, struct slice segment)
 {
     if (segment.size == 0) {
-        add_text(path, "%empty", 6);
+        BUF_ADD(&path->to, "%empty");
     } else {
         add_segment(path, segment);
         if (has_extension(path))
-            add_text(path, "%", 1);
+            BUF_ADD(&path->to, "%");
     }
     end_name(path);
 }
@@ -144,12 +135,13 @@ static void
 add_file(struct path *path, struct slice segment)
 {
     if (segment.size == 0) {
-        add_text(path, "%index", 6);
-        return;
+        BUF_ADD(&path->to, "%index");
+    } else {
+        add_segment(path, segment);
+        if (!has_extension(path))
+            BUF_ADD(&path->to, "%");
     }
-    add_segment(path, segment);
-    if (!has_extension(path))
-        add_text(path, "%", 1);
+    check_name(path);
 }
 
 /* The host */
@@ -158,16 +150,10 @@ add_file(struct path *path, struct slice segment)
 static bool
 is_port(struct slice port)
 {
-    unsigned long value = 0;
+    uint64_t value;
 
-    if (port.size == 0 || port.size > 5 || port.data[0] == '0')
-        return false;
-    for (size_t i = 0; i < port.size; i++) {
-        if (!is_digit(port.data[i]))
-            return false;
-        value = value * 10 + (unsigned long)(port.data[i] - '0');
-    }
-    return value <= 65535;
+    return port.size > 0 && port.data[0] != '0' && number_read(port, &value) &&
+           value <= 65535;
 }
 
 /* Adds a name, IPv4 or "[IPv6]". Escapes upper-case letters: the same host in
@@ -188,7 +174,7 @@ add_host(struct path *path, struct slice host)
             add_escaped(path, c);
         else if (is_letter(c) || is_digit(c) || (is_ipv6 && c == ':') ||
                  (i > 0 && (c == '-' || c == '.' || c == '_')))
-            add_text(path, &c, 1);
+            buf_add(&path->to, &c, 1);
         else if (is_bracket)
             add_escaped(path, c);
         else
@@ -215,98 +201,67 @@ add_authority(struct path *path, bool is_tls, struct slice authority)
     if (!add_host(path, host))
         return false;
     if (port.size > 0) {
-        add_text(path, ":", 1);
-        add_text(path, port.data, port.size);
+        BUF_ADD(&path->to, ":");
+        buf_add_slice(&path->to, port);
         if (is_tls)
-            add_text(path, "%https", 6);
+            BUF_ADD(&path->to, "%https");
         else if (slice_is(port, "80"))
-            add_text(path, "%http", 5);
+            BUF_ADD(&path->to, "%http");
     } else if (!is_tls) {
-        add_text(path, ":80", 3);
+        BUF_ADD(&path->to, ":80");
     }
     end_name(path);
     return !path->is_odd;
 }
 
-/* Adds %digest/ab/abcd... */
-static bool
-add_digest(struct path *path, struct slice loc)
+/* Writes HOST/%digest/ab/abcd..., where the host ends at `size`. */
+static void
+write_digest(struct path *path, size_t size, struct slice loc)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned size = 0;
-    char hex[2 * EVP_MAX_MD_SIZE + 1];
+    struct digest digest;
 
-    if (!EVP_Digest(loc.data, loc.size, digest, &size, EVP_sha256(), NULL))
-        return false;
-    for (unsigned i = 0; i < size; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    path->is_odd = false;
-    add_text(path, "%digest", 7);
-    end_name(path);
-    add_text(path, hex, 2);
-    end_name(path);
-    add_text(path, hex, 2 * (size_t)size);
-    return true;
+    digest_sha256(&digest, loc);
+    buf_clear(&path->to);
+    path->to.size = size;
+    BUF_ADD(&path->to, "%digest/");
+    buf_add_hex(&path->to, digest.bytes, 1);
+    BUF_ADD(&path->to, "/");
+    buf_add_hex(&path->to, digest.bytes, DIGEST_SIZE);
 }
 
 /* Adds everything after the host; `rest` begins with "/". */
 static void
 add_rest(struct path *path, struct slice rest)
 {
-    size_t end = 0;
+    struct slice names = slice_take_until(&rest, "?#");
 
-    while (end < rest.size && rest.data[end] != '?' && rest.data[end] != '#')
-        end++;
-    slice_skip(&rest, 1); /* the slash behind the host */
-    end--;
-    for (;;) {
-        const char *slash = memchr(rest.data, '/', end);
-        size_t size = slash ? (size_t)(slash - rest.data) : 0;
-
-        if (!slash)
-            break;
-        add_directory(path, (struct slice){rest.data, size});
-        if (path->is_odd)
-            return;
-        slice_skip(&rest, size + 1);
-        end -= size + 1;
-    }
-    add_file(path, rest);
+    slice_skip(&names, 1); /* the slash behind the host */
+    while (!path->is_odd && memchr(names.data, '/', names.size))
+        add_directory(path, slice_take(&names, '/'));
+    add_file(path, (struct slice){names.data, names.size + rest.size});
 }
 
-bool
+void
 resource_path_write(char to[RESOURCE_PATH_MAX + 1], struct slice loc)
 {
-    struct path path = {.to = to};
+    struct path path = {.name = 0};
+    struct slice rest = loc;
     bool is_tls = slice_starts(loc, "https://");
-    bool is_good = true;
+    size_t after_host = 0;
 
-    if (is_tls || slice_starts(loc, "http://")) {
-        struct slice rest = {loc.data + (is_tls ? 8 : 7),
-                             loc.size - (is_tls ? 8 : 7)};
-        struct slice authority = {rest.data, 0};
-        size_t after_host;
-
-        while (authority.size < rest.size &&
-               !memchr("/?#", rest.data[authority.size], 3))
-            authority.size++;
-        slice_skip(&rest, authority.size);
-        if (add_authority(&path, is_tls, authority)) {
-            after_host = path.size;
-            if (rest.size > 0 && rest.data[0] == '/')
-                add_rest(&path, rest);
-            else
-                path.is_odd = true;
-            if (path.is_odd) {
-                path.size = path.name = after_host;
-                is_good = add_digest(&path, loc);
-            }
-            to[path.size] = '\0';
-            return is_good;
-        }
+    buf_init_fixed(&path.to, to, RESOURCE_PATH_MAX);
+    path.is_odd = !is_tls && !slice_starts(loc, "http://");
+    if (!path.is_odd) {
+        slice_skip(&rest, is_tls ? 8 : 7);
+        path.is_odd =
+            !add_authority(&path, is_tls, slice_take_until(&rest, "/?#"));
+        after_host = path.is_odd ? 0 : path.to.size;
     }
-    path = (struct path){.to = to};
-    is_good = add_digest(&path, loc);
-    to[path.size] = '\0';
-    return is_good;
+    if (!path.is_odd && rest.size > 0 && rest.data[0] == '/')
+        add_rest(&path, rest);
+    else
+        path.is_odd = true;
+    if (path.is_odd)
+        write_digest(&path, after_host, loc);
+    to[path.to.size] = '\0';
 }

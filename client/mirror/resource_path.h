@@ -40,8 +40,6 @@
 #ifndef CLIENT_MIRROR_RESOURCE_PATH_H
 #define CLIENT_MIRROR_RESOURCE_PATH_H
 
-#include <stdbool.h>
-
 #include "proto/slice.h"
 
 /* Bytes of a path, without its NUL; with the mirror's own path before it still
@@ -52,7 +50,7 @@
 #define RESOURCE_PATH_NAME_MAX 255
 
 /* Writes the path of the resource `loc` (any bytes), relative and
- * NUL-terminated. False: this OpenSSL has no SHA-256. */
-bool resource_path_write(char to[RESOURCE_PATH_MAX + 1], struct slice loc);
+ * NUL-terminated. */
+void resource_path_write(char to[RESOURCE_PATH_MAX + 1], struct slice loc);
 
 #endif

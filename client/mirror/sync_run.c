@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
-#include "client/listing/listing.h"
 #include "client/mirror/certainty.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
@@ -24,6 +23,7 @@
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
+#include "proto/uri.h"
 
 /*
  * One set, followed into the database.
@@ -53,17 +53,6 @@
 /* Subtracted from our own clock, where a list does not say when it was true. */
 #define CLOCK_MARGIN_US (3600ll * 1000000)
 
-/* A set of the source. */
-struct followed {
-    struct run *run;
-    size_t number;         /* in run->tour */
-    struct set_sync *feed; /* NULL: not open */
-    int64_t set;           /* in the database; 0: not known yet */
-    bool is_current;       /* the source had nothing behind the position */
-    char position[TD_POSITION_SIZE];
-    char told[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
-};
-
 struct run {
     struct mirror *m;
     const char *url;
@@ -71,19 +60,25 @@ struct run {
     struct source_sets *tour;
     struct shared_stream *shared;
     int64_t begun_ms;
-    struct followed **sets; /* by their numbers in `tour` */
+    struct set_sync **sets; /* by their numbers in `tour` */
     size_t n_sets;
     struct problem why; /* of the tour */
 };
 
+/* A set of the source. */
 struct set_sync {
+    struct run *run;
     struct mirror *m;
-    struct followed *followed;
-    char *url;
+    size_t number;   /* in run->tour */
+    const char *url; /* the tour's */
+    int64_t set;     /* in the database; 0: not known yet */
+    char position[TD_POSITION_SIZE];
+    char told[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
+    bool is_current; /* the source has nothing behind the position */
+
+    /* While it is open. */
     char *scratch; /* NULL: no dumps */
     char *listing; /* NULL: a temporary one */
-    int64_t set;
-    char position[TD_POSITION_SIZE];
     struct td_follower *follower;
     struct timer *quiet;
     struct buf hash;
@@ -91,7 +86,6 @@ struct set_sync {
     bool is_behind;
     bool has_arrived; /* changes are new ones, not history */
     int64_t behind_since_ms;
-    bool is_current; /* the source has nothing behind the position */
     struct certainty certainty;
     bool is_comparison;     /* the baseline that is under way */
     bool is_baselined;      /* no heartbeat came since the last baseline */
@@ -109,11 +103,9 @@ struct set_sync {
 static void
 report_news(const struct set_sync *f)
 {
-    struct run *run = f->followed->run;
-
-    if (run->m->work)
-        file_sync_poke(run->m->work);
-    source_sets_turn(run->tour);
+    if (f->m->work)
+        file_sync_poke(f->m->work);
+    source_sets_turn(f->run->tour);
 }
 
 static int64_t
@@ -164,16 +156,14 @@ take_file(struct set_sync *f, const struct td_change *c, int64_t id)
     struct mirror *m = f->m;
     uint64_t max_file = m->client->room.limits.max_file_bytes;
     struct mirror_db_resource r;
-    bool is_found;
     bool is_there = false;
     bool is_taken;
 
     if (!file_sync_make_room(m->work))
         return false;
-    if (!mirror_db_get(m->db, id, &r, &is_found))
+    if (!mirror_db_get(m->db, id, &r))
         return false;
-    if (!is_found || r.todo != MIRROR_DB_FETCH ||
-        r.wanted.length != c->length ||
+    if (r.todo != MIRROR_DB_FETCH || r.wanted.length != c->length ||
         !slice_equal(r.wanted.hash, buf_slice(&f->hash)) ||
         (max_file && c->length != LENGTH_NONE && c->length > max_file))
         return true;
@@ -238,13 +228,6 @@ report_held(struct set_sync *f, bool is_again)
     return certainty_hold(&f->certainty, n, n_of);
 }
 
-static bool
-may_delete(const struct set_sync *f, uint64_t n, uint64_t n_of)
-{
-    return n <= f->m->options->accept_deletions ||
-           !listing_is_too_much(n, n_of, f->m->options->max_delete_percent);
-}
-
 /* Each returns false where the feed, or all, is to end. */
 
 static bool
@@ -278,7 +261,7 @@ on_changes(struct set_sync *f, const struct td_message *message)
         return false;
     if (!mirror_db_removals(db, &n, &n_of))
         return false;
-    if (!may_delete(f, n, n_of)) {
+    if (mirror_holds_back(f->m, n, n_of, false)) {
         f->is_held = true;
         is_good = begin_again(f) && apply_changes(f, message);
         f->is_held = false;
@@ -318,8 +301,7 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
     if (!mirror_db_baseline_end(db, f->set, &end, &n))
         return false;
     end.is_held =
-        !may_delete(f, n, n_of) || (certainty_is_weak(&f->certainty) &&
-                                    n > f->m->options->accept_deletions);
+        mirror_holds_back(f->m, n, n_of, certainty_is_weak(&f->certainty));
     if (end.is_held &&
         (!begin_again(f) || !mirror_db_baseline_end(db, f->set, &end, &n)))
         return false;
@@ -380,15 +362,12 @@ take_files(struct set_sync *f, const struct td_message *message)
         const struct td_change *c = &message->changes[i];
         struct mirror_db_description t;
         struct mirror_db_resource r;
-        bool is_found;
 
         if (!c->file || !c->loc)
             continue;
         if (!telling_of(f, c, false, &t))
             return mirror_fail_memory(m);
-        if (!mirror_db_find(m->db, t.loc, &r, &is_found))
-            return false;
-        if (is_found && !take_file(f, c, r.id))
+        if (!mirror_db_find(m->db, t.loc, &r) || !take_file(f, c, r.id))
             return false;
     }
     return true;
@@ -487,13 +466,11 @@ note_where(struct set_sync *f, const struct td_message *message)
     if (message->is_comparison) /* its end has told TD_SYNC_COMPLETE */
         return;
     if (message->kind == TD_BASELINE_BEGIN)
-        mirror_tell(
-            f->m, TD_SYNC_BASELINE,
-            &(struct td_sync_event){.set = f->url, .why = message->reason});
+        MIRROR_TELL(f->m, TD_SYNC_BASELINE, .set = f->url,
+                    .why = message->reason);
     if (message->kind == TD_BASELINE_END)
-        mirror_tell(f->m, TD_SYNC_BASELINED,
-                    &(struct td_sync_event){.set = f->url,
-                                            .position = message->position});
+        MIRROR_TELL(f->m, TD_SYNC_BASELINED, .set = f->url,
+                    .position = message->position);
 }
 
 static int
@@ -534,9 +511,7 @@ on_listed(uint64_t n_resources, void *user)
 {
     struct set_sync *f = user;
 
-    mirror_tell(
-        f->m, TD_SYNC_PROGRESS,
-        &(struct td_sync_event){.set = f->url, .n_listed = n_resources});
+    MIRROR_TELL(f->m, TD_SYNC_PROGRESS, .set = f->url, .n_listed = n_resources);
 }
 
 static void
@@ -575,8 +550,7 @@ on_set_trouble(const char *why, unsigned pause_ms, void *user)
     f->is_behind = false;
     snprintf(text, sizeof(text), "%s; it is tried again", why);
     set_out(f);
-    mirror_tell(f->m, TD_SYNC_TROUBLE,
-                &(struct td_sync_event){.set = f->url, .why = text});
+    MIRROR_TELL(f->m, TD_SYNC_TROUBLE, .set = f->url, .why = text);
     report_news(f);
 }
 
@@ -594,7 +568,7 @@ on_set_end(const struct problem *why, void *user)
         mirror_fail(f->m, &f->why);
     if (!f->why.rc)
         mirror_tell(f->m, TD_SYNC_PROGRESS, NULL);
-    source_sets_ended(f->followed->run->tour, f->followed->number, &f->why);
+    source_sets_ended(f->run->tour, f->number, &f->why);
 }
 
 /* Life cycle */
@@ -603,7 +577,7 @@ static enum status
 follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
 {
     const struct td_sync_options *o = f->m->options;
-    const struct run *run = f->followed->run;
+    const struct run *run = f->run;
     bool is_one = source_sets_count(run->tour) == 1;
     struct td_follow_options how = {
         .after = f->position[0] ? f->position : NULL,
@@ -630,25 +604,25 @@ follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
                                        .on_end = on_set_end,
                                        .end_user = f,
                                        .shared = is_one ? NULL : run->shared,
-                                       .number = f->followed->number};
+                                       .number = f->number};
 
     return follower_new(f->m->client, &plan, &f->follower, why);
 }
 
-/* NULL is allowed */
+/* Harmless if it is not open. */
 static void
 set_sync_close(struct set_sync *f)
 {
-    if (!f)
-        return;
     td_follower_close(f->follower);
     timer_free(f->quiet);
     buf_fini(&f->hash);
     buf_fini(&f->links);
-    free(f->url);
     free(f->scratch);
     free(f->listing);
-    free(f);
+    f->follower = NULL;
+    f->quiet = NULL;
+    f->scratch = f->listing = NULL;
+    f->is_behind = false;
 }
 
 /* Deletes what is held back, if the caller accepts so many, or any number; else
@@ -672,29 +646,27 @@ settle_held(struct set_sync *f)
     return report_held(f, n > 0);
 }
 
-/* Follows the set from its position in the database. NULL: `why` says why. */
-static struct set_sync *
-set_sync_open(struct followed *followed, bool until_caught_up,
-              struct problem *why)
+/* Follows the set from its position in the database. False: `why` says why. */
+static bool
+set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
 {
-    struct mirror *m = followed->run->m;
-    const char *url = source_sets_url(followed->run->tour, followed->number);
-    struct set_sync *f = calloc(1, sizeof(*f));
+    struct mirror *m = f->run->m;
+    struct set_sync new = {.run = f->run,
+                           .m = m,
+                           .number = f->number,
+                           .url = source_sets_url(f->run->tour, f->number),
+                           .is_behind = true};
 
     problem_memory(why);
-    if (!f)
-        return NULL;
-    f->m = m;
-    f->followed = followed;
-    f->url = strdup(url);
+    memcpy(new.told, f->told, sizeof(new.told));
+    *f = new;
     f->quiet = timer_new(m->client->loop, on_quiet, f);
-    f->is_behind = true;
     set_out(f);
     buf_init(&f->hash, TEXT_MAX);
     buf_init(&f->links, TEXT_MAX);
-    if (!f->url || !f->quiet)
+    if (!f->quiet)
         goto fail;
-    if (!mirror_db_set(m->db, url, &f->set, f->position) ||
+    if (!mirror_db_set(m->db, f->url, &f->set, f->position) ||
         !certainty_open(&f->certainty, m, f->url, f->set) || !settle_held(f)) {
         *why = m->why;
         goto fail;
@@ -708,10 +680,10 @@ set_sync_open(struct followed *followed, bool until_caught_up,
         goto fail;
     timer_start(f->quiet, QUIET_MS);
     if (!follow_set(f, until_caught_up, why))
-        return f;
+        return true;
 fail:
     set_sync_close(f);
-    return NULL;
+    return false;
 }
 
 static void
@@ -722,20 +694,10 @@ end_run(struct run *run)
 
 /* Position and progress */
 
-static void
-note_position(struct followed *set)
-{
-    set->set = set->feed->set;
-    set->is_current = set->feed->is_current;
-    snprintf(set->position, sizeof(set->position), "%s", set->feed->position);
-}
-
 /* True if the set is current, at a position that no event has named yet. */
 static bool
-has_caught_up(struct followed *set)
+has_caught_up(const struct set_sync *set)
 {
-    if (set->feed)
-        note_position(set);
     return set->is_current && strcmp(set->position, set->told) != 0;
 }
 
@@ -747,7 +709,7 @@ note_caught_up(struct run *run)
     struct mirror *m = run->m;
 
     for (size_t i = 0; i < run->n_sets; i++) {
-        struct followed *set = run->sets[i];
+        struct set_sync *set = run->sets[i];
 
         if (!has_caught_up(set) || !mirror_may_write(m))
             continue;
@@ -765,15 +727,13 @@ tell_caught_up(struct run *run)
     if (!note_caught_up(run))
         return;
     for (size_t i = 0; i < run->n_sets; i++) {
-        struct followed *set = run->sets[i];
+        struct set_sync *set = run->sets[i];
 
         if (!has_caught_up(set))
             continue;
         memcpy(set->told, set->position, sizeof(set->told));
-        mirror_tell(
-            run->m, TD_SYNC_CAUGHT_UP,
-            &(struct td_sync_event){.set = source_sets_url(run->tour, i),
-                                    .position = set->position});
+        MIRROR_TELL(run->m, TD_SYNC_CAUGHT_UP, .set = set->url,
+                    .position = set->position);
     }
 }
 
@@ -788,8 +748,7 @@ on_turn(void *user)
     if (m->is_over)
         return;
     for (size_t i = 0; i < run->n_sets; i++)
-        is_behind =
-            is_behind || (run->sets[i]->feed && run->sets[i]->feed->is_behind);
+        is_behind |= run->sets[i]->is_behind;
     if (source_sets_is_new(run->tour) &&
         clock_steady_ms() - run->begun_ms > HOLD_MOST_MS)
         is_behind = false;
@@ -817,16 +776,16 @@ on_idle(void *user)
 static bool
 make_room(struct run *run, size_t n)
 {
-    struct followed **sets;
+    struct set_sync **sets;
 
     if (n <= run->n_sets)
         return true;
-    sets = realloc(run->sets, n * sizeof(struct followed *));
+    sets = realloc(run->sets, n * sizeof(struct set_sync *));
     if (!sets)
         return false;
     run->sets = sets;
     for (; run->n_sets < n; run->n_sets++) {
-        struct followed *set = calloc(1, sizeof(*set));
+        struct set_sync *set = calloc(1, sizeof(*set));
 
         if (!set)
             return false;
@@ -847,19 +806,15 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
         problem_memory(why);
         return false;
     }
-    run->sets[number]->feed = set_sync_open(run->sets[number], is_visit, why);
-    return run->sets[number]->feed != NULL;
+    return set_sync_open(run->sets[number], is_visit, why);
 }
 
 static void
 on_close(size_t number, void *user)
 {
     struct run *run = user;
-    struct followed *set = run->sets[number];
 
-    note_position(set);
-    set_sync_close(set->feed);
-    set->feed = NULL;
+    set_sync_close(run->sets[number]);
 }
 
 /* The source */
@@ -878,8 +833,7 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
     if ((url && is_one) || run->m->is_over)
         return;
     snprintf(text, sizeof(text), "%s%s", why, url ? "" : "; it is tried again");
-    mirror_tell(run->m, TD_SYNC_TROUBLE,
-                &(struct td_sync_event){.set = url, .why = text});
+    MIRROR_TELL(run->m, TD_SYNC_TROUBLE, .set = url, .why = text);
 }
 
 static void
@@ -906,16 +860,15 @@ tell_of_lost_sets(struct run *run)
     char lost[3000];
     char text[3200];
     int64_t set = 0;
-    bool is_there;
 
     if (!mirror_db_source(m->db, 1, &url))
         return false;
     if (url[0] || source_sets_misses(run->tour))
         return true;
     for (;;) {
-        if (!mirror_db_next_set(m->db, set, &set, &url, &is_there))
+        if (!mirror_db_next_set(m->db, set, &set, &url))
             return false;
-        if (!is_there)
+        if (!set)
             return true;
         if (source_sets_has(run->tour, url))
             continue;
@@ -924,8 +877,7 @@ tell_of_lost_sets(struct run *run)
                  "%s is not offered any more: what the mirror has of it stays; "
                  "tidings audit --repair removes it",
                  lost);
-        mirror_tell(m, TD_SYNC_TROUBLE,
-                    &(struct td_sync_event){.set = lost, .why = text});
+        MIRROR_TELL(m, TD_SYNC_TROUBLE, .set = lost, .why = text);
     }
 }
 
@@ -984,7 +936,7 @@ static void
 fini_run(struct run *run)
 {
     for (size_t i = 0; i < run->n_sets; i++) {
-        set_sync_close(run->sets[i]->feed);
+        set_sync_close(run->sets[i]);
         free(run->sets[i]);
     }
     free(run->sets);
@@ -1064,33 +1016,21 @@ sync_run_work(struct mirror *m, struct problem *why)
 
 /* The public call */
 
-static enum status
-is_url(const char *url, struct problem *why)
-{
-    if (url && (!strncmp(url, "http://", 7) || !strncmp(url, "https://", 8)))
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   "\"%s\" is no URL of http or https: give that of a set "
-                   "or of a source",
-                   url ? url : "");
-}
-
 /* The result of a run that did not fail: STATUS_DIFFERENT if it gave any up,
  * holds deletions back, or does not know that the mirror is complete. */
-static enum status
+static void
 judge_mirror(struct mirror *m, struct problem *why)
 {
     const struct mirror_db_counts *c = mirror_db_counts(m->db);
 
-    if (why->rc)
-        return why->rc;
-    if (!c->n_left)
-        return certainty_judge(m, why);
-    return problem(
-        why, STATUS_DIFFERENT,
-        "%" PRIu64
-        " resources could not be fetched; the next run tries them again",
-        c->n_left);
+    if (c->n_left)
+        problem(
+            why, STATUS_DIFFERENT,
+            "%" PRIu64
+            " resources could not be fetched; the next run tries them again",
+            c->n_left);
+    else
+        certainty_judge(m, why);
 }
 
 enum td_status
@@ -1100,39 +1040,31 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     struct td_sync_options filled;
     struct mirror m = {.client = client};
     struct problem why = {.text = ""};
-    enum status rc;
 
     client_begin(client);
     problem_clear(&why);
     mirror_defaults(&filled, options);
     host_places_set(client->places, filled.per_host);
-    if (is_url(url, &why))
-        goto out;
-    if (!dir || !dir[0]) {
+    if (!url || !uri_is_web(url))
+        problem(&why, STATUS_INVALID,
+                "\"%s\" is no URL of http or https: give that of a set "
+                "or of a source",
+                url ? url : "");
+    else if (!dir || !dir[0])
         problem(&why, STATUS_INVALID, "no directory for the mirror was given");
-        goto out;
-    }
-    if (!mirror_init(&m, client, &filled)) {
+    else if (!mirror_init(&m, client, &filled))
         why = m.why;
-        goto out;
+    else if ((m.dir = mirror_dir_open(dir, true, &why)) &&
+             mirror_open_db(&m, m.dir, "mirror.db", &why)) {
+        if (!renew_files(&m))
+            why = m.why;
+        else if (!sync_run_source(&m, url, filled.until_caught_up, &why))
+            judge_mirror(&m, &why);
     }
-    m.dir = mirror_dir_open(dir, true, &why);
-    if (!m.dir)
-        goto out;
-    if (!mirror_open_db(&m, m.dir, "mirror.db", &why))
-        goto out;
-    if (!renew_files(&m)) {
-        why = m.why;
-        goto out;
-    }
-    sync_run_source(&m, url, filled.until_caught_up, &why);
-    judge_mirror(&m, &why);
-out:
     mirror_db_close(m.db);
     mirror_dir_close(m.dir);
     mirror_fini(&m);
-    rc = why.rc;
-    if (rc)
+    if (why.rc)
         client_told(client, &why);
-    return client_end(client, rc);
+    return client_end(client, why.rc);
 }

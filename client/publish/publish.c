@@ -133,12 +133,12 @@ put_resources(struct td_client *client, const char *target, struct slice body,
     enum status rc = fetch_run(client, &request, &answer);
 
     if (!rc && answer.status != 200) {
-        rc = client_refused(client, &answer);
+        rc = fetch_refused(&client->problem, &answer);
     } else if (!rc && !read_receipt(buf_slice(&answer.body), receipt)) {
         rc = client_fail(client, STATUS_MALFORMED,
                          "200, but the answer is none of a whole state");
     }
-    fetch_answer_fini(&answer);
+    buf_fini(&answer.body);
     return rc;
 }
 
@@ -286,7 +286,7 @@ attempt_post(struct posting *p, unsigned *pause_ms)
         /* If an answer was lost, the first post is probably of this call. */
         p->receipt->is_repeat = answer.is_replayed && !p->is_open;
     } else if (!rc) {
-        rc = client_refused(p->client, &answer);
+        rc = fetch_refused(&p->client->problem, &answer);
         /* A proxy does not know if the broker kept the post. */
         is_lost = answer.status == 502 || answer.status == 504;
         if (answer.retry_after_s &&
@@ -302,7 +302,7 @@ attempt_post(struct posting *p, unsigned *pause_ms)
     /* If no answer was lost, an unreachable broker is reported at once. */
     if (rc == STATUS_UNREACHABLE && p->has_key && p->is_open && !*pause_ms)
         *pause_ms = 1;
-    fetch_answer_fini(&answer);
+    buf_fini(&answer.body);
     return rc;
 }
 

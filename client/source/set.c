@@ -38,7 +38,7 @@ exchange_settings(struct td_client *client, const char *set_url,
         rc = fetch_run(client, &request, answer);
     }
     if (!rc && answer->status / 100 != 2)
-        rc = client_refused(client, answer);
+        rc = fetch_refused(&client->problem, answer);
     return rc;
 }
 
@@ -53,7 +53,7 @@ send_settings(struct td_client *client, const char *set_url, const char *query,
     client_begin(client);
     rc = exchange_settings(client, set_url, query, method, &settings, &answer);
     *status = answer.status;
-    fetch_answer_fini(&answer);
+    buf_fini(&answer.body);
     return client_end(client, rc);
 }
 
@@ -98,7 +98,7 @@ td_set_delete(struct td_client *client, const char *set_url)
 
     client_begin(client);
     rc = exchange_settings(client, set_url, "", "DELETE", NULL, &answer);
-    fetch_answer_fini(&answer);
+    buf_fini(&answer.body);
     return client_end(client, rc);
 }
 
@@ -134,7 +134,7 @@ td_set_get(struct td_client *client, const char *set_url,
         if (!*json)
             rc = problem_memory(&client->problem);
     }
-    fetch_answer_fini(&answer);
+    buf_fini(&answer.body);
     return client_end(client, rc);
 }
 

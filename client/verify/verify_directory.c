@@ -143,7 +143,6 @@ look_at(struct verify *v, struct files *files, const char *path)
     struct list_proof *proof = list_proof_new(&nothing, path, NULL, NULL);
     const struct list_head *head;
     enum status rc = STATUS_MEMORY;
-    bool is_wanted;
 
     if (proof)
         rc = feed_file(path, proof, true, NULL, &why);
@@ -160,11 +159,11 @@ look_at(struct verify *v, struct files *files, const char *path)
         file.is_closed = head->covers.until_us != DATETIME_NONE;
     } else if (file.number > 0 && !list_proof_is_another(proof)) {
         file.damage = strdup(why.text[0] ? why.text : "it ends too soon");
-    }
-    is_wanted = head || (file.number > 0 && !list_proof_is_another(proof));
-    list_proof_free(proof);
-    if (!is_wanted)
+    } else {
+        list_proof_free(proof);
         return STATUS_OK;
+    }
+    list_proof_free(proof);
     file.path = strdup(path);
     if (file.path && (file.damage || file.epoch[0]) &&
         !add_file(v, files, file))

@@ -12,12 +12,12 @@ FUZZ_TARGET(paths, loc)
     char again[RESOURCE_PATH_MAX + 1];
     char back[RESOURCE_PATH_MAX + 20];
 
-    FUZZ_ASSERT(resource_path_write(path, loc));
+    resource_path_write(path, loc);
     FUZZ_ASSERT(strlen(path) <= RESOURCE_PATH_MAX);
     FUZZ_ASSERT(unpath_is_sound(path));
     if (unpath(back, path)) {
         FUZZ_ASSERT(slice_is(loc, back));
-        FUZZ_ASSERT(resource_path_write(again, slice_of(back)));
+        resource_path_write(again, slice_of(back));
         FUZZ_ASSERT(!strcmp(path, again));
     }
 }

@@ -26,7 +26,7 @@ TEST(a_resource_comes_into_a_file)
     assert_int_equal(result->n_attempts, 1);
     assert_file(f->dir.fd, "1", "hello");
     assert_no_file(f->dir.fd, "1.of");
-    assert_int_equal(downloads_busy(f->downloads), 0);
+    assert_int_equal(downloads_room(f->downloads), DOWNLOADS_ROOM);
     assert_int_equal(downloads_bytes(f->downloads), 5);
     assert_string_equal(site_header(f->site, "/a", 0, "Accept-Encoding"),
                         "identity");
@@ -295,7 +295,7 @@ TEST(what_is_dropped_is_not_heard_of)
     f->drops = 1;
     run_until(f, 1);
     assert_int_equal(f->results[0].id, 2);
-    assert_int_equal(downloads_busy(f->downloads), 0);
+    assert_int_equal(downloads_room(f->downloads), DOWNLOADS_ROOM);
     site_release(f->site, "/b");
 }
 

@@ -354,7 +354,7 @@ TEST(nobody_there_is_unreachable)
     assert_int_equal(answer.status, 0);
     assert_false(answer.is_sent);
     assert_non_null(strstr(td_problem(s.client), "onnect"));
-    fetch_answer_fini(&answer);
+    buf_fini(&answer.body);
 }
 
 /* In the head, too, of which libcurl sees no end. */
@@ -375,10 +375,10 @@ TEST(an_answer_that_is_cut_anywhere_is_none)
         assert_int_equal(fetch_run(s.client, &request, &answer),
                          STATUS_UNREACHABLE);
         assert_int_equal(answer.status, 0);
-        fetch_answer_fini(&answer);
+        buf_fini(&answer.body);
     }
     assert_int_equal(fetch_run(s.client, &request, &answer), STATUS_OK);
     assert_int_equal(answer.status, 200);
-    fetch_answer_fini(&answer);
+    buf_fini(&answer.body);
     fake_broker_free(b);
 }

@@ -32,7 +32,6 @@ add_file(struct mirror *m, struct file_commit *group)
     char position[TD_POSITION_SIZE], name[DOWNLOAD_NAME_MAX];
     struct mirror_db_resource r;
     int64_t set, id;
-    bool is_found;
 
     assert_true(
         mirror_db_set(m->db, "http://example.com/sets/a", &set, position));
@@ -40,7 +39,7 @@ add_file(struct mirror *m, struct file_commit *group)
     assert_true(mirror_db_describe(m->db, set, &description, &id));
     assert_true(mirror_db_expect(m->db, id));
     assert_true(mirror_db_commit(m->db));
-    assert_true(mirror_db_get(m->db, id, &r, &is_found));
+    assert_true(mirror_db_get(m->db, id, &r));
     file_commit_name(name, r.id, r.version);
     tempdir_write(mirror_dir_incoming(m->dir), name, "text");
     assert_true(file_commit_add(group, &r, false));

@@ -122,11 +122,8 @@ static struct mirror_db_resource
 look(int64_t id)
 {
     struct mirror_db_resource r;
-    bool is_found;
 
-    assert_true(mirror_db_get(s.m.db, id, &r, &is_found));
-    if (!is_found)
-        r = (struct mirror_db_resource){.id = 0};
+    assert_true(mirror_db_get(s.m.db, id, &r));
     return r;
 }
 

@@ -135,10 +135,7 @@ told(unsigned n, const char *hash)
 static inline void
 look(int64_t id, struct mirror_db_resource *r)
 {
-    bool is_found;
-
-    assert_true(mirror_db_get(db, id, r, &is_found));
-    assert_true(is_found);
+    assert_true(mirror_db_get(db, id, r));
     assert_int_equal(r->id, id);
 }
 
@@ -155,10 +152,9 @@ static inline bool
 is_known(unsigned n)
 {
     struct mirror_db_resource r;
-    bool is_found;
 
-    assert_true(mirror_db_find(db, loc_of(n), &r, &is_found));
-    return is_found;
+    assert_true(mirror_db_find(db, loc_of(n), &r));
+    return r.id != 0;
 }
 
 /* Notes that the mirror has put the wanted file of resource `id`. */

@@ -41,7 +41,6 @@ TEST(fetches_what_is_new_and_removes_what_is_deleted)
 {
     struct mirror_db_resource r;
     int64_t id = told(1, ONE);
-    bool is_found;
 
     look(id, &r);
     assert_string_equal(r.path, "example.com/r/1.txt");
@@ -55,8 +54,7 @@ TEST(fetches_what_is_new_and_removes_what_is_deleted)
     assert_counts(1, 0, 0);
 
     told(1, NULL);
-    assert_true(mirror_db_next(db, MIRROR_DB_REMOVE, 0, &r, &is_found));
-    assert_true(is_found);
+    assert_true(mirror_db_next(db, MIRROR_DB_REMOVE, 0, &r));
     assert_int_equal(r.id, id);
     assert_false(r.is_wanted);
     assert_counts(1, 0, 1);
@@ -129,29 +127,27 @@ TEST(tries_what_was_left_at_the_next_start_or_change)
 {
     struct mirror_db_resource r;
     int64_t id = told(1, ONE);
-    bool is_found;
 
     assert_true(mirror_db_begin(db));
     assert_true(mirror_db_give_up(db, id));
     assert_true(mirror_db_commit(db));
     assert_int_equal(mirror_db_counts(db)->n_left, 1);
-    assert_true(mirror_db_next(db, MIRROR_DB_FETCH, 0, &r, &is_found));
-    assert_false(is_found);
+    assert_true(mirror_db_next(db, MIRROR_DB_FETCH, 0, &r));
+    assert_int_equal(r.id, 0);
 
     told(1, ONE);
     assert_int_equal(mirror_db_counts(db)->n_left, 0);
-    assert_true(mirror_db_next(db, MIRROR_DB_FETCH, 0, &r, &is_found));
-    assert_true(is_found);
+    assert_true(mirror_db_next(db, MIRROR_DB_FETCH, 0, &r));
+    assert_int_equal(r.id, id);
 
     assert_true(mirror_db_begin(db));
     assert_true(mirror_db_give_up(db, id));
     assert_true(mirror_db_commit(db));
     crash();
-    assert_true(mirror_db_next(db, MIRROR_DB_FETCH, 0, &r, &is_found));
-    assert_true(is_found);
+    assert_true(mirror_db_next(db, MIRROR_DB_FETCH, 0, &r));
     assert_int_equal(r.id, id);
-    assert_true(mirror_db_next(db, MIRROR_DB_FETCH, id, &r, &is_found));
-    assert_false(is_found);
+    assert_true(mirror_db_next(db, MIRROR_DB_FETCH, id, &r));
+    assert_int_equal(r.id, 0);
     assert_counts(0, 1, 0);
 }
 
@@ -249,8 +245,8 @@ TEST(goes_through_its_resources)
     told(1, TWO);
     told(2, THREE);
     for (;;) {
-        assert_true(mirror_db_walk(db, n == 0, &r, &is_found));
-        if (!is_found)
+        assert_true(mirror_db_walk(db, n == 0, &r));
+        if (!r.id)
             break;
         assert_true(slice_equal(r.loc, loc_of(++n)));
     }
@@ -260,21 +256,19 @@ TEST(goes_through_its_resources)
     assert_true(mirror_db_has_path(db, "example.com/r", &is_found));
     assert_false(is_found);
 
-    assert_true(
-        mirror_db_next_description(db, set_of(SET), 0, &id, &t, &is_found));
-    assert_true(is_found && slice_is(t.hash, ONE) && t.length == 3);
+    assert_true(mirror_db_next_description(db, set_of(SET), 0, &id, &t));
+    assert_true(id && slice_is(t.hash, ONE) && t.length == 3);
     assert_true(slice_equal(t.loc, loc_of(3)));
-    assert_true(
-        mirror_db_next_description(db, set_of(OTHER), 0, &id, &t, &is_found));
-    assert_false(is_found);
+    assert_true(mirror_db_next_description(db, set_of(OTHER), 0, &id, &t));
+    assert_int_equal(id, 0);
 
-    assert_true(mirror_db_next_set(db, 0, &set, &url, &is_found));
-    assert_true(is_found);
+    assert_true(mirror_db_next_set(db, 0, &set, &url));
+    assert_true(set);
     assert_string_equal(url, SET);
-    assert_true(mirror_db_next_set(db, set, &set, &url, &is_found));
+    assert_true(mirror_db_next_set(db, set, &set, &url));
     assert_string_equal(url, OTHER);
-    assert_true(mirror_db_next_set(db, set, &set, &url, &is_found));
-    assert_false(is_found);
+    assert_true(mirror_db_next_set(db, set, &set, &url));
+    assert_int_equal(set, 0);
 
     assert_true(mirror_db_add_source(db, SET));
     assert_true(mirror_db_add_source(db, OTHER));
