@@ -40,7 +40,6 @@ static void
 forget_arriving(struct arriving *a)
 {
     file_close(&a->fd);
-    a->fd = -1;
     digest_check_free(a->digests);
     a->digests = NULL;
 }

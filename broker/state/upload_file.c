@@ -93,9 +93,8 @@ sync_path(const char *path, int flags, struct problem *why)
     int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
     enum status rc = STATUS_OK;
 
-    if (fd < 0 || fsync(fd)) {
+    if (fd < 0 || fsync(fd))
         rc = problem_errno(why, "cannot make durable", path);
-    }
     file_close(&fd);
     return rc;
 }
