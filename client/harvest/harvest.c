@@ -15,6 +15,10 @@
 /* Sets of one source, each with a follower. */
 #define SETS_MAX 100
 
+/* So many troubles without a look between are reported: a server that starts
+ * again costs one or two. */
+#define TROUBLES_MAX 3
+
 struct reader {
     struct harvest *harvest;
     const struct harvest_source *source;
@@ -29,6 +33,8 @@ struct reader {
     bool has_looked;
     struct harvest_look look; /* the last one; url NULL: none */
     bool is_doubted;          /* in this look */
+    unsigned n_troubles;      /* since the last look */
+    bool has_failed;          /* the last report says so */
     int64_t begin_ms;         /* when to open the follower */
 };
 
@@ -72,9 +78,10 @@ report_look(struct reader *r)
     struct harvest *h = r->harvest;
     struct harvest_look sum = {.url = h->options->sources[0].url,
                                .complete_us = INT64_MAX};
+    const char *kind = td_follower_kind(r->follower);
 
     r->look = (struct harvest_look){.url = r->url,
-                                    .kind = td_follower_kind(r->follower),
+                                    .kind = kind ? kind : r->look.kind,
                                     .complete_us = r->feed.part.complete_us,
                                     .counts = r->feed.counts};
     memcpy(r->look.not_complete, r->feed.part.doubt,
@@ -163,9 +170,12 @@ end_look(struct reader *r)
         return false;
     if (!harvest_db_note_part(h->target.db, &r->feed.part))
         return false;
-    if ((!r->feed.has_log || is_first || !is_quiet(&r->feed.counts)) &&
+    if ((!r->feed.has_log || is_first || r->has_failed ||
+         !is_quiet(&r->feed.counts)) &&
         !report_look(r))
         return false;
+    r->n_troubles = 0;
+    r->has_failed = false;
     if (h->options->is_once) /* judge_end needs them */
         return true;
     clear_counts(&r->feed);
@@ -207,6 +217,21 @@ on_message(const struct td_message *message, void *user)
     return 0;
 }
 
+/* Reports a look that failed. The next one that does not is complete again. */
+static bool
+report_failure(struct reader *r, const char *why)
+{
+    char doubt[HARVEST_TEXT_SIZE];
+    bool is_good;
+
+    r->has_failed = true;
+    memcpy(doubt, r->feed.part.doubt, sizeof(doubt));
+    snprintf(r->feed.part.doubt, sizeof(r->feed.part.doubt), "%s", why);
+    is_good = report_look(r);
+    memcpy(r->feed.part.doubt, doubt, sizeof(doubt));
+    return is_good || end_with_target(r->harvest);
+}
+
 static void
 on_trouble(const char *why, unsigned pause_ms, void *user)
 {
@@ -219,6 +244,9 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
         harvest_target_say(&r->harvest->target, "%s", why);
     if (!r->feed.is_listing && !harvest_feed_flush(&r->harvest->outbox))
         end_with_target(r->harvest);
+    else if (pause_ms && ++r->n_troubles == TROUBLES_MAX &&
+             !r->harvest->options->is_once)
+        report_failure(r, why);
 }
 
 static void
@@ -250,20 +278,6 @@ on_report(const struct td_report *report, void *user)
              report->left_out ? report->left_out : "");
     snprintf(c->mended_text, sizeof(c->mended_text), "%s",
              report->mended ? report->mended : "");
-}
-
-/* Reports a look that failed. The next one that does not is complete again. */
-static bool
-report_failure(struct reader *r, const char *why)
-{
-    char doubt[HARVEST_TEXT_SIZE];
-    bool is_good;
-
-    memcpy(doubt, r->feed.part.doubt, sizeof(doubt));
-    snprintf(r->feed.part.doubt, sizeof(r->feed.part.doubt), "%s", why);
-    is_good = report_look(r);
-    memcpy(r->feed.part.doubt, doubt, sizeof(doubt));
-    return is_good || end_with_target(r->harvest);
 }
 
 /* A source that fails at its first look ends the harvest: the address may be

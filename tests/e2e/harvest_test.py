@@ -7,6 +7,7 @@ import pytest
 
 from tidings_test.http import JSON
 from tidings_test.layouts import Sitemap, urlset
+from tidings_test.waiting import wait_for
 
 
 class Listed(Sitemap):
@@ -221,12 +222,31 @@ def test_a_source_that_is_away_is_read_again(source, target, start, site, tmp_pa
     harvest = start(*command, "--state", tmp_path / "state")
     target.wait_last(2)
     site.status(source.start, 500)
-    harvest.err.find(lambda line: "500" in line)
+    harvest.out.find(lambda line: "not known to be complete" in line)
+    assert "500" in wait_for("the report", lambda: report(target)["not_complete"])
+    assert report(target)["kind"] == "sitemap"
     site.status(source.start, None)
     source.publish({"/files/a.txt": "a", "/files/b.txt": "B"})
     target.wait_last(3)
     changed = "0 added, 1 changed, 0 deleted"
     harvest.out.find(lambda line: "complete as of" in line and changed in line)
+    harvest.stop()
+
+
+# So does a broker that is away; its set has no changes when it is back.
+def test_a_broker_that_is_away_is_reported(start_broker, target, start, tmp_path):
+    other = start_broker()
+    source = other.set()
+    source.post(3)
+    command = ("tidings", "harvest", source.url, target.url, "--every", "0.1")
+    harvest = start(*command, "--state", tmp_path / "state")
+    harvest.out.find(lambda line: "3 added" in line)
+    other.stop()
+    harvest.out.find(lambda line: "not known to be complete" in line)
+    wait_for("the report", lambda: report(target)["not_complete"])
+    other.start()
+    harvest.out.find(lambda line: "complete as of" in line and "0 added" in line)
+    wait_for("the next one", lambda: not report(target)["not_complete"])
     harvest.stop()
 
 
